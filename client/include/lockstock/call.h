@@ -1,0 +1,79 @@
+/* One asynchronous call: started by a generated `..._start`, it completes
+ * exactly once, never inside its own start. The generated stubs are typed skins
+ * over this header; services are called through them, not through it. */
+#ifndef LOCKSTOCK_CALL_H
+#define LOCKSTOCK_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/channel.h>
+#include <lockstock/rpc/method.h>
+#include <lockstock/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lks_metadata {
+    const char *key; /* lower case */
+    const void *value;
+    size_t len;
+} lks_metadata;
+
+typedef struct lks_call_options {
+    uint32_t timeout_ms; /* for everything, retries included; 0 = the channel's, and at
+                            least wait_ms + 5,000 for a request that waits */
+    bool no_retry;
+    const lks_metadata *metadata; /* copied */
+    size_t n_metadata;
+} lks_call_options;
+
+typedef struct lks_call lks_call;
+
+/* Runs once on the channel's completion thread. `response` is NULL unless code
+ * is LKS_OK; it and `error` are valid until `done` returns. */
+typedef void lks_call_done(void *arg, lks_code code, const ProtobufCMessage *response, const lks_error *error);
+
+/* Starts a call. The request is copied before this returns. `done` may be NULL
+ * (use lks_call_wait). When ret is NULL the call frees itself; else the caller
+ * frees it, at any time. options and error may be NULL. On failure nothing was started and
+ * `done` never runs: LKS_RESOURCE_EXHAUSTED (queue full, memory),
+ * LKS_INVALID_ARGUMENT. Thread-safe; does not block. */
+lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
+                        const lks_call_options *options, lks_call_done *done, void *arg, lks_call **ret,
+                        lks_error *error);
+
+/* Starts, waits and takes the response: what every synchronous stub is. *ret is
+ * the caller's, to be freed with lks_message_free; it is set only on LKS_OK and
+ * may be NULL when the response is not wanted. */
+lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
+                      const lks_call_options *options, ProtobufCMessage **ret, lks_error *error);
+
+/* Blocks until the call completed and its `done` returned. Returns its code;
+ * error may be NULL. On the completion thread: LKS_FAILED_PRECONDITION. May be
+ * called any number of times, from several threads. */
+lks_code lks_call_wait(lks_call *call, lks_error *error);
+
+/* The response of a call that completed with LKS_OK, until lks_call_free; else
+ * NULL. Does not block. */
+const ProtobufCMessage *lks_call_response(const lks_call *call);
+
+/* Ends the call now with LKS_CANCELLED unless it completed already: applied NO
+ * if it was never sent, else MAYBE. A late reply is dropped. Does not wait for
+ * `done`. */
+void lks_call_cancel(lks_call *call);
+
+/* Gives the call up: a call under way goes on and its `done` still runs. Takes
+ * NULL. */
+void lks_call_free(lks_call *call);
+
+/* Frees a response that a synchronous stub returned. Takes NULL. */
+void lks_message_free(ProtobufCMessage *message);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

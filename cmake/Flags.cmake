@@ -1,0 +1,41 @@
+# One INTERFACE target for warnings and hardening; every target of ours links it
+# PRIVATE. Generated code links lockstock-generated-flags instead.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+set(CMAKE_C_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+add_library(lockstock-generated-flags INTERFACE)
+target_compile_definitions(lockstock-generated-flags INTERFACE _GNU_SOURCE)
+target_compile_options(lockstock-generated-flags INTERFACE
+  -fstack-protector-strong -fstack-clash-protection
+  $<$<CONFIG:Release>:-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3>)
+target_link_options(lockstock-generated-flags INTERFACE -Wl,-z,relro,-z,now)
+if(LOCKSTOCK_SANITIZE)
+  target_compile_options(lockstock-generated-flags INTERFACE
+    -fsanitize=${LOCKSTOCK_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(lockstock-generated-flags INTERFACE -fsanitize=${LOCKSTOCK_SANITIZE})
+endif()
+if(LOCKSTOCK_COVERAGE)
+  target_compile_options(lockstock-generated-flags INTERFACE --coverage)
+  target_link_options(lockstock-generated-flags INTERFACE --coverage)
+endif()
+if(LOCKSTOCK_FUZZ)
+  target_compile_options(lockstock-generated-flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+add_library(lockstock-flags INTERFACE)
+target_link_libraries(lockstock-flags INTERFACE lockstock-generated-flags)
+target_compile_options(lockstock-flags INTERFACE
+  -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Werror)

@@ -1,0 +1,49 @@
+/* The frame codec: lockstock.rpc.v1 Frame and Reply to and from the bytes of
+ * one SP message. Decoding scans first (see scan.h), then unpacks into the
+ * arena; nothing is allocated in proportion to a length that was only claimed.
+ *
+ *   Frame  08 version?  12 len Call ...
+ *   Call   0a len method  12 len payload  18 timeout_ms?  22 len Metadata ...
+ *   Reply  0a len Result ...
+ *   Result 08 code?  12 len message?  18 applied?  22 len payload?
+ *          28 retry_after_ms?  32 len Metadata ...
+ */
+#ifndef LOCKSTOCK_RPC_FRAME_H
+#define LOCKSTOCK_RPC_FRAME_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/status.h>
+#include <lockstock/rpc/v1/envelope.pb-c.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { LKS_RPC_FRAME_VERSION = 0, LKS_RPC_FRAME_CALLS_MAX = 256, LKS_RPC_MESSAGE_BYTES_MAX = 1 << 20 };
+
+/* A request message. LKS_INVALID_ARGUMENT: not a Frame, or without a call, or
+ * with more than calls_max (0 = LKS_RPC_FRAME_CALLS_MAX); LKS_UNIMPLEMENTED: an
+ * unknown version. *ret lives in the arena. */
+lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, lks_rpc_arena *arena,
+                              Lockstock__Rpc__V1__Frame **ret, lks_error *error);
+
+/* A reply message. LKS_INTERNAL: not a Reply with `n_calls` results (one result
+ * alone also answers a frame of several, when the frame was refused whole). */
+lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_rpc_arena *arena,
+                              Lockstock__Rpc__V1__Reply **ret, lks_error *error);
+
+/* A failed result for `error`; text points into *error. */
+void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret);
+
+/* The other way: what a peer's result says, origin PEER; an unspecified
+ * `applied` becomes MAYBE, an unknown code LKS_UNKNOWN. */
+lks_code lks_rpc_result_error(const Lockstock__Rpc__V1__Result *result, lks_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,40 @@
+/* The wire scanner: checks a serialised Protobuf message against its
+ * descriptor before protobuf-c sees it, because protobuf-c checks neither
+ * UTF-8 nor NUL bytes nor depth nor counts. Allocates nothing. */
+#ifndef LOCKSTOCK_RPC_SCAN_H
+#define LOCKSTOCK_RPC_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+#include <protobuf-c/protobuf-c.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct lks_rpc_scan_limits {
+    uint32_t depth;        /* nested messages; the outermost is 1 */
+    uint32_t elements;     /* of all repeated fields together, packed ones counted singly */
+    size_t string_bytes;   /* of one string field */
+    size_t bytes_bytes;    /* of one bytes field */
+    uint32_t unknown;      /* unknown fields, which are skipped */
+} lks_rpc_scan_limits;
+
+/* depth 16, 20,000 elements, 64 KiB a string, 1 MiB bytes, 1,000 unknown. */
+extern const lks_rpc_scan_limits lks_rpc_scan_defaults;
+
+/* LKS_OK when protobuf-c may unpack `data` as `type`: well-formed, not
+ * truncated, strings valid UTF-8 without NUL, enums known, wire types as declared,
+ * everything within limits. Else LKS_INVALID_ARGUMENT, applied NO, and a message
+ * that begins with the path of the field ("targets[2].name: not valid UTF-8").
+ * Pure; thread-safe. */
+lks_code lks_rpc_scan(const ProtobufCMessageDescriptor *type, const void *data, size_t len,
+                      const lks_rpc_scan_limits *limits, lks_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

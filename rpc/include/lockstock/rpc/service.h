@@ -1,0 +1,52 @@
+/* A typed service as a server sees it: methods bound to handlers. The generated
+ * skeleton makes one from typed handlers; `host/` runs it. */
+#ifndef LOCKSTOCK_RPC_SERVICE_H
+#define LOCKSTOCK_RPC_SERVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/method.h>
+#include <lockstock/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a handler may know of its call beside the request. Valid until the
+ * handler returns. */
+typedef struct lks_rpc_context {
+    lks_rpc_arena *arena;  /* memory for the response; freed after it was sent */
+    const lks_rpc_method *method;
+    uint64_t deadline_ns;  /* CLOCK_MONOTONIC */
+    size_t n_metadata;
+    const struct lks_rpc_metadata {
+        const char *key;
+        lks_rpc_slice value;
+    } *metadata;
+} lks_rpc_context;
+
+/* Runs one call. `response` is initialised; what it points to must live in the
+ * arena or be static. Returns LKS_OK, or a code with *error set (applied too).
+ * May block; runs on a worker thread, several at a time. */
+typedef lks_code lks_rpc_handler(void *self, lks_rpc_context *context, const ProtobufCMessage *request,
+                                 ProtobufCMessage *response, lks_error *error);
+
+typedef struct lks_rpc_binding {
+    const lks_rpc_method *method;
+    lks_rpc_handler *handle;
+} lks_rpc_binding;
+
+typedef struct lks_rpc_service {
+    const char *name; /* "shop.v1.ShopService" */
+    size_t n_bindings;
+    const lks_rpc_binding *bindings;
+    void *self; /* given to each handler */
+} lks_rpc_service;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,77 @@
+/* How a call ended. One vocabulary for client, host and server; the codes are
+ * google.rpc.Code. A business refusal (sold out, busy) is an outcome in an OK
+ * response and never appears here. */
+#ifndef LOCKSTOCK_STATUS_H
+#define LOCKSTOCK_STATUS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum lks_code {
+    LKS_OK = 0,
+    LKS_CANCELLED = 1,
+    LKS_UNKNOWN = 2,
+    LKS_INVALID_ARGUMENT = 3,
+    LKS_DEADLINE_EXCEEDED = 4,
+    LKS_NOT_FOUND = 5,
+    LKS_ALREADY_EXISTS = 6,
+    LKS_PERMISSION_DENIED = 7,
+    LKS_RESOURCE_EXHAUSTED = 8,
+    LKS_FAILED_PRECONDITION = 9,
+    LKS_ABORTED = 10,
+    LKS_OUT_OF_RANGE = 11,
+    LKS_UNIMPLEMENTED = 12,
+    LKS_INTERNAL = 13,
+    LKS_UNAVAILABLE = 14,
+    LKS_DATA_LOSS = 15,
+    LKS_UNAUTHENTICATED = 16
+} lks_code;
+
+/* Whether a call may have changed anything; the numbers of
+ * lockstock.rpc.v1.Applied. UNSPECIFIED reads as MAYBE. */
+typedef enum lks_applied {
+    LKS_APPLIED_UNSPECIFIED = 0,
+    LKS_APPLIED_YES = 1,
+    LKS_APPLIED_NO = 2,
+    LKS_APPLIED_MAYBE = 3
+} lks_applied;
+
+/* Who found the error: this library, or the server that was called. */
+typedef enum lks_origin { LKS_ORIGIN_LOCAL = 0, LKS_ORIGIN_PEER = 1 } lks_origin;
+
+enum { LKS_ERROR_MESSAGE_MAX = 256 };
+
+/* Filled in by every call that fails; owns nothing. After success its code is
+ * LKS_OK and its message empty. */
+typedef struct lks_error {
+    lks_code code;
+    lks_origin origin;
+    lks_applied applied;
+    uint32_t retry_after_ms; /* 0 = nothing said */
+    char message[LKS_ERROR_MESSAGE_MAX];
+} lks_error;
+
+/* "OK", "INVALID_ARGUMENT", ...; "UNKNOWN" for a number that is no code.
+ * Static text. Thread-safe. */
+const char *lks_code_name(lks_code code);
+
+/* "YES", "NO", "MAYBE" (also for UNSPECIFIED). Static text. Thread-safe. */
+const char *lks_applied_name(lks_applied applied);
+
+/* Sets every member of *error (origin LOCAL, retry_after_ms 0) and returns
+ * `code`, so that a failing function can `return lks_error_set(...)`. Text over
+ * the limit is cut at a whole UTF-8 character. error may be NULL. */
+lks_code lks_error_set(lks_error *error, lks_code code, lks_applied applied, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 4, 5)))
+#endif
+    ;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

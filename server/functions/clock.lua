@@ -1,0 +1,7 @@
+-- The only clock of the library. Tests load tests/support/clock.lua in its place.
+
+-- Microseconds since 1970, by Redis.
+local function clock_us()
+  local t = redis.call('TIME')
+  return tonumber(t[1]) * 1000000 + tonumber(t[2])
+end

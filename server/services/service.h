@@ -1,0 +1,151 @@
+/* What a service of lockstockd is made of: for each method a pair of pure
+ * functions. `prepare` turns a request into a plan (store calls, or an answer
+ * without any); `finish` turns the store's replies into the response. Neither
+ * knows a transport, Redis or the loop; both allocate in the call's arena only.
+ *
+ *   request --prepare--> plan --store--> replies --finish--> response
+ *                          \--answered--> error
+ */
+#ifndef LOCKSTOCK_SERVER_SERVICE_H
+#define LOCKSTOCK_SERVER_SERVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/method.h>
+#include <lockstock/status.h>
+
+#include "store/store.h"
+
+enum {
+    SERVICE_NAME_BYTES_MAX = 128,
+    SERVICE_TOKEN_BYTES_MIN = 16,
+    SERVICE_TOKEN_BYTES_MAX = 64,
+    SERVICE_BATCH_MAX = 64,
+    SERVICE_TARGETS_MAX = 16,
+};
+#define SERVICE_QUANTITY_MAX ((int64_t)9007199254740991) /* 2^53 - 1: exact in Lua */
+
+/* Filled in by prepare. A plan with error.code != LKS_OK is answered with it and
+ * nothing is sent; helpers do nothing on such a plan, so that a prepare function
+ * need not look after each of them. */
+typedef struct plan {
+    lks_rpc_arena *arena;
+    const lks_rpc_method *method;
+    lks_rpc_slice ns; /* namespace of the caller */
+    store_call *calls;
+    size_t n_calls;
+    lks_error error;
+} plan;
+
+/* Given to finish: replies[i] belongs to calls[i]. Setting error.code makes the
+ * call fail with it. */
+typedef struct answer {
+    lks_rpc_arena *arena;
+    const plan *plan;
+    const store_value *const *replies;
+    size_t n_replies;
+    lks_error error;
+} answer;
+
+typedef void service_prepare(const ProtobufCMessage *request, plan *plan);
+typedef void service_finish(const ProtobufCMessage *request, answer *answer, ProtobufCMessage *response);
+
+typedef struct service_method {
+    const lks_rpc_method *method;
+    service_prepare *prepare;
+    service_finish *finish; /* NULL with prepare NULL: answered UNIMPLEMENTED */
+} service_method;
+
+typedef struct service {
+    size_t n_methods;
+    const service_method *methods;
+} service;
+
+extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service;
+
+/* A service's table is its generated method list, so that a method without a
+ * pair is a compile error:
+ *
+ *     LKS_STOCK_METHODS(SERVICE_PAIR)
+ *     static const service_method methods[] = {LKS_STOCK_METHODS(SERVICE_ROW)};
+ *
+ * with `static void put_item_prepare(const lks_put_item_request *, plan *)` and
+ * `static void put_item_finish(const lks_put_item_request *, answer *,
+ * lks_put_item_response *)` before. A method that is not built yet says so by
+ * SERVICE_UNIMPLEMENTED(confirm, lks_confirm_request, lks_confirm_response). */
+#define SERVICE_PAIR(name, Name, request_type, response_type, method_constant)                     \
+    static void name##_prepare_any(const ProtobufCMessage *request, plan *plan)                    \
+    {                                                                                              \
+        name##_prepare((const request_type *)(const void *)request, plan);                         \
+    }                                                                                              \
+    static void name##_finish_any(const ProtobufCMessage *request, answer *answer,                 \
+                                  ProtobufCMessage *response)                                      \
+    {                                                                                              \
+        name##_finish((const request_type *)(const void *)request, answer,                         \
+                      (response_type *)(void *)response);                                          \
+    }
+#define SERVICE_ROW(name, Name, request_type, response_type, method_constant)                      \
+    {&(method_constant), name##_prepare_any, name##_finish_any},
+
+#define SERVICE_UNIMPLEMENTED(name, request_type, response_type)                                   \
+    static void name##_prepare(const request_type *request, plan *plan)                            \
+    {                                                                                              \
+        (void)request;                                                                             \
+        plan_unimplemented(plan);                                                                  \
+    }                                                                                              \
+    static void name##_finish(const request_type *request, answer *answer, response_type *response) \
+    {                                                                                              \
+        (void)request;                                                                             \
+        (void)answer;                                                                              \
+        (void)response;                                                                            \
+    }
+
+/* ---- plan.c: building plans -------------------------------------------------- */
+
+void plan_unimplemented(plan *plan);
+
+/* Answers INVALID_ARGUMENT, applied NO; the text begins with the field's path. */
+void plan_invalid(plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool plan_failed(const plan *plan);
+
+/* Checks, each naming the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or
+ * empty; a number within bounds. */
+void plan_check_name(plan *plan, const char *field, const char *value);
+void plan_check_name_or_empty(plan *plan, const char *field, const char *value);
+void plan_check_text(plan *plan, const char *field, const char *value, size_t min_bytes, size_t max_bytes);
+void plan_check_range(plan *plan, const char *field, int64_t value, int64_t min, int64_t max);
+
+/* Starts a call to `function`, placed by (ns, group). `group` empty: `only` (the
+ * one name of the request), or INVALID_ARGUMENT naming `group` when that is NULL.
+ * `service` is the key's room: "lock", "stock". Returns the call's index. */
+size_t plan_call(plan *plan, const char *function, const char *group, const char *only, size_t max_args);
+
+/* Appends an argument to the last call started. Text is not copied. */
+void plan_arg(plan *plan, const char *text);
+void plan_arg_bytes(plan *plan, const void *data, size_t len);
+void plan_arg_int(plan *plan, int64_t value);
+
+/* The key base "ls:{ns/group}:" with both parts percent-encoded (all but
+ * [A-Za-z0-9._~-]); and its inverse for a part of a key. In the arena. */
+lks_rpc_slice plan_base(plan *plan, const char *group);
+char *plan_encode(lks_rpc_arena *arena, const char *text);
+char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
+
+/* ---- answer.c: reading replies ----------------------------------------------- */
+
+/* Elements of a reply; a reply of another shape makes the call fail with INTERNAL
+ * and gives 0, "" or NULL, so that finish need not check. Text is copied to the
+ * arena with a NUL. */
+const store_value *answer_at(answer *answer, const store_value *array, size_t i);
+size_t answer_count(answer *answer, const store_value *array);
+int64_t answer_int(answer *answer, const store_value *array, size_t i);
+char *answer_text(answer *answer, const store_value *array, size_t i);
+
+/* The enum number whose value is named PREFIX + the text of element i: functions
+ * answer with the contract's own words ("SOLD_OUT"). */
+int answer_enum(answer *answer, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type);
+
+#endif

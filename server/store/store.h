@@ -1,0 +1,86 @@
+/* The store: where the state is. The only door to Redis; nothing outside
+ * server/store/ knows hiredis. Loop thread only, except where said. */
+#ifndef LOCKSTOCK_SERVER_STORE_H
+#define LOCKSTOCK_SERVER_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/status.h>
+
+struct uv_loop_s;
+
+/* A Redis reply without Redis: what a function returned. */
+typedef enum store_type { STORE_NIL, STORE_INTEGER, STORE_STRING, STORE_ARRAY, STORE_ERROR } store_type;
+
+typedef struct store_value {
+    store_type type;
+    int64_t integer;                   /* INTEGER */
+    lks_rpc_slice string;              /* STRING, ERROR */
+    size_t n;                          /* ARRAY */
+    const struct store_value *element; /* ARRAY */
+} store_value;
+
+/* One sub-call of one function of the library. Everything pointed to stays the
+ * caller's and must live until the call is done. */
+typedef struct store_call {
+    lks_rpc_slice base;   /* "ls:{namespace/group}:", the key that places it */
+    const char *function; /* "stock_deduct": the library's digest is added here */
+    size_t n_args;
+    const lks_rpc_slice *args;
+    bool combinable; /* may share one FCALL with others of the same function and base */
+    bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
+} store_call;
+
+/* How a call ended. `value` is the sub-call's reply when code is LKS_OK; it and
+ * `message` are valid until the callback returns. */
+typedef struct store_result {
+    lks_code code;
+    lks_applied applied;
+    uint32_t retry_after_ms;
+    const char *message;
+    const store_value *value;
+} store_result;
+
+/* Runs exactly once, never inside store_submit. */
+typedef void store_done(void *arg, const store_result *result);
+
+typedef struct store store;
+
+typedef struct store_options {
+    struct uv_loop_s *loop;
+    const char *url;         /* embedded:DIR, redis://[user:pass@]host:port/db, unix:///path */
+    const char *fsync;       /* embedded: "always" (NULL) or "everysec" */
+    bool allow_unsafe;       /* accept a store that loses data by design */
+    uint32_t connect_timeout_ms; /* 0 = 2,000 */
+    uint32_t in_flight_max;  /* 0 = 8,192; then RESOURCE_EXHAUSTED */
+    /* Tells readiness: called on each change, on the loop. */
+    void (*on_ready)(void *arg, bool ready, const char *reason);
+    void *arg;
+} store_options;
+
+/* Checks the URL and, for embedded:, takes DIR and starts its redis-server (main
+ * thread only). Connects in the background and keeps connecting, with backoff.
+ * LKS_INVALID_ARGUMENT: the URL; LKS_FAILED_PRECONDITION: DIR is used by another
+ * server; LKS_UNAVAILABLE: redis-server is missing or does not start. */
+lks_code store_open(const store_options *options, store **ret, lks_error *error);
+
+/* Sends a call in this loop turn's pipeline. After deadline_ns (CLOCK_MONOTONIC)
+ * it is done with LKS_DEADLINE_EXCEEDED: NO if it was not sent, else MAYBE. While
+ * the store is not ready a call is done with LKS_UNAVAILABLE, NO, unless it
+ * becomes ready within the deadline and 1 s. */
+void store_submit(store *store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
+
+bool store_ready(const store *store, const char **reason);
+
+/* A fatal misfit found after connecting (other data layout, unsafe store): the
+ * server must exit with this text. NULL = none. */
+const char *store_fatal(const store *store);
+
+/* Ends calls under way with UNAVAILABLE, closes, stops an embedded redis-server;
+ * `closed` runs on the loop when all is done and the store freed. */
+void store_close(store *store, void (*closed)(void *arg), void *arg);
+
+#endif
