@@ -120,8 +120,9 @@ void plan_check_range(plan *plan, const char *field, int64_t value, int64_t min,
 
 /* Starts a call to `function`, placed by (ns, group). `group` empty: `only` (the
  * one name of the request), or INVALID_ARGUMENT naming `group` when that is NULL.
- * `service` is the key's room: "lock", "stock". Returns the call's index. */
-size_t plan_call(plan *plan, const char *function, const char *group, const char *only, size_t max_args);
+ * `max_args` is room for plan_arg. The call is combinable unless prepare says
+ * otherwise. */
+void plan_call(plan *plan, const char *function, const char *group, const char *only, size_t max_args);
 
 /* Appends an argument to the last call started. Text is not copied. */
 void plan_arg(plan *plan, const char *text);

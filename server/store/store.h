@@ -29,7 +29,8 @@ typedef struct store_call {
     lks_rpc_slice base;   /* "ls:{namespace/group}:", the key that places it */
     const char *function; /* "stock_deduct": the library's digest is added here */
     size_t n_args;
-    const lks_rpc_slice *args;
+    size_t max_args; /* room in args, for whoever fills it */
+    lks_rpc_slice *args;
     bool combinable; /* may share one FCALL with others of the same function and base */
     bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
 } store_call;

@@ -1,0 +1,91 @@
+/* Reading the store's replies. Invariant: a reply of an unexpected shape never
+ * crashes and never passes: it makes the call fail with INTERNAL, MAYBE, and the
+ * readers go on with empty values. Called by the services' finish. */
+#include <string.h>
+
+#include "services/service.h"
+
+static const store_value nil = {.type = STORE_NIL};
+
+static void misshapen(answer *answer)
+{
+    if (answer->error.code == LKS_OK)
+        lks_error_set(&answer->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store gave an answer of another shape");
+}
+
+const store_value *answer_at(answer *answer, const store_value *array, size_t i)
+{
+    if (array->type != STORE_ARRAY || i >= array->n) {
+        misshapen(answer);
+        return &nil;
+    }
+    return &array->element[i];
+}
+
+size_t answer_count(answer *answer, const store_value *array)
+{
+    if (array->type != STORE_ARRAY) {
+        misshapen(answer);
+        return 0;
+    }
+    return array->n;
+}
+
+/* Functions give numbers as integers, or as text where they were stored so. */
+int64_t answer_int(answer *answer, const store_value *array, size_t i)
+{
+    const store_value *value = answer_at(answer, array, i);
+    int64_t number = 0;
+    size_t at = 0;
+
+    if (value->type == STORE_INTEGER)
+        return value->integer;
+    if (value->type != STORE_STRING || value->string.len == 0 || value->string.len > 18) {
+        misshapen(answer);
+        return 0;
+    }
+    if (value->string.data[0] == '-')
+        at = 1;
+    for (; at < value->string.len; at++) {
+        char c = value->string.data[at];
+        if (c < '0' || c > '9') {
+            misshapen(answer);
+            return 0;
+        }
+        number = number * 10 + (c - '0');
+    }
+    return value->string.data[0] == '-' ? -number : number;
+}
+
+char *answer_text(answer *answer, const store_value *array, size_t i)
+{
+    static char empty[1];
+    const store_value *value = answer_at(answer, array, i);
+    char *text;
+
+    if (value->type != STORE_STRING) {
+        misshapen(answer);
+        return empty;
+    }
+    text = lks_rpc_arena_copy(answer->arena, value->string.data, value->string.len);
+    if (!text)
+        misshapen(answer);
+    return text ? text : empty;
+}
+
+int answer_enum(answer *answer, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type)
+{
+    const store_value *value = answer_at(answer, array, i);
+    /* The first value of every enum of the contract is PREFIX_UNSPECIFIED. */
+    size_t prefix = strlen(type->values[0].name) - strlen("UNSPECIFIED");
+
+    if (value->type == STORE_STRING) {
+        for (unsigned v = 1; v < type->n_values; v++) {
+            const char *word = type->values[v].name + prefix;
+            if (strlen(word) == value->string.len && memcmp(word, value->string.data, value->string.len) == 0)
+                return type->values[v].value;
+        }
+    }
+    misshapen(answer);
+    return 0;
+}

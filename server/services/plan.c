@@ -1,0 +1,211 @@
+/* Building plans. Invariant: once a plan has failed, no helper changes it, so
+ * the first error is the one that is answered; and an error of a plan is always
+ * applied NO, because nothing was sent. Called by the services' prepare. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "services/service.h"
+
+bool plan_failed(const plan *plan)
+{
+    return plan->error.code != LKS_OK;
+}
+
+static void out_of_memory(plan *plan)
+{
+    lks_error_set(&plan->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+void plan_unimplemented(plan *plan)
+{
+    if (!plan_failed(plan))
+        lks_error_set(&plan->error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
+                      plan->method->path);
+}
+
+void plan_invalid(plan *plan, const char *format, ...)
+{
+    char text[LKS_ERROR_MESSAGE_MAX];
+    va_list args;
+
+    if (plan_failed(plan))
+        return;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    lks_error_set(&plan->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", text);
+}
+
+void plan_check_text(plan *plan, const char *field, const char *value, size_t min_bytes, size_t max_bytes)
+{
+    size_t len = strlen(value);
+
+    if (len == 0 && min_bytes > 0)
+        plan_invalid(plan, "%s: must not be empty", field);
+    else if (len < min_bytes || len > max_bytes)
+        plan_invalid(plan, "%s: must be %zu to %zu bytes long", field, min_bytes, max_bytes);
+}
+
+void plan_check_name(plan *plan, const char *field, const char *value)
+{
+    plan_check_text(plan, field, value, 1, SERVICE_NAME_BYTES_MAX);
+}
+
+void plan_check_name_or_empty(plan *plan, const char *field, const char *value)
+{
+    plan_check_text(plan, field, value, 0, SERVICE_NAME_BYTES_MAX);
+}
+
+void plan_check_range(plan *plan, const char *field, int64_t value, int64_t min, int64_t max)
+{
+    if (value < min || value > max)
+        plan_invalid(plan, "%s: must be %lld to %lld", field, (long long)min, (long long)max);
+}
+
+static bool is_plain(unsigned char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '~' || c == '-';
+}
+
+/* Writes the encoding of text to `out` and returns its end. */
+static char *encode_to(char *out, const char *text, size_t len)
+{
+    static const char hex[] = "0123456789ABCDEF";
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (is_plain(c)) {
+            *out++ = (char)c;
+        } else {
+            *out++ = '%';
+            *out++ = hex[c >> 4];
+            *out++ = hex[c & 15];
+        }
+    }
+    return out;
+}
+
+char *plan_encode(lks_rpc_arena *arena, const char *text)
+{
+    size_t len = strlen(text);
+    char *out = lks_rpc_arena_alloc(arena, 3 * len + 1);
+
+    if (out)
+        *encode_to(out, text, len) = '\0';
+    return out;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
+{
+    char *out = lks_rpc_arena_alloc(arena, encoded.len + 1);
+    size_t n = 0;
+
+    if (!out)
+        return NULL;
+    for (size_t i = 0; i < encoded.len; i++) {
+        int high = -1;
+        int low = -1;
+        if (encoded.data[i] == '%' && i + 2 < encoded.len) {
+            high = hex_digit(encoded.data[i + 1]);
+            low = hex_digit(encoded.data[i + 2]);
+        }
+        if (high >= 0 && low >= 0) {
+            out[n++] = (char)(high << 4 | low);
+            i += 2;
+        } else {
+            out[n++] = encoded.data[i];
+        }
+    }
+    return out;
+}
+
+lks_rpc_slice plan_base(plan *plan, const char *group)
+{
+    static const char open[] = "ls:{";
+    size_t group_len = strlen(group);
+    char *base = lks_rpc_arena_alloc(plan->arena, sizeof open + 3 * (plan->ns.len + group_len) + sizeof "/}:");
+    char *end = base;
+
+    if (!base) {
+        out_of_memory(plan);
+        return (lks_rpc_slice){.data = "", .len = 0};
+    }
+    memcpy(end, open, sizeof open - 1);
+    end = encode_to(end + sizeof open - 1, plan->ns.data, plan->ns.len);
+    *end++ = '/';
+    end = encode_to(end, group, group_len);
+    memcpy(end, "}:", 2);
+    return (lks_rpc_slice){.data = base, .len = (size_t)(end + 2 - base)};
+}
+
+/* Room for one more call: the array doubles when its count is a power of two. */
+static store_call *next_call(plan *plan)
+{
+    size_t n = plan->n_calls;
+
+    if (n == 0 || (n & (n - 1)) == 0) {
+        store_call *grown = lks_rpc_arena_alloc(plan->arena, 2 * (n + 1) * sizeof *grown);
+        if (!grown)
+            return NULL;
+        if (n > 0)
+            memcpy(grown, plan->calls, n * sizeof *grown);
+        plan->calls = grown;
+    }
+    return &plan->calls[plan->n_calls++];
+}
+
+void plan_call(plan *plan, const char *function, const char *group, const char *only, size_t max_args)
+{
+    if (group[0] == '\0' && only)
+        group = only;
+    if (group[0] == '\0')
+        plan_invalid(plan, "group: must be set where the request does not name exactly one thing");
+    plan_check_name(plan, "group", group);
+    if (plan_failed(plan))
+        return;
+    lks_rpc_slice base = plan_base(plan, group);
+    lks_rpc_slice *args = lks_rpc_arena_alloc(plan->arena, max_args * sizeof *args);
+    store_call *call = next_call(plan);
+    if (!args || !call) {
+        out_of_memory(plan);
+        return;
+    }
+    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .combinable = true};
+}
+
+void plan_arg_bytes(plan *plan, const void *data, size_t len)
+{
+    if (plan_failed(plan))
+        return;
+    store_call *call = &plan->calls[plan->n_calls - 1];
+    if (call->n_args == call->max_args) {
+        lks_error_set(&plan->error, LKS_INTERNAL, LKS_APPLIED_NO, "too many arguments for %s", call->function);
+        return;
+    }
+    call->args[call->n_args++] = (lks_rpc_slice){.data = data, .len = len};
+}
+
+void plan_arg(plan *plan, const char *text)
+{
+    plan_arg_bytes(plan, text, strlen(text));
+}
+
+void plan_arg_int(plan *plan, int64_t value)
+{
+    if (plan_failed(plan))
+        return;
+    char *text = lks_rpc_arena_printf(plan->arena, "%lld", (long long)value);
+    if (text)
+        plan_arg(plan, text);
+    else
+        out_of_memory(plan);
+}
