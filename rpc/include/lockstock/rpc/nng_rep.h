@@ -68,6 +68,10 @@ void *lks_rpc_nng_request_answer(lks_rpc_nng_request *request, size_t len);
  * read within the send timeout, loses it silently. */
 void lks_rpc_nng_request_reply(lks_rpc_nng_request *request);
 
+/* Answers the whole message with one failed result: for a frame that is refused
+ * as such. */
+void lks_rpc_nng_request_refuse(lks_rpc_nng_request *request, const lks_error *error);
+
 /* Ends it without an answer. */
 void lks_rpc_nng_request_drop(lks_rpc_nng_request *request);
 
