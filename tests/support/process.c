@@ -1,0 +1,410 @@
+/* The output is drained by a thread of its own, so that a talkative child never
+ * blocks on a full pipe; `output`, `length` and `ended` are guarded by `mutex`. */
+#include "support/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct process {
+    pid_t pid; /* 0 after it was reaped */
+    int status;
+    int output_fd;
+    int stop_fd;
+    pthread_t reader;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    char *output; /* with a NUL at output[length] */
+    size_t length;
+    bool ended;
+    size_t seen;  /* where process_wait_line goes on */
+    char *copy;   /* of output, for process_output */
+};
+
+long long process_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (long long)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+void process_pause(void)
+{
+    struct timespec moment = {.tv_nsec = 2000000};
+
+    nanosleep(&moment, NULL);
+}
+
+static void append_output(process *p, const char *data, size_t n)
+{
+    pthread_mutex_lock(&p->mutex);
+    char *grown = realloc(p->output, p->length + n + 1);
+    if (grown != NULL) {
+        memcpy(grown + p->length, data, n);
+        p->output = grown;
+        p->length += n;
+        p->output[p->length] = '\0';
+    }
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static void *read_output(void *arg)
+{
+    process *p = arg;
+    struct pollfd wanted[] = {{.fd = p->output_fd, .events = POLLIN}, {.fd = p->stop_fd, .events = POLLIN}};
+    char buffer[16384];
+
+    /* A grandchild may hold the pipe open after the child: hence stop_fd. */
+    while (poll(wanted, 2, -1) > 0 || errno == EINTR) {
+        ssize_t n = wanted[0].revents != 0 ? read(p->output_fd, buffer, sizeof buffer) : -1;
+        if (n > 0) {
+            append_output(p, buffer, (size_t)n);
+        } else if (n == 0 || wanted[1].revents != 0) {
+            break;
+        }
+    }
+    pthread_mutex_lock(&p->mutex);
+    p->ended = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->mutex);
+    return NULL;
+}
+
+/* Only what is allowed between fork and exec in a process with threads. */
+static void run_child(const char *const argv[], char **env, int output_fd, pid_t parent)
+{
+    sigset_t none;
+
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    signal(SIGPIPE, SIG_DFL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    int null_fd = open("/dev/null", O_RDONLY);
+    if (getppid() != parent || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
+        dup2(output_fd, STDOUT_FILENO) < 0 || dup2(output_fd, STDERR_FILENO) < 0) {
+        _exit(127);
+    }
+    execvpe(argv[0], (char *const *)(const void *)argv, env);
+    static const char text[] = "cannot exec\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+    (void)ignored;
+    _exit(127);
+}
+
+static char **joined_environment(const char *const env[])
+{
+    size_t n_old = 0, n_new = 0;
+
+    while (environ[n_old] != NULL) {
+        n_old++;
+    }
+    while (env != NULL && env[n_new] != NULL) {
+        n_new++;
+    }
+    char **all = calloc(n_old + n_new + 1, sizeof *all);
+    if (all == NULL) {
+        return NULL;
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < n_new; i++) {
+        all[n++] = (char *)(const void *)env[i];
+    }
+    for (size_t i = 0; i < n_old; i++) {
+        size_t name = strcspn(environ[i], "=") + 1;
+        bool replaced = false;
+        for (size_t k = 0; k < n_new && !replaced; k++) {
+            replaced = strncmp(environ[i], env[k], name) == 0;
+        }
+        if (!replaced) {
+            all[n++] = environ[i];
+        }
+    }
+    return all;
+}
+
+process *process_spawn(const char *const argv[], const char *const env[])
+{
+    int ends[2] = {-1, -1};
+    pthread_condattr_t attributes;
+    process *p = calloc(1, sizeof *p);
+    char **all = joined_environment(env);
+
+    if (p == NULL || all == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+        goto failed;
+    }
+    p->output_fd = ends[0];
+    p->stop_fd = eventfd(0, EFD_CLOEXEC);
+    p->output = calloc(1, 1);
+    if (p->stop_fd < 0 || p->output == NULL) {
+        goto failed;
+    }
+    pid_t self = getpid();
+    p->pid = fork();
+    if (p->pid == 0) {
+        run_child(argv, all, ends[1], self);
+    }
+    if (p->pid < 0) {
+        goto failed;
+    }
+    close(ends[1]);
+    free(all);
+    pthread_mutex_init(&p->mutex, NULL);
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    if (pthread_create(&p->reader, NULL, read_output, p) != 0) {
+        abort(); /* a test without threads is no test */
+    }
+    return p;
+
+failed:
+    if (ends[0] >= 0) {
+        close(ends[0]);
+        close(ends[1]);
+    }
+    if (p != NULL) {
+        free(p->output);
+        free(p);
+    }
+    free(all);
+    return NULL;
+}
+
+pid_t process_pid(const process *p)
+{
+    return p->pid;
+}
+
+/* With the mutex held: the next whole line with `text` in it; `seen` moves on. */
+static bool take_line(process *p, const char *text, char *line, size_t size)
+{
+    for (char *end; (end = strchr(p->output + p->seen, '\n')) != NULL;) {
+        const char *start = p->output + p->seen;
+        size_t n = (size_t)(end - start);
+        p->seen += n + 1;
+        const char *found = strstr(start, text);
+        if (found != NULL && found < end) {
+            if (line != NULL && size > 0) {
+                snprintf(line, size, "%.*s", (int)n, start);
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+bool process_wait_line(process *p, const char *text, char *line, size_t size, int timeout_ms)
+{
+    struct timespec deadline;
+    bool found;
+    int waited = 0;
+
+    clock_gettime(CLOCK_MONOTONIC, &deadline);
+    deadline.tv_sec += timeout_ms / 1000;
+    deadline.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+    if (deadline.tv_nsec >= 1000000000) {
+        deadline.tv_sec++;
+        deadline.tv_nsec -= 1000000000;
+    }
+    pthread_mutex_lock(&p->mutex);
+    while (!(found = take_line(p, text, line, size)) && !p->ended && waited == 0) {
+        waited = pthread_cond_timedwait(&p->changed, &p->mutex, &deadline);
+    }
+    pthread_mutex_unlock(&p->mutex);
+    return found;
+}
+
+const char *process_output(process *p)
+{
+    pthread_mutex_lock(&p->mutex);
+    free(p->copy);
+    p->copy = strdup(p->output);
+    pthread_mutex_unlock(&p->mutex);
+    return p->copy != NULL ? p->copy : "";
+}
+
+void process_signal(process *p, int signal_number)
+{
+    if (p->pid > 0) {
+        kill(p->pid, signal_number);
+    }
+}
+
+bool process_wait(process *p, int timeout_ms, int *status)
+{
+    long long end = process_now_ms() + timeout_ms;
+
+    while (p->pid > 0) {
+        pid_t got = waitpid(p->pid, &p->status, WNOHANG);
+        if (got == p->pid) {
+            p->pid = 0;
+        } else if (got == 0 && process_now_ms() >= end) {
+            return false;
+        } else {
+            process_pause();
+        }
+    }
+    if (status != NULL) {
+        *status = p->status;
+    }
+    return true;
+}
+
+bool process_exited_with(process *p, int code, int timeout_ms)
+{
+    int status = 0;
+
+    if (!process_wait(p, timeout_ms, &status)) {
+        fprintf(stderr, "process %d still runs after %d ms; its output:\n%s\n", (int)p->pid, timeout_ms,
+                process_output(p));
+        return false;
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != code) {
+        fprintf(stderr, "%s %d, expected exit %d; output:\n%s\n", WIFEXITED(status) ? "exit" : "signal",
+                WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status), code, process_output(p));
+        return false;
+    }
+    return true;
+}
+
+void process_kill(process *p)
+{
+    process_signal(p, SIGKILL);
+    process_wait(p, 60000, NULL);
+}
+
+void process_free(process *p)
+{
+    static const unsigned long long one = 1;
+
+    if (p == NULL) {
+        return;
+    }
+    process_kill(p);
+    ssize_t ignored = write(p->stop_fd, &one, sizeof one);
+    (void)ignored;
+    pthread_join(p->reader, NULL);
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->mutex);
+    close(p->output_fd);
+    close(p->stop_fd);
+    free(p->output);
+    free(p->copy);
+    free(p);
+}
+
+static size_t count_entries(pid_t pid, const char *what)
+{
+    char path[64];
+    size_t n = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
+    DIR *dir = opendir(path);
+    if (dir == NULL) {
+        return 0;
+    }
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        n += entry->d_name[0] != '.';
+    }
+    closedir(dir);
+    return n;
+}
+
+size_t process_fd_count(pid_t pid)
+{
+    return count_entries(pid, "fd");
+}
+
+size_t process_thread_count(pid_t pid)
+{
+    return count_entries(pid, "task");
+}
+
+/* Reads a small file of /proc whole; "" when it is gone. NULs become spaces. */
+static void read_proc(pid_t pid, const char *name, char *buffer, size_t size)
+{
+    char path[64];
+    size_t n = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
+    FILE *file = fopen(path, "r");
+    if (file != NULL) {
+        n = fread(buffer, 1, size - 1, file);
+        fclose(file);
+    }
+    for (size_t i = 0; i < n; i++) {
+        buffer[i] = buffer[i] == '\0' ? ' ' : buffer[i];
+    }
+    buffer[n] = '\0';
+}
+
+size_t process_rss_kib(pid_t pid)
+{
+    char status[4096];
+
+    read_proc(pid, "status", status, sizeof status);
+    const char *line = strstr(status, "VmRSS:");
+    return line != NULL ? strtoul(line + 6, NULL, 10) : 0;
+}
+
+pid_t process_find_child(pid_t parent, const char *text)
+{
+    pid_t found = 0;
+    DIR *dir = opendir("/proc");
+
+    if (dir == NULL) {
+        return 0;
+    }
+    for (struct dirent *entry; found == 0 && (entry = readdir(dir)) != NULL;) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        char stat[512], command[1024];
+        if (pid <= 0) {
+            continue;
+        }
+        read_proc(pid, "stat", stat, sizeof stat);
+        const char *after_name = strrchr(stat, ')'); /* "pid (name) state ppid ..." */
+        if (after_name == NULL || after_name[2] == 'Z' || atoi(after_name + 4) != (int)parent) {
+            continue;
+        }
+        read_proc(pid, "cmdline", command, sizeof command);
+        if (strstr(command, text) != NULL) {
+            found = pid;
+        }
+    }
+    closedir(dir);
+    return found;
+}
+
+bool process_wait_gone(pid_t pid, int timeout_ms)
+{
+    long long end = process_now_ms() + timeout_ms;
+
+    for (;;) {
+        char stat[512];
+        read_proc(pid, "stat", stat, sizeof stat);
+        const char *after_name = strrchr(stat, ')');
+        if (after_name == NULL || after_name[2] == 'Z') {
+            return true;
+        }
+        if (process_now_ms() >= end) {
+            return false;
+        }
+        process_pause();
+    }
+}

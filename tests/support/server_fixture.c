@@ -1,0 +1,171 @@
+/* The port is kept over restarts. It is taken from below the range of outgoing
+ * ports: there no client's connection can occupy it while the server is down,
+ * and no client that keeps trying can end up connected to itself. */
+#include "support/server_fixture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "support/tempdir.h"
+
+enum { READY_TIMEOUT_MS = 60000, ARGS_MAX = 64, PORT_FIRST = 20000, PORT_COUNT = 12000 };
+
+struct server_fixture {
+    server_fixture_options options;
+    char *dir;
+    unsigned short port;
+    char url[64];
+    char store[256];
+    process *server; /* NULL while stopped */
+};
+
+const char *server_fixture_program(void)
+{
+    return LOCKSTOCKD_PATH;
+}
+
+static bool port_is_free(unsigned short port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int on = 1;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0) {
+        return false;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
+    close(fd);
+    return is_free;
+}
+
+unsigned short server_fixture_free_port(void)
+{
+    for (;;) {
+        unsigned short random = 0;
+        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+            continue;
+        }
+        unsigned short port = (unsigned short)(PORT_FIRST + random % PORT_COUNT);
+        if (port_is_free(port)) {
+            return port;
+        }
+    }
+}
+
+bool server_fixture_restart(server_fixture *fixture)
+{
+    const char *args[ARGS_MAX] = {LOCKSTOCKD_PATH, "--listen", fixture->url, "--store", fixture->store};
+    size_t n = 5;
+
+    process_free(fixture->server);
+    for (size_t i = 0; fixture->options.args != NULL && fixture->options.args[i] != NULL && n < ARGS_MAX - 1; i++) {
+        args[n++] = fixture->options.args[i];
+    }
+    fixture->server = process_spawn(args, fixture->options.env);
+    if (fixture->server != NULL &&
+        process_wait_line(fixture->server, "event=ready", NULL, 0, READY_TIMEOUT_MS)) {
+        return true;
+    }
+    if (fixture->server != NULL) {
+        fprintf(stderr, "lockstockd does not come up:\n%s\n", process_output(fixture->server));
+    }
+    return false;
+}
+
+server_fixture *server_fixture_start(const server_fixture_options *options)
+{
+    server_fixture *fixture = calloc(1, sizeof *fixture);
+
+    if (fixture == NULL) {
+        return NULL;
+    }
+    if (options != NULL) {
+        fixture->options = *options;
+    }
+    fixture->dir = tempdir_make();
+    if (fixture->dir == NULL) {
+        perror("tempdir_make");
+        goto failed;
+    }
+    if (fixture->options.store != NULL) {
+        snprintf(fixture->store, sizeof fixture->store, "%s", fixture->options.store);
+    } else {
+        snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
+    }
+    fixture->port = server_fixture_free_port();
+    snprintf(fixture->url, sizeof fixture->url, "nng+tcp://127.0.0.1:%u", fixture->port);
+    if (server_fixture_restart(fixture)) {
+        return fixture;
+    }
+failed:
+    server_fixture_free(fixture);
+    return NULL;
+}
+
+const char *server_fixture_url(const server_fixture *fixture)
+{
+    return fixture->url;
+}
+
+unsigned short server_fixture_port(const server_fixture *fixture)
+{
+    return fixture->port;
+}
+
+const char *server_fixture_dir(const server_fixture *fixture)
+{
+    return fixture->dir;
+}
+
+pid_t server_fixture_pid(const server_fixture *fixture)
+{
+    return fixture->server != NULL ? process_pid(fixture->server) : 0;
+}
+
+process *server_fixture_process(const server_fixture *fixture)
+{
+    return fixture->server;
+}
+
+pid_t server_fixture_redis_pid(const server_fixture *fixture)
+{
+    pid_t pid = server_fixture_pid(fixture);
+
+    return pid > 0 ? process_find_child(pid, "redis-server") : 0;
+}
+
+void server_fixture_kill(server_fixture *fixture)
+{
+    process_free(fixture->server);
+    fixture->server = NULL;
+}
+
+bool server_fixture_stop(server_fixture *fixture, int timeout_ms)
+{
+    process_signal(fixture->server, SIGTERM);
+    bool clean = process_exited_with(fixture->server, 0, timeout_ms);
+    server_fixture_kill(fixture);
+    return clean;
+}
+
+void server_fixture_free(server_fixture *fixture)
+{
+    if (fixture != NULL) {
+        pid_t redis = server_fixture_redis_pid(fixture);
+        process_free(fixture->server);
+        if (redis > 0) {
+            process_wait_gone(redis, READY_TIMEOUT_MS); /* it writes to the directory */
+        }
+        tempdir_remove(fixture->dir);
+        free(fixture);
+    }
+}

@@ -1,0 +1,12 @@
+/* A directory of a test's own, with a name short enough for unix sockets. */
+#ifndef LOCKSTOCK_TESTS_TEMPDIR_H
+#define LOCKSTOCK_TESTS_TEMPDIR_H
+
+/* Makes an empty directory, mode 0700, under $TMPDIR or /tmp. Returns its
+ * absolute path, to be given to tempdir_remove; NULL with errno set. */
+char *tempdir_make(void);
+
+/* Removes the directory with all it contains and frees the path. Takes NULL. */
+void tempdir_remove(char *path);
+
+#endif
