@@ -32,18 +32,24 @@ typedef struct lks_call_options {
 
 typedef struct lks_call lks_call;
 
-/* Runs once on the channel's completion thread. `response` is NULL unless code
- * is LKS_OK; it and `error` are valid until `done` returns. */
-typedef void lks_call_done(void *arg, lks_code code, const ProtobufCMessage *response, const lks_error *error);
+/* A callback of any type, which a call only keeps. */
+typedef void lks_call_function(void);
+
+/* Runs once on the channel's completion thread, with the `function` and `arg` of
+ * lks_call_start: a generated stub's `done` casts `function` back to the typed
+ * callback and calls it, since C may not call it as anything else. `response` is
+ * NULL unless code is LKS_OK; it and `error` are valid until `done` returns. */
+typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code,
+                           const ProtobufCMessage *response, const lks_error *error);
 
 /* Starts a call. The request is copied before this returns. `done` may be NULL
- * (use lks_call_wait). When ret is NULL the call frees itself; else the caller
+ * (use lks_call_wait), `function` too. When ret is NULL the call frees itself; else the caller
  * frees it, at any time. options and error may be NULL. On failure nothing was started and
  * `done` never runs: LKS_RESOURCE_EXHAUSTED (queue full, memory),
  * LKS_INVALID_ARGUMENT. Thread-safe; does not block. */
 lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
-                        const lks_call_options *options, lks_call_done *done, void *arg, lks_call **ret,
-                        lks_error *error);
+                        const lks_call_options *options, lks_call_done *done,
+                        lks_call_function *function, void *arg, lks_call **ret, lks_error *error);
 
 /* Starts, waits and takes the response: what every synchronous stub is. *ret is
  * the caller's, to be freed with lks_message_free; it is set only on LKS_OK and

@@ -27,23 +27,28 @@ typedef struct lks_rpc_context {
     } *metadata;
 } lks_rpc_context;
 
-/* Runs one call. `response` is initialised; what it points to must live in the
+typedef struct lks_rpc_service lks_rpc_service;
+
+/* Runs one call of `service`: a generated skeleton's casts the messages to their
+ * types and calls the typed handler. `response` is initialised; what it points to must live in the
  * arena or be static. Returns LKS_OK, or a code with *error set (applied too).
  * May block; runs on a worker thread, several at a time. */
-typedef lks_code lks_rpc_handler(void *self, lks_rpc_context *context, const ProtobufCMessage *request,
-                                 ProtobufCMessage *response, lks_error *error);
+typedef lks_code lks_rpc_handler(const lks_rpc_service *service, lks_rpc_context *context,
+                                 const ProtobufCMessage *request, ProtobufCMessage *response,
+                                 lks_error *error);
 
 typedef struct lks_rpc_binding {
     const lks_rpc_method *method;
     lks_rpc_handler *handle;
 } lks_rpc_binding;
 
-typedef struct lks_rpc_service {
+struct lks_rpc_service {
     const char *name; /* "shop.v1.ShopService" */
     size_t n_bindings;
     const lks_rpc_binding *bindings;
-    void *self; /* given to each handler */
-} lks_rpc_service;
+    const void *handlers; /* the typed handlers, of a type that the bindings know */
+    void *self;           /* given to each handler */
+};
 
 #ifdef __cplusplus
 }
