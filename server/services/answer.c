@@ -7,41 +7,41 @@
 
 static const store_value nil = {.type = STORE_NIL};
 
-static void misshapen(answer *answer)
+static void misshapen(answer *a)
 {
-    if (answer->error.code == LKS_OK)
-        lks_error_set(&answer->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store gave an answer of another shape");
+    if (a->error.code == LKS_OK)
+        lks_error_set(&a->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store gave an answer of another shape");
 }
 
-const store_value *answer_at(answer *answer, const store_value *array, size_t i)
+const store_value *answer_at(answer *a, const store_value *array, size_t i)
 {
     if (array->type != STORE_ARRAY || i >= array->n) {
-        misshapen(answer);
+        misshapen(a);
         return &nil;
     }
     return &array->element[i];
 }
 
-size_t answer_count(answer *answer, const store_value *array)
+size_t answer_count(answer *a, const store_value *array)
 {
     if (array->type != STORE_ARRAY) {
-        misshapen(answer);
+        misshapen(a);
         return 0;
     }
     return array->n;
 }
 
 /* Functions give numbers as integers, or as text where they were stored so. */
-int64_t answer_int(answer *answer, const store_value *array, size_t i)
+int64_t answer_int(answer *a, const store_value *array, size_t i)
 {
-    const store_value *value = answer_at(answer, array, i);
+    const store_value *value = answer_at(a, array, i);
     int64_t number = 0;
     size_t at = 0;
 
     if (value->type == STORE_INTEGER)
         return value->integer;
     if (value->type != STORE_STRING || value->string.len == 0 || value->string.len > 18) {
-        misshapen(answer);
+        misshapen(a);
         return 0;
     }
     if (value->string.data[0] == '-')
@@ -49,7 +49,7 @@ int64_t answer_int(answer *answer, const store_value *array, size_t i)
     for (; at < value->string.len; at++) {
         char c = value->string.data[at];
         if (c < '0' || c > '9') {
-            misshapen(answer);
+            misshapen(a);
             return 0;
         }
         number = number * 10 + (c - '0');
@@ -57,25 +57,25 @@ int64_t answer_int(answer *answer, const store_value *array, size_t i)
     return value->string.data[0] == '-' ? -number : number;
 }
 
-char *answer_text(answer *answer, const store_value *array, size_t i)
+char *answer_text(answer *a, const store_value *array, size_t i)
 {
     static char empty[1];
-    const store_value *value = answer_at(answer, array, i);
+    const store_value *value = answer_at(a, array, i);
     char *text;
 
     if (value->type != STORE_STRING) {
-        misshapen(answer);
+        misshapen(a);
         return empty;
     }
-    text = lks_rpc_arena_copy(answer->arena, value->string.data, value->string.len);
+    text = lks_rpc_arena_copy(a->arena, value->string.data, value->string.len);
     if (!text)
-        misshapen(answer);
+        misshapen(a);
     return text ? text : empty;
 }
 
-int answer_enum(answer *answer, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type)
+int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type)
 {
-    const store_value *value = answer_at(answer, array, i);
+    const store_value *value = answer_at(a, array, i);
     /* The first value of every enum of the contract is PREFIX_UNSPECIFIED. */
     size_t prefix = strlen(type->values[0].name) - strlen("UNSPECIFIED");
 
@@ -86,6 +86,6 @@ int answer_enum(answer *answer, const store_value *array, size_t i, const Protob
                 return type->values[v].value;
         }
     }
-    misshapen(answer);
+    misshapen(a);
     return 0;
 }

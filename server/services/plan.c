@@ -7,60 +7,60 @@
 
 #include "services/service.h"
 
-bool plan_failed(const plan *plan)
+bool plan_failed(const plan *p)
 {
-    return plan->error.code != LKS_OK;
+    return p->error.code != LKS_OK;
 }
 
-static void out_of_memory(plan *plan)
+static void out_of_memory(plan *p)
 {
-    lks_error_set(&plan->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
-void plan_unimplemented(plan *plan)
+void plan_unimplemented(plan *p)
 {
-    if (!plan_failed(plan))
-        lks_error_set(&plan->error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
-                      plan->method->path);
+    if (!plan_failed(p))
+        lks_error_set(&p->error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
+                      p->method->path);
 }
 
-void plan_invalid(plan *plan, const char *format, ...)
+void plan_invalid(plan *p, const char *format, ...)
 {
     char text[LKS_ERROR_MESSAGE_MAX];
     va_list args;
 
-    if (plan_failed(plan))
+    if (plan_failed(p))
         return;
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    lks_error_set(&plan->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", text);
+    lks_error_set(&p->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", text);
 }
 
-void plan_check_text(plan *plan, const char *field, const char *value, size_t min_bytes, size_t max_bytes)
+void plan_check_text(plan *p, const char *field, const char *value, size_t min_bytes, size_t max_bytes)
 {
     size_t len = strlen(value);
 
     if (len == 0 && min_bytes > 0)
-        plan_invalid(plan, "%s: must not be empty", field);
+        plan_invalid(p, "%s: must not be empty", field);
     else if (len < min_bytes || len > max_bytes)
-        plan_invalid(plan, "%s: must be %zu to %zu bytes long", field, min_bytes, max_bytes);
+        plan_invalid(p, "%s: must be %zu to %zu bytes long", field, min_bytes, max_bytes);
 }
 
-void plan_check_name(plan *plan, const char *field, const char *value)
+void plan_check_name(plan *p, const char *field, const char *value)
 {
-    plan_check_text(plan, field, value, 1, SERVICE_NAME_BYTES_MAX);
+    plan_check_text(p, field, value, 1, SERVICE_NAME_BYTES_MAX);
 }
 
-void plan_check_name_or_empty(plan *plan, const char *field, const char *value)
+void plan_check_name_or_empty(plan *p, const char *field, const char *value)
 {
-    plan_check_text(plan, field, value, 0, SERVICE_NAME_BYTES_MAX);
+    plan_check_text(p, field, value, 0, SERVICE_NAME_BYTES_MAX);
 }
 
-void plan_check_range(plan *plan, const char *field, int64_t value, int64_t min, int64_t max)
+void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, int64_t max)
 {
     if (value < min || value > max)
-        plan_invalid(plan, "%s: must be %lld to %lld", field, (long long)min, (long long)max);
+        plan_invalid(p, "%s: must be %lld to %lld", field, (long long)min, (long long)max);
 }
 
 static bool is_plain(unsigned char c)
@@ -128,19 +128,19 @@ char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
     return out;
 }
 
-lks_rpc_slice plan_base(plan *plan, const char *group)
+lks_rpc_slice plan_base(plan *p, const char *group)
 {
     static const char open[] = "ls:{";
     size_t group_len = strlen(group);
-    char *base = lks_rpc_arena_alloc(plan->arena, sizeof open + 3 * (plan->ns.len + group_len) + sizeof "/}:");
+    char *base = lks_rpc_arena_alloc(p->arena, sizeof open + 3 * (p->ns.len + group_len) + sizeof "/}:");
     char *end = base;
 
     if (!base) {
-        out_of_memory(plan);
+        out_of_memory(p);
         return (lks_rpc_slice){.data = "", .len = 0};
     }
     memcpy(end, open, sizeof open - 1);
-    end = encode_to(end + sizeof open - 1, plan->ns.data, plan->ns.len);
+    end = encode_to(end + sizeof open - 1, p->ns.data, p->ns.len);
     *end++ = '/';
     end = encode_to(end, group, group_len);
     memcpy(end, "}:", 2);
@@ -148,64 +148,64 @@ lks_rpc_slice plan_base(plan *plan, const char *group)
 }
 
 /* Room for one more call: the array doubles when its count is a power of two. */
-static store_call *next_call(plan *plan)
+static store_call *next_call(plan *p)
 {
-    size_t n = plan->n_calls;
+    size_t n = p->n_calls;
 
     if (n == 0 || (n & (n - 1)) == 0) {
-        store_call *grown = lks_rpc_arena_alloc(plan->arena, 2 * (n + 1) * sizeof *grown);
+        store_call *grown = lks_rpc_arena_alloc(p->arena, 2 * (n + 1) * sizeof *grown);
         if (!grown)
             return NULL;
         if (n > 0)
-            memcpy(grown, plan->calls, n * sizeof *grown);
-        plan->calls = grown;
+            memcpy(grown, p->calls, n * sizeof *grown);
+        p->calls = grown;
     }
-    return &plan->calls[plan->n_calls++];
+    return &p->calls[p->n_calls++];
 }
 
-void plan_call(plan *plan, const char *function, const char *group, const char *only, size_t max_args)
+void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args)
 {
     if (group[0] == '\0' && only)
         group = only;
     if (group[0] == '\0')
-        plan_invalid(plan, "group: must be set where the request does not name exactly one thing");
-    plan_check_name(plan, "group", group);
-    if (plan_failed(plan))
+        plan_invalid(p, "group: must be set where the request does not name exactly one thing");
+    plan_check_name(p, "group", group);
+    if (plan_failed(p))
         return;
-    lks_rpc_slice base = plan_base(plan, group);
-    lks_rpc_slice *args = lks_rpc_arena_alloc(plan->arena, max_args * sizeof *args);
-    store_call *call = next_call(plan);
+    lks_rpc_slice base = plan_base(p, group);
+    lks_rpc_slice *args = lks_rpc_arena_alloc(p->arena, max_args * sizeof *args);
+    store_call *call = next_call(p);
     if (!args || !call) {
-        out_of_memory(plan);
+        out_of_memory(p);
         return;
     }
     *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .combinable = true};
 }
 
-void plan_arg_bytes(plan *plan, const void *data, size_t len)
+void plan_arg_bytes(plan *p, const void *data, size_t len)
 {
-    if (plan_failed(plan))
+    if (plan_failed(p))
         return;
-    store_call *call = &plan->calls[plan->n_calls - 1];
+    store_call *call = &p->calls[p->n_calls - 1];
     if (call->n_args == call->max_args) {
-        lks_error_set(&plan->error, LKS_INTERNAL, LKS_APPLIED_NO, "too many arguments for %s", call->function);
+        lks_error_set(&p->error, LKS_INTERNAL, LKS_APPLIED_NO, "too many arguments for %s", call->function);
         return;
     }
     call->args[call->n_args++] = (lks_rpc_slice){.data = data, .len = len};
 }
 
-void plan_arg(plan *plan, const char *text)
+void plan_arg(plan *p, const char *text)
 {
-    plan_arg_bytes(plan, text, strlen(text));
+    plan_arg_bytes(p, text, strlen(text));
 }
 
-void plan_arg_int(plan *plan, int64_t value)
+void plan_arg_int(plan *p, int64_t value)
 {
-    if (plan_failed(plan))
+    if (plan_failed(p))
         return;
-    char *text = lks_rpc_arena_printf(plan->arena, "%lld", (long long)value);
+    char *text = lks_rpc_arena_printf(p->arena, "%lld", (long long)value);
     if (text)
-        plan_arg(plan, text);
+        plan_arg(p, text);
     else
-        out_of_memory(plan);
+        out_of_memory(p);
 }

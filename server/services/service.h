@@ -50,8 +50,8 @@ typedef struct answer {
     lks_error error;
 } answer;
 
-typedef void service_prepare(const ProtobufCMessage *request, plan *plan);
-typedef void service_finish(const ProtobufCMessage *request, answer *answer, ProtobufCMessage *response);
+typedef void service_prepare(const ProtobufCMessage *request, plan *p);
+typedef void service_finish(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response);
 
 typedef struct service_method {
     const lks_rpc_method *method;
@@ -77,61 +77,61 @@ extern const service lock_service, stock_service, idempotency_service, ratelimit
  * lks_put_item_response *)` before. A method that is not built yet says so by
  * SERVICE_UNIMPLEMENTED(confirm, lks_confirm_request, lks_confirm_response). */
 #define SERVICE_PAIR(name, Name, request_type, response_type, method_constant)                     \
-    static void name##_prepare_any(const ProtobufCMessage *request, plan *plan)                    \
+    static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                    \
     {                                                                                              \
-        name##_prepare((const request_type *)(const void *)request, plan);                         \
+        name##_prepare((const request_type *)(const void *)request, p);                         \
     }                                                                                              \
-    static void name##_finish_any(const ProtobufCMessage *request, answer *answer,                 \
+    static void name##_finish_any(const ProtobufCMessage *request, answer *a,                 \
                                   ProtobufCMessage *response)                                      \
     {                                                                                              \
-        name##_finish((const request_type *)(const void *)request, answer,                         \
+        name##_finish((const request_type *)(const void *)request, a,                         \
                       (response_type *)(void *)response);                                          \
     }
 #define SERVICE_ROW(name, Name, request_type, response_type, method_constant)                      \
     {&(method_constant), name##_prepare_any, name##_finish_any},
 
 #define SERVICE_UNIMPLEMENTED(name, request_type, response_type)                                   \
-    static void name##_prepare(const request_type *request, plan *plan)                            \
+    static void name##_prepare(const request_type *request, plan *p)                            \
     {                                                                                              \
         (void)request;                                                                             \
-        plan_unimplemented(plan);                                                                  \
+        plan_unimplemented(p);                                                                     \
     }                                                                                              \
-    static void name##_finish(const request_type *request, answer *answer, response_type *response) \
+    static void name##_finish(const request_type *request, answer *a, response_type *response) \
     {                                                                                              \
         (void)request;                                                                             \
-        (void)answer;                                                                              \
+        (void)a;                                                                              \
         (void)response;                                                                            \
     }
 
 /* ---- plan.c: building plans -------------------------------------------------- */
 
-void plan_unimplemented(plan *plan);
+void plan_unimplemented(plan *p);
 
 /* Answers INVALID_ARGUMENT, applied NO; the text begins with the field's path. */
-void plan_invalid(plan *plan, const char *format, ...) __attribute__((format(printf, 2, 3)));
-bool plan_failed(const plan *plan);
+void plan_invalid(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+bool plan_failed(const plan *p);
 
 /* Checks, each naming the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or
  * empty; a number within bounds. */
-void plan_check_name(plan *plan, const char *field, const char *value);
-void plan_check_name_or_empty(plan *plan, const char *field, const char *value);
-void plan_check_text(plan *plan, const char *field, const char *value, size_t min_bytes, size_t max_bytes);
-void plan_check_range(plan *plan, const char *field, int64_t value, int64_t min, int64_t max);
+void plan_check_name(plan *p, const char *field, const char *value);
+void plan_check_name_or_empty(plan *p, const char *field, const char *value);
+void plan_check_text(plan *p, const char *field, const char *value, size_t min_bytes, size_t max_bytes);
+void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, int64_t max);
 
 /* Starts a call to `function`, placed by (ns, group). `group` empty: `only` (the
  * one name of the request), or INVALID_ARGUMENT naming `group` when that is NULL.
  * `max_args` is room for plan_arg. The call is combinable unless prepare says
  * otherwise. */
-void plan_call(plan *plan, const char *function, const char *group, const char *only, size_t max_args);
+void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args);
 
 /* Appends an argument to the last call started. Text is not copied. */
-void plan_arg(plan *plan, const char *text);
-void plan_arg_bytes(plan *plan, const void *data, size_t len);
-void plan_arg_int(plan *plan, int64_t value);
+void plan_arg(plan *p, const char *text);
+void plan_arg_bytes(plan *p, const void *data, size_t len);
+void plan_arg_int(plan *p, int64_t value);
 
 /* The key base "ls:{ns/group}:" with both parts percent-encoded (all but
  * [A-Za-z0-9._~-]); and its inverse for a part of a key. In the arena. */
-lks_rpc_slice plan_base(plan *plan, const char *group);
+lks_rpc_slice plan_base(plan *p, const char *group);
 char *plan_encode(lks_rpc_arena *arena, const char *text);
 char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
 
@@ -140,13 +140,13 @@ char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
 /* Elements of a reply; a reply of another shape makes the call fail with INTERNAL
  * and gives 0, "" or NULL, so that finish need not check. Text is copied to the
  * arena with a NUL. */
-const store_value *answer_at(answer *answer, const store_value *array, size_t i);
-size_t answer_count(answer *answer, const store_value *array);
-int64_t answer_int(answer *answer, const store_value *array, size_t i);
-char *answer_text(answer *answer, const store_value *array, size_t i);
+const store_value *answer_at(answer *a, const store_value *array, size_t i);
+size_t answer_count(answer *a, const store_value *array);
+int64_t answer_int(answer *a, const store_value *array, size_t i);
+char *answer_text(answer *a, const store_value *array, size_t i);
 
 /* The enum number whose value is named PREFIX + the text of element i: functions
  * answer with the contract's own words ("SOLD_OUT"). */
-int answer_enum(answer *answer, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type);
+int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type);
 
 #endif

@@ -23,6 +23,9 @@ typedef struct store_value {
     const struct store_value *element; /* ARRAY */
 } store_value;
 
+/* A copy that lives in the arena; NULL when out of memory. */
+const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value);
+
 /* One sub-call of one function of the library. Everything pointed to stays the
  * caller's and must live until the call is done. */
 typedef struct store_call {

@@ -1,0 +1,248 @@
+/* Invariant: `keys` is the only list of settings; flags, variables, file keys,
+ * defaults and --help all come from it. Called once by main. */
+#include "config.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <ini.h>
+
+typedef enum key_type { KEY_TEXT, KEY_NUMBER, KEY_BOOL, KEY_LIST } key_type;
+
+typedef struct setting {
+    const char *name; /* --name, LOCKSTOCK_NAME, name = */
+    key_type type;
+    size_t offset;
+    const char *initial;
+    long min, max;
+    const char *help;
+} setting;
+
+#define AT(member) offsetof(settings, member)
+static const setting keys[] = {
+    {"listen", KEY_LIST, AT(listen), "nng+tcp://127.0.0.1:7700", 0, 0,
+     "address to serve, several times if wanted: nng+tcp://host:port, nng+ws://host:port/path; port 0 = any"},
+    {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
+     "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
+    {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},
+    {"allow-unsafe-store", KEY_BOOL, AT(allow_unsafe_store), "false", 0, 0,
+     "accept a store that loses data by design"},
+    {"log-level", KEY_TEXT, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
+    {"message-bytes", KEY_NUMBER, AT(message_bytes), "1048576", 1024, 67108864, "longest message, either way"},
+    {"in-flight", KEY_NUMBER, AT(in_flight), "4096", 1, 65536, "calls under way"},
+    {"in-flight-per-connection", KEY_NUMBER, AT(in_flight_per_connection), "256", 1, 65536,
+     "calls under way from one connection"},
+    {"connections", KEY_NUMBER, AT(connections), "4096", 1, 65536, "connections"},
+    {"timeout-ms", KEY_NUMBER, AT(timeout_ms), "5000", 1, 86400000, "deadline of a call that names none"},
+    {"timeout-max-ms", KEY_NUMBER, AT(timeout_max_ms), "30000", 1, 86400000,
+     "latest deadline, beyond what a call asks to wait"},
+    {"drain-ms", KEY_NUMBER, AT(drain_ms), "10000", 0, 600000, "time to finish what runs after SIGTERM"},
+};
+enum { N_KEYS = sizeof keys / sizeof keys[0] };
+
+/* Which source set a key last: a later, weaker one leaves it alone. */
+typedef enum source { SOURCE_NONE, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FLAG } source;
+
+typedef struct loading {
+    settings *config;
+    source set_by[N_KEYS];
+    lks_error *error;
+    const char *file;
+} loading;
+
+static const setting *find_key(const char *name, size_t len)
+{
+    for (size_t i = 0; i < N_KEYS; i++) {
+        if (strlen(keys[i].name) == len && memcmp(keys[i].name, name, len) == 0)
+            return &keys[i];
+    }
+    return NULL;
+}
+
+static lks_code invalid(loading *loader, const char *where, const char *what)
+{
+    return lks_error_set(loader->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", where, what);
+}
+
+static lks_code set_number(loading *loader, const setting *key, const char *where, const char *text)
+{
+    char range[80];
+    char *end;
+    long *target = (long *)(void *)((char *)loader->config + key->offset);
+
+    errno = 0;
+    long number = strtol(text, &end, 10);
+    if (errno || *text == '\0' || *end != '\0' || number < key->min || number > key->max) {
+        snprintf(range, sizeof range, "must be a number from %ld to %ld", key->min, key->max);
+        return invalid(loader, where, range);
+    }
+    *target = number;
+    return LKS_OK;
+}
+
+static lks_code set_bool(loading *loader, const setting *key, const char *where, const char *text)
+{
+    bool *target = (bool *)((char *)loader->config + key->offset);
+
+    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+        return invalid(loader, where, "must be true or false");
+    *target = text[0] == 't';
+    return LKS_OK;
+}
+
+static lks_code copy_text(loading *loader, char **target, const char *where, const char *text)
+{
+    char *copy = strdup(text);
+
+    if (!copy)
+        return lks_error_set(loader->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s: out of memory", where);
+    free(*target);
+    *target = copy;
+    return LKS_OK;
+}
+
+static lks_code set_key(loading *loader, const setting *key, source from, const char *where, const char *text)
+{
+    source *set_by = &loader->set_by[key - keys];
+    settings *config = loader->config;
+
+    if (*set_by > from)
+        return LKS_OK;
+    bool first_of_source = *set_by < from;
+    *set_by = from;
+    switch (key->type) {
+    case KEY_NUMBER:
+        return set_number(loader, key, where, text);
+    case KEY_BOOL:
+        return set_bool(loader, key, where, text);
+    case KEY_TEXT:
+        if (*text == '\0')
+            return invalid(loader, where, "must not be empty");
+        return copy_text(loader, (char **)(void *)((char *)config + key->offset), where, text);
+    case KEY_LIST:
+        if (first_of_source)
+            config->n_listen = 0;
+        if (config->n_listen == CONFIG_LISTEN_MAX)
+            return invalid(loader, where, "too many addresses");
+        return copy_text(loader, &config->listen[config->n_listen++], where, text);
+    }
+    return LKS_OK;
+}
+
+static int on_file_key(void *user, const char *section, const char *name, const char *value)
+{
+    loading *loader = user;
+    const setting *key = section[0] == '\0' ? find_key(name, strlen(name)) : NULL;
+    char where[128];
+
+    if (loader->error->code != LKS_OK)
+        return 0;
+    snprintf(where, sizeof where, "%s in the configuration file", name);
+    if (!key)
+        return invalid(loader, where, "unknown key") == LKS_OK;
+    return set_key(loader, key, SOURCE_FILE, where, value) == LKS_OK;
+}
+
+static lks_code load_file(loading *loader)
+{
+    char text[64];
+    int line = ini_parse(loader->file, on_file_key, loader);
+
+    if (line == 0 || loader->error->code != LKS_OK)
+        return loader->error->code;
+    if (line == -1)
+        return invalid(loader, "--config", "the file cannot be read");
+    snprintf(text, sizeof text, "line %d is not `key = value`", line);
+    return invalid(loader, "--config", text);
+}
+
+static lks_code load_environment(loading *loader)
+{
+    for (size_t i = 0; i < N_KEYS; i++) {
+        char name[64] = "LOCKSTOCK_";
+        size_t at = strlen(name);
+        for (const char *c = keys[i].name; *c; c++)
+            name[at++] = *c == '-' ? '_' : (char)(*c - 'a' + 'A');
+        const char *value = getenv(name);
+        if (value && set_key(loader, &keys[i], SOURCE_ENVIRONMENT, name, value) != LKS_OK)
+            return loader->error->code;
+    }
+    return LKS_OK;
+}
+
+/* Takes one flag, `--name value` or `--name=value` (a bool may stand alone). */
+static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
+{
+    const char *arg = argv[*at];
+    if (strncmp(arg, "--", 2) != 0)
+        return invalid(loader, arg, "not a flag; see --help");
+    const char *equals = strchr(arg, '=');
+    size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
+    const setting *key = find_key(arg + 2, len - 2);
+    bool is_file = len == strlen("--config") && memcmp(arg, "--config", len) == 0;
+    const char *value = equals ? equals + 1 : NULL;
+
+    if (!key && !is_file)
+        return invalid(loader, arg, "unknown flag; see --help");
+    if (!value && key && key->type == KEY_BOOL)
+        value = "true";
+    if (!value) {
+        if (*at + 1 == argc)
+            return invalid(loader, arg, "needs a value");
+        value = argv[++*at];
+    }
+    if (is_file) {
+        loader->file = value;
+        return LKS_OK;
+    }
+    return set_key(loader, key, SOURCE_FLAG, arg, value);
+}
+
+lks_code config_load(int argc, char **argv, settings *config, config_action *action, lks_error *error)
+{
+    loading loader = {.config = config, .error = error};
+
+    *config = (settings){0};
+    *error = (lks_error){0};
+    *action = CONFIG_RUN;
+    for (size_t i = 0; i < N_KEYS; i++) {
+        if (set_key(&loader, &keys[i], SOURCE_NONE, keys[i].name, keys[i].initial) != LKS_OK)
+            return error->code;
+    }
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0) {
+            *action = argv[i][2] == 'h' ? CONFIG_HELP : CONFIG_VERSION;
+            return LKS_OK;
+        }
+        if (load_flag(&loader, argc, argv, &i) != LKS_OK)
+            return error->code;
+    }
+    if (load_environment(&loader) != LKS_OK)
+        return error->code;
+    return loader.file ? load_file(&loader) : LKS_OK;
+}
+
+void config_free(settings *config)
+{
+    for (size_t i = 0; i < CONFIG_LISTEN_MAX; i++)
+        free(config->listen[i]);
+    free(config->store);
+    free(config->fsync);
+    free(config->log_level);
+    *config = (settings){0};
+}
+
+void config_print_help(void)
+{
+    printf("usage: lockstockd [--flag value]...\n\n"
+           "Each flag can also be set as LOCKSTOCK_FLAG in the environment, or as `flag = value`\n"
+           "in the file that --config names; flags beat the environment, which beats the file.\n\n");
+    for (size_t i = 0; i < N_KEYS; i++)
+        printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "", keys[i].initial);
+    printf("  --%-26s %s\n", "config", "a file of settings");
+    printf("  --%-26s %s\n", "help", "this text");
+    printf("  --%-26s %s\n", "version", "the version");
+}

@@ -1,0 +1,39 @@
+/* The server's settings. Flags beat the environment (LOCKSTOCK_*) beat the
+ * configuration file (ini, section-less); every key is one row of one table. */
+#ifndef LOCKSTOCK_SERVER_CONFIG_H
+#define LOCKSTOCK_SERVER_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <lockstock/status.h>
+
+enum { CONFIG_LISTEN_MAX = 16 };
+
+typedef struct settings {
+    char *listen[CONFIG_LISTEN_MAX];
+    size_t n_listen;
+    char *store;
+    char *fsync;
+    char *log_level;
+    bool allow_unsafe_store;
+    long message_bytes;
+    long in_flight;
+    long in_flight_per_connection;
+    long connections;
+    long timeout_ms;
+    long timeout_max_ms;
+    long drain_ms;
+} settings;
+
+typedef enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION } config_action;
+
+/* Fills in *config from everything. LKS_INVALID_ARGUMENT names the flag, the
+ * variable or the file's line. config_free in any case. */
+lks_code config_load(int argc, char **argv, settings *config, config_action *action, lks_error *error);
+void config_free(settings *config);
+
+/* Prints every flag with its default to standard output. */
+void config_print_help(void);
+
+#endif

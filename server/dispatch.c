@@ -1,0 +1,259 @@
+/* Invariant: a call counts as in flight from admission to done, and done runs
+ * exactly once: at refusal, at the plan's own answer, or when the last of its
+ * store calls has ended. */
+#include "dispatch.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "peers.h"
+#include "services/service.h"
+
+static const service *const services[] = {
+    &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
+};
+enum { N_SERVICES = sizeof services / sizeof services[0] };
+
+struct dispatch {
+    dispatch_options options;
+    lks_rpc_route *routes; /* target: service_method */
+    size_t n_routes;
+    peers *peers;
+    size_t in_flight;
+    bool draining;
+};
+
+/* One admitted call; lives in its arena. */
+typedef struct running {
+    dispatch *dispatch;
+    const service_method *method;
+    uint32_t peer;
+    const ProtobufCMessage *request;
+    plan plan;
+    const store_value **replies;
+    size_t waiting_for;
+    bool any_succeeded;
+    lks_error error; /* the first of the store's */
+    dispatch_done *done;
+    void *arg;
+} running;
+
+/* Which of a running call's replies a store callback is about. */
+typedef struct awaited {
+    running *running;
+    size_t index;
+} awaited;
+
+lks_code dispatch_new(const dispatch_options *options, dispatch **ret, lks_error *error)
+{
+    dispatch *d = calloc(1, sizeof *d);
+    size_t n = 0;
+
+    if (!d)
+        goto out_of_memory;
+    for (size_t s = 0; s < N_SERVICES; s++)
+        n += services[s]->n_methods;
+    d->options = *options;
+    d->routes = calloc(n, sizeof *d->routes);
+    d->peers = peers_new(options->in_flight_per_peer);
+    if (!d->routes || !d->peers)
+        goto out_of_memory;
+    for (size_t s = 0; s < N_SERVICES; s++) {
+        for (size_t m = 0; m < services[s]->n_methods; m++) {
+            const service_method *method = &services[s]->methods[m];
+            d->routes[d->n_routes++] = (lks_rpc_route){.method = method->method, .target = method};
+        }
+    }
+    if (lks_rpc_routes_sort(d->routes, d->n_routes, error) != LKS_OK) {
+        dispatch_free(d);
+        return error->code;
+    }
+    *ret = d;
+    return LKS_OK;
+
+out_of_memory:
+    dispatch_free(d);
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+void dispatch_free(dispatch *d)
+{
+    if (d) {
+        free(d->routes);
+        peers_free(d->peers);
+    }
+    free(d);
+}
+
+void dispatch_drain(dispatch *d)
+{
+    d->draining = true;
+}
+
+size_t dispatch_in_flight(const dispatch *d)
+{
+    return d->in_flight;
+}
+
+/* Ends an admitted call. The last line: the transport may reset the arena. */
+static void end(running *r, const ProtobufCMessage *response, const lks_error *error)
+{
+    r->dispatch->in_flight--;
+    peers_leave(r->dispatch->peers, r->peer);
+    r->done(r->arg, r->method->method, response, error);
+}
+
+static void finish(running *r)
+{
+    const lks_rpc_method *method = r->method->method;
+    answer answer = {.arena = r->plan.arena, .plan = &r->plan, .replies = r->replies, .n_replies = r->plan.n_calls};
+
+    if (r->error.code != LKS_OK) {
+        if (method->effect == LKS_RPC_EFFECT_READ)
+            r->error.applied = LKS_APPLIED_NO;
+        else if (r->any_succeeded)
+            r->error.applied = LKS_APPLIED_MAYBE;
+        end(r, NULL, &r->error);
+        return;
+    }
+    ProtobufCMessage *response = lks_rpc_response_new(method, r->plan.arena);
+    if (!response) {
+        lks_error_set(&answer.error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method), "out of memory");
+    } else {
+        r->method->finish(r->request, &answer, response);
+        if (answer.error.code != LKS_OK && method->effect == LKS_RPC_EFFECT_READ)
+            answer.error.applied = LKS_APPLIED_NO;
+    }
+    end(r, answer.error.code == LKS_OK ? response : NULL, &answer.error);
+}
+
+static void on_store(void *arg, const store_result *result)
+{
+    awaited *awaited = arg;
+    running *r = awaited->running;
+
+    if (result->code == LKS_OK) {
+        r->any_succeeded = true;
+        r->replies[awaited->index] = store_value_copy(r->plan.arena, result->value);
+        if (!r->replies[awaited->index] && r->error.code == LKS_OK)
+            lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory");
+    } else if (r->error.code == LKS_OK) {
+        lks_error_set(&r->error, result->code, result->applied, "%s", result->message);
+        r->error.retry_after_ms = result->retry_after_ms;
+    }
+    if (--r->waiting_for == 0)
+        finish(r);
+}
+
+/* Sends the plan's calls; the store never answers from inside store_submit. */
+static void submit(running *r, uint64_t deadline_ns)
+{
+    size_t n = r->plan.n_calls;
+    awaited *awaited = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *awaited);
+
+    r->replies = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *r->replies);
+    if (!awaited || !r->replies) {
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        end(r, NULL, &r->error);
+        return;
+    }
+    bool repeatable = lks_rpc_may_repeat(r->method->method, r->request);
+    r->waiting_for = n;
+    for (size_t i = 0; i < n; i++) {
+        awaited[i].running = r;
+        awaited[i].index = i;
+        r->plan.calls[i].repeatable = repeatable;
+        store_submit(r->dispatch->options.store, &r->plan.calls[i], deadline_ns, on_store, &awaited[i]);
+    }
+}
+
+/* The call's deadline; 0 when it is past already. */
+static uint64_t deadline_of(const dispatch *d, const dispatch_call *call, const lks_rpc_method *method,
+                            const ProtobufCMessage *request)
+{
+    uint64_t limit = d->options.timeout_max_ms + (uint64_t)lks_rpc_wait_ms(method, request);
+    uint64_t timeout = call->timeout_ms ? call->timeout_ms : d->options.timeout_ms;
+    uint64_t deadline = call->received_ns + (timeout < limit ? timeout : limit) * 1000000;
+
+    return deadline > lks_rpc_now_ns() ? deadline : 0;
+}
+
+/* Everything that can be said against a call before it is unpacked. */
+static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_route *route, lks_error *error)
+{
+    const service_method *method = route ? route->target : NULL;
+
+    if (d->draining)
+        return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
+    if (!route)
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
+    if (!method->prepare)
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
+                             route->method->path);
+    if (call->ns.len > SERVICE_NAME_BYTES_MAX)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
+    if (d->in_flight >= d->options.in_flight_max)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many calls under way");
+    if (!peers_enter(d->peers, call->peer))
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                             "too many calls under way on this connection");
+    d->in_flight++;
+    return LKS_OK;
+}
+
+/* Unpacks and plans an admitted call. */
+static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *arena, uint64_t *deadline_ns)
+{
+    const lks_rpc_method *method = r->method->method;
+    ProtobufCMessage *request;
+
+    if (lks_rpc_request_unpack(method, call->payload, call->len, arena, &request, &r->error) != LKS_OK)
+        return r->error.code;
+    r->request = request;
+    *deadline_ns = deadline_of(r->dispatch, call, method, request);
+    if (*deadline_ns == 0)
+        return lks_error_set(&r->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline was over on arrival");
+    if (!call->alone && lks_rpc_wait_ms(method, request) > 0)
+        return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "wait_ms: a call that waits must be alone in its frame");
+    r->plan = (plan){.arena = arena, .method = method, .ns = call->ns};
+    if (r->plan.ns.len == 0)
+        r->plan.ns = lks_rpc_slice_of("default");
+    r->method->prepare(request, &r->plan);
+    if (r->plan.error.code != LKS_OK)
+        r->error = r->plan.error;
+    return r->error.code;
+}
+
+void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done,
+                         void *arg)
+{
+    lks_error error = {0};
+    uint64_t deadline_ns;
+    const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
+
+    if (admit(d, call, route, &error) != LKS_OK) {
+        if (error.code == LKS_UNAVAILABLE || error.code == LKS_RESOURCE_EXHAUSTED)
+            error.retry_after_ms = 100;
+        done(arg, route ? route->method : NULL, NULL, &error);
+        return;
+    }
+    running *r = lks_rpc_arena_alloc(arena, sizeof *r);
+    if (!r) {
+        d->in_flight--;
+        peers_leave(d->peers, call->peer);
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        done(arg, route->method, NULL, &error);
+        return;
+    }
+    *r = (running){.dispatch = d, .method = route->target, .peer = call->peer, .done = done, .arg = arg};
+    if (prepare(r, call, arena, &deadline_ns) != LKS_OK)
+        end(r, NULL, &r->error);
+    else if (r->plan.n_calls == 0)
+        finish(r);
+    else
+        submit(r, deadline_ns);
+}

@@ -1,0 +1,65 @@
+/* From a call to its answer: finds the method, checks deadline, namespace and
+ * limits, unpacks, lets the service plan, asks the store, lets the service
+ * finish. Every transport hands its calls to this. Loop thread only.
+ *
+ *   call --> refused (limit, deadline, unknown method, bad request) -------> done
+ *        \-> prepare --> answered --------------------------------------/
+ *                    \-> store calls ... all replied --> finish --------/
+ */
+#ifndef LOCKSTOCK_SERVER_DISPATCH_H
+#define LOCKSTOCK_SERVER_DISPATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/method.h>
+#include <lockstock/status.h>
+
+#include "store/store.h"
+
+typedef struct dispatch dispatch;
+
+typedef struct dispatch_options {
+    store *store;
+    uint32_t in_flight_max;
+    uint32_t in_flight_per_peer;
+    uint32_t timeout_ms;     /* of a call that names none */
+    uint32_t timeout_max_ms; /* beyond what the call asks to wait */
+} dispatch_options;
+
+/* One call as its transport read it. */
+typedef struct dispatch_call {
+    const char *path;
+    const void *payload;
+    size_t len;
+    uint32_t timeout_ms;  /* 0 = none named */
+    uint64_t received_ns; /* CLOCK_MONOTONIC */
+    uint32_t peer;        /* the connection */
+    bool alone;           /* no other call shares its message: it may wait */
+    lks_rpc_slice ns;     /* of metadata lockstock-namespace; empty = "default" */
+} dispatch_call;
+
+/* Runs exactly once. `response` is NULL unless error->code is LKS_OK; both live in
+ * the call's arena. `method` is NULL when there is no such one. */
+typedef void dispatch_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
+                           const lks_error *error);
+
+/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code dispatch_new(const dispatch_options *options, dispatch **ret, lks_error *error);
+
+/* No call may be under way. Takes NULL. */
+void dispatch_free(dispatch *d);
+
+/* Takes a call. What `call` points to, and the arena, must live until done, which
+ * may run before this returns when the store is not needed. */
+void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done,
+                         void *arg);
+
+/* From now on every new call is refused: UNAVAILABLE, NO. */
+void dispatch_drain(dispatch *d);
+
+size_t dispatch_in_flight(const dispatch *d);
+
+#endif

@@ -1,0 +1,227 @@
+/* The life of the server. Each move is made by one function, in this order:
+ *
+ *   RUNNING --SIGTERM, fatal store--> DRAINING   new calls are refused
+ *   DRAINING --idle, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
+ *   CLOSING_STORE --store closed--> FLUSHING   answers go out
+ *   FLUSHING --answers gone--> CLOSING_WIRE --closed--> STOPPED   the loop ends
+ *
+ * Nothing is freed before what still may call it. */
+#include "server.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lockstock/version.h>
+#include <uv.h>
+
+#include "dispatch.h"
+#include "frames.h"
+#include "functions/library.h"
+#include "log.h"
+#include "store/store.h"
+#include "wire/nng.h"
+
+/* While draining, how often to look whether nng's threads have sent the answers. */
+enum { DRAIN_LOOK_MS = 10 };
+
+typedef enum phase { RUNNING, DRAINING, CLOSING_STORE, FLUSHING, CLOSING_WIRE, STOPPED } phase;
+
+typedef struct server {
+    const settings *config;
+    uv_loop_t loop;
+    uv_signal_t on_term, on_int;
+    uv_timer_t drain_timer;
+    uint64_t drain_until_ms; /* uv_now */
+    store *store;
+    dispatch *dispatch;
+    frames *frames;
+    wire_nng *wire;
+    phase phase;
+    lks_error failure;
+} server;
+
+static void on_wire_closed(void *arg)
+{
+    server *s = arg;
+
+    s->phase = STOPPED;
+    s->wire = NULL;
+    uv_close((uv_handle_t *)&s->on_term, NULL);
+    uv_close((uv_handle_t *)&s->on_int, NULL);
+    uv_close((uv_handle_t *)&s->drain_timer, NULL);
+}
+
+static void close_wire(server *s)
+{
+    s->phase = CLOSING_WIRE;
+    uv_timer_stop(&s->drain_timer);
+    if (s->wire)
+        wire_nng_close(s->wire, on_wire_closed, s);
+    else
+        on_wire_closed(s);
+}
+
+static void on_store_closed(void *arg)
+{
+    server *s = arg;
+
+    s->store = NULL;
+    s->phase = FLUSHING;
+}
+
+static void close_store(server *s)
+{
+    s->phase = CLOSING_STORE;
+    if (s->wire)
+        wire_nng_stop_receiving(s->wire);
+    if (s->store)
+        store_close(s->store, on_store_closed, s);
+    else
+        on_store_closed(s);
+}
+
+static void on_drain_timer(uv_timer_t *timer)
+{
+    server *s = timer->data;
+    bool late = uv_now(&s->loop) >= s->drain_until_ms;
+
+    if (s->phase == DRAINING && (late || !s->dispatch || dispatch_in_flight(s->dispatch) == 0))
+        close_store(s);
+    else if (s->phase == FLUSHING && (!s->wire || wire_nng_in_flight(s->wire) == 0))
+        close_wire(s);
+}
+
+static void drain(server *s, uint64_t limit_ms)
+{
+    if (s->phase == RUNNING) {
+        s->phase = DRAINING;
+        if (s->dispatch)
+            dispatch_drain(s->dispatch);
+        uv_timer_start(&s->drain_timer, on_drain_timer, 0, DRAIN_LOOK_MS);
+    }
+    s->drain_until_ms = uv_now(&s->loop) + limit_ms;
+}
+
+/* The second signal cuts the drain short. */
+static void on_signal(uv_signal_t *handle, int number)
+{
+    server *s = handle->data;
+
+    log_info("draining", "signal=%d", number);
+    drain(s, s->phase == RUNNING ? (uint64_t)s->config->drain_ms : 0);
+}
+
+static void on_ready(void *arg, bool ready, const char *reason)
+{
+    server *s = arg;
+    const char *fatal = s->store ? store_fatal(s->store) : NULL;
+
+    if (fatal) {
+        lks_error_set(&s->failure, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", fatal);
+        drain(s, 0);
+    } else if (ready) {
+        log_info("ready", "version=%s", LOCKSTOCK_VERSION);
+    } else if (s->phase == RUNNING) {
+        log_warn("not-ready", "reason=\"%s\"", reason ? reason : "");
+    }
+}
+
+static lks_code open_store(server *s, lks_error *error)
+{
+    const store_options options = {
+        .loop = &s->loop,
+        .url = s->config->store,
+        .fsync = s->config->fsync,
+        .allow_unsafe = s->config->allow_unsafe_store,
+        .library_text = functions_text,
+        .library_digest = functions_digest,
+        .on_ready = on_ready,
+        .arg = s,
+    };
+    return store_open(&options, &s->store, error);
+}
+
+static lks_code open_dispatch(server *s, lks_error *error)
+{
+    const dispatch_options options = {
+        .store = s->store,
+        .in_flight_max = (uint32_t)s->config->in_flight,
+        .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
+        .timeout_ms = (uint32_t)s->config->timeout_ms,
+        .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
+    };
+    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK)
+        return error->code;
+    return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
+}
+
+/* Serves one --listen address and says where: port 0 becomes the bound one. */
+static lks_code listen_one(server *s, const char *listen, lks_error *error)
+{
+    static const char scheme[] = "nng+";
+    lks_error why = {0};
+    uint16_t port;
+
+    if (strncmp(listen, "nng+tcp://", 10) != 0 && strncmp(listen, "nng+ws://", 9) != 0)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--listen: must begin with nng+tcp:// or nng+ws://");
+    const char *url = listen + sizeof scheme - 1;
+    if (wire_nng_listen(s->wire, url, &port, &why) != LKS_OK)
+        return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", listen, why.message);
+    const char *authority = strstr(listen, "://") + 3;
+    size_t path = strcspn(authority, "/");
+    size_t host = path;
+    while (host > 0 && authority[host - 1] != ':')
+        host--;
+    log_info("listening", "url=%.*s%u%s", (int)(authority - listen) + (int)host, listen, port, authority + path);
+    return LKS_OK;
+}
+
+static lks_code open_wire(server *s, lks_error *error)
+{
+    const wire_nng_options options = {
+        .loop = &s->loop,
+        .frames = s->frames,
+        .message_bytes_max = (size_t)s->config->message_bytes,
+        .in_flight_max = (uint32_t)s->config->in_flight,
+        .connections_max = (uint32_t)s->config->connections,
+    };
+    if (wire_nng_new(&options, &s->wire, error) != LKS_OK)
+        return error->code;
+    for (size_t i = 0; i < s->config->n_listen; i++) {
+        if (listen_one(s, s->config->listen[i], error) != LKS_OK)
+            return error->code;
+    }
+    return LKS_OK;
+}
+
+static void init_loop(server *s)
+{
+    uv_loop_init(&s->loop);
+    uv_signal_init(&s->loop, &s->on_term);
+    uv_signal_init(&s->loop, &s->on_int);
+    uv_timer_init(&s->loop, &s->drain_timer);
+    s->on_term.data = s->on_int.data = s->drain_timer.data = s;
+    uv_signal_start(&s->on_term, on_signal, SIGTERM);
+    uv_signal_start(&s->on_int, on_signal, SIGINT);
+}
+
+lks_code server_run(const settings *config, lks_error *error)
+{
+    server s = {.config = config};
+
+    signal(SIGPIPE, SIG_IGN);
+    init_loop(&s);
+    /* The store first: an embedded redis-server is forked before nng has threads. */
+    if (open_store(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
+        open_wire(&s, &s.failure) != LKS_OK)
+        drain(&s, 0);
+    uv_run(&s.loop, UV_RUN_DEFAULT);
+    frames_free(s.frames);
+    dispatch_free(s.dispatch);
+    uv_loop_close(&s.loop);
+    *error = s.failure;
+    return error->code;
+}

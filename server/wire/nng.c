@@ -1,0 +1,159 @@
+/* Invariant: the inbox is the only thing that nng's threads and the loop share.
+ * It is a stack that many push and one takes whole; the loop turns it round, so
+ * that messages are served in the order of their arrival. */
+#include "wire/nng.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/nng_rep.h>
+#include <uv.h>
+
+/* A message on its way to the loop. */
+typedef struct item {
+    struct item *next;
+    lks_rpc_nng_request *request;
+    uint64_t received_ns;
+} item;
+
+struct wire_nng {
+    frames *frames;
+    lks_rpc_nng_rep *rep;
+    uv_async_t wake;
+    _Atomic(item *) inbox;
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+static void *port_answer(void *message, size_t len)
+{
+    return lks_rpc_nng_request_answer(message, len);
+}
+
+static void port_reply(void *message)
+{
+    lks_rpc_nng_request_reply(message);
+}
+
+static void port_close_peer(void *message)
+{
+    lks_rpc_nng_request_close_peer(message);
+}
+
+static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
+
+/* On an nng thread. */
+static void on_request(void *arg, lks_rpc_nng_request *request)
+{
+    wire_nng *w = arg;
+    item *pushed = malloc(sizeof *pushed);
+
+    if (!pushed) {
+        lks_rpc_nng_request_drop(request);
+        return;
+    }
+    *pushed = (item){.request = request, .received_ns = lks_rpc_now_ns()};
+    pushed->next = atomic_load_explicit(&w->inbox, memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&w->inbox, &pushed->next, pushed, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+    uv_async_send(&w->wake);
+}
+
+/* What has arrived, the oldest first. */
+static item *take_all(wire_nng *w)
+{
+    item *stack = atomic_exchange_explicit(&w->inbox, NULL, memory_order_acquire);
+    item *queue = NULL;
+
+    while (stack) {
+        item *next = stack->next;
+        stack->next = queue;
+        queue = stack;
+        stack = next;
+    }
+    return queue;
+}
+
+static void on_wake(uv_async_t *async)
+{
+    wire_nng *w = async->data;
+    item *queue = take_all(w);
+
+    while (queue) {
+        item *first = queue;
+        size_t len;
+        const void *data = lks_rpc_nng_request_data(first->request, &len);
+        queue = first->next;
+        frames_take(w->frames, &port, first->request, data, len, lks_rpc_nng_request_peer(first->request),
+                    first->received_ns);
+        free(first);
+    }
+}
+
+lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error *error)
+{
+    wire_nng *w = calloc(1, sizeof *w);
+    lks_code code;
+
+    if (!w)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    w->frames = options->frames;
+    w->wake.data = w;
+    const lks_rpc_nng_rep_options rep = {
+        .message_bytes_max = options->message_bytes_max,
+        .in_flight_max = options->in_flight_max,
+        .connections_max = options->connections_max,
+        .on_request = on_request,
+        .arg = w,
+    };
+    code = lks_rpc_nng_rep_open(&rep, &w->rep, error);
+    if (code != LKS_OK) {
+        free(w);
+        return code;
+    }
+    /* Nothing is received before the first listen, so the loop is ready in time. */
+    uv_async_init(options->loop, &w->wake, on_wake);
+    *ret = w;
+    return LKS_OK;
+}
+
+lks_code wire_nng_listen(wire_nng *w, const char *url, uint16_t *bound, lks_error *error)
+{
+    return lks_rpc_nng_rep_listen(w->rep, url, bound, error);
+}
+
+size_t wire_nng_in_flight(const wire_nng *w)
+{
+    return lks_rpc_nng_rep_in_flight(w->rep);
+}
+
+void wire_nng_stop_receiving(wire_nng *w)
+{
+    lks_rpc_nng_rep_stop_receiving(w->rep);
+}
+
+static void on_wake_closed(uv_handle_t *handle)
+{
+    wire_nng *w = handle->data;
+    void (*closed)(void *arg) = w->closed;
+    void *arg = w->arg;
+
+    free(w);
+    closed(arg);
+}
+
+void wire_nng_close(wire_nng *w, void (*closed)(void *arg), void *arg)
+{
+    w->closed = closed;
+    w->arg = arg;
+    lks_rpc_nng_rep_stop_receiving(w->rep);
+    for (item *queue = take_all(w), *next; queue; queue = next) {
+        next = queue->next;
+        lks_rpc_nng_request_drop(queue->request);
+        free(queue);
+    }
+    lks_rpc_nng_rep_close(w->rep);
+    uv_close((uv_handle_t *)&w->wake, on_wake_closed);
+}

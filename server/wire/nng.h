@@ -1,0 +1,40 @@
+/* nng+tcp:// and nng+ws://: frames over libnng REP sockets. nng's threads only
+ * push a message onto a list and wake the loop; everything else is the loop's. */
+#ifndef LOCKSTOCK_SERVER_WIRE_NNG_H
+#define LOCKSTOCK_SERVER_WIRE_NNG_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+#include "frames.h"
+
+struct uv_loop_s;
+
+typedef struct wire_nng wire_nng;
+
+typedef struct wire_nng_options {
+    struct uv_loop_s *loop;
+    frames *frames;
+    size_t message_bytes_max;
+    uint32_t in_flight_max;
+    uint32_t connections_max;
+} wire_nng_options;
+
+lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error *error);
+
+/* Serves an address; *port gets the bound one. Errors as lks_rpc_nng_rep_listen. */
+lks_code wire_nng_listen(wire_nng *w, const char *url, uint16_t *port, lks_error *error);
+
+/* Messages taken and not yet answered, answers being sent included. Of any thread. */
+size_t wire_nng_in_flight(const wire_nng *w);
+
+/* Accepts no connection and takes no message any more. */
+void wire_nng_stop_receiving(wire_nng *w);
+
+/* Closes; waits for nng's threads. Messages not yet taken up are dropped. `closed`
+ * runs on the loop when it is freed. */
+void wire_nng_close(wire_nng *w, void (*closed)(void *arg), void *arg);
+
+#endif
