@@ -108,7 +108,7 @@ static void end(running *r, const ProtobufCMessage *response, const lks_error *e
 static void finish(running *r)
 {
     const lks_rpc_method *method = r->method->method;
-    answer answer = {.arena = r->plan.arena, .plan = &r->plan, .replies = r->replies, .n_replies = r->plan.n_calls};
+    answer a = {.arena = r->plan.arena, .plan = &r->plan, .replies = r->replies, .n_replies = r->plan.n_calls};
 
     if (r->error.code != LKS_OK) {
         if (method->effect == LKS_RPC_EFFECT_READ)
@@ -120,24 +120,24 @@ static void finish(running *r)
     }
     ProtobufCMessage *response = lks_rpc_response_new(method, r->plan.arena);
     if (!response) {
-        lks_error_set(&answer.error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method), "out of memory");
+        lks_error_set(&a.error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method), "out of memory");
     } else {
-        r->method->finish(r->request, &answer, response);
-        if (answer.error.code != LKS_OK && method->effect == LKS_RPC_EFFECT_READ)
-            answer.error.applied = LKS_APPLIED_NO;
+        r->method->finish(r->request, &a, response);
+        if (a.error.code != LKS_OK && method->effect == LKS_RPC_EFFECT_READ)
+            a.error.applied = LKS_APPLIED_NO;
     }
-    end(r, answer.error.code == LKS_OK ? response : NULL, &answer.error);
+    end(r, a.error.code == LKS_OK ? response : NULL, &a.error);
 }
 
 static void on_store(void *arg, const store_result *result)
 {
-    awaited *awaited = arg;
-    running *r = awaited->running;
+    const awaited *to = arg;
+    running *r = to->running;
 
     if (result->code == LKS_OK) {
         r->any_succeeded = true;
-        r->replies[awaited->index] = store_value_copy(r->plan.arena, result->value);
-        if (!r->replies[awaited->index] && r->error.code == LKS_OK)
+        r->replies[to->index] = store_value_copy(r->plan.arena, result->value);
+        if (!r->replies[to->index] && r->error.code == LKS_OK)
             lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory");
     } else if (r->error.code == LKS_OK) {
         lks_error_set(&r->error, result->code, result->applied, "%s", result->message);
@@ -151,10 +151,10 @@ static void on_store(void *arg, const store_result *result)
 static void submit(running *r, uint64_t deadline_ns)
 {
     size_t n = r->plan.n_calls;
-    awaited *awaited = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *awaited);
+    awaited *to = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *to);
 
     r->replies = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *r->replies);
-    if (!awaited || !r->replies) {
+    if (!to || !r->replies) {
         lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         end(r, NULL, &r->error);
         return;
@@ -162,10 +162,9 @@ static void submit(running *r, uint64_t deadline_ns)
     bool repeatable = lks_rpc_may_repeat(r->method->method, r->request);
     r->waiting_for = n;
     for (size_t i = 0; i < n; i++) {
-        awaited[i].running = r;
-        awaited[i].index = i;
+        to[i] = (awaited){.running = r, .index = i};
         r->plan.calls[i].repeatable = repeatable;
-        store_submit(r->dispatch->options.store, &r->plan.calls[i], deadline_ns, on_store, &awaited[i]);
+        store_submit(r->dispatch->options.store, &r->plan.calls[i], deadline_ns, on_store, &to[i]);
     }
 }
 

@@ -94,11 +94,11 @@ static void one_less(exchange *x)
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
                     const lks_error *error)
 {
-    slot *slot = arg;
-    exchange *x = slot->exchange;
-    Lockstock__Rpc__V1__Result *result = x->reply->results[slot->index];
+    const slot *at = arg;
+    exchange *x = at->exchange;
+    Lockstock__Rpc__V1__Result *result = x->reply->results[at->index];
 
-    x->methods[slot->index] = method;
+    x->methods[at->index] = method;
     if (error->code == LKS_OK)
         lks_rpc_result_ok(method, response, x->arena, result);
     else

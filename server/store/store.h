@@ -56,6 +56,8 @@ typedef struct store store;
 typedef struct store_options {
     struct uv_loop_s *loop;
     const char *url;         /* embedded:DIR, redis://[user:pass@]host:port/db, unix:///path */
+    const char *library_text;   /* the function library and its digest; static */
+    const char *library_digest;
     const char *fsync;       /* embedded: "always" (NULL) or "everysec" */
     bool allow_unsafe;       /* accept a store that loses data by design */
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
