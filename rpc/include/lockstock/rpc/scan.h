@@ -4,6 +4,7 @@
 #ifndef LOCKSTOCK_RPC_SCAN_H
 #define LOCKSTOCK_RPC_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,14 +17,19 @@ extern "C" {
 
 typedef struct lks_rpc_scan_limits {
     uint32_t depth;        /* nested messages; the outermost is 1 */
-    uint32_t elements;     /* of all repeated fields together, packed ones counted singly */
+    uint32_t elements;     /* of all repeated fields together, packed ones counted singly; and
+                              nested messages, and repetitions of a field that is not repeated */
     size_t string_bytes;   /* of one string field */
     size_t bytes_bytes;    /* of one bytes field */
     uint32_t unknown;      /* unknown fields, which are skipped */
+    bool open_enums;       /* pass unknown enum values: what a newer server answers */
 } lks_rpc_scan_limits;
 
 /* depth 16, 20,000 elements, 64 KiB a string, 1 MiB bytes, 1,000 unknown. */
 extern const lks_rpc_scan_limits lks_rpc_scan_defaults;
+
+/* For what a server answered: the same with open enums and 200,000 elements. */
+extern const lks_rpc_scan_limits lks_rpc_scan_response;
 
 /* LKS_OK when protobuf-c may unpack `data` as `type`: well-formed, not
  * truncated, strings valid UTF-8 without NUL, enums known, wire types as declared,

@@ -1,0 +1,155 @@
+/* The part of serving a call that knows neither transport nor service. Nothing
+ * here fails halfway: a call ends with a result, if only one that says so. */
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/frame.h>
+#include <lockstock/rpc/scan.h>
+
+typedef Lockstock__Rpc__V1__Result wire_result;
+typedef Lockstock__Rpc__V1__Reply wire_reply;
+
+uint64_t lks_rpc_now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+}
+
+/* ---- the method table -------------------------------------------------------- */
+
+static int by_path(const void *a, const void *b)
+{
+    const lks_rpc_route *left = a, *right = b;
+    return strcmp(left->method->path, right->method->path);
+}
+
+lks_code lks_rpc_routes_sort(lks_rpc_route *routes, size_t n, lks_error *error)
+{
+    if (n > 0)
+        qsort(routes, n, sizeof *routes, by_path);
+    for (size_t i = 1; i < n; i++)
+        if (by_path(&routes[i - 1], &routes[i]) == 0)
+            return lks_error_set(error, LKS_ALREADY_EXISTS, LKS_APPLIED_NO, "%s: served twice",
+                                 routes[i].method->path);
+    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+}
+
+const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, const char *path)
+{
+    lks_rpc_method sought = {.path = path};
+    lks_rpc_route key = {.method = &sought};
+    return n > 0 ? bsearch(&key, routes, n, sizeof *routes, by_path) : NULL;
+}
+
+/* ---- messages ---------------------------------------------------------------- */
+
+lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len,
+                                lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
+{
+    lks_code code = lks_rpc_scan(method->request, payload, len, &lks_rpc_scan_defaults, error);
+    if (code != LKS_OK)
+        return code;
+    ProtobufCMessage *request =
+        protobuf_c_message_unpack(method->request, lks_rpc_arena_allocator(arena), len, payload);
+    if (!request)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *ret = request;
+    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+}
+
+ProtobufCMessage *lks_rpc_response_new(const lks_rpc_method *method, lks_rpc_arena *arena)
+{
+    ProtobufCMessage *response = lks_rpc_arena_alloc(arena, method->response->sizeof_message);
+    if (response)
+        protobuf_c_message_init(method->response, response);
+    return response;
+}
+
+/* ---- results ----------------------------------------------------------------- */
+
+lks_applied lks_rpc_applied_of(const lks_rpc_method *method)
+{
+    return method && method->effect == LKS_RPC_EFFECT_READ ? LKS_APPLIED_NO : LKS_APPLIED_YES;
+}
+
+/* A result of static text, for when there is no room for another. */
+static void exhausted(wire_result *result, lks_applied applied, const char *message)
+{
+    lockstock__rpc__v1__result__init(result);
+    result->code = LKS_RESOURCE_EXHAUSTED;
+    result->applied = (Lockstock__Rpc__V1__Applied)applied;
+    result->message = (char *)message;
+}
+
+void lks_rpc_result_ok(const lks_rpc_method *method, const ProtobufCMessage *response, lks_rpc_arena *arena,
+                       wire_result *ret)
+{
+    size_t len = protobuf_c_message_get_packed_size(response);
+    uint8_t *payload = lks_rpc_arena_alloc(arena, len);
+    if (!payload) {
+        exhausted(ret, lks_rpc_applied_of(method), "out of memory for the response");
+        return;
+    }
+    protobuf_c_message_pack(response, payload);
+    lockstock__rpc__v1__result__init(ret);
+    ret->payload = (ProtobufCBinaryData){.len = len, .data = payload};
+}
+
+void lks_rpc_result_fail(const lks_error *error, lks_rpc_arena *arena, wire_result *ret)
+{
+    lks_rpc_result_of(error, ret);
+    char *message = lks_rpc_arena_copy(arena, error->message, strlen(error->message));
+    ret->message = message ? message : (char *)protobuf_c_empty_string;
+}
+
+/* ---- replies ----------------------------------------------------------------- */
+
+wire_reply *lks_rpc_reply_new(size_t n, lks_rpc_arena *arena)
+{
+    wire_reply *reply = lks_rpc_arena_alloc(arena, sizeof *reply);
+    wire_result **list = lks_rpc_arena_alloc(arena, n * sizeof *list);
+    wire_result *results = lks_rpc_arena_alloc(arena, n * sizeof *results);
+    if (!reply || !list || !results)
+        return NULL;
+    lockstock__rpc__v1__reply__init(reply);
+    reply->n_results = n;
+    reply->results = list;
+    for (size_t i = 0; i < n; i++) {
+        lockstock__rpc__v1__result__init(&results[i]);
+        list[i] = &results[i];
+    }
+    return reply;
+}
+
+/* Packed bytes of a result as an element of Reply.results: tag, length, itself. */
+static size_t element_bytes(const wire_result *result)
+{
+    size_t len = lockstock__rpc__v1__result__get_packed_size(result);
+    size_t prefix = 1;
+    for (size_t rest = len; rest > 0x7F; rest >>= 7)
+        prefix++;
+    return 1 + prefix + len;
+}
+
+size_t lks_rpc_reply_fit(wire_reply *reply, const lks_rpc_method *const *methods, size_t bytes_max)
+{
+    enum { REFUSAL_BYTES = 64 }; /* more than a result made by exhausted() takes */
+    size_t used = 0;
+    for (size_t i = 0; i < reply->n_results; i++) {
+        wire_result *result = reply->results[i];
+        /* Every result after this one must at least be able to say that it had no room. */
+        size_t reserved = (reply->n_results - i - 1) * REFUSAL_BYTES;
+        size_t room = bytes_max > used + reserved ? bytes_max - used - reserved : 0;
+        if (element_bytes(result) > room) {
+            if (result->code == LKS_OK)
+                exhausted(result, lks_rpc_applied_of(methods[i]), "the response is longer than allowed");
+            else
+                result->message = (char *)protobuf_c_empty_string;
+        }
+        used += element_bytes(result);
+    }
+    return lockstock__rpc__v1__reply__get_packed_size(reply);
+}

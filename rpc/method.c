@@ -1,0 +1,160 @@
+/* What can be told of a request from its method's table entry: everything here
+ * walks descriptors and never knows a service. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include <lockstock/rpc/method.h>
+
+/* ---- random ids -------------------------------------------------------------- */
+
+static const char id_alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+
+enum {
+    ALPHABET_LEN = sizeof id_alphabet - 1,
+    /* A byte at or above this is thrown away, so that every letter is as likely. */
+    FAIR_BYTES = 256 - 256 % ALPHABET_LEN,
+};
+
+void lks_rpc_random_id(char id[LKS_RPC_RANDOM_ID_LEN + 1])
+{
+    size_t len = 0;
+    while (len < LKS_RPC_RANDOM_ID_LEN) {
+        unsigned char bytes[LKS_RPC_RANDOM_ID_LEN];
+        ssize_t got = getrandom(bytes, sizeof bytes, 0);
+        /* So few bytes fail only by a signal; without the call there is no safe id. */
+        if (got < 0 && errno != EINTR)
+            abort();
+        for (ssize_t i = 0; i < got && len < LKS_RPC_RANDOM_ID_LEN; i++)
+            if (bytes[i] < FAIR_BYTES)
+                id[len++] = id_alphabet[bytes[i] % ALPHABET_LEN];
+    }
+    id[len] = '\0';
+}
+
+/* ---- fields ------------------------------------------------------------------ */
+
+static const void *member(const ProtobufCMessage *message, size_t offset)
+{
+    return (const char *)message + offset;
+}
+
+/* The number of elements of a repeated field. */
+static size_t repeated_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    return *(const size_t *)member(message, field->quantifier_offset);
+}
+
+static bool all_zero(const void *data, size_t len)
+{
+    const unsigned char *bytes = data;
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] != 0)
+            return false;
+    return true;
+}
+
+static size_t number_size(ProtobufCType type)
+{
+    switch (type) {
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return sizeof(int64_t);
+    case PROTOBUF_C_TYPE_BOOL:
+        return sizeof(protobuf_c_boolean);
+    default:
+        return sizeof(int32_t);
+    }
+}
+
+/* Whether a field holds anything but its zero; of a oneof, only when selected. */
+static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return repeated_count(message, field) > 0;
+    if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+        if (*(const uint32_t *)member(message, field->quantifier_offset) != field->id)
+            return false;
+    const void *value = member(message, field->offset);
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING: {
+        const char *text = *(char *const *)value;
+        return text && text[0] != '\0';
+    }
+    case PROTOBUF_C_TYPE_BYTES:
+        return ((const ProtobufCBinaryData *)value)->len > 0;
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return *(ProtobufCMessage *const *)value != NULL;
+    default:
+        return !all_zero(value, number_size(field->type));
+    }
+}
+
+static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *type, const char *name,
+                                                   size_t len)
+{
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        const char *candidate = type->fields[i].name;
+        if (candidate && strlen(candidate) == len && memcmp(candidate, name, len) == 0)
+            return &type->fields[i];
+    }
+    return NULL;
+}
+
+/* Whether the field at `path` is set, in every element of the repeated messages on
+ * the way. */
+static bool path_is_set(const ProtobufCMessage *message, const char *path)
+{
+    size_t len = strcspn(path, ".");
+    const ProtobufCFieldDescriptor *field = field_named(message->descriptor, path, len);
+    if (!field || !is_set(message, field))
+        return false;
+    if (path[len] == '\0')
+        return true;
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+        return false;
+    const char *rest = path + len + 1;
+    const void *value = member(message, field->offset);
+    if (field->label != PROTOBUF_C_LABEL_REPEATED)
+        return path_is_set(*(ProtobufCMessage *const *)value, rest);
+    ProtobufCMessage *const *elements = *(ProtobufCMessage **const *)value;
+    for (size_t i = 0; i < repeated_count(message, field); i++)
+        if (!path_is_set(elements[i], rest))
+            return false;
+    return true;
+}
+
+bool lks_rpc_may_repeat(const lks_rpc_method *method, const ProtobufCMessage *request)
+{
+    if (method->effect == LKS_RPC_EFFECT_READ)
+        return true;
+    return method->natural_id && path_is_set(request, method->natural_id);
+}
+
+char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *request)
+{
+    if (method->fill != LKS_RPC_FILL_RANDOM || !method->natural_id)
+        return NULL;
+    const ProtobufCFieldDescriptor *field =
+        field_named(request->descriptor, method->natural_id, strlen(method->natural_id));
+    if (!field || field->type != PROTOBUF_C_TYPE_STRING || field->label == PROTOBUF_C_LABEL_REPEATED ||
+        (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) || is_set(request, field))
+        return NULL;
+    return (char **)((char *)request + field->offset);
+}
+
+int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *request)
+{
+    static const char name[] = "wait_ms";
+    const ProtobufCFieldDescriptor *field = field_named(method->request, name, sizeof name - 1);
+    if (!field || field->type != PROTOBUF_C_TYPE_INT64 || field->label == PROTOBUF_C_LABEL_REPEATED ||
+        !is_set(request, field))
+        return 0;
+    int64_t wait_ms = *(const int64_t *)member(request, field->offset);
+    return wait_ms > 0 ? wait_ms : 0;
+}
