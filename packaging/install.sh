@@ -1,0 +1,61 @@
+# Sourced by run.sh and test.sh, which set `root`. install_packages does nothing,
+# and needs neither network nor rights, when all is installed already. Services of
+# the packages are not started: lockstock runs redis-server by itself.
+
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+packages_of() { # part...
+  awk -v wanted=" $* " '
+    /^\[/ { part = substr($0, 2, length($0) - 2); next }
+    /^[a-z0-9]/ && index(wanted, " " part " ")' "$root/packaging/apt.txt"
+}
+
+is_installed() { # package
+  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+is_debian_12() {
+  [ "$(. /etc/os-release 2>/dev/null && echo "${ID:-} ${VERSION_ID:-}")" = "debian 12" ]
+}
+
+# Tells package scripts not to start services (invoke-rc.d(8)); a policy that is
+# there already stands.
+deny_services() {
+  $as_root sh -c 'set -C; printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d' \
+    2>/dev/null
+}
+
+apt_get() {
+  $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=120 "$@" </dev/null
+}
+
+install_packages() ( # part...
+  missing=
+  for package in $(packages_of "$@"); do
+    is_installed "$package" || missing="$missing $package"
+  done
+  [ -n "$missing" ] || exit 0
+
+  is_debian_12 || die "needs Debian 12 to install:$missing"
+  as_root=
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null || die "run as root, or install sudo, to install:$missing"
+    as_root=sudo
+    [ -t 0 ] || as_root="sudo -n"
+    $as_root true || die "sudo was refused; needed to install:$missing"
+  fi
+
+  echo "installing:$missing"
+  log=$(mktemp)
+  denied=false
+  trap '$denied && $as_root rm -f /usr/sbin/policy-rc.d; rm -f "$log"' EXIT
+  trap 'exit 130' INT TERM
+  deny_services && denied=true
+  apt_get update >"$log" 2>&1 || true # stale lists may still do
+  if ! apt_get install -y --no-install-recommends $missing >>"$log" 2>&1; then
+    die "apt-get cannot install$missing: $(grep -E '^(E|W|Err)' "$log" | tail -n 1)"
+  fi
+)

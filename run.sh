@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# ./run.sh          builds, then lets buyers fight over stock (examples/seckill,
+#                   scenes a and b) on a server of its own. Exit 0: every count is exact.
+# ./run.sh serve    builds, then serves nng+tcp://127.0.0.1:7700 until Ctrl-C. The
+#                   state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
+#                   More arguments are lockstockd's (see lockstockd --help).
+set -euo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+. "$root/packaging/install.sh"
+
+build="$root/build/release"
+work=
+server=
+
+clean_up() {
+  local status=$?
+  trap '' INT TERM
+  if [ -n "$server" ]; then
+    kill -TERM "$server" 2>/dev/null || true
+    wait "$server" 2>/dev/null || true
+  fi
+  if [ "$status" -ne 0 ] && [ -n "$work" ] && [ -s "$work/log" ]; then
+    echo "--- the end of the log ---" >&2
+    tail -n 20 "$work/log" >&2
+  fi
+  [ -z "$work" ] || rm -rf "$work"
+}
+
+build_all() {
+  mkdir -p "$build"
+  (
+    cd "$root"
+    cmake --preset release >"$build/configure.log" 2>&1 || {
+      tail -n 20 "$build/configure.log" >&2
+      die "cmake failed"
+    }
+    cmake --build --preset release --target lockstockd seckill || die "the build failed"
+  )
+}
+
+run_scenes() {
+  work=$(mktemp -d)
+  "$build/server/lockstockd" --listen nng+tcp://127.0.0.1:0 --store "embedded:$work/data" >"$work/log" 2>&1 &
+  server=$!
+  until grep -q 'event=ready' "$work/log"; do
+    kill -0 "$server" 2>/dev/null || die "lockstockd did not start"
+    sleep 0.05
+  done
+  url=$(sed -n 's/.*event=listening url=//p' "$work/log" | head -n 1)
+  "$build/examples/seckill/seckill" --url "$url" --scene a,b
+  kill -TERM "$server"
+  wait "$server" || die "lockstockd did not stop cleanly"
+  server=
+}
+
+case "${1:-}" in
+"" | serve) ;;
+*) die "usage: ./run.sh [serve [lockstockd's flags]]" ;;
+esac
+trap clean_up EXIT
+trap 'exit 130' INT TERM
+install_packages run
+build_all
+if [ $# -eq 0 ]; then
+  run_scenes
+else
+  shift
+  state="${XDG_STATE_HOME:-${HOME:-/var/tmp}/.local/state}/lockstock"
+  mkdir -p "$state"
+  trap - EXIT INT TERM
+  exec "$build/server/lockstockd" --listen nng+tcp://127.0.0.1:7700 --store "embedded:$state" "$@"
+fi

@@ -1,0 +1,116 @@
+#!/usr/bin/env bash
+# ./test.sh                the fast suite under ASan+UBSan and under TSan, and buf
+# ./test.sh --soak         the full counts (label soak), under ASan+UBSan
+# ./test.sh --fuzz [s]     each fuzz target for s seconds (60)
+set -euo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+. "$root/packaging/install.sh"
+cd "$root"
+
+export ASAN_OPTIONS="detect_leaks=1:strict_string_checks=1:detect_stack_use_after_return=1:abort_on_error=0:${ASAN_OPTIONS:-}"
+export UBSAN_OPTIONS="print_stacktrace=1:halt_on_error=1:${UBSAN_OPTIONS:-}"
+export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
+# Findings in libraries, each with its proof; the files exist only while there are any.
+[ ! -f tests/lsan.supp ] || export LSAN_OPTIONS="suppressions=$root/tests/lsan.supp:print_suppressions=0:${LSAN_OPTIONS:-}"
+[ ! -f tests/tsan.supp ] || TSAN_OPTIONS="suppressions=$root/tests/tsan.supp:$TSAN_OPTIONS"
+
+failed=()
+closing=()
+
+build_preset() { # preset
+  mkdir -p "build/$1"
+  cmake --preset "$1" >"build/$1/configure.log" 2>&1 || {
+    tail -n 20 "build/$1/configure.log" >&2
+    die "cmake failed for preset $1"
+  }
+  cmake --build --preset "$1" || die "the build of preset $1 failed"
+}
+
+# gcc 12's TSan cannot map its shadow where addresses are more random than this.
+steady_addresses() {
+  if [ "$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)" -gt 28 ] && setarch -R true 2>/dev/null; then
+    setarch -R "$@"
+  else
+    "$@"
+  fi
+}
+
+run_tests() { # preset label
+  local log="build/$1/$2.log"
+  build_preset "$1"
+  if ! steady_addresses ctest --test-dir "build/$1" -L "$2" -j "$(nproc)" --output-on-failure --no-tests=error 2>&1 |
+    tee "$log"; then
+    failed+=("$1 $2")
+  fi
+  closing+=("$1 $2: $(grep -E 'tests passed' "$log" | tail -n 1), $(grep -E 'Total Test time' "$log" | tail -n 1)")
+}
+
+buf_ready() {
+  [ -x node_modules/.bin/buf ] && node_modules/.bin/buf --version >/dev/null 2>&1 && return
+  command -v npm >/dev/null || { reason="npm is not installed"; return 1; }
+  npm ci --no-audit --no-fund >build/npm.log 2>&1 || { reason="npm ci failed: $(tail -n 1 build/npm.log)"; return 1; }
+  node_modules/.bin/buf --version >/dev/null 2>&1 || { reason="buf does not run here"; return 1; }
+}
+
+check_contract() {
+  local reason= first
+  if ! buf_ready; then
+    closing+=("buf: skipped, $reason")
+    return
+  fi
+  if node_modules/.bin/buf lint; then
+    closing+=("buf lint: passed")
+  else
+    failed+=("buf lint")
+  fi
+  if [ "$(git rev-parse --is-shallow-repository 2>/dev/null)" != false ]; then
+    closing+=("buf breaking: skipped, the history is not here")
+    return
+  fi
+  first=$(git rev-list HEAD -- proto buf.yaml | tail -n 1)
+  if node_modules/.bin/buf breaking --against ".git#ref=$first"; then
+    closing+=("buf breaking against $first: passed")
+  else
+    failed+=("buf breaking")
+  fi
+}
+
+run_fuzz() { # seconds
+  build_preset fuzz
+  local target name
+  for target in build/fuzz/tests/fuzz/fuzz_*; do
+    [ -f "$target" ] && [ -x "$target" ] || continue
+    name=${target##*/}
+    mkdir -p "build/fuzz/corpus/$name"
+    if "$target" -max_total_time="$1" -print_final_stats=1 "build/fuzz/corpus/$name" $(ls -d "tests/fuzz/corpus/$name" 2>/dev/null); then
+      closing+=("$name: $1 s, nothing found")
+    else
+      failed+=("$name")
+    fi
+  done
+}
+
+case "${1:-}" in
+"")
+  install_packages run test
+  run_tests asan fast
+  run_tests tsan fast
+  check_contract
+  ;;
+--soak)
+  install_packages run test
+  run_tests asan soak
+  ;;
+--fuzz)
+  install_packages run test fuzz
+  run_fuzz "${2:-60}"
+  ;;
+*) die "usage: ./test.sh [--soak | --fuzz [seconds]]" ;;
+esac
+
+echo
+printf '%s\n' "${closing[@]}"
+if [ ${#failed[@]} -gt 0 ]; then
+  printf 'FAILED: %s\n' "${failed[@]}"
+  exit 1
+fi
