@@ -1,0 +1,170 @@
+/* Settings: flags beat the environment, which beats the file; what is wrong is
+ * named. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "config.h"
+
+/* Loads with the given flags after the program's name. */
+static lks_code load(settings *config, lks_error *error, config_action *action, int n, const char **flags)
+{
+    char *argv[16] = {(char *)"lockstockd"};
+
+    for (int i = 0; i < n; i++)
+        argv[i + 1] = (char *)flags[i];
+    return config_load(n + 1, argv, config, action, error);
+}
+
+#define LOAD(...)                                                                                                      \
+    load(&config, &error, &action, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),                      \
+         (const char *[]){__VA_ARGS__})
+
+static void expect_ok(lks_code code, const lks_error *error)
+{
+    if (code != LKS_OK)
+        fail_msg("%s: %s", lks_code_name(code), error->message);
+}
+
+static void expect_invalid(lks_code code, const lks_error *error, const char *named)
+{
+    if (code != LKS_INVALID_ARGUMENT || !strstr(error->message, named))
+        fail_msg("expected INVALID_ARGUMENT naming %s, got %s: %s", named, lks_code_name(code), error->message);
+}
+
+static char *write_file(const char *text)
+{
+    static char path[] = "/tmp/lockstock-config-XXXXXX";
+    memcpy(path + strlen(path) - 6, "XXXXXX", 6);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    return path;
+}
+
+static void defaults_are_those_of_the_help(void **state)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    (void)state;
+
+    expect_ok(load(&config, &error, &action, 0, NULL), &error);
+    assert_int_equal(action, CONFIG_RUN);
+    assert_int_equal(config.n_listen, 1);
+    assert_string_equal(config.listen[0], "nng+tcp://127.0.0.1:7700");
+    assert_string_equal(config.fsync, "always");
+    assert_int_equal(config.message_bytes, 1 << 20);
+    assert_int_equal(config.in_flight_per_connection, 256);
+    assert_false(config.allow_unsafe_store);
+    config_free(&config);
+}
+
+static void flags_beat_environment_beats_file(void **state)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    char *file = write_file("in-flight = 11\ntimeout-ms = 22\ndrain-ms = 33\nlisten = nng+tcp://127.0.0.1:1\n"
+                            "listen = nng+tcp://127.0.0.1:2\n");
+    (void)state;
+
+    setenv("LOCKSTOCK_TIMEOUT_MS", "222", 1);
+    setenv("LOCKSTOCK_DRAIN_MS", "333", 1);
+    lks_code code = LOAD("--config", file, "--drain-ms=3333");
+    unsetenv("LOCKSTOCK_TIMEOUT_MS");
+    unsetenv("LOCKSTOCK_DRAIN_MS");
+    unlink(file);
+    expect_ok(code, &error);
+    assert_int_equal(config.in_flight, 11);
+    assert_int_equal(config.timeout_ms, 222);
+    assert_int_equal(config.drain_ms, 3333);
+    assert_int_equal(config.n_listen, 2);
+    assert_string_equal(config.listen[1], "nng+tcp://127.0.0.1:2");
+    config_free(&config);
+}
+
+static void a_stronger_list_replaces_a_weaker_one(void **state)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    (void)state;
+
+    setenv("LOCKSTOCK_LISTEN", "nng+tcp://127.0.0.1:5", 1);
+    lks_code code = LOAD("--listen", "nng+tcp://127.0.0.1:1", "--listen", "nng+ws://127.0.0.1:2/x");
+    unsetenv("LOCKSTOCK_LISTEN");
+    expect_ok(code, &error);
+    assert_int_equal(config.n_listen, 2);
+    assert_string_equal(config.listen[1], "nng+ws://127.0.0.1:2/x");
+    config_free(&config);
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    (void)state;
+
+    expect_invalid(LOAD("--nonsense", "1"), &error, "--nonsense");
+    config_free(&config);
+    expect_invalid(LOAD("nonsense"), &error, "nonsense");
+    config_free(&config);
+    expect_invalid(LOAD("--in-flight", "0"), &error, "--in-flight: must be a number from 1 to");
+    config_free(&config);
+    expect_invalid(LOAD("--in-flight", "12x"), &error, "--in-flight");
+    config_free(&config);
+    expect_invalid(LOAD("--in-flight"), &error, "--in-flight: needs a value");
+    config_free(&config);
+    expect_invalid(LOAD("--allow-unsafe-store=perhaps"), &error, "allow-unsafe-store");
+    config_free(&config);
+    expect_invalid(LOAD("--store", ""), &error, "--store");
+    config_free(&config);
+    expect_invalid(LOAD("--config", "/nonexistent/lockstock.ini"), &error, "--config");
+    config_free(&config);
+    char *file = write_file("in-flight = 11\nno-such-key = 1\n");
+    expect_invalid(LOAD("--config", file), &error, "no-such-key");
+    config_free(&config);
+    unlink(file);
+    setenv("LOCKSTOCK_DRAIN_MS", "soon", 1);
+    lks_code code = load(&config, &error, &action, 0, NULL);
+    unsetenv("LOCKSTOCK_DRAIN_MS");
+    expect_invalid(code, &error, "LOCKSTOCK_DRAIN_MS");
+    config_free(&config);
+}
+
+static void help_and_version_are_actions(void **state)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    (void)state;
+
+    expect_ok(LOAD("--help"), &error);
+    assert_int_equal(action, CONFIG_HELP);
+    config_free(&config);
+    expect_ok(LOAD("--version"), &error);
+    assert_int_equal(action, CONFIG_VERSION);
+    config_free(&config);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_are_those_of_the_help),
+        cmocka_unit_test(flags_beat_environment_beats_file),
+        cmocka_unit_test(a_stronger_list_replaces_a_weaker_one),
+        cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(help_and_version_are_actions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

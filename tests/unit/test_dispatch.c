@@ -1,0 +1,339 @@
+/* Dispatch over a store of the test's own: admission, limits, plans, and what a
+ * call that spans groups says when one of them fails. No Redis, no socket. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/v1/lock.lks.h>
+#include <lockstock/v1/stock.lks.h>
+
+#include "dispatch.h"
+
+/* ---- a store that keeps what it is given until the test answers it ------------ */
+
+enum { SUBMITTED_MAX = 64 };
+
+struct store {
+    struct submitted {
+        const store_call *call;
+        uint64_t deadline_ns;
+        store_done *done;
+        void *arg;
+    } submitted[SUBMITTED_MAX];
+    size_t n;
+};
+
+void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    assert_true(s->n < SUBMITTED_MAX);
+    s->submitted[s->n++] = (struct submitted){call, deadline_ns, done, arg};
+}
+
+/* Values here are static: a copy is the value itself. */
+const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value)
+{
+    (void)arena;
+    return value;
+}
+
+/* ---- one call and its answer -------------------------------------------------- */
+
+typedef struct fixture {
+    store store;
+    dispatch *dispatch;
+    lks_rpc_arena *arena;
+    int n_done;
+    lks_error error;
+    const ProtobufCMessage *response;
+} fixture;
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
+{
+    fixture *f = arg;
+    (void)method;
+    f->n_done++;
+    f->error = *error;
+    f->response = response;
+}
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    lks_error error;
+    const dispatch_options options = {
+        .store = &f->store, .in_flight_max = 4, .in_flight_per_peer = 2, .timeout_ms = 1000, .timeout_max_ms = 2000};
+
+    f->arena = lks_rpc_arena_new();
+    if (dispatch_new(&options, &f->dispatch, &error) != LKS_OK)
+        return -1;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    dispatch_free(f->dispatch);
+    lks_rpc_arena_free(f->arena);
+    free(f);
+    return 0;
+}
+
+/* Starts a call from connection `peer`; `change` may be NULL. */
+static void start(fixture *f, const char *path, const ProtobufCMessage *request, uint32_t peer,
+                  const dispatch_call *change)
+{
+    size_t len = request ? protobuf_c_message_get_packed_size(request) : 0;
+    uint8_t *payload = lks_rpc_arena_alloc(f->arena, len + 1);
+    dispatch_call *call = lks_rpc_arena_alloc(f->arena, sizeof *call);
+
+    if (request)
+        protobuf_c_message_pack(request, payload);
+    *call = change ? *change : (dispatch_call){.alone = true};
+    call->path = path;
+    call->payload = payload;
+    call->len = len;
+    call->peer = peer;
+    if (call->received_ns == 0)
+        call->received_ns = lks_rpc_now_ns();
+    dispatch_call_start(f->dispatch, call, f->arena, on_done, f);
+}
+
+static const char get_item[] = "/lockstock.v1.StockService/GetItem";
+
+static void start_get_item(fixture *f, uint32_t peer, const dispatch_call *change)
+{
+    lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+    request.sku = (char *)"tea";
+    start(f, get_item, &request.base, peer, change);
+}
+
+static void answer_with(fixture *f, size_t i, lks_code code, lks_applied applied)
+{
+    static const store_value empty = {.type = STORE_ARRAY};
+    const store_result result = {.code = code, .applied = applied, .message = "the store said so", .value = &empty};
+    f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+}
+
+static void expect(const fixture *f, lks_code code, lks_applied applied, const char *text)
+{
+    if (f->n_done != 1 || f->error.code != code || f->error.applied != applied || !strstr(f->error.message, text))
+        fail_msg("expected one %s, %s, \"%s\"; got %d: %s, %s, \"%s\"", lks_code_name(code), lks_applied_name(applied),
+                 text, f->n_done, lks_code_name(f->error.code), lks_applied_name(f->error.applied), f->error.message);
+}
+
+/* ---- tests -------------------------------------------------------------------- */
+
+static void an_unknown_method_is_unimplemented(void **state)
+{
+    fixture *f = *state;
+    start(f, "/lockstock.v1.StockService/Nothing", NULL, 1, NULL);
+    expect(f, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
+}
+
+static void a_method_of_a_later_version_is_unimplemented(void **state)
+{
+    fixture *f = *state;
+    start(f, "/lockstock.v1.IdService/Next", NULL, 1, NULL);
+    expect(f, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "IdService/Next");
+    assert_int_equal(f->store.n, 0);
+}
+
+static void a_bad_request_never_reaches_the_store(void **state)
+{
+    fixture *f = *state;
+    lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+    request.sku = (char *)"\xff";
+    start(f, get_item, &request.base, 1, NULL);
+    expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "sku: ");
+    assert_int_equal(f->store.n, 0);
+    assert_int_equal(dispatch_in_flight(f->dispatch), 0);
+}
+
+static void a_deadline_that_is_over_is_not_run(void **state)
+{
+    fixture *f = *state;
+    const dispatch_call late = {.alone = true, .timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
+    start_get_item(f, 1, &late);
+    expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "deadline");
+    assert_int_equal(f->store.n, 0);
+}
+
+static void a_deadline_is_the_callers_up_to_the_limit(void **state)
+{
+    fixture *f = *state;
+    uint64_t now = lks_rpc_now_ns();
+    const uint32_t asked[] = {0, 500, 60000};
+    const uint64_t given[] = {1000, 500, 2000};
+
+    for (size_t i = 0; i < 3; i++) {
+        const dispatch_call call = {.alone = true, .timeout_ms = asked[i], .received_ns = now};
+        start_get_item(f, (uint32_t)i, &call);
+        assert_int_equal(f->store.submitted[i].deadline_ns, now + given[i] * 1000000);
+    }
+    for (size_t i = 0; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+static void a_connection_has_a_limit_of_calls(void **state)
+{
+    fixture *f = *state;
+    start_get_item(f, 1, NULL);
+    start_get_item(f, 1, NULL);
+    start_get_item(f, 1, NULL);
+    expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "on this connection");
+    assert_true(f->error.retry_after_ms > 0);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_get_item(f, 1, NULL);
+    assert_int_equal(f->store.n, 3);
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(dispatch_in_flight(f->dispatch), 0);
+}
+
+static void the_server_has_a_limit_of_calls(void **state)
+{
+    fixture *f = *state;
+    for (uint32_t peer = 0; peer < 4; peer++)
+        start_get_item(f, peer, NULL);
+    assert_int_equal(f->n_done, 0);
+    start_get_item(f, 9, NULL);
+    expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls under way");
+    for (size_t i = 0; i < 4; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+static void a_draining_server_refuses(void **state)
+{
+    fixture *f = *state;
+    start_get_item(f, 1, NULL);
+    dispatch_drain(f->dispatch);
+    start_get_item(f, 2, NULL);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_NO, "shutting down");
+    assert_int_equal(dispatch_in_flight(f->dispatch), 1);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 2);
+}
+
+static void a_namespace_has_a_length(void **state)
+{
+    fixture *f = *state;
+    char ns[129];
+    memset(ns, 'n', sizeof ns);
+    const dispatch_call call = {.alone = true, .ns = {.data = ns, .len = sizeof ns}};
+    start_get_item(f, 1, &call);
+    expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
+}
+
+static void a_namespace_places_the_keys(void **state)
+{
+    fixture *f = *state;
+    const dispatch_call call = {.alone = true, .ns = {.data = "a/}b", .len = 4}};
+    start_get_item(f, 1, &call);
+    start_get_item(f, 2, NULL);
+    const lks_rpc_slice named = f->store.submitted[0].call->base;
+    const lks_rpc_slice unnamed = f->store.submitted[1].call->base;
+    assert_int_equal(named.len, strlen("ls:{a%2F%7Db/tea}:"));
+    assert_memory_equal(named.data, "ls:{a%2F%7Db/tea}:", named.len);
+    assert_memory_equal(unnamed.data, "ls:{default/tea}:", unnamed.len);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+static void a_call_that_waits_must_be_alone(void **state)
+{
+    fixture *f = *state;
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+    const dispatch_call crowded = {.alone = false};
+    request.wait_ms = 1;
+    start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1, &crowded);
+    expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
+}
+
+static void the_stores_word_is_passed_on(void **state)
+{
+    fixture *f = *state;
+    lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
+    request.sku = (char *)"tea";
+    start(f, "/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
+    assert_false(f->store.submitted[0].call->repeatable);
+    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+}
+
+static void a_read_is_never_applied(void **state)
+{
+    fixture *f = *state;
+    start_get_item(f, 1, NULL);
+    assert_true(f->store.submitted[0].call->repeatable);
+    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the store said so");
+}
+
+/* Renewing over two groups of which one succeeds: the failure of the other is no
+ * longer a NO. */
+static void part_of_a_call_that_succeeded_makes_it_maybe(void **state)
+{
+    fixture *f = *state;
+    char token[] = "0123456789abcdef";
+    char *names[] = {(char *)"n"};
+    lks_lease leases[2] = {LKS_LEASE_INIT, LKS_LEASE_INIT};
+    lks_lease *pointers[] = {&leases[0], &leases[1]};
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+
+    for (size_t i = 0; i < 2; i++) {
+        leases[i].group = (char *)(i ? "g1" : "g0");
+        leases[i].names = names;
+        leases[i].n_names = 1;
+        leases[i].token = token;
+        leases[i].lease_ms = 1000;
+    }
+    request.leases = pointers;
+    request.n_leases = 2;
+    start(f, "/lockstock.v1.LockService/Renew", &request.base, 1, NULL);
+    assert_int_equal(f->store.n, 2);
+    answer_with(f, 1, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_int_equal(f->n_done, 0);
+    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+}
+
+static void a_reply_of_another_shape_is_internal(void **state)
+{
+    fixture *f = *state;
+    lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
+    request.sku = (char *)"tea";
+    start(f, "/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
+    answer_with(f, 0, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    expect(f, LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_unknown_method_is_unimplemented),
+        TEST(a_method_of_a_later_version_is_unimplemented),
+        TEST(a_bad_request_never_reaches_the_store),
+        TEST(a_deadline_that_is_over_is_not_run),
+        TEST(a_deadline_is_the_callers_up_to_the_limit),
+        TEST(a_connection_has_a_limit_of_calls),
+        TEST(the_server_has_a_limit_of_calls),
+        TEST(a_draining_server_refuses),
+        TEST(a_namespace_has_a_length),
+        TEST(a_namespace_places_the_keys),
+        TEST(a_call_that_waits_must_be_alone),
+        TEST(the_stores_word_is_passed_on),
+        TEST(a_read_is_never_applied),
+        TEST(part_of_a_call_that_succeeded_makes_it_maybe),
+        TEST(a_reply_of_another_shape_is_internal),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
