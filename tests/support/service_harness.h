@@ -1,0 +1,69 @@
+/* A service of lockstockd without server, sockets or loop: one request runs
+ * through the wire scanner, prepare, the real function library (with a clock that
+ * tests move) on a redis-server of the test's own, and finish, as in dispatch.
+ *
+ *     harness *h = harness_new();
+ *     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
+ *     ...
+ *     const lks_deduct_response *response = harness_call(h, &stock_service, "Deduct", &request, &error);
+ *
+ * Main thread only. A harness that itself fails (no Redis, a library that does
+ * not load) fails the running cmocka test. */
+#ifndef LOCKSTOCK_TESTS_SERVICE_HARNESS_H
+#define LOCKSTOCK_TESTS_SERVICE_HARNESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "services/service.h"
+
+typedef struct harness harness;
+
+/* Starts Redis and loads the library. NULL on failure. Where the environment has
+ * LOCKSTOCK_MUTATION_FIND, that text of the library is replaced with
+ * LOCKSTOCK_MUTATION_REPLACE (see tests/services/mutations.cmake). */
+harness *harness_new(void);
+void harness_free(harness *h);
+
+/* Empties Redis, puts the clock and the namespace ("default") back, frees what
+ * was answered so far, and undoes harness_alter. For a test's setup. */
+void harness_reset(harness *h);
+
+/* The namespace of the calls that follow; not copied. */
+void harness_namespace(harness *h, const char *ns);
+
+/* Runs one request of the service's method ("Deduct"). Returns the response,
+ * valid until harness_reset or harness_forget; NULL with *error set when the call
+ * fails. On success error->code is LKS_OK. */
+const void *harness_call(harness *h, const service *s, const char *method, const void *request,
+                         lks_error *error);
+
+/* The same for a serialised request, which need not be well-formed. */
+const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes,
+                               size_t len, lks_error *error);
+
+/* Runs n requests, each of one call to the same function and base, as one FCALL.
+ * responses[i] is NULL where errors[i] is set. */
+void harness_call_together(harness *h, const service *s, const char *method, size_t n,
+                           const void *const requests[], const void *responses[], lks_error errors[]);
+
+/* Frees all responses and texts given so far: for tests of very many calls. */
+void harness_forget(harness *h);
+
+/* Moves the library's clock, back when negative. TTLs of Redis itself do not move. */
+void harness_advance_ms(harness *h, int64_t ms);
+
+/* Sends any command, printf style as in hiredis ("GET %s", "SET %b %b"), and gives
+ * its reply as text: integers in digits, nil as "", an array's elements one a
+ * line. Valid like a response. */
+const char *harness_redis(harness *h, const char *format, ...);
+
+/* One line for each key (but the clock's): name, type, instant of its end, digest
+ * of its value. Two equal snapshots: nothing was changed. Valid like a response. */
+const char *harness_snapshot(harness *h);
+
+/* Loads the library with each `find` replaced, as a library with a fault would be. */
+void harness_alter(harness *h, const char *find, const char *replace);
+
+#endif
