@@ -53,7 +53,7 @@ buf_ready() {
 }
 
 check_contract() {
-  local reason= first
+  local reason='' first
   if ! buf_ready; then
     closing+=("buf: skipped, $reason")
     return
@@ -77,12 +77,16 @@ check_contract() {
 
 run_fuzz() { # seconds
   build_preset fuzz
-  local target name
+  local target name corpora
   for target in build/fuzz/tests/fuzz/fuzz_*; do
-    [ -f "$target" ] && [ -x "$target" ] || continue
+    if [ ! -f "$target" ] || [ ! -x "$target" ]; then
+      continue
+    fi
     name=${target##*/}
     mkdir -p "build/fuzz/corpus/$name"
-    if "$target" -max_total_time="$1" -print_final_stats=1 "build/fuzz/corpus/$name" $(ls -d "tests/fuzz/corpus/$name" 2>/dev/null); then
+    corpora=("build/fuzz/corpus/$name")
+    [ ! -d "tests/fuzz/corpus/$name" ] || corpora+=("tests/fuzz/corpus/$name")
+    if "$target" -max_total_time="$1" -print_final_stats=1 "${corpora[@]}"; then
       closing+=("$name: $1 s, nothing found")
     else
       failed+=("$name")

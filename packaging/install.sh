@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Sourced by run.sh and test.sh, which set `root`. install_packages does nothing,
 # and needs neither network nor rights, when all is installed already. Services of
 # the packages are not started: lockstock runs redis-server by itself.
@@ -8,6 +9,7 @@ die() {
 }
 
 packages_of() { # part...
+  # shellcheck disable=SC2154
   awk -v wanted=" $* " '
     /^\[/ { part = substr($0, 2, length($0) - 2); next }
     /^[a-z0-9]/ && index(wanted, " " part " ")' "$root/packaging/apt.txt"
@@ -33,29 +35,29 @@ apt_get() {
 }
 
 install_packages() ( # part...
-  missing=
+  missing=()
   for package in $(packages_of "$@"); do
-    is_installed "$package" || missing="$missing $package"
+    is_installed "$package" || missing+=("$package")
   done
-  [ -n "$missing" ] || exit 0
+  [ ${#missing[@]} -gt 0 ] || exit 0
 
-  is_debian_12 || die "needs Debian 12 to install:$missing"
+  is_debian_12 || die "needs Debian 12 to install: ${missing[*]}"
   as_root=
   if [ "$(id -u)" -ne 0 ]; then
-    command -v sudo >/dev/null || die "run as root, or install sudo, to install:$missing"
+    command -v sudo >/dev/null || die "run as root, or install sudo, to install: ${missing[*]}"
     as_root=sudo
     [ -t 0 ] || as_root="sudo -n"
-    $as_root true || die "sudo was refused; needed to install:$missing"
+    $as_root true || die "sudo was refused; needed to install: ${missing[*]}"
   fi
 
-  echo "installing:$missing"
+  echo "installing: ${missing[*]}"
   log=$(mktemp)
   denied=false
   trap '$denied && $as_root rm -f /usr/sbin/policy-rc.d; rm -f "$log"' EXIT
   trap 'exit 130' INT TERM
   deny_services && denied=true
   apt_get update >"$log" 2>&1 || true # stale lists may still do
-  if ! apt_get install -y --no-install-recommends $missing >>"$log" 2>&1; then
-    die "apt-get cannot install$missing: $(grep -E '^(E|W|Err)' "$log" | tail -n 1)"
+  if ! apt_get install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+    die "apt-get cannot install ${missing[*]}: $(grep -E '^(E|W|Err)' "$log" | tail -n 1)"
   fi
 )

@@ -30,8 +30,8 @@ struct process {
     char *output; /* with a NUL at output[length] */
     size_t length;
     bool ended;
-    size_t seen;  /* where process_wait_line goes on */
-    char *copy;   /* of output, for process_output */
+    size_t seen; /* where process_wait_line goes on */
+    char *copy;  /* of output, for process_output */
 };
 
 long long process_now_ms(void)
@@ -95,8 +95,8 @@ static void run_child(const char *const argv[], char **env, int output_fd, pid_t
     signal(SIGPIPE, SIG_DFL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int null_fd = open("/dev/null", O_RDONLY);
-    if (getppid() != parent || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
-        dup2(output_fd, STDOUT_FILENO) < 0 || dup2(output_fd, STDERR_FILENO) < 0) {
+    if (getppid() != parent || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0 ||
+        dup2(output_fd, STDERR_FILENO) < 0) {
         _exit(127);
     }
     execvpe(argv[0], (char *const *)(const void *)argv, env);

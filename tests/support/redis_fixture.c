@@ -69,13 +69,23 @@ static bool wait_ready(redis_fixture *fixture)
 bool redis_fixture_restart(redis_fixture *fixture)
 {
     const char *args[ARGS_MAX] = {
-        "redis-server", "--port",       "0",
-        "--unixsocket", fixture->socket, "--unixsocketperm",
-        "700",          "--dir",        fixture->dir,
-        "--save",       "",             "--appendonly",
+        "redis-server",
+        "--port",
+        "0",
+        "--unixsocket",
+        fixture->socket,
+        "--unixsocketperm",
+        "700",
+        "--dir",
+        fixture->dir,
+        "--save",
+        "",
+        "--appendonly",
         fixture->options.append_only ? "yes" : "no",
-        "--appendfsync", fixture->options.fsync != NULL ? fixture->options.fsync : "always",
-        "--daemonize",  "no",
+        "--appendfsync",
+        fixture->options.fsync != NULL ? fixture->options.fsync : "always",
+        "--daemonize",
+        "no",
     };
     size_t n = 0;
 

@@ -10,10 +10,10 @@
 typedef struct redis_fixture redis_fixture;
 
 typedef struct redis_fixture_options {
-    bool append_only;         /* keep data over kill and restart */
-    const char *fsync;        /* "always" (NULL), "everysec" or "no" */
-    const char *const *args;  /* more arguments, NULL-terminated: {"--maxmemory", "2mb", NULL}; must stay valid */
-    const char *const *env;   /* "NAME=value", NULL-terminated; must stay valid */
+    bool append_only;        /* keep data over kill and restart */
+    const char *fsync;       /* "always" (NULL), "everysec" or "no" */
+    const char *const *args; /* more arguments, NULL-terminated: {"--maxmemory", "2mb", NULL}; must stay valid */
+    const char *const *env;  /* "NAME=value", NULL-terminated; must stay valid */
 } redis_fixture_options;
 
 /* Starts it and waits until it answers PING. options may be NULL (nothing is

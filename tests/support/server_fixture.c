@@ -71,8 +71,7 @@ bool server_fixture_restart(server_fixture *fixture)
         args[n++] = fixture->options.args[i];
     }
     fixture->server = process_spawn(args, fixture->options.env);
-    if (fixture->server != NULL &&
-        process_wait_line(fixture->server, "event=ready", NULL, 0, READY_TIMEOUT_MS)) {
+    if (fixture->server != NULL && process_wait_line(fixture->server, "event=ready", NULL, 0, READY_TIMEOUT_MS)) {
         return true;
     }
     if (fixture->server != NULL) {

@@ -1,0 +1,134 @@
+/* seckill: flash sales against a running lockstockd. Exit 0 only when every run of
+ * every scene was exact. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "scenes.h"
+
+static const char usage[] =
+    "usage: seckill [--url URL] [--scene a,b,c|all] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
+    "  --url URL     lockstockd's address (nng+tcp://127.0.0.1:7700)\n"
+    "  --scene LIST  a: threads, two goods; b: asynchronous calls; c: every reply lost once (all)\n"
+    "  --runs N      each scene so often (1)\n"
+    "  --buyers N, --goods N, --stock N (of each good)   other figures than the scene's own\n"
+    "  --patience S  seconds to ask again for an order without an answer (60)\n";
+
+typedef struct seckill_settings {
+    const char *url, *list;
+    long runs;
+    sale_plan plan; /* 0 = the scene's own */
+} seckill_settings;
+
+/* A number of 1 to max; 0 for anything else. */
+static long number(const char *text, long max)
+{
+    char *end;
+
+    errno = 0;
+    long value = strtol(text, &end, 10);
+    return errno == 0 && end != text && *end == '\0' && value >= 1 && value <= max ? value : 0;
+}
+
+static bool parse(int argc, char **argv, seckill_settings *settings)
+{
+    static const struct option flags[] = {
+        {"url", required_argument, NULL, 'u'},
+        {"scene", required_argument, NULL, 's'},
+        {"runs", required_argument, NULL, 'r'},
+        {"buyers", required_argument, NULL, 'b'},
+        {"goods", required_argument, NULL, 'g'},
+        {"stock", required_argument, NULL, 'n'},
+        {"patience", required_argument, NULL, 'p'},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    bool good = true;
+
+    for (int flag; good && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
+        switch (flag) {
+        case 'u':
+            settings->url = optarg;
+            break;
+        case 's':
+            settings->list = strcmp(optarg, "all") == 0 ? "a,b,c" : optarg;
+            break;
+        case 'r':
+            good = (settings->runs = number(optarg, 1000000)) != 0;
+            break;
+        case 'b':
+            good = (settings->plan.n_buyers = (size_t)number(optarg, 1000000)) != 0;
+            break;
+        case 'g':
+            good = (settings->plan.n_goods = (size_t)number(optarg, SALE_GOODS_MAX)) != 0;
+            break;
+        case 'n':
+            good = (settings->plan.stock = number(optarg, 1000000000)) != 0;
+            break;
+        case 'p':
+            good = (settings->plan.patience_ms = number(optarg, 86400) * 1000) != 0;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            exit(0);
+        default:
+            good = false;
+        }
+    }
+    return good && optind == argc;
+}
+
+static const sale_scene *find_scene(const char *name, size_t len)
+{
+    for (const sale_scene *scene = scenes; scene->name != NULL; scene++) {
+        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0) {
+            return scene;
+        }
+    }
+    return NULL;
+}
+
+static bool run(const sale_scene *scene, const seckill_settings *settings)
+{
+    sale_plan plan = scene->plan;
+    scene_report report;
+    lks_error error = {0};
+
+    plan.n_buyers = settings->plan.n_buyers != 0 ? settings->plan.n_buyers : plan.n_buyers;
+    plan.n_goods = settings->plan.n_goods != 0 ? settings->plan.n_goods : plan.n_goods;
+    plan.stock = settings->plan.stock != 0 ? settings->plan.stock : plan.stock;
+    plan.patience_ms = settings->plan.patience_ms != 0 ? settings->plan.patience_ms : plan.patience_ms;
+    if (scene_run(scene, settings->url, &plan, &report, &error) != LKS_OK) {
+        fprintf(stderr, "seckill: scene %s: %s: %s\n", scene->name, lks_code_name(error.code), error.message);
+        return false;
+    }
+    scene_print(scene, &plan, &report);
+    fflush(stdout);
+    return report.result.exact;
+}
+
+int main(int argc, char **argv)
+{
+    seckill_settings settings = {.url = "nng+tcp://127.0.0.1:7700", .list = "a,b,c", .runs = 1};
+    bool exact = true;
+
+    if (!parse(argc, argv, &settings)) {
+        fputs(usage, stderr);
+        return 2;
+    }
+    for (const char *name = settings.list; *name != '\0';) {
+        size_t len = strcspn(name, ",");
+        const sale_scene *scene = find_scene(name, len);
+        if (scene == NULL) {
+            fprintf(stderr, "seckill: no scene \"%.*s\"\n", (int)len, name);
+            return 2;
+        }
+        for (long i = 0; i < settings.runs; i++) {
+            exact &= run(scene, &settings);
+        }
+        name += len + (name[len] == ',');
+    }
+    return exact ? 0 : 1;
+}

@@ -1,0 +1,96 @@
+/* A flash sale: goods, the orders that buyers sent for them, and what became of
+ * both. An order is one unit of one good for one buyer; its id is the same each
+ * time it is sent, so that asking again never buys twice. */
+#ifndef SECKILL_SALE_H
+#define SECKILL_SALE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/channel.h>
+#include <lockstock/v1/stock.lks_client.h>
+
+enum { SALE_GOODS_MAX = 16, SALE_ID_MAX = 48 };
+
+typedef enum order_state {
+    ORDER_UNUSED,  /* never sent */
+    ORDER_UNKNOWN, /* sent, and no answer yet */
+    ORDER_SOLD,
+    ORDER_REFUSED,
+    ORDER_WRONG, /* an answer that no flash sale should get */
+} order_state;
+
+typedef struct sale_order {
+    struct flash_sale *sale;
+    char id[SALE_ID_MAX];
+    char buyer[SALE_ID_MAX];
+    size_t good;
+    order_state state;
+    bool replayed;   /* the answer was given before, and lost */
+    unsigned sends;  /* by us; the channel may have sent it more often */
+    lks_error error; /* of the last send */
+} sale_order;
+
+typedef struct flash_sale {
+    char run[24]; /* in every id, so that no run meets another's orders */
+    char group[SALE_ID_MAX];
+    size_t n_goods;
+    char skus[SALE_GOODS_MAX][SALE_ID_MAX];
+    int64_t stock; /* of each good */
+    size_t n_buyers;
+    size_t n_orders;        /* n_buyers for each good: a buyer who is refused may try the next */
+    sale_order *orders;     /* buyer b's order for its k-th choice is orders[k * n_buyers + b] */
+    int64_t patience_ms;    /* how long to ask again for an order without an answer */
+    atomic_size_t answered; /* orders with an answer, to watch the sale by */
+} flash_sale;
+
+typedef struct sale_plan {
+    size_t n_goods;
+    int64_t stock;
+    size_t n_buyers;
+    int64_t patience_ms;
+} sale_plan;
+
+/* What became of one good, by the server's own records. */
+typedef struct good_result {
+    int64_t sold, left;
+    size_t orders; /* distinct ones in the ledger */
+    bool exact;
+} good_result;
+
+typedef struct sale_result {
+    good_result goods[SALE_GOODS_MAX];
+    size_t sold, refused, replayed, unsettled; /* as the buyers were told */
+    bool exact;                                /* all below is as it must be */
+    char why[160];                             /* the first thing that is not */
+} sale_result;
+
+/* Puts new goods on sale. On success the caller closes with sale_close. */
+lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error);
+void sale_close(flash_sale *sale);
+
+/* The request that sends `order`; it points into the order and the two others,
+ * which are only memory for it. */
+lks_deduct_request order_request(sale_order *order, lks_line *line, lks_line **lines);
+
+/* Notes the answer to a send. A call that failed leaves the order unknown. */
+void order_answered(sale_order *order, lks_code code, const lks_deduct_response *response, const lks_error *error);
+
+/* Sends the orders of all buyers and asks again for those without an answer,
+ * until each has one or the patience is over. */
+
+/* One thread a buyer, blocking calls; who is refused tries the next good. False
+ * with a message in `why` when the threads cannot be had. */
+bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result);
+
+/* Asynchronous calls, all at once. */
+bool sell_by_async(flash_sale *sale, lks_channel *channel, sale_result *result);
+
+/* Compares what the buyers were told with each item, each order and the whole
+ * ledger, as `channel` reports them. Fails only when they cannot be read. */
+lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result, lks_error *error);
+
+#endif
