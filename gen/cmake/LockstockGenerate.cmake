@@ -1,0 +1,96 @@
+# lockstock_generate(<target> <a.proto>... [IMPORT_DIRS <dir>...] [PARTS types client server])
+#
+# Adds to an existing target what protoc-gen-lockstock makes of the files, puts its
+# headers on the target's PUBLIC include path (#include "a.lks.h",
+# "a.lks_client.h", "a.lks_server.h") and links the library each part stands on.
+# All parts by default.
+#
+# The files are named relative to the current source directory or to one of
+# IMPORT_DIRS, as an `import` names them. lockstock's own and Google's files can be
+# imported without more. To be called in the directory of the target.
+find_program(PROTOC protoc REQUIRED)
+find_program(PROTOC_GEN_C protoc-gen-c REQUIRED) # run by protoc-gen-lockstock
+find_path(PROTOBUF_PROTO_DIR google/protobuf/descriptor.proto PATHS /usr/include REQUIRED)
+
+function(lockstock_generate target)
+  lockstock_generate_sources(${ARGV})
+  cmake_parse_arguments(ARG "" "" "IMPORT_DIRS;PARTS" ${ARGN})
+  target_link_libraries(${target} PUBLIC lockstock::rpc)
+  if(NOT ARG_PARTS OR "client" IN_LIST ARG_PARTS)
+    target_link_libraries(${target} PUBLIC lockstock::lockstock)
+  endif()
+endfunction()
+
+# The same without the libraries: for what goes into one of them.
+function(lockstock_generate_sources target)
+  cmake_parse_arguments(ARG "" "" "IMPORT_DIRS;PARTS" ${ARGN})
+  if(NOT ARG_PARTS)
+    set(ARG_PARTS types client server)
+  endif()
+  get_property(lockstock_protos GLOBAL PROPERTY LOCKSTOCK_PROTO_DIR)
+  set(roots "${CMAKE_CURRENT_SOURCE_DIR}")
+  foreach(dir IN LISTS ARG_IMPORT_DIRS ITEMS "${lockstock_protos}" "${PROTOBUF_PROTO_DIR}")
+    get_filename_component(dir "${dir}" ABSOLUTE)
+    list(APPEND roots "${dir}")
+  endforeach()
+  list(REMOVE_DUPLICATES roots)
+  list(TRANSFORM roots PREPEND "--proto_path=" OUTPUT_VARIABLE proto_paths)
+
+  set(out "${CMAKE_CURRENT_BINARY_DIR}/${target}.lockstock")
+  file(MAKE_DIRECTORY "${out}")
+  list(JOIN ARG_PARTS "," parts)
+  set(command "${PROTOC}" ${proto_paths}
+    "--plugin=protoc-gen-lockstock=$<TARGET_FILE:lockstock::protoc-gen-lockstock>"
+    "--lockstock_out=${parts}:${out}")
+
+  set(suffixes_types .pb-c .lks)
+  set(suffixes_client .lks_client)
+  set(suffixes_server .lks_server)
+  foreach(proto IN LISTS ARG_UNPARSED_ARGUMENTS)
+    _lockstock_find_proto("${proto}" "${roots}" file)
+    if(NOT file)
+      message(FATAL_ERROR "lockstock_generate(${target}): ${proto} is in none of: ${roots}")
+    endif()
+    set(sources "${file}")
+    _lockstock_add_imports(sources "${file}" "${roots}")
+    string(REGEX REPLACE "\\.proto$" "" stem "${out}/${proto}")
+    set(made)
+    foreach(part IN LISTS ARG_PARTS)
+      foreach(suffix IN LISTS suffixes_${part})
+        list(APPEND made "${stem}${suffix}.c" "${stem}${suffix}.h")
+      endforeach()
+    endforeach()
+    add_custom_command(OUTPUT ${made} COMMAND ${command} "${file}"
+      DEPENDS ${sources} "$<TARGET_FILE:lockstock::protoc-gen-lockstock>"
+      COMMENT "Generating C from ${proto}" VERBATIM)
+    target_sources(${target} PRIVATE ${made})
+  endforeach()
+  target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${out}>")
+endfunction()
+
+# The file that an import means, or "": the first root that has it, as protoc does.
+function(_lockstock_find_proto proto roots ret)
+  set(${ret} "" PARENT_SCOPE)
+  foreach(root IN LISTS roots)
+    if(EXISTS "${root}/${proto}")
+      set(${ret} "${root}/${proto}" PARENT_SCOPE)
+      return()
+    endif()
+  endforeach()
+endfunction()
+
+# Appends what `file` imports, and what that imports. (protoc can write a depfile,
+# but not one for paths with spaces.)
+function(_lockstock_add_imports list file roots)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${file}")
+  file(STRINGS "${file}" lines REGEX "^[ \t]*import[ \t]")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^[^\"']*[\"']([^\"']+)[\"'].*$" "\\1" proto "${line}")
+    _lockstock_find_proto("${proto}" "${roots}" import)
+    if(import AND NOT import IN_LIST ${list})
+      list(APPEND ${list} "${import}")
+      _lockstock_add_imports(${list} "${import}" "${roots}")
+    endif()
+  endforeach()
+  set(${list} "${${list}}" PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,128 @@
+/* STEM.lks_client.{h,c}: typed stubs over lockstock/call.h. A callback is called
+ * as the type it has, through the function that the call keeps for it. */
+#include "emit.h"
+
+#include <string.h>
+
+/* "NAME(lks_channel *channel, const REQUEST *request, const lks_call_options *options," and a line's break
+ * under the first parameter. */
+static void emit_call_parameters(FILE *out, const gen_method *method, const char *ending)
+{
+    int indent = fprintf(out, "lks_code %s%s(", method->stub, ending);
+    fprintf(out, "lks_channel *channel, const %s *request,\n%*sconst lks_call_options *options, ",
+            method->request->name, indent, "");
+}
+
+static void emit_run_prototype(FILE *out, const gen_method *method)
+{
+    emit_call_parameters(out, method, "");
+    fprintf(out, "%s **ret, lks_error *error)", method->response->name);
+}
+
+static void emit_start_prototype(FILE *out, const gen_method *method)
+{
+    emit_call_parameters(out, method, "_start");
+    fprintf(out, "%s_done *done, void *arg, lks_call **ret, lks_error *error)", method->stub);
+}
+
+static void emit_response_prototype(FILE *out, const gen_method *method)
+{
+    fprintf(out, "const %s *%s_response(const lks_call *call)", method->response->name, method->stub);
+}
+
+static void emit_declarations(FILE *out, const gen_method *method)
+{
+    fputc('\n', out);
+    emit_comment(out, "", method->comment);
+    emit_run_prototype(out, method);
+    fprintf(out, ";\ntypedef void %s_done(void *arg, lks_code code, const %s *response, const lks_error *error);\n",
+            method->stub, method->response->name);
+    emit_start_prototype(out, method);
+    fputs(";\n", out);
+    emit_response_prototype(out, method);
+    fputs(";\n", out);
+}
+
+/* A message may be the response of services in several files: whichever header
+ * comes first defines it. */
+static void emit_free(FILE *out, const gen_message *response)
+{
+    fprintf(out, "\n#ifndef LOCKSTOCK_free_%s\n#define LOCKSTOCK_free_%s\n", response->name, response->name);
+    fprintf(out, "static inline void %s(%s *response)\n{\n", response->free, response->name);
+    fputs("    lks_message_free((ProtobufCMessage *)response);\n}\n#endif\n", out);
+}
+
+static void emit_header(FILE *out, const gen_file *file)
+{
+    emit_header_begin(out, file, &emit_client);
+    fputs("#include <lockstock/call.h>\n\n", out);
+    fprintf(out, "#include \"%s%s.h\"\n", file->stem, emit_types.suffix);
+    emit_extern_c_begin(out);
+    if (file->n_responses > 0) {
+        fputc('\n', out);
+        emit_comment(out, "",
+                     "For each method: NAME runs a call and waits for it, like lks_call_run; *ret is to be\n"
+                     "freed with the ..._free of its type. NAME_start starts one, like lks_call_start:\n"
+                     "NAME_done then runs once, on the channel's completion thread. NAME_response is\n"
+                     "lks_call_response, typed.");
+    }
+    for (size_t i = 0; i < file->n_responses; i++) {
+        emit_free(out, file->responses[i]);
+    }
+    for (size_t i = 0; i < file->n_services; i++) {
+        for (size_t j = 0; j < file->services[i].n_methods; j++) {
+            emit_declarations(out, &file->services[i].methods[j]);
+        }
+    }
+    emit_header_end(out);
+}
+
+static void emit_definitions(FILE *out, const gen_method *method)
+{
+    const char *response = method->response->name;
+    fputc('\n', out);
+    emit_run_prototype(out, method);
+    fprintf(out,
+            "\n{\n"
+            "    ProtobufCMessage *response = NULL;\n"
+            "    lks_code code = lks_call_run(channel, &%s, (const ProtobufCMessage *)request, options,\n"
+            "                                 ret == NULL ? NULL : &response, error);\n"
+            "    if (code == LKS_OK && ret != NULL) {\n"
+            "        *ret = (%s *)response;\n"
+            "    }\n"
+            "    return code;\n"
+            "}\n",
+            method->constant, response);
+    fprintf(out,
+            "\nstatic void %s_deliver(lks_call_function *function, void *arg, lks_code code,\n"
+            "%*sconst ProtobufCMessage *response, const lks_error *error)\n"
+            "{\n"
+            "    %s_done *done = (%s_done *)function;\n"
+            "    done(arg, code, (const %s *)response, error);\n"
+            "}\n\n",
+            method->stub, (int)(sizeof "static void _deliver(" - 1 + strlen(method->stub)), "", method->stub,
+            method->stub, response);
+    emit_start_prototype(out, method);
+    fprintf(out,
+            "\n{\n"
+            "    return lks_call_start(channel, &%s, (const ProtobufCMessage *)request, options,\n"
+            "                          done == NULL ? NULL : %s_deliver, (lks_call_function *)done,\n"
+            "                          arg, ret, error);\n"
+            "}\n\n",
+            method->constant, method->stub);
+    emit_response_prototype(out, method);
+    fprintf(out, "\n{\n    return (const %s *)lks_call_response(call);\n}\n", response);
+}
+
+static void emit_source(FILE *out, const gen_file *file)
+{
+    emit_source_begin(out, file, &emit_client);
+    for (size_t i = 0; i < file->n_services; i++) {
+        for (size_t j = 0; j < file->services[i].n_methods; j++) {
+            emit_definitions(out, &file->services[i].methods[j]);
+        }
+    }
+}
+
+const emit_part emit_client = {
+    .name = "client", .suffix = ".lks_client", .header = emit_header, .source = emit_source};

@@ -1,0 +1,95 @@
+/* STEM.lks.{h,c}: names for what protoc-c made, and the method table. Both ends
+ * of a call use it, so it knows neither client nor server. */
+#include "emit.h"
+
+static void emit_constant(FILE *out, const gen_constant *constant)
+{
+    emit_comment(out, "", constant->comment);
+    fprintf(out, "#define %s %s\n", constant->name, constant->pb_name);
+}
+
+static void emit_enum(FILE *out, const gen_enum *type)
+{
+    fputc('\n', out);
+    emit_comment(out, "", type->comment);
+    fprintf(out, "typedef %s %s;\n", type->pb_name, type->name);
+    for (size_t i = 0; i < type->n_values; i++) {
+        emit_constant(out, &type->values[i]);
+    }
+}
+
+static void emit_message(FILE *out, const gen_message *message)
+{
+    fputc('\n', out);
+    emit_comment(out, "", message->comment);
+    fprintf(out, "typedef %s %s;\n", message->pb_name, message->name);
+    fprintf(out, "#define %s %s\n", message->init, message->pb_init);
+    for (size_t i = 0; i < message->n_cases; i++) {
+        emit_constant(out, &message->cases[i]);
+    }
+}
+
+static void emit_service(FILE *out, const gen_service *service)
+{
+    fputc('\n', out);
+    emit_comment(out, "", service->comment);
+    fprintf(out, "#define %s_METHODS(X)", service->upper);
+    for (size_t i = 0; i < service->n_methods; i++) {
+        const gen_method *method = &service->methods[i];
+        fprintf(out, " \\\n    X(%s, %s, %s, %s, %s)", method->name, method->proto_name, method->request->name,
+                method->response->name, method->constant);
+    }
+    fputs("\n", out);
+    for (size_t i = 0; i < service->n_methods; i++) {
+        const gen_method *method = &service->methods[i];
+        fputc('\n', out);
+        emit_comment(out, "", method->comment);
+        fprintf(out, "extern const lks_rpc_method %s;\n", method->constant);
+    }
+}
+
+static void emit_header(FILE *out, const gen_file *file)
+{
+    emit_header_begin(out, file, &emit_types);
+    fputs("#include <lockstock/rpc/method.h>\n\n", out);
+    fprintf(out, "#include \"%s.pb-c.h\"\n", file->stem);
+    for (size_t i = 0; i < file->n_imports; i++) {
+        fprintf(out, "#include \"%s%s.h\"\n", file->imports[i]->stem, emit_types.suffix);
+    }
+    emit_extern_c_begin(out);
+    for (size_t i = 0; i < file->n_enums; i++) {
+        emit_enum(out, &file->enums[i]);
+    }
+    for (size_t i = 0; i < file->n_messages; i++) {
+        emit_message(out, &file->messages[i]);
+    }
+    for (size_t i = 0; i < file->n_services; i++) {
+        emit_service(out, &file->services[i]);
+    }
+    emit_header_end(out);
+}
+
+static void emit_method(FILE *out, const gen_method *method)
+{
+    fprintf(out, "\nconst lks_rpc_method %s = {\n", method->constant);
+    fprintf(out, "    .path = \"%s\",\n", method->path);
+    fprintf(out, "    .request = &%s,\n", method->request->pb_descriptor);
+    fprintf(out, "    .response = &%s,\n", method->response->pb_descriptor);
+    fprintf(out, "    .effect = %s,\n", method->effect);
+    if (method->natural_id != NULL) {
+        fprintf(out, "    .natural_id = \"%s\",\n", method->natural_id);
+    }
+    fprintf(out, "    .fill = %s,\n};\n", method->fill);
+}
+
+static void emit_source(FILE *out, const gen_file *file)
+{
+    emit_source_begin(out, file, &emit_types);
+    for (size_t i = 0; i < file->n_services; i++) {
+        for (size_t j = 0; j < file->services[i].n_methods; j++) {
+            emit_method(out, &file->services[i].methods[j]);
+        }
+    }
+}
+
+const emit_part emit_types = {.name = "types", .suffix = ".lks", .header = emit_header, .source = emit_source};

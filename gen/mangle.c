@@ -1,0 +1,169 @@
+/* The code of the table in gen/README.md; model.c is its only caller. What
+ * protoc-c does is copied from its c_helpers.cc, quirks included: it starts a new
+ * word at a capital only after a character that is none, and after digits too. */
+#include "mangle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_upper(char c)
+{
+    return c >= 'A' && c <= 'Z';
+}
+
+static bool is_lower(char c)
+{
+    return c >= 'a' && c <= 'z';
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static char to_upper(char c)
+{
+    return is_lower(c) ? (char)(c - 'a' + 'A') : c;
+}
+
+static char to_lower(char c)
+{
+    return is_upper(c) ? (char)(c - 'A' + 'a') : c;
+}
+
+char *mangle_snake(gen_pool *pool, const char *name)
+{
+    char *snake = pool_alloc(pool, 2 * strlen(name) + 1, 1);
+    char *out = snake;
+    for (const char *in = name; *in != '\0'; in++) {
+        char before = in == name ? '\0' : in[-1];
+        if (is_upper(*in) &&
+            (is_lower(before) || is_digit(before) || (is_upper(before) && is_lower(in[1])))) {
+            *out++ = '_';
+        }
+        *out++ = *in == '.' ? '_' : to_lower(*in);
+    }
+    return snake;
+}
+
+char *mangle_upper(gen_pool *pool, const char *name)
+{
+    char *upper = pool_format(pool, "%s", name);
+    for (char *c = upper; *c != '\0'; c++) {
+        *c = to_upper(*c);
+    }
+    return upper;
+}
+
+char *mangle_service(gen_pool *pool, const char *name)
+{
+    static const char ending[] = "Service";
+    size_t len = strlen(name), cut = sizeof ending - 1;
+    if (len > cut && strcmp(name + len - cut, ending) == 0) {
+        len -= cut;
+    }
+    return pool_format(pool, "%.*s", (int)len, name);
+}
+
+char *mangle_package(gen_pool *pool, const char *package)
+{
+    char *prefix = pool_format(pool, "%s", package);
+    for (char *c = prefix; *c != '\0'; c++) {
+        *c = *c == '.' ? '_' : *c;
+    }
+    return prefix;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+char *mangle_member(gen_pool *pool, const char *name)
+{
+    static const char *const keywords[] = {
+        "alignas", "alignof", "and", "and_eq", "asm", "atomic_cancel", "auto", "bitand", "bitor", "bool",
+        "break", "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return",
+        "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
+        "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
+        "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
+        "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
+        "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict",
+        "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
+        "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
+        "typeof", "typeof_unqual", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
+        "while", "xor", "xor_eq",
+    };
+    bool keyword = bsearch(&name, keywords, sizeof keywords / sizeof *keywords, sizeof *keywords,
+                           compare_words) != NULL;
+    return pool_format(pool, keyword ? "%s_" : "%s", name);
+}
+
+char *mangle_guard(gen_pool *pool, const char *path)
+{
+    char *guard = pool_alloc(pool, 3 * strlen(path) + 1, 1);
+    char *out = guard;
+    for (const char *in = path; *in != '\0'; in++) {
+        if (is_upper(*in) || is_lower(*in) || is_digit(*in)) {
+            *out++ = *in;
+        } else {
+            static const char hex[] = "0123456789abcdef";
+            *out++ = '_';
+            *out++ = hex[(unsigned char)*in >> 4];
+            *out++ = hex[(unsigned char)*in & 15];
+        }
+    }
+    return guard;
+}
+
+bool mangle_is_prefix(const char *name)
+{
+    size_t len = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return len > 0 && name[len] == '\0' && (is_lower(*name) || is_upper(*name));
+}
+
+char *mangle_pb_type(gen_pool *pool, const char *full_name)
+{
+    char *type = pool_alloc(pool, 2 * strlen(full_name) + 1, 1);
+    char *out = type;
+    bool word = true;
+    for (const char *in = full_name; *in != '\0'; in++) {
+        if (*in == '.') {
+            *out++ = '_';
+            *out++ = '_';
+            word = true;
+        } else if (*in == '_') {
+            word = true;
+        } else {
+            *out++ = word ? to_upper(*in) : *in;
+            word = false;
+        }
+    }
+    return type;
+}
+
+char *mangle_pb_lower(gen_pool *pool, const char *full_name)
+{
+    char *lower = pool_alloc(pool, 2 * strlen(full_name) + 1, 1);
+    char *out = lower;
+    bool was_upper = true;
+    for (const char *in = full_name; *in != '\0'; in++) {
+        if (*in == '.') {
+            *out++ = '_';
+            *out++ = '_';
+            was_upper = true;
+            continue;
+        }
+        if (is_upper(*in) && !was_upper) {
+            *out++ = '_';
+        }
+        *out++ = to_lower(*in);
+        was_upper = is_upper(*in);
+    }
+    return lower;
+}
+
+char *mangle_pb_upper(gen_pool *pool, const char *full_name)
+{
+    return mangle_upper(pool, mangle_pb_lower(pool, full_name));
+}

@@ -1,0 +1,123 @@
+/* What is to be generated, with every name already in C: made once from protoc's
+ * request, then only read. All of it lives in the pool, and points into the
+ * request. */
+#ifndef LOCKSTOCK_GEN_MODEL_H
+#define LOCKSTOCK_GEN_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <google/protobuf/compiler/plugin.pb-c.h>
+
+#include "names.h"
+#include "pool.h"
+
+/* A name of ours for a name of protoc-c's: an enum value, a case of a oneof. */
+typedef struct gen_constant {
+    const char *name;    /* SHOP_V1_ORDER_STATE_OPEN */
+    const char *pb_name; /* SHOP__V1__ORDER_STATE__ORDER_STATE_OPEN */
+    const char *comment; /* NULL = none; so everywhere */
+} gen_constant;
+
+typedef struct gen_enum {
+    const char *name;    /* shop_v1_order_state */
+    const char *pb_name; /* Shop__V1__OrderState */
+    const char *comment;
+    size_t n_values;
+    gen_constant *values;
+} gen_enum;
+
+typedef struct gen_message {
+    const char *at;            /* "shop.proto:12: message shop.v1.BuyRequest" */
+    const char *full_name;     /* shop.v1.BuyRequest */
+    const struct gen_file *file;
+    const Google__Protobuf__DescriptorProto *proto;
+    const char *name;          /* shop_v1_buy_request */
+    const char *init;          /* SHOP_V1_BUY_REQUEST_INIT */
+    const char *pb_name;       /* Shop__V1__BuyRequest */
+    const char *pb_init;       /* SHOP__V1__BUY_REQUEST__INIT */
+    const char *pb_descriptor; /* shop__v1__buy_request__descriptor */
+    const char *comment;       /* with those of its fields */
+    const char *free;          /* shop_v1_buy_request_free; NULL = no response of any method */
+    size_t n_cases;
+    gen_constant *cases; /* of all its oneofs */
+} gen_message;
+
+typedef struct gen_method {
+    const char *at;
+    const char *proto_name; /* BuyNow */
+    const char *name;       /* buy_now */
+    const char *member;     /* the same, or with an underscore when it is a keyword */
+    const char *stub;       /* shop_v1_shop_buy_now */
+    const char *constant;   /* shop_v1_shop_buy_now_method */
+    const char *path;       /* /shop.v1.ShopService/BuyNow */
+    const char *comment;
+    gen_message *request;
+    gen_message *response;
+    const char *effect;     /* LKS_RPC_EFFECT_WRITE */
+    const char *natural_id; /* NULL = none */
+    const char *fill;       /* LKS_RPC_FILL_NONE */
+} gen_method;
+
+typedef struct gen_service {
+    const char *at;
+    const char *full_name; /* shop.v1.ShopService */
+    const char *name;      /* shop_v1_shop */
+    const char *upper;     /* SHOP_V1_SHOP */
+    const char *comment;
+    size_t n_methods;
+    gen_method *methods;
+} gen_service;
+
+typedef struct gen_file {
+    const Google__Protobuf__FileDescriptorProto *proto;
+    bool wanted;        /* protoc asks for its output; else it is only imported */
+    const char *stem;   /* shop/v1/shop */
+    const char *guard;  /* shop_2fv1_2fshop_2eproto */
+    const char *prefix; /* shop_v1 */
+    const char *upper;  /* SHOP_V1 */
+    size_t n_enums;
+    gen_enum *enums;
+    size_t n_messages;
+    gen_message *messages;
+    size_t n_services;
+    gen_service *services;
+    size_t n_imports;
+    const struct gen_file **imports; /* whose messages the methods here use */
+    size_t n_responses;
+    const gen_message **responses; /* of the methods here, each once */
+} gen_file;
+
+typedef struct gen_model {
+    gen_pool *pool;
+    gen_names names;
+    FILE *errors; /* one a line, each beginning with where it is */
+    size_t n_files;
+    gen_file *files; /* as protoc sends them: imports first */
+} gen_model;
+
+/* Builds the model of `request`, writing what is wrong with it to `errors`: if
+ * anything was, nothing may be emitted. */
+void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGeneratorRequest *request);
+
+/* The parts of model_build, in the order in which they run over all files:
+ * types.c, the enums and messages of a file; */
+void types_build(gen_model *model, gen_file *file);
+/* services.c, its services, whose messages are looked up in all files. */
+void services_build(gen_model *model, gen_file *file);
+
+/* The message called `type_name` (".shop.v1.Order"), NULL when no file has it. */
+gen_message *model_find_message(const gen_model *model, const char *type_name);
+
+/* Where an element stands: "shop.proto:12: message shop.v1.Order". */
+const char *model_at(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth,
+                     const char *kind, const char *full_name);
+
+/* The cleaned comment of an element, NULL when it has none. */
+const char *model_comment(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth);
+
+/* Writes "AT: text". */
+void model_error(gen_model *model, const char *at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,115 @@
+/* One extension field may come as several entries ((guard).lock.a set apart from
+ * (guard).lock.b): their payloads are put together before they are decoded,
+ * which Protobuf defines as merging them. */
+#include "options.h"
+
+#include <string.h>
+
+enum { C_PREFIX = 50700, EFFECT = 50701, NATURAL_ID = 50702, GUARD = 50703, PB_C_FILE = 1019 };
+
+typedef struct bytes {
+    bool present;
+    uint8_t *data;
+    size_t len;
+} bytes;
+
+/* Reads a varint and moves *at behind it. */
+static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *ret)
+{
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && *at < end; shift += 7) {
+        uint8_t byte = *(*at)++;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if ((byte & 0x80) == 0) {
+            *ret = value;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All payloads of a length-delimited extension, one behind the other. protobuf-c
+ * keeps each with its length before it. */
+static bool read_bytes(const ProtobufCMessage *options, uint32_t number, gen_pool *pool, bytes *ret)
+{
+    size_t room = 0;
+    for (unsigned i = 0; i < options->n_unknown_fields; i++) {
+        room += options->unknown_fields[i].tag == number ? options->unknown_fields[i].len : 0;
+    }
+    *ret = (bytes){.data = pool_alloc(pool, room + 1, 1)};
+    for (unsigned i = 0; i < options->n_unknown_fields; i++) {
+        const ProtobufCMessageUnknownField *field = &options->unknown_fields[i];
+        if (field->tag != number) {
+            continue;
+        }
+        const uint8_t *at = field->data, *end = field->data + field->len;
+        uint64_t len = 0;
+        if (field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || !read_varint(&at, end, &len) ||
+            len != (uint64_t)(end - at)) {
+            return false;
+        }
+        memcpy(ret->data + ret->len, at, (size_t)len);
+        ret->len += (size_t)len;
+        ret->present = true;
+    }
+    return true;
+}
+
+/* The last value of a varint extension; *ret stays when there is none. */
+static bool read_number(const ProtobufCMessage *options, uint32_t number, uint64_t *ret)
+{
+    for (unsigned i = 0; i < options->n_unknown_fields; i++) {
+        const ProtobufCMessageUnknownField *field = &options->unknown_fields[i];
+        const uint8_t *at = field->data;
+        if (field->tag == number && (field->wire_type != PROTOBUF_C_WIRE_TYPE_VARINT ||
+                                     !read_varint(&at, field->data + field->len, ret))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *pool, file_options *ret)
+{
+    *ret = (file_options){0};
+    if (options == NULL) {
+        return true;
+    }
+    bytes prefix, pb_c_file;
+    if (!read_bytes(&options->base, C_PREFIX, pool, &prefix) ||
+        !read_bytes(&options->base, PB_C_FILE, pool, &pb_c_file)) {
+        return false;
+    }
+    ret->c_prefix = prefix.present ? (const char *)prefix.data : NULL;
+    ret->pb_c_file = pb_c_file.present;
+    return strlen((const char *)prefix.data) == prefix.len;
+}
+
+bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret)
+{
+    *ret = (method_options){0};
+    if (options == NULL) {
+        return true;
+    }
+    bytes natural_id, guard;
+    uint64_t effect = 0;
+    if (!read_number(&options->base, EFFECT, &effect) || effect > LOCKSTOCK__RPC__V1__EFFECT__EFFECT_ADMIN ||
+        !read_bytes(&options->base, NATURAL_ID, pool, &natural_id) ||
+        !read_bytes(&options->base, GUARD, pool, &guard)) {
+        return false;
+    }
+    ret->effect = (Lockstock__Rpc__V1__Effect)effect;
+    ret->guard = guard.present;
+    if (natural_id.present) {
+        Lockstock__Rpc__V1__NaturalId *id =
+            lockstock__rpc__v1__natural_id__unpack(NULL, natural_id.len, natural_id.data);
+        if (id == NULL) {
+            return false;
+        }
+        ret->natural_id = pool_format(pool, "%s", id->field);
+        ret->fill = id->fill;
+        lockstock__rpc__v1__natural_id__free_unpacked(id, NULL);
+    }
+    return ret->fill == LOCKSTOCK__RPC__V1__FILL__FILL_UNSPECIFIED ||
+           ret->fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM;
+}

@@ -1,0 +1,29 @@
+/* The options of lockstock/rpc/v1/options.proto, as protobuf-c leaves them: in
+ * the unknown fields of the options messages that protoc sends. */
+#ifndef LOCKSTOCK_GEN_OPTIONS_H
+#define LOCKSTOCK_GEN_OPTIONS_H
+
+#include <stdbool.h>
+
+#include <google/protobuf/descriptor.pb-c.h>
+#include <lockstock/rpc/v1/options.pb-c.h>
+
+#include "pool.h"
+
+typedef struct file_options {
+    const char *c_prefix; /* NULL = not set */
+    bool pb_c_file;       /* an option of protobuf-c's own, which changes its names */
+} file_options;
+
+typedef struct method_options {
+    Lockstock__Rpc__V1__Effect effect;
+    const char *natural_id; /* NULL = not set */
+    Lockstock__Rpc__V1__Fill fill;
+    bool guard;
+} method_options;
+
+/* Both take NULL. False: an option that is not what options.proto says. */
+bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *pool, file_options *ret);
+bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret);
+
+#endif

@@ -1,0 +1,83 @@
+/* protoc-c also makes code of services, which we have no use for and which does
+ * not compile when a method is called Return or Register: it never sees them. */
+#include "protobuf_c.h"
+
+#include <spawn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static uint8_t *pack_without_services(gen_pool *pool, const plugin_request *request, size_t *len)
+{
+    size_t n = request->n_proto_file;
+    Google__Protobuf__FileDescriptorProto *files = pool_alloc(pool, n, sizeof *files);
+    Google__Protobuf__FileDescriptorProto **pointers = pool_alloc(pool, n, sizeof *pointers);
+    for (size_t i = 0; i < n; i++) {
+        files[i] = *request->proto_file[i];
+        files[i].n_service = 0;
+        pointers[i] = &files[i];
+    }
+    plugin_request without = *request;
+    without.proto_file = pointers;
+    without.parameter = NULL;
+    *len = google__protobuf__compiler__code_generator_request__get_packed_size(&without);
+    uint8_t *bytes = pool_alloc(pool, *len, 1);
+    google__protobuf__compiler__code_generator_request__pack(&without, bytes);
+    return bytes;
+}
+
+/* Files rather than pipes: nobody waits for the other to read. */
+static bool run_child(FILE *in, FILE *out)
+{
+    char name[] = "protoc-gen-c";
+    char *argv[] = {name, NULL};
+    posix_spawn_file_actions_t actions;
+    if (posix_spawn_file_actions_init(&actions) != 0) {
+        return false;
+    }
+    pid_t child;
+    int status = -1;
+    bool ran = posix_spawn_file_actions_adddup2(&actions, fileno(in), STDIN_FILENO) == 0 &&
+               posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO) == 0 &&
+               posix_spawnp(&child, name, &actions, NULL, argv, environ) == 0 &&
+               waitpid(child, &status, 0) == child;
+    posix_spawn_file_actions_destroy(&actions);
+    return ran && status == 0;
+}
+
+const char *protobuf_c_run(gen_pool *pool, const plugin_request *request, plugin_response **ret)
+{
+    const char *failure = "cannot write a temporary file";
+    size_t len;
+    const uint8_t *bytes = pack_without_services(pool, request, &len);
+    FILE *in = tmpfile(), *out = tmpfile();
+    if (in == NULL || out == NULL || fwrite(bytes, 1, len, in) != len || fflush(in) != 0) {
+        goto cleanup;
+    }
+    rewind(in);
+    failure = "protoc-gen-c (of protobuf-c) does not run: is it on PATH?";
+    if (!run_child(in, out) || fseek(out, 0, SEEK_END) != 0) {
+        goto cleanup;
+    }
+    long size = ftell(out);
+    rewind(out);
+    failure = "protoc-gen-c gave no CodeGeneratorResponse";
+    uint8_t *answer = pool_alloc(pool, size < 0 ? 0 : (size_t)size, 1);
+    if (size < 0 || fread(answer, 1, (size_t)size, out) != (size_t)size) {
+        goto cleanup;
+    }
+    *ret = google__protobuf__compiler__code_generator_response__unpack(NULL, (size_t)size, answer);
+    failure = *ret == NULL ? failure : NULL;
+
+cleanup:
+    if (in != NULL) {
+        fclose(in);
+    }
+    if (out != NULL) {
+        fclose(out);
+    }
+    return failure;
+}

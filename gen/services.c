@@ -1,0 +1,243 @@
+/* The services of a file. A method of the model has both its messages and
+ * correct options; one that does not is reported, and stays half-built. */
+#include <string.h>
+
+#include "mangle.h"
+#include "model.h"
+#include "options.h"
+
+typedef Google__Protobuf__FieldDescriptorProto field_proto;
+
+enum { FILE_SERVICE = 6, SERVICE_METHOD = 2 };
+
+static const field_proto *find_field(const gen_message *message, const char *name, size_t len)
+{
+    for (size_t i = 0; i < message->proto->n_field; i++) {
+        const field_proto *field = message->proto->field[i];
+        if (strlen(field->name) == len && memcmp(field->name, name, len) == 0) {
+            return field;
+        }
+    }
+    return NULL;
+}
+
+static bool is_repeated(const field_proto *field)
+{
+    return field->label == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__LABEL__LABEL_REPEATED;
+}
+
+static bool can_identify(const field_proto *field)
+{
+    switch (field->type) {
+    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE:
+    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_GROUP:
+    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_BOOL:
+    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_ENUM:
+    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_FLOAT:
+    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_DOUBLE:
+        return false;
+    default:
+        return !is_repeated(field);
+    }
+}
+
+/* Follows the path from the request, as lks_rpc_may_repeat will. */
+static void check_natural_id(gen_model *model, const gen_method *method, const method_options *options)
+{
+    const gen_message *message = method->request;
+    const char *path = options->natural_id;
+    const field_proto *field = NULL;
+    bool random = options->fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM;
+    for (const char *part = path; message != NULL; message = model_find_message(model, field->type_name)) {
+        size_t len = strcspn(part, ".");
+        field = find_field(message, part, len);
+        if (field == NULL) {
+            model_error(model, method->at, "natural_id \"%s\": %s has no field \"%.*s\"", path,
+                        message->full_name, (int)len, part);
+            return;
+        }
+        if (field->has_oneof_index) {
+            model_error(model, method->at, "natural_id \"%s\": %s.%s is a member of a oneof", path,
+                        message->full_name, field->name);
+            return;
+        }
+        if (part[len] == '\0') {
+            break;
+        }
+        if (field->type != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE) {
+            model_error(model, method->at, "natural_id \"%s\": %s.%s is not a message", path,
+                        message->full_name, field->name);
+            return;
+        }
+        part += len + 1;
+    }
+    if (message == NULL) {
+        model_error(model, method->at, "natural_id \"%s\": the type %s is in no file that protoc sent", path,
+                    field == NULL ? "of the request" : field->type_name);
+    } else if (!can_identify(field)) {
+        model_error(model, method->at, "natural_id \"%s\" is not one string, bytes or integer field", path);
+    } else if (random && (message != method->request ||
+                          field->type != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING)) {
+        model_error(model, method->at, "natural_id \"%s\": FILL_RANDOM needs a string field of %s itself", path,
+                    method->request->full_name);
+    }
+}
+
+static void read_options(gen_model *model, const Google__Protobuf__MethodDescriptorProto *proto,
+                         gen_method *method, bool wanted)
+{
+    static const char *const effects[] = {
+        [LOCKSTOCK__RPC__V1__EFFECT__EFFECT_UNSPECIFIED] = "LKS_RPC_EFFECT_WRITE",
+        [LOCKSTOCK__RPC__V1__EFFECT__EFFECT_READ] = "LKS_RPC_EFFECT_READ",
+        [LOCKSTOCK__RPC__V1__EFFECT__EFFECT_WRITE] = "LKS_RPC_EFFECT_WRITE",
+        [LOCKSTOCK__RPC__V1__EFFECT__EFFECT_ADMIN] = "LKS_RPC_EFFECT_ADMIN",
+    };
+    method_options options;
+    if (!options_of_method(proto->options, model->pool, &options)) {
+        if (wanted) {
+            model_error(model, method->at, "its lockstock.rpc.v1 options are of a later version, or another "
+                                           "option has their number");
+        }
+        return;
+    }
+    method->effect = effects[options.effect];
+    method->natural_id = options.natural_id;
+    method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM"
+                                                                        : "LKS_RPC_FILL_NONE";
+    if (!wanted) {
+        return;
+    }
+    if (options.guard) {
+        model_error(model, method->at, "(lockstock.rpc.v1.guard) is not supported by this version");
+    }
+    if (options.natural_id != NULL && method->request != NULL) {
+        check_natural_id(model, method, &options);
+    }
+}
+
+static gen_message *resolve(gen_model *model, const gen_method *method, const char *type_name, bool wanted)
+{
+    gen_message *message = model_find_message(model, type_name);
+    if (message == NULL && wanted) {
+        model_error(model, method->at, "the type %s is in no file that protoc sent",
+                    type_name == NULL ? "(none)" : type_name);
+    }
+    return message;
+}
+
+/* The last two are static functions of the .c files. */
+static void define_method(gen_model *model, const gen_file *file, const gen_service *service,
+                          const gen_method *method)
+{
+    static const char *const endings[] = {"", "_method", "_start", "_done", "_response", "_deliver", "_handle"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", method->stub, endings[i]),
+                  method->at, file->wanted);
+    }
+    names_add(&model->names, model->pool,
+              pool_format(model->pool, "%s_handlers.%s", service->name, method->member), method->at,
+              file->wanted);
+}
+
+static void define_service(gen_model *model, const gen_file *file, const gen_service *service)
+{
+    static const char *const endings[] = {"_handlers", "_service", "_bindings"};
+    static const char *const macros[] = {"_METHODS", "_HANDLERS"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->name, endings[i]),
+                  service->at, file->wanted);
+    }
+    for (size_t i = 0; i < sizeof macros / sizeof *macros; i++) {
+        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->upper, macros[i]),
+                  service->at, file->wanted);
+    }
+}
+
+static void build_method(gen_model *model, gen_file *file, const gen_service *service, size_t service_index,
+                         size_t index, gen_method *made)
+{
+    gen_pool *pool = model->pool;
+    const Google__Protobuf__MethodDescriptorProto *proto = file->proto->service[service_index]->method[index];
+    const int32_t path[] = {FILE_SERVICE, (int32_t)service_index, SERVICE_METHOD, (int32_t)index};
+    const char *full_name = pool_format(pool, "%s.%s", service->full_name, proto->name);
+    *made = (gen_method){
+        .at = model_at(model, file, path, 4, "method", full_name),
+        .proto_name = proto->name,
+        .name = mangle_snake(pool, proto->name),
+        .path = pool_format(pool, "/%s/%s", service->full_name, proto->name),
+        .comment = model_comment(model, file, path, 4),
+    };
+    made->member = mangle_member(pool, made->name);
+    made->stub = pool_format(pool, "%s_%s", service->name, made->name);
+    made->constant = pool_format(pool, "%s_method", made->stub);
+    define_method(model, file, service, made);
+
+    made->request = resolve(model, made, proto->input_type, file->wanted);
+    made->response = resolve(model, made, proto->output_type, file->wanted);
+    read_options(model, proto, made, file->wanted);
+    if (file->wanted && (proto->client_streaming || proto->server_streaming)) {
+        model_error(model, made->at, "streaming is not supported");
+    }
+}
+
+/* Adds what a method uses to the file's lists, each once. */
+static void note_uses(gen_model *model, gen_file *file, const gen_method *method)
+{
+    gen_message *response = method->response;
+    const gen_file *homes[] = {method->request->file, response->file};
+    for (size_t i = 0; i < 2; i++) {
+        bool known = homes[i] == file;
+        for (size_t j = 0; j < file->n_imports; j++) {
+            known |= file->imports[j] == homes[i];
+        }
+        if (!known) {
+            file->imports[file->n_imports++] = homes[i];
+        }
+    }
+    for (size_t i = 0; i < file->n_responses; i++) {
+        if (file->responses[i] == response) {
+            return;
+        }
+    }
+    file->responses[file->n_responses++] = response;
+    if (response->free == NULL) {
+        response->free = names_add(&model->names, model->pool, pool_format(model->pool, "%s_free", response->name),
+                                   response->at, file->wanted);
+    }
+}
+
+void services_build(gen_model *model, gen_file *file)
+{
+    gen_pool *pool = model->pool;
+    const Google__Protobuf__FileDescriptorProto *proto = file->proto;
+    size_t n_methods = 0;
+    for (size_t i = 0; i < proto->n_service; i++) {
+        n_methods += proto->service[i]->n_method;
+    }
+    file->services = pool_alloc(pool, proto->n_service, sizeof *file->services);
+    file->responses = pool_alloc(pool, n_methods, sizeof *file->responses);
+    file->imports = pool_alloc(pool, 2 * n_methods, sizeof *file->imports);
+    for (size_t i = 0; i < proto->n_service; i++) {
+        const char *name = proto->service[i]->name;
+        const char *full_name = proto->package == NULL ? name : pool_format(pool, "%s.%s", proto->package, name);
+        const int32_t path[] = {FILE_SERVICE, (int32_t)i};
+        gen_service *made = &file->services[file->n_services++];
+        *made = (gen_service){
+            .at = model_at(model, file, path, 2, "service", full_name),
+            .full_name = full_name,
+            .name = pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, mangle_service(pool, name))),
+            .comment = model_comment(model, file, path, 2),
+            .n_methods = proto->service[i]->n_method,
+            .methods = pool_alloc(pool, proto->service[i]->n_method, sizeof *made->methods),
+        };
+        made->upper = mangle_upper(pool, made->name);
+        define_service(model, file, made);
+        for (size_t j = 0; j < made->n_methods; j++) {
+            gen_method *method = &made->methods[j];
+            build_method(model, file, made, i, j, method);
+            if (method->request != NULL && method->response != NULL) {
+                note_uses(model, file, method);
+            }
+        }
+    }
+}

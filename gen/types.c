@@ -1,0 +1,223 @@
+/* The enums and messages of a file, nested ones too, in the order in which
+ * protoc-c declares them: outer before inner. */
+#include <string.h>
+
+#include "mangle.h"
+#include "model.h"
+
+typedef Google__Protobuf__DescriptorProto message_proto;
+typedef Google__Protobuf__EnumDescriptorProto enum_proto;
+typedef Google__Protobuf__FieldDescriptorProto field_proto;
+
+/* Field numbers of descriptor.proto, which source paths are made of. */
+enum {
+    FILE_MESSAGE = 4,
+    FILE_ENUM = 5,
+    MESSAGE_FIELD = 2,
+    MESSAGE_NESTED = 3,
+    MESSAGE_ENUM = 4,
+    MESSAGE_ONEOF = 8,
+    ENUM_VALUE = 2,
+};
+
+enum { PATH_MAX_DEPTH = 128 };
+
+/* Where the walk is: in the file, or in a message. */
+typedef struct gen_scope {
+    gen_model *model;
+    gen_file *file;
+    const char *full_name; /* "shop.v1", "shop.v1.Order"; may be empty */
+    const char *c_name;    /* relative to the file: "", "Order" */
+    int32_t path[PATH_MAX_DEPTH];
+    size_t depth;
+} gen_scope;
+
+static const char *join(gen_pool *pool, const char *outer, const char *name)
+{
+    return *outer == '\0' ? name : pool_format(pool, "%s.%s", outer, name);
+}
+
+/* The scope of the element that stands at `index` of `field` in `outer`. */
+static gen_scope enter(const gen_scope *outer, int32_t field, size_t index, const char *name)
+{
+    gen_pool *pool = outer->model->pool;
+    gen_scope inner = *outer;
+    inner.full_name = join(pool, outer->full_name, name);
+    inner.c_name = join(pool, outer->c_name, name);
+    if (outer->depth + 2 <= PATH_MAX_DEPTH) {
+        inner.path[inner.depth++] = field;
+        inner.path[inner.depth++] = (int32_t)index;
+    }
+    return inner;
+}
+
+static const char *comment_at(const gen_scope *scope)
+{
+    return model_comment(scope->model, scope->file, scope->path, scope->depth);
+}
+
+static const char *at(const gen_scope *scope, const char *kind)
+{
+    return model_at(scope->model, scope->file, scope->path, scope->depth, kind, scope->full_name);
+}
+
+/* Adds a name that the types part defines. */
+static const char *define(const gen_scope *scope, const char *at, const char *name)
+{
+    return names_add(&scope->model->names, scope->model->pool, name, at, scope->file->wanted);
+}
+
+static void build_enum(const gen_scope *here, const enum_proto *proto)
+{
+    gen_pool *pool = here->model->pool;
+    gen_file *file = here->file;
+    const char *pb_upper = mangle_pb_upper(pool, here->full_name);
+    gen_enum *made = &file->enums[file->n_enums++];
+    *made = (gen_enum){
+        .name = define(here, at(here, "enum"),
+                       pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, here->c_name))),
+        .pb_name = mangle_pb_type(pool, here->full_name),
+        .comment = comment_at(here),
+        .n_values = proto->n_value,
+        .values = pool_alloc(pool, proto->n_value, sizeof *made->values),
+    };
+    for (size_t i = 0; i < proto->n_value; i++) {
+        const char *name = proto->value[i]->name;
+        gen_scope value = enter(here, ENUM_VALUE, i, name);
+        made->values[i] = (gen_constant){
+            .name = define(here, at(&value, "enum value"),
+                           pool_format(pool, "%s_%s", file->upper, mangle_upper(pool, name))),
+            .pb_name = pool_format(pool, "%s__%s", pb_upper, name),
+            .comment = comment_at(&value),
+        };
+    }
+}
+
+/* A message's comment, then a paragraph for each field that has one. */
+static const char *message_comment(const gen_scope *here, const message_proto *proto)
+{
+    gen_pool *pool = here->model->pool;
+    const char *comment = comment_at(here);
+    bool first = true;
+    for (size_t i = 0; i < proto->n_field; i++) {
+        gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
+        const char *text = comment_at(&field);
+        if (text != NULL) {
+            const char *gap = comment == NULL ? "" : first ? "\n\n" : "\n";
+            comment = pool_format(pool, "%s%s%s: %s", comment == NULL ? "" : comment, gap,
+                                  proto->field[i]->name, text);
+            first = false;
+        }
+    }
+    return comment;
+}
+
+static void build_cases(const gen_scope *here, const message_proto *proto, gen_message *made)
+{
+    gen_pool *pool = here->model->pool;
+    const char *pb_upper = mangle_pb_upper(pool, here->full_name);
+    for (size_t i = 0; i < proto->n_oneof_decl; i++) {
+        const char *name = proto->oneof_decl[i]->name;
+        gen_scope oneof = enter(here, MESSAGE_ONEOF, i, name);
+        const char *prefix =
+            mangle_upper(pool, pool_format(pool, "%s_%s", made->name, mangle_snake(pool, name)));
+        const char *pb_name = mangle_pb_upper(pool, name);
+        made->cases[made->n_cases++] = (gen_constant){
+            .name = define(here, at(&oneof, "oneof"), pool_format(pool, "%s_NOT_SET", prefix)),
+            .pb_name = pool_format(pool, "%s__%s__NOT_SET", pb_upper, pb_name),
+            .comment = comment_at(&oneof),
+        };
+        for (size_t j = 0; j < proto->n_field; j++) {
+            const field_proto *field = proto->field[j];
+            if (!field->has_oneof_index || (size_t)field->oneof_index != i) {
+                continue;
+            }
+            gen_scope member = enter(here, MESSAGE_FIELD, j, field->name);
+            const char *upper = mangle_upper(pool, mangle_snake(pool, field->name));
+            made->cases[made->n_cases++] = (gen_constant){
+                .name = define(here, at(&member, "oneof member"), pool_format(pool, "%s_%s", prefix, upper)),
+                .pb_name = pool_format(pool, "%s__%s_%s", pb_upper, pb_name, mangle_pb_upper(pool, field->name)),
+            };
+        }
+    }
+}
+
+static void refuse_optional(const gen_scope *here, const message_proto *proto)
+{
+    for (size_t i = 0; i < proto->n_field && here->file->wanted; i++) {
+        gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
+        if (proto->field[i]->proto3_optional) {
+            model_error(here->model, at(&field, "field"), "proto3 `optional` is not supported by protobuf-c");
+        }
+    }
+}
+
+static void build_message(const gen_scope *here, const message_proto *proto)
+{
+    gen_pool *pool = here->model->pool;
+    gen_file *file = here->file;
+    const char *where = at(here, "message");
+    const char *name = pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, here->c_name));
+    gen_message *made = &file->messages[file->n_messages++];
+    *made = (gen_message){
+        .at = where,
+        .full_name = here->full_name,
+        .file = file,
+        .proto = proto,
+        .name = define(here, where, name),
+        .init = define(here, where, pool_format(pool, "%s_INIT", mangle_upper(pool, name))),
+        .pb_name = mangle_pb_type(pool, here->full_name),
+        .pb_init = pool_format(pool, "%s__INIT", mangle_pb_upper(pool, here->full_name)),
+        .pb_descriptor = pool_format(pool, "%s__descriptor", mangle_pb_lower(pool, here->full_name)),
+        .comment = message_comment(here, proto),
+        .cases = pool_alloc(pool, proto->n_field + proto->n_oneof_decl, sizeof *made->cases),
+    };
+    build_cases(here, proto, made);
+    refuse_optional(here, proto);
+    for (size_t i = 0; i < proto->n_enum_type; i++) {
+        gen_scope inner = enter(here, MESSAGE_ENUM, i, proto->enum_type[i]->name);
+        build_enum(&inner, proto->enum_type[i]);
+    }
+    for (size_t i = 0; i < proto->n_nested_type; i++) {
+        gen_scope inner = enter(here, MESSAGE_NESTED, i, proto->nested_type[i]->name);
+        build_message(&inner, proto->nested_type[i]);
+    }
+}
+
+static size_t count_messages(size_t n, message_proto *const *protos)
+{
+    size_t total = n;
+    for (size_t i = 0; i < n; i++) {
+        total += count_messages(protos[i]->n_nested_type, protos[i]->nested_type);
+    }
+    return total;
+}
+
+static size_t count_enums(size_t n, message_proto *const *protos)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < n; i++) {
+        total += protos[i]->n_enum_type + count_enums(protos[i]->n_nested_type, protos[i]->nested_type);
+    }
+    return total;
+}
+
+void types_build(gen_model *model, gen_file *file)
+{
+    const Google__Protobuf__FileDescriptorProto *proto = file->proto;
+    size_t n_messages = count_messages(proto->n_message_type, proto->message_type);
+    size_t n_enums = proto->n_enum_type + count_enums(proto->n_message_type, proto->message_type);
+    file->messages = pool_alloc(model->pool, n_messages, sizeof *file->messages);
+    file->enums = pool_alloc(model->pool, n_enums, sizeof *file->enums);
+
+    gen_scope top = {
+        .model = model, .file = file, .full_name = proto->package == NULL ? "" : proto->package, .c_name = ""};
+    for (size_t i = 0; i < proto->n_enum_type; i++) {
+        gen_scope inner = enter(&top, FILE_ENUM, i, proto->enum_type[i]->name);
+        build_enum(&inner, proto->enum_type[i]);
+    }
+    for (size_t i = 0; i < proto->n_message_type; i++) {
+        gen_scope inner = enter(&top, FILE_MESSAGE, i, proto->message_type[i]->name);
+        build_message(&inner, proto->message_type[i]);
+    }
+}
