@@ -26,7 +26,8 @@ typedef struct lks_rpc_nng_request lks_rpc_nng_request;
 typedef struct lks_rpc_nng_rep_options {
     size_t message_bytes_max;   /* 0 = 1 MiB; a longer one closes its connection */
     uint32_t receiving;         /* 0 = 64; contexts kept receiving, 16..64 */
-    uint32_t in_flight_max;     /* 0 = 4096; messages between receive and reply */
+    uint32_t in_flight_max;     /* 0 = 4096; messages between receive and reply, more are refused */
+    uint32_t peer_in_flight_max; /* 0 = 256; the same of one connection; twice that is dropped unread */
     uint32_t connections_max;   /* 0 = 4096; one more is closed at once */
     uint32_t send_timeout_ms;   /* 0 = 500; a peer that does not read is closed */
     /* Runs on an nng thread: must not block, and must not call _close. */
@@ -40,18 +41,22 @@ lks_code lks_rpc_nng_rep_open(const lks_rpc_nng_rep_options *options, lks_rpc_nn
 
 /* Listens on an nng URL ("tcp://127.0.0.1:7700", "ws://..."; port 0 lets the
  * system choose). May be called again for further addresses. The bound port is
- * stored in *port when not NULL. LKS_INVALID_ARGUMENT: a URL that is none;
- * LKS_UNAVAILABLE: the address is in use or not ours. */
+ * stored in *port when not NULL (0 when nng does not tell: ws). LKS_INVALID_ARGUMENT:
+ * a URL that is none, or of another transport; LKS_UNAVAILABLE: the address is in use
+ * or not ours. */
 lks_code lks_rpc_nng_rep_listen(lks_rpc_nng_rep *rep, const char *url, uint16_t *port, lks_error *error);
 
-/* Takes no new connection and no new message; answers can still be sent. */
+/* Takes no new connection and no new message: connections are closed, messages are
+ * answered UNAVAILABLE, applied NO. Answers can still be sent. Once this returned,
+ * on_request does not run any more; it must not be called from there. */
 void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep);
 
 /* Messages handed out and not yet ended, answers being sent included. */
 size_t lks_rpc_nng_rep_in_flight(const lks_rpc_nng_rep *rep);
 
-/* Stops and frees; blocks until nng is done with it. Requests still out must be
- * ended before. Takes NULL. */
+/* Stops and frees; blocks until nng is done with it, for 5 s at most: an nng that
+ * hangs keeps what it holds (docs/nng.md). Requests still out must be ended before.
+ * Takes NULL. */
 void lks_rpc_nng_rep_close(lks_rpc_nng_rep *rep);
 
 /* The bytes of the request; valid until it is ended. */
