@@ -8,10 +8,6 @@
 # The files are named relative to the current source directory or to one of
 # IMPORT_DIRS, as an `import` names them. lockstock's own and Google's files can be
 # imported without more. To be called in the directory of the target.
-find_program(PROTOC protoc REQUIRED)
-find_program(PROTOC_GEN_C protoc-gen-c REQUIRED) # run by protoc-gen-lockstock
-find_path(PROTOBUF_PROTO_DIR google/protobuf/descriptor.proto PATHS /usr/include REQUIRED)
-
 function(lockstock_generate target)
   lockstock_generate_sources(${ARGV})
   cmake_parse_arguments(ARG "" "" "IMPORT_DIRS;PARTS" ${ARGN})
@@ -23,6 +19,9 @@ endfunction()
 
 # The same without the libraries: for what goes into one of them.
 function(lockstock_generate_sources target)
+  find_program(PROTOC protoc REQUIRED)
+  find_program(PROTOC_GEN_C protoc-gen-c REQUIRED) # run by protoc-gen-lockstock
+  find_path(PROTOBUF_PROTO_DIR google/protobuf/descriptor.proto PATHS /usr/include REQUIRED)
   cmake_parse_arguments(ARG "" "" "IMPORT_DIRS;PARTS" ${ARGN})
   if(NOT ARG_PARTS)
     set(ARG_PARTS types client server)
