@@ -23,10 +23,12 @@ local function fail(code, message)
   error({lks_code = CODE[code], lks_message = message})
 end
 
--- Every write goes through here.
+-- Every write goes through here. A command that fails has changed nothing itself:
+-- so the first write of a function needs no check of its key's type before it.
 local function write(...)
+  local reply = redis.call(...)
   dirty = true
-  return redis.call(...)
+  return reply
 end
 
 -- A number as text, exact below 2^53 (tostring gives 1.79e+15).

@@ -186,7 +186,7 @@ static const service_method *find_method(const service *s, const char *name)
 static void prepare(harness *h, const service *s, const char *method, const void *bytes, size_t len,
                     running *r)
 {
-    *r = (running){.method = find_method(service, method)};
+    *r = (running){.method = find_method(s, method)};
     if (lks_rpc_request_unpack(r->method->method, bytes, len, h->arena, &r->request, &r->error) != LKS_OK)
         return;
     r->plan = (plan){.arena = h->arena, .method = r->method->method, .ns = lks_rpc_slice_of(h->ns)};
