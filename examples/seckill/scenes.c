@@ -108,7 +108,7 @@ void scene_print(const sale_scene *scene, const sale_plan *plan, const scene_rep
     printf("  %-8s %8s %8s %8s %16s  %s\n", "good", "stock", "sold", "left", "distinct orders", "exact");
     for (size_t i = 0; i < plan->n_goods; i++) {
         const good_result *good = &result->goods[i];
-        char name[24];
+        char name[32];
         snprintf(name, sizeof name, "good-%zu", i);
         printf("  %-8s %8" PRId64 " %8" PRId64 " %8" PRId64 " %16zu  %s\n", name, plan->stock, good->sold, good->left,
                good->orders, good->exact ? "yes" : "NO");

@@ -1,0 +1,13 @@
+#!/bin/sh
+# services_are_pure.sh NINJA BUILD_DIR: fails when a file of server/services was
+# compiled with a header of nng, hiredis or libuv, however deep.
+set -eu
+headers=$("$1" -C "$2" -t deps | awk '/^[^ ]/ { ours = /server\/services\/.*\.o:/ } ours && /^ / { print $1 }')
+if [ -z "$headers" ]; then
+  echo "no dependencies of server/services are known: build first"
+  exit 1
+fi
+if printf '%s\n' "$headers" | grep -E '/nng/|/hiredis/|/uv(/|\.h)' | sort -u; then
+  echo "server/services must not include these"
+  exit 1
+fi

@@ -1,0 +1,289 @@
+/* lockstockd as a command: flags, addresses, signals, one server a directory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstock/v1/stock.lks_client.h>
+#include <lockstock/version.h>
+
+#include "support/redis_fixture.h"
+#include "support/server_fixture.h"
+#include "support/tempdir.h"
+
+enum { LIMIT_MS = 60000 };
+
+static process *spawn_with(const char *const flags[])
+{
+    const char *argv[16] = {server_fixture_program()};
+
+    for (size_t i = 0; flags[i] != NULL; i++) {
+        argv[i + 1] = flags[i];
+    }
+    process *p = process_spawn(argv, NULL);
+    assert_non_null(p);
+    return p;
+}
+
+/* Runs to its end: exits with `code`, and its output contains each of `texts`. */
+static void assert_ends(const char *const flags[], int code, const char *const texts[])
+{
+    process *p = spawn_with(flags);
+
+    assert_true(process_exited_with(p, code, LIMIT_MS));
+    for (size_t i = 0; texts[i] != NULL; i++) {
+        if (strstr(process_output(p), texts[i]) == NULL) {
+            fail_msg("no \"%s\" in:\n%s", texts[i], process_output(p));
+        }
+    }
+    process_free(p);
+}
+
+#define FLAGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static void test_help_and_version(void **state)
+{
+    (void)state;
+    assert_ends(FLAGS("--help"), 0,
+                FLAGS("--listen", "--store", "--fsync", "--config", "--log-level", "--help", "--version"));
+    assert_ends(FLAGS("--version"), 0, FLAGS("lockstockd " LOCKSTOCK_VERSION));
+}
+
+static void test_bad_flags_are_named(void **state)
+{
+    (void)state;
+    assert_ends(FLAGS("--colour", "red"), 2, FLAGS("colour"));
+    assert_ends(FLAGS("--in-flight", "many"), 2, FLAGS("in-flight"));
+    assert_ends(FLAGS("--in-flight", "0"), 2, FLAGS("in-flight"));
+    assert_ends(FLAGS("--log-level", "loud"), 2, FLAGS("log-level"));
+    assert_ends(FLAGS("--config", "/nonexistent/lockstock.ini"), 2, FLAGS("/nonexistent/lockstock.ini"));
+    assert_ends(FLAGS("--store", "mysql://here"), 2, FLAGS("store"));
+    assert_ends(FLAGS("--store"), 2, FLAGS("store"));
+}
+
+static lks_code put(lks_channel *channel, const char *sku)
+{
+    lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
+    const lks_call_options options = {.timeout_ms = 20000};
+
+    request.sku = (char *)(uintptr_t)sku;
+    request.on_hand = 5;
+    return lks_stock_put_item(channel, &request, &options, NULL, NULL);
+}
+
+static void assert_serves(const char *url)
+{
+    lks_channel *channel = NULL;
+
+    assert_int_equal(lks_channel_open(url, NULL, &channel, NULL), LKS_OK);
+    assert_int_equal(put(channel, "apple"), LKS_OK);
+    lks_channel_close(channel);
+}
+
+/* Port 0 is any port, and each address is told. */
+static void test_several_addresses_of_any_port(void **state)
+{
+    (void)state;
+    char *dir = tempdir_make(), store[160], line[256];
+    snprintf(store, sizeof store, "embedded:%s/data", dir);
+    process *p = spawn_with(FLAGS("--listen", "nng+tcp://127.0.0.1:0", "--listen", "nng+tcp://127.0.0.1:0", "--store",
+                                  store, "--fsync", "everysec"));
+    char urls[2][128];
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(process_wait_line(p, "event=listening", line, sizeof line, LIMIT_MS));
+        const char *url = strstr(line, "url=");
+        assert_non_null(url);
+        assert_int_equal(sscanf(url, "url=%127s", urls[i]), 1);
+    }
+    assert_string_not_equal(urls[0], urls[1]);
+    assert_true(process_wait_line(p, "event=ready", NULL, 0, LIMIT_MS));
+    assert_serves(urls[0]);
+    assert_serves(urls[1]);
+    process_signal(p, SIGINT);
+    assert_true(process_exited_with(p, 0, LIMIT_MS));
+    process_free(p);
+    tempdir_remove(dir);
+}
+
+static void test_taken_address_is_told(void **state)
+{
+    (void)state;
+    server_fixture *server = server_fixture_start(NULL);
+    assert_non_null(server);
+    char store[160];
+    snprintf(store, sizeof store, "embedded:%s/other", server_fixture_dir(server));
+    assert_ends(FLAGS("--listen", server_fixture_url(server), "--store", store), 1,
+                FLAGS(server_fixture_url(server)));
+    assert_serves(server_fixture_url(server));
+    server_fixture_free(server);
+}
+
+static void test_second_server_on_one_directory_is_refused(void **state)
+{
+    (void)state;
+    server_fixture *server = server_fixture_start(NULL);
+    assert_non_null(server);
+    char store[160], dir[160];
+    snprintf(dir, sizeof dir, "%s/data", server_fixture_dir(server));
+    snprintf(store, sizeof store, "embedded:%s", dir);
+    pid_t redis = server_fixture_redis_pid(server);
+    assert_true(redis > 0);
+    assert_ends(FLAGS("--listen", "nng+tcp://127.0.0.1:0", "--store", store), 1, FLAGS(dir, "another"));
+    assert_int_equal(server_fixture_redis_pid(server), redis);
+    assert_serves(server_fixture_url(server));
+
+    /* And a third after the first ended is not. */
+    assert_true(server_fixture_stop(server, LIMIT_MS));
+    assert_true(process_wait_gone(redis, LIMIT_MS));
+    assert_true(server_fixture_restart(server));
+    assert_serves(server_fixture_url(server));
+    server_fixture_free(server);
+}
+
+static void test_unix_store(void **state)
+{
+    (void)state;
+    redis_fixture *redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
+    assert_non_null(redis);
+    server_fixture *server = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis)});
+    assert_non_null(server);
+    assert_serves(server_fixture_url(server));
+    assert_int_equal(server_fixture_redis_pid(server), 0);
+    assert_true(server_fixture_stop(server, LIMIT_MS));
+    assert_true(redis_fixture_pid(redis) > 0);
+    server_fixture_free(server);
+    redis_fixture_free(redis);
+}
+
+/* A store that forgets by design is refused, unless it is wanted. */
+static void test_store_that_forgets_is_refused(void **state)
+{
+    static const char *const evicting[] = {"--maxmemory-policy", "allkeys-lru", NULL};
+    const redis_fixture_options bad[] = {{.append_only = false}, {.append_only = true, .args = evicting}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        redis_fixture *redis = redis_fixture_start(&bad[i]);
+        assert_non_null(redis);
+        assert_ends(FLAGS("--listen", "nng+tcp://127.0.0.1:0", "--store", redis_fixture_url(redis)), 1,
+                    FLAGS("allow-unsafe-store"));
+        static const char *const allowed[] = {"--allow-unsafe-store", NULL};
+        server_fixture *server = server_fixture_start(
+            &(server_fixture_options){.store = redis_fixture_url(redis), .args = allowed});
+        assert_non_null(server);
+        assert_serves(server_fixture_url(server));
+        server_fixture_free(server);
+        redis_fixture_free(redis);
+    }
+}
+
+static void test_settings_from_file_and_environment(void **state)
+{
+    (void)state;
+    char *dir = tempdir_make(), path[160];
+    snprintf(path, sizeof path, "%s/lockstock.ini", dir);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fprintf(file, "listen = nng+tcp://127.0.0.1:0\nstore = embedded:%s/data\nfsync = everysec\n", dir);
+    fclose(file);
+    const char *const argv[] = {server_fixture_program(), "--config", path, NULL};
+    const char *const env[] = {"LOCKSTOCK_LOG_LEVEL=debug", NULL};
+    process *p = process_spawn(argv, env);
+    assert_non_null(p);
+    assert_true(process_wait_line(p, "event=ready", NULL, 0, LIMIT_MS));
+    process_signal(p, SIGTERM);
+    assert_true(process_exited_with(p, 0, LIMIT_MS));
+    process_free(p);
+    tempdir_remove(dir);
+}
+
+typedef struct tally {
+    atomic_size_t done, ok, other;
+} tally;
+
+static void count(void *arg, lks_code code, const lks_put_item_response *response, const lks_error *error)
+{
+    tally *t = arg;
+
+    (void)response;
+    /* While it drains, a call is done or refused unharmed; never in between. */
+    if (code == LKS_OK) {
+        atomic_fetch_add(&t->ok, 1);
+    } else if (code != LKS_UNAVAILABLE) {
+        atomic_fetch_add(&t->other, 1);
+        fprintf(stderr, "%s: %s\n", lks_code_name(code), error->message);
+    }
+    atomic_fetch_add(&t->done, 1);
+}
+
+/* SIGTERM with calls under way: they are answered, the server exits with 0. */
+static void test_sigterm_drains(void **state)
+{
+    enum { CALLS = 500 };
+    (void)state;
+    server_fixture *server = server_fixture_start(NULL);
+    assert_non_null(server);
+    const lks_channel_options once = {.no_retry = true, .timeout_ms = 20000};
+    lks_channel *channel = NULL;
+    assert_int_equal(lks_channel_open(server_fixture_url(server), &once, &channel, NULL), LKS_OK);
+    assert_int_equal(put(channel, "warm"), LKS_OK);
+    tally calls = {0};
+    for (size_t i = 0; i < CALLS; i++) {
+        char sku[32];
+        lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
+        snprintf(sku, sizeof sku, "sku-%zu", i);
+        request.sku = sku;
+        assert_int_equal(lks_stock_put_item_start(channel, &request, NULL, count, &calls, NULL, NULL), LKS_OK);
+    }
+    while (atomic_load(&calls.done) == 0) {
+        process_pause();
+    }
+    process_signal(server_fixture_process(server), SIGTERM);
+    assert_true(process_exited_with(server_fixture_process(server), 0, LIMIT_MS));
+    while (atomic_load(&calls.done) < CALLS) {
+        process_pause();
+    }
+    assert_int_equal(atomic_load(&calls.other), 0);
+    assert_true(atomic_load(&calls.ok) > 0);
+    lks_channel_close(channel);
+
+    /* What was told to be done is there. */
+    assert_true(server_fixture_restart(server));
+    assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
+    size_t found = 0;
+    for (size_t i = 0; i < CALLS; i++) {
+        char sku[32];
+        lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+        snprintf(sku, sizeof sku, "sku-%zu", i);
+        request.sku = sku;
+        found += lks_stock_get_item(channel, &request, NULL, NULL, NULL) == LKS_OK;
+    }
+    assert_true(found >= atomic_load(&calls.ok));
+    lks_channel_close(channel);
+    server_fixture_free(server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_help_and_version),
+        cmocka_unit_test(test_bad_flags_are_named),
+        cmocka_unit_test(test_several_addresses_of_any_port),
+        cmocka_unit_test(test_taken_address_is_told),
+        cmocka_unit_test(test_second_server_on_one_directory_is_refused),
+        cmocka_unit_test(test_unix_store),
+        cmocka_unit_test(test_store_that_forgets_is_refused),
+        cmocka_unit_test(test_settings_from_file_and_environment),
+        cmocka_unit_test(test_sigterm_drains),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
