@@ -1,0 +1,67 @@
+/* A call, and what the driver does with it; see call.c for its states. */
+#ifndef LOCKSTOCK_CLIENT_CALL_H
+#define LOCKSTOCK_CLIENT_CALL_H
+
+#include <lockstock/call.h>
+
+#include "channel.h"
+#include "request.h"
+
+typedef enum call_state {
+    CALL_STARTED,
+    CALL_QUEUED,
+    CALL_SENDING,
+    CALL_WITHDRAWING,
+    CALL_AWAITING,
+    CALL_PAUSED,
+    CALL_SETTLED
+} call_state;
+
+struct lks_call {
+    /* Constant after the start. */
+    lks_call_done *done;
+    lks_call_function *function;
+    void *arg;
+    struct request *request;
+    inbox_item start;
+
+    /* Shared. */
+    atomic_uint references; /* the driver's, the user's, one a waiter and one a cancel under way */
+    pthread_mutex_t lock;
+    pthread_cond_t finished;
+    lks_channel *channel; /* NULL once settled; written under the lock */
+    inbox_item cancel;
+    bool cancelling, complete; /* under the lock */
+
+    /* The driver's. */
+    TAILQ_ENTRY(lks_call) in_calls, in_line; /* in_line: in a queue, or among the settled */
+    uint64_t enqueued;
+    struct timer timer;
+    call_state state;
+    struct endpoint *endpoint;
+    endpoint_slot *slot;
+    uint32_t tries;      /* that may have reached a server */
+    lks_applied applied; /* by any try so far */
+    bool ending;         /* WITHDRAWING: to be settled with `error`, not to be sent again */
+
+    /* The driver's until settled, then constant. */
+    lks_error error; /* of the last try, then of the call */
+    ProtobufCMessage *response;
+    atomic_bool settled;
+};
+
+extern const endpoint_events call_events; /* the owner of a slot is an lks_call */
+
+/* Sends a queued call; the endpoint has room. */
+void call_send(lks_call *call, struct endpoint *endpoint);
+
+/* Its timer is due. */
+void call_due(struct timer *timer);
+
+/* Ends it with LKS_CANCELLED unless it is settled. */
+void call_cancel(lks_call *call, const char *why);
+
+/* Runs the completion of a settled call, which may be gone afterwards. */
+void call_complete(lks_call *call);
+
+#endif

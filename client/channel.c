@@ -1,0 +1,295 @@
+/* Invariant: the driver thread ends only when no admitted call is unsettled and every
+ * completion has run; nothing pushes calls into the inbox after that. */
+#include "channel.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "call.h"
+#include "clock.h"
+
+enum {
+    TIMEOUT_MS = 5000,
+    IN_FLIGHT_MAX = 256,
+    QUEUE_MAX = 65536,
+    MESSAGE_BYTES_MAX = 1 << 20,
+    URLS_MAX = 64
+};
+
+static _Thread_local bool on_completion_thread;
+
+bool channel_on_completion_thread(void)
+{
+    return on_completion_thread;
+}
+
+/* ---- shared ------------------------------------------------------------------ */
+
+lks_code channel_admit(lks_channel *channel, lks_error *error)
+{
+    if (channel->pid != getpid())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "the channel belongs to the process before the fork");
+    if (atomic_fetch_add(&channel->under_way, 1) >= channel->calls_max) {
+        channel_dismiss(channel);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%zu calls are under way already",
+                             channel->calls_max);
+    }
+    if (atomic_load(&channel->closing)) {
+        channel_dismiss(channel);
+        return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the channel is being closed");
+    }
+    return LKS_OK;
+}
+
+void channel_dismiss(lks_channel *channel)
+{
+    atomic_fetch_sub(&channel->under_way, 1);
+}
+
+/* ---- on the driver thread ---------------------------------------------------- */
+
+bool channel_connected(const lks_channel *channel)
+{
+    for (size_t i = 0; i < channel->n_endpoints; i++)
+        if (endpoint_connected(channel->endpoints[i]))
+            return true;
+    return false;
+}
+
+/* The current endpoint, or the next after it that is connected; NULL when none is. */
+static struct endpoint *choose(lks_channel *channel)
+{
+    for (size_t i = 0; i < channel->n_endpoints; i++) {
+        size_t at = (channel->current + i) % channel->n_endpoints;
+
+        if (endpoint_connected(channel->endpoints[at])) {
+            channel->current = at;
+            return channel->endpoints[at];
+        }
+    }
+    return NULL;
+}
+
+void channel_leave(lks_channel *channel, const struct endpoint *endpoint)
+{
+    if (channel->endpoints[channel->current] != endpoint)
+        return;
+    channel->current = (channel->current + 1) % channel->n_endpoints;
+    choose(channel);
+}
+
+/* xorshift64* (S. Vigna, An experimental exploration of Marsaglia's xorshift
+ * generators, 2016). */
+uint64_t channel_random(lks_channel *channel, uint64_t below)
+{
+    channel->random ^= channel->random >> 12;
+    channel->random ^= channel->random << 25;
+    channel->random ^= channel->random >> 27;
+    return (channel->random * UINT64_C(2685821657736338717) >> 11) % below;
+}
+
+/* Gives queued calls to the endpoint in use, the oldest that has room first. */
+static void dispatch(lks_channel *channel)
+{
+    struct endpoint *endpoint = choose(channel);
+    lks_call *call;
+
+    if (endpoint == NULL)
+        return;
+    do {
+        call = NULL;
+        for (int lane = 0; lane < ENDPOINT_LANES; lane++) {
+            lks_call *first = TAILQ_FIRST(&channel->queue[lane]);
+
+            if (first != NULL && (call == NULL || first->enqueued < call->enqueued) &&
+                endpoint_has_room(endpoint, (endpoint_lane)lane))
+                call = first;
+        }
+        if (call != NULL)
+            call_send(call, endpoint);
+    } while (call != NULL);
+}
+
+/* Completions may start, cancel and free calls: all of that comes back through the
+ * inbox, so nothing changes under the driver's feet. */
+static void complete_settled(lks_channel *channel)
+{
+    lks_call *call;
+
+    while ((call = TAILQ_FIRST(&channel->settled)) != NULL) {
+        TAILQ_REMOVE(&channel->settled, call, in_line);
+        call_complete(call);
+    }
+}
+
+static void run_items(lks_channel *channel, inbox_item *item)
+{
+    while (item != NULL) {
+        inbox_item *next = item->next;
+
+        item->run(item);
+        complete_settled(channel);
+        item = next;
+    }
+}
+
+static void *drive(void *arg)
+{
+    lks_channel *channel = arg;
+    struct timer *first;
+
+    on_completion_thread = true;
+    while (!atomic_load(&channel->closing) || atomic_load(&channel->under_way) != 0) {
+        first = timers_first(&channel->timers);
+        run_items(channel, inbox_take(&channel->inbox, first != NULL ? first->at_ns : CLOCK_NEVER));
+        while ((first = timers_first(&channel->timers)) != NULL && first->at_ns <= clock_now_ns())
+            call_due(first);
+        dispatch(channel);
+        complete_settled(channel);
+    }
+    run_items(channel, inbox_take(&channel->inbox, 0)); /* cancels that came too late hold calls */
+    return NULL;
+}
+
+static void run_close(inbox_item *item)
+{
+    lks_channel *channel = (lks_channel *)((char *)item - offsetof(lks_channel, close));
+    lks_call *next;
+
+    for (lks_call *call = TAILQ_FIRST(&channel->calls); call != NULL; call = next) {
+        next = TAILQ_NEXT(call, in_calls);
+        call_cancel(call, "the channel was closed");
+    }
+}
+
+/* ---- opening and closing ----------------------------------------------------- */
+
+/* After the driver thread has ended, or before it was made. */
+static void channel_free(lks_channel *channel)
+{
+    for (size_t i = 0; i < channel->n_endpoints; i++)
+        endpoint_close(channel->endpoints[i]);
+    free(channel->endpoints);
+    inbox_fini(&channel->inbox);
+    timers_fini(&channel->timers);
+    lks_rpc_arena_free(channel->arena);
+    free(channel->ns);
+    free(channel);
+}
+
+static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error *error)
+{
+    endpoint_options options = {
+        .in_flight_max = channel->options.in_flight_max,
+        .message_bytes_max = channel->options.message_bytes_max,
+        .events = &call_events,
+        .inbox = &channel->inbox,
+    };
+    const char *url = urls;
+
+    for (;;) {
+        size_t len = strcspn(url, ",");
+
+        if (channel->n_endpoints == URLS_MAX)
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: more than %d", URLS_MAX);
+        lks_code code = endpoint_open(url, len, &options, &channel->endpoints[channel->n_endpoints], error);
+        if (code != LKS_OK)
+            return code;
+        channel->n_endpoints++;
+        if (url[len] == '\0')
+            return LKS_OK;
+        url += len + 1;
+    }
+}
+
+static void fill_in(lks_channel_options *options)
+{
+    if (options->timeout_ms == 0)
+        options->timeout_ms = TIMEOUT_MS;
+    if (options->in_flight_max == 0)
+        options->in_flight_max = IN_FLIGHT_MAX;
+    if (options->queue_max == 0)
+        options->queue_max = QUEUE_MAX;
+    if (options->message_bytes_max == 0)
+        options->message_bytes_max = MESSAGE_BYTES_MAX;
+}
+
+/* A channel without connections and without its thread; NULL when out of memory. */
+static lks_channel *channel_new(const lks_channel_options *options)
+{
+    lks_channel *channel = calloc(1, sizeof *channel);
+    if (channel == NULL)
+        return NULL;
+    if (!inbox_init(&channel->inbox)) {
+        free(channel);
+        return NULL;
+    }
+    if (options != NULL)
+        channel->options = *options;
+    fill_in(&channel->options);
+    channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
+    channel->pid = getpid();
+    channel->close.run = run_close;
+    atomic_init(&channel->under_way, 0);
+    atomic_init(&channel->closing, false);
+    TAILQ_INIT(&channel->calls);
+    TAILQ_INIT(&channel->settled);
+    for (int lane = 0; lane < ENDPOINT_LANES; lane++)
+        TAILQ_INIT(&channel->queue[lane]);
+    if (getrandom(&channel->random, sizeof channel->random, 0) != sizeof channel->random)
+        channel->random = clock_now_ns();
+    channel->random |= 1; /* never 0, from which there is no way out */
+    channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
+    channel->arena = lks_rpc_arena_new();
+    if (channel->options.ns != NULL)
+        channel->options.ns = channel->ns = strdup(channel->options.ns);
+    bool made = timers_init(&channel->timers, channel->calls_max) && channel->endpoints != NULL &&
+                channel->arena != NULL && (options == NULL || options->ns == NULL || channel->ns != NULL);
+    if (made)
+        return channel;
+    channel_free(channel);
+    return NULL;
+}
+
+lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret,
+                          lks_error *error)
+{
+    sigset_t all, before;
+    lks_channel *channel = channel_new(options);
+    if (channel == NULL)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+
+    /* The process' signals are its own business: neither our thread nor those that
+     * nng starts with the first socket take any. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    lks_code code = open_endpoints(channel, urls, error);
+    if (code == LKS_OK && pthread_create(&channel->driver, NULL, drive, channel) != 0)
+        code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (code != LKS_OK) {
+        channel_free(channel);
+        return code;
+    }
+    if (error != NULL)
+        *error = (lks_error){.code = LKS_OK};
+    *ret = channel;
+    return LKS_OK;
+}
+
+lks_code lks_channel_close(lks_channel *channel)
+{
+    if (channel == NULL)
+        return LKS_OK;
+    if (on_completion_thread || channel->pid != getpid())
+        return LKS_FAILED_PRECONDITION;
+    atomic_store(&channel->closing, true);
+    inbox_push(&channel->inbox, &channel->close);
+    pthread_join(channel->driver, NULL);
+    channel_free(channel);
+    return LKS_OK;
+}

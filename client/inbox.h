@@ -1,0 +1,35 @@
+/* What other threads tell a channel's driver thread. Any thread pushes, the
+ * driver alone takes, in the order of pushing. Items are embedded in what they
+ * are about, so pushing cannot fail; an item is in the inbox at most once. The
+ * inbox's lock is the innermost of the library: nothing is called under it. */
+#ifndef LOCKSTOCK_CLIENT_INBOX_H
+#define LOCKSTOCK_CLIENT_INBOX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct inbox_item {
+    struct inbox_item *next;
+    void (*run)(struct inbox_item *item); /* on the driver thread; may free the item */
+} inbox_item;
+
+struct inbox {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    inbox_item *first;
+    inbox_item **end;
+    bool asleep; /* the driver waits on `filled` */
+};
+
+/* False when the system has no more locks to give. */
+bool inbox_init(struct inbox *inbox);
+void inbox_fini(struct inbox *inbox);
+
+void inbox_push(struct inbox *inbox, inbox_item *item);
+
+/* Waits until there is an item or `until_ns` (CLOCK_NEVER, 0 = does not wait)
+ * has come. Returns the chain of all items, NULL when there is none. */
+inbox_item *inbox_take(struct inbox *inbox, uint64_t until_ns);
+
+#endif

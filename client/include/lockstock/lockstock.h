@@ -1,0 +1,15 @@
+/* The client library: everything a program that calls lockstock includes. */
+#ifndef LOCKSTOCK_LOCKSTOCK_H
+#define LOCKSTOCK_LOCKSTOCK_H
+
+#include <lockstock/call.h>
+#include <lockstock/channel.h>
+#include <lockstock/status.h>
+#include <lockstock/v1/id.lks_client.h>
+#include <lockstock/v1/idempotency.lks_client.h>
+#include <lockstock/v1/lock.lks_client.h>
+#include <lockstock/v1/ratelimit.lks_client.h>
+#include <lockstock/v1/stock.lks_client.h>
+#include <lockstock/version.h>
+
+#endif

@@ -1,0 +1,193 @@
+/* Invariant: all tries of a call carry the same payload but for a field `fresh`,
+ * and the same natural id; so a server can tell that they are one call. */
+#include "request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "clock.h"
+
+enum {
+    WAIT_MARGIN_MS = 5000, /* of a waiting call's default timeout, over its wait */
+    METADATA_MAX = 64,
+    FRAME_HEADER_BYTES = 16 /* tag and length of the call, and SP's request id; rounded up */
+};
+
+/* gRPC's key characters. */
+static bool is_key(const char *key)
+{
+    return key != NULL && *key != '\0' && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(key);
+}
+
+/* The request's field `bool fresh`, by convention "never sent before": a server may
+ * take a short cut on it, so it is true in the first try only. NULL = there is none. */
+static protobuf_c_boolean *fresh_of(ProtobufCMessage *message)
+{
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "fresh");
+
+    if (field == NULL || field->type != PROTOBUF_C_TYPE_BOOL || field->label == PROTOBUF_C_LABEL_REPEATED ||
+        (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
+        return NULL;
+    return (protobuf_c_boolean *)(void *)((char *)message + field->offset);
+}
+
+static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_ms, uint32_t wait_ms)
+{
+    if (options != NULL && options->timeout_ms != 0)
+        return options->timeout_ms;
+    uint64_t least_ms = wait_ms == 0 ? 0 : (uint64_t)wait_ms + WAIT_MARGIN_MS;
+    return default_ms > least_ms ? default_ms : least_ms;
+}
+
+static char *put_bytes(char *at, const void *data, size_t len, ProtobufCBinaryData *ret)
+{
+    if (len != 0)
+        memcpy(at, data, len);
+    *ret = (ProtobufCBinaryData){.len = len, .data = (uint8_t *)at};
+    return at + len;
+}
+
+static char *put_payload(char *at, const ProtobufCMessage *message, ProtobufCBinaryData *ret)
+{
+    *ret = (ProtobufCBinaryData){.data = (uint8_t *)at,
+                                 .len = protobuf_c_message_pack(message, (uint8_t *)at)};
+    return at + ret->len;
+}
+
+static char *put_metadata(char *at, const lks_metadata *from, Lockstock__Rpc__V1__Metadata *ret)
+{
+    lockstock__rpc__v1__metadata__init(ret);
+    ret->key = at;
+    at = stpcpy(at, from->key) + 1;
+    return put_bytes(at, from->value, from->len, &ret->value);
+}
+
+static void call_of(const struct request *request, bool again, uint32_t timeout_ms, Lockstock__Rpc__V1__Call *ret)
+{
+    lockstock__rpc__v1__call__init(ret);
+    ret->method = (char *)request->method->path;
+    ret->payload = again ? request->again : request->first;
+    ret->timeout_ms = timeout_ms;
+    ret->n_metadata = request->n_metadata;
+    ret->metadata = request->metadata;
+}
+
+/* `message` is the caller's to change. */
+static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *message,
+                             const lks_metadata *metadata, size_t n_metadata, struct request **ret, lks_error *error)
+{
+    protobuf_c_boolean *fresh = fresh_of(message);
+    bool two = fresh != NULL && *fresh;
+    size_t payload = protobuf_c_message_get_packed_size(message);
+    size_t bytes = sizeof(struct request) + n_metadata * (sizeof(Lockstock__Rpc__V1__Metadata) + sizeof(void *)) +
+                   payload * (two ? 2 : 1);
+    for (size_t i = 0; i < n_metadata; i++)
+        bytes += strlen(metadata[i].key) + 1 + metadata[i].len;
+
+    struct request *request = malloc(bytes);
+    if (request == NULL)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    Lockstock__Rpc__V1__Metadata *structs = (Lockstock__Rpc__V1__Metadata *)(void *)(request + 1);
+    *request = (struct request){
+        .method = method,
+        .n_metadata = n_metadata,
+        .metadata = (Lockstock__Rpc__V1__Metadata **)(void *)(structs + n_metadata),
+    };
+    char *at = (char *)(request->metadata + n_metadata);
+    for (size_t i = 0; i < n_metadata; i++) {
+        at = put_metadata(at, &metadata[i], &structs[i]);
+        request->metadata[i] = &structs[i];
+    }
+    at = put_payload(at, message, &request->first);
+    request->again = request->first;
+    if (two) {
+        *fresh = false;
+        put_payload(at, message, &request->again);
+    }
+    *ret = request;
+    return LKS_OK;
+}
+
+static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *message,
+                      const lks_call_options *options, lks_error *error)
+{
+    if (message == NULL || message->descriptor != method->request)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "request: not a %s",
+                             method->request->name);
+    if (options == NULL)
+        return LKS_OK;
+    if (options->n_metadata > METADATA_MAX)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.metadata: more than %d",
+                             METADATA_MAX);
+    for (size_t i = 0; i < options->n_metadata; i++)
+        if (!is_key(options->metadata[i].key))
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                 "options.metadata[%zu].key: not of a-z, 0-9, '-', '_' and '.'", i);
+    return LKS_OK;
+}
+
+lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message,
+                     const lks_call_options *options, const lks_channel_options *defaults, struct request **ret,
+                     lks_error *error)
+{
+    char id[LKS_RPC_RANDOM_ID_LEN + 1];
+    lks_metadata metadata[METADATA_MAX + 1];
+    size_t n_metadata = 0;
+    struct request *request = NULL;
+    lks_code code = check(method, message, options, error);
+    if (code != LKS_OK)
+        return code;
+
+    if (defaults->ns != NULL)
+        metadata[n_metadata++] = (lks_metadata){"lockstock-namespace", defaults->ns, strlen(defaults->ns)};
+    for (size_t i = 0; options != NULL && i < options->n_metadata; i++)
+        metadata[n_metadata++] = options->metadata[i];
+
+    /* A shallow copy to fill the id in: the caller's request stays as it is. */
+    ProtobufCMessage *copy = malloc(method->request->sizeof_message);
+    if (copy == NULL)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    memcpy(copy, message, method->request->sizeof_message);
+    char **fill = lks_rpc_field_to_fill(method, copy);
+    if (fill != NULL) {
+        lks_rpc_random_id(id);
+        *fill = id;
+    }
+    int64_t wait_ms = lks_rpc_wait_ms(method, copy);
+    bool repeatable = lks_rpc_may_repeat(method, copy);
+    code = request_pack(method, copy, metadata, n_metadata, &request, error);
+    free(copy);
+    if (code != LKS_OK)
+        return code;
+
+    Lockstock__Rpc__V1__Call call;
+    call_of(request, false, UINT32_MAX, &call);
+    if (lockstock__rpc__v1__call__get_packed_size(&call) + FRAME_HEADER_BYTES > defaults->message_bytes_max) {
+        free(request);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "request: longer than %zu bytes",
+                             defaults->message_bytes_max);
+    }
+    request->wait_ms = wait_ms < UINT32_MAX ? (uint32_t)wait_ms : UINT32_MAX;
+    request->no_retry = defaults->no_retry || (options != NULL && options->no_retry);
+    request->repeatable = repeatable;
+    request->deadline_ns = clock_now_ns() +
+                           timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
+    *ret = request;
+    return LKS_OK;
+}
+
+nng_msg *request_frame(const struct request *request, bool again, uint32_t timeout_ms)
+{
+    Lockstock__Rpc__V1__Call call, *calls[] = {&call};
+    Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
+    nng_msg *message;
+
+    call_of(request, again, timeout_ms, &call);
+    frame.n_calls = 1;
+    frame.calls = calls;
+    if (nng_msg_alloc(&message, lockstock__rpc__v1__frame__get_packed_size(&frame)) != 0)
+        return NULL;
+    lockstock__rpc__v1__frame__pack(&frame, nng_msg_body(message));
+    return message;
+}

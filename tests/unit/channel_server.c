@@ -1,0 +1,508 @@
+/* One thread polls the listener and all connections; what it records is under `lock`.
+ *
+ *   handshake  00 'S' 'P' 00 00 31 00 00        (REP) either way, once
+ *   message    8 bytes of length, request id (4 bytes, high bit set), Frame or Reply
+ */
+#include "channel_server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lockstock/rpc/v1/envelope.pb-c.h>
+
+#include "channel.pb-c.h"
+
+enum { CONNECTIONS_MAX = 128, FAULTS_MAX = 16, HANDSHAKE = 8, LENGTH = 8, ID = 4, HUGE_BYTES = 8 << 20 };
+
+struct connection {
+    int fd;
+    bool shaken;
+    uint8_t *data;
+    size_t len, capacity;
+};
+
+struct held {
+    int fd;
+    uint8_t sp_id[ID];
+    char id[64];
+};
+
+struct server {
+    int listener, wake;
+    uint16_t port;
+    char url[64];
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stopping, mute, reading, dropping, releasing;
+    server_fault faults[FAULTS_MAX];
+    size_t n_faults;
+    server_status status;
+    server_request *seen;
+    size_t n_seen, accepted;
+
+    struct connection connections[CONNECTIONS_MAX]; /* the thread's own, from here */
+    size_t n_connections;
+    struct held *holding;
+    size_t n_holding;
+};
+
+#define METHOD(name, effect_, id_, fill_)                                                            \
+    {.path = "/lockstock.test.PingService/" name,                                                    \
+     .request = &lockstock__test__ping_request__descriptor,                                          \
+     .response = &lockstock__test__ping_response__descriptor,                                        \
+     .effect = (effect_),                                                                            \
+     .natural_id = (id_),                                                                            \
+     .fill = (fill_)}
+const lks_rpc_method server_read = METHOD("Read", LKS_RPC_EFFECT_READ, NULL, LKS_RPC_FILL_NONE);
+const lks_rpc_method server_write = METHOD("Write", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_NONE);
+const lks_rpc_method server_filled = METHOD("Filled", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_RANDOM);
+const lks_rpc_method server_plain = METHOD("Plain", LKS_RPC_EFFECT_WRITE, NULL, LKS_RPC_FILL_NONE);
+
+/* ---- answering, on the thread ------------------------------------------------ */
+
+static void write_all(int fd, const void *data, size_t len)
+{
+    const char *at = data;
+
+    while (len != 0) {
+        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+        if (n <= 0)
+            return;
+        at += n;
+        len -= (size_t)n;
+    }
+}
+
+static void put_length(uint8_t out[LENGTH], uint64_t length)
+{
+    for (int i = 0; i < LENGTH; i++)
+        out[i] = (uint8_t)(length >> (8 * (LENGTH - 1 - i)));
+}
+
+static void send_message(int fd, const uint8_t sp_id[ID], const void *body, size_t len)
+{
+    uint8_t *message = malloc(LENGTH + ID + len);
+
+    put_length(message, ID + len);
+    memcpy(message + LENGTH, sp_id, ID);
+    if (len != 0)
+        memcpy(message + LENGTH + ID, body, len);
+    write_all(fd, message, LENGTH + ID + len);
+    free(message);
+}
+
+static void send_result(int fd, const uint8_t sp_id[ID], Lockstock__Rpc__V1__Result *result)
+{
+    Lockstock__Rpc__V1__Reply reply = LOCKSTOCK__RPC__V1__REPLY__INIT;
+
+    if (result != NULL) {
+        reply.n_results = 1;
+        reply.results = &result;
+    }
+    size_t len = lockstock__rpc__v1__reply__get_packed_size(&reply);
+    uint8_t *body = malloc(len + 1);
+    lockstock__rpc__v1__reply__pack(&reply, body);
+    send_message(fd, sp_id, body, len);
+    free(body);
+}
+
+static int32_t count_of(struct server *server, const char *id)
+{
+    int32_t n = 0;
+
+    for (size_t i = 0; i < server->n_seen; i++)
+        n += strcmp(server->seen[i].id, id) == 0;
+    return n;
+}
+
+static void send_answer(struct server *server, int fd, const uint8_t sp_id[ID], const char *id)
+{
+    Lockstock__Test__PingResponse response = LOCKSTOCK__TEST__PING_RESPONSE__INIT;
+    Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
+    uint8_t payload[128];
+
+    response.id = (char *)id;
+    response.before = count_of(server, id) - 1;
+    result.applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_YES;
+    result.payload.data = payload;
+    result.payload.len = lockstock__test__ping_response__pack(&response, payload);
+    send_result(fd, sp_id, &result);
+}
+
+static void record(struct server *server, const Lockstock__Rpc__V1__Call *call, server_request *ret)
+{
+    Lockstock__Test__PingRequest *request =
+        lockstock__test__ping_request__unpack(NULL, call->payload.len, call->payload.data);
+
+    memset(ret, 0, sizeof *ret);
+    snprintf(ret->method, sizeof ret->method, "%s", call->method);
+    snprintf(ret->id, sizeof ret->id, "%s", request != NULL ? request->id : "?");
+    ret->fresh = request != NULL && request->fresh;
+    ret->timeout_ms = call->timeout_ms;
+    for (size_t i = 0; i < call->n_metadata; i++)
+        if (strcmp(call->metadata[i]->key, "lockstock-namespace") == 0)
+            snprintf(ret->ns, sizeof ret->ns, "%.*s", (int)call->metadata[i]->value.len,
+                     (const char *)call->metadata[i]->value.data);
+    if (request != NULL)
+        lockstock__test__ping_request__free_unpacked(request, NULL);
+    server->seen = realloc(server->seen, (server->n_seen + 1) * sizeof *server->seen);
+    server->seen[server->n_seen++] = *ret;
+    pthread_cond_broadcast(&server->changed);
+}
+
+static server_fault_kind fault_of(struct server *server)
+{
+    for (size_t i = 0; i < server->n_faults; i++) {
+        server_fault *fault = &server->faults[i];
+
+        if (fault->after != 0) {
+            fault->after--;
+        } else if (fault->times != 0) {
+            fault->times--;
+            return fault->kind;
+        }
+    }
+    return SERVER_ANSWERS;
+}
+
+/* False = the connection is to be closed. */
+static bool handle(struct server *server, int fd, const uint8_t *data, size_t len)
+{
+    static const uint8_t garbage[] = {0xff, 0xff, 0xff, 0xff};
+    static uint8_t bad_text[] = {0x0a, 0x02, 0xc3, 0x28};
+    Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
+    Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len - ID, data + ID);
+    uint8_t prefix[LENGTH];
+    uint8_t *huge;
+    server_request request;
+
+    if (frame == NULL || frame->n_calls != 1) {
+        fprintf(stderr, "channel_server: not a frame of one call\n");
+        abort();
+    }
+    record(server, frame->calls[0], &request);
+    lockstock__rpc__v1__frame__free_unpacked(frame, NULL);
+    switch (fault_of(server)) {
+    case SERVER_ANSWERS:
+        send_answer(server, fd, data, request.id);
+        break;
+    case SERVER_DROPS_REPLY:
+        break;
+    case SERVER_CLOSES:
+        return false;
+    case SERVER_HOLDS:
+        server->holding = realloc(server->holding, (server->n_holding + 1) * sizeof *server->holding);
+        struct held *held = &server->holding[server->n_holding++];
+        held->fd = fd;
+        memcpy(held->sp_id, data, ID);
+        memcpy(held->id, request.id, sizeof held->id);
+        break;
+    case SERVER_SENDS_GARBAGE:
+        send_message(fd, data, garbage, sizeof garbage);
+        break;
+    case SERVER_SENDS_NO_RESULT:
+        send_result(fd, data, NULL);
+        break;
+    case SERVER_SENDS_BAD_TEXT:
+        result.payload = (ProtobufCBinaryData){.len = sizeof bad_text, .data = bad_text};
+        send_result(fd, data, &result);
+        break;
+    case SERVER_SENDS_HUGE:
+        huge = calloc(1, HUGE_BYTES);
+        send_message(fd, data, huge, HUGE_BYTES);
+        free(huge);
+        break;
+    case SERVER_CLAIMS_HUGE:
+        put_length(prefix, UINT64_C(0xFFFFFFFFFFFFFFE0));
+        write_all(fd, prefix, sizeof prefix);
+        break;
+    case SERVER_FAILS:
+        result.code = server->status.code;
+        result.applied = (Lockstock__Rpc__V1__Applied)server->status.applied;
+        result.retry_after_ms = server->status.retry_after_ms;
+        result.message = "scripted";
+        send_result(fd, data, &result);
+        break;
+    }
+    return true;
+}
+
+/* ---- connections, on the thread ---------------------------------------------- */
+
+static void forget_held(struct server *server, int fd)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < server->n_holding; i++)
+        if (server->holding[i].fd != fd)
+            server->holding[kept++] = server->holding[i];
+    server->n_holding = kept;
+}
+
+static void close_connection(struct server *server, size_t i)
+{
+    forget_held(server, server->connections[i].fd);
+    close(server->connections[i].fd);
+    free(server->connections[i].data);
+    server->connections[i] = server->connections[--server->n_connections];
+}
+
+static void accept_connection(struct server *server)
+{
+    static const uint8_t hello[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
+    int fd = accept(server->listener, NULL, NULL);
+
+    if (fd < 0)
+        return;
+    server->accepted++;
+    pthread_cond_broadcast(&server->changed);
+    if (server->n_connections == CONNECTIONS_MAX) {
+        close(fd);
+        return;
+    }
+    if (!server->mute)
+        write_all(fd, hello, sizeof hello);
+    server->connections[server->n_connections++] = (struct connection){.fd = fd};
+}
+
+/* False = the connection is to be closed. */
+static bool read_connection(struct server *server, struct connection *connection)
+{
+    if (connection->capacity - connection->len < 65536) {
+        connection->capacity = 2 * connection->capacity + 65536;
+        connection->data = realloc(connection->data, connection->capacity);
+    }
+    ssize_t n = recv(connection->fd, connection->data + connection->len,
+                     connection->capacity - connection->len, 0);
+    if (n <= 0)
+        return false;
+    connection->len += (size_t)n;
+
+    size_t at = 0;
+    bool open = true;
+    if (!connection->shaken && connection->len >= HANDSHAKE) {
+        connection->shaken = true;
+        at = HANDSHAKE;
+    }
+    while (open && connection->shaken && connection->len - at >= LENGTH) {
+        uint64_t length = 0;
+
+        for (size_t i = 0; i < LENGTH; i++)
+            length = length << 8 | connection->data[at + i];
+        if (connection->len - at - LENGTH < length)
+            break;
+        open = handle(server, connection->fd, connection->data + at + LENGTH, (size_t)length);
+        at += LENGTH + (size_t)length;
+    }
+    memmove(connection->data, connection->data + at, connection->len - at);
+    connection->len -= at;
+    return open;
+}
+
+static void obey(struct server *server)
+{
+    if (server->releasing)
+        for (size_t i = 0; i < server->n_holding; i++)
+            send_answer(server, server->holding[i].fd, server->holding[i].sp_id, server->holding[i].id);
+    if (server->releasing)
+        server->n_holding = 0;
+    if (server->dropping)
+        while (server->n_connections != 0)
+            close_connection(server, 0);
+    server->releasing = server->dropping = false;
+    pthread_cond_broadcast(&server->changed);
+}
+
+static void *serve(void *arg)
+{
+    struct server *server = arg;
+    struct pollfd fds[CONNECTIONS_MAX + 2];
+    uint64_t woken;
+
+    pthread_mutex_lock(&server->lock);
+    while (!server->stopping) {
+        fds[0] = (struct pollfd){.fd = server->wake, .events = POLLIN};
+        fds[1] = (struct pollfd){.fd = server->listener, .events = POLLIN};
+        size_t n = server->n_connections;
+        for (size_t i = 0; i < n; i++)
+            fds[2 + i] = (struct pollfd){.fd = server->connections[i].fd,
+                                         .events = server->reading && !server->mute ? POLLIN : 0};
+        pthread_mutex_unlock(&server->lock);
+        poll(fds, (nfds_t)(n + 2), -1);
+        pthread_mutex_lock(&server->lock);
+        for (size_t i = n; i-- != 0;) /* backwards: closing one moves the last in */
+            if (fds[2 + i].revents != 0 && !read_connection(server, &server->connections[i]))
+                close_connection(server, i);
+        if (fds[1].revents != 0)
+            accept_connection(server);
+        if (fds[0].revents != 0 && read(server->wake, &woken, sizeof woken) > 0)
+            obey(server);
+    }
+    while (server->n_connections != 0)
+        close_connection(server, 0);
+    pthread_mutex_unlock(&server->lock);
+    return NULL;
+}
+
+/* ---- the test's side --------------------------------------------------------- */
+
+struct server *server_start(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    socklen_t len = sizeof address;
+    int on = 1;
+    struct server *server = calloc(1, sizeof *server);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    server->reading = true;
+    server->wake = eventfd(0, EFD_CLOEXEC);
+    server->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(server->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_cond_init(&server->changed, NULL);
+    if (bind(server->listener, (struct sockaddr *)&address, len) != 0 || listen(server->listener, 64) != 0 ||
+        getsockname(server->listener, (struct sockaddr *)&address, &len) != 0 ||
+        pthread_create(&server->thread, NULL, serve, server) != 0) {
+        close(server->listener);
+        close(server->wake);
+        free(server);
+        return NULL;
+    }
+    server->port = ntohs(address.sin_port);
+    snprintf(server->url, sizeof server->url, "nng+tcp://127.0.0.1:%u", server->port);
+    return server;
+}
+
+static void wake(struct server *server)
+{
+    uint64_t one = 1;
+
+    if (write(server->wake, &one, sizeof one) != sizeof one)
+        abort();
+}
+
+void server_stop(struct server *server)
+{
+    if (server == NULL)
+        return;
+    pthread_mutex_lock(&server->lock);
+    server->stopping = true;
+    wake(server);
+    pthread_mutex_unlock(&server->lock);
+    pthread_join(server->thread, NULL);
+    close(server->listener);
+    close(server->wake);
+    free(server->seen);
+    free(server->holding);
+    pthread_mutex_destroy(&server->lock);
+    pthread_cond_destroy(&server->changed);
+    free(server);
+}
+
+uint16_t server_port(struct server *server)
+{
+    return server->port;
+}
+
+const char *server_url(struct server *server)
+{
+    return server->url;
+}
+
+void server_add_fault(struct server *server, server_fault fault)
+{
+    pthread_mutex_lock(&server->lock);
+    server->faults[server->n_faults++] = fault;
+    pthread_mutex_unlock(&server->lock);
+}
+
+void server_set_status(struct server *server, server_status status)
+{
+    pthread_mutex_lock(&server->lock);
+    server->status = status;
+    pthread_mutex_unlock(&server->lock);
+}
+
+static void set(struct server *server, bool *flag, bool value)
+{
+    pthread_mutex_lock(&server->lock);
+    *flag = value;
+    wake(server);
+    pthread_mutex_unlock(&server->lock);
+}
+
+void server_go_mute(struct server *server)
+{
+    set(server, &server->mute, true);
+}
+
+void server_stop_reading(struct server *server)
+{
+    set(server, &server->reading, false);
+}
+
+void server_release(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    for (size_t i = 0; i < server->n_faults; i++)
+        if (server->faults[i].kind == SERVER_HOLDS)
+            server->faults[i].times = 0;
+    pthread_mutex_unlock(&server->lock);
+    set(server, &server->releasing, true);
+}
+
+void server_drop_connections(struct server *server)
+{
+    set(server, &server->dropping, true);
+}
+
+bool server_await(struct server *server, size_t n)
+{
+    struct timespec until;
+    int failed = 0;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 30;
+    pthread_mutex_lock(&server->lock);
+    while (server->n_seen < n && failed == 0)
+        failed = pthread_cond_timedwait(&server->changed, &server->lock, &until);
+    bool reached = server->n_seen >= n;
+    pthread_mutex_unlock(&server->lock);
+    return reached;
+}
+
+size_t server_seen(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    size_t n = server->n_seen;
+    pthread_mutex_unlock(&server->lock);
+    return n;
+}
+
+server_request server_request_at(struct server *server, size_t i)
+{
+    pthread_mutex_lock(&server->lock);
+    server_request request = server->seen[i];
+    pthread_mutex_unlock(&server->lock);
+    return request;
+}
+
+size_t server_accepted(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    size_t n = server->accepted;
+    pthread_mutex_unlock(&server->lock);
+    return n;
+}

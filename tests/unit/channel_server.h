@@ -1,0 +1,84 @@
+/* A scripted server for tests of the client: it speaks SP over plain sockets, so that
+ * it can do what no library would let it do. It answers each request with its id,
+ * except where a fault says otherwise. All functions are thread-safe. */
+#ifndef LOCKSTOCK_TESTS_CHANNEL_SERVER_H
+#define LOCKSTOCK_TESTS_CHANNEL_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/method.h>
+
+typedef enum server_fault_kind {
+    SERVER_ANSWERS,
+    SERVER_DROPS_REPLY,    /* the call takes effect, nobody is told */
+    SERVER_CLOSES,         /* the connection, instead of answering */
+    SERVER_HOLDS,          /* answers when server_release is called */
+    SERVER_SENDS_GARBAGE,  /* what is no Reply */
+    SERVER_SENDS_NO_RESULT,/* a Reply without any */
+    SERVER_SENDS_BAD_TEXT, /* a response whose string is not UTF-8 */
+    SERVER_SENDS_HUGE,     /* a message of 8 MiB */
+    SERVER_CLAIMS_HUGE,    /* a length of 0xFFFFFFFFFFFFFFE0 */
+    SERVER_FAILS,          /* with the status of server_status */
+} server_fault_kind;
+
+/* From the request after `after` on, `times` requests. */
+typedef struct server_fault {
+    server_fault_kind kind;
+    uint32_t after, times;
+} server_fault;
+
+typedef struct server_status {
+    uint32_t code, applied, retry_after_ms;
+} server_status;
+
+/* What a server saw of a call. */
+typedef struct server_request {
+    char method[64], id[64], ns[64];
+    bool fresh;
+    uint32_t timeout_ms;
+} server_request;
+
+struct server;
+
+/* Listens on a loopback port, 0 = of the system's choice. NULL when it cannot. */
+struct server *server_start(uint16_t port);
+
+/* Takes NULL. */
+void server_stop(struct server *server);
+
+uint16_t server_port(struct server *server);
+
+/* "nng+tcp://127.0.0.1:PORT"; lives as long as the server. */
+const char *server_url(struct server *server);
+
+void server_add_fault(struct server *server, server_fault fault);
+void server_set_status(struct server *server, server_status status);
+
+/* It accepts connections but never says a word on them. */
+void server_go_mute(struct server *server);
+
+/* It stops reading, so that what is sent to it stays on the way. */
+void server_stop_reading(struct server *server);
+
+/* Answers what it holds, and holds nothing any more. */
+void server_release(struct server *server);
+
+/* Closes all connections; it goes on accepting. */
+void server_drop_connections(struct server *server);
+
+/* Blocks until it has seen `n` requests; false after half a minute. */
+bool server_await(struct server *server, size_t n);
+
+size_t server_seen(struct server *server);
+server_request server_request_at(struct server *server, size_t i);
+
+/* Connections it has accepted so far. */
+size_t server_accepted(struct server *server);
+
+/* Methods of the service: a READ; a WRITE whose natural id the caller sets; one where
+ * the stub fills it in; a WRITE without any. */
+extern const lks_rpc_method server_read, server_write, server_filled, server_plain;
+
+#endif
