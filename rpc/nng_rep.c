@@ -61,7 +61,7 @@ struct lks_rpc_nng_rep {
     atomic_size_t in_flight; /* out and answering; changed under lock */
 
     pthread_mutex_t lock;
-    pthread_cond_t delivered;
+    pthread_cond_t changed;
     slot *slots;
     slot *idle;
     uint32_t n_receiving;
@@ -196,6 +196,8 @@ static void finish(slot *s)
         rep->n_refusing--;
     else
         atomic_fetch_sub(&rep->in_flight, 1);
+    if (rep->closing)
+        pthread_cond_broadcast(&rep->changed);
     bool again = !rep->closing && rep->n_receiving < rep->options.receiving;
     if (again)
         rep->n_receiving++;
@@ -256,7 +258,7 @@ static void deliver(slot *s)
     /* The slot may have been ended and be anywhere by now. */
     pthread_mutex_lock(&rep->lock);
     if (--rep->delivering == 0)
-        pthread_cond_broadcast(&rep->delivered);
+        pthread_cond_broadcast(&rep->changed);
     pthread_mutex_unlock(&rep->lock);
 }
 
@@ -386,7 +388,7 @@ lks_code lks_rpc_nng_rep_open(const lks_rpc_nng_rep_options *options, lks_rpc_nn
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or descriptor for a socket");
     }
     pthread_mutex_init(&rep->lock, NULL);
-    pthread_cond_init(&rep->delivered, NULL);
+    pthread_cond_init(&rep->changed, NULL);
     /* Before any listen: endpoints copy it. */
     nng_socket_set_size(rep->socket, NNG_OPT_RECVMAXSZ, rep->options.message_bytes_max + REQUEST_HEADER_BYTES);
     nng_pipe_notify(rep->socket, NNG_PIPE_EV_ADD_PRE, on_pipe_added, rep);
@@ -440,7 +442,7 @@ void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep)
     pthread_mutex_lock(&rep->lock);
     rep->draining = true;
     while (rep->delivering > 0)
-        pthread_cond_wait(&rep->delivered, &rep->lock);
+        pthread_cond_wait(&rep->changed, &rep->lock);
     pthread_mutex_unlock(&rep->lock);
 }
 
@@ -479,6 +481,9 @@ void lks_rpc_nng_rep_close(lks_rpc_nng_rep *rep)
         return;
     pthread_mutex_lock(&rep->lock);
     rep->closing = true;
+    /* Answers go out first, or run into the send timeout. */
+    while (atomic_load(&rep->in_flight) > 0 || rep->n_refusing > 0)
+        pthread_cond_wait(&rep->changed, &rep->lock);
     pthread_mutex_unlock(&rep->lock);
     /* From here on the list does not grow. All aios are stopped before the first is
      * freed, because the callback of one may start another. */
@@ -493,7 +498,7 @@ void lks_rpc_nng_rep_close(lks_rpc_nng_rep *rep)
     if (!close_in_time(rep))
         return;
     connections_free(rep->connections);
-    pthread_cond_destroy(&rep->delivered);
+    pthread_cond_destroy(&rep->changed);
     pthread_mutex_destroy(&rep->lock);
     free(rep);
 }
