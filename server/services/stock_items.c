@@ -1,0 +1,183 @@
+/* StockService: items, one by one. Invariant: an item in an answer is what one
+ * function saw at one moment, and says which group it lives in. */
+#include <stdio.h>
+#include <string.h>
+
+#include "services/stock.h"
+
+enum { REASON_BYTES_MAX = 256, RETAIN_MIN_MS = 60000 };
+#define RETAIN_DEFAULT_MS (30LL * 24 * 3600 * 1000)
+/* A hundred years: an instant in microseconds stays below 2^53. */
+#define SPAN_MAX_MS (36500LL * 24 * 3600 * 1000)
+
+lks_item *stock_item(answer *a, const store_value *view, char *group)
+{
+    lks_item *item = stock_alloc(a, sizeof *item);
+
+    if (!item)
+        return NULL;
+    *item = (lks_item)LKS_ITEM_INIT;
+    item->group = group;
+    item->sku = answer_text(a, view, 0);
+    item->available = answer_int(a, view, 1);
+    item->reserved = answer_int(a, view, 2);
+    item->sold = answer_int(a, view, 3);
+    item->version = answer_int(a, view, 4);
+    item->per_buyer_limit = answer_int(a, view, 5);
+    item->state = (lks_item_state)answer_enum(a, view, 6, &lockstock__v1__item_state__descriptor);
+    item->opens_in_ms = answer_int(a, view, 7);
+    item->closes_in_ms = answer_int(a, view, 8);
+    return item;
+}
+
+/* An item alone is its own group. */
+static char *group_of(char *group, char *sku)
+{
+    return group[0] != '\0' ? group : sku;
+}
+
+static void check_place(plan *p, const char *group, const char *sku)
+{
+    plan_check_name_or_empty(p, "group", group);
+    plan_check_name(p, "sku", sku);
+}
+
+/* ---- PutItem ---- */
+
+void put_item_prepare(const lks_put_item_request *request, plan *p)
+{
+    int64_t retain_ms = request->order_retain_ms != 0 ? request->order_retain_ms : RETAIN_DEFAULT_MS;
+
+    check_place(p, request->group, request->sku);
+    plan_check_range(p, "on_hand", request->on_hand, 0, SERVICE_QUANTITY_MAX);
+    plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, SERVICE_QUANTITY_MAX);
+    plan_check_range(p, "opens_in_ms", request->opens_in_ms, 0, SPAN_MAX_MS);
+    plan_check_range(p, "closes_in_ms", request->closes_in_ms, 0, SPAN_MAX_MS);
+    if (request->closes_in_ms != 0 && request->closes_in_ms <= request->opens_in_ms)
+        plan_invalid(p, "closes_in_ms: must be later than opens_in_ms");
+    plan_check_range(p, "order_retain_ms", retain_ms, RETAIN_MIN_MS, SPAN_MAX_MS);
+    plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
+    plan_call(p, "stock_put_item", request->group, request->sku, 8);
+    plan_arg(p, request->sku);
+    plan_arg_int(p, request->on_hand);
+    plan_arg_int(p, request->per_buyer_limit);
+    plan_arg_int(p, request->opens_in_ms);
+    plan_arg_int(p, request->closes_in_ms);
+    plan_arg_int(p, retain_ms);
+    plan_arg(p, request->must_be_new ? "1" : "0");
+    plan_arg_int(p, request->expected_version);
+}
+
+void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_item_response *response)
+{
+    response->item = stock_item(a, answer_at(a, a->replies[0], 1), group_of(request->group, request->sku));
+}
+
+/* ---- GetItem, BatchGetItems ---- */
+
+void get_item_prepare(const lks_get_item_request *request, plan *p)
+{
+    check_place(p, request->group, request->sku);
+    plan_call(p, "stock_get_items", request->group, request->sku, 1);
+    plan_arg(p, request->sku);
+}
+
+void get_item_finish(const lks_get_item_request *request, answer *a, lks_get_item_response *response)
+{
+    const store_value *reply = a->replies[0];
+
+    if (answer_count(a, reply) == 1)
+        lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "sku: no such item");
+    else
+        response->item = stock_item(a, answer_at(a, reply, 1), group_of(request->group, request->sku));
+}
+
+static void check_skus(plan *p, char *const *skus, size_t n)
+{
+    char field[32];
+
+    if (n < 1 || n > SERVICE_BATCH_MAX)
+        plan_invalid(p, "skus: must be 1 to %d", SERVICE_BATCH_MAX);
+    for (size_t i = 0; i < n && !plan_failed(p); i++) {
+        snprintf(field, sizeof field, "skus[%zu]", i);
+        plan_check_name(p, field, skus[i]);
+        for (size_t j = 0; j < i; j++)
+            if (strcmp(skus[i], skus[j]) == 0)
+                plan_invalid(p, "%s: the same as skus[%zu]", field, j);
+    }
+}
+
+void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p)
+{
+    bool one_group = request->group[0] != '\0';
+
+    plan_check_name_or_empty(p, "group", request->group);
+    check_skus(p, request->skus, request->n_skus);
+    if (plan_failed(p))
+        return;
+    if (one_group)
+        plan_call(p, "stock_get_items", request->group, NULL, request->n_skus);
+    for (size_t i = 0; i < request->n_skus; i++) {
+        if (!one_group)
+            plan_call(p, "stock_get_items", "", request->skus[i], 1);
+        plan_arg(p, request->skus[i]);
+    }
+}
+
+/* Both the replies and the items in each are in the order of the skus. */
+void batch_get_items_finish(const lks_batch_get_items_request *request, answer *a,
+                            lks_batch_get_items_response *response)
+{
+    response->items = stock_alloc(a, request->n_skus * sizeof *response->items);
+    for (size_t i = 0; i < a->n_replies && a->error.code == LKS_OK; i++) {
+        size_t n = answer_count(a, a->replies[i]);
+        for (size_t j = 1; j < n && a->error.code == LKS_OK; j++)
+            response->items[response->n_items++] =
+                stock_item(a, answer_at(a, a->replies[i], j), group_of(request->group, request->skus[i]));
+    }
+}
+
+/* ---- Adjust ---- */
+
+void adjust_prepare(const lks_adjust_request *request, plan *p)
+{
+    check_place(p, request->group, request->sku);
+    plan_check_range(p, "delta", request->delta, -SERVICE_QUANTITY_MAX, SERVICE_QUANTITY_MAX);
+    if (request->delta == 0)
+        plan_invalid(p, "delta: must not be zero");
+    plan_check_name(p, "adjustment_id", request->adjustment_id);
+    plan_check_text(p, "reason", request->reason, 0, REASON_BYTES_MAX);
+    plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
+    plan_call(p, "stock_adjust", request->group, request->sku, 5);
+    plan_arg(p, request->sku);
+    plan_arg_int(p, request->delta);
+    plan_arg(p, request->adjustment_id);
+    plan_arg(p, request->reason);
+    plan_arg_int(p, request->expected_version);
+}
+
+void adjust_finish(const lks_adjust_request *request, answer *a, lks_adjust_response *response)
+{
+    const store_value *reply = a->replies[0];
+
+    response->item = stock_item(a, answer_at(a, reply, 1), group_of(request->group, request->sku));
+    response->replayed = answer_int(a, reply, 2) != 0;
+}
+
+/* ---- DeleteItem ---- */
+
+void delete_item_prepare(const lks_delete_item_request *request, plan *p)
+{
+    check_place(p, request->group, request->sku);
+    plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
+    plan_call(p, "stock_delete_item", request->group, request->sku, 2);
+    plan_arg(p, request->sku);
+    plan_arg_int(p, request->expected_version);
+}
+
+void delete_item_finish(const lks_delete_item_request *request, answer *a, lks_delete_item_response *response)
+{
+    (void)request;
+    (void)response;
+    answer_at(a, a->replies[0], 0);
+}

@@ -1,0 +1,92 @@
+/* StockService: the ledger. Invariant: an id that reaches the store is one the
+ * store can have given, "milliseconds-sequence", so that a function need not
+ * expect another. */
+#include <stdlib.h>
+
+#include "services/stock.h"
+
+enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000 };
+
+/* A decimal number up to 2^53-1 without needless zeros; NULL or what follows it. */
+static const char *after_number(const char *text)
+{
+    int64_t number = 0;
+    const char *at;
+
+    for (at = text; *at >= '0' && *at <= '9'; at++) {
+        number = number * 10 + (*at - '0');
+        if (number > SERVICE_QUANTITY_MAX)
+            return NULL;
+    }
+    return at == text || (text[0] == '0' && at > text + 1) ? NULL : at;
+}
+
+static void check_id(plan *p, const char *field, const char *id)
+{
+    const char *at = after_number(id);
+
+    if (at && *at == '-')
+        at = after_number(at + 1);
+    else
+        at = NULL;
+    if (!at || *at != '\0')
+        plan_invalid(p, "%s: not the id of a ledger entry", field);
+}
+
+void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
+{
+    int32_t limit = request->limit != 0 ? request->limit : LIMIT_DEFAULT;
+
+    if (request->after[0] != '\0')
+        check_id(p, "after", request->after);
+    plan_check_range(p, "limit", limit, 1, LIMIT_MAX);
+    plan_check_range(p, "wait_ms", request->wait_ms, 0, INT64_MAX);
+    plan_call(p, "stock_read_ledger", request->group, NULL, 2);
+    plan_arg(p, request->after);
+    plan_arg_int(p, limit);
+    if (!plan_failed(p) && request->wait_ms > 0)
+        lks_error_set(&p->error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "wait_ms: this server does not wait for entries");
+}
+
+void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_read_ledger_response *response)
+{
+    enum { HEAD = 2, ENTRY = 5 }; /* outcome, oldest; then id, kind, sku, quantity, order of each */
+    const store_value *reply = a->replies[0];
+    size_t n = (answer_count(a, reply) - HEAD) / ENTRY;
+    (void)request;
+
+    response->outcome =
+        (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
+    response->oldest_id = answer_text(a, reply, 1);
+    if (a->error.code != LKS_OK || !(response->entries = stock_alloc(a, n * sizeof *response->entries)))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = HEAD + ENTRY * i;
+        lks_ledger_entry *entry = stock_alloc(a, sizeof *entry);
+        if (!entry)
+            return;
+        *entry = (lks_ledger_entry)LKS_LEDGER_ENTRY_INIT;
+        entry->id = answer_text(a, reply, at);
+        entry->kind = (lks_ledger_kind)answer_enum(a, reply, at + 1, &lockstock__v1__ledger_kind__descriptor);
+        entry->sku = answer_text(a, reply, at + 2);
+        entry->quantity = answer_int(a, reply, at + 3);
+        entry->order_id = answer_text(a, reply, at + 4);
+        /* Redis makes ids of its clock. */
+        entry->at_ms = strtoll(entry->id, NULL, 10);
+        response->entries[response->n_entries++] = entry;
+    }
+}
+
+void trim_ledger_prepare(const lks_trim_ledger_request *request, plan *p)
+{
+    check_id(p, "up_to", request->up_to);
+    plan_call(p, "stock_trim_ledger", request->group, NULL, 1);
+    plan_arg(p, request->up_to);
+}
+
+void trim_ledger_finish(const lks_trim_ledger_request *request, answer *a, lks_trim_ledger_response *response)
+{
+    (void)request;
+    (void)response;
+    answer_at(a, a->replies[0], 0);
+}

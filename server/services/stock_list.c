@@ -1,0 +1,163 @@
+/* StockService: ListItems. Invariant: a page token only says where to go on; it
+ * cannot lead out of the namespace, for every key is made of the caller's own
+ * namespace and encoded parts.
+ *
+ *   "G" sku                                after this sku of the group, encoded
+ *   "N" cursor { ":" group "/" sku }...    a scan's cursor ("" = all keys were
+ *                                          seen), and items found with no room
+ *                                          left for them, encoded
+ */
+#include <string.h>
+
+#include "services/stock.h"
+
+enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000, CURSOR_DIGITS_MAX = 20 };
+
+static void bad_token(plan *p)
+{
+    plan_invalid(p, "page_token: not one that this method gave for such a request");
+}
+
+/* The text that `encoded` stands for; NULL when plan_encode would not give it. */
+static char *decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
+{
+    char *text = plan_decode(arena, encoded);
+    char *again = text ? plan_encode(arena, text) : NULL;
+
+    if (!again || strlen(again) != encoded.len || memcmp(again, encoded.data, encoded.len) != 0)
+        return NULL;
+    return text;
+}
+
+/* The bytes up to `end`, which *at then points behind; all when there is none. */
+static lks_rpc_slice part_until(const char **at, char end)
+{
+    const char *start = *at;
+    size_t len = strcspn(start, (const char[]){end, '\0'});
+
+    *at = start + len + (start[len] == end);
+    return (lks_rpc_slice){.data = start, .len = len};
+}
+
+static bool is_place(lks_rpc_arena *arena, lks_rpc_slice place)
+{
+    const char *slash = memchr(place.data, '/', place.len);
+    const char *end = place.data + place.len;
+
+    return slash && slash > place.data && slash + 1 < end &&
+           decode(arena, (lks_rpc_slice){.data = place.data, .len = (size_t)(slash - place.data)}) &&
+           decode(arena, (lks_rpc_slice){.data = slash + 1, .len = (size_t)(end - slash - 1)});
+}
+
+static void list_group(const lks_list_items_request *request, plan *p, int32_t size)
+{
+    const char *after = "";
+
+    if (request->page_token[0] != '\0') {
+        after = request->page_token[0] == 'G' ? decode(p->arena, lks_rpc_slice_of(request->page_token + 1)) : NULL;
+        if (!after || after[0] == '\0')
+            bad_token(p);
+    }
+    plan_call(p, "stock_list_group", request->group, NULL, 3);
+    plan_arg(p, request->prefix);
+    if (!plan_failed(p))
+        plan_arg(p, after);
+    plan_arg_int(p, size);
+}
+
+/* The group only places the call: a scan sees all of them. */
+static void list_namespace(const lks_list_items_request *request, plan *p, int32_t size)
+{
+    const char *at = request->page_token;
+    lks_rpc_slice cursor = lks_rpc_slice_of("0");
+    size_t places = 0;
+
+    if (*at != '\0') {
+        if (*at++ != 'N')
+            bad_token(p);
+        for (const char *c = at; *c != '\0'; c++)
+            places += *c == ':';
+        cursor = part_until(&at, ':');
+        if (cursor.len > CURSOR_DIGITS_MAX || strspn(cursor.data, "0123456789") != cursor.len ||
+            (cursor.len == 0 && places == 0))
+            bad_token(p);
+    }
+    plan_call(p, "stock_list_namespace", "-", NULL, 3 + places);
+    plan_arg(p, request->prefix);
+    plan_arg_bytes(p, cursor.data, cursor.len);
+    plan_arg_int(p, size);
+    for (size_t i = 0; i < places && !plan_failed(p); i++) {
+        lks_rpc_slice place = part_until(&at, ':');
+        if (!is_place(p->arena, place))
+            bad_token(p);
+        plan_arg_bytes(p, place.data, place.len);
+    }
+    if (!plan_failed(p))
+        p->calls[0].combinable = false;
+}
+
+void list_items_prepare(const lks_list_items_request *request, plan *p)
+{
+    int32_t size = request->page_size != 0 ? request->page_size : PAGE_DEFAULT;
+
+    plan_check_name_or_empty(p, "group", request->group);
+    plan_check_name_or_empty(p, "prefix", request->prefix);
+    plan_check_range(p, "page_size", size, 1, PAGE_MAX);
+    if (request->group[0] != '\0')
+        list_group(request, p, size);
+    else
+        list_namespace(request, p, size);
+}
+
+static char *text_or_fail(answer *a, char *text)
+{
+    if (!text)
+        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return text;
+}
+
+static void finish_group(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
+{
+    const store_value *reply = a->replies[0];
+    size_t n = answer_count(a, reply);
+
+    if (!(response->items = stock_alloc(a, n * sizeof *response->items)))
+        return;
+    for (size_t i = 2; i < n && a->error.code == LKS_OK; i++)
+        response->items[response->n_items++] = stock_item(a, answer_at(a, reply, i), request->group);
+    if (a->error.code == LKS_OK && answer_int(a, reply, 1) != 0 && response->n_items > 0) {
+        char *last = plan_encode(a->arena, response->items[response->n_items - 1]->sku);
+        response->next_page_token = text_or_fail(a, last ? lks_rpc_arena_printf(a->arena, "G%s", last) : NULL);
+    }
+}
+
+static void finish_namespace(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
+{
+    const store_value *reply = a->replies[0];
+    size_t size = request->page_size != 0 ? (size_t)request->page_size : PAGE_DEFAULT;
+    size_t n = answer_count(a, reply);
+    char *token = lks_rpc_arena_printf(a->arena, "N%s", answer_text(a, reply, 1));
+
+    if (!(response->items = stock_alloc(a, n * sizeof *response->items)))
+        return;
+    for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
+        const store_value *found = answer_at(a, reply, i);
+        char *place = answer_text(a, found, 0);
+        if (response->n_items == size) {
+            token = token ? lks_rpc_arena_printf(a->arena, "%s:%s", token, place) : NULL;
+            continue;
+        }
+        char *group = plan_decode(a->arena, (lks_rpc_slice){.data = place, .len = strcspn(place, "/")});
+        response->items[response->n_items++] = stock_item(a, answer_at(a, found, 1), text_or_fail(a, group));
+    }
+    if (text_or_fail(a, token) && token[1] != '\0')
+        response->next_page_token = token;
+}
+
+void list_items_finish(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
+{
+    if (request->group[0] != '\0')
+        finish_group(request, a, response);
+    else
+        finish_namespace(request, a, response);
+}
