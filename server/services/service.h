@@ -90,6 +90,10 @@ extern const service lock_service, stock_service, idempotency_service, ratelimit
 #define SERVICE_ROW(name, Name, request_type, response_type, method_constant)                      \
     {&(method_constant), name##_prepare_any, name##_finish_any},
 
+/* The table of a service of which nothing is built yet. */
+#define SERVICE_ROW_UNIMPLEMENTED(name, Name, request_type, response_type, method_constant) \
+    {&(method_constant), NULL, NULL},
+
 #define SERVICE_UNIMPLEMENTED(name, request_type, response_type)                                   \
     static void name##_prepare(const request_type *request, plan *p)                            \
     {                                                                                              \
