@@ -14,7 +14,7 @@
 static const service *const services[] = {
     &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
 };
-enum { N_SERVICES = sizeof services / sizeof services[0] };
+enum { N_SERVICES = sizeof services / sizeof services[0], RETRY_AFTER_MS = 100 };
 
 struct dispatch {
     dispatch_options options;
@@ -22,7 +22,6 @@ struct dispatch {
     size_t n_routes;
     peers *peers;
     size_t in_flight;
-    bool draining;
 };
 
 /* One admitted call; lives in its arena. */
@@ -85,16 +84,6 @@ void dispatch_free(dispatch *d)
         peers_free(d->peers);
     }
     free(d);
-}
-
-void dispatch_drain(dispatch *d)
-{
-    d->draining = true;
-}
-
-size_t dispatch_in_flight(const dispatch *d)
-{
-    return d->in_flight;
 }
 
 /* Ends an admitted call. The last line: the transport may reset the arena. */
@@ -184,8 +173,6 @@ static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_rout
 {
     const service_method *method = route ? route->target : NULL;
 
-    if (d->draining)
-        return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
     if (!route)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
     if (!method->prepare)
@@ -235,8 +222,8 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
 
     if (admit(d, call, route, &error) != LKS_OK) {
-        if (error.code == LKS_UNAVAILABLE || error.code == LKS_RESOURCE_EXHAUSTED)
-            error.retry_after_ms = 100;
+        if (error.code == LKS_RESOURCE_EXHAUSTED)
+            error.retry_after_ms = RETRY_AFTER_MS;
         done(arg, route ? route->method : NULL, NULL, &error);
         return;
     }

@@ -57,9 +57,4 @@ void dispatch_free(dispatch *d);
 void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done,
                          void *arg);
 
-/* From now on every new call is refused: UNAVAILABLE, NO. */
-void dispatch_drain(dispatch *d);
-
-size_t dispatch_in_flight(const dispatch *d);
-
 #endif

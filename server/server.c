@@ -1,7 +1,7 @@
 /* The life of the server. Each move is made by one function, in this order:
  *
  *   RUNNING --SIGTERM, fatal store--> DRAINING   new calls are refused
- *   DRAINING --idle, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
+ *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
  *   CLOSING_STORE --store closed--> FLUSHING   answers go out
  *   FLUSHING --answers gone--> CLOSING_WIRE --closed--> STOPPED   the loop ends
  *
@@ -74,8 +74,6 @@ static void on_store_closed(void *arg)
 static void close_store(server *s)
 {
     s->phase = CLOSING_STORE;
-    if (s->wire)
-        wire_nng_stop_receiving(s->wire);
     if (s->store)
         store_close(s->store, on_store_closed, s);
     else
@@ -85,11 +83,12 @@ static void close_store(server *s)
 static void on_drain_timer(uv_timer_t *timer)
 {
     server *s = timer->data;
+    bool answered = !s->wire || wire_nng_in_flight(s->wire) == 0;
     bool late = uv_now(&s->loop) >= s->drain_until_ms;
 
-    if (s->phase == DRAINING && (late || !s->dispatch || dispatch_in_flight(s->dispatch) == 0))
+    if (s->phase == DRAINING && (answered || late))
         close_store(s);
-    else if (s->phase == FLUSHING && (!s->wire || wire_nng_in_flight(s->wire) == 0))
+    else if (s->phase == FLUSHING && answered)
         close_wire(s);
 }
 
@@ -97,8 +96,8 @@ static void drain(server *s, uint64_t limit_ms)
 {
     if (s->phase == RUNNING) {
         s->phase = DRAINING;
-        if (s->dispatch)
-            dispatch_drain(s->dispatch);
+        if (s->wire)
+            wire_nng_stop_receiving(s->wire);
         uv_timer_start(&s->drain_timer, on_drain_timer, 0, DRAIN_LOOK_MS);
     }
     s->drain_until_ms = uv_now(&s->loop) + limit_ms;

@@ -132,6 +132,7 @@ size_t wire_nng_in_flight(const wire_nng *w)
 void wire_nng_stop_receiving(wire_nng *w)
 {
     lks_rpc_nng_rep_stop_receiving(w->rep);
+    on_wake(&w->wake);
 }
 
 static void on_wake_closed(uv_handle_t *handle)
@@ -148,12 +149,6 @@ void wire_nng_close(wire_nng *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
     w->arg = arg;
-    lks_rpc_nng_rep_stop_receiving(w->rep);
-    for (item *queue = take_all(w), *next; queue; queue = next) {
-        next = queue->next;
-        lks_rpc_nng_request_drop(queue->request);
-        free(queue);
-    }
     lks_rpc_nng_rep_close(w->rep);
     uv_close((uv_handle_t *)&w->wake, on_wake_closed);
 }

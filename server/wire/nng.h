@@ -30,11 +30,12 @@ lks_code wire_nng_listen(wire_nng *w, const char *url, uint16_t *port, lks_error
 /* Messages taken and not yet answered, answers being sent included. Of any thread. */
 size_t wire_nng_in_flight(const wire_nng *w);
 
-/* Accepts no connection and takes no message any more. */
+/* Takes up what has arrived; from then on new connections are closed and new
+ * messages refused (UNAVAILABLE, NO) without reaching `frames`. */
 void wire_nng_stop_receiving(wire_nng *w);
 
-/* Closes; waits for nng's threads. Messages not yet taken up are dropped. `closed`
- * runs on the loop when it is freed. */
+/* Closes; waits for nng's threads. After wire_nng_stop_receiving, with every message
+ * answered. `closed` runs on the loop when it is freed. */
 void wire_nng_close(wire_nng *w, void (*closed)(void *arg), void *arg);
 
 #endif
