@@ -120,8 +120,7 @@ static void test_taken_address_is_told(void **state)
     assert_non_null(server);
     char store[160];
     snprintf(store, sizeof store, "embedded:%s/other", server_fixture_dir(server));
-    assert_ends(FLAGS("--listen", server_fixture_url(server), "--store", store), 1,
-                FLAGS(server_fixture_url(server)));
+    assert_ends(FLAGS("--listen", server_fixture_url(server), "--store", store), 1, FLAGS(server_fixture_url(server)));
     assert_serves(server_fixture_url(server));
     server_fixture_free(server);
 }
@@ -176,8 +175,8 @@ static void test_store_that_forgets_is_refused(void **state)
         assert_ends(FLAGS("--listen", "nng+tcp://127.0.0.1:0", "--store", redis_fixture_url(redis)), 1,
                     FLAGS("allow-unsafe-store"));
         static const char *const allowed[] = {"--allow-unsafe-store", NULL};
-        server_fixture *server = server_fixture_start(
-            &(server_fixture_options){.store = redis_fixture_url(redis), .args = allowed});
+        server_fixture *server =
+            server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = allowed});
         assert_non_null(server);
         assert_serves(server_fixture_url(server));
         server_fixture_free(server);
