@@ -22,7 +22,7 @@ void *stock_alloc(answer *a, size_t size)
 /* One line of an order, and whether its sku stands in an earlier one. */
 static void check_line(plan *p, lks_line *const *lines, size_t i)
 {
-    char field[32];
+    char field[48];
 
     snprintf(field, sizeof field, "lines[%zu].sku", i);
     plan_check_name(p, field, lines[i]->sku);
