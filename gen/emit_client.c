@@ -4,13 +4,14 @@
 
 #include <string.h>
 
-/* "NAME(lks_channel *channel, const REQUEST *request, const lks_call_options *options," and a line's break
- * under the first parameter. */
-static void emit_call_parameters(FILE *out, const gen_method *method, const char *ending)
+/* The parameters that both kinds of call begin with; returns the width of the
+ * parenthesis, under which the next line begins. */
+static int emit_call_parameters(FILE *out, const gen_method *method, const char *ending)
 {
     int indent = fprintf(out, "lks_code %s%s(", method->stub, ending);
     fprintf(out, "lks_channel *channel, const %s *request,\n%*sconst lks_call_options *options, ",
             method->request->name, indent, "");
+    return indent;
 }
 
 static void emit_run_prototype(FILE *out, const gen_method *method)
@@ -21,8 +22,8 @@ static void emit_run_prototype(FILE *out, const gen_method *method)
 
 static void emit_start_prototype(FILE *out, const gen_method *method)
 {
-    emit_call_parameters(out, method, "_start");
-    fprintf(out, "%s_done *done, void *arg, lks_call **ret, lks_error *error)", method->stub);
+    int indent = emit_call_parameters(out, method, "_start");
+    fprintf(out, "%s_done *done,\n%*svoid *arg, lks_call **ret, lks_error *error)", method->stub, indent, "");
 }
 
 static void emit_response_prototype(FILE *out, const gen_method *method)
@@ -35,8 +36,9 @@ static void emit_declarations(FILE *out, const gen_method *method)
     fputc('\n', out);
     emit_comment(out, "", method->comment);
     emit_run_prototype(out, method);
-    fprintf(out, ";\ntypedef void %s_done(void *arg, lks_code code, const %s *response, const lks_error *error);\n",
-            method->stub, method->response->name);
+    int indent = fprintf(out, ";\ntypedef void %s_done(", method->stub) - 2;
+    fprintf(out, "void *arg, lks_code code, const %s *response,\n%*sconst lks_error *error);\n",
+            method->response->name, indent, "");
     emit_start_prototype(out, method);
     fputs(";\n", out);
     emit_response_prototype(out, method);
@@ -62,9 +64,9 @@ static void emit_header(FILE *out, const gen_file *file)
         fputc('\n', out);
         emit_comment(out, "",
                      "For each method: NAME runs a call and waits for it, like lks_call_run; *ret is to be\n"
-                     "freed with the ..._free of its type. NAME_start starts one, like lks_call_start:\n"
-                     "NAME_done then runs once, on the channel's completion thread. NAME_response is\n"
-                     "lks_call_response, typed.");
+                     "freed with the ..._free of its type, which takes NULL. NAME_start starts a call, like\n"
+                     "lks_call_start; its NAME_done then runs once, on the channel's completion thread.\n"
+                     "NAME_response is lks_call_response, typed.");
     }
     for (size_t i = 0; i < file->n_responses; i++) {
         emit_free(out, file->responses[i]);

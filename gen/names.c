@@ -33,16 +33,46 @@ static int compare_names(const void *a, const void *b)
     return order != 0 ? order : (left->order > right->order) - (left->order < right->order);
 }
 
-void names_clashes(gen_names *names, FILE *errors)
+typedef struct clash {
+    const struct name *first, *second;
+} clash;
+
+static int compare_clashes(const void *a, const void *b)
 {
-    if (names->n == 0) {
-        return;
+    size_t left = ((const clash *)a)->second->order, right = ((const clash *)b)->second->order;
+    return (left > right) - (left < right);
+}
+
+/* Two elements mostly clash in several names, of which the first will do. */
+static bool is_told(const clash *clashes, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (strcmp(clashes[i].first->at, clashes[n].first->at) == 0 &&
+            strcmp(clashes[i].second->at, clashes[n].second->at) == 0) {
+            return true;
+        }
     }
-    qsort(names->list, names->n, sizeof *names->list, compare_names);
+    return false;
+}
+
+void names_clashes(gen_names *names, gen_pool *pool, FILE *errors)
+{
+    clash *clashes = pool_alloc(pool, names->n, sizeof *clashes);
+    size_t n = 0;
+    if (names->n > 0) {
+        qsort(names->list, names->n, sizeof *names->list, compare_names);
+    }
     for (size_t i = 1; i < names->n; i++) {
         const struct name *first = &names->list[i - 1], *second = &names->list[i];
         if (strcmp(first->name, second->name) == 0 && (first->wanted || second->wanted)) {
-            fprintf(errors, "%s: its name in C, %s, is also that of %s\n", second->at, second->name, first->at);
+            clashes[n++] = (clash){first, second};
+        }
+    }
+    qsort(clashes, n, sizeof *clashes, compare_clashes);
+    for (size_t i = 0; i < n; i++) {
+        if (!is_told(clashes, i)) {
+            fprintf(errors, "%s: its name in C, %s, is also that of %s\n", clashes[i].second->at,
+                    clashes[i].second->name, clashes[i].first->at);
         }
     }
 }

@@ -18,8 +18,8 @@ typedef struct gen_names {
  * now. Returns the name. */
 const char *names_add(gen_names *names, gen_pool *pool, const char *name, const char *at, bool wanted);
 
-/* Writes a line for each two names alike, of which at least one is wanted. Sorts
- * the list: nothing may be added after. */
-void names_clashes(gen_names *names, FILE *errors);
+/* Writes a line for each two elements with a name alike, of which at least one is
+ * wanted, in the order of adding. Sorts the list: nothing may be added after. */
+void names_clashes(gen_names *names, gen_pool *pool, FILE *errors);
 
 #endif

@@ -59,7 +59,8 @@ function(lockstock_generate_sources target)
         list(APPEND made "${stem}${suffix}.c" "${stem}${suffix}.h")
       endforeach()
     endforeach()
-    add_custom_command(OUTPUT ${made} COMMAND ${command} "${file}"
+    # Elsewhere protoc could take the name for a path from where it runs.
+    add_custom_command(OUTPUT ${made} COMMAND ${command} "${proto}" WORKING_DIRECTORY "${out}"
       DEPENDS ${sources} "$<TARGET_FILE:lockstock::protoc-gen-lockstock>"
       COMMENT "Generating C from ${proto}" VERBATIM)
     target_sources(${target} PRIVATE ${made})
