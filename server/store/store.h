@@ -30,7 +30,7 @@ const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *val
  * caller's and must live until the call is done. */
 typedef struct store_call {
     lks_rpc_slice base;   /* "ls:{namespace/group}:", the key that places it */
-    const char *function; /* "stock_deduct": the library's digest is added here */
+    const char *function; /* "stock_deduct": the library's digest is added here; static */
     size_t n_args;
     size_t max_args; /* room in args, for whoever fills it */
     lks_rpc_slice *args;
@@ -61,6 +61,7 @@ typedef struct store_options {
     const char *fsync;       /* embedded: "always" (NULL) or "everysec" */
     bool allow_unsafe;       /* accept a store that loses data by design */
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
+    uint32_t silence_timeout_ms; /* 0 = 10,000: no reply at all for so long, with calls out: reconnect */
     uint32_t in_flight_max;  /* 0 = 8,192; then RESOURCE_EXHAUSTED */
     /* Tells readiness: called on each change, on the loop. */
     void (*on_ready)(void *arg, bool ready, const char *reason);

@@ -1,0 +1,217 @@
+/* Invariant: no event after `lost` or adapter_close, and memory stays until the
+ * loop has let go of the descriptor, so an event may close its own adapter.
+ *
+ *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> lost
+ *        \--------- error ---------------------------------------> lost
+ */
+#include "store/adapter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <uv.h>
+
+#include "store/memory.h"
+
+enum {
+    READ_BYTES = 16 * 1024,             /* what redisBufferRead reads at once */
+    READS_MAX = 16,                     /* then others get their turn */
+    REPLY_BYTES_MAX = 64 * 1024 * 1024, /* no function answers with more */
+    REPLY_ELEMENTS_MAX = 1 << 20,
+};
+
+struct adapter {
+    uv_poll_t poll;
+    redisContext *context;
+    adapter_events on;
+    redisReplyObjectFunctions bounded; /* the reader's own, but for arrays */
+    void *(*create_array)(const redisReadTask *, int);
+    bool connected;
+    bool ended; /* lost or closed */
+};
+
+/* An array's memory is taken before its elements come: not for any number a
+ * peer claims. */
+static void *create_bounded_array(const redisReadTask *task, int elements)
+{
+    adapter *a = task->privdata;
+
+    return elements <= REPLY_ELEMENTS_MAX ? a->create_array(task, elements) : NULL;
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events);
+
+static void watch(adapter *a, bool writable)
+{
+    uv_poll_start(&a->poll, UV_READABLE | (writable ? UV_WRITABLE : 0), on_poll);
+}
+
+static void lose(adapter *a, const char *reason)
+{
+    a->ended = true;
+    uv_poll_stop(&a->poll);
+    a->on.lost(a->on.arg, reason);
+}
+
+static void finish_connecting(adapter *a, int status)
+{
+    int failure = 0;
+    socklen_t size = sizeof failure;
+
+    if (getsockopt(a->context->fd, SOL_SOCKET, SO_ERROR, &failure, &size) != 0)
+        failure = errno;
+    if (failure == 0 && status < 0)
+        failure = ECONNREFUSED; /* epoll saw an error that was collected since */
+    if (failure != 0) {
+        lose(a, strerror(failure));
+        return;
+    }
+    a->connected = true;
+    watch(a, false);
+    a->on.connected(a->on.arg);
+}
+
+/* False when the adapter has ended. */
+static bool take_replies(adapter *a)
+{
+    for (;;) {
+        void *reply = NULL;
+        if (redisGetReplyFromReader(a->context, &reply) != REDIS_OK) {
+            lose(a, "the store answered with something that is no reply");
+            return false;
+        }
+        if (!reply)
+            break;
+        a->on.reply(a->on.arg, reply);
+        freeReplyObject(reply);
+        if (a->ended)
+            return false;
+    }
+    if (a->context->reader->len - a->context->reader->pos > REPLY_BYTES_MAX) {
+        lose(a, "the store's reply is too long");
+        return false;
+    }
+    return true;
+}
+
+static void read_replies(adapter *a)
+{
+    size_t got = READ_BYTES;
+
+    for (int i = 0; i < READS_MAX && got == READ_BYTES; i++) {
+        size_t before = a->context->reader->len;
+        if (redisBufferRead(a->context) != REDIS_OK) {
+            lose(a, a->context->errstr);
+            return;
+        }
+        got = a->context->reader->len - before;
+        if (!take_replies(a))
+            return;
+    }
+}
+
+static void on_poll(uv_poll_t *poll, int status, int events)
+{
+    adapter *a = poll->data;
+
+    if (!a->connected) {
+        finish_connecting(a, status);
+        return;
+    }
+    if (events & UV_WRITABLE)
+        adapter_flush(a);
+    if (a->context->err != 0)
+        lose(a, a->context->errstr); /* found while writing */
+    else if (status < 0 || (events & UV_READABLE))
+        read_replies(a);
+    if (status < 0 && !a->ended)
+        lose(a, uv_strerror(status)); /* libuv has stopped watching */
+}
+
+static void set_socket_options(redisContext *context, bool tcp)
+{
+    int on = 1;
+
+    fcntl(context->fd, F_SETFD, FD_CLOEXEC);
+    if (tcp) {
+        setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        redisEnableKeepAlive(context);
+    }
+}
+
+lks_code adapter_open(uv_loop_t *loop, const char *path, const char *address, uint16_t port,
+                      const adapter_events *events, adapter **ret, lks_error *error)
+{
+    redisContext *context = path ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(address, port);
+    adapter *a = NULL;
+
+    if (!context || context->err != 0) {
+        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", context ? context->errstr : "out of memory");
+        goto failed;
+    }
+    set_socket_options(context, !path);
+    a = memory_alloc(sizeof *a);
+    *a = (adapter){.context = context, .on = *events, .bounded = *context->reader->fn};
+    a->create_array = a->bounded.createArray;
+    a->bounded.createArray = create_bounded_array;
+    context->reader->fn = &a->bounded;
+    context->reader->privdata = a;
+    int status = uv_poll_init(loop, &a->poll, context->fd);
+    if (status < 0) {
+        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(status));
+        goto failed;
+    }
+    a->poll.data = a;
+    watch(a, true);
+    *ret = a;
+    return LKS_OK;
+
+failed:
+    if (context)
+        redisFree(context);
+    free(a);
+    return LKS_UNAVAILABLE;
+}
+
+void adapter_append(adapter *a, size_t argc, const char **argv, const size_t *lengths)
+{
+    redisAppendCommandArgv(a->context, (int)argc, argv, lengths);
+}
+
+void adapter_flush(adapter *a)
+{
+    int done = 0;
+
+    if (!a->connected || a->ended)
+        return;
+    if (redisBufferWrite(a->context, &done) != REDIS_OK)
+        done = 0; /* told by on_poll, which is called for the error */
+    watch(a, !done);
+}
+
+size_t adapter_unsent(const adapter *a)
+{
+    return sdslen(a->context->obuf);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    adapter *a = handle->data;
+
+    redisFree(a->context);
+    free(a);
+}
+
+void adapter_close(adapter *a)
+{
+    if (!a)
+        return;
+    a->ended = true;
+    uv_close((uv_handle_t *)&a->poll, on_closed);
+}

@@ -1,0 +1,37 @@
+/* One FCALL and the calls it carries: gathering, encoding, reading the answers. */
+#ifndef LOCKSTOCK_SERVER_STORE_BATCH_H
+#define LOCKSTOCK_SERVER_STORE_BATCH_H
+
+#include "store/connection.h"
+#include "store/pending.h"
+
+/* A combined FCALL holds Redis for all its calls: it stays short. */
+enum { BATCH_CALLS_MAX = 64, BATCH_BYTES_MAX = 256 * 1024, BATCH_BUCKETS = 256 };
+
+struct pipeline;
+
+typedef struct batch {
+    struct pipeline *pipeline;
+    pending_list calls; /* in the order of the sub-calls */
+    size_t bytes;
+    struct batch *next;        /* of one turn */
+    struct batch *same_bucket; /* that may still take calls */
+} batch;
+
+/* What one turn sends. Zeroed at first. */
+typedef struct gathering {
+    batch *first, *last;
+    batch *bucket[BATCH_BUCKETS];
+} gathering;
+
+/* Adds a call to a batch that it may share, or to a new one. */
+void batch_gather(gathering *gathering, struct pipeline *pipeline, pending *p);
+
+/* Appends the FCALL to the connection; `on_reply` gets the batch, and frees it. */
+void batch_send(batch *batch, connection *link, const char *digest, connection_reply *on_reply);
+
+/* A sub-call's reply as its result: {'ERR', ...} of common.lua is a status, all
+ * else an answer. Logs what an ERR says to the log only. */
+store_result batch_result(const store_value *reply, const char *function);
+
+#endif

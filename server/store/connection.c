@@ -1,0 +1,337 @@
+/* Invariant: every command ends exactly once, in the order sent.
+ *
+ *            +------------------------- pause over ------------------------+
+ *            v                                                             |
+ *   RESOLVING --address--> CONNECTING --> GREETING --greeted--> READY --> PAUSING
+ *        \______________________\____________\___ lost, late, dropped ___/
+ *
+ * and from each state to CLOSED. One timer: it bounds RESOLVING, CONNECTING and
+ * GREETING, ticks in READY, and ends PAUSING. */
+#include "store/connection.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <uv.h>
+
+#include "log.h"
+#include "store/adapter.h"
+#include "store/memory.h"
+
+enum { PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 1000, SILENT_TICKS_MAX = 4, ADDRESS_BYTES = 64, REASON_BYTES = 160 };
+
+typedef enum state { RESOLVING, CONNECTING, GREETING, READY, PAUSING, CLOSED } state;
+
+typedef struct expected {
+    connection_reply *on_reply;
+    void *arg;
+    uint64_t start; /* bytes appended before it */
+} expected;
+
+struct connection {
+    connection_options options;
+    state state;
+    adapter *adapter; /* NULL unless CONNECTING, GREETING, READY */
+    uv_timer_t timer;
+    uv_getaddrinfo_t resolution;
+    bool resolving;
+    unsigned failures; /* in a row */
+    char address[ADDRESS_BYTES];
+    unsigned next_address; /* of a name with several: each attempt takes the next */
+
+    expected *queue; /* a ring */
+    size_t first, n, room;
+    uint64_t appended; /* bytes, on this connection */
+    unsigned silent_ticks; /* since the last reply came, or the first became due */
+    char retiring[REASON_BYTES];
+
+    bool timer_closed;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void pause_then_connect(connection *c);
+static void finish_closing(connection *c);
+
+/* ---- what is expected ---------------------------------------------------------- */
+
+static void expect(connection *c, const expected *e)
+{
+    if (c->n == c->room) {
+        size_t room = c->room ? c->room * 2 : 64;
+        expected *grown = memory_alloc(room * sizeof *grown);
+        for (size_t i = 0; i < c->n; i++)
+            grown[i] = c->queue[(c->first + i) % c->room];
+        free(c->queue);
+        c->queue = grown;
+        c->first = 0;
+        c->room = room;
+    }
+    if (c->n == 0)
+        c->silent_ticks = 0;
+    c->queue[(c->first + c->n++) % c->room] = *e;
+}
+
+static expected take(connection *c)
+{
+    expected e = c->queue[c->first];
+
+    c->first = (c->first + 1) % c->room;
+    c->n--;
+    return e;
+}
+
+/* Lets the socket go and ends what is expected from it. */
+static void disconnect(connection *c)
+{
+    uint64_t sent = c->adapter ? c->appended - adapter_unsent(c->adapter) : 0;
+    adapter *gone = c->adapter;
+
+    c->adapter = NULL;
+    adapter_close(gone);
+    uv_timer_stop(&c->timer);
+    for (size_t n = c->n; n > 0; n--) {
+        expected e = take(c);
+        e.on_reply(e.arg, NULL, sent > e.start);
+    }
+}
+
+/* ---- life ---------------------------------------------------------------------- */
+
+void connection_drop(connection *c, const char *reason)
+{
+    char text[REASON_BYTES]; /* `reason` may be the adapter's */
+
+    if (c->state == PAUSING || c->state == CLOSED)
+        return;
+    snprintf(text, sizeof text, "%s", reason);
+    c->state = PAUSING;
+    disconnect(c);
+    pause_then_connect(c);
+    c->options.on_down(c->options.arg, text);
+}
+
+static void on_lost(void *arg, const char *reason)
+{
+    connection_drop(arg, reason);
+}
+
+static void on_connected(void *arg)
+{
+    connection *c = arg;
+
+    c->state = GREETING;
+    c->options.on_up(c->options.arg);
+}
+
+static void on_reply(void *arg, const redisReply *reply)
+{
+    connection *c = arg;
+
+    if (c->n == 0) {
+        connection_drop(c, "the store sent a reply that nobody asked for");
+        return;
+    }
+    c->silent_ticks = 0;
+    if (c->state == READY && reply->type != REDIS_REPLY_ERROR)
+        c->failures = 0;
+    expected e = take(c);
+    e.on_reply(e.arg, reply, true);
+    if (c->n == 0 && c->retiring[0] != '\0')
+        connection_drop(c, c->retiring);
+}
+
+static void on_late(uv_timer_t *timer)
+{
+    connection *c = timer->data;
+
+    connection_drop(c, c->state == GREETING ? "the store does not answer the greeting" : "connecting timed out");
+}
+
+static void connect_to(connection *c, const char *address)
+{
+    const adapter_events events = {.connected = on_connected, .reply = on_reply, .lost = on_lost, .arg = c};
+    lks_error error;
+
+    c->state = CONNECTING;
+    c->appended = 0;
+    c->retiring[0] = '\0';
+    if (adapter_open(c->options.loop, c->options.path, address, c->options.port, &events, &c->adapter, &error) != LKS_OK)
+        connection_drop(c, error.message);
+}
+
+static void choose_address(connection *c, const struct addrinfo *all)
+{
+    unsigned n = 0;
+    const struct addrinfo *chosen = all;
+
+    for (const struct addrinfo *a = all; a; a = a->ai_next)
+        n++;
+    for (unsigned skip = c->next_address++ % n; skip > 0; skip--)
+        chosen = chosen->ai_next;
+    if (chosen->ai_family == AF_INET6)
+        uv_ip6_name((const struct sockaddr_in6 *)(const void *)chosen->ai_addr, c->address, sizeof c->address);
+    else
+        uv_ip4_name((const struct sockaddr_in *)(const void *)chosen->ai_addr, c->address, sizeof c->address);
+}
+
+static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *all)
+{
+    connection *c = request->data;
+
+    c->resolving = false;
+    if (status == 0)
+        choose_address(c, all);
+    uv_freeaddrinfo(all);
+    if (c->state == CLOSED)
+        finish_closing(c);
+    else if (c->state == RESOLVING && status < 0)
+        connection_drop(c, uv_strerror(status));
+    else if (c->state == RESOLVING)
+        connect_to(c, c->address);
+}
+
+static void start_connecting(connection *c)
+{
+    const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+
+    c->state = RESOLVING;
+    uv_timer_start(&c->timer, on_late, c->options.connect_timeout_ms, c->options.connect_timeout_ms);
+    if (c->options.path) {
+        connect_to(c, NULL);
+        return;
+    }
+    if (c->resolving)
+        return; /* the last attempt's question is still out: its answer serves */
+    int status = uv_getaddrinfo(c->options.loop, &c->resolution, on_resolved, c->options.host, NULL, &hints);
+    c->resolving = status == 0;
+    if (status < 0)
+        connection_drop(c, uv_strerror(status));
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    start_connecting(timer->data);
+}
+
+/* Full jitter over a doubling bound; the first attempt after a good connection
+ * is nearly at once. */
+static void pause_then_connect(connection *c)
+{
+    uint64_t bound = (uint64_t)PAUSE_MIN_MS << (c->failures < 10 ? c->failures : 10);
+    uint32_t chance = 0;
+
+    if (bound > PAUSE_MAX_MS)
+        bound = PAUSE_MAX_MS;
+    if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
+        chance = (uint32_t)uv_hrtime();
+    c->failures++;
+    uv_timer_start(&c->timer, on_pause_over, bound / 2 + chance % (bound / 2 + 1), 0);
+}
+
+static void on_pong(void *arg, const redisReply *reply, bool sent)
+{
+    (void)arg;
+    (void)reply;
+    (void)sent;
+}
+
+/* Counts ticks, not time: after this process itself was stopped there is one
+ * tick, and then the replies that were waiting. */
+static void on_tick(uv_timer_t *timer)
+{
+    connection *c = timer->data;
+    const char *ping = "PING";
+
+    if (c->n == 0)
+        connection_words(c, on_pong, NULL, 1, &ping);
+    else if (++c->silent_ticks > SILENT_TICKS_MAX)
+        connection_drop(c, "the store does not answer");
+}
+
+void connection_ready(connection *c)
+{
+    uint64_t tick = c->options.silence_timeout_ms / SILENT_TICKS_MAX + 1;
+
+    c->state = READY;
+    uv_timer_start(&c->timer, on_tick, tick, tick);
+}
+
+void connection_retire(connection *c, const char *reason)
+{
+    if (c->n == 0)
+        connection_drop(c, reason);
+    else
+        snprintf(c->retiring, sizeof c->retiring, "%s", reason);
+}
+
+/* ---- commands ------------------------------------------------------------------ */
+
+void connection_command(connection *c, connection_reply *reply, void *arg, size_t argc, const char **argv,
+                        const size_t *lengths)
+{
+    const expected e = {.on_reply = reply, .arg = arg, .start = c->appended};
+    size_t before = adapter_unsent(c->adapter);
+
+    adapter_append(c->adapter, argc, argv, lengths);
+    c->appended += adapter_unsent(c->adapter) - before;
+    expect(c, &e);
+}
+
+void connection_words(connection *c, connection_reply *reply, void *arg, size_t argc, const char **argv)
+{
+    connection_command(c, reply, arg, argc, argv, NULL);
+    connection_flush(c);
+}
+
+void connection_flush(connection *c)
+{
+    if (c->adapter)
+        adapter_flush(c->adapter);
+}
+
+/* ---- beginning and end --------------------------------------------------------- */
+
+connection *connection_open(const connection_options *options)
+{
+    connection *c = memory_alloc(sizeof *c);
+
+    *c = (connection){.options = *options, .state = PAUSING};
+    uv_timer_init(options->loop, &c->timer);
+    c->timer.data = c->resolution.data = c;
+    uv_timer_start(&c->timer, on_pause_over, 0, 0);
+    return c;
+}
+
+static void finish_closing(connection *c)
+{
+    if (c->resolving || !c->timer_closed)
+        return;
+    void (*closed)(void *arg) = c->closed;
+    void *arg = c->closed_arg;
+
+    free(c->queue);
+    free(c);
+    closed(arg);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    connection *c = handle->data;
+
+    c->timer_closed = true;
+    finish_closing(c);
+}
+
+void connection_close(connection *c, void (*closed)(void *arg), void *arg)
+{
+    c->closed = closed;
+    c->closed_arg = arg;
+    c->state = CLOSED;
+    disconnect(c);
+    if (c->resolving)
+        uv_cancel((uv_req_t *)&c->resolution);
+    uv_close((uv_handle_t *)&c->timer, on_timer_closed);
+}

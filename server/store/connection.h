@@ -1,0 +1,63 @@
+/* The connection to Redis that comes back: connects, expects replies in order,
+ * notices silence, reconnects with backoff. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_STORE_CONNECTION_H
+#define LOCKSTOCK_SERVER_STORE_CONNECTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct redisReply;
+struct url;
+struct uv_loop_s;
+
+typedef struct connection connection;
+
+/* A command's end, exactly once: its reply, valid until it returns; or NULL when
+ * the connection was lost, and whether any of its bytes may have been sent. */
+typedef void connection_reply(void *arg, const struct redisReply *reply, bool sent);
+
+typedef struct connection_options {
+    struct uv_loop_s *loop;
+    const char *path; /* a socket; NULL: host and port. Both stay the caller's */
+    const char *host;
+    uint16_t port;
+    uint32_t connect_timeout_ms; /* for each of: name and connect, and the greeting */
+    uint32_t silence_timeout_ms; /* no reply for that long, while some are due: lost */
+    /* A fresh connection: the caller greets, then says connection_ready or
+     * connection_drop. */
+    void (*on_up)(void *arg);
+    /* It is lost, or could not be made; commands under way have ended before. */
+    void (*on_down)(void *arg, const char *reason);
+    void *arg;
+} connection_options;
+
+/* Starts connecting, and does so until connection_close. Calls nothing back
+ * before it returns. The options are copied. */
+connection *connection_open(const connection_options *options);
+
+/* Appends a command, which is copied. Only between on_up and on_down. */
+void connection_command(connection *connection, connection_reply *on_reply, void *arg, size_t argc, const char **argv,
+                        const size_t *lengths);
+
+/* The same for words without NUL, flushed at once. */
+void connection_words(connection *connection, connection_reply *on_reply, void *arg, size_t argc, const char **argv);
+
+/* Sends what was appended. */
+void connection_flush(connection *connection);
+
+/* Greeted: from now on silence is watched. */
+void connection_ready(connection *connection);
+
+/* Gives the connection up; it is made again after a pause. Commands under way
+ * and on_down are called back from here. */
+void connection_drop(connection *connection, const char *reason);
+
+/* The same, once all replies that are due have come; no command may follow. */
+void connection_retire(connection *connection, const char *reason);
+
+/* Closes for good: commands under way end, on_down is not called; `closed` runs
+ * on the loop, last. */
+void connection_close(connection *connection, void (*closed)(void *arg), void *arg);
+
+#endif

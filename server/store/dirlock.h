@@ -1,0 +1,22 @@
+/* The lock on an embedded store's directory, and the note in it that says who
+ * holds it. Blocking, before the loop runs. */
+#ifndef LOCKSTOCK_SERVER_STORE_DIRLOCK_H
+#define LOCKSTOCK_SERVER_STORE_DIRLOCK_H
+
+#include <lockstock/status.h>
+
+/* Makes the directory if it is missing and takes DIR/lock. When the server that
+ * noted itself there is dead, waits up to 10 s for what it left behind to go, and
+ * removes its socket directory. *ret is the descriptor that holds the lock, as
+ * does each inherited copy of it; the caller closes it.
+ * LKS_FAILED_PRECONDITION: another server has it; LKS_INVALID_ARGUMENT: the
+ * directory cannot be made or used. */
+lks_code dirlock_take(const char *dir, int *ret, lks_error *error);
+
+/* Notes this process and its socket directory. */
+void dirlock_note(int lock, const char *socket_dir);
+
+/* Removes a socket directory and the socket in it. */
+void dirlock_remove_socket_dir(const char *socket_dir);
+
+#endif

@@ -1,0 +1,364 @@
+/* Invariant: one redis-server a directory. It inherits the descriptor that holds
+ * the lock, so the directory is taken for as long as either process lives; and
+ * the kernel kills it when its parent ends.
+ *
+ *   RUNNING --ended--> PAUSING --pause over--> RUNNING
+ *      \--close--> STOPPING --ended--> closed
+ *
+ *   DIR/lock           who has it (dirlock.c)
+ *   DIR/redis.log      what redis-server says
+ *   DIR/appendonlydir  the data
+ *   /tmp/lks-XXXXXX    0700, with the socket: a path of 108 bytes is refused by
+ *                      the kernel, so it does not lie in DIR */
+#include "store/embedded.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/pidfd.h>
+#include <sys/prctl.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "log.h"
+#include "store/dirlock.h"
+#include "store/memory.h"
+
+enum {
+    START_TIMEOUT_MS = 10000,
+    STOP_TIMEOUT_MS = 10000,
+    PAUSE_MIN_MS = 100,
+    PAUSE_MAX_MS = 5000,
+    STEADY_MS = 10000, /* who lived that long did not fail at once */
+    HIGH_FD = 10,      /* above standard descriptors */
+    SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
+};
+
+typedef enum state { RUNNING, PAUSING, STOPPING } state;
+
+struct embedded {
+    uv_loop_t *loop;
+    state state;
+    char dir[PATH_MAX];
+    char log_path[PATH_MAX];
+    const char *fsync;
+    char socket_dir[SOCKET_BYTES];
+    char socket[SOCKET_BYTES];
+    int lock;
+    pid_t pid; /* 0 = none */
+    int pidfd; /* of pid; -1 = none, or the watch's */
+    uint64_t started_ms;
+    unsigned failures;
+    uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* ---- the process --------------------------------------------------------------- */
+
+/* In the child: only what is allowed between fork and exec in a process with
+ * threads. What goes wrong is told through `report`. */
+static void become_redis(char *const argv[], int lock, int report, pid_t parent, const char *log_path)
+{
+    sigset_t none;
+    int failure, null, output;
+
+    setsid(); /* the terminal's Ctrl-C is for lockstockd, which then stops it in order */
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent)
+        _exit(1); /* it ended before prctl: no signal will come */
+    null = open("/dev/null", O_RDWR);
+    output = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    lock = fcntl(lock, F_DUPFD, HIGH_FD);
+    report = fcntl(report, F_DUPFD_CLOEXEC, lock + 1);
+    if (lock < 0 || report < 0)
+        _exit(1);
+    dup2(null, STDIN_FILENO);
+    dup2(output >= 0 ? output : null, STDOUT_FILENO);
+    dup2(output >= 0 ? output : null, STDERR_FILENO);
+    close_range(STDERR_FILENO + 1, (unsigned)lock - 1, 0);
+    close_range((unsigned)lock + 1, (unsigned)report - 1, 0);
+    close_range((unsigned)report + 1, ~0U, 0);
+    execvp(argv[0], argv);
+    failure = errno;
+    if (write(report, &failure, sizeof failure) < 0)
+        _exit(1);
+    _exit(127);
+}
+
+/* fork with signals held back, so that none meets a handler in the child. */
+static pid_t fork_redis(embedded *e, int report)
+{
+    const char *argv[] = {
+        "redis-server",  "--port",        "0",          "--unixsocket", e->socket,
+        "--unixsocketperm", "700",        "--dir",      e->dir,         "--appendonly",
+        "yes",           "--appendfsync", e->fsync,     "--save",       "",
+        "--maxmemory-policy", "noeviction", "--daemonize", "no",        "--logfile",
+        e->log_path,     NULL};
+    pid_t parent = getpid();
+    sigset_t all, old;
+
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &old);
+    pid_t pid = fork();
+    if (pid == 0)
+        become_redis((char *const *)(const void *)argv, e->lock, report, parent, e->log_path);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    return pid;
+}
+
+/* Starts redis-server; returns when it was executed. 0, or an errno. */
+static int spawn(embedded *e)
+{
+    int report[2], failure = 0;
+
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return errno;
+    pid_t pid = fork_redis(e, report[1]);
+    if (pid < 0)
+        failure = errno;
+    close(report[1]);
+    if (pid > 0 && read(report[0], &failure, sizeof failure) <= 0)
+        failure = 0; /* the pipe closed itself at exec */
+    close(report[0]);
+    if (pid > 0 && failure == 0 && (e->pidfd = pidfd_open(pid, 0)) < 0)
+        failure = errno;
+    if (failure != 0 && pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, NULL, 0);
+    }
+    if (failure == 0) {
+        e->pid = pid;
+        e->started_ms = uv_now(e->loop);
+    }
+    return failure;
+}
+
+/* ---- its end ------------------------------------------------------------------- */
+
+static void on_pause_over(uv_timer_t *timer);
+
+static void pause_then_spawn(embedded *e)
+{
+    uint64_t ms = e->failures == 0 ? 0 : (uint64_t)PAUSE_MIN_MS << (e->failures < 10 ? e->failures : 10);
+
+    if (ms > PAUSE_MAX_MS)
+        ms = PAUSE_MAX_MS;
+    e->failures++;
+    e->state = PAUSING;
+    uv_timer_start(&e->timer, on_pause_over, ms, 0);
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    embedded *e = handle->data;
+    void (*closed)(void *arg) = e->closed;
+    void *arg = e->closed_arg;
+
+    free(e);
+    closed(arg);
+}
+
+static void let_go(embedded *e)
+{
+    dirlock_remove_socket_dir(e->socket_dir);
+    if (ftruncate(e->lock, 0) != 0)
+        log_warn("store-note", "error=\"%s\"", strerror(errno));
+    close(e->lock);
+    uv_close((uv_handle_t *)&e->timer, on_timer_closed);
+}
+
+static void on_watch_closed(uv_handle_t *handle)
+{
+    int fd;
+
+    if (uv_fileno(handle, &fd) == 0)
+        close(fd);
+    free(handle);
+}
+
+static void on_end(uv_poll_t *watch, int status, int events)
+{
+    embedded *e = watch->data;
+    int how = 0;
+
+    (void)status;
+    (void)events;
+    if (waitpid(e->pid, &how, WNOHANG) == 0)
+        return;
+    uv_close((uv_handle_t *)watch, on_watch_closed);
+    if (e->state == STOPPING) {
+        log_info("store-stopped", "pid=%d", (int)e->pid);
+        e->pid = 0;
+        let_go(e);
+        return;
+    }
+    log_error("store-ended", "pid=%d %s=%d log=%s", (int)e->pid, WIFSIGNALED(how) ? "signal" : "exit",
+              WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how), e->log_path);
+    e->pid = 0;
+    if (uv_now(e->loop) - e->started_ms >= STEADY_MS)
+        e->failures = 0;
+    pause_then_spawn(e);
+}
+
+/* A pidfd is readable when its process has ended. */
+static void watch(embedded *e)
+{
+    uv_poll_t *poll = memory_alloc(sizeof *poll);
+    int status = uv_poll_init(e->loop, poll, e->pidfd);
+
+    if (status < 0) {
+        log_error("store-not-watched", "error=\"%s\"", uv_strerror(status));
+        abort(); /* epoll is out of descriptors or memory */
+    }
+    poll->data = e;
+    e->pidfd = -1;
+    e->state = RUNNING;
+    uv_poll_start(poll, UV_READABLE, on_end);
+    log_info("store-started", "pid=%d dir=%s fsync=%s", (int)e->pid, e->dir, e->fsync);
+}
+
+static void on_pause_over(uv_timer_t *timer)
+{
+    embedded *e = timer->data;
+    int failure = spawn(e);
+
+    if (failure != 0) {
+        log_error("store-not-started", "error=\"%s\"", strerror(failure));
+        pause_then_spawn(e);
+    } else {
+        watch(e);
+    }
+}
+
+/* ---- opening ------------------------------------------------------------------- */
+
+static lks_code make_socket_dir(embedded *e, lks_error *error)
+{
+    const char *parents[] = {getenv("TMPDIR"), "/tmp"};
+
+    for (size_t i = 0; i < 2; i++) {
+        if (!parents[i] || parents[i][0] != '/' ||
+            snprintf(e->socket, sizeof e->socket, "%s/lks-XXXXXX/redis.sock", parents[i]) >= (int)sizeof e->socket)
+            continue;
+        snprintf(e->socket_dir, sizeof e->socket_dir, "%s/lks-XXXXXX", parents[i]);
+        if (mkdtemp(e->socket_dir)) {
+            size_t len = strlen(e->socket_dir);
+            memcpy(e->socket, e->socket_dir, len); /* of the same length: it fits */
+            dirlock_note(e->lock, e->socket_dir);
+            return LKS_OK;
+        }
+    }
+    e->socket_dir[0] = '\0';
+    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: cannot make a socket directory in /tmp: %s",
+                         strerror(errno));
+}
+
+/* Until the socket is there, or the process is not. */
+static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
+{
+    struct pollfd events[] = {{.fd = notify, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
+    int how = 0, n;
+
+    do {
+        n = poll(events, 2, START_TIMEOUT_MS);
+    } while (n < 0 && errno == EINTR);
+    if (n > 0 && events[1].revents == 0)
+        return LKS_OK;
+    if (n <= 0)
+        kill(e->pid, SIGKILL);
+    waitpid(e->pid, &how, 0);
+    e->pid = 0;
+    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: redis-server %s; see %s",
+                         n > 0 ? "ended as soon as it was started" : "does not listen", e->log_path);
+}
+
+static lks_code start(embedded *e, lks_error *error)
+{
+    int notify = inotify_init1(IN_CLOEXEC);
+    int failure = notify < 0 || inotify_add_watch(notify, e->socket_dir, IN_CREATE) < 0 ? errno : spawn(e);
+
+    *error = (lks_error){0};
+    if (failure != 0)
+        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: cannot start redis-server: %s%s",
+                      strerror(failure), failure == ENOENT ? " (is it installed?)" : "");
+    else
+        wait_for_socket(e, notify, error);
+    if (notify >= 0)
+        close(notify);
+    return error->code;
+}
+
+lks_code embedded_open(uv_loop_t *loop, const char *dir, const char *fsync, embedded **ret, lks_error *error)
+{
+    embedded *e = memory_alloc(sizeof *e);
+
+    *e = (embedded){.loop = loop, .fsync = fsync, .lock = -1, .pidfd = -1};
+    if (strcmp(fsync, "always") != 0 && strcmp(fsync, "everysec") != 0) {
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "fsync: must be always or everysec");
+        goto failed;
+    }
+    if (dirlock_take(dir, &e->lock, error) != LKS_OK)
+        goto failed;
+    if (!realpath(dir, e->dir) || strlen(e->dir) + sizeof "/redis.log" > sizeof e->log_path) {
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use the directory %s", dir);
+        goto failed;
+    }
+    snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"), e->dir);
+    if (make_socket_dir(e, error) != LKS_OK || start(e, error) != LKS_OK)
+        goto failed;
+    uv_timer_init(loop, &e->timer);
+    e->timer.data = e;
+    watch(e);
+    *ret = e;
+    return LKS_OK;
+
+failed:
+    dirlock_remove_socket_dir(e->socket_dir);
+    if (e->pidfd >= 0)
+        close(e->pidfd);
+    if (e->lock >= 0)
+        close(e->lock);
+    free(e);
+    return error->code;
+}
+
+const char *embedded_socket(const embedded *e)
+{
+    return e->socket;
+}
+
+static void on_patience_over(uv_timer_t *timer)
+{
+    embedded *e = timer->data;
+
+    log_warn("store-killed", "pid=%d reason=\"it does not stop\"", (int)e->pid);
+    kill(e->pid, SIGKILL);
+}
+
+void embedded_close(embedded *e, void (*closed)(void *arg), void *arg)
+{
+    e->closed = closed;
+    e->closed_arg = arg;
+    e->state = STOPPING;
+    uv_timer_stop(&e->timer);
+    if (e->pid == 0) {
+        let_go(e);
+        return;
+    }
+    kill(e->pid, SIGTERM);
+    uv_timer_start(&e->timer, on_patience_over, STOP_TIMEOUT_MS, 0);
+}

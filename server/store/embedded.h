@@ -1,0 +1,26 @@
+/* A private redis-server: its directory, process, socket and end. */
+#ifndef LOCKSTOCK_SERVER_STORE_EMBEDDED_H
+#define LOCKSTOCK_SERVER_STORE_EMBEDDED_H
+
+#include <lockstock/status.h>
+
+struct uv_loop_s;
+
+typedef struct embedded embedded;
+
+/* Takes `dir` (made when missing) and starts redis-server on it; waits for at
+ * most 10 s until it listens. Starts it again whenever it ends, after a pause.
+ * `fsync` is "always" or "everysec". Main thread only, which must live as long
+ * as the store: the kernel kills redis-server when that thread ends.
+ * LKS_FAILED_PRECONDITION: another server uses dir; LKS_INVALID_ARGUMENT: dir or
+ * fsync; LKS_UNAVAILABLE: redis-server is missing or does not start. */
+lks_code embedded_open(struct uv_loop_s *loop, const char *dir, const char *fsync, embedded **ret, lks_error *error);
+
+/* Path of its socket, the same over restarts. */
+const char *embedded_socket(const embedded *embedded);
+
+/* Ends redis-server (SIGTERM; SIGKILL after 10 s) and lets the directory go;
+ * `closed` runs on the loop, last. */
+void embedded_close(embedded *embedded, void (*closed)(void *arg), void *arg);
+
+#endif

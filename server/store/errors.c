@@ -1,0 +1,38 @@
+/* Invariant: NO stands only where Redis refuses a command before it runs it. An
+ * error that is not listed may have come after a write: INTERNAL, MAYBE.
+ * WRONGTYPE and out-of-memory inside a function are told apart by the function
+ * (server/functions/common.lua). Used by pipeline, greeting and library. */
+#include "store/errors.h"
+
+#include <string.h>
+
+static const errors_row rows[] = {
+    {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0,
+     "the store does not know the function"},
+    {"LOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is loading its data"},
+    {"BUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is busy with a script"},
+    {"CLUSTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store's cluster is down"},
+    {"MASTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store's primary is down"},
+    {"NOREPLICAS", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store has too few replicas"},
+    {"MISCONF", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, "the store cannot write its data to disk"},
+    {"OOM", ERRORS_FAIL, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000, "the store is out of memory"},
+    {"READONLY", ERRORS_ELSEWHERE, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store is a read-only replica"},
+    {"MOVED", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is elsewhere"},
+    {"ASK", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is moving"},
+    {"TRYAGAIN", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is moving"},
+    {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store wants credentials"},
+    {"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store refuses the credentials"},
+    {"NOPERM", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store denies a permission"},
+};
+
+static const errors_row unknown = {"", ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_MAYBE, 0, "the store failed"};
+
+const errors_row *errors_find(const char *text, size_t len)
+{
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t n = strlen(rows[i].prefix);
+        if (len >= n && memcmp(text, rows[i].prefix, n) == 0 && (len == n || text[n] == ' '))
+            return &rows[i];
+    }
+    return &unknown;
+}

@@ -1,0 +1,32 @@
+/* What Redis' error replies mean for a call. */
+#ifndef LOCKSTOCK_SERVER_STORE_ERRORS_H
+#define LOCKSTOCK_SERVER_STORE_ERRORS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+/* What the store does about it, beside ending the call or not. */
+typedef enum errors_action {
+    ERRORS_FAIL,      /* the call ends with the row's code */
+    ERRORS_DENIED,    /* the same, and the connection is of no use: not ready */
+    ERRORS_RETRY,     /* the call is sent again after a pause, within its deadline */
+    ERRORS_ELSEWHERE, /* the same, on another connection */
+    ERRORS_RELOAD     /* the function library is loaded again, then the call sent again, once */
+} errors_action;
+
+typedef struct errors_row {
+    const char *prefix; /* the reply's first words */
+    errors_action action;
+    lks_code code;
+    lks_applied applied;
+    uint32_t retry_after_ms;
+    const char *message; /* for the caller: never Redis' own text, which may quote arguments */
+} errors_row;
+
+/* The row for an error reply's text; for one that is not listed, INTERNAL and
+ * MAYBE. Never NULL, static. Pure. */
+const errors_row *errors_find(const char *text, size_t len);
+
+#endif

@@ -1,0 +1,250 @@
+/* Invariant: PASSED only after each step of the table passed, in its order, one
+ * command at a time. A refusal that can change (credentials, LOADING, a replica)
+ * is REFUSED; one that stands in the store's design or data is FATAL.
+ * Called by store.c on each fresh connection. */
+#include "store/greeting.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "log.h"
+#include "store/errors.h"
+
+enum { VERSION_MIN = 7, WORDS_MAX = 6, TEXT_BYTES = 192 };
+
+/* A step sends words (none: it is skipped) and judges their reply; NULL = go on. */
+typedef struct step {
+    size_t (*words)(greeting *g, const char **words);
+    void (*judge)(greeting *g, const redisReply *reply);
+} step;
+
+static void next(greeting *g);
+
+static void refuse(greeting *g, const char *reason)
+{
+    g->done(g->arg, GREETING_REFUSED, reason);
+}
+
+static void stop(greeting *g, const char *reason)
+{
+    g->done(g->arg, GREETING_FATAL, reason);
+}
+
+/* Redis' own text is not logged: for AUTH it may tell a user's name. */
+static void refuse_for(greeting *g, const redisReply *reply)
+{
+    refuse(g, reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message
+                                               : "the store's answer to the greeting is not understood");
+}
+
+/* The text that follows `name` in a flat array of names and values; "" = none. */
+static const char *field(const redisReply *pairs, const char *name)
+{
+    for (size_t i = 0; pairs->type == REDIS_REPLY_ARRAY && i + 1 < pairs->elements; i += 2) {
+        const redisReply *value = pairs->element[i + 1];
+        if (pairs->element[i]->type == REDIS_REPLY_STRING && strcasecmp(pairs->element[i]->str, name) == 0)
+            return value->type == REDIS_REPLY_STRING ? value->str : "";
+    }
+    return "";
+}
+
+/* ---- credentials, database ----------------------------------------------------- */
+
+static size_t auth_words(greeting *g, const char **words)
+{
+    size_t n = 0;
+
+    if (!g->url->password)
+        return 0;
+    words[n++] = "AUTH";
+    if (g->url->user)
+        words[n++] = g->url->user;
+    words[n++] = g->url->password;
+    return n;
+}
+
+static size_t select_words(greeting *g, const char **words)
+{
+    if (g->url->db == 0)
+        return 0;
+    snprintf(g->db, sizeof g->db, "%u", (unsigned)g->url->db);
+    words[0] = "SELECT";
+    words[1] = g->db;
+    return 2;
+}
+
+static void judge_ok(greeting *g, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_STATUS)
+        next(g);
+    else
+        refuse_for(g, reply);
+}
+
+/* ---- version, role ------------------------------------------------------------- */
+
+static size_t hello_words(greeting *g, const char **words)
+{
+    (void)g;
+    words[0] = "HELLO";
+    return 1;
+}
+
+static void judge_hello(greeting *g, const redisReply *reply)
+{
+    char text[TEXT_BYTES];
+
+    if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "ERR unknown command", 19) == 0) {
+        stop(g, "the store is older than Redis 7.0, or no Redis");
+    } else if (reply->type != REDIS_REPLY_ARRAY) {
+        refuse_for(g, reply);
+    } else if (strtol(field(reply, "version"), NULL, 10) < VERSION_MIN) {
+        snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed", field(reply, "version"));
+        stop(g, text);
+    } else if (strcmp(field(reply, "role"), "master") != 0) {
+        refuse(g, "the store is a read-only replica");
+    } else {
+        next(g);
+    }
+}
+
+/* ---- safety -------------------------------------------------------------------- */
+
+static size_t config_words(greeting *g, const char **words)
+{
+    static const char *const all[] = {"CONFIG", "GET", "save", "appendonly", "maxmemory", "maxmemory-policy"};
+
+    (void)g;
+    memcpy(words, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+/* Why it would lose data by design; NULL = it would not. */
+static const char *danger(const redisReply *config)
+{
+    if (strcmp(field(config, "maxmemory"), "0") != 0 && strcmp(field(config, "maxmemory-policy"), "noeviction") != 0)
+        return "the store evicts keys when its memory is full (maxmemory-policy is not noeviction)";
+    if (strcmp(field(config, "appendonly"), "yes") != 0 && field(config, "save")[0] == '\0')
+        return "the store keeps nothing on disk (appendonly is no and save is empty)";
+    return NULL;
+}
+
+static void judge_config(greeting *g, const redisReply *reply)
+{
+    char text[TEXT_BYTES];
+
+    if (reply->type != REDIS_REPLY_ARRAY) {
+        /* Hosted stores often hide CONFIG: then what they do is their operator's word. */
+        log_warn("store-safety-unknown", "reason=\"CONFIG GET is not permitted\"");
+        next(g);
+        return;
+    }
+    const char *why = danger(reply);
+    if (why && !g->allow_unsafe) {
+        snprintf(text, sizeof text, "%s; --allow-unsafe-store accepts that", why);
+        stop(g, text);
+        return;
+    }
+    if (why)
+        log_warn("store-unsafe", "reason=\"%s\"", why);
+    else if (strcmp(field(reply, "appendonly"), "yes") != 0)
+        log_warn("store-snapshots-only", "reason=\"appendonly is no: a crash loses what came after the last snapshot\"");
+    next(g);
+}
+
+/* ---- data layout --------------------------------------------------------------- */
+
+/* Read first: when memory is full, SET is refused, and Release must still work. */
+static size_t get_schema_words(greeting *g, const char **words)
+{
+    (void)g;
+    words[0] = "GET";
+    words[1] = GREETING_SCHEMA_KEY;
+    return 2;
+}
+
+static size_t set_schema_words(greeting *g, const char **words)
+{
+    if (g->has_schema)
+        return 0;
+    words[0] = "SET";
+    words[1] = GREETING_SCHEMA_KEY;
+    words[2] = GREETING_SCHEMA;
+    words[3] = "NX";
+    words[4] = "GET"; /* of two first servers, the later sees the earlier's */
+    return 5;
+}
+
+/* Of both: nil is none yet, or none before ours. */
+static void judge_schema(greeting *g, const redisReply *reply)
+{
+    char text[TEXT_BYTES];
+
+    if (reply->type == REDIS_REPLY_NIL) {
+        next(g);
+    } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0) {
+        stop(g, "the store holds foreign data under " GREETING_SCHEMA_KEY);
+    } else if (reply->type != REDIS_REPLY_STRING) {
+        refuse_for(g, reply);
+    } else if (strtol(reply->str, NULL, 10) != strtol(GREETING_SCHEMA, NULL, 10)) {
+        snprintf(text, sizeof text, "the store's data layout is %.16s, this server's is " GREETING_SCHEMA, reply->str);
+        stop(g, text);
+    } else {
+        g->has_schema = true;
+        next(g);
+    }
+}
+
+/* ---- the table ----------------------------------------------------------------- */
+
+static const step steps[] = {
+    {auth_words, judge_ok},           {select_words, judge_ok},
+    {hello_words, judge_hello},       {config_words, judge_config},
+    {get_schema_words, judge_schema}, {set_schema_words, judge_schema},
+};
+
+static void on_reply(void *arg, const redisReply *reply, bool sent)
+{
+    greeting *g = arg;
+
+    (void)sent;
+    if (reply)
+        steps[g->step++].judge(g, reply);
+}
+
+static void on_library(void *arg, library_verdict verdict, const char *reason)
+{
+    static const greeting_verdict verdicts[] = {
+        [LIBRARY_LOADED] = GREETING_PASSED,
+        [LIBRARY_FAILED] = GREETING_REFUSED,
+        [LIBRARY_FOREIGN] = GREETING_FATAL,
+    };
+    greeting *g = arg;
+
+    g->done(g->arg, verdicts[verdict], reason);
+}
+
+static void next(greeting *g)
+{
+    const char *words[WORDS_MAX];
+
+    for (; g->step < sizeof steps / sizeof *steps; g->step++) {
+        size_t n = steps[g->step].words(g, words);
+        if (n > 0) {
+            connection_words(g->connection, on_reply, g, n, words);
+            return;
+        }
+    }
+    library_ensure(g->library, g->connection, on_library, g);
+}
+
+void greeting_start(greeting *g, connection *c)
+{
+    g->connection = c;
+    g->step = 0;
+    g->has_schema = false;
+    next(g);
+}

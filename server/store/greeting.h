@@ -1,0 +1,42 @@
+/* What a fresh connection must pass before calls use it: credentials, version,
+ * safety, data layout, function library. */
+#ifndef LOCKSTOCK_SERVER_STORE_GREETING_H
+#define LOCKSTOCK_SERVER_STORE_GREETING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "store/connection.h"
+#include "store/library.h"
+#include "store/url.h"
+
+/* The data layout; a server refuses a store whose number before the dot differs. */
+#define GREETING_SCHEMA_KEY "ls:{meta}:schema"
+#define GREETING_SCHEMA "1"
+
+typedef enum greeting_verdict {
+    GREETING_PASSED,
+    GREETING_REFUSED, /* not now: to be tried again */
+    GREETING_FATAL    /* never: the server must not run on this store */
+} greeting_verdict;
+
+typedef void greeting_done(void *arg, greeting_verdict verdict, const char *reason);
+
+/* The caller's; filled in once, then used for one connection after the other. */
+typedef struct greeting {
+    const url *url;
+    library *library;
+    bool allow_unsafe;
+    greeting_done *done;
+    void *arg;
+
+    connection *connection; /* from here on greeting.c's own */
+    size_t step;
+    bool has_schema;
+    char db[12];
+} greeting;
+
+/* Greets. `done` is not called when the connection is lost before. */
+void greeting_start(greeting *greeting, connection *connection);
+
+#endif

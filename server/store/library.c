@@ -1,0 +1,232 @@
+/* Invariant: LOADED is said only after the code under our name was compared with
+ * ours, whoever loaded it.
+ *
+ * ensure:  FUNCTION LIST --ours--> LOADED      --other text--> FOREIGN
+ *             | none
+ *          FUNCTION LOAD --ok--> LOADED        --already exists--> LIST again, once
+ *
+ * keep:    TIME --> HSET our digest, FUNCTION LIST --> HGET each other's --> FUNCTION DELETE, HDEL */
+#include "store/library.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "store/errors.h"
+#include "store/memory.h"
+
+#define NAME_PREFIX "lockstock_"
+
+enum { NAME_BYTES = 64, SECONDS_BYTES = 24 };
+
+struct library {
+    const char *text;
+    const char *digest;
+    char name[NAME_BYTES];
+
+    connection *connection;
+    library_done *done;
+    void *arg;
+    bool listed_again;
+
+    bool keeping;
+    char now[SECONDS_BYTES]; /* of Redis */
+};
+
+library *library_new(const char *text, const char *digest)
+{
+    library *l = memory_alloc(sizeof *l);
+
+    l->text = text;
+    l->digest = digest;
+    snprintf(l->name, sizeof l->name, NAME_PREFIX "%s", digest);
+    return l;
+}
+
+void library_free(library *l)
+{
+    free(l);
+}
+
+/* ---- ensure -------------------------------------------------------------------- */
+
+static void list(library *l);
+
+static void end(library *l, library_verdict verdict, const char *reason)
+{
+    library_done *done = l->done;
+
+    l->done = NULL;
+    done(l->arg, verdict, reason);
+}
+
+static void fail(library *l, const redisReply *reply)
+{
+    if (reply->type == REDIS_REPLY_ERROR)
+        log_error("library-not-loaded", "library=%s error=\"%s\"", l->name, reply->str);
+    end(l, LIBRARY_FAILED,
+        reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message : "the store's answer is no library");
+}
+
+static void on_loaded(void *arg, const redisReply *reply, bool sent)
+{
+    library *l = arg;
+
+    (void)sent;
+    if (!reply)
+        return;
+    if (reply->type != REDIS_REPLY_ERROR) {
+        log_info("library-loaded", "library=%s", l->name);
+        end(l, LIBRARY_LOADED, NULL);
+    } else if (!l->listed_again && strstr(reply->str, "already exists")) {
+        l->listed_again = true; /* another server was faster: see what it loaded */
+        list(l);
+    } else {
+        fail(l, reply);
+    }
+}
+
+/* The value that follows `name` in a flat array of names and values. */
+static const redisReply *field(const redisReply *pairs, const char *name)
+{
+    if (pairs->type != REDIS_REPLY_ARRAY)
+        return NULL;
+    for (size_t i = 0; i + 1 < pairs->elements; i += 2) {
+        if (pairs->element[i]->type == REDIS_REPLY_STRING && strcmp(pairs->element[i]->str, name) == 0)
+            return pairs->element[i + 1];
+    }
+    return NULL;
+}
+
+static void on_listed(void *arg, const redisReply *reply, bool sent)
+{
+    library *l = arg;
+    const char *load[] = {"FUNCTION", "LOAD", l->text};
+
+    (void)sent;
+    if (!reply)
+        return;
+    if (reply->type != REDIS_REPLY_ARRAY) {
+        fail(l, reply);
+        return;
+    }
+    if (reply->elements == 0) {
+        connection_words(l->connection, on_loaded, l, 3, load);
+        return;
+    }
+    const redisReply *code = field(reply->element[0], "library_code");
+    if (code && code->type == REDIS_REPLY_STRING && strcmp(code->str, l->text) == 0)
+        end(l, LIBRARY_LOADED, NULL);
+    else
+        end(l, LIBRARY_FOREIGN, "another text stands in the store under the name of this server's function library");
+}
+
+static void list(library *l)
+{
+    const char *words[] = {"FUNCTION", "LIST", "LIBRARYNAME", l->name, "WITHCODE"};
+
+    connection_words(l->connection, on_listed, l, 5, words);
+}
+
+void library_ensure(library *l, connection *c, library_done *done, void *arg)
+{
+    l->connection = c;
+    l->done = done;
+    l->arg = arg;
+    l->listed_again = false;
+    list(l);
+}
+
+/* ---- keep ---------------------------------------------------------------------- */
+
+/* Another server's library, until it is known when that was last used. */
+typedef struct suspect {
+    library *library;
+    char name[NAME_BYTES];
+} suspect;
+
+static void on_written(void *arg, const redisReply *reply, bool sent)
+{
+    (void)arg;
+    (void)sent;
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        log_warn("library-upkeep-failed", "error=\"%s\"", reply->str);
+}
+
+/* What nobody noted yet may be in use by a server that is just starting: noted
+ * now, it goes 7 days later. */
+static void on_last_use(void *arg, const redisReply *reply, bool sent)
+{
+    suspect *s = arg;
+    library *l = s->library;
+    const char *digest = s->name + strlen(NAME_PREFIX);
+    const char *note[] = {"HSETNX", LIBRARY_USES_KEY, digest, l->now};
+    const char *delete[] = {"FUNCTION", "DELETE", s->name};
+    const char *forget[] = {"HDEL", LIBRARY_USES_KEY, digest};
+
+    (void)sent;
+    if (reply && reply->type == REDIS_REPLY_NIL) {
+        connection_words(l->connection, on_written, l, 4, note);
+    } else if (reply && reply->type == REDIS_REPLY_STRING &&
+               strtoll(l->now, NULL, 10) - strtoll(reply->str, NULL, 10) > LIBRARY_UNUSED_DAYS * 86400LL) {
+        log_info("library-deleted", "library=%s unused_days=%d", s->name, LIBRARY_UNUSED_DAYS);
+        connection_words(l->connection, on_written, l, 3, delete);
+        connection_words(l->connection, on_written, l, 3, forget);
+    }
+    free(s);
+}
+
+static void look_up(library *l, const char *name)
+{
+    suspect *s = memory_alloc(sizeof *s);
+    const char *words[] = {"HGET", LIBRARY_USES_KEY, s->name + strlen(NAME_PREFIX)};
+
+    s->library = l;
+    snprintf(s->name, sizeof s->name, "%s", name);
+    connection_words(l->connection, on_last_use, s, 3, words);
+}
+
+static void on_libraries(void *arg, const redisReply *reply, bool sent)
+{
+    library *l = arg;
+
+    (void)sent;
+    l->keeping = false;
+    for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
+        const redisReply *name = field(reply->element[i], "library_name");
+        if (name && name->type == REDIS_REPLY_STRING && strncmp(name->str, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 &&
+            strcmp(name->str, l->name) != 0 && name->len < NAME_BYTES)
+            look_up(l, name->str);
+    }
+}
+
+static void on_time(void *arg, const redisReply *reply, bool sent)
+{
+    library *l = arg;
+    const char *note[] = {"HSET", LIBRARY_USES_KEY, l->digest, l->now};
+    const char *list_all[] = {"FUNCTION", "LIST", "LIBRARYNAME", NAME_PREFIX "*"};
+
+    (void)sent;
+    if (!reply || reply->type != REDIS_REPLY_ARRAY || reply->elements == 0 ||
+        reply->element[0]->type != REDIS_REPLY_STRING) {
+        l->keeping = false;
+        on_written(l, reply, sent);
+        return;
+    }
+    snprintf(l->now, sizeof l->now, "%s", reply->element[0]->str);
+    connection_words(l->connection, on_written, l, 4, note);
+    connection_words(l->connection, on_libraries, l, 4, list_all);
+}
+
+void library_keep(library *l, connection *c)
+{
+    const char *time = "TIME";
+
+    if (l->keeping)
+        return;
+    l->keeping = true;
+    l->connection = c;
+    connection_words(c, on_time, l, 1, &time);
+}

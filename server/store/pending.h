@@ -1,0 +1,45 @@
+/* A submitted call and lists of them. */
+#ifndef LOCKSTOCK_SERVER_STORE_PENDING_H
+#define LOCKSTOCK_SERVER_STORE_PENDING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/store.h"
+#include "store/wakes.h"
+
+/* The states of pipeline.c's drawing; where a call is kept in each. */
+typedef enum phase {
+    PENDING_QUEUED,    /* the queue */
+    PENDING_OUT,       /* a batch */
+    PENDING_ABANDONED, /* a batch; its caller was told */
+    PENDING_PAUSED,    /* nowhere but in wakes, where QUEUED and OUT ones are too */
+    PENDING_REFUSED    /* the refused ones */
+} phase;
+
+typedef struct pending {
+    wake wake; /* first: a wake is its call */
+    struct pending *previous, *next;
+    store_call call;
+    size_t bytes;
+    uint64_t deadline_ns;
+    store_done *done;
+    void *arg;
+    phase phase;
+    bool exposed;  /* it was sent on a connection that was lost */
+    bool reloaded; /* its function was missing once */
+} pending;
+
+typedef struct pending_list {
+    pending *first, *last;
+    size_t n;
+} pending_list;
+
+void pending_push(pending_list *list, pending *p);
+void pending_remove(pending_list *list, pending *p);
+
+/* The first one, taken out; NULL = none. */
+pending *pending_pop(pending_list *list);
+
+#endif

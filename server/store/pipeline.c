@@ -1,0 +1,410 @@
+/* Invariant: a submitted call ends exactly once, and never inside a submit; NO is
+ * said only of a call of which no byte can have reached Redis, or which Redis
+ * refused before running it.
+ *
+ *   submit --> QUEUED --turn--> OUT --reply--> done
+ *      |        ^  |             | \--deadline--> ABANDONED (done, MAYBE) --reply, loss--> freed
+ *      |        |  |             |
+ *      |        |  |             +-- lost: unsent, or repeatable --> QUEUED, else done, MAYBE
+ *      |        |  |             +-- function missing, once --> QUEUED (held until it is loaded)
+ *      |        |  |             +-- READONLY, TRYAGAIN... --> PAUSED --moment over--> QUEUED
+ *      |        |  \--deadline, or 1 s without a connection--> done (NO; MAYBE if it was OUT and lost)
+ *      \--no room--> REFUSED --next turn--> done, NO
+ */
+#include "store/pipeline.h"
+
+#include <hiredis/hiredis.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "log.h"
+#include "store/batch.h"
+#include "store/errors.h"
+#include "store/memory.h"
+#include "store/value.h"
+#include "store/wakes.h"
+
+enum { GRACE_MS = 1000, PAUSE_MS = 50, REASON_BYTES = 160, BYTES_MAX = 64 * 1024 * 1024, CALL_BYTES = 128 };
+
+#define NS_PER_MS ((uint64_t)1000000)
+
+struct pipeline {
+    pipeline_options options;
+    connection *link; /* NULL: none that is ready */
+    bool held;        /* the functions are being loaded */
+    bool ending;
+    char reason[REASON_BYTES]; /* why there is no link */
+    pending_list queue;
+    pending_list refused;
+    wakes wakes; /* all but the refused and the abandoned */
+    size_t in_flight; /* all but the refused */
+    size_t bytes;     /* of those */
+    lks_rpc_arena *scratch; /* one sub-call's reply */
+    uv_idle_t turn;   /* runs once before the loop sleeps again */
+    uv_timer_t timer; /* for the first wake */
+    uint64_t armed_ns;
+    unsigned handles;
+    void (*freed)(void *arg);
+    void *freed_arg;
+};
+
+static void on_turn(uv_idle_t *turn);
+
+/* ---- ends ---------------------------------------------------------------------- */
+
+static void end(pipeline *p, pending *c, const store_result *result)
+{
+    store_done *done = c->done;
+    void *arg = c->arg;
+
+    wakes_remove(&p->wakes, &c->wake);
+    if (c->phase != PENDING_REFUSED) {
+        p->in_flight--;
+        p->bytes -= c->bytes;
+    }
+    free(c);
+    if (done)
+        done(arg, result);
+}
+
+static void fail(pipeline *p, pending *c, lks_code code, lks_applied applied, uint32_t retry_after_ms,
+                 const char *message)
+{
+    const store_result result = {
+        .code = code, .applied = applied, .retry_after_ms = retry_after_ms, .message = message};
+
+    end(p, c, &result);
+}
+
+/* The caller is told, the reply is still to come. */
+static void abandon(pipeline *p, pending *c)
+{
+    const store_result result = {.code = LKS_DEADLINE_EXCEEDED,
+                                 .applied = LKS_APPLIED_MAYBE,
+                                 .message = "the store did not answer in time"};
+    store_done *done = c->done;
+
+    wakes_remove(&p->wakes, &c->wake);
+    c->phase = PENDING_ABANDONED;
+    c->done = NULL;
+    done(c->arg, &result);
+}
+
+static lks_applied exposure(const pending *c)
+{
+    return c->exposed ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;
+}
+
+/* ---- queue --------------------------------------------------------------------- */
+
+/* Without a link a call waits 1 s for one; a call that may have happened already
+ * waits for its whole deadline, because only its repetition tells. */
+static uint64_t patience(const pipeline *p, const pending *c)
+{
+    uint64_t grace = uv_hrtime() + GRACE_MS * NS_PER_MS;
+
+    return p->link || c->exposed || grace > c->deadline_ns ? c->deadline_ns : grace;
+}
+
+static void enqueue(pipeline *p, pending *c)
+{
+    c->phase = PENDING_QUEUED;
+    pending_push(&p->queue, c);
+    wakes_set(&p->wakes, &c->wake, patience(p, c));
+    uv_idle_start(&p->turn, on_turn);
+}
+
+static void pause_call(pipeline *p, pending *c)
+{
+    uint64_t until = uv_hrtime() + PAUSE_MS * NS_PER_MS;
+
+    c->phase = PENDING_PAUSED;
+    wakes_set(&p->wakes, &c->wake, until < c->deadline_ns ? until : c->deadline_ns);
+    uv_idle_start(&p->turn, on_turn);
+}
+
+void pipeline_submit(pipeline *p, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    pending *c = memory_alloc(sizeof *c);
+
+    *c = (pending){.call = *call, .bytes = CALL_BYTES, .deadline_ns = deadline_ns, .done = done, .arg = arg};
+    for (size_t i = 0; i < call->n_args; i++)
+        c->bytes += call->args[i].len;
+    if (p->ending || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
+        c->phase = PENDING_REFUSED;
+        pending_push(&p->refused, c);
+        uv_idle_start(&p->turn, on_turn);
+        return;
+    }
+    p->in_flight++;
+    p->bytes += c->bytes;
+    enqueue(p, c);
+}
+
+static void tell_refused(pipeline *p)
+{
+    pending_list refused = p->refused;
+
+    p->refused = (pending_list){0};
+    for (pending *c; (c = pending_pop(&refused));) {
+        if (p->ending)
+            fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, "the store is closing");
+        else
+            fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100, "too many calls to the store are under way");
+    }
+}
+
+/* ---- time ---------------------------------------------------------------------- */
+
+static void wake_up(pipeline *p, pending *c, uint64_t now)
+{
+    bool late = now >= c->deadline_ns;
+
+    if (c->phase == PENDING_OUT) {
+        abandon(p, c);
+        return;
+    }
+    if (c->phase == PENDING_PAUSED && !late) {
+        enqueue(p, c);
+        return;
+    }
+    if (c->phase == PENDING_QUEUED)
+        pending_remove(&p->queue, c);
+    if (late)
+        fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, "the store was not reached in time");
+    else
+        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, p->reason);
+}
+
+static void wake_due(pipeline *p)
+{
+    uint64_t now = uv_hrtime();
+
+    for (wake *w; (w = wakes_first(&p->wakes)) && w->at_ns <= now;)
+        wake_up(p, (pending *)(void *)w, now);
+}
+
+static void on_timer(uv_timer_t *timer);
+
+/* A timer set too early only looks once more. */
+static void arm(pipeline *p)
+{
+    const wake *first = wakes_first(&p->wakes);
+    uint64_t now = uv_hrtime();
+
+    if (!first || (uv_is_active((uv_handle_t *)&p->timer) && p->armed_ns <= first->at_ns))
+        return;
+    p->armed_ns = first->at_ns;
+    uv_timer_start(&p->timer, on_timer, first->at_ns > now ? (first->at_ns - now) / NS_PER_MS + 1 : 0, 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    pipeline *p = timer->data;
+
+    wake_due(p);
+    arm(p);
+}
+
+/* ---- out and back -------------------------------------------------------------- */
+
+static void on_lost(pipeline *p, pending *c, bool sent)
+{
+    c->exposed = c->exposed || sent;
+    if (c->phase == PENDING_ABANDONED)
+        end(p, c, NULL);
+    else if (p->ending || (sent && !c->call.repeatable))
+        fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, "the connection to the store was lost");
+    else
+        enqueue(p, c);
+}
+
+static void on_error(pipeline *p, pending *c, const errors_row *row)
+{
+    if (c->phase == PENDING_ABANDONED) {
+        end(p, c, NULL);
+    } else if (row->action == ERRORS_RELOAD && !c->reloaded) {
+        c->reloaded = true;
+        enqueue(p, c);
+    } else if (row->action == ERRORS_RETRY || row->action == ERRORS_ELSEWHERE) {
+        pause_call(p, c);
+    } else {
+        /* An earlier sending of it may have done what this one was refused. */
+        fail(p, c, row->code, c->exposed ? LKS_APPLIED_MAYBE : row->applied, row->retry_after_ms, row->message);
+    }
+}
+
+static void on_answer(pipeline *p, pending *c, const redisReply *reply)
+{
+    if (c->phase == PENDING_ABANDONED) {
+        end(p, c, NULL);
+        return;
+    }
+    lks_rpc_arena_reset(p->scratch);
+    const store_value *value = value_of(p->scratch, reply);
+    if (!value) {
+        fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 0, "out of memory");
+        return;
+    }
+    store_result result = batch_result(value, c->call.function);
+    if (result.code != LKS_OK && c->exposed)
+        result.applied = LKS_APPLIED_MAYBE;
+    end(p, c, &result);
+}
+
+/* What the store as a whole does about an error reply. */
+static void react(pipeline *p, const errors_row *row)
+{
+    if (!p->link)
+        return; /* it is going already */
+    if (row->action == ERRORS_RELOAD && !p->held) {
+        p->held = true;
+        p->options.on_missing(p->options.arg);
+    } else if (row->action == ERRORS_DENIED || row->action == ERRORS_ELSEWHERE) {
+        p->options.on_useless(p->options.arg, row->message);
+    }
+}
+
+static void on_batch(void *arg, const redisReply *reply, bool sent)
+{
+    batch *b = arg;
+    pipeline *p = b->pipeline;
+    pending_list calls = b->calls;
+    const errors_row *row = NULL;
+    size_t i = 0;
+
+    free(b);
+    if (reply && (reply->type != REDIS_REPLY_ARRAY || reply->elements != calls.n)) {
+        bool error = reply->type == REDIS_REPLY_ERROR;
+        row = errors_find(error ? reply->str : "", error ? reply->len : 0);
+        if (row->prefix[0] == '\0')
+            log_error("store-failed", "function=%s error=\"%s\"", calls.first->call.function,
+                      error ? reply->str : "a reply of another shape");
+    }
+    for (pending *c; (c = pending_pop(&calls)); i++) {
+        if (!reply)
+            on_lost(p, c, sent);
+        else if (row)
+            on_error(p, c, row);
+        else
+            on_answer(p, c, reply->element[i]);
+    }
+    if (row)
+        react(p, row);
+}
+
+static void send_queued(pipeline *p)
+{
+    gathering g = {0};
+
+    if (!p->link || p->held || p->queue.n == 0)
+        return;
+    for (pending *c; (c = pending_pop(&p->queue));) {
+        c->phase = PENDING_OUT;
+        wakes_set(&p->wakes, &c->wake, c->deadline_ns);
+        batch_gather(&g, p, c);
+    }
+    for (batch *b = g.first, *next; b; b = next) {
+        next = b->next;
+        batch_send(b, p->link, p->options.digest, on_batch);
+    }
+    connection_flush(p->link);
+}
+
+/* Once a loop turn, when something was submitted or has changed. */
+static void on_turn(uv_idle_t *turn)
+{
+    pipeline *p = turn->data;
+
+    uv_idle_stop(turn);
+    tell_refused(p);
+    wake_due(p);
+    send_queued(p);
+    arm(p);
+}
+
+/* ---- the link ------------------------------------------------------------------ */
+
+static void set_patience(pipeline *p)
+{
+    for (pending *c = p->queue.first; c; c = c->next)
+        wakes_set(&p->wakes, &c->wake, patience(p, c));
+    uv_idle_start(&p->turn, on_turn);
+}
+
+void pipeline_up(pipeline *p, connection *link)
+{
+    p->link = link;
+    p->held = false;
+    set_patience(p);
+}
+
+void pipeline_down(pipeline *p, const char *reason)
+{
+    bool was_up = p->link != NULL;
+
+    snprintf(p->reason, sizeof p->reason, "%s", reason);
+    p->link = NULL;
+    p->held = false;
+    if (was_up)
+        set_patience(p);
+}
+
+void pipeline_resume(pipeline *p)
+{
+    p->held = false;
+    uv_idle_start(&p->turn, on_turn);
+}
+
+/* ---- beginning and end --------------------------------------------------------- */
+
+pipeline *pipeline_new(const pipeline_options *options)
+{
+    pipeline *p = memory_alloc(sizeof *p);
+
+    *p = (pipeline){.options = *options, .reason = "the store is not connected yet", .handles = 2};
+    p->scratch = lks_rpc_arena_new();
+    if (!p->scratch)
+        abort(); /* as memory_alloc */
+    uv_idle_init(options->loop, &p->turn);
+    uv_timer_init(options->loop, &p->timer);
+    p->turn.data = p->timer.data = p;
+    return p;
+}
+
+void pipeline_end(pipeline *p)
+{
+    p->ending = true;
+    for (wake *w; (w = wakes_first(&p->wakes));) {
+        pending *c = (pending *)(void *)w;
+        if (c->phase == PENDING_QUEUED)
+            pending_remove(&p->queue, c);
+        fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, "the store is closing");
+    }
+    tell_refused(p);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    pipeline *p = handle->data;
+
+    if (--p->handles > 0)
+        return;
+    void (*freed)(void *arg) = p->freed;
+    void *arg = p->freed_arg;
+    wakes_clear(&p->wakes);
+    lks_rpc_arena_free(p->scratch);
+    free(p);
+    freed(arg);
+}
+
+void pipeline_free(pipeline *p, void (*freed)(void *arg), void *arg)
+{
+    tell_refused(p);
+    p->freed = freed;
+    p->freed_arg = arg;
+    uv_close((uv_handle_t *)&p->turn, on_handle_closed);
+    uv_close((uv_handle_t *)&p->timer, on_handle_closed);
+}

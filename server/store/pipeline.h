@@ -1,0 +1,49 @@
+/* Calls under way: gathered through a loop turn and sent together, combined
+ * where they may be, each with its deadline, each ended exactly once. */
+#ifndef LOCKSTOCK_SERVER_STORE_PIPELINE_H
+#define LOCKSTOCK_SERVER_STORE_PIPELINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/connection.h"
+#include "store/store.h"
+
+typedef struct pipeline pipeline;
+
+typedef struct pipeline_options {
+    struct uv_loop_s *loop;
+    const char *digest;     /* appended to a function's name; static */
+    uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO */
+    /* Redis lost the functions: calls are held until pipeline_resume or _down. */
+    void (*on_missing)(void *arg);
+    /* The connection is of no use for `reason` (static text): to be retired. */
+    void (*on_useless)(void *arg, const char *reason);
+    void *arg;
+} pipeline_options;
+
+/* The options are copied. */
+pipeline *pipeline_new(const pipeline_options *options);
+
+/* As store_submit. */
+void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
+
+/* From now on calls go out over this connection; until pipeline_down. */
+void pipeline_up(pipeline *pipeline, connection *connection);
+
+/* There is none: calls wait for one, within the grace that store.h states.
+ * `reason` is copied. */
+void pipeline_down(pipeline *pipeline, const char *reason);
+
+/* The functions are there again. */
+void pipeline_resume(pipeline *pipeline);
+
+/* Ends every call that is not with Redis, with UNAVAILABLE, and from now on each
+ * one whose connection is lost. Never inside a submit. */
+void pipeline_end(pipeline *pipeline);
+
+/* After pipeline_end, and with no command of it on a connection: `freed` runs on
+ * the loop, last. */
+void pipeline_free(pipeline *pipeline, void (*freed)(void *arg), void *arg);
+
+#endif

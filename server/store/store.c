@@ -1,0 +1,293 @@
+/* Puts the store together. Invariant: the pipeline has a link exactly while the
+ * connection was greeted and nothing was found against it since; that is what
+ * ready means.
+ *
+ *   embedded --socket--> connection --fresh--> greeting --passed--> pipeline up
+ *                            ^ \--lost-------------------------> pipeline down
+ *                            \--retire-- useless <--error row-- pipeline
+ *
+ * Closing goes the other way round: connection, pipeline, redis-server. */
+#include "store/store.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "log.h"
+#include "store/connection.h"
+#include "store/embedded.h"
+#include "store/greeting.h"
+#include "store/library.h"
+#include "store/memory.h"
+#include "store/pipeline.h"
+#include "store/url.h"
+
+enum {
+    CONNECT_TIMEOUT_MS = 2000,
+    SILENCE_TIMEOUT_MS = 10000,
+    IN_FLIGHT_MAX = 8192,
+    UPKEEP_MS = 3600 * 1000,
+    REASON_BYTES = 256,
+};
+
+struct store {
+    store_options options;
+    url url;
+    embedded *embedded; /* NULL unless the URL says so */
+    connection *connection;
+    library *library;
+    greeting greeting;
+    pipeline *pipeline;
+    uv_timer_t upkeep;
+    uv_idle_t closing;
+    unsigned handles;
+    bool is_closing;
+
+    bool ready;
+    char reason[REASON_BYTES]; /* why not */
+    char fatal[REASON_BYTES];
+
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* ---- readiness ----------------------------------------------------------------- */
+
+static void set_ready(store *s)
+{
+    s->ready = true;
+    s->reason[0] = '\0';
+    if (s->options.on_ready)
+        s->options.on_ready(s->options.arg, true, NULL);
+}
+
+/* Another reason is a change too: who looks at the log sees why it still is not. */
+static void set_not_ready(store *s, const char *reason)
+{
+    bool changed = s->ready || strcmp(s->reason, reason) != 0;
+
+    s->ready = false;
+    snprintf(s->reason, sizeof s->reason, "%s", reason);
+    pipeline_down(s->pipeline, s->reason);
+    if (changed && s->options.on_ready)
+        s->options.on_ready(s->options.arg, false, s->reason);
+}
+
+static void set_fatal(store *s, const char *reason)
+{
+    snprintf(s->fatal, sizeof s->fatal, "%s", reason);
+    set_not_ready(s, reason);
+}
+
+/* ---- the connection's life ----------------------------------------------------- */
+
+static void on_up(void *arg)
+{
+    store *s = arg;
+
+    greeting_start(&s->greeting, s->connection);
+}
+
+static void on_down(void *arg, const char *reason)
+{
+    set_not_ready(arg, reason);
+}
+
+static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+{
+    store *s = arg;
+
+    if (verdict == GREETING_FATAL)
+        set_fatal(s, reason);
+    if (verdict != GREETING_PASSED) {
+        connection_drop(s->connection, reason);
+        return;
+    }
+    connection_ready(s->connection);
+    pipeline_up(s->pipeline, s->connection);
+    library_keep(s->library, s->connection);
+    set_ready(s);
+}
+
+static void on_reloaded(void *arg, library_verdict verdict, const char *reason)
+{
+    store *s = arg;
+
+    if (verdict == LIBRARY_FOREIGN)
+        set_fatal(s, reason);
+    if (verdict == LIBRARY_LOADED)
+        pipeline_resume(s->pipeline);
+    else
+        connection_drop(s->connection, reason);
+}
+
+static void on_missing(void *arg)
+{
+    store *s = arg;
+
+    log_warn("library-missing", "action=\"load it again\"");
+    library_ensure(s->library, s->connection, on_reloaded, s);
+}
+
+static void on_useless(void *arg, const char *reason)
+{
+    store *s = arg;
+
+    set_not_ready(s, reason);
+    connection_retire(s->connection, reason);
+}
+
+static void on_upkeep(uv_timer_t *timer)
+{
+    store *s = timer->data;
+
+    if (s->ready)
+        library_keep(s->library, s->connection);
+}
+
+/* ---- opening ------------------------------------------------------------------- */
+
+static uint32_t or_default(uint32_t value, uint32_t otherwise)
+{
+    return value ? value : otherwise;
+}
+
+static void assemble(store *s)
+{
+    uv_loop_t *loop = s->options.loop;
+    const pipeline_options to_pipeline = {
+        .loop = loop,
+        .digest = s->options.library_digest,
+        .in_flight_max = or_default(s->options.in_flight_max, IN_FLIGHT_MAX),
+        .on_missing = on_missing,
+        .on_useless = on_useless,
+        .arg = s,
+    };
+    const connection_options to_connection = {
+        .loop = loop,
+        .path = s->embedded ? embedded_socket(s->embedded) : s->url.path,
+        .host = s->url.host,
+        .port = s->url.port,
+        .connect_timeout_ms = or_default(s->options.connect_timeout_ms, CONNECT_TIMEOUT_MS),
+        .silence_timeout_ms = or_default(s->options.silence_timeout_ms, SILENCE_TIMEOUT_MS),
+        .on_up = on_up,
+        .on_down = on_down,
+        .arg = s,
+    };
+
+    s->library = library_new(s->options.library_text, s->options.library_digest);
+    s->greeting = (greeting){
+        .url = &s->url,
+        .library = s->library,
+        .allow_unsafe = s->options.allow_unsafe,
+        .done = on_greeted,
+        .arg = s,
+    };
+    s->pipeline = pipeline_new(&to_pipeline);
+    s->connection = connection_open(&to_connection);
+    uv_timer_init(loop, &s->upkeep);
+    uv_idle_init(loop, &s->closing);
+    s->handles = 2;
+    s->upkeep.data = s->closing.data = s;
+    uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
+}
+
+lks_code store_open(const store_options *options, store **ret, lks_error *error)
+{
+    store *s = memory_alloc(sizeof *s);
+
+    *s = (store){.options = *options, .reason = "connecting"};
+    if (url_parse(options->url, &s->url, error) != LKS_OK)
+        goto failed;
+    if (s->url.kind == URL_EMBEDDED &&
+        embedded_open(options->loop, s->url.path, options->fsync ? options->fsync : "always", &s->embedded, error) !=
+            LKS_OK)
+        goto failed;
+    signal(SIGPIPE, SIG_IGN); /* hiredis writes with write(2) */
+    assemble(s);
+    *ret = s;
+    return LKS_OK;
+
+failed:
+    url_clear(&s->url);
+    free(s);
+    return error->code;
+}
+
+void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    pipeline_submit(s->pipeline, call, deadline_ns, done, arg);
+}
+
+bool store_ready(const store *s, const char **reason)
+{
+    if (reason)
+        *reason = s->ready ? NULL : s->reason;
+    return s->ready;
+}
+
+const char *store_fatal(const store *s)
+{
+    return s->fatal[0] ? s->fatal : NULL;
+}
+
+/* ---- closing ------------------------------------------------------------------- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    store *s = handle->data;
+
+    if (--s->handles > 0)
+        return;
+    void (*closed)(void *arg) = s->closed;
+    void *arg = s->closed_arg;
+    library_free(s->library);
+    url_clear(&s->url);
+    free(s);
+    closed(arg);
+}
+
+static void on_embedded_closed(void *arg)
+{
+    store *s = arg;
+
+    uv_close((uv_handle_t *)&s->upkeep, on_handle_closed);
+    uv_close((uv_handle_t *)&s->closing, on_handle_closed);
+}
+
+static void on_pipeline_freed(void *arg)
+{
+    store *s = arg;
+
+    s->pipeline = NULL;
+    if (s->embedded)
+        embedded_close(s->embedded, on_embedded_closed, s);
+    else
+        on_embedded_closed(s);
+}
+
+static void on_connection_closed(void *arg)
+{
+    store *s = arg;
+
+    pipeline_free(s->pipeline, on_pipeline_freed, s);
+}
+
+static void on_closing(uv_idle_t *idle)
+{
+    store *s = idle->data;
+
+    uv_idle_stop(idle);
+    pipeline_end(s->pipeline);
+    connection_close(s->connection, on_connection_closed, s);
+}
+
+void store_close(store *s, void (*closed)(void *arg), void *arg)
+{
+    s->closed = closed;
+    s->closed_arg = arg;
+    uv_timer_stop(&s->upkeep);
+    uv_idle_start(&s->closing, on_closing);
+}

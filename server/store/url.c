@@ -1,0 +1,175 @@
+/* A URL is accepted whole or not at all: what is not understood is an error,
+ * never ignored. Used by store_open. */
+#include "store/url.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/memory.h"
+
+enum { DEFAULT_PORT = 6379, PORT_MAX = 65535, DB_MAX = 65535 };
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    if (c >= 'a' && c <= 'f')
+        return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+/* A percent-decoded copy; NULL for a bad escape or an encoded NUL. */
+static char *decode(const char *text, size_t len)
+{
+    char *out = memory_alloc(len + 1);
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] != '%') {
+            out[n++] = text[i];
+            continue;
+        }
+        int high = i + 2 < len ? hex_digit(text[i + 1]) : -1;
+        int low = i + 2 < len ? hex_digit(text[i + 2]) : -1;
+        if (high < 0 || low < 0 || (high == 0 && low == 0)) {
+            free(out);
+            return NULL;
+        }
+        out[n++] = (char)(high * 16 + low);
+        i += 2;
+    }
+    return out;
+}
+
+/* A decimal number without sign, blanks or anything after it. */
+static bool parse_number(const char *text, size_t len, uint32_t max, uint32_t *ret)
+{
+    uint32_t value = 0;
+
+    if (len == 0 || len > 9)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        value = value * 10 + (uint32_t)(text[i] - '0');
+    }
+    *ret = value;
+    return value <= max;
+}
+
+static lks_code invalid(lks_error *error, const char *what)
+{
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: %s", what);
+}
+
+/* "[user]:password@" at *text, which ends at `end`; moves *text behind it. */
+static lks_code parse_credentials(const char **text, const char *end, url *ret, lks_error *error)
+{
+    const char *at = memrchr(*text, '@', (size_t)(end - *text));
+    const char *colon = at ? memchr(*text, ':', (size_t)(at - *text)) : NULL;
+
+    if (!at)
+        return LKS_OK;
+    if (!colon || colon + 1 == at)
+        return invalid(error, "a URL with a user needs a password: user:password@");
+    ret->password = decode(colon + 1, (size_t)(at - colon - 1));
+    if (colon > *text)
+        ret->user = decode(*text, (size_t)(colon - *text));
+    if (!ret->password || (colon > *text && !ret->user))
+        return invalid(error, "bad percent-encoding in the credentials");
+    *text = at + 1;
+    return LKS_OK;
+}
+
+/* "host", "host:port", "[address]" or "[address]:port". */
+static lks_code parse_host(const char *text, const char *end, url *ret, lks_error *error)
+{
+    const char *host_end = *text == '[' ? memchr(text, ']', (size_t)(end - text)) : memchr(text, ':', (size_t)(end - text));
+    uint32_t port = DEFAULT_PORT;
+
+    if (*text == '[') {
+        if (!host_end)
+            return invalid(error, "an address in brackets is not closed");
+        ret->host = memory_copy(text + 1, (size_t)(host_end - text - 1));
+        host_end++;
+    } else {
+        host_end = host_end ? host_end : end;
+        ret->host = memory_copy(text, (size_t)(host_end - text));
+    }
+    if (ret->host[0] == '\0')
+        return invalid(error, "redis:// needs a host");
+    if (host_end < end &&
+        (*host_end != ':' || !parse_number(host_end + 1, (size_t)(end - host_end - 1), PORT_MAX, &port) || port == 0))
+        return invalid(error, "the port must be a number from 1 to 65535");
+    ret->port = (uint16_t)port;
+    return LKS_OK;
+}
+
+static lks_code parse_tcp(const char *text, url *ret, lks_error *error)
+{
+    const char *end = text + strcspn(text, "/?");
+    const char *db = *end == '/' ? end + 1 : end;
+
+    ret->kind = URL_TCP;
+    if (parse_credentials(&text, end, ret, error) != LKS_OK || parse_host(text, end, ret, error) != LKS_OK)
+        return error->code;
+    if (*db != '\0' && (db == end || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
+        return invalid(error, "after the host only /db is known, a database number");
+    return LKS_OK;
+}
+
+static lks_code parse_unix(const char *text, url *ret, lks_error *error)
+{
+    const char *path = strchr(text, '/');
+    const char *query;
+
+    ret->kind = URL_UNIX;
+    if (!path || (path != text && path[-1] != '@'))
+        return invalid(error, "unix:// needs an absolute path: unix:///run/redis.sock");
+    if (parse_credentials(&text, path, ret, error) != LKS_OK)
+        return error->code;
+    query = path + strcspn(path, "?");
+    if (*query != '\0' && (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
+        return invalid(error, "after the path only ?db=n is known, a database number");
+    ret->path = decode(path, (size_t)(query - path));
+    return ret->path ? LKS_OK : invalid(error, "bad percent-encoding in the path");
+}
+
+static lks_code parse_embedded(const char *text, url *ret, lks_error *error)
+{
+    ret->kind = URL_EMBEDDED;
+    ret->path = memory_copy(text, strlen(text));
+    return *text ? LKS_OK : invalid(error, "embedded: needs a directory: embedded:DIR");
+}
+
+lks_code url_parse(const char *text, url *ret, lks_error *error)
+{
+    static const struct scheme {
+        const char *prefix;
+        lks_code (*parse)(const char *text, url *ret, lks_error *error);
+    } schemes[] = {{"embedded:", parse_embedded}, {"redis://", parse_tcp}, {"unix://", parse_unix}};
+
+    *ret = (url){0};
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
+        size_t len = strlen(schemes[i].prefix);
+        if (strncmp(text, schemes[i].prefix, len) != 0)
+            continue;
+        lks_code code = schemes[i].parse(text + len, ret, error);
+        if (code != LKS_OK)
+            url_clear(ret);
+        return code;
+    }
+    return invalid(error, "must be embedded:DIR, redis://[user:password@]host:port/db or unix:///path");
+}
+
+void url_clear(url *u)
+{
+    free(u->path);
+    free(u->host);
+    free(u->user);
+    if (u->password)
+        explicit_bzero(u->password, strlen(u->password));
+    free(u->password);
+    memset(u, 0, sizeof *u);
+}

@@ -1,0 +1,18 @@
+/* Replies without Redis: hiredis' tree as store_value. */
+#ifndef LOCKSTOCK_SERVER_STORE_VALUE_H
+#define LOCKSTOCK_SERVER_STORE_VALUE_H
+
+#include <stdbool.h>
+
+#include "store/store.h"
+
+struct redisReply;
+
+/* The reply as a store_value: nodes in the arena, bytes still the reply's, so
+ * that it lives as long as both. NULL when out of memory. */
+const store_value *value_of(lks_rpc_arena *arena, const struct redisReply *reply);
+
+/* Whether a string of a reply is this text. */
+bool value_is(const store_value *value, const char *text);
+
+#endif
