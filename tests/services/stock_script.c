@@ -1,0 +1,235 @@
+/* Every word sends one request or checks one thing; on a difference both sides
+ * are printed. */
+#include "stock_script.h"
+
+harness *h;
+lks_error err;
+
+static char *remembered;
+
+/* Messages of protobuf-c hold `char *` even where nobody writes. */
+static char *text(const char *constant)
+{
+    return (char *)(uintptr_t)constant;
+}
+
+int start_harness(void **state)
+{
+    (void)state;
+    h = harness_new();
+    return h ? 0 : -1;
+}
+
+int stop_harness(void **state)
+{
+    (void)state;
+    free(remembered);
+    harness_free(h);
+    return 0;
+}
+
+int empty_harness(void **state)
+{
+    (void)state;
+    harness_reset(h);
+    return 0;
+}
+
+lks_put_item_request put_request(const char *group, const char *sku, int64_t on_hand)
+{
+    lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
+
+    request.group = text(group);
+    request.sku = text(sku);
+    request.on_hand = on_hand;
+    return request;
+}
+
+const lks_item *put(const lks_put_item_request *request)
+{
+    const lks_put_item_response *response = harness_call(h, &stock_service, "PutItem", request, &err);
+
+    return response ? response->item : NULL;
+}
+
+const lks_item *put_item(const char *group, const char *sku, int64_t on_hand)
+{
+    return put_limited(group, sku, on_hand, 0);
+}
+
+const lks_item *put_limited(const char *group, const char *sku, int64_t on_hand, int64_t per_buyer_limit)
+{
+    lks_put_item_request request = put_request(group, sku, on_hand);
+
+    request.per_buyer_limit = per_buyer_limit;
+    const lks_item *item = put(&request);
+    if (!item)
+        fail_msg("PutItem %s: %s", sku, err.message);
+    return item;
+}
+
+const lks_item *get_item(const char *group, const char *sku)
+{
+    lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+
+    request.group = text(group);
+    request.sku = text(sku);
+    const lks_get_item_response *response = harness_call(h, &stock_service, "GetItem", &request, &err);
+    return response ? response->item : NULL;
+}
+
+const lks_adjust_response *adjust(const char *group, const char *sku, int64_t delta, const char *id)
+{
+    lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
+
+    request.group = text(group);
+    request.sku = text(sku);
+    request.delta = delta;
+    request.adjustment_id = text(id);
+    return harness_call(h, &stock_service, "Adjust", &request, &err);
+}
+
+bool delete_item(const char *group, const char *sku)
+{
+    lks_delete_item_request request = LKS_DELETE_ITEM_REQUEST_INIT;
+
+    request.group = text(group);
+    request.sku = text(sku);
+    return harness_call(h, &stock_service, "DeleteItem", &request, &err) != NULL;
+}
+
+void set_lines(lks_deduct_request *request, const char *lines)
+{
+    static struct {
+        char text[8192];
+        lks_line line[80];
+        lks_line *pointer[80];
+    } kept;
+
+    snprintf(kept.text, sizeof kept.text, "%s", lines);
+    request->n_lines = 0;
+    request->lines = kept.pointer;
+    for (char *at = strtok(kept.text, " "); at; at = strtok(NULL, " ")) {
+        size_t i = request->n_lines++;
+        char *colon = strrchr(at, ':');
+        *colon = '\0';
+        kept.line[i] = (lks_line)LKS_LINE_INIT;
+        kept.line[i].sku = at;
+        kept.line[i].quantity = strtoll(colon + 1, NULL, 10);
+        kept.pointer[i] = &kept.line[i];
+    }
+}
+
+const lks_deduct_response *deduct(const char *group, const char *order_id, const char *buyer_id, const char *lines)
+{
+    lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
+
+    request.group = text(group);
+    request.order_id = text(order_id);
+    request.buyer_id = text(buyer_id);
+    set_lines(&request, lines);
+    return harness_call(h, &stock_service, "Deduct", &request, &err);
+}
+
+const lks_order *get_order(const char *group, const char *order_id)
+{
+    lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
+
+    request.group = text(group);
+    request.order_id = text(order_id);
+    const lks_get_order_response *response = harness_call(h, &stock_service, "GetOrder", &request, &err);
+    return response ? response->order : NULL;
+}
+
+const lks_read_ledger_response *read_ledger(const char *group, const char *after, int32_t limit)
+{
+    lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
+
+    request.group = text(group);
+    request.after = text(after);
+    request.limit = limit;
+    return harness_call(h, &stock_service, "ReadLedger", &request, &err);
+}
+
+bool trim_ledger(const char *group, const char *up_to)
+{
+    lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
+
+    request.group = text(group);
+    request.up_to = text(up_to);
+    return harness_call(h, &stock_service, "TrimLedger", &request, &err) != NULL;
+}
+
+void expect_error(lks_code code, const char *field)
+{
+    if (err.code != code || err.applied != LKS_APPLIED_NO)
+        fail_msg("%s NO expected, got %s %s: %s", lks_code_name(code), lks_code_name(err.code),
+                 lks_applied_name(err.applied), err.message);
+    if (strncmp(err.message, field, strlen(field)) != 0 || err.message[strlen(field)] != ':')
+        fail_msg("a text that begins with %s: expected, got: %s", field, err.message);
+}
+
+static const char *outcome_name(lks_deduct_outcome outcome)
+{
+    const ProtobufCEnumValue *value =
+        protobuf_c_enum_descriptor_get_value(&lockstock__v1__deduct_outcome__descriptor, (int)outcome);
+
+    return value ? value->name : "?";
+}
+
+void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed,
+                   const char *lines)
+{
+    char got[4096] = "";
+    size_t len = 0;
+
+    if (!response)
+        fail_msg("%s expected, got the error %s: %s", outcome_name(outcome), lks_code_name(err.code), err.message);
+    for (size_t i = 0; i < response->n_lines; i++)
+        len += (size_t)snprintf(got + len, sizeof got - len, "%s%s:%lld", i > 0 ? " " : "",
+                                response->lines[i]->sku, (long long)response->lines[i]->available);
+    if (response->outcome != outcome || (bool)response->replayed != replayed || strcmp(got, lines) != 0)
+        fail_msg("%s%s %s expected, got %s%s %s", outcome_name(outcome), replayed ? " replayed" : "", lines,
+                 outcome_name(response->outcome), response->replayed ? " replayed" : "", got);
+}
+
+void expect_item(const char *group, const char *sku, int64_t available, int64_t sold)
+{
+    const lks_item *item = get_item(group, sku);
+
+    if (!item)
+        fail_msg("GetItem %s: %s", sku, err.message);
+    if (item->available != available || item->sold != sold || item->reserved != 0)
+        fail_msg("%s: available %lld, reserved 0, sold %lld expected, got %lld, %lld, %lld", sku,
+                 (long long)available, (long long)sold, (long long)item->available, (long long)item->reserved,
+                 (long long)item->sold);
+}
+
+const char *ledger_text(const lks_read_ledger_response *response)
+{
+    static char got[65536];
+    size_t len = 0;
+
+    got[0] = '\0';
+    if (!response)
+        fail_msg("ReadLedger: %s", err.message);
+    for (size_t i = 0; i < response->n_entries; i++) {
+        const lks_ledger_entry *e = response->entries[i];
+        const char *kind =
+            protobuf_c_enum_descriptor_get_value(&lockstock__v1__ledger_kind__descriptor, (int)e->kind)->name;
+        len += (size_t)snprintf(got + len, sizeof got - len, "%s %s %lld %s\n", kind + strlen("LEDGER_KIND_"),
+                                e->sku, (long long)e->quantity, e->order_id);
+    }
+    return got;
+}
+
+void remember(void)
+{
+    free(remembered);
+    remembered = strdup(harness_snapshot(h));
+}
+
+void expect_unchanged(void)
+{
+    assert_string_equal(remembered, harness_snapshot(h));
+}

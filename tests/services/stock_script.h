@@ -1,0 +1,64 @@
+/* Words in which tests of StockService are written: one function a request, one
+ * check a promise. Requests go through `h`; a request that fails returns NULL and
+ * leaves its error in `err`. */
+#ifndef LOCKSTOCK_TESTS_STOCK_SCRIPT_H
+#define LOCKSTOCK_TESTS_STOCK_SCRIPT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lockstock/v1/stock.lks.h"
+#include "support/service_harness.h"
+
+extern harness *h;
+extern lks_error err;
+
+/* For cmocka: a harness for all tests of a program, emptied before each. */
+int start_harness(void **state);
+int stop_harness(void **state);
+int empty_harness(void **state);
+#define STOCK_TEST(function) cmocka_unit_test_setup(function, empty_harness)
+
+/* ---- requests; text is not copied ---- */
+
+lks_put_item_request put_request(const char *group, const char *sku, int64_t on_hand);
+const lks_item *put(const lks_put_item_request *request);
+const lks_item *put_item(const char *group, const char *sku, int64_t on_hand);
+const lks_item *put_limited(const char *group, const char *sku, int64_t on_hand, int64_t per_buyer_limit);
+const lks_item *get_item(const char *group, const char *sku);
+const lks_adjust_response *adjust(const char *group, const char *sku, int64_t delta, const char *id);
+bool delete_item(const char *group, const char *sku);
+
+/* `lines` is "sku:quantity ..."; skus without spaces. */
+const lks_deduct_response *deduct(const char *group, const char *order_id, const char *buyer_id, const char *lines);
+const lks_order *get_order(const char *group, const char *order_id);
+const lks_read_ledger_response *read_ledger(const char *group, const char *after, int32_t limit);
+bool trim_ledger(const char *group, const char *up_to);
+
+/* Fills a request's lines from "sku:quantity ...". */
+void set_lines(lks_deduct_request *request, const char *lines);
+
+/* ---- checks ---- */
+
+/* The last request failed with the code, changed nothing, and says the field first. */
+void expect_error(lks_code code, const char *field);
+
+/* The answer, with what it tells of the lines as "sku:available ...". */
+void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed,
+                   const char *lines);
+void expect_item(const char *group, const char *sku, int64_t available, int64_t sold);
+
+/* "KIND sku quantity order" of each entry, one a line. */
+const char *ledger_text(const lks_read_ledger_response *response);
+
+/* Remembers all keys; fails unless they are the same again. */
+void remember(void);
+void expect_unchanged(void);
+
+#endif

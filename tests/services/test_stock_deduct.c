@@ -1,0 +1,277 @@
+/* Deduct: sold at once, all lines or none, once an order. */
+#include "stock_script.h"
+
+static void sells_and_tells_what_is_left(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("g", "b", 5);
+    expect_deduct(deduct("g", "o1", "bob", "a:2 b:5"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:8 b:0");
+    expect_item("g", "a", 8, 2);
+    expect_item("g", "b", 0, 5);
+
+    const lks_order *order = get_order("g", "o1");
+    assert_non_null(order);
+    assert_string_equal(order->group, "g");
+    assert_string_equal(order->order_id, "o1");
+    assert_string_equal(order->buyer_id, "bob");
+    assert_int_equal(order->state, LKS_ORDER_STATE_CONFIRMED);
+    assert_int_equal(order->hold_ms, 0);
+    assert_int_equal(order->n_lines, 2);
+    assert_string_equal(order->lines[0]->sku, "a");
+    assert_int_equal(order->lines[0]->quantity, 2);
+    assert_int_equal(order->lines[0]->returned, 0);
+    assert_string_equal(order->lines[1]->sku, "b");
+    assert_int_equal(order->lines[1]->quantity, 5);
+    assert_string_equal(ledger_text(read_ledger("g", "", 0)),
+                        "PUT a 10 \nPUT b 5 \nDEDUCTED a 2 o1\nDEDUCTED b 5 o1\n");
+}
+
+static void one_line_needs_no_group(void **state)
+{
+    (void)state;
+    put_item("", "a", 10);
+    expect_deduct(deduct("", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
+    /* The sku is the group. */
+    expect_item("a", "a", 9, 1);
+    assert_non_null(get_order("a", "o1"));
+    expect_deduct(deduct("a", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
+}
+
+static void a_repeat_is_the_first_answer(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("g", "b", 10);
+    deduct("g", "o1", "bob", "a:2 b:1");
+    deduct("g", "o2", "bob", "a:8");
+    remember();
+    expect_deduct(deduct("g", "o1", "bob", "a:2 b:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:8 b:9");
+    /* The same lines, however ordered, are the same order. */
+    expect_deduct(deduct("g", "o1", "bob", "b:1 a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:8 b:9");
+    expect_unchanged();
+}
+
+static void an_order_id_means_one_order(void **state)
+{
+    static const char *const others[] = {"a:2", "a:3 b:1", "a:2 c:1", "a:2 b:1 c:1", "b:2 a:1"};
+
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("g", "b", 10);
+    put_item("g", "c", 10);
+    deduct("g", "o1", "bob", "a:2 b:1");
+    remember();
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_null(deduct("g", "o1", "bob", others[i]));
+        expect_error(LKS_ALREADY_EXISTS, "order_id");
+    }
+    assert_null(deduct("g", "o1", "eve", "a:2 b:1"));
+    expect_error(LKS_ALREADY_EXISTS, "order_id");
+    expect_unchanged();
+    /* In another group it is another order. */
+    put_item("g2", "a", 10);
+    expect_deduct(deduct("g2", "o1", "eve", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
+}
+
+static void a_repeat_outlives_its_item(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    deduct("g", "o1", "", "a:1");
+    assert_true(delete_item("g", "a"));
+    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
+    expect_deduct(deduct("g", "o2", "", "a:1"), LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, false, "a:0");
+}
+
+static void a_refusal_changes_nothing_and_may_change(void **state)
+{
+    (void)state;
+    put_item("g", "a", 3);
+    put_item("g", "b", 10);
+    remember();
+    expect_deduct(deduct("g", "o1", "", "b:1 a:4"), LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "a:3");
+    expect_unchanged();
+    assert_null(get_order("g", "o1"));
+    expect_error(LKS_NOT_FOUND, "order_id");
+    put_item("g", "a", 4);
+    expect_deduct(deduct("g", "o1", "", "b:1 a:4"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "b:9 a:0");
+}
+
+static void put_window(const char *sku, int64_t opens_in_ms, int64_t closes_in_ms)
+{
+    lks_put_item_request request = put_request("g", sku, 10);
+
+    request.opens_in_ms = opens_in_ms;
+    request.closes_in_ms = closes_in_ms;
+    assert_non_null(put(&request));
+}
+
+static void sells_only_in_its_window(void **state)
+{
+    (void)state;
+    put_window("a", 100000, 200000);
+    remember();
+    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_NOT_OPEN, false, "a:10");
+    expect_unchanged();
+    harness_advance_ms(h, 100000);
+    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
+    harness_advance_ms(h, 100000);
+    remember();
+    expect_deduct(deduct("g", "o2", "", "a:1"), LKS_DEDUCT_OUTCOME_CLOSED, false, "a:9");
+    expect_unchanged();
+    /* What was sold is still the first answer. */
+    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
+}
+
+static void the_gravest_refusal_is_told_with_its_lines(void **state)
+{
+    (void)state;
+    put_window("later", 100000, 0);
+    put_window("over", 0, 1);
+    harness_advance_ms(h, 1);
+    put_limited("g", "few", 10, 2);
+    put_item("g", "none", 0);
+    put_item("g", "ok", 5);
+
+#define ALL "ok:1 none:1 few:3 over:1 later:1"
+    expect_deduct(deduct("g", "o", "bob", ALL " x:1 y:1"), LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, false, "x:0 y:0");
+    expect_deduct(deduct("g", "o", "bob", ALL), LKS_DEDUCT_OUTCOME_NOT_OPEN, false, "later:10");
+    expect_deduct(deduct("g", "o", "bob", "ok:1 none:1 few:3 over:1"), LKS_DEDUCT_OUTCOME_CLOSED, false, "over:10");
+    expect_deduct(deduct("g", "o", "bob", "ok:1 none:1 few:3"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "few:10");
+    expect_deduct(deduct("g", "o", "bob", "ok:6 none:1 few:2"), LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "ok:5 none:0");
+    expect_deduct(deduct("g", "o", "bob", "ok:5 few:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "ok:0 few:8");
+#undef ALL
+}
+
+static void a_buyer_gets_no_more_than_the_limit(void **state)
+{
+    (void)state;
+    put_limited("g", "a", 100, 3);
+    expect_deduct(deduct("g", "o1", "bob", "a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:98");
+    expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:98");
+    expect_deduct(deduct("g", "o1", "bob", "a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:98");
+    expect_deduct(deduct("g", "o2", "bob", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:97");
+    expect_deduct(deduct("g", "o3", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:97");
+    expect_deduct(deduct("g", "o3", "eve", "a:3"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:94");
+    remember();
+    assert_null(deduct("g", "o4", "", "a:1"));
+    expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
+    expect_unchanged();
+    /* Another limit leaves the counts; none ends them. */
+    put_limited("g", "a", 100, 4);
+    expect_deduct(deduct("g", "o5", "bob", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:93");
+    expect_deduct(deduct("g", "o6", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:93");
+    put_limited("g", "a", 100, 0);
+    expect_deduct(deduct("g", "o6", "bob", "a:9"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:84");
+    put_limited("g", "a", 100, 1);
+    expect_deduct(deduct("g", "o7", "bob", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:83");
+    expect_deduct(deduct("g", "o8", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:83");
+}
+
+static void orders_are_remembered_as_long_as_the_longest_of_their_items(void **state)
+{
+    lks_put_item_request request = put_request("g", "a", 10);
+
+    (void)state;
+    request.order_retain_ms = 60000;
+    put(&request);
+    put_item("g", "b", 10); /* 30 days */
+    deduct("g", "o1", "", "a:1");
+    deduct("g", "o2", "", "b:1 a:1");
+    int64_t short_ms = atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o1"));
+    int64_t long_ms = atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o2"));
+    assert_in_range(short_ms, 1, 60000);
+    assert_in_range(long_ms, 30LL * 86400000 - 60000, 30LL * 86400000);
+    /* When it is over, the order is unknown and its id is free. */
+    harness_redis(h, "PEXPIRE ls:{default/g}:stock:o:o1 0");
+    assert_null(get_order("g", "o1"));
+    expect_error(LKS_NOT_FOUND, "order_id");
+}
+
+static void quantities_are_exact_up_to_the_largest(void **state)
+{
+    (void)state;
+    put_item("g", "a", INT64_C(9007199254740991));
+    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9007199254740990");
+    expect_deduct(deduct("g", "o2", "", "a:9007199254740989"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:1");
+    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9007199254740990");
+    expect_item("g", "a", 1, INT64_C(9007199254740990));
+    assert_int_equal(get_order("g", "o2")->lines[0]->quantity, INT64_C(9007199254740989));
+    put_limited("g", "b", INT64_C(9007199254740991), INT64_C(9007199254740991));
+    expect_deduct(deduct("g", "o3", "bob", "b:9007199254740990"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "b:1");
+    expect_deduct(deduct("g", "o4", "bob", "b:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "b:1");
+}
+
+static void sixty_four_lines(void **state)
+{
+    char lines[64 * 8] = "";
+    char left[64 * 8] = "";
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        char sku[8];
+        snprintf(sku, sizeof sku, "s%d", i);
+        put_item("g", sku, 3);
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%ss%d:1", i > 0 ? " " : "", i);
+        snprintf(left + strlen(left), sizeof left - strlen(left), "%ss%d:2", i > 0 ? " " : "", i);
+    }
+    expect_deduct(deduct("g", "o1", "", lines), LKS_DEDUCT_OUTCOME_DEDUCTED, false, left);
+    expect_deduct(deduct("g", "o1", "", lines), LKS_DEDUCT_OUTCOME_DEDUCTED, true, left);
+    harness_redis(h, "HSET ls:{default/g}:stock:i:s63 available 0");
+    remember();
+    expect_deduct(deduct("g", "o2", "", lines), LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "s63:0");
+    expect_unchanged();
+}
+
+/* Calls that the store sends as one see each other's effects, in order. */
+static void calls_may_travel_together(void **state)
+{
+    lks_line line = LKS_LINE_INIT;
+    lks_line *lines[] = {&line};
+    lks_deduct_request request[4];
+    const void *requests[4], *responses[4];
+    lks_error errors[4];
+    char *ids[] = {"o1", "o1", "o1", "o2"};
+
+    (void)state;
+    put_item("g", "a", 5);
+    line.sku = "a";
+    line.quantity = 4;
+    for (size_t i = 0; i < 4; i++) {
+        request[i] = (lks_deduct_request)LKS_DEDUCT_REQUEST_INIT;
+        request[i].group = "g";
+        request[i].order_id = ids[i];
+        request[i].n_lines = 1;
+        request[i].lines = lines;
+        requests[i] = &request[i];
+    }
+    request[1].buyer_id = "eve";
+    harness_call_together(h, &stock_service, "Deduct", 4, requests, responses, errors);
+    expect_deduct(responses[0], LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:1");
+    assert_null(responses[1]);
+    err = errors[1];
+    expect_error(LKS_ALREADY_EXISTS, "order_id");
+    expect_deduct(responses[2], LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:1");
+    expect_deduct(responses[3], LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "a:1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STOCK_TEST(sells_and_tells_what_is_left),
+        STOCK_TEST(one_line_needs_no_group),
+        STOCK_TEST(a_repeat_is_the_first_answer),
+        STOCK_TEST(an_order_id_means_one_order),
+        STOCK_TEST(a_repeat_outlives_its_item),
+        STOCK_TEST(a_refusal_changes_nothing_and_may_change),
+        STOCK_TEST(sells_only_in_its_window),
+        STOCK_TEST(the_gravest_refusal_is_told_with_its_lines),
+        STOCK_TEST(a_buyer_gets_no_more_than_the_limit),
+        STOCK_TEST(orders_are_remembered_as_long_as_the_longest_of_their_items),
+        STOCK_TEST(quantities_are_exact_up_to_the_largest),
+        STOCK_TEST(sixty_four_lines),
+        STOCK_TEST(calls_may_travel_together),
+    };
+    return cmocka_run_group_tests(tests, start_harness, stop_harness);
+}
