@@ -1,17 +1,67 @@
-/* LockService. Invariant: what a request says is checked here, what the locks say
- * is decided in functions/lock.lua; so prepare is a function of the request alone
- * (but for the token it makes up where the caller left it empty) and finish of
- * the request and the reply. Called by dispatch. */
-#include <errno.h>
-#include <stdlib.h>
+/* LockService: its table, and what takes, keeps and gives back a lock. Invariant:
+ * what a request says is checked here, what the locks say is decided in
+ * functions/lock.lua; so prepare is a function of the request alone (but for the
+ * token it makes up where the caller left it empty) and finish of the request and
+ * the reply. Called by dispatch. */
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
 
-#include "lockstock/v1/lock.lks.h"
-#include "services/service.h"
+#include "services/lock.h"
 
-enum { LEASE_MS_MIN = 10, LEASE_MS_MAX = 86400000, PAGE_MAX = 1000, PAGE_DEFAULT = 100, PAGE_TOKEN_BYTES_MAX = 1024 };
+enum { LEASE_MS_MIN = 10, LEASE_MS_MAX = 86400000 };
+
+/* ---- what both files use ------------------------------------------------------ */
+
+void lock_arg(plan *p, const char *text)
+{
+    const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);
+
+    if (encoded)
+        plan_arg(p, encoded);
+    else if (!plan_failed(p))
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+static void out_of_memory(answer *a)
+{
+    lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
+}
+
+void *lock_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t *n)
+{
+    if (a->error.code != LKS_OK) {
+        *n = 0;
+        return NULL;
+    }
+    ProtobufCMessage **list = lks_rpc_arena_alloc(a->arena, *n * sizeof *list);
+    char *messages = lks_rpc_arena_alloc(a->arena, *n * type->sizeof_message);
+    if (!list || !messages) {
+        out_of_memory(a);
+        *n = 0;
+        return NULL;
+    }
+    for (size_t i = 0; i < *n; i++) {
+        list[i] = (ProtobufCMessage *)(void *)(messages + i * type->sizeof_message);
+        protobuf_c_message_init(type, list[i]);
+    }
+    return list;
+}
+
+char *lock_text(answer *a, const store_value *array, size_t i)
+{
+    static char empty[1];
+    char *text = plan_decode(a->arena, lks_rpc_slice_of(answer_text(a, array, i)));
+
+    if (!text)
+        out_of_memory(a);
+    return text ? text : empty;
+}
+
+char *lock_group(char *group, char *only)
+{
+    return group[0] ? group : only;
+}
 
 /* ---- prepare ------------------------------------------------------------------ */
 
@@ -21,16 +71,6 @@ static const char *path(plan *p, const char *list, size_t i, const char *field)
     const char *text = lks_rpc_arena_printf(p->arena, "%s[%zu]%s", list, i, field);
 
     return text ? text : list;
-}
-
-static void encoded_arg(plan *p, const char *text)
-{
-    const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);
-
-    if (encoded)
-        plan_arg(p, encoded);
-    else if (!plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
 static void check_token(plan *p, const char *field, const char *token)
@@ -68,7 +108,8 @@ static void check_target(plan *p, size_t i, const lks_target *target)
         plan_check_range(p, path(p, "targets", i, ".capacity"), target->capacity, 1, SERVICE_QUANTITY_MAX);
         plan_check_range(p, path(p, "targets", i, ".permits"), target->permits, 0, target->capacity);
     } else if (target->permits != 0 || target->capacity != 0) {
-        plan_invalid(p, "targets[%zu].%s: only with LOCK_MODE_PERMIT", i, target->permits != 0 ? "permits" : "capacity");
+        plan_invalid(p, "targets[%zu].%s: only with LOCK_MODE_PERMIT", i,
+                     target->permits != 0 ? "permits" : "capacity");
     }
 }
 
@@ -118,12 +159,12 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         token = made_up;
     }
     plan_call(p, "lock_acquire", request->group, only, 3 + 4 * request->n_targets);
-    encoded_arg(p, token);
-    encoded_arg(p, request->owner);
+    lock_arg(p, token);
+    lock_arg(p, request->owner);
     plan_arg_int(p, request->lease_ms);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++) {
         const lks_target *target = request->targets[i];
-        encoded_arg(p, target->name);
+        lock_arg(p, target->name);
         plan_arg(p, mode_letter(target->mode));
         plan_arg_int(p, target->permits ? target->permits : 1);
         plan_arg_int(p, target->capacity);
@@ -143,10 +184,10 @@ static void renew_prepare(const lks_renew_request *request, plan *p)
         check_token(p, path(p, "leases", i, ".token"), lease->token);
         check_lease(p, path(p, "leases", i, ".lease_ms"), lease->lease_ms);
         plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
-        encoded_arg(p, lease->token);
+        lock_arg(p, lease->token);
         plan_arg_int(p, lease->lease_ms);
         for (size_t k = 0; k < lease->n_names; k++)
-            encoded_arg(p, lease->names[k]);
+            lock_arg(p, lease->names[k]);
     }
 }
 
@@ -157,125 +198,24 @@ static void release_prepare(const lks_release_request *request, plan *p)
     check_token(p, "token", request->token);
     plan_call(p, "lock_release", request->group, request->n_names == 1 ? request->names[0] : NULL,
               1 + request->n_names);
-    encoded_arg(p, request->token);
+    lock_arg(p, request->token);
     for (size_t i = 0; i < request->n_names; i++)
-        encoded_arg(p, request->names[i]);
-}
-
-static void name_prepare(const char *function, const char *group, const char *name, plan *p)
-{
-    plan_check_name_or_empty(p, "group", group);
-    plan_check_name(p, "name", name);
-    plan_call(p, function, group, name, 1);
-    encoded_arg(p, name);
-}
-
-static void inspect_prepare(const lks_inspect_request *request, plan *p)
-{
-    name_prepare("lock_inspect", request->group, request->name, p);
-}
-
-static void force_release_prepare(const lks_force_release_request *request, plan *p)
-{
-    name_prepare("lock_force_release", request->group, request->name, p);
-}
-
-/* Whether it is what lock_list gives: a SCAN cursor and any number of ".<12 hex digits>". */
-static bool is_page_token(const char *token)
-{
-    size_t digits = strspn(token, "0123456789");
-    const char *rest = token + digits;
-
-    errno = 0;
-    strtoull(token, NULL, 10);
-    if (digits == 0 || errno != 0)
-        return false;
-    while (*rest == '.' && strspn(rest + 1, "0123456789abcdef") == 12)
-        rest += 13;
-    return *rest == '\0' && strlen(token) <= PAGE_TOKEN_BYTES_MAX;
-}
-
-static void list_prepare(const lks_list_request *request, plan *p)
-{
-    const char *cursor = request->page_token[0] ? request->page_token : "0";
-
-    plan_check_name_or_empty(p, "prefix", request->prefix);
-    plan_check_range(p, "page_size", request->page_size, 0, PAGE_MAX);
-    if (!is_page_token(cursor))
-        plan_invalid(p, "page_token: not one that List gave");
-    /* The group is of no matter: the function looks at all of the namespace. */
-    plan_call(p, "lock_list", "list", NULL, 3);
-    encoded_arg(p, request->prefix);
-    plan_arg_int(p, request->page_size ? request->page_size : PAGE_DEFAULT);
-    plan_arg(p, cursor);
-    if (!plan_failed(p))
-        p->calls[0].combinable = false; /* several scans as one would hold Redis up */
-}
-
-static void check_fence_prepare(const lks_check_fence_request *request, plan *p)
-{
-    plan_check_name(p, "resource", request->resource);
-    if (request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX)
-        plan_invalid(p, "fence: must be 1 to %lld", (long long)SERVICE_QUANTITY_MAX);
-    plan_call(p, "lock_check_fence", request->resource, NULL, 1);
-    plan_arg_int(p, (int64_t)request->fence);
+        lock_arg(p, request->names[i]);
 }
 
 /* ---- finish ------------------------------------------------------------------- */
 
-static void out_of_memory(answer *a)
-{
-    lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
-}
-
-/* Pointers to *n new messages, for a repeated field; *n is 0 once the answer has failed. */
-static void *new_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t *n)
-{
-    if (a->error.code != LKS_OK) {
-        *n = 0;
-        return NULL;
-    }
-    ProtobufCMessage **list = lks_rpc_arena_alloc(a->arena, *n * sizeof *list);
-    char *messages = lks_rpc_arena_alloc(a->arena, *n * type->sizeof_message);
-    if (!list || !messages) {
-        out_of_memory(a);
-        *n = 0;
-        return NULL;
-    }
-    for (size_t i = 0; i < *n; i++) {
-        list[i] = (ProtobufCMessage *)(void *)(messages + i * type->sizeof_message);
-        protobuf_c_message_init(type, list[i]);
-    }
-    return list;
-}
-
-/* Text that was percent-encoded in the request or in a key. */
-static char *decoded(answer *a, const store_value *array, size_t i)
-{
-    static char empty[1];
-    char *text = plan_decode(a->arena, lks_rpc_slice_of(answer_text(a, array, i)));
-
-    if (!text)
-        out_of_memory(a);
-    return text ? text : empty;
-}
-
-static char *group_or(char *group, char *only)
-{
-    return group[0] ? group : only;
-}
-
 static lks_holder *new_holder(answer *a, const lks_acquire_request *request, const store_value *reply)
 {
     size_t n = 1;
-    lks_holder **holder = new_messages(a, &lockstock__v1__holder__descriptor, &n);
+    lks_holder **holder = lock_messages(a, &lockstock__v1__holder__descriptor, &n);
     size_t place = (size_t)answer_int(a, reply, 1);
 
     if (n == 0)
         return NULL;
     if (place < request->n_targets)
         holder[0]->name = request->targets[place]->name;
-    holder[0]->owner = decoded(a, reply, 2);
+    holder[0]->owner = lock_text(a, reply, 2);
     holder[0]->lease_ms = answer_int(a, reply, 3);
     return holder[0];
 }
@@ -286,10 +226,9 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
     /* The one sent: the request's may have been empty. */
     lks_rpc_slice token = a->plan->calls[0].args[0];
 
-    response->outcome =
-        (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
+    response->outcome = (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
     response->token = request->token[0] ? request->token : lks_rpc_arena_copy(a->arena, token.data, token.len);
-    response->group = group_or(request->group, request->targets[0]->name);
+    response->group = lock_group(request->group, request->targets[0]->name);
     if (response->outcome == LKS_ACQUIRE_OUTCOME_BUSY)
         response->holder = new_holder(a, request, reply);
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
@@ -297,7 +236,7 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
     response->replayed = answer_int(a, reply, 1) != 0;
     response->lease_ms = answer_int(a, reply, 2);
     response->n_fences = request->n_targets;
-    response->fences = new_messages(a, &lockstock__v1__fence__descriptor, &response->n_fences);
+    response->fences = lock_messages(a, &lockstock__v1__fence__descriptor, &response->n_fences);
     for (size_t i = 0; i < response->n_fences; i++) {
         response->fences[i]->name = request->targets[i]->name;
         response->fences[i]->fence = (uint64_t)answer_int(a, reply, 3 + i);
@@ -307,14 +246,14 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
 static void renew_finish(const lks_renew_request *request, answer *a, lks_renew_response *response)
 {
     response->n_results = request->n_leases;
-    response->results = new_messages(a, &lockstock__v1__lease_result__descriptor, &response->n_results);
+    response->results = lock_messages(a, &lockstock__v1__lease_result__descriptor, &response->n_results);
     for (size_t i = 0; i < response->n_results; i++) {
         const lks_lease *lease = request->leases[i];
         lks_lease_result *result = response->results[i];
         result->outcome =
             (lks_renew_outcome)answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome__descriptor);
         result->lease_ms = answer_int(a, a->replies[i], 1);
-        result->group = group_or(lease->group, lease->n_names ? lease->names[0] : lease->group);
+        result->group = lock_group(lease->group, lease->n_names ? lease->names[0] : lease->group);
     }
 }
 
@@ -327,77 +266,11 @@ static void release_finish(const lks_release_request *request, answer *a, lks_re
     response->outcome = (lks_release_outcome)answer_enum(a, reply, 0, outcome);
     response->replayed = answer_int(a, reply, 1) != 0;
     response->n_names = (answer_count(a, reply) - 2) / 2;
-    response->names = new_messages(a, &lockstock__v1__release_name__descriptor, &response->n_names);
+    response->names = lock_messages(a, &lockstock__v1__release_name__descriptor, &response->n_names);
     for (size_t i = 0; i < response->n_names; i++) {
-        response->names[i]->name = decoded(a, reply, 2 + 2 * i);
+        response->names[i]->name = lock_text(a, reply, 2 + 2 * i);
         response->names[i]->outcome = (lks_release_outcome)answer_enum(a, reply, 3 + 2 * i, outcome);
     }
-}
-
-/* The elements of `reply` from `first` on. */
-static lks_lock_holder **new_holders(answer *a, const store_value *reply, size_t first, size_t *n)
-{
-    size_t count = answer_count(a, reply);
-
-    *n = count > first ? count - first : 0;
-    lks_lock_holder **holders = new_messages(a, &lockstock__v1__lock_holder__descriptor, n);
-    for (size_t i = 0; i < *n; i++) {
-        const store_value *row = answer_at(a, reply, first + i);
-        holders[i]->owner = decoded(a, row, 0);
-        holders[i]->fence = (uint64_t)answer_int(a, row, 1);
-        holders[i]->lease_ms = answer_int(a, row, 2);
-        holders[i]->held_ms = answer_int(a, row, 3);
-        holders[i]->permits = answer_int(a, row, 4);
-    }
-    return holders;
-}
-
-static void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_response *response)
-{
-    const store_value *reply = a->replies[0];
-
-    response->group = group_or(request->group, request->name);
-    response->name = request->name;
-    response->holders = new_holders(a, reply, 5, &response->n_holders);
-    if (response->n_holders > 0)
-        response->mode = (lks_lock_mode)answer_enum(a, reply, 1, &lockstock__v1__lock_mode__descriptor);
-    response->capacity = answer_int(a, reply, 2);
-    response->last_fence = (uint64_t)answer_int(a, reply, 3);
-    response->waiters = answer_int(a, reply, 4);
-}
-
-static void list_finish(const lks_list_request *request, answer *a, lks_list_response *response)
-{
-    const store_value *reply = a->replies[0];
-
-    (void)request;
-    response->next_page_token = answer_text(a, reply, 1);
-    response->n_locks = answer_count(a, reply) - 2;
-    response->locks = new_messages(a, &lockstock__v1__lock_summary__descriptor, &response->n_locks);
-    for (size_t i = 0; i < response->n_locks; i++) {
-        const store_value *row = answer_at(a, reply, 2 + i);
-        lks_lock_summary *lock = response->locks[i];
-        lock->group = decoded(a, row, 0);
-        lock->name = decoded(a, row, 1);
-        lock->mode = (lks_lock_mode)answer_enum(a, row, 2, &lockstock__v1__lock_mode__descriptor);
-        lock->holders = answer_int(a, row, 3);
-        lock->lease_ms = answer_int(a, row, 4);
-    }
-}
-
-static void force_release_finish(const lks_force_release_request *request, answer *a,
-                                 lks_force_release_response *response)
-{
-    (void)request;
-    response->removed = new_holders(a, a->replies[0], 1, &response->n_removed);
-}
-
-static void check_fence_finish(const lks_check_fence_request *request, answer *a, lks_check_fence_response *response)
-{
-    (void)request;
-    response->outcome =
-        (lks_check_fence_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__check_fence_outcome__descriptor);
-    response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);
 }
 
 LKS_LOCK_METHODS(SERVICE_PAIR)

@@ -1,0 +1,31 @@
+/* What the files of LockService share: lock.c holds the table and the life of a
+ * lock, lock_admin.c looking at locks and overruling them. Private to lock*.c. */
+#ifndef LOCKSTOCK_SERVER_LOCK_H
+#define LOCKSTOCK_SERVER_LOCK_H
+
+#include "lockstock/v1/lock.lks.h"
+#include "services/service.h"
+
+/* Appends text to the last call started, percent-encoded as keys hold it. */
+void lock_arg(plan *p, const char *text);
+
+/* Element i of a reply that was given as lock_arg. */
+char *lock_text(answer *a, const store_value *array, size_t i);
+
+/* Pointers to *n new messages, for a repeated field; *n is 0 once the answer has failed. */
+void *lock_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t *n);
+
+/* The group that a request with the one name `only` means. */
+char *lock_group(char *group, char *only);
+
+/* lock_admin.c */
+void inspect_prepare(const lks_inspect_request *request, plan *p);
+void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_response *response);
+void list_prepare(const lks_list_request *request, plan *p);
+void list_finish(const lks_list_request *request, answer *a, lks_list_response *response);
+void force_release_prepare(const lks_force_release_request *request, plan *p);
+void force_release_finish(const lks_force_release_request *request, answer *a, lks_force_release_response *response);
+void check_fence_prepare(const lks_check_fence_request *request, plan *p);
+void check_fence_finish(const lks_check_fence_request *request, answer *a, lks_check_fence_response *response);
+
+#endif
