@@ -30,7 +30,7 @@ enum {
     RECEIVING_MIN = 16,
     RECEIVING_MAX = 64,
     IN_FLIGHT_MAX = 4096,
-    PEER_IN_FLIGHT_MAX = 256,
+    PEER_IN_FLIGHT_MAX = 512,
     CONNECTIONS_MAX = 4096,
     SEND_TIMEOUT_MS = 500,
     REFUSING_MAX = 256,      /* refusals on their way at a time; beyond, messages are dropped */

@@ -185,6 +185,7 @@ static lks_code open_wire(server *s, lks_error *error)
         .frames = s->frames,
         .message_bytes_max = (size_t)s->config->message_bytes,
         .in_flight_max = (uint32_t)s->config->in_flight,
+        .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .connections_max = (uint32_t)s->config->connections,
     };
     if (wire_nng_new(&options, &s->wire, error) != LKS_OK)

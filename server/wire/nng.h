@@ -19,6 +19,7 @@ typedef struct wire_nng_options {
     frames *frames;
     size_t message_bytes_max;
     uint32_t in_flight_max;
+    uint32_t in_flight_per_peer; /* calls; see peer_in_flight_max of nng_rep.h */
     uint32_t connections_max;
 } wire_nng_options;
 

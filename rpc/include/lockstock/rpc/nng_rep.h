@@ -27,7 +27,9 @@ typedef struct lks_rpc_nng_rep_options {
     size_t message_bytes_max;   /* 0 = 1 MiB; a longer one closes its connection */
     uint32_t receiving;         /* 0 = 64; contexts kept receiving, 16..64 */
     uint32_t in_flight_max;     /* 0 = 4096; messages between receive and reply, more are refused */
-    uint32_t peer_in_flight_max; /* 0 = 256; the same of one connection; twice that is dropped unread */
+    uint32_t peer_in_flight_max; /* 0 = 512; the same of one connection; twice that is dropped unread.
+                                    An answer counts until nng has sent it, when its reader may long
+                                    have sent the next: so twice what a client has under way */
     uint32_t connections_max;   /* 0 = 4096; one more is closed at once */
     uint32_t send_timeout_ms;   /* 0 = 500; a peer that does not read is closed */
     /* Runs on an nng thread: must not block, and must not call _close. */
