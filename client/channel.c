@@ -171,6 +171,7 @@ static void run_close(inbox_item *item)
 /* After the driver thread has ended, or before it was made. */
 static void channel_free(lks_channel *channel)
 {
+    inbox_close(&channel->inbox);
     for (size_t i = 0; i < channel->n_endpoints; i++)
         endpoint_close(channel->endpoints[i]);
     free(channel->endpoints);

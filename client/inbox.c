@@ -20,7 +20,7 @@ bool inbox_init(struct inbox *inbox)
     pthread_mutex_init(&inbox->lock, NULL);
     inbox->first = NULL;
     inbox->end = &inbox->first;
-    inbox->asleep = false;
+    inbox->asleep = inbox->closed = false;
     return true;
 }
 
@@ -33,13 +33,24 @@ void inbox_fini(struct inbox *inbox)
 void inbox_push(struct inbox *inbox, inbox_item *item)
 {
     pthread_mutex_lock(&inbox->lock);
-    item->next = NULL;
-    *inbox->end = item;
-    inbox->end = &item->next;
+    if (!inbox->closed) {
+        item->next = NULL;
+        *inbox->end = item;
+        inbox->end = &item->next;
+    }
     if (inbox->asleep) {
         inbox->asleep = false;
         pthread_cond_signal(&inbox->filled);
     }
+    pthread_mutex_unlock(&inbox->lock);
+}
+
+void inbox_close(struct inbox *inbox)
+{
+    pthread_mutex_lock(&inbox->lock);
+    inbox->closed = true;
+    inbox->first = NULL;
+    inbox->end = &inbox->first;
     pthread_mutex_unlock(&inbox->lock);
 }
 

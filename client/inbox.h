@@ -20,6 +20,7 @@ struct inbox {
     inbox_item *first;
     inbox_item **end;
     bool asleep; /* the driver waits on `filled` */
+    bool closed;
 };
 
 /* False when the system has no more locks to give. */
@@ -27,6 +28,9 @@ bool inbox_init(struct inbox *inbox);
 void inbox_fini(struct inbox *inbox);
 
 void inbox_push(struct inbox *inbox, inbox_item *item);
+
+/* Forgets what is in it, and from now on what is pushed: items may be freed. */
+void inbox_close(struct inbox *inbox);
 
 /* Waits until there is an item or `until_ns` (CLOCK_NEVER, 0 = does not wait)
  * has come. Returns the chain of all items, NULL when there is none. */

@@ -13,6 +13,8 @@ enum {
     FRAME_HEADER_BYTES = 16 /* tag and length of the call, and SP's request id; rounded up */
 };
 
+static const char NAMESPACE[] = "lockstock-namespace";
+
 /* gRPC's key characters. */
 static bool is_key(const char *key)
 {
@@ -139,10 +141,13 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     if (code != LKS_OK)
         return code;
 
-    if (defaults->ns != NULL)
-        metadata[n_metadata++] = (lks_metadata){"lockstock-namespace", defaults->ns, strlen(defaults->ns)};
-    for (size_t i = 0; options != NULL && i < options->n_metadata; i++)
+    bool names_ns = false;
+    for (size_t i = 0; options != NULL && i < options->n_metadata; i++) {
         metadata[n_metadata++] = options->metadata[i];
+        names_ns = names_ns || strcmp(options->metadata[i].key, NAMESPACE) == 0;
+    }
+    if (defaults->ns != NULL && !names_ns)
+        metadata[n_metadata++] = (lks_metadata){NAMESPACE, defaults->ns, strlen(defaults->ns)};
 
     /* A shallow copy to fill the id in: the caller's request stays as it is. */
     ProtobufCMessage *copy = malloc(method->request->sizeof_message);

@@ -1,5 +1,5 @@
-/* What a caller sees of a channel: success, lifetimes, retry and what `applied` says,
- * against scripted servers on loopback sockets. */
+/* What a caller sees of a channel: answers, lifetimes, cancels, deadlines, limits. */
+#include <arpa/inet.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,56 +7,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
-#include <lockstock/call.h>
 
-#include "channel.pb-c.h"
-#include "unit/channel_server.h"
+#include "unit/channel_fixture.h"
 
-typedef Lockstock__Test__PingRequest ping_request;
-typedef Lockstock__Test__PingResponse ping_response;
-
-/* A long one: no test here is about running out of time unless it says so. */
-enum { LONG_MS = 60000 };
-
-static lks_channel *open_channel(const char *urls, lks_channel_options options)
+/* Nothing listens here: the port is taken, but not listened to, while the process lives. */
+static const char *nowhere(void)
 {
-    lks_channel *channel = NULL;
-    lks_error error;
+    static char url[64];
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
 
-    if (options.timeout_ms == 0)
-        options.timeout_ms = LONG_MS;
-    lks_code code = lks_channel_open(urls, &options, &channel, &error);
-    if (code != LKS_OK)
-        fail_msg("open %s: %s %s", urls, lks_code_name(code), error.message);
-    return channel;
-}
+    if (url[0] == '\0') {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
 
-static ping_request ping(const char *id)
-{
-    ping_request request = LOCKSTOCK__TEST__PING_REQUEST__INIT;
-    request.id = (char *)id;
-    return request;
-}
-
-static lks_code run(lks_channel *channel, const lks_rpc_method *method, const char *id, ping_response **ret,
-                    lks_error *error)
-{
-    ping_request request = ping(id);
-    ProtobufCMessage *response = NULL;
-    lks_code code = lks_call_run(channel, method, &request.base, NULL, ret != NULL ? &response : NULL, error);
-
-    if (ret != NULL)
-        *ret = (ping_response *)(void *)response;
-    return code;
-}
-
-__attribute__((unused)) static void assert_error(const lks_error *error, lks_code code, lks_applied applied)
-{
-    if (error->code != code || error->applied != applied)
-        fail_msg("expected %s, %s; got %s, %s: %s", lks_code_name(code), lks_applied_name(applied),
-                 lks_code_name(error->code), lks_applied_name(error->applied), error->message);
+        assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
+        assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+        snprintf(url, sizeof url, "nng+tcp://127.0.0.1:%u", ntohs(address.sin_port));
+    }
+    return url;
 }
 
 /* ---- answers ------------------------------------------------------------------ */
@@ -69,13 +42,13 @@ static void a_synchronous_call_returns_the_response(void **state)
     lks_error error;
     (void)state;
 
-    assert_int_equal(run(channel, &server_write, "a", &response, &error), LKS_OK);
+    assert_int_equal(run(channel, &server_write, "a", NULL, &response, &error), LKS_OK);
     assert_int_equal(error.code, LKS_OK);
     assert_string_equal(error.message, "");
     assert_string_equal(response->id, "a");
     assert_int_equal(response->before, 0);
     lks_message_free(&response->base);
-    assert_int_equal(run(channel, &server_write, "b", NULL, NULL), LKS_OK);
+    assert_int_equal(run(channel, &server_write, "b", NULL, NULL, NULL), LKS_OK);
 
     server_request seen = server_request_at(server, 0);
     assert_string_equal(seen.method, "/lockstock.test.PingService/Write");
@@ -85,10 +58,437 @@ static void a_synchronous_call_returns_the_response(void **state)
     server_stop(server);
 }
 
+static void an_asynchronous_call_completes_once_on_another_thread(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    struct witness witness;
+    (void)state;
+
+    start(channel, &server_write, "a", NULL, &witness);
+    assert_int_equal(lks_call_wait(witness.call, NULL), LKS_OK);
+    assert_int_equal(lks_call_wait(witness.call, NULL), LKS_OK);
+    assert_int_equal(atomic_load(&witness.runs), 1);
+    assert_false(pthread_equal(witness.thread, pthread_self()));
+    assert_string_equal(witness.id, "a");
+    const ping_response *response = (const ping_response *)(const void *)lks_call_response(witness.call);
+    assert_string_equal(response->id, "a");
+    lks_call_free(witness.call);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+static void metadata_reaches_the_server(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.ns = "shop"});
+    lks_metadata metadata[] = {{"traceparent", "00-1", 4}, {"lockstock-namespace", "other", 5}};
+    lks_call_options options = {.metadata = metadata, .n_metadata = 2};
+    (void)state;
+
+    assert_int_equal(run(channel, &server_read, "a", &options, NULL, NULL), LKS_OK);
+    assert_string_equal(server_request_at(server, 0).ns, "other");
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+/* ---- the completion thread ---------------------------------------------------- */
+
+struct inside {
+    lks_channel *channel;
+    lks_call *call;
+    lks_code run, wait, close;
+    atomic_bool ended;
+};
+
+static void try_to_block(lks_call_function *function, void *arg, lks_code code,
+                         const ProtobufCMessage *response, const lks_error *error)
+{
+    struct inside *inside = arg;
+    (void)function, (void)code, (void)response, (void)error;
+
+    inside->run = run(inside->channel, &server_read, "b", NULL, NULL, NULL);
+    inside->wait = lks_call_wait(inside->call, NULL);
+    inside->close = lks_channel_close(inside->channel);
+    lks_call_cancel(inside->call);
+    atomic_store(&inside->ended, true);
+}
+
+static void blocking_in_a_completion_is_refused(void **state)
+{
+    struct server *server = server_start(0);
+    struct inside inside = {.channel = open_channel(server_url(server), (lks_channel_options){0})};
+    ping_request request = ping("a");
+    (void)state;
+
+    assert_int_equal(lks_call_start(inside.channel, &server_write, &request.base, NULL, try_to_block, NULL,
+                                    &inside, &inside.call, NULL),
+                     LKS_OK);
+    assert_int_equal(lks_call_wait(inside.call, NULL), LKS_OK);
+    assert_true(atomic_load(&inside.ended)); /* a wait lasts until `done` returned */
+    assert_int_equal(inside.run, LKS_FAILED_PRECONDITION);
+    assert_int_equal(inside.wait, LKS_FAILED_PRECONDITION);
+    assert_int_equal(inside.close, LKS_FAILED_PRECONDITION);
+    assert_int_equal(server_seen(server), 1);
+    lks_call_free(inside.call);
+    lks_channel_close(inside.channel);
+    server_stop(server);
+}
+
+struct chain {
+    lks_channel *channel;
+    lks_call *call;
+    int left, failed;
+};
+
+static void start_next(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                       const lks_error *error)
+{
+    struct chain *chain = arg;
+    ping_request request = ping("next");
+    (void)function, (void)response, (void)error;
+
+    lks_call_free(chain->call); /* the call that this is the completion of */
+    chain->call = NULL;
+    chain->failed += code != LKS_OK && code != LKS_CANCELLED;
+    if (chain->left-- == 0)
+        return;
+    if (lks_call_start(chain->channel, &server_write, &request.base, NULL, start_next, NULL, chain, &chain->call,
+                       NULL) != LKS_OK)
+        chain->failed++;
+    if (chain->left == 10 && chain->call != NULL)
+        lks_call_cancel(chain->call);
+}
+
+static void a_completion_may_free_its_call_and_start_and_cancel_others(void **state)
+{
+    struct server *server = server_start(0);
+    struct chain chain = {.channel = open_channel(server_url(server), (lks_channel_options){0}), .left = 100};
+    ping_request request = ping("first");
+    (void)state;
+
+    assert_int_equal(lks_call_start(chain.channel, &server_write, &request.base, NULL, start_next, NULL, &chain,
+                                    &chain.call, NULL),
+                     LKS_OK);
+    assert_true(server_await(server, 100)); /* one of the 101 is cancelled before it is sent, or after */
+    assert_int_equal(run(chain.channel, &server_read, "x", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(chain.channel);
+    assert_int_equal(chain.left, -1);
+    assert_int_equal(chain.failed, 0);
+    server_stop(server);
+}
+
+static void a_call_without_a_handle_frees_itself(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    ping_request request = ping("a");
+    struct witness left = {.runs = 0}, freed;
+    (void)state;
+
+    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, see, NULL, &left, NULL, NULL),
+                     LKS_OK);
+    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, NULL, NULL, NULL, NULL, NULL),
+                     LKS_OK);
+    start(channel, &server_write, "b", NULL, &freed);
+    lks_call_free(freed.call);
+    assert_true(server_await(server, 3));
+    assert_int_equal(run(channel, &server_read, "c", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    assert_int_equal(atomic_load(&left.runs), 1);
+    assert_int_equal(atomic_load(&freed.runs), 1);
+    server_stop(server);
+}
+
+/* ---- cancel ------------------------------------------------------------------- */
+
+static void cancelling_tells_whether_it_was_sent(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1});
+    lks_channel *unconnected = open_channel(nowhere(), (lks_channel_options){0});
+    struct witness sent, queued, unreachable, answered;
+    (void)state;
+
+    start(channel, &server_write, "answered", NULL, &answered);
+    assert_int_equal(lks_call_wait(answered.call, NULL), LKS_OK);
+    lks_call_cancel(answered.call);
+    assert_ended(&answered, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
+    start(channel, &server_write, "sent", NULL, &sent);
+    start(channel, &server_write, "queued", NULL, &queued);
+    start(unconnected, &server_write, "unreachable", NULL, &unreachable);
+    assert_true(server_await(server, 2));
+    lks_call_cancel(queued.call);
+    lks_call_cancel(sent.call);
+    lks_call_cancel(sent.call);
+    lks_call_cancel(unreachable.call);
+    assert_ended(&sent, LKS_CANCELLED, LKS_APPLIED_MAYBE);
+    assert_ended(&queued, LKS_CANCELLED, LKS_APPLIED_NO);
+    assert_ended(&unreachable, LKS_CANCELLED, LKS_APPLIED_NO);
+
+    /* The connection is as good as new, and the late reply is nobody's. */
+    server_release(server);
+    assert_int_equal(run(channel, &server_write, "after", NULL, NULL, NULL), LKS_OK);
+    assert_int_equal(server_seen(server), 3);
+    lks_channel_close(channel);
+    lks_channel_close(unconnected);
+    server_stop(server);
+}
+
+static void closing_ends_every_call(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4});
+    struct witness calls[100];
+    (void)state;
+
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, UINT32_MAX});
+    for (size_t i = 0; i < 100; i++)
+        start(channel, &server_write, "a", NULL, &calls[i]);
+    assert_true(server_await(server, 4));
+    assert_int_equal(lks_channel_close(channel), LKS_OK);
+    for (size_t i = 0; i < 100; i++) {
+        assert_int_equal(atomic_load(&calls[i].runs), 1);
+        lks_call_cancel(calls[i].call);
+        assert_null(lks_call_response(calls[i].call));
+        assert_ended(&calls[i], LKS_CANCELLED, i < 4 ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO);
+    }
+    assert_int_equal(server_seen(server), 4);
+    server_stop(server);
+}
+
+static void *wait_for_it(void *arg)
+{
+    lks_call *call = arg;
+
+    for (int i = 0; i < 1000; i++)
+        lks_call_response(call);
+    lks_call_wait(call, NULL);
+    lks_call_cancel(call);
+    return NULL;
+}
+
+static void several_threads_may_wait_for_one_call(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    pthread_t threads[8];
+    struct witness witness;
+    (void)state;
+
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
+    start(channel, &server_write, "a", NULL, &witness);
+    for (size_t i = 0; i < 8; i++)
+        pthread_create(&threads[i], NULL, wait_for_it, witness.call);
+    assert_true(server_await(server, 1));
+    server_release(server);
+    for (size_t i = 0; i < 8; i++)
+        pthread_join(threads[i], NULL);
+    assert_ended(&witness, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+/* ---- deadlines ---------------------------------------------------------------- */
+
+static void a_deadline_tells_how_far_the_call_came(void **state)
+{
+    struct server *server = server_start(0), *mute = server_start(0);
+    server_go_mute(mute);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1});
+    lks_channel *unconnected = open_channel(nowhere(), (lks_channel_options){0});
+    lks_channel *unanswered = open_channel(server_url(mute), (lks_channel_options){0});
+    lks_call_options brief = {.timeout_ms = 150};
+    struct witness sent, queued;
+    lks_error error;
+    (void)state;
+
+    server_add_fault(server, (server_fault){SERVER_DROPS_REPLY, 0, 1});
+    start(channel, &server_plain, "sent", &(lks_call_options){.timeout_ms = 400}, &sent);
+    start(channel, &server_plain, "queued", &brief, &queued);
+    assert_ended(&queued, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_ended(&sent, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    assert_int_equal(server_seen(server), 1);
+
+    run(unconnected, &server_plain, "a", &brief, NULL, &error);
+    assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(error.origin, LKS_ORIGIN_LOCAL);
+    run(unanswered, &server_plain, "a", &brief, NULL, &error);
+    assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+
+    lks_channel_close(channel);
+    lks_channel_close(unconnected);
+    lks_channel_close(unanswered);
+    server_stop(server);
+    server_stop(mute);
+}
+
+static void the_channel_has_a_default_timeout(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.timeout_ms = 777});
+    ping_request waiting = ping("a");
+    (void)state;
+
+    assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
+    assert_in_range(server_request_at(server, 0).timeout_ms, 1, 777);
+    waiting.wait_ms = 3000;
+    assert_int_equal(lks_call_run(channel, &server_write, &waiting.base, NULL, NULL, NULL), LKS_OK);
+    assert_in_range(server_request_at(server, 1).timeout_ms, 3001, 8000);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+/* ---- limits ------------------------------------------------------------------- */
+
+static void a_full_queue_refuses(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel =
+        open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1, .queue_max = 2});
+    struct witness calls[3];
+    lks_error error;
+    (void)state;
+
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
+    for (size_t i = 0; i < 3; i++)
+        start(channel, &server_write, "a", NULL, &calls[i]);
+    run(channel, &server_write, "b", NULL, NULL, &error);
+    assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    assert_true(server_await(server, 1));
+    server_release(server);
+    for (size_t i = 0; i < 3; i++)
+        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_int_equal(run(channel, &server_write, "b", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+static void calls_that_wait_leave_room_for_others(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4});
+    ping_request waiting = ping("wait");
+    struct witness calls[5];
+    (void)state;
+
+    waiting.wait_ms = LONG_MS;
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 3});
+    for (size_t i = 0; i < 5; i++) {
+        memset(&calls[i], 0, sizeof calls[i]);
+        assert_int_equal(lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i],
+                                        &calls[i].call, NULL),
+                         LKS_OK);
+    }
+    assert_true(server_await(server, 3));
+    assert_int_equal(run(channel, &server_write, "prompt", NULL, NULL, NULL), LKS_OK);
+    assert_int_equal(server_seen(server), 4);
+    server_release(server);
+    for (size_t i = 0; i < 5; i++)
+        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+static void what_cannot_be_sent_is_refused_at_once(void **state)
+{
+    static uint8_t ballast[5000];
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.message_bytes_max = 4096});
+    ping_response other = LOCKSTOCK__TEST__PING_RESPONSE__INIT;
+    ping_request request = ping("a");
+    const char *const keys[] = {"Upper", "", "with space", NULL};
+    lks_error error;
+    (void)state;
+
+    lks_call_run(channel, &server_write, &other.base, NULL, NULL, &error);
+    assert_error(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO);
+    lks_call_run(channel, &server_write, NULL, NULL, NULL, &error);
+    assert_error(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        lks_metadata metadata = {keys[i], "x", 1};
+        run(channel, &server_write, "a", &(lks_call_options){.metadata = &metadata, .n_metadata = 1}, NULL, &error);
+        assert_error(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO);
+    }
+    request.ballast = (ProtobufCBinaryData){.len = sizeof ballast, .data = ballast};
+    lks_call_run(channel, &server_write, &request.base, NULL, NULL, &error);
+    assert_error(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO);
+    request.ballast.len = 4000;
+    assert_int_equal(lks_call_run(channel, &server_write, &request.base, NULL, NULL, &error), LKS_OK);
+    assert_int_equal(server_seen(server), 1);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+static void urls_are_checked(void **state)
+{
+    static const char *const bad[] = {
+        "", ",", "127.0.0.1:7700", "tcp://127.0.0.1:7700", "http://127.0.0.1:80", "nng+tcp://", "nng+tcp://host",
+        "nng+tcp://host:", "nng+tcp://host:0", "nng+tcp://host:70000", "nng+tcp://host:http:", "nng+ipc:///tmp/x",
+        "nng+tcp://127.0.0.1:7700,", "nng+tcp://127.0.0.1:7700,,nng+tcp://127.0.0.1:7701",
+        "nng+tcp://127.0.0.1:7700 nng+tcp://127.0.0.1:7701",
+    };
+    lks_error error;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lks_channel *channel = NULL;
+
+        if (lks_channel_open(bad[i], NULL, &channel, &error) != LKS_INVALID_ARGUMENT)
+            fail_msg("\"%s\" was taken", bad[i]);
+        assert_error(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO);
+        assert_null(channel);
+    }
+    lks_channel *channel = NULL;
+    lks_channel_open("http://127.0.0.1:80", NULL, &channel, &error);
+    assert_non_null(strstr(error.message, "http"));
+    assert_int_equal(lks_channel_close(NULL), LKS_OK);
+    lks_call_free(NULL);
+    lks_message_free(NULL);
+}
+
+static void a_forked_child_is_refused(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    int status = 0;
+    (void)state;
+
+    assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(run(channel, &server_read, "a", NULL, NULL, NULL) == LKS_FAILED_PRECONDITION &&
+                      lks_channel_close(channel) == LKS_FAILED_PRECONDITION
+                  ? 0
+                  : 1);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_synchronous_call_returns_the_response),
+        cmocka_unit_test(an_asynchronous_call_completes_once_on_another_thread),
+        cmocka_unit_test(metadata_reaches_the_server),
+        cmocka_unit_test(blocking_in_a_completion_is_refused),
+        cmocka_unit_test(a_completion_may_free_its_call_and_start_and_cancel_others),
+        cmocka_unit_test(a_call_without_a_handle_frees_itself),
+        cmocka_unit_test(cancelling_tells_whether_it_was_sent),
+        cmocka_unit_test(closing_ends_every_call),
+        cmocka_unit_test(several_threads_may_wait_for_one_call),
+        cmocka_unit_test(a_deadline_tells_how_far_the_call_came),
+        cmocka_unit_test(the_channel_has_a_default_timeout),
+        cmocka_unit_test(a_full_queue_refuses),
+        cmocka_unit_test(calls_that_wait_leave_room_for_others),
+        cmocka_unit_test(what_cannot_be_sent_is_refused_at_once),
+        cmocka_unit_test(urls_are_checked),
+        cmocka_unit_test(a_forked_child_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
