@@ -91,7 +91,7 @@ void serve_message(const serve_table *table, lks_rpc_nng_request *request, uint6
     Lockstock__Rpc__V1__Frame *frame;
     lks_error error;
     lks_code code = lks_rpc_frame_decode(data, len, 0, arena, &frame, &error);
-    if (code == LKS_INVALID_ARGUMENT) {
+    if (code == LKS_DATA_LOSS) {
         lks_rpc_nng_request_close_peer(request);
         return;
     }

@@ -28,9 +28,9 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
 {
     uint32_t max = calls_max > 0 ? calls_max : LKS_RPC_FRAME_CALLS_MAX;
     lks_rpc_scan_limits limits = envelope_limits(len, max);
-    lks_code code = lks_rpc_scan(&lockstock__rpc__v1__frame__descriptor, data, len, &limits, error);
-    if (code != LKS_OK)
-        return code;
+    lks_error problem;
+    if (lks_rpc_scan(&lockstock__rpc__v1__frame__descriptor, data, len, &limits, &problem) != LKS_OK)
+        return lks_error_set(error, LKS_DATA_LOSS, LKS_APPLIED_NO, "not a frame: %.200s", problem.message);
     Lockstock__Rpc__V1__Frame *frame =
         lockstock__rpc__v1__frame__unpack(lks_rpc_arena_allocator(arena), len, data);
     if (!frame)

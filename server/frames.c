@@ -142,7 +142,7 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
         return;
     }
     if (lks_rpc_frame_decode(data, len, 0, arena, &frame, &error) != LKS_OK) {
-        if (error.code == LKS_INVALID_ARGUMENT)
+        if (error.code == LKS_DATA_LOSS)
             port->close_peer(message);
         else
             refuse(f, port, message, arena, &error);

@@ -24,9 +24,10 @@ extern "C" {
 
 enum { LKS_RPC_FRAME_VERSION = 0, LKS_RPC_FRAME_CALLS_MAX = 256, LKS_RPC_MESSAGE_BYTES_MAX = 1 << 20 };
 
-/* A request message. LKS_INVALID_ARGUMENT: not a Frame, or without a call, or
- * with more than calls_max (0 = LKS_RPC_FRAME_CALLS_MAX); LKS_UNIMPLEMENTED: an
- * unknown version. *ret lives in the arena. */
+/* A request message. LKS_DATA_LOSS: not a Frame, so that no answer would be
+ * understood: close the connection. LKS_INVALID_ARGUMENT: without a call, or with
+ * more than calls_max (0 = LKS_RPC_FRAME_CALLS_MAX); LKS_UNIMPLEMENTED: an unknown
+ * version: answer it with one result. *ret lives in the arena. */
 lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Frame **ret, lks_error *error);
 
