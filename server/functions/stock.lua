@@ -181,7 +181,8 @@ end)
 -- All groups of the base's namespace, a bounded number of keys a call.
 -- args: prefix, cursor ('' = all keys were seen), size, then items that an earlier
 --       call found and had no room for, each as "group/sku", both encoded
--- -> {'OK', next cursor, {"group/sku", view}...}: may be a few more than size
+-- -> {'OK', next cursor, {group, view}...}, group and sku encoded, and of items
+--    possibly a few more than size
 define('stock_list_namespace', {'no-writes'}, function(base, args, now)
   local cursor, size, budget = args[2], tonumber(args[3]), 2000
   local namespace = string.match(base, '^ls:{[^/]*/')
@@ -211,7 +212,7 @@ define('stock_list_namespace', {'no-writes'}, function(base, args, now)
   for _, place in ipairs(found) do
     local group, sku = string.match(place, '^(.*)/(.*)$')
     local item = load_item(namespace .. group .. '}:stock:i:' .. sku)
-    if item then reply[#reply + 1] = {place, view(sku, item, now)} end
+    if item then reply[#reply + 1] = {group, view(sku, item, now)} end
   end
   return reply
 end)

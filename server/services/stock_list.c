@@ -131,6 +131,7 @@ static void finish_group(const lks_list_items_request *request, answer *a, lks_l
     }
 }
 
+/* Groups and skus come encoded, as they stand in the keys. */
 static void finish_namespace(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
 {
     const store_value *reply = a->replies[0];
@@ -142,13 +143,17 @@ static void finish_namespace(const lks_list_items_request *request, answer *a, l
         return;
     for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
         const store_value *found = answer_at(a, reply, i);
-        char *place = answer_text(a, found, 0);
+        char *group = answer_text(a, found, 0);
+        lks_item *item = stock_item(a, answer_at(a, found, 1), group);
+        if (!item)
+            return;
         if (response->n_items == size) {
-            token = token ? lks_rpc_arena_printf(a->arena, "%s:%s", token, place) : NULL;
+            token = token ? lks_rpc_arena_printf(a->arena, "%s:%s/%s", token, group, item->sku) : NULL;
             continue;
         }
-        char *group = plan_decode(a->arena, (lks_rpc_slice){.data = place, .len = strcspn(place, "/")});
-        response->items[response->n_items++] = stock_item(a, answer_at(a, found, 1), text_or_fail(a, group));
+        item->group = text_or_fail(a, plan_decode(a->arena, lks_rpc_slice_of(group)));
+        item->sku = text_or_fail(a, plan_decode(a->arena, lks_rpc_slice_of(item->sku)));
+        response->items[response->n_items++] = item;
     }
     if (text_or_fail(a, token) && token[1] != '\0')
         response->next_page_token = token;

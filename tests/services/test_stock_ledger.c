@@ -1,0 +1,180 @@
+/* The ledger: every change in order, and told when a part of it is gone. */
+#include "stock_script.h"
+
+/* A ledger of five entries; their ids. */
+static const char *ids[5];
+
+static void five_entries(void)
+{
+    put_item("g", "a", 10);
+    deduct("g", "o1", "", "a:1");
+    adjust("g", "a", -2, "adj");
+    deduct("g", "o2", "", "a:3");
+    deduct("g", "o3", "", "a:4");
+    const lks_read_ledger_response *all = read_ledger("g", "", 0);
+    assert_int_equal(all->n_entries, 5);
+    for (size_t i = 0; i < 5; i++)
+        ids[i] = all->entries[i]->id;
+}
+
+static void expect_read(const char *after, const char *entries, const char *oldest_id)
+{
+    const lks_read_ledger_response *response = read_ledger("g", after, 0);
+
+    assert_string_equal(ledger_text(response), entries);
+    assert_int_equal(response->outcome, LKS_READ_LEDGER_OUTCOME_OK);
+    assert_string_equal(response->oldest_id, oldest_id);
+}
+
+static void expect_trimmed(const char *after, const char *oldest_id)
+{
+    const lks_read_ledger_response *response = read_ledger("g", after, 0);
+
+    assert_non_null(response);
+    assert_int_equal(response->outcome, LKS_READ_LEDGER_OUTCOME_TRIMMED);
+    assert_int_equal(response->n_entries, 0);
+    assert_string_equal(response->oldest_id, oldest_id);
+}
+
+static void reads_on_from_where_it_was(void **state)
+{
+    (void)state;
+    expect_read("", "", "");
+    five_entries();
+    expect_read("", "PUT a 10 \nDEDUCTED a 1 o1\nADJUSTED a -2 adj\nDEDUCTED a 3 o2\nDEDUCTED a 4 o3\n", ids[0]);
+    expect_read(ids[2], "DEDUCTED a 3 o2\nDEDUCTED a 4 o3\n", ids[0]);
+    expect_read(ids[4], "", ids[0]);
+    expect_read("0-0", ledger_text(read_ledger("g", "", 0)), ids[0]);
+
+    const lks_read_ledger_response *two = read_ledger("g", ids[0], 2);
+    assert_int_equal(two->n_entries, 2);
+    assert_string_equal(two->entries[0]->id, ids[1]);
+    assert_string_equal(two->entries[1]->id, ids[2]);
+    put_item("g", "b", 1);
+    expect_read(ids[4], "PUT b 1 \n", ids[0]);
+    /* Another group's ledger is another one. */
+    assert_int_equal(read_ledger("b", "", 0)->n_entries, 0);
+}
+
+static void entries_tell_the_time(void **state)
+{
+    long long seconds;
+
+    (void)state;
+    five_entries();
+    const lks_read_ledger_response *all = read_ledger("g", "", 0);
+    seconds = atoll(harness_redis(h, "TIME"));
+    for (size_t i = 0; i < all->n_entries; i++)
+        assert_in_range(all->entries[i]->at_ms, (seconds - 600) * 1000, (seconds + 1) * 1000);
+}
+
+static void a_limit_is_a_hundred_unless_said(void **state)
+{
+    (void)state;
+    put_item("g", "a", 0);
+    for (int i = 0; i < 120; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "adj%d", i);
+        adjust("g", "a", 1, id);
+    }
+    assert_int_equal(read_ledger("g", "", 0)->n_entries, 100);
+    assert_int_equal(read_ledger("g", "", 1000)->n_entries, 121);
+}
+
+static void tells_what_was_trimmed_unread(void **state)
+{
+    (void)state;
+    five_entries();
+    assert_true(trim_ledger("g", ids[1]));
+    expect_trimmed("0-0", ids[2]);
+    expect_trimmed(ids[0], ids[2]);
+    /* Its reader has missed nothing. */
+    expect_read(ids[1], "ADJUSTED a -2 adj\nDEDUCTED a 3 o2\nDEDUCTED a 4 o3\n", ids[2]);
+    expect_read(ids[2], "DEDUCTED a 3 o2\nDEDUCTED a 4 o3\n", ids[2]);
+    /* Nothing was read yet: from what there is. */
+    expect_read("", "ADJUSTED a -2 adj\nDEDUCTED a 3 o2\nDEDUCTED a 4 o3\n", ids[2]);
+    /* Again, and further back: nothing changes. */
+    remember();
+    assert_true(trim_ledger("g", ids[1]));
+    assert_true(trim_ledger("g", ids[0]));
+    assert_true(trim_ledger("g", "1-0"));
+    expect_unchanged();
+}
+
+static void trims_up_to_an_id_that_no_entry_has(void **state)
+{
+    (void)state;
+    for (int ms = 10; ms <= 30; ms += 10)
+        harness_redis(h, "XADD ls:{default/g}:stock:ledger %d-0 kind PUT sku a quantity %d order %s", ms, ms, "");
+    assert_true(trim_ledger("g", "25-0"));
+    expect_trimmed("19-7", "30-0");
+    expect_read("20-0", "PUT a 30 \n", "30-0");
+    expect_read("25-0", "PUT a 30 \n", "30-0");
+}
+
+static void an_emptied_ledger_still_knows(void **state)
+{
+    (void)state;
+    five_entries();
+    assert_true(trim_ledger("g", "9007199254740991-0"));
+    expect_read("", "", "");
+    expect_read(ids[4], "", "");
+    expect_trimmed(ids[3], "");
+    expect_trimmed("0-0", "");
+    deduct("g", "o1", "", "a:1"); /* a repeat is no change */
+    expect_read(ids[4], "", "");
+    put_item("g", "a", 20);
+    const lks_read_ledger_response *response = read_ledger("g", "", 0);
+    assert_string_equal(ledger_text(response), "PUT a 12 \n");
+    const char *oldest = response->oldest_id;
+    assert_string_equal(response->entries[0]->id, oldest);
+    expect_trimmed(ids[3], oldest);
+    expect_read(ids[4], "PUT a 12 \n", oldest);
+}
+
+static void trimming_nothing_makes_no_ledger(void **state)
+{
+    (void)state;
+    assert_true(trim_ledger("g", "1-0"));
+    assert_string_equal(harness_snapshot(h), "");
+}
+
+static void an_emptied_ledger_ends_where_no_items_are(void **state)
+{
+    static const char pttl[] = "PTTL ls:{default/g}:stock:ledger";
+
+    (void)state;
+    five_entries();
+    assert_true(trim_ledger("g", ids[4]));
+    assert_string_equal(harness_redis(h, pttl), "-1");
+    assert_true(delete_item("g", "a"));
+    assert_string_equal(harness_redis(h, pttl), "-1");
+    assert_true(trim_ledger("g", "9007199254740991-0"));
+    assert_in_range(atoll(harness_redis(h, pttl)), 30LL * 86400000 - 60000, 30LL * 86400000);
+    expect_trimmed(ids[4], "");
+    /* Then whoever had read something has missed something. */
+    harness_redis(h, "PEXPIRE ls:{default/g}:stock:ledger 0");
+    expect_trimmed(ids[4], "");
+    expect_read("", "", "");
+    /* An item keeps it. */
+    put_item("g", "a", 1);
+    assert_true(delete_item("g", "a"));
+    assert_true(trim_ledger("g", "9007199254740991-0"));
+    put_item("g", "b", 1);
+    assert_string_equal(harness_redis(h, pttl), "-1");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STOCK_TEST(reads_on_from_where_it_was),
+        STOCK_TEST(entries_tell_the_time),
+        STOCK_TEST(a_limit_is_a_hundred_unless_said),
+        STOCK_TEST(tells_what_was_trimmed_unread),
+        STOCK_TEST(trims_up_to_an_id_that_no_entry_has),
+        STOCK_TEST(an_emptied_ledger_still_knows),
+        STOCK_TEST(trimming_nothing_makes_no_ledger),
+        STOCK_TEST(an_emptied_ledger_ends_where_no_items_are),
+    };
+    return cmocka_run_group_tests(tests, start_harness, stop_harness);
+}
