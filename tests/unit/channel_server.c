@@ -50,7 +50,7 @@ struct server {
     size_t n_faults;
     server_status status;
     server_request *seen;
-    size_t n_seen, accepted;
+    size_t n_seen, n_shaken;
 
     struct connection connections[CONNECTIONS_MAX]; /* the thread's own, from here */
     size_t n_connections;
@@ -266,8 +266,6 @@ static void accept_connection(struct server *server)
 
     if (fd < 0)
         return;
-    server->accepted++;
-    pthread_cond_broadcast(&server->changed);
     if (server->n_connections == CONNECTIONS_MAX) {
         close(fd);
         return;
@@ -294,6 +292,8 @@ static bool read_connection(struct server *server, struct connection *connection
     bool open = true;
     if (!connection->shaken && connection->len >= HANDSHAKE) {
         connection->shaken = true;
+        server->n_shaken++;
+        pthread_cond_broadcast(&server->changed);
         at = HANDSHAKE;
     }
     while (open && connection->shaken && connection->len - at >= LENGTH) {
@@ -424,6 +424,8 @@ const char *server_url(struct server *server)
 void server_add_fault(struct server *server, server_fault fault)
 {
     pthread_mutex_lock(&server->lock);
+    if (server->n_faults == FAULTS_MAX)
+        abort();
     server->faults[server->n_faults++] = fault;
     pthread_mutex_unlock(&server->lock);
 }
@@ -468,7 +470,7 @@ void server_drop_connections(struct server *server)
     set(server, &server->dropping, true);
 }
 
-bool server_await(struct server *server, size_t n)
+static bool await(struct server *server, const size_t *count, size_t n)
 {
     struct timespec until;
     int failed = 0;
@@ -476,11 +478,21 @@ bool server_await(struct server *server, size_t n)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 30;
     pthread_mutex_lock(&server->lock);
-    while (server->n_seen < n && failed == 0)
+    while (*count < n && failed == 0)
         failed = pthread_cond_timedwait(&server->changed, &server->lock, &until);
-    bool reached = server->n_seen >= n;
+    bool reached = *count >= n;
     pthread_mutex_unlock(&server->lock);
     return reached;
+}
+
+bool server_await(struct server *server, size_t n)
+{
+    return await(server, &server->n_seen, n);
+}
+
+bool server_await_accepted(struct server *server, size_t n)
+{
+    return await(server, &server->n_shaken, n);
 }
 
 size_t server_seen(struct server *server)
@@ -497,12 +509,4 @@ server_request server_request_at(struct server *server, size_t i)
     server_request request = server->seen[i];
     pthread_mutex_unlock(&server->lock);
     return request;
-}
-
-size_t server_accepted(struct server *server)
-{
-    pthread_mutex_lock(&server->lock);
-    size_t n = server->accepted;
-    pthread_mutex_unlock(&server->lock);
-    return n;
 }

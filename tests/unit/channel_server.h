@@ -74,8 +74,8 @@ bool server_await(struct server *server, size_t n);
 size_t server_seen(struct server *server);
 server_request server_request_at(struct server *server, size_t i);
 
-/* Connections it has accepted so far. */
-size_t server_accepted(struct server *server);
+/* Blocks until it has shaken hands on `n` connections; false after half a minute. */
+bool server_await_accepted(struct server *server, size_t n);
 
 /* Methods of the service: a READ; a WRITE whose natural id the caller sets; one where
  * the stub fills it in; a WRITE without any. */
