@@ -37,8 +37,8 @@ static void emit_declarations(FILE *out, const gen_method *method)
     emit_comment(out, "", method->comment);
     emit_run_prototype(out, method);
     int indent = fprintf(out, ";\ntypedef void %s_done(", method->stub) - 2;
-    fprintf(out, "void *arg, lks_code code, const %s *response,\n%*sconst lks_error *error);\n",
-            method->response->name, indent, "");
+    fprintf(out, "void *arg, lks_code code, const %s *response,\n%*sconst lks_error *error);\n", method->response->name,
+            indent, "");
     emit_start_prototype(out, method);
     fputs(";\n", out);
     emit_response_prototype(out, method);
@@ -126,5 +126,4 @@ static void emit_source(FILE *out, const gen_file *file)
     }
 }
 
-const emit_part emit_client = {
-    .name = "client", .suffix = ".lks_client", .header = emit_header, .source = emit_source};
+const emit_part emit_client = {.name = "client", .suffix = ".lks_client", .header = emit_header, .source = emit_source};

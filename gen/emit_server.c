@@ -62,8 +62,8 @@ static void emit_handle(FILE *out, const gen_service *service, const gen_method 
             "    return handlers->%s(service->self, context, (const %s *)request,\n"
             "                        (%s *)response, error);\n"
             "}\n",
-            method->stub, indent, "", indent, "", service->name, service->name, method->member,
-            method->request->name, method->response->name);
+            method->stub, indent, "", indent, "", service->name, service->name, method->member, method->request->name,
+            method->response->name);
 }
 
 static void emit_source(FILE *out, const gen_file *file)
@@ -98,5 +98,4 @@ static void emit_source(FILE *out, const gen_file *file)
     }
 }
 
-const emit_part emit_server = {
-    .name = "server", .suffix = ".lks_server", .header = emit_header, .source = emit_source};
+const emit_part emit_server = {.name = "server", .suffix = ".lks_server", .header = emit_header, .source = emit_source};

@@ -13,7 +13,6 @@
 #include "model.h"
 #include "protobuf_c.h"
 
-
 static const emit_part *const parts[] = {&emit_types, &emit_client, &emit_server};
 enum { N_PARTS = sizeof parts / sizeof *parts };
 
@@ -47,8 +46,7 @@ static bool read_request(plugin_request **ret)
         fwrite(buffer, 1, len, in.stream);
     }
     bool whole = output_close(&in) && ferror(stdin) == 0;
-    *ret = whole ? google__protobuf__compiler__code_generator_request__unpack(NULL, in.len,
-                                                                               (const uint8_t *)in.text)
+    *ret = whole ? google__protobuf__compiler__code_generator_request__unpack(NULL, in.len, (const uint8_t *)in.text)
                  : NULL;
     free(in.text);
     return *ret != NULL;
@@ -85,8 +83,7 @@ static void add_text(plugin_response *made, gen_pool *pool, const char *name, co
     made->file[made->n_file++] = file;
 }
 
-static bool add_ours(plugin_response *made, gen_pool *pool, const gen_file *file, const emit_part *part,
-                     char ending)
+static bool add_ours(plugin_response *made, gen_pool *pool, const gen_file *file, const emit_part *part, char ending)
 {
     output out = {0};
     if (!output_open(&out)) {

@@ -3,7 +3,6 @@
  * word at a capital only after a character that is none, and after digits too. */
 #include "mangle.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_upper(char c)
@@ -37,8 +36,7 @@ char *mangle_snake(gen_pool *pool, const char *name)
     char *out = snake;
     for (const char *in = name; *in != '\0'; in++) {
         char before = in == name ? '\0' : in[-1];
-        if (is_upper(*in) &&
-            (is_lower(before) || is_digit(before) || (is_upper(before) && is_lower(in[1])))) {
+        if (is_upper(*in) && (is_lower(before) || is_digit(before) || (is_upper(before) && is_lower(in[1])))) {
             *out++ = '_';
         }
         *out++ = *in == '.' ? '_' : to_lower(*in);
@@ -74,29 +72,28 @@ char *mangle_package(gen_pool *pool, const char *package)
     return prefix;
 }
 
-static int compare_words(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 char *mangle_member(gen_pool *pool, const char *name)
 {
+    /* clang-format off */
     static const char *const keywords[] = {
-        "alignas", "alignof", "and", "and_eq", "asm", "atomic_cancel", "auto", "bitand", "bitor", "bool",
-        "break", "case", "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return",
-        "co_yield", "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit",
-        "continue", "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum",
-        "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int",
-        "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-        "or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict",
-        "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch",
-        "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid", "typename",
-        "typeof", "typeof_unqual", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t",
-        "while", "xor", "xor_eq",
+        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
+        "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield",
+        "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue",
+        "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export",
+        "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable",
+        "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
+        "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short",
+        "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
+        "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual",
+        "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
     };
-    bool keyword = bsearch(&name, keywords, sizeof keywords / sizeof *keywords, sizeof *keywords,
-                           compare_words) != NULL;
-    return pool_format(pool, keyword ? "%s_" : "%s", name);
+    /* clang-format on */
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
+        if (strcmp(keywords[i], name) == 0) {
+            return pool_format(pool, "%s_", name);
+        }
+    }
+    return pool_format(pool, "%s", name);
 }
 
 char *mangle_guard(gen_pool *pool, const char *path)

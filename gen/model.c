@@ -23,8 +23,8 @@ static const proto_location *find_location(const gen_file *file, const int32_t *
     return NULL;
 }
 
-const char *model_at(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth,
-                     const char *kind, const char *full_name)
+const char *model_at(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth, const char *kind,
+                     const char *full_name)
 {
     const proto_location *at = find_location(file, path, depth);
     int line = at != NULL && at->n_span > 0 ? at->span[0] + 1 : 0;
@@ -110,8 +110,8 @@ static void file_names(gen_model *model, gen_file *file)
     if (!options_of_file(file->proto->options, model->pool, &options) && file->wanted) {
         model_error(model, path, "(lockstock.rpc.v1.c_prefix) is not a string: another option has its number");
     }
-    file->prefix = options.c_prefix != NULL && *options.c_prefix != '\0' ? options.c_prefix
-                                                                        : mangle_package(model->pool, package);
+    file->prefix =
+        options.c_prefix != NULL && *options.c_prefix != '\0' ? options.c_prefix : mangle_package(model->pool, package);
     file->upper = mangle_upper(model->pool, file->prefix);
     if (!file->wanted) {
         return;
@@ -119,8 +119,7 @@ static void file_names(gen_model *model, gen_file *file)
     if (*file->prefix == '\0') {
         model_error(model, path, "has neither a package nor (lockstock.rpc.v1.c_prefix): C names need one");
     } else if (!mangle_is_prefix(file->prefix)) {
-        model_error(model, path,
-                    "(lockstock.rpc.v1.c_prefix) is no C identifier that begins with a letter: \"%s\"",
+        model_error(model, path, "(lockstock.rpc.v1.c_prefix) is no C identifier that begins with a letter: \"%s\"",
                     file->prefix);
     } else if (prefix_is_reserved(file->prefix, package)) {
         model_error(model, path, "(lockstock.rpc.v1.c_prefix) \"%s\" is the library's own", file->prefix);

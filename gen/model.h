@@ -29,8 +29,8 @@ typedef struct gen_enum {
 } gen_enum;
 
 typedef struct gen_message {
-    const char *at;            /* "shop.proto:12: message shop.v1.BuyRequest" */
-    const char *full_name;     /* shop.v1.BuyRequest */
+    const char *at;        /* "shop.proto:12: message shop.v1.BuyRequest" */
+    const char *full_name; /* shop.v1.BuyRequest */
     const struct gen_file *file;
     const Google__Protobuf__DescriptorProto *proto;
     const char *name;          /* shop_v1_buy_request */
@@ -111,8 +111,8 @@ void services_build(gen_model *model, gen_file *file);
 gen_message *model_find_message(const gen_model *model, const char *type_name);
 
 /* Where an element stands: "shop.proto:12: message shop.v1.Order". */
-const char *model_at(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth,
-                     const char *kind, const char *full_name);
+const char *model_at(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth, const char *kind,
+                     const char *full_name);
 
 /* The cleaned comment of an element, NULL when it has none. */
 const char *model_comment(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth);

@@ -61,8 +61,8 @@ static bool read_number(const ProtobufCMessage *options, uint32_t number, uint64
     for (unsigned i = 0; i < options->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *field = &options->unknown_fields[i];
         const uint8_t *at = field->data;
-        if (field->tag == number && (field->wire_type != PROTOBUF_C_WIRE_TYPE_VARINT ||
-                                     !read_varint(&at, field->data + field->len, ret))) {
+        if (field->tag == number &&
+            (field->wire_type != PROTOBUF_C_WIRE_TYPE_VARINT || !read_varint(&at, field->data + field->len, ret))) {
             return false;
         }
     }

@@ -42,8 +42,7 @@ static bool run_child(FILE *in, FILE *out)
     int status = -1;
     bool ran = posix_spawn_file_actions_adddup2(&actions, fileno(in), STDIN_FILENO) == 0 &&
                posix_spawn_file_actions_adddup2(&actions, fileno(out), STDOUT_FILENO) == 0 &&
-               posix_spawnp(&child, name, &actions, NULL, argv, environ) == 0 &&
-               waitpid(child, &status, 0) == child;
+               posix_spawnp(&child, name, &actions, NULL, argv, environ) == 0 && waitpid(child, &status, 0) == child;
     posix_spawn_file_actions_destroy(&actions);
     return ran && status == 0;
 }

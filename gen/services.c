@@ -52,21 +52,21 @@ static void check_natural_id(gen_model *model, const gen_method *method, const m
         size_t len = strcspn(part, ".");
         field = find_field(message, part, len);
         if (field == NULL) {
-            model_error(model, method->at, "natural_id \"%s\": %s has no field \"%.*s\"", path,
-                        message->full_name, (int)len, part);
+            model_error(model, method->at, "natural_id \"%s\": %s has no field \"%.*s\"", path, message->full_name,
+                        (int)len, part);
             return;
         }
         if (field->has_oneof_index) {
-            model_error(model, method->at, "natural_id \"%s\": %s.%s is a member of a oneof", path,
-                        message->full_name, field->name);
+            model_error(model, method->at, "natural_id \"%s\": %s.%s is a member of a oneof", path, message->full_name,
+                        field->name);
             return;
         }
         if (part[len] == '\0') {
             break;
         }
         if (field->type != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE) {
-            model_error(model, method->at, "natural_id \"%s\": %s.%s is not a message", path,
-                        message->full_name, field->name);
+            model_error(model, method->at, "natural_id \"%s\": %s.%s is not a message", path, message->full_name,
+                        field->name);
             return;
         }
         part += len + 1;
@@ -83,8 +83,8 @@ static void check_natural_id(gen_model *model, const gen_method *method, const m
     }
 }
 
-static void read_options(gen_model *model, const Google__Protobuf__MethodDescriptorProto *proto,
-                         gen_method *method, bool wanted)
+static void read_options(gen_model *model, const Google__Protobuf__MethodDescriptorProto *proto, gen_method *method,
+                         bool wanted)
 {
     static const char *const effects[] = {
         [LOCKSTOCK__RPC__V1__EFFECT__EFFECT_UNSPECIFIED] = "LKS_RPC_EFFECT_WRITE",
@@ -95,15 +95,14 @@ static void read_options(gen_model *model, const Google__Protobuf__MethodDescrip
     method_options options;
     if (!options_of_method(proto->options, model->pool, &options)) {
         if (wanted) {
-            model_error(model, method->at, "its lockstock.rpc.v1 options are of a later version, or another "
-                                           "option has their number");
+            model_error(model, method->at,
+                        "its lockstock.rpc.v1 options are of a later version, or another option has their number");
         }
         return;
     }
     method->effect = effects[options.effect];
     method->natural_id = options.natural_id;
-    method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM"
-                                                                        : "LKS_RPC_FILL_NONE";
+    method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM" : "LKS_RPC_FILL_NONE";
     if (!wanted) {
         return;
     }
@@ -126,17 +125,15 @@ static gen_message *resolve(gen_model *model, const gen_method *method, const ch
 }
 
 /* The last two are static functions of the .c files. */
-static void define_method(gen_model *model, const gen_file *file, const gen_service *service,
-                          const gen_method *method)
+static void define_method(gen_model *model, const gen_file *file, const gen_service *service, const gen_method *method)
 {
     static const char *const endings[] = {"", "_method", "_start", "_done", "_response", "_deliver", "_handle"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", method->stub, endings[i]),
-                  method->at, file->wanted);
+        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", method->stub, endings[i]), method->at,
+                  file->wanted);
     }
-    names_add(&model->names, model->pool,
-              pool_format(model->pool, "%s_handlers.%s", service->name, method->member), method->at,
-              file->wanted);
+    names_add(&model->names, model->pool, pool_format(model->pool, "%s_handlers.%s", service->name, method->member),
+              method->at, file->wanted);
 }
 
 static void define_service(gen_model *model, const gen_file *file, const gen_service *service)
@@ -144,12 +141,12 @@ static void define_service(gen_model *model, const gen_file *file, const gen_ser
     static const char *const endings[] = {"_handlers", "_service", "_bindings"};
     static const char *const macros[] = {"_METHODS", "_HANDLERS"};
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->name, endings[i]),
-                  service->at, file->wanted);
+        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->name, endings[i]), service->at,
+                  file->wanted);
     }
     for (size_t i = 0; i < sizeof macros / sizeof *macros; i++) {
-        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->upper, macros[i]),
-                  service->at, file->wanted);
+        names_add(&model->names, model->pool, pool_format(model->pool, "%s%s", service->upper, macros[i]), service->at,
+                  file->wanted);
     }
 }
 

@@ -74,8 +74,8 @@ static void build_enum(const gen_scope *here, const enum_proto *proto)
     const char *pb_upper = mangle_pb_upper(pool, here->full_name);
     gen_enum *made = &file->enums[file->n_enums++];
     *made = (gen_enum){
-        .name = define(here, at(here, "enum"),
-                       pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, here->c_name))),
+        .name =
+            define(here, at(here, "enum"), pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, here->c_name))),
         .pb_name = mangle_pb_type(pool, here->full_name),
         .comment = comment_at(here),
         .n_values = proto->n_value,
@@ -104,8 +104,7 @@ static const char *message_comment(const gen_scope *here, const message_proto *p
         const char *text = comment_at(&field);
         if (text != NULL) {
             const char *gap = comment == NULL ? "" : first ? "\n\n" : "\n";
-            comment = pool_format(pool, "%s%s%s: %s", comment == NULL ? "" : comment, gap,
-                                  proto->field[i]->name, text);
+            comment = pool_format(pool, "%s%s%s: %s", comment == NULL ? "" : comment, gap, proto->field[i]->name, text);
             first = false;
         }
     }
@@ -119,8 +118,7 @@ static void build_cases(const gen_scope *here, const message_proto *proto, gen_m
     for (size_t i = 0; i < proto->n_oneof_decl; i++) {
         const char *name = proto->oneof_decl[i]->name;
         gen_scope oneof = enter(here, MESSAGE_ONEOF, i, name);
-        const char *prefix =
-            mangle_upper(pool, pool_format(pool, "%s_%s", made->name, mangle_snake(pool, name)));
+        const char *prefix = mangle_upper(pool, pool_format(pool, "%s_%s", made->name, mangle_snake(pool, name)));
         const char *pb_name = mangle_pb_upper(pool, name);
         made->cases[made->n_cases++] = (gen_constant){
             .name = define(here, at(&oneof, "oneof"), pool_format(pool, "%s_NOT_SET", prefix)),

@@ -47,8 +47,8 @@ lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const 
 }
 
 lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
-                        const lks_call_options *options, lks_call_done *done, lks_call_function *function,
-                        void *arg, lks_call **ret, lks_error *error)
+                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
+                        lks_call **ret, lks_error *error)
 {
     fake.channel = channel;
     fake.method = method;
@@ -149,8 +149,7 @@ static void started_call_runs_the_typed_callback(void **state)
     lks_call *call = NULL;
     lks_error error = {.code = LKS_ABORTED};
 
-    assert_int_equal(
-        shop_v1_shop_return_start(channel, &request, NULL, take_receipt, &taken, &call, &error), LKS_OK);
+    assert_int_equal(shop_v1_shop_return_start(channel, &request, NULL, take_receipt, &taken, &call, &error), LKS_OK);
     assert_ptr_equal(fake.method, &shop_v1_shop_return_method);
     assert_ptr_equal(fake.ret, &call);
     assert_ptr_equal(fake.error, &error);
@@ -185,15 +184,15 @@ typedef struct shop {
     const lks_rpc_method *called;
 } shop;
 
-#define HANDLER(name, Name, request_type, response_type, method_constant)                                   \
-    static lks_code shop_##name(void *self, lks_rpc_context *context, const request_type *request,          \
-                                response_type *response, lks_error *error)                                  \
-    {                                                                                                       \
-        assert_ptr_equal(context->method, &(method_constant));                                              \
-        assert_ptr_equal(request->base.descriptor, (method_constant).request);                              \
-        assert_ptr_equal(response->base.descriptor, (method_constant).response);                            \
-        ((shop *)self)->called = &(method_constant);                                                        \
-        return lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, #Name);                                    \
+#define HANDLER(name, Name, request_type, response_type, method_constant)                          \
+    static lks_code shop_##name(void *self, lks_rpc_context *context, const request_type *request, \
+                                response_type *response, lks_error *error)                         \
+    {                                                                                              \
+        assert_ptr_equal(context->method, &(method_constant));                                     \
+        assert_ptr_equal(request->base.descriptor, (method_constant).request);                     \
+        assert_ptr_equal(response->base.descriptor, (method_constant).response);                   \
+        ((shop *)self)->called = &(method_constant);                                               \
+        return lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, #Name);                           \
     }
 SHOP_V1_SHOP_METHODS(HANDLER)
 

@@ -1,0 +1,33 @@
+#!/usr/bin/env bash
+# outside.sh BUILD_DIR SOURCE_DIR CFLAGS
+# An outside project builds and runs on what `cmake --install` put down, after that
+# was moved to a path with a space; and pkg-config finds it too. CC: the compiler.
+set -euo pipefail
+build=$1 source=$2 flags=$3
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix="$work/moved pre fix" project="$work/out side"
+
+cmake --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+mv "$work/first" "$prefix"
+cp -r "$source" "$project"
+cmake -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror $flags"
+cmake --build "$project/build"
+"$project/build/visit"
+
+echo "what is generated follows what it imports"
+imported="$project/imports/money/v1/money.proto"
+sed -i 's/cents = 1;/cents = 1;\n  string currency = 2;/' "$imported"
+cmake --build "$project/build"
+[ "$project/build/shop.lockstock/shop.lks.h" -nt "$imported" ]
+
+echo "pkg-config"
+PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name lockstock.pc)")
+export PKG_CONFIG_PATH
+generated="$project/build/shop.lockstock"
+eval "${CC:-cc} -std=c11 $flags '-I$generated' $(pkg-config --cflags lockstock) '$project/visit.c' \
+  '$generated'/shop*.c '$generated'/money/v1/*.c $(pkg-config --libs lockstock) -o '$work/visit'"
+LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/visit"
+protos=
+eval "protos=$(pkg-config --variable=protodir lockstock-rpc)" # it escapes spaces
+[ -e "$protos/lockstock/rpc/v1/options.proto" ]
