@@ -1,0 +1,271 @@
+/* Messages of calls over a dispatch of the test's own: one reply a message, when
+ * its last call is done, results in the order of the calls. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <lockstock/rpc/frame.h>
+#include <lockstock/v1/stock.lks.h>
+
+#include "frames.h"
+
+enum { CALLS_MAX = 300, REPLY_BYTES_MAX = 4096 };
+
+/* ---- a dispatch that keeps what it is given until the test answers it ---------- */
+
+struct dispatch {
+    struct started {
+        dispatch_call call;
+        lks_rpc_arena *arena;
+        dispatch_done *done;
+        void *arg;
+    } started[CALLS_MAX];
+    size_t n;
+    bool answer_at_once;
+};
+
+static void answer_unavailable(struct started *s)
+{
+    lks_error error;
+    lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "away");
+    s->done(s->arg, NULL, NULL, &error);
+}
+
+void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
+{
+    struct started *s = &d->started[d->n++];
+    *s = (struct started){*call, arena, done, arg};
+    if (d->answer_at_once)
+        answer_unavailable(s);
+}
+
+/* ---- a port that keeps the reply ---------------------------------------------- */
+
+typedef struct fixture {
+    dispatch dispatch;
+    frames *frames;
+    uint8_t reply[REPLY_BYTES_MAX];
+    size_t reply_len;
+    int replies;
+    int closed;
+} fixture;
+
+static void *port_answer(void *message, size_t len)
+{
+    fixture *f = message;
+    f->reply_len = len;
+    return len <= sizeof f->reply ? f->reply : NULL;
+}
+
+static void port_reply(void *message)
+{
+    ((fixture *)message)->replies++;
+}
+
+static void port_close_peer(void *message)
+{
+    ((fixture *)message)->closed++;
+}
+
+static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    lks_error error;
+    if (frames_new(&f->dispatch, REPLY_BYTES_MAX, &f->frames, &error) != LKS_OK)
+        return -1;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    frames_free(f->frames);
+    free(f);
+    return 0;
+}
+
+/* Sends a frame of n calls; the message's bytes stay until the test ends. */
+static void send_frame(fixture *f, uint32_t version, size_t n)
+{
+    static uint8_t bytes[64 * CALLS_MAX];
+    static Lockstock__Rpc__V1__Call calls[CALLS_MAX];
+    static Lockstock__Rpc__V1__Call *pointers[CALLS_MAX];
+    Lockstock__Rpc__V1__Metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT;
+    Lockstock__Rpc__V1__Metadata *items[] = {&item};
+    Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
+
+    item.key = (char *)"lockstock-namespace";
+    item.value = (ProtobufCBinaryData){.data = (uint8_t *)"shop", .len = 4};
+    for (size_t i = 0; i < n; i++) {
+        lockstock__rpc__v1__call__init(&calls[i]);
+        calls[i].method = (char *)"/m";
+        calls[i].timeout_ms = (uint32_t)i;
+        pointers[i] = &calls[i];
+    }
+    if (n > 0) {
+        calls[0].metadata = items;
+        calls[0].n_metadata = 1;
+    }
+    frame.version = version;
+    frame.calls = pointers;
+    frame.n_calls = n;
+    assert_true(lockstock__rpc__v1__frame__get_packed_size(&frame) <= sizeof bytes);
+    size_t len = lockstock__rpc__v1__frame__pack(&frame, bytes);
+    frames_take(f->frames, &port, f, bytes, len, 7, 12345);
+}
+
+static Lockstock__Rpc__V1__Reply *reply_of(fixture *f)
+{
+    Lockstock__Rpc__V1__Reply *reply;
+    assert_int_equal(f->replies, 1);
+    assert_int_equal(f->closed, 0);
+    reply = lockstock__rpc__v1__reply__unpack(NULL, f->reply_len, f->reply);
+    assert_non_null(reply);
+    return reply;
+}
+
+static void expect_refused_whole(fixture *f, lks_code code)
+{
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(reply->n_results, 1);
+    assert_int_equal(reply->results[0]->code, code);
+    assert_int_equal(reply->results[0]->applied, LKS_APPLIED_NO);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+    assert_int_equal(f->dispatch.n, 0);
+}
+
+/* ---- tests -------------------------------------------------------------------- */
+
+static void a_call_is_handed_on_as_it_came(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 0, 2);
+    assert_int_equal(f->dispatch.n, 2);
+    const dispatch_call *first = &f->dispatch.started[0].call;
+    const dispatch_call *second = &f->dispatch.started[1].call;
+    assert_string_equal(first->path, "/m");
+    assert_int_equal(first->peer, 7);
+    assert_int_equal(first->received_ns, 12345);
+    assert_false(first->alone);
+    assert_int_equal(first->ns.len, 4);
+    assert_memory_equal(first->ns.data, "shop", 4);
+    assert_int_equal(second->ns.len, 0);
+    assert_int_equal(second->timeout_ms, 1);
+    answer_unavailable(&f->dispatch.started[0]);
+    answer_unavailable(&f->dispatch.started[1]);
+}
+
+static void a_call_alone_is_told_so(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 0, 1);
+    assert_true(f->dispatch.started[0].call.alone);
+    answer_unavailable(&f->dispatch.started[0]);
+}
+
+static void the_reply_comes_with_the_last_call_in_the_order_of_the_calls(void **state)
+{
+    fixture *f = *state;
+    lks_error error;
+
+    send_frame(f, 0, 3);
+    for (int i = 2; i >= 0; i--) {
+        struct started *s = &f->dispatch.started[i];
+        assert_int_equal(f->replies, 0);
+        lks_error_set(&error, (lks_code)(LKS_INVALID_ARGUMENT + i), LKS_APPLIED_NO, "call %d", i);
+        s->done(s->arg, NULL, NULL, &error);
+    }
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(reply->n_results, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(reply->results[i]->code, LKS_INVALID_ARGUMENT + i);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+}
+
+static void calls_answered_at_once_make_one_reply(void **state)
+{
+    fixture *f = *state;
+    f->dispatch.answer_at_once = true;
+    send_frame(f, 0, 256);
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(reply->n_results, 256);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+}
+
+static void a_response_that_does_not_fit_spoils_no_other(void **state)
+{
+    fixture *f = *state;
+    static char sku[REPLY_BYTES_MAX + 1];
+    lks_item item = LKS_ITEM_INIT;
+    lks_put_item_response response = LKS_PUT_ITEM_RESPONSE_INIT;
+    lks_error ok = {0};
+
+    memset(sku, 's', REPLY_BYTES_MAX);
+    item.sku = sku;
+    response.item = &item;
+    send_frame(f, 0, 2);
+    f->dispatch.started[0].done(f->dispatch.started[0].arg, &lks_stock_put_item_method, &response.base, &ok);
+    item.sku = (char *)"tea";
+    f->dispatch.started[1].done(f->dispatch.started[1].arg, &lks_stock_put_item_method, &response.base, &ok);
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(reply->results[0]->applied, LKS_APPLIED_YES);
+    assert_int_equal(reply->results[1]->code, LKS_OK);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+}
+
+static void an_unknown_version_is_unimplemented(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 1, 1);
+    expect_refused_whole(f, LKS_UNIMPLEMENTED);
+}
+
+static void a_frame_without_a_call_is_invalid(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 0, 0);
+    expect_refused_whole(f, LKS_INVALID_ARGUMENT);
+}
+
+static void a_frame_of_too_many_calls_is_invalid(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 0, LKS_RPC_FRAME_CALLS_MAX + 1);
+    expect_refused_whole(f, LKS_INVALID_ARGUMENT);
+}
+
+static void what_is_no_frame_loses_its_connection(void **state)
+{
+    fixture *f = *state;
+    frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, 7, 0);
+    assert_int_equal(f->closed, 1);
+    assert_int_equal(f->replies, 0);
+    assert_int_equal(f->dispatch.n, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_call_is_handed_on_as_it_came),
+        TEST(a_call_alone_is_told_so),
+        TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls),
+        TEST(calls_answered_at_once_make_one_reply),
+        TEST(a_response_that_does_not_fit_spoils_no_other),
+        TEST(an_unknown_version_is_unimplemented),
+        TEST(a_frame_without_a_call_is_invalid),
+        TEST(a_frame_of_too_many_calls_is_invalid),
+        TEST(what_is_no_frame_loses_its_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
