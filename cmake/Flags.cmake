@@ -38,4 +38,5 @@ endif()
 add_library(lockstock-flags INTERFACE)
 target_link_libraries(lockstock-flags INTERFACE lockstock-generated-flags)
 target_compile_options(lockstock-flags INTERFACE
-  -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2 -Werror)
+  -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wformat=2
+  $<$<BOOL:${LOCKSTOCK_WERROR}>:-Werror>)

@@ -29,6 +29,7 @@ typedef struct running {
     dispatch *dispatch;
     const service_method *method;
     uint32_t peer;
+    uint64_t deadline_ns;
     const ProtobufCMessage *request;
     plan plan;
     const store_value **replies;
@@ -137,7 +138,7 @@ static void on_store(void *arg, const store_result *result)
 }
 
 /* Sends the plan's calls; the store never answers from inside store_submit. */
-static void submit(running *r, uint64_t deadline_ns)
+static void submit(running *r)
 {
     size_t n = r->plan.n_calls;
     awaited *to = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *to);
@@ -153,7 +154,7 @@ static void submit(running *r, uint64_t deadline_ns)
     for (size_t i = 0; i < n; i++) {
         to[i] = (awaited){.running = r, .index = i};
         r->plan.calls[i].repeatable = repeatable;
-        store_submit(r->dispatch->options.store, &r->plan.calls[i], deadline_ns, on_store, &to[i]);
+        store_submit(r->dispatch->options.store, &r->plan.calls[i], r->deadline_ns, on_store, &to[i]);
     }
 }
 
@@ -191,7 +192,7 @@ static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_rout
 }
 
 /* Unpacks and plans an admitted call. */
-static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *arena, uint64_t *deadline_ns)
+static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *arena)
 {
     const lks_rpc_method *method = r->method->method;
     ProtobufCMessage *request;
@@ -199,8 +200,8 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *ar
     if (lks_rpc_request_unpack(method, call->payload, call->len, arena, &request, &r->error) != LKS_OK)
         return r->error.code;
     r->request = request;
-    *deadline_ns = deadline_of(r->dispatch, call, method, request);
-    if (*deadline_ns == 0)
+    r->deadline_ns = deadline_of(r->dispatch, call, method, request);
+    if (r->deadline_ns == 0)
         return lks_error_set(&r->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline was over on arrival");
     if (!call->alone && lks_rpc_wait_ms(method, request) > 0)
         return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
@@ -218,7 +219,6 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
                          void *arg)
 {
     lks_error error = {0};
-    uint64_t deadline_ns;
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
 
     if (admit(d, call, route, &error) != LKS_OK) {
@@ -236,10 +236,10 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
         return;
     }
     *r = (running){.dispatch = d, .method = route->target, .peer = call->peer, .done = done, .arg = arg};
-    if (prepare(r, call, arena, &deadline_ns) != LKS_OK)
+    if (prepare(r, call, arena) != LKS_OK)
         end(r, NULL, &r->error);
     else if (r->plan.n_calls == 0)
         finish(r);
     else
-        submit(r, deadline_ns);
+        submit(r);
 }
