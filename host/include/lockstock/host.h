@@ -3,7 +3,7 @@
  *
  *     lks_host *host;
  *     lks_error error;
- *     shop_v1_shop_handlers handlers = SHOP_V1_SHOP_HANDLERS(shop);
+ *     shop_v1_shop_handlers handlers = SHOP_V1_SHOP_HANDLERS(shop_);
  *     lks_rpc_service service = shop_v1_shop_service(&handlers, &my_shop);
  *     if (lks_host_open(NULL, &host, &error) == LKS_OK &&
  *         lks_host_add(host, &service, &error) == LKS_OK &&
@@ -41,7 +41,7 @@ typedef struct lks_host_options {
  * the caller's to close. LKS_RESOURCE_EXHAUSTED: no memory, threads or descriptors. */
 lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_error *error);
 
-/* Adds a service. Its bindings and its `self` must outlive the host; the struct
+/* Adds a service. Its bindings, handlers and `self` must outlive the host; the struct
  * itself need not. LKS_ALREADY_EXISTS: a method of that path is served already;
  * LKS_FAILED_PRECONDITION: the host listens already. */
 lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error *error);
