@@ -1,0 +1,178 @@
+/* Fences: each grant of a name has a greater one than every grant before it, also
+ * when the clock steps back or the key is lost; and the fence register. */
+#include "services/lock_script.h"
+
+static int64_t now_us(void)
+{
+    return atoll(harness_redis(script_harness, "EVAL %s 0",
+                               "local t = redis.call('TIME')\n"
+                               "local offset = redis.call('GET', 'ls:test:clock_offset_us') or '0'\n"
+                               "return string.format('%.0f', t[1] * 1000000 + t[2] + offset)"));
+}
+
+static void fences_grow_from_grant_to_grant(void **state)
+{
+    (void)state;
+    static const char *const targets[] = {"a", "a:S", "a:P1/3", "a"};
+    char alias[] = "T0";
+    uint64_t last = 0;
+
+    for (size_t i = 0; i < 20; i++) {
+        alias[1] = (char)('A' + i);
+        says(acquire(alias, targets[i % 4]), "ACQUIRED");
+        assert_true(fence() > last);
+        last = fence();
+        if (i % 3 == 0)
+            pass_seconds(1000);
+        else
+            release(alias, "");
+    }
+    assert_true(last < (UINT64_C(1) << 53));
+}
+
+static void each_holder_and_each_name_has_its_own(void **state)
+{
+    (void)state;
+    acquire("T1", "a:P1/3 b:S");
+    uint64_t a1 = acquired->fences[0]->fence;
+    uint64_t b1 = acquired->fences[1]->fence;
+    acquire("T2", "b:S a:P2/3");
+    uint64_t b2 = acquired->fences[0]->fence;
+    uint64_t a2 = acquired->fences[1]->fence;
+    assert_true(a2 > a1 && b2 > b1);
+    inspect("a");
+    assert_int_equal(inspected->holders[0]->fence, a1);
+    assert_int_equal(inspected->holders[1]->fence, a2);
+    assert_int_equal(inspected->last_fence, a2);
+}
+
+static void fences_grow_while_the_clock_steps_back(void **state)
+{
+    (void)state;
+    uint64_t last = 0;
+    char alias[] = "T0";
+
+    for (size_t i = 0; i < 10; i++) {
+        alias[1] = (char)('0' + i);
+        says(acquire(alias, "a"), "ACQUIRED");
+        assert_true(fence() > last);
+        last = fence();
+        says(release(alias, ""), "RELEASED");
+        pass_seconds(-3600);
+    }
+}
+
+static void a_fence_outlives_release_and_expiry(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    uint64_t first = fence();
+    release("T1", "");
+    says(inspect("a"), "FREE");
+    assert_int_equal(inspected->last_fence, first);
+    pass_seconds(-3600);
+    acquire("T2", "a");
+    uint64_t second = fence();
+    assert_int_equal(second, first + 1);
+    pass_seconds(1000);
+    says(inspect("a"), "FREE");
+    assert_int_equal(inspected->last_fence, second);
+    acquire("T3", "a");
+    assert_int_equal(fence(), second + 1);
+}
+
+static void a_lost_key_does_not_bring_a_fence_back(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    uint64_t before = fence();
+    harness_redis(script_harness, "DEL ls:{default/g}:lock:n:a");
+    acquire("T2", "a");
+    assert_true(fence() > before);
+    before = fence();
+    harness_redis(script_harness, "FLUSHALL");
+    int64_t now = now_us();
+    acquire("T3", "a");
+    assert_true(fence() > before);
+    assert_true(fence() >= (uint64_t)now);
+}
+
+static void a_replay_takes_no_new_fence(void **state)
+{
+    (void)state;
+    acquire("T1", "a:S");
+    uint64_t first = fence();
+    acquire("T2", "a:S");
+    acquire("T1", "a:S");
+    assert_int_equal(fence(), first);
+}
+
+static void the_register_refuses_what_is_lower(void **state)
+{
+    (void)state;
+    says(check_fence("disk", 5), "OK 5");
+    says(check_fence("disk", 5), "OK 5");
+    says(check_fence("disk", 4), "STALE 5");
+    says(check_fence("disk", 9), "OK 9");
+    says(check_fence("disk", 5), "STALE 9");
+    says(check_fence("disk", 9007199254740991), "OK 9007199254740991");
+    says(check_fence("disk", 9007199254740990), "STALE 9007199254740991");
+    says(check_fence("disk", 9007199254740991), "OK 9007199254740991");
+}
+
+static void registers_are_apart_and_stay(void **state)
+{
+    (void)state;
+    says(check_fence("a", 7), "OK 7");
+    says(check_fence("b}:lock:r", 3), "OK 3");
+    says(check_fence("b", 2), "OK 2");
+    says(check_fence("a", 6), "STALE 7");
+    says(harness_redis(script_harness, "PTTL ls:{default/a}:lock:r"), "-1");
+    pass_seconds(100 * 86400);
+    says(check_fence("a", 6), "STALE 7");
+    harness_namespace(script_harness, "other");
+    says(check_fence("a", 6), "OK 6");
+}
+
+static void a_foreign_register_is_left_alone(void **state)
+{
+    (void)state;
+    harness_redis(script_harness, "SET ls:{default/a}:lock:r foreign");
+    says(check_fence("a", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+    says(harness_redis(script_harness, "GET ls:{default/a}:lock:r"), "foreign");
+    harness_redis(script_harness, "HSET ls:{default/b}:lock:r f 1");
+    says(check_fence("b", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+}
+
+/* What fences are for: the lease of a frozen holder is over, the next one has
+ * written, and the first wakes up. */
+static void a_late_holder_is_kept_out(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    uint64_t frozen = fence();
+    pass_seconds(1000);
+    acquire("T2", "a");
+    uint64_t next = fence();
+    says_begin(check_fence("row", next), "OK ");
+    says_begin(check_fence("row", frozen), "STALE ");
+    says_begin(check_fence("row", next), "OK ");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(fences_grow_from_grant_to_grant, script_reset),
+        cmocka_unit_test_setup(each_holder_and_each_name_has_its_own, script_reset),
+        cmocka_unit_test_setup(fences_grow_while_the_clock_steps_back, script_reset),
+        cmocka_unit_test_setup(a_fence_outlives_release_and_expiry, script_reset),
+        cmocka_unit_test_setup(a_lost_key_does_not_bring_a_fence_back, script_reset),
+        cmocka_unit_test_setup(a_replay_takes_no_new_fence, script_reset),
+        cmocka_unit_test_setup(the_register_refuses_what_is_lower, script_reset),
+        cmocka_unit_test_setup(registers_are_apart_and_stay, script_reset),
+        cmocka_unit_test_setup(a_foreign_register_is_left_alone, script_reset),
+        cmocka_unit_test_setup(a_late_holder_is_kept_out, script_reset),
+    };
+
+    return cmocka_run_group_tests(tests, script_open, script_close);
+}

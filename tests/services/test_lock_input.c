@@ -1,0 +1,391 @@
+/* Bad input to LockService: its code, the field's name, and nothing changed. */
+#include "services/lock_script.h"
+
+#include <stdio.h>
+
+#define LONG_128                                                                                                       \
+    "1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789012" \
+    "3456789012345678"
+#define TOKEN "0123456789abcdef"
+
+static const char *state_before;
+
+static int locks_are_there(void **state)
+{
+    script_reset(state);
+    says(acquire("T1", "held p:P1/5"), "ACQUIRED");
+    says(release("T2", ""), "NOT_HELD");
+    state_before = harness_snapshot(script_harness);
+    return 0;
+}
+
+/* INVALID_ARGUMENT, applied NO, the text beginning with the field's path. */
+static void refuses(const char *method, const void *request, const char *field)
+{
+    char expected[128];
+
+    snprintf(expected, sizeof expected, "INVALID_ARGUMENT NO %s:", field);
+    says_begin(call(method, request), expected);
+    says(harness_snapshot(script_harness), state_before);
+}
+
+/* ---- Acquire ---- */
+
+static lks_target target;
+static lks_target *targets[17];
+static lks_acquire_request take;
+
+/* A good request, for a test to spoil. */
+static void good_acquire(void)
+{
+    target = (lks_target)LKS_TARGET_INIT;
+    target.name = "a";
+    for (size_t i = 0; i < 17; i++)
+        targets[i] = &target;
+    take = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
+    take.group = "g";
+    take.n_targets = 1;
+    take.targets = targets;
+    take.token = TOKEN;
+    take.lease_ms = LEASE_MS;
+}
+
+static void texts_of_acquire(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *group, *name, *token, *owner, *field;
+    } row[] = {
+        {LONG_128 "x", "a", TOKEN, "", "group"},
+        {"g", "", TOKEN, "", "targets[0].name"},
+        {"g", LONG_128 "x", TOKEN, "", "targets[0].name"},
+        {"g", "a", "0123456789abcde", "", "token"},
+        {"g", "a", "x", "", "token"},
+        {"g", "a", "01234567890123456789012345678901234567890123456789012345678901234", "", "token"},
+        {"g", "a", "0123456789 abcdef", "", "token"},
+        {"g", "a", "0123456789abcdef\n", "", "token"},
+        {"g", "a", "\x7f" TOKEN, "", "token"},
+        {"g", "a", TOKEN, LONG_128 "x", "owner"},
+    };
+
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        good_acquire();
+        take.group = (char *)(uintptr_t)row[i].group;
+        target.name = (char *)(uintptr_t)row[i].name;
+        take.token = (char *)(uintptr_t)row[i].token;
+        take.owner = (char *)(uintptr_t)row[i].owner;
+        refuses("Acquire", &take, row[i].field);
+    }
+}
+
+static void the_longest_texts_are_taken(void **state)
+{
+    (void)state;
+    good_acquire();
+    take.group = LONG_128;
+    target.name = LONG_128;
+    take.owner = LONG_128;
+    take.token = "0123456789012345678901234567890123456789012345678901234567890123";
+    says(call("Acquire", &take), "OK");
+    good_acquire();
+    target.name = "x";
+    take.lease_ms = 86400000;
+    says(call("Acquire", &take), "OK");
+}
+
+static void numbers_of_acquire(void **state)
+{
+    (void)state;
+    const int64_t huge = INT64_C(9007199254740992); /* 2^53 */
+    const struct {
+        lks_lock_mode mode;
+        int64_t permits, capacity, lease_ms, wait_ms;
+        const char *field;
+    } row[] = {
+        {LKS_LOCK_MODE_EXCLUSIVE, 0, 0, 0, 0, "lease_ms"},
+        {LKS_LOCK_MODE_EXCLUSIVE, 0, 0, 9, 0, "lease_ms"},
+        {LKS_LOCK_MODE_EXCLUSIVE, 0, 0, -1, 0, "lease_ms"},
+        {LKS_LOCK_MODE_EXCLUSIVE, 0, 0, 86400001, 0, "lease_ms"},
+        {LKS_LOCK_MODE_EXCLUSIVE, 0, 0, INT64_MAX, 0, "lease_ms"},
+        {LKS_LOCK_MODE_EXCLUSIVE, 0, 0, LEASE_MS, -1, "wait_ms"},
+        {LKS_LOCK_MODE_UNSPECIFIED, 1, 0, LEASE_MS, 0, "targets[0].permits"},
+        {LKS_LOCK_MODE_EXCLUSIVE, 1, 0, LEASE_MS, 0, "targets[0].permits"},
+        {LKS_LOCK_MODE_EXCLUSIVE, 0, 1, LEASE_MS, 0, "targets[0].capacity"},
+        {LKS_LOCK_MODE_SHARED, -1, 0, LEASE_MS, 0, "targets[0].permits"},
+        {LKS_LOCK_MODE_SHARED, 0, 5, LEASE_MS, 0, "targets[0].capacity"},
+        {LKS_LOCK_MODE_PERMIT, 0, 0, LEASE_MS, 0, "targets[0].capacity"},
+        {LKS_LOCK_MODE_PERMIT, 1, -5, LEASE_MS, 0, "targets[0].capacity"},
+        {LKS_LOCK_MODE_PERMIT, 1, huge, LEASE_MS, 0, "targets[0].capacity"},
+        {LKS_LOCK_MODE_PERMIT, 6, 5, LEASE_MS, 0, "targets[0].permits"},
+        {LKS_LOCK_MODE_PERMIT, -1, 5, LEASE_MS, 0, "targets[0].permits"},
+        {LKS_LOCK_MODE_PERMIT, INT64_MAX, 5, LEASE_MS, 0, "targets[0].permits"},
+    };
+
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        good_acquire();
+        target.mode = row[i].mode;
+        target.permits = row[i].permits;
+        target.capacity = row[i].capacity;
+        take.lease_ms = row[i].lease_ms;
+        take.wait_ms = row[i].wait_ms;
+        refuses("Acquire", &take, row[i].field);
+    }
+}
+
+static void targets_of_acquire(void **state)
+{
+    (void)state;
+    lks_target other = LKS_TARGET_INIT;
+
+    good_acquire();
+    take.n_targets = 0;
+    refuses("Acquire", &take, "targets");
+    take.n_targets = 17;
+    refuses("Acquire", &take, "targets");
+    take.n_targets = 2;
+    refuses("Acquire", &take, "targets[1].name"); /* the same name twice */
+    other.name = "b";
+    targets[1] = &other;
+    take.group = "";
+    refuses("Acquire", &take, "group"); /* compulsory with two names */
+    other.mode = LKS_LOCK_MODE_PERMIT;
+    refuses("Acquire", &take, "targets[1].capacity");
+}
+
+static void waiting_is_not_offered(void **state)
+{
+    (void)state;
+    good_acquire();
+    take.wait_ms = 1;
+    says_begin(call("Acquire", &take), "UNIMPLEMENTED NO wait_ms:");
+    says(harness_snapshot(script_harness), state_before);
+}
+
+/* ---- Renew, Release ---- */
+
+static char *names[65];
+
+static void good_names(size_t n)
+{
+    static char text[65][24];
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(text[i], sizeof text[i], "n%zu", i);
+        names[i] = text[i];
+    }
+}
+
+static lks_lease lease;
+static lks_lease good;
+static lks_lease *leases[65];
+static lks_renew_request keep;
+
+static void good_renew(void)
+{
+    good_names(1);
+    good = (lks_lease)LKS_LEASE_INIT;
+    good.group = "g";
+    good.n_names = 1;
+    good.names = names;
+    good.token = TOKEN;
+    good.lease_ms = LEASE_MS;
+    lease = good;
+    for (size_t i = 0; i < 65; i++)
+        leases[i] = &good;
+    leases[1] = &lease;
+    keep = (lks_renew_request)LKS_RENEW_REQUEST_INIT;
+    keep.n_leases = 2;
+    keep.leases = leases;
+}
+
+static void renew_names_the_lease_and_its_field(void **state)
+{
+    (void)state;
+    good_renew();
+    says(call("Renew", &keep), "OK");
+    keep.n_leases = 0;
+    refuses("Renew", &keep, "leases");
+    keep.n_leases = 65;
+    refuses("Renew", &keep, "leases");
+    good_renew();
+    lease.group = LONG_128 "x";
+    refuses("Renew", &keep, "leases[1].group");
+    good_renew();
+    lease.group = "";
+    lease.n_names = 0;
+    refuses("Renew", &keep, "leases[1].group");
+    good_renew();
+    good_names(2);
+    lease.group = "";
+    lease.n_names = 2;
+    refuses("Renew", &keep, "leases[1].group");
+    good_renew();
+    lease.token = "";
+    refuses("Renew", &keep, "leases[1].token");
+    lease.token = "short";
+    refuses("Renew", &keep, "leases[1].token");
+    good_renew();
+    lease.lease_ms = 0;
+    refuses("Renew", &keep, "leases[1].lease_ms");
+    lease.lease_ms = 86400001;
+    refuses("Renew", &keep, "leases[1].lease_ms");
+    good_renew();
+    good_names(17);
+    lease.n_names = 17;
+    refuses("Renew", &keep, "leases[1].names");
+    lease.n_names = 2;
+    names[1] = "n0";
+    refuses("Renew", &keep, "leases[1].names[1]");
+    names[1] = "";
+    refuses("Renew", &keep, "leases[1].names[1]");
+}
+
+static void release_names_its_field(void **state)
+{
+    (void)state;
+    lks_release_request give = LKS_RELEASE_REQUEST_INIT;
+
+    good_names(17);
+    give.token = TOKEN;
+    give.names = names;
+    refuses("Release", &give, "group");
+    give.n_names = 2;
+    refuses("Release", &give, "group");
+    give.group = LONG_128 "x";
+    refuses("Release", &give, "group");
+    give.group = "g";
+    give.n_names = 17;
+    refuses("Release", &give, "names");
+    give.n_names = 2;
+    names[0] = names[1];
+    refuses("Release", &give, "names[1]");
+    names[0] = LONG_128 "x";
+    refuses("Release", &give, "names[0]");
+    give.n_names = 0;
+    give.token = "";
+    refuses("Release", &give, "token");
+    give.token = "0123456789abcde\t";
+    refuses("Release", &give, "token");
+}
+
+/* ---- the others ---- */
+
+static void names_of_inspect_and_force_release(void **state)
+{
+    (void)state;
+    lks_inspect_request look = LKS_INSPECT_REQUEST_INIT;
+    lks_force_release_request force = LKS_FORCE_RELEASE_REQUEST_INIT;
+
+    refuses("Inspect", &look, "name");
+    refuses("ForceRelease", &force, "name");
+    look.name = LONG_128 "x";
+    force.name = LONG_128 "x";
+    refuses("Inspect", &look, "name");
+    refuses("ForceRelease", &force, "name");
+    look.group = LONG_128 "x";
+    force.group = LONG_128 "x";
+    refuses("Inspect", &look, "group");
+    refuses("ForceRelease", &force, "group");
+}
+
+static void pages_of_list(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {
+        "x",
+        "-1",
+        "1 ",
+        "0.",
+        "0.123",
+        "0.12345678901g",
+        "0.123456789012x",
+        "18446744073709551616",
+        "99999999999999999999999",
+        "0\x01",
+        ".123456789012",
+        "0*",
+    };
+    lks_list_request list = LKS_LIST_REQUEST_INIT;
+
+    list.page_size = -1;
+    refuses("List", &list, "page_size");
+    list.page_size = 1001;
+    refuses("List", &list, "page_size");
+    list.page_size = 0;
+    list.prefix = LONG_128 "x";
+    refuses("List", &list, "prefix");
+    list.prefix = "";
+    for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
+        list.page_token = (char *)(uintptr_t)tokens[i];
+        refuses("List", &list, "page_token");
+    }
+    char long_token[2000] = "0";
+    for (size_t i = 1; i + 13 < sizeof long_token; i += 13)
+        memcpy(long_token + i, ".123456789012", 14);
+    list.page_token = long_token;
+    refuses("List", &list, "page_token");
+    list.page_token = "18446744073709551615.0123456789ab";
+    says(call("List", &list), "OK");
+}
+
+static void fences_of_check_fence(void **state)
+{
+    (void)state;
+    lks_check_fence_request check = LKS_CHECK_FENCE_REQUEST_INIT;
+
+    check.fence = 1;
+    refuses("CheckFence", &check, "resource");
+    check.resource = LONG_128 "x";
+    refuses("CheckFence", &check, "resource");
+    check.resource = "r";
+    check.fence = 0;
+    refuses("CheckFence", &check, "fence");
+    check.fence = UINT64_C(9007199254740992);
+    refuses("CheckFence", &check, "fence");
+    check.fence = UINT64_MAX;
+    refuses("CheckFence", &check, "fence");
+}
+
+static void bytes_that_are_no_request(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t len;
+        const char *field;
+    } row[] = {
+        {"\x0a\x02g\xff", 4, "group"}, /* not UTF-8 */
+        {"\x0a\x02g\x00", 4, "group"}, /* a NUL */
+        {"\x12\x04\x0a\x02\xc0\x80", 6, "targets[0].name"},
+        {"\x12\x05\x0a\x01x\x10\x09", 7, "targets[0].mode"}, /* an unknown mode */
+        {"\x0a\x05g", 3, ""},                                /* cut short */
+    };
+
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        lks_error error;
+        assert_null(harness_call_bytes(script_harness, &lock_service, "Acquire", row[i].bytes, row[i].len, &error));
+        assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+        says_begin(error.message, row[i].field);
+        says(harness_snapshot(script_harness), state_before);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(texts_of_acquire, locks_are_there),
+        cmocka_unit_test_setup(the_longest_texts_are_taken, locks_are_there),
+        cmocka_unit_test_setup(numbers_of_acquire, locks_are_there),
+        cmocka_unit_test_setup(targets_of_acquire, locks_are_there),
+        cmocka_unit_test_setup(waiting_is_not_offered, locks_are_there),
+        cmocka_unit_test_setup(renew_names_the_lease_and_its_field, locks_are_there),
+        cmocka_unit_test_setup(release_names_its_field, locks_are_there),
+        cmocka_unit_test_setup(names_of_inspect_and_force_release, locks_are_there),
+        cmocka_unit_test_setup(pages_of_list, locks_are_there),
+        cmocka_unit_test_setup(fences_of_check_fence, locks_are_there),
+        cmocka_unit_test_setup(bytes_that_are_no_request, locks_are_there),
+    };
+
+    return cmocka_run_group_tests(tests, script_open, script_close);
+}

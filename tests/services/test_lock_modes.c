@@ -1,0 +1,188 @@
+/* Modes: who may hold a name beside whom, semaphores, and many holders of one
+ * name, some of whose leases are over. */
+#include "services/lock_script.h"
+
+#include <stdio.h>
+
+static void each_mode_beside_each_other(void **state)
+{
+    static const struct {
+        const char *first, *second, *said;
+    } row[] = {
+        {"a", "a", "BUSY a held by T1"},
+        {"a", "a:S", "BUSY a held by T1"},
+        {"a", "a:P1/9", "BUSY a held by T1"},
+        {"a:S", "a", "BUSY a held by T1"},
+        {"a:S", "a:S", "ACQUIRED"},
+        {"a:S", "a:P1/9", "BUSY a held by T1"},
+        {"a:P1/9", "a", "BUSY a held by T1"},
+        {"a:P1/9", "a:S", "BUSY a held by T1"},
+        {"a:P1/9", "a:P1/9", "ACQUIRED"},
+        {"a:P9/9", "a:P1/9", "BUSY a held by T1"},
+        {"a:P1/9", "a:P9/9", "BUSY a held by T1"},
+        {"a:P8/9", "a:P1/9", "ACQUIRED"},
+    };
+
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+        script_reset(state);
+        says(acquire("T1", row[i].first), "ACQUIRED");
+        const char *before = harness_snapshot(script_harness);
+        says(acquire("T2", row[i].second), row[i].said);
+        if (strcmp(row[i].said, "ACQUIRED") != 0)
+            says(harness_snapshot(script_harness), before);
+    }
+}
+
+static void permits_are_counted(void **state)
+{
+    (void)state;
+    says(acquire("T1", "a:P2/5"), "ACQUIRED");
+    says(acquire("T2", "a:P3/5"), "ACQUIRED");
+    says_begin(acquire("T3", "a:P1/5"), "BUSY a held by T");
+    says(inspect("a"), "PERMIT/5 T1=2 T2=3");
+    says(release("T1", ""), "RELEASED");
+    says(acquire("T4", "a:P0/5"), "ACQUIRED"); /* none asked for is one */
+    says(inspect("a"), "PERMIT/5 T2=3 T4=1");
+    says_begin(acquire("T5", "a:P2/5"), "BUSY a held by T");
+    says(acquire("T6", "a:P1/5"), "ACQUIRED");
+    says(release("T2", ""), "RELEASED");
+    says(release("T4", ""), "RELEASED");
+    says(release("T6", ""), "RELEASED");
+    says(acquire("T7", "a"), "ACQUIRED");
+}
+
+static void the_largest_semaphore_counts_exactly(void **state)
+{
+    (void)state;
+    says(acquire("T1", "a:P9007199254740990/9007199254740991"), "ACQUIRED");
+    says(acquire("T2", "a:P2/9007199254740991"), "BUSY a held by T1");
+    says(acquire("T3", "a:P1/9007199254740991"), "ACQUIRED");
+    says_begin(acquire("T4", "a:P1/9007199254740991"), "BUSY a held by T");
+    says(inspect("a"), "PERMIT/9007199254740991 T1=9007199254740990 T3=1");
+}
+
+static void a_capacity_is_fixed_while_anyone_holds(void **state)
+{
+    (void)state;
+    acquire("T1", "a:P1/5");
+    const char *before = harness_snapshot(script_harness);
+    says(acquire("T2", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
+    says(acquire("T2", "b a:P1/4"), "FAILED_PRECONDITION NO targets[1].capacity: another one is in use");
+    says(harness_snapshot(script_harness), before);
+    release("T1", "");
+    says(acquire("T2", "a:P1/6"), "ACQUIRED");
+    pass_seconds(1000);
+    says(acquire("T3", "a:P7/7"), "ACQUIRED");
+}
+
+static void readers_share_and_a_writer_comes_after_the_last(void **state)
+{
+    (void)state;
+    acquire_for("T1", "a:S", 1000000);
+    acquire_for("T2", "a:S", 2000000);
+    says_begin(acquire("W1", "a"), "BUSY a held by T");
+    pass_seconds(1500);
+    says(acquire("W1", "a"), "BUSY a held by T2"); /* not T1, whose lease is over */
+    about(acquired->holder->lease_ms, 500000);
+    says(inspect("a"), "SHARED T2");
+    says(acquire("T3", "a:S"), "ACQUIRED");
+    pass_seconds(500);
+    says(acquire("W2", "a"), "BUSY a held by T3");
+    says(release("T3", ""), "RELEASED");
+    says(acquire("W2", "a"), "ACQUIRED");
+    says(inspect("a"), "EXCLUSIVE W2");
+}
+
+static void permits_come_back_when_leases_end(void **state)
+{
+    (void)state;
+    acquire_for("T1", "a:P2/4", 1000000);
+    acquire_for("T2", "a:P1/4", 3000000);
+    acquire_for("T3", "a:P1/4", 2000000);
+    pass_seconds(1500);
+    says_begin(acquire("T4", "a:P3/4"), "BUSY a held by T");
+    says(acquire("T5", "a:P2/4"), "ACQUIRED");
+    says(inspect("a"), "PERMIT/4 T2=1 T3=1 T5=2");
+    pass_seconds(1000);
+    says(acquire("T6", "a:P3/4"), "ACQUIRED");
+    says(inspect("a"), "PERMIT/4 T2=1 T6=3");
+}
+
+/* What nobody stopped by is left where it is: a release among leases that are over. */
+static void leases_that_are_over_do_not_confuse_the_count(void **state)
+{
+    (void)state;
+    acquire_for("T1", "a:P1/9", 1000000);
+    acquire_for("T2", "a:P1/9", 3000000);
+    pass_seconds(1500);
+    says(acquire("T3", "a:P1/9"), "ACQUIRED");
+    says(release("T3", ""), "RELEASED");
+    says(release("T1", ""), "NOT_HELD");
+    says(release("T2", ""), "RELEASED");
+    says(inspect("a"), "FREE");
+    says(acquire("T4", "a"), "ACQUIRED");
+    says(inspect("a"), "EXCLUSIVE T4");
+}
+
+static void a_renewed_reader_still_stands_in_the_way(void **state)
+{
+    (void)state;
+    acquire_for("T1", "a:S", 1000000);
+    acquire_for("T2", "a:S", 1000000);
+    pass_seconds(500);
+    says(renew_for("T1", "", 2000000), "RENEWED");
+    pass_seconds(1000);
+    says(acquire("W1", "a"), "BUSY a held by T1");
+    about(acquired->holder->lease_ms, 1000000);
+    says(acquire("W1", "a"), "BUSY a held by T1");
+    pass_seconds(1000);
+    says(acquire("W1", "a"), "ACQUIRED");
+}
+
+static void one_request_may_mix_modes(void **state)
+{
+    (void)state;
+    says(acquire("T1", "r:S w p:P1/1"), "ACQUIRED");
+    says(acquire("T2", "r:S p:P1/1"), "BUSY p held by T1");
+    says(acquire("T2", "r:S"), "ACQUIRED");
+    says(release("T1", ""), "RELEASED");
+    says(acquire("T3", "w p:P1/1"), "ACQUIRED");
+    says(inspect("r"), "SHARED T2");
+}
+
+static void a_name_has_a_bounded_number_of_holders(void **state)
+{
+    (void)state;
+    enum { HOLDERS_MAX = 4096 };
+    char alias[16];
+
+    for (int i = 0; i < HOLDERS_MAX; i++) {
+        snprintf(alias, sizeof alias, "T%d", i);
+        says(acquire_for(alias, "a:S", i < 10 ? LEASE_MS : 3 * LEASE_MS), "ACQUIRED");
+        if (i % 100 == 0)
+            harness_forget(script_harness);
+    }
+    says(acquire("T4096", "a:S"), "RESOURCE_EXHAUSTED NO targets[0]: has 4096 holders");
+    pass_seconds(1000);
+    says(acquire("T4096", "a:S"), "ACQUIRED");
+    inspect("a");
+    assert_int_equal(inspected->n_holders, HOLDERS_MAX - 9);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(each_mode_beside_each_other, script_reset),
+        cmocka_unit_test_setup(permits_are_counted, script_reset),
+        cmocka_unit_test_setup(the_largest_semaphore_counts_exactly, script_reset),
+        cmocka_unit_test_setup(a_capacity_is_fixed_while_anyone_holds, script_reset),
+        cmocka_unit_test_setup(readers_share_and_a_writer_comes_after_the_last, script_reset),
+        cmocka_unit_test_setup(permits_come_back_when_leases_end, script_reset),
+        cmocka_unit_test_setup(leases_that_are_over_do_not_confuse_the_count, script_reset),
+        cmocka_unit_test_setup(a_renewed_reader_still_stands_in_the_way, script_reset),
+        cmocka_unit_test_setup(one_request_may_mix_modes, script_reset),
+        cmocka_unit_test_setup(a_name_has_a_bounded_number_of_holders, script_reset),
+    };
+
+    return cmocka_run_group_tests(tests, script_open, script_close);
+}

@@ -1,0 +1,272 @@
+/* Renew and Release: only the token keeps or gives back, all or nothing, and the
+ * same answer to the same call sent again. */
+#include "functions/library.h"
+#include "services/lock_script.h"
+
+static void renewing_moves_the_end(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    pass_seconds(900);
+    says(renew("T1", ""), "RENEWED");
+    assert_int_equal(renewed->results[0]->lease_ms, LEASE_MS);
+    assert_string_equal(renewed->results[0]->group, "g");
+    pass_seconds(900);
+    says(acquire("T2", "a"), "BUSY a held by T1");
+    says(renew("T1", "a"), "RENEWED");
+    pass_seconds(900);
+    says(acquire("T1", "a"), "ACQUIRED again");
+    pass_seconds(100);
+    says(acquire("T2", "a"), "ACQUIRED");
+}
+
+static void a_renewal_never_shortens(void **state)
+{
+    (void)state;
+    acquire("T1", "a b");
+    says(renew_for("T1", "a", 3000000), "RENEWED");
+    says(renew_for("T1", "a", 10), "RENEWED");
+    about(renewed->results[0]->lease_ms, 3000000);
+    says(renew_for("T1", "", 10), "RENEWED");
+    about(renewed->results[0]->lease_ms, LEASE_MS); /* the shorter of the two */
+    inspect("a");
+    about(inspected->holders[0]->lease_ms, 3000000);
+}
+
+static void a_lease_that_is_over_is_lost(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    pass_seconds(1000);
+    const char *before = harness_snapshot(script_harness);
+    says(renew("T1", ""), "LOST");
+    assert_int_equal(renewed->results[0]->lease_ms, 0);
+    says(renew("T1", "a"), "LOST");
+    says(renew("T9", "a"), "LOST");
+    says(renew("T9", ""), "LOST");
+    says(harness_snapshot(script_harness), before);
+    says(acquire("T2", "a"), "ACQUIRED");
+    says(renew("T1", "a"), "LOST");
+}
+
+static void one_lost_name_and_none_is_renewed(void **state)
+{
+    (void)state;
+    acquire("T1", "a b");
+    renew_for("T1", "a", 3000000);
+    pass_seconds(1500);
+    const char *before = harness_snapshot(script_harness);
+    says(renew_for("T1", "", 5000000), "LOST");
+    says(renew_for("T1", "a b", 5000000), "LOST");
+    says(renew_for("T1", "a c", 5000000), "LOST");
+    says(harness_snapshot(script_harness), before);
+    says(renew_for("T1", "a", 5000000), "RENEWED");
+}
+
+static void only_the_token_renews_and_releases(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(renew("T2", "a"), "LOST");
+    says(release("T2", "a"), "NOT_HELD");
+    says(inspect("a"), "EXCLUSIVE T1");
+    acquire("T3", "b");
+    says(release("T3", "a"), "NOT_HELD");
+    says(inspect("a"), "EXCLUSIVE T1");
+    says(inspect("b"), "EXCLUSIVE T3");
+}
+
+static void leases_of_many_groups_are_renewed_each_for_itself(void **state)
+{
+    (void)state;
+    enum { N = 5 };
+    static const char *const alias[N] = {"T0", "T1", "T2", "T3", "T4"};
+    static char *const names[] = {"n0", "n1", "n2", "n3", "n4"};
+    lks_lease lease[N];
+    lks_lease *leases[N];
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+    lks_error error;
+
+    for (size_t i = 0; i < N; i++) {
+        lks_acquire_request take = LKS_ACQUIRE_REQUEST_INIT;
+        lks_target target = LKS_TARGET_INIT;
+        lks_target *targets[] = {&target};
+        target.name = names[i];
+        take.n_targets = 1;
+        take.targets = targets;
+        take.token = (char *)(uintptr_t)token_of(alias[i]);
+        take.lease_ms = LEASE_MS;
+        if (i != 2)
+            says(call("Acquire", &take), "OK");
+        lease[i] = (lks_lease)LKS_LEASE_INIT;
+        lease[i].n_names = 1;
+        lease[i].names = (char **)(uintptr_t)&names[i];
+        lease[i].token = take.token;
+        lease[i].lease_ms = (int64_t)(i + 1) * LEASE_MS;
+        leases[i] = &lease[i];
+    }
+    /* Of the group's name, all names of the token. */
+    lease[3].group = names[3];
+    lease[3].n_names = 0;
+    request.n_leases = N;
+    request.leases = leases;
+    const lks_renew_response *response = harness_call(script_harness, &lock_service, "Renew", &request, &error);
+    assert_non_null(response);
+    assert_int_equal(response->n_results, N);
+    for (size_t i = 0; i < N; i++) {
+        const lks_lease_result *result = response->results[i];
+        assert_string_equal(result->group, names[i]);
+        assert_int_equal(result->outcome, i == 2 ? LKS_RENEW_OUTCOME_LOST : LKS_RENEW_OUTCOME_RENEWED);
+        about(result->lease_ms, i == 2 ? 0 : (int64_t)(i + 1) * LEASE_MS);
+    }
+}
+
+static void a_release_frees_and_says_so_again(void **state)
+{
+    (void)state;
+    acquire("T1", "a b:S");
+    says(release("T1", ""), "RELEASED");
+    const char *before = harness_snapshot(script_harness);
+    says(release("T1", ""), "RELEASED again");
+    says(release("T1", "a"), "RELEASED again");
+    says(release("T1", "b a"), "RELEASED again");
+    says(harness_snapshot(script_harness), before);
+    says(acquire("T2", "a b"), "ACQUIRED");
+    says(release("T1", ""), "RELEASED again");
+    says(inspect("a"), "EXCLUSIVE T2");
+}
+
+static void a_release_in_part_keeps_the_rest(void **state)
+{
+    (void)state;
+    acquire("T1", "a b c");
+    says(release("T1", "b"), "RELEASED");
+    says(inspect("b"), "FREE");
+    says(inspect("a"), "EXCLUSIVE T1");
+    pass_seconds(900);
+    says(renew("T1", ""), "RENEWED");
+    pass_seconds(900);
+    says(inspect("c"), "EXCLUSIVE T1");
+    says(renew("T1", "b"), "LOST");
+    says(release("T1", "b"), "RELEASED again");
+    says(release("T1", "a b"), "RELEASED");
+    says(release("T1", "a b"), "RELEASED again");
+    says(inspect("c"), "EXCLUSIVE T1");
+    says(release("T1", ""), "RELEASED");
+    says(inspect("c"), "FREE");
+    says(release("T1", ""), "RELEASED again");
+}
+
+static void names_that_were_not_held_are_told_apart(void **state)
+{
+    (void)state;
+    acquire("T1", "a b");
+    says(release("T1", "x"), "NOT_HELD");
+    says(release("T1", "x b"), "NOT_HELD x=NOT_HELD b=RELEASED");
+    says(release("T1", "x b"), "NOT_HELD x=NOT_HELD b=RELEASED again");
+    says(inspect("a"), "EXCLUSIVE T1");
+}
+
+static void a_lost_name_cannot_be_released(void **state)
+{
+    (void)state;
+    acquire("T1", "a b");
+    renew_for("T1", "a", 3000000);
+    pass_seconds(1500);
+    acquire("T2", "b");
+    says(release("T1", ""), "NOT_HELD a=RELEASED b=NOT_HELD");
+    says(release("T1", ""), "NOT_HELD a=RELEASED b=NOT_HELD again");
+    says(inspect("b"), "EXCLUSIVE T2");
+
+    acquire("T3", "c");
+    pass_seconds(1000);
+    says(release("T3", ""), "NOT_HELD");
+    says(release("T3", "c"), "NOT_HELD");
+    says(acquire("T3", "c"), "TOKEN_SPENT");
+}
+
+static void an_unseen_token_is_spent_by_its_release(void **state)
+{
+    (void)state;
+    says(release("T1", "a"), "NOT_HELD");
+    says(release("T1", "a"), "NOT_HELD");
+    says(release("T1", ""), "NOT_HELD");
+    says(acquire("T1", "a"), "TOKEN_SPENT");
+    says(renew("T1", "a"), "LOST");
+}
+
+static int64_t ttl_ms(const char *kind, const char *name)
+{
+    return atoll(harness_redis(script_harness, "PTTL ls:{default/g}:lock:%s:%s", kind, name));
+}
+
+static void records_are_kept_as_long_as_stated(void **state)
+{
+    (void)state;
+    enum { TEN_MINUTES = 600000, DAY = 86400000 };
+
+    acquire("T1", "a b");
+    about(ttl_ms("t", token_of("T1")), LEASE_MS + TEN_MINUTES);
+    about(ttl_ms("n", "a"), LEASE_MS + DAY);
+    renew_for("T1", "", 5000000);
+    about(ttl_ms("t", token_of("T1")), 5000000 + TEN_MINUTES);
+    about(ttl_ms("n", "a"), 5000000 + DAY);
+    renew_for("T1", "a", 10);
+    about(ttl_ms("t", token_of("T1")), 5000000 + TEN_MINUTES);
+    release("T1", "a");
+    about(ttl_ms("t", token_of("T1")), 5000000 + TEN_MINUTES);
+    release("T1", "");
+    about(ttl_ms("t", token_of("T1")), TEN_MINUTES);
+    assert_true(ttl_ms("n", "a") > DAY - 90000);
+    release("T2", "");
+    about(ttl_ms("t", token_of("T2")), TEN_MINUTES);
+}
+
+/* Redis refuses what takes memory; what gives it back goes on. */
+static void locks_are_kept_and_given_back_when_memory_is_short(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    acquire("T2", "b:S");
+    harness_redis(script_harness, "CONFIG SET maxmemory 1");
+    assert_non_null(strstr(harness_redis(script_harness, "SET any thing"), "OOM"));
+    const char *said_acquire =
+        harness_redis(script_harness, "FCALL lock_acquire_%s 1 ls:{default/g}: 7 T5.............. owner 1000 c E 1 0",
+                      functions_digest);
+    const char *said_renew = renew("T1", "");
+    const char *said_release = release("T1", "");
+    const char *said_unseen = release("T3", "a");
+    const char *said_inspect = inspect("b");
+    const char *said_force = force_release("b");
+    harness_redis(script_harness, "CONFIG SET maxmemory 0");
+    says_begin(said_acquire, "OOM "); /* the store answers RESOURCE_EXHAUSTED, applied NO */
+    says(said_renew, "RENEWED");
+    says(said_release, "RELEASED");
+    says(said_unseen, "NOT_HELD");
+    says(said_inspect, "SHARED T2");
+    says(said_force, "T2");
+    says(acquire("T1", "a"), "TOKEN_SPENT");
+    says(acquire("T3", "a"), "TOKEN_SPENT");
+    says(acquire("T4", "a b"), "ACQUIRED");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(renewing_moves_the_end, script_reset),
+        cmocka_unit_test_setup(a_renewal_never_shortens, script_reset),
+        cmocka_unit_test_setup(a_lease_that_is_over_is_lost, script_reset),
+        cmocka_unit_test_setup(one_lost_name_and_none_is_renewed, script_reset),
+        cmocka_unit_test_setup(only_the_token_renews_and_releases, script_reset),
+        cmocka_unit_test_setup(leases_of_many_groups_are_renewed_each_for_itself, script_reset),
+        cmocka_unit_test_setup(a_release_frees_and_says_so_again, script_reset),
+        cmocka_unit_test_setup(a_release_in_part_keeps_the_rest, script_reset),
+        cmocka_unit_test_setup(names_that_were_not_held_are_told_apart, script_reset),
+        cmocka_unit_test_setup(a_lost_name_cannot_be_released, script_reset),
+        cmocka_unit_test_setup(an_unseen_token_is_spent_by_its_release, script_reset),
+        cmocka_unit_test_setup(records_are_kept_as_long_as_stated, script_reset),
+        cmocka_unit_test_setup(locks_are_kept_and_given_back_when_memory_is_short, script_reset),
+    };
+
+    return cmocka_run_group_tests(tests, script_open, script_close);
+}
