@@ -74,9 +74,9 @@ static pid_t wait_redis(server_fixture *server)
     return pid;
 }
 
-static void kill_once(server_fixture *server, victim victim)
+static void kill_once(server_fixture *server, victim what)
 {
-    if (victim == REDIS) {
+    if (what == REDIS) {
         kill(wait_redis(server), SIGKILL);
     } else {
         pid_t redis = server_fixture_redis_pid(server);
@@ -101,10 +101,13 @@ static void check(flash_sale *sale, lks_channel *channel, size_t sold, size_t re
     print_message("    %zu sold, %zu refused, %zu told a second time\n", result.sold, result.refused, result.replayed);
 }
 
-/* Sells `stock` to `buyers`, with `kills` kills spread over the sale. */
+/* Sells `stock` to `buyers`, with `kills` kills spread over the part of the sale in
+ * which there is something to sell. */
 static void run(const server_fixture_options *options, victim victims, size_t kills, size_t buyers, size_t stock)
 {
     const sale_plan plan = {.n_goods = 1, .stock = (int64_t)stock, .n_buyers = buyers, .patience_ms = PATIENCE_MS};
+    /* Few at a time: more commits, and a kill meets one more often. */
+    const lks_channel_options few = {.in_flight_max = 64};
     server_fixture *server = server_fixture_start(options);
     lks_channel *direct = NULL;
     selling s = {0};
@@ -112,14 +115,13 @@ static void run(const server_fixture_options *options, victim victims, size_t ki
     pthread_t thread;
 
     assert_non_null(server);
-    assert_code(lks_channel_open(server_fixture_url(server), NULL, &s.channel, &error), &error);
+    assert_code(lks_channel_open(server_fixture_url(server), &few, &s.channel, &error), &error);
     assert_code(lks_channel_open(server_fixture_url(server), NULL, &direct, &error), &error);
     assert_code(sale_open(direct, &plan, &s.sale, &error), &error);
     assert_int_equal(pthread_create(&thread, NULL, sell, &s), 0);
     for (size_t i = 0; i < kills; i++) {
-        wait_answers(&s.sale, (i + 1) * buyers / (kills + 2));
-        victim victim = victims != BOTH ? victims : i % 2 == 0 ? REDIS : LOCKSTOCKD;
-        kill_once(server, victim);
+        wait_answers(&s.sale, (i + 1) * stock / (kills + 1));
+        kill_once(server, victims != BOTH ? victims : i % 2 == 0 ? REDIS : LOCKSTOCKD);
     }
     pthread_join(thread, NULL);
     assert_true(s.started);
@@ -138,13 +140,13 @@ static void run(const server_fixture_options *options, victim victims, size_t ki
 static void test_redis_is_killed(void **state)
 {
     (void)state;
-    run(NULL, REDIS, counts_of(5, 50), counts_of(1500, 10000), counts_of(300, 2000));
+    run(NULL, REDIS, counts_of(5, 50), counts_of(2500, 12000), counts_of(2000, 10000));
 }
 
 static void test_lockstockd_is_killed(void **state)
 {
     (void)state;
-    run(NULL, LOCKSTOCKD, counts_of(4, 50), counts_of(1500, 10000), counts_of(300, 2000));
+    run(NULL, LOCKSTOCKD, counts_of(4, 50), counts_of(2500, 12000), counts_of(2000, 10000));
 }
 
 static void test_scene_b_with_both_killed(void **state)
@@ -178,7 +180,7 @@ static void test_both_killed_with_a_slow_disk(void **state)
     write_slow_redis(dir);
     snprintf(path, sizeof path, "PATH=%s:%s", dir, getenv("PATH"));
     const char *const env[] = {path, NULL};
-    run(&(server_fixture_options){.env = env}, BOTH, counts_of(4, 30), counts_of(800, 5000), counts_of(200, 1000));
+    run(&(server_fixture_options){.env = env}, BOTH, counts_of(4, 30), counts_of(1500, 5000), counts_of(1000, 4000));
 
     struct stat status;
     snprintf(calls, sizeof calls, "%s/calls", dir);
