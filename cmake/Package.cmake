@@ -1,6 +1,6 @@
 # What an outside project finds after `cmake --install`: find_package(lockstock)
-# with lockstock::lockstock, lockstock::rpc and lockstock_generate, and pkg-config's
-# lockstock and lockstock-rpc. The tree can be moved: nothing in it says where it is.
+# with lockstock::lockstock, ::host, ::rpc and lockstock_generate, and pkg-config's
+# lockstock, lockstock-host and lockstock-rpc. The tree can be moved: nothing in it says where it is.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/lockstock")
@@ -17,7 +17,7 @@ install(EXPORT lockstockTargets NAMESPACE lockstock:: DESTINATION "${package_dir
 
 file(RELATIVE_PATH pc_prefix "/${pkgconfig_dir}" "/")
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-foreach(pc lockstock lockstock-rpc)
+foreach(pc lockstock lockstock-host lockstock-rpc)
   configure_file("${CMAKE_CURRENT_LIST_DIR}/${pc}.pc.in" "${PROJECT_BINARY_DIR}/${pc}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${pc}.pc" DESTINATION "${pkgconfig_dir}")
 endforeach()

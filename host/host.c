@@ -13,9 +13,10 @@
 
 enum { THREADS = 4, IN_FLIGHT_MAX = 1024, TIMEOUT_MS = 30000 };
 
-/* The targets of one service's routes. */
+/* A service and the targets of its routes. */
 typedef struct served {
     struct served *next;
+    lks_rpc_service service;
     serve_target targets[];
 } served;
 
@@ -71,8 +72,11 @@ lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_erro
 static served *served_new(const lks_rpc_service *service)
 {
     served *block = malloc(sizeof *block + service->n_bindings * sizeof *block->targets);
-    for (size_t i = 0; block && i < service->n_bindings; i++)
-        block->targets[i] = (serve_target){.binding = &service->bindings[i], .self = service->self};
+    if (!block)
+        return NULL;
+    block->service = *service;
+    for (size_t i = 0; i < service->n_bindings; i++)
+        block->targets[i] = (serve_target){.binding = &service->bindings[i], .service = &block->service};
     return block;
 }
 

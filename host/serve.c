@@ -32,7 +32,7 @@ static lks_code run(const serve_target *target, lks_rpc_context *context, const 
                     ProtobufCMessage *response, lks_error *error)
 {
     *error = (lks_error){0};
-    lks_code code = target->binding->handle(target->self, context, request, response, error);
+    lks_code code = target->binding->handle(target->service, context, request, response, error);
     error->code = code;
     return code;
 }

@@ -21,7 +21,7 @@ typedef struct serve_table {
 
 typedef struct serve_target {
     const lks_rpc_binding *binding;
-    void *self;
+    const lks_rpc_service *service;
 } serve_target;
 
 /* Runs the calls of a message in their order and ends the request. received_ns: when
