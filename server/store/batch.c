@@ -107,6 +107,11 @@ store_result batch_result(const store_value *reply, const char *function)
 {
     const store_value *e = reply->element;
 
+    if (reply->type == STORE_ERROR) {
+        log_error("store-function-failed", "function=%s detail=\"%.*s\"", function, (int)reply->string.len,
+                  reply->string.data);
+        return (store_result){.code = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .message = "the store failed"};
+    }
     if (reply->type != STORE_ARRAY || reply->n == 0 || !value_is(&e[0], "ERR"))
         return (store_result){.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = reply};
     if (reply->n != ERR_FIELDS || e[1].type != STORE_INTEGER || e[1].integer < LKS_CANCELLED ||

@@ -215,7 +215,7 @@ static void on_lost(pipeline *p, pending *c, bool sent)
     c->exposed = c->exposed || sent;
     if (c->phase == PENDING_ABANDONED)
         end(p, c, NULL);
-    else if (p->ending || (sent && !c->call.repeatable))
+    else if (sent && !c->call.repeatable)
         fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, "the connection to the store was lost");
     else
         enqueue(p, c);
@@ -377,6 +377,7 @@ pipeline *pipeline_new(const pipeline_options *options)
 void pipeline_end(pipeline *p)
 {
     p->ending = true;
+    p->link = NULL;
     for (wake *w; (w = wakes_first(&p->wakes));) {
         pending *c = (pending *)(void *)w;
         if (c->phase == PENDING_QUEUED)

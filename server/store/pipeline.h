@@ -38,12 +38,11 @@ void pipeline_down(pipeline *pipeline, const char *reason);
 /* The functions are there again. */
 void pipeline_resume(pipeline *pipeline);
 
-/* Ends every call that is not with Redis, with UNAVAILABLE, and from now on each
- * one whose connection is lost. Never inside a submit. */
+/* Ends every call with UNAVAILABLE, and from now on refuses each; its commands
+ * on the connection must have ended before. */
 void pipeline_end(pipeline *pipeline);
 
-/* After pipeline_end, and with no command of it on a connection: `freed` runs on
- * the loop, last. */
+/* After pipeline_end: `freed` runs on the loop, last. */
 void pipeline_free(pipeline *pipeline, void (*freed)(void *arg), void *arg);
 
 #endif

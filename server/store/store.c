@@ -280,8 +280,8 @@ static void on_closing(uv_idle_t *idle)
     store *s = idle->data;
 
     uv_idle_stop(idle);
-    pipeline_end(s->pipeline);
     connection_close(s->connection, on_connection_closed, s);
+    pipeline_end(s->pipeline);
 }
 
 void store_close(store *s, void (*closed)(void *arg), void *arg)

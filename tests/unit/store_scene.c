@@ -1,0 +1,83 @@
+/* The fake plays the script; what that leaves alone goes as usual. */
+#include "store_scene.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void note_call(scene *s, size_t argc, const char *const *argv)
+{
+    size_t used = 0;
+
+    if (s->seen < SCENE_SEEN_MAX)
+        s->sub_calls[s->seen++] = fake_redis_sub_calls(argc, argv);
+    for (size_t i = 0; i < argc && used < sizeof s->words; i++)
+        used += (size_t)snprintf(s->words + used, sizeof s->words - used, "%s ", argv[i]);
+}
+
+static const char *or_usual(const char *answer)
+{
+    return answer ? answer : fake_usual;
+}
+
+static const char *play(void *arg, size_t argc, const char *const *argv)
+{
+    scene *s = arg;
+
+    if (strcmp(argv[0], "FCALL") == 0) {
+        note_call(s, argc, argv);
+        return or_usual(s->next < SCENE_SCRIPT_MAX ? s->script[s->next++] : NULL);
+    }
+    if (strcmp(argv[0], "FUNCTION") == 0 && strcmp(argv[1], "LOAD") == 0)
+        s->loads++;
+    if (strcmp(argv[0], "FUNCTION") == 0 && argc == 5)
+        return or_usual(s->list);
+    if (strcmp(argv[0], "FUNCTION") == 0 && argc == 4)
+        s->kept_library = true;
+    if (strcmp(argv[0], "GET") == 0)
+        return or_usual(s->get);
+    return strcmp(argv[0], "PING") == 0 ? or_usual(s->ping) : fake_usual;
+}
+
+static bool has_kept_library(void *arg)
+{
+    return ((scene *)arg)->kept_library;
+}
+
+void scene_start_with(scene *s, const store_options *options)
+{
+    store_options full = *options;
+
+    *s = (scene){.d = store_driver_new()};
+    s->fake = fake_redis_start(store_driver_loop(s->d), play, s);
+    full.url = fake_redis_url(s->fake);
+    assert_int_equal(store_driver_open(s->d, &full, NULL), LKS_OK);
+    store_driver_wait_ready(s->d, true);
+    store_driver_until(s->d, has_kept_library, s);
+}
+
+void scene_start(scene *s)
+{
+    scene_start_with(s, &(store_options){0});
+}
+
+void scene_end(scene *s)
+{
+    store_driver_close_store(s->d);
+    fake_redis_stop(s->fake);
+    store_driver_free(s->d);
+}
+
+bool scene_saw_a_call(void *arg)
+{
+    return ((scene *)arg)->seen > 0;
+}
+
+bool scene_reconnected(void *arg)
+{
+    return fake_redis_connections(((scene *)arg)->fake) >= 2;
+}

@@ -1,0 +1,212 @@
+/* What Redis may answer to an FCALL, row by row of docs/guarantees.md, and what
+ * it should not: garbage ends the connection, never the server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "store_scene.h"
+
+/* ---- what Redis may answer ----------------------------------------------------- */
+
+static void each_error_reply_has_its_meaning(void **state)
+{
+    static const struct row {
+        const char *reply;
+        lks_code code;
+        lks_applied applied;
+        bool retry_after;
+    } rows[] = {
+        {"-LOADING Redis is loading the dataset in memory\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
+        {"-BUSY Redis is busy running a script.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
+        {"-CLUSTERDOWN The cluster is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
+        {"-MASTERDOWN Link with MASTER is down\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
+        {"-NOREPLICAS Not enough good replicas to write.\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
+        {"-MISCONF Errors writing to the AOF file\r\n", LKS_UNAVAILABLE, LKS_APPLIED_NO, true},
+        {"-OOM command not allowed when used memory > 'maxmemory'.\r\n", LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, true},
+        {"-ERR something else\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"-BUSYGROUP is not BUSY\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"-WRONGTYPE from nowhere\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"+OK\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"$-1\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*0\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*2\r\n*0\r\n*0\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n:6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_ALREADY_EXISTS, LKS_APPLIED_NO, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n:13\r\n$5\r\nMAYBE\r\n$1\r\nm\r\n$6\r\nsecret\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n:13\r\n$3\r\nYES\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*1\r\n$3\r\nERR\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n:0\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n:99\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n$1\r\n6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n-ERR inside\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+    };
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        print_message("%.40s\n", rows[i].reply);
+        s.next = 0;
+        s.script[0] = rows[i].reply;
+        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+        assert_outcome(o, rows[i].code, rows[i].applied);
+        assert_int_equal(o->retry_after_ms > 0, rows[i].retry_after);
+        assert_null(strstr(o->message, "secret"));
+    }
+    assert_int_equal(store_driver_ups(s.d), 1);
+    assert_int_equal(fake_redis_connections(s.fake), 1);
+    scene_end(&s);
+}
+
+static void what_lives_elsewhere_for_now_is_sent_again(void **state)
+{
+    static const char *const replies[] = {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
+                                          "-MOVED 1 127.0.0.1:7001\r\n", "-ASK 1 127.0.0.1:7001\r\n"};
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    for (size_t i = 0; i < 3; i++) {
+        s.next = 0;
+        s.script[0] = s.script[1] = replies[i];
+        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+        assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    }
+    for (size_t i = 0; i < SCENE_SCRIPT_MAX; i++)
+        s.script[i] = replies[0];
+    s.next = 0;
+    outcome *never = store_driver_call(s.d, &(driver_call){.function = "echo", .timeout_ms = 120});
+    assert_outcome(never, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    scene_end(&s);
+}
+
+static void a_replica_is_left_for_another_connection(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(fake_redis_connections(s.fake), 2);
+    scene_end(&s);
+}
+
+static void denied_means_not_ready(void **state)
+{
+    static const char *const replies[] = {"-NOAUTH Authentication required.\r\n",
+                                          "-NOPERM this user has no permissions to run the 'fcall' command\r\n",
+                                          "-WRONGPASS invalid username-password pair or user is disabled.\r\n"};
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    for (size_t i = 0; i < 3; i++) {
+        store_driver_wait_ready(s.d, true);
+        unsigned connections = fake_redis_connections(s.fake);
+        s.next = 0;
+        s.script[0] = replies[i];
+        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+        assert_outcome(o, LKS_INTERNAL, LKS_APPLIED_NO);
+        store_driver_wait_ready(s.d, false);
+        assert_non_null(strstr(store_driver_reason(s.d), "the store"));
+        store_driver_wait_ready(s.d, true);
+        assert_int_equal(fake_redis_connections(s.fake), connections + 1);
+    }
+    scene_end(&s);
+}
+
+/* Calls that are out when one is denied still get their answers. */
+static void a_retired_connection_answers_what_it_owes(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = "-NOPERM this user has no permissions to run the 'fcall' command\r\n";
+    s.script[1] = fake_usual;
+    outcome *denied = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    outcome *other = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    store_driver_wait(s.d, denied);
+    store_driver_wait(s.d, other);
+    assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
+    assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(fake_redis_calls(s.fake), 2);
+    scene_end(&s);
+}
+
+static void garbage_ends_the_connection_not_the_server(void **state)
+{
+    static const char *const replies[] = {
+        "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n*1\r\n?x\r\n",        "$99999999999999999999\r\n",
+        "*2147483647\r\n",                  "*1\r\n*2000000\r\n$1\r\na\r\n", ":12x\r\n",
+        "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
+    };
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
+        print_message("%.30s\n", replies[i]);
+        s.next = 0;
+        s.script[0] = replies[i];
+        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+        assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+        assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    }
+    scene_end(&s);
+}
+
+static void a_reply_without_end_is_cut_off(void **state)
+{
+    scene s;
+    static char part[1024 * 1024];
+
+    (void)state;
+    scene_start(&s);
+    memset(part, 'x', sizeof part - 1);
+    s.script[0] = "*1\r\n*1\r\n$500000000\r\n";
+    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    store_driver_until(s.d, scene_saw_a_call, &s);
+    while (o->ends == 0) {
+        fake_redis_say(s.fake, part);
+        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
+    }
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    scene_end(&s);
+}
+
+static void a_reply_that_nobody_asked_for_ends_the_connection(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    fake_redis_say(s.fake, "+OK\r\n");
+    store_driver_wait_ready(s.d, false);
+    store_driver_wait_ready(s.d, true);
+    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    scene_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_error_reply_has_its_meaning),
+        cmocka_unit_test(what_lives_elsewhere_for_now_is_sent_again),
+        cmocka_unit_test(a_replica_is_left_for_another_connection),
+        cmocka_unit_test(denied_means_not_ready),
+        cmocka_unit_test(a_retired_connection_answers_what_it_owes),
+        cmocka_unit_test(garbage_ends_the_connection_not_the_server),
+        cmocka_unit_test(a_reply_without_end_is_cut_off),
+        cmocka_unit_test(a_reply_that_nobody_asked_for_ends_the_connection),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

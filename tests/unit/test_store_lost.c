@@ -1,0 +1,204 @@
+/* Lost, refused and silent connections: which calls are sent again, which are
+ * answered with NO, and which with MAYBE. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "store_scene.h"
+
+/* ---- lost connections ---------------------------------------------------------- */
+
+static void a_lost_connection_repeats_what_may_be_repeated(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = fake_silent;
+    s.script[1] = fake_close;
+    outcome *repeatable = store_driver_submit(s.d, &(driver_call){.function = "echo", .repeatable = true});
+    outcome *single = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    store_driver_wait(s.d, single);
+    assert_outcome(single, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    store_driver_wait(s.d, repeatable);
+    assert_outcome(repeatable, LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(fake_redis_connections(s.fake), 2);
+    assert_int_equal(store_driver_ups(s.d), 2);
+    scene_end(&s);
+}
+
+static void what_was_not_sent_is_kept_for_the_next_connection(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    fake_redis_hang_up(s.fake);
+    store_driver_wait_ready(s.d, false);
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    scene_end(&s);
+}
+
+/* A call behind one that fills the socket's buffers cannot have been sent. */
+static void bytes_that_the_kernel_did_not_take_were_not_sent(void **state)
+{
+    scene s;
+    static char big[8 * 1024 * 1024];
+
+    (void)state;
+    scene_start(&s);
+    memset(big, 'x', sizeof big - 1);
+    outcome *large = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
+    outcome *behind = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"small"}});
+    fake_redis_turn_deaf(s.fake);
+    for (int i = 0; i < 10; i++)
+        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
+    fake_redis_hang_up(s.fake);
+    store_driver_wait(s.d, large);
+    assert_outcome(large, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    store_driver_wait(s.d, behind);
+    assert_outcome(behind, LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(fake_redis_calls(s.fake), 1);
+    scene_end(&s);
+}
+
+static void a_refusal_after_a_lost_sending_is_maybe(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = fake_close;
+    s.script[1] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+    assert_outcome(o, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE);
+    scene_end(&s);
+}
+
+static void a_repeatable_call_ends_with_its_deadline_when_redis_stays_away(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = fake_close;
+    s.get = fake_silent; /* no greeting passes any more */
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true, .timeout_ms = 1500});
+    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    scene_end(&s);
+}
+
+static void without_a_connection_a_call_waits_a_moment_then_is_refused(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.get = "-LOADING Redis is loading the dataset in memory\r\n";
+    fake_redis_hang_up(s.fake);
+    store_driver_wait_ready(s.d, false);
+    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    outcome *soon = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 20});
+    store_driver_wait(s.d, soon);
+    assert_outcome(soon, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    store_driver_wait(s.d, o);
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_string_equal(o->message, "the store is loading its data");
+    assert_true(o->retry_after_ms > 0);
+
+    s.get = NULL;
+    outcome *later = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    store_driver_wait(s.d, later);
+    store_driver_wait_ready(s.d, true);
+    scene_end(&s);
+}
+
+static void silence_is_noticed(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start_with(&s, &(store_options){.silence_timeout_ms = 100});
+    s.script[0] = fake_silent;
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(fake_redis_connections(s.fake), 2);
+    scene_end(&s);
+}
+
+static void a_quiet_connection_is_tried(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start_with(&s, &(store_options){.silence_timeout_ms = 40});
+    s.ping = fake_silent;
+    store_driver_until(s.d, scene_reconnected, &s);
+    scene_end(&s);
+}
+
+static void a_refused_connection_is_told_and_tried_again(void **state)
+{
+    store_driver *d = store_driver_new();
+    const store_options options = {.url = "redis://127.0.0.1:1"};
+
+    (void)state;
+    assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
+    outcome *o = store_driver_call(d, &(driver_call){.function = "echo"});
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_string_equal(store_driver_reason(d), "Connection refused");
+    store_driver_free(d);
+}
+
+static void a_thousand_reconnects_leave_no_descriptor(void **state)
+{
+    scene s;
+    unsigned before;
+    uv_loop_t *loop;
+
+    (void)state;
+    scene_start(&s);
+    loop = store_driver_loop(s.d);
+    assert_int_equal(store_driver_call(s.d, &(driver_call){.function = "echo"})->code, LKS_OK);
+    int lowest = dup(0);
+    close(lowest);
+    before = fake_redis_connections(s.fake);
+    while (fake_redis_connections(s.fake) < before + 1000) {
+        /* A good reply in between, so that the pauses stay short. */
+        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+        assert_int_equal(o->code, LKS_OK);
+        fake_redis_hang_up(s.fake);
+        store_driver_wait_ready(s.d, false);
+        store_driver_wait_ready(s.d, true);
+    }
+    uv_run(loop, UV_RUN_NOWAIT);
+    int now = dup(0);
+    close(now);
+    assert_int_equal(now, lowest);
+    scene_end(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lost_connection_repeats_what_may_be_repeated),
+        cmocka_unit_test(what_was_not_sent_is_kept_for_the_next_connection),
+        cmocka_unit_test(bytes_that_the_kernel_did_not_take_were_not_sent),
+        cmocka_unit_test(a_refusal_after_a_lost_sending_is_maybe),
+        cmocka_unit_test(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away),
+        cmocka_unit_test(without_a_connection_a_call_waits_a_moment_then_is_refused),
+        cmocka_unit_test(silence_is_noticed),
+        cmocka_unit_test(a_quiet_connection_is_tried),
+        cmocka_unit_test(a_refused_connection_is_told_and_tried_again),
+        cmocka_unit_test(a_thousand_reconnects_leave_no_descriptor),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,292 @@
+/* Calls between the store and Redis: what shares an FCALL, what a deadline and a
+ * bound mean, how a missing function comes back, how all ends. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "store_scene.h"
+
+/* ---- combining ----------------------------------------------------------------- */
+
+static void calls_of_one_turn_and_target_share_an_fcall(void **state)
+{
+    scene s;
+    outcome *o[5];
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*5\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n"
+                  "*2\r\n$5\r\nTHREE\r\n:3\r\n";
+    o[0] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"a"}, .combinable = true});
+    o[1] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"b", ""}, .combinable = true});
+    o[2] = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true});
+    for (int i = 0; i < 3; i++)
+        store_driver_wait(s.d, o[i]);
+    assert_int_equal(fake_redis_calls(s.fake), 1);
+    assert_string_equal(s.words, "FCALL echo_7e577e577e577e57 1 ls:{test/g}: 1 a 2 b  0 ");
+    assert_outcome(o[0], LKS_OK, LKS_APPLIED_YES);
+    assert_string_equal(outcome_text(o[0], 0), "ONE");
+    assert_outcome(o[1], LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
+    assert_string_equal(o[1]->message, "no");
+    assert_outcome(o[2], LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(outcome_number(o[2], 1), 3);
+    scene_end(&s);
+}
+
+static void what_differs_or_forbids_it_goes_alone(void **state)
+{
+    scene s;
+    outcome *o[6];
+    static const driver_call calls[] = {
+        {.function = "echo", .combinable = true},
+        {.function = "get", .combinable = true},
+        {.function = "echo", .combinable = true, .base = "ls:{test/h}:"},
+        {.function = "echo", .combinable = false},
+        {.function = "echo", .combinable = false},
+        {.function = "echo", .combinable = true},
+    };
+
+    (void)state;
+    scene_start(&s);
+    for (int i = 0; i < 6; i++)
+        o[i] = store_driver_submit(s.d, &calls[i]);
+    for (int i = 0; i < 6; i++) {
+        store_driver_wait(s.d, o[i]);
+        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+    }
+    assert_int_equal(fake_redis_calls(s.fake), 5);
+    assert_int_equal(s.sub_calls[0], 2);
+    scene_end(&s);
+}
+
+static void a_shared_fcall_stays_short(void **state)
+{
+    scene s;
+    outcome *o[200];
+    size_t most = 0, all = 0;
+
+    (void)state;
+    scene_start(&s);
+    for (int i = 0; i < 200; i++)
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true});
+    for (int i = 0; i < 200; i++) {
+        store_driver_wait(s.d, o[i]);
+        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+    }
+    for (size_t i = 0; i < s.seen; i++) {
+        most = s.sub_calls[i] > most ? s.sub_calls[i] : most;
+        all += s.sub_calls[i];
+    }
+    assert_int_equal(all, 200);
+    assert_int_equal(most, 64);
+    scene_end(&s);
+}
+
+/* ---- deadlines and room -------------------------------------------------------- */
+
+static void a_deadline_says_no_before_sending_and_maybe_after(void **state)
+{
+    scene s;
+    outcome *past, *sent;
+
+    (void)state;
+    scene_start(&s);
+    past = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = -1, .repeatable = true});
+    store_driver_wait(s.d, past);
+    assert_outcome(past, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_int_equal(fake_redis_calls(s.fake), 0);
+
+    s.script[0] = fake_silent;
+    sent = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 30, .repeatable = true});
+    store_driver_wait(s.d, sent);
+    assert_outcome(sent, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    assert_int_equal(fake_redis_calls(s.fake), 1);
+
+    /* Its reply comes late, before that of the next call. */
+    s.script[1] = "*1\r\n*1\r\n$4\r\nLATE\r\n*1\r\n*1\r\n$4\r\nNEXT\r\n";
+    outcome *next = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    assert_outcome(next, LKS_OK, LKS_APPLIED_YES);
+    assert_string_equal(outcome_text(next, 0), "NEXT");
+    assert_int_equal(sent->ends, 1);
+    scene_end(&s);
+}
+
+static void one_call_of_a_shared_fcall_may_be_late(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = fake_silent;
+    outcome *late =
+        store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true, .timeout_ms = 30});
+    outcome *patient = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true});
+    store_driver_wait(s.d, late);
+    fake_redis_say(s.fake, "*2\r\n*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
+    store_driver_wait(s.d, patient);
+    assert_outcome(late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    assert_string_equal(outcome_text(patient, 0), "B");
+    scene_end(&s);
+}
+
+static void in_flight_is_bounded_also_by_what_is_late(void **state)
+{
+    scene s;
+    outcome *o[5];
+
+    (void)state;
+    scene_start_with(&s, &(store_options){.in_flight_max = 3});
+    for (int i = 0; i < 3; i++)
+        s.script[i] = fake_silent;
+    for (int i = 0; i < 4; i++)
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 30});
+    store_driver_wait(s.d, o[3]);
+    assert_outcome(o[3], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    assert_true(o[3]->retry_after_ms > 0);
+    for (int i = 0; i < 3; i++) {
+        store_driver_wait(s.d, o[i]);
+        assert_outcome(o[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    }
+    /* Their replies are still owed: the room comes back with those. */
+    o[4] = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    assert_outcome(o[4], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    fake_redis_say(s.fake, "*1\r\n*0\r\n*1\r\n*0\r\n*1\r\n*0\r\n");
+    s.next = 3;
+    outcome *again;
+    do {
+        again = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    } while (again->code == LKS_RESOURCE_EXHAUSTED);
+    assert_outcome(again, LKS_OK, LKS_APPLIED_YES);
+    scene_end(&s);
+}
+
+static void too_many_bytes_are_refused(void **state)
+{
+    scene s;
+    static char big[40 * 1024 * 1024];
+
+    (void)state;
+    scene_start(&s);
+    memset(big, 'x', sizeof big - 1);
+    s.script[0] = fake_silent;
+    outcome *first = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
+    outcome *second = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
+    store_driver_wait(s.d, second);
+    assert_outcome(second, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    store_driver_close_store(s.d);
+    assert_int_equal(first->code, LKS_UNAVAILABLE);
+    scene_end(&s);
+}
+
+/* ---- the library ---------------------------------------------------------------- */
+
+static void a_missing_function_is_loaded_unseen(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.list = "*0\r\n";
+    s.script[0] = s.script[1] = "-ERR Function not found\r\n";
+    outcome *a = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    outcome *b = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    store_driver_wait(s.d, a);
+    store_driver_wait(s.d, b);
+    assert_outcome(a, LKS_OK, LKS_APPLIED_YES);
+    assert_outcome(b, LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(s.loads, 1);
+    assert_int_equal(store_driver_ups(s.d), 1);
+    assert_int_equal(fake_redis_connections(s.fake), 1);
+    scene_end(&s);
+}
+
+static void a_function_that_stays_missing_is_an_error(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    for (int i = 0; i < SCENE_SCRIPT_MAX; i++)
+        s.script[i] = "-ERR Function not found\r\n";
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "nonesuch"});
+    assert_outcome(o, LKS_INTERNAL, LKS_APPLIED_NO);
+    assert_int_equal(fake_redis_calls(s.fake), 2);
+    scene_end(&s);
+}
+
+static void a_library_that_cannot_be_loaded_again_means_not_ready(void **state)
+{
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    s.script[0] = "-ERR Function not found\r\n";
+    s.list = "-NOPERM this user has no permissions to run the 'function|list' command\r\n";
+    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    store_driver_wait_ready(s.d, false);
+    s.list = NULL;
+    store_driver_wait_ready(s.d, true);
+    store_driver_wait(s.d, o);
+    scene_end(&s);
+}
+
+/* ---- closing -------------------------------------------------------------------- */
+
+static void closing_ends_every_call_once(void **state)
+{
+    scene s;
+    outcome *out[3], *queued;
+
+    (void)state;
+    scene_start(&s);
+    for (int i = 0; i < 3; i++) {
+        s.script[i] = fake_silent;
+        out[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .repeatable = true});
+    }
+    store_driver_until(s.d, scene_saw_a_call, &s);
+    queued = store_driver_submit(s.d, &(driver_call){.function = "echo", .repeatable = true});
+    store_driver_close_store(s.d);
+    for (int i = 0; i < 3; i++)
+        assert_outcome(out[i], LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    assert_outcome(queued, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    scene_end(&s);
+}
+
+static void a_store_may_close_before_it_ever_connected(void **state)
+{
+    store_driver *d = store_driver_new();
+    const store_options options = {.url = "unix:///nonexistent/redis.sock"};
+
+    (void)state;
+    assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
+    outcome *o = store_driver_submit(d, &(driver_call){.function = "echo"});
+    store_driver_close_store(d);
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    store_driver_free(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(calls_of_one_turn_and_target_share_an_fcall),
+        cmocka_unit_test(what_differs_or_forbids_it_goes_alone),
+        cmocka_unit_test(a_shared_fcall_stays_short),
+        cmocka_unit_test(a_deadline_says_no_before_sending_and_maybe_after),
+        cmocka_unit_test(one_call_of_a_shared_fcall_may_be_late),
+        cmocka_unit_test(in_flight_is_bounded_also_by_what_is_late),
+        cmocka_unit_test(too_many_bytes_are_refused),
+        cmocka_unit_test(a_missing_function_is_loaded_unseen),
+        cmocka_unit_test(a_function_that_stays_missing_is_an_error),
+        cmocka_unit_test(a_library_that_cannot_be_loaded_again_means_not_ready),
+        cmocka_unit_test(closing_ends_every_call_once),
+        cmocka_unit_test(a_store_may_close_before_it_ever_connected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

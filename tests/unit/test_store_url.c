@@ -1,0 +1,91 @@
+/* Store URLs: each form, each refusal, and no refusal that quotes a password. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "store/url.h"
+
+static void assert_text(const char *got, const char *expected)
+{
+    if (expected)
+        assert_string_equal(got, expected);
+    else
+        assert_null(got);
+}
+
+static void each_form_is_taken_apart(void **state)
+{
+    static const struct row {
+        const char *text;
+        url expected;
+    } rows[] = {
+        {"embedded:./data", {.kind = URL_EMBEDDED, .path = "./data"}},
+        {"embedded:/var/lib/a b", {.kind = URL_EMBEDDED, .path = "/var/lib/a b"}},
+        {"redis://db", {.kind = URL_TCP, .host = "db", .port = 6379}},
+        {"redis://127.0.0.1:7000/3", {.kind = URL_TCP, .host = "127.0.0.1", .port = 7000, .db = 3}},
+        {"redis://db/", {.kind = URL_TCP, .host = "db", .port = 6379}},
+        {"redis://[::1]:7000", {.kind = URL_TCP, .host = "::1", .port = 7000}},
+        {"redis://[::1]", {.kind = URL_TCP, .host = "::1", .port = 6379}},
+        {"redis://u%40x:p%2fw%3A@db:1", {.kind = URL_TCP, .host = "db", .port = 1, .user = "u@x", .password = "p/w:"}},
+        {"redis://:secret@db", {.kind = URL_TCP, .host = "db", .port = 6379, .password = "secret"}},
+        {"unix:///run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock"}},
+        {"unix:///run/a%20b?db=2", {.kind = URL_UNIX, .path = "/run/a b", .db = 2}},
+        {"unix://u:p@/run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock", .user = "u", .password = "p"}},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        url got;
+        lks_error error;
+        print_message("%s\n", rows[i].text);
+        assert_int_equal(url_parse(rows[i].text, &got, &error), LKS_OK);
+        assert_int_equal(got.kind, rows[i].expected.kind);
+        assert_int_equal(got.port, rows[i].expected.port);
+        assert_int_equal(got.db, rows[i].expected.db);
+        assert_text(got.path, rows[i].expected.path);
+        assert_text(got.host, rows[i].expected.host);
+        assert_text(got.user, rows[i].expected.user);
+        assert_text(got.password, rows[i].expected.password);
+        url_clear(&got);
+        assert_null(got.password);
+    }
+}
+
+static void what_is_not_understood_is_refused(void **state)
+{
+    static const char *const rows[] = {
+        "", "redis", "rediss://db", "redis+cluster://db", "http://db", "REDIS://db",
+        "embedded:",
+        "redis://", "redis://:7000", "redis://db:", "redis://db:0", "redis://db:65536", "redis://db:7x",
+        "redis://db/x", "redis://db/-1", "redis://db/65536", "redis://db/1/2", "redis://db?x=1", "redis://[::1",
+        "redis://[::1]x", "redis://hunter2@db", "redis://hunter2:@db", "redis://u:hunter2%@db", "redis://u:hunter2%0@db",
+        "redis://u:hunter2%00@db", "redis://u:hunter2%zz@db", "redis://%00:hunter2@db", "redis://u:hunter2@",
+        "unix://", "unix://run/redis.sock", "unix:///run?db=", "unix:///run?x=1", "unix:///run?db=1x", "unix:///a%00b",
+        "unix:///a%2", "unix://hunter2@/run/redis.sock",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        url got;
+        lks_error error;
+        print_message("%s\n", rows[i]);
+        assert_int_equal(url_parse(rows[i], &got, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+        assert_null(strstr(error.message, "hunter2"));
+        assert_null(got.path);
+        assert_null(got.password);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_form_is_taken_apart),
+        cmocka_unit_test(what_is_not_understood_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
