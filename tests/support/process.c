@@ -17,6 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+/* What a reaped process wrote last may still be on its way; a grandchild that holds
+ * the pipe must not be waited for longer. */
+enum { LAST_OUTPUT_MS = 2000 };
+
 extern char **environ;
 
 struct process {
@@ -209,11 +213,15 @@ static bool take_line(process *p, const char *text, char *line, size_t size)
     return false;
 }
 
-bool process_wait_line(process *p, const char *text, char *line, size_t size, int timeout_ms)
+/* With the mutex held: waits for more output; false after the deadline. */
+static bool wait_changed(process *p, const struct timespec *deadline)
+{
+    return pthread_cond_timedwait(&p->changed, &p->mutex, deadline) == 0;
+}
+
+static struct timespec deadline_in(int timeout_ms)
 {
     struct timespec deadline;
-    bool found;
-    int waited = 0;
 
     clock_gettime(CLOCK_MONOTONIC, &deadline);
     deadline.tv_sec += timeout_ms / 1000;
@@ -222,9 +230,17 @@ bool process_wait_line(process *p, const char *text, char *line, size_t size, in
         deadline.tv_sec++;
         deadline.tv_nsec -= 1000000000;
     }
+    return deadline;
+}
+
+bool process_wait_line(process *p, const char *text, char *line, size_t size, int timeout_ms)
+{
+    struct timespec deadline = deadline_in(timeout_ms);
+    bool found, in_time = true;
+
     pthread_mutex_lock(&p->mutex);
-    while (!(found = take_line(p, text, line, size)) && !p->ended && waited == 0) {
-        waited = pthread_cond_timedwait(&p->changed, &p->mutex, &deadline);
+    while (!(found = take_line(p, text, line, size)) && !p->ended && in_time) {
+        in_time = wait_changed(p, &deadline);
     }
     pthread_mutex_unlock(&p->mutex);
     return found;
@@ -232,7 +248,12 @@ bool process_wait_line(process *p, const char *text, char *line, size_t size, in
 
 const char *process_output(process *p)
 {
+    struct timespec deadline = deadline_in(LAST_OUTPUT_MS);
+
     pthread_mutex_lock(&p->mutex);
+    while (p->pid == 0 && !p->ended && wait_changed(p, &deadline)) {
+        continue;
+    }
     free(p->copy);
     p->copy = strdup(p->output);
     pthread_mutex_unlock(&p->mutex);
