@@ -233,7 +233,7 @@ define('stock_adjust', {}, function(base, args, now)
   check_version(tonumber(args[5]), item[VERSION])
   if item[AVAILABLE] + delta < 0 then fail('FAILED_PRECONDITION', 'delta: takes more than is available') end
   if item[AVAILABLE] + item[RESERVED] + item[SOLD] + delta > MAX_INTEGER then
-    fail('OUT_OF_RANGE', 'delta: on_hand would be over 2^53-1')
+    fail('INVALID_ARGUMENT', 'delta: on_hand would be over 2^53-1')
   end
 
   item[AVAILABLE] = item[AVAILABLE] + delta

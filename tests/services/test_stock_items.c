@@ -237,9 +237,9 @@ static void on_hand_has_an_upper_end(void **state)
     assert_int_equal(adjust("g", "a", 1, "last")->item->available, INT64_C(9007199254740989));
     remember();
     assert_null(adjust("g", "a", 1, "over"));
-    expect_error(LKS_OUT_OF_RANGE, "delta");
+    expect_error(LKS_INVALID_ARGUMENT, "delta");
     assert_null(adjust("g", "a", INT64_C(9007199254740991), "far over"));
-    expect_error(LKS_OUT_OF_RANGE, "delta");
+    expect_error(LKS_INVALID_ARGUMENT, "delta");
     expect_unchanged();
 }
 
