@@ -9,6 +9,8 @@ root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 . "$root/packaging/install.sh"
 
 build="$root/build/release"
+quiet=()
+[ -t 1 ] || quiet=(-- --quiet)
 work=
 server=
 
@@ -34,7 +36,7 @@ build_all() {
       tail -n 20 "$build/configure.log" >&2
       die "cmake failed"
     }
-    cmake --build --preset release --target lockstockd seckill || die "the build failed"
+    cmake --build --preset release --target lockstockd seckill "${quiet[@]}" || die "the build failed"
   )
 }
 

@@ -16,6 +16,8 @@ export TSAN_OPTIONS="halt_on_error=1:second_deadlock_stack=1:${TSAN_OPTIONS:-}"
 
 failed=()
 closing=()
+quiet=()
+[ -t 1 ] || quiet=(-- --quiet)
 
 build_preset() { # preset
   mkdir -p "build/$1"
@@ -23,7 +25,7 @@ build_preset() { # preset
     tail -n 20 "build/$1/configure.log" >&2
     die "cmake failed for preset $1"
   }
-  cmake --build --preset "$1" || die "the build of preset $1 failed"
+  cmake --build --preset "$1" "${quiet[@]}" || die "the build of preset $1 failed"
 }
 
 # gcc 12's TSan cannot map its shadow where addresses are more random than this.
