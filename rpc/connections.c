@@ -1,66 +1,295 @@
-/* A chained hash table of fixed width. Ids are nng's pipe ids, which count up, so
- * their low bits spread evenly. */
+/* A chained hash table of fixed width (nng's pipe ids count up, so their low bits
+ * spread evenly), and a janitor that wakes up while there is something to close.
+ *
+ *   open --doom--> doomed --quiet--> gone --REM_POST--> (removed)
+ *     \------ found dead ------------/
+ *
+ * A gone connection takes no place: nng says REM_POST from its reaper thread, and
+ * if that hangs, the places of all later connections would be lost with it. No nng
+ * function is called under the lock. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
+
+#include <lockstock/rpc/exchange.h>
 
 #include "connections.h"
 
-enum { WIDTH = 1024 };
+enum {
+    WIDTH = 1024,
+    JANITOR_MS = 100,
+};
+
+/* Long enough that what the peer had on its way was read: nng hangs when a
+ * connection is closed in the middle of reading a message. */
+static const uint64_t QUIET_NS = 100000000;
+
+typedef enum state { OPEN, DOOMED, GONE, STATES } state;
+
+typedef struct connection {
+    struct connection *next;
+    uint32_t id;
+    uint32_t in_flight;
+    uint64_t heard_ns; /* doomed: when it last sent a message */
+    state state;
+} connection;
 
 struct connections {
+    pthread_mutex_t lock;
     uint32_t max;
-    uint32_t n;
+    uint32_t n_in[STATES];
+    bool refusing;
+    bool was_full; /* since the janitor looked for dead ones */
+    bool janitor_runs;
+    nng_aio *janitor;
     connection *heads[WIDTH];
 };
 
-connections *connections_new(uint32_t max)
+/* ---- the table, under lock --------------------------------------------------- */
+
+static connection **place_of(connections *all, uint32_t id)
+{
+    connection **at = &all->heads[id % WIDTH];
+    while (*at && (*at)->id != id)
+        at = &(*at)->next;
+    return at;
+}
+
+static bool add(connections *all, uint32_t id)
+{
+    bool room = all->n_in[OPEN] + all->n_in[DOOMED] < all->max;
+    connection *added = room ? malloc(sizeof *added) : NULL;
+    if (!added)
+        return false;
+    *added = (connection){.id = id};
+    *place_of(all, id) = added;
+    all->n_in[OPEN]++;
+    return true;
+}
+
+static void set_state(connections *all, connection *at, state next)
+{
+    all->n_in[at->state]--;
+    all->n_in[next]++;
+    at->state = next;
+}
+
+/* The ids of all connections that are `wanted`; the caller frees them. */
+static uint32_t *ids_of(connections *all, bool (*wanted)(const connection *), size_t *n)
+{
+    uint32_t *ids = malloc((all->max + 1) * sizeof *ids);
+    *n = 0;
+    for (size_t i = 0; ids && i < WIDTH; i++)
+        for (connection *at = all->heads[i]; at; at = at->next)
+            if (wanted(at))
+                ids[(*n)++] = at->id;
+    return ids;
+}
+
+static bool is_open(const connection *at)
+{
+    return at->state == OPEN;
+}
+
+static bool is_quiet(const connection *at)
+{
+    return at->state == DOOMED && lks_rpc_now_ns() - at->heard_ns >= QUIET_NS;
+}
+
+static void mark_gone(connections *all, uint32_t id)
+{
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id);
+    if (at)
+        set_state(all, at, GONE);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* ---- the janitor ------------------------------------------------------------- */
+
+static void close_quiet(connections *all)
+{
+    size_t n;
+    pthread_mutex_lock(&all->lock);
+    uint32_t *ids = all->n_in[DOOMED] > 0 ? ids_of(all, is_quiet, &n) : NULL;
+    pthread_mutex_unlock(&all->lock);
+    for (size_t i = 0; ids && i < n; i++) {
+        mark_gone(all, ids[i]);
+        nng_pipe_close((nng_pipe){.id = ids[i]});
+    }
+    free(ids);
+}
+
+/* nng tells of a closed connection only when it gives it back, so this asks for its
+ * peer's address, which the kernel knows no more. */
+static bool is_dead(uint32_t id)
+{
+    nng_sockaddr address;
+    int failure = nng_pipe_get_addr((nng_pipe){.id = id}, NNG_OPT_REMADDR, &address);
+    return failure == NNG_ECLOSED || failure == NNG_ENOENT || failure == (NNG_ESYSERR | ENOTCONN);
+}
+
+static void find_dead(connections *all)
+{
+    size_t n;
+    pthread_mutex_lock(&all->lock);
+    uint32_t *ids = ids_of(all, is_open, &n);
+    pthread_mutex_unlock(&all->lock);
+    for (size_t i = 0; ids && i < n; i++) {
+        if (is_dead(ids[i]))
+            mark_gone(all, ids[i]);
+    }
+    free(ids);
+}
+
+/* Under lock: has the janitor come round, if it is not about to. Whether the caller
+ * has to send it on its way after the unlock. */
+static bool call_janitor(connections *all)
+{
+    bool idle = !all->janitor_runs;
+    all->janitor_runs = true;
+    return idle;
+}
+
+static void on_janitor(void *arg)
+{
+    connections *all = arg;
+    if (nng_aio_result(all->janitor) != 0)
+        return;
+    close_quiet(all);
+    pthread_mutex_lock(&all->lock);
+    bool look = all->was_full;
+    all->was_full = false;
+    pthread_mutex_unlock(&all->lock);
+    if (look)
+        find_dead(all);
+    pthread_mutex_lock(&all->lock);
+    bool again = all->n_in[DOOMED] > 0 || all->was_full;
+    all->janitor_runs = again;
+    pthread_mutex_unlock(&all->lock);
+    if (again)
+        nng_sleep_aio(JANITOR_MS, all->janitor);
+}
+
+/* ---- what nng tells ---------------------------------------------------------- */
+
+static void on_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    connections *all = arg;
+    (void)event;
+    pthread_mutex_lock(&all->lock);
+    bool accepted = !all->refusing && add(all, (uint32_t)nng_pipe_id(pipe));
+    bool full = !accepted && !all->refusing;
+    all->was_full |= full;
+    bool wake = full && call_janitor(all);
+    pthread_mutex_unlock(&all->lock);
+    if (!accepted)
+        nng_pipe_close(pipe);
+    if (wake)
+        nng_sleep_aio(JANITOR_MS, all->janitor);
+}
+
+static void on_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    connections *all = arg;
+    (void)event;
+    pthread_mutex_lock(&all->lock);
+    connection **place = place_of(all, (uint32_t)nng_pipe_id(pipe));
+    connection *gone = *place;
+    if (gone) {
+        all->n_in[gone->state]--;
+        *place = gone->next;
+    }
+    pthread_mutex_unlock(&all->lock);
+    free(gone);
+}
+
+/* ---- the rest ---------------------------------------------------------------- */
+
+connections *connections_new(nng_socket socket, uint32_t max)
 {
     connections *all = calloc(1, sizeof *all);
-    if (all)
-        all->max = max;
+    if (!all || nng_aio_alloc(&all->janitor, on_janitor, all) != 0) {
+        free(all);
+        return NULL;
+    }
+    all->max = max;
+    pthread_mutex_init(&all->lock, NULL);
+    nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, on_added, all);
+    nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, on_removed, all);
     return all;
+}
+
+void connections_refuse_new(connections *all)
+{
+    pthread_mutex_lock(&all->lock);
+    all->refusing = true;
+    pthread_mutex_unlock(&all->lock);
+}
+
+uint32_t connections_enter(connections *all, uint32_t id)
+{
+    uint32_t n = 0;
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id);
+    if (at && at->state == OPEN)
+        n = ++at->in_flight;
+    else if (at && at->state == DOOMED)
+        at->heard_ns = lks_rpc_now_ns();
+    pthread_mutex_unlock(&all->lock);
+    return n;
+}
+
+void connections_leave(connections *all, uint32_t id)
+{
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id);
+    if (at)
+        at->in_flight--;
+    pthread_mutex_unlock(&all->lock);
+}
+
+void connections_doom(connections *all, uint32_t id)
+{
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id);
+    bool wake = false;
+    if (at && at->state == OPEN) {
+        at->heard_ns = lks_rpc_now_ns();
+        set_state(all, at, DOOMED);
+        wake = call_janitor(all);
+    }
+    pthread_mutex_unlock(&all->lock);
+    if (wake)
+        nng_sleep_aio(JANITOR_MS, all->janitor);
+}
+
+size_t connections_leaked(connections *all)
+{
+    find_dead(all);
+    pthread_mutex_lock(&all->lock);
+    size_t n = all->n_in[GONE];
+    pthread_mutex_unlock(&all->lock);
+    return n;
+}
+
+void connections_stop(connections *all)
+{
+    nng_aio_stop(all->janitor);
 }
 
 void connections_free(connections *all)
 {
-    for (size_t i = 0; all && i < WIDTH; i++) {
+    if (!all)
+        return;
+    nng_aio_free(all->janitor);
+    for (size_t i = 0; i < WIDTH; i++) {
         for (connection *at = all->heads[i], *next; at; at = next) {
             next = at->next;
             free(at);
         }
     }
+    pthread_mutex_destroy(&all->lock);
     free(all);
-}
-
-bool connections_add(connections *all, uint32_t id)
-{
-    if (all->n >= all->max)
-        return false;
-    connection *added = malloc(sizeof *added);
-    if (!added)
-        return false;
-    *added = (connection){.id = id, .next = all->heads[id % WIDTH]};
-    all->heads[id % WIDTH] = added;
-    all->n++;
-    return true;
-}
-
-void connections_remove(connections *all, uint32_t id)
-{
-    for (connection **at = &all->heads[id % WIDTH]; *at; at = &(*at)->next) {
-        if ((*at)->id == id) {
-            connection *gone = *at;
-            *at = gone->next;
-            free(gone);
-            all->n--;
-            return;
-        }
-    }
-}
-
-connection *connections_find(const connections *all, uint32_t id)
-{
-    connection *at = all->heads[id % WIDTH];
-    while (at && at->id != id)
-        at = at->next;
-    return at;
 }

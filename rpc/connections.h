@@ -1,30 +1,40 @@
-/* The connections of one REP socket and how many messages each has under way.
- * Not thread-safe: its owner locks. */
+/* The connections of one REP socket: how many there are, how many messages each
+ * has under way, and how one is closed without hanging nng (docs/nng.md).
+ * Thread-safe. */
 #ifndef RPC_CONNECTIONS_H
 #define RPC_CONNECTIONS_H
 
-#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
+
+#include <nng/nng.h>
 
 typedef struct connections connections;
 
-typedef struct connection {
-    struct connection *next;
-    uint32_t id;
-    uint32_t in_flight;
-} connection;
+/* Watches the socket, which must not listen yet, and closes a connection that
+ * comes when there are `max` already. NULL when out of memory. */
+connections *connections_new(nng_socket socket, uint32_t max);
 
-/* NULL when out of memory. connections_free takes NULL. */
-connections *connections_new(uint32_t max);
+/* Closes every connection that comes from now on. */
+void connections_refuse_new(connections *all);
+
+/* Counts one more message of a connection as under way. How many there are now; 0,
+ * counting nothing, when it is gone or doomed and the message is to be dropped. */
+uint32_t connections_enter(connections *all, uint32_t id);
+void connections_leave(connections *all, uint32_t id);
+
+/* Closes a connection as soon as it has been quiet for a moment. Its messages are
+ * dropped until then. */
+void connections_doom(connections *all, uint32_t id);
+
+/* Connections that are closed and that nng has not given back. A few for a moment
+ * are normal; if they stay, nng's reaper hangs. */
+size_t connections_leaked(connections *all);
+
+/* Closes nothing any more. Before the socket is closed; not in a callback of nng's. */
+void connections_stop(connections *all);
+
+/* After the socket was closed. Takes NULL. */
 void connections_free(connections *all);
-
-/* False, adding nothing, when there are `max` already, or out of memory. */
-bool connections_add(connections *all, uint32_t id);
-
-/* Ignores an id that is not there. */
-void connections_remove(connections *all, uint32_t id);
-
-/* NULL when not there. Valid until it is removed. */
-connection *connections_find(const connections *all, uint32_t id);
 
 #endif

@@ -184,14 +184,12 @@ static bool receive_one_more(lks_rpc_nng_rep *rep)
     return true;
 }
 
-/* A slot that was out or refusing is free again. */
+/* A slot that was out, answering or refusing is free again. */
 static void finish(slot *s)
 {
     lks_rpc_nng_rep *rep = s->rep;
+    connections_leave(rep->connections, s->peer);
     pthread_mutex_lock(&rep->lock);
-    connection *peer = connections_find(rep->connections, s->peer);
-    if (peer)
-        peer->in_flight--;
     if (s->state == REFUSING)
         rep->n_refusing--;
     else
@@ -227,27 +225,24 @@ static nng_msg *refusal(const lks_error *error)
 
 typedef enum verdict { DELIVER, REFUSE_FULL, REFUSE_DRAINING, DROP } verdict;
 
-/* Under lock: what becomes of a message, and what it is counted as. A peer that
- * sends on and on without reading its answers must not take the slots of others. */
-static verdict judge(lks_rpc_nng_rep *rep, uint32_t id)
+/* Under lock: what becomes of a message of a peer that has `n_peer` under way with
+ * this one. A peer that sends on and on without reading its answers must not take
+ * the slots of others: what it is refused waits for being sent, too. */
+static verdict judge(lks_rpc_nng_rep *rep, uint32_t n_peer)
 {
     const lks_rpc_nng_rep_options *options = &rep->options;
-    connection *peer = connections_find(rep->connections, id);
-    if (rep->closing || !peer || peer->in_flight / 2 >= options->peer_in_flight_max)
+    bool full = atomic_load(&rep->in_flight) >= options->in_flight_max || n_peer > options->peer_in_flight_max;
+    bool refused = full || rep->draining;
+    if (rep->closing || n_peer / 2 > options->peer_in_flight_max || (refused && rep->n_refusing >= REFUSING_MAX))
         return DROP;
-    bool full = atomic_load(&rep->in_flight) >= options->in_flight_max ||
-                peer->in_flight >= options->peer_in_flight_max;
-    if (rep->draining || full) {
-        if (rep->n_refusing >= REFUSING_MAX)
-            return DROP;
-        rep->n_refusing++;
-    } else {
-        atomic_fetch_add(&rep->in_flight, 1);
-        rep->delivering++;
-    }
-    peer->in_flight++;
     rep->n_receiving--;
-    return rep->draining ? REFUSE_DRAINING : full ? REFUSE_FULL : DELIVER;
+    if (refused) {
+        rep->n_refusing++;
+        return rep->draining ? REFUSE_DRAINING : REFUSE_FULL;
+    }
+    atomic_fetch_add(&rep->in_flight, 1);
+    rep->delivering++;
+    return DELIVER;
 }
 
 static void deliver(slot *s)
@@ -290,9 +285,15 @@ static void received(slot *s)
     s->message = message;
     s->peer = (uint32_t)nng_pipe_id(nng_msg_get_pipe(message));
 
-    pthread_mutex_lock(&rep->lock);
-    verdict fate = judge(rep, s->peer);
-    pthread_mutex_unlock(&rep->lock);
+    uint32_t n_peer = connections_enter(rep->connections, s->peer);
+    verdict fate = DROP;
+    if (n_peer > 0) {
+        pthread_mutex_lock(&rep->lock);
+        fate = judge(rep, n_peer);
+        pthread_mutex_unlock(&rep->lock);
+        if (fate == DROP)
+            connections_leave(rep->connections, s->peer);
+    }
     if (fate == DROP) {
         nng_msg_free(message);
         s->message = NULL;
@@ -310,13 +311,14 @@ static void received(slot *s)
 
 static void sent(slot *s)
 {
+    lks_rpc_nng_rep *rep = s->rep;
     int failure = nng_aio_result(s->aio);
     if (failure != 0) {
         nng_msg_free(nng_aio_get_msg(s->aio));
         nng_aio_set_msg(s->aio, NULL);
     }
     if (failure == NNG_ETIMEDOUT)
-        nng_pipe_close((nng_pipe){.id = s->peer});
+        connections_doom(rep->connections, s->peer);
     finish(s);
 }
 
@@ -327,28 +329,6 @@ static void on_aio(void *arg)
         received(s);
     else
         sent(s);
-}
-
-/* ---- connections ------------------------------------------------------------- */
-
-static void on_pipe_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    lks_rpc_nng_rep *rep = arg;
-    (void)event;
-    pthread_mutex_lock(&rep->lock);
-    bool accepted = !rep->draining && connections_add(rep->connections, (uint32_t)nng_pipe_id(pipe));
-    pthread_mutex_unlock(&rep->lock);
-    if (!accepted)
-        nng_pipe_close(pipe);
-}
-
-static void on_pipe_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    lks_rpc_nng_rep *rep = arg;
-    (void)event;
-    pthread_mutex_lock(&rep->lock);
-    connections_remove(rep->connections, (uint32_t)nng_pipe_id(pipe));
-    pthread_mutex_unlock(&rep->lock);
 }
 
 /* ---- the pool ---------------------------------------------------------------- */
@@ -381,20 +361,23 @@ lks_code lks_rpc_nng_rep_open(const lks_rpc_nng_rep_options *options, lks_rpc_nn
     if (!rep)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *rep = (lks_rpc_nng_rep){.options = complete(options)};
-    rep->connections = connections_new(rep->options.connections_max);
-    if (!rep->connections || nng_rep0_open(&rep->socket) != 0) {
-        connections_free(rep->connections);
-        free(rep);
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or descriptor for a socket");
-    }
+    if (nng_rep0_open(&rep->socket) != 0)
+        goto no_socket;
+    rep->connections = connections_new(rep->socket, rep->options.connections_max);
+    if (!rep->connections)
+        goto no_connections;
     pthread_mutex_init(&rep->lock, NULL);
     pthread_cond_init(&rep->changed, NULL);
     /* Before any listen: endpoints copy it. */
     nng_socket_set_size(rep->socket, NNG_OPT_RECVMAXSZ, rep->options.message_bytes_max + REQUEST_HEADER_BYTES);
-    nng_pipe_notify(rep->socket, NNG_PIPE_EV_ADD_PRE, on_pipe_added, rep);
-    nng_pipe_notify(rep->socket, NNG_PIPE_EV_REM_POST, on_pipe_removed, rep);
     *ret = rep;
     return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+
+no_connections:
+    nng_close(rep->socket);
+no_socket:
+    free(rep);
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or descriptor for a socket");
 }
 
 static bool starts_with(const char *text, const char *start)
@@ -439,6 +422,7 @@ lks_code lks_rpc_nng_rep_listen(lks_rpc_nng_rep *rep, const char *url, uint16_t 
 
 void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep)
 {
+    connections_refuse_new(rep->connections);
     pthread_mutex_lock(&rep->lock);
     rep->draining = true;
     while (rep->delivering > 0)
@@ -449,6 +433,11 @@ void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep)
 size_t lks_rpc_nng_rep_in_flight(const lks_rpc_nng_rep *rep)
 {
     return atomic_load(&rep->in_flight);
+}
+
+size_t lks_rpc_nng_rep_leaked(lks_rpc_nng_rep *rep)
+{
+    return connections_leaked(rep->connections);
 }
 
 static void *close_socket(void *arg)
@@ -493,8 +482,7 @@ void lks_rpc_nng_rep_close(lks_rpc_nng_rep *rep)
         next = s->next;
         slot_free(s);
     }
-    rep->slots = NULL;
-    rep->idle = NULL;
+    connections_stop(rep->connections);
     if (!close_in_time(rep))
         return;
     connections_free(rep->connections);
@@ -551,6 +539,6 @@ void lks_rpc_nng_request_drop(lks_rpc_nng_request *request)
 
 void lks_rpc_nng_request_close_peer(lks_rpc_nng_request *request)
 {
-    nng_pipe_close((nng_pipe){.id = request->peer});
+    connections_doom(request->rep->connections, request->peer);
     lks_rpc_nng_request_drop(request);
 }

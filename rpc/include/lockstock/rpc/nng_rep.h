@@ -31,7 +31,7 @@ typedef struct lks_rpc_nng_rep_options {
                                     An answer counts until nng has sent it, when its reader may long
                                     have sent the next: so twice what a client has under way */
     uint32_t connections_max;   /* 0 = 4096; one more is closed at once */
-    uint32_t send_timeout_ms;   /* 0 = 500; a peer that does not read is closed */
+    uint32_t send_timeout_ms;   /* 0 = 500; a peer that does not read is closed, once it pauses */
     /* Runs on an nng thread: must not block, and must not call _close. */
     void (*on_request)(void *arg, lks_rpc_nng_request *request);
     void *arg;
@@ -55,6 +55,11 @@ void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep);
 
 /* Messages handed out and not yet ended, answers being sent included. */
 size_t lks_rpc_nng_rep_in_flight(const lks_rpc_nng_rep *rep);
+
+/* Connections that are closed but not given back by nng. If a figure above a handful
+ * stays, nng's reaper hangs and only a new process gives their descriptors back
+ * (docs/nng.md). Looks at each connection: not for a hot path. */
+size_t lks_rpc_nng_rep_leaked(lks_rpc_nng_rep *rep);
 
 /* Stops and frees; blocks until nng is done with it, for 5 s at most: an nng that
  * hangs keeps what it holds (docs/nng.md). Requests still out must be ended before.
@@ -82,7 +87,8 @@ void lks_rpc_nng_request_refuse(lks_rpc_nng_request *request, const lks_error *e
 /* Ends it without an answer. */
 void lks_rpc_nng_request_drop(lks_rpc_nng_request *request);
 
-/* Closes the connection it came on and ends it: for what is not a frame. */
+/* Ends it and closes the connection it came on as soon as that is quiet, dropping what
+ * else it sends: for what is not a frame. */
 void lks_rpc_nng_request_close_peer(lks_rpc_nng_request *request);
 
 #ifdef __cplusplus
