@@ -49,7 +49,7 @@ run_tests() { # preset label
 
 buf_ready() {
   [ -x node_modules/.bin/buf ] && node_modules/.bin/buf --version >/dev/null 2>&1 && return
-  command -v npm >/dev/null || { reason="npm is not installed"; return 1; }
+  command -v npm >/dev/null || install_packages npm || { reason="there is no npm"; return 1; }
   npm ci --no-audit --no-fund >build/npm.log 2>&1 || { reason="npm ci failed: $(tail -n 1 build/npm.log)"; return 1; }
   node_modules/.bin/buf --version >/dev/null 2>&1 || { reason="buf does not run here"; return 1; }
 }

@@ -58,6 +58,8 @@ install_packages() ( # part...
   deny_services && denied=true
   apt_get update >"$log" 2>&1 || true # stale lists may still do
   if ! apt_get install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
-    die "apt-get cannot install ${missing[*]}: $(grep -E '^(E|W|Err)' "$log" | tail -n 1)"
+    why=
+    ! grep -qE 'Failed to fetch|Temporary failure' "$log" || why="no network? "
+    die "apt-get cannot install ${missing[*]}: $why$(grep -E '^(E|W|Err)' "$log" | tail -n 1)"
   fi
 )
