@@ -1,6 +1,6 @@
 /* Invariant: a call counts as in flight from admission to done, and done runs
- * exactly once: at refusal, at the plan's own answer, or when the last of its
- * store calls has ended. */
+ * exactly once: at refusal, at the plan's own answer, or when the last of a round
+ * of store calls has ended and the service does not wait for more. */
 #include "dispatch.h"
 
 #include <stdlib.h>
@@ -10,11 +10,16 @@
 
 #include "peers.h"
 #include "services/service.h"
+#include "waiters.h"
 
 static const service *const services[] = {
     &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
 };
-enum { N_SERVICES = sizeof services / sizeof services[0], RETRY_AFTER_MS = 100 };
+enum {
+    N_SERVICES = sizeof services / sizeof services[0],
+    RETRY_AFTER_MS = 100,
+    LAST_ROUND_MS = 2000, /* for what a waiting call asks when its time is up */
+};
 
 struct dispatch {
     dispatch_options options;
@@ -29,9 +34,10 @@ typedef struct running {
     dispatch *dispatch;
     const service_method *method;
     uint32_t peer;
-    uint64_t deadline_ns;
+    uint64_t received_ns, deadline_ns;
     const ProtobufCMessage *request;
     plan plan;
+    waiter waiter;
     const store_value **replies;
     size_t waiting_for;
     bool any_succeeded;
@@ -90,9 +96,49 @@ void dispatch_free(dispatch *d)
 /* Ends an admitted call. The last line: the transport may reset the arena. */
 static void end(running *r, const ProtobufCMessage *response, const lks_error *error)
 {
+    waiters_leave(r->dispatch->options.waiters, &r->waiter);
     r->dispatch->in_flight--;
     peers_leave(r->dispatch->peers, r->peer);
     r->done(r->arg, r->method->method, response, error);
+}
+
+static void start_round(running *r);
+
+/* One more round of store calls for a call that waits. */
+static void on_event(running *r, service_event event)
+{
+    uint64_t last_round_ns = lks_rpc_now_ns() + (uint64_t)LAST_ROUND_MS * 1000000;
+
+    if (event == SERVICE_STOPPING) {
+        /* Its place is kept: the caller sends the same call to another server. */
+        lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the server is shutting down");
+        end(r, NULL, &r->error);
+        return;
+    }
+    if (r->deadline_ns < last_round_ns)
+        r->deadline_ns = last_round_ns;
+    r->plan.n_calls = 0;
+    r->plan.wake(r->request, &r->plan, event);
+    if (plan_failed(&r->plan))
+        end(r, NULL, &r->plan.error);
+    else
+        start_round(r);
+}
+
+static void on_waiter_event(waiter *w, service_event event)
+{
+    on_event((running *)((char *)w - offsetof(running, waiter)), event);
+}
+
+static void wait(running *r, const service_alarm *alarms)
+{
+    waiters *all = r->dispatch->options.waiters;
+    service_event event;
+
+    for (const service_alarm *alarm = alarms; alarm; alarm = alarm->next)
+        waiters_alarm(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
+    if (waiters_park(all, &r->waiter, &event))
+        on_event(r, event);
 }
 
 static void finish(running *r)
@@ -116,7 +162,10 @@ static void finish(running *r)
         if (a.error.code != LKS_OK && method->effect == LKS_RPC_EFFECT_READ)
             a.error.applied = LKS_APPLIED_NO;
     }
-    end(r, a.error.code == LKS_OK ? response : NULL, &a.error);
+    if (a.waits && a.error.code == LKS_OK)
+        wait(r, a.alarms);
+    else
+        end(r, a.error.code == LKS_OK ? response : NULL, &a.error);
 }
 
 static void on_store(void *arg, const store_result *result)
@@ -138,7 +187,7 @@ static void on_store(void *arg, const store_result *result)
 }
 
 /* Sends the plan's calls; the store never answers from inside store_submit. */
-static void submit(running *r)
+static void start_round(running *r)
 {
     size_t n = r->plan.n_calls;
     awaited *to = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *to);
@@ -191,6 +240,19 @@ static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_rout
     return LKS_OK;
 }
 
+/* Before the first store call: its wake message may come before its reply. */
+static void enter_waiters(running *r)
+{
+    uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->method->method, r->request) * 1000000;
+    uint64_t until_ns = r->received_ns + wait_ns;
+
+    r->waiter.key = r->plan.wait_key;
+    r->waiter.peer = r->peer;
+    r->waiter.on_event = on_waiter_event;
+    if (!waiters_enter(r->dispatch->options.waiters, &r->waiter, until_ns < r->deadline_ns ? until_ns : r->deadline_ns))
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
 /* Unpacks and plans an admitted call. */
 static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *arena)
 {
@@ -206,12 +268,14 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *ar
     if (!call->alone && lks_rpc_wait_ms(method, request) > 0)
         return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "wait_ms: a call that waits must be alone in its frame");
-    r->plan = (plan){.arena = arena, .method = method, .ns = call->ns};
+    r->plan = (plan){.arena = arena, .method = method, .ns = call->ns, .server = r->dispatch->options.server};
     if (r->plan.ns.len == 0)
         r->plan.ns = lks_rpc_slice_of("default");
     r->method->prepare(request, &r->plan);
-    if (r->plan.error.code != LKS_OK)
+    if (plan_failed(&r->plan))
         r->error = r->plan.error;
+    else if (r->plan.wait_key.len > 0)
+        enter_waiters(r);
     return r->error.code;
 }
 
@@ -235,11 +299,12 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
         done(arg, route->method, NULL, &error);
         return;
     }
-    *r = (running){.dispatch = d, .method = route->target, .peer = call->peer, .done = done, .arg = arg};
+    *r = (running){.dispatch = d, .method = route->target, .peer = call->peer,
+                    .received_ns = call->received_ns, .done = done, .arg = arg};
     if (prepare(r, call, arena) != LKS_OK)
         end(r, NULL, &r->error);
     else if (r->plan.n_calls == 0)
         finish(r);
     else
-        submit(r);
+        start_round(r);
 }

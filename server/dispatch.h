@@ -18,11 +18,14 @@
 #include <lockstock/status.h>
 
 #include "store/store.h"
+#include "waiters.h"
 
 typedef struct dispatch dispatch;
 
 typedef struct dispatch_options {
     store *store;
+    waiters *waiters;
+    const char *server; /* this server's id */
     uint32_t in_flight_max;
     uint32_t in_flight_per_peer;
     uint32_t timeout_ms;     /* of a call that names none */

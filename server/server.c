@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <lockstock/rpc/method.h>
 #include <lockstock/version.h>
 #include <uv.h>
 
@@ -21,6 +22,7 @@
 #include "functions/library.h"
 #include "log.h"
 #include "store/store.h"
+#include "waiters.h"
 #include "wire/nng.h"
 
 /* While draining, how often to look whether nng's threads have sent the answers. */
@@ -35,9 +37,11 @@ typedef struct server {
     uv_timer_t drain_timer;
     uint64_t drain_until_ms; /* uv_now */
     store *store;
+    waiters *waiters;
     dispatch *dispatch;
     frames *frames;
     wire_nng *wire;
+    char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
     phase phase;
     lks_error failure;
 } server;
@@ -63,12 +67,22 @@ static void close_wire(server *s)
         on_wire_closed(s);
 }
 
+static void on_waiters_closed(void *arg)
+{
+    server *s = arg;
+
+    s->phase = FLUSHING;
+}
+
 static void on_store_closed(void *arg)
 {
     server *s = arg;
 
     s->store = NULL;
-    s->phase = FLUSHING;
+    if (s->waiters)
+        waiters_close(s->waiters, on_waiters_closed, s);
+    else
+        on_waiters_closed(s);
 }
 
 static void close_store(server *s)
@@ -98,6 +112,8 @@ static void drain(server *s, uint64_t limit_ms)
         s->phase = DRAINING;
         if (s->wire)
             wire_nng_stop_receiving(s->wire);
+        if (s->waiters)
+            waiters_stop(s->waiters);
         uv_timer_start(&s->drain_timer, on_drain_timer, 0, DRAIN_LOOK_MS);
     }
     s->drain_until_ms = uv_now(&s->loop) + limit_ms;
@@ -144,8 +160,12 @@ static lks_code open_store(server *s, lks_error *error)
 
 static lks_code open_dispatch(server *s, lks_error *error)
 {
+    if (waiters_new(&s->loop, s->store, &s->waiters, error) != LKS_OK)
+        return error->code;
     const dispatch_options options = {
         .store = s->store,
+        .waiters = s->waiters,
+        .server = s->id,
         .in_flight_max = (uint32_t)s->config->in_flight,
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .timeout_ms = (uint32_t)s->config->timeout_ms,
@@ -213,6 +233,7 @@ lks_code server_run(const settings *config, lks_error *error)
     server s = {.config = config};
 
     signal(SIGPIPE, SIG_IGN);
+    lks_rpc_random_id(s.id);
     init_loop(&s);
     /* The store first: an embedded redis-server is forked before nng has threads. */
     if (open_store(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||

@@ -89,3 +89,19 @@ int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEn
     misshapen(a);
     return 0;
 }
+
+void answer_waits(answer *a)
+{
+    a->waits = true;
+}
+
+void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms)
+{
+    service_alarm *alarm = in_ms >= 0 ? lks_rpc_arena_alloc(a->arena, sizeof *alarm) : NULL;
+
+    if (!alarm)
+        return;
+    *alarm = (service_alarm){.next = a->alarms, .base = a->plan->calls[0].base, .function = function,
+                             .argument = lks_rpc_slice_of(argument), .in_ms = in_ms};
+    a->alarms = alarm;
+}

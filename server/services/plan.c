@@ -209,3 +209,17 @@ void plan_arg_int(plan *p, int64_t value)
     else
         out_of_memory(p);
 }
+
+void plan_waits(plan *p, const char *id, service_wake *wake)
+{
+    if (plan_failed(p))
+        return;
+    lks_rpc_slice base = p->calls[p->n_calls - 1].base;
+    char *key = lks_rpc_arena_printf(p->arena, "%.*s%s", (int)base.len, base.data, id);
+    if (!key) {
+        out_of_memory(p);
+        return;
+    }
+    p->wait_key = lks_rpc_slice_of(key);
+    p->wake = wake;
+}

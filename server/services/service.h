@@ -4,7 +4,8 @@
  * knows a transport, Redis or the loop; both allocate in the call's arena only.
  *
  *   request --prepare--> plan --store--> replies --finish--> response
- *                          \--answered--> error
+ *                          |\--answered--> error           |
+ *                          +<------wake-- (waits) <--------+
  */
 #ifndef LOCKSTOCK_SERVER_SERVICE_H
 #define LOCKSTOCK_SERVER_SERVICE_H
@@ -28,17 +29,43 @@ enum {
 };
 #define SERVICE_QUANTITY_MAX ((int64_t)9007199254740991) /* 2^53 - 1: exact in Lua */
 
+/* What makes a call that waits be looked at again, the gravest first. */
+typedef enum service_event {
+    SERVICE_STOPPING,  /* the server ends; no service sees this one */
+    SERVICE_ABANDONED, /* its connection is gone: nobody will read the answer */
+    SERVICE_DEADLINE,  /* wait_ms is over */
+    SERVICE_WOKEN,     /* a function's message named it, or messages may have been missed */
+    SERVICE_N_EVENTS
+} service_event;
+
+struct plan;
+
+/* Makes the next plan of a call that waits; p->calls is empty again. */
+typedef void service_wake(const ProtobufCMessage *request, struct plan *p, service_event event);
+
 /* Filled in by prepare. A plan with error.code != LKS_OK is answered with it and
  * nothing is sent; helpers do nothing on such a plan, so that a prepare function
  * need not look after each of them. */
 typedef struct plan {
     lks_rpc_arena *arena;
     const lks_rpc_method *method;
-    lks_rpc_slice ns; /* namespace of the caller */
+    lks_rpc_slice ns;     /* namespace of the caller */
+    const char *server;   /* this server's id: functions publish on "ls:wake:<id>" */
+    lks_rpc_slice wait_key; /* set by plan_waits */
+    service_wake *wake;
     store_call *calls;
     size_t n_calls;
     lks_error error;
 } plan;
+
+/* A store call to be made at a moment, as long as a call of the base waits here. */
+typedef struct service_alarm {
+    struct service_alarm *next;
+    lks_rpc_slice base;
+    const char *function;
+    lks_rpc_slice argument;
+    int64_t in_ms;
+} service_alarm;
 
 /* Given to finish: replies[i] belongs to calls[i]. Setting error.code makes the
  * call fail with it. */
@@ -47,6 +74,8 @@ typedef struct answer {
     const plan *plan;
     const store_value *const *replies;
     size_t n_replies;
+    bool waits; /* set by answer_waits */
+    service_alarm *alarms;
     lks_error error;
 } answer;
 
@@ -128,6 +157,10 @@ void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, in
  * otherwise. */
 void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args);
 
+/* Says that the call may wait: `key` is the last call's base and `id`, by which a
+ * wake message names it; `wake` makes the plan when an event comes. */
+void plan_waits(plan *p, const char *id, service_wake *wake);
+
 /* Appends an argument to the last call started. Text is not copied. */
 void plan_arg(plan *p, const char *text);
 void plan_arg_bytes(plan *p, const void *data, size_t len);
@@ -148,6 +181,13 @@ const store_value *answer_at(answer *a, const store_value *array, size_t i);
 size_t answer_count(answer *a, const store_value *array);
 int64_t answer_int(answer *a, const store_value *array, size_t i);
 char *answer_text(answer *a, const store_value *array, size_t i);
+
+/* In finish of a call whose plan waits: there is no answer yet. */
+void answer_waits(answer *a);
+
+/* Asks for function(argument) of the base of calls[0] in in_ms; -1 = never. Its
+ * reply must be {'OK', ms until again}. Text is not copied. */
+void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms);
 
 /* The enum number whose value is named PREFIX + the text of element i: functions
  * answer with the contract's own words ("SOLD_OUT"). */

@@ -42,10 +42,49 @@ const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *val
     return value;
 }
 
+/* ---- a waiting room that keeps who waits ---------------------------------------- */
+
+struct waiters {
+    waiter *entered, *parked;
+    unsigned pending; /* given to the next that parks */
+    uint64_t deadline_ns;
+    lks_rpc_slice alarm;
+};
+
+bool waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
+{
+    all->entered = w;
+    all->deadline_ns = deadline_ns;
+    return true;
+}
+
+bool waiters_park(waiters *all, waiter *w, service_event *event)
+{
+    all->parked = w;
+    *event = (service_event)all->pending;
+    all->pending = 0;
+    return *event != 0;
+}
+
+void waiters_leave(waiters *all, waiter *w)
+{
+    if (all->entered == w)
+        all->entered = all->parked = NULL;
+}
+
+void waiters_alarm(waiters *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+{
+    (void)base;
+    (void)function;
+    (void)in_ms;
+    all->alarm = argument;
+}
+
 /* ---- one call and its answer -------------------------------------------------- */
 
 typedef struct fixture {
     store store;
+    waiters waiters;
     dispatch *dispatch;
     lks_rpc_arena *arena;
     int n_done;
@@ -67,7 +106,7 @@ static int setup(void **state)
     fixture *f = calloc(1, sizeof *f);
     lks_error error;
     const dispatch_options options = {
-        .store = &f->store, .in_flight_max = 4, .in_flight_per_peer = 2, .timeout_ms = 1000, .timeout_max_ms = 2000};
+        .store = &f->store, .waiters = &f->waiters, .server = "this", .in_flight_max = 4, .in_flight_per_peer = 2, .timeout_ms = 1000, .timeout_max_ms = 2000};
 
     f->arena = lks_rpc_arena_new();
     if (dispatch_new(&options, &f->dispatch, &error) != LKS_OK)
