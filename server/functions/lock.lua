@@ -13,9 +13,10 @@
 --                           unseen token
 --   lock:r          string  the highest fence CheckFence has seen
 -- Instants are microseconds, written by %d: Redis' Lua makes a 64-bit integer of
--- them, exact below 2^53 like %.0f and cheaper. Holders whose lease is over stay in the hash, and in
--- `used`, until someone is stopped by them. docs/locks.md says how large each key
--- is and when it ends.
+-- them, exact below 2^53 like %.0f and cheaper. Holders whose lease is over stay in
+-- the hash until someone is stopped by them: so `used` may be too high, but only
+-- while `soonest` is past. docs/locks.md says how large each key is and when it
+-- ends.
 
 local TOKEN_RETAIN_MS = 600000
 local FENCE_RETAIN_MS = 86400000
@@ -170,13 +171,9 @@ define('lock_acquire', {}, function(base, args, now)
     local lock = read_lock(base .. 'lock:n:' .. args[i], token)
     local want = {mode = args[i + 1], permits = tonumber(args[i + 2]), capacity = tonumber(args[i + 3])}
     local place = #locks
-    if lock.entry then
-      -- The record is lost or forgotten. Never a second grant beside the first.
-      if parse_entry(lock.entry, now) then return {'TOKEN_SPENT'} end
-      look(lock, now)
-    elseif is_barred(lock, want) and lock.soonest <= now then
-      look(lock, now)
-    end
+    -- With its record lost, a token that holds is still not granted a second time.
+    if parse_entry(lock.entry, now) then return {'TOKEN_SPENT'} end
+    if is_barred(lock, want) and lock.soonest <= now then look(lock, now) end
     if is_barred(lock, want) then
       if lock.mode == 'P' and want.mode == 'P' and lock.capacity ~= want.capacity then
         fail('FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', place))

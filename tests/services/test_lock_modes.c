@@ -139,6 +139,29 @@ static void a_renewed_reader_still_stands_in_the_way(void **state)
     says(acquire("W1", "a"), "ACQUIRED");
 }
 
+static int calls_of(const char *command)
+{
+    char line[64];
+    const char *stats = harness_redis(script_harness, "INFO commandstats");
+
+    snprintf(line, sizeof line, "cmdstat_%s:calls=", command);
+    const char *at = strstr(stats, line);
+    return at ? atoi(at + strlen(line)) : 0;
+}
+
+/* Being refused again and again does not read all holders again and again. */
+static void holders_are_read_once_after_a_lease_has_ended(void **state)
+{
+    (void)state;
+    acquire_for("T1", "a:S", 1000000);
+    acquire_for("T2", "a:S", 3000000);
+    pass_seconds(1500);
+    harness_redis(script_harness, "CONFIG RESETSTAT");
+    for (int i = 0; i < 5; i++)
+        says(acquire("W1", "a"), "BUSY a held by T2");
+    assert_int_equal(calls_of("hgetall"), 1);
+}
+
 static void one_request_may_mix_modes(void **state)
 {
     (void)state;
@@ -167,6 +190,8 @@ static void a_name_has_a_bounded_number_of_holders(void **state)
     says(acquire("T4096", "a:S"), "ACQUIRED");
     inspect("a");
     assert_int_equal(inspected->n_holders, HOLDERS_MAX - 9);
+    for (size_t i = 1; i < inspected->n_holders; i++)
+        assert_true(inspected->holders[i]->fence > inspected->holders[i - 1]->fence);
 }
 
 int main(void)
@@ -180,6 +205,7 @@ int main(void)
         cmocka_unit_test_setup(permits_come_back_when_leases_end, script_reset),
         cmocka_unit_test_setup(leases_that_are_over_do_not_confuse_the_count, script_reset),
         cmocka_unit_test_setup(a_renewed_reader_still_stands_in_the_way, script_reset),
+        cmocka_unit_test_setup(holders_are_read_once_after_a_lease_has_ended, script_reset),
         cmocka_unit_test_setup(one_request_may_mix_modes, script_reset),
         cmocka_unit_test_setup(a_name_has_a_bounded_number_of_holders, script_reset),
     };

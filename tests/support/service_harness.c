@@ -93,9 +93,8 @@ static void load(harness *h, const char *text, size_t len)
     freeReplyObject(reply);
 }
 
-void harness_alter(harness *h, const char *find, const char *replace)
+static char *replaced(harness *h, char *text, const char *find, const char *replace)
 {
-    char *text = lks_rpc_arena_copy(h->arena, functions_text, functions_len);
     char *at = strstr(text, find);
 
     if (!at)
@@ -105,19 +104,32 @@ void harness_alter(harness *h, const char *find, const char *replace)
         text = lks_rpc_arena_printf(h->arena, "%.*s%s%s", (int)(at - text), text, replace, at + strlen(find));
         at = strstr(text + offset, find);
     }
+    return text;
+}
+
+/* The library, or what the environment's mutation makes of it. */
+static char *library_text(harness *h)
+{
+    const char *find = getenv("LOCKSTOCK_MUTATION_FIND");
+    const char *replace = getenv("LOCKSTOCK_MUTATION_REPLACE");
+    char *text = lks_rpc_arena_copy(h->arena, functions_text, functions_len);
+
+    return find ? replaced(h, text, find, replace ? replace : "") : text;
+}
+
+void harness_alter(harness *h, const char *find, const char *replace)
+{
+    const char *text = replaced(h, library_text(h), find, replace);
+
     load(h, text, strlen(text));
     h->altered = true;
 }
 
 static void load_unaltered(harness *h)
 {
-    const char *find = getenv("LOCKSTOCK_MUTATION_FIND");
-    const char *replace = getenv("LOCKSTOCK_MUTATION_REPLACE");
+    const char *text = library_text(h);
 
-    if (find)
-        harness_alter(h, find, replace ? replace : "");
-    else
-        load(h, functions_text, functions_len);
+    load(h, text, strlen(text));
     h->altered = false;
 }
 
