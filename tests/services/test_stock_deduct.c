@@ -179,9 +179,12 @@ static void orders_are_remembered_as_long_as_the_longest_of_their_items(void **s
     put_item("g", "b", 10); /* 30 days */
     deduct("g", "o1", "", "a:1");
     deduct("g", "o2", "", "b:1 a:1");
+    deduct("g", "o3", "", "a:1 b:1");
     int64_t short_ms = atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o1"));
     int64_t long_ms = atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o2"));
     assert_in_range(short_ms, 1, 60000);
+    assert_in_range(long_ms, 30LL * 86400000 - 60000, 30LL * 86400000);
+    long_ms = atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o3"));
     assert_in_range(long_ms, 30LL * 86400000 - 60000, 30LL * 86400000);
     /* When it is over, the order is unknown and its id is free. */
     harness_redis(h, "PEXPIRE ls:{default/g}:stock:o:o1 0");
