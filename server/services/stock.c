@@ -50,7 +50,6 @@ static void check_lines(plan *p, lks_line *const *lines, size_t n)
 
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
-    plan_check_name_or_empty(p, "group", request->group);
     plan_check_name(p, "order_id", request->order_id);
     plan_check_name_or_empty(p, "buyer_id", request->buyer_id);
     check_lines(p, request->lines, request->n_lines);

@@ -36,19 +36,13 @@ static char *group_of(char *group, char *sku)
     return group[0] != '\0' ? group : sku;
 }
 
-static void check_place(plan *p, const char *group, const char *sku)
-{
-    plan_check_name_or_empty(p, "group", group);
-    plan_check_name(p, "sku", sku);
-}
-
 /* ---- PutItem ---- */
 
 void put_item_prepare(const lks_put_item_request *request, plan *p)
 {
     int64_t retain_ms = request->order_retain_ms != 0 ? request->order_retain_ms : RETAIN_DEFAULT_MS;
 
-    check_place(p, request->group, request->sku);
+    plan_check_name(p, "sku", request->sku);
     plan_check_range(p, "on_hand", request->on_hand, 0, SERVICE_QUANTITY_MAX);
     plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, SERVICE_QUANTITY_MAX);
     plan_check_range(p, "opens_in_ms", request->opens_in_ms, 0, SPAN_MAX_MS);
@@ -77,7 +71,7 @@ void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_ite
 
 void get_item_prepare(const lks_get_item_request *request, plan *p)
 {
-    check_place(p, request->group, request->sku);
+    plan_check_name(p, "sku", request->sku);
     plan_call(p, "stock_get_items", request->group, request->sku, 1);
     plan_arg(p, request->sku);
 }
@@ -111,7 +105,6 @@ void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p
 {
     bool one_group = request->group[0] != '\0';
 
-    plan_check_name_or_empty(p, "group", request->group);
     check_skus(p, request->skus, request->n_skus);
     if (plan_failed(p))
         return;
@@ -141,7 +134,7 @@ void batch_get_items_finish(const lks_batch_get_items_request *request, answer *
 
 void adjust_prepare(const lks_adjust_request *request, plan *p)
 {
-    check_place(p, request->group, request->sku);
+    plan_check_name(p, "sku", request->sku);
     plan_check_range(p, "delta", request->delta, -SERVICE_QUANTITY_MAX, SERVICE_QUANTITY_MAX);
     if (request->delta == 0)
         plan_invalid(p, "delta: must not be zero");
@@ -168,7 +161,7 @@ void adjust_finish(const lks_adjust_request *request, answer *a, lks_adjust_resp
 
 void delete_item_prepare(const lks_delete_item_request *request, plan *p)
 {
-    check_place(p, request->group, request->sku);
+    plan_check_name(p, "sku", request->sku);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
     plan_call(p, "stock_delete_item", request->group, request->sku, 2);
     plan_arg(p, request->sku);

@@ -100,7 +100,6 @@ void list_items_prepare(const lks_list_items_request *request, plan *p)
 {
     int32_t size = request->page_size != 0 ? request->page_size : PAGE_DEFAULT;
 
-    plan_check_name_or_empty(p, "group", request->group);
     plan_check_name_or_empty(p, "prefix", request->prefix);
     plan_check_range(p, "page_size", size, 1, PAGE_MAX);
     if (request->group[0] != '\0')

@@ -1,4 +1,4 @@
-/* README's call in C is a file that is compiled and run here, to the letter. */
+/* Code in README and docs/ is a file that is compiled and run here, to the letter. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,26 +26,37 @@ static char *read_file(const char *path)
     return text;
 }
 
-static void test_readme_shows_the_file(void **state)
+/* The page's block under `marker` is the source file. */
+static void assert_shows(const char *page_path, const char *marker, const char *source_path)
 {
-    static const char marker[] = "<!-- examples/quickstart.c -->\n```c\n";
-    char *readme = read_file(README_PATH), *source = read_file(QUICKSTART_SOURCE);
+    char *page = read_file(page_path), *source = read_file(source_path);
+    char *block = strstr(page, marker);
 
-    (void)state;
-    char *block = strstr(readme, marker);
     assert_non_null(block);
-    block += sizeof marker - 1;
+    block += strlen(marker);
     char *end = strstr(block, "```\n");
     assert_non_null(end);
     *end = '\0';
     assert_string_equal(block, source);
-    free(readme);
+    free(page);
     free(source);
 }
 
-static void assert_quickstart_says(const char *url, const char *text)
+static void test_readme_shows_the_file(void **state)
 {
-    const char *const argv[] = {QUICKSTART_PATH, url, NULL};
+    (void)state;
+    assert_shows(README_PATH, "<!-- examples/quickstart.c -->\n```c\n", QUICKSTART_SOURCE);
+}
+
+static void test_stock_page_shows_the_file(void **state)
+{
+    (void)state;
+    assert_shows(STOCK_PAGE_PATH, "<!-- examples/cart.c -->\n```c\n", CART_SOURCE);
+}
+
+static void assert_says(const char *program, const char *url, const char *text)
+{
+    const char *const argv[] = {program, url, NULL};
     process *p = process_spawn(argv, NULL);
 
     assert_non_null(p);
@@ -54,13 +65,16 @@ static void assert_quickstart_says(const char *url, const char *text)
     process_free(p);
 }
 
-static void test_it_runs(void **state)
+static void test_they_run(void **state)
 {
     (void)state;
     server_fixture *server = server_fixture_start(NULL);
     assert_non_null(server);
-    assert_quickstart_says(server_fixture_url(server), "yours\n");
-    assert_quickstart_says(server_fixture_url(server), "yours\n"); /* the same order again */
+    assert_says(QUICKSTART_PATH, server_fixture_url(server), "yours\n");
+    assert_says(QUICKSTART_PATH, server_fixture_url(server), "yours\n"); /* the same order again */
+    assert_says(CART_PATH, server_fixture_url(server),
+                "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"
+                "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n");
     assert_true(server_fixture_stop(server, 60000));
     server_fixture_free(server);
 }
@@ -69,7 +83,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readme_shows_the_file),
-        cmocka_unit_test(test_it_runs),
+        cmocka_unit_test(test_stock_page_shows_the_file),
+        cmocka_unit_test(test_they_run),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,14 +21,17 @@ mutation("a sale counts for its buyer" test_stock_deduct [[if held[i] then write
 mutation("the same order_id is the first answer" test_stock_deduct
   [[if order then return first_answer]] [[if false then return first_answer]])
 mutation("... with what was available then" test_stock_deduct [[int(order[i + LEFT])]] [[int(order[i + QUANTITY])]])
-mutation("an effect is recorded" test_stock_deduct [[write('SET', order_key, cmsgpack.pack(order), 'PX', int(retain))]] "")
+mutation("an effect is recorded" test_stock_deduct
+  [[write('SET', order_key, cmsgpack.pack(order), 'PX', int(retain))]] "")
 mutation("another quantity or sku: ALREADY_EXISTS" test_stock_deduct
   [=[same = same and asked[order[i]] == order[i + QUANTITY]]=] "")
 mutation("more lines: ALREADY_EXISTS" test_stock_deduct [[and (#order - LINES + 1) / LINE == (#args - 2) / 2]] "")
 mutation("another buyer: ALREADY_EXISTS" test_stock_deduct [[and order[BUYER] == args[2] ]] "")
 mutation("orders end" test_stock_deduct [[cmsgpack.pack(order), 'PX', int(retain))]] [[cmsgpack.pack(order))]])
-mutation("the longest retention of an order's items" test_stock_deduct [[if item[RETAIN] > retain then]] [[if retain == 0 then]])
-mutation("the longest retention of an order's items" test_stock_deduct [[if item[RETAIN] > retain then]] [[if true then]])
+mutation("the longest retention of an order's items" test_stock_deduct
+  [[if item[RETAIN] > retain then]] [[if retain == 0 then]])
+mutation("the longest retention of an order's items" test_stock_deduct
+  [[if item[RETAIN] > retain then]] [[if true then]])
 mutation("a sale is in the ledger" test_stock_ledger
   [[append_ledger(base, 'DEDUCTED', args[i], args[i + 1], args[1])]] "")
 mutation("numbers are exact" test_stock_deduct [[string.format('%.0f', n)]] [[tostring(n)]])
@@ -44,13 +47,16 @@ mutation("on_hand not below what is reserved" test_stock_items
   [[if on_hand < old[RESERVED] + old[SOLD] then]] [[if on_hand < old[SOLD] then]])
 mutation("on_hand = available + reserved + sold" test_stock_items
   [=[on_hand - item[RESERVED] - item[SOLD]]=] [=[on_hand - item[RESERVED]]=])
-mutation("the version changes with PutItem" test_stock_items [[item[VERSION], item[BORN] = old[VERSION] + 1]] [[item[VERSION], item[BORN] = old[VERSION] ]])
-mutation("the difference is a ledger entry" test_stock_items [[old and item[AVAILABLE] - old[AVAILABLE] or on_hand]] [[on_hand]])
+mutation("the version changes with PutItem" test_stock_items
+  [[item[VERSION], item[BORN] = old[VERSION] + 1]] [[item[VERSION], item[BORN] = old[VERSION] ]])
+mutation("the difference is a ledger entry" test_stock_items
+  [[old and item[AVAILABLE] - old[AVAILABLE] or on_hand]] [[on_hand]])
 mutation("no difference, no entry" test_stock_items [[if change ~= 0 or not old then]] [[if true then]])
 mutation("without a limit nobody is counted" test_stock_deduct [[if limit == 0 then write('UNLINK', buyers) end]] "")
 mutation("an item knows its window" test_stock_items [[state = 'NOT_OPEN']] [[state = 'OPEN']])
 mutation("an item knows its window" test_stock_items [[state = 'CLOSED']] [[state = 'OPEN']])
-mutation("ms to the opening" test_stock_items [[return instant > now and math.ceil((instant - now) / 1000) or 0]] [[return math.ceil((instant - now) / 1000)]])
+mutation("ms to the opening" test_stock_items
+  [[return instant > now and math.ceil((instant - now) / 1000) or 0]] [[return math.ceil((instant - now) / 1000)]])
 
 # Adjust
 mutation("below zero: FAILED_PRECONDITION" test_stock_items [[if item[AVAILABLE] + delta < 0 then]] [[if false then]])
@@ -62,7 +68,8 @@ mutation("another adjustment: ALREADY_EXISTS" test_stock_items [[record[2] ~= sk
 mutation("another adjustment: ALREADY_EXISTS" test_stock_items [[ or record[3] ~= delta]] "")
 mutation("adjustments end" test_stock_items [[answer}), 'PX', int(item[RETAIN]))]] [[answer}))]])
 mutation("the version changes with Adjust" test_stock_items [[item[VERSION] = item[VERSION] + 1]] "")
-mutation("an adjustment is in the ledger" test_stock_items [[append_ledger(base, 'ADJUSTED', sku, int(delta), args[3])]] "")
+mutation("an adjustment is in the ledger" test_stock_items
+  [[append_ledger(base, 'ADJUSTED', sku, int(delta), args[3])]] "")
 mutation("... with its reason" test_stock_items [[args[3], 'reason', args[4])]] [[args[3])]])
 
 # DeleteItem
@@ -70,10 +77,13 @@ mutation("not while some is reserved" test_stock_items [[if item[RESERVED] > 0 t
 mutation("deleted is gone" test_stock_items [[write('UNLINK', key, buyers)]] [[write('UNLINK', buyers)]])
 mutation("... with its buyer counts" test_stock_items [[write('UNLINK', key, buyers)]] [[write('UNLINK', key)]])
 mutation("... and from the list" test_stock_list [[write('ZREM', skus, sku)]] "")
-mutation("... and told in the ledger" test_stock_items [[append_ledger(base, 'DELETED', sku, int(item[AVAILABLE]), '')]] "")
+mutation("... and told in the ledger" test_stock_items
+  [[append_ledger(base, 'DELETED', sku, int(item[AVAILABLE]), '')]] "")
 mutation("versions are never used twice" test_stock_items [[math.max(now, deleted_version(base) + 1)]] [[now]])
-mutation("versions are never used twice" test_stock_items [[write('SET', base .. 'stock:v', int(version), 'PX']] [[redis.call('SET', base .. 'stock:w', int(version), 'PX']])
-mutation("the version mark stays long enough" test_stock_items [[int(ms_until(version, now) + DAY_MS)]] [[int(DAY_MS / 2)]])
+mutation("versions are never used twice" test_stock_items
+  [[write('SET', base .. 'stock:v', int(version), 'PX']] [[redis.call('SET', base .. 'stock:w', int(version), 'PX']])
+mutation("the version mark stays long enough" test_stock_items
+  [[int(ms_until(version, now) + DAY_MS)]] [[int(DAY_MS / 2)]])
 
 # Lists
 mutation("a group in order, all of it" test_stock_list [[write('ZADD', skus, 0, sku)]] "")
@@ -90,8 +100,10 @@ mutation("names are encoded in keys" test_stock_items
 
 # The ledger
 mutation("TRIMMED" test_stock_ledger [[id_before(after, field['max-deleted-entry-id'])]] [[false]])
-mutation("TRIMMED, exactly" test_stock_ledger [[tonumber(a_seq) < tonumber(b_seq)]] [[tonumber(a_seq) <= tonumber(b_seq)]])
-mutation("TRIMMED, told from where nothing is left" test_stock_ledger [[and 'TRIMMED' or 'OK', ''}]] [[and 'OK' or 'OK', ''}]])
+mutation("TRIMMED, exactly" test_stock_ledger
+  [[tonumber(a_seq) < tonumber(b_seq)]] [[tonumber(a_seq) <= tonumber(b_seq)]])
+mutation("TRIMMED, told from where nothing is left" test_stock_ledger
+  [[and 'TRIMMED' or 'OK', ''}]] [[and 'OK' or 'OK', ''}]])
 mutation("trimming leaves its mark" test_stock_ledger [[write('XDEL', ledger, last[1])]] "")
 mutation("trimming trims" test_stock_ledger [[write('XTRIM', ledger, 'MINID', '=', last[1])]] "")
 mutation("reading goes on after an id" test_stock_ledger [['(' .. after]] [[after]])
@@ -102,9 +114,12 @@ mutation("... until there is an item" test_stock_ledger [[write('PERSIST', base 
 # Foreign data and errors
 mutation("foreign types change nothing" test_stock_faults [[redis.call('HLEN', buyers)]] "")
 mutation("foreign types change nothing" test_stock_faults [[redis.call('ZCARD', skus)]] "")
-mutation("foreign types change nothing" test_stock_faults [[local items = redis.call('ZCARD', base .. 'stock:skus')]] [[local items = 0]])
-mutation("foreign text changes nothing" test_stock_faults [[if not ok or type(record) ~= 'table' or record[1] ~= kind then]] [[if not ok then]])
-mutation("foreign text changes nothing" test_stock_faults [[local ok, record = pcall(cmsgpack.unpack, text)]] [[local ok, record = true, cmsgpack.unpack(text)]])
+mutation("foreign types change nothing" test_stock_faults
+  [[local items = redis.call('ZCARD', base .. 'stock:skus')]] [[local items = 0]])
+mutation("foreign text changes nothing" test_stock_faults
+  [[if not ok or type(record) ~= 'table' or record[1] ~= kind then]] [[if not ok then]])
+mutation("foreign text changes nothing" test_stock_faults
+  [[local ok, record = pcall(cmsgpack.unpack, text)]] [[local ok, record = true, cmsgpack.unpack(text)]])
 mutation("foreign fields change nothing" test_stock_faults
   [[item[i] = tonumber(item[i]) or fail('FAILED_PRECONDITION', FOREIGN)]] [[item[i] = tonumber(item[i])]])
 mutation("foreign hashes change nothing" test_stock_faults [[if redis.call('EXISTS', key) == 1 then]] [[if false then]])

@@ -152,11 +152,13 @@ static void a_reply_of_another_shape_is_an_error(void **state)
     harness_alter(h, "local reply = {'OK'}", "if true then return {'OK', 'x'} end local reply = {'OK'}");
     assert_null(get_item("g", "a"));
     assert_int_equal(err.code, LKS_INTERNAL);
-    harness_alter(h, "local retain, reply = 0, {'DEDUCTED', '0'}", "if true then return {'DEDUCTED'} end local retain, reply");
+    harness_alter(h, "local retain, reply = 0, {'DEDUCTED', '0'}",
+                  "if true then return {'DEDUCTED'} end local retain, reply");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
-    harness_alter(h, "local retain, reply = 0, {'DEDUCTED', '0'}", "if true then return {} end local retain, reply");
+    harness_alter(h, "local retain, reply = 0, {'DEDUCTED', '0'}",
+                  "if true then return {} end local retain, reply");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
 }

@@ -20,6 +20,8 @@ static void put_creates_an_item(void **state)
     const lks_item *again = get_item("g", "a");
     assert_int_equal(again->version, item->version);
     assert_int_equal(again->available, 10);
+    harness_redis(h, "HSET ls:{default/g}:stock:i:a reserved 3");
+    assert_int_equal(get_item("g", "a")->reserved, 3);
     assert_null(get_item("g", "b"));
     expect_error(LKS_NOT_FOUND, "sku");
     assert_null(get_item("other", "a"));
@@ -295,7 +297,8 @@ static void delete_keeps_to_its_conditions(void **state)
 static void names_are_only_names(void **state)
 {
     static const char *const names[] = {"a",   "a}",  "{a}", "a:b", "a/b", "a%2Fb", "a%", "%41", "a b", "a*",
-                                        "a?",  "[a]", "\\a", "\n",  "é",   "e\xcc\x81", "日本", "\xf0\x9f\x94\x92", "-",   "0"};
+                                        "a?",  "[a]", "\\a", "\n",  "é",   "e\xcc\x81", "日本",
+                                        "\xf0\x9f\x94\x92", "-", "0"};
     enum { N = sizeof names / sizeof names[0] };
 
     (void)state;
@@ -331,8 +334,8 @@ static void names_are_only_names(void **state)
     char *keys = strdup(harness_redis(h, "KEYS *"));
     for (char *key = strtok(keys, "\n"); key; key = strtok(NULL, "\n"))
         if (strncmp(key, "ls:test:", 8) != 0)
-            assert_true(strncmp(key, "ls:{", 4) == 0 && !strchr(key + 4, '{') && strchr(key, '}') == strrchr(key, '}') &&
-                        strncmp(strchr(key, '}'), "}:stock:", 8) == 0);
+            assert_true(strncmp(key, "ls:{", 4) == 0 && !strchr(key + 4, '{') &&
+                        strchr(key, '}') == strrchr(key, '}') && strncmp(strchr(key, '}'), "}:stock:", 8) == 0);
     free(keys);
 }
 

@@ -198,7 +198,7 @@ static void foreign_data_is_not_listed(void **state)
 static void a_page_token_is_checked(void **state)
 {
     static const char *const of_group[] = {"x", "G", "Ga b", "G%4", "G%41", "G%e9", "N0", "g"};
-    static const char *const of_namespace[] = {"x",     "N",      "Nx",        "N:",      "N0:",     "N0:g",
+    static const char *const of_namespace[] = {"x", "X0", "N",      "Nx",        "N:",      "N0:",     "N0:g",
                                                "N0:/a", "N0:g/",  "N0:g/a:",   "N0:g/%41", "N0:g/a}", "N0:{x/g/a",
                                                "Ga",    "N 0",    "N-1",       "N000000000000000000001", "N0:g/a/b"};
 
@@ -221,6 +221,25 @@ static void a_page_token_is_checked(void **state)
     assert_string_equal(page(list("", "", 0, "N:g/a")), "g/a");
 }
 
+/* A scan takes its time: others are not kept waiting behind several. */
+static void scans_travel_alone(void **state)
+{
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    lks_list_items_request request = LKS_LIST_ITEMS_REQUEST_INIT;
+
+    (void)state;
+    for (size_t i = 0; i < stock_service.n_methods; i++) {
+        const service_method *method = &stock_service.methods[i];
+        plan p = {.arena = arena, .method = method->method, .ns = lks_rpc_slice_of("default")};
+        if (method->method != &lks_stock_list_items_method)
+            continue;
+        method->prepare(&request.base, &p);
+        assert_int_equal(p.n_calls, 1);
+        assert_false(p.calls[0].combinable);
+    }
+    lks_rpc_arena_free(arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -231,6 +250,7 @@ int main(void)
         STOCK_TEST(a_namespace_of_many_keys),
         STOCK_TEST(foreign_data_is_not_listed),
         STOCK_TEST(a_page_token_is_checked),
+        STOCK_TEST(scans_travel_alone),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);
 }

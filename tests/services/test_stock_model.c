@@ -138,7 +138,8 @@ static void step_adjust(int g)
     } else {
         assert_true(got && !got->replayed);
         model->available += delta;
-        *first = (adjustment){.exists = true, .sku = s, .delta = delta, .available = model->available, .sold = model->sold};
+        *first = (adjustment){
+            .exists = true, .sku = s, .delta = delta, .available = model->available, .sold = model->sold};
         check_item(g, s, true);
         return;
     }
