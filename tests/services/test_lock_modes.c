@@ -139,6 +139,17 @@ static void a_renewed_reader_still_stands_in_the_way(void **state)
     says(acquire("W1", "a"), "ACQUIRED");
 }
 
+static void a_renewal_does_not_hide_the_end_of_another_lease(void **state)
+{
+    (void)state;
+    acquire_for("T1", "a:P1/2", 1000000);
+    acquire_for("T2", "a:P1/2", 1000000);
+    says(renew_for("T1", "", 2000000), "RENEWED");
+    pass_seconds(1500);
+    says(acquire("T3", "a:P1/2"), "ACQUIRED");
+    says(inspect("a"), "PERMIT/2 T1=1 T3=1");
+}
+
 static int calls_of(const char *command)
 {
     char line[64];
@@ -160,6 +171,7 @@ static void holders_are_read_once_after_a_lease_has_ended(void **state)
     for (int i = 0; i < 5; i++)
         says(acquire("W1", "a"), "BUSY a held by T2");
     assert_int_equal(calls_of("hgetall"), 1);
+    says(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:a"), "3"); /* fence, summary, T2 */
 }
 
 static void one_request_may_mix_modes(void **state)
@@ -205,6 +217,7 @@ int main(void)
         cmocka_unit_test_setup(permits_come_back_when_leases_end, script_reset),
         cmocka_unit_test_setup(leases_that_are_over_do_not_confuse_the_count, script_reset),
         cmocka_unit_test_setup(a_renewed_reader_still_stands_in_the_way, script_reset),
+        cmocka_unit_test_setup(a_renewal_does_not_hide_the_end_of_another_lease, script_reset),
         cmocka_unit_test_setup(holders_are_read_once_after_a_lease_has_ended, script_reset),
         cmocka_unit_test_setup(one_request_may_mix_modes, script_reset),
         cmocka_unit_test_setup(a_name_has_a_bounded_number_of_holders, script_reset),
