@@ -11,6 +11,7 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,8 @@ struct server {
     size_t n_faults;
     server_status status;
     server_request *seen;
-    size_t n_seen, n_shaken;
+    size_t n_seen, seen_max, n_shaken;
+    void *tallies; /* tree of how often each id was seen */
 
     struct connection connections[CONNECTIONS_MAX]; /* the thread's own, from here */
     size_t n_connections;
@@ -118,13 +120,26 @@ static void send_result(int fd, const uint8_t sp_id[ID], Lockstock__Rpc__V1__Res
     free(body);
 }
 
-static int32_t count_of(struct server *server, const char *id)
-{
-    int32_t n = 0;
+struct tally {
+    char id[64];
+    int32_t n;
+};
 
-    for (size_t i = 0; i < server->n_seen; i++)
-        n += strcmp(server->seen[i].id, id) == 0;
-    return n;
+static int by_id(const void *a, const void *b)
+{
+    return strcmp(((const struct tally *)a)->id, ((const struct tally *)b)->id);
+}
+
+/* How often an id was seen; `more` is added to that. */
+static int32_t count(struct server *server, const char *id, int32_t more)
+{
+    struct tally *tally = calloc(1, sizeof *tally);
+
+    snprintf(tally->id, sizeof tally->id, "%s", id);
+    struct tally *found = *(struct tally **)tsearch(tally, &server->tallies, by_id);
+    if (found != tally)
+        free(tally);
+    return found->n += more;
 }
 
 static void send_answer(struct server *server, int fd, const uint8_t sp_id[ID], const char *id)
@@ -134,7 +149,7 @@ static void send_answer(struct server *server, int fd, const uint8_t sp_id[ID], 
     uint8_t payload[128];
 
     response.id = (char *)id;
-    response.before = count_of(server, id) - 1;
+    response.before = count(server, id, 0) - 1;
     result.applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_YES;
     result.payload.data = payload;
     result.payload.len = lockstock__test__ping_response__pack(&response, payload);
@@ -157,8 +172,12 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Call *call, 
                      (const char *)call->metadata[i]->value.data);
     if (request != NULL)
         lockstock__test__ping_request__free_unpacked(request, NULL);
-    server->seen = realloc(server->seen, (server->n_seen + 1) * sizeof *server->seen);
+    if (server->n_seen == server->seen_max) {
+        server->seen_max = 2 * server->seen_max + 64;
+        server->seen = realloc(server->seen, server->seen_max * sizeof *server->seen);
+    }
     server->seen[server->n_seen++] = *ret;
+    count(server, ret->id, 1);
     pthread_cond_broadcast(&server->changed);
 }
 
@@ -257,6 +276,7 @@ static void close_connection(struct server *server, size_t i)
     close(server->connections[i].fd);
     free(server->connections[i].data);
     server->connections[i] = server->connections[--server->n_connections];
+    pthread_cond_broadcast(&server->changed);
 }
 
 static void accept_connection(struct server *server)
@@ -405,6 +425,7 @@ void server_stop(struct server *server)
     close(server->listener);
     close(server->wake);
     free(server->seen);
+    tdestroy(server->tallies, free);
     free(server->holding);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->changed);
@@ -470,7 +491,7 @@ void server_drop_connections(struct server *server)
     set(server, &server->dropping, true);
 }
 
-static bool await(struct server *server, const size_t *count, size_t n)
+static bool await(struct server *server, bool (*reached)(const struct server *, size_t), size_t n)
 {
     struct timespec until;
     int failed = 0;
@@ -478,21 +499,49 @@ static bool await(struct server *server, const size_t *count, size_t n)
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += 30;
     pthread_mutex_lock(&server->lock);
-    while (*count < n && failed == 0)
+    while (!reached(server, n) && failed == 0)
         failed = pthread_cond_timedwait(&server->changed, &server->lock, &until);
-    bool reached = *count >= n;
+    bool done = reached(server, n);
     pthread_mutex_unlock(&server->lock);
-    return reached;
+    return done;
+}
+
+static bool has_seen(const struct server *server, size_t n)
+{
+    return server->n_seen >= n;
+}
+
+static bool has_shaken(const struct server *server, size_t n)
+{
+    return server->n_shaken >= n;
+}
+
+static bool has_only(const struct server *server, size_t n)
+{
+    return server->n_connections <= n;
 }
 
 bool server_await(struct server *server, size_t n)
 {
-    return await(server, &server->n_seen, n);
+    return await(server, has_seen, n);
 }
 
 bool server_await_accepted(struct server *server, size_t n)
 {
-    return await(server, &server->n_shaken, n);
+    return await(server, has_shaken, n);
+}
+
+bool server_settle(struct server *server)
+{
+    return await(server, has_only, 0);
+}
+
+int32_t server_count(struct server *server, const char *id)
+{
+    pthread_mutex_lock(&server->lock);
+    int32_t n = count(server, id, 0);
+    pthread_mutex_unlock(&server->lock);
+    return n;
 }
 
 size_t server_seen(struct server *server)

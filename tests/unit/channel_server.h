@@ -71,7 +71,13 @@ void server_drop_connections(struct server *server);
 /* Blocks until it has seen `n` requests; false after half a minute. */
 bool server_await(struct server *server, size_t n);
 
+/* Blocks until its clients are gone and it has read all they sent; false after half a
+ * minute. */
+bool server_settle(struct server *server);
+
+/* Requests it has seen; those with this id. */
 size_t server_seen(struct server *server);
+int32_t server_count(struct server *server, const char *id);
 server_request server_request_at(struct server *server, size_t i);
 
 /* Blocks until it has shaken hands on `n` connections; false after half a minute. */
