@@ -106,6 +106,14 @@ static void mark_gone(connections *all, uint32_t id)
     pthread_mutex_unlock(&all->lock);
 }
 
+/* The kernel knows the peer's address as long as the connection stands. */
+bool connections_dead(uint32_t id)
+{
+    nng_sockaddr address;
+    int failure = nng_pipe_get_addr((nng_pipe){.id = id}, NNG_OPT_REMADDR, &address);
+    return failure == NNG_ECLOSED || failure == NNG_ENOENT || failure == (NNG_ESYSERR | ENOTCONN);
+}
+
 /* ---- the janitor ------------------------------------------------------------- */
 
 static void close_quiet(connections *all)
@@ -121,15 +129,7 @@ static void close_quiet(connections *all)
     free(ids);
 }
 
-/* nng tells of a closed connection only when it gives it back, so this asks for its
- * peer's address, which the kernel knows no more. */
-static bool is_dead(uint32_t id)
-{
-    nng_sockaddr address;
-    int failure = nng_pipe_get_addr((nng_pipe){.id = id}, NNG_OPT_REMADDR, &address);
-    return failure == NNG_ECLOSED || failure == NNG_ENOENT || failure == (NNG_ESYSERR | ENOTCONN);
-}
-
+/* nng tells of a closed connection only when it gives it back. */
 static void find_dead(connections *all)
 {
     size_t n;
@@ -137,7 +137,7 @@ static void find_dead(connections *all)
     uint32_t *ids = ids_of(all, is_open, &n);
     pthread_mutex_unlock(&all->lock);
     for (size_t i = 0; ids && i < n; i++) {
-        if (is_dead(ids[i]))
+        if (connections_dead(ids[i]))
             mark_gone(all, ids[i]);
     }
     free(ids);

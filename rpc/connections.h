@@ -4,6 +4,7 @@
 #ifndef RPC_CONNECTIONS_H
 #define RPC_CONNECTIONS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ void connections_refuse_new(connections *all);
  * counting nothing, when it is gone or doomed and the message is to be dropped. */
 uint32_t connections_enter(connections *all, uint32_t id);
 void connections_leave(connections *all, uint32_t id);
+
+/* Whether nng or the kernel has ended the connection, by what is known now. */
+bool connections_dead(uint32_t id);
 
 /* Closes a connection as soon as it has been quiet for a moment. Its messages are
  * dropped until then. */

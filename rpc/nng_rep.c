@@ -123,12 +123,22 @@ static void receive(slot *s)
     nng_ctx_recv(s->ctx, s->aio);
 }
 
+static void finish(slot *s);
+
+/* Sends the answer, unless the peer has gone: a send that fails closes the connection
+ * from the wrong side, and that hangs nng when a request is just being read. */
 static void send_answer(slot *s, slot_state state)
 {
     lks_rpc_nng_rep *rep = s->rep;
     nng_msg_free(s->message);
     s->message = NULL;
     s->state = state;
+    if (connections_dead(s->peer)) {
+        nng_msg_free(s->answer);
+        s->answer = NULL;
+        finish(s);
+        return;
+    }
     nng_aio_set_msg(s->aio, s->answer);
     s->answer = NULL;
     nng_aio_set_timeout(s->aio, (nng_duration)rep->options.send_timeout_ms);
