@@ -75,7 +75,7 @@ static void test_killed_clients(void **state)
     size_t batches = counts_of(40, 200) / BATCH;
 
     (void)state;
-    server_fixture *server = server_fixture_start(NULL);
+    server_fixture *server = server_fixture_start(&(server_fixture_options){.peers_die = true});
     assert_non_null(server);
     const char *url = server_fixture_url(server);
     pid_t pid = server_fixture_pid(server);

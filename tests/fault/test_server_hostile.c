@@ -34,15 +34,22 @@ static server_fixture *server;
 static lks_channel *others;
 static size_t rss_before;
 
+/* A refusal for want of room, which says when to come again, may be among the
+ * answers: a burst of thousands of calls is being worked off. */
 static void assert_others_are_served(void)
 {
-    const lks_call_options options = {.timeout_ms = SERVED_MS};
+    long long end = process_now_ms() + SERVED_MS;
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
     lks_error error = {0};
+    lks_code code;
 
     request.group = "g";
     request.sku = "sku-00";
-    lks_code code = lks_stock_get_item(others, &request, &options, NULL, &error);
+    do {
+        const lks_call_options options = {.timeout_ms = (uint32_t)(end - process_now_ms()) + 1};
+        code = lks_stock_get_item(others, &request, &options, NULL, &error);
+        process_pause();
+    } while (code == LKS_RESOURCE_EXHAUSTED && error.applied == LKS_APPLIED_NO && process_now_ms() < end);
     if (code != LKS_OK) {
         fail_msg("others are not served: %s %s", lks_code_name(code), error.message);
     }
@@ -81,7 +88,7 @@ static int start(void **state)
     (void)state;
     snprintf(options, sizeof options, "ASAN_OPTIONS=%s:quarantine_size_mb=16", inherited != NULL ? inherited : "");
     env[0] = options;
-    server = server_fixture_start(&(server_fixture_options){.env = env});
+    server = server_fixture_start(&(server_fixture_options){.env = env, .peers_die = true});
     if (server == NULL || lks_channel_open(server_fixture_url(server), NULL, &others, NULL) != LKS_OK) {
         return -1;
     }

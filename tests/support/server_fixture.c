@@ -15,7 +15,7 @@
 
 #include "support/tempdir.h"
 
-enum { READY_TIMEOUT_MS = 60000, ARGS_MAX = 64, PORT_FIRST = 20000, PORT_COUNT = 12000 };
+enum { READY_TIMEOUT_MS = 60000, ARGS_MAX = 64, ENV_MAX = 16, PORT_FIRST = 20000, PORT_COUNT = 12000 };
 
 struct server_fixture {
     server_fixture_options options;
@@ -66,11 +66,21 @@ bool server_fixture_restart(server_fixture *fixture)
     const char *args[ARGS_MAX] = {LOCKSTOCKD_PATH, "--listen", fixture->url, "--store", fixture->store};
     size_t n = 5;
 
+    const char *env[ENV_MAX] = {NULL};
+    size_t n_env = 0;
+
     process_free(fixture->server);
     for (size_t i = 0; fixture->options.args != NULL && fixture->options.args[i] != NULL && n < ARGS_MAX - 1; i++) {
         args[n++] = fixture->options.args[i];
     }
-    fixture->server = process_spawn(args, fixture->options.env);
+    while (fixture->options.env != NULL && fixture->options.env[n_env] != NULL && n_env < ENV_MAX - 2) {
+        env[n_env] = fixture->options.env[n_env];
+        n_env++;
+    }
+    if (fixture->options.peers_die) {
+        env[n_env] = "LSAN_OPTIONS=print_suppressions=0:suppressions='" NNG_ANSWERS_SUPP "'";
+    }
+    fixture->server = process_spawn(args, env);
     if (fixture->server != NULL && process_wait_line(fixture->server, "event=ready", NULL, 0, READY_TIMEOUT_MS)) {
         return true;
     }

@@ -14,6 +14,8 @@ typedef struct server_fixture_options {
     const char *store;       /* --store; NULL = embedded, in the fixture's own directory */
     const char *const *args; /* more arguments, NULL-terminated; must stay valid */
     const char *const *env;  /* "NAME=value", NULL-terminated; must stay valid */
+    bool peers_die;          /* connections break while they are answered: allow what libnng then loses
+                                (nng_answers.supp) */
 } server_fixture_options;
 
 /* Starts it and waits until it says that it is ready. options may be NULL. NULL
