@@ -28,6 +28,9 @@
 /* While draining, how often to look whether nng's threads have sent the answers. */
 enum { DRAIN_LOOK_MS = 10 };
 
+/* The channel of a server, but for its id; functions publish there. */
+#define WAKE_CHANNELS "ls:wake:"
+
 typedef enum phase { RUNNING, DRAINING, CLOSING_STORE, FLUSHING, CLOSING_WIRE, STOPPED } phase;
 
 typedef struct server {
@@ -42,6 +45,7 @@ typedef struct server {
     frames *frames;
     wire_nng *wire;
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
+    char wake_channel[sizeof WAKE_CHANNELS + LKS_RPC_RANDOM_ID_LEN];
     phase phase;
     lks_error failure;
 } server;
@@ -143,8 +147,25 @@ static void on_ready(void *arg, bool ready, const char *reason)
     }
 }
 
+static void on_wake(void *arg, const char *data, size_t len)
+{
+    server *s = arg;
+
+    if (s->waiters)
+        waiters_message(s->waiters, data, len);
+}
+
+static void on_listening(void *arg)
+{
+    server *s = arg;
+
+    if (s->waiters)
+        waiters_missed(s->waiters);
+}
+
 static lks_code open_store(server *s, lks_error *error)
 {
+    snprintf(s->wake_channel, sizeof s->wake_channel, WAKE_CHANNELS "%s", s->id);
     const store_options options = {
         .loop = &s->loop,
         .url = s->config->store,
@@ -153,6 +174,9 @@ static lks_code open_store(server *s, lks_error *error)
         .library_text = functions_text,
         .library_digest = functions_digest,
         .on_ready = on_ready,
+        .wake_channel = s->wake_channel,
+        .on_wake = on_wake,
+        .on_listening = on_listening,
         .arg = s,
     };
     return store_open(&options, &s->store, error);

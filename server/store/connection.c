@@ -129,14 +129,19 @@ static void on_connected(void *arg)
 static void on_reply(void *arg, const redisReply *reply)
 {
     connection *c = arg;
+    bool pushed = c->n == 0;
 
-    if (c->n == 0) {
+    if (pushed && (c->state != READY || !c->options.on_push)) {
         connection_drop(c, "the store sent a reply that nobody asked for");
         return;
     }
     c->silent_ticks = 0;
     if (c->state == READY && reply->type != REDIS_REPLY_ERROR)
         c->failures = 0;
+    if (pushed) {
+        c->options.on_push(c->options.arg, reply);
+        return;
+    }
     expected e = take(c);
     e.on_reply(e.arg, reply, true);
     if (c->n == 0 && c->retiring[0] != '\0')
@@ -256,7 +261,10 @@ void connection_ready(connection *c)
     uint64_t tick = c->options.silence_timeout_ms / SILENT_TICKS_MAX + 1;
 
     c->state = READY;
-    uv_timer_start(&c->timer, on_tick, tick, tick);
+    if (c->options.silence_timeout_ms > 0)
+        uv_timer_start(&c->timer, on_tick, tick, tick);
+    else
+        uv_timer_stop(&c->timer);
 }
 
 void connection_retire(connection *c, const char *reason)

@@ -23,12 +23,15 @@ typedef struct connection_options {
     const char *host;
     uint16_t port;
     uint32_t connect_timeout_ms; /* for each of: name and connect, and the greeting */
-    uint32_t silence_timeout_ms; /* no reply for that long, while some are due: lost */
+    uint32_t silence_timeout_ms; /* no reply for that long, while some are due: lost; 0 = not watched, no PING */
     /* A fresh connection: the caller greets, then says connection_ready or
      * connection_drop. */
     void (*on_up)(void *arg);
     /* It is lost, or could not be made; commands under way have ended before. */
     void (*on_down)(void *arg, const char *reason);
+    /* A reply that no command asked for, after connection_ready; valid until it
+     * returns. NULL: then the connection is dropped. */
+    void (*on_push)(void *arg, const struct redisReply *reply);
     void *arg;
 } connection_options;
 
@@ -46,7 +49,7 @@ void connection_words(connection *connection, connection_reply *on_reply, void *
 /* Sends what was appended. */
 void connection_flush(connection *connection);
 
-/* Greeted: from now on silence is watched. */
+/* Greeted: from now on silence is watched, and what is pushed is welcome. */
 void connection_ready(connection *connection);
 
 /* Gives the connection up; it is made again after a pause. Commands under way

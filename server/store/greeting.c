@@ -206,6 +206,8 @@ static const step steps[] = {
     {get_schema_words, judge_schema}, {set_schema_words, judge_schema},
 };
 
+enum { STEPS = sizeof steps / sizeof *steps, STEPS_WITHOUT_LIBRARY = 3 };
+
 static void on_reply(void *arg, const redisReply *reply, bool sent)
 {
     greeting *g = arg;
@@ -230,15 +232,19 @@ static void on_library(void *arg, library_verdict verdict, const char *reason)
 static void next(greeting *g)
 {
     const char *words[WORDS_MAX];
+    size_t n_steps = g->library ? STEPS : STEPS_WITHOUT_LIBRARY;
 
-    for (; g->step < sizeof steps / sizeof *steps; g->step++) {
+    for (; g->step < n_steps; g->step++) {
         size_t n = steps[g->step].words(g, words);
         if (n > 0) {
             connection_words(g->connection, on_reply, g, n, words);
             return;
         }
     }
-    library_ensure(g->library, g->connection, on_library, g);
+    if (g->library)
+        library_ensure(g->library, g->connection, on_library, g);
+    else
+        g->done(g->arg, GREETING_PASSED, NULL);
 }
 
 void greeting_start(greeting *g, connection *c)

@@ -25,7 +25,7 @@ typedef void greeting_done(void *arg, greeting_verdict verdict, const char *reas
 /* The caller's; filled in once, then used for one connection after the other. */
 typedef struct greeting {
     const url *url;
-    library *library;
+    library *library; /* NULL: no call will use it; who and what Redis is must do */
     bool allow_unsafe;
     greeting_done *done;
     void *arg;

@@ -1,12 +1,15 @@
 /* Puts the store together. Invariant: the pipeline has a link exactly while the
- * connection was greeted and nothing was found against it since; that is what
- * ready means.
+ * connection was greeted and nothing was found against it since, once the wake
+ * channel was heard for the first time; that is what ready means.
  *
  *   embedded --socket--> connection --fresh--> greeting --passed--> pipeline up
  *                            ^ \--lost-------------------------> pipeline down
  *                            \--retire-- useless <--error row-- pipeline
  *
- * Closing goes the other way round: connection, pipeline, redis-server. */
+ * The subscription, a connection of its own, is renewed whenever the first one was
+ * lost: the next may reach another Redis, whose publishers must find it there.
+ *
+ * Closing goes the other way round: connections, pipeline, redis-server. */
 #include "store/store.h"
 
 #include <signal.h>
@@ -22,6 +25,7 @@
 #include "store/library.h"
 #include "store/memory.h"
 #include "store/pipeline.h"
+#include "store/subscription.h"
 #include "store/url.h"
 
 enum {
@@ -37,6 +41,8 @@ struct store {
     url url;
     embedded *embedded; /* NULL unless the URL says so */
     connection *connection;
+    subscription *subscription; /* NULL without a channel to hear */
+    unsigned n_connections;
     library *library;
     greeting greeting;
     pipeline *pipeline;
@@ -45,6 +51,9 @@ struct store {
     unsigned handles;
     bool is_closing;
 
+    bool greeted; /* the connection; and nothing was found against it since */
+    bool heard;   /* the channel, at least once */
+    bool to_tell; /* it was heard anew, and on_listening is due */
     bool ready;
     char reason[REASON_BYTES]; /* why not */
     char fatal[REASON_BYTES];
@@ -57,14 +66,31 @@ struct store {
 
 static void set_ready(store *s)
 {
+    pipeline_up(s->pipeline, s->connection);
+    library_keep(s->library, s->connection);
     s->ready = true;
     s->reason[0] = '\0';
+    if (s->embedded)
+        embedded_serves(s->embedded);
     if (s->options.on_ready)
         s->options.on_ready(s->options.arg, true, NULL);
 }
 
+/* To be called when more is there than before. */
+static void advance(store *s)
+{
+    if (!s->greeted || (s->subscription && !s->heard))
+        return;
+    if (!s->ready)
+        set_ready(s);
+    if (s->to_tell) {
+        s->to_tell = false;
+        s->options.on_listening(s->options.arg);
+    }
+}
+
 /* Another reason is a change too: who looks at the log sees why it still is not. */
-static void set_not_ready(store *s, const char *reason)
+static void say_not_ready(store *s, const char *reason)
 {
     bool changed = s->ready || strcmp(s->reason, reason) != 0;
 
@@ -73,6 +99,12 @@ static void set_not_ready(store *s, const char *reason)
     pipeline_down(s->pipeline, s->reason);
     if (changed && s->options.on_ready)
         s->options.on_ready(s->options.arg, false, s->reason);
+}
+
+static void set_not_ready(store *s, const char *reason)
+{
+    s->greeted = false;
+    say_not_ready(s, reason);
 }
 
 static void set_fatal(store *s, const char *reason)
@@ -92,7 +124,11 @@ static void on_up(void *arg)
 
 static void on_down(void *arg, const char *reason)
 {
-    set_not_ready(arg, reason);
+    store *s = arg;
+
+    set_not_ready(s, reason);
+    if (s->subscription)
+        subscription_renew(s->subscription, reason);
 }
 
 static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
@@ -106,9 +142,8 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
         return;
     }
     connection_ready(s->connection);
-    pipeline_up(s->pipeline, s->connection);
-    library_keep(s->library, s->connection);
-    set_ready(s);
+    s->greeted = true;
+    advance(s);
 }
 
 static void on_reloaded(void *arg, library_verdict verdict, const char *reason)
@@ -139,6 +174,32 @@ static void on_useless(void *arg, const char *reason)
     connection_retire(s->connection, reason);
 }
 
+/* ---- the channel's life -------------------------------------------------------- */
+
+static void on_listening(void *arg)
+{
+    store *s = arg;
+
+    s->heard = true;
+    s->to_tell = true;
+    advance(s);
+}
+
+static void on_message(void *arg, const char *data, size_t len)
+{
+    store *s = arg;
+
+    s->options.on_wake(s->options.arg, data, len);
+}
+
+static void on_deaf(void *arg, const char *reason)
+{
+    store *s = arg;
+
+    if (s->greeted && !s->heard)
+        say_not_ready(s, reason);
+}
+
 static void on_upkeep(uv_timer_t *timer)
 {
     store *s = timer->data;
@@ -152,6 +213,19 @@ static void on_upkeep(uv_timer_t *timer)
 static uint32_t or_default(uint32_t value, uint32_t otherwise)
 {
     return value ? value : otherwise;
+}
+
+static subscription *open_subscription(store *s, const connection_options *to_connection)
+{
+    const subscription_options options = {
+        .channel = s->options.wake_channel,
+        .url = &s->url,
+        .on_listening = on_listening,
+        .on_message = on_message,
+        .on_deaf = on_deaf,
+        .arg = s,
+    };
+    return subscription_open(&options, to_connection);
 }
 
 static void assemble(store *s)
@@ -187,11 +261,19 @@ static void assemble(store *s)
     };
     s->pipeline = pipeline_new(&to_pipeline);
     s->connection = connection_open(&to_connection);
+    if (s->options.wake_channel)
+        s->subscription = open_subscription(s, &to_connection);
+    s->n_connections = s->subscription ? 2 : 1;
     uv_timer_init(loop, &s->upkeep);
     uv_idle_init(loop, &s->closing);
     s->handles = 2;
     s->upkeep.data = s->closing.data = s;
     uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
+}
+
+static void on_broken(void *arg, const char *reason)
+{
+    set_fatal(arg, reason);
 }
 
 lks_code store_open(const store_options *options, store **ret, lks_error *error)
@@ -201,9 +283,14 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
     *s = (store){.options = *options, .reason = "connecting"};
     if (url_parse(options->url, &s->url, error) != LKS_OK)
         goto failed;
-    if (s->url.kind == URL_EMBEDDED &&
-        embedded_open(options->loop, s->url.path, options->fsync ? options->fsync : "always", &s->embedded, error) !=
-            LKS_OK)
+    const embedded_options to_embedded = {
+        .loop = options->loop,
+        .dir = s->url.path,
+        .fsync = options->fsync ? options->fsync : "always",
+        .on_broken = on_broken,
+        .arg = s,
+    };
+    if (s->url.kind == URL_EMBEDDED && embedded_open(&to_embedded, &s->embedded, error) != LKS_OK)
         goto failed;
     signal(SIGPIPE, SIG_IGN); /* hiredis writes with write(2) */
     assemble(s);
@@ -272,7 +359,8 @@ static void on_connection_closed(void *arg)
 {
     store *s = arg;
 
-    pipeline_free(s->pipeline, on_pipeline_freed, s);
+    if (--s->n_connections == 0)
+        pipeline_free(s->pipeline, on_pipeline_freed, s);
 }
 
 static void on_closing(uv_idle_t *idle)
@@ -281,6 +369,8 @@ static void on_closing(uv_idle_t *idle)
 
     uv_idle_stop(idle);
     connection_close(s->connection, on_connection_closed, s);
+    if (s->subscription)
+        subscription_close(s->subscription, on_connection_closed, s);
     pipeline_end(s->pipeline);
 }
 

@@ -65,6 +65,15 @@ typedef struct store_options {
     uint32_t in_flight_max;  /* 0 = 8,192; then RESOURCE_EXHAUSTED */
     /* Tells readiness: called on each change, on the loop. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
+    /* A channel to hear, on a second connection; NULL = none. It must outlive the
+     * store, which becomes ready for the first time only when it hears. */
+    const char *wake_channel;
+    /* A message's payload, valid until it returns. On the loop. */
+    void (*on_wake)(void *arg, const char *data, size_t len);
+    /* From now on messages come; those before may have been missed. At first, and
+     * again whenever the channel, or the store itself, was lost; the store is ready
+     * then. On the loop. */
+    void (*on_listening)(void *arg);
     void *arg;
 } store_options;
 

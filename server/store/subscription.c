@@ -1,0 +1,130 @@
+/* Invariant: after `SUBSCRIBE channel` was confirmed no command is sent, so whatever
+ * comes is a message. That a quiet peer is dead is found by TCP's keepalive (the
+ * adapter sets it), and by the store's other connection. Used by store.c.
+ *
+ *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
+ *        ^----------------------- lost, refused -------------------------/
+ */
+#include "store/subscription.h"
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "store/errors.h"
+#include "store/greeting.h"
+#include "store/memory.h"
+
+struct subscription {
+    subscription_options options;
+    connection *connection;
+    greeting greeting;
+    bool listening;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* Whether `reply` is {kind, channel, ...} of three. */
+static bool is_of_kind(const redisReply *reply, const char *kind)
+{
+    return reply->type == REDIS_REPLY_ARRAY && reply->elements == 3 && reply->element[0]->type == REDIS_REPLY_STRING &&
+           strcmp(reply->element[0]->str, kind) == 0;
+}
+
+static void on_subscribed(void *arg, const redisReply *reply, bool sent)
+{
+    subscription *s = arg;
+
+    (void)sent;
+    if (!reply)
+        return;
+    if (!is_of_kind(reply, "subscribe")) {
+        connection_drop(s->connection, reply->type == REDIS_REPLY_ERROR
+                                           ? errors_find(reply->str, reply->len)->message
+                                           : "the store's answer to SUBSCRIBE is not understood");
+        return;
+    }
+    connection_ready(s->connection);
+    s->listening = true;
+    s->options.on_listening(s->options.arg);
+}
+
+static void on_push(void *arg, const redisReply *reply)
+{
+    subscription *s = arg;
+
+    if (is_of_kind(reply, "message") && reply->element[2]->type == REDIS_REPLY_STRING)
+        s->options.on_message(s->options.arg, reply->element[2]->str, reply->element[2]->len);
+    else
+        connection_drop(s->connection, "the store sent something that is no message");
+}
+
+static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+{
+    subscription *s = arg;
+    const char *words[] = {"SUBSCRIBE", s->options.channel};
+
+    if (verdict == GREETING_PASSED)
+        connection_words(s->connection, on_subscribed, s, 2, words);
+    else
+        connection_drop(s->connection, reason);
+}
+
+static void on_up(void *arg)
+{
+    subscription *s = arg;
+
+    greeting_start(&s->greeting, s->connection);
+}
+
+static void on_down(void *arg, const char *reason)
+{
+    subscription *s = arg;
+
+    if (s->listening)
+        log_warn("wake-channel-lost", "reason=\"%s\"", reason);
+    s->listening = false;
+    s->options.on_deaf(s->options.arg, reason);
+}
+
+subscription *subscription_open(const subscription_options *options, const connection_options *to)
+{
+    subscription *s = memory_alloc(sizeof *s);
+    connection_options full = *to;
+
+    *s = (subscription){
+        .options = *options,
+        .greeting = {.url = options->url, .done = on_greeted, .arg = s},
+    };
+    full.silence_timeout_ms = 0;
+    full.on_up = on_up;
+    full.on_down = on_down;
+    full.on_push = on_push;
+    full.arg = s;
+    s->connection = connection_open(&full);
+    return s;
+}
+
+void subscription_renew(subscription *s, const char *reason)
+{
+    connection_drop(s->connection, reason);
+}
+
+static void on_connection_closed(void *arg)
+{
+    subscription *s = arg;
+    void (*closed)(void *arg) = s->closed;
+    void *closed_arg = s->closed_arg;
+
+    free(s);
+    closed(closed_arg);
+}
+
+void subscription_close(subscription *s, void (*closed)(void *arg), void *arg)
+{
+    s->closed = closed;
+    s->closed_arg = arg;
+    connection_close(s->connection, on_connection_closed, s);
+}

@@ -1,0 +1,36 @@
+/* The second connection: it hears one channel, and says nothing once it does.
+ * Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
+#define LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
+
+#include <stddef.h>
+
+#include "store/connection.h"
+#include "store/url.h"
+
+typedef struct subscription subscription;
+
+/* All run on the loop, never inside a function of this file but subscription_renew. */
+typedef struct subscription_options {
+    const char *channel; /* this and the URL must outlive it */
+    const url *url;      /* credentials */
+    /* Redis has confirmed: messages come from now on. */
+    void (*on_listening)(void *arg);
+    /* A message's payload, valid until it returns. */
+    void (*on_message)(void *arg, const char *data, size_t len);
+    /* It does not hear, or does no more; it tries again by itself. */
+    void (*on_deaf)(void *arg, const char *reason);
+    void *arg;
+} subscription_options;
+
+/* Connects `to` there (its callbacks and silence are filled in) and subscribes, again
+ * after each loss, until subscription_close. */
+subscription *subscription_open(const subscription_options *options, const connection_options *to);
+
+/* Gives its connection up and makes it anew. */
+void subscription_renew(subscription *subscription, const char *reason);
+
+/* `closed` runs on the loop, last; nothing else from here on. */
+void subscription_close(subscription *subscription, void (*closed)(void *arg), void *arg);
+
+#endif
