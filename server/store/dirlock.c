@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 10000, LOOK_MS = 10, NOTE_BYTES = 256 };
+enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 256 };
 
 typedef struct note {
     int pid;
@@ -35,11 +35,12 @@ static note read_note(int lock)
     return n;
 }
 
-/* A zombie is dead: its descriptors are closed. */
-static bool lives(int pid)
+/* Whether the process still lives after a moment: one that was just killed may
+ * take that long. A zombie is dead: its descriptors are closed. */
+static bool lives_on(int pid)
 {
     struct pollfd end = {.fd = pid > 0 ? pidfd_open(pid, 0) : -1, .events = POLLIN};
-    bool alive = end.fd >= 0 && poll(&end, 1, 0) == 0;
+    bool alive = end.fd >= 0 && poll(&end, 1, MOMENT_MS) == 0;
 
     if (end.fd >= 0)
         close(end.fd);
@@ -65,7 +66,7 @@ static lks_code take(int lock, const char *dir, lks_error *error)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot lock %s/lock: %s", dir,
                                  strerror(errno));
         int pid = read_note(lock).pid;
-        if (lives(pid))
+        if (lives_on(pid))
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                                  "store: %s is used by another lockstockd (pid %d)", dir, pid);
         if (now_ms() >= until)

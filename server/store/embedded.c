@@ -46,11 +46,11 @@ enum {
 typedef enum state { RUNNING, PAUSING, STOPPING } state;
 
 struct embedded {
-    uv_loop_t *loop;
+    embedded_options options;
     state state;
+    bool served; /* once at least */
     char dir[PATH_MAX];
     char log_path[PATH_MAX];
-    const char *fsync;
     char socket_dir[SOCKET_BYTES];
     char socket[SOCKET_BYTES];
     int lock;
@@ -105,7 +105,7 @@ static pid_t fork_redis(embedded *e, int report)
     const char *argv[] = {
         "redis-server",  "--port",        "0",          "--unixsocket", e->socket,
         "--unixsocketperm", "700",        "--dir",      e->dir,         "--appendonly",
-        "yes",           "--appendfsync", e->fsync,     "--save",       "",
+        "yes",           "--appendfsync", e->options.fsync,     "--save",       "",
         "--maxmemory-policy", "noeviction", "--daemonize", "no",        "--logfile",
         e->log_path,     NULL};
     pid_t parent = getpid();
@@ -142,7 +142,7 @@ static int spawn(embedded *e)
     }
     if (failure == 0) {
         e->pid = pid;
-        e->started_ms = uv_now(e->loop);
+        e->started_ms = uv_now(e->options.loop);
     }
     return failure;
 }
@@ -193,6 +193,7 @@ static void on_watch_closed(uv_handle_t *handle)
 static void on_end(uv_poll_t *watch, int status, int events)
 {
     embedded *e = watch->data;
+    char reason[256];
     int how = 0;
 
     (void)status;
@@ -209,16 +210,20 @@ static void on_end(uv_poll_t *watch, int status, int events)
     log_error("store-ended", "pid=%d %s=%d log=%s", (int)e->pid, WIFSIGNALED(how) ? "signal" : "exit",
               WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how), e->log_path);
     e->pid = 0;
-    if (uv_now(e->loop) - e->started_ms >= STEADY_MS)
+    if (uv_now(e->options.loop) - e->started_ms >= STEADY_MS)
         e->failures = 0;
     pause_then_spawn(e);
+    if (!e->served && !WIFSIGNALED(how)) {
+        snprintf(reason, sizeof reason, "redis-server ends before it serves; see %.200s", e->log_path);
+        e->options.on_broken(e->options.arg, reason);
+    }
 }
 
 /* A pidfd is readable when its process has ended. */
 static void watch(embedded *e)
 {
     uv_poll_t *poll = memory_alloc(sizeof *poll);
-    int status = uv_poll_init(e->loop, poll, e->pidfd);
+    int status = uv_poll_init(e->options.loop, poll, e->pidfd);
 
     if (status < 0) {
         log_error("store-not-watched", "error=\"%s\"", uv_strerror(status));
@@ -228,7 +233,7 @@ static void watch(embedded *e)
     e->pidfd = -1;
     e->state = RUNNING;
     uv_poll_start(poll, UV_READABLE, on_end);
-    log_info("store-started", "pid=%d dir=%s fsync=%s", (int)e->pid, e->dir, e->fsync);
+    log_info("store-started", "pid=%d dir=%s fsync=%s", (int)e->pid, e->dir, e->options.fsync);
 }
 
 static void on_pause_over(uv_timer_t *timer)
@@ -302,11 +307,12 @@ static lks_code start(embedded *e, lks_error *error)
     return error->code;
 }
 
-lks_code embedded_open(uv_loop_t *loop, const char *dir, const char *fsync, embedded **ret, lks_error *error)
+lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error)
 {
+    const char *dir = options->dir, *fsync = options->fsync;
     embedded *e = memory_alloc(sizeof *e);
 
-    *e = (embedded){.loop = loop, .fsync = fsync, .lock = -1, .pidfd = -1};
+    *e = (embedded){.options = *options, .lock = -1, .pidfd = -1};
     if (strcmp(fsync, "always") != 0 && strcmp(fsync, "everysec") != 0) {
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "fsync: must be always or everysec");
         goto failed;
@@ -320,7 +326,7 @@ lks_code embedded_open(uv_loop_t *loop, const char *dir, const char *fsync, embe
     snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"), e->dir);
     if (make_socket_dir(e, error) != LKS_OK || start(e, error) != LKS_OK)
         goto failed;
-    uv_timer_init(loop, &e->timer);
+    uv_timer_init(options->loop, &e->timer);
     e->timer.data = e;
     watch(e);
     *ret = e;
@@ -334,6 +340,11 @@ failed:
         close(e->lock);
     free(e);
     return error->code;
+}
+
+void embedded_serves(embedded *e)
+{
+    e->served = true;
 }
 
 const char *embedded_socket(const embedded *e)

@@ -8,13 +8,25 @@ struct uv_loop_s;
 
 typedef struct embedded embedded;
 
+typedef struct embedded_options {
+    struct uv_loop_s *loop;
+    const char *dir;
+    const char *fsync; /* "always" or "everysec"; static */
+    /* redis-server ended by itself before it ever served: it would again. */
+    void (*on_broken)(void *arg, const char *reason);
+    void *arg;
+} embedded_options;
+
 /* Takes `dir` (made when missing) and starts redis-server on it; waits for at
  * most 10 s until it listens. Starts it again whenever it ends, after a pause.
- * `fsync` is "always" or "everysec". Main thread only, which must live as long
- * as the store: the kernel kills redis-server when that thread ends.
- * LKS_FAILED_PRECONDITION: another server uses dir; LKS_INVALID_ARGUMENT: dir or
- * fsync; LKS_UNAVAILABLE: redis-server is missing or does not start. */
-lks_code embedded_open(struct uv_loop_s *loop, const char *dir, const char *fsync, embedded **ret, lks_error *error);
+ * Main thread only, which must live as long as the store: the kernel kills
+ * redis-server when that thread ends. LKS_FAILED_PRECONDITION: another server
+ * uses dir; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: redis-server is
+ * missing or does not start. */
+lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
+
+/* It has answered: its data can be loaded. */
+void embedded_serves(embedded *embedded);
 
 /* Path of its socket, the same over restarts. */
 const char *embedded_socket(const embedded *embedded);

@@ -1,0 +1,546 @@
+/* The embedded store: its directory belongs to one server, its redis-server lives
+ * and dies with that server, and what was answered survives every kill.
+ *
+ * Called with --hold DIR this program is such a server: it opens the store, says
+ * "ready", and stays until it is killed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "support/process.h"
+#include "support/store_driver.h"
+#include "support/tempdir.h"
+
+enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000 };
+
+typedef struct scene {
+    char *parent;
+    char dir[256];
+    char url[320];
+    store_driver *d;
+} scene;
+
+static void set_up(scene *s)
+{
+    *s = (scene){.parent = tempdir_make(), .d = store_driver_new()};
+    assert_non_null(s->parent);
+    snprintf(s->dir, sizeof s->dir, "%s/data", s->parent);
+    snprintf(s->url, sizeof s->url, "embedded:%s", s->dir);
+}
+
+static lks_code try_open(scene *s, const char *fsync, lks_error *error)
+{
+    const store_options options = {.url = s->url, .fsync = fsync};
+
+    return store_driver_open(s->d, &options, error);
+}
+
+static void open_store(scene *s, const char *fsync)
+{
+    lks_error error;
+
+    if (try_open(s, fsync, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    store_driver_wait_ready(s->d, true);
+}
+
+static void tear_down(scene *s)
+{
+    store_driver_free(s->d);
+    tempdir_remove(s->parent);
+}
+
+static pid_t redis_of(pid_t parent)
+{
+    return process_find_child(parent, "redis-server");
+}
+
+/* The directory of the socket, from redis' own command line. */
+static void socket_dir_of(pid_t redis, char *dir, size_t size)
+{
+    char path[64], line[4096] = "";
+
+    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)redis);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    size_t n = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    for (size_t i = 0; i < n; i++)
+        line[i] = line[i] ? line[i] : ' ';
+    const char *start = strstr(line, "unixsocket:");
+    start = start ? start + strlen("unixsocket:") : strstr(line, "/tmp/lks-");
+    assert_non_null(start);
+    snprintf(dir, size, "%.*s", (int)strcspn(start, " "), start);
+    if (strrchr(dir, '/') && strstr(dir, "/redis.sock"))
+        *strrchr(dir, '/') = '\0';
+}
+
+static outcome *put(scene *s, const char *name)
+{
+    return store_driver_submit(s->d,
+                               &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .combinable = true});
+}
+
+static void assert_there(scene *s, const char *name)
+{
+    outcome *o = store_driver_call(s->d, &(driver_call){.function = "get", .args = {name}});
+
+    assert_string_equal(outcome_text(o, 1), name);
+}
+
+/* ---- life ----------------------------------------------------------------------- */
+
+static void data_is_there_after_an_orderly_end(void **state)
+{
+    scene s;
+    struct stat at;
+    char socket_dir[256];
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    pid_t redis = redis_of(getpid());
+    assert_true(redis > 0);
+    socket_dir_of(redis, socket_dir, sizeof socket_dir);
+    assert_int_equal(stat(socket_dir, &at), 0);
+    assert_int_equal(at.st_mode & 07777, 0700);
+    assert_true(getsid(redis) != getsid(0));
+    store_driver_wait(s.d, put(&s, "a"));
+    store_driver_close_store(s.d);
+    assert_true(process_wait_gone(redis, 0));
+    assert_int_equal(stat(socket_dir, &at), -1);
+    open_store(&s, "everysec");
+    assert_there(&s, "a");
+    tear_down(&s);
+}
+
+static void it_is_set_up_as_promised(void **state)
+{
+    static const char *const expected[][2] = {{"port", "port\n0\n"},
+                                              {"appendonly", "appendonly\nyes\n"},
+                                              {"appendfsync", "appendfsync\nalways\n"},
+                                              {"save", "save\n\n"},
+                                              {"maxmemory-policy", "maxmemory-policy\nnoeviction\n"}};
+    scene s;
+    char socket_dir[256], socket[300];
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    socket_dir_of(redis_of(getpid()), socket_dir, sizeof socket_dir);
+    snprintf(socket, sizeof socket, "%s/redis.sock", socket_dir);
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const char *ask[] = {"redis-cli", "-s", socket, "CONFIG", "GET", expected[i][0], NULL};
+        process *cli = process_spawn(ask, NULL);
+        assert_non_null(cli);
+        assert_false(process_wait_line(cli, "no such line", NULL, 0, WAIT_MS)); /* to the output's end */
+        assert_string_equal(process_output(cli), expected[i][1]);
+        process_free(cli);
+    }
+    tear_down(&s);
+}
+
+/* Of this process' descriptors redis-server has the lock, and no other. */
+static void only_the_lock_is_inherited(void **state)
+{
+    scene s;
+    char path[64], target[PATH_MAX], lock[300];
+    int open_here = dup(STDIN_FILENO), locks = 0; /* not close-on-exec */
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    snprintf(lock, sizeof lock, "%s/lock", s.dir);
+    for (int fd = 0; fd < 1024; fd++) {
+        struct stat ours, theirs;
+        snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)redis_of(getpid()), fd);
+        ssize_t n = readlink(path, target, sizeof target - 1);
+        if (n < 0)
+            continue;
+        target[n] = '\0';
+        locks += strcmp(target, lock) == 0;
+        if (fd > STDERR_FILENO && fstat(open_here, &ours) == 0 && stat(path, &theirs) == 0)
+            assert_false(ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev);
+    }
+    assert_int_equal(locks, 1);
+    close(open_here);
+    tear_down(&s);
+}
+
+static void an_ended_redis_is_started_again(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    for (int i = 0; i < 3; i++) {
+        pid_t redis = redis_of(getpid());
+        char name[16];
+        assert_true(redis > 0);
+        assert_int_equal(kill(redis, i == 1 ? SIGTERM : SIGKILL), 0);
+        store_driver_wait_ready(s.d, false);
+        snprintf(name, sizeof name, "n%d", i);
+        outcome *o = put(&s, name);
+        store_driver_wait_ready(s.d, true);
+        store_driver_wait(s.d, o);
+        assert_true(redis_of(getpid()) != redis);
+    }
+    tear_down(&s);
+}
+
+static void closing_while_redis_is_down_is_orderly(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    kill(redis_of(getpid()), SIGKILL);
+    store_driver_close_store(s.d);
+    assert_int_equal(redis_of(getpid()), 0);
+    open_store(&s, NULL);
+    tear_down(&s);
+}
+
+/* ---- what was answered survives ------------------------------------------------- */
+
+static void write_through_kills(scene *s, const char *fsync)
+{
+    static outcome *o[KILLS * WRITES_PER_KILL];
+    static char names[KILLS * WRITES_PER_KILL][16];
+    int n = 0;
+
+    open_store(s, fsync);
+    for (int round = 0; round < KILLS; round++) {
+        int first = n;
+        for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
+            snprintf(names[n], sizeof names[n], "w%d", n);
+            o[n] = put(s, names[n]);
+            if (i % 20 == 19)
+                uv_run(store_driver_loop(s->d), UV_RUN_NOWAIT);
+        }
+        store_driver_wait(s->d, o[first + round * (WRITES_PER_KILL / KILLS)]);
+        kill(redis_of(getpid()), SIGKILL);
+        store_driver_wait_ready(s->d, false);
+        store_driver_wait_ready(s->d, true);
+    }
+    for (int i = 0; i < n; i++)
+        store_driver_wait(s->d, o[i]);
+    for (int i = 0; i < n; i++) {
+        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+        assert_there(s, names[i]);
+    }
+}
+
+static void answers_survive_kill_9_in_the_middle(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    write_through_kills(&s, "always");
+    tear_down(&s);
+    set_up(&s);
+    write_through_kills(&s, "everysec");
+    tear_down(&s);
+}
+
+#ifdef SLOW_FDATASYNC_PATH
+/* A slow disk widens the gap between a write and its fsync, where a redis that
+ * answered too early would be caught. */
+static void answers_survive_kill_9_on_a_slow_disk(void **state)
+{
+    scene s;
+    char log[300], delay[32];
+    struct stat seen;
+
+    (void)state;
+    set_up(&s);
+    snprintf(log, sizeof log, "%s/fdatasync", s.parent);
+    snprintf(delay, sizeof delay, "%d", SLOW_US);
+    setenv("LD_PRELOAD", SLOW_FDATASYNC_PATH, 1);
+    setenv("SLOW_FDATASYNC_US", delay, 1);
+    setenv("SLOW_FDATASYNC_LOG", log, 1);
+    write_through_kills(&s, "always");
+    unsetenv("LD_PRELOAD");
+    assert_int_equal(stat(log, &seen), 0);
+    assert_true(seen.st_size > 0);
+    tear_down(&s);
+}
+#endif
+
+/* A kill may leave half a record at the end of the file. */
+static void a_cut_record_is_dropped(void **state)
+{
+    scene s;
+    char pattern[320];
+    glob_t found;
+    struct stat size;
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    store_driver_wait(s.d, put(&s, "first"));
+    store_driver_wait(s.d, put(&s, "last"));
+    store_driver_close_store(s.d);
+    snprintf(pattern, sizeof pattern, "%s/appendonlydir/*.incr.aof", s.dir);
+    assert_int_equal(glob(pattern, 0, NULL, &found), 0);
+    assert_int_equal(stat(found.gl_pathv[0], &size), 0);
+    assert_int_equal(truncate(found.gl_pathv[0], size.st_size - 3), 0);
+    globfree(&found);
+    open_store(&s, NULL);
+    assert_there(&s, "first");
+    tear_down(&s);
+}
+
+/* ---- one server a directory ------------------------------------------------------ */
+
+static process *hold(const scene *s)
+{
+    char self[PATH_MAX] = "";
+    assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
+    const char *args[] = {self, "--hold", s->dir, NULL};
+    process *holder = process_spawn(args, NULL);
+
+    assert_non_null(holder);
+    assert_true(process_wait_line(holder, "ready", NULL, 0, WAIT_MS));
+    return holder;
+}
+
+static void a_second_server_is_refused(void **state)
+{
+    scene s;
+    lks_error error;
+    char pid[32];
+
+    (void)state;
+    set_up(&s);
+    process *holder = hold(&s);
+    assert_int_equal(try_open(&s, NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    snprintf(pid, sizeof pid, "(pid %d)", (int)process_pid(holder));
+    assert_non_null(strstr(error.message, "used by another lockstockd"));
+    assert_non_null(strstr(error.message, pid));
+    assert_true(redis_of(process_pid(holder)) > 0);
+    process_free(holder);
+    tear_down(&s);
+}
+
+/* The dead server is not even reaped when the next one starts. */
+static void a_killed_server_takes_its_redis_along(void **state)
+{
+    scene s;
+    char socket_dir[256];
+
+    (void)state;
+    set_up(&s);
+    for (int i = 0; i < 5; i++) {
+        process *holder = hold(&s);
+        pid_t redis = redis_of(process_pid(holder));
+        assert_true(redis > 0);
+        socket_dir_of(redis, socket_dir, sizeof socket_dir);
+        kill(process_pid(holder), SIGKILL);
+        open_store(&s, NULL);
+        assert_true(process_wait_gone(redis, 0));
+        assert_int_equal(access(socket_dir, F_OK), -1);
+        char name[16];
+        snprintf(name, sizeof name, "n%d", i);
+        store_driver_wait(s.d, put(&s, name));
+        assert_there(&s, "n0");
+        store_driver_close_store(s.d);
+        process_free(holder);
+    }
+    tear_down(&s);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* Something left by a server that is dead still holds the lock, for a while. */
+static void the_rest_of_a_dead_server_is_waited_out(void **state)
+{
+    scene s;
+    char lock[300];
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    snprintf(lock, sizeof lock, "%s/lock", s.dir);
+    write_text(lock, "999999999 /tmp/lks-none\n");
+    const char *args[] = {"flock", lock, "sh", "-c", "echo locked; sleep 1", NULL};
+    process *rest = process_spawn(args, NULL);
+    assert_non_null(rest);
+    assert_true(process_wait_line(rest, "locked", NULL, 0, WAIT_MS));
+    open_store(&s, NULL);
+    process_free(rest);
+    tear_down(&s);
+}
+
+static void a_lock_that_stays_is_refused_in_the_end(void **state)
+{
+    scene s;
+    char lock[300];
+    lks_error error;
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    snprintf(lock, sizeof lock, "%s/lock", s.dir);
+    int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
+    assert_int_equal(try_open(&s, NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "still held"));
+    close(fd);
+    tear_down(&s);
+}
+
+/* The note is text in a file: it must not lead to another's directory. */
+static void a_note_removes_nothing_foreign(void **state)
+{
+    scene s;
+    char lock[300], foreign[300], note[400];
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    snprintf(lock, sizeof lock, "%s/lock", s.dir);
+    snprintf(foreign, sizeof foreign, "%s/precious", s.parent);
+    assert_int_equal(mkdir(foreign, 0700), 0);
+    snprintf(note, sizeof note, "1 %s\n", foreign);
+    write_text(lock, note);
+    open_store(&s, NULL);
+    assert_int_equal(access(foreign, F_OK), 0);
+    tear_down(&s);
+}
+
+/* ---- what cannot be started ------------------------------------------------------ */
+
+static void what_is_missing_is_said(void **state)
+{
+    scene s;
+    lks_error error;
+    char path[300], *saved = strdup(getenv("PATH"));
+
+    (void)state;
+    set_up(&s);
+    setenv("PATH", "/nonexistent", 1);
+    assert_int_equal(try_open(&s, NULL, &error), LKS_UNAVAILABLE);
+    assert_non_null(strstr(error.message, "is it installed?"));
+    setenv("PATH", saved, 1);
+    free(saved);
+
+    assert_int_equal(try_open(&s, "sometimes", &error), LKS_INVALID_ARGUMENT);
+    snprintf(s.url, sizeof s.url, "embedded:%s/no/such/parent", s.parent);
+    assert_int_equal(try_open(&s, NULL, &error), LKS_INVALID_ARGUMENT);
+    snprintf(path, sizeof path, "%s/file", s.parent);
+    write_text(path, "");
+    snprintf(s.url, sizeof s.url, "embedded:%s", path);
+    assert_int_equal(try_open(&s, NULL, &error), LKS_INVALID_ARGUMENT);
+    tear_down(&s);
+}
+
+static bool is_fatal(void *arg)
+{
+    return store_fatal(store_driver_store(((scene *)arg)->d)) != NULL;
+}
+
+/* It may listen for a moment before it finds that it cannot load its data. */
+static void a_redis_that_cannot_load_its_data_is_fatal(void **state)
+{
+    scene s;
+    lks_error error = {0};
+    char path[300];
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
+    write_text(path, "in the way");
+    if (try_open(&s, NULL, &error) == LKS_OK) {
+        store_driver_until(s.d, is_fatal, &s);
+        snprintf(error.message, sizeof error.message, "%s", store_fatal(store_driver_store(s.d)));
+        store_driver_close_store(s.d);
+    }
+    assert_non_null(strstr(error.message, "redis.log"));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(redis_of(getpid()), 0);
+    open_store(&s, NULL); /* the lock was let go */
+    tear_down(&s);
+}
+
+static void a_long_path_is_no_hindrance(void **state)
+{
+    scene s;
+    char name[130];
+
+    (void)state;
+    set_up(&s);
+    memset(name, 'd', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(s.url, sizeof s.url, "embedded:%s/%s", s.parent, name);
+    open_store(&s, NULL);
+    store_driver_wait(s.d, put(&s, "a"));
+    tear_down(&s);
+}
+
+static int hold_forever(const char *dir)
+{
+    scene s = {.d = store_driver_new()};
+
+    snprintf(s.url, sizeof s.url, "embedded:%s", dir);
+    open_store(&s, NULL);
+    puts("ready");
+    fflush(stdout);
+    return uv_run(store_driver_loop(s.d), UV_RUN_DEFAULT);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(data_is_there_after_an_orderly_end),
+        cmocka_unit_test(it_is_set_up_as_promised),
+        cmocka_unit_test(only_the_lock_is_inherited),
+        cmocka_unit_test(an_ended_redis_is_started_again),
+        cmocka_unit_test(closing_while_redis_is_down_is_orderly),
+        cmocka_unit_test(answers_survive_kill_9_in_the_middle),
+#ifdef SLOW_FDATASYNC_PATH
+        cmocka_unit_test(answers_survive_kill_9_on_a_slow_disk),
+#endif
+        cmocka_unit_test(a_cut_record_is_dropped),
+        cmocka_unit_test(a_second_server_is_refused),
+        cmocka_unit_test(a_killed_server_takes_its_redis_along),
+        cmocka_unit_test(the_rest_of_a_dead_server_is_waited_out),
+        cmocka_unit_test(a_lock_that_stays_is_refused_in_the_end),
+        cmocka_unit_test(a_note_removes_nothing_foreign),
+        cmocka_unit_test(what_is_missing_is_said),
+        cmocka_unit_test(a_redis_that_cannot_load_its_data_is_fatal),
+        cmocka_unit_test(a_long_path_is_no_hindrance),
+    };
+
+    if (argc == 3 && strcmp(argv[1], "--hold") == 0)
+        return hold_forever(argv[2]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,487 @@
+/* The store on a real Redis that is killed, flushed, filled up, kept busy, made a
+ * replica: what was answered stays, and nothing but the promised codes is seen. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include <cmocka.h>
+
+#include "functions/library.h"
+#include "support/redis_fixture.h"
+#include "support/store_driver.h"
+
+enum { KILLS = 5, WRITES_PER_KILL = 400, URL_BYTES = 256 };
+
+typedef struct scene {
+    redis_fixture *redis;
+    store_driver *d;
+} scene;
+
+static void start_redis(scene *s, const char *const *args)
+{
+    const redis_fixture_options options = {.append_only = true, .args = args};
+
+    *s = (scene){.redis = redis_fixture_start(&options), .d = store_driver_new()};
+    assert_non_null(s->redis);
+}
+
+static void open_store(scene *s, const store_options *options)
+{
+    store_options full = *options;
+
+    if (!full.url)
+        full.url = redis_fixture_url(s->redis);
+    assert_int_equal(store_driver_open(s->d, &full, NULL), LKS_OK);
+}
+
+static void set_up(scene *s)
+{
+    start_redis(s, NULL);
+    open_store(s, &(store_options){0});
+    store_driver_wait_ready(s->d, true);
+}
+
+static void tear_down(scene *s)
+{
+    store_driver_free(s->d);
+    redis_fixture_free(s->redis);
+}
+
+/* Fails unless the reply to the command begins so. */
+static void tell_redis(scene *s, const char *command, const char *expected)
+{
+    char *reply = redis_fixture_command(s->redis, command);
+
+    assert_non_null(reply);
+    if (strncmp(reply, expected, strlen(expected)) != 0)
+        fail_msg("%s: expected %s, got %s", command, expected, reply);
+    free(reply);
+}
+
+static bool is_fatal(void *arg)
+{
+    return store_fatal(store_driver_store(((scene *)arg)->d)) != NULL;
+}
+
+static void replies_come_as_they_are(void **state)
+{
+    scene s;
+    char bytes[300];
+
+    (void)state;
+    set_up(&s);
+    memset(bytes, 'b', sizeof bytes - 1);
+    bytes[sizeof bytes - 1] = '\0';
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .args = {"a", "", bytes}});
+    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    assert_int_equal(o->value->n, 4);
+    assert_string_equal(outcome_text(o, 0), "ECHO");
+    assert_string_equal(outcome_text(o, 2), "");
+    assert_string_equal(outcome_text(o, 3), bytes);
+    o = store_driver_call(s.d, &(driver_call){.function = "add", .args = {"9007199254740991"}});
+    assert_int_equal(outcome_number(o, 1), 9007199254740991);
+    o = store_driver_call(s.d, &(driver_call){.function = "refuse"});
+    assert_outcome(o, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
+    assert_string_equal(o->message, "refused");
+    tear_down(&s);
+}
+
+static void combined_calls_each_have_their_effect(void **state)
+{
+    scene s;
+    enum { N = 500 };
+    static outcome *o[N];
+    bool seen[N + 1] = {false};
+
+    (void)state;
+    set_up(&s);
+    for (int i = 0; i < N; i++)
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .combinable = i % 2 == 0});
+    for (int i = 0; i < N; i++) {
+        store_driver_wait(s.d, o[i]);
+        long long total = outcome_number(o[i], 1);
+        assert_true(total >= 1 && total <= N && !seen[total]);
+        seen[total] = true;
+    }
+    tear_down(&s);
+}
+
+static void flushed_functions_are_loaded_unseen(void **state)
+{
+    scene s;
+    outcome *o[50];
+
+    (void)state;
+    set_up(&s);
+    for (int round = 0; round < 10; round++) {
+        for (int i = 0; i < 25; i++)
+            o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}});
+        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
+        tell_redis(&s, "FUNCTION FLUSH", "+OK");
+        for (int i = 25; i < 50; i++)
+            o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}});
+        for (int i = 0; i < 50; i++) {
+            store_driver_wait(s.d, o[i]);
+            assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+        }
+    }
+    assert_int_equal(outcome_number(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"0"}}), 1), 500);
+    assert_int_equal(store_driver_ups(s.d), 1);
+    tear_down(&s);
+}
+
+/* Puts are sent in a stream; the kill hits it somewhere. Each is repeatable, so
+ * each must end well, and each that did must be there in the end. */
+static void what_was_answered_survives_kill_9(void **state)
+{
+    static outcome *o[KILLS * WRITES_PER_KILL];
+    static char names[KILLS * WRITES_PER_KILL][16];
+    scene s;
+    int n = 0;
+
+    (void)state;
+    set_up(&s);
+    for (int kill = 0; kill < KILLS; kill++) {
+        int answered = n;
+        for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
+            snprintf(names[n], sizeof names[n], "w%d", n);
+            o[n] = store_driver_submit(
+                s.d, &(driver_call){.function = "put", .args = {names[n], names[n]}, .combinable = i % 3 == 0, .repeatable = true});
+            if (i % 50 == 49)
+                uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
+        }
+        store_driver_wait(s.d, o[answered + kill * 60]); /* so far at least */
+        redis_fixture_kill(s.redis);
+        assert_true(redis_fixture_restart(s.redis));
+        for (int i = answered; i < n; i++) {
+            store_driver_wait(s.d, o[i]);
+            assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+        }
+    }
+    for (int i = 0; i < n; i++) {
+        outcome *got = store_driver_call(s.d, &(driver_call){.function = "get", .args = {names[i]}});
+        assert_string_equal(outcome_text(got, 1), names[i]);
+    }
+    assert_int_equal(store_driver_ups(s.d), KILLS + 1);
+    tear_down(&s);
+}
+
+/* Calls that must not be repeated: NO had no effect, YES has it once, MAYBE either. */
+static void applied_is_told_truly_over_kill_9(void **state)
+{
+    enum { N = 300 };
+    static outcome *o[N];
+    static char names[N][16];
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    for (int i = 0; i < N; i++) {
+        snprintf(names[i], sizeof names[i], "w%d", i);
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "put", .args = {names[i], names[i]}});
+        if (i == N / 2)
+            store_driver_wait(s.d, o[N / 4]);
+        if (i == N - 20)
+            redis_fixture_kill(s.redis);
+    }
+    for (int i = 0; i < N; i++)
+        store_driver_wait(s.d, o[i]);
+    assert_true(redis_fixture_restart(s.redis));
+    store_driver_wait_ready(s.d, true);
+    for (int i = 0; i < N; i++) {
+        outcome *got = store_driver_call(s.d, &(driver_call){.function = "get", .args = {names[i]}});
+        bool there = strcmp(outcome_text(got, 1), names[i]) == 0;
+        if (o[i]->applied != LKS_APPLIED_MAYBE && there != (o[i]->applied == LKS_APPLIED_YES))
+            fail_msg("call %d ended %s, applied %s, and is %s", i, lks_code_name(o[i]->code),
+                     lks_applied_name(o[i]->applied), there ? "there" : "not there");
+    }
+    tear_down(&s);
+}
+
+static void a_stopped_redis_answers_when_it_goes_on(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    assert_true(redis_fixture_stop(s.redis));
+    store_driver_wait_ready(s.d, false);
+    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 300});
+    store_driver_wait(s.d, o);
+    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_true(redis_fixture_restart(s.redis));
+    store_driver_wait_ready(s.d, true);
+    tear_down(&s);
+}
+
+static void full_memory_refuses_and_still_lets_a_server_start(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    tell_redis(&s, "CONFIG SET maxmemory 1", "+OK");
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
+    assert_outcome(o, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    assert_true(o->retry_after_ms > 0);
+    store_driver_close_store(s.d);
+    open_store(&s, &(store_options){0});
+    store_driver_wait_ready(s.d, true);
+    tell_redis(&s, "CONFIG SET maxmemory 0", "+OK");
+    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}}), LKS_OK,
+                   LKS_APPLIED_YES);
+    tear_down(&s);
+}
+
+static void a_replica_is_waited_out(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    tell_redis(&s, "REPLICAOF 127.0.0.1 1", "+OK");
+    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
+    store_driver_wait_ready(s.d, false);
+    assert_int_equal(o->ends, 0);
+    tell_redis(&s, "REPLICAOF NO ONE", "+OK");
+    store_driver_wait(s.d, o);
+    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    tear_down(&s);
+}
+
+static void too_few_replicas_is_unavailable(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    tell_redis(&s, "CONFIG SET min-replicas-to-write 1", "+OK");
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    tear_down(&s);
+}
+
+static void a_dropped_client_comes_back(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    for (int i = 0; i < 20; i++) {
+        tell_redis(&s, "CLIENT KILL TYPE normal", ":");
+        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+        assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    }
+    tear_down(&s);
+}
+
+static void unsafe_stores_are_refused(void **state)
+{
+    static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
+    scene s;
+
+    (void)state;
+    start_redis(&s, evicting);
+    open_store(&s, &(store_options){0});
+    store_driver_until(s.d, is_fatal, &s);
+    store_driver_close_store(s.d);
+    open_store(&s, &(store_options){.allow_unsafe = true});
+    store_driver_wait_ready(s.d, true);
+    tell_redis(&s, "CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
+    store_driver_close_store(s.d);
+    open_store(&s, &(store_options){0});
+    store_driver_until(s.d, is_fatal, &s);
+    tear_down(&s);
+}
+
+static void another_layout_is_refused(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    tell_redis(&s, "GET ls:{meta}:schema", "$1\r\n1\r\n");
+    tell_redis(&s, "SET ls:{meta}:schema 2", "+OK");
+    store_driver_close_store(s.d);
+    open_store(&s, &(store_options){0});
+    store_driver_until(s.d, is_fatal, &s);
+    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "layout"));
+    tear_down(&s);
+}
+
+static void an_altered_library_is_refused(void **state)
+{
+    scene s;
+
+    (void)state;
+    start_redis(&s, NULL);
+    tell_redis(&s,
+               "FUNCTION LOAD \"#!lua name=lockstock_7e577e577e577e57\\nredis.register_function('x', function() end)\"",
+               "$26");
+    open_store(&s, &(store_options){0});
+    store_driver_until(s.d, is_fatal, &s);
+    assert_non_null(strstr(store_fatal(store_driver_store(s.d)), "another text"));
+    tear_down(&s);
+}
+
+/* Two libraries of other servers: one last used long ago, one never noted. */
+static void forgotten_libraries_go_after_seven_days(void **state)
+{
+    scene s;
+
+    (void)state;
+    start_redis(&s, NULL);
+    tell_redis(&s, "FUNCTION LOAD \"#!lua name=lockstock_old\\nredis.register_function('f1', function() end)\"", "$13");
+    tell_redis(&s, "FUNCTION LOAD \"#!lua name=lockstock_new\\nredis.register_function('f2', function() end)\"", "$13");
+    tell_redis(&s, "FUNCTION LOAD \"#!lua name=someone\\nredis.register_function('f3', function() end)\"", "$7");
+    tell_redis(&s, "HSET ls:{meta}:libraries old 1000", ":1");
+    tell_redis(&s, "HSET ls:{meta}:libraries someone 1000", ":1");
+    open_store(&s, &(store_options){0});
+    store_driver_wait_ready(s.d, true);
+    for (bool gone = false; !gone;) {
+        assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        char *reply = redis_fixture_command(s.redis, "FUNCTION LIST LIBRARYNAME lockstock_old");
+        gone = strcmp(reply, "*0\r\n") == 0;
+        free(reply);
+    }
+    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+    tell_redis(&s, "HEXISTS ls:{meta}:libraries old", ":0");
+    tell_redis(&s, "HEXISTS ls:{meta}:libraries new", ":1");
+    tell_redis(&s, "HEXISTS ls:{meta}:libraries 7e577e577e577e57", ":1");
+    tell_redis(&s, "FUNCTION LIST LIBRARYNAME lockstock_new", "*1");
+    tell_redis(&s, "FUNCTION LIST LIBRARYNAME someone", "*1");
+    tear_down(&s);
+}
+
+/* ---- the user that docs/store.md asks for --------------------------------------- */
+
+/* The line of the document that begins with ACL SETUSER, with a password. */
+static void make_documented_user(scene *s)
+{
+    FILE *file = fopen(STORE_MD, "r");
+    char line[1024] = "", *secret;
+
+    assert_non_null(file);
+    while (strncmp(line, "ACL SETUSER lockstock ", 22) != 0)
+        assert_non_null(fgets(line, sizeof line, file));
+    fclose(file);
+    line[strcspn(line, "\n")] = '\0';
+    secret = strstr(line, ">PASSWORD");
+    assert_non_null(secret);
+    memcpy(secret, ">pass/wor", 9);
+    tell_redis(s, line, "+OK");
+}
+
+static void the_documented_user_is_enough(void **state)
+{
+    scene s;
+    char url[URL_BYTES];
+    lks_error error;
+
+    (void)state;
+    start_redis(&s, NULL);
+    make_documented_user(&s);
+    snprintf(url, sizeof url, "unix://lockstock:pass%%2fwor@%s", redis_fixture_socket(s.redis));
+    open_store(&s, &(store_options){.url = url});
+    store_driver_wait_ready(s.d, true);
+    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
+    tell_redis(&s, "FUNCTION FLUSH", "+OK");
+    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
+    tell_redis(&s, "ACL LOG", "*0"); /* nothing was denied, the upkeep included */
+
+    store_driver_close_store(s.d);
+    const store_options release = {
+        .url = url, .library_text = functions_text, .library_digest = functions_digest};
+    assert_int_equal(store_driver_open(s.d, &release, &error), LKS_OK);
+    store_driver_wait_ready(s.d, true);
+    tear_down(&s);
+}
+
+/* Every command that the library's text names, with as many words as it takes. */
+static void the_documented_user_may_run_every_command_of_the_library(void **state)
+{
+    static const char *const callers[] = {"redis.call('", "redis.pcall('", "write('"};
+    scene s;
+    unsigned found = 0;
+
+    (void)state;
+    start_redis(&s, NULL);
+    make_documented_user(&s);
+    for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
+        for (const char *at = functions_text; (at = strstr(at, callers[i]));) {
+            char command[256], *reply = NULL;
+            at += strlen(callers[i]);
+            bool container = strncmp(at, "XINFO'", 6) == 0;
+            int used = snprintf(command, sizeof command, "ACL DRYRUN lockstock %.*s%s", (int)strcspn(at, "'"), at,
+                                container ? " STREAM" : "");
+            do {
+                free(reply);
+                reply = redis_fixture_command(s.redis, command);
+                used += snprintf(command + used, sizeof command - (size_t)used, " ls:{t}:k");
+            } while (strstr(reply, "wrong number of arguments") && used < 200);
+            if (strcmp(reply, "+OK\r\n") != 0)
+                fail_msg("%s: %s", command, reply);
+            free(reply);
+            found++;
+        }
+    }
+    assert_true(found > 10);
+    static const char *const denied[] = {"FLUSHALL",    "KEYS ls:*",         "GET foreign", "CONFIG SET save x",
+                                         "EVAL x 0",    "FUNCTION FLUSH",    "SHUTDOWN",    "CLIENT KILL TYPE normal",
+                                         "ACL LIST",     "PUBLISH foreign x"};
+    for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
+        char command[128];
+        snprintf(command, sizeof command, "ACL DRYRUN lockstock %s", denied[i]);
+        tell_redis(&s, command, "$");
+    }
+    tear_down(&s);
+}
+
+static void a_wrong_password_is_not_ready(void **state)
+{
+    scene s;
+    char url[URL_BYTES];
+
+    (void)state;
+    start_redis(&s, NULL);
+    make_documented_user(&s);
+    snprintf(url, sizeof url, "unix://lockstock:wrong@%s", redis_fixture_socket(s.redis));
+    open_store(&s, &(store_options){.url = url});
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_string_equal(store_driver_reason(s.d), "the store refuses the credentials");
+    tell_redis(&s, "ACL SETUSER lockstock >wrong", "+OK");
+    store_driver_wait_ready(s.d, true);
+    tear_down(&s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replies_come_as_they_are),
+        cmocka_unit_test(combined_calls_each_have_their_effect),
+        cmocka_unit_test(flushed_functions_are_loaded_unseen),
+        cmocka_unit_test(what_was_answered_survives_kill_9),
+        cmocka_unit_test(applied_is_told_truly_over_kill_9),
+        cmocka_unit_test(a_stopped_redis_answers_when_it_goes_on),
+        cmocka_unit_test(full_memory_refuses_and_still_lets_a_server_start),
+        cmocka_unit_test(a_replica_is_waited_out),
+        cmocka_unit_test(too_few_replicas_is_unavailable),
+        cmocka_unit_test(a_dropped_client_comes_back),
+        cmocka_unit_test(unsafe_stores_are_refused),
+        cmocka_unit_test(another_layout_is_refused),
+        cmocka_unit_test(an_altered_library_is_refused),
+        cmocka_unit_test(forgotten_libraries_go_after_seven_days),
+        cmocka_unit_test(the_documented_user_is_enough),
+        cmocka_unit_test(the_documented_user_may_run_every_command_of_the_library),
+        cmocka_unit_test(a_wrong_password_is_not_ready),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
