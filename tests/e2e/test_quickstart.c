@@ -54,6 +54,12 @@ static void test_stock_page_shows_the_file(void **state)
     assert_shows(STOCK_PAGE_PATH, "<!-- examples/cart.c -->\n```c\n", CART_SOURCE);
 }
 
+static void test_locks_page_shows_the_file(void **state)
+{
+    (void)state;
+    assert_shows(LOCKS_PAGE_PATH, "<!-- examples/fence.c -->\n```c\n", FENCE_SOURCE);
+}
+
 static void assert_says(const char *program, const char *url, const char *text)
 {
     const char *const argv[] = {program, url, NULL};
@@ -75,6 +81,7 @@ static void test_they_run(void **state)
     assert_says(CART_PATH, server_fixture_url(server),
                 "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"
                 "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n");
+    assert_says(FENCE_PATH, server_fixture_url(server), "the second writes\nthe first is too late\n");
     assert_true(server_fixture_stop(server, 60000));
     server_fixture_free(server);
 }
@@ -84,6 +91,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_readme_shows_the_file),
         cmocka_unit_test(test_stock_page_shows_the_file),
+        cmocka_unit_test(test_locks_page_shows_the_file),
         cmocka_unit_test(test_they_run),
     };
 
