@@ -12,8 +12,9 @@ int main(int argc, char **argv)
 
     item.sku = line.sku = "phone";
     item.on_hand = 500;
+    line.quantity = 1;
     order.order_id = "order-1"; /* the same in every retry, so that it sells once */
-    order.n_lines = line.quantity = 1;
+    order.n_lines = 1;
     order.lines = lines;
     if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) == LKS_OK &&
         lks_stock_put_item(channel, &item, NULL, NULL, &error) == LKS_OK &&
