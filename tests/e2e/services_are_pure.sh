@@ -7,7 +7,8 @@ if [ -z "$headers" ]; then
   echo "no dependencies of server/services are known: build first"
   exit 1
 fi
-if printf '%s\n' "$headers" | grep -E '/nng/|/hiredis/|/uv(/|\.h)' | sort -u; then
-  echo "server/services must not include these"
+impure=$(printf '%s\n' "$headers" | sort -u | grep -E '/nng/|/hiredis/|/uv(/|\.h)') || impure=
+if [ -n "$impure" ]; then
+  printf 'server/services must not include:\n%s\n' "$impure"
   exit 1
 fi
