@@ -346,7 +346,7 @@ local function id_before(a, b)
 end
 
 -- args: the id after which to read ('' = from the oldest), limit
--- -> {'OK' or 'TRIMMED', oldest id or '', id, kind, sku, quantity, order of each...}
+-- -> {'OK' or 'TRIMMED', oldest id or '', id, kind, sku, quantity, order, reason of each...}
 define('stock_read_ledger', {'no-writes'}, function(base, args)
   local ledger, after = base .. 'stock:ledger', args[1]
   if redis.call('EXISTS', ledger) == 0 then
@@ -362,7 +362,7 @@ define('stock_read_ledger', {'no-writes'}, function(base, args)
   local from = after == '' and '-' or '(' .. after
   for _, entry in ipairs(redis.call('XRANGE', ledger, from, '+', 'COUNT', args[2])) do
     reply[#reply + 1] = entry[1]
-    for i = 2, 8, 2 do reply[#reply + 1] = entry[2][i] end
+    for i = 2, 10, 2 do reply[#reply + 1] = entry[2][i] or '' end
   end
   return reply
 end)

@@ -50,7 +50,7 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 
 void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_read_ledger_response *response)
 {
-    enum { HEAD = 2, ENTRY = 5 }; /* outcome, oldest; then id, kind, sku, quantity, order of each */
+    enum { HEAD = 2, ENTRY = 6 }; /* outcome, oldest; then id, kind, sku, quantity, order, reason of each */
     const store_value *reply = a->replies[0];
     size_t n = (answer_count(a, reply) - HEAD) / ENTRY;
     (void)request;
@@ -71,6 +71,7 @@ void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_r
         entry->sku = answer_text(a, reply, at + 2);
         entry->quantity = answer_int(a, reply, at + 3);
         entry->order_id = answer_text(a, reply, at + 4);
+        entry->reason = answer_text(a, reply, at + 5);
         /* Redis makes ids of its clock. */
         entry->at_ms = strtoll(entry->id, NULL, 10);
         response->entries[response->n_entries++] = entry;
