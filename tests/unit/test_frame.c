@@ -1,0 +1,264 @@
+/* Frames and replies, there and back, and whole ones that are refused. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/frame.h>
+
+typedef Lockstock__Rpc__V1__Call wire_call;
+typedef Lockstock__Rpc__V1__Frame wire_frame;
+typedef Lockstock__Rpc__V1__Metadata wire_metadata;
+typedef Lockstock__Rpc__V1__Reply wire_reply;
+typedef Lockstock__Rpc__V1__Result wire_result;
+
+static lks_rpc_arena *arena;
+
+static int make(void **state)
+{
+    (void)state;
+    arena = lks_rpc_arena_new();
+    return arena ? 0 : -1;
+}
+
+static int drop(void **state)
+{
+    (void)state;
+    lks_rpc_arena_free(arena);
+    return 0;
+}
+
+static lks_code decode(const void *bytes, size_t len, uint32_t calls_max, wire_frame **frame, lks_error *error)
+{
+    memset(error, 0xff, sizeof *error);
+    *frame = NULL;
+    return lks_rpc_frame_decode(bytes, len, calls_max, arena, frame, error);
+}
+
+static uint8_t *pack(const ProtobufCMessage *message, size_t *len)
+{
+    *len = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = lks_rpc_arena_alloc(arena, *len);
+    assert_non_null(bytes);
+    protobuf_c_message_pack(message, bytes);
+    return bytes;
+}
+
+/* A packed frame of n calls without content. */
+static uint8_t *frame_of(size_t n, uint32_t version, size_t *len)
+{
+    wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
+    wire_call call = LOCKSTOCK__RPC__V1__CALL__INIT;
+    wire_call **calls = lks_rpc_arena_alloc(arena, n * sizeof *calls);
+    call.method = "/a.B/C";
+    for (size_t i = 0; i < n; i++)
+        calls[i] = &call;
+    frame.version = version;
+    frame.n_calls = n;
+    frame.calls = calls;
+    return pack(&frame.base, len);
+}
+
+static void a_frame_comes_back_as_it_went(void **state)
+{
+    wire_metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT;
+    wire_metadata *items[] = {&item};
+    wire_call one = LOCKSTOCK__RPC__V1__CALL__INIT, two = LOCKSTOCK__RPC__V1__CALL__INIT;
+    wire_call *calls[] = {&one, &two};
+    wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT, *back;
+    lks_error error;
+    size_t len;
+    (void)state;
+    item.key = "traceparent";
+    item.value = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)"\xff\0x"};
+    one.method = "/a.B/C";
+    one.payload = (ProtobufCBinaryData){.len = 2, .data = (uint8_t *)"\0\xff"};
+    one.timeout_ms = 1234;
+    one.n_metadata = 1;
+    one.metadata = items;
+    two.method = "/a.B/D";
+    frame.n_calls = 2;
+    frame.calls = calls;
+    uint8_t *bytes = pack(&frame.base, &len);
+    assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_OK);
+    assert_int_equal(error.code, LKS_OK);
+    assert_string_equal(error.message, "");
+    assert_int_equal(back->n_calls, 2);
+    assert_string_equal(back->calls[0]->method, "/a.B/C");
+    assert_int_equal(back->calls[0]->timeout_ms, 1234);
+    assert_int_equal(back->calls[0]->payload.len, 2);
+    assert_memory_equal(back->calls[0]->payload.data, "\0\xff", 2);
+    assert_string_equal(back->calls[0]->metadata[0]->key, "traceparent");
+    assert_memory_equal(back->calls[0]->metadata[0]->value.data, "\xff\0x", 3);
+    assert_string_equal(back->calls[1]->method, "/a.B/D");
+    assert_int_equal(back->calls[1]->payload.len, 0);
+}
+
+static void a_frame_has_1_to_256_calls(void **state)
+{
+    wire_frame *back;
+    lks_error error;
+    size_t len;
+    (void)state;
+    assert_int_equal(decode("", 0, 0, &back, &error), LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "calls: none");
+    assert_null(back);
+    uint8_t *bytes = frame_of(256, 0, &len);
+    assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_OK);
+    assert_int_equal(back->n_calls, 256);
+    bytes = frame_of(257, 0, &len);
+    assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "calls: more than 256");
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_null(back);
+    bytes = frame_of(3, 0, &len);
+    assert_int_equal(decode(bytes, len, 2, &back, &error), LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "calls: more than 2");
+}
+
+/* A frame of nothing but calls is stopped before they cost anything. */
+static void a_flood_of_calls_is_not_unpacked(void **state)
+{
+    enum { N = 100000 };
+    uint8_t *bytes = malloc(2 * N);
+    wire_frame *back;
+    lks_error error;
+    (void)state;
+    for (size_t i = 0; i < N; i++)
+        memcpy(bytes + 2 * i, "\x12\x00", 2);
+    assert_int_equal(decode(bytes, 2 * N, 0, &back, &error), LKS_DATA_LOSS);
+    assert_string_equal(error.message, "not a frame: calls[8448]: too many elements in the whole message");
+    free(bytes);
+}
+
+static void an_unknown_version_is_unimplemented(void **state)
+{
+    wire_frame *back;
+    lks_error error;
+    size_t len;
+    (void)state;
+    uint8_t *bytes = frame_of(1, 1, &len);
+    assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_UNIMPLEMENTED);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_null(back);
+}
+
+static void what_is_no_frame_is_refused(void **state)
+{
+    static const struct {
+        const char *bytes;
+        size_t len;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\n", 16}, {"\x12\x05\x0a\x03/a", 6}, {"\x12\x03\x0a\x01\xff", 5}, {"\x12", 1},
+        {"\x12\x05\x0a\x03" "a\0b", 7}, {"\x0b", 1}, {"\x12\x06\x22\x04\x0a\x02" "a", 7},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        wire_frame *back;
+        lks_error error;
+        assert_int_equal(decode(cases[i].bytes, cases[i].len, 0, &back, &error), LKS_DATA_LOSS);
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+        assert_null(back);
+    }
+}
+
+static uint8_t *reply_of(size_t n, uint32_t code, size_t *len)
+{
+    wire_reply reply = LOCKSTOCK__RPC__V1__REPLY__INIT;
+    wire_result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
+    wire_result **results = lks_rpc_arena_alloc(arena, n * sizeof *results);
+    result.code = code;
+    for (size_t i = 0; i < n; i++)
+        results[i] = &result;
+    reply.n_results = n;
+    reply.results = results;
+    return pack(&reply.base, len);
+}
+
+static void a_reply_answers_every_call(void **state)
+{
+    wire_reply *reply = NULL;
+    lks_error error;
+    size_t len;
+    (void)state;
+    uint8_t *bytes = reply_of(3, LKS_OK, &len);
+    assert_int_equal(lks_rpc_reply_decode(bytes, len, 3, arena, &reply, &error), LKS_OK);
+    assert_int_equal(reply->n_results, 3);
+    reply = NULL;
+    assert_int_equal(lks_rpc_reply_decode(bytes, len, 2, arena, &reply, &error), LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    assert_null(reply);
+    assert_int_equal(lks_rpc_reply_decode("", 0, 1, arena, &reply, &error), LKS_INTERNAL);
+    assert_int_equal(lks_rpc_reply_decode("\x0a\x05", 2, 1, arena, &reply, &error), LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    assert_null(reply);
+}
+
+static void one_refusal_answers_a_whole_frame_but_one_success_does_not(void **state)
+{
+    wire_reply *reply = NULL;
+    lks_error error;
+    size_t len;
+    (void)state;
+    uint8_t *bytes = reply_of(1, LKS_RESOURCE_EXHAUSTED, &len);
+    assert_int_equal(lks_rpc_reply_decode(bytes, len, 5, arena, &reply, &error), LKS_OK);
+    assert_int_equal(reply->n_results, 1);
+    bytes = reply_of(1, LKS_OK, &len);
+    assert_int_equal(lks_rpc_reply_decode(bytes, len, 5, arena, &reply, &error), LKS_INTERNAL);
+}
+
+static void an_error_becomes_a_result_and_back(void **state)
+{
+    lks_error error = {.code = LKS_RESOURCE_EXHAUSTED, .applied = LKS_APPLIED_NO, .retry_after_ms = 70, .message = "full"};
+    lks_error back;
+    wire_result result;
+    (void)state;
+    lks_rpc_result_of(&error, &result);
+    assert_int_equal(lks_rpc_result_error(&result, &back), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(back.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(back.origin, LKS_ORIGIN_PEER);
+    assert_int_equal(back.applied, LKS_APPLIED_NO);
+    assert_int_equal(back.retry_after_ms, 70);
+    assert_string_equal(back.message, "full");
+    assert_int_equal(lks_rpc_result_error(&result, NULL), LKS_RESOURCE_EXHAUSTED);
+}
+
+static void what_a_peer_leaves_open_is_read_carefully(void **state)
+{
+    wire_result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
+    lks_error error;
+    (void)state;
+    result.code = LKS_INTERNAL;
+    assert_int_equal(lks_rpc_result_error(&result, &error), LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    result.applied = (Lockstock__Rpc__V1__Applied)77;
+    lks_rpc_result_error(&result, &error);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    result.code = 99;
+    result.applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO;
+    assert_int_equal(lks_rpc_result_error(&result, &error), LKS_UNKNOWN);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    result.code = LKS_OK;
+    assert_int_equal(lks_rpc_result_error(&result, &error), LKS_OK);
+    assert_int_equal(error.code, LKS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_frame_comes_back_as_it_went, make, drop),
+        cmocka_unit_test_setup_teardown(a_frame_has_1_to_256_calls, make, drop),
+        cmocka_unit_test_setup_teardown(a_flood_of_calls_is_not_unpacked, make, drop),
+        cmocka_unit_test_setup_teardown(an_unknown_version_is_unimplemented, make, drop),
+        cmocka_unit_test_setup_teardown(what_is_no_frame_is_refused, make, drop),
+        cmocka_unit_test_setup_teardown(a_reply_answers_every_call, make, drop),
+        cmocka_unit_test_setup_teardown(one_refusal_answers_a_whole_frame_but_one_success_does_not, make, drop),
+        cmocka_unit_test(an_error_becomes_a_result_and_back),
+        cmocka_unit_test(what_a_peer_leaves_open_is_read_carefully),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

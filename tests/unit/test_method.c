@@ -1,0 +1,166 @@
+/* What is derived from a method's table entry and a request. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include <lockstock/rpc/method.h>
+
+#include "method.pb-c.h"
+
+typedef Lockstock__Test__Order order;
+typedef Lockstock__Test__Item item;
+
+static lks_rpc_method method = {
+    .path = "/lockstock.test.Shop/Buy",
+    .request = &lockstock__test__order__descriptor,
+    .response = &lockstock__test__order__descriptor,
+    .effect = LKS_RPC_EFFECT_WRITE,
+};
+
+static bool may_repeat(const char *natural_id, const order *request)
+{
+    method.effect = LKS_RPC_EFFECT_WRITE;
+    method.natural_id = natural_id;
+    return lks_rpc_may_repeat(&method, &request->base);
+}
+
+static void only_reads_and_calls_with_an_id_are_repeated(void **state)
+{
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    (void)state;
+    assert_false(may_repeat(NULL, &request));
+    assert_false(may_repeat("id", &request));
+    assert_false(may_repeat("no_such_field", &request));
+    request.id = "";
+    assert_false(may_repeat("id", &request));
+    request.id = "x";
+    assert_true(may_repeat("id", &request));
+    method.effect = LKS_RPC_EFFECT_READ;
+    method.natural_id = NULL;
+    assert_true(lks_rpc_may_repeat(&method, &request.base));
+    method.effect = LKS_RPC_EFFECT_ADMIN;
+    assert_false(lks_rpc_may_repeat(&method, &request.base));
+}
+
+static void an_id_may_be_of_any_type(void **state)
+{
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    (void)state;
+    assert_false(may_repeat("fence", &request));
+    assert_false(may_repeat("key", &request));
+    assert_false(may_repeat("small", &request));
+    assert_false(may_repeat("first", &request));
+    assert_false(may_repeat("word", &request));
+    request.fence = UINT64_C(1) << 40;
+    request.key = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)"k"};
+    request.small = true;
+    item first = LOCKSTOCK__TEST__ITEM__INIT;
+    request.first = &first;
+    request.choice_case = LOCKSTOCK__TEST__ORDER__CHOICE_WORD;
+    request.word = "w";
+    assert_true(may_repeat("fence", &request));
+    assert_true(may_repeat("key", &request));
+    assert_true(may_repeat("small", &request));
+    assert_true(may_repeat("first", &request));
+    assert_true(may_repeat("word", &request));
+    /* Another member of the oneof shares its memory. */
+    request.choice_case = LOCKSTOCK__TEST__ORDER__CHOICE_NUMBER;
+    request.number = 7;
+    assert_false(may_repeat("word", &request));
+    assert_true(may_repeat("number", &request));
+}
+
+static void an_id_may_lie_deeper(void **state)
+{
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    item one = LOCKSTOCK__TEST__ITEM__INIT, two = LOCKSTOCK__TEST__ITEM__INIT;
+    item *items[] = {&one, &two};
+    (void)state;
+    assert_false(may_repeat("first.name", &request));
+    request.first = &one;
+    assert_false(may_repeat("first.name", &request));
+    one.name = "x";
+    assert_true(may_repeat("first.name", &request));
+    assert_false(may_repeat("id.name", &request));
+    /* Of a repeated message, in every element, of which there is one. */
+    assert_false(may_repeat("items.name", &request));
+    request.n_items = 2;
+    request.items = items;
+    assert_false(may_repeat("items.name", &request));
+    two.name = "y";
+    assert_true(may_repeat("items.name", &request));
+}
+
+static void only_an_empty_string_is_filled(void **state)
+{
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    (void)state;
+    method.natural_id = "id";
+    method.fill = LKS_RPC_FILL_NONE;
+    assert_null(lks_rpc_field_to_fill(&method, &request.base));
+    method.fill = LKS_RPC_FILL_RANDOM;
+    assert_ptr_equal(lks_rpc_field_to_fill(&method, &request.base), &request.id);
+    request.id = "x";
+    assert_null(lks_rpc_field_to_fill(&method, &request.base));
+    request.id = NULL;
+    assert_ptr_equal(lks_rpc_field_to_fill(&method, &request.base), &request.id);
+    static const char *const none[] = {"fence", "names", "no_such_field", NULL};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        method.natural_id = none[i];
+        assert_null(lks_rpc_field_to_fill(&method, &request.base));
+    }
+    method.fill = LKS_RPC_FILL_NONE;
+}
+
+static void the_wait_is_read_by_convention(void **state)
+{
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    item other = LOCKSTOCK__TEST__ITEM__INIT;
+    lks_rpc_method without = method;
+    (void)state;
+    without.request = &lockstock__test__item__descriptor;
+    assert_int_equal(lks_rpc_wait_ms(&without, &other.base), 0);
+    assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 0);
+    request.wait_ms = 1500;
+    assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 1500);
+    request.wait_ms = -1;
+    assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 0);
+}
+
+static void random_ids_use_their_whole_alphabet_and_differ(void **state)
+{
+    char before[LKS_RPC_RANDOM_ID_LEN + 1] = "";
+    size_t seen[256] = {0};
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        char id[LKS_RPC_RANDOM_ID_LEN + 1];
+        lks_rpc_random_id(id);
+        assert_int_equal(strlen(id), LKS_RPC_RANDOM_ID_LEN);
+        assert_string_not_equal(id, before);
+        memcpy(before, id, sizeof id);
+        for (size_t k = 0; k < LKS_RPC_RANDOM_ID_LEN; k++)
+            seen[(unsigned char)id[k]]++;
+    }
+    for (int c = 0; c < 256; c++) {
+        bool letter = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z');
+        /* 889 of each are to be expected; 12 standard deviations are allowed. */
+        assert_true(letter ? seen[c] > 530 && seen[c] < 1250 : seen[c] == 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_reads_and_calls_with_an_id_are_repeated),
+        cmocka_unit_test(an_id_may_be_of_any_type),
+        cmocka_unit_test(an_id_may_lie_deeper),
+        cmocka_unit_test(only_an_empty_string_is_filled),
+        cmocka_unit_test(the_wait_is_read_by_convention),
+        cmocka_unit_test(random_ids_use_their_whole_alphabet_and_differ),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
