@@ -152,8 +152,10 @@ static void what_was_answered_survives_kill_9(void **state)
         int answered = n;
         for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
             snprintf(names[n], sizeof names[n], "w%d", n);
-            o[n] = store_driver_submit(
-                s.d, &(driver_call){.function = "put", .args = {names[n], names[n]}, .combinable = i % 3 == 0, .repeatable = true});
+            o[n] = store_driver_submit(s.d, &(driver_call){.function = "put",
+                                                           .args = {names[n], names[n]},
+                                                           .combinable = i % 3 == 0,
+                                                           .repeatable = true});
             if (i % 50 == 49)
                 uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
         }
@@ -379,6 +381,18 @@ static void make_documented_user(scene *s)
     tell_redis(s, line, "+OK");
 }
 
+static void on_wake(void *arg, const char *data, size_t len)
+{
+    (void)arg;
+    (void)data;
+    (void)len;
+}
+
+static void on_listening(void *arg)
+{
+    (void)arg;
+}
+
 static void the_documented_user_is_enough(void **state)
 {
     scene s;
@@ -389,16 +403,16 @@ static void the_documented_user_is_enough(void **state)
     start_redis(&s, NULL);
     make_documented_user(&s);
     snprintf(url, sizeof url, "unix://lockstock:pass%%2fwor@%s", redis_fixture_socket(s.redis));
-    open_store(&s, &(store_options){.url = url});
-    store_driver_wait_ready(s.d, true);
+    open_store(&s, &(store_options){
+                       .url = url, .wake_channel = "ls:wake:id", .on_wake = on_wake, .on_listening = on_listening});
+    store_driver_wait_ready(s.d, true); /* which includes that it has subscribed */
     assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
     tell_redis(&s, "FUNCTION FLUSH", "+OK");
     assert_outcome(store_driver_call(s.d, &(driver_call){.function = "add", .args = {"1"}}), LKS_OK, LKS_APPLIED_YES);
     tell_redis(&s, "ACL LOG", "*0"); /* nothing was denied, the upkeep included */
 
     store_driver_close_store(s.d);
-    const store_options release = {
-        .url = url, .library_text = functions_text, .library_digest = functions_digest};
+    const store_options release = {.url = url, .library_text = functions_text, .library_digest = functions_digest};
     assert_int_equal(store_driver_open(s.d, &release, &error), LKS_OK);
     store_driver_wait_ready(s.d, true);
     tear_down(&s);
@@ -419,12 +433,13 @@ static void the_documented_user_may_run_every_command_of_the_library(void **stat
             char command[256], *reply = NULL;
             at += strlen(callers[i]);
             bool container = strncmp(at, "XINFO'", 6) == 0;
+            const char *word = strncmp(at, "PUBLISH'", 8) == 0 ? "ls:wake:id" : "ls:{t}:k";
             int used = snprintf(command, sizeof command, "ACL DRYRUN lockstock %.*s%s", (int)strcspn(at, "'"), at,
                                 container ? " STREAM" : "");
             do {
                 free(reply);
                 reply = redis_fixture_command(s.redis, command);
-                used += snprintf(command + used, sizeof command - (size_t)used, " ls:{t}:k");
+                used += snprintf(command + used, sizeof command - (size_t)used, " %s", word);
             } while (strstr(reply, "wrong number of arguments") && used < 200);
             if (strcmp(reply, "+OK\r\n") != 0)
                 fail_msg("%s: %s", command, reply);
@@ -433,9 +448,11 @@ static void the_documented_user_may_run_every_command_of_the_library(void **stat
         }
     }
     assert_true(found > 10);
-    static const char *const denied[] = {"FLUSHALL",    "KEYS ls:*",         "GET foreign", "CONFIG SET save x",
-                                         "EVAL x 0",    "FUNCTION FLUSH",    "SHUTDOWN",    "CLIENT KILL TYPE normal",
-                                         "ACL LIST",     "PUBLISH foreign x"};
+    tell_redis(&s, "ACL DRYRUN lockstock PUBLISH ls:wake:id x", "+OK");
+    static const char *const denied[] = {
+        "FLUSHALL", "KEYS ls:*",         "GET foreign",       "CONFIG SET save x",
+        "EVAL x 0", "FUNCTION FLUSH",    "SHUTDOWN",          "CLIENT KILL TYPE normal",
+        "ACL LIST", "PUBLISH foreign x", "SUBSCRIBE foreign", "PSUBSCRIBE *"};
     for (size_t i = 0; i < sizeof denied / sizeof *denied; i++) {
         char command[128];
         snprintf(command, sizeof command, "ACL DRYRUN lockstock %s", denied[i]);
