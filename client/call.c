@@ -20,6 +20,7 @@
 #include <lockstock/rpc/scan.h>
 
 #include "clock.h"
+#include "jitter.h"
 
 enum {
     TRY_MS_MIN = 20,
@@ -118,13 +119,21 @@ static void note_applied(lks_call *call, lks_applied applied)
         call->applied = applied;
 }
 
+/* Asks for the message back that is being sent. May end the call at once. */
+static void take_back(lks_call *call, bool ending)
+{
+    call->ending = ending;
+    enter(call, CALL_WITHDRAWING);
+    timers_clear(&call->channel->timers, &call->timer);
+    endpoint_withdraw(call->slot);
+}
+
 /* Ends the call with call->error, whatever it is doing. */
 static void give_up(lks_call *call)
 {
     if (call->state == CALL_SENDING) {
-        enter(call, CALL_WITHDRAWING);
-        timers_clear(&call->channel->timers, &call->timer);
-        endpoint_withdraw(call->slot);
+        take_back(call, true);
+        return;
     }
     if (call->state == CALL_WITHDRAWING) {
         call->ending = true;
@@ -150,7 +159,7 @@ static void try_failed(lks_call *call, bool transient)
     note_applied(call, call->error.applied);
     if (transient)
         channel_leave(channel, call->endpoint);
-    pause_ns = pause_ns / 2 + channel_random(channel, pause_ns / 2) +
+    pause_ns = pause_ns / 2 + jitter(&channel->jitter, pause_ns / 2) +
                call->error.retry_after_ms * CLOCK_NS_PER_MS;
     if (!transient || request->no_retry || !harmless || pause_ns >= request->deadline_ns - now ||
         now >= request->deadline_ns) {
@@ -179,12 +188,12 @@ void call_send(lks_call *call, struct endpoint *endpoint)
     uint64_t now = clock_now_ns();
     uint64_t left_ms = request->deadline_ns > now ? (request->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
     uint32_t timeout_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms + 1 : UINT32_MAX;
-    nng_msg *message = request_frame(request, call->tries != 0, timeout_ms);
+    endpoint_message *message = request_frame(request, call->tries != 0, timeout_ms);
 
     call->endpoint = endpoint;
     call->slot = message == NULL ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
     if (call->slot == NULL) {
-        nng_msg_free(message);
+        free(message);
         lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         fail(call);
         return;
@@ -232,7 +241,7 @@ static void on_lost(void *owner)
     lks_call *call = owner;
 
     lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "%s: connection lost before the answer",
-                  endpoint_url(call->endpoint));
+                  call->endpoint->url);
     try_failed(call, true);
 }
 
@@ -246,13 +255,13 @@ static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *paylo
     limits.string_bytes = limits.bytes_bytes = call->channel->options.message_bytes_max;
     if (lks_rpc_scan(type, payload->data, payload->len, &limits, &error) != LKS_OK) {
         lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed response: %s",
-                      endpoint_url(call->endpoint), error.message);
+                      call->endpoint->url, error.message);
         return NULL;
     }
     ProtobufCMessage *response = protobuf_c_message_unpack(type, NULL, payload->len, payload->data);
     if (response == NULL)
         lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: the response cannot be unpacked",
-                      endpoint_url(call->endpoint));
+                      call->endpoint->url);
     return response;
 }
 
@@ -266,7 +275,7 @@ static void on_reply(void *owner, const void *data, size_t len)
     lks_rpc_arena_reset(arena);
     if (lks_rpc_reply_decode(data, len, 1, arena, &reply, &error) != LKS_OK) {
         lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed reply: %s",
-                      endpoint_url(call->endpoint), error.message);
+                      call->endpoint->url, error.message);
         try_failed(call, false);
         return;
     }
@@ -290,7 +299,7 @@ static void overdue(lks_call *call)
 {
     if (call->state == CALL_AWAITING)
         lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer within the deadline",
-                      endpoint_url(call->endpoint));
+                      call->endpoint->url);
     else if (call->error.code != LKS_OK)
         ; /* an earlier try says more */
     else if (channel_connected(call->channel))
@@ -301,7 +310,7 @@ static void overdue(lks_call *call)
     give_up(call);
 }
 
-void call_due(struct timer *timer)
+static void due(struct timer *timer)
 {
     lks_call *call = (lks_call *)((char *)timer - offsetof(lks_call, timer));
 
@@ -309,12 +318,10 @@ void call_due(struct timer *timer)
         overdue(call);
     } else if (call->state == CALL_SENDING) {
         channel_leave(call->channel, call->endpoint);
-        enter(call, CALL_WITHDRAWING);
-        timers_clear(&call->channel->timers, &call->timer);
-        endpoint_withdraw(call->slot);
+        take_back(call, false);
     } else if (call->state == CALL_AWAITING) {
         lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer",
-                      endpoint_url(call->endpoint));
+                      call->endpoint->url);
         endpoint_forget(call->slot);
         try_failed(call, true);
     } else {
@@ -375,6 +382,7 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
         .references = references,
         .channel = channel,
         .cancel = {.run = run_cancel},
+        .timer = {.due = due},
         .state = CALL_STARTED,
         .applied = LKS_APPLIED_NO,
     };

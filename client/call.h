@@ -55,9 +55,6 @@ extern const endpoint_events call_events; /* the owner of a slot is an lks_call 
 /* Sends a queued call; the endpoint has room. */
 void call_send(lks_call *call, struct endpoint *endpoint);
 
-/* Its timer is due. */
-void call_due(struct timer *timer);
-
 /* Ends it with LKS_CANCELLED unless it is settled. */
 void call_cancel(lks_call *call, const char *why);
 

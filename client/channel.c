@@ -2,6 +2,7 @@
  * completion has run; nothing pushes calls into the inbox after that. */
 #include "channel.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 #include "call.h"
 #include "clock.h"
+#include "jitter.h"
 
 enum {
     TIMEOUT_MS = 5000,
@@ -82,16 +84,6 @@ void channel_leave(lks_channel *channel, const struct endpoint *endpoint)
     choose(channel);
 }
 
-/* xorshift64* (S. Vigna, An experimental exploration of Marsaglia's xorshift
- * generators, 2016). */
-uint64_t channel_random(lks_channel *channel, uint64_t below)
-{
-    channel->random ^= channel->random >> 12;
-    channel->random ^= channel->random << 25;
-    channel->random ^= channel->random >> 27;
-    return (channel->random * UINT64_C(2685821657736338717) >> 11) % below;
-}
-
 /* Gives queued calls to the endpoint in use, the oldest that has room first. */
 static void dispatch(lks_channel *channel)
 {
@@ -137,21 +129,41 @@ static void run_items(lks_channel *channel, inbox_item *item)
     }
 }
 
+/* Writes what there is to write, runs completions, then waits for an item, a timer or
+ * a connection, and handles the latter. */
+static void wait(lks_channel *channel)
+{
+    struct pollfd fds[1 + URLS_MAX] = {{.fd = channel->inbox.wake_fd, .events = POLLIN}};
+    size_t n = channel->n_endpoints;
+    struct timespec timeout = {0};
+
+    for (size_t i = 0; i < n; i++)
+        endpoint_prepare(channel->endpoints[i], &fds[1 + i]);
+    complete_settled(channel);
+    uint64_t next = timers_next_ns(&channel->timers), now = clock_now_ns();
+    if (inbox_sleep(&channel->inbox) && next > now)
+        timeout = (struct timespec){.tv_sec = (time_t)((next - now) / 1000000000),
+                                    .tv_nsec = (long)((next - now) % 1000000000)};
+    if (ppoll(fds, (nfds_t)(1 + n), &timeout, NULL) <= 0)
+        return;
+    for (size_t i = 0; i < n; i++)
+        if (fds[1 + i].revents != 0)
+            endpoint_ready(channel->endpoints[i], fds[1 + i].revents);
+}
+
 static void *drive(void *arg)
 {
     lks_channel *channel = arg;
-    struct timer *first;
 
     on_completion_thread = true;
     while (!atomic_load(&channel->closing) || atomic_load(&channel->under_way) != 0) {
-        first = timers_first(&channel->timers);
-        run_items(channel, inbox_take(&channel->inbox, first != NULL ? first->at_ns : CLOCK_NEVER));
-        while ((first = timers_first(&channel->timers)) != NULL && first->at_ns <= clock_now_ns())
-            call_due(first);
+        wait(channel);
+        run_items(channel, inbox_take(&channel->inbox));
+        timers_run(&channel->timers);
         dispatch(channel);
-        complete_settled(channel);
     }
-    run_items(channel, inbox_take(&channel->inbox, 0)); /* cancels that came too late hold calls */
+    complete_settled(channel);
+    run_items(channel, inbox_take(&channel->inbox)); /* cancels that came too late hold calls */
     return NULL;
 }
 
@@ -189,6 +201,8 @@ static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error
         .message_bytes_max = channel->options.message_bytes_max,
         .events = &call_events,
         .inbox = &channel->inbox,
+        .timers = &channel->timers,
+        .jitter = &channel->jitter,
     };
     const char *url = urls;
 
@@ -241,14 +255,14 @@ static lks_channel *channel_new(const lks_channel_options *options)
     TAILQ_INIT(&channel->settled);
     for (int lane = 0; lane < ENDPOINT_LANES; lane++)
         TAILQ_INIT(&channel->queue[lane]);
-    if (getrandom(&channel->random, sizeof channel->random, 0) != sizeof channel->random)
-        channel->random = clock_now_ns();
-    channel->random |= 1; /* never 0, from which there is no way out */
+    if (getrandom(&channel->jitter, sizeof channel->jitter, 0) != sizeof channel->jitter)
+        channel->jitter = clock_now_ns();
+    channel->jitter |= 1; /* never 0, from which there is no way out */
     channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
     channel->arena = lks_rpc_arena_new();
     if (channel->options.ns != NULL)
         channel->options.ns = channel->ns = strdup(channel->options.ns);
-    bool made = timers_init(&channel->timers, channel->calls_max) && channel->endpoints != NULL &&
+    bool made = timers_init(&channel->timers, channel->calls_max + URLS_MAX) && channel->endpoints != NULL &&
                 channel->arena != NULL && (options == NULL || options->ns == NULL || channel->ns != NULL);
     if (made)
         return channel;

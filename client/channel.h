@@ -44,7 +44,7 @@ struct lks_channel {
     uint64_t enqueued;                 /* calls put into a queue so far */
     call_list settled;                 /* those whose completion is still to run */
     lks_rpc_arena *arena;              /* of the reply in hand */
-    uint64_t random;                   /* state of channel_random */
+    uint64_t jitter;                   /* state of jitter() */
     inbox_item close;
 };
 
@@ -64,8 +64,5 @@ void channel_leave(lks_channel *channel, const struct endpoint *endpoint);
 
 /* Driver: whether any endpoint is connected. */
 bool channel_connected(const lks_channel *channel);
-
-/* Driver: a number below `below`, for jitter. */
-uint64_t channel_random(lks_channel *channel, uint64_t below);
 
 #endif

@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#include "clock.h"
+
 bool timers_init(struct timers *timers, size_t capacity)
 {
     timers->n = 0;
@@ -15,6 +17,16 @@ void timers_fini(struct timers *timers)
 {
     free(timers->heap);
     timers->heap = NULL;
+}
+
+bool timers_reserve(struct timers *timers, size_t capacity)
+{
+    struct timer **heap = realloc(timers->heap, (capacity + 1) * sizeof *heap);
+
+    if (heap == NULL)
+        return false;
+    timers->heap = heap;
+    return true;
 }
 
 static void put(struct timers *timers, struct timer *timer, size_t place)
@@ -61,7 +73,17 @@ void timers_clear(struct timers *timers, struct timer *timer)
         settle(timers, last, place);
 }
 
-struct timer *timers_first(const struct timers *timers)
+uint64_t timers_next_ns(const struct timers *timers)
 {
-    return timers->n != 0 ? timers->heap[1] : NULL;
+    return timers->n != 0 ? timers->heap[1]->at_ns : CLOCK_NEVER;
+}
+
+void timers_run(struct timers *timers)
+{
+    while (timers->n != 0 && timers->heap[1]->at_ns <= clock_now_ns()) {
+        struct timer *timer = timers->heap[1];
+
+        timers_clear(timers, timer);
+        timer->due(timer);
+    }
 }

@@ -4,6 +4,10 @@
 
 #include <lockstock/call.h>
 #include <lockstock/channel.h>
+#include <lockstock/lease.h>
+#include <lockstock/mutex.h>
+#include <lockstock/rwlock.h>
+#include <lockstock/semaphore.h>
 #include <lockstock/status.h>
 #include <lockstock/v1/id.lks_client.h>
 #include <lockstock/v1/idempotency.lks_client.h>

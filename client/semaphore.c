@@ -1,0 +1,67 @@
+/* lks_semaphore: a lock whose holds, in mode PERMIT, belong to no thread. Stateless
+ * over held.c. */
+#include <lockstock/semaphore.h>
+
+#include "held.h"
+
+struct lks_semaphore {
+    struct lock lock;
+};
+
+struct lks_permit {
+    struct hold hold;
+};
+
+lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity,
+                           const lks_lock_options *options, lks_semaphore **ret, lks_error *error)
+{
+    struct lock *lock = NULL;
+
+    if (capacity < 1)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "capacity: must be at least 1");
+    lks_code code = held_lock_new(channel, name, capacity, options, &lock, error);
+    if (code == LKS_OK)
+        *ret = (lks_semaphore *)lock;
+    return code;
+}
+
+lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits, uint32_t timeout_ms,
+                                      lks_permit **ret, lks_error *error)
+{
+    struct hold *hold = NULL;
+
+    if (permits < 1) {
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "permits: must be at least 1");
+        return LKS_LOCK_FAILED;
+    }
+    lks_lock_result result = held_take(&semaphore->lock, LKS_LOCK_MODE_PERMIT, permits, timeout_ms, &hold, error);
+    if (result == LKS_LOCK_ACQUIRED)
+        *ret = (lks_permit *)hold;
+    return result;
+}
+
+lks_code lks_permit_release(lks_permit *permit, lks_error *error)
+{
+    return permit != NULL ? held_give_back(&permit->hold, error) : LKS_OK;
+}
+
+bool lks_permit_is_lost(const lks_permit *permit)
+{
+    return held_is_lost(&permit->hold);
+}
+
+uint64_t lks_permit_fence(const lks_permit *permit)
+{
+    return permit->hold.fence;
+}
+
+lks_code lks_semaphore_free(lks_semaphore *semaphore)
+{
+    return held_lock_free((struct lock *)semaphore);
+}
+
+void lks_permit_cleanup(lks_permit **permit)
+{
+    lks_permit_release(*permit, NULL);
+    *permit = NULL;
+}
