@@ -43,7 +43,7 @@ struct connection {
 
     expected *queue; /* a ring */
     size_t first, n, room;
-    uint64_t appended; /* bytes, on this connection */
+    uint64_t appended;     /* bytes, on this connection */
     unsigned silent_ticks; /* since the last reply came, or the first became due */
     char retiring[REASON_BYTES];
 
@@ -163,7 +163,8 @@ static void connect_to(connection *c, const char *address)
     c->state = CONNECTING;
     c->appended = 0;
     c->retiring[0] = '\0';
-    if (adapter_open(c->options.loop, c->options.path, address, c->options.port, &events, &c->adapter, &error) != LKS_OK)
+    if (adapter_open(c->options.loop, c->options.path, address, c->options.port, &events, &c->adapter, &error) !=
+        LKS_OK)
         connection_drop(c, error.message);
 }
 

@@ -38,8 +38,7 @@ enum {
     STOP_TIMEOUT_MS = 10000,
     PAUSE_MIN_MS = 100,
     PAUSE_MAX_MS = 5000,
-    STEADY_MS = 10000, /* who lived that long did not fail at once */
-    HIGH_FD = 10,      /* above standard descriptors */
+    HIGH_FD = 10, /* above standard descriptors */
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
 };
 
@@ -48,7 +47,8 @@ typedef enum state { RUNNING, PAUSING, STOPPING } state;
 struct embedded {
     embedded_options options;
     state state;
-    bool served; /* once at least */
+    bool serves; /* has answered since it was started */
+    bool served; /* since the store was opened */
     char dir[PATH_MAX];
     char log_path[PATH_MAX];
     char socket_dir[SOCKET_BYTES];
@@ -56,7 +56,6 @@ struct embedded {
     int lock;
     pid_t pid; /* 0 = none */
     int pidfd; /* of pid; -1 = none, or the watch's */
-    uint64_t started_ms;
     unsigned failures;
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
     void (*closed)(void *arg);
@@ -102,12 +101,22 @@ static void become_redis(char *const argv[], int lock, int report, pid_t parent,
 /* fork with signals held back, so that none meets a handler in the child. */
 static pid_t fork_redis(embedded *e, int report)
 {
+    /* clang-format off */
     const char *argv[] = {
-        "redis-server",  "--port",        "0",          "--unixsocket", e->socket,
-        "--unixsocketperm", "700",        "--dir",      e->dir,         "--appendonly",
-        "yes",           "--appendfsync", e->options.fsync,     "--save",       "",
-        "--maxmemory-policy", "noeviction", "--daemonize", "no",        "--logfile",
-        e->log_path,     NULL};
+        "redis-server",
+        "--port", "0",
+        "--unixsocket", e->socket,
+        "--unixsocketperm", "700",
+        "--dir", e->dir,
+        "--appendonly", "yes",
+        "--appendfsync", e->options.fsync,
+        "--save", "",
+        "--maxmemory-policy", "noeviction",
+        "--daemonize", "no",
+        "--logfile", e->log_path,
+        NULL,
+    };
+    /* clang-format on */
     pid_t parent = getpid();
     sigset_t all, old;
 
@@ -142,7 +151,7 @@ static int spawn(embedded *e)
     }
     if (failure == 0) {
         e->pid = pid;
-        e->started_ms = uv_now(e->options.loop);
+        e->serves = false;
     }
     return failure;
 }
@@ -210,7 +219,7 @@ static void on_end(uv_poll_t *watch, int status, int events)
     log_error("store-ended", "pid=%d %s=%d log=%s", (int)e->pid, WIFSIGNALED(how) ? "signal" : "exit",
               WIFSIGNALED(how) ? WTERMSIG(how) : WEXITSTATUS(how), e->log_path);
     e->pid = 0;
-    if (uv_now(e->options.loop) - e->started_ms >= STEADY_MS)
+    if (e->serves)
         e->failures = 0;
     pause_then_spawn(e);
     if (!e->served && !WIFSIGNALED(how)) {
@@ -323,7 +332,8 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use the directory %s", dir);
         goto failed;
     }
-    snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"), e->dir);
+    snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"),
+             e->dir);
     if (make_socket_dir(e, error) != LKS_OK || start(e, error) != LKS_OK)
         goto failed;
     uv_timer_init(options->loop, &e->timer);
@@ -344,6 +354,7 @@ failed:
 
 void embedded_serves(embedded *e)
 {
+    e->serves = true;
     e->served = true;
 }
 

@@ -25,7 +25,7 @@ typedef struct embedded_options {
  * missing or does not start. */
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error);
 
-/* It has answered: its data can be loaded. */
+/* redis-server has answered: should it end now, it is started again at once. */
 void embedded_serves(embedded *embedded);
 
 /* Path of its socket, the same over restarts. */

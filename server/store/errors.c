@@ -7,8 +7,7 @@
 #include <string.h>
 
 static const errors_row rows[] = {
-    {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0,
-     "the store does not know the function"},
+    {"ERR Function not found", ERRORS_RELOAD, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store does not know the function"},
     {"LOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is loading its data"},
     {"BUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store is busy with a script"},
     {"CLUSTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500, "the store's cluster is down"},

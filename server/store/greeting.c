@@ -151,7 +151,8 @@ static void judge_config(greeting *g, const redisReply *reply)
     if (why)
         log_warn("store-unsafe", "reason=\"%s\"", why);
     else if (strcmp(field(reply, "appendonly"), "yes") != 0)
-        log_warn("store-snapshots-only", "reason=\"appendonly is no: a crash loses what came after the last snapshot\"");
+        log_warn("store-snapshots-only",
+                 "reason=\"appendonly is no: a crash loses what came after the last snapshot\"");
     next(g);
 }
 
@@ -201,9 +202,8 @@ static void judge_schema(greeting *g, const redisReply *reply)
 /* ---- the table ----------------------------------------------------------------- */
 
 static const step steps[] = {
-    {auth_words, judge_ok},           {select_words, judge_ok},
-    {hello_words, judge_hello},       {config_words, judge_config},
-    {get_schema_words, judge_schema}, {set_schema_words, judge_schema},
+    {auth_words, judge_ok},       {select_words, judge_ok},         {hello_words, judge_hello},
+    {config_words, judge_config}, {get_schema_words, judge_schema}, {set_schema_words, judge_schema},
 };
 
 enum { STEPS = sizeof steps / sizeof *steps, STEPS_WITHOUT_LIBRARY = 3 };

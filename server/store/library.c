@@ -67,7 +67,8 @@ static void fail(library *l, const redisReply *reply)
     if (reply->type == REDIS_REPLY_ERROR)
         log_error("library-not-loaded", "library=%s error=\"%s\"", l->name, reply->str);
     end(l, LIBRARY_FAILED,
-        reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message : "the store's answer is no library");
+        reply->type == REDIS_REPLY_ERROR ? errors_find(reply->str, reply->len)->message
+                                         : "the store's answer is no library");
 }
 
 static void on_loaded(void *arg, const redisReply *reply, bool sent)

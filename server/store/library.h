@@ -20,9 +20,9 @@ library *library_new(const char *text, const char *digest);
 void library_free(library *library);
 
 typedef enum library_verdict {
-    LIBRARY_LOADED,  /* it is there, and its code was compared */
-    LIBRARY_FAILED,  /* not now: `reason` says why */
-    LIBRARY_FOREIGN  /* another text stands under its name */
+    LIBRARY_LOADED, /* it is there, and its code was compared */
+    LIBRARY_FAILED, /* not now: `reason` says why */
+    LIBRARY_FOREIGN /* another text stands under its name */
 } library_verdict;
 
 typedef void library_done(void *arg, library_verdict verdict, const char *reason);

@@ -38,12 +38,12 @@ struct pipeline {
     char reason[REASON_BYTES]; /* why there is no link */
     pending_list queue;
     pending_list refused;
-    wakes wakes; /* all but the refused and the abandoned */
-    size_t in_flight; /* all but the refused */
-    size_t bytes;     /* of those */
+    wakes wakes;            /* all but the refused and the abandoned */
+    size_t in_flight;       /* all but the refused */
+    size_t bytes;           /* of those */
     lks_rpc_arena *scratch; /* one sub-call's reply */
-    uv_idle_t turn;   /* runs once before the loop sleeps again */
-    uv_timer_t timer; /* for the first wake */
+    uv_idle_t turn;         /* runs once before the loop sleeps again */
+    uv_timer_t timer;       /* for the first wake */
     uint64_t armed_ns;
     unsigned handles;
     void (*freed)(void *arg);
@@ -81,9 +81,8 @@ static void fail(pipeline *p, pending *c, lks_code code, lks_applied applied, ui
 /* The caller is told, the reply is still to come. */
 static void abandon(pipeline *p, pending *c)
 {
-    const store_result result = {.code = LKS_DEADLINE_EXCEEDED,
-                                 .applied = LKS_APPLIED_MAYBE,
-                                 .message = "the store did not answer in time"};
+    const store_result result = {
+        .code = LKS_DEADLINE_EXCEEDED, .applied = LKS_APPLIED_MAYBE, .message = "the store did not answer in time"};
     store_done *done = c->done;
 
     wakes_remove(&p->wakes, &c->wake);

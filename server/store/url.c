@@ -85,7 +85,8 @@ static lks_code parse_credentials(const char **text, const char *end, url *ret, 
 /* "host", "host:port", "[address]" or "[address]:port". */
 static lks_code parse_host(const char *text, const char *end, url *ret, lks_error *error)
 {
-    const char *host_end = *text == '[' ? memchr(text, ']', (size_t)(end - text)) : memchr(text, ':', (size_t)(end - text));
+    const char *host_end =
+        *text == '[' ? memchr(text, ']', (size_t)(end - text)) : memchr(text, ':', (size_t)(end - text));
     uint32_t port = DEFAULT_PORT;
 
     if (*text == '[') {
@@ -130,7 +131,8 @@ static lks_code parse_unix(const char *text, url *ret, lks_error *error)
     if (parse_credentials(&text, path, ret, error) != LKS_OK)
         return error->code;
     query = path + strcspn(path, "?");
-    if (*query != '\0' && (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
+    if (*query != '\0' &&
+        (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
         return invalid(error, "after the path only ?db=n is known, a database number");
     ret->path = decode(path, (size_t)(query - path));
     return ret->path ? LKS_OK : invalid(error, "bad percent-encoding in the path");

@@ -93,8 +93,8 @@ static void socket_dir_of(pid_t redis, char *dir, size_t size)
 
 static outcome *put(scene *s, const char *name)
 {
-    return store_driver_submit(s->d,
-                               &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .combinable = true});
+    return store_driver_submit(
+        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .combinable = true});
 }
 
 static void assert_there(scene *s, const char *name)
@@ -127,6 +127,10 @@ static void data_is_there_after_an_orderly_end(void **state)
     assert_int_equal(stat(socket_dir, &at), -1);
     open_store(&s, "everysec");
     assert_there(&s, "a");
+    store_driver_wait(s.d, put(&s, "b"));
+    store_driver_close_store(s.d);
+    open_store(&s, "everysec");
+    assert_there(&s, "b");
     tear_down(&s);
 }
 
@@ -221,13 +225,15 @@ static void closing_while_redis_is_down_is_orderly(void **state)
 
 /* ---- what was answered survives ------------------------------------------------- */
 
-static void write_through_kills(scene *s, const char *fsync)
+/* With fsync always only: with everysec redis-server keeps what it answered in its
+ * own memory while an fsync is under way. */
+static void write_through_kills(scene *s)
 {
     static outcome *o[KILLS * WRITES_PER_KILL];
     static char names[KILLS * WRITES_PER_KILL][16];
     int n = 0;
 
-    open_store(s, fsync);
+    open_store(s, "always");
     for (int round = 0; round < KILLS; round++) {
         int first = n;
         for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
@@ -255,10 +261,7 @@ static void answers_survive_kill_9_in_the_middle(void **state)
 
     (void)state;
     set_up(&s);
-    write_through_kills(&s, "always");
-    tear_down(&s);
-    set_up(&s);
-    write_through_kills(&s, "everysec");
+    write_through_kills(&s);
     tear_down(&s);
 }
 
@@ -278,7 +281,7 @@ static void answers_survive_kill_9_on_a_slow_disk(void **state)
     setenv("LD_PRELOAD", SLOW_FDATASYNC_PATH, 1);
     setenv("SLOW_FDATASYNC_US", delay, 1);
     setenv("SLOW_FDATASYNC_LOG", log, 1);
-    write_through_kills(&s, "always");
+    write_through_kills(&s);
     unsetenv("LD_PRELOAD");
     assert_int_equal(stat(log, &seen), 0);
     assert_true(seen.st_size > 0);
@@ -340,6 +343,7 @@ static void a_second_server_is_refused(void **state)
     assert_non_null(strstr(error.message, pid));
     assert_true(redis_of(process_pid(holder)) > 0);
     process_free(holder);
+    open_store(&s, NULL);
     tear_down(&s);
 }
 

@@ -185,8 +185,8 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *bytes)
         return;
     }
     redisReaderFeed(p->reader, bytes->base, (size_t)n);
-    for (void *command; !uv_is_closing((uv_handle_t *)stream) &&
-                        redisReaderGetReply(p->reader, &command) == REDIS_OK && command;) {
+    for (void *command;
+         !uv_is_closing((uv_handle_t *)stream) && redisReaderGetReply(p->reader, &command) == REDIS_OK && command;) {
         answer(p, command);
         freeReplyObject(command);
     }

@@ -38,12 +38,14 @@ static void each_error_reply_has_its_meaning(void **state)
         {"*0\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
         {"*2\r\n*0\r\n*0\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
         {"*1\r\n*5\r\n$3\r\nERR\r\n:6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_ALREADY_EXISTS, LKS_APPLIED_NO, false},
-        {"*1\r\n*5\r\n$3\r\nERR\r\n:13\r\n$5\r\nMAYBE\r\n$1\r\nm\r\n$6\r\nsecret\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n:13\r\n$5\r\nMAYBE\r\n$1\r\nm\r\n$6\r\nsecret\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
+         false},
         {"*1\r\n*5\r\n$3\r\nERR\r\n:13\r\n$3\r\nYES\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
         {"*1\r\n*1\r\n$3\r\nERR\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
         {"*1\r\n*5\r\n$3\r\nERR\r\n:0\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
         {"*1\r\n*5\r\n$3\r\nERR\r\n:99\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
-        {"*1\r\n*5\r\n$3\r\nERR\r\n$1\r\n6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
+        {"*1\r\n*5\r\n$3\r\nERR\r\n$1\r\n6\r\n$2\r\nNO\r\n$1\r\nm\r\n$0\r\n\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE,
+         false},
         {"*1\r\n-ERR inside\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
     };
     scene s;
@@ -145,8 +147,12 @@ static void a_retired_connection_answers_what_it_owes(void **state)
 static void garbage_ends_the_connection_not_the_server(void **state)
 {
     static const char *const replies[] = {
-        "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n*1\r\n?x\r\n",        "$99999999999999999999\r\n",
-        "*2147483647\r\n",                  "*1\r\n*2000000\r\n$1\r\na\r\n", ":12x\r\n",
+        "HTTP/1.1 400 Bad Request\r\n\r\n",
+        "*1\r\n*1\r\n?x\r\n",
+        "$99999999999999999999\r\n",
+        "*2147483647\r\n",
+        "*1\r\n*2000000\r\n$1\r\na\r\n",
+        ":12x\r\n",
         "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
     };
     scene s;

@@ -35,7 +35,8 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
     size_t used = strlen(s->words);
 
     for (size_t i = 0; i < argc && i < 5 && used < sizeof s->words - 1; i++)
-        used += (size_t)snprintf(s->words + used, sizeof s->words - used, "%.64s%s", argv[i], i + 1 < argc ? " " : "\n");
+        used +=
+            (size_t)snprintf(s->words + used, sizeof s->words - used, "%.64s%s", argv[i], i + 1 < argc ? " " : "\n");
     if (s->twist.first && strcmp(argv[0], s->twist.first) == 0 &&
         (!s->twist.second || (argc > 1 && strcmp(argv[1], s->twist.second) == 0)))
         return s->twist.reply;
@@ -90,8 +91,8 @@ static void credentials_and_database_come_first(void **state)
     close_store(&s);
 }
 
-#define CONFIG(save, append, memory, policy_len, policy)                                                               \
-    "*8\r\n$4\r\nsave\r\n" save "$10\r\nappendonly\r\n" append "$9\r\nmaxmemory\r\n" memory                          \
+#define CONFIG(save, append, memory, policy_len, policy)                                    \
+    "*8\r\n$4\r\nsave\r\n" save "$10\r\nappendonly\r\n" append "$9\r\nmaxmemory\r\n" memory \
     "$16\r\nmaxmemory-policy\r\n$" policy_len "\r\n" policy "\r\n"
 #define NO_SAVE "$0\r\n\r\n"
 #define SAVE "$6\r\n3600 1\r\n"
@@ -169,9 +170,12 @@ static void what_may_pass_is_tried_until_it_does(void **state)
         twist twist;
         const char *why;
     } rows[] = {
-        {{"AUTH", NULL, "-WRONGPASS invalid username-password pair or user is disabled.\r\n"}, "refuses the credentials"},
-        {{"HELLO", NULL, "-NOAUTH HELLO must be called with the client already authenticated\r\n"}, "wants credentials"},
-        {{"HELLO", NULL, "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$7\r\nreplica\r\n"}, "read-only replica"},
+        {{"AUTH", NULL, "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
+         "refuses the credentials"},
+        {{"HELLO", NULL, "-NOAUTH HELLO must be called with the client already authenticated\r\n"},
+         "wants credentials"},
+        {{"HELLO", NULL, "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$7\r\nreplica\r\n"},
+         "read-only replica"},
         {{"HELLO", NULL, "+OK\r\n"}, "not understood"},
         {{"GET", NULL, "-LOADING Redis is loading the dataset in memory\r\n"}, "loading"},
         {{"GET", NULL, "-NOPERM this user has no permissions\r\n"}, "permission"},

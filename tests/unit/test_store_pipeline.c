@@ -125,8 +125,7 @@ static void one_call_of_a_shared_fcall_may_be_late(void **state)
     (void)state;
     scene_start(&s);
     s.script[0] = fake_silent;
-    outcome *late =
-        store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true, .timeout_ms = 30});
+    outcome *late = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true, .timeout_ms = 30});
     outcome *patient = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true});
     store_driver_wait(s.d, late);
     fake_redis_say(s.fake, "*2\r\n*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
