@@ -123,6 +123,7 @@ static void on_connected(void *arg)
     connection *c = arg;
 
     c->state = GREETING;
+    uv_timer_again(&c->timer);
     c->options.on_up(c->options.arg);
 }
 

@@ -278,8 +278,8 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
     if (reply && (reply->type != REDIS_REPLY_ARRAY || reply->elements != calls.n)) {
         bool error = reply->type == REDIS_REPLY_ERROR;
         row = errors_find(error ? reply->str : "", error ? reply->len : 0);
-        if (row->prefix[0] == '\0')
-            log_error("store-failed", "function=%s error=\"%s\"", calls.first->call.function,
+        if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
+            log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
     }
     for (pending *c; (c = pending_pop(&calls)); i++) {

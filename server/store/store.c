@@ -49,7 +49,6 @@ struct store {
     uv_timer_t upkeep;
     uv_idle_t closing;
     unsigned handles;
-    bool is_closing;
 
     bool greeted; /* the connection; and nothing was found against it since */
     bool heard;   /* the channel, at least once */

@@ -16,7 +16,11 @@ enum { READ_BYTES = 65536, WORDS_MAX = 4096 };
 const char fake_usual[] = "usual", fake_silent[] = "silent", fake_close[] = "close";
 
 typedef struct peer {
-    uv_pipe_t pipe;
+    union {
+        uv_stream_t stream;
+        uv_pipe_t pipe;
+        uv_tcp_t tcp;
+    } on;
     fake_redis *fake;
     redisReader *reader;
     struct peer *next;
@@ -26,6 +30,8 @@ typedef struct peer {
 struct fake_redis {
     uv_loop_t *loop;
     uv_pipe_t listener;
+    uv_tcp_t tcp_listener;
+    unsigned listeners;
     fake_script *script;
     void *arg;
     char *dir;
@@ -52,13 +58,13 @@ static void close_peer(peer *p)
 {
     peer **link = &p->fake->peers;
 
-    if (uv_is_closing((uv_handle_t *)&p->pipe))
+    if (uv_is_closing((uv_handle_t *)&p->on))
         return;
     while (*link != p)
         link = &(*link)->next;
     *link = p->next;
     p->fake->open--;
-    uv_close((uv_handle_t *)&p->pipe, on_peer_closed);
+    uv_close((uv_handle_t *)&p->on, on_peer_closed);
 }
 
 static void on_sent(uv_write_t *request, int status)
@@ -77,7 +83,7 @@ static void say(peer *p, const char *raw)
     memcpy(s->text, raw, len);
     s->request.data = s;
     uv_buf_t bytes = uv_buf_init(s->text, (unsigned)len);
-    if (uv_write(&s->request, (uv_stream_t *)&p->pipe, &bytes, 1, on_sent) != 0)
+    if (uv_write(&s->request, &p->on.stream, &bytes, 1, on_sent) != 0)
         free(s);
 }
 
@@ -200,15 +206,18 @@ static void on_connection(uv_stream_t *listener, int status)
     if (status < 0 || !p)
         abort();
     p->fake = f;
-    p->pipe.data = p;
     p->reader = redisReaderCreate();
     p->next = f->peers;
     f->peers = p;
     f->connections++;
     f->open++;
-    uv_pipe_init(f->loop, &p->pipe, 0);
-    uv_accept(listener, (uv_stream_t *)&p->pipe);
-    uv_read_start((uv_stream_t *)&p->pipe, on_alloc, on_read);
+    if (listener->type == UV_TCP)
+        uv_tcp_init(f->loop, &p->on.tcp);
+    else
+        uv_pipe_init(f->loop, &p->on.pipe, 0);
+    p->on.stream.data = p;
+    uv_accept(listener, &p->on.stream);
+    uv_read_start(&p->on.stream, on_alloc, on_read);
 }
 
 fake_redis *fake_redis_start(uv_loop_t *loop, fake_script *script, void *arg)
@@ -224,9 +233,26 @@ fake_redis *fake_redis_start(uv_loop_t *loop, fake_script *script, void *arg)
     snprintf(f->url, sizeof f->url, "unix://%s", f->socket);
     uv_pipe_init(loop, &f->listener, 0);
     f->listener.data = f;
+    f->listeners = 1;
     if (uv_pipe_bind(&f->listener, f->socket) != 0 || uv_listen((uv_stream_t *)&f->listener, 64, on_connection) != 0)
         abort();
     return f;
+}
+
+unsigned fake_redis_listen_tcp(fake_redis *f)
+{
+    struct sockaddr_in address;
+    int size = sizeof address;
+
+    uv_ip4_addr("127.0.0.1", 0, &address);
+    uv_tcp_init(f->loop, &f->tcp_listener);
+    f->tcp_listener.data = f;
+    f->listeners = 2;
+    if (uv_tcp_bind(&f->tcp_listener, (struct sockaddr *)&address, 0) != 0 ||
+        uv_listen((uv_stream_t *)&f->tcp_listener, 64, on_connection) != 0 ||
+        uv_tcp_getsockname(&f->tcp_listener, (struct sockaddr *)&address, &size) != 0)
+        abort();
+    return ntohs(address.sin_port);
 }
 
 const char *fake_redis_url(const fake_redis *f)
@@ -258,7 +284,7 @@ void fake_redis_say(fake_redis *f, const char *raw)
 void fake_redis_turn_deaf(fake_redis *f)
 {
     for (peer *p = f->peers; p; p = p->next)
-        uv_read_stop((uv_stream_t *)&p->pipe);
+        uv_read_stop(&p->on.stream);
 }
 
 void fake_redis_hang_up(fake_redis *f)
@@ -271,6 +297,8 @@ static void on_listener_closed(uv_handle_t *handle)
 {
     fake_redis *f = handle->data;
 
+    if (--f->listeners > 0)
+        return;
     tempdir_remove(f->dir);
     free(f);
 }
@@ -280,5 +308,7 @@ void fake_redis_stop(fake_redis *f)
     if (!f)
         return;
     fake_redis_hang_up(f);
+    if (f->listeners == 2)
+        uv_close((uv_handle_t *)&f->tcp_listener, on_listener_closed);
     uv_close((uv_handle_t *)&f->listener, on_listener_closed);
 }

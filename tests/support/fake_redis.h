@@ -22,6 +22,9 @@ typedef const char *fake_script(void *arg, size_t argc, const char *const *argv)
 /* Listens in a temporary directory. script may be NULL. */
 fake_redis *fake_redis_start(struct uv_loop_s *loop, fake_script *script, void *arg);
 
+/* Listens on 127.0.0.1 too, and returns the port that the system chose. Once. */
+unsigned fake_redis_listen_tcp(fake_redis *fake);
+
 /* "unix:///tmp/.../redis.sock" */
 const char *fake_redis_url(const fake_redis *fake);
 

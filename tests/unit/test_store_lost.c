@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <uv.h>
@@ -158,6 +159,43 @@ static void a_refused_connection_is_told_and_tried_again(void **state)
     store_driver_free(d);
 }
 
+/* "localhost" may have two addresses, of which one refuses. */
+static void a_name_is_looked_up_and_each_address_tried(void **state)
+{
+    static const char *const hosts[] = {"127.0.0.1", "localhost"};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        store_driver *d = store_driver_new();
+        fake_redis *fake = fake_redis_start(store_driver_loop(d), NULL, NULL);
+        char url[64];
+        snprintf(url, sizeof url, "redis://%s:%u", hosts[i], fake_redis_listen_tcp(fake));
+        const store_options options = {.url = url};
+        assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
+        for (int round = 0; round < 3; round++) {
+            assert_outcome(store_driver_call(d, &(driver_call){.function = "echo", .repeatable = true}), LKS_OK,
+                           LKS_APPLIED_YES);
+            fake_redis_hang_up(fake);
+            store_driver_wait_ready(d, false);
+        }
+        store_driver_close_store(d);
+        fake_redis_stop(fake);
+        store_driver_free(d);
+    }
+}
+
+static void a_name_that_does_not_exist_is_told(void **state)
+{
+    store_driver *d = store_driver_new();
+    const store_options options = {.url = "redis://nonesuch.invalid"};
+
+    (void)state;
+    assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
+    outcome *o = store_driver_call(d, &(driver_call){.function = "echo"});
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    store_driver_free(d);
+}
+
 static void a_thousand_reconnects_leave_no_descriptor(void **state)
 {
     scene s;
@@ -198,6 +236,8 @@ int main(void)
         cmocka_unit_test(silence_is_noticed),
         cmocka_unit_test(a_quiet_connection_is_tried),
         cmocka_unit_test(a_refused_connection_is_told_and_tried_again),
+        cmocka_unit_test(a_name_is_looked_up_and_each_address_tried),
+        cmocka_unit_test(a_name_that_does_not_exist_is_told),
         cmocka_unit_test(a_thousand_reconnects_leave_no_descriptor),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
