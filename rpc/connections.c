@@ -1,12 +1,14 @@
 /* A chained hash table of fixed width (nng's pipe ids count up, so their low bits
  * spread evenly), and a janitor that wakes up while there is something to close.
  *
- *   open --doom--> doomed --quiet--> gone --REM_POST--> (removed)
- *     \------ found dead ------------/
+ *   open --doom--> doomed --quiet--> gone --REM_POST--> returned
+ *     \------ found dead ------------/        (from open and doomed too)
  *
  * A gone connection takes no place: nng says REM_POST from its reaper thread, and
- * if that hangs, the places of all later connections would be lost with it. No nng
- * function is called under the lock. */
+ * if that hangs, the places of all later connections would be lost with it. nng may
+ * say it while another thread still delivers a message of the connection; whoever is
+ * last tells the loss, so that it never overtakes a message. No nng function, and no
+ * callback, is called under the lock. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -25,14 +27,16 @@ enum {
  * connection is closed in the middle of reading a message. */
 static const uint64_t QUIET_NS = 100000000;
 
-typedef enum state { OPEN, DOOMED, GONE, STATES } state;
+typedef enum state { OPEN, DOOMED, GONE, RETURNED, STATES } state;
 
 typedef struct connection {
     struct connection *next;
     uint32_t id;
     uint32_t in_flight;
+    uint32_t delivering;
     uint64_t heard_ns; /* doomed: when it last sent a message */
     state state;
+    bool told; /* that it is lost */
 } connection;
 
 struct connections {
@@ -43,6 +47,8 @@ struct connections {
     bool was_full; /* since the janitor looked for dead ones */
     bool janitor_runs;
     nng_aio *janitor;
+    connections_lost *on_lost;
+    void *arg;
     connection *heads[WIDTH];
 };
 
@@ -75,6 +81,21 @@ static void set_state(connections *all, connection *at, state next)
     at->state = next;
 }
 
+/* Whether its loss is to be told, after the unlock. Frees what nobody needs any more. */
+static bool settle(connections *all, connection *at)
+{
+    if (at->state < GONE || at->delivering > 0)
+        return false;
+    bool tell = !at->told;
+    at->told = true;
+    if (at->state == RETURNED) {
+        *place_of(all, at->id) = at->next;
+        all->n_in[RETURNED]--;
+        free(at);
+    }
+    return tell;
+}
+
 /* The ids of all connections that are `wanted`; the caller frees them. */
 static uint32_t *ids_of(connections *all, bool (*wanted)(const connection *), size_t *n)
 {
@@ -97,13 +118,19 @@ static bool is_quiet(const connection *at)
     return at->state == DOOMED && lks_rpc_now_ns() - at->heard_ns >= QUIET_NS;
 }
 
-static void mark_gone(connections *all, uint32_t id)
+/* GONE or RETURNED; nothing when it is that already, or was never taken. */
+static void lose(connections *all, uint32_t id, state next)
 {
     pthread_mutex_lock(&all->lock);
     connection *at = *place_of(all, id);
-    if (at)
-        set_state(all, at, GONE);
+    bool tell = false;
+    if (at && at->state < next) {
+        set_state(all, at, next);
+        tell = settle(all, at);
+    }
     pthread_mutex_unlock(&all->lock);
+    if (tell)
+        all->on_lost(all->arg, id);
 }
 
 /* The kernel knows the peer's address as long as the connection stands. */
@@ -123,7 +150,7 @@ static void close_quiet(connections *all)
     uint32_t *ids = all->n_in[DOOMED] > 0 ? ids_of(all, is_quiet, &n) : NULL;
     pthread_mutex_unlock(&all->lock);
     for (size_t i = 0; ids && i < n; i++) {
-        mark_gone(all, ids[i]);
+        lose(all, ids[i], GONE);
         nng_pipe_close((nng_pipe){.id = ids[i]});
     }
     free(ids);
@@ -138,7 +165,7 @@ static void find_dead(connections *all)
     pthread_mutex_unlock(&all->lock);
     for (size_t i = 0; ids && i < n; i++) {
         if (connections_dead(ids[i]))
-            mark_gone(all, ids[i]);
+            lose(all, ids[i], GONE);
     }
     free(ids);
 }
@@ -192,22 +219,13 @@ static void on_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
 
 static void on_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
-    connections *all = arg;
     (void)event;
-    pthread_mutex_lock(&all->lock);
-    connection **place = place_of(all, (uint32_t)nng_pipe_id(pipe));
-    connection *gone = *place;
-    if (gone) {
-        all->n_in[gone->state]--;
-        *place = gone->next;
-    }
-    pthread_mutex_unlock(&all->lock);
-    free(gone);
+    lose(arg, (uint32_t)nng_pipe_id(pipe), RETURNED);
 }
 
 /* ---- the rest ---------------------------------------------------------------- */
 
-connections *connections_new(nng_socket socket, uint32_t max)
+connections *connections_new(nng_socket socket, uint32_t max, connections_lost *on_lost, void *arg)
 {
     connections *all = calloc(1, sizeof *all);
     if (!all || nng_aio_alloc(&all->janitor, on_janitor, all) != 0) {
@@ -215,6 +233,8 @@ connections *connections_new(nng_socket socket, uint32_t max)
         return NULL;
     }
     all->max = max;
+    all->on_lost = on_lost;
+    all->arg = arg;
     pthread_mutex_init(&all->lock, NULL);
     nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, on_added, all);
     nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, on_removed, all);
@@ -233,10 +253,12 @@ uint32_t connections_enter(connections *all, uint32_t id)
     uint32_t n = 0;
     pthread_mutex_lock(&all->lock);
     connection *at = *place_of(all, id);
-    if (at && at->state == OPEN)
+    if (at && at->state == OPEN) {
         n = ++at->in_flight;
-    else if (at && at->state == DOOMED)
+        at->delivering++;
+    } else if (at && at->state == DOOMED) {
         at->heard_ns = lks_rpc_now_ns();
+    }
     pthread_mutex_unlock(&all->lock);
     return n;
 }
@@ -248,6 +270,17 @@ void connections_leave(connections *all, uint32_t id)
     if (at)
         at->in_flight--;
     pthread_mutex_unlock(&all->lock);
+}
+
+void connections_delivered(connections *all, uint32_t id)
+{
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id); /* there: it stays while something is delivered */
+    at->delivering--;
+    bool tell = settle(all, at);
+    pthread_mutex_unlock(&all->lock);
+    if (tell)
+        all->on_lost(all->arg, id);
 }
 
 void connections_doom(connections *all, uint32_t id)

@@ -12,17 +12,25 @@
 
 typedef struct connections connections;
 
+/* Runs once for each connection that was taken, when it is gone and each of its
+ * messages was delivered. On any thread, but not inside connections_enter or _leave. */
+typedef void connections_lost(void *arg, uint32_t id);
+
 /* Watches the socket, which must not listen yet, and closes a connection that
  * comes when there are `max` already. NULL when out of memory. */
-connections *connections_new(nng_socket socket, uint32_t max);
+connections *connections_new(nng_socket socket, uint32_t max, connections_lost *on_lost, void *arg);
 
 /* Closes every connection that comes from now on. */
 void connections_refuse_new(connections *all);
 
-/* Counts one more message of a connection as under way. How many there are now; 0,
- * counting nothing, when it is gone or doomed and the message is to be dropped. */
+/* Counts one more message of a connection as under way, and as being delivered. How
+ * many are under way now; 0, counting nothing, when it is gone or doomed and the
+ * message is to be dropped. */
 uint32_t connections_enter(connections *all, uint32_t id);
 void connections_leave(connections *all, uint32_t id);
+
+/* The application has it, or never will: now it may hear of the loss. */
+void connections_delivered(connections *all, uint32_t id);
 
 /* Whether nng or the kernel has ended the connection, by what is known now. */
 bool connections_dead(uint32_t id);

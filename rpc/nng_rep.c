@@ -66,7 +66,7 @@ struct lks_rpc_nng_rep {
     slot *idle;
     uint32_t n_receiving;
     uint32_t n_refusing;
-    uint32_t delivering; /* calls of on_request that are running */
+    uint32_t running; /* calls of on_request and on_peer_lost */
     bool draining;
     bool closing;
     connections *connections;
@@ -251,8 +251,17 @@ static verdict judge(lks_rpc_nng_rep *rep, uint32_t n_peer)
         return rep->draining ? REFUSE_DRAINING : REFUSE_FULL;
     }
     atomic_fetch_add(&rep->in_flight, 1);
-    rep->delivering++;
+    rep->running++;
     return DELIVER;
+}
+
+/* A call of on_request or on_peer_lost is over. */
+static void has_run(lks_rpc_nng_rep *rep)
+{
+    pthread_mutex_lock(&rep->lock);
+    if (--rep->running == 0)
+        pthread_cond_broadcast(&rep->changed);
+    pthread_mutex_unlock(&rep->lock);
 }
 
 static void deliver(slot *s)
@@ -260,11 +269,20 @@ static void deliver(slot *s)
     lks_rpc_nng_rep *rep = s->rep;
     s->state = OUT;
     rep->options.on_request(rep->options.arg, s);
-    /* The slot may have been ended and be anywhere by now. */
+    has_run(rep); /* the slot may have been ended and be anywhere by now */
+}
+
+static void on_lost(void *arg, uint32_t peer)
+{
+    lks_rpc_nng_rep *rep = arg;
     pthread_mutex_lock(&rep->lock);
-    if (--rep->delivering == 0)
-        pthread_cond_broadcast(&rep->changed);
+    bool tell = rep->options.on_peer_lost && !rep->draining && !rep->closing;
+    rep->running += tell;
     pthread_mutex_unlock(&rep->lock);
+    if (!tell)
+        return;
+    rep->options.on_peer_lost(rep->options.arg, peer);
+    has_run(rep);
 }
 
 static void refuse(slot *s, const lks_error *error)
@@ -292,31 +310,32 @@ static void received(slot *s)
         return;
     }
     nng_msg *message = nng_aio_get_msg(s->aio);
-    s->message = message;
-    s->peer = (uint32_t)nng_pipe_id(nng_msg_get_pipe(message));
-
-    uint32_t n_peer = connections_enter(rep->connections, s->peer);
-    verdict fate = DROP;
-    if (n_peer > 0) {
-        pthread_mutex_lock(&rep->lock);
-        fate = judge(rep, n_peer);
-        pthread_mutex_unlock(&rep->lock);
-        if (fate == DROP)
-            connections_leave(rep->connections, s->peer);
-    }
-    if (fate == DROP) {
+    uint32_t peer = (uint32_t)nng_pipe_id(nng_msg_get_pipe(message));
+    uint32_t n_peer = connections_enter(rep->connections, peer);
+    if (n_peer == 0) {
         nng_msg_free(message);
-        s->message = NULL;
         receive(s);
         return;
     }
-    /* First of all the next receiver: on_request may take its time. */
-    while (receive_one_more(rep))
-        ;
-    if (fate == DELIVER)
-        deliver(s);
-    else
-        refuse(s, fate == REFUSE_DRAINING ? &going_away : &too_many);
+    pthread_mutex_lock(&rep->lock);
+    verdict fate = judge(rep, n_peer);
+    pthread_mutex_unlock(&rep->lock);
+    if (fate == DROP) {
+        connections_leave(rep->connections, peer);
+        nng_msg_free(message);
+        receive(s);
+    } else {
+        s->message = message;
+        s->peer = peer;
+        /* First of all the next receiver: on_request may take its time. */
+        while (receive_one_more(rep))
+            ;
+        if (fate == DELIVER)
+            deliver(s);
+        else
+            refuse(s, fate == REFUSE_DRAINING ? &going_away : &too_many);
+    }
+    connections_delivered(rep->connections, peer);
 }
 
 static void sent(slot *s)
@@ -373,7 +392,7 @@ lks_code lks_rpc_nng_rep_open(const lks_rpc_nng_rep_options *options, lks_rpc_nn
     *rep = (lks_rpc_nng_rep){.options = complete(options)};
     if (nng_rep0_open(&rep->socket) != 0)
         goto no_socket;
-    rep->connections = connections_new(rep->socket, rep->options.connections_max);
+    rep->connections = connections_new(rep->socket, rep->options.connections_max, on_lost, rep);
     if (!rep->connections)
         goto no_connections;
     pthread_mutex_init(&rep->lock, NULL);
@@ -435,7 +454,7 @@ void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep)
     connections_refuse_new(rep->connections);
     pthread_mutex_lock(&rep->lock);
     rep->draining = true;
-    while (rep->delivering > 0)
+    while (rep->running > 0)
         pthread_cond_wait(&rep->changed, &rep->lock);
     pthread_mutex_unlock(&rep->lock);
 }
@@ -481,7 +500,7 @@ void lks_rpc_nng_rep_close(lks_rpc_nng_rep *rep)
     pthread_mutex_lock(&rep->lock);
     rep->closing = true;
     /* Answers go out first, or run into the send timeout. */
-    while (atomic_load(&rep->in_flight) > 0 || rep->n_refusing > 0)
+    while (atomic_load(&rep->in_flight) > 0 || rep->n_refusing > 0 || rep->running > 0)
         pthread_cond_wait(&rep->changed, &rep->lock);
     pthread_mutex_unlock(&rep->lock);
     /* From here on the list does not grow. All aios are stopped before the first is

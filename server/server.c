@@ -222,6 +222,13 @@ static lks_code listen_one(server *s, const char *listen, lks_error *error)
     return LKS_OK;
 }
 
+static void on_peer_lost(void *arg, uint32_t peer)
+{
+    server *s = arg;
+
+    waiters_peer_lost(s->waiters, peer);
+}
+
 static lks_code open_wire(server *s, lks_error *error)
 {
     const wire_nng_options options = {
@@ -231,6 +238,8 @@ static lks_code open_wire(server *s, lks_error *error)
         .in_flight_max = (uint32_t)s->config->in_flight,
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .connections_max = (uint32_t)s->config->connections,
+        .on_peer_lost = on_peer_lost,
+        .arg = s,
     };
     if (wire_nng_new(&options, &s->wire, error) != LKS_OK)
         return error->code;

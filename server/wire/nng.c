@@ -1,19 +1,22 @@
 /* Invariant: the inbox is the only thing that nng's threads and the loop share.
  * It is a stack that many push and one takes whole; the loop turns it round, so
- * that messages are served in the order of their arrival. */
+ * that messages are served in the order of their arrival, and the loss of a peer
+ * is told after the last that it sent. */
 #include "wire/nng.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/nng_rep.h>
 #include <uv.h>
 
-/* A message on its way to the loop. */
+/* A message on its way to the loop, or the loss of a peer. */
 typedef struct item {
     struct item *next;
-    lks_rpc_nng_request *request;
+    lks_rpc_nng_request *request; /* NULL: the peer is lost */
+    uint32_t peer;
     uint64_t received_ns;
 } item;
 
@@ -22,8 +25,10 @@ struct wire_nng {
     lks_rpc_nng_rep *rep;
     uv_async_t wake;
     _Atomic(item *) inbox;
+    void (*on_peer_lost)(void *arg, uint32_t peer);
+    void *on_peer_lost_arg;
     void (*closed)(void *arg);
-    void *arg;
+    void *closed_arg;
 };
 
 static void *port_answer(void *message, size_t len)
@@ -43,22 +48,32 @@ static void port_close_peer(void *message)
 
 static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
 
-/* On an nng thread. */
-static void on_request(void *arg, lks_rpc_nng_request *request)
+/* On any thread. False when out of memory. */
+static bool push(wire_nng *w, lks_rpc_nng_request *request, uint32_t peer)
 {
-    wire_nng *w = arg;
     item *pushed = malloc(sizeof *pushed);
 
-    if (!pushed) {
-        lks_rpc_nng_request_drop(request);
-        return;
-    }
-    *pushed = (item){.request = request, .received_ns = lks_rpc_now_ns()};
+    if (!pushed)
+        return false;
+    *pushed = (item){.request = request, .peer = peer, .received_ns = lks_rpc_now_ns()};
     pushed->next = atomic_load_explicit(&w->inbox, memory_order_relaxed);
     while (!atomic_compare_exchange_weak_explicit(&w->inbox, &pushed->next, pushed, memory_order_release,
                                                   memory_order_relaxed))
         ;
     uv_async_send(&w->wake);
+    return true;
+}
+
+static void on_request(void *arg, lks_rpc_nng_request *request)
+{
+    if (!push(arg, request, lks_rpc_nng_request_peer(request)))
+        lks_rpc_nng_request_drop(request);
+}
+
+/* Out of memory: what the peer left waiting waits until its deadline. */
+static void on_lost(void *arg, uint32_t peer)
+{
+    (void)push(arg, NULL, peer);
 }
 
 /* What has arrived, the oldest first. */
@@ -76,6 +91,18 @@ static item *take_all(wire_nng *w)
     return queue;
 }
 
+static void handle(wire_nng *w, const item *i)
+{
+    size_t len;
+
+    if (!i->request) {
+        w->on_peer_lost(w->on_peer_lost_arg, i->peer);
+        return;
+    }
+    const void *data = lks_rpc_nng_request_data(i->request, &len);
+    frames_take(w->frames, &port, i->request, data, len, i->peer, i->received_ns);
+}
+
 static void on_wake(uv_async_t *async)
 {
     wire_nng *w = async->data;
@@ -83,11 +110,8 @@ static void on_wake(uv_async_t *async)
 
     while (queue) {
         item *first = queue;
-        size_t len;
-        const void *data = lks_rpc_nng_request_data(first->request, &len);
         queue = first->next;
-        frames_take(w->frames, &port, first->request, data, len, lks_rpc_nng_request_peer(first->request),
-                    first->received_ns);
+        handle(w, first);
         free(first);
     }
 }
@@ -100,6 +124,8 @@ lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error
     if (!w)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     w->frames = options->frames;
+    w->on_peer_lost = options->on_peer_lost;
+    w->on_peer_lost_arg = options->arg;
     w->wake.data = w;
     const lks_rpc_nng_rep_options rep = {
         .message_bytes_max = options->message_bytes_max,
@@ -107,6 +133,7 @@ lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error
         .peer_in_flight_max = 2 * options->in_flight_per_peer,
         .connections_max = options->connections_max,
         .on_request = on_request,
+        .on_peer_lost = on_lost,
         .arg = w,
     };
     code = lks_rpc_nng_rep_open(&rep, &w->rep, error);
@@ -140,7 +167,7 @@ static void on_wake_closed(uv_handle_t *handle)
 {
     wire_nng *w = handle->data;
     void (*closed)(void *arg) = w->closed;
-    void *arg = w->arg;
+    void *arg = w->closed_arg;
 
     free(w);
     closed(arg);
@@ -149,7 +176,7 @@ static void on_wake_closed(uv_handle_t *handle)
 void wire_nng_close(wire_nng *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
-    w->arg = arg;
+    w->closed_arg = arg;
     lks_rpc_nng_rep_close(w->rep);
     uv_close((uv_handle_t *)&w->wake, on_wake_closed);
 }

@@ -34,6 +34,10 @@ typedef struct lks_rpc_nng_rep_options {
     uint32_t send_timeout_ms;   /* 0 = 500; a peer that does not read is closed, once it pauses */
     /* Runs on an nng thread: must not block, and must not call _close. */
     void (*on_request)(void *arg, lks_rpc_nng_request *request);
+    /* The connection of a peer is gone: runs once, after on_request returned for the
+     * last of its messages. On any thread; must not block, and must not call _close.
+     * May be NULL. */
+    void (*on_peer_lost)(void *arg, uint32_t peer);
     void *arg;
 } lks_rpc_nng_rep_options;
 
@@ -50,7 +54,7 @@ lks_code lks_rpc_nng_rep_listen(lks_rpc_nng_rep *rep, const char *url, uint16_t 
 
 /* Takes no new connection and no new message: connections are closed, messages are
  * answered UNAVAILABLE, applied NO. Answers can still be sent. Once this returned,
- * on_request does not run any more; it must not be called from there. */
+ * on_request and on_peer_lost do not run any more; it must not be called from them. */
 void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep);
 
 /* Messages handed out and not yet ended, answers being sent included. */
