@@ -490,7 +490,7 @@ static lks_code split(const char *address, char **host, char **port, lks_error *
 static lks_code sp_open(const char *address, const endpoint_options *options, struct endpoint **ret,
                         lks_error *error)
 {
-    char *host, *port;
+    char *host = NULL, *port = NULL;
     lks_code code = split(address, &host, &port, error);
     if (code != LKS_OK)
         return code;
