@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "log.h"
 #include "store/errors.h"
+#include "store/value.h"
 
 enum { VERSION_MIN = 7, WORDS_MAX = 6, TEXT_BYTES = 192 };
 
@@ -40,15 +40,12 @@ static void refuse_for(greeting *g, const redisReply *reply)
                                                : "the store's answer to the greeting is not understood");
 }
 
-/* The text that follows `name` in a flat array of names and values; "" = none. */
+/* A field's text; "" = none. */
 static const char *field(const redisReply *pairs, const char *name)
 {
-    for (size_t i = 0; pairs->type == REDIS_REPLY_ARRAY && i + 1 < pairs->elements; i += 2) {
-        const redisReply *value = pairs->element[i + 1];
-        if (pairs->element[i]->type == REDIS_REPLY_STRING && strcasecmp(pairs->element[i]->str, name) == 0)
-            return value->type == REDIS_REPLY_STRING ? value->str : "";
-    }
-    return "";
+    const redisReply *value = value_field(pairs, name);
+
+    return value && value->type == REDIS_REPLY_STRING ? value->str : "";
 }
 
 /* ---- credentials, database ----------------------------------------------------- */

@@ -16,6 +16,7 @@
 #include "log.h"
 #include "store/errors.h"
 #include "store/memory.h"
+#include "store/value.h"
 
 #define NAME_PREFIX "lockstock_"
 
@@ -89,18 +90,6 @@ static void on_loaded(void *arg, const redisReply *reply, bool sent)
     }
 }
 
-/* The value that follows `name` in a flat array of names and values. */
-static const redisReply *field(const redisReply *pairs, const char *name)
-{
-    if (pairs->type != REDIS_REPLY_ARRAY)
-        return NULL;
-    for (size_t i = 0; i + 1 < pairs->elements; i += 2) {
-        if (pairs->element[i]->type == REDIS_REPLY_STRING && strcmp(pairs->element[i]->str, name) == 0)
-            return pairs->element[i + 1];
-    }
-    return NULL;
-}
-
 static void on_listed(void *arg, const redisReply *reply, bool sent)
 {
     library *l = arg;
@@ -117,7 +106,7 @@ static void on_listed(void *arg, const redisReply *reply, bool sent)
         connection_words(l->connection, on_loaded, l, 3, load);
         return;
     }
-    const redisReply *code = field(reply->element[0], "library_code");
+    const redisReply *code = value_field(reply->element[0], "library_code");
     if (code && code->type == REDIS_REPLY_STRING && strcmp(code->str, l->text) == 0)
         end(l, LIBRARY_LOADED, NULL);
     else
@@ -196,7 +185,7 @@ static void on_libraries(void *arg, const redisReply *reply, bool sent)
     (void)sent;
     l->keeping = false;
     for (size_t i = 0; reply && reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
-        const redisReply *name = field(reply->element[i], "library_name");
+        const redisReply *name = value_field(reply->element[i], "library_name");
         if (name && name->type == REDIS_REPLY_STRING && strncmp(name->str, NAME_PREFIX, strlen(NAME_PREFIX)) == 0 &&
             strcmp(name->str, l->name) != 0 && name->len < NAME_BYTES)
             look_up(l, name->str);

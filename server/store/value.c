@@ -4,6 +4,7 @@
 
 #include <hiredis/hiredis.h>
 #include <string.h>
+#include <strings.h>
 
 static bool decode(lks_rpc_arena *arena, const redisReply *reply, store_value *ret)
 {
@@ -41,6 +42,15 @@ const store_value *value_of(lks_rpc_arena *arena, const redisReply *reply)
     store_value *value = lks_rpc_arena_alloc(arena, sizeof *value);
 
     return value && decode(arena, reply, value) ? value : NULL;
+}
+
+const redisReply *value_field(const redisReply *pairs, const char *name)
+{
+    for (size_t i = 0; pairs->type == REDIS_REPLY_ARRAY && i + 1 < pairs->elements; i += 2) {
+        if (pairs->element[i]->type == REDIS_REPLY_STRING && strcasecmp(pairs->element[i]->str, name) == 0)
+            return pairs->element[i + 1];
+    }
+    return NULL;
 }
 
 bool value_is(const store_value *value, const char *text)

@@ -12,6 +12,10 @@ struct redisReply;
  * that it lives as long as both. NULL when out of memory. */
 const store_value *value_of(lks_rpc_arena *arena, const struct redisReply *reply);
 
+/* What follows `name`, in any case, in a flat array of names and values; NULL =
+ * nothing, or no such array. */
+const struct redisReply *value_field(const struct redisReply *pairs, const char *name);
+
 /* Whether a string of a reply is this text. */
 bool value_is(const store_value *value, const char *text);
 
