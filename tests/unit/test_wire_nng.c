@@ -1,0 +1,230 @@
+/* The inbox between nng's threads and the loop: what a peer sent is taken before its
+ * loss is told, all of it on the loop. frames_take is the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <uv.h>
+
+#include "support/sp_peer.h"
+#include "wire/nng.h"
+
+enum { EVENTS_MAX = 4096, LIMIT_MS = 60000, PEERS = 100 };
+
+typedef struct event {
+    uint32_t peer;
+    char text; /* of the message; 0: the peer is lost */
+} event;
+
+static struct {
+    uv_loop_t loop;
+    wire_nng *wire;
+    uint16_t port;
+    uv_thread_t thread;
+    bool elsewhere; /* something ran on another thread */
+    bool echoes;    /* answers, or closes the peer */
+    bool closed, late;
+    event events[EVENTS_MAX];
+    size_t n, lost, wanted;
+} here;
+
+static void note(uint32_t peer, char text)
+{
+    uv_thread_t self = uv_thread_self();
+
+    here.elsewhere |= !uv_thread_equal(&self, &here.thread);
+    if (here.n == EVENTS_MAX)
+        abort();
+    here.events[here.n++] = (event){peer, text};
+}
+
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len, uint32_t peer,
+                 uint64_t received_ns)
+{
+    assert_null(f);
+    assert_true(received_ns > 0);
+    assert_int_equal(len, 1);
+    note(peer, *(const char *)data);
+    if (here.echoes) {
+        memcpy(port->answer(message, 1), data, 1);
+        port->reply(message);
+    } else {
+        port->close_peer(message);
+    }
+}
+
+static void on_peer_lost(void *arg, uint32_t peer)
+{
+    assert_ptr_equal(arg, &here);
+    note(peer, 0);
+    here.lost++;
+}
+
+static void on_limit(uv_timer_t *timer)
+{
+    (void)timer;
+    here.late = true;
+}
+
+static void run_until(bool (*condition)(void))
+{
+    uv_timer_t limit;
+
+    here.late = false;
+    uv_timer_init(&here.loop, &limit);
+    uv_timer_start(&limit, on_limit, LIMIT_MS, 0);
+    while (!condition() && !here.late)
+        uv_run(&here.loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&limit, NULL);
+    uv_run(&here.loop, UV_RUN_NOWAIT);
+    assert_true(condition());
+}
+
+static bool has_events(void)
+{
+    return here.n >= here.wanted;
+}
+
+static bool has_lost(void)
+{
+    return here.lost >= here.wanted;
+}
+
+static bool is_closed(void)
+{
+    return here.closed;
+}
+
+static void start(void)
+{
+    const wire_nng_options options = {
+        .loop = &here.loop, .in_flight_per_peer = 64, .on_peer_lost = on_peer_lost, .arg = &here};
+    lks_error error;
+
+    memset(&here, 0, sizeof here);
+    here.thread = uv_thread_self();
+    uv_loop_init(&here.loop);
+    assert_int_equal(wire_nng_new(&options, &here.wire, &error), LKS_OK);
+    assert_int_equal(wire_nng_listen(here.wire, "tcp://127.0.0.1:0", &here.port, &error), LKS_OK);
+}
+
+static void on_closed(void *arg)
+{
+    assert_ptr_equal(arg, &here);
+    here.closed = true;
+}
+
+static void stop(void)
+{
+    wire_nng_stop_receiving(here.wire);
+    size_t n = here.n;
+    wire_nng_close(here.wire, on_closed, &here);
+    run_until(is_closed);
+    assert_int_equal(here.n, n);
+    assert_false(here.elsewhere);
+    assert_int_equal(uv_loop_close(&here.loop), 0);
+}
+
+static int open_peer(void)
+{
+    int fd = sp_peer_open(here.port);
+
+    assert_true(fd >= 0);
+    return fd;
+}
+
+static void send_text(int fd, char text)
+{
+    size_t len;
+    uint8_t *bytes = sp_peer_message((uint32_t)text, &text, 1, &len);
+
+    assert_true(sp_peer_send(fd, bytes, len));
+    free(bytes);
+}
+
+static void messages_come_in_order_and_the_loss_last(void **state)
+{
+    (void)state;
+    start();
+    here.echoes = true;
+    int fd = open_peer();
+    for (char c = 'a'; c <= 'e'; c++) {
+        uint32_t id;
+        size_t len;
+        send_text(fd, c);
+        here.wanted = here.n + 1;
+        run_until(has_events);
+        uint8_t *body = sp_peer_receive(fd, &id, &len);
+        assert_non_null(body);
+        assert_int_equal(body[0], c);
+        free(body);
+    }
+    close(fd);
+    here.wanted = 1;
+    run_until(has_lost);
+    assert_int_equal(here.n, 6);
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(here.events[i].peer, here.events[0].peer);
+        assert_int_equal(here.events[i].text, "abcde"[i]);
+    }
+    stop();
+}
+
+/* The loop looks only when all is over: messages and losses lie in the inbox together. */
+static void what_lies_in_the_inbox_keeps_its_order(void **state)
+{
+    (void)state;
+    start();
+    for (int i = 0; i < PEERS; i++) {
+        int fd = open_peer();
+        send_text(fd, 'x');
+        close(fd);
+    }
+    here.wanted = PEERS;
+    run_until(has_lost);
+    for (size_t i = 0; i < here.n; i++) {
+        for (size_t k = i + 1; here.events[i].text == 0 && k < here.n; k++)
+            assert_int_not_equal(here.events[k].peer, here.events[i].peer);
+    }
+    assert_int_equal(here.lost, PEERS);
+    stop();
+}
+
+/* Messages on their way, losses on their way, connections still open. */
+static void it_may_stop_at_any_moment(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 30; round++) {
+        int fds[8];
+        start();
+        for (int i = 0; i < 8; i++) {
+            fds[i] = open_peer();
+            if (i % 2 == 0)
+                send_text(fds[i], 'x');
+            if (i < 4)
+                close(fds[i]);
+        }
+        if (round % 3 == 0)
+            uv_run(&here.loop, UV_RUN_NOWAIT);
+        stop();
+        for (int i = 4; i < 8; i++)
+            close(fds[i]);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_come_in_order_and_the_loss_last),
+        cmocka_unit_test(what_lies_in_the_inbox_keeps_its_order),
+        cmocka_unit_test(it_may_stop_at_any_moment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
