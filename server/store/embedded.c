@@ -30,6 +30,7 @@
 #include <uv.h>
 
 #include "log.h"
+#include "store/aof.h"
 #include "store/dirlock.h"
 #include "store/memory.h"
 
@@ -129,11 +130,24 @@ static pid_t fork_redis(embedded *e, int report)
     return pid;
 }
 
+static int mend(const embedded *e)
+{
+    off_t cut;
+    int failure = aof_mend(e->dir, &cut);
+
+    if (failure == 0 && cut > 0)
+        log_warn("store-mended", "dir=%s bytes=%lld reason=\"it ended in the middle of a transaction\"", e->dir,
+                 (long long)cut);
+    return failure;
+}
+
 /* Starts redis-server; returns when it was executed. 0, or an errno. */
 static int spawn(embedded *e)
 {
-    int report[2], failure = 0;
+    int report[2], failure = mend(e);
 
+    if (failure != 0)
+        return failure;
     if (pipe2(report, O_CLOEXEC) != 0)
         return errno;
     pid_t pid = fork_redis(e, report[1]);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "sale.h"
 #include "support/counts.h"
@@ -159,16 +160,18 @@ static void test_scene_b_with_both_killed(void **state)
  * sanitizer's runtime does not want to be preloaded over. */
 static void write_slow_redis(const char *dir)
 {
-    char path[160];
+    char path[160], link[160]; /* LD_PRELOAD takes no path with a space in it */
 
     snprintf(path, sizeof path, "%s/redis-server", dir);
+    snprintf(link, sizeof link, "%s/slow.so", dir);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     fprintf(file,
             "#!/bin/sh\nexport LD_PRELOAD='%s' SLOW_FDATASYNC_US=20000 SLOW_FDATASYNC_LOG='%s/calls'\n"
             "PATH=${PATH#*:}\nexec redis-server \"$@\"\n",
-            SLOW_FDATASYNC_PATH, dir);
+            link, dir);
     assert_int_equal(fclose(file), 0);
+    assert_int_equal(symlink(SLOW_FDATASYNC_PATH, link), 0);
     assert_int_equal(chmod(path, 0700), 0);
 }
 
