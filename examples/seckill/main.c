@@ -6,18 +6,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lock_scenes.h"
 #include "scenes.h"
 
 static const char usage[] =
     "usage: seckill [--url URL] [--scene a,b,c|all] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
+    "               [--redis URL]\n"
     "  --url URL     lockstockd's address (nng+tcp://127.0.0.1:7700)\n"
-    "  --scene LIST  a: threads, two goods; b: asynchronous calls; c: every reply lost once (all)\n"
+    "  --scene LIST  sales: a: threads, two goods; b: asynchronous calls; c: every reply lost once (all)\n"
+    "                locks: g: naive locks and lockstock side by side\n"
+    "  --redis URL   scene g: unix:///path of its store, for the naive locks\n"
     "  --runs N      each scene so often (1)\n"
     "  --buyers N, --goods N, --stock N (of each good)   other figures than the scene's own\n"
     "  --patience S  seconds to ask again for an order without an answer (60)\n";
 
 typedef struct seckill_settings {
-    const char *url, *list;
+    const char *url, *list, *redis;
     long runs;
     sale_plan plan; /* 0 = the scene's own */
 } seckill_settings;
@@ -42,6 +46,7 @@ static bool parse(int argc, char **argv, seckill_settings *settings)
         {"goods", required_argument, NULL, 'g'},
         {"stock", required_argument, NULL, 'n'},
         {"patience", required_argument, NULL, 'p'},
+        {"redis", required_argument, NULL, 'i'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
     };
@@ -70,6 +75,9 @@ static bool parse(int argc, char **argv, seckill_settings *settings)
         case 'p':
             good = (settings->plan.patience_ms = number(optarg, 86400) * 1000) != 0;
             break;
+        case 'i':
+            settings->redis = optarg;
+            break;
         case 'h':
             fputs(usage, stdout);
             exit(0);
@@ -80,7 +88,7 @@ static bool parse(int argc, char **argv, seckill_settings *settings)
     return good && optind == argc;
 }
 
-static const sale_scene *find_scene(const char *name, size_t len)
+static const sale_scene *find_sale_scene(const char *name, size_t len)
 {
     for (const sale_scene *scene = scenes; scene->name != NULL; scene++) {
         if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0) {
@@ -90,7 +98,34 @@ static const sale_scene *find_scene(const char *name, size_t len)
     return NULL;
 }
 
-static bool run(const sale_scene *scene, const seckill_settings *settings)
+static const lock_scene *find_lock_scene(const char *name, size_t len)
+{
+    for (const lock_scene *scene = lock_scenes; scene->name != NULL; scene++) {
+        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0) {
+            return scene;
+        }
+    }
+    return NULL;
+}
+
+static bool run_lock_scene(const lock_scene *scene, const seckill_settings *settings)
+{
+    lock_setup setup = {.urls = settings->url, .redis = settings->redis};
+    lock_claims claims = {.table = stdout, .good = true};
+    lks_error error = {0};
+
+    if (scene->run(&setup, &claims, &error) != LKS_OK) {
+        fprintf(stderr, "seckill: scene %s: %s: %s\n", scene->name, lks_code_name(error.code), error.message);
+        return false;
+    }
+    if (!claims.good) {
+        printf("  NOT SO: %s\n", claims.why);
+    }
+    fflush(stdout);
+    return claims.good;
+}
+
+static bool run_sale_scene(const sale_scene *scene, const seckill_settings *settings)
 {
     sale_plan plan = scene->plan;
     scene_report report;
@@ -120,13 +155,14 @@ int main(int argc, char **argv)
     }
     for (const char *name = settings.list; *name != '\0';) {
         size_t len = strcspn(name, ",");
-        const sale_scene *scene = find_scene(name, len);
-        if (scene == NULL) {
+        const sale_scene *sale = find_sale_scene(name, len);
+        const lock_scene *lock = find_lock_scene(name, len);
+        if (sale == NULL && lock == NULL) {
             fprintf(stderr, "seckill: no scene \"%.*s\"\n", (int)len, name);
             return 2;
         }
         for (long i = 0; i < settings.runs; i++) {
-            exact &= run(scene, &settings);
+            exact &= sale != NULL ? run_sale_scene(sale, &settings) : run_lock_scene(lock, &settings);
         }
         name += len + (name[len] == ',');
     }

@@ -1,0 +1,52 @@
+/* The same lock, by lockstock. Being reentrant is asking again with the token of the
+ * grant: the server says whether that is still held. */
+#include "lock_way.h"
+
+static void note(lock_worker *w, lks_code code, const lks_error *error)
+{
+    if (code != LKS_OK && w->error.code == LKS_OK) {
+        w->error = *error;
+    }
+}
+
+static bool lockstock_lock(lock_worker *w)
+{
+    lks_acquire_outcome outcome = LKS_ACQUIRE_OUTCOME_UNSPECIFIED;
+    lks_error error = {0};
+
+    if (!barrier_reach(&w->stop, POINT_LOOKED)) {
+        return false;
+    }
+    note(w, lease_acquire(w->channel, w->key, w->name, w->lease_ms, 0, &w->lease, &outcome, &error), &error);
+    return barrier_reach(&w->stop, POINT_TAKEN) && outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED;
+}
+
+static void lockstock_unlock(lock_worker *w)
+{
+    lks_error error = {0};
+
+    if (barrier_reach(&w->stop, POINT_LEAVES)) {
+        note(w, lease_release(w->channel, w->key, &w->lease, NULL, &error), &error);
+    }
+}
+
+static lock_end lockstock_end(lock_worker *w)
+{
+    lease_look look = {0};
+    lks_error error = {0};
+    int64_t before = wall_ms();
+
+    note(w, lease_inspect(w->channel, w->key, &look, &error), &error);
+    return look.held ? (lock_end){before + look.left_ms, wall_ms() + look.left_ms + 1} : (lock_end){LOCK_FREE, LOCK_FREE};
+}
+
+static bool lockstock_may_write(lock_worker *w)
+{
+    lks_error error = {0};
+    bool good = false;
+
+    note(w, lease_check_fence(w->channel, w->key, w->lease.fence, &good, &error), &error);
+    return good;
+}
+
+const lock_way lockstock_way = {"lockstock", lockstock_lock, lockstock_unlock, lockstock_end, lockstock_may_write};
