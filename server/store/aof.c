@@ -140,7 +140,7 @@ static int last_increment(const char *dir, char *path)
     FILE *manifest = fopen(path, "re");
     path[0] = '\0';
     if (!manifest)
-        return errno == ENOENT ? 0 : errno;
+        return errno == ENOENT || errno == ENOTDIR ? 0 : errno; /* nothing that could be torn */
     while (fgets(line, sizeof line, manifest)) {
         if (sscanf(line, "file %511s seq %*d type %c", name, &type) == 2 && type == 'i' &&
             snprintf(path, PATH_MAX, "%s/appendonlydir/%s", dir, name) >= PATH_MAX)

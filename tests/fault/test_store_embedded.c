@@ -271,14 +271,16 @@ static void answers_survive_kill_9_in_the_middle(void **state)
 static void answers_survive_kill_9_on_a_slow_disk(void **state)
 {
     scene s;
-    char log[300], delay[32];
+    char log[300], preload[300], delay[32]; /* LD_PRELOAD takes no path with a space in it */
     struct stat seen;
 
     (void)state;
     set_up(&s);
+    snprintf(preload, sizeof preload, "%s/slow.so", s.parent);
+    assert_int_equal(symlink(SLOW_FDATASYNC_PATH, preload), 0);
     snprintf(log, sizeof log, "%s/fdatasync", s.parent);
     snprintf(delay, sizeof delay, "%d", SLOW_US);
-    setenv("LD_PRELOAD", SLOW_FDATASYNC_PATH, 1);
+    setenv("LD_PRELOAD", preload, 1);
     setenv("SLOW_FDATASYNC_US", delay, 1);
     setenv("SLOW_FDATASYNC_LOG", log, 1);
     write_through_kills(&s);
