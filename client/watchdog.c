@@ -309,6 +309,7 @@ static void *keep_watch(void *arg)
     bool idle = false;
 
     (void)arg;
+    pthread_setname_np(pthread_self(), "lks-watchdog");
     pthread_mutex_lock(&dog.lock);
     for (;;) {
         dog.until_ns = make_round();

@@ -1,0 +1,603 @@
+/* The lock library's words to the server: what is asked, how often, by whom, and what
+ * becomes of each answer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstock/lockstock.h>
+
+#include "unit/lock_fake.h"
+
+static lock_fake *fake;
+static lks_channel *channel;
+
+static int setup(void **state)
+{
+    (void)state;
+    fake = lock_fake_start();
+    return fake != NULL && lks_channel_open(lock_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    lks_channel_close(channel);
+    lock_fake_stop(fake);
+    return 0;
+}
+
+static lks_mutex *new_mutex(const char *name, const lks_lock_options *options)
+{
+    lks_mutex *mutex = NULL;
+    lks_error error;
+
+    if (lks_mutex_new(channel, name, options, &mutex, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    return mutex;
+}
+
+static lks_rwlock *new_rwlock(const char *name)
+{
+    lks_rwlock *rwlock = NULL;
+
+    assert_int_equal(lks_rwlock_new(channel, name, NULL, &rwlock, NULL), LKS_OK);
+    return rwlock;
+}
+
+static fake_event event_of(fake_method method, size_t i)
+{
+    return lock_fake_event(fake, method, NULL, i);
+}
+
+/* What was sent in the background before is there when a later call was answered. */
+static void assert_nothing_else_was_released(lks_mutex *mutex, size_t n)
+{
+    lock_fake_behave(fake, (fake_manner){0});
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), n + 1);
+}
+
+/* ---- a lock and its calls ------------------------------------------------------ */
+
+static void test_lock_and_unlock_are_a_call_each(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_error error = {.code = LKS_INTERNAL};
+    char host[64] = "", owner[160];
+
+    (void)state;
+    assert_true(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_fence(mutex), 0);
+    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 0);
+    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_ACQUIRED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_false(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_fence(mutex), 1);
+    assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_OK);
+    assert_true(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_fence(mutex), 0);
+
+    fake_event asked = event_of(FAKE_ACQUIRE, 0), released = event_of(FAKE_RELEASE, 0);
+    gethostname(host, sizeof host - 1);
+    snprintf(owner, sizeof owner, "%s/%d", host, (int)getpid());
+    assert_string_equal(asked.name, "door");
+    assert_string_equal(asked.group, "door");
+    assert_string_equal(asked.owner, owner);
+    assert_int_equal(asked.mode, LKS_LOCK_MODE_EXCLUSIVE);
+    assert_int_equal(asked.lease_ms, 30000);
+    assert_int_equal(asked.wait_ms, 0);
+    assert_int_equal(strlen(asked.token), 32);
+    assert_string_equal(released.group, "door");
+    assert_string_equal(released.token, asked.token);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+static void test_options_are_sent(void **state)
+{
+    const lks_lock_options options = {.group = "house", .owner = "me", .lease_ms = 12345};
+    lks_mutex *mutex = new_mutex("door", &options);
+
+    (void)state;
+    assert_int_equal(lks_mutex_lock(mutex, 777, NULL), LKS_LOCK_ACQUIRED);
+    fake_event asked = event_of(FAKE_ACQUIRE, 0);
+    assert_string_equal(asked.group, "house");
+    assert_string_equal(asked.name, "door");
+    assert_string_equal(asked.owner, "me");
+    assert_int_equal(asked.lease_ms, 12345);
+    assert_int_equal(asked.wait_ms, 777);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    lks_mutex_free(mutex);
+}
+
+static void test_bad_options_are_named(void **state)
+{
+    lks_mutex *mutex = NULL;
+    lks_semaphore *semaphore = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_mutex_new(channel, "", NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "name"));
+    assert_int_equal(lks_mutex_new(channel, NULL, NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(lks_mutex_new(channel, "a", &(lks_lock_options){.lease_ms = 9}, &mutex, &error),
+                     LKS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "lease_ms"));
+    assert_int_equal(lks_mutex_new(channel, "a", &(lks_lock_options){.lease_ms = 86400001}, &mutex, &error),
+                     LKS_INVALID_ARGUMENT);
+    assert_int_equal(lks_semaphore_new(channel, "a", 0, NULL, &semaphore, &error), LKS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "capacity"));
+    assert_null(mutex);
+    assert_null(semaphore);
+}
+
+static void test_each_acquisition_has_its_token(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+        assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    }
+    assert_string_not_equal(event_of(FAKE_ACQUIRE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
+    lks_mutex_free(mutex);
+}
+
+/* An answer that was lost is asked for again as the same acquisition. */
+static void test_a_retry_has_the_same_token(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
+                                         .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_string_equal(event_of(FAKE_ACQUIRE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    lks_mutex_free(mutex);
+}
+
+/* ---- reentrancy ----------------------------------------------------------------- */
+
+static void test_reentrancy_is_one_call(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL), *same = new_mutex("door", NULL);
+    lks_rwlock *writer = new_rwlock("door");
+
+    (void)state;
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_lock(same, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_rwlock_write(writer, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_fence(same), 1);
+    assert_false(lks_rwlock_is_lost(writer));
+    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 1);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(lks_mutex_unlock(same, NULL), LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 0);
+    assert_false(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+    assert_int_equal(lks_mutex_free(same), LKS_OK);
+    assert_int_equal(lks_rwlock_free(writer), LKS_OK);
+}
+
+/* (channel, group, name) is what a lock is. */
+static void test_other_locks_are_other_locks(void **state)
+{
+    lks_channel *other_channel = NULL;
+    lks_mutex *elsewhere = NULL;
+    lks_mutex *mutexes[] = {
+        new_mutex("door", NULL),
+        new_mutex("gate", &(lks_lock_options){.group = "door"}),
+        new_mutex("door", &(lks_lock_options){.group = "house"}),
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(lks_mutex_lock(mutexes[i], 0, NULL), LKS_LOCK_ACQUIRED);
+        assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), i + 1);
+    }
+    assert_int_equal(lks_channel_open(lock_fake_url(fake), NULL, &other_channel, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_new(other_channel, "door", NULL, &elsewhere, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_mutex_lock(elsewhere, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 4);
+    assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_OK);
+    lks_mutex_free(elsewhere);
+    lks_channel_close(other_channel);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(lks_mutex_unlock(mutexes[i], NULL), LKS_OK);
+        lks_mutex_free(mutexes[i]);
+    }
+}
+
+/* What another thread saw of a lock that this one holds. */
+struct intruder {
+    lks_mutex *mutex;
+    lks_code unlocked;
+    bool lost;
+    uint64_t fence;
+    lks_lock_result locked;
+    lks_code unlocked_own;
+};
+
+static void *intrude(void *arg)
+{
+    struct intruder *intruder = arg;
+
+    intruder->unlocked = lks_mutex_unlock(intruder->mutex, NULL);
+    intruder->lost = lks_mutex_is_lost(intruder->mutex);
+    intruder->fence = lks_mutex_fence(intruder->mutex);
+    intruder->locked = lks_mutex_lock(intruder->mutex, 0, NULL);
+    intruder->unlocked_own = lks_mutex_unlock(intruder->mutex, NULL);
+    return NULL;
+}
+
+static void test_another_thread_is_another_owner(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+    struct intruder intruder = {.mutex = mutex};
+    pthread_t thread;
+
+    (void)state;
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(pthread_create(&thread, NULL, intrude, &intruder), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(intruder.unlocked, LKS_FAILED_PRECONDITION);
+    assert_true(intruder.lost);
+    assert_int_equal(intruder.fence, 0);
+    /* It asked the server for itself, and gave back its own (this server grants all). */
+    assert_int_equal(intruder.locked, LKS_LOCK_ACQUIRED);
+    assert_int_equal(intruder.unlocked_own, LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+    assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
+
+    assert_false(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    lks_mutex_free(mutex);
+}
+
+/* ---- refusals and failures ------------------------------------------------------ */
+
+static void test_refusals_are_told_apart(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_error error;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_BUSY});
+    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_BUSY);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_BUSY);
+    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_TIMED_OUT});
+    assert_int_equal(lks_mutex_lock(mutex, 5, &error), LKS_LOCK_TIMED_OUT);
+    assert_int_equal(error.code, LKS_DEADLINE_EXCEEDED);
+    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_TOKEN_SPENT});
+    assert_int_equal(lks_mutex_lock(mutex, 5, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_FAILED_PRECONDITION);
+    assert_true(lks_mutex_is_lost(mutex));
+    assert_nothing_else_was_released(mutex, 0);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+/* A grant that may come all the same must not outlive the call that did not get it. */
+static void test_a_doubtful_grant_is_given_back(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_error error;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_NO});
+    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_FAILED);
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 1));
+    assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
+    assert_nothing_else_was_released(mutex, 1);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+static void test_unlock_says_what_became_of_it(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock_fake_behave(fake, (fake_manner){.released = LKS_RELEASE_OUTCOME_NOT_HELD});
+    assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_ABORTED);
+    assert_int_equal(error.code, LKS_ABORTED);
+
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_INTERNAL});
+    assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_INTERNAL);
+    assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+static void test_what_is_held_is_not_freed(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL), *same = new_mutex("door", NULL);
+
+    (void)state;
+    assert_int_equal(lks_mutex_free(NULL), LKS_OK);
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_lock(same, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_free(mutex), LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_free(mutex), LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+    assert_int_equal(lks_mutex_free(same), LKS_OK);
+}
+
+/* ---- the scoped form ------------------------------------------------------------ */
+
+static lks_lock_result work_under_guard(lks_mutex *mutex, uint64_t *fence)
+{
+    LKS_MUTEX_GUARD guard = lks_mutex_guard_take(mutex, 0, NULL);
+
+    if (guard.result != LKS_LOCK_ACQUIRED)
+        return guard.result;
+    *fence = lks_mutex_fence(mutex);
+    return guard.result;
+}
+
+static void test_a_guard_unlocks_at_the_end_of_its_block(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+    uint64_t fence = 0;
+
+    (void)state;
+    assert_int_equal(work_under_guard(mutex, &fence), LKS_LOCK_ACQUIRED);
+    assert_int_equal(fence, 1);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_FAILED_PRECONDITION);
+    {
+        LKS_MUTEX_GUARD guard = lks_mutex_guard_take(mutex, 0, NULL);
+        lks_mutex_guard_release(&guard);
+        assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
+    }
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
+    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_BUSY});
+    assert_int_equal(work_under_guard(mutex, &fence), LKS_LOCK_BUSY);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
+    lks_mutex_free(mutex);
+}
+
+static void test_guards_of_rwlocks_and_permits(void **state)
+{
+    lks_rwlock *rwlock = new_rwlock("book");
+    lks_semaphore *semaphore = NULL;
+
+    (void)state;
+    assert_int_equal(lks_semaphore_new(channel, "seats", 2, NULL, &semaphore, NULL), LKS_OK);
+    {
+        LKS_RWLOCK_GUARD reader = lks_rwlock_guard_read(rwlock, 0, NULL);
+        LKS_PERMIT lks_permit *permit = NULL, *none = NULL;
+        assert_int_equal(reader.result, LKS_LOCK_ACQUIRED);
+        assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
+        assert_null(none);
+    }
+    {
+        LKS_RWLOCK_GUARD writer = lks_rwlock_guard_write(rwlock, 0, NULL);
+        assert_int_equal(writer.result, LKS_LOCK_ACQUIRED);
+    }
+    assert_int_equal(lock_fake_seen(fake, FAKE_RELEASE, "book"), 2);
+    assert_int_equal(lock_fake_seen(fake, FAKE_RELEASE, "seats"), 1);
+    assert_int_equal(lks_rwlock_free(rwlock), LKS_OK);
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
+}
+
+/* ---- read-write locks and semaphores --------------------------------------------- */
+
+static void test_readers_and_writers(void **state)
+{
+    lks_rwlock *rwlock = new_rwlock("book");
+    lks_mutex *mutex = new_mutex("book", NULL);
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(event_of(FAKE_ACQUIRE, 0).mode, LKS_LOCK_MODE_SHARED);
+    /* An upgrade would wait for itself, as a mutex too. */
+    assert_int_equal(lks_rwlock_write(rwlock, 1000, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    assert_non_null(strstr(error.message, "reading"));
+    assert_int_equal(lks_mutex_lock(mutex, 1000, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 0);
+    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+
+    /* Who writes may read, and still writes when it is done with that. */
+    assert_int_equal(lks_rwlock_write(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(event_of(FAKE_ACQUIRE, 1).mode, LKS_LOCK_MODE_EXCLUSIVE);
+    assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_rwlock_fence(rwlock), 2);
+    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
+    lks_rwlock_free(rwlock);
+    lks_mutex_free(mutex);
+}
+
+static void *release_permit(void *permit)
+{
+    return (void *)(uintptr_t)lks_permit_release(permit, NULL);
+}
+
+static void test_permits_belong_to_no_thread(void **state)
+{
+    lks_semaphore *semaphore = NULL;
+    lks_permit *first = NULL, *second = NULL;
+    lks_error error;
+    pthread_t thread;
+    void *released = (void *)1;
+
+    (void)state;
+    assert_int_equal(lks_semaphore_new(channel, "seats", 5, NULL, &semaphore, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 0, 0, &first, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 3, 0, &first, &error), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 2, 40, &second, &error), LKS_LOCK_ACQUIRED);
+    fake_event asked = event_of(FAKE_ACQUIRE, 0), again = event_of(FAKE_ACQUIRE, 1);
+    assert_int_equal(asked.mode, LKS_LOCK_MODE_PERMIT);
+    assert_int_equal(asked.permits, 3);
+    assert_int_equal(asked.capacity, 5);
+    assert_int_equal(again.permits, 2);
+    assert_int_equal(again.wait_ms, 40);
+    assert_string_not_equal(asked.token, again.token);
+    assert_int_equal(lks_permit_fence(first), 1);
+    assert_int_equal(lks_permit_fence(second), 2);
+    assert_false(lks_permit_is_lost(first));
+
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_FAILED_PRECONDITION);
+    assert_int_equal(pthread_create(&thread, NULL, release_permit, first), 0);
+    pthread_join(thread, &released);
+    assert_ptr_equal(released, NULL);
+    assert_string_equal(event_of(FAKE_RELEASE, 0).token, asked.token);
+    assert_int_equal(lks_permit_release(second, &error), LKS_OK);
+    assert_string_equal(event_of(FAKE_RELEASE, 1).token, again.token);
+    assert_int_equal(lks_permit_release(NULL, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
+}
+
+/* ---- where locking is not possible ----------------------------------------------- */
+
+struct late {
+    lks_mutex *mutex;
+    lks_permit *permit;
+    lks_lock_result locked;
+    lks_error error;
+    lks_code released;
+};
+
+static void lock_on_completion(void *arg, lks_code code, const lks_release_response *response, const lks_error *error)
+{
+    struct late *late = arg;
+
+    (void)code, (void)response, (void)error;
+    late->locked = lks_mutex_lock(late->mutex, 0, &late->error);
+    late->released = lks_permit_release(late->permit, NULL);
+}
+
+/* A callback of a call must not block: it may give a permit back, but not lock. */
+static void test_on_the_completion_thread(void **state)
+{
+    lks_release_request request = LKS_RELEASE_REQUEST_INIT;
+    struct late late = {.mutex = new_mutex("door", NULL)};
+    lks_semaphore *semaphore = NULL;
+    lks_call *call = NULL;
+
+    (void)state;
+    assert_int_equal(lks_semaphore_new(channel, "seats", 1, NULL, &semaphore, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &late.permit, NULL), LKS_LOCK_ACQUIRED);
+    char group[] = "any", token[] = "a-token-of-some-length";
+    request.group = group;
+    request.token = token;
+    assert_int_equal(lks_lock_release_start(channel, &request, NULL, lock_on_completion, &late, &call, NULL), LKS_OK);
+    assert_int_equal(lks_call_wait(call, NULL), LKS_OK);
+    lks_call_free(call);
+    assert_int_equal(late.locked, LKS_LOCK_FAILED);
+    assert_int_equal(late.error.code, LKS_FAILED_PRECONDITION);
+    assert_int_equal(late.released, LKS_OK);
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "seats", 1));
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
+    assert_int_equal(lks_mutex_free(late.mutex), LKS_OK);
+}
+
+/* What a child of fork got from each function, one bit an unexpected answer. */
+static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore *semaphore)
+{
+    lks_mutex *new = NULL;
+    lks_permit *other = NULL;
+    lks_error error;
+    int wrong = 0;
+
+    wrong |= (lks_mutex_lock(mutex, 0, &error) != LKS_LOCK_FAILED || error.code != LKS_FAILED_PRECONDITION) << 0;
+    wrong |= (lks_mutex_unlock(mutex, &error) != LKS_FAILED_PRECONDITION) << 1;
+    wrong |= (!lks_mutex_is_lost(mutex)) << 2;
+    wrong |= (lks_mutex_fence(mutex) != 0) << 3;
+    wrong |= (lks_mutex_free(mutex) != LKS_FAILED_PRECONDITION) << 4;
+    wrong |= (lks_mutex_new(channel, "new", NULL, &new, &error) != LKS_FAILED_PRECONDITION) << 5;
+    wrong |= (lks_permit_release(permit, &error) != LKS_FAILED_PRECONDITION) << 6;
+    wrong |= (!lks_permit_is_lost(permit) ||
+              lks_semaphore_acquire(semaphore, 1, 0, &other, &error) != LKS_LOCK_FAILED) << 7;
+    return wrong;
+}
+
+static void test_a_forked_child_holds_nothing(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_semaphore *semaphore = NULL;
+    lks_permit *permit = NULL;
+    int status = -1;
+
+    (void)state;
+    assert_int_equal(lks_semaphore_new(channel, "seats", 1, NULL, &semaphore, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(try_all_in_child(mutex, permit, semaphore));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 0);
+    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_false(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lks_permit_release(permit, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_lock_and_unlock_are_a_call_each),
+        TEST(test_options_are_sent),
+        TEST(test_bad_options_are_named),
+        TEST(test_each_acquisition_has_its_token),
+        TEST(test_a_retry_has_the_same_token),
+        TEST(test_reentrancy_is_one_call),
+        TEST(test_other_locks_are_other_locks),
+        TEST(test_another_thread_is_another_owner),
+        TEST(test_refusals_are_told_apart),
+        TEST(test_a_doubtful_grant_is_given_back),
+        TEST(test_unlock_says_what_became_of_it),
+        TEST(test_what_is_held_is_not_freed),
+        TEST(test_a_guard_unlocks_at_the_end_of_its_block),
+        TEST(test_guards_of_rwlocks_and_permits),
+        TEST(test_readers_and_writers),
+        TEST(test_permits_belong_to_no_thread),
+        TEST(test_on_the_completion_thread),
+        TEST(test_a_forked_child_holds_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
