@@ -119,7 +119,7 @@ static void note_applied(lks_call *call, lks_applied applied)
         call->applied = applied;
 }
 
-/* Asks for the message back that is being sent. May end the call at once. */
+/* Asks for the message back that is being sent. */
 static void take_back(lks_call *call, bool ending)
 {
     call->ending = ending;
@@ -188,12 +188,12 @@ void call_send(lks_call *call, struct endpoint *endpoint)
     uint64_t now = clock_now_ns();
     uint64_t left_ms = request->deadline_ns > now ? (request->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
     uint32_t timeout_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms + 1 : UINT32_MAX;
-    endpoint_message *message = request_frame(request, call->tries != 0, timeout_ms);
+    nng_msg *message = request_frame(request, call->tries != 0, timeout_ms);
 
     call->endpoint = endpoint;
     call->slot = message == NULL ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
     if (call->slot == NULL) {
-        free(message);
+        nng_msg_free(message);
         lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         fail(call);
         return;
@@ -241,7 +241,7 @@ static void on_lost(void *owner)
     lks_call *call = owner;
 
     lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "%s: connection lost before the answer",
-                  call->endpoint->url);
+                  endpoint_url(call->endpoint));
     try_failed(call, true);
 }
 
@@ -255,13 +255,13 @@ static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *paylo
     limits.string_bytes = limits.bytes_bytes = call->channel->options.message_bytes_max;
     if (lks_rpc_scan(type, payload->data, payload->len, &limits, &error) != LKS_OK) {
         lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed response: %s",
-                      call->endpoint->url, error.message);
+                      endpoint_url(call->endpoint), error.message);
         return NULL;
     }
     ProtobufCMessage *response = protobuf_c_message_unpack(type, NULL, payload->len, payload->data);
     if (response == NULL)
         lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: the response cannot be unpacked",
-                      call->endpoint->url);
+                      endpoint_url(call->endpoint));
     return response;
 }
 
@@ -275,7 +275,7 @@ static void on_reply(void *owner, const void *data, size_t len)
     lks_rpc_arena_reset(arena);
     if (lks_rpc_reply_decode(data, len, 1, arena, &reply, &error) != LKS_OK) {
         lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed reply: %s",
-                      call->endpoint->url, error.message);
+                      endpoint_url(call->endpoint), error.message);
         try_failed(call, false);
         return;
     }
@@ -299,7 +299,7 @@ static void overdue(lks_call *call)
 {
     if (call->state == CALL_AWAITING)
         lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer within the deadline",
-                      call->endpoint->url);
+                      endpoint_url(call->endpoint));
     else if (call->error.code != LKS_OK)
         ; /* an earlier try says more */
     else if (channel_connected(call->channel))
@@ -319,9 +319,10 @@ static void due(struct timer *timer)
     } else if (call->state == CALL_SENDING) {
         channel_leave(call->channel, call->endpoint);
         take_back(call, false);
+        endpoint_suspect(call->endpoint);
     } else if (call->state == CALL_AWAITING) {
         lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer",
-                      call->endpoint->url);
+                      endpoint_url(call->endpoint));
         endpoint_forget(call->slot);
         try_failed(call, true);
     } else {

@@ -2,7 +2,6 @@
  * completion has run; nothing pushes calls into the inbox after that. */
 #include "channel.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 
 #include "call.h"
 #include "clock.h"
-#include "jitter.h"
+#include "grave.h"
 
 enum {
     TIMEOUT_MS = 5000,
@@ -129,41 +128,20 @@ static void run_items(lks_channel *channel, inbox_item *item)
     }
 }
 
-/* Writes what there is to write, runs completions, then waits for an item, a timer or
- * a connection, and handles the latter. */
-static void wait(lks_channel *channel)
-{
-    struct pollfd fds[1 + URLS_MAX] = {{.fd = channel->inbox.wake_fd, .events = POLLIN}};
-    size_t n = channel->n_endpoints;
-    struct timespec timeout = {0};
-
-    for (size_t i = 0; i < n; i++)
-        endpoint_prepare(channel->endpoints[i], &fds[1 + i]);
-    complete_settled(channel);
-    uint64_t next = timers_next_ns(&channel->timers), now = clock_now_ns();
-    if (inbox_sleep(&channel->inbox) && next > now)
-        timeout = (struct timespec){.tv_sec = (time_t)((next - now) / 1000000000),
-                                    .tv_nsec = (long)((next - now) % 1000000000)};
-    if (ppoll(fds, (nfds_t)(1 + n), &timeout, NULL) <= 0)
-        return;
-    for (size_t i = 0; i < n; i++)
-        if (fds[1 + i].revents != 0)
-            endpoint_ready(channel->endpoints[i], fds[1 + i].revents);
-}
-
 static void *drive(void *arg)
 {
     lks_channel *channel = arg;
 
     on_completion_thread = true;
     while (!atomic_load(&channel->closing) || atomic_load(&channel->under_way) != 0) {
-        wait(channel);
-        run_items(channel, inbox_take(&channel->inbox));
+        run_items(channel, inbox_take(&channel->inbox, timers_next_ns(&channel->timers)));
         timers_run(&channel->timers);
         dispatch(channel);
+        complete_settled(channel);
+        for (size_t i = 0; i < channel->n_endpoints; i++)
+            endpoint_tidy(channel->endpoints[i]);
     }
-    complete_settled(channel);
-    run_items(channel, inbox_take(&channel->inbox)); /* cancels that came too late hold calls */
+    run_items(channel, inbox_take(&channel->inbox, 0)); /* cancels that came too late hold calls */
     return NULL;
 }
 
@@ -186,6 +164,7 @@ static void channel_free(lks_channel *channel)
     inbox_close(&channel->inbox);
     for (size_t i = 0; i < channel->n_endpoints; i++)
         endpoint_close(channel->endpoints[i]);
+    grave_wait();
     free(channel->endpoints);
     inbox_fini(&channel->inbox);
     timers_fini(&channel->timers);

@@ -1,67 +1,136 @@
-/* Invariant: in_flight counts the slots in use, lane by lane. */
+/* Invariant: messages are only ever sent on `link`, while it is connected; a link that
+ * was lost is among `lost` until its last slot is idle, then closed. */
 #include "endpoint.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* The scheme says which engine speaks what to the server. */
-static const struct {
-    const char *scheme;
-    const struct endpoint_engine *engine;
-} schemes[] = {
-    {"nng+tcp://", &endpoint_sp},
-    {"nng+ws://", &endpoint_nng},
+#include "clock.h"
+#include "jitter.h"
+
+enum {
+    PAUSE_MS_MIN = 20,
+    PAUSE_MS_MAX = 1000,
+    PATIENCE_MS = 10000 /* with a link that does not connect; libnng may have given up on it */
 };
 
-static lks_code unknown_scheme(const char *url, lks_error *error)
-{
-    const char *end = strstr(url, "://");
+struct endpoint {
+    endpoint_options options;
+    char *url;
+    link_options link_options;
+    struct link *link; /* NULL during a pause */
+    TAILQ_HEAD(, link) lost;
+    bool connected;
+    struct timer timer;  /* the end of the pause, or of the patience */
+    uint64_t pause_ms;   /* the next one */
+    inbox_signal changed;
+    uint32_t in_flight[ENDPOINT_LANES];
+};
 
-    if (end == NULL)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "urls: no scheme; nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH are known");
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "urls: unknown scheme %.*s; nng+tcp and nng+ws are known",
-                         end - url > 32 ? 32 : (int)(end - url), url);
+/* ---- links come and go --------------------------------------------------------- */
+
+static void wake_in(struct endpoint *endpoint, uint64_t ms)
+{
+    timers_set(endpoint->options.timers, &endpoint->timer, clock_now_ns() + ms * CLOCK_NS_PER_MS);
 }
 
-lks_code endpoint_open(const char *url, size_t len, const endpoint_options *options, struct endpoint **ret,
-                       lks_error *error)
+/* No message goes to the link any more; those it has end on it. */
+static void lose_link(struct endpoint *endpoint)
 {
-    struct endpoint *endpoint;
-    char *copy = strndup(url, len);
-    if (copy == NULL)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    uint64_t pause_ms = endpoint->pause_ms;
 
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
-        if (strncmp(copy, schemes[i].scheme, strlen(schemes[i].scheme)) != 0)
-            continue;
-        lks_code code = schemes[i].engine->open(copy + strlen("nng+"), options, &endpoint, error);
-        if (code != LKS_OK) {
-            free(copy);
-            return code;
-        }
-        endpoint->engine = schemes[i].engine;
-        endpoint->url = copy;
-        *ret = endpoint;
-        return LKS_OK;
-    }
-    lks_code code = unknown_scheme(copy, error);
-    free(copy);
-    return code;
+    link_withdraw_all(endpoint->link);
+    TAILQ_INSERT_TAIL(&endpoint->lost, endpoint->link, in_list);
+    endpoint->link = NULL;
+    endpoint->connected = false;
+    endpoint->pause_ms = 2 * pause_ms < PAUSE_MS_MAX ? 2 * pause_ms : PAUSE_MS_MAX;
+    wake_in(endpoint, pause_ms / 2 + jitter(endpoint->options.jitter, pause_ms / 2));
 }
 
-void endpoint_close(struct endpoint *endpoint)
+static void open_link(struct endpoint *endpoint)
 {
-    if (endpoint == NULL)
+    if (link_open(&endpoint->link_options, &endpoint->link, NULL) == LKS_OK)
+        wake_in(endpoint, PATIENCE_MS);
+    else
+        wake_in(endpoint, PAUSE_MS_MAX);
+}
+
+static void run_due(struct timer *timer)
+{
+    struct endpoint *endpoint = (struct endpoint *)((char *)timer - offsetof(struct endpoint, timer));
+
+    if (endpoint->link != NULL)
+        lose_link(endpoint);
+    else
+        open_link(endpoint);
+}
+
+static void run_changed(inbox_item *item)
+{
+    struct endpoint *endpoint = (struct endpoint *)((char *)item - offsetof(struct endpoint, changed.item));
+
+    inbox_lower(&endpoint->changed);
+    if (endpoint->link == NULL)
         return;
-    free(endpoint->url);
-    endpoint->engine->close(endpoint);
+    bool was_connected = endpoint->connected;
+    endpoint->connected = link_connected(endpoint->link);
+    if (endpoint->connected)
+        timers_clear(endpoint->options.timers, &endpoint->timer);
+    else if (was_connected)
+        lose_link(endpoint);
+}
+
+static void on_outcome(void *arg, link_slot *slot, link_outcome outcome, const void *data, size_t len)
+{
+    struct endpoint *endpoint = arg;
+    const endpoint_events *events = endpoint->options.events;
+    void *owner = slot->owner;
+
+    if (outcome != LINK_SENT)
+        endpoint->in_flight[slot->lane]--;
+    if (outcome == LINK_LOST && slot->link == endpoint->link)
+        lose_link(endpoint); /* nng may never say so itself */
+    if (outcome == LINK_SENT)
+        events->sent(owner);
+    else if (outcome == LINK_UNSENT)
+        events->unsent(owner);
+    else if (outcome == LINK_LOST)
+        events->lost(owner);
+    if (outcome == LINK_REPLY) {
+        endpoint->pause_ms = PAUSE_MS_MIN;
+        events->reply(owner, data, len);
+    }
+}
+
+void endpoint_suspect(struct endpoint *endpoint)
+{
+    if (endpoint->connected && endpoint->link->awaiting == 0)
+        lose_link(endpoint);
+}
+
+void endpoint_tidy(struct endpoint *endpoint)
+{
+    struct link *next;
+
+    for (struct link *link = TAILQ_FIRST(&endpoint->lost); link != NULL; link = next) {
+        next = TAILQ_NEXT(link, in_list);
+        if (link->in_use == 0) {
+            TAILQ_REMOVE(&endpoint->lost, link, in_list);
+            link_close(link);
+        }
+    }
+}
+
+/* ---- messages -------------------------------------------------------------------- */
+
+const char *endpoint_url(const struct endpoint *endpoint)
+{
+    return endpoint->url;
 }
 
 bool endpoint_connected(const struct endpoint *endpoint)
 {
-    return endpoint->engine->connected(endpoint);
+    return endpoint->connected;
 }
 
 bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane)
@@ -74,40 +143,115 @@ bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane)
     return waiting + endpoint->in_flight[ENDPOINT_PROMPT] < max;
 }
 
-endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, endpoint_message *message,
-                             void *owner)
+endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, nng_msg *message, void *owner)
 {
-    endpoint_slot *slot = endpoint->engine->send(endpoint, message);
-    if (slot == NULL)
-        return NULL;
-    slot->owner = owner;
-    slot->lane = lane;
-    endpoint->in_flight[lane]++;
+    link_slot *slot = link_send(endpoint->link, message, lane, owner);
+
+    if (slot != NULL)
+        endpoint->in_flight[lane]++;
     return slot;
 }
 
 void endpoint_withdraw(endpoint_slot *slot)
 {
-    slot->endpoint->engine->withdraw(slot);
+    link_withdraw(slot);
 }
 
 void endpoint_forget(endpoint_slot *slot)
 {
-    slot->endpoint->engine->forget(slot);
+    link_forget(slot);
 }
 
-void endpoint_prepare(struct endpoint *endpoint, struct pollfd *fd)
+/* ---- opening and closing ----------------------------------------------------------- */
+
+/* What nng calls the address in "nng+tcp://host:port" or "nng+ws://host:port/path". */
+static const char *address_of(const char *url, lks_error *error)
 {
-    endpoint->engine->prepare(endpoint, fd);
+    static const char *const schemes[] = {"nng+tcp://", "nng+ws://"};
+    const char *end = strstr(url, "://");
+
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
+            return url + strlen("nng+");
+    if (end == NULL)
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                      "urls: no scheme; nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH are known");
+    else
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                      "urls: unknown scheme %.*s; nng+tcp and nng+ws are known",
+                      end - url > 32 ? 32 : (int)(end - url), url);
+    return NULL;
 }
 
-void endpoint_ready(struct endpoint *endpoint, short events)
+/* nng takes an address without a host or a port, and then never connects. */
+static bool names_host_and_port(const char *address)
 {
-    endpoint->engine->ready(endpoint, events);
+    struct nng_url *parsed;
+
+    if (nng_url_parse(&parsed, address) != 0)
+        return false;
+    long port = strspn(parsed->u_port, "0123456789") == strlen(parsed->u_port) ? strtol(parsed->u_port, NULL, 10) : 0;
+    bool named = parsed->u_hostname[0] != '\0' && port >= 1 && port <= 65535;
+    nng_url_free(parsed);
+    return named;
 }
 
-void endpoint_give_back(endpoint_slot *slot)
+lks_code endpoint_open(const char *url, size_t len, const endpoint_options *options, struct endpoint **ret,
+                       lks_error *error)
 {
-    slot->endpoint->in_flight[slot->lane]--;
-    slot->owner = NULL;
+    struct endpoint *endpoint = calloc(1, sizeof *endpoint);
+    lks_code code = LKS_INVALID_ARGUMENT;
+
+    if (endpoint == NULL)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    endpoint->options = *options;
+    endpoint->timer.due = run_due;
+    endpoint->pause_ms = PAUSE_MS_MIN;
+    endpoint->changed.item.run = run_changed;
+    TAILQ_INIT(&endpoint->lost);
+    endpoint->url = strndup(url, len);
+    if (endpoint->url == NULL) {
+        code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        goto cleanup;
+    }
+    const char *address = address_of(endpoint->url, error);
+    if (address == NULL)
+        goto cleanup;
+    if (!names_host_and_port(address)) {
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: not a URL with host and port");
+        goto cleanup;
+    }
+    endpoint->link_options = (link_options){
+        .address = address,
+        .message_bytes_max = options->message_bytes_max,
+        .slots_max = options->in_flight_max,
+        .inbox = options->inbox,
+        .changed = &endpoint->changed,
+        .outcome = on_outcome,
+        .arg = endpoint,
+    };
+    code = link_open(&endpoint->link_options, &endpoint->link, error);
+    if (code != LKS_OK)
+        goto cleanup;
+    wake_in(endpoint, PATIENCE_MS);
+    *ret = endpoint;
+    return LKS_OK;
+cleanup:
+    endpoint_close(endpoint);
+    return code;
+}
+
+void endpoint_close(struct endpoint *endpoint)
+{
+    struct link *link;
+
+    if (endpoint == NULL)
+        return;
+    link_close(endpoint->link);
+    while ((link = TAILQ_FIRST(&endpoint->lost)) != NULL) {
+        TAILQ_REMOVE(&endpoint->lost, link, in_list);
+        link_close(link);
+    }
+    free(endpoint->url);
+    free(endpoint);
 }

@@ -1,37 +1,35 @@
-/* One server as the client sees it: a connection that is made again and again, and
- * slots, each of which carries one message to its answer. What became of it is told
- * through endpoint_events. Everything but endpoint_open and endpoint_close runs on the
- * driver thread, the events too.
+/* One server as the client sees it. Connections come and go (link.h), the endpoint
+ * stays: it opens a new link when one is lost, after a pause that grows while nothing
+ * is ever answered, and lets the old one end in peace. What became of a message is told
+ * through endpoint_events.
  *
- *   endpoint_send --> SENDING --sent()--> AWAITING --reply(), lost()--> over
- *                        |                   |
- *                     unsent()        endpoint_forget
- *                        v                   v
- *                       over                over
+ *   endpoint_send --> sent() --> reply() or lost()
+ *          \------> unsent()
  *
- * An unsent() message was not seen whole by anyone; a lost() one may have been.
- *
- * Two engines do the work: endpoint_sp.c (TCP) and endpoint_nng.c (WebSocket). */
+ * An unsent() message was not seen by anyone; a lost() one may have been. Everything
+ * but endpoint_open and endpoint_close runs on the driver thread, the events too. */
 #ifndef LOCKSTOCK_CLIENT_ENDPOINT_H
 #define LOCKSTOCK_CLIENT_ENDPOINT_H
 
-#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include <lockstock/status.h>
+#include <nng/nng.h>
 
 #include "inbox.h"
+#include "link.h"
 #include "timers.h"
+
+struct endpoint;
+typedef link_slot endpoint_slot;
 
 /* Calls that a server holds back for long (WAITING) never take all slots: a call
  * that would end their wait must find one. */
 typedef enum endpoint_lane { ENDPOINT_PROMPT, ENDPOINT_WAITING, ENDPOINT_LANES } endpoint_lane;
 
-/* After sent() exactly one of reply() and lost() follows, unless forgotten. None runs
- * inside endpoint_send or endpoint_forget. */
+/* None runs inside a function of this header. */
 typedef struct endpoint_events {
     void (*sent)(void *owner);
     void (*unsent)(void *owner);
@@ -45,48 +43,9 @@ typedef struct endpoint_options {
     size_t message_bytes_max;
     const endpoint_events *events;
     struct inbox *inbox;
-    struct timers *timers; /* one a endpoint */
+    struct timers *timers; /* one an endpoint */
     uint64_t *jitter;
 } endpoint_options;
-
-/* A message to be sent: malloc'ed, with room before `data` for an engine's header. All
- * but `len` and `data` is the engine's once it was given to endpoint_send. */
-enum { ENDPOINT_ROOM = 16 };
-typedef struct endpoint_message {
-    TAILQ_ENTRY(endpoint_message) in_output;
-    struct endpoint_slot *slot;
-    size_t len;
-    uint8_t room[ENDPOINT_ROOM];
-    uint8_t data[];
-} endpoint_message;
-
-typedef struct endpoint_slot {
-    struct endpoint *endpoint;
-    void *owner;
-    endpoint_lane lane;
-} endpoint_slot;
-
-struct endpoint {
-    const struct endpoint_engine *engine;
-    endpoint_options options;
-    char *url;
-    uint32_t in_flight[ENDPOINT_LANES];
-};
-
-/* What an engine does; the functions below say what each means. An engine's endpoint
- * begins with a struct endpoint, and its slots with an endpoint_slot. */
-struct endpoint_engine {
-    lks_code (*open)(const char *address, const endpoint_options *options, struct endpoint **ret, lks_error *error);
-    void (*close)(struct endpoint *endpoint);
-    bool (*connected)(const struct endpoint *endpoint);
-    endpoint_slot *(*send)(struct endpoint *endpoint, endpoint_message *message);
-    void (*withdraw)(endpoint_slot *slot);
-    void (*forget)(endpoint_slot *slot);
-    void (*prepare)(struct endpoint *endpoint, struct pollfd *fd);
-    void (*ready)(struct endpoint *endpoint, short events);
-};
-
-extern const struct endpoint_engine endpoint_sp, endpoint_nng;
 
 /* Begins to connect to `url` (of `len` bytes). LKS_INVALID_ARGUMENT: a URL that is
  * none, or whose scheme is unknown. */
@@ -96,30 +55,26 @@ lks_code endpoint_open(const char *url, size_t len, const endpoint_options *opti
 /* Frees it; no event runs. Not before the driver thread has ended. Takes NULL. */
 void endpoint_close(struct endpoint *endpoint);
 
+const char *endpoint_url(const struct endpoint *endpoint);
 bool endpoint_connected(const struct endpoint *endpoint);
 bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane);
 
-/* Sends a message; there must be room. NULL, and the message is still the caller's,
- * when out of memory. The slot is the owner's until unsent(), reply() or lost() is
- * called, or endpoint_forget. */
-endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, endpoint_message *message,
-                             void *owner);
+/* Sends a message; it must be connected and have room. NULL, and the message is still
+ * the caller's, when out of memory. The slot is the owner's until unsent(), reply() or
+ * lost() is called, or endpoint_forget. */
+endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, nng_msg *message, void *owner);
 
 /* Before sent(): asks for the message back. Ends in unsent(), or in sent() when it is
- * too late; both may run inside. */
+ * too late. */
 void endpoint_withdraw(endpoint_slot *slot);
 
 /* After sent(): its owner does not care any more. */
 void endpoint_forget(endpoint_slot *slot);
 
-/* Before the driver sleeps: writes what can be written, and says what to wait for
- * (fd -1 = nothing). */
-void endpoint_prepare(struct endpoint *endpoint, struct pollfd *fd);
+/* A message was not taken for so long that the connection may be gone unnoticed. */
+void endpoint_suspect(struct endpoint *endpoint);
 
-/* After the driver woke: what poll(2) said, not 0. */
-void endpoint_ready(struct endpoint *endpoint, short events);
-
-/* For engines: the slot is over. */
-void endpoint_give_back(endpoint_slot *slot);
+/* Once a turn of the driver: closes lost links that no message uses any more. */
+void endpoint_tidy(struct endpoint *endpoint);
 
 #endif

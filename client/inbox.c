@@ -1,23 +1,33 @@
-/* Invariant: `end` points at the last item's `next`, or at `first` when empty; the
- * descriptor is written only while the driver sleeps, once. */
+/* Invariant: `end` points at the last item's `next`, or at `first` when empty;
+ * the driver is signalled only when it sleeps. */
 #include "inbox.h"
 
-#include <sys/eventfd.h>
-#include <unistd.h>
+#include <time.h>
+
+#include "clock.h"
 
 bool inbox_init(struct inbox *inbox)
 {
-    *inbox = (struct inbox){.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-    inbox->end = &inbox->first;
+    pthread_condattr_t monotonic;
+
+    if (pthread_condattr_init(&monotonic) != 0)
+        return false;
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    bool made = pthread_cond_init(&inbox->filled, &monotonic) == 0;
+    pthread_condattr_destroy(&monotonic);
+    if (!made)
+        return false;
     pthread_mutex_init(&inbox->lock, NULL);
-    return inbox->wake_fd >= 0;
+    inbox->first = NULL;
+    inbox->end = &inbox->first;
+    inbox->asleep = inbox->closed = false;
+    return true;
 }
 
 void inbox_fini(struct inbox *inbox)
 {
     pthread_mutex_destroy(&inbox->lock);
-    if (inbox->wake_fd >= 0)
-        close(inbox->wake_fd);
+    pthread_cond_destroy(&inbox->filled);
 }
 
 void inbox_push(struct inbox *inbox, inbox_item *item)
@@ -27,37 +37,23 @@ void inbox_push(struct inbox *inbox, inbox_item *item)
         item->next = NULL;
         *inbox->end = item;
         inbox->end = &item->next;
-        if (inbox->asleep) {
-            inbox->asleep = false;
-            inbox->woken = true;
-            eventfd_write(inbox->wake_fd, 1);
-        }
+    }
+    if (inbox->asleep) {
+        inbox->asleep = false;
+        pthread_cond_signal(&inbox->filled);
     }
     pthread_mutex_unlock(&inbox->lock);
 }
 
-bool inbox_sleep(struct inbox *inbox)
+void inbox_raise(struct inbox *inbox, inbox_signal *signal)
 {
-    pthread_mutex_lock(&inbox->lock);
-    bool empty = inbox->first == NULL;
-    inbox->asleep = empty;
-    pthread_mutex_unlock(&inbox->lock);
-    return empty;
+    if (!atomic_exchange(&signal->raised, true))
+        inbox_push(inbox, &signal->item);
 }
 
-inbox_item *inbox_take(struct inbox *inbox)
+void inbox_lower(inbox_signal *signal)
 {
-    eventfd_t count;
-
-    pthread_mutex_lock(&inbox->lock);
-    if (inbox->woken)
-        eventfd_read(inbox->wake_fd, &count);
-    inbox->asleep = inbox->woken = false;
-    inbox_item *items = inbox->first;
-    inbox->first = NULL;
-    inbox->end = &inbox->first;
-    pthread_mutex_unlock(&inbox->lock);
-    return items;
+    atomic_store(&signal->raised, false);
 }
 
 void inbox_close(struct inbox *inbox)
@@ -67,4 +63,26 @@ void inbox_close(struct inbox *inbox)
     inbox->first = NULL;
     inbox->end = &inbox->first;
     pthread_mutex_unlock(&inbox->lock);
+}
+
+inbox_item *inbox_take(struct inbox *inbox, uint64_t until_ns)
+{
+    struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
+                             .tv_nsec = (long)(until_ns % 1000000000)};
+    int failed = 0;
+
+    pthread_mutex_lock(&inbox->lock);
+    while (inbox->first == NULL && until_ns != 0 && failed == 0) {
+        inbox->asleep = true;
+        if (until_ns == CLOCK_NEVER)
+            failed = pthread_cond_wait(&inbox->filled, &inbox->lock);
+        else
+            failed = pthread_cond_timedwait(&inbox->filled, &inbox->lock, &until);
+    }
+    inbox->asleep = false;
+    inbox_item *items = inbox->first;
+    inbox->first = NULL;
+    inbox->end = &inbox->first;
+    pthread_mutex_unlock(&inbox->lock);
+    return items;
 }

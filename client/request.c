@@ -182,18 +182,17 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     return LKS_OK;
 }
 
-endpoint_message *request_frame(const struct request *request, bool again, uint32_t timeout_ms)
+nng_msg *request_frame(const struct request *request, bool again, uint32_t timeout_ms)
 {
     Lockstock__Rpc__V1__Call call, *calls[] = {&call};
     Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
+    nng_msg *message;
 
     call_of(request, again, timeout_ms, &call);
     frame.n_calls = 1;
     frame.calls = calls;
-    size_t len = lockstock__rpc__v1__frame__get_packed_size(&frame);
-    endpoint_message *message = malloc(sizeof *message + len);
-    if (message == NULL)
+    if (nng_msg_alloc(&message, lockstock__rpc__v1__frame__get_packed_size(&frame)) != 0)
         return NULL;
-    message->len = lockstock__rpc__v1__frame__pack(&frame, message->data);
+    lockstock__rpc__v1__frame__pack(&frame, nng_msg_body(message));
     return message;
 }

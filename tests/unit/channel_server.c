@@ -471,9 +471,9 @@ void server_go_mute(struct server *server)
     set(server, &server->mute, true);
 }
 
-void server_stop_reading(struct server *server)
+void server_read_on(struct server *server, bool on)
 {
-    set(server, &server->reading, false);
+    set(server, &server->reading, on);
 }
 
 void server_release(struct server *server)

@@ -59,8 +59,8 @@ void server_set_status(struct server *server, server_status status);
 /* It accepts connections but never says a word on them. */
 void server_go_mute(struct server *server);
 
-/* It stops reading, so that what is sent to it stays on the way. */
-void server_stop_reading(struct server *server);
+/* While it does not read, what is sent to it stays on the way. */
+void server_read_on(struct server *server, bool on);
 
 /* Answers what it holds, and holds nothing any more. */
 void server_release(struct server *server);
