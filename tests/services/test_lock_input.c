@@ -177,7 +177,7 @@ static void good_names(size_t n)
 
 static lks_lease lease;
 static lks_lease good;
-static lks_lease *leases[65];
+static lks_lease *leases[257];
 static lks_renew_request keep;
 
 static void good_renew(void)
@@ -190,7 +190,7 @@ static void good_renew(void)
     good.token = TOKEN;
     good.lease_ms = LEASE_MS;
     lease = good;
-    for (size_t i = 0; i < 65; i++)
+    for (size_t i = 0; i < 257; i++)
         leases[i] = &good;
     leases[1] = &lease;
     keep = (lks_renew_request)LKS_RENEW_REQUEST_INIT;
@@ -205,7 +205,7 @@ static void renew_names_the_lease_and_its_field(void **state)
     says(call("Renew", &keep), "OK");
     keep.n_leases = 0;
     refuses("Renew", &keep, "leases");
-    keep.n_leases = 65;
+    keep.n_leases = 257;
     refuses("Renew", &keep, "leases");
     good_renew();
     lease.group = LONG_128 "x";
