@@ -1,6 +1,7 @@
 # cmake -DPARTS=<a.lua;b.lua> -DSERVICES=<c.lua;d.lua> -DOUT=<library> -P embed.cmake
 # Joins the Lua sources into one function library, names it by the digest of its
-# own text, and writes it as <OUT>.lua (to read) and <OUT>.c (to link).
+# own text, and writes it as <OUT>.lua (to read) and <OUT>.c (to link). The parts of
+# a service, <c>_*.lua, come before it.
 #
 # Locals of PARTS are seen by all; each service is a block of its own, because a
 # Lua chunk may have 200 locals only.
@@ -12,8 +13,14 @@ foreach(part IN LISTS PARTS)
   string(APPEND text "${content}\n")
 endforeach()
 foreach(service IN LISTS SERVICES)
-  file(READ "${service}" content)
-  string(APPEND text "do\n${content}\nend\n")
+  string(REGEX REPLACE "\\.lua$" "_*.lua" pattern "${service}")
+  file(GLOB files "${pattern}")
+  string(APPEND text "do\n")
+  foreach(file IN LISTS files ITEMS "${service}")
+    file(READ "${file}" content)
+    string(APPEND text "${content}\n")
+  endforeach()
+  string(APPEND text "end\n")
 endforeach()
 
 string(SHA256 digest "${text}")

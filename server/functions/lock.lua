@@ -1,144 +1,10 @@
--- LockService. A name's hash alone says who holds it: a lease runs while the
--- token's entry there ends in the future, whatever other keys say. A token's
--- record says what it was given and what it gave back, so that a token is
--- granted at most once while its record is kept.
---
--- Keys, after the base; names, owners and tokens come percent-encoded:
---   lock:n:<name>   hash    f        the last fence given
---                           s        "<mode> <capacity> <used> <soonest>", only while there are holders:
---                                    mode E, S or P; permits in use; no lease ends before `soonest`
---                           <token>  a holder each: "<end> <fence> <permits>" (no token is as short as f, s)
---   lock:t:<token>  string  "<since> <owner> <target>...", a target "<name> <mode> <permits> <capacity>",
---                           its mode in small letters once released; no target: the tombstone of an
---                           unseen token
---   lock:r          string  the highest fence CheckFence has seen
--- Instants are microseconds, written by %d: Redis' Lua makes a 64-bit integer of
--- them, exact below 2^53 like %.0f and cheaper. Holders whose lease is over stay in
--- the hash until someone is stopped by them: so `used` may be too high, but only
--- while `soonest` is past. docs/locks.md says how large each key is and when it
--- ends.
-
-local TOKEN_RETAIN_MS = 600000
-local FENCE_RETAIN_MS = 86400000
-local HOLDERS_MAX = 4096
-local FIELDS_BESIDE_HOLDERS = 2
-local MODE = {E = 'EXCLUSIVE', S = 'SHARED', P = 'PERMIT'}
+-- LockService, its functions: each reads what it needs, checks all of it, writes, and
+-- gives those their turn who waited for it. What is kept: lock_names.lua; who comes
+-- next: lock_queue.lua.
 
 -- How much one List looks at before its page ends: keys, holders.
 local LIST_STEP = 10
 local LIST_WORK = 2000
-
-local function foreign()
-  fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
-end
-
-local function ms_left(end_us, now)
-  return math.floor((end_us - now) / 1000)
-end
-
-local function read_lock(key, token)
-  local v = redis.call('HMGET', key, 'f', 's', token)
-  local lock = {key = key, fence = tonumber(v[1] or 0) or foreign(), used = 0, entry = v[3]}
-  if v[2] then
-    local mode, capacity, used, soonest = string.match(v[2], '^([ESP]) (%d+) (%d+) (%d+)$')
-    if not mode then foreign() end
-    lock.mode, lock.capacity, lock.used, lock.soonest = mode, tonumber(capacity), tonumber(used), tonumber(soonest)
-  end
-  return lock
-end
-
--- end, fence, permits of a holder; nil when there is none or its lease is over.
-local function parse_entry(entry, now)
-  if not entry then return nil end
-  local end_us, fence, permits = string.match(entry, '^(%d+) (%d+) (%d+)$')
-  end_us = tonumber(end_us) or foreign()
-  if end_us <= now then return nil end
-  return end_us, tonumber(fence), tonumber(permits)
-end
-
--- Reads every holder: the lock is from now on as if those whose lease is over
--- were gone. `settle` makes it so.
-local function look(lock, now)
-  local all = lock.mode and redis.call('HGETALL', lock.key) or {}
-  lock.holders, lock.over = {}, {}
-  lock.used, lock.soonest = 0, math.huge
-  for i = 1, #all, 2 do
-    if #all[i] > 1 then
-      local end_us, fence, permits = parse_entry(all[i + 1], now)
-      if end_us then
-        lock.holders[#lock.holders + 1] = {token = all[i], end_us = end_us, fence = fence, permits = permits}
-        lock.used = lock.used + permits
-        lock.soonest = math.min(lock.soonest, end_us)
-      else
-        lock.over[#lock.over + 1] = all[i]
-      end
-    end
-  end
-  if lock.used == 0 then lock.mode = nil end
-end
-
-local function summary(lock)
-  return string.format('%s %d %d %d', lock.mode, lock.capacity, lock.used, lock.soonest)
-end
-
-local function settle(lock)
-  local gone = lock.over
-  if not gone then return end
-  if not lock.mode then gone[#gone + 1] = 's' end
-  if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end
-  if lock.mode then write('HSET', lock.key, 's', summary(lock)) end
-end
-
--- Whether `wanted` has to wait for the holders.
-local function is_barred(lock, wanted)
-  if not lock.mode then return false end
-  if wanted.mode == 'E' or wanted.mode ~= lock.mode then return true end
-  return wanted.mode == 'P' and (wanted.capacity ~= lock.capacity or lock.used + wanted.permits > lock.capacity)
-end
-
-local function grant(lock, wanted, token, end_us, now)
-  local fence = math.max(lock.fence + 1, now)
-  lock.soonest = lock.mode and math.min(lock.soonest, end_us) or end_us
-  lock.mode, lock.capacity, lock.used = wanted.mode, wanted.capacity, lock.used + wanted.permits
-  write('HSET', lock.key, 'f', int(fence), 's', summary(lock),
-    token, string.format('%d %d %d', end_us, fence, wanted.permits))
-  return fence
-end
-
--- The record of a token, or nil.
-local function read_record(key)
-  local text = redis.call('GET', key)
-  if not text then return nil end
-  local since, owner, targets = string.match(text, '^(%d+) (%S*) (.*)$')
-  if not since then foreign() end
-  return {since = since, owner = owner, targets = targets}
-end
-
-local function each_target(targets)
-  return string.gmatch(targets, '(%S+) (%a) (%d+ %d+)')
-end
-
--- owner, fence, ms left, ms held, permits
-local function describe(base, holder, now)
-  local record = read_record(base .. 'lock:t:' .. holder.token)
-  return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
-    record and math.floor((now - tonumber(record.since)) / 1000) or 0, holder.permits}
-end
-
-local function describe_all(base, lock, now, reply)
-  table.sort(lock.holders, function(a, b) return a.fence < b.fence end)
-  for _, holder in ipairs(lock.holders) do reply[#reply + 1] = describe(base, holder, now) end
-  return reply
-end
-
--- One of those who hold the lock.
-local function any_holder(lock, now)
-  if lock.holders then return lock.holders[1] end
-  local some = redis.call('HRANDFIELD', lock.key, FIELDS_BESIDE_HOLDERS + 1, 'WITHVALUES')
-  for i = 1, #some, 2 do
-    if #some[i] > 1 then return {token = some[i], end_us = parse_entry(some[i + 1], now)} end
-  end
-end
 
 -- What the token was given, if it still holds all of it.
 local function acquired_again(base, token, record, targets, now)
@@ -155,49 +21,209 @@ local function acquired_again(base, token, record, targets, now)
   return reply
 end
 
--- args: token, owner, lease_ms, then for each target: name, mode, permits, capacity
--- -> {'ACQUIRED', 1 when again, lease_ms, fence...}
---    {'BUSY', the target's place from 0, its holder's owner, ms left}
---    {'TOKEN_SPENT'}
-define('lock_acquire', {}, function(base, args, now)
-  local token, lease_ms = args[1], tonumber(args[3])
-  local targets = table.concat(args, ' ', 4)
-  local token_key = base .. 'lock:t:' .. token
-  local record = read_record(token_key)
-  if record then return acquired_again(base, token, record, targets, now) end
+local function me_of(base, args)
+  local targets = table.concat(args, ' ', 6)
+  return {token = args[1], key = base .. 'lock:t:' .. args[1], owner = args[2], lease_ms = tonumber(args[3]),
+    wait_ms = tonumber(args[4]), parked = args[5], targets = targets, wants = wants_of(targets)}
+end
 
-  local locks, wanted, barred = {}, {}, nil
-  for i = 4, #args, 4 do
-    local lock = read_lock(base .. 'lock:n:' .. args[i], token)
-    local want = {mode = args[i + 1], permits = tonumber(args[i + 2]), capacity = tonumber(args[i + 3])}
-    local place = #locks
+-- Grants what `me` wants; the lease begins now.
+local function hold(q, me)
+  local reply, end_us = {'ACQUIRED', 0, me.lease_ms}, q.now + me.lease_ms * 1000
+  for _, want in ipairs(me.wants) do
+    local line = open(q, want.name)
+    if end_us < (line.lock.watched or line.lock.soonest or math.huge) then next_of(q, line) end
+  end
+  for _, want in ipairs(me.wants) do
+    local lock = open(q, want.name).lock
+    local fence = math.max(lock.fence + 1, q.now)
+    settle(lock)
+    put_holder(lock, want, me.token, end_us, fence)
+    write('PEXPIRE', lock.key, int(me.lease_ms + FENCE_RETAIN_MS))
+    reply[#reply + 1] = fence
+  end
+  write('SET', me.key, int(q.now) .. ' ' .. me.owner .. ' ' .. me.targets, 'PX', int(me.lease_ms + TOKEN_RETAIN_MS))
+  tell(q)
+  return reply
+end
+
+-- Takes what it was offered; nil when that is over.
+local function claim(q, me)
+  for _, want in ipairs(me.wants) do
+    local _, fence = parse_entry(open(q, want.name).lock.entry, q.now)
+    if fence ~= 0 then return nil end
+  end
+  for _, want in ipairs(me.wants) do
+    local lock = open(q, want.name).lock
+    lock.watched, lock.used = lock.soonest, lock.used - want.permits
+    if lock.used == 0 then lock.mode = nil end
+  end
+  return hold(q, me)
+end
+
+-- What can be said against a request but that it has to wait.
+local function refusal(q, me)
+  for i, want in ipairs(me.wants) do
+    local line = open(q, want.name)
+    local lock = line.lock
+    local _, fence = parse_entry(lock.entry, q.now)
     -- With its record lost, a token that holds is still not granted a second time.
-    if parse_entry(lock.entry, now) then return {'TOKEN_SPENT'} end
-    if is_barred(lock, want) and lock.soonest <= now then look(lock, now) end
-    if is_barred(lock, want) then
-      if lock.mode == 'P' and want.mode == 'P' and lock.capacity ~= want.capacity then
-        fail('FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', place))
-      end
-      barred = barred or place + 1
-    elseif lock.used >= HOLDERS_MAX and redis.call('HLEN', lock.key) >= HOLDERS_MAX + FIELDS_BESIDE_HOLDERS then
-      look(lock, now)
+    if fence and fence > 0 then return {'TOKEN_SPENT'} end
+    if is_barred(lock, want) then look_if_over(lock, q.now) end
+    local anyone = next_of(q, line)
+    local in_use = lock.mode == 'P' and lock.capacity
+    if want.mode == 'P' and anyone and not in_use then
+      local waiting = redis.call('HMGET', line.servers, 'c', 'p')
+      in_use = tonumber(waiting[2] or 0) > 0 and tonumber(waiting[1])
+    end
+    if want.mode == 'P' and in_use and in_use ~= want.capacity then
+      fail('FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', i - 1))
+    end
+    if not is_barred(lock, want) and is_full(lock) then
+      look(lock, q.now)
       if #lock.holders >= HOLDERS_MAX then
-        fail('RESOURCE_EXHAUSTED', string.format('targets[%d]: has %d holders', place, HOLDERS_MAX))
+        fail('RESOURCE_EXHAUSTED', string.format('targets[%d]: has %d holders', i - 1, HOLDERS_MAX))
       end
     end
-    locks[place + 1], wanted[place + 1] = lock, want
   end
+end
 
-  local theirs = barred and describe(base, any_holder(locks[barred], now), now)
-  for _, lock in ipairs(locks) do settle(lock) end
-  if barred then return {'BUSY', barred - 1, theirs[1], theirs[3]} end
-  local reply, end_us = {'ACQUIRED', 0, lease_ms}, now + lease_ms * 1000
-  for i, lock in ipairs(locks) do
-    reply[#reply + 1] = grant(lock, wanted[i], token, end_us, now)
-    write('PEXPIRE', lock.key, int(lease_ms + FENCE_RETAIN_MS))
+-- Where only the queue is in the way: its turn may have come unseen, or its servers
+-- be gone.
+local function promote_others(q, me)
+  local any = false
+  for _, want in ipairs(me.wants) do
+    local line = open(q, want.name)
+    if next_of(q, line) and not is_barred(line.lock, want) then line.due, any = true, true end
   end
-  write('SET', token_key, int(now) .. ' ' .. args[2] .. ' ' .. targets, 'PX', int(lease_ms + TOKEN_RETAIN_MS))
+  if any then promote(q) end
+end
+
+local function wait_for_turn(q, me)
+  stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
+  local reply = {'QUEUED'}
+  for i, want in ipairs(me.wants) do reply[i + 1] = watch_ms(q, open(q, want.name)) end
   return reply
+end
+
+-- Of one that waits already: it is put (back) in its place, and told if it is its turn.
+local function wait_again(q, me)
+  local reply = wait_for_turn(q, me)
+  for _, want in ipairs(me.wants) do due(q, want.name) end
+  promote(q)
+  if q.gone[me.token] then return claim(q, me) end
+  for i, want in ipairs(me.wants) do reply[i + 1] = watch_ms(q, open(q, want.name)) end
+  tell(q)
+  return reply
+end
+
+local function acquire(base, args, now)
+  local me = me_of(base, args)
+  local record = read_record(me.key)
+  if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
+  if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
+  local q = new_queue(base, now, me.token)
+  local claimed = record and record.state == 'O' and claim(q, me)
+  if claimed then return claimed end
+  local refused = refusal(q, me)
+  if refused then return refused end
+  me.number = record and tonumber(record.since)
+  if record and me.wait_ms > 0 then return wait_again(q, me) end
+
+  local stands = record and record.state == 'Q'
+  if not stands then promote_others(q, me) end
+  local barred = barred_at(q, me.wants, stands and me.number or math.huge) or stands and 1
+  if not barred then return hold(q, me) end
+  local reply
+  if me.wait_ms > 0 then
+    reply = wait_for_turn(q, me)
+  else
+    reply = {'BUSY', in_the_way(q, me.wants, barred)}
+  end
+  tell(q)
+  return reply
+end
+
+-- args of these four: token, owner, lease_ms, wait_ms, "<server>.<copy>" where it is
+-- parked, then for each target: name, mode, permits, capacity
+
+-- -> {'ACQUIRED', 1 when again, lease_ms, fence...}
+--    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
+--    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
+--    {'TOKEN_SPENT'}
+define('lock_acquire', {}, acquire)
+
+-- The parked call was woken: the same answers.
+define('lock_claim', {'allow-oom'}, acquire)
+
+-- From now on `w` neither stands nor is offered anything. A record follows, and conclude.
+local function step_out(q, w)
+  for _, want in ipairs(w.wants) do due(q, want.name) end
+  if w.state == 'Q' then leave(q, w) end
+  for _, want in ipairs(w.wants) do
+    local lock = open(q, want.name).lock
+    local _, fence = parse_entry(lock.entry, q.now)
+    if fence == 0 then drop_holder(lock, w.token, want.permits) end
+  end
+end
+
+local function conclude(q)
+  promote(q)
+  tell(q)
+end
+
+-- Withdraws one that waits: it will not be granted.
+local function spend(q, w)
+  step_out(q, w)
+  write('SET', q.base .. 'lock:t:' .. w.token, '0  ', 'PX', TOKEN_RETAIN_MS)
+end
+
+-- Its time is over -> as lock_acquire, but {'TIMED_OUT', ...} for {'BUSY', ...}
+define('lock_withdraw', {'allow-oom'}, function(base, args, now)
+  local me = me_of(base, args)
+  local record = read_record(me.key)
+  if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
+  local q = new_queue(base, now, me.token)
+  local claimed = record and record.state == 'O' and claim(q, me)
+  if claimed then return claimed end
+  local barred = 1
+  for i = #me.wants, 1, -1 do
+    local lock = open(q, me.wants[i].name).lock
+    look_if_over(lock, now)
+    if is_barred(lock, me.wants[i]) then barred = i end
+  end
+  local reply = {'TIMED_OUT', in_the_way(q, me.wants, barred)}
+  if record then me.state, me.number = record.state, tonumber(record.since) end
+  spend(q, me)
+  -- Another copy of the call is parked elsewhere: it ends too.
+  if record and record.parked ~= me.parked then wake(q, {token = me.token, parked = record.parked}) end
+  conclude(q)
+  return reply
+end)
+
+-- The caller's connection is gone. Not spent: who only reconnects sends the same token
+-- again, and finds its number kept. -> {'ABANDONED'}
+define('lock_abandon', {'allow-oom'}, function(base, args, now)
+  local me = me_of(base, args)
+  local record = read_record(me.key)
+  if record and record.state ~= '' and record.parked == me.parked then
+    local q = new_queue(base, now, me.token)
+    me.state, me.number = record.state, tonumber(record.since)
+    step_out(q, me)
+    write_life(q, me, 'A', 'PX', TOKEN_RETAIN_MS)
+    conclude(q)
+  end
+  return {'ABANDONED'}
+end)
+
+-- A lease or offer of the name has ended. args: name -> {'OK', ms until again or -1}
+define('lock_promote', {'allow-oom'}, function(base, args, now)
+  local q = new_queue(base, now)
+  local line = due(q, args[1])
+  if not anyone_stands(q, line) then return {'OK', -1} end
+  look(line.lock, now)
+  conclude(q)
+  return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}
 end)
 
 -- args: token, lease_ms, names (none = all that the token holds)
@@ -215,7 +241,7 @@ define('lock_renew', {'allow-oom'}, function(base, args, now)
   for i, name in ipairs(names) do
     local lock = read_lock(base .. 'lock:n:' .. name, token)
     lock.end_us, lock.my_fence, lock.permits = parse_entry(lock.entry, now)
-    if not lock.end_us then return {'LOST', 0} end
+    if not lock.end_us or lock.my_fence == 0 then return {'LOST', 0} end
     locks[i] = lock
   end
   if not record or #locks == 0 then return {'LOST', 0} end
@@ -232,6 +258,22 @@ define('lock_renew', {'allow-oom'}, function(base, args, now)
   return {'RENEWED', ms_left(soonest, now)}
 end)
 
+-- Release of one that waits: it holds nothing, and never will.
+local function release_waiter(base, token, record, names, now)
+  local q, w = new_queue(base, now, token), record
+  w.token, w.number, w.wants = token, tonumber(record.since), wants_of(record.targets)
+  local meant = #names == 0
+  for _, want in ipairs(w.wants) do
+    for _, name in ipairs(names) do meant = meant or name == want.name end
+  end
+  if meant then
+    spend(q, w)
+    wake(q, w)
+    conclude(q)
+  end
+  return {'NOT_HELD', 0}
+end
+
 -- args: token, names (none = all)
 -- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
 define('lock_release', {'allow-oom'}, function(base, args, now)
@@ -239,6 +281,8 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
   local token_key = base .. 'lock:t:' .. token
   local record = read_record(token_key)
   local names, outcomes = {unpack(args, 2)}, {}
+  if record and record.state ~= '' then return release_waiter(base, token, record, names, now) end
+  local q = new_queue(base, now, token)
   local all, given_back, left = #names == 0, {}, false
   local targets = {}
   for name, mode, rest in each_target(record and record.targets or '') do
@@ -249,11 +293,11 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
       for _, one in ipairs(names) do asked = asked or one == name end
     end
     if asked and MODE[mode] then
-      local lock = read_lock(base .. 'lock:n:' .. name, token)
+      local lock = open(q, name).lock
       local _, _, permits = parse_entry(lock.entry, now)
       if permits then
         lock.permits = permits
-        given_back[#given_back + 1] = lock
+        given_back[#given_back + 1] = due(q, name).lock
         mode = string.lower(mode)
       end
     end
@@ -261,15 +305,7 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
     targets[#targets + 1] = name .. ' ' .. mode .. ' ' .. rest
   end
 
-  for _, lock in ipairs(given_back) do
-    lock.used = lock.used - lock.permits
-    if lock.used == 0 then
-      write('HDEL', lock.key, token, 's')
-    else
-      write('HDEL', lock.key, token)
-      write('HSET', lock.key, 's', summary(lock))
-    end
-  end
+  for _, lock in ipairs(given_back) do drop_holder(lock, token, lock.permits) end
   if not record then
     write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)
   elseif #given_back > 0 then
@@ -280,6 +316,7 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
       write('SET', token_key, '0  ' .. text, 'PX', TOKEN_RETAIN_MS)
     end
   end
+  conclude(q)
 
   local n, reply = 0, {'RELEASED', 0}
   for _, name in ipairs(names) do
@@ -294,22 +331,45 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
   return reply
 end)
 
+-- The holders, less those who are only offered the name and still wait.
+local function take_offers_out(lock)
+  local holders, offers = {}, 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.fence > 0 then holders[#holders + 1] = holder else offers = offers + 1 end
+  end
+  lock.holders = holders
+  return offers
+end
+
+local function describe_all(base, lock, now, reply)
+  table.sort(lock.holders, function(a, b) return a.fence < b.fence end)
+  for _, holder in ipairs(lock.holders) do reply[#reply + 1] = describe(base, holder, now) end
+  return reply
+end
+
 -- args: name
 -- -> {'OK', mode or '', capacity, last fence, waiters, {owner, fence, ms left, ms held, permits}...}
 define('lock_inspect', {'no-writes'}, function(base, args, now)
   local lock = read_lock(base .. 'lock:n:' .. args[1], '')
   look(lock, now)
+  local waiters = take_offers_out(lock) + redis.call('ZCARD', base .. 'lock:w:' .. args[1])
+  local held = #lock.holders > 0
   return describe_all(base, lock, now,
-    {'OK', MODE[lock.mode] or '', lock.mode and lock.capacity or 0, lock.fence, 0})
+    {'OK', held and MODE[lock.mode] or '', held and lock.capacity or 0, lock.fence, waiters})
 end)
 
 -- args: name -> {'OK', {owner, fence, ms left, ms held, permits} of each removed...}
 define('lock_force_release', {'allow-oom'}, function(base, args, now)
-  local lock = read_lock(base .. 'lock:n:' .. args[1], '')
+  local q = new_queue(base, now)
+  local lock = due(q, args[1]).lock
   look(lock, now)
+  take_offers_out(lock)
   local reply = describe_all(base, lock, now, {'OK'})
-  for _, holder in ipairs(lock.holders) do lock.over[#lock.over + 1] = holder.token end
-  if #lock.over > 0 then write('HDEL', lock.key, 's', unpack(lock.over)) end
+  for _, holder in ipairs(lock.holders) do
+    lock.over[#lock.over + 1], lock.used = holder.token, lock.used - holder.permits
+  end
+  if lock.used == 0 then lock.mode = nil end
+  conclude(q)
   return reply
 end)
 
@@ -317,7 +377,8 @@ end)
 local function list_item(key, now)
   local lock = read_lock(key, '')
   look(lock, now)
-  if not lock.mode then return nil, #lock.over end
+  local offers = take_offers_out(lock)
+  if #lock.holders == 0 then return nil, offers + #lock.over end
   local longest = 0
   for _, holder in ipairs(lock.holders) do longest = math.max(longest, holder.end_us) end
   local group, name = string.match(key, '^ls:{[^/]*/([^}]*)}:lock:n:(.*)$')

@@ -1,15 +1,22 @@
 /* LockService: its table, and what takes, keeps and gives back a lock. Invariant:
  * what a request says is checked here, what the locks say is decided in
  * functions/lock.lua; so prepare is a function of the request alone (but for the
- * token it makes up where the caller left it empty) and finish of the request and
- * the reply. Called by dispatch. */
+ * token it makes up where the caller left it empty, and the name of a call that
+ * waits) and finish of the request and the reply. Called by dispatch. */
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
 
 #include "services/lock.h"
 
-enum { LEASE_MS_MIN = 10, LEASE_MS_MAX = 86400000 };
+enum {
+    LEASE_MS_MIN = 10,
+    LEASE_MS_MAX = 86400000,
+    WAIT_MS_MAX = 86400000,
+    LEASES_MAX = 256,        /* of one Renew: a process may hold thousands of locks */
+    ARGS_BEFORE_TARGETS = 5, /* of lock_acquire: token, owner, lease_ms, wait_ms, parked */
+    ARGS_OF_TARGET = 4,
+};
 
 /* ---- what both files use ------------------------------------------------------ */
 
@@ -138,6 +145,31 @@ static const char *mode_letter(lks_lock_mode mode)
     }
 }
 
+/* A parked call is looked at again with the same arguments by another function. */
+static void acquire_wake(const ProtobufCMessage *request, plan *p, service_event event)
+{
+    static const char *const functions[SERVICE_N_EVENTS] = {
+        [SERVICE_ABANDONED] = "lock_abandon",
+        [SERVICE_DEADLINE] = "lock_withdraw",
+        [SERVICE_WOKEN] = "lock_claim",
+    };
+
+    (void)request;
+    p->calls[0].function = functions[event];
+    p->n_calls = 1;
+}
+
+/* "<server>.<copy>": of the same call parked twice, the one that came last counts. */
+static void parked_arg(plan *p, bool waits)
+{
+    char copy[LKS_RPC_RANDOM_ID_LEN + 1] = "";
+
+    if (waits)
+        lks_rpc_random_id(copy);
+    const char *parked = waits ? lks_rpc_arena_printf(p->arena, "%s.%s", p->server, copy) : ".";
+    lock_arg(p, parked ? parked : ".");
+}
+
 static void acquire_prepare(const lks_acquire_request *request, plan *p)
 {
     const char *only = request->n_targets == 1 ? request->targets[0]->name : NULL;
@@ -150,18 +182,20 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         check_token(p, "token", token);
     plan_check_text(p, "owner", request->owner, 0, SERVICE_NAME_BYTES_MAX);
     check_lease(p, "lease_ms", request->lease_ms);
-    if (request->wait_ms < 0)
-        plan_invalid(p, "wait_ms: must not be negative");
-    if (request->wait_ms > 0 && !plan_failed(p))
-        lks_error_set(&p->error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "wait_ms: this server does not queue, use 0");
+    plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
     if (token[0] == '\0') {
         lks_rpc_random_id(made_up);
         token = made_up;
     }
-    plan_call(p, "lock_acquire", request->group, only, 3 + 4 * request->n_targets);
+    plan_call(p, "lock_acquire", request->group, only,
+              ARGS_BEFORE_TARGETS + ARGS_OF_TARGET * request->n_targets);
     lock_arg(p, token);
     lock_arg(p, request->owner);
     plan_arg_int(p, request->lease_ms);
+    plan_arg_int(p, request->wait_ms);
+    parked_arg(p, request->wait_ms > 0);
+    if (request->wait_ms > 0 && !plan_failed(p))
+        plan_waits(p, p->calls[0].args[0].data, acquire_wake);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++) {
         const lks_target *target = request->targets[i];
         lock_arg(p, target->name);
@@ -173,8 +207,8 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
 
 static void renew_prepare(const lks_renew_request *request, plan *p)
 {
-    if (request->n_leases < 1 || request->n_leases > SERVICE_BATCH_MAX)
-        plan_invalid(p, "leases: must be 1 to %d", SERVICE_BATCH_MAX);
+    if (request->n_leases < 1 || request->n_leases > LEASES_MAX)
+        plan_invalid(p, "leases: must be 1 to %d", LEASES_MAX);
     for (size_t i = 0; i < request->n_leases && !plan_failed(p); i++) {
         const lks_lease *lease = request->leases[i];
         plan_check_name_or_empty(p, path(p, "leases", i, ".group"), lease->group);
@@ -220,16 +254,44 @@ static lks_holder *new_holder(answer *a, const lks_acquire_request *request, con
     return holder[0];
 }
 
+static bool says(const store_value *reply, const char *word)
+{
+    const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : NULL;
+
+    return first && first->type == STORE_STRING && first->string.len == strlen(word) &&
+           memcmp(first->string.data, word, first->string.len) == 0;
+}
+
+/* It is parked; this server looks when a lease or an offer ends that it waits for. */
+static void stay(const lks_acquire_request *request, answer *a, const store_value *reply)
+{
+    const lks_rpc_slice *args = a->plan->calls[0].args;
+
+    for (size_t i = 0; i < request->n_targets; i++)
+        answer_alarm(a, "lock_promote", args[ARGS_BEFORE_TARGETS + ARGS_OF_TARGET * i].data,
+                     answer_int(a, reply, 1 + i));
+    answer_waits(a);
+}
+
 static void acquire_finish(const lks_acquire_request *request, answer *a, lks_acquire_response *response)
 {
     const store_value *reply = a->replies[0];
+
+    if (says(reply, "QUEUED")) {
+        stay(request, a, reply);
+        return;
+    }
+    if (says(reply, "ABANDONED")) {
+        lks_error_set(&a->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
+        return;
+    }
     /* The one sent: the request's may have been empty. */
     lks_rpc_slice token = a->plan->calls[0].args[0];
 
     response->outcome = (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
     response->token = request->token[0] ? request->token : lks_rpc_arena_copy(a->arena, token.data, token.len);
     response->group = lock_group(request->group, request->targets[0]->name);
-    if (response->outcome == LKS_ACQUIRE_OUTCOME_BUSY)
+    if (response->outcome == LKS_ACQUIRE_OUTCOME_BUSY || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT)
         response->holder = new_holder(a, request, reply);
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
         return;

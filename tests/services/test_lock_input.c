@@ -152,13 +152,16 @@ static void targets_of_acquire(void **state)
     refuses("Acquire", &take, "targets[1].capacity");
 }
 
-static void waiting_is_not_offered(void **state)
+static void wait_ms_is_at_most_a_day(void **state)
 {
     (void)state;
     good_acquire();
-    take.wait_ms = 1;
-    says_begin(call("Acquire", &take), "UNIMPLEMENTED NO wait_ms:");
-    says(harness_snapshot(script_harness), state_before);
+    take.wait_ms = 86400000;
+    says(call("Acquire", &take), "OK");
+    script_reset(state);
+    take.wait_ms++;
+    says_begin(call("Acquire", &take), "INVALID_ARGUMENT NO wait_ms:");
+    assert_string_equal(harness_snapshot(script_harness), "");
 }
 
 /* ---- Renew, Release ---- */
@@ -378,7 +381,7 @@ int main(void)
         cmocka_unit_test_setup(the_longest_texts_are_taken, locks_are_there),
         cmocka_unit_test_setup(numbers_of_acquire, locks_are_there),
         cmocka_unit_test_setup(targets_of_acquire, locks_are_there),
-        cmocka_unit_test_setup(waiting_is_not_offered, locks_are_there),
+        cmocka_unit_test_setup(wait_ms_is_at_most_a_day, locks_are_there),
         cmocka_unit_test_setup(renew_names_the_lease_and_its_field, locks_are_there),
         cmocka_unit_test_setup(release_names_its_field, locks_are_there),
         cmocka_unit_test_setup(names_of_inspect_and_force_release, locks_are_there),

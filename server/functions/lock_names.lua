@@ -1,0 +1,177 @@
+-- LockService, what is kept. A name's hash alone says who holds it: a lease runs
+-- while the token's entry there ends in the future, whatever other keys say. A
+-- token's record says what it was given, what it waits for and what it gave back,
+-- so that a token is granted at most once while its record is kept.
+--
+-- Keys, after the base; names, owners and tokens come percent-encoded:
+--   lock:n:<name>   hash    f        the last fence given
+--                           s        "<mode> <capacity> <used> <soonest>", only while there are holders:
+--                                    mode E, S or P; permits in use; no lease ends before `soonest`
+--                           <token>  a holder each: "<end> <fence> <permits>" (no token is as short as f, s);
+--                                    fence 0: not a holder yet, the name is offered to a waiter until <end>
+--   lock:t:<token>  string  "<life> <owner> <target>...", a target "<name> <mode> <permits> <capacity>",
+--                           its mode in small letters once released; no target: the tombstone of a
+--                           token that was never granted. life: since when it holds, 0 when spent, or
+--                           of a waiter (see lock_queue.lua) "<Q, O or A><number>:<server>.<copy>"
+--   lock:w:<name>   zset    who waits for the name: tokens by number
+--   lock:s:<name>   hash    while anyone waits:
+--                           @<server>  each server that parks waiters of the name: 1, or 0 when an offer to it
+--                                      lapsed and it has not been heard since
+--                           c, p       capacity that PERMIT waiters want, and how many they are
+--   lock:r          string  the highest fence CheckFence has seen
+-- Instants are microseconds, written by %d: Redis' Lua makes a 64-bit integer of
+-- them, exact below 2^53 like %.0f and cheaper. Holders whose lease is over stay in
+-- the hash until someone is stopped by them: so `used` may be too high, but only
+-- while `soonest` is past. docs/locks.md says how large each key is and when it
+-- ends.
+
+local TOKEN_RETAIN_MS = 600000
+local FENCE_RETAIN_MS = 86400000
+local OFFER_US = 2000000
+local HOLDERS_MAX = 4096
+local FIELDS_BESIDE_HOLDERS = 2
+local MODE = {E = 'EXCLUSIVE', S = 'SHARED', P = 'PERMIT'}
+
+local function foreign()
+  fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
+end
+
+local function ms_left(end_us, now)
+  return math.floor((end_us - now) / 1000)
+end
+
+-- ---- names ---------------------------------------------------------------------
+
+local function read_lock(key, token)
+  local v = redis.call('HMGET', key, 'f', 's', token)
+  local lock = {key = key, fence = tonumber(v[1] or 0) or foreign(), used = 0, entry = v[3]}
+  if v[2] then
+    local mode, capacity, used, soonest = string.match(v[2], '^([ESP]) (%d+) (%d+) (%d+)$')
+    if not mode then foreign() end
+    lock.mode, lock.capacity, lock.used, lock.soonest = mode, tonumber(capacity), tonumber(used), tonumber(soonest)
+  end
+  return lock
+end
+
+-- end, fence, permits of a holder; nil when there is none or its lease is over.
+local function parse_entry(entry, now)
+  if not entry then return nil end
+  local end_us, fence, permits = string.match(entry, '^(%d+) (%d+) (%d+)$')
+  end_us = tonumber(end_us) or foreign()
+  if end_us <= now then return nil end
+  -- The clock has stepped back: nobody would notice that it is not claimed.
+  if fence == '0' and end_us > now + OFFER_US then return nil end
+  return end_us, tonumber(fence), tonumber(permits)
+end
+
+-- Reads every holder: the lock is from now on as if those whose lease is over
+-- were gone. `settle` makes it so.
+local function look(lock, now)
+  local all = lock.mode and redis.call('HGETALL', lock.key) or {}
+  lock.holders, lock.over, lock.lapsed = {}, {}, {}
+  lock.used, lock.soonest = 0, math.huge
+  for i = 1, #all, 2 do
+    if #all[i] > 1 then
+      local end_us, fence, permits = parse_entry(all[i + 1], now)
+      if end_us then
+        lock.holders[#lock.holders + 1] = {token = all[i], end_us = end_us, fence = fence, permits = permits}
+        lock.used = lock.used + permits
+        lock.soonest = math.min(lock.soonest, end_us)
+      else
+        lock.over[#lock.over + 1] = all[i]
+        if string.find(all[i + 1], ' 0 ', 1, true) then lock.lapsed[#lock.lapsed + 1] = all[i] end
+      end
+    end
+  end
+  if lock.used == 0 then lock.mode = nil end
+end
+
+local function look_if_over(lock, now)
+  if lock.mode and lock.soonest <= now then look(lock, now) end
+end
+
+local function summary(lock)
+  return string.format('%s %d %d %d', lock.mode, lock.capacity, lock.used, lock.soonest)
+end
+
+local function settle(lock)
+  local gone = lock.over
+  if not gone then return end
+  lock.over = nil
+  if not lock.mode then gone[#gone + 1] = 's' end
+  if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end
+  if lock.mode then write('HSET', lock.key, 's', summary(lock)) end
+end
+
+-- Whether `wanted` has to wait for the holders.
+local function is_barred(lock, wanted)
+  if not lock.mode then return false end
+  if wanted.mode == 'E' or wanted.mode ~= lock.mode then return true end
+  return wanted.mode == 'P' and (wanted.capacity ~= lock.capacity or lock.used + wanted.permits > lock.capacity)
+end
+
+local function is_full(lock)
+  return lock.used >= HOLDERS_MAX and redis.call('HLEN', lock.key) >= HOLDERS_MAX + FIELDS_BESIDE_HOLDERS
+end
+
+-- `watched`: the end that those who wait know of, when not `soonest`.
+local function put_holder(lock, wanted, token, end_us, fence)
+  local watched = lock.watched or lock.mode and lock.soonest or math.huge
+  if end_us < watched then lock.sooner = true end
+  lock.soonest = lock.mode and math.min(lock.soonest, end_us) or end_us
+  lock.mode, lock.capacity, lock.used = wanted.mode, wanted.capacity, lock.used + wanted.permits
+  lock.fence = math.max(lock.fence, fence)
+  local entry = string.format('%d %d %d', end_us, fence, wanted.permits)
+  write('HSET', lock.key, 'f', int(lock.fence), 's', summary(lock), token, entry)
+  return entry
+end
+
+local function drop_holder(lock, token, permits)
+  lock.used = lock.used - permits
+  if lock.used == 0 then
+    lock.mode = nil
+    write('HDEL', lock.key, token, 's')
+  else
+    write('HDEL', lock.key, token)
+    write('HSET', lock.key, 's', summary(lock))
+  end
+end
+
+-- ---- tokens --------------------------------------------------------------------
+
+local function each_target(targets)
+  return string.gmatch(targets, '(%S+) (%a) (%d+ %d+)')
+end
+
+local function wants_of(targets)
+  local wants = {}
+  for name, mode, permits, capacity in string.gmatch(targets, '(%S+) (%a) (%d+) (%d+)') do
+    wants[#wants + 1] = {name = name, mode = mode, permits = tonumber(permits), capacity = tonumber(capacity)}
+  end
+  return wants
+end
+
+-- The record of a token, or nil. `state` is '' when it holds or is spent.
+local function read_record(key)
+  local text = redis.call('GET', key)
+  if not text then return nil end
+  local state, since, parked, owner, targets = string.match(text, '^([QOA]?)(%d+):?(%S*) (%S*) (.*)$')
+  if not since then foreign() end
+  return {state = state, since = since, parked = parked, owner = owner, targets = targets}
+end
+
+-- owner, fence, ms left, ms held, permits
+local function describe(base, holder, now)
+  local record = read_record(base .. 'lock:t:' .. holder.token)
+  return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
+    record and math.floor((now - tonumber(record.since)) / 1000) or 0, holder.permits}
+end
+
+-- One of those who hold the lock.
+local function any_holder(lock, now)
+  if lock.holders then return lock.holders[1] end
+  local some = redis.call('HRANDFIELD', lock.key, FIELDS_BESIDE_HOLDERS + 1, 'WITHVALUES')
+  for i = 1, #some, 2 do
+    if #some[i] > 1 then return {token = some[i], end_us = parse_entry(some[i + 1], now) or now} end
+  end
+end
