@@ -20,6 +20,7 @@
 #include <lockstock/rpc/scan.h>
 
 #include "clock.h"
+#include "withdraw.h"
 #include "jitter.h"
 
 enum {
@@ -108,8 +109,12 @@ static void succeed(lks_call *call, ProtobufCMessage *response)
 
 static void fail(lks_call *call)
 {
+    lks_channel *channel = call->channel;
+
     call->error.applied = call->applied;
     settle(call);
+    if (call->error.code == LKS_CANCELLED && call->applied != LKS_APPLIED_NO)
+        withdraw(channel, call->request);
 }
 
 /* Takes what one try did into what all of them did. */

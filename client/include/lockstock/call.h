@@ -68,7 +68,8 @@ const ProtobufCMessage *lks_call_response(const lks_call *call);
 
 /* Ends the call now with LKS_CANCELLED unless it completed already: applied NO
  * if it was never sent, else MAYBE. A late reply is dropped. Does not wait for
- * `done`. */
+ * `done`. The token of a cancelled Acquire that was sent is released in the
+ * background: it leaves neither a place in the queue nor a lock. */
 void lks_call_cancel(lks_call *call);
 
 /* Gives the call up: a call under way goes on and its `done` still runs. Takes
