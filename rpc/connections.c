@@ -23,9 +23,9 @@ enum {
     JANITOR_MS = 100,
 };
 
-/* Long enough that what the peer had on its way was read: nng hangs when a
- * connection is closed in the middle of reading a message. */
-static const uint64_t QUIET_NS = 100000000;
+/* Long enough that what was on its way has arrived: nng hangs when a connection is
+ * closed in the middle of a message. */
+static const uint64_t QUIET_NS = 500000000;
 
 typedef enum state { OPEN, DOOMED, GONE, RETURNED, STATES } state;
 
@@ -34,7 +34,7 @@ typedef struct connection {
     uint32_t id;
     uint32_t in_flight;
     uint32_t delivering;
-    uint64_t heard_ns; /* doomed: when it last sent a message */
+    uint64_t moved_ns; /* doomed: when a message last came or went */
     state state;
     bool told; /* that it is lost */
 } connection;
@@ -115,7 +115,7 @@ static bool is_open(const connection *at)
 
 static bool is_quiet(const connection *at)
 {
-    return at->state == DOOMED && lks_rpc_now_ns() - at->heard_ns >= QUIET_NS;
+    return at->state == DOOMED && lks_rpc_now_ns() - at->moved_ns >= QUIET_NS;
 }
 
 /* GONE or RETURNED; nothing when it is that already, or was never taken. */
@@ -134,7 +134,7 @@ static void lose(connections *all, uint32_t id, state next)
 }
 
 /* The kernel knows the peer's address as long as the connection stands. */
-bool connections_dead(uint32_t id)
+static bool is_dead(uint32_t id)
 {
     nng_sockaddr address;
     int failure = nng_pipe_get_addr((nng_pipe){.id = id}, NNG_OPT_REMADDR, &address);
@@ -156,7 +156,6 @@ static void close_quiet(connections *all)
     free(ids);
 }
 
-/* nng tells of a closed connection only when it gives it back. */
 static void find_dead(connections *all)
 {
     size_t n;
@@ -164,7 +163,7 @@ static void find_dead(connections *all)
     uint32_t *ids = ids_of(all, is_open, &n);
     pthread_mutex_unlock(&all->lock);
     for (size_t i = 0; ids && i < n; i++) {
-        if (connections_dead(ids[i]))
+        if (is_dead(ids[i]))
             lose(all, ids[i], GONE);
     }
     free(ids);
@@ -257,7 +256,7 @@ uint32_t connections_enter(connections *all, uint32_t id)
         n = ++at->in_flight;
         at->delivering++;
     } else if (at && at->state == DOOMED) {
-        at->heard_ns = lks_rpc_now_ns();
+        at->moved_ns = lks_rpc_now_ns();
     }
     pthread_mutex_unlock(&all->lock);
     return n;
@@ -267,9 +266,23 @@ void connections_leave(connections *all, uint32_t id)
 {
     pthread_mutex_lock(&all->lock);
     connection *at = *place_of(all, id);
-    if (at)
+    if (at) {
         at->in_flight--;
+        at->moved_ns = at->state == DOOMED ? lks_rpc_now_ns() : 0;
+    }
     pthread_mutex_unlock(&all->lock);
+}
+
+bool connections_stands(connections *all, uint32_t id)
+{
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id);
+    bool open = at && at->state == OPEN;
+    pthread_mutex_unlock(&all->lock);
+    bool dead = open && is_dead(id);
+    if (dead)
+        connections_doom(all, id);
+    return open && !dead;
 }
 
 void connections_delivered(connections *all, uint32_t id)
@@ -289,13 +302,21 @@ void connections_doom(connections *all, uint32_t id)
     connection *at = *place_of(all, id);
     bool wake = false;
     if (at && at->state == OPEN) {
-        at->heard_ns = lks_rpc_now_ns();
+        at->moved_ns = lks_rpc_now_ns();
         set_state(all, at, DOOMED);
         wake = call_janitor(all);
     }
     pthread_mutex_unlock(&all->lock);
     if (wake)
         nng_sleep_aio(JANITOR_MS, all->janitor);
+}
+
+size_t connections_count(connections *all)
+{
+    pthread_mutex_lock(&all->lock);
+    size_t n = all->n_in[OPEN] + all->n_in[DOOMED];
+    pthread_mutex_unlock(&all->lock);
+    return n;
 }
 
 size_t connections_leaked(connections *all)

@@ -32,15 +32,19 @@ void connections_leave(connections *all, uint32_t id);
 /* The application has it, or never will: now it may hear of the loss. */
 void connections_delivered(connections *all, uint32_t id);
 
-/* Whether nng or the kernel has ended the connection, by what is known now. */
-bool connections_dead(uint32_t id);
+/* Whether a connection may be sent to: it is not doomed, nor ended by nng or the
+ * kernel, by what is known now. One that the kernel has ended is doomed. */
+bool connections_stands(connections *all, uint32_t id);
 
-/* Closes a connection as soon as it has been quiet for a moment. Its messages are
- * dropped until then. */
+/* Closes a connection as soon as it has been quiet for a moment, in both directions.
+ * Its messages are dropped until then. */
 void connections_doom(connections *all, uint32_t id);
 
-/* Connections that are closed and that nng has not given back. A few for a moment
- * are normal; if they stay, nng's reaper hangs. */
+/* Connections that stand, or are not known to be closed yet. */
+size_t connections_count(connections *all);
+
+/* Connections that were closed here and that nng has not given back; dooms those that
+ * are found dead. A few for a moment are normal; if they stay, nng's reaper hangs. */
 size_t connections_leaked(connections *all);
 
 /* Closes nothing any more. Before the socket is closed; not in a callback of nng's. */

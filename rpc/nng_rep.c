@@ -133,7 +133,7 @@ static void send_answer(slot *s, slot_state state)
     nng_msg_free(s->message);
     s->message = NULL;
     s->state = state;
-    if (connections_dead(s->peer)) {
+    if (!connections_stands(rep->connections, s->peer)) {
         nng_msg_free(s->answer);
         s->answer = NULL;
         finish(s);
@@ -462,6 +462,11 @@ void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep)
 size_t lks_rpc_nng_rep_in_flight(const lks_rpc_nng_rep *rep)
 {
     return atomic_load(&rep->in_flight);
+}
+
+size_t lks_rpc_nng_rep_connections(lks_rpc_nng_rep *rep)
+{
+    return connections_count(rep->connections);
 }
 
 size_t lks_rpc_nng_rep_leaked(lks_rpc_nng_rep *rep)

@@ -60,6 +60,9 @@ void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep);
 /* Messages handed out and not yet ended, answers being sent included. */
 size_t lks_rpc_nng_rep_in_flight(const lks_rpc_nng_rep *rep);
 
+/* Connections that stand, or are not known to be closed yet. */
+size_t lks_rpc_nng_rep_connections(lks_rpc_nng_rep *rep);
+
 /* Connections that are closed but not given back by nng. If a figure above a handful
  * stays, nng's reaper hangs and only a new process gives their descriptors back
  * (docs/nng.md). Looks at each connection: not for a hot path. */
@@ -91,8 +94,8 @@ void lks_rpc_nng_request_refuse(lks_rpc_nng_request *request, const lks_error *e
 /* Ends it without an answer. */
 void lks_rpc_nng_request_drop(lks_rpc_nng_request *request);
 
-/* Ends it and closes the connection it came on as soon as that is quiet, dropping what
- * else it sends: for what is not a frame. */
+/* Ends it and closes the connection it came on as soon as that is quiet; what else it
+ * sends and is owed is dropped: for what is not a frame. */
 void lks_rpc_nng_request_close_peer(lks_rpc_nng_request *request);
 
 #ifdef __cplusplus
