@@ -137,8 +137,6 @@ static void on_reply(void *arg, const redisReply *reply)
         return;
     }
     c->silent_ticks = 0;
-    if (c->state == READY && reply->type != REDIS_REPLY_ERROR)
-        c->failures = 0;
     if (pushed) {
         c->options.on_push(c->options.arg, reply);
         return;
@@ -263,6 +261,7 @@ void connection_ready(connection *c)
     uint64_t tick = c->options.silence_timeout_ms / SILENT_TICKS_MAX + 1;
 
     c->state = READY;
+    c->failures = 0;
     if (c->options.silence_timeout_ms > 0)
         uv_timer_start(&c->timer, on_tick, tick, tick);
     else

@@ -1,6 +1,6 @@
 /* Puts the store together. Invariant: the pipeline has a link exactly while the
- * connection was greeted and nothing was found against it since, once the wake
- * channel was heard for the first time; that is what ready means.
+ * connection was greeted, the wake channel was heard then, and nothing was found
+ * against the connection since; that is what ready means.
  *
  *   embedded --socket--> connection --fresh--> greeting --passed--> pipeline up
  *                            ^ \--lost-------------------------> pipeline down
@@ -51,8 +51,8 @@ struct store {
     unsigned handles;
 
     bool greeted; /* the connection; and nothing was found against it since */
-    bool heard;   /* the channel, at least once */
-    bool to_tell; /* it was heard anew, and on_listening is due */
+    bool hears;   /* the channel */
+    bool to_tell; /* that it does again */
     bool ready;
     char reason[REASON_BYTES]; /* why not */
     char fatal[REASON_BYTES];
@@ -78,7 +78,7 @@ static void set_ready(store *s)
 /* To be called when more is there than before. */
 static void advance(store *s)
 {
-    if (!s->greeted || (s->subscription && !s->heard))
+    if (!s->greeted || (s->subscription && !s->hears))
         return;
     if (!s->ready)
         set_ready(s);
@@ -179,8 +179,7 @@ static void on_listening(void *arg)
 {
     store *s = arg;
 
-    s->heard = true;
-    s->to_tell = true;
+    s->hears = s->to_tell = true;
     advance(s);
 }
 
@@ -195,7 +194,8 @@ static void on_deaf(void *arg, const char *reason)
 {
     store *s = arg;
 
-    if (s->greeted && !s->heard)
+    s->hears = s->to_tell = false;
+    if (s->greeted && !s->ready)
         say_not_ready(s, reason);
 }
 

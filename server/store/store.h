@@ -66,13 +66,13 @@ typedef struct store_options {
     /* Tells readiness: called on each change, on the loop. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
     /* A channel to hear, on a second connection; NULL = none. It must outlive the
-     * store, which becomes ready for the first time only when it hears. */
+     * store, which becomes ready only when it hears, and stays so when it does no more. */
     const char *wake_channel;
     /* A message's payload, valid until it returns. On the loop. */
     void (*on_wake)(void *arg, const char *data, size_t len);
     /* From now on messages come; those before may have been missed. At first, and
-     * again whenever the channel, or the store itself, was lost; the store is ready
-     * then. On the loop. */
+     * again whenever the channel, or the store itself, was lost; with the store ready.
+     * On the loop. */
     void (*on_listening)(void *arg);
     void *arg;
 } store_options;
