@@ -10,8 +10,10 @@
 #include <lockstock/status.h>
 
 typedef struct lock_setup {
-    const char *urls;  /* of lockstockd; several, with commas between */
-    const char *redis; /* "unix:///path": the store of those; NULL = not known */
+    const char *urls;    /* of lockstockd; several, with commas between */
+    const char *redis;   /* "unix:///path": the store of those; NULL = not known */
+    const char *program; /* path of seckill, to be started as a holder */
+    size_t waiters;
 } lock_setup;
 
 /* What a scene found. */
@@ -30,6 +32,9 @@ typedef struct lock_scene {
     lks_code (*run)(const lock_setup *setup, lock_claims *claims, lks_error *error);
 } lock_scene;
 
+lks_code scene_outlast(const lock_setup *setup, lock_claims *claims, lks_error *error);
+lks_code scene_holder(const lock_setup *setup, lock_claims *claims, lks_error *error);
+lks_code scene_queue(const lock_setup *setup, lock_claims *claims, lks_error *error);
 lks_code scene_naive(const lock_setup *setup, lock_claims *claims, lks_error *error);
 
 /* The last has no name. */

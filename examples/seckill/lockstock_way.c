@@ -37,7 +37,10 @@ static lock_end lockstock_end(lock_worker *w)
     int64_t before = wall_ms();
 
     note(w, lease_inspect(w->channel, w->key, &look, &error), &error);
-    return look.held ? (lock_end){before + look.left_ms, wall_ms() + look.left_ms + 1} : (lock_end){LOCK_FREE, LOCK_FREE};
+    if (!look.held) {
+        return (lock_end){LOCK_FREE, LOCK_FREE};
+    }
+    return (lock_end){before + look.left_ms, wall_ms() + look.left_ms + 1};
 }
 
 static bool lockstock_may_write(lock_worker *w)

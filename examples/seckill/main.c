@@ -6,15 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "holder.h"
 #include "lock_scenes.h"
 #include "scenes.h"
 
 static const char usage[] =
     "usage: seckill [--url URL] [--scene a,b,c|all] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
-    "               [--redis URL]\n"
+    "               [--waiters N] [--redis URL]\n"
     "  --url URL     lockstockd's address (nng+tcp://127.0.0.1:7700)\n"
     "  --scene LIST  sales: a: threads, two goods; b: asynchronous calls; c: every reply lost once (all)\n"
-    "                locks: g: naive locks and lockstock side by side\n"
+    "                locks: d: work that outlasts its lease; e: a holder killed, or frozen; f: many wait,\n"
+    "                at the servers of --url U1,U2; g: naive locks and lockstock side by side\n"
+    "  --waiters N   scene f (1000)\n"
     "  --redis URL   scene g: unix:///path of its store, for the naive locks\n"
     "  --runs N      each scene so often (1)\n"
     "  --buyers N, --goods N, --stock N (of each good)   other figures than the scene's own\n"
@@ -23,6 +26,7 @@ static const char usage[] =
 typedef struct seckill_settings {
     const char *url, *list, *redis;
     long runs;
+    size_t waiters;
     sale_plan plan; /* 0 = the scene's own */
 } seckill_settings;
 
@@ -46,6 +50,7 @@ static bool parse(int argc, char **argv, seckill_settings *settings)
         {"goods", required_argument, NULL, 'g'},
         {"stock", required_argument, NULL, 'n'},
         {"patience", required_argument, NULL, 'p'},
+        {"waiters", required_argument, NULL, 'w'},
         {"redis", required_argument, NULL, 'i'},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -74,6 +79,9 @@ static bool parse(int argc, char **argv, seckill_settings *settings)
             break;
         case 'p':
             good = (settings->plan.patience_ms = number(optarg, 86400) * 1000) != 0;
+            break;
+        case 'w':
+            good = (settings->waiters = (size_t)number(optarg, 100000)) != 0;
             break;
         case 'i':
             settings->redis = optarg;
@@ -110,7 +118,10 @@ static const lock_scene *find_lock_scene(const char *name, size_t len)
 
 static bool run_lock_scene(const lock_scene *scene, const seckill_settings *settings)
 {
-    lock_setup setup = {.urls = settings->url, .redis = settings->redis};
+    const lock_setup setup = {.urls = settings->url,
+                              .redis = settings->redis,
+                              .program = "/proc/self/exe",
+                              .waiters = settings->waiters};
     lock_claims claims = {.table = stdout, .good = true};
     lks_error error = {0};
 
@@ -146,9 +157,12 @@ static bool run_sale_scene(const sale_scene *scene, const seckill_settings *sett
 
 int main(int argc, char **argv)
 {
-    seckill_settings settings = {.url = "nng+tcp://127.0.0.1:7700", .list = "a,b,c", .runs = 1};
+    seckill_settings settings = {.url = "nng+tcp://127.0.0.1:7700", .list = "a,b,c", .runs = 1, .waiters = 1000};
     bool exact = true;
 
+    if (argc > 1 && strcmp(argv[1], HOLDER_FLAG) == 0) {
+        return holder_main(argc, argv);
+    }
     if (!parse(argc, argv, &settings)) {
         fputs(usage, stderr);
         return 2;

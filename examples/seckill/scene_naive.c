@@ -18,8 +18,8 @@ static void print(FILE *table, const char *name, const naive_schedule *schedule,
     } else if (o->moved > 0) {
         snprintf(next, sizeof next, "as long as it tries: %u of %u tries put the end off", o->moved, o->tries);
     } else if (o->tries > 0) {
-        snprintf(next, sizeof next, o->granted ? "until A's lease ended" : "until A's lease ends: none of %u tries put it off",
-                 o->tries);
+        snprintf(next, sizeof next,
+                 o->granted ? "until A's lease ended" : "until A's lease ends: none of %u tries put it off", o->tries);
     } else {
         snprintf(next, sizeof next, o->granted ? "not at all" : "until B is done");
     }
@@ -61,8 +61,8 @@ lks_code scene_naive(const lock_setup *setup, lock_claims *claims, lks_error *er
         return code;
     }
     fprintf(claims->table, "scene g: one item under a lock; each schedule with a naive lock, and with lockstock\n");
-    fprintf(claims->table, "  %-23s  %-27s  %-12s  %4s  %8s  %s\n", "lock", "what happens", "hold at once", "sold", "oversold",
-            "who comes is blocked");
+    fprintf(claims->table, "  %-23s  %-27s  %-12s  %4s  %8s  %s\n", "lock", "what happens", "hold at once", "sold",
+            "oversold", "who comes is blocked");
     for (size_t i = 0; code == LKS_OK && i < NAIVE_SCHEDULES; i++) {
         const naive_schedule *schedule = &naive_schedules[i];
         const char *socket = setup->redis + sizeof unix_prefix - 1;
@@ -74,8 +74,8 @@ lks_code scene_naive(const lock_setup *setup, lock_claims *claims, lks_error *er
         if (code == LKS_OK) {
             print(claims->table, schedule->naive->name, schedule, &naive);
             print(claims->table, "  lockstock", schedule, &ours);
-            lock_claim(claims, has_failed(schedule, &naive), "%s has done no harm", schedule->naive->name);
-            lock_claim(claims, is_right(schedule, &ours), "lockstock: %s did harm", schedule->happening);
+            lock_claim(claims, has_failed(schedule, &naive), "no harm by: %s", schedule->naive->name);
+            lock_claim(claims, is_right(schedule, &ours), "lockstock, too: %s", schedule->happening);
         }
     }
     lks_channel_close(channel);

@@ -9,11 +9,15 @@
 
 #include "lock_scenes.h"
 #include "naive_schedules.h"
+#include "support/counts.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 
+enum { SERVERS = 2, LIMIT_MS = 120000 };
+
 static redis_fixture *redis;
-static server_fixture *server;
+static server_fixture *servers[SERVERS];
+static char both_urls[128];
 
 static int start(void **state)
 {
@@ -24,37 +28,93 @@ static int start(void **state)
     if (redis == NULL) {
         return -1;
     }
-    server_fixture_options options = {.store = redis_fixture_url(redis), .args = args};
-    server = server_fixture_start(&options);
-    return server != NULL ? 0 : -1;
+    const server_fixture_options options = {.store = redis_fixture_url(redis), .args = args, .peers_die = true};
+    for (size_t i = 0; i < SERVERS; i++) {
+        servers[i] = server_fixture_start(&options);
+        if (servers[i] == NULL) {
+            return -1;
+        }
+    }
+    snprintf(both_urls, sizeof both_urls, "%s,%s", server_fixture_url(servers[0]), server_fixture_url(servers[1]));
+    return 0;
 }
 
 /* An orderly end belongs to the test: sanitizers report at exit. */
 static int stop(void **state)
 {
+    int status = 0;
+
     (void)state;
-    int status = server_fixture_stop(server, 60000) ? 0 : -1;
-    server_fixture_free(server);
+    for (size_t i = 0; i < SERVERS; i++) {
+        status |= server_fixture_stop(servers[i], LIMIT_MS) ? 0 : -1;
+        server_fixture_free(servers[i]);
+    }
     redis_fixture_free(redis);
     return status;
 }
 
-static void run_scene(const char *name)
+static const lock_scene *scene_named(const char *name)
 {
-    const lock_setup setup = {.urls = server_fixture_url(server), .redis = redis_fixture_url(redis)};
-    lock_claims claims = {.table = stdout, .good = true};
-    lks_error error = {0};
     const lock_scene *scene = lock_scenes;
 
     while (strcmp(scene->name, name) != 0) {
         scene++;
     }
-    if (scene->run(&setup, &claims, &error) != LKS_OK) {
+    return scene;
+}
+
+static lock_setup setup_at(const char *urls)
+{
+    return (lock_setup){
+        .urls = urls, .redis = redis_fixture_url(redis), .program = SECKILL_PATH, .waiters = counts_of(100, 1000)};
+}
+
+static void run_scene(const char *name, const char *urls)
+{
+    const lock_setup setup = setup_at(urls);
+    lock_claims claims = {.table = stdout, .good = true};
+    lks_error error = {0};
+
+    if (scene_named(name)->run(&setup, &claims, &error) != LKS_OK) {
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
     }
     if (!claims.good) {
         fail_msg("%s", claims.why);
     }
+}
+
+static void test_work_outlasts_the_lease(void **state)
+{
+    (void)state;
+    run_scene("d", server_fixture_url(servers[0]));
+}
+
+static void test_holder_killed_or_frozen(void **state)
+{
+    (void)state;
+    run_scene("e", server_fixture_url(servers[0]));
+}
+
+static void test_many_wait_at_two_servers(void **state)
+{
+    (void)state;
+    run_scene("f", both_urls);
+}
+
+/* A scene can fail: what it claims of several servers is not so of one. */
+static void test_claims_are_looked_at(void **state)
+{
+    (void)state;
+    lock_setup setup = setup_at(server_fixture_url(servers[0]));
+    lock_claims claims = {.table = stdout, .good = true};
+    lks_error error = {0};
+
+    setup.waiters = 3;
+    assert_int_equal(scene_named("f")->run(&setup, &claims, &error), LKS_OK);
+    assert_false(claims.good);
+    assert_string_equal(claims.why, "one server is not several");
+    lock_claim(&claims, false, "another");
+    assert_string_equal(claims.why, "one server is not several");
 }
 
 static schedule_outcome play(const lock_way *naive, bool ours)
@@ -69,7 +129,7 @@ static schedule_outcome play(const lock_way *naive, bool ours)
         schedule++;
     }
     assert_int_equal(lock_run_id(run, &error), LKS_OK);
-    assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, &error), LKS_OK);
+    assert_int_equal(lks_channel_open(server_fixture_url(servers[0]), NULL, &channel, &error), LKS_OK);
     lks_code code = schedule_run(schedule, ours ? &lockstock_way : naive, channel, redis_fixture_socket(redis), run,
                                  &outcome, &error);
     lks_channel_close(channel);
@@ -141,7 +201,39 @@ static void test_count_of_a_thread_outlives_the_lease(void **state)
 static void test_scene_of_naive_locks(void **state)
 {
     (void)state;
-    run_scene("g");
+    run_scene("g", server_fixture_url(servers[0]));
+}
+
+/* Exit statuses are what scripts go by. */
+static void test_command(void **state)
+{
+    const char *const good[] = {SECKILL_PATH, "--url",   server_fixture_url(servers[0]), "--scene",
+                                "g",          "--redis", redis_fixture_url(redis),       NULL};
+    const char *const no_redis[] = {SECKILL_PATH, "--url", server_fixture_url(servers[0]), "--scene", "g", NULL};
+    const char *const not_so[] = {SECKILL_PATH, "--url", server_fixture_url(servers[0]), "--scene", "f", "--waiters",
+                                  "2",          NULL};
+    const char *const no_scene[] = {SECKILL_PATH, "--scene", "z", NULL};
+    const struct {
+        const char *const *argv;
+        int status;
+        const char *text;
+    } rows[] = {
+        {good, 0, "who comes is blocked"},
+        {no_redis, 1, "--redis"},
+        {not_so, 1, "NOT SO: one server is not several"},
+        {no_scene, 2, "no scene \"z\""},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        process *p = process_spawn(rows[i].argv, NULL);
+        assert_non_null(p);
+        assert_true(process_exited_with(p, rows[i].status, LIMIT_MS));
+        if (strstr(process_output(p), rows[i].text) == NULL) {
+            fail_msg("no \"%s\" in:\n%s", rows[i].text, process_output(p));
+        }
+        process_free(p);
+    }
 }
 
 int main(void)
@@ -153,6 +245,11 @@ int main(void)
         cmocka_unit_test(test_refreshing_waiter_keeps_the_dead_alive),
         cmocka_unit_test(test_count_of_a_thread_outlives_the_lease),
         cmocka_unit_test(test_scene_of_naive_locks),
+        cmocka_unit_test(test_work_outlasts_the_lease),
+        cmocka_unit_test(test_holder_killed_or_frozen),
+        cmocka_unit_test(test_many_wait_at_two_servers),
+        cmocka_unit_test(test_claims_are_looked_at),
+        cmocka_unit_test(test_command),
     };
 
     return cmocka_run_group_tests(tests, start, stop);
