@@ -95,80 +95,174 @@ static void expect_no_keys(redis_fixture *redis, const char *pattern)
     free(reply);
 }
 
-static void everyone_left_gets_the_lock_once(void **state)
-{
-    size_t each = counts_of(20, 67);
-    redis_fixture *redis = redis_fixture_start(NULL);
-    const char *const unsafe[] = {"--allow-unsafe-store", NULL};
+/* ---- two servers on one Redis, one lock that is held, and clients that wait ---- */
+
+typedef struct fixture {
+    redis_fixture *redis;
     server_fixture *servers[2];
     process *clients[CLIENTS];
-    char path[256], urls[2][160], count[16], id[16], line[256];
-    int granted = 0, expected = 0;
-    (void)state;
+    size_t each; /* waiting calls of a client */
+    waiting_register *shared;
+    lks_channel *channel;
+} fixture;
 
-    assert_non_null(redis);
+static int setup(void **state)
+{
+    static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
+    fixture *f = calloc(1, sizeof *f);
+    char path[256];
+
+    *state = f;
+    f->each = counts_of(20, 67);
+    f->redis = redis_fixture_start(NULL);
+    if (!f->redis)
+        return -1;
     for (int i = 0; i < 2; i++) {
-        servers[i] = server_fixture_start(&(server_fixture_options){
-            .store = redis_fixture_url(redis), .args = unsafe, .peers_die = true});
-        assert_non_null(servers[i]);
+        f->servers[i] = server_fixture_start(&(server_fixture_options){
+            .store = redis_fixture_url(f->redis), .args = unsafe, .peers_die = true});
+        if (!f->servers[i])
+            return -1;
     }
-    for (int i = 0; i < 2; i++)
-        snprintf(urls[i], sizeof urls[i], "%s,%s", server_fixture_url(servers[i]), server_fixture_url(servers[1 - i]));
-    snprintf(path, sizeof path, "%s/register", redis_fixture_dir(redis));
-    snprintf(count, sizeof count, "%zu", each);
-    waiting_register *shared = waiting_register_map(path);
-    assert_non_null(shared);
+    snprintf(path, sizeof path, "%s/register", redis_fixture_dir(f->redis));
+    f->shared = waiting_register_map(path);
+    return f->shared ? 0 : -1;
+}
 
-    lks_channel *channel = channel_of(urls[0]);
-    hold(channel);
+static int teardown(void **state)
+{
+    fixture *f = *state;
+
+    lks_channel_close(f->channel);
+    for (int i = 0; i < CLIENTS; i++)
+        process_free(f->clients[i]);
+    for (int i = 0; i < 2; i++)
+        server_fixture_free(f->servers[i]);
+    redis_fixture_free(f->redis);
+    if (f->shared)
+        munmap(f->shared, sizeof *f->shared);
+    free(f);
+    return 0;
+}
+
+/* Holds the lock and has all clients queue up for it, half at each server. */
+static void queue_up(fixture *f)
+{
+    char path[256], urls[2][160], count[16], id[16];
+
+    for (int i = 0; i < 2; i++)
+        snprintf(urls[i], sizeof urls[i], "%s,%s", server_fixture_url(f->servers[i]),
+                 server_fixture_url(f->servers[1 - i]));
+    snprintf(path, sizeof path, "%s/register", redis_fixture_dir(f->redis));
+    snprintf(count, sizeof count, "%zu", f->each);
+    f->channel = channel_of(urls[0]);
+    hold(f->channel);
     for (int i = 0; i < CLIENTS; i++) {
         snprintf(id, sizeof id, "%d", i);
         const char *const argv[] = {WAIT_FOR_LOCK_PATH, urls[i % 2], path, id, count, NULL};
-        clients[i] = process_spawn(argv, NULL);
-        assert_non_null(clients[i]);
+        f->clients[i] = process_spawn(argv, NULL);
+        assert_non_null(f->clients[i]);
     }
-    until_waiting(channel, (int64_t)(CLIENTS * each));
+    until_waiting(f->channel, (int64_t)(CLIENTS * f->each));
+}
 
+/* Waits for a client's end; how many it was granted, the others it cancelled. */
+static size_t granted_to(fixture *f, int i, size_t *cancelled)
+{
+    char line[256];
+    size_t got;
+
+    if (!process_exited_with(f->clients[i], 0, LIMIT_MS))
+        fail_msg("client %d is stuck or failed; %d of all are granted", i, atomic_load(&f->shared->granted));
+    assert_true(process_wait_line(f->clients[i], "done", line, sizeof line, 1000));
+    assert_int_equal(sscanf(strstr(line, "done"), "done %zu %zu", &got, cancelled), 2);
+    assert_int_equal(got + *cancelled, f->each);
+    return got;
+}
+
+static void expect_one_at_a_time(fixture *f, size_t granted)
+{
+    assert_int_equal(atomic_load(&f->shared->granted), granted);
+    assert_int_equal(atomic_load(&f->shared->overlaps), 0);
+    assert_int_equal(atomic_load(&f->shared->fences_back), 0);
+    until_waiting(f->channel, 0);
+    expect_no_keys(f->redis, "lock:w*");
+    expect_no_keys(f->redis, "lock:q*");
+    expect_no_keys(f->redis, "lock:s*");
+}
+
+/* ---- tests -------------------------------------------------------------------- */
+
+static void everyone_left_gets_the_lock_once(void **state)
+{
+    fixture *f = *state;
+    size_t expected = 0, cancelled;
+
+    queue_up(f);
     /* The first third cancel some, the second third die, and one server dies. */
     for (int i = 0; i < CLIENTS / 3; i++)
-        process_signal(clients[i], SIGUSR1);
+        process_signal(f->clients[i], SIGUSR1);
     for (int i = CLIENTS / 3; i < 2 * CLIENTS / 3; i++)
-        process_kill(clients[i]);
-    server_fixture_kill(servers[1]);
-    release(channel);
+        process_kill(f->clients[i]);
+    server_fixture_kill(f->servers[1]);
+    release(f->channel);
 
-    for (int i = 0; i < CLIENTS; i++) {
-        int got, cancelled;
-        if (i >= CLIENTS / 3 && i < 2 * CLIENTS / 3)
-            continue;
-        if (!process_exited_with(clients[i], 0, LIMIT_MS))
-            fail_msg("client %d is stuck or failed; %d of them are granted", i, atomic_load(&shared->granted));
-        assert_true(process_wait_line(clients[i], "done", line, sizeof line, 1000));
-        assert_int_equal(sscanf(strstr(line, "done"), "done %d %d", &got, &cancelled), 2);
-        assert_int_equal(got + cancelled, each);
-        if (i >= CLIENTS / 3)
-            assert_int_equal(cancelled, 0);
-        expected += got;
+    for (int i = 0; i < CLIENTS / 3; i++) {
+        expected += granted_to(f, i, &cancelled);
+        assert_true(cancelled > 0);
     }
-    granted = atomic_load(&shared->granted);
-    assert_int_equal(granted, expected);
-    assert_int_equal(atomic_load(&shared->overlaps), 0);
-    assert_int_equal(atomic_load(&shared->fences_back), 0);
-    until_waiting(channel, 0);
-    expect_no_keys(redis, "lock:w*");
-    expect_no_keys(redis, "lock:q*");
-    print_message("%d of %zu were granted, the rest cancelled or died\n", granted, CLIENTS * each);
-
-    lks_channel_close(channel);
-    for (int i = 0; i < CLIENTS; i++)
-        process_free(clients[i]);
-    for (int i = 0; i < 2; i++)
-        server_fixture_free(servers[i]);
-    redis_fixture_free(redis);
+    for (int i = 2 * CLIENTS / 3; i < CLIENTS; i++) {
+        expected += granted_to(f, i, &cancelled);
+        assert_int_equal(cancelled, 0);
+    }
+    expect_one_at_a_time(f, expected);
 }
+
+static void a_server_that_stops_sends_its_waiters_to_another(void **state)
+{
+    fixture *f = *state;
+    size_t cancelled;
+
+    queue_up(f);
+    assert_true(server_fixture_stop(f->servers[1], LIMIT_MS));
+    until_waiting(f->channel, (int64_t)(CLIENTS * f->each));
+    release(f->channel);
+    for (int i = 0; i < CLIENTS; i++)
+        assert_int_equal(granted_to(f, i, &cancelled), f->each);
+    expect_one_at_a_time(f, CLIENTS * f->each);
+}
+
+/* Commands that Redis has carried out; asking is one itself. */
+static long long commands(fixture *f)
+{
+    char *info = redis_fixture_command(f->redis, "INFO stats");
+    assert_non_null(info);
+    const char *at = strstr(info, "total_commands_processed:");
+    assert_non_null(at);
+    long long n = strtoll(at + strlen("total_commands_processed:"), NULL, 10);
+    free(info);
+    return n;
+}
+
+/* Time itself is under test: whoever polled would do so within a second. */
+static void waiting_costs_no_command(void **state)
+{
+    fixture *f = *state;
+
+    queue_up(f);
+    long long before = commands(f), end = process_now_ms() + 1000;
+    while (process_now_ms() < end)
+        process_pause();
+    assert_int_equal(commands(f) - before, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(everyone_left_gets_the_lock_once)};
+    const struct CMUnitTest tests[] = {
+        TEST(everyone_left_gets_the_lock_once),
+        TEST(a_server_that_stops_sends_its_waiters_to_another),
+        TEST(waiting_costs_no_command),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
