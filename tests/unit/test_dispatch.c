@@ -342,6 +342,89 @@ static void a_reply_of_another_shape_is_internal(void **state)
     expect(f, LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");
 }
 
+/* ---- calls that wait ------------------------------------------------------------ */
+
+static void start_waiting(fixture *f)
+{
+    lks_target target = LKS_TARGET_INIT;
+    lks_target *targets[] = {&target};
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+
+    target.name = (char *)"n";
+    request.targets = targets;
+    request.n_targets = 1;
+    request.token = (char *)"0123456789abcdef";
+    request.lease_ms = 1000;
+    request.wait_ms = 60000;
+    start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1, NULL);
+}
+
+/* The reply of lock_acquire that says so: nobody's lease ends. */
+static void answer_queued(fixture *f, size_t i)
+{
+    static const store_value elements[] = {{.type = STORE_STRING, .string = {"QUEUED", 6}},
+                                           {.type = STORE_INTEGER, .integer = 1},
+                                           {.type = STORE_INTEGER, .integer = 250}};
+    static const store_value queued = {.type = STORE_ARRAY, .n = 3, .element = elements};
+    const store_result result = {.code = LKS_OK, .message = "", .value = &queued};
+    f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+}
+
+static void a_call_that_waits_is_there_before_its_store_call(void **state)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    assert_non_null(f->waiters.entered);
+    assert_int_equal(f->waiters.entered->key.len, strlen("ls:{default/n}:0123456789abcdef"));
+    assert_null(f->waiters.parked);
+    answer_queued(f, 0);
+    assert_non_null(f->waiters.parked);
+    assert_int_equal(f->n_done, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
+    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    assert_null(f->waiters.entered);
+}
+
+static void an_event_that_is_pending_starts_the_next_round(void **state)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    f->waiters.pending = SERVICE_DEADLINE;
+    answer_queued(f, 0);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[1].call->function, "lock_withdraw");
+    answer_queued(f, 1); /* still: it parks again */
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
+    assert_string_equal(f->store.submitted[2].call->function, "lock_abandon");
+    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 1);
+}
+
+/* Its place in the queue is kept: the same call goes on at another server. */
+static void a_stopping_server_asks_nothing_more(void **state)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_STOPPING);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
+    assert_int_equal(f->store.n, 1);
+}
+
+static void the_last_round_has_time(void **state)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    uint64_t now = lks_rpc_now_ns();
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    assert_true(f->store.submitted[1].deadline_ns >= now + 2000000000);
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -361,6 +444,10 @@ int main(void)
         TEST(a_read_is_never_applied),
         TEST(part_of_a_call_that_succeeded_makes_it_maybe),
         TEST(a_reply_of_another_shape_is_internal),
+        TEST(a_call_that_waits_is_there_before_its_store_call),
+        TEST(an_event_that_is_pending_starts_the_next_round),
+        TEST(a_stopping_server_asks_nothing_more),
+        TEST(the_last_round_has_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
