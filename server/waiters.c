@@ -223,13 +223,11 @@ static void wake_key(waiters *all, lks_rpc_slice key)
     room *r = find_room(all, base_of(key));
     waiter *next;
 
-    /* Grants go by the queue, so the one meant is mostly the first. */
+    /* Several, where a caller sent the same call again: each is answered. */
     for (waiter *w = r ? TAILQ_FIRST(&r->waiters) : NULL; w; w = next) {
         next = TAILQ_NEXT(w, in_room);
-        if (w->key.len == key.len && memcmp(w->key.data, key.data, key.len) == 0) {
+        if (w->key.len == key.len && memcmp(w->key.data, key.data, key.len) == 0)
             tell(w, SERVICE_WOKEN);
-            return;
-        }
     }
 }
 

@@ -120,14 +120,14 @@ local function put_holder(lock, wanted, token, end_us, fence)
   if end_us < watched then lock.sooner = true end
   lock.soonest = lock.mode and math.min(lock.soonest, end_us) or end_us
   lock.mode, lock.capacity, lock.used = wanted.mode, wanted.capacity, lock.used + wanted.permits
-  lock.fence = math.max(lock.fence, fence)
+  lock.fence, lock.holders = math.max(lock.fence, fence), nil
   local entry = string.format('%d %d %d', end_us, fence, wanted.permits)
   write('HSET', lock.key, 'f', int(lock.fence), 's', summary(lock), token, entry)
   return entry
 end
 
 local function drop_holder(lock, token, permits)
-  lock.used = lock.used - permits
+  lock.used, lock.holders = lock.used - permits, nil
   if lock.used == 0 then
     lock.mode = nil
     write('HDEL', lock.key, token, 's')

@@ -114,15 +114,15 @@ static void read_target(char *word, lks_target *target)
         sscanf(mode, "P%ld/%ld", &target->permits, &target->capacity);
 }
 
-const char *acquire_for(const char *token, const char *text, int64_t lease_ms)
+const lks_acquire_request *acquire_request(const char *token, const char *text, int64_t lease_ms, int64_t wait_ms)
 {
-    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-    lks_target target[WORDS_MAX];
-    lks_target *targets[WORDS_MAX];
+    static lks_acquire_request request;
+    static lks_target target[WORDS_MAX];
+    static lks_target *targets[WORDS_MAX];
+    static char copy[SAID_BYTES];
     char *word[WORDS_MAX];
-    char copy[SAID_BYTES];
-    char *line = new_line();
 
+    request = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
     request.n_targets = words(text, copy, word);
     for (size_t i = 0; i < request.n_targets; i++) {
         read_target(word[i], &target[i]);
@@ -133,15 +133,34 @@ const char *acquire_for(const char *token, const char *text, int64_t lease_ms)
     request.token = (char *)(uintptr_t)token_of(token);
     request.owner = (char *)(uintptr_t)token;
     request.lease_ms = lease_ms;
-    acquired = run("Acquire", &request, line);
-    if (!acquired)
+    request.wait_ms = wait_ms;
+    return &request;
+}
+
+const char *acquire_line(const lks_acquire_response *response, const lks_error *error)
+{
+    char *line = new_line();
+
+    acquired = response;
+    if (!response) {
+        add(line, "%s %s %s", lks_code_name(error->code), lks_applied_name(error->applied), error->message);
         return line;
-    add(line, "%s", name_of(&lockstock__v1__acquire_outcome__descriptor, (int)acquired->outcome));
-    if (acquired->holder)
-        add(line, " %s held by %s", acquired->holder->name, acquired->holder->owner);
-    if (acquired->replayed)
+    }
+    add(line, "%s", name_of(&lockstock__v1__acquire_outcome__descriptor, (int)response->outcome));
+    if (response->holder)
+        add(line, " %s held by %s", response->holder->name, response->holder->owner);
+    if (response->replayed)
         add(line, " again");
     return line;
+}
+
+const char *acquire_for(const char *token, const char *text, int64_t lease_ms)
+{
+    lks_error error;
+    const void *response = harness_call(script_harness, &lock_service, "Acquire",
+                                        acquire_request(token, text, lease_ms, 0), &error);
+
+    return acquire_line(response, &error);
 }
 
 const char *acquire(const char *token, const char *targets)

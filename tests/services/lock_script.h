@@ -49,6 +49,10 @@ const char *token_of(const char *alias);
 const char *acquire(const char *token, const char *targets);
 const char *acquire_for(const char *token, const char *targets, int64_t lease_ms);
 
+/* The request of acquire, valid until the next one; and what its answer says. */
+const lks_acquire_request *acquire_request(const char *token, const char *targets, int64_t lease_ms, int64_t wait_ms);
+const char *acquire_line(const lks_acquire_response *response, const lks_error *error);
+
 /* The fence that the last acquire was given for its first target. */
 uint64_t fence(void);
 

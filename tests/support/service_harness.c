@@ -24,13 +24,20 @@ struct harness {
     bool altered;
 };
 
-/* A request between prepare and finish. */
+/* A request between prepare and finish, or parked. */
 typedef struct running {
     const service_method *method;
     ProtobufCMessage *request;
     plan plan;
+    bool waits;
+    const service_alarm *alarms;
     lks_error error;
 } running;
+
+struct harness_waiting {
+    running running;
+    const void *response;
+};
 
 static redisReply *checked(harness *h, void *reply)
 {
@@ -195,13 +202,13 @@ static const service_method *find_method(const service *s, const char *name)
     return NULL;
 }
 
-static void prepare(harness *h, const service *s, const char *method, const void *bytes, size_t len,
-                    running *r)
+static void prepare(harness *h, const service *s, const char *server, const char *method, const void *bytes,
+                    size_t len, running *r)
 {
     *r = (running){.method = find_method(s, method)};
     if (lks_rpc_request_unpack(r->method->method, bytes, len, h->arena, &r->request, &r->error) != LKS_OK)
         return;
-    r->plan = (plan){.arena = h->arena, .method = r->method->method, .ns = lks_rpc_slice_of(h->ns)};
+    r->plan = (plan){.arena = h->arena, .method = r->method->method, .ns = lks_rpc_slice_of(h->ns), .server = server};
     r->method->prepare(r->request, &r->plan);
     r->error = r->plan.error;
 }
@@ -282,6 +289,7 @@ static const void *finish(harness *h, running *r, const store_value *const repli
 {
     answer a = {.arena = h->arena, .plan = &r->plan, .replies = replies, .n_replies = r->plan.n_calls};
 
+    r->waits = false;
     for (size_t i = 0; i < r->plan.n_calls; i++)
         if (is_error(replies[i], &r->error))
             break;
@@ -290,7 +298,23 @@ static const void *finish(harness *h, running *r, const store_value *const repli
     ProtobufCMessage *response = lks_rpc_response_new(r->method->method, h->arena);
     r->method->finish(r->request, &a, response);
     r->error = a.error;
+    r->waits = a.waits && r->error.code == LKS_OK;
+    r->alarms = a.alarms;
+    if (r->waits)
+        return NULL;
     return r->error.code == LKS_OK ? response : failed(r);
+}
+
+/* One round of store calls. */
+static const void *run_round(harness *h, running *r)
+{
+    const store_value **replies = lks_rpc_arena_alloc(h->arena, r->plan.n_calls * sizeof(store_value *));
+
+    for (size_t i = 0; i < r->plan.n_calls; i++) {
+        const store_call *call = &r->plan.calls[i];
+        replies[i] = fcall(h, &call, 1);
+    }
+    return finish(h, r, replies);
 }
 
 const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes,
@@ -299,15 +323,9 @@ const void *harness_call_bytes(harness *h, const service *s, const char *method,
     const void *response = NULL;
     running r;
 
-    prepare(h, s, method, bytes, len, &r);
-    if (r.error.code == LKS_OK) {
-        const store_value **replies = lks_rpc_arena_alloc(h->arena, r.plan.n_calls * sizeof(store_value *));
-        for (size_t i = 0; i < r.plan.n_calls; i++) {
-            const store_call *call = &r.plan.calls[i];
-            replies[i] = fcall(h, &call, 1);
-        }
-        response = finish(h, &r, replies);
-    }
+    prepare(h, s, "harness", method, bytes, len, &r);
+    if (r.error.code == LKS_OK)
+        response = run_round(h, &r);
     *error = r.error;
     return response;
 }
@@ -338,7 +356,7 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
 
     for (size_t i = 0; i < n; i++) {
         lks_rpc_slice bytes = packed(h, requests[i]);
-        prepare(h, s, method, bytes.data, bytes.len, &r[i]);
+        prepare(h, s, "harness", method, bytes.data, bytes.len, &r[i]);
         if (r[i].error.code != LKS_OK || r[i].plan.n_calls != 1 || !r[i].plan.calls[0].combinable)
             fail_msg("request %zu cannot be combined: %s", i, r[i].error.message);
         calls[i] = &r[i].plan.calls[0];
@@ -349,4 +367,44 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
         responses[i] = finish(h, &r[i], &reply);
         errors[i] = r[i].error;
     }
+}
+
+/* ---- calls that wait --------------------------------------------------------- */
+
+harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
+                               const void *request)
+{
+    harness_waiting *w = lks_rpc_arena_alloc(h->arena, sizeof *w);
+    lks_rpc_slice bytes = packed(h, request);
+
+    prepare(h, s, server, method, bytes.data, bytes.len, &w->running);
+    w->response = w->running.error.code == LKS_OK ? run_round(h, &w->running) : NULL;
+    return w;
+}
+
+void harness_event(harness *h, harness_waiting *w, service_event event)
+{
+    running *r = &w->running;
+
+    if (!r->waits)
+        return;
+    r->plan.n_calls = 0;
+    r->plan.wake(r->request, &r->plan, event);
+    w->response = run_round(h, r);
+}
+
+const void *harness_answer(const harness_waiting *w, lks_error *error)
+{
+    *error = w->running.error;
+    return w->response;
+}
+
+bool harness_is_parked(const harness_waiting *w)
+{
+    return w->running.waits;
+}
+
+const service_alarm *harness_alarms(const harness_waiting *w)
+{
+    return w->running.alarms;
 }

@@ -43,6 +43,22 @@ const void *harness_call(harness *h, const service *s, const char *method, const
 const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes,
                                size_t len, lks_error *error);
 
+/* A call that may wait, on the server with that id (not copied). Functions publish to
+ * "ls:wake:<id>"; nobody hears that but who subscribes. Valid like a response. */
+typedef struct harness_waiting harness_waiting;
+harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
+                               const void *request);
+
+/* What an event makes of it; nothing when it does not wait. */
+void harness_event(harness *h, harness_waiting *w, service_event event);
+
+/* Its answer; NULL while it waits, or with *error set. */
+const void *harness_answer(const harness_waiting *w, lks_error *error);
+bool harness_is_parked(const harness_waiting *w);
+
+/* The alarms that its last round asked for. */
+const service_alarm *harness_alarms(const harness_waiting *w);
+
 /* Runs n requests, each of one call to the same function and base, as one FCALL.
  * responses[i] is NULL where errors[i] is set. */
 void harness_call_together(harness *h, const service *s, const char *method, size_t n,

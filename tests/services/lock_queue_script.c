@@ -1,0 +1,211 @@
+/* Invariant: a message is read after a PONG on its own connection, so that all that
+ * a function published before are in. */
+#include "services/lock_queue_script.h"
+
+#include <stdio.h>
+
+#include <hiredis/hiredis.h>
+
+#include "functions/library.h"
+
+enum { SERVERS = 4, PARKED_MAX = 2048, TEXT_BYTES = 65536 };
+
+static redisContext *listening[SERVERS];
+static struct parked {
+    char server[4], token[16];
+    harness_waiting *call;
+} parked[PARKED_MAX];
+static size_t n_parked;
+static char told[TEXT_BYTES];
+
+static size_t index_of(const char *server)
+{
+    assert_true(server[0] == 'S' && server[1] >= '1' && server[1] < '1' + SERVERS);
+    return (size_t)(server[1] - '1');
+}
+
+void server_down(const char *server)
+{
+    redisContext **c = &listening[index_of(server)];
+
+    if (!*c)
+        return;
+    redisFree(*c);
+    *c = NULL;
+    /* Redis has noticed when it counts none. */
+    while (atoi(strchr(harness_redis(script_harness, "PUBSUB NUMSUB ls:wake:%s", server), '\n') + 1) > 0)
+        ;
+}
+
+void server_up(const char *server)
+{
+    redisContext **c = &listening[index_of(server)];
+    char path[256];
+
+    server_down(server);
+    assert_int_equal(sscanf(harness_redis(script_harness, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
+    *c = redisConnectUnix(path);
+    assert_non_null(*c);
+    freeReplyObject(redisCommand(*c, "SUBSCRIBE ls:wake:%s", server));
+}
+
+int queue_reset(void **state)
+{
+    int result = script_reset(state);
+
+    n_parked = 0;
+    harness_redis(script_harness, "CONFIG SET maxmemory 0");
+    for (char id[] = "S1"; id[1] < '1' + SERVERS; id[1]++)
+        server_down(id);
+    server_up("S1");
+    server_up("S2");
+    return result;
+}
+
+int queue_close(void **state)
+{
+    for (size_t i = 0; i < SERVERS; i++)
+        if (listening[i])
+            redisFree(listening[i]);
+    return script_close(state);
+}
+
+static const char *line_of(const harness_waiting *call)
+{
+    lks_error error;
+
+    if (harness_is_parked(call))
+        return "QUEUED";
+    const void *response = harness_answer(call, &error);
+    return acquire_line(response, &error);
+}
+
+const char *wait_for_ms(const char *server, const char *token, const char *targets, int64_t lease_ms, int64_t wait_ms)
+{
+    struct parked *p = &parked[n_parked++];
+
+    assert_true(n_parked <= PARKED_MAX);
+    snprintf(p->server, sizeof p->server, "%s", server);
+    snprintf(p->token, sizeof p->token, "%s", token);
+    p->call = harness_start(script_harness, &lock_service, p->server, "Acquire",
+                            acquire_request(p->token, targets, lease_ms, wait_ms));
+    return line_of(p->call);
+}
+
+const char *wait_at(const char *server, const char *token, const char *targets)
+{
+    return wait_for_ms(server, token, targets, LEASE_MS, WAIT_MS);
+}
+
+static struct parked *find(const char *server, const char *token)
+{
+    for (size_t i = n_parked; i-- > 0;)
+        if (strcmp(parked[i].server, server) == 0 && strcmp(parked[i].token, token) == 0)
+            return &parked[i];
+    fail_msg("%s parks no call of %s", server, token);
+    return NULL;
+}
+
+static const char *event(const char *server, const char *token, service_event what)
+{
+    struct parked *p = find(server, token);
+
+    harness_event(script_harness, p->call, what);
+    return line_of(p->call);
+}
+
+const char *woken(const char *server, const char *token)
+{
+    return event(server, token, SERVICE_WOKEN);
+}
+
+const char *timed_out(const char *server, const char *token)
+{
+    return event(server, token, SERVICE_DEADLINE);
+}
+
+const char *abandoned(const char *server, const char *token)
+{
+    return event(server, token, SERVICE_ABANDONED);
+}
+
+/* "W ls:{default/g}:T2.............." as "W T2"; "A 5 ls:{default/g}: lock_promote a" as "A a". */
+static void add_message(char server, const char *text)
+{
+    size_t len = strlen(told);
+    bool wakes = text[0] == 'W';
+    const char *at = wakes ? strstr(text, "}:") + 2 : strrchr(text, ' ') + 1;
+
+    assert_non_null(strstr(text, wakes ? "W ls:{default/g}:" : " ls:{default/g}: lock_promote "));
+    snprintf(told + len, sizeof told - len, "%sS%c:%c %.*s", len ? " " : "", server, text[0], (int)strcspn(at, "."), at);
+}
+
+const char *messages(void)
+{
+    told[0] = '\0';
+    for (size_t i = 0; i < SERVERS; i++) {
+        redisReply *reply = NULL;
+        if (!listening[i])
+            continue;
+        redisAppendCommand(listening[i], "PING");
+        for (;;) {
+            assert_int_equal(redisGetReply(listening[i], (void **)&reply), REDIS_OK);
+            if (strcmp(reply->element[0]->str, "message") != 0)
+                break;
+            add_message((char)('1' + i), reply->element[2]->str);
+            freeReplyObject(reply);
+        }
+        freeReplyObject(reply);
+    }
+    return told;
+}
+
+const char *deliver(void)
+{
+    static char got[TEXT_BYTES];
+    static char copy[TEXT_BYTES];
+
+    got[0] = '\0';
+    while (messages()[0]) {
+        char *rest = copy;
+        char *server;
+        snprintf(copy, sizeof copy, "%s", told);
+        while ((server = strsep(&rest, " "))) {
+            const char *token = strsep(&rest, " ");
+            bool wakes = server[3] == 'W';
+            server[2] = '\0';
+            if (wakes && harness_is_parked(find(server, token)->call) && strncmp(woken(server, token), "ACQUIRED", 8) == 0)
+                snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", got[0] ? " " : "", token);
+        }
+    }
+    return got;
+}
+
+int64_t promote(const char *name)
+{
+    const char *reply = harness_redis(script_harness, "FCALL lock_promote_%s 1 ls:{default/g}: 1 %s", functions_digest, name);
+
+    if (strncmp(reply, "OK\n", 3) != 0)
+        fail_msg("lock_promote: %s", reply);
+    return atol(reply + 3);
+}
+
+const char *queue_of(const char *name)
+{
+    static char line[TEXT_BYTES];
+    const char *at = harness_redis(script_harness, "ZRANGE ls:{default/g}:lock:w:%s 0 -1", name);
+
+    line[0] = '\0';
+    while (*at) {
+        size_t len = strlen(line);
+        snprintf(line + len, sizeof line - len, "%s%.*s", len ? " " : "", (int)strcspn(at, ".\n"), at);
+        at += strcspn(at, "\n") + 1;
+    }
+    return line;
+}
+
+int queue_keys(void)
+{
+    return atoi(harness_redis(script_harness, "EVAL %s 0",
+                              "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')"));
+}

@@ -1,0 +1,50 @@
+/* Waiting for locks as a script, over lock_script.h: servers "S1" to "S4" are a
+ * subscription each, and park calls. Nothing moves but by a line of the test:
+ *
+ *     says(wait_at("S1", "T2", "a"), "QUEUED");
+ *     release("T1", "");
+ *     says(messages(), "S1:W T2");
+ *     says(woken("S1", "T2"), "ACQUIRED");
+ *
+ * Main thread only. */
+#ifndef LOCKSTOCK_TESTS_LOCK_QUEUE_SCRIPT_H
+#define LOCKSTOCK_TESTS_LOCK_QUEUE_SCRIPT_H
+
+#include "services/lock_script.h"
+
+enum { WAIT_MS = 80000000 };
+
+/* For cmocka's setup and teardown of each test: S1 and S2 listen. */
+int queue_reset(void **state);
+int queue_close(void **state);
+
+/* It listens, or not: what was not read is lost; its calls stay parked. */
+void server_up(const char *server);
+void server_down(const char *server);
+
+/* "QUEUED", or as acquire. */
+const char *wait_at(const char *server, const char *token, const char *targets);
+const char *wait_for_ms(const char *server, const char *token, const char *targets, int64_t lease_ms, int64_t wait_ms);
+
+/* Events of the call of that token which that server parks, the last of several:
+ * "QUEUED" while it still waits, or as acquire. */
+const char *woken(const char *server, const char *token);
+const char *timed_out(const char *server, const char *token);
+const char *abandoned(const char *server, const char *token);
+
+/* What the servers were sent since, by server, in order: "S1:W T2 S2:A a". */
+const char *messages(void);
+
+/* Wakes all that are told, until nobody is; gives the tokens that acquired, in order. */
+const char *deliver(void);
+
+/* As an alarm does: ms until again, or -1. */
+int64_t promote(const char *name);
+
+/* Who stands for the name: "T2 T3". */
+const char *queue_of(const char *name);
+
+/* Keys of the queue that exist: 0 when nobody waits. */
+int queue_keys(void);
+
+#endif

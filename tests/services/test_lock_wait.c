@@ -1,0 +1,721 @@
+/* Waiting, one move at a time: who has the next turn, who is told, and what becomes
+ * of a waiter whose time, connection or server ends. */
+#include "services/lock_queue_script.h"
+
+#include <stdio.h>
+
+/* ---- turns ---------------------------------------------------------------------- */
+
+static void a_release_hands_over(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(wait_at("S2", "T3", "a"), "QUEUED");
+    says(queue_of("a"), "T2 T3");
+    says(messages(), "");
+    assert_int_equal((inspect("a"), inspected->waiters), 2);
+    says(release("T1", ""), "RELEASED");
+    says(messages(), "S1:W T2 S1:A a S2:A a");
+    assert_int_equal((inspect("a"), inspected->n_holders), 0);
+    assert_int_equal(inspected->waiters, 2);
+    says(acquire("T4", "a"), "BUSY a held by T2");
+    says(renew("T2", "a"), "LOST");
+    says(woken("S1", "T2"), "ACQUIRED");
+    assert_int_equal(acquired->lease_ms, LEASE_MS);
+    assert_true(fence() > 0);
+    says(inspect("a"), "EXCLUSIVE T2");
+    assert_int_equal(inspected->waiters, 1);
+    says(renew("T2", "a"), "RENEWED");
+    says(messages(), "");
+    release("T2", "");
+    says(messages(), "S2:W T3");
+    says(woken("S2", "T3"), "ACQUIRED");
+    release("T3", "");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void a_free_name_is_acquired_without_waiting(void **state)
+{
+    (void)state;
+    says(wait_at("S1", "T1", "a b:S"), "ACQUIRED");
+    says(wait_at("S1", "T2", "b:S"), "ACQUIRED");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void the_lease_begins_at_the_claim(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    uint64_t before = (acquire("T3", "b"), fence());
+    pass_seconds(300);
+    release("T1", "");
+    pass_seconds(1);
+    says(woken("S1", "T2"), "ACQUIRED");
+    assert_true(fence() > before);
+    pass_seconds(900);
+    says(acquire("T4", "a"), "BUSY a held by T2");
+    about(acquired->holder->lease_ms, LEASE_MS - 900000);
+}
+
+static void nobody_overtakes(void **state)
+{
+    (void)state;
+    acquire("T1", "a:S");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(acquire("T3", "a:S"), "BUSY a held by T1");
+    says(wait_at("S2", "T4", "a:S"), "QUEUED");
+    release("T1", "");
+    says(deliver(), "T2");
+    release("T2", "");
+    says(deliver(), "T4");
+}
+
+static void readers_come_together(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a:S");
+    wait_at("S2", "T3", "a:S");
+    wait_at("S1", "T4", "a");
+    wait_at("S1", "T5", "a:S");
+    release("T1", "");
+    says(messages(), "S1:W T2 S1:A a S2:W T3 S2:A a");
+    says(woken("S2", "T3"), "ACQUIRED");
+    says(woken("S1", "T2"), "ACQUIRED");
+    says(inspect("a"), "SHARED T3 T2");
+    release("T2", "");
+    says(messages(), "");
+    release("T3", "");
+    says(deliver(), "T4");
+    release("T4", "");
+    says(deliver(), "T5");
+}
+
+static void permits_are_given_in_turn(void **state)
+{
+    (void)state;
+    acquire("T1", "a:P3/5");
+    says(wait_at("S1", "T2", "a:P4/5"), "QUEUED");
+    says(wait_at("S1", "T3", "a:P1/5"), "QUEUED"); /* though one is left */
+    release("T1", "");
+    says(deliver(), "T2 T3");
+    says(inspect("a"), "PERMIT/5 T2=4 T3=1");
+}
+
+static void all_names_come_at_once(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    acquire("T2", "b");
+    says(wait_at("S1", "T3", "a b"), "QUEUED");
+    says(wait_at("S1", "T4", "b a"), "QUEUED");
+    release("T1", "");
+    says(messages(), "");
+    says(acquire("T5", "a"), "BUSY a held by T3"); /* free, but its turn */
+    release("T2", "");
+    says(messages(), "S1:W T3 S1:A b S1:A a");
+    says(acquire("T5", "a"), "BUSY a held by T3");
+    says(woken("S1", "T3"), "ACQUIRED");
+    assert_int_equal(acquired->n_fences, 2);
+    release("T3", "a");
+    says(deliver(), "");
+    release("T3", "b");
+    says(deliver(), "T4");
+    release("T4", "");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void a_wide_request_is_not_starved(void **state)
+{
+    (void)state;
+    acquire("T1", "a:S");
+    acquire("T2", "b");
+    says(wait_at("S1", "T3", "a b"), "QUEUED");
+    says(wait_at("S1", "T4", "a:S"), "QUEUED"); /* would delay T3 */
+    says(wait_at("S1", "T5", "b:S"), "QUEUED");
+    says(acquire("T6", "c"), "ACQUIRED");
+    release("T2", "");
+    says(messages(), "");
+    release("T1", "");
+    says(deliver(), "T3");
+    release("T3", "");
+    says(deliver(), "T4 T5");
+}
+
+static void who_is_not_in_the_way_goes_past(void **state)
+{
+    (void)state;
+    acquire("T1", "b");
+    says(wait_at("S1", "T2", "a:S b"), "QUEUED");
+    says(acquire("T3", "a:S"), "ACQUIRED"); /* beside T2 */
+    says(acquire("T4", "a"), "BUSY a held by T3");
+    release("T1", "");
+    says(deliver(), "T2");
+    says(inspect("a"), "SHARED T3 T2");
+}
+
+static void the_end_of_a_lease_hands_over(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S2", "T3", "a");
+    about(promote("a"), LEASE_MS);
+    pass_seconds(1000);
+    int64_t again = promote("a");
+    assert_true(again > 0 && again <= 2000);
+    says(deliver(), "T2");
+    about(promote("a"), LEASE_MS);
+    says(acquire("T1", "a"), "TOKEN_SPENT");
+    release("T2", "");
+    says(deliver(), "T3");
+    assert_int_equal(promote("a"), -1);
+}
+
+static void an_acquire_that_finds_a_lease_over_hands_over(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    pass_seconds(1000);
+    says(acquire("T3", "a"), "BUSY a held by T2");
+    says(deliver(), "T2");
+}
+
+static void force_release_hands_over(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    says(force_release("a"), "T1");
+    says(force_release("a"), ""); /* an offer is not a holder */
+    says(deliver(), "T2");
+    says(acquire("T1", "a"), "TOKEN_SPENT");
+}
+
+static void a_waiter_arms_an_alarm_for_each_lease(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    pass_seconds(400);
+    harness_waiting *w = harness_start(script_harness, &lock_service, "S1", "Acquire",
+                                       acquire_request("T2", "b a", LEASE_MS, WAIT_MS));
+    assert_true(harness_is_parked(w));
+    const service_alarm *alarm = harness_alarms(w);
+    assert_non_null(alarm);
+    assert_null(alarm->next); /* b is free */
+    assert_string_equal(alarm->function, "lock_promote");
+    assert_int_equal(alarm->argument.len, 1);
+    assert_memory_equal(alarm->argument.data, "a", 1);
+    about(alarm->in_ms, LEASE_MS - 400000);
+    assert_true(alarm->in_ms > 0);
+}
+
+static void whoever_waits_is_told_of_an_end_that_is_sooner(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_for_ms("S1", "T2", "a", 1000, WAIT_MS);
+    wait_at("S2", "T3", "a");
+    release("T1", "");
+    says(messages(), "S1:W T2 S1:A a S2:A a"); /* the offer's */
+    says(woken("S1", "T2"), "ACQUIRED");
+    says(messages(), "S1:A a S2:A a"); /* a lease of one second */
+}
+
+/* ---- offers ---------------------------------------------------------------------- */
+
+static void an_offer_that_nobody_claims_passes_on(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    wait_at("S2", "T4", "a");
+    release("T1", "");
+    says(messages(), "S1:W T2 S1:A a S2:A a");
+    pass_seconds(3);
+    promote("a");
+    /* S1 has not claimed: T3 is passed over too, and told so. */
+    says(messages(), "S1:W T3 S2:W T4");
+    says(inspect("a"), "FREE");
+    says(woken("S2", "T4"), "ACQUIRED");
+    says(wait_at("S2", "T5", "a"), "QUEUED");
+    says(woken("S1", "T3"), "QUEUED"); /* it was only slow: back at its number */
+    says(woken("S1", "T2"), "QUEUED");
+    says(queue_of("a"), "T2 T3 T5");
+    release("T4", "");
+    says(deliver(), "T2");
+    release("T2", "");
+    says(deliver(), "T3");
+    release("T3", "");
+    says(deliver(), "T5");
+    release("T5", "");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void a_late_claim_takes_what_is_still_free(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    release("T1", "");
+    pass_seconds(10);
+    says(woken("S1", "T2"), "ACQUIRED");
+    says(inspect("a"), "EXCLUSIVE T2");
+}
+
+static void an_offer_is_not_a_lock(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    release("T1", "");
+    pass_seconds(3);
+    says(acquire("T3", "a"), "ACQUIRED");
+    says(woken("S1", "T2"), "QUEUED");
+    release("T3", "");
+    says(deliver(), "T2");
+}
+
+/* ---- servers ---------------------------------------------------------------------- */
+
+static void waiters_of_a_server_that_is_gone_are_passed_over_at_once(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    wait_at("S2", "T4", "a");
+    wait_at("S2", "T5", "a");
+    server_down("S1");
+    release("T1", "");
+    says(messages(), "S2:W T4 S2:A a");
+    says(queue_of("a"), "T5");
+    says(woken("S2", "T4"), "ACQUIRED");
+    /* It lives, and listens again: every call is looked at. */
+    server_up("S1");
+    says(woken("S1", "T3"), "QUEUED");
+    says(woken("S1", "T2"), "QUEUED");
+    says(queue_of("a"), "T2 T3 T5");
+}
+
+static void what_the_dead_left_is_in_nobodys_way(void **state)
+{
+    (void)state;
+    acquire("T1", "b");
+    for (int i = 0; i < 200; i++) {
+        char token[16];
+        snprintf(token, sizeof token, "D%d", i);
+        says(wait_at("S1", token, "a b"), "QUEUED");
+    }
+    says(acquire("T2", "a"), "BUSY a held by D0");
+    server_down("S1");
+    says(acquire("T3", "a"), "BUSY a held by D128"); /* not all at once */
+    says(acquire("T3", "a"), "ACQUIRED");
+    release("T3", "");
+    release("T1", "");
+    says(acquire("T4", "a b"), "ACQUIRED");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void messages_that_were_missed_are_read_again(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    release("T1", "");
+    server_down("S1"); /* its messages are lost */
+    server_up("S1");
+    says(woken("S1", "T3"), "QUEUED");
+    says(woken("S1", "T2"), "ACQUIRED");
+    release("T2", "");
+    says(messages(), "S1:W T3");
+}
+
+static void a_waiter_whose_record_was_lost_queues_anew(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    harness_redis(script_harness, "DEL ls:{default/g}:lock:t:%s", token_of("T2"));
+    says(woken("S1", "T2"), "QUEUED");
+    release("T1", "");
+    says(deliver(), "T3");
+    release("T3", "");
+    says(deliver(), "T2");
+}
+
+/* ---- withdrawal -------------------------------------------------------------------- */
+
+static void a_waiter_whose_time_is_over_is_withdrawn(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    says(timed_out("S1", "T2"), "TIMED_OUT a held by T1");
+    assert_true(acquired->holder->lease_ms > 0);
+    says(queue_of("a"), "T3");
+    says(wait_at("S1", "T2", "a"), "TOKEN_SPENT");
+    says(timed_out("S1", "T3"), "TIMED_OUT a held by T1");
+    assert_int_equal(queue_keys(), 0);
+    release("T1", "");
+    says(messages(), "");
+    says(acquire("T3", "a"), "TOKEN_SPENT");
+    says(inspect("a"), "FREE");
+}
+
+static void a_grant_that_came_first_wins(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    release("T1", "");
+    says(timed_out("S1", "T2"), "ACQUIRED");
+    says(inspect("a"), "EXCLUSIVE T2");
+}
+
+static void a_withdrawal_lets_those_behind_go(void **state)
+{
+    (void)state;
+    acquire("T1", "a:S");
+    wait_at("S1", "T2", "a");
+    wait_at("S2", "T3", "a:S");
+    says(timed_out("S1", "T2"), "TIMED_OUT a held by T1");
+    says(deliver(), "T3");
+    wait_at("S1", "T4", "a b");
+    wait_at("S1", "T5", "b:S");
+    says_begin(timed_out("S1", "T4"), "TIMED_OUT a held by T");
+    says(deliver(), "T5");
+}
+
+static void a_lapsed_offer_times_out(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S2", "T3", "a");
+    release("T1", "");
+    messages();
+    pass_seconds(3);
+    says(timed_out("S1", "T2"), "TIMED_OUT a held by T3"); /* whose turn it is */
+    says(deliver(), "T3");
+}
+
+static void an_abandoned_waiter_keeps_its_number(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    says_begin(abandoned("S1", "T2"), "CANCELLED NO");
+    says(queue_of("a"), "T3");
+    says(wait_at("S2", "T2", "a"), "QUEUED");
+    says(queue_of("a"), "T2 T3");
+    release("T1", "");
+    says(messages(), "S1:A a S2:W T2 S2:A a");
+}
+
+static void an_abandoned_offer_passes_on(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S2", "T3", "a");
+    release("T1", "");
+    abandoned("S1", "T2");
+    says(messages(), "S1:W T2 S1:A a S2:A a S2:W T3");
+    says(woken("S2", "T3"), "ACQUIRED");
+    release("T3", "");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void only_who_parks_a_waiter_abandons_it(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S2", "T2", "a"); /* sent again to another server */
+    abandoned("S1", "T2");
+    says(queue_of("a"), "T2");
+    wait_at("S2", "T3", "a");
+    /* Sent again to the same one, on another connection. */
+    harness_waiting *first = harness_start(script_harness, &lock_service, "S1", "Acquire",
+                                           acquire_request("T4", "a", LEASE_MS, WAIT_MS));
+    wait_at("S1", "T4", "a");
+    harness_event(script_harness, first, SERVICE_ABANDONED);
+    says(queue_of("a"), "T2 T3 T4");
+    release("T1", "");
+    says(deliver(), "T2");
+}
+
+static void a_release_withdraws(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a b");
+    wait_at("S2", "T3", "a");
+    says(release("T2", "c"), "NOT_HELD"); /* not its name */
+    says(queue_of("a"), "T2 T3");
+    says(release("T2", "b"), "NOT_HELD");
+    says(queue_of("a"), "T3");
+    says(messages(), "S1:W T2");
+    says(woken("S1", "T2"), "TOKEN_SPENT");
+    says(release("T2", ""), "NOT_HELD");
+    release("T1", "");
+    says(messages(), "S2:W T3");
+    says(release("T3", ""), "NOT_HELD"); /* offered, not claimed */
+    says(woken("S2", "T3"), "TOKEN_SPENT");
+    says(acquire("T4", "a"), "ACQUIRED");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void a_late_copy_after_the_release_does_not_queue(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    release("T2", "a");
+    says(wait_at("S1", "T2", "a"), "TOKEN_SPENT");
+    assert_int_equal(queue_keys(), 0);
+}
+
+/* ---- the same token again ------------------------------------------------------------ */
+
+static void the_same_token_again_is_the_same_place(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    says(wait_at("S2", "T2", "a"), "QUEUED");
+    says(queue_of("a"), "T2 T3");
+    says(acquire("T2", "a"), "BUSY a held by T1");
+    says(acquire("T2", "b"), "ALREADY_EXISTS NO token: used for other targets");
+    says(queue_of("a"), "T2 T3");
+    release("T1", "");
+    says(messages(), "S1:A a S2:W T2 S2:A a");
+    says(acquire("T2", "a"), "ACQUIRED"); /* whoever asks first claims */
+    says(woken("S2", "T2"), "ACQUIRED again");
+    says(woken("S1", "T2"), "ACQUIRED again");
+    release("T2", "");
+    says(messages(), "S1:W T3");
+}
+
+static void a_copy_that_times_out_ends_the_other(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S2", "T2", "a");
+    says(timed_out("S1", "T2"), "TIMED_OUT a held by T1");
+    says(messages(), "S2:W T2");
+    says(woken("S2", "T2"), "TOKEN_SPENT");
+}
+
+/* ---- rules of modes ------------------------------------------------------------------ */
+
+static void a_capacity_is_fixed_while_anyone_waits(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a:P1/3"), "QUEUED");
+    says(wait_at("S1", "T3", "a:P1/4"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
+    says(acquire("T3", "a:P1/4"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
+    says(wait_at("S1", "T4", "a"), "QUEUED");
+    timed_out("S1", "T2");
+    says(wait_at("S1", "T5", "a:P1/4"), "QUEUED");
+    release("T1", "");
+    says(deliver(), "T4");
+    release("T4", "");
+    says(deliver(), "T5");
+    says(inspect("a"), "PERMIT/4 T5=1");
+}
+
+/* ---- resources ------------------------------------------------------------------------ */
+
+static void more_than_one_call_can_promote_is_continued(void **state)
+{
+    (void)state;
+    enum { N = 300 };
+    char token[16];
+
+    acquire("T1", "a");
+    for (int i = 0; i < N; i++) {
+        snprintf(token, sizeof token, "R%d", i);
+        says(wait_at("S1", token, "a:S"), "QUEUED");
+    }
+    release("T1", "");
+    int offered = atoi(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:a")) - 2;
+    assert_true(offered > 0 && offered < N);
+    assert_non_null(strstr(messages(), "S1:A a"));
+    int calls = 0;
+    while (promote("a") == 0)
+        calls++;
+    assert_true(calls >= 1 && calls < 10);
+    assert_int_equal(atoi(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:a")), N + 2);
+    assert_string_equal(queue_of("a"), "");
+    assert_int_equal(queue_keys(), 0);
+    for (int i = 0; i < N; i++) {
+        snprintf(token, sizeof token, "R%d", i);
+        says(woken("S1", token), "ACQUIRED");
+    }
+}
+
+/* Commands that Redis has run, also those inside of functions. */
+static long commands(void)
+{
+    const char *at = harness_redis(script_harness, "INFO commandstats");
+    long n = 0, calls;
+
+    while ((at = strstr(at, ":calls="))) {
+        if (sscanf(at, ":calls=%ld", &calls) == 1)
+            n += calls;
+        at++;
+    }
+    return n;
+}
+
+static long commands_of_a_hand_over(int waiters)
+{
+    char token[16];
+
+    harness_reset(script_harness);
+    acquire("H0", "a");
+    for (int i = 1; i <= waiters; i++) {
+        snprintf(token, sizeof token, "H%d", i);
+        says(wait_at(i % 2 ? "S1" : "S2", token, "a"), "QUEUED");
+    }
+    long before = commands();
+    says(release("H0", ""), "RELEASED");
+    says(woken("S1", "H1"), "ACQUIRED");
+    long spent = commands() - before;
+    messages();
+    return spent;
+}
+
+static void a_hand_over_is_the_same_number_of_commands_for_any_number_of_waiters(void **state)
+{
+    (void)state;
+    long ten = commands_of_a_hand_over(10);
+    long many = commands_of_a_hand_over(1000);
+
+    print_message("%ld commands\n", many);
+    assert_int_equal(ten, many);
+    assert_true(many <= 40);
+}
+
+static void waiting_ends_also_when_memory_is_short(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    wait_at("S1", "T3", "a");
+    wait_at("S1", "T4", "a");
+    harness_redis(script_harness, "CONFIG SET maxmemory 1"); /* as renew_release, where Acquire is refused */
+    says(timed_out("S1", "T3"), "TIMED_OUT a held by T1");
+    says_begin(abandoned("S1", "T4"), "CANCELLED");
+    promote("a");
+    release("T1", "");
+    says(woken("S1", "T2"), "ACQUIRED");
+}
+
+static void every_key_of_the_queue_ends(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a b:P1/2");
+    wait_at("S1", "T3", "b:P1/2");
+    abandoned("S1", "T3");
+    says(harness_redis(script_harness, "EVAL %s 0",
+                       "for _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
+                       "  if redis.call('PTTL', key) <= 0 then return key end\n"
+                       "end\n"
+                       "return ''"),
+         "");
+    assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) >
+                WAIT_MS + LEASE_MS);
+    assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:w:a")) > WAIT_MS + LEASE_MS);
+}
+
+static void a_clock_that_steps_back_keeps_the_order(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    wait_at("S1", "T2", "a");
+    pass_seconds(-3000);
+    wait_at("S2", "T3", "a");
+    says(queue_of("a"), "T2 T3");
+    release("T1", "");
+    says(messages(), "S1:W T2 S1:A a S2:A a");
+    pass_seconds(-3000); /* by its end, the offer would now last for long */
+    promote("a");
+    says(deliver(), "T3");
+}
+
+static void foreign_data_is_refused_and_left_alone(void **state)
+{
+    (void)state;
+    static const char *const commands_[] = {"SET ls:{default/g}:lock:w:a foreign"};
+
+    acquire("T1", "a");
+    for (size_t i = 0; i < sizeof commands_ / sizeof commands_[0]; i++) {
+        harness_redis(script_harness, commands_[i]);
+        const char *before = harness_snapshot(script_harness);
+        says(wait_at("S1", "T2", "a"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+        says(release("T1", ""), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+        says(harness_snapshot(script_harness), before);
+    }
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup(name, queue_reset)
+    const struct CMUnitTest tests[] = {
+        TEST(a_release_hands_over),
+        TEST(a_free_name_is_acquired_without_waiting),
+        TEST(the_lease_begins_at_the_claim),
+        TEST(nobody_overtakes),
+        TEST(readers_come_together),
+        TEST(permits_are_given_in_turn),
+        TEST(all_names_come_at_once),
+        TEST(a_wide_request_is_not_starved),
+        TEST(who_is_not_in_the_way_goes_past),
+        TEST(the_end_of_a_lease_hands_over),
+        TEST(an_acquire_that_finds_a_lease_over_hands_over),
+        TEST(force_release_hands_over),
+        TEST(a_waiter_arms_an_alarm_for_each_lease),
+        TEST(whoever_waits_is_told_of_an_end_that_is_sooner),
+        TEST(an_offer_that_nobody_claims_passes_on),
+        TEST(a_late_claim_takes_what_is_still_free),
+        TEST(an_offer_is_not_a_lock),
+        TEST(waiters_of_a_server_that_is_gone_are_passed_over_at_once),
+        TEST(what_the_dead_left_is_in_nobodys_way),
+        TEST(messages_that_were_missed_are_read_again),
+        TEST(a_waiter_whose_record_was_lost_queues_anew),
+        TEST(a_waiter_whose_time_is_over_is_withdrawn),
+        TEST(a_grant_that_came_first_wins),
+        TEST(a_withdrawal_lets_those_behind_go),
+        TEST(a_lapsed_offer_times_out),
+        TEST(an_abandoned_waiter_keeps_its_number),
+        TEST(an_abandoned_offer_passes_on),
+        TEST(only_who_parks_a_waiter_abandons_it),
+        TEST(a_release_withdraws),
+        TEST(a_late_copy_after_the_release_does_not_queue),
+        TEST(the_same_token_again_is_the_same_place),
+        TEST(a_copy_that_times_out_ends_the_other),
+        TEST(a_capacity_is_fixed_while_anyone_waits),
+        TEST(more_than_one_call_can_promote_is_continued),
+        TEST(a_hand_over_is_the_same_number_of_commands_for_any_number_of_waiters),
+        TEST(waiting_ends_also_when_memory_is_short),
+        TEST(every_key_of_the_queue_ends),
+        TEST(a_clock_that_steps_back_keeps_the_order),
+        TEST(foreign_data_is_refused_and_left_alone),
+    };
+
+    return cmocka_run_group_tests(tests, script_open, queue_close);
+}
