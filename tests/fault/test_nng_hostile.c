@@ -135,29 +135,6 @@ static void impossible_lengths_close_their_connection(void **state)
     assert_nothing_leaks();
 }
 
-static void garbage_harms_nobody(void **state)
-{
-    (void)state;
-    start((lks_rpc_nng_rep_options){0});
-    size_t before = rss_kib();
-    for (size_t i = 0; i < counts_of(100, 2000); i++) {
-        uint8_t noise[512];
-        assert_int_equal(getrandom(noise, sizeof noise, 0), sizeof noise);
-        int fd = sp_peer_connect(rep_fixture_port(rep), 0);
-        assert_true(fd >= 0);
-        if (i % 2 == 1) {
-            /* A length of up to 64 KiB, and whatever follows it. */
-            assert_true(sp_peer_shake(fd));
-            memset(noise, 0, 6);
-        }
-        (void)sp_peer_send(fd, noise, sizeof noise); /* it may be closed before */
-        close(fd);
-    }
-    assert_others_are_served();
-    assert_newcomer_is_served();
-    assert_memory_is_bounded(before);
-}
-
 static void half_messages_may_be_held_open(void **state)
 {
     enum { PEERS = 300 };
@@ -264,6 +241,29 @@ static void a_flood_is_closed_when_it_pauses(void **state)
 
 /* ---- peers that vanish, last: libnng does not recover from them --------------- */
 
+static void garbage_harms_nobody(void **state)
+{
+    (void)state;
+    start((lks_rpc_nng_rep_options){0});
+    size_t before = rss_kib();
+    for (size_t i = 0; i < counts_of(100, 2000); i++) {
+        uint8_t noise[512];
+        assert_int_equal(getrandom(noise, sizeof noise, 0), sizeof noise);
+        int fd = sp_peer_connect(rep_fixture_port(rep), 0);
+        assert_true(fd >= 0);
+        if (i % 2 == 1) {
+            /* A length of up to 64 KiB, and whatever follows it. */
+            assert_true(sp_peer_shake(fd));
+            memset(noise, 0, 6);
+        }
+        (void)sp_peer_send(fd, noise, sizeof noise); /* it may be closed before */
+        close(fd);
+    }
+    assert_others_are_served();
+    assert_newcomer_is_served();
+    assert_memory_is_bounded(before);
+}
+
 /* A peer that sends some calls and goes without reading an answer. Where libnng's
  * reaper hangs over it, connections are not given back any more; what can be kept
  * up is service, also to more newcomers than connections_max. */
@@ -306,10 +306,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(impossible_lengths_close_their_connection, stop),
-        cmocka_unit_test_teardown(garbage_harms_nobody, stop),
         cmocka_unit_test_teardown(half_messages_may_be_held_open, stop),
         cmocka_unit_test_teardown(a_peer_that_never_reads_is_closed, stop),
         cmocka_unit_test_teardown(a_flood_is_closed_when_it_pauses, stop),
+        cmocka_unit_test_teardown(garbage_harms_nobody, stop),
         cmocka_unit_test_teardown(peers_that_vanish_take_no_places, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
