@@ -17,11 +17,12 @@ typedef struct lock_worker {
     const char *key; /* of the lock */
     int64_t lease_ms;
     barrier stop;
-    redisContext *redis;  /* its own connection */
-    lks_channel *channel; /* used by lockstock's way only */
-    lease lease;          /* lockstock's: of the last grant */
-    bool holds;           /* as far as it knows */
-    lks_error error;      /* the first that a command or call ended with */
+    redisContext *redis;     /* its own connection */
+    lks_channel *channel;    /* used by lockstock's ways only */
+    lease lease;             /* lockstock's: of the last grant */
+    struct lks_mutex *mutex; /* of lockstock_mutex_way */
+    bool holds;              /* as far as it knows */
+    lks_error error;         /* the first that a command or call ended with */
 } lock_worker;
 
 /* When a lock ends by itself, by the wall clock in ms: not before and not after. */
@@ -44,6 +45,7 @@ typedef struct lock_way {
 
 extern const lock_way naive_setnx_expire, naive_getset, naive_blind_del, naive_refreshing, naive_by_thread;
 extern const lock_way lockstock_way;
+extern const lock_way lockstock_mutex_way; /* reentrant; held and left by one thread */
 
 /* Sends one command on the worker's connection, as redisCommand takes it. Returns an
  * integer, or what a text begins with as a number, or 1 for OK; 0 for nil and for an

@@ -1,6 +1,7 @@
-/* The same lock, by lockstock. Being reentrant is asking again with the token of the
- * grant: the server says whether that is still held. */
+/* The same lock, by lockstock: by the stubs, one call for each step, and by lks_mutex. */
 #include "lock_way.h"
+
+#include <lockstock/mutex.h>
 
 static void note(lock_worker *w, lks_code code, const lks_error *error)
 {
@@ -52,4 +53,39 @@ static bool lockstock_may_write(lock_worker *w)
     return good;
 }
 
+static void mutex_unlock(lock_worker *w)
+{
+    lks_mutex_unlock(w->mutex, NULL);
+    lks_mutex_free(w->mutex);
+    w->mutex = NULL;
+}
+
+/* Not renewed, as if the process were frozen. Once it does not hold the mutex any more
+ * it unlocks it, on the thread that locked it, and is done with it. */
+static bool mutex_lock(lock_worker *w)
+{
+    const lks_lock_options options = {.owner = w->name, .lease_ms = (uint32_t)w->lease_ms, .max_hold_ms = 1};
+    lks_error error = {0};
+
+    if (w->mutex == NULL) {
+        note(w, lks_mutex_new(w->channel, w->key, &options, &w->mutex, &error), &error);
+    }
+    if (w->mutex == NULL) {
+        return false;
+    }
+    switch (lks_mutex_lock(w->mutex, 0, &error)) {
+    case LKS_LOCK_ACQUIRED:
+        w->lease.fence = lks_mutex_fence(w->mutex);
+        return true;
+    case LKS_LOCK_FAILED:
+        note(w, error.code, &error);
+        break;
+    default:
+        break;
+    }
+    mutex_unlock(w);
+    return false;
+}
+
 const lock_way lockstock_way = {"lockstock", lockstock_lock, lockstock_unlock, lockstock_end, lockstock_may_write};
+const lock_way lockstock_mutex_way = {"lks_mutex", mutex_lock, mutex_unlock, lockstock_end, lockstock_may_write};
