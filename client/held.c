@@ -292,8 +292,8 @@ lks_lock_result held_take(struct lock *lock, lks_lock_mode mode, int64_t permits
     error = error != NULL ? error : &unwanted;
     if (check_process(error) != LKS_OK)
         return LKS_LOCK_FAILED;
-    if (watchdog_telling() != NULL || channel_on_completion_thread())
-        return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, "locking blocks, and callbacks must not");
+    if (watchdog_telling() != NULL)
+        return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, "locking blocks, and on_lost must not");
     struct hold *hold = malloc(sizeof *hold);
     if (hold == NULL)
         return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory");

@@ -61,7 +61,9 @@ static lks_code end_call(lock_fake *fake, fake_method method, lks_error *error)
     if (code == LKS_OK || (fake->manner.fail_times != 0 && fake->failed >= fake->manner.fail_times))
         return LKS_OK;
     fake->failed++;
-    return lks_error_set(error, code, fake->manner.applied != 0 ? fake->manner.applied : LKS_APPLIED_NO, "as told");
+    lks_error_set(error, code, fake->manner.applied != 0 ? fake->manner.applied : LKS_APPLIED_NO, "as told");
+    error->retry_after_ms = fake->manner.retry_after_ms;
+    return code;
 }
 
 /* ---- the service ---------------------------------------------------------------- */

@@ -29,6 +29,7 @@ typedef struct fake_manner {
     lks_code fails[FAKE_METHODS];     /* calls of the method, with this code */
     lks_applied applied;              /* of those; 0 = NO */
     uint32_t fail_times;              /* so many of those calls, then no more; 0 = all */
+    uint32_t retry_after_ms;          /* told with those */
     bool holds[FAKE_METHODS];         /* answers them only in another manner */
     uint32_t acquire_delay_ms;        /* answers late */
     const char *lost;                 /* group whose renewal says LOST */

@@ -96,18 +96,23 @@ static size_t times_told(struct witness *witness)
     return times;
 }
 
-static void await_loss(struct witness *witness)
+static void await_loss_for(struct witness *witness, int seconds)
 {
     struct timespec until;
     int failed = 0;
 
     clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += 60;
+    until.tv_sec += seconds;
     pthread_mutex_lock(&witness->lock);
     while (witness->times == 0 && failed == 0)
         failed = pthread_cond_timedwait(&witness->told, &witness->lock, &until);
     pthread_mutex_unlock(&witness->lock);
     assert_int_equal(failed, 0);
+}
+
+static void await_loss(struct witness *witness)
+{
+    await_loss_for(witness, 60);
 }
 
 static lks_mutex *new_mutex(const char *name, uint32_t lease_ms, struct witness *witness)
@@ -195,6 +200,7 @@ static void test_nothing_is_renewed_after_the_unlock(void **state)
 
     (void)state;
     assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    unlock_and_free(new_locked("yard", SHORT_MS, NULL), LKS_OK); /* so its answer is there too */
     assert_int_not_equal(lks_mutex_unlock(mutex, NULL), LKS_FAILED_PRECONDITION);
     /* One that was on its way has come when the next is there. */
     size_t others = lock_fake_seen(fake, FAKE_RENEW, "gate");
@@ -332,17 +338,40 @@ static void test_what_was_lost_stays_lost(void **state)
     lks_mutex_free(other);
 }
 
+/* A renewal was to be tried again later, and by then the lock is lost. */
+static void test_what_is_lost_is_not_renewed(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED,
+                                         .fail_times = 1, .retry_after_ms = 2 * SHORT_MS});
+    lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
+    await_loss(&witness);
+    assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
+    lks_mutex *other = new_locked("gate", SHORT_MS, NULL);
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 5));
+    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1);
+    unlock_and_free(mutex, LKS_ABORTED);
+    assert_int_not_equal(lks_mutex_unlock(other, NULL), LKS_FAILED_PRECONDITION);
+    lks_mutex_free(other);
+}
+
+/* It is told at once, not when the lease would have ended. */
 static void test_the_server_says_lost(void **state)
 {
+    enum { LONG_LEASE_MS = 24000 }; /* of which 16 s are left at a renewal */
     struct witness witness = WITNESS_INIT, calm = WITNESS_INIT;
-    lks_mutex *mutex = new_locked("door", LEASE_MS, &witness), *other = new_locked("gate", LEASE_MS, &calm);
+    lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, &witness), *other = new_locked("gate", LEASE_MS, &calm);
 
     (void)state;
     lock_fake_behave(fake, (fake_manner){.lost = "door"});
-    await_loss(&witness);
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    await_loss_for(&witness, 10);
     assert_int_equal(witness.reason, LKS_LOSS_TAKEN);
     assert_true(lks_mutex_is_lost(mutex));
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 2));
+    size_t n = lock_fake_seen(fake, FAKE_RENEW, "gate");
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", n + 2));
     assert_false(lks_mutex_is_lost(other));
     assert_int_equal(times_told(&calm), 0);
     assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1);
@@ -490,7 +519,7 @@ static void test_what_a_callback_may_do(void **state)
 }
 
 struct slow {
-    atomic_bool began, freed, freed_meanwhile;
+    atomic_bool began, freed, freed_meanwhile, ended;
     lks_mutex *mutex;
 };
 
@@ -503,6 +532,7 @@ static void be_slow(void *arg, const lks_lock_loss *loss)
     for (int i = 0; i < 100 && !atomic_load(&slow->freed); i++)
         process_pause();
     atomic_store(&slow->freed_meanwhile, atomic_load(&slow->freed));
+    atomic_store(&slow->ended, true);
 }
 
 static void test_free_waits_for_the_callback(void **state)
@@ -518,6 +548,8 @@ static void test_free_waits_for_the_callback(void **state)
         process_pause();
     unlock_and_free(slow.mutex, LKS_ABORTED);
     atomic_store(&slow.freed, true);
+    while (!atomic_load(&slow.ended))
+        process_pause();
     assert_false(atomic_load(&slow.freed_meanwhile));
 }
 
@@ -646,6 +678,7 @@ int main(void)
         TEST(test_one_thread_for_all),
         TEST(test_a_lease_that_nobody_renews_is_lost_in_time),
         TEST(test_what_was_lost_stays_lost),
+        TEST(test_what_is_lost_is_not_renewed),
         TEST(test_the_server_says_lost),
         TEST(test_the_server_ends),
         TEST(test_max_hold_ends_renewing),
