@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 typedef struct lks_metadata {
-    const char *key; /* lower case */
+    const char *key; /* lower case; lockstock-namespace overrides the channel's */
     const void *value;
     size_t len;
 } lks_metadata;
@@ -25,8 +25,8 @@ typedef struct lks_metadata {
 typedef struct lks_call_options {
     uint32_t timeout_ms; /* for everything, retries included; 0 = the channel's, and at
                             least wait_ms + 5,000 for a request that waits */
-    bool no_retry;
-    const lks_metadata *metadata; /* copied */
+    bool no_retry;       /* never send it a second time */
+    const lks_metadata *metadata; /* copied; at most 64, keys of a-z, 0-9, '-', '_', '.' */
     size_t n_metadata;
 } lks_call_options;
 
@@ -42,23 +42,28 @@ typedef void lks_call_function(void);
 typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code,
                            const ProtobufCMessage *response, const lks_error *error);
 
-/* Starts a call. The request is copied before this returns. `done` may be NULL
- * (use lks_call_wait), `function` too. When ret is NULL the call frees itself; else the caller
- * frees it, at any time. options and error may be NULL. On failure nothing was started and
- * `done` never runs: LKS_RESOURCE_EXHAUSTED (queue full, memory),
- * LKS_INVALID_ARGUMENT. Thread-safe; does not block. */
+/* Starts a call. The request is copied before this returns; an empty natural id that
+ * the stub is to fill in is filled in in the copy. `done` may be NULL (use
+ * lks_call_wait), `function` too. When ret is NULL the call frees itself; else *ret is
+ * set before `done` can run, and is the caller's to free, at any time. options and
+ * error may be NULL. On failure nothing was started and `done` never runs:
+ * LKS_RESOURCE_EXHAUSTED (queue full, memory), LKS_INVALID_ARGUMENT,
+ * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (from a `done` while the
+ * channel closes). Thread-safe; does not block. */
 lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
                         const lks_call_options *options, lks_call_done *done,
                         lks_call_function *function, void *arg, lks_call **ret, lks_error *error);
 
 /* Starts, waits and takes the response: what every synchronous stub is. *ret is
- * the caller's, to be freed with lks_message_free; it is set only on LKS_OK and
- * may be NULL when the response is not wanted. */
+ * the caller's, to be freed with lks_message_free; it is set only on LKS_OK, and ret
+ * may be NULL when the response is not wanted. Fails as lks_call_start does, with what
+ * became of the call, and on a completion thread with LKS_FAILED_PRECONDITION, nothing
+ * sent. Thread-safe; blocks until the deadline at most. */
 lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
                       const lks_call_options *options, ProtobufCMessage **ret, lks_error *error);
 
 /* Blocks until the call completed and its `done` returned. Returns its code;
- * error may be NULL. On the completion thread: LKS_FAILED_PRECONDITION. May be
+ * error may be NULL. On a completion thread: LKS_FAILED_PRECONDITION. May be
  * called any number of times, from several threads. */
 lks_code lks_call_wait(lks_call *call, lks_error *error);
 

@@ -1,9 +1,11 @@
 /* A channel: the way to a set of equal servers. One for the whole process is
- * right; it is safe to use from all threads. After fork the child must exec.
+ * right; it is safe to use from all threads. After fork the child must exec: there
+ * every call and the close return LKS_FAILED_PRECONDITION.
  *
  * Threads: each channel has one completion thread, which runs every `done` of
- * asynchronous calls. There lks_call_free and lks_call_cancel are legal, and a
- * synchronous call returns LKS_FAILED_PRECONDITION. */
+ * asynchronous calls. There lks_call_start, lks_call_free and lks_call_cancel are
+ * legal, and what would block, on whichever channel, returns
+ * LKS_FAILED_PRECONDITION. */
 #ifndef LOCKSTOCK_CHANNEL_H
 #define LOCKSTOCK_CHANNEL_H
 
@@ -22,25 +24,30 @@ typedef struct lks_channel lks_channel;
 
 typedef struct lks_channel_options {
     uint32_t timeout_ms;      /* of a call that names none; 0 = 5,000 */
-    uint32_t in_flight_max;   /* calls on one connection, more wait here; 0 = 256 */
-    uint32_t queue_max;       /* calls waiting here, then RESOURCE_EXHAUSTED; 0 = 65,536 */
-    size_t message_bytes_max; /* of a reply; 0 = 1 MiB */
-    const char *ns;           /* metadata lockstock-namespace; NULL = none */
+    uint32_t in_flight_max;   /* calls on one connection, more wait here; 0 = 256. A quarter of
+                                 them is kept for calls that do not wait on the server */
+    uint32_t queue_max;       /* calls under way beyond in_flight_max, then RESOURCE_EXHAUSTED;
+                                 0 = 65,536 */
+    size_t message_bytes_max; /* of a request and of a reply; 0 = 1 MiB */
+    const char *ns;           /* metadata lockstock-namespace; NULL = none; copied */
     bool no_retry;            /* never send a call a second time */
 } lks_channel_options;
 
-/* Opens a channel to `urls`: one or several, separated by commas
- * ("nng+tcp://127.0.0.1:7700"). Calls go to the first that can be reached; when
- * it dies the others take over. Returns before any is connected: the first call
- * waits for that within its deadline. options may be NULL. LKS_INVALID_ARGUMENT:
- * a URL that is none. On success *ret is the caller's to close. */
+/* Opens a channel to `urls`: one to 64 of nng+tcp://HOST:PORT and
+ * nng+ws://HOST:PORT/PATH, separated by commas. Calls go to the first that can be
+ * reached, and stay there until it dies or does not answer; then the others take
+ * over. Returns before any is connected: the first call waits for that within its
+ * deadline. options may be NULL. LKS_INVALID_ARGUMENT: a URL that is none, or whose
+ * scheme is unknown; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
+ * success *ret is the caller's to close. Thread-safe; does not block. */
 lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret,
                           lks_error *error);
 
 /* Ends every call under way (CANCELLED; MAYBE where it was sent), runs their
- * `done`, frees the channel. Blocks. Not to be called from a `done`
- * (LKS_FAILED_PRECONDITION, nothing done). Calls (lks_call) may be freed after.
- * Takes NULL. */
+ * `done`, frees the channel. Blocks until they returned. Not to be called from a
+ * `done` (LKS_FAILED_PRECONDITION, nothing done), nor while another thread uses the
+ * channel. Calls (lks_call) may be waited for, cancelled and freed after. Takes
+ * NULL. */
 lks_code lks_channel_close(lks_channel *channel);
 
 #ifdef __cplusplus
