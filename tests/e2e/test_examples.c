@@ -42,32 +42,46 @@ static void assert_shows(const char *page_path, const char *marker, const char *
     free(source);
 }
 
-static void test_readme_shows_the_file(void **state)
+/* ---- the examples: the page that shows each, and what it says ------------------- */
+
+typedef struct example {
+    const char *name, *page;
+    const char *output;
+} example;
+
+static const example examples[] = {
+    {"quickstart", "README.md", "yours\n"},
+    {"cart", "docs/stock.md",
+     "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"
+     "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n"},
+    {"fence", "docs/locks.md", "the second writes\nthe first is too late\n"},
+    {"fenced_row", "docs/fencing.md", "by the second: written\nby the first: too late\n"},
+};
+enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };
+
+static void test_pages_show_the_files(void **state)
 {
+    char page[512], marker[64], source[512];
     (void)state;
-    assert_shows(README_PATH, "<!-- examples/quickstart.c -->\n```c\n", QUICKSTART_SOURCE);
+
+    for (size_t i = 0; i < N_EXAMPLES; i++) {
+        snprintf(page, sizeof page, SOURCE_DIR "/%s", examples[i].page);
+        snprintf(marker, sizeof marker, "<!-- examples/%s.c -->\n```c\n", examples[i].name);
+        snprintf(source, sizeof source, SOURCE_DIR "/examples/%s.c", examples[i].name);
+        assert_shows(page, marker, source);
+    }
 }
 
-static void test_stock_page_shows_the_file(void **state)
+static void assert_says(const char *url, const example *e)
 {
-    (void)state;
-    assert_shows(STOCK_PAGE_PATH, "<!-- examples/cart.c -->\n```c\n", CART_SOURCE);
-}
-
-static void test_locks_page_shows_the_file(void **state)
-{
-    (void)state;
-    assert_shows(LOCKS_PAGE_PATH, "<!-- examples/fence.c -->\n```c\n", FENCE_SOURCE);
-}
-
-static void assert_says(const char *program, const char *url, const char *text)
-{
+    char program[512];
+    snprintf(program, sizeof program, EXAMPLES_DIR "/%s", e->name);
     const char *const argv[] = {program, url, NULL};
     process *p = process_spawn(argv, NULL);
 
     assert_non_null(p);
     assert_true(process_exited_with(p, 0, 60000));
-    assert_string_equal(process_output(p), text);
+    assert_string_equal(process_output(p), e->output);
     process_free(p);
 }
 
@@ -76,12 +90,10 @@ static void test_they_run(void **state)
     (void)state;
     server_fixture *server = server_fixture_start(NULL);
     assert_non_null(server);
-    assert_says(QUICKSTART_PATH, server_fixture_url(server), "yours\n");
-    assert_says(QUICKSTART_PATH, server_fixture_url(server), "yours\n"); /* the same order again */
-    assert_says(CART_PATH, server_fixture_url(server),
-                "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"
-                "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n");
-    assert_says(FENCE_PATH, server_fixture_url(server), "the second writes\nthe first is too late\n");
+    for (size_t i = 0; i < N_EXAMPLES; i++) {
+        assert_says(server_fixture_url(server), &examples[i]);
+    }
+    assert_says(server_fixture_url(server), &examples[0]); /* the same order again */
     assert_true(server_fixture_stop(server, 60000));
     server_fixture_free(server);
 }
@@ -89,9 +101,7 @@ static void test_they_run(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_readme_shows_the_file),
-        cmocka_unit_test(test_stock_page_shows_the_file),
-        cmocka_unit_test(test_locks_page_shows_the_file),
+        cmocka_unit_test(test_pages_show_the_files),
         cmocka_unit_test(test_they_run),
     };
 
