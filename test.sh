@@ -19,13 +19,13 @@ closing=()
 quiet=()
 [ -t 1 ] || quiet=(-- --quiet)
 
-build_preset() { # preset
+build_preset() { # preset [cmake --build's arguments]
   mkdir -p "build/$1"
   cmake --preset "$1" >"build/$1/configure.log" 2>&1 || {
     tail -n 20 "build/$1/configure.log" >&2
     die "cmake failed for preset $1"
   }
-  cmake --build --preset "$1" "${quiet[@]}" || die "the build of preset $1 failed"
+  cmake --build --preset "$@" "${quiet[@]}" || die "the build of preset $1 failed"
 }
 
 # gcc 12's TSan cannot map its shadow where addresses are more random than this.
@@ -81,17 +81,15 @@ check_contract() {
 }
 
 run_fuzz() { # seconds
-  build_preset fuzz
-  local target name corpora
-  for target in build/fuzz/tests/fuzz/fuzz_*; do
-    if [ ! -f "$target" ] || [ ! -x "$target" ]; then
-      continue
-    fi
-    name=${target##*/}
+  local name names=(tests/fuzz/fuzz_*.c) corpora
+  names=("${names[@]##*/}")
+  names=("${names[@]%.c}")
+  build_preset fuzz --target "${names[@]}"
+  for name in "${names[@]}"; do
     mkdir -p "build/fuzz/corpus/$name"
     corpora=("build/fuzz/corpus/$name")
     [ ! -d "tests/fuzz/corpus/$name" ] || corpora+=("tests/fuzz/corpus/$name")
-    if "$target" -max_total_time="$1" -print_final_stats=1 "${corpora[@]}"; then
+    if "build/fuzz/tests/fuzz/$name" -max_total_time="$1" -print_final_stats=1 "${corpora[@]}"; then
       closing+=("$name: $1 s, nothing found")
     else
       failed+=("$name")

@@ -66,6 +66,20 @@ static bool wait_ready(redis_fixture *fixture)
     return false;
 }
 
+/* After a kill in the middle of a transaction redis-server 7.0 would keep its
+ * half (docs/store.md); this is what its operator is told to do. */
+static bool mend(const redis_fixture *fixture)
+{
+    char manifest[160];
+    const char *const args[] = {"sh", "-c", "test ! -e \"$0\" || yes | redis-check-aof --fix \"$0\"", manifest, NULL};
+
+    snprintf(manifest, sizeof manifest, "%s/appendonlydir/appendonly.aof.manifest", fixture->dir);
+    process *p = process_spawn(args, NULL);
+    bool mended = p != NULL && process_exited_with(p, 0, READY_TIMEOUT_MS);
+    process_free(p);
+    return mended;
+}
+
 bool redis_fixture_restart(redis_fixture *fixture)
 {
     const char *args[ARGS_MAX] = {
@@ -96,7 +110,11 @@ bool redis_fixture_restart(redis_fixture *fixture)
     for (size_t i = 0; fixture->options.args != NULL && fixture->options.args[i] != NULL && n < ARGS_MAX - 1; i++) {
         args[n++] = fixture->options.args[i];
     }
+    fixture->server = NULL;
     unlink(fixture->socket);
+    if (fixture->options.append_only && !mend(fixture)) {
+        return false;
+    }
     fixture->server = process_spawn(args, fixture->options.env);
     return fixture->server != NULL && wait_ready(fixture);
 }
