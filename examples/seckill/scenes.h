@@ -1,4 +1,4 @@
-/* The three scenes, as programs and tests run them. */
+/* The scenes that sell, as programs and tests run them. */
 #ifndef SECKILL_SCENES_H
 #define SECKILL_SCENES_H
 
