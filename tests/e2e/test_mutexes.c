@@ -1,0 +1,413 @@
+/* Mutexes, read-write locks and semaphores on a real lockstockd. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/counts.h"
+#include "support/server_fixture.h"
+
+enum { LONG_MS = 60000, LEASE_MS = 2000 };
+
+static server_fixture *server;
+static lks_channel *channel;
+
+static int setup(void **state)
+{
+    (void)state;
+    server = server_fixture_start(NULL);
+    return server != NULL && lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    lks_channel_close(channel);
+    server_fixture_free(server);
+    return 0;
+}
+
+/* What became of a lock in its on_lost. */
+struct loss {
+    atomic_bool told;
+    lks_loss_reason reason;
+};
+
+static void see_loss(void *arg, const lks_lock_loss *told)
+{
+    struct loss *loss = arg;
+
+    loss->reason = told->reason;
+    atomic_store(&loss->told, true);
+}
+
+/* ctest ends the test if it never happens. */
+static void await_loss(struct loss *loss)
+{
+    while (!atomic_load(&loss->told))
+        process_pause();
+}
+
+static lks_mutex *new_mutex(const char *name, uint32_t lease_ms, struct loss *loss)
+{
+    const lks_lock_options options = {
+        .lease_ms = lease_ms, .owner = "test", .on_lost = loss != NULL ? see_loss : NULL, .arg = loss};
+    lks_mutex *mutex = NULL;
+
+    assert_int_equal(lks_mutex_new(channel, name, &options, &mutex, NULL), LKS_OK);
+    return mutex;
+}
+
+static lks_mutex *new_locked(const char *name, uint32_t lease_ms, struct loss *loss)
+{
+    lks_mutex *mutex = new_mutex(name, lease_ms, loss);
+    lks_error error;
+
+    if (lks_mutex_lock(mutex, 0, &error) != LKS_LOCK_ACQUIRED)
+        fail_msg("%s", error.message);
+    return mutex;
+}
+
+static void unlock_and_free(lks_mutex *mutex, lks_code code)
+{
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), code);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+/* What another thread gets when it tries `lock`, and gives back if it gets it. */
+struct attempt {
+    lks_mutex *mutex;
+    lks_rwlock *reads, *writes;
+    uint32_t timeout_ms;
+    lks_lock_result result;
+    lks_error error;
+    uint64_t fence;
+    lks_code unlocked;
+};
+
+static void *make_attempt(void *arg)
+{
+    struct attempt *attempt = arg;
+
+    if (attempt->mutex != NULL) {
+        attempt->result = lks_mutex_lock(attempt->mutex, attempt->timeout_ms, &attempt->error);
+        attempt->fence = lks_mutex_fence(attempt->mutex);
+        attempt->unlocked = lks_mutex_unlock(attempt->mutex, NULL);
+    } else if (attempt->reads != NULL) {
+        attempt->result = lks_rwlock_read(attempt->reads, attempt->timeout_ms, &attempt->error);
+        lks_rwlock_unlock(attempt->reads, NULL);
+    } else {
+        attempt->result = lks_rwlock_write(attempt->writes, attempt->timeout_ms, &attempt->error);
+        lks_rwlock_unlock(attempt->writes, NULL);
+    }
+    return NULL;
+}
+
+static lks_lock_result attempt_elsewhere(struct attempt *attempt)
+{
+    pthread_t thread;
+
+    assert_int_equal(pthread_create(&thread, NULL, make_attempt, attempt), 0);
+    pthread_join(thread, NULL);
+    return attempt->result;
+}
+
+static lks_inspect_response *inspect(const char *name)
+{
+    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
+    lks_inspect_response *response = NULL;
+
+    request.name = (char *)(uintptr_t)name;
+    assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
+    return response;
+}
+
+/* ---- exclusion ------------------------------------------------------------------ */
+
+struct shared {
+    lks_mutex *mutex;
+    int rounds;
+    int counter; /* not atomic: the mutex is what keeps it */
+    uint64_t fence;
+    atomic_int failures;
+};
+
+static void *count_up(void *arg)
+{
+    struct shared *shared = arg;
+
+    for (int i = 0; i < shared->rounds; i++) {
+        LKS_MUTEX_GUARD guard = lks_mutex_guard_take(shared->mutex, LONG_MS, NULL);
+        if (guard.result != LKS_LOCK_ACQUIRED || lks_mutex_fence(shared->mutex) <= shared->fence) {
+            atomic_fetch_add(&shared->failures, 1);
+            return NULL;
+        }
+        shared->fence = lks_mutex_fence(shared->mutex);
+        int seen = shared->counter;
+        sched_yield();
+        shared->counter = seen + 1;
+    }
+    return NULL;
+}
+
+static void test_threads_exclude_each_other(void **state)
+{
+    enum { THREADS = 4 };
+    struct shared shared = {.mutex = new_mutex("door", 30000, NULL), .rounds = (int)counts_of(50, 2000)};
+    pthread_t threads[THREADS];
+
+    (void)state;
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, count_up, &shared), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&shared.failures), 0);
+    assert_int_equal(shared.counter, THREADS * shared.rounds);
+    assert_int_equal(lks_mutex_free(shared.mutex), LKS_OK);
+}
+
+static void test_busy_and_timed_out(void **state)
+{
+    lks_mutex *mutex = new_locked("door", 30000, NULL);
+    struct attempt attempt = {.mutex = mutex};
+
+    (void)state;
+    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
+    attempt.timeout_ms = 100;
+    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_TIMED_OUT);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+static void test_a_waiting_thread_is_woken(void **state)
+{
+    lks_mutex *mutex = new_locked("door", 30000, NULL);
+    struct attempt attempt = {.mutex = mutex, .timeout_ms = LONG_MS};
+    uint64_t fence = lks_mutex_fence(mutex);
+    pthread_t thread;
+    int64_t waiters;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, make_attempt, &attempt), 0);
+    do {
+        lks_inspect_response *response = inspect("door");
+        waiters = response->waiters;
+        lks_inspect_response_free(response);
+    } while (waiters == 0);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    pthread_join(thread, NULL);
+    assert_int_equal(attempt.result, LKS_LOCK_ACQUIRED);
+    assert_true(attempt.fence > fence);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+/* A wait of more than one lease: its grant is a whole lease nevertheless. */
+static void test_a_wait_longer_than_the_lease(void **state)
+{
+    struct loss loss = {0};
+    lks_mutex *mutex = new_locked("door", LEASE_MS, NULL), *same = new_mutex("door", LEASE_MS, &loss);
+    struct attempt attempt = {.mutex = same, .timeout_ms = LONG_MS};
+    pthread_t thread;
+    int64_t held_ms;
+
+    (void)state;
+    assert_int_equal(pthread_create(&thread, NULL, make_attempt, &attempt), 0);
+    do {
+        process_pause();
+        lks_inspect_response *response = inspect("door");
+        held_ms = response->n_holders == 1 ? response->holders[0]->held_ms : 0;
+        lks_inspect_response_free(response);
+    } while (held_ms < 2 * LEASE_MS);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    pthread_join(thread, NULL);
+    assert_int_equal(attempt.result, LKS_LOCK_ACQUIRED);
+    assert_int_equal(attempt.unlocked, LKS_OK);
+    assert_false(atomic_load(&loss.told));
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+    assert_int_equal(lks_mutex_free(same), LKS_OK);
+}
+
+/* ---- keeping --------------------------------------------------------------------- */
+
+static void test_many_locks_are_held_over_several_leases(void **state)
+{
+    enum { LOCKS = 300 };
+    lks_mutex *mutexes[LOCKS];
+    struct loss loss = {0};
+    int64_t held_ms;
+
+    (void)state;
+    for (size_t i = 0; i < LOCKS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "lock-%zu", i);
+        mutexes[i] = new_locked(name, LEASE_MS, &loss);
+    }
+    do {
+        process_pause();
+        lks_inspect_response *response = inspect("lock-7");
+        assert_int_equal(response->n_holders, 1);
+        assert_string_equal(response->holders[0]->owner, "test");
+        held_ms = response->holders[0]->held_ms;
+        lks_inspect_response_free(response);
+    } while (held_ms < 3 * LEASE_MS);
+    assert_false(atomic_load(&loss.told));
+    for (size_t i = 0; i < LOCKS; i++) {
+        struct attempt attempt = {.mutex = mutexes[i]};
+        if (i % 100 == 0)
+            assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
+        assert_false(lks_mutex_is_lost(mutexes[i]));
+        unlock_and_free(mutexes[i], LKS_OK);
+    }
+}
+
+/* ---- losing ---------------------------------------------------------------------- */
+
+static void test_a_frozen_server_loses_its_locks(void **state)
+{
+    struct loss loss = {0};
+    lks_mutex *mutex = new_locked("door", LEASE_MS, &loss);
+    struct attempt attempt = {.mutex = mutex, .timeout_ms = LONG_MS};
+
+    (void)state;
+    process_signal(server_fixture_process(server), SIGSTOP);
+    await_loss(&loss);
+    assert_int_equal(loss.reason, LKS_LOSS_UNRENEWED);
+    assert_true(lks_mutex_is_lost(mutex));
+    process_signal(server_fixture_process(server), SIGCONT);
+    /* The Release goes out all the same, so that it is free at once. */
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_ABORTED);
+    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+static void test_a_server_that_comes_back(void **state)
+{
+    struct loss loss = {0};
+    lks_mutex *mutex = new_locked("door", LEASE_MS, &loss);
+    uint64_t fence = lks_mutex_fence(mutex);
+
+    (void)state;
+    server_fixture_kill(server);
+    await_loss(&loss);
+    assert_int_equal(loss.reason, LKS_LOSS_UNRENEWED);
+    assert_true(server_fixture_restart(server));
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_ABORTED);
+    assert_int_equal(lks_mutex_lock(mutex, LONG_MS, NULL), LKS_LOCK_ACQUIRED);
+    assert_true(lks_mutex_fence(mutex) > fence);
+    unlock_and_free(mutex, LKS_OK);
+}
+
+/* Gone for less than a lease: nothing is lost. */
+static void test_a_short_absence_is_survived(void **state)
+{
+    struct loss loss = {0};
+    lks_mutex *mutex = new_locked("door", 60000, &loss);
+    struct attempt attempt = {.mutex = mutex};
+
+    (void)state;
+    server_fixture_kill(server);
+    assert_true(server_fixture_restart(server));
+    assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
+    assert_false(lks_mutex_is_lost(mutex));
+    assert_false(atomic_load(&loss.told));
+    unlock_and_free(mutex, LKS_OK);
+}
+
+static void test_a_lock_that_is_taken_away(void **state)
+{
+    lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
+    struct loss loss = {0};
+    lks_mutex *mutex = new_locked("door", LEASE_MS, &loss), *quick = new_locked("gate", 30000, NULL);
+    char door[] = "door", gate[] = "gate";
+
+    (void)state;
+    request.name = door;
+    assert_int_equal(lks_lock_force_release(channel, &request, NULL, NULL, NULL), LKS_OK);
+    await_loss(&loss);
+    assert_int_equal(loss.reason, LKS_LOSS_TAKEN);
+    unlock_and_free(mutex, LKS_ABORTED);
+    /* The unlock is told where the watchdog did not know yet. */
+    request.name = gate;
+    assert_int_equal(lks_lock_force_release(channel, &request, NULL, NULL, NULL), LKS_OK);
+    unlock_and_free(quick, LKS_ABORTED);
+}
+
+/* ---- read-write locks and semaphores ---------------------------------------------- */
+
+static void test_readers_share_and_writers_do_not(void **state)
+{
+    lks_rwlock *rwlock = NULL;
+    struct attempt read = {0}, write = {0};
+
+    (void)state;
+    assert_int_equal(lks_rwlock_new(channel, "book", NULL, &rwlock, NULL), LKS_OK);
+    read.reads = write.writes = rwlock;
+    assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(attempt_elsewhere(&read), LKS_LOCK_ACQUIRED);
+    assert_int_equal(attempt_elsewhere(&write), LKS_LOCK_BUSY);
+    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
+    assert_int_equal(lks_rwlock_write(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(attempt_elsewhere(&read), LKS_LOCK_BUSY);
+    assert_int_equal(attempt_elsewhere(&write), LKS_LOCK_BUSY);
+    assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
+    assert_int_equal(attempt_elsewhere(&write), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_rwlock_free(rwlock), LKS_OK);
+}
+
+static void test_permits_are_counted(void **state)
+{
+    lks_semaphore *semaphore = NULL, *other = NULL;
+    lks_permit *pair = NULL, *third = NULL, *none = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_semaphore_new(channel, "seats", 3, NULL, &semaphore, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_new(channel, "seats", 4, NULL, &other, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 2, 0, &pair, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 2, 0, &none, NULL), LKS_LOCK_BUSY);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &third, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 100, &none, NULL), LKS_LOCK_TIMED_OUT);
+    assert_int_equal(lks_semaphore_acquire(other, 1, 0, &none, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    assert_null(none);
+    assert_int_equal(lks_permit_release(pair, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 2, 0, &pair, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_permit_release(pair, NULL), LKS_OK);
+    assert_int_equal(lks_permit_release(third, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
+    assert_int_equal(lks_semaphore_free(other), LKS_OK);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_threads_exclude_each_other),
+        TEST(test_busy_and_timed_out),
+        TEST(test_a_waiting_thread_is_woken),
+        TEST(test_a_wait_longer_than_the_lease),
+        TEST(test_many_locks_are_held_over_several_leases),
+        TEST(test_a_frozen_server_loses_its_locks),
+        TEST(test_a_server_that_comes_back),
+        TEST(test_a_short_absence_is_survived),
+        TEST(test_a_lock_that_is_taken_away),
+        TEST(test_readers_share_and_writers_do_not),
+        TEST(test_permits_are_counted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
