@@ -51,6 +51,7 @@ typedef struct example {
 
 static const example examples[] = {
     {"quickstart", "README.md", "yours\n"},
+    {"async", "docs/client.md", "3 sold\n"},
     {"cart", "docs/stock.md",
      "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"
      "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n"},
