@@ -56,6 +56,7 @@ static const example examples[] = {
      "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"
      "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n"},
     {"fence", "docs/locks.md", "the second writes\nthe first is too late\n"},
+    {"mutex", "docs/client.md", "written\n"},
     {"fenced_row", "docs/fencing.md", "by the second: written\nby the first: too late\n"},
 };
 enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };

@@ -1,0 +1,61 @@
+/* A lock for daily use: locked by name, kept by the watchdog while it is held, given
+ * back at the end of its block.
+ *
+ *     mutex [URL [NAME]] */
+#include <lockstock/lockstock.h>
+#include <stdio.h>
+
+/* On the watchdog's thread: it must not block. */
+static void on_lost(void *arg, const lks_lock_loss *loss)
+{
+    (void)arg;
+    fprintf(stderr, "%s is lost: its holder must stop\n", loss->name);
+}
+
+/* What the lock protects. It refuses a fence below the highest it has seen: the write
+ * of a holder that lost the lock without knowing. */
+static int write_report(uint64_t fence)
+{
+    static uint64_t highest;
+
+    if (fence < highest)
+        return 1;
+    highest = fence;
+    printf("written\n");
+    return 0;
+}
+
+static int work(lks_mutex *mutex)
+{
+    lks_error error;
+    LKS_MUTEX_GUARD guard = lks_mutex_guard_take(mutex, 2000, &error);
+
+    switch (guard.result) {
+    case LKS_LOCK_ACQUIRED:
+        return lks_mutex_is_lost(mutex) ? 1 : write_report(lks_mutex_fence(mutex));
+    case LKS_LOCK_BUSY:
+    case LKS_LOCK_TIMED_OUT:
+        printf("someone else is at it\n");
+        return 0;
+    default:
+        fprintf(stderr, "%s: %s\n", lks_code_name(error.code), error.message);
+        return 1;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    const lks_lock_options options = {.lease_ms = 10000, .on_lost = on_lost};
+    lks_channel *channel;
+    lks_mutex *mutex;
+    lks_error error;
+    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK)
+        return fprintf(stderr, "%s\n", error.message), 1;
+    if (lks_mutex_new(channel, argc > 2 ? argv[2] : "report", &options, &mutex, &error) != LKS_OK)
+        return fprintf(stderr, "%s\n", error.message), 1;
+
+    int status = work(mutex);
+    lks_mutex_free(mutex);
+    lks_channel_close(channel);
+    return status;
+}
