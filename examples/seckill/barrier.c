@@ -36,10 +36,10 @@ bool barrier_reach(barrier *b, barrier_point point)
     return alive;
 }
 
-static void move(barrier *b, int from, int to)
+static void move(barrier *b, barrier_state from, barrier_state to)
 {
     pthread_mutex_lock(&b->mutex);
-    if ((int)b->state == from) {
+    if (b->state == from) {
         b->state = to;
         pthread_cond_broadcast(&b->changed);
     }

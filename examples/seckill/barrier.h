@@ -15,11 +15,13 @@ typedef enum barrier_point {
     POINT_LEAVES, /* before DEL | before Release */
 } barrier_point;
 
+typedef enum barrier_state { BARRIER_AHEAD, BARRIER_THERE, BARRIER_OPEN, BARRIER_DEADLY } barrier_state;
+
 typedef struct barrier {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     barrier_point point;
-    enum { BARRIER_AHEAD, BARRIER_THERE, BARRIER_OPEN, BARRIER_DEADLY } state;
+    barrier_state state;
 } barrier;
 
 void barrier_init(barrier *b, barrier_point point);

@@ -1,14 +1,15 @@
-/* The holder dies with its parent: the kernel kills it then, stopped or not. */
+/* The kernel kills the holder when who started it ends, even if it is frozen; and one
+ * that starts too late for that finds its standard input at an end. */
 #include "holder.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,8 +26,8 @@ static lks_code failure(lks_error *error, const char *what)
     return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the holder: %s", what);
 }
 
-/* Starts it with its standard input and output at the ends `in` and `out`. */
-static pid_t spawn(const char *program, const char *const argv[], int in, int out)
+/* Starts it with `socket` as its standard input and output. */
+static pid_t spawn(const char *program, const char *const argv[], int socket)
 {
     posix_spawn_file_actions_t actions;
     pid_t pid = 0;
@@ -34,8 +35,8 @@ static pid_t spawn(const char *program, const char *const argv[], int in, int ou
     if (posix_spawn_file_actions_init(&actions) != 0) {
         return 0;
     }
-    if (posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO) != 0 ||
-        posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO) != 0 ||
+    if (posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO) != 0 ||
+        posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO) != 0 ||
         posix_spawn(&pid, program, &actions, NULL, (char *const *)(uintptr_t)argv, environ) != 0) {
         pid = 0;
     }
@@ -46,27 +47,25 @@ static pid_t spawn(const char *program, const char *const argv[], int in, int ou
 lks_code holder_start(const char *program, const char *urls, const char *name, uint32_t lease_ms, holder *ret,
                       lks_error *error)
 {
-    int down[2] = {-1, -1}, up[2] = {-1, -1};
     char lease_text[16], line[64];
+    const char *argv[] = {program, HOLDER_FLAG, urls, name, lease_text, NULL};
+    int ends[2];
 
     *ret = (holder){0};
     snprintf(lease_text, sizeof lease_text, "%" PRIu32, lease_ms);
-    if (pipe2(down, O_CLOEXEC) == 0 && pipe2(up, O_CLOEXEC) == 0) {
-        const char *argv[] = {program, HOLDER_FLAG, urls, name, lease_text, NULL};
-        ret->pid = spawn(program, argv, down[0], up[1]);
-        ret->say = fdopen(down[1], "w");
-        ret->hear = fdopen(up[0], "r");
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+        return failure(error, "has no socket");
     }
-    if (down[0] >= 0) {
-        close(down[0]);
+    ret->pid = spawn(program, argv, ends[1]);
+    close(ends[1]);
+    ret->talk = fdopen(ends[0], "r");
+    if (ret->talk == NULL) {
+        close(ends[0]);
     }
-    if (up[1] >= 0) {
-        close(up[1]);
-    }
-    if (ret->pid == 0 || ret->say == NULL || ret->hear == NULL) {
+    if (ret->pid == 0 || ret->talk == NULL) {
         return failure(error, "cannot be started");
     }
-    if (fgets(line, sizeof line, ret->hear) == NULL || sscanf(line, "holds %" SCNu64, &ret->fence) != 1) {
+    if (fgets(line, sizeof line, ret->talk) == NULL || sscanf(line, "holds %" SCNu64, &ret->fence) != 1) {
         return failure(error, "does not get the lock");
     }
     return LKS_OK;
@@ -77,7 +76,7 @@ lks_code holder_write(holder *h, bool *written, bool *lost, lks_error *error)
     char line[64], word[16];
     int is_lost;
 
-    if (fputs("write\n", h->say) == EOF || fflush(h->say) == EOF || fgets(line, sizeof line, h->hear) == NULL ||
+    if (send(fileno(h->talk), "write\n", 6, MSG_NOSIGNAL) != 6 || fgets(line, sizeof line, h->talk) == NULL ||
         sscanf(line, "%15s %d", word, &is_lost) != 2) {
         return failure(error, "says nothing");
     }
@@ -93,11 +92,8 @@ void holder_end(holder *h)
         while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR) {
         }
     }
-    if (h->say != NULL) {
-        fclose(h->say);
-    }
-    if (h->hear != NULL) {
-        fclose(h->hear);
+    if (h->talk != NULL) {
+        fclose(h->talk);
     }
     *h = (holder){0};
 }

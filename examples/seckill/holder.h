@@ -19,12 +19,12 @@
 #define HOLDER_FLAG "--hold" /* followed by URLS NAME LEASE_MS */
 
 typedef struct holder {
-    pid_t pid; /* 0 = none */
-    FILE *say, *hear;
+    pid_t pid;  /* 0 = none */
+    FILE *talk; /* a socket: its standard input and output */
     uint64_t fence;
 } holder;
 
-/* Starts `program` and waits until it holds the lock. The caller ends it with
+/* Starts `program` and waits until it holds the lock. It dies with the calling thread. The caller ends it with
  * holder_end in any case. */
 lks_code holder_start(const char *program, const char *urls, const char *name, uint32_t lease_ms, holder *ret,
                       lks_error *error);

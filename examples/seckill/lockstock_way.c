@@ -73,15 +73,13 @@ static bool mutex_lock(lock_worker *w)
     if (w->mutex == NULL) {
         return false;
     }
-    switch (lks_mutex_lock(w->mutex, 0, &error)) {
-    case LKS_LOCK_ACQUIRED:
+    lks_lock_result result = lks_mutex_lock(w->mutex, 0, &error);
+    if (result == LKS_LOCK_ACQUIRED) {
         w->lease.fence = lks_mutex_fence(w->mutex);
         return true;
-    case LKS_LOCK_FAILED:
+    }
+    if (result == LKS_LOCK_FAILED) {
         note(w, error.code, &error);
-        break;
-    default:
-        break;
     }
     mutex_unlock(w);
     return false;

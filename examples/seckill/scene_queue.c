@@ -147,7 +147,7 @@ static void await_done(queue *q, size_t n)
 }
 
 /* All come while somebody holds the lock; then it is given back, and goes from hand to
- * hand. *span_ns is from then to the last answer. */
+ * hand. *start_ns is when. */
 static lks_code pass_on(queue *q, int64_t *start_ns, lks_error *error)
 {
     lease first = {.fence = 0};
@@ -254,7 +254,8 @@ static void check(const queue *q, lock_claims *claims)
         in_order += w->turn == i && (i == 0 || w->lease.fence > q->waiters[i - 1].lease.fence);
         released += w->released;
     }
-    fprintf(claims->table, "scene f: %zu wait for one lock, at %zu servers on one store\n", q->n, q->n_servers);
+    fprintf(claims->table, "scene f: %zu wait for one lock, at %zu server%s on one store\n", q->n, q->n_servers,
+            q->n_servers == 1 ? "" : "s");
     fprintf(claims->table, "  %-24s  %8s  %8s  %8s\n", "server", "granted", "once", "in turn");
     for (size_t i = 0; i < q->n_servers; i++) {
         fprintf(claims->table, "  %-24zu  %8zu\n", i + 1, granted[i]);
