@@ -1,74 +1,9 @@
-/* Invariant: a call is settled exactly once, on the driver thread, and what it then
- * says of `applied` is true of all its tries together.
- *
- *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --reply--> SETTLED
- *                 ^ ^              | |                |
- *                 | +--unsent------+ | cancel, too    | lost, no answer, "unavailable":
- *                 |                v   long           | settled, or sent again after
- *                 +--unsent--- WITHDRAWING            v a pause
- *                 +---------------------------------PAUSED
- *
- * The deadline and a cancel settle from every state, except that a message which nng
- * may or may not have given to a connection is asked back first (WITHDRAWING): its
- * return decides between NO and MAYBE. */
+/* Invariant: a call lives while it has references: the driver's until its completion
+ * ran, the user's until lks_call_free, one of each wait and of a cancel under way. What
+ * the driver does with it is in tries.c. */
 #include "call.h"
 
-#include <assert.h>
 #include <stdlib.h>
-
-#include <lockstock/rpc/frame.h>
-#include <lockstock/rpc/scan.h>
-
-#include "clock.h"
-#include "withdraw.h"
-#include "jitter.h"
-
-enum {
-    TRY_MS_MIN = 20,
-    TRY_MS_MAX = 1000,
-    WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
-    PAUSE_MS_MIN = 10,
-    PAUSE_DOUBLINGS = 6
-};
-
-#define TO(state) (1U << CALL_##state)
-
-static const unsigned moves[] = {
-    [CALL_STARTED] = TO(QUEUED),
-    [CALL_QUEUED] = TO(SENDING) | TO(SETTLED),
-    [CALL_SENDING] = TO(AWAITING) | TO(QUEUED) | TO(WITHDRAWING),
-    [CALL_WITHDRAWING] = TO(AWAITING) | TO(QUEUED) | TO(SETTLED),
-    [CALL_AWAITING] = TO(PAUSED) | TO(SETTLED),
-    [CALL_PAUSED] = TO(QUEUED) | TO(SETTLED),
-    [CALL_SETTLED] = 0,
-};
-
-static endpoint_lane lane_of(const lks_call *call)
-{
-    return call->request->wait_ms != 0 ? ENDPOINT_WAITING : ENDPOINT_PROMPT;
-}
-
-/* The only place where a state changes. A call waits in line exactly while QUEUED. */
-static void enter(lks_call *call, call_state state)
-{
-    lks_channel *channel = call->channel;
-
-    (void)moves; /* a release build asserts nothing */
-    assert((moves[call->state] & (1U << state)) != 0);
-    if (call->state == CALL_QUEUED)
-        TAILQ_REMOVE(&channel->queue[lane_of(call)], call, in_line);
-    if (state == CALL_QUEUED) {
-        call->enqueued = channel->enqueued++;
-        TAILQ_INSERT_TAIL(&channel->queue[lane_of(call)], call, in_line);
-    }
-    call->state = state;
-}
-
-static void wake_at(lks_call *call, uint64_t at_ns)
-{
-    uint64_t deadline_ns = call->request->deadline_ns;
-    timers_set(&call->channel->timers, &call->timer, at_ns < deadline_ns ? at_ns : deadline_ns);
-}
 
 static void unref(lks_call *call)
 {
@@ -81,267 +16,19 @@ static void unref(lks_call *call)
     free(call);
 }
 
-/* ---- settling, on the driver thread ----------------------------------------- */
+/* ---- on the driver thread ------------------------------------------------------- */
 
-/* The result stands in call->error and call->response. Nothing of the channel is
- * reached through the call afterwards. */
-static void settle(lks_call *call)
+static void run_start(inbox_item *item)
 {
-    lks_channel *channel = call->channel;
-
-    enter(call, CALL_SETTLED);
-    timers_clear(&channel->timers, &call->timer);
-    TAILQ_REMOVE(&channel->calls, call, in_calls);
-    TAILQ_INSERT_TAIL(&channel->settled, call, in_line);
-    pthread_mutex_lock(&call->lock);
-    call->channel = NULL;
-    pthread_mutex_unlock(&call->lock);
-    atomic_store(&call->settled, true);
-    atomic_fetch_sub(&channel->under_way, 1);
+    call_begin((lks_call *)((char *)item - offsetof(lks_call, start)));
 }
 
-static void succeed(lks_call *call, ProtobufCMessage *response)
+static void run_cancel(inbox_item *item)
 {
-    call->error = (lks_error){.code = LKS_OK};
-    call->response = response;
-    settle(call);
-}
+    lks_call *call = (lks_call *)((char *)item - offsetof(lks_call, cancel));
 
-static void fail(lks_call *call)
-{
-    lks_channel *channel = call->channel;
-
-    call->error.applied = call->applied;
-    settle(call);
-    if (call->error.code == LKS_CANCELLED && call->applied != LKS_APPLIED_NO)
-        withdraw(channel, call->request);
-}
-
-/* Takes what one try did into what all of them did. */
-static void note_applied(lks_call *call, lks_applied applied)
-{
-    if (applied == LKS_APPLIED_YES || (applied == LKS_APPLIED_MAYBE && call->applied == LKS_APPLIED_NO))
-        call->applied = applied;
-}
-
-/* Asks for the message back that is being sent. */
-static void take_back(lks_call *call, bool ending)
-{
-    call->ending = ending;
-    enter(call, CALL_WITHDRAWING);
-    timers_clear(&call->channel->timers, &call->timer);
-    endpoint_withdraw(call->slot);
-}
-
-/* Ends the call with call->error, whatever it is doing. */
-static void give_up(lks_call *call)
-{
-    if (call->state == CALL_SENDING) {
-        take_back(call, true);
-        return;
-    }
-    if (call->state == CALL_WITHDRAWING) {
-        call->ending = true;
-        return;
-    }
-    if (call->state == CALL_AWAITING) {
-        note_applied(call, LKS_APPLIED_MAYBE);
-        endpoint_forget(call->slot);
-    }
-    fail(call);
-}
-
-/* The try in hand failed with call->error. `transient`: another might not. */
-static void try_failed(lks_call *call, bool transient)
-{
-    lks_channel *channel = call->channel;
-    const struct request *request = call->request;
-    uint64_t now = clock_now_ns();
-    uint32_t doublings = call->tries < PAUSE_DOUBLINGS ? call->tries : PAUSE_DOUBLINGS;
-    uint64_t pause_ns = (PAUSE_MS_MIN * CLOCK_NS_PER_MS) << doublings;
-    bool harmless = call->error.applied == LKS_APPLIED_NO || request->repeatable;
-
-    note_applied(call, call->error.applied);
-    if (transient)
-        channel_leave(channel, call->endpoint);
-    pause_ns = pause_ns / 2 + jitter(&channel->jitter, pause_ns / 2) +
-               call->error.retry_after_ms * CLOCK_NS_PER_MS;
-    if (!transient || request->no_retry || !harmless || pause_ns >= request->deadline_ns - now ||
-        now >= request->deadline_ns) {
-        fail(call);
-        return;
-    }
-    enter(call, CALL_PAUSED);
-    wake_at(call, now + pause_ns);
-}
-
-/* ---- a try, on the driver thread -------------------------------------------- */
-
-/* How long one try may take, when there may be another. */
-static uint64_t try_ns(uint64_t now, const struct request *request)
-{
-    uint64_t third = request->deadline_ns > now ? (request->deadline_ns - now) / 3 : 0;
-
-    if (third < TRY_MS_MIN * CLOCK_NS_PER_MS)
-        return TRY_MS_MIN * CLOCK_NS_PER_MS;
-    return third < TRY_MS_MAX * CLOCK_NS_PER_MS ? third : TRY_MS_MAX * CLOCK_NS_PER_MS;
-}
-
-void call_send(lks_call *call, struct endpoint *endpoint)
-{
-    const struct request *request = call->request;
-    uint64_t now = clock_now_ns();
-    uint64_t left_ms = request->deadline_ns > now ? (request->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
-    uint32_t timeout_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms + 1 : UINT32_MAX;
-    nng_msg *message = request_frame(request, call->tries != 0, timeout_ms);
-
-    call->endpoint = endpoint;
-    call->slot = message == NULL ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
-    if (call->slot == NULL) {
-        nng_msg_free(message);
-        lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        fail(call);
-        return;
-    }
-    enter(call, CALL_SENDING);
-    wake_at(call, now + try_ns(now, request));
-}
-
-static void on_sent(void *owner)
-{
-    lks_call *call = owner;
-    const struct request *request = call->request;
-    uint64_t now = clock_now_ns();
-
-    call->tries++;
-    if (call->ending) {
-        note_applied(call, LKS_APPLIED_MAYBE);
-        endpoint_forget(call->slot);
-        fail(call);
-        return;
-    }
-    enter(call, CALL_AWAITING);
-    if (!request->repeatable || request->no_retry)
-        wake_at(call, request->deadline_ns);
-    else if (request->wait_ms != 0)
-        wake_at(call, now + ((uint64_t)request->wait_ms + WAIT_MARGIN_MS) * CLOCK_NS_PER_MS);
-    else
-        wake_at(call, now + try_ns(now, request));
-}
-
-static void on_unsent(void *owner)
-{
-    lks_call *call = owner;
-
-    if (call->ending) {
-        fail(call);
-        return;
-    }
-    enter(call, CALL_QUEUED);
-    wake_at(call, call->request->deadline_ns);
-}
-
-static void on_lost(void *owner)
-{
-    lks_call *call = owner;
-
-    lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "%s: connection lost before the answer",
-                  endpoint_url(call->endpoint));
-    try_failed(call, true);
-}
-
-/* The response in a result that says OK; NULL, and call->error is set, if there is none. */
-static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *payload)
-{
-    const ProtobufCMessageDescriptor *type = call->request->method->response;
-    lks_rpc_scan_limits limits = lks_rpc_scan_defaults;
-    lks_error error;
-
-    limits.string_bytes = limits.bytes_bytes = call->channel->options.message_bytes_max;
-    if (lks_rpc_scan(type, payload->data, payload->len, &limits, &error) != LKS_OK) {
-        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed response: %s",
-                      endpoint_url(call->endpoint), error.message);
-        return NULL;
-    }
-    ProtobufCMessage *response = protobuf_c_message_unpack(type, NULL, payload->len, payload->data);
-    if (response == NULL)
-        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: the response cannot be unpacked",
-                      endpoint_url(call->endpoint));
-    return response;
-}
-
-static void on_reply(void *owner, const void *data, size_t len)
-{
-    lks_call *call = owner;
-    lks_rpc_arena *arena = call->channel->arena;
-    Lockstock__Rpc__V1__Reply *reply;
-    lks_error error;
-
-    lks_rpc_arena_reset(arena);
-    if (lks_rpc_reply_decode(data, len, 1, arena, &reply, &error) != LKS_OK) {
-        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed reply: %s",
-                      endpoint_url(call->endpoint), error.message);
-        try_failed(call, false);
-        return;
-    }
-    if (reply->results[0]->code != LKS_OK) {
-        lks_rpc_result_error(reply->results[0], &call->error);
-        try_failed(call, call->error.code == LKS_UNAVAILABLE);
-        return;
-    }
-    ProtobufCMessage *response = unpack(call, &reply->results[0]->payload);
-    if (response == NULL)
-        try_failed(call, false);
-    else
-        succeed(call, response);
-}
-
-const endpoint_events call_events = {on_sent, on_unsent, on_reply, on_lost};
-
-/* ---- timers and cancels, on the driver thread -------------------------------- */
-
-static void overdue(lks_call *call)
-{
-    if (call->state == CALL_AWAITING)
-        lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer within the deadline",
-                      endpoint_url(call->endpoint));
-    else if (call->error.code != LKS_OK)
-        ; /* an earlier try says more */
-    else if (channel_connected(call->channel))
-        lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "not sent within the deadline");
-    else
-        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
-                      "no server could be reached within the deadline");
-    give_up(call);
-}
-
-static void due(struct timer *timer)
-{
-    lks_call *call = (lks_call *)((char *)timer - offsetof(lks_call, timer));
-
-    if (clock_now_ns() >= call->request->deadline_ns) {
-        overdue(call);
-    } else if (call->state == CALL_SENDING) {
-        channel_leave(call->channel, call->endpoint);
-        take_back(call, false);
-        endpoint_suspect(call->endpoint);
-    } else if (call->state == CALL_AWAITING) {
-        lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer",
-                      endpoint_url(call->endpoint));
-        endpoint_forget(call->slot);
-        try_failed(call, true);
-    } else {
-        enter(call, CALL_QUEUED);
-        wake_at(call, call->request->deadline_ns);
-    }
-}
-
-void call_cancel(lks_call *call, const char *why)
-{
-    if (call->state == CALL_SETTLED)
-        return;
-    lks_error_set(&call->error, LKS_CANCELLED, LKS_APPLIED_NO, "%s", why);
-    give_up(call);
+    call_cancel(call, "cancelled by the caller");
+    unref(call);
 }
 
 void call_complete(lks_call *call)
@@ -355,27 +42,7 @@ void call_complete(lks_call *call)
     unref(call);
 }
 
-static void run_start(inbox_item *item)
-{
-    lks_call *call = (lks_call *)((char *)item - offsetof(lks_call, start));
-    lks_channel *channel = call->channel;
-
-    TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
-    enter(call, CALL_QUEUED);
-    wake_at(call, call->request->deadline_ns);
-    if (atomic_load(&channel->closing))
-        call_cancel(call, "the channel was closed");
-}
-
-static void run_cancel(inbox_item *item)
-{
-    lks_call *call = (lks_call *)((char *)item - offsetof(lks_call, cancel));
-
-    call_cancel(call, "cancelled by the caller");
-    unref(call);
-}
-
-/* ---- on the caller's thread -------------------------------------------------- */
+/* ---- on the caller's thread ------------------------------------------------------- */
 
 static lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
 {
@@ -388,7 +55,6 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
         .references = references,
         .channel = channel,
         .cancel = {.run = run_cancel},
-        .timer = {.due = due},
         .state = CALL_STARTED,
         .applied = LKS_APPLIED_NO,
     };

@@ -1,4 +1,4 @@
-/* A call, and what the driver does with it; see call.c for its states. */
+/* A call, and what the driver does with it; see tries.c for its states. */
 #ifndef LOCKSTOCK_CLIENT_CALL_H
 #define LOCKSTOCK_CLIENT_CALL_H
 
@@ -51,6 +51,9 @@ struct lks_call {
 };
 
 extern const endpoint_events call_events; /* the owner of a slot is an lks_call */
+
+/* Takes it over from the thread that started it. */
+void call_begin(lks_call *call);
 
 /* Sends a queued call; the endpoint has room. */
 void call_send(lks_call *call, struct endpoint *endpoint);
