@@ -29,6 +29,7 @@
 local LOOK_MAX = 128 -- waiters looked at by one promote; the rest in a call of its own
 local WINDOW = 64    -- waiters of a name that can be overtaken
 local CHUNK = 8
+local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
 
 -- What one function has read of the queues. `token`: whose entries are read too.
 local function new_queue(base, now, token)
@@ -183,8 +184,8 @@ local function stand(q, w, retain_ms)
       write('HSET', line.servers, 'c', int(want.capacity))
       write('HINCRBY', line.servers, 'p', 1)
     end
-    write('PEXPIRE', line.queue, int(retain_ms))
-    write('PEXPIRE', line.servers, int(retain_ms))
+    write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)
+    write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)
     line.buffer, line.at, line.at_end = {}, 1, false
   end
   write_life(q, w, 'Q', 'PX', int(retain_ms))

@@ -147,8 +147,9 @@ mutation("a promotion is continued" test_lock_wait [[
 mutation("a promotion is bounded" test_lock_wait [[if q.looked > LOOK_MAX then]] [[if false then]])
 mutation("the order outlives a clock that steps back" test_lock_wait [[w.number = math.max(w.number, (tonumber(last[2]) or 0) + 1)]] "")
 mutation("the queue's keys go with the last waiter" test_lock_wait [[write('DEL', line.servers)]] "")
-mutation("the queue's keys end" test_lock_wait [[write('PEXPIRE', line.queue, int(retain_ms))]] "")
-mutation("the queue's keys end" test_lock_wait [[write('PEXPIRE', line.servers, int(retain_ms))]] "")
+mutation("the queue's keys end" test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
+mutation("the queue's keys end" test_lock_wait [[write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)]] "")
+mutation("... not before the longest wait" test_lock_wait [[local QUEUE_RETAIN_MS = 2 * 86400000]] [[local QUEUE_RETAIN_MS = 86400]])
 mutation("a waiter's record outlives its wait" test_lock_wait [[stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)]] [[stand(q, me, TOKEN_RETAIN_MS)]])
 mutation("a capacity is fixed while anyone waits" test_lock_wait [[in_use = tonumber(waiting[2] or 0) > 0 and tonumber(waiting[1])]] "")
 mutation("... and no longer" test_lock_wait [[
