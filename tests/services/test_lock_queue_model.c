@@ -337,10 +337,135 @@ static void whose_turn_it_is_and_nobody_else_is_granted(void **state)
     }
 }
 
+/* ---- when servers fail -------------------------------------------------------------- */
+
+/* Who holds and who stands, as it is and not as it should be; no two holders that
+ * exclude each other. */
+static void look_at_holders(void)
+{
+    for (struct token *t = tokens; t < tokens + TOKENS; t++) {
+        t->life = UNSEEN;
+        for (int i = 0; i < t->n; i++)
+            t->targets[i].held = false;
+    }
+    for (int name = 0; name < NAMES; name++) {
+        int permits = 0;
+        const target *first = NULL;
+        inspect(name_of(name));
+        for (size_t i = 0; i < inspected->n_holders; i++) {
+            struct token *t = &tokens[atoi(inspected->holders[i]->owner + 1)];
+            for (int k = 0; k < t->n; k++) {
+                target *w = &t->targets[k];
+                if (w->name != name)
+                    continue;
+                t->life = HELD;
+                w->held = true;
+                permits += w->permits;
+                if (first && (first->mode != w->mode || w->mode == 'E'))
+                    fail_msg("%s is held by %s against another", name_of(name), t->alias);
+                first = w;
+            }
+        }
+        assert_true(!first || first->mode != 'P' || permits <= CAPACITY);
+    }
+}
+
+/* One that was told nothing, or too late, or whose server was away. */
+static void chaos_call(void)
+{
+    struct token *t = &tokens[pick(TOKENS)];
+    const char *server = pick(2) ? "S1" : "S2";
+    int what = pick(100);
+
+    if (t->n == 0) {
+        choose_targets(t);
+        t->number = ++last_number;
+        t->server = server;
+        wait_for_ms(server, t->alias, t->text, t->lease_s * 1000, WAIT_MS);
+    } else if (what < 20) {
+        t->server = server;
+        wait_for_ms(server, t->alias, t->text, t->lease_s * 1000, WAIT_MS);
+    } else if (what < 45) {
+        release(t->alias, "");
+    } else if (what < 50) {
+        timed_out(t->server, t->alias);
+    } else if (what < 55) {
+        abandoned(t->server, t->alias);
+    } else if (what < 60) {
+        server_down(server);
+    } else if (what < 70) {
+        server_up(server);
+    } else if (what < 80) {
+        deliver();
+    } else if (what < 85) {
+        messages(); /* and nobody acts on them */
+    } else if (what < 95) {
+        pass_seconds(3);
+        promote(name_of(pick(NAMES)));
+    } else {
+        pass_seconds(TICK_S);
+    }
+}
+
+/* What servers do once they live and are heard: look at all they park, and at the
+ * ends they were told of. */
+static void heal(void)
+{
+    server_up("S1");
+    server_up("S2");
+    pass_seconds(3);
+    for (struct token *t = tokens; t < tokens + TOKENS; t++)
+        if (t->server)
+            woken(t->server, t->alias);
+    for (int name = 0; name < NAMES; name++)
+        while (promote(name_of(name)) == 0)
+            ;
+    deliver();
+}
+
+static void nobody_is_stuck(void)
+{
+    look_at_holders();
+    for (struct token *t = tokens; t < tokens + TOKENS; t++)
+        if (t->server && strcmp(woken(t->server, t->alias), "QUEUED") == 0)
+            t->life = STANDING;
+    for (const struct token *t = tokens; t < tokens + TOKENS; t++)
+        if (t->life == STANDING && is_free_for(t))
+            fail_msg("%s waits for %s, which is free", t->alias, t->text);
+}
+
+static void whatever_fails_nobody_is_stuck_and_none_excluded_holds(void **state)
+{
+    size_t rounds = counts_of(60, 3000);
+    const char *given = getenv("LOCKSTOCK_SEED");
+    unsigned start = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
+
+    for (size_t round = 0; round < rounds; round++) {
+        seed = start + (unsigned)round;
+        print_message("LOCKSTOCK_SEED=%u\n", seed);
+        queue_reset(state);
+        memset(tokens, 0, sizeof tokens);
+        for (int i = 0; i < TOKENS; i++)
+            snprintf(tokens[i].alias, sizeof tokens[i].alias, "T%d", i);
+        last_number = 0;
+        for (int i = 0; i < CALLS; i++) {
+            chaos_call();
+            if (i % 10 == 0)
+                look_at_holders();
+        }
+        heal();
+        nobody_is_stuck();
+        for (int i = 0; i < TOKENS; i++)
+            release(tokens[i].alias, "");
+        assert_int_equal(queue_keys(), 0);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(whose_turn_it_is_and_nobody_else_is_granted, queue_reset),
+        cmocka_unit_test_setup(whatever_fails_nobody_is_stuck_and_none_excluded_holds, queue_reset),
     };
 
     return cmocka_run_group_tests(tests, script_open, queue_close);
