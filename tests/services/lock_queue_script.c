@@ -8,7 +8,7 @@
 
 #include "functions/library.h"
 
-enum { SERVERS = 4, PARKED_MAX = 2048, TEXT_BYTES = 65536 };
+enum { SERVERS = 4, PARKED_MAX = 2048, TEXT_BYTES = 65536, ALARMS_MAX = 64 };
 
 static redisContext *listening[SERVERS];
 static struct parked {
@@ -16,6 +16,11 @@ static struct parked {
     harness_waiting *call;
 } parked[PARKED_MAX];
 static size_t n_parked;
+static struct alarm {
+    char server, name[16];
+    int64_t at_ms;
+} alarms[ALARMS_MAX];
+static size_t n_alarms;
 static char told[TEXT_BYTES];
 
 static size_t index_of(const char *server)
@@ -53,7 +58,7 @@ int queue_reset(void **state)
 {
     int result = script_reset(state);
 
-    n_parked = 0;
+    n_parked = n_alarms = 0;
     harness_redis(script_harness, "CONFIG SET maxmemory 0");
     for (char id[] = "S1"; id[1] < '1' + SERVERS; id[1]++)
         server_down(id);
@@ -70,12 +75,55 @@ int queue_close(void **state)
     return script_close(state);
 }
 
-static const char *line_of(const harness_waiting *call)
+static int64_t now_ms(void)
 {
+    const char *time = harness_redis(script_harness, "TIME");
+    const char *offset = harness_redis(script_harness, "GET ls:test:clock_offset_us");
+
+    return atol(time) * 1000 + atol(strchr(time, '\n')) / 1000 + atol(offset) / 1000;
+}
+
+/* Of several the earliest counts. */
+static void set_alarm(char server, const char *name, int64_t in_ms)
+{
+    struct alarm *a = alarms;
+    int64_t at_ms = now_ms() + in_ms;
+
+    while (a < alarms + n_alarms && (a->server != server || strcmp(a->name, name) != 0))
+        a++;
+    if (a == alarms + n_alarms) {
+        assert_true(++n_alarms < ALARMS_MAX);
+        *a = (struct alarm){.server = server, .at_ms = INT64_MAX};
+        snprintf(a->name, sizeof a->name, "%s", name);
+    }
+    if (at_ms < a->at_ms)
+        a->at_ms = at_ms;
+}
+
+void ring_alarms(void)
+{
+    for (size_t i = 0; i < n_alarms;) {
+        struct alarm *a = &alarms[i++];
+        if (a->at_ms > now_ms())
+            continue;
+        a->at_ms = INT64_MAX;
+        int64_t again_ms = promote(a->name);
+        if (again_ms >= 0)
+            set_alarm(a->server, a->name, again_ms);
+        i = 0;
+    }
+}
+
+static const char *line_of(const struct parked *p)
+{
+    const harness_waiting *call = p->call;
     lks_error error;
 
-    if (harness_is_parked(call))
+    if (harness_is_parked(call)) {
+        for (const service_alarm *a = harness_alarms(call); a; a = a->next)
+            set_alarm(p->server[1], a->argument.data, a->in_ms);
         return "QUEUED";
+    }
     const void *response = harness_answer(call, &error);
     return acquire_line(response, &error);
 }
@@ -89,7 +137,7 @@ const char *wait_for_ms(const char *server, const char *token, const char *targe
     snprintf(p->token, sizeof p->token, "%s", token);
     p->call = harness_start(script_harness, &lock_service, p->server, "Acquire",
                             acquire_request(p->token, targets, lease_ms, wait_ms));
-    return line_of(p->call);
+    return line_of(p);
 }
 
 const char *wait_at(const char *server, const char *token, const char *targets)
@@ -111,7 +159,7 @@ static const char *event(const char *server, const char *token, service_event wh
     struct parked *p = find(server, token);
 
     harness_event(script_harness, p->call, what);
-    return line_of(p->call);
+    return line_of(p);
 }
 
 const char *woken(const char *server, const char *token)
@@ -136,6 +184,8 @@ static void add_message(char server, const char *text)
     bool wakes = text[0] == 'W';
     const char *at = wakes ? strstr(text, "}:") + 2 : strrchr(text, ' ') + 1;
 
+    if (!wakes)
+        set_alarm(server, at, atol(text + 2));
     assert_non_null(strstr(text, wakes ? "W ls:{default/g}:" : " ls:{default/g}: lock_promote "));
     snprintf(told + len, sizeof told - len, "%sS%c:%c %.*s", len ? " " : "", server, text[0], (int)strcspn(at, "."), at);
 }

@@ -41,6 +41,10 @@ const char *deliver(void);
 /* As an alarm does: ms until again, or -1. */
 int64_t promote(const char *name);
 
+/* Promotes what the servers have been asked to look at by now, in answers and in
+ * messages, until nothing is due. */
+void ring_alarms(void);
+
 /* Who stands for the name: "T2 T3". */
 const char *queue_of(const char *name);
 

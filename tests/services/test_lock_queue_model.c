@@ -276,9 +276,7 @@ static void do_tick(void)
 {
     now_s += TICK_S;
     pass_seconds(TICK_S);
-    for (int name = 0; name < NAMES; name++)
-        while (promote(name_of(name)) == 0)
-            ;
+    ring_alarms();
 }
 
 static void one_call(void)
