@@ -99,22 +99,24 @@ local function promote_others(q, me)
   if any then promote(q) end
 end
 
-local function wait_for_turn(q, me)
+local function take_place(q, me)
   stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)
+end
+
+local function queued(q, me)
   local reply = {'QUEUED'}
   for i, want in ipairs(me.wants) do reply[i + 1] = watch_ms(q, open(q, want.name)) end
   return reply
 end
 
--- Of one that waits already: it is put (back) in its place, and told if it is its turn.
+-- Of one that waits already: it is put (back) in its place, and it may be its turn.
 local function wait_again(q, me)
-  local reply = wait_for_turn(q, me)
+  take_place(q, me)
   for _, want in ipairs(me.wants) do due(q, want.name) end
   promote(q)
   if q.gone[me.token] then return claim(q, me) end
-  for i, want in ipairs(me.wants) do reply[i + 1] = watch_ms(q, open(q, want.name)) end
   tell(q)
-  return reply
+  return queued(q, me)
 end
 
 local function acquire(base, args, now)
@@ -136,7 +138,8 @@ local function acquire(base, args, now)
   if not barred then return hold(q, me) end
   local reply
   if me.wait_ms > 0 then
-    reply = wait_for_turn(q, me)
+    take_place(q, me)
+    reply = queued(q, me)
   else
     reply = {'BUSY', in_the_way(q, me.wants, barred)}
   end

@@ -309,8 +309,7 @@ local function tell(q)
   end
 end
 
--- The place of the name in the way, its holder's owner, ms left: of the first that
--- has a holder who bars, or else a waiter.
+-- Its place from 0, and one who has or awaits the name: its owner and ms left.
 local function in_the_way(q, wants, place)
   local line = open(q, wants[place].name)
   if line.lock.mode then

@@ -1,8 +1,8 @@
 /* LockService: its table, and what takes, keeps and gives back a lock. Invariant:
  * what a request says is checked here, what the locks say is decided in
  * functions/lock.lua; so prepare is a function of the request alone (but for the
- * token it makes up where the caller left it empty, and the name of a call that
- * waits) and finish of the request and the reply. Called by dispatch. */
+ * token it makes up where the caller left it empty, and what tells copies of a
+ * call that waits apart) and finish of the request and the reply. Called by dispatch. */
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
