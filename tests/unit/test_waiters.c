@@ -155,6 +155,20 @@ static void a_wake_message_finds_its_waiter(void **state)
     waiters_leave(f->all, &other);
 }
 
+static void all_copies_of_a_call_are_woken(void **state)
+{
+    fixture *f = *state;
+    ENTER(a, "ls:{ns/g}:token", 1);
+    ENTER(b, "ls:{ns/g}:token", 2);
+    park(f, &a);
+    park(f, &b);
+    message(f, "W ls:{ns/g}:token");
+    assert_int_equal(n_told, 2);
+    assert_ptr_equal(told[1].waiter, &b);
+    waiters_leave(f->all, &a);
+    waiters_leave(f->all, &b);
+}
+
 static void a_wake_that_overtakes_the_reply_is_told_at_parking(void **state)
 {
     fixture *f = *state;
@@ -318,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_wake_message_finds_its_waiter),
+        TEST(all_copies_of_a_call_are_woken),
         TEST(a_wake_that_overtakes_the_reply_is_told_at_parking),
         TEST(the_gravest_pending_event_is_told_first),
         TEST(a_deadline_is_told),
