@@ -14,7 +14,7 @@
 #include "patience.h"
 #include "resource.h"
 
-enum { KEPT_LEASE_MS = 2000, KEPT_LEASES = 2, UNKEPT_LEASE_MS = 200, LONG_MS = 60000, LOOK_MS = 5 };
+enum { KEPT_LEASE_MS = 5000, KEPT_LEASES = 2, UNKEPT_LEASE_MS = 200, LONG_MS = 60000, LOOK_MS = 5 };
 
 typedef struct outlast {
     lks_channel *channel;

@@ -432,10 +432,10 @@ static void the_documented_user_may_run_every_command_of_the_library(void **stat
         for (const char *at = functions_text; (at = strstr(at, callers[i]));) {
             char command[256], *reply = NULL;
             at += strlen(callers[i]);
-            bool container = strncmp(at, "XINFO'", 6) == 0;
-            const char *word = strncmp(at, "PUBLISH'", 8) == 0 ? "ls:wake:id" : "ls:{t}:k";
+            const char *sub = strncmp(at, "XINFO'", 6) == 0 ? " STREAM" : strncmp(at, "PUBSUB'", 7) == 0 ? " NUMSUB" : "";
+            const char *word = strncmp(at, "PUB", 3) == 0 ? "ls:wake:id" : "ls:{t}:k";
             int used = snprintf(command, sizeof command, "ACL DRYRUN lockstock %.*s%s", (int)strcspn(at, "'"), at,
-                                container ? " STREAM" : "");
+                                sub);
             do {
                 free(reply);
                 reply = redis_fixture_command(s.redis, command);
