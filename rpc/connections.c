@@ -1,14 +1,14 @@
 /* A chained hash table of fixed width (nng's pipe ids count up, so their low bits
- * spread evenly), and a janitor that wakes up while there is something to close.
+ * spread evenly), and a janitor that looks through it now and then.
  *
- *   open --doom--> doomed --quiet--> gone --REM_POST--> returned
- *     \------ found dead ------------/        (from open and doomed too)
+ *   open --doom, found dead--> doomed --quiet--> gone --REM_POST--> returned
+ *                                                       (from any state)
  *
- * A gone connection takes no place: nng says REM_POST from its reaper thread, and
- * if that hangs, the places of all later connections would be lost with it. nng may
- * say it while another thread still delivers a message of the connection; whoever is
- * last tells the loss, so that it never overtakes a message. No nng function, and no
- * callback, is called under the lock. */
+ * nng may overlook that a connection was reset, and it says REM_POST from its reaper
+ * thread, which may hang: so the janitor finds the dead, and a gone connection takes no
+ * place. nng may say REM_POST while another thread still delivers a message of the
+ * connection; whoever is last tells the loss, so that it never overtakes a message. No
+ * nng function, and no callback, is called under the lock. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -20,7 +20,7 @@
 
 enum {
     WIDTH = 1024,
-    JANITOR_MS = 100,
+    JANITOR_MS = 250,
 };
 
 /* Long enough that what was on its way has arrived: nng hangs when a connection is
@@ -36,7 +36,10 @@ typedef struct connection {
     uint32_t delivering;
     uint64_t moved_ns; /* doomed: when a message last came or went */
     state state;
-    bool told; /* that it is lost */
+    bool told;    /* that it is lost */
+    bool sending; /* someone has the turn */
+    connection_turn *first;
+    connection_turn **end;
 } connection;
 
 struct connections {
@@ -44,8 +47,6 @@ struct connections {
     uint32_t max;
     uint32_t n_in[STATES];
     bool refusing;
-    bool was_full; /* since the janitor looked for dead ones */
-    bool janitor_runs;
     nng_aio *janitor;
     connections_lost *on_lost;
     void *arg;
@@ -88,7 +89,7 @@ static bool settle(connections *all, connection *at)
         return false;
     bool tell = !at->told;
     at->told = true;
-    if (at->state == RETURNED) {
+    if (at->state == RETURNED && !at->sending) {
         *place_of(all, at->id) = at->next;
         all->n_in[RETURNED]--;
         free(at);
@@ -160,22 +161,12 @@ static void find_dead(connections *all)
 {
     size_t n;
     pthread_mutex_lock(&all->lock);
-    uint32_t *ids = ids_of(all, is_open, &n);
+    uint32_t *ids = all->n_in[OPEN] > 0 ? ids_of(all, is_open, &n) : NULL;
     pthread_mutex_unlock(&all->lock);
-    for (size_t i = 0; ids && i < n; i++) {
+    for (size_t i = 0; ids && i < n; i++)
         if (is_dead(ids[i]))
-            lose(all, ids[i], GONE);
-    }
+            connections_doom(all, ids[i]);
     free(ids);
-}
-
-/* Under lock: has the janitor come round, if it is not about to. Whether the caller
- * has to send it on its way after the unlock. */
-static bool call_janitor(connections *all)
-{
-    bool idle = !all->janitor_runs;
-    all->janitor_runs = true;
-    return idle;
 }
 
 static void on_janitor(void *arg)
@@ -183,19 +174,9 @@ static void on_janitor(void *arg)
     connections *all = arg;
     if (nng_aio_result(all->janitor) != 0)
         return;
+    find_dead(all);
     close_quiet(all);
-    pthread_mutex_lock(&all->lock);
-    bool look = all->was_full;
-    all->was_full = false;
-    pthread_mutex_unlock(&all->lock);
-    if (look)
-        find_dead(all);
-    pthread_mutex_lock(&all->lock);
-    bool again = all->n_in[DOOMED] > 0 || all->was_full;
-    all->janitor_runs = again;
-    pthread_mutex_unlock(&all->lock);
-    if (again)
-        nng_sleep_aio(JANITOR_MS, all->janitor);
+    nng_sleep_aio(JANITOR_MS, all->janitor);
 }
 
 /* ---- what nng tells ---------------------------------------------------------- */
@@ -206,14 +187,9 @@ static void on_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
     (void)event;
     pthread_mutex_lock(&all->lock);
     bool accepted = !all->refusing && add(all, (uint32_t)nng_pipe_id(pipe));
-    bool full = !accepted && !all->refusing;
-    all->was_full |= full;
-    bool wake = full && call_janitor(all);
     pthread_mutex_unlock(&all->lock);
     if (!accepted)
         nng_pipe_close(pipe);
-    if (wake)
-        nng_sleep_aio(JANITOR_MS, all->janitor);
 }
 
 static void on_removed(nng_pipe pipe, nng_pipe_ev event, void *arg)
@@ -237,6 +213,7 @@ connections *connections_new(nng_socket socket, uint32_t max, connections_lost *
     pthread_mutex_init(&all->lock, NULL);
     nng_pipe_notify(socket, NNG_PIPE_EV_ADD_PRE, on_added, all);
     nng_pipe_notify(socket, NNG_PIPE_EV_REM_POST, on_removed, all);
+    nng_sleep_aio(JANITOR_MS, all->janitor);
     return all;
 }
 
@@ -273,6 +250,42 @@ void connections_leave(connections *all, uint32_t id)
     pthread_mutex_unlock(&all->lock);
 }
 
+bool connections_take_turn(connections *all, uint32_t id, connection_turn *turn)
+{
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id);
+    bool now = !at || !at->sending;
+    if (at && now) {
+        at->sending = true;
+        at->end = &at->first;
+    } else if (at) {
+        *turn = (connection_turn){0};
+        *at->end = turn;
+        at->end = &turn->next;
+    }
+    pthread_mutex_unlock(&all->lock);
+    return now;
+}
+
+connection_turn *connections_pass_turn(connections *all, uint32_t id)
+{
+    pthread_mutex_lock(&all->lock);
+    connection *at = *place_of(all, id);
+    connection_turn *turn = at ? at->first : NULL;
+    if (turn) {
+        at->first = turn->next;
+        if (!at->first)
+            at->end = &at->first;
+    } else if (at) {
+        at->sending = false;
+    }
+    bool tell = at && settle(all, at);
+    pthread_mutex_unlock(&all->lock);
+    if (tell)
+        all->on_lost(all->arg, id);
+    return turn;
+}
+
 bool connections_stands(connections *all, uint32_t id)
 {
     pthread_mutex_lock(&all->lock);
@@ -300,15 +313,11 @@ void connections_doom(connections *all, uint32_t id)
 {
     pthread_mutex_lock(&all->lock);
     connection *at = *place_of(all, id);
-    bool wake = false;
     if (at && at->state == OPEN) {
         at->moved_ns = lks_rpc_now_ns();
         set_state(all, at, DOOMED);
-        wake = call_janitor(all);
     }
     pthread_mutex_unlock(&all->lock);
-    if (wake)
-        nng_sleep_aio(JANITOR_MS, all->janitor);
 }
 
 size_t connections_count(connections *all)
@@ -321,7 +330,6 @@ size_t connections_count(connections *all)
 
 size_t connections_leaked(connections *all)
 {
-    find_dead(all);
     pthread_mutex_lock(&all->lock);
     size_t n = all->n_in[GONE];
     pthread_mutex_unlock(&all->lock);

@@ -32,6 +32,18 @@ void connections_leave(connections *all, uint32_t id);
 /* The application has it, or never will: now it may hear of the loss. */
 void connections_delivered(connections *all, uint32_t id);
 
+/* Something that waits for its turn to be sent; part of what is sent. */
+typedef struct connection_turn {
+    struct connection_turn *next;
+} connection_turn;
+
+/* One message is sent on a connection at a time. True when it is this one's turn;
+ * else connections_pass_turn gives it out later. */
+bool connections_take_turn(connections *all, uint32_t id, connection_turn *turn);
+
+/* Ends a turn: whose it is now, or NULL. */
+connection_turn *connections_pass_turn(connections *all, uint32_t id);
+
 /* Whether a connection may be sent to: it is not doomed, nor ended by nng or the
  * kernel, by what is known now. One that the kernel has ended is doomed. */
 bool connections_stands(connections *all, uint32_t id);

@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -53,6 +54,7 @@ struct lks_rpc_nng_request {
     nng_msg *message; /* while out: the request, and the answer once there is one */
     nng_msg *answer;
     uint32_t peer;
+    connection_turn turn; /* while it waits to be sent */
 };
 
 struct lks_rpc_nng_rep {
@@ -125,24 +127,41 @@ static void receive(slot *s)
 
 static void finish(slot *s);
 
-/* Sends the answer, unless the peer has gone: a send that fails closes the connection
- * from the wrong side, and that hangs nng when a request is just being read. */
+static slot *slot_of(connection_turn *turn)
+{
+    return turn ? (slot *)(void *)((char *)turn - offsetof(slot, turn)) : NULL;
+}
+
+/* Sends the answer of a slot whose turn it is, unless the peer has gone: a send that
+ * fails closes the connection from the wrong side, and that hangs nng when a request
+ * is just being read. For the same reason answers go one by one: nng would queue the
+ * next and send it unasked. */
+static void transmit(slot *s)
+{
+    while (s) {
+        lks_rpc_nng_rep *rep = s->rep;
+        if (connections_stands(rep->connections, s->peer)) {
+            nng_aio_set_msg(s->aio, s->answer);
+            s->answer = NULL;
+            nng_aio_set_timeout(s->aio, (nng_duration)rep->options.send_timeout_ms);
+            nng_ctx_send(s->ctx, s->aio);
+            return;
+        }
+        nng_msg_free(s->answer);
+        s->answer = NULL;
+        slot *next = slot_of(connections_pass_turn(rep->connections, s->peer));
+        finish(s);
+        s = next;
+    }
+}
+
 static void send_answer(slot *s, slot_state state)
 {
-    lks_rpc_nng_rep *rep = s->rep;
     nng_msg_free(s->message);
     s->message = NULL;
     s->state = state;
-    if (!connections_stands(rep->connections, s->peer)) {
-        nng_msg_free(s->answer);
-        s->answer = NULL;
-        finish(s);
-        return;
-    }
-    nng_aio_set_msg(s->aio, s->answer);
-    s->answer = NULL;
-    nng_aio_set_timeout(s->aio, (nng_duration)rep->options.send_timeout_ms);
-    nng_ctx_send(s->ctx, s->aio);
+    if (connections_take_turn(s->rep->connections, s->peer, &s->turn))
+        transmit(s);
 }
 
 /* Under lock. */
@@ -348,7 +367,9 @@ static void sent(slot *s)
     }
     if (failure == NNG_ETIMEDOUT)
         connections_doom(rep->connections, s->peer);
+    slot *next = slot_of(connections_pass_turn(rep->connections, s->peer));
     finish(s);
+    transmit(next);
 }
 
 static void on_aio(void *arg)
