@@ -12,35 +12,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <lockstock/lockstock.h>
+#include "unit/mutex_fixture.h"
 
-#include "unit/lock_fake.h"
-
-static lock_fake *fake;
-static lks_channel *channel;
-
-static int setup(void **state)
+static lks_mutex *new_plain(const char *name)
 {
-    (void)state;
-    fake = lock_fake_start();
-    return fake != NULL && lks_channel_open(lock_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+    return new_mutex(name, 0, NULL);
 }
 
-static int teardown(void **state)
-{
-    (void)state;
-    lks_channel_close(channel);
-    lock_fake_stop(fake);
-    return 0;
-}
-
-static lks_mutex *new_mutex(const char *name, const lks_lock_options *options)
+static lks_mutex *new_with(const char *name, lks_lock_options options)
 {
     lks_mutex *mutex = NULL;
-    lks_error error;
 
-    if (lks_mutex_new(channel, name, options, &mutex, &error) != LKS_OK)
-        fail_msg("%s", error.message);
+    assert_int_equal(lks_mutex_new(channel, name, &options, &mutex, NULL), LKS_OK);
     return mutex;
 }
 
@@ -70,7 +53,7 @@ static void assert_nothing_else_was_released(lks_mutex *mutex, size_t n)
 
 static void test_lock_and_unlock_are_a_call_each(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
     lks_error error = {.code = LKS_INTERNAL};
     char host[64] = "", owner[160];
 
@@ -103,8 +86,7 @@ static void test_lock_and_unlock_are_a_call_each(void **state)
 
 static void test_options_are_sent(void **state)
 {
-    const lks_lock_options options = {.group = "house", .owner = "me", .lease_ms = 12345};
-    lks_mutex *mutex = new_mutex("door", &options);
+    lks_mutex *mutex = new_with("door", (lks_lock_options){.group = "house", .owner = "me", .lease_ms = 12345});
 
     (void)state;
     assert_int_equal(lks_mutex_lock(mutex, 777, NULL), LKS_LOCK_ACQUIRED);
@@ -141,7 +123,7 @@ static void test_bad_options_are_named(void **state)
 
 static void test_each_acquisition_has_its_token(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
 
     (void)state;
     for (int i = 0; i < 2; i++) {
@@ -155,7 +137,7 @@ static void test_each_acquisition_has_its_token(void **state)
 /* An answer that was lost is asked for again as the same acquisition. */
 static void test_a_retry_has_the_same_token(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
 
     (void)state;
     lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
@@ -171,7 +153,7 @@ static void test_a_retry_has_the_same_token(void **state)
 
 static void test_reentrancy_is_one_call(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL), *same = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
     lks_rwlock *writer = new_rwlock("door");
 
     (void)state;
@@ -200,9 +182,9 @@ static void test_other_locks_are_other_locks(void **state)
     lks_channel *other_channel = NULL;
     lks_mutex *elsewhere = NULL;
     lks_mutex *mutexes[] = {
-        new_mutex("door", NULL),
-        new_mutex("gate", &(lks_lock_options){.group = "door"}),
-        new_mutex("door", &(lks_lock_options){.group = "house"}),
+        new_plain("door"),
+        new_with("gate", (lks_lock_options){.group = "door"}),
+        new_with("door", (lks_lock_options){.group = "house"}),
     };
 
     (void)state;
@@ -248,7 +230,7 @@ static void *intrude(void *arg)
 
 static void test_another_thread_is_another_owner(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
     struct intruder intruder = {.mutex = mutex};
     pthread_t thread;
 
@@ -275,7 +257,7 @@ static void test_another_thread_is_another_owner(void **state)
 
 static void test_refusals_are_told_apart(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
     lks_error error;
 
     (void)state;
@@ -298,7 +280,7 @@ static void test_refusals_are_told_apart(void **state)
 /* A grant that may come all the same must not outlive the call that did not get it. */
 static void test_a_doubtful_grant_is_given_back(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
     lks_error error;
 
     (void)state;
@@ -315,7 +297,7 @@ static void test_a_doubtful_grant_is_given_back(void **state)
 
 static void test_unlock_says_what_became_of_it(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
     lks_error error;
 
     (void)state;
@@ -333,7 +315,7 @@ static void test_unlock_says_what_became_of_it(void **state)
 
 static void test_what_is_held_is_not_freed(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL), *same = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
 
     (void)state;
     assert_int_equal(lks_mutex_free(NULL), LKS_OK);
@@ -361,7 +343,7 @@ static lks_lock_result work_under_guard(lks_mutex *mutex, uint64_t *fence)
 
 static void test_a_guard_unlocks_at_the_end_of_its_block(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
     uint64_t fence = 0;
 
     (void)state;
@@ -410,7 +392,7 @@ static void test_guards_of_rwlocks_and_permits(void **state)
 static void test_readers_and_writers(void **state)
 {
     lks_rwlock *rwlock = new_rwlock("book");
-    lks_mutex *mutex = new_mutex("book", NULL);
+    lks_mutex *mutex = new_plain("book");
     lks_error error;
 
     (void)state;
@@ -507,7 +489,7 @@ static void lock_on_completion(void *arg, lks_code code, const lks_release_respo
 static void test_on_the_completion_thread(void **state)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
-    struct late late = {.mutex = new_mutex("door", NULL)};
+    struct late late = {.mutex = new_plain("door")};
     lks_semaphore *semaphore = NULL;
     lks_call *call = NULL;
 
@@ -550,7 +532,7 @@ static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore 
 
 static void test_a_forked_child_holds_nothing(void **state)
 {
-    lks_mutex *mutex = new_mutex("door", NULL);
+    lks_mutex *mutex = new_plain("door");
     lks_semaphore *semaphore = NULL;
     lks_permit *permit = NULL;
     int status = -1;
@@ -573,8 +555,6 @@ static void test_a_forked_child_holds_nothing(void **state)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
     assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
 {

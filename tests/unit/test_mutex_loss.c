@@ -1,0 +1,367 @@
+/* A loss is known before the lease can have ended, is told once, and stays. A time is
+ * only ever compared where it holds whatever the machine's load is. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+
+#include "support/process.h"
+#include "unit/mutex_fixture.h"
+
+/* Every look at a lock that says "held" was taken more than a tenth of the lease
+ * before its end, counted from when the server got the request that set it: which is
+ * the earliest that this lease can end. */
+static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t lease_ms)
+{
+    uint64_t looked_ns = now_ns();
+
+    while (!lks_mutex_is_lost(mutex)) {
+        assert_true(looked_ns < got_ns + (lease_ms - lease_ms / 10) * 1000000);
+        process_pause();
+        looked_ns = now_ns();
+    }
+}
+
+/* ---- why ------------------------------------------------------------------------ */
+
+/* A server that is reached and does not answer. */
+static void test_a_lease_that_nobody_renews_is_lost_in_time(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+    lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
+    fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
+    lks_error error;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    assert_is_lost_in_time(mutex, asked.at_ns, LEASE_MS);
+    await_loss(&witness);
+    assert_string_equal(witness.name, "door");
+    assert_int_equal(witness.fence, 1);
+    assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
+    assert_true(lock_fake_seen(fake, FAKE_RENEW, "door") > 0);
+
+    /* It is not had again while it is not unlocked, and then it is a new one. */
+    assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_LOST);
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_ABORTED);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 1));
+    assert_string_equal(lock_fake_event(fake, FAKE_RELEASE, "door", 0).token, asked.token);
+    lock_fake_behave(fake, (fake_manner){0});
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(lks_mutex_fence(mutex), 2);
+    assert_int_equal(times_told(&witness), 1);
+    unlock_and_free(mutex, LKS_OK);
+}
+
+/* It is told at once, not when the lease would have ended. */
+static void test_the_server_says_lost(void **state)
+{
+    enum { LONG_LEASE_MS = 24000 }; /* of which 16 s are left at a renewal */
+    struct witness witness = WITNESS_INIT, calm = WITNESS_INIT;
+    lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, &witness), *other = new_locked("gate", LEASE_MS, &calm);
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.lost = "door"});
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    await_loss_for(&witness, 10);
+    assert_int_equal(witness.reason, LKS_LOSS_TAKEN);
+    assert_true(lks_mutex_is_lost(mutex));
+    size_t n = lock_fake_seen(fake, FAKE_RENEW, "gate");
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", n + 2));
+    assert_false(lks_mutex_is_lost(other));
+    assert_int_equal(times_told(&calm), 0);
+    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1);
+    unlock_and_free(mutex, LKS_ABORTED);
+    unlock_and_free(other, LKS_OK);
+}
+
+static void test_the_server_ends(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+    lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
+
+    (void)state;
+    lock_fake_stop(fake);
+    fake = NULL;
+    await_loss(&witness);
+    assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
+    unlock_and_free(mutex, LKS_ABORTED);
+}
+
+static void test_max_hold_ends_renewing(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+    const lks_lock_options options = {
+        .lease_ms = LEASE_MS, .max_hold_ms = LEASE_MS / 2, .on_lost = see_loss, .arg = &witness};
+    lks_mutex *mutex = NULL;
+
+    (void)state;
+    assert_int_equal(lks_mutex_new(channel, "door", &options, &mutex, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    await_loss(&witness);
+    assert_int_equal(witness.reason, LKS_LOSS_MAX_HOLD);
+    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1); /* at a third, not at two thirds */
+    unlock_and_free(mutex, LKS_ABORTED);
+}
+
+static void test_a_permit_is_lost_like_a_lock(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+    const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = see_loss, .arg = &witness};
+    lks_semaphore *semaphore = NULL;
+    lks_permit *permit = NULL;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.lost = "seats"});
+    assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &semaphore, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
+    await_loss(&witness);
+    assert_int_equal(witness.fence, lks_permit_fence(permit));
+    assert_true(lks_permit_is_lost(permit));
+    assert_int_equal(lks_permit_release(permit, NULL), LKS_ABORTED);
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
+}
+
+/* ---- once and for all ------------------------------------------------------------ */
+
+/* A renewal that ends after the loss, in whichever way. */
+static void test_what_was_lost_stays_lost(void **state)
+{
+    enum { TINY_MS = 30 }; /* a call takes longer than what is left of it */
+    struct witness witness = WITNESS_INIT;
+    lks_mutex *mutex = new_locked("door", TINY_MS, &witness), *inner = new_mutex("door", TINY_MS, NULL);
+
+    (void)state;
+    lks_lock_result again = lks_mutex_lock(inner, 0, NULL);
+    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    await_loss(&witness);
+    lock_fake_behave(fake, (fake_manner){0});
+    lks_mutex *other = new_locked("gate", SHORT_MS, NULL);
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 1));
+    size_t n = lock_fake_seen(fake, FAKE_RENEW, "door");
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 3));
+    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), n);
+    assert_true(lks_mutex_is_lost(mutex));
+    assert_true(lks_mutex_is_lost(inner));
+    assert_int_equal(times_told(&witness), 1);
+    if (again == LKS_LOCK_ACQUIRED)
+        assert_int_equal(lks_mutex_unlock(inner, NULL), LKS_ABORTED); /* the inner unlock is told too */
+    unlock_and_free(mutex, LKS_ABORTED);
+    assert_int_equal(lks_mutex_free(inner), LKS_OK);
+    unlock_held_or_lost(other);
+    assert_int_equal(lks_mutex_free(other), LKS_OK);
+}
+
+/* A renewal was to be tried again later, and by then the lock is lost. */
+static void test_what_is_lost_is_not_renewed(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED,
+                                         .fail_times = 1, .retry_after_ms = 2 * SHORT_MS});
+    lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
+    await_loss(&witness);
+    assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
+    lks_mutex *other = new_locked("gate", SHORT_MS, NULL);
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 5));
+    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1);
+    unlock_and_free(mutex, LKS_ABORTED);
+    unlock_held_or_lost(other);
+    assert_int_equal(lks_mutex_free(other), LKS_OK);
+}
+
+/* ---- counted from the sending ---------------------------------------------------- */
+
+/* So that a late answer is awaited. */
+static void open_channel_without_retries(void)
+{
+    const lks_channel_options once = {.no_retry = true};
+
+    lks_channel_close(channel);
+    assert_int_equal(lks_channel_open(lock_fake_url(fake), &once, &channel, NULL), LKS_OK);
+}
+
+/* The answer is late, the lease began when the request came. */
+static void test_a_late_answer_makes_no_longer_lease(void **state)
+{
+    enum { LONG_LEASE_MS = 9000, LATE_MS = 1000 }; /* not so late that a renewal is due */
+
+    (void)state;
+    open_channel_without_retries();
+    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = LATE_MS, .holds[FAKE_RENEW] = true});
+    lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, NULL);
+    fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
+    assert_is_lost_in_time(mutex, asked.at_ns, LONG_LEASE_MS);
+    unlock_and_free(mutex, LKS_ABORTED);
+}
+
+/* The same for the answer to a renewal: it takes most of the time until the next. */
+static void test_a_late_renewal_makes_no_longer_lease(void **state)
+{
+    (void)state;
+    open_channel_without_retries();
+    lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
+    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    uint64_t got_ns = lock_fake_event(fake, FAKE_RENEW, "door", 0).at_ns;
+    let_pass(got_ns, LEASE_MS / 4);
+    lock_fake_behave(fake, (fake_manner){0});
+    let_pass(got_ns, LEASE_MS / 3 - LEASE_MS / 20);
+    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    size_t last = lock_fake_seen(fake, FAKE_RENEW, "door") - 1;
+    assert_is_lost_in_time(mutex, lock_fake_event(fake, FAKE_RENEW, "door", last).at_ns, LEASE_MS);
+    unlock_and_free(mutex, LKS_ABORTED);
+}
+
+/* An answer older than the lease: only a renewal tells whether the lock is held. */
+static void test_a_grant_after_a_long_wait_is_confirmed(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", SHORT_MS, NULL);
+    lks_error error;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = SHORT_MS + 300});
+    assert_int_equal(lks_mutex_lock(mutex, 60000, NULL), LKS_LOCK_ACQUIRED);
+    assert_true(lock_fake_seen(fake, FAKE_RENEW, "door") >= 1);
+    assert_false(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+
+    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = SHORT_MS, .lost = "door"});
+    assert_int_equal(lks_mutex_lock(mutex, 60000, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 2));
+
+    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = SHORT_MS, .fails[FAKE_RENEW] = LKS_INTERNAL});
+    assert_int_equal(lks_mutex_lock(mutex, 60000, &error), LKS_LOCK_FAILED);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 3));
+    for (size_t i = 0; i < 3; i++)
+        assert_string_equal(lock_fake_event(fake, FAKE_RELEASE, "door", i).token,
+                            lock_fake_event(fake, FAKE_ACQUIRE, "door", i).token);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+/* ---- callbacks ------------------------------------------------------------------ */
+
+static void test_what_a_callback_may_do(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+    lks_mutex *other = new_locked("gate", LEASE_MS, NULL), *mutex = new_mutex("door", LEASE_MS, &witness);
+
+    (void)state;
+    witness.unlocks = witness.locks = witness.frees = mutex;
+    witness.other = other;
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock_fake_behave(fake, (fake_manner){.lost = "door"});
+    await_loss(&witness);
+    assert_int_equal(witness.unlocked, LKS_ABORTED);
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 1));
+    assert_int_equal(witness.unlocked_other, LKS_FAILED_PRECONDITION);
+    assert_int_equal(witness.locked, LKS_LOCK_FAILED);
+    assert_int_equal(witness.freed, LKS_FAILED_PRECONDITION);
+    assert_int_equal(lock_fake_seen(fake, FAKE_RELEASE, "gate"), 0);
+    assert_false(lks_mutex_is_lost(other));
+    unlock_and_free(mutex, LKS_ABORTED);
+    unlock_and_free(other, LKS_OK);
+}
+
+struct slow {
+    atomic_bool began, freed, freed_meanwhile, ended;
+};
+
+static void be_slow(void *arg, const lks_lock_loss *loss)
+{
+    struct slow *slow = arg;
+
+    (void)loss;
+    atomic_store(&slow->began, true);
+    for (int i = 0; i < 100 && !atomic_load(&slow->freed); i++)
+        process_pause();
+    atomic_store(&slow->freed_meanwhile, atomic_load(&slow->freed));
+    atomic_store(&slow->ended, true);
+}
+
+static void test_free_waits_for_the_callback(void **state)
+{
+    struct slow slow = {0};
+    const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = be_slow, .arg = &slow};
+    lks_mutex *mutex = NULL;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.lost = "door"});
+    assert_int_equal(lks_mutex_new(channel, "door", &options, &mutex, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    while (!atomic_load(&slow.began))
+        process_pause();
+    unlock_and_free(mutex, LKS_ABORTED);
+    atomic_store(&slow.freed, true);
+    while (!atomic_load(&slow.ended))
+        process_pause();
+    assert_false(atomic_load(&slow.freed_meanwhile));
+}
+
+/* A permit that its own callback releases. The semaphore stays until after that. */
+struct owner {
+    lks_semaphore *semaphore;
+    lks_permit *_Atomic permit;
+    lks_code released, freed;
+    atomic_bool told;
+};
+
+static void release_in_callback(void *arg, const lks_lock_loss *loss)
+{
+    struct owner *owner = arg;
+
+    (void)loss;
+    while (atomic_load(&owner->permit) == NULL)
+        process_pause();
+    owner->released = lks_permit_release(atomic_load(&owner->permit), NULL);
+    owner->freed = lks_semaphore_free(owner->semaphore);
+    atomic_store(&owner->told, true);
+}
+
+static void test_a_callback_may_release_its_permit(void **state)
+{
+    struct owner owner = {0};
+    lks_permit *permit = NULL;
+    const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = release_in_callback, .arg = &owner};
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.lost = "seats"});
+    assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &owner.semaphore, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(owner.semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
+    atomic_store(&owner.permit, permit);
+    while (!atomic_load(&owner.told))
+        process_pause();
+    assert_int_equal(owner.released, LKS_ABORTED);
+    assert_int_equal(owner.freed, LKS_FAILED_PRECONDITION);
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "seats", 1));
+    assert_int_equal(lks_semaphore_free(owner.semaphore), LKS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_lease_that_nobody_renews_is_lost_in_time),
+        TEST(test_the_server_says_lost),
+        TEST(test_the_server_ends),
+        TEST(test_max_hold_ends_renewing),
+        TEST(test_a_permit_is_lost_like_a_lock),
+        TEST(test_what_was_lost_stays_lost),
+        TEST(test_what_is_lost_is_not_renewed),
+        TEST(test_a_late_answer_makes_no_longer_lease),
+        TEST(test_a_late_renewal_makes_no_longer_lease),
+        TEST(test_a_grant_after_a_long_wait_is_confirmed),
+        TEST(test_what_a_callback_may_do),
+        TEST(test_free_waits_for_the_callback),
+        TEST(test_a_callback_may_release_its_permit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,260 @@
+/* The watchdog keeps what is held, in few calls, and nothing else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "support/process.h"
+#include "unit/mutex_fixture.h"
+
+/* Threads of this process that are watchdogs. */
+static size_t watchdogs(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    size_t n = 0;
+
+    assert_non_null(tasks);
+    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+        char path[300], name[32] = "";
+        snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
+        FILE *file = fopen(path, "r");
+        if (file == NULL)
+            continue;
+        n += fgets(name, sizeof name, file) != NULL && strcmp(name, "lks-watchdog\n") == 0;
+        fclose(file);
+    }
+    closedir(tasks);
+    return n;
+}
+
+/* ---- one lock ------------------------------------------------------------------- */
+
+static void test_a_lease_is_renewed_as_long_as_it_is_held(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+    uint64_t began_ns = now_ns();
+    lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
+
+    (void)state;
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 4));
+    fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
+    fake_event renewed = lock_fake_event(fake, FAKE_RENEW, "door", 3);
+    assert_string_equal(renewed.token, asked.token);
+    assert_int_equal(renewed.lease_ms, LEASE_MS);
+    /* At a third of each lease, not earlier; so by now it would be over. */
+    assert_true(renewed.at_ns >= began_ns + UINT64_C(4) * LEASE_MS / 3 * 1000000);
+    assert_false(lks_mutex_is_lost(mutex));
+    assert_int_equal(times_told(&witness), 0);
+    unlock_and_free(mutex, LKS_OK);
+}
+
+static void test_a_permit_is_kept_like_a_lock(void **state)
+{
+    const lks_lock_options options = {.lease_ms = LEASE_MS};
+    lks_semaphore *semaphore = NULL;
+    lks_permit *permit = NULL;
+
+    (void)state;
+    assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &semaphore, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "seats", 2));
+    assert_false(lks_permit_is_lost(permit));
+    assert_int_equal(lks_permit_release(permit, NULL), LKS_OK);
+    assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
+}
+
+static void test_nothing_is_renewed_after_the_unlock(void **state)
+{
+    lks_mutex *mutex = new_locked("door", SHORT_MS, NULL), *other = new_locked("gate", SHORT_MS, NULL);
+
+    (void)state;
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    unlock_and_free(new_locked("yard", SHORT_MS, NULL), LKS_OK); /* so its answer is there too */
+    unlock_held_or_lost(mutex);
+    /* One that was on its way has come when the next is there. */
+    size_t others = lock_fake_seen(fake, FAKE_RENEW, "gate");
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", others + 1));
+    size_t n = lock_fake_seen(fake, FAKE_RENEW, "door");
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", others + 4));
+    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), n);
+    unlock_held_or_lost(other);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+    assert_int_equal(lks_mutex_free(other), LKS_OK);
+}
+
+/* A renewal whose answer comes after the unlock revives nothing. */
+static void test_a_renewal_in_flight_at_the_unlock_is_without_effect(void **state)
+{
+    struct witness witness = WITNESS_INIT;
+    lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+    lock_fake_behave(fake, (fake_manner){0});
+    mutex = new_locked("door", LEASE_MS, NULL);
+    size_t tries = lock_fake_seen(fake, FAKE_RENEW, "door");
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", tries + 1));
+    fake_event renewed = lock_fake_event(fake, FAKE_RENEW, "door", tries);
+    assert_string_equal(renewed.token, lock_fake_event(fake, FAKE_ACQUIRE, "door", 1).token);
+    assert_int_equal(times_told(&witness), 0);
+    unlock_and_free(mutex, LKS_OK);
+}
+
+static void test_a_renewal_that_fails_is_repeated(void **state)
+{
+    static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL};
+    struct witness witness = WITNESS_INIT;
+    lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        size_t n = lock_fake_calls(fake, FAKE_RENEW);
+        lock_fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = codes[i], .fail_times = 1});
+        assert_true(lock_fake_await(fake, FAKE_RENEW, "door", n + 3));
+        assert_false(lks_mutex_is_lost(mutex));
+    }
+    assert_int_equal(times_told(&witness), 0);
+    unlock_and_free(mutex, LKS_OK);
+}
+
+/* ---- many locks ----------------------------------------------------------------- */
+
+/* 10,000 locks of one process cost at most one call a hundred locks. */
+static void test_renewals_of_many_locks_are_few_calls(void **state)
+{
+    enum { LOCKS = 10000, LONG_LEASE_MS = 15000 };
+    struct witness witness = WITNESS_INIT;
+    lks_mutex **mutexes = new_locked_mutexes(LOCKS, LONG_LEASE_MS, &witness);
+    size_t calls = lock_fake_calls(fake, FAKE_RENEW), leases = lock_fake_seen(fake, FAKE_RENEW, NULL);
+
+    (void)state;
+    assert_true(lock_fake_await(fake, FAKE_RENEW, NULL, leases + 2 * LOCKS));
+    leases = lock_fake_seen(fake, FAKE_RENEW, NULL) - leases;
+    calls = lock_fake_calls(fake, FAKE_RENEW) - calls;
+    print_message("%zu leases renewed in %zu calls\n", leases, calls);
+    assert_true(calls * 100 <= leases);
+    assert_int_equal(times_told(&witness), 0);
+    free_mutexes(mutexes, LOCKS);
+}
+
+/* One lease that makes its whole call fail falls alone. */
+static void test_a_poisoned_lease_falls_alone(void **state)
+{
+    enum { LOCKS = 20 };
+    struct witness calm = WITNESS_INIT, witness = WITNESS_INIT;
+    lks_mutex **mutexes = new_locked_mutexes(LOCKS, LEASE_MS, &calm), *mutex = new_locked("door", LEASE_MS, &witness);
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.poison = "door"});
+    await_loss(&witness);
+    assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
+    size_t n = lock_fake_seen(fake, FAKE_RENEW, "lock-7");
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "lock-7", n + 2));
+    assert_int_equal(times_told(&calm), 0);
+    unlock_and_free(mutex, LKS_ABORTED);
+    free_mutexes(mutexes, LOCKS);
+}
+
+/* A server that takes fewer leases in a call than we send. */
+static void test_a_server_with_smaller_limits(void **state)
+{
+    enum { LOCKS = 150, MAX = 64 };
+    struct witness witness = WITNESS_INIT;
+
+    (void)state;
+    lock_fake_behave(fake, (fake_manner){.leases_max = MAX});
+    lks_mutex **mutexes = new_locked_mutexes(LOCKS, LEASE_MS, &witness);
+    uint64_t began_ns = now_ns();
+    let_pass(began_ns, LEASE_MS);
+    assert_int_equal(times_told(&witness), 0);
+    free_mutexes(mutexes, LOCKS);
+}
+
+/* ---- the thread ----------------------------------------------------------------- */
+
+/* Of two channels each renews its own, and one thread sees to both. */
+static void test_one_thread_for_all(void **state)
+{
+    const lks_lock_options options = {.lease_ms = LEASE_MS};
+    lock_fake *other = lock_fake_start();
+    lks_channel *second = NULL;
+    lks_mutex *elsewhere = NULL;
+
+    (void)state;
+    assert_non_null(other);
+    assert_int_equal(lks_channel_open(lock_fake_url(other), NULL, &second, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_new(second, "gate", &options, &elsewhere, NULL), LKS_OK);
+    lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
+    assert_int_equal(lks_mutex_lock(elsewhere, 0, NULL), LKS_LOCK_ACQUIRED);
+    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 2));
+    assert_true(lock_fake_await(other, FAKE_RENEW, "gate", 2));
+    assert_int_equal(watchdogs(), 1);
+    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "gate") + lock_fake_seen(other, FAKE_RENEW, "door"), 0);
+    assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_free(elsewhere), LKS_OK);
+    lks_channel_close(second);
+    lock_fake_stop(other);
+    unlock_and_free(mutex, LKS_OK);
+}
+
+/* It ends when nothing is held any more, and comes back when something is. */
+static void test_the_watchdog_comes_and_goes(void **state)
+{
+    lks_mutex *mutex = new_mutex("door", LEASE_MS, NULL);
+
+    (void)state;
+    for (size_t i = 1; i <= 2; i++) {
+        assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+        assert_true(lock_fake_await(fake, FAKE_RENEW, "door", i));
+        assert_int_equal(watchdogs(), 1);
+        assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+        while (watchdogs() != 0) /* ctest ends it if it never happens */
+            process_pause();
+    }
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+static void test_nothing_is_left_of_a_thousand_cycles(void **state)
+{
+    lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
+
+    (void)state;
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    size_t fds = process_fd_count(getpid()), threads = process_thread_count(getpid());
+    for (int i = 0; i < 1000; i++) {
+        assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+        assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    }
+    assert_int_equal(process_fd_count(getpid()), fds);
+    assert_true(process_thread_count(getpid()) <= threads);
+    assert_true(watchdogs() <= 1);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_lease_is_renewed_as_long_as_it_is_held),
+        TEST(test_a_permit_is_kept_like_a_lock),
+        TEST(test_nothing_is_renewed_after_the_unlock),
+        TEST(test_a_renewal_in_flight_at_the_unlock_is_without_effect),
+        TEST(test_a_renewal_that_fails_is_repeated),
+        TEST(test_renewals_of_many_locks_are_few_calls),
+        TEST(test_a_poisoned_lease_falls_alone),
+        TEST(test_a_server_with_smaller_limits),
+        TEST(test_one_thread_for_all),
+        TEST(test_the_watchdog_comes_and_goes),
+        TEST(test_nothing_is_left_of_a_thousand_cycles),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
