@@ -132,7 +132,7 @@ static void on_reply(void *arg, const redisReply *reply)
     connection *c = arg;
     bool pushed = c->n == 0;
 
-    if (pushed && (c->state != READY || !c->options.on_push)) {
+    if (pushed && !c->options.on_push) {
         connection_drop(c, "the store sent a reply that nobody asked for");
         return;
     }

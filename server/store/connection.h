@@ -29,8 +29,8 @@ typedef struct connection_options {
     void (*on_up)(void *arg);
     /* It is lost, or could not be made; commands under way have ended before. */
     void (*on_down)(void *arg, const char *reason);
-    /* A reply that no command asked for, after connection_ready; valid until it
-     * returns. NULL: then the connection is dropped. */
+    /* A reply that no command asked for; valid until it returns. NULL: then the
+     * connection is dropped. */
     void (*on_push)(void *arg, const struct redisReply *reply);
     void *arg;
 } connection_options;
@@ -49,7 +49,7 @@ void connection_words(connection *connection, connection_reply *on_reply, void *
 /* Sends what was appended. */
 void connection_flush(connection *connection);
 
-/* Greeted: from now on silence is watched, and what is pushed is welcome. */
+/* Greeted: from now on silence is watched. */
 void connection_ready(connection *connection);
 
 /* Gives the connection up; it is made again after a pause. Commands under way

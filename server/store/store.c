@@ -52,7 +52,6 @@ struct store {
 
     bool greeted; /* the connection; and nothing was found against it since */
     bool hears;   /* the channel */
-    bool to_tell; /* that it does again */
     bool ready;
     char reason[REASON_BYTES]; /* why not */
     char fatal[REASON_BYTES];
@@ -75,17 +74,16 @@ static void set_ready(store *s)
         s->options.on_ready(s->options.arg, true, NULL);
 }
 
-/* To be called when more is there than before. */
+/* The connection was greeted, or the channel is heard: when both hold, calls may go
+ * out, those of whoever may have missed a message too. */
 static void advance(store *s)
 {
     if (!s->greeted || (s->subscription && !s->hears))
         return;
     if (!s->ready)
         set_ready(s);
-    if (s->to_tell) {
-        s->to_tell = false;
+    if (s->subscription)
         s->options.on_listening(s->options.arg);
-    }
 }
 
 /* Another reason is a change too: who looks at the log sees why it still is not. */
@@ -179,7 +177,7 @@ static void on_listening(void *arg)
 {
     store *s = arg;
 
-    s->hears = s->to_tell = true;
+    s->hears = true;
     advance(s);
 }
 
@@ -194,7 +192,7 @@ static void on_deaf(void *arg, const char *reason)
 {
     store *s = arg;
 
-    s->hears = s->to_tell = false;
+    s->hears = false;
     if (s->greeted && !s->ready)
         say_not_ready(s, reason);
 }

@@ -387,6 +387,26 @@ static void what_is_no_message_costs_the_connection(void **state)
     }
 }
 
+/* What would wait could not be woken. */
+static void a_store_that_comes_back_is_ready_when_it_hears_again(void **state)
+{
+    stage s = {0};
+
+    (void)state;
+    start_stage(&s, 0);
+    store_driver_wait_ready(here.d, true);
+    s.subscribe = "-NOPERM no\r\n";
+    fake_redis_hang_up(s.fake);
+    store_driver_until(here.d, has_reason, (void *)(uintptr_t) "permission");
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 100});
+    assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_int_equal(store_driver_ups(here.d), 1);
+    s.subscribe = NULL;
+    store_driver_wait_ready(here.d, true);
+    assert_int_equal(here.listening, 2);
+    end_stage(&s);
+}
+
 /* What is heard leads to calls, which need the store. */
 static void it_is_told_when_the_store_can_be_asked(void **state)
 {
@@ -451,6 +471,7 @@ int main(void)
         cmocka_unit_test(who_may_not_subscribe_is_not_ready),
         cmocka_unit_test(an_answer_that_confirms_nothing_is_tried_again),
         cmocka_unit_test(what_is_no_message_costs_the_connection),
+        cmocka_unit_test(a_store_that_comes_back_is_ready_when_it_hears_again),
         cmocka_unit_test(it_is_told_when_the_store_can_be_asked),
         cmocka_unit_test(a_replica_is_not_subscribed_to),
         cmocka_unit_test(it_may_be_closed_at_any_moment),
