@@ -1,0 +1,497 @@
+/* A host of typed services, asked by a hand-made peer. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lockstock/host.h>
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/frame.h>
+
+#include "method.pb-c.h"
+#include "support/process.h"
+#include "support/sp_peer.h"
+
+typedef Lockstock__Test__Order order;
+typedef Lockstock__Rpc__V1__Call wire_call;
+typedef Lockstock__Rpc__V1__Frame wire_frame;
+typedef Lockstock__Rpc__V1__Reply wire_reply;
+typedef Lockstock__Rpc__V1__Result wire_result;
+
+enum { WAIT_SECONDS = 30 };
+
+/* The shop: what its handlers share with the test. */
+typedef struct shop {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int running; /* calls of Block that wait */
+    int bought;
+    bool open; /* Block returns */
+} shop;
+
+static shop the_shop = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static lks_host *host;
+static uint16_t port;
+static int fd = -1;
+
+/* ---- the service ------------------------------------------------------------- */
+
+static lks_code buy(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
+                    ProtobufCMessage *response, lks_error *error)
+{
+    shop *self = service->self;
+    const order *in = (const order *)request;
+    order *out = (order *)response;
+    (void)error;
+    pthread_mutex_lock(&self->lock);
+    self->bought++;
+    pthread_mutex_unlock(&self->lock);
+    out->id = lks_rpc_arena_printf(context->arena, "%s of %s, %s=%.*s", in->id, context->method->path,
+                                   context->n_metadata ? context->metadata[0].key : "",
+                                   context->n_metadata ? (int)context->metadata[0].value.len : 0,
+                                   context->n_metadata ? context->metadata[0].value.data : "");
+    out->wait_ms = (int64_t)((context->deadline_ns - lks_rpc_now_ns()) / 1000000);
+    return LKS_OK;
+}
+
+static lks_code refuse(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
+                       ProtobufCMessage *response, lks_error *error)
+{
+    (void)service;
+    (void)context;
+    (void)response;
+    if (((const order *)request)->id[0] == '\0')
+        return LKS_ABORTED; /* and says nothing else */
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "id: sold");
+}
+
+static lks_code fill(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
+                     ProtobufCMessage *response, lks_error *error)
+{
+    order *out = (order *)response;
+    (void)service;
+    (void)error;
+    out->key.len = (size_t)((const order *)request)->fence;
+    out->key.data = lks_rpc_arena_alloc(context->arena, out->key.len);
+    return LKS_OK;
+}
+
+static lks_code block(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
+                      ProtobufCMessage *response, lks_error *error)
+{
+    shop *self = service->self;
+    (void)context;
+    (void)request;
+    (void)response;
+    (void)error;
+    pthread_mutex_lock(&self->lock);
+    self->running++;
+    pthread_cond_broadcast(&self->changed);
+    while (!self->open)
+        pthread_cond_wait(&self->changed, &self->lock);
+    self->running--;
+    pthread_mutex_unlock(&self->lock);
+    return LKS_OK;
+}
+
+#define METHOD(name, Name, its_effect)                                                             \
+    static const lks_rpc_method name##_method = {                                                  \
+        .path = "/lockstock.test.Shop/" #Name,                                                     \
+        .request = &lockstock__test__order__descriptor,                                            \
+        .response = &lockstock__test__order__descriptor,                                           \
+        .effect = its_effect,                                                                      \
+    };
+METHOD(buy, Buy, LKS_RPC_EFFECT_WRITE)
+METHOD(refuse, Refuse, LKS_RPC_EFFECT_WRITE)
+METHOD(fill, Fill, LKS_RPC_EFFECT_WRITE)
+METHOD(look, Look, LKS_RPC_EFFECT_READ)
+METHOD(block, Block, LKS_RPC_EFFECT_WRITE)
+
+static const lks_rpc_binding bindings[] = {
+    {&buy_method, buy}, {&refuse_method, refuse}, {&fill_method, fill}, {&look_method, fill}, {&block_method, block},
+};
+static const lks_rpc_service service = {
+    .name = "lockstock.test.Shop",
+    .n_bindings = sizeof bindings / sizeof *bindings,
+    .bindings = bindings,
+    .self = &the_shop,
+};
+
+static void wait_for_running(int n)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_SECONDS;
+    pthread_mutex_lock(&the_shop.lock);
+    while (the_shop.running < n && pthread_cond_timedwait(&the_shop.changed, &the_shop.lock, &until) == 0)
+        ;
+    int running = the_shop.running;
+    pthread_mutex_unlock(&the_shop.lock);
+    assert_int_equal(running, n);
+}
+
+static void let_them_go(void)
+{
+    pthread_mutex_lock(&the_shop.lock);
+    the_shop.open = true;
+    pthread_cond_broadcast(&the_shop.changed);
+    pthread_mutex_unlock(&the_shop.lock);
+}
+
+/* ---- the peer ---------------------------------------------------------------- */
+
+static void start(lks_host_options options)
+{
+    lks_error error;
+    the_shop.open = false;
+    the_shop.bought = 0;
+    assert_int_equal(lks_host_open(&options, &host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(host, &service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(host, "nng+tcp://127.0.0.1:0", &port, &error), LKS_OK);
+    fd = sp_peer_open(port);
+    assert_true(fd >= 0);
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    let_them_go();
+    lks_host_close(host, 1000);
+    host = NULL;
+    close(fd);
+    return 0;
+}
+
+static void send_frame(uint32_t id, wire_call *const *calls, size_t n)
+{
+    wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
+    frame.n_calls = n;
+    frame.calls = (wire_call **)calls;
+    size_t len = lockstock__rpc__v1__frame__get_packed_size(&frame), message_len;
+    uint8_t *bytes = malloc(len);
+    lockstock__rpc__v1__frame__pack(&frame, bytes);
+    uint8_t *message = sp_peer_message(id, bytes, len, &message_len);
+    assert_true(sp_peer_send(fd, message, message_len));
+    free(message);
+    free(bytes);
+}
+
+static wire_call call_of(const char *path, const char *payload, size_t len)
+{
+    wire_call call = LOCKSTOCK__RPC__V1__CALL__INIT;
+    call.method = (char *)path;
+    call.payload = (ProtobufCBinaryData){.len = len, .data = (uint8_t *)payload};
+    return call;
+}
+
+static void send_call(uint32_t id, const lks_rpc_method *method, uint32_t timeout_ms)
+{
+    wire_call call = call_of(method->path, "\x0a\x01x", 3);
+    wire_call *calls[] = {&call};
+    call.timeout_ms = timeout_ms;
+    send_frame(id, calls, 1);
+}
+
+/* To be freed with free_reply. *id is the request it answers. */
+static wire_reply *receive(uint32_t *id)
+{
+    size_t len;
+    uint8_t *body = sp_peer_receive(fd, id, &len);
+    assert_non_null(body);
+    *id &= 0x7fffffff;
+    wire_reply *reply = lockstock__rpc__v1__reply__unpack(NULL, len, body);
+    assert_non_null(reply);
+    free(body);
+    return reply;
+}
+
+static void free_reply(wire_reply *reply)
+{
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+}
+
+static void expect_failure(const wire_result *result, lks_code code, lks_applied applied, const char *message)
+{
+    assert_string_equal(result->message, message);
+    assert_string_equal(lks_code_name((lks_code)result->code), lks_code_name(code));
+    assert_string_equal(lks_applied_name((lks_applied)result->applied), lks_applied_name(applied));
+    assert_int_equal(result->payload.len, 0);
+}
+
+static order *response_of(const wire_result *result)
+{
+    assert_int_equal(result->code, LKS_OK);
+    order *response = lockstock__test__order__unpack(NULL, result->payload.len, result->payload.data);
+    assert_non_null(response);
+    return response;
+}
+
+/* ---- tests ------------------------------------------------------------------- */
+
+static void a_handler_knows_its_call(void **state)
+{
+    Lockstock__Rpc__V1__Metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT, *items[] = {&item};
+    wire_call call = call_of(buy_method.path, "\x0a\x04pear", 6), *calls[] = {&call};
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){.timeout_ms = 60000});
+    item.key = "tenant";
+    item.value = (ProtobufCBinaryData){.len = 4, .data = (uint8_t *)"acme"};
+    call.n_metadata = 1;
+    call.metadata = items;
+    call.timeout_ms = 40000;
+    send_frame(1, calls, 1);
+    wire_reply *reply = receive(&id);
+    order *response = response_of(reply->results[0]);
+    assert_string_equal(response->id, "pear of /lockstock.test.Shop/Buy, tenant=acme");
+    assert_in_range(response->wait_ms, 1, 40000);
+    assert_int_equal(the_shop.bought, 1);
+    lockstock__test__order__free_unpacked(response, NULL);
+    free_reply(reply);
+    /* A time of its own is cut to what the host allows, and none is that. */
+    for (uint32_t i = 0; i < 2; i++) {
+        send_call(2, &buy_method, i == 0 ? 0 : 4000000);
+        reply = receive(&id);
+        response = response_of(reply->results[0]);
+        assert_in_range(response->wait_ms, 1, 60000);
+        lockstock__test__order__free_unpacked(response, NULL);
+        free_reply(reply);
+    }
+}
+
+static void each_call_of_a_frame_has_its_own_result(void **state)
+{
+    wire_call some[] = {
+        call_of(buy_method.path, "\x0a\x01x", 3),
+        call_of("/lockstock.test.Shop/Steal", "", 0),
+        call_of(buy_method.path, "\x0a\x01\xff", 3),
+        call_of(refuse_method.path, "\x0a\x01x", 3),
+        call_of(refuse_method.path, "", 0),
+        call_of(buy_method.path, "\x0a\x01y", 3),
+    };
+    enum { N = sizeof some / sizeof *some };
+    wire_call *calls[N];
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){0});
+    for (size_t i = 0; i < N; i++)
+        calls[i] = &some[i];
+    send_frame(7, calls, N);
+    wire_reply *reply = receive(&id);
+    assert_int_equal(id, 7);
+    assert_int_equal(reply->n_results, N);
+    assert_int_equal(reply->results[0]->code, LKS_OK);
+    expect_failure(reply->results[1], LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    expect_failure(reply->results[2], LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "id: not valid UTF-8");
+    expect_failure(reply->results[3], LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "id: sold");
+    expect_failure(reply->results[4], LKS_ABORTED, LKS_APPLIED_MAYBE, "");
+    assert_int_equal(reply->results[5]->code, LKS_OK);
+    assert_int_equal(the_shop.bought, 2);
+    free_reply(reply);
+}
+
+static void a_call_that_is_overdue_is_not_run(void **state)
+{
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){.threads = 1});
+    send_call(1, &block_method, 0);
+    wait_for_running(1);
+    send_call(2, &buy_method, 1);
+    send_call(3, &buy_method, 0);
+    for (uint64_t end = lks_rpc_now_ns() + 100000000; lks_rpc_now_ns() < end;)
+        process_pause();
+    let_them_go();
+    for (int i = 0; i < 3; i++) {
+        wire_reply *reply = receive(&id);
+        if (id == 2)
+            expect_failure(reply->results[0], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO,
+                           "the deadline passed before the call ran");
+        else
+            assert_int_equal(reply->results[0]->code, LKS_OK);
+        free_reply(reply);
+    }
+    assert_int_equal(the_shop.bought, 1);
+}
+
+/* A response that is too long says whether its call took effect, and harms no other. */
+static void a_response_too_long_is_told_truly(void **state)
+{
+    static const char big[] = "\x10\x90\x4e"; /* fence: 10000 */
+    wire_call write = call_of(fill_method.path, big, 3), read = call_of(look_method.path, big, 3),
+              small = call_of(buy_method.path, "", 0);
+    wire_call *calls[] = {&write, &read, &small};
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){.message_bytes_max = 8000});
+    send_frame(1, calls, 3);
+    wire_reply *reply = receive(&id);
+    expect_failure(reply->results[0], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, "the response is longer than allowed");
+    expect_failure(reply->results[1], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "the response is longer than allowed");
+    assert_int_equal(reply->results[2]->code, LKS_OK);
+    free_reply(reply);
+}
+
+static void what_is_no_frame_closes_its_connection(void **state)
+{
+    size_t len;
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){0});
+    /* Of another version: answered. */
+    uint8_t *message = sp_peer_message(5, "\x08\x01", 2, &len);
+    assert_true(sp_peer_send(fd, message, len));
+    wire_reply *reply = receive(&id);
+    assert_int_equal(reply->n_results, 1);
+    assert_int_equal(reply->results[0]->code, LKS_UNIMPLEMENTED);
+    free_reply(reply);
+    free(message);
+    message = sp_peer_message(6, "GET / HTTP/1.1", 14, &len);
+    assert_true(sp_peer_send(fd, message, len));
+    assert_true(sp_peer_closed(fd));
+    free(message);
+}
+
+static void handlers_run_side_by_side(void **state)
+{
+    (void)state;
+    start((lks_host_options){.threads = 3});
+    for (uint32_t i = 0; i < 3; i++)
+        send_call(i, &block_method, 0);
+    wait_for_running(3);
+    let_them_go();
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t id;
+        free_reply(receive(&id));
+    }
+}
+
+static void beyond_the_limit_calls_are_refused(void **state)
+{
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){.threads = 1, .in_flight_max = 3});
+    send_call(0, &block_method, 0);
+    wait_for_running(1);
+    send_call(1, &buy_method, 0);
+    send_call(2, &buy_method, 0);
+    send_call(3, &buy_method, 0);
+    /* Messages of one connection may overtake each other, so it is any of the three. */
+    wire_reply *reply = receive(&id);
+    assert_in_range(id, 1, 3);
+    assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(reply->results[0]->applied, LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO);
+    free_reply(reply);
+    let_them_go();
+    for (uint32_t i = 0; i < 3; i++)
+        free_reply(receive(&id));
+    assert_int_equal(the_shop.bought, 2);
+}
+
+typedef struct closing {
+    pthread_t thread;
+    uint32_t drain_ms;
+} closing;
+
+static void *close_main(void *arg)
+{
+    lks_host_close(host, ((closing *)arg)->drain_ms);
+    return NULL;
+}
+
+static void closing_lets_what_waits_run(void **state)
+{
+    closing c = {.drain_ms = 60000};
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){.threads = 1});
+    send_call(0, &block_method, 0);
+    wait_for_running(1);
+    send_call(1, &buy_method, 0);
+    assert_int_equal(pthread_create(&c.thread, NULL, close_main, &c), 0);
+    let_them_go();
+    wire_reply *reply = receive(&id);
+    assert_int_equal(id, 0);
+    free_reply(reply);
+    reply = receive(&id);
+    assert_int_equal(id, 1);
+    assert_true(reply->results[0]->code == LKS_OK || reply->results[0]->code == LKS_UNAVAILABLE);
+    assert_int_equal(reply->results[0]->code == LKS_OK, the_shop.bought);
+    free_reply(reply);
+    assert_true(sp_peer_closed(fd));
+    assert_int_equal(pthread_join(c.thread, NULL), 0);
+    host = NULL;
+}
+
+static void closing_at_once_refuses_what_waits(void **state)
+{
+    closing c = {.drain_ms = 0};
+    uint32_t id;
+    (void)state;
+    start((lks_host_options){.threads = 1});
+    send_call(0, &block_method, 0);
+    wait_for_running(1);
+    send_call(1, &buy_method, 0);
+    assert_int_equal(pthread_create(&c.thread, NULL, close_main, &c), 0);
+    wire_reply *reply = receive(&id);
+    assert_int_equal(id, 1);
+    assert_int_equal(reply->results[0]->code, LKS_UNAVAILABLE);
+    assert_int_equal(reply->results[0]->applied, LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO);
+    free_reply(reply);
+    /* What runs already is waited for and answered. */
+    let_them_go();
+    reply = receive(&id);
+    assert_int_equal(id, 0);
+    assert_int_equal(reply->results[0]->code, LKS_OK);
+    free_reply(reply);
+    assert_int_equal(pthread_join(c.thread, NULL), 0);
+    assert_int_equal(the_shop.bought, 0);
+    host = NULL;
+}
+
+static void a_host_is_filled_before_it_listens(void **state)
+{
+    lks_error error;
+    (void)state;
+    assert_int_equal(lks_host_open(NULL, &host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(host, &service, &error), LKS_OK);
+    assert_int_equal(lks_host_add(host, &service, &error), LKS_ALREADY_EXISTS);
+    assert_non_null(strstr(error.message, "/lockstock.test.Shop/"));
+    static const char *const bad[] = {"tcp://127.0.0.1:0", "nng+ipc:///tmp/x", "nng+", ""};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(lks_host_listen(host, bad[i], NULL, &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(lks_host_listen(host, "nng+tcp://127.0.0.1:0", NULL, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(host, "nng+tcp://127.0.0.1:0", &port, &error), LKS_OK);
+    assert_int_equal(lks_host_add(host, &service, &error), LKS_FAILED_PRECONDITION);
+    fd = sp_peer_open(port);
+    assert_true(fd >= 0);
+    send_call(1, &buy_method, 0);
+    uint32_t id;
+    free_reply(receive(&id));
+    lks_host_close(NULL, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(a_handler_knows_its_call, stop),
+        cmocka_unit_test_teardown(each_call_of_a_frame_has_its_own_result, stop),
+        cmocka_unit_test_teardown(a_call_that_is_overdue_is_not_run, stop),
+        cmocka_unit_test_teardown(a_response_too_long_is_told_truly, stop),
+        cmocka_unit_test_teardown(what_is_no_frame_closes_its_connection, stop),
+        cmocka_unit_test_teardown(handlers_run_side_by_side, stop),
+        cmocka_unit_test_teardown(beyond_the_limit_calls_are_refused, stop),
+        cmocka_unit_test_teardown(closing_lets_what_waits_run, stop),
+        cmocka_unit_test_teardown(closing_at_once_refuses_what_waits, stop),
+        cmocka_unit_test_teardown(a_host_is_filled_before_it_listens, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
