@@ -12,8 +12,8 @@ struct lks_permit {
     struct hold hold;
 };
 
-lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity,
-                           const lks_lock_options *options, lks_semaphore **ret, lks_error *error)
+lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
+                           lks_semaphore **ret, lks_error *error)
 {
     struct lock *lock = NULL;
 
@@ -25,8 +25,8 @@ lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capac
     return code;
 }
 
-lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits, uint32_t timeout_ms,
-                                      lks_permit **ret, lks_error *error)
+lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits, uint32_t timeout_ms, lks_permit **ret,
+                                      lks_error *error)
 {
     struct hold *hold = NULL;
 

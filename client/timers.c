@@ -73,6 +73,11 @@ void timers_clear(struct timers *timers, struct timer *timer)
         settle(timers, last, place);
 }
 
+struct timer *timers_first(const struct timers *timers)
+{
+    return timers->n != 0 ? timers->heap[1] : NULL;
+}
+
 uint64_t timers_next_ns(const struct timers *timers)
 {
     return timers->n != 0 ? timers->heap[1]->at_ns : CLOCK_NEVER;

@@ -32,6 +32,9 @@ void timers_set(struct timers *timers, struct timer *timer, uint64_t at_ns);
 /* Does nothing to a timer that is not set. */
 void timers_clear(struct timers *timers, struct timer *timer);
 
+/* The earliest; NULL when none is set. */
+struct timer *timers_first(const struct timers *timers);
+
 /* When the first is due; CLOCK_NEVER when none is set. */
 uint64_t timers_next_ns(const struct timers *timers);
 

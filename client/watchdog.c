@@ -64,11 +64,6 @@ static uint64_t part_ms(uint64_t ms, unsigned part, uint64_t least, uint64_t mos
     return share < least ? least : share > most ? most : share;
 }
 
-static struct timer *first_of(const struct timers *timers)
-{
-    return timers->n != 0 ? timers->heap[1] : NULL;
-}
-
 static struct hold *of_renewal(struct timer *timer)
 {
     return (struct hold *)((char *)timer - offsetof(struct hold, renewal));
@@ -214,30 +209,27 @@ static lks_code round_start(struct round *round, lks_channel *channel, lks_error
  * that will be due within the next third of its time. */
 static void renew_first(struct watch *watch, uint64_t now)
 {
-    struct timer *first = first_of(&watch->renewals);
-    uint64_t until_ns = now + lock_renewal_ns(of_renewal(first)->lock);
-    size_t company = COMPANY_MAX;
+    struct hold *hold = of_renewal(timers_first(&watch->renewals));
+    uint64_t until_ns = now + lock_renewal_ns(hold->lock);
+    size_t company = hold->company;
     struct round *round = malloc(sizeof *round);
     lks_error error;
 
     if (round == NULL) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        renew_again(of_renewal(first), 1, &error);
+        renew_again(hold, 1, &error);
         return;
     }
-    round->n = 0;
-    do {
-        struct hold *hold = of_renewal(first);
-
-        if (hold->company < company)
-            company = hold->company;
-        if (round->n >= company)
-            break;
-        timers_clear(&watch->renewals, first);
+    for (round->n = 0; round->n < company;) {
+        timers_clear(&watch->renewals, &hold->renewal);
         hold->references++;
         round->holds[round->n++] = hold;
-        first = first_of(&watch->renewals);
-    } while (first != NULL && first->at_ns <= until_ns);
+        if (timers_next_ns(&watch->renewals) > until_ns)
+            break;
+        hold = of_renewal(timers_first(&watch->renewals));
+        if (hold->company < company)
+            company = hold->company;
+    }
     if (round_start(round, watch->channel, &error) == LKS_OK)
         return;
     for (size_t i = 0; i < round->n; i++) {
@@ -249,21 +241,17 @@ static void renew_first(struct watch *watch, uint64_t now)
 
 /* ---- the thread --------------------------------------------------------------- */
 
-/* Tells of one loss that is due; false: there is none. The lock is let go meanwhile. */
-static bool tell_first_loss(struct watch *watch, uint64_t now)
+/* Tells of the first loss. The lock is let go meanwhile. */
+static void tell_first_loss(struct watch *watch)
 {
-    struct timer *first = first_of(&watch->losses);
-
-    if (first == NULL || first->at_ns > now)
-        return false;
-    struct hold *hold = of_loss(first);
+    struct hold *hold = of_loss(timers_first(&watch->losses));
     const struct lock *lock = hold->lock;
-    const lks_lock_loss loss = {.group = lock->group, .name = lock->name, .fence = hold->fence,
-                                .reason = hold->reason};
+    const lks_lock_loss loss = {.group = lock->group, .name = lock->name, .fence = hold->fence, .reason = hold->reason};
+
     timers_clear(&watch->losses, &hold->loss);
     timers_clear(&watch->renewals, &hold->renewal);
     if (lock->on_lost == NULL)
-        return true;
+        return;
     hold->references++;
     dog.telling = telling = hold;
     pthread_mutex_unlock(&dog.lock);
@@ -272,35 +260,40 @@ static bool tell_first_loss(struct watch *watch, uint64_t now)
     dog.telling = telling = NULL;
     unref(hold);
     pthread_cond_broadcast(&dog.told);
-    return true;
+}
+
+/* Tells of one loss if one is due. */
+static bool tell_loss(uint64_t now)
+{
+    struct watch *watch;
+
+    LIST_FOREACH (watch, &dog.watches, in_watches) {
+        if (timers_next_ns(&watch->losses) <= now) {
+            tell_first_loss(watch);
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Does what is due; returns when there will be more. */
 static uint64_t make_round(void)
 {
+    uint64_t next_ns = CLOCK_NEVER, now = clock_now_ns();
     struct watch *watch;
-    uint64_t next_ns;
-    bool told;
 
-    do {
-        uint64_t now = clock_now_ns();
-        struct timer *first = NULL;
+    while (tell_loss(now))
+        now = clock_now_ns();
+    LIST_FOREACH (watch, &dog.watches, in_watches) {
+        uint64_t loss_ns = timers_next_ns(&watch->losses), renewal_ns;
 
-        told = false;
-        next_ns = CLOCK_NEVER;
-        LIST_FOREACH (watch, &dog.watches, in_watches) {
-            told = tell_first_loss(watch, now);
-            if (told)
-                break; /* the list may be another now */
-            while ((first = first_of(&watch->renewals)) != NULL && first->at_ns <= now)
-                renew_first(watch, now);
-            if (first != NULL && first->at_ns < next_ns)
-                next_ns = first->at_ns;
-            first = first_of(&watch->losses);
-            if (first != NULL && first->at_ns < next_ns)
-                next_ns = first->at_ns;
-        }
-    } while (told);
+        while ((renewal_ns = timers_next_ns(&watch->renewals)) <= now)
+            renew_first(watch, now);
+        if (loss_ns < next_ns)
+            next_ns = loss_ns;
+        if (renewal_ns < next_ns)
+            next_ns = renewal_ns;
+    }
     return next_ns;
 }
 

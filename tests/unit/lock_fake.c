@@ -157,17 +157,17 @@ static lks_code fake_release(void *self, lks_rpc_context *context, const lks_rel
 }
 
 /* What the lock library does not call. */
-#define FAKE_OTHER(name, Name, request_type, response_type, method) \
-    static lks_code fake_##name(void *self, lks_rpc_context *context, const request_type *request, \
-                                response_type *response, lks_error *error) \
+#define FAKE_OTHER(name) \
+    static lks_code fake_##name(void *self, lks_rpc_context *context, const lks_##name##_request *request, \
+                                lks_##name##_response *response, lks_error *error) \
     { \
         (void)self, (void)context, (void)request, (void)response; \
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "not faked"); \
     }
-FAKE_OTHER(inspect, Inspect, lks_inspect_request, lks_inspect_response, )
-FAKE_OTHER(list, List, lks_list_request, lks_list_response, )
-FAKE_OTHER(force_release, ForceRelease, lks_force_release_request, lks_force_release_response, )
-FAKE_OTHER(check_fence, CheckFence, lks_check_fence_request, lks_check_fence_response, )
+FAKE_OTHER(inspect)
+FAKE_OTHER(list)
+FAKE_OTHER(force_release)
+FAKE_OTHER(check_fence)
 
 /* ---- for tests ------------------------------------------------------------------ */
 
@@ -188,7 +188,8 @@ lock_fake *lock_fake_start(void)
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&fake->lock, NULL);
     const lks_rpc_service service = lks_lock_service(&handlers, fake);
-    if (lks_host_open(&options, &fake->host, &error) != LKS_OK || lks_host_add(fake->host, &service, &error) != LKS_OK ||
+    if (lks_host_open(&options, &fake->host, &error) != LKS_OK ||
+        lks_host_add(fake->host, &service, &error) != LKS_OK ||
         lks_host_listen(fake->host, "nng+tcp://127.0.0.1:0", &port, &error) != LKS_OK) {
         fprintf(stderr, "lock_fake: %s\n", error.message);
         lock_fake_stop(fake);

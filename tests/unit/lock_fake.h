@@ -24,17 +24,17 @@ typedef struct fake_event {
 
 /* How it answers; all 0 = it grants, renews and releases. */
 typedef struct fake_manner {
-    lks_acquire_outcome acquired;     /* 0 = ACQUIRED */
-    lks_release_outcome released;     /* 0 = RELEASED */
-    lks_code fails[FAKE_METHODS];     /* calls of the method, with this code */
-    lks_applied applied;              /* of those; 0 = NO */
-    uint32_t fail_times;              /* so many of those calls, then no more; 0 = all */
-    uint32_t retry_after_ms;          /* told with those */
-    bool holds[FAKE_METHODS];         /* answers them only in another manner */
-    uint32_t acquire_delay_ms;        /* answers late */
-    const char *lost;                 /* group whose renewal says LOST */
-    const char *poison;               /* group that makes a Renew fail that it is in */
-    size_t leases_max;                /* of one Renew, more fail; 0 = 256 */
+    lks_acquire_outcome acquired; /* 0 = ACQUIRED */
+    lks_release_outcome released; /* 0 = RELEASED */
+    lks_code fails[FAKE_METHODS]; /* calls of the method, with this code */
+    lks_applied applied;          /* of those; 0 = NO */
+    uint32_t fail_times;          /* so many of those calls, then no more; 0 = all */
+    uint32_t retry_after_ms;      /* told with those */
+    bool holds[FAKE_METHODS];     /* answers them only in another manner */
+    uint32_t acquire_delay_ms;    /* answers late */
+    const char *lost;             /* group whose renewal says LOST */
+    const char *poison;           /* group that makes a Renew fail that it is in */
+    size_t leases_max;            /* of one Renew, more fail; 0 = 256 */
 } fake_manner;
 
 typedef struct lock_fake lock_fake;

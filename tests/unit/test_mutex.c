@@ -140,8 +140,8 @@ static void test_a_retry_has_the_same_token(void **state)
     lks_mutex *mutex = new_plain("door");
 
     (void)state;
-    lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE,
-                                         .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
+    lock_fake_behave(
+        fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
     assert_string_equal(event_of(FAKE_ACQUIRE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
@@ -525,8 +525,8 @@ static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore 
     wrong |= (lks_mutex_free(mutex) != LKS_FAILED_PRECONDITION) << 4;
     wrong |= (lks_mutex_new(channel, "new", NULL, &new, &error) != LKS_FAILED_PRECONDITION) << 5;
     wrong |= (lks_permit_release(permit, &error) != LKS_FAILED_PRECONDITION) << 6;
-    wrong |= (!lks_permit_is_lost(permit) ||
-              lks_semaphore_acquire(semaphore, 1, 0, &other, &error) != LKS_LOCK_FAILED) << 7;
+    wrong |= (!lks_permit_is_lost(permit) || lks_semaphore_acquire(semaphore, 1, 0, &other, &error) != LKS_LOCK_FAILED)
+             << 7;
     return wrong;
 }
 

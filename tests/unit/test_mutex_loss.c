@@ -163,8 +163,9 @@ static void test_what_is_lost_is_not_renewed(void **state)
     struct witness witness = WITNESS_INIT;
 
     (void)state;
-    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED,
-                                         .fail_times = 1, .retry_after_ms = 2 * SHORT_MS});
+    lock_fake_behave(
+        fake,
+        (fake_manner){.fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED, .fail_times = 1, .retry_after_ms = 2 * SHORT_MS});
     lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
     await_loss(&witness);
     assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);

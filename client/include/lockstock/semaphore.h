@@ -26,14 +26,14 @@ typedef struct lks_permit lks_permit;
 
 /* As lks_mutex_new. `capacity` is 1..2^53-1, and the same for all who use the name
  * while anyone holds a permit or waits for one. */
-lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity,
-                           const lks_lock_options *options, lks_semaphore **ret, lks_error *error);
+lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capacity, const lks_lock_options *options,
+                           lks_semaphore **ret, lks_error *error);
 
 /* Takes `permits` (1..capacity) at once, or none; blocks like lks_mutex_lock. On
  * LKS_LOCK_ACQUIRED *ret is set, to be released. LKS_LOCK_FAILED with
  * LKS_FAILED_PRECONDITION: another capacity is in use. */
-lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits, uint32_t timeout_ms,
-                                      lks_permit **ret, lks_error *error);
+lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits, uint32_t timeout_ms, lks_permit **ret,
+                                      lks_error *error);
 
 /* Gives it back and frees it, in every case but one. Blocks until the server has
  * answered, except on the threads that run callbacks. Codes as lks_mutex_unlock;
