@@ -34,6 +34,7 @@ enum {
     PEER_IN_FLIGHT_MAX = 512,
     CONNECTIONS_MAX = 4096,
     SEND_TIMEOUT_MS = 500,
+    SMALL_SHARE = 32, /* of one connection, when others have nearly all */
     REFUSING_MAX = 256,      /* refusals on their way at a time; beyond, messages are dropped */
     REQUEST_HEADER_BYTES = 4, /* counted by nng as part of the message */
     RETRY_AFTER_MS = 100,
@@ -254,15 +255,20 @@ static nng_msg *refusal(const lks_error *error)
 
 typedef enum verdict { DELIVER, REFUSE_FULL, REFUSE_DRAINING, DROP } verdict;
 
-/* Under lock: what becomes of a message of a peer that has `n_peer` under way with
- * this one. A peer that sends on and on without reading its answers must not take
- * the slots of others: what it is refused waits for being sent, too. */
+/* Under lock: what becomes of a message of a connection that now has n_peer under way,
+ * and what it is counted as. Beyond a small share, which everyone has, a connection may
+ * have no more than is left free (dynamic thresholds: Choudhury and Hahne, 1998), so that
+ * however many do not read their answers, there is room for one who does. */
 static verdict judge(lks_rpc_nng_rep *rep, uint32_t n_peer)
 {
     const lks_rpc_nng_rep_options *options = &rep->options;
-    bool full = atomic_load(&rep->in_flight) >= options->in_flight_max || n_peer > options->peer_in_flight_max;
+    size_t under_way = atomic_load(&rep->in_flight);
+    size_t left = under_way < options->in_flight_max ? options->in_flight_max - under_way : 0;
+    bool modest = n_peer <= SMALL_SHARE;
+    bool full = left == 0 || n_peer > options->peer_in_flight_max || (!modest && n_peer > left);
     bool refused = full || rep->draining;
-    if (rep->closing || n_peer / 2 > options->peer_in_flight_max || (refused && rep->n_refusing >= REFUSING_MAX))
+    if (rep->closing || n_peer / 2 > options->peer_in_flight_max ||
+        (refused && rep->n_refusing >= (modest ? REFUSING_MAX : REFUSING_MAX / 2)))
         return DROP;
     rep->n_receiving--;
     if (refused) {

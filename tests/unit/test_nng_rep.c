@@ -176,6 +176,28 @@ static void one_connection_cannot_take_all_there_is(void **state)
     close(other);
 }
 
+/* Those who do not read share what there is with one who comes late. */
+static void what_is_left_is_for_everyone(void **state)
+{
+    enum { ROOM = 64, SHARE = 32 };
+    (void)state;
+    start((lks_rpc_nng_rep_options){.in_flight_max = ROOM, .peer_in_flight_max = ROOM});
+    int fd = open_peer(), other = open_peer();
+    for (uint32_t i = 0; i < SHARE; i++)
+        send_message(fd, i, "x");
+    assert_true(rep_fixture_wait_count(rep, SHARE));
+    send_message(fd, SHARE, "x");
+    expect_refusal(fd, SHARE, LKS_RESOURCE_EXHAUSTED);
+    send_message(other, 1, "y");
+    assert_true(rep_fixture_wait_count(rep, SHARE + 1));
+    for (uint32_t i = 0; i < SHARE; i++)
+        lks_rpc_nng_request_drop(take());
+    rep_fixture_answer(take());
+    expect_message(other, 1, "y");
+    close(fd);
+    close(other);
+}
+
 static void one_connection_too_many_is_closed(void **state)
 {
     (void)state;
@@ -381,6 +403,7 @@ int main(void)
         cmocka_unit_test_teardown(calls_that_wait_do_not_block_others, stop),
         cmocka_unit_test_teardown(beyond_the_limit_messages_are_refused, stop),
         cmocka_unit_test_teardown(one_connection_cannot_take_all_there_is, stop),
+        cmocka_unit_test_teardown(what_is_left_is_for_everyone, stop),
         cmocka_unit_test_teardown(one_connection_too_many_is_closed, stop),
         cmocka_unit_test_teardown(a_message_too_long_closes_its_connection_only, stop),
         cmocka_unit_test_teardown(a_request_may_end_in_other_ways_than_an_answer, stop),
