@@ -246,7 +246,7 @@ static void on_lost(void *owner)
 static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *payload)
 {
     const ProtobufCMessageDescriptor *type = call->request->method->response;
-    lks_rpc_scan_limits limits = lks_rpc_scan_defaults;
+    lks_rpc_scan_limits limits = lks_rpc_scan_response;
     lks_error error;
 
     limits.string_bytes = limits.bytes_bytes = call->channel->options.message_bytes_max;
