@@ -206,6 +206,8 @@ static void renew_names_the_lease_and_its_field(void **state)
     (void)state;
     good_renew();
     says(call("Renew", &keep), "OK");
+    keep.n_leases = 256;
+    says(call("Renew", &keep), "OK");
     keep.n_leases = 0;
     refuses("Renew", &keep, "leases");
     keep.n_leases = 257;
