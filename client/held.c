@@ -186,6 +186,13 @@ static lks_lock_result refuse(lks_error *error, lks_lock_result result, lks_code
     return result;
 }
 
+/* An answer that says neither: it may have been a grant. */
+static lks_lock_result puzzle(lks_error *error, const char *text)
+{
+    lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s", text);
+    return LKS_LOCK_FAILED;
+}
+
 static lks_lock_result outcome_result(lks_acquire_outcome outcome, lks_error *error)
 {
     switch ((int)outcome) {
@@ -198,7 +205,7 @@ static lks_lock_result outcome_result(lks_acquire_outcome outcome, lks_error *er
     case LKS_ACQUIRE_OUTCOME_TOKEN_SPENT:
         return refuse(error, LKS_LOCK_FAILED, LKS_ABORTED, "granted, and over again before it was known");
     default:
-        return refuse(error, LKS_LOCK_FAILED, LKS_INTERNAL, "an answer of an unknown kind");
+        return puzzle(error, "an answer of an unknown kind");
     }
 }
 
@@ -227,7 +234,7 @@ static lks_lock_result acquire(struct hold *hold, int64_t permits, uint32_t time
         return LKS_LOCK_FAILED;
     lks_lock_result result = outcome_result(response->outcome, error);
     if (result == LKS_LOCK_ACQUIRED && response->n_fences != 1)
-        result = refuse(error, LKS_LOCK_FAILED, LKS_INTERNAL, "an answer without a fence");
+        result = puzzle(error, "an answer without a fence");
     if (result == LKS_LOCK_ACQUIRED) {
         hold->fence = response->fences[0]->fence;
         *left_ms = response->lease_ms;
