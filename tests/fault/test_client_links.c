@@ -15,15 +15,6 @@
 
 enum { THREADS = 16, CALLS = 150, CALLS_A_BREAK = 10, DEATHS = 30, CALLS_A_LIFE = 500, ASYNC_CALLS = 10000 };
 
-/* libnng loses a message when a connection fails while it is given one, and a connection
- * when a socket is closed while it connects; where its own thread hangs, all that waits
- * for that. All of it is reproduced without lockstock (docs/client.md). */
-__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libnng.so.1\n";
-}
-
 struct told {
     char id[32];
     bool repeatable;

@@ -181,6 +181,8 @@ static void strings_are_utf8(void **state)
         "\x7a\x02\xe2\x82",
         "\x7a\x03\xf0\x90\x80",
         "\x7a\x02\xc2\x41",
+        "\x7a\x03\xe2\x82\x41",
+        "\x7a\x04\xf0\x90\x80\x41",
         "\x7a\x09" "12345678\xc2",  /* after eight bytes of ASCII */
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
@@ -202,6 +204,7 @@ static void names_the_path_of_the_field(void **state)
     REFUSED("\x92\x01\x03\x0a\x01x\x92\x01\x03\x0a\x01y\x92\x01\x03\x0a\x01\xff", "leaves[2].name: not valid UTF-8");
     /* Unknown fields and packed runs on the way do not count. */
     REFUSED("\xf8\x7f\x01\xaa\x01\x01x\x08\x01\xaa\x01\x01\xff", "texts[1]: not valid UTF-8");
+    REFUSED("\x9a\x01\x02\x01\x02\xaa\x01\x01x\xaa\x01\x01\xff", "texts[1]: not valid UTF-8");
     REFUSED("\x9a\x01\x02\x01\x02\x98\x01\x03\x9a\x01\x02\x04\x80", "packed[4]: not a whole varint");
     REFUSED("\x92\x01\x0a\x0a\x01x\x12\x05\x0a\x01y\x12\x00", "leaves[0].deeper.deeper.name: required and missing");
     REFUSED("\x92\x01\x07\x0a\x01x\x1a\x02\x01\x80", "leaves[0].numbers[1]: not a whole varint");
@@ -243,6 +246,11 @@ static void limits_elements(void **state)
     REFUSED("\x9a\x01\x04\x01\x02\x03\x04", "packed[3]: too many elements in the whole message");
     /* Over all fields and messages together. */
     REFUSED("\x92\x01\x07\x0a\x01x\x1a\x02\x01\x02\xaa\x01\x00", "texts[0]: too many elements in the whole message");
+    limits.elements = 2;
+    PASSES("\x8a\x01\x08\x0a\x01x\x12\x03\x0a\x01y");
+    REFUSED("\x8a\x01\x0d\x0a\x01x\x12\x08\x0a\x01y\x12\x03\x0a\x01z",
+            "leaf.deeper.deeper: too many elements in the whole message");
+    limits.elements = 3;
     /* A field that is not repeated costs nothing once, but protobuf-c keeps every copy. */
     PASSES("\x08\x01\x10\x01\x18\x01\x20\x01\x7a\x01x");
     PASSES("\x7a\x01x\x7a\x01x\x7a\x01x\x7a\x01x");
