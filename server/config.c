@@ -40,6 +40,10 @@ static const setting keys[] = {
     {"timeout-max-ms", KEY_NUMBER, AT(timeout_max_ms), "30000", 1, 86400000,
      "latest deadline, beyond what a call asks to wait"},
     {"drain-ms", KEY_NUMBER, AT(drain_ms), "10000", 0, 600000, "time to finish what runs after SIGTERM"},
+    {"sweep-ms", KEY_NUMBER, AT(sweep_ms), "600000", 100, 86400000,
+     "how often to look for ended holds of servers that are gone"},
+    {"id-sequence-block", KEY_NUMBER, AT(id_sequence_block), "1", 1, 1000000,
+     "ids of a SEQUENCE that this server takes at once; 1 = in one order over all servers"},
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
 

@@ -24,6 +24,8 @@ typedef struct settings {
     long timeout_ms;
     long timeout_max_ms;
     long drain_ms;
+    long sweep_ms;
+    long id_sequence_block;
 } settings;
 
 typedef enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION } config_action;

@@ -21,9 +21,17 @@ enum {
     LAST_ROUND_MS = 2000, /* for what a waiting call asks when its time is up */
 };
 
+/* A method, and what its service keeps in this server. */
+typedef struct target {
+    const service_method *method;
+    void *state;
+} target;
+
 struct dispatch {
     dispatch_options options;
-    lks_rpc_route *routes; /* target: service_method */
+    void *states[N_SERVICES];
+    target *targets;
+    lks_rpc_route *routes; /* target: target */
     size_t n_routes;
     peers *peers;
     size_t in_flight;
@@ -33,6 +41,7 @@ struct dispatch {
 typedef struct running {
     dispatch *dispatch;
     const service_method *method;
+    void *state;
     uint32_t peer;
     uint64_t received_ns, deadline_ns;
     const ProtobufCMessage *request;
@@ -62,14 +71,18 @@ lks_code dispatch_new(const dispatch_options *options, dispatch **ret, lks_error
     for (size_t s = 0; s < N_SERVICES; s++)
         n += services[s]->n_methods;
     d->options = *options;
+    d->targets = calloc(n, sizeof *d->targets);
     d->routes = calloc(n, sizeof *d->routes);
     d->peers = peers_new(options->in_flight_per_peer);
-    if (!d->routes || !d->peers)
+    if (!d->targets || !d->routes || !d->peers)
         goto out_of_memory;
     for (size_t s = 0; s < N_SERVICES; s++) {
+        if (services[s]->open && !(d->states[s] = services[s]->open(&options->services)))
+            goto out_of_memory;
         for (size_t m = 0; m < services[s]->n_methods; m++) {
-            const service_method *method = &services[s]->methods[m];
-            d->routes[d->n_routes++] = (lks_rpc_route){.method = method->method, .target = method};
+            target *t = &d->targets[d->n_routes];
+            *t = (target){.method = &services[s]->methods[m], .state = d->states[s]};
+            d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
     if (lks_rpc_routes_sort(d->routes, d->n_routes, error) != LKS_OK) {
@@ -87,6 +100,10 @@ out_of_memory:
 void dispatch_free(dispatch *d)
 {
     if (d) {
+        for (size_t s = 0; s < N_SERVICES; s++)
+            if (d->states[s])
+                services[s]->close(d->states[s]);
+        free(d->targets);
         free(d->routes);
         peers_free(d->peers);
     }
@@ -103,6 +120,22 @@ static void end(running *r, const ProtobufCMessage *response, const lks_error *e
 }
 
 static void start_round(running *r);
+static void finish(running *r);
+
+static void begin_plan(running *r)
+{
+    r->plan.n_calls = 0;
+    r->plan.now_ns = lks_rpc_now_ns();
+    r->plan.round++;
+}
+
+static void run_plan(running *r)
+{
+    if (plan_failed(&r->plan))
+        end(r, NULL, &r->plan.error);
+    else
+        start_round(r);
+}
 
 /* One more round of store calls for a call that waits. */
 static void on_event(running *r, service_event event)
@@ -117,12 +150,9 @@ static void on_event(running *r, service_event event)
     }
     if (r->deadline_ns < last_round_ns)
         r->deadline_ns = last_round_ns;
-    r->plan.n_calls = 0;
+    begin_plan(r);
     r->plan.wake(r->request, &r->plan, event);
-    if (plan_failed(&r->plan))
-        end(r, NULL, &r->plan.error);
-    else
-        start_round(r);
+    run_plan(r);
 }
 
 static void on_waiter_event(waiter *w, service_event event)
@@ -130,15 +160,31 @@ static void on_waiter_event(waiter *w, service_event event)
     on_event((running *)((char *)w - offsetof(running, waiter)), event);
 }
 
-static void wait(running *r, const service_alarm *alarms)
+static void set_alarms(waiters *all, const service_alarm *alarms)
 {
-    waiters *all = r->dispatch->options.waiters;
+    for (const service_alarm *alarm = alarms; alarm; alarm = alarm->next) {
+        if (alarm->lasting)
+            waiters_chore(all, alarm->base, alarm->function, alarm->in_ms);
+        else
+            waiters_alarm(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
+    }
+}
+
+static void wait(running *r)
+{
     service_event event;
 
-    for (const service_alarm *alarm = alarms; alarm; alarm = alarm->next)
-        waiters_alarm(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
-    if (waiters_park(all, &r->waiter, &event))
+    if (waiters_park(r->dispatch->options.waiters, &r->waiter, &event))
         on_event(r, event);
+}
+
+/* A further round: what was done so far was no effect of the method's own. */
+static void go_on(running *r, service_next *next)
+{
+    r->any_succeeded = false;
+    begin_plan(r);
+    next(r->request, &r->plan);
+    run_plan(r);
 }
 
 static void finish(running *r)
@@ -162,8 +208,11 @@ static void finish(running *r)
         if (a.error.code != LKS_OK && method->effect == LKS_RPC_EFFECT_READ)
             a.error.applied = LKS_APPLIED_NO;
     }
-    if (a.waits && a.error.code == LKS_OK)
-        wait(r, a.alarms);
+    set_alarms(r->dispatch->options.waiters, a.alarms);
+    if (a.next && a.error.code == LKS_OK)
+        go_on(r, a.next);
+    else if (a.waits && a.error.code == LKS_OK)
+        wait(r);
     else
         end(r, a.error.code == LKS_OK ? response : NULL, &a.error);
 }
@@ -186,10 +235,16 @@ static void on_store(void *arg, const store_result *result)
         finish(r);
 }
 
-/* Sends the plan's calls; the store never answers from inside store_submit. */
+/* Sends the plan's calls; the store never answers from inside store_submit. A plan
+ * without any is finished at once. */
 static void start_round(running *r)
 {
     size_t n = r->plan.n_calls;
+
+    if (n == 0) {
+        finish(r);
+        return;
+    }
     awaited *to = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *to);
 
     r->replies = lks_rpc_arena_alloc(r->plan.arena, n * sizeof *r->replies);
@@ -221,11 +276,11 @@ static uint64_t deadline_of(const dispatch *d, const dispatch_call *call, const 
 /* Everything that can be said against a call before it is unpacked. */
 static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_route *route, lks_error *error)
 {
-    const service_method *method = route ? route->target : NULL;
+    const target *t = route ? route->target : NULL;
 
     if (!route)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
-    if (!method->prepare)
+    if (!t->method->prepare)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
                              route->method->path);
     if (call->ns.len > SERVICE_NAME_BYTES_MAX)
@@ -268,7 +323,8 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *ar
     if (!call->alone && lks_rpc_wait_ms(method, request) > 0)
         return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "wait_ms: a call that waits must be alone in its frame");
-    r->plan = (plan){.arena = arena, .method = method, .ns = call->ns, .server = r->dispatch->options.server};
+    r->plan = (plan){.arena = arena, .method = method, .ns = call->ns, .server = r->dispatch->options.server,
+                     .state = r->state, .now_ns = lks_rpc_now_ns()};
     if (r->plan.ns.len == 0)
         r->plan.ns = lks_rpc_slice_of("default");
     r->method->prepare(request, &r->plan);
@@ -299,12 +355,11 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
         done(arg, route->method, NULL, &error);
         return;
     }
-    *r = (running){.dispatch = d, .method = route->target, .peer = call->peer,
-                    .received_ns = call->received_ns, .done = done, .arg = arg};
+    const target *t = route->target;
+    *r = (running){.dispatch = d, .method = t->method, .state = t->state, .peer = call->peer,
+                   .received_ns = call->received_ns, .done = done, .arg = arg};
     if (prepare(r, call, arena) != LKS_OK)
         end(r, NULL, &r->error);
-    else if (r->plan.n_calls == 0)
-        finish(r);
     else
         start_round(r);
 }

@@ -17,6 +17,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
+#include "services/service.h"
 #include "store/store.h"
 #include "waiters.h"
 
@@ -30,6 +31,7 @@ typedef struct dispatch_options {
     uint32_t in_flight_per_peer;
     uint32_t timeout_ms;     /* of a call that names none */
     uint32_t timeout_max_ms; /* beyond what the call asks to wait */
+    service_options services;
 } dispatch_options;
 
 /* One call as its transport read it. */

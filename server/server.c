@@ -22,6 +22,7 @@
 #include "functions/library.h"
 #include "log.h"
 #include "store/store.h"
+#include "sweep.h"
 #include "waiters.h"
 #include "wire/nng.h"
 
@@ -41,6 +42,7 @@ typedef struct server {
     uint64_t drain_until_ms; /* uv_now */
     store *store;
     waiters *waiters;
+    sweep *sweep;
     dispatch *dispatch;
     frames *frames;
     wire_nng *wire;
@@ -83,6 +85,7 @@ static void on_store_closed(void *arg)
     server *s = arg;
 
     s->store = NULL;
+    sweep_close(s->sweep);
     if (s->waiters)
         waiters_close(s->waiters, on_waiters_closed, s);
     else
@@ -116,6 +119,7 @@ static void drain(server *s, uint64_t limit_ms)
         s->phase = DRAINING;
         if (s->wire)
             wire_nng_stop_receiving(s->wire);
+        sweep_stop(s->sweep);
         if (s->waiters)
             waiters_stop(s->waiters);
         uv_timer_start(&s->drain_timer, on_drain_timer, 0, DRAIN_LOOK_MS);
@@ -161,6 +165,8 @@ static void on_listening(void *arg)
 
     if (s->waiters)
         waiters_missed(s->waiters);
+    if (s->sweep)
+        sweep_begin(s->sweep);
 }
 
 static lks_code open_store(server *s, lks_error *error)
@@ -184,7 +190,8 @@ static lks_code open_store(server *s, lks_error *error)
 
 static lks_code open_dispatch(server *s, lks_error *error)
 {
-    if (waiters_new(&s->loop, s->store, &s->waiters, error) != LKS_OK)
+    if (waiters_new(&s->loop, s->store, &s->waiters, error) != LKS_OK ||
+        sweep_new(&s->loop, s->store, s->waiters, (uint64_t)s->config->sweep_ms, &s->sweep, error) != LKS_OK)
         return error->code;
     const dispatch_options options = {
         .store = s->store,
@@ -194,6 +201,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
+        .services = {.sequence_block = s->config->id_sequence_block},
     };
     if (dispatch_new(&options, &s->dispatch, error) != LKS_OK)
         return error->code;

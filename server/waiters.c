@@ -1,6 +1,6 @@
-/* Invariant: a room exists exactly while a waiter of its base is registered, and
- * owns that base's alarms; so nothing is asked of the store when nobody waits. One
- * timer serves all deadlines and alarms. */
+/* Invariant: a room exists exactly while a waiter of its base is registered or it has
+ * a chore, and owns that base's alarms; so nothing but chores is asked of the store when
+ * nobody waits. One timer serves all deadlines and alarms. */
 #include "waiters.h"
 
 #include <search.h>
@@ -11,7 +11,7 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
-enum { ALARM_TIMEOUT_MS = 5000, ALARM_RETRY_MS = 500 };
+enum { ALARM_TIMEOUT_MS = 5000, ALARM_RETRY_MS = 500, CHORES_MAX = 65536 };
 
 typedef struct room room;
 
@@ -19,12 +19,14 @@ typedef struct alarm_clock {
     wake when;
     waiters *all;
     room *room; /* NULL: the room went while the store was being asked */
+    bool lasting; /* a chore */
     bool asking;
     bool again; /* its moment came while asking */
     char *function, *argument;
     store_call call;
     lks_rpc_slice args[1];
     TAILQ_ENTRY(alarm_clock) in_room;
+    TAILQ_ENTRY(alarm_clock) in_chores;
 } alarm_clock;
 
 struct room {
@@ -38,6 +40,8 @@ struct waiters {
     store *store;
     void *rooms; /* tsearch, by base */
     TAILQ_HEAD(, waiter) waiters;
+    TAILQ_HEAD(, alarm_clock) chores;
+    size_t n_chores;
     wakes deadlines, alarms;
     uv_timer_t timer;
     bool stopping;
@@ -89,21 +93,36 @@ static void free_alarm(alarm_clock *a)
     free(a);
 }
 
+/* Ends what nobody wants any more, the room too when that is all of it. */
 static void leave_room(waiters *all, room *r)
 {
-    alarm_clock *a;
+    alarm_clock *next;
 
     if (!TAILQ_EMPTY(&r->waiters))
         return;
-    while ((a = TAILQ_FIRST(&r->alarms))) {
+    for (alarm_clock *a = TAILQ_FIRST(&r->alarms); a; a = next) {
+        next = TAILQ_NEXT(a, in_room);
+        if (a->lasting)
+            continue;
         TAILQ_REMOVE(&r->alarms, a, in_room);
         wakes_remove(&all->alarms, &a->when);
         a->room = NULL;
         if (!a->asking)
             free_alarm(a);
     }
+    if (!TAILQ_EMPTY(&r->alarms))
+        return;
     tdelete(r, &all->rooms, compare_bases);
     free(r);
+}
+
+/* It is an alarm like any other from now on, and goes when nobody waits. */
+static void end_chore(waiters *all, alarm_clock *a)
+{
+    a->lasting = false;
+    TAILQ_REMOVE(&all->chores, a, in_chores);
+    all->n_chores--;
+    leave_room(all, a->room);
 }
 
 /* The base a key begins with. */
@@ -212,9 +231,18 @@ void waiters_peer_lost(waiters *all, uint32_t peer)
     tell_all(all, SERVICE_ABANDONED, of_peer, peer);
 }
 
+static void end_chores(waiters *all)
+{
+    alarm_clock *a;
+
+    while ((a = TAILQ_FIRST(&all->chores)))
+        end_chore(all, a);
+}
+
 void waiters_stop(waiters *all)
 {
     all->stopping = true;
+    end_chores(all);
     tell_all(all, SERVICE_STOPPING, everyone, 0);
 }
 
@@ -262,6 +290,8 @@ static void on_alarm_reply(void *arg, const store_result *result)
         ring(a->all, a);
     else if (again_ms >= 0)
         set_alarm(a->all, a, in_ms_from_now(again_ms));
+    else if (a->lasting)
+        end_chore(a->all, a);
 }
 
 static void ring(waiters *all, alarm_clock *a)
@@ -305,18 +335,37 @@ static alarm_clock *add_alarm(waiters *all, room *r, const char *function, lks_r
     return a;
 }
 
+static alarm_clock *enter_alarm(waiters *all, room *r, const char *function, lks_rpc_slice argument)
+{
+    alarm_clock *a = find_alarm(r, function, argument);
+
+    return a ? a : add_alarm(all, r, function, argument);
+}
+
 void waiters_alarm(waiters *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
-    room *r = find_room(all, base);
-    uint64_t at_ns = in_ms_from_now(in_ms);
+    room *r = in_ms < 0 ? NULL : find_room(all, base);
+    alarm_clock *a = r ? enter_alarm(all, r, function, argument) : NULL;
 
-    if (!r || in_ms < 0)
-        return;
-    alarm_clock *a = find_alarm(r, function, argument);
-    if (!a)
-        a = add_alarm(all, r, function, argument);
     if (a)
-        set_alarm(all, a, at_ns);
+        set_alarm(all, a, in_ms_from_now(in_ms));
+}
+
+void waiters_chore(waiters *all, lks_rpc_slice base, const char *function, int64_t in_ms)
+{
+    bool wanted = in_ms >= 0 && !all->stopping && all->n_chores < CHORES_MAX;
+    room *r = wanted ? enter_room(all, base) : NULL;
+    alarm_clock *a = r ? enter_alarm(all, r, function, lks_rpc_slice_of("")) : NULL;
+
+    if (a && !a->lasting) {
+        a->lasting = true;
+        TAILQ_INSERT_TAIL(&all->chores, a, in_chores);
+        all->n_chores++;
+    }
+    if (a)
+        set_alarm(all, a, in_ms_from_now(in_ms));
+    else if (r)
+        leave_room(all, r);
 }
 
 /* ---- messages ----------------------------------------------------------------- */
@@ -394,6 +443,7 @@ lks_code waiters_new(uv_loop_t *loop, store *backing, waiters **ret, lks_error *
     all->loop = loop;
     all->store = backing;
     TAILQ_INIT(&all->waiters);
+    TAILQ_INIT(&all->chores);
     uv_timer_init(loop, &all->timer);
     all->timer.data = all;
     *ret = all;
@@ -416,5 +466,6 @@ void waiters_close(waiters *all, void (*closed)(void *arg), void *arg)
 {
     all->closed = closed;
     all->arg = arg;
+    end_chores(all);
     uv_close((uv_handle_t *)&all->timer, on_timer_closed);
 }

@@ -8,7 +8,8 @@
  *     \--waiters_leave                                is told by the next waiters_park
  *
  * Redis functions have no timers. An alarm is a store call that this server makes at
- * a moment (the end of a lease), as long as a call of the same group waits here.
+ * a moment (the end of a lease), as long as a call of the same group waits here; a
+ * chore is one that it makes in any case.
  * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_WAITERS_H
 #define LOCKSTOCK_SERVER_WAITERS_H
@@ -65,6 +66,10 @@ void waiters_leave(waiters *all, waiter *w);
  * never). Of several for the same function and argument the earliest counts. Ignored
  * when nobody of the base is registered. Text is copied. */
 void waiters_alarm(waiters *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
+
+/* The same without an argument, whether or not anybody is registered, until it replies
+ * -1, or the server stops. Ignored beyond 65,536 of them. */
+void waiters_chore(waiters *all, lks_rpc_slice base, const char *function, int64_t in_ms);
 
 /* A message on this server's channel:
  *   W <key>                           wake

@@ -95,13 +95,30 @@ void answer_waits(answer *a)
     a->waits = true;
 }
 
+void answer_again(answer *a, service_next *next)
+{
+    a->next = next;
+}
+
+static void add_alarm(answer *a, service_alarm alarm)
+{
+    service_alarm *added = alarm.in_ms >= 0 ? lks_rpc_arena_alloc(a->arena, sizeof *added) : NULL;
+
+    if (!added)
+        return;
+    alarm.next = a->alarms;
+    alarm.base = a->plan->calls[0].base;
+    *added = alarm;
+    a->alarms = added;
+}
+
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms)
 {
-    service_alarm *alarm = in_ms >= 0 ? lks_rpc_arena_alloc(a->arena, sizeof *alarm) : NULL;
+    add_alarm(a, (service_alarm){.function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
+}
 
-    if (!alarm)
-        return;
-    *alarm = (service_alarm){.next = a->alarms, .base = a->plan->calls[0].base, .function = function,
-                             .argument = lks_rpc_slice_of(argument), .in_ms = in_ms};
-    a->alarms = alarm;
+void answer_chore(answer *a, const char *function, int64_t in_ms)
+{
+    add_alarm(a, (service_alarm){
+                     .function = function, .argument = lks_rpc_slice_of(""), .in_ms = in_ms, .lasting = true});
 }

@@ -43,6 +43,9 @@ struct plan;
 /* Makes the next plan of a call that waits; p->calls is empty again. */
 typedef void service_wake(const ProtobufCMessage *request, struct plan *p, service_event event);
 
+/* Makes the plan of a further round of a call; p->calls is empty again. */
+typedef void service_next(const ProtobufCMessage *request, struct plan *p);
+
 /* Filled in by prepare. A plan with error.code != LKS_OK is answered with it and
  * nothing is sent; helpers do nothing on such a plan, so that a prepare function
  * need not look after each of them. */
@@ -51,6 +54,9 @@ typedef struct plan {
     const lks_rpc_method *method;
     lks_rpc_slice ns;     /* namespace of the caller */
     const char *server;   /* this server's id: functions publish on "ls:wake:<id>" */
+    void *state;          /* what the service keeps in this server; NULL when it has no open */
+    uint64_t now_ns;      /* CLOCK_MONOTONIC, when this round is planned */
+    unsigned round;       /* 0, then one more with each further plan */
     lks_rpc_slice wait_key; /* set by plan_waits */
     service_wake *wake;
     store_call *calls;
@@ -58,13 +64,14 @@ typedef struct plan {
     lks_error error;
 } plan;
 
-/* A store call to be made at a moment, as long as a call of the base waits here. */
+/* A store call to be made at a moment. */
 typedef struct service_alarm {
     struct service_alarm *next;
     lks_rpc_slice base;
     const char *function;
     lks_rpc_slice argument;
     int64_t in_ms;
+    bool lasting; /* else only as long as a call of the base waits here */
 } service_alarm;
 
 /* Given to finish: replies[i] belongs to calls[i]. Setting error.code makes the
@@ -74,7 +81,8 @@ typedef struct answer {
     const plan *plan;
     const store_value *const *replies;
     size_t n_replies;
-    bool waits; /* set by answer_waits */
+    bool waits;         /* set by answer_waits */
+    service_next *next; /* set by answer_again */
     service_alarm *alarms;
     lks_error error;
 } answer;
@@ -88,9 +96,19 @@ typedef struct service_method {
     service_finish *finish; /* NULL with prepare NULL: answered UNIMPLEMENTED */
 } service_method;
 
+/* Settings of the services. */
+typedef struct service_options {
+    int64_t sequence_block; /* ids of a SEQUENCE that a server takes at once */
+} service_options;
+
 typedef struct service {
     size_t n_methods;
     const service_method *methods;
+    /* What a service keeps in a server from call to call (a cache, a block of ids):
+     * made with the server, given to each plan as `state`, used on its loop thread
+     * only. NULL: nothing. open returns NULL when out of memory. */
+    void *(*open)(const service_options *options);
+    void (*close)(void *state);
 } service;
 
 extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service;
@@ -185,9 +203,18 @@ char *answer_text(answer *a, const store_value *array, size_t i);
 /* In finish of a call whose plan waits: there is no answer yet. */
 void answer_waits(answer *a);
 
-/* Asks for function(argument) of the base of calls[0] in in_ms; -1 = never. Its
- * reply must be {'OK', ms until again}. Text is not copied. */
+/* In finish: there is no answer yet, `next` plans a further round, at once. Only where
+ * this round had no effect of the method's own: an error that follows says NO. */
+void answer_again(answer *a, service_next *next);
+
+/* Asks for function(argument) of the base of calls[0] in in_ms, if the call still
+ * waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not copied. */
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms);
+
+/* The same, without an argument, and whether or not anybody waits, until it replies -1:
+ * what must happen in time although nobody asks. A server that ends forgets it; so it
+ * must be harmless when it comes late, or not at all. */
+void answer_chore(answer *a, const char *function, int64_t in_ms);
 
 /* The enum number whose value is named PREFIX + the text of element i: functions
  * answer with the contract's own words ("SOLD_OUT"). */

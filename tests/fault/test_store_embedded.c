@@ -106,6 +106,21 @@ static void assert_there(scene *s, const char *name)
 
 /* ---- life ----------------------------------------------------------------------- */
 
+/* Whether redis-server said so in its log. */
+static bool redis_said(const scene *s, const char *text)
+{
+    char path[300], line[512];
+    bool found = false;
+
+    snprintf(path, sizeof path, "%s/redis.log", s->dir);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (!found && fgets(line, sizeof line, file))
+        found = strstr(line, text) != NULL;
+    fclose(file);
+    return found;
+}
+
 static void data_is_there_after_an_orderly_end(void **state)
 {
     scene s;
@@ -124,6 +139,7 @@ static void data_is_there_after_an_orderly_end(void **state)
     store_driver_wait(s.d, put(&s, "a"));
     store_driver_close_store(s.d);
     assert_true(process_wait_gone(redis, 0));
+    assert_true(redis_said(&s, "Redis is now ready to exit"));
     assert_int_equal(stat(socket_dir, &at), -1);
     open_store(&s, "everysec");
     assert_there(&s, "a");

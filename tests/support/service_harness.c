@@ -16,11 +16,25 @@
 #include "functions/library.h"
 #include "support/redis_fixture.h"
 
+enum { STATES_MAX = 32 };
+
+/* What a service keeps in a server. */
+typedef struct kept {
+    const service *service;
+    const char *server;
+    void *state;
+} kept;
+
 struct harness {
     redis_fixture *redis;
     redisContext *connection;
     lks_rpc_arena *arena;
-    const char *ns;
+    const char *ns, *server;
+    uint64_t advanced_ns;
+    service_options options;
+    kept states[STATES_MAX];
+    size_t n_states;
+    const service_alarm *last_alarms;
     bool altered;
 };
 
@@ -30,6 +44,7 @@ typedef struct running {
     ProtobufCMessage *request;
     plan plan;
     bool waits;
+    service_next *next;
     const service_alarm *alarms;
     lks_error error;
 } running;
@@ -88,6 +103,7 @@ const char *harness_snapshot(harness *h)
 
 void harness_advance_ms(harness *h, int64_t ms)
 {
+    h->advanced_ns += ms > 0 ? (uint64_t)ms * 1000000 : 0;
     harness_redis(h, "INCRBY ls:test:clock_offset_us %lld", (long long)ms * 1000);
 }
 
@@ -140,8 +156,50 @@ static void load_unaltered(harness *h)
     h->altered = false;
 }
 
+static void end_states(harness *h, const char *server)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < h->n_states; i++) {
+        if (!server || strcmp(h->states[i].server, server) == 0)
+            h->states[i].service->close(h->states[i].state);
+        else
+            h->states[left++] = h->states[i];
+    }
+    h->n_states = left;
+}
+
+static void *state_of(harness *h, const service *s, const char *server)
+{
+    if (!s->open)
+        return NULL;
+    for (size_t i = 0; i < h->n_states; i++)
+        if (h->states[i].service == s && strcmp(h->states[i].server, server) == 0)
+            return h->states[i].state;
+    if (h->n_states == STATES_MAX)
+        fail_msg("more than %d states", STATES_MAX);
+    h->states[h->n_states] = (kept){.service = s, .server = server, .state = s->open(&h->options)};
+    return h->states[h->n_states++].state;
+}
+
+void harness_server(harness *h, const char *server)
+{
+    h->server = server;
+}
+
+void harness_server_ends(harness *h, const char *server)
+{
+    end_states(h, server);
+}
+
+void harness_service_options(harness *h, const service_options *options)
+{
+    h->options = *options;
+}
+
 void harness_forget(harness *h)
 {
+    h->last_alarms = NULL;
     lks_rpc_arena_reset(h->arena);
 }
 
@@ -151,6 +209,8 @@ void harness_reset(harness *h)
     if (h->altered)
         load_unaltered(h);
     h->ns = "default";
+    h->server = "harness";
+    end_states(h, NULL);
     harness_forget(h);
 }
 
@@ -165,6 +225,7 @@ harness *harness_new(void)
 
     if (!h)
         return NULL;
+    h->options.sequence_block = 1;
     h->arena = lks_rpc_arena_new();
     h->redis = redis_fixture_start(NULL);
     if (h->arena && h->redis)
@@ -181,6 +242,7 @@ harness *harness_new(void)
 void harness_free(harness *h)
 {
     if (h) {
+        end_states(h, NULL);
         if (h->connection)
             redisFree(h->connection);
         redis_fixture_free(h->redis);
@@ -208,7 +270,8 @@ static void prepare(harness *h, const service *s, const char *server, const char
     *r = (running){.method = find_method(s, method)};
     if (lks_rpc_request_unpack(r->method->method, bytes, len, h->arena, &r->request, &r->error) != LKS_OK)
         return;
-    r->plan = (plan){.arena = h->arena, .method = r->method->method, .ns = lks_rpc_slice_of(h->ns), .server = server};
+    r->plan = (plan){.arena = h->arena, .method = r->method->method, .ns = lks_rpc_slice_of(h->ns), .server = server,
+                     .state = state_of(h, s, server), .now_ns = lks_rpc_now_ns() + h->advanced_ns};
     r->method->prepare(r->request, &r->plan);
     r->error = r->plan.error;
 }
@@ -290,6 +353,7 @@ static const void *finish(harness *h, running *r, const store_value *const repli
     answer a = {.arena = h->arena, .plan = &r->plan, .replies = replies, .n_replies = r->plan.n_calls};
 
     r->waits = false;
+    r->next = NULL;
     for (size_t i = 0; i < r->plan.n_calls; i++)
         if (is_error(replies[i], &r->error))
             break;
@@ -299,16 +363,16 @@ static const void *finish(harness *h, running *r, const store_value *const repli
     r->method->finish(r->request, &a, response);
     r->error = a.error;
     r->waits = a.waits && r->error.code == LKS_OK;
-    r->alarms = a.alarms;
-    if (r->waits)
+    r->alarms = h->last_alarms = a.alarms;
+    r->next = r->error.code == LKS_OK ? a.next : NULL;
+    if (r->waits || r->next)
         return NULL;
     return r->error.code == LKS_OK ? response : failed(r);
 }
 
-/* One round of store calls. */
 static const void *run_round(harness *h, running *r)
 {
-    const store_value **replies = lks_rpc_arena_alloc(h->arena, r->plan.n_calls * sizeof(store_value *));
+    const store_value **replies = lks_rpc_arena_alloc(h->arena, r->plan.n_calls * sizeof(store_value *) + 1);
 
     for (size_t i = 0; i < r->plan.n_calls; i++) {
         const store_call *call = &r->plan.calls[i];
@@ -317,15 +381,37 @@ static const void *run_round(harness *h, running *r)
     return finish(h, r, replies);
 }
 
+static void begin_plan(harness *h, running *r)
+{
+    r->plan.n_calls = 0;
+    r->plan.now_ns = lks_rpc_now_ns() + h->advanced_ns;
+    r->plan.round++;
+}
+
+/* The rounds of store calls until there is an answer, or the call waits. */
+static const void *run_rounds(harness *h, running *r)
+{
+    const void *response = run_round(h, r);
+
+    while (r->next) {
+        begin_plan(h, r);
+        r->next(r->request, &r->plan);
+        r->error = r->plan.error;
+        r->next = NULL;
+        response = r->error.code == LKS_OK ? run_round(h, r) : failed(r);
+    }
+    return response;
+}
+
 const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes,
                                size_t len, lks_error *error)
 {
     const void *response = NULL;
     running r;
 
-    prepare(h, s, "harness", method, bytes, len, &r);
+    prepare(h, s, h->server, method, bytes, len, &r);
     if (r.error.code == LKS_OK)
-        response = run_round(h, &r);
+        response = run_rounds(h, &r);
     *error = r.error;
     return response;
 }
@@ -356,7 +442,7 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
 
     for (size_t i = 0; i < n; i++) {
         lks_rpc_slice bytes = packed(h, requests[i]);
-        prepare(h, s, "harness", method, bytes.data, bytes.len, &r[i]);
+        prepare(h, s, h->server, method, bytes.data, bytes.len, &r[i]);
         if (r[i].error.code != LKS_OK || r[i].plan.n_calls != 1 || !r[i].plan.calls[0].combinable)
             fail_msg("request %zu cannot be combined: %s", i, r[i].error.message);
         calls[i] = &r[i].plan.calls[0];
@@ -378,7 +464,7 @@ harness_waiting *harness_start(harness *h, const service *s, const char *server,
     lks_rpc_slice bytes = packed(h, request);
 
     prepare(h, s, server, method, bytes.data, bytes.len, &w->running);
-    w->response = w->running.error.code == LKS_OK ? run_round(h, &w->running) : NULL;
+    w->response = w->running.error.code == LKS_OK ? run_rounds(h, &w->running) : NULL;
     return w;
 }
 
@@ -388,9 +474,9 @@ void harness_event(harness *h, harness_waiting *w, service_event event)
 
     if (!r->waits)
         return;
-    r->plan.n_calls = 0;
+    begin_plan(h, r);
     r->plan.wake(r->request, &r->plan, event);
-    w->response = run_round(h, r);
+    w->response = run_rounds(h, r);
 }
 
 const void *harness_answer(const harness_waiting *w, lks_error *error)
@@ -407,4 +493,21 @@ bool harness_is_parked(const harness_waiting *w)
 const service_alarm *harness_alarms(const harness_waiting *w)
 {
     return w->running.alarms;
+}
+
+const service_alarm *harness_last_alarms(const harness *h)
+{
+    return h->last_alarms;
+}
+
+int64_t harness_ring(harness *h, const service_alarm *alarm)
+{
+    lks_rpc_slice args[] = {alarm->argument};
+    const store_call call = {.base = alarm->base, .function = alarm->function, .n_args = 1, .args = args};
+    const store_call *calls[] = {&call};
+    const store_value *reply = fcall(h, calls, 1);
+
+    if (reply->n != 2 || reply->element[1].type != STORE_INTEGER)
+        fail_msg("%s: not {'OK', ms}", alarm->function);
+    return reply->element[1].integer;
 }

@@ -33,6 +33,17 @@ void harness_reset(harness *h);
 /* The namespace of the calls that follow; not copied. */
 void harness_namespace(harness *h, const char *ns);
 
+/* The server that the calls which follow are made of, "harness" at first (not copied).
+ * Each has a state of its own of every service that keeps one. */
+void harness_server(harness *h, const char *server);
+
+/* The server is no more: the next call of it finds a state as new. */
+void harness_server_ends(harness *h, const char *server);
+
+/* Settings of states that are made from now on; at first all zero but a
+ * sequence_block of 1. harness_reset keeps them. */
+void harness_service_options(harness *h, const service_options *options);
+
 /* Runs one request of the service's method ("Deduct"). Returns the response,
  * valid until harness_reset or harness_forget; NULL with *error set when the call
  * fails. On success error->code is LKS_OK. */
@@ -56,8 +67,14 @@ void harness_event(harness *h, harness_waiting *w, service_event event);
 const void *harness_answer(const harness_waiting *w, lks_error *error);
 bool harness_is_parked(const harness_waiting *w);
 
-/* The alarms that its last round asked for. */
+/* The alarms that its last round asked for, chores among them. */
 const service_alarm *harness_alarms(const harness_waiting *w);
+
+/* Those of the last harness_call. */
+const service_alarm *harness_last_alarms(const harness *h);
+
+/* Makes the store call that an alarm asks for; gives the ms it replies. */
+int64_t harness_ring(harness *h, const service_alarm *alarm);
 
 /* Runs n requests, each of one call to the same function and base, as one FCALL.
  * responses[i] is NULL where errors[i] is set. */
@@ -67,7 +84,8 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
 /* Frees all responses and texts given so far: for tests of very many calls. */
 void harness_forget(harness *h);
 
-/* Moves the library's clock, back when negative. TTLs of Redis itself do not move. */
+/* Moves the library's clock, back when negative, and if forward plan.now_ns. TTLs of
+ * Redis itself do not move. */
 void harness_advance_ms(harness *h, int64_t ms);
 
 /* Sends any command, printf style as in hiredis ("GET %s", "SET %b %b"), and gives

@@ -48,7 +48,7 @@ struct waiters {
     waiter *entered, *parked;
     unsigned pending; /* given to the next that parks */
     uint64_t deadline_ns;
-    lks_rpc_slice alarm;
+    lks_rpc_slice alarm, chore;
 };
 
 bool waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
@@ -78,6 +78,13 @@ void waiters_alarm(waiters *all, lks_rpc_slice base, const char *function, lks_r
     (void)function;
     (void)in_ms;
     all->alarm = argument;
+}
+
+void waiters_chore(waiters *all, lks_rpc_slice base, const char *function, int64_t in_ms)
+{
+    (void)function;
+    (void)in_ms;
+    all->chore = base;
 }
 
 /* ---- one call and its answer -------------------------------------------------- */

@@ -141,6 +141,8 @@ static void a_retired_connection_answers_what_it_owes(void **state)
     assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
     assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
     assert_int_equal(fake_redis_calls(s.fake), 2);
+    store_driver_wait_ready(s.d, true); /* and then it is gone */
+    assert_int_equal(fake_redis_connections(s.fake), 2);
     scene_end(&s);
 }
 
@@ -158,7 +160,7 @@ static void garbage_ends_the_connection_not_the_server(void **state)
     scene s;
 
     (void)state;
-    scene_start(&s);
+    scene_start_with(&s, &(store_options){.silence_timeout_ms = 600000}); /* not by silence */
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
         print_message("%.30s\n", replies[i]);
         s.next = 0;

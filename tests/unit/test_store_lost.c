@@ -71,6 +71,28 @@ static void bytes_that_the_kernel_did_not_take_were_not_sent(void **state)
     scene_end(&s);
 }
 
+/* Such a call waits for a connection as long as any other: a moment. */
+static void an_unsent_call_is_refused_when_redis_stays_away(void **state)
+{
+    scene s;
+    static char big[8 * 1024 * 1024];
+
+    (void)state;
+    scene_start(&s);
+    memset(big, 'x', sizeof big - 1);
+    outcome *large = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
+    outcome *behind = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"small"}});
+    fake_redis_turn_deaf(s.fake);
+    for (int i = 0; i < 10; i++)
+        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
+    s.get = "-LOADING Redis is loading the dataset in memory\r\n";
+    fake_redis_hang_up(s.fake);
+    store_driver_wait(s.d, behind);
+    assert_outcome(behind, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_outcome(large, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    scene_end(&s);
+}
+
 static void a_refusal_after_a_lost_sending_is_maybe(void **state)
 {
     scene s;
@@ -230,6 +252,7 @@ int main(void)
         cmocka_unit_test(a_lost_connection_repeats_what_may_be_repeated),
         cmocka_unit_test(what_was_not_sent_is_kept_for_the_next_connection),
         cmocka_unit_test(bytes_that_the_kernel_did_not_take_were_not_sent),
+        cmocka_unit_test(an_unsent_call_is_refused_when_redis_stays_away),
         cmocka_unit_test(a_refusal_after_a_lost_sending_is_maybe),
         cmocka_unit_test(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away),
         cmocka_unit_test(without_a_connection_a_call_waits_a_moment_then_is_refused),

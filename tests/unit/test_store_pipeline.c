@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <uv.h>
@@ -63,6 +64,31 @@ static void what_differs_or_forbids_it_goes_alone(void **state)
     }
     assert_int_equal(fake_redis_calls(s.fake), 5);
     assert_int_equal(s.sub_calls[0], 2);
+    scene_end(&s);
+}
+
+/* More of them than there are places to look for a companion. */
+static void what_differs_is_told_apart_among_many(void **state)
+{
+    enum { N = 400 };
+    static outcome *o[2 * N];
+    static char functions[N][16], bases[N][32];
+    scene s;
+
+    (void)state;
+    scene_start(&s);
+    for (int i = 0; i < N; i++) {
+        snprintf(functions[i], sizeof functions[i], "f%d", i);
+        snprintf(bases[i], sizeof bases[i], "ls:{test/%d}:", i);
+        o[2 * i] = store_driver_submit(s.d, &(driver_call){.function = functions[i], .combinable = true});
+        o[2 * i + 1] =
+            store_driver_submit(s.d, &(driver_call){.function = "echo", .base = bases[i], .combinable = true});
+    }
+    for (int i = 0; i < 2 * N; i++) {
+        store_driver_wait(s.d, o[i]);
+        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+    }
+    assert_int_equal(fake_redis_calls(s.fake), 2 * N);
     scene_end(&s);
 }
 
@@ -276,6 +302,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_of_one_turn_and_target_share_an_fcall),
         cmocka_unit_test(what_differs_or_forbids_it_goes_alone),
+        cmocka_unit_test(what_differs_is_told_apart_among_many),
         cmocka_unit_test(a_shared_fcall_stays_short),
         cmocka_unit_test(a_deadline_says_no_before_sending_and_maybe_after),
         cmocka_unit_test(one_call_of_a_shared_fcall_may_be_late),

@@ -1,0 +1,107 @@
+-- StockService. What changes together is written together: an item's counts, its
+-- buyers' counts, the record that recognises a repeat and the ledger entry are
+-- one function's writes, after all of its checks.
+--
+-- Keys, after the base; <x> is percent-encoded, here and nowhere else:
+--   stock:i:<sku>            hash    an item: the fields of load_item
+--   stock:b:<sku>            hash    buyer -> units bought; only while a limit is set
+--   stock:o:<order_id>       string  an order: see HOW, STATE, ...
+--   stock:a:<adjustment_id>  string  the answer of an Adjust
+--   stock:skus               zset    the group's skus, all of score 0: pages in order
+--   stock:ledger             stream  kind sku quantity order [reason]
+--   stock:v                  string  the highest version of the items deleted lately
+-- docs/stock.md says how large each is and when it ends.
+
+local DAY_MS = 86400000
+local FOREIGN = 'the store holds foreign data under this name'
+
+-- An item's numbers, in the order in which load_item gives them. opens, closes:
+-- the sale's window in microseconds, closes 0 = never. retain: ms an order is
+-- remembered. born: the version it was created with. era: the version with which
+-- its present buyer counts began, born or later; a line keeps the era it was sold
+-- in, so that it belongs to this item if that is >= born, to its counts if ==.
+local AVAILABLE, SOLD, VERSION, LIMIT, OPENS, CLOSES, RETAIN, ERA, RESERVED, BORN = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+
+-- An order's record is {'order', method that made it, state, end of its hold in
+-- microseconds, buyer, then for each line: sku, quantity, returned, what was
+-- available after the first answer, era}.
+local HOW, STATE, BUYER, LINES = 2, 3, 5, 6
+local QUANTITY, RETURNED, LEFT, LINE = 1, 2, 3, 5 -- within a line; its length
+
+-- What can stand in the way of a line, gravest first. The outcome of an order is
+-- the gravest of its lines, and those are told.
+local REFUSALS = {'UNKNOWN_SKU', 'NOT_OPEN', 'CLOSED', 'BUYER_LIMIT', 'SOLD_OUT'}
+
+local function percent(c)
+  return string.format('%%%02X', string.byte(c))
+end
+
+local function encode(text)
+  if not string.find(text, '[^A-Za-z0-9._~-]') then return text end
+  return (string.gsub(text, '[^A-Za-z0-9._~-]', percent))
+end
+
+-- nil when there is no item.
+local function load_item(key)
+  local item = redis.call('HMGET', key, 'available', 'sold', 'version', 'limit', 'opens', 'closes',
+    'retain', 'era', 'reserved', 'born')
+  if not item[AVAILABLE] then return nil end
+  for i = 1, 10 do item[i] = tonumber(item[i]) or fail('FAILED_PRECONDITION', FOREIGN) end
+  return item
+end
+
+local function existing_item(key)
+  return load_item(key) or fail('NOT_FOUND', 'sku: no such item')
+end
+
+local function check_version(expected, current)
+  if expected ~= 0 and expected ~= current then
+    fail('ABORTED', 'expected_version: the current one is ' .. int(current))
+  end
+end
+
+-- Reads what is about to be written unread, so that foreign data ends the call
+-- while nothing is changed.
+local function check_types(buyers, skus)
+  redis.call('HLEN', buyers)
+  redis.call('ZCARD', skus)
+end
+
+-- The highest version of a deleted item that may still be ahead of the clock.
+local function deleted_version(base)
+  return tonumber(redis.call('GET', base .. 'stock:v') or '0') or fail('FAILED_PRECONDITION', FOREIGN)
+end
+
+-- Milliseconds from now to an instant, never 0 before it.
+local function ms_until(instant, now)
+  return instant > now and math.ceil((instant - now) / 1000) or 0
+end
+
+-- The item as every answer gives it: sku, available, reserved, sold, version,
+-- limit, state, ms to its opening, ms to its close.
+local function view(sku, item, now)
+  local state = 'OPEN'
+  if now < item[OPENS] then
+    state = 'NOT_OPEN'
+  elseif item[CLOSES] > 0 and now >= item[CLOSES] then
+    state = 'CLOSED'
+  end
+  return {sku, int(item[AVAILABLE]), int(item[RESERVED]), int(item[SOLD]), int(item[VERSION]),
+    int(item[LIMIT]), state, int(ms_until(item[OPENS], now)), int(ms_until(item[CLOSES], now))}
+end
+
+-- A record of ours; nil when there is none.
+local function load_record(key, kind)
+  local text = redis.call('GET', key)
+  if not text then return nil end
+  local ok, record = pcall(cmsgpack.unpack, text)
+  if not ok or type(record) ~= 'table' or record[1] ~= kind then
+    fail('FAILED_PRECONDITION', FOREIGN)
+  end
+  return record
+end
+
+-- A function's first write, because the ledger is the one key it has not read.
+local function append_ledger(base, kind, sku, quantity, cause, ...)
+  write('XADD', base .. 'stock:ledger', '*', 'kind', kind, 'sku', sku, 'quantity', quantity, 'order', cause, ...)
+end

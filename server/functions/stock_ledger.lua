@@ -1,0 +1,45 @@
+-- StockService, the ledger: it ends by TrimLedger only.
+
+-- Whether a ledger id stands before another. Both parts are below 2^53.
+local function id_before(a, b)
+  local a_ms, a_seq = string.match(a, '^(%d+)-(%d+)$')
+  local b_ms, b_seq = string.match(b, '^(%d+)-(%d+)$')
+  a_ms, b_ms = tonumber(a_ms), tonumber(b_ms)
+  return a_ms < b_ms or a_ms == b_ms and tonumber(a_seq) < tonumber(b_seq)
+end
+
+-- args: the id after which to read ('' = from the oldest), limit
+-- -> {'OK' or 'TRIMMED', oldest id or '', id, kind, sku, quantity, order, reason of each...}
+define('stock_read_ledger', {'no-writes'}, function(base, args)
+  local ledger, after = base .. 'stock:ledger', args[1]
+  if redis.call('EXISTS', ledger) == 0 then
+    -- An id was given here once: the ledger of then was trimmed and has ended.
+    return {after ~= '' and after ~= '0-0' and 'TRIMMED' or 'OK', ''}
+  end
+  local info, field = redis.call('XINFO', 'STREAM', ledger), {}
+  for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
+  local oldest = field['first-entry'] and field['first-entry'][1] or ''
+  if after ~= '' and id_before(after, field['max-deleted-entry-id']) then return {'TRIMMED', oldest} end
+
+  local reply = {'OK', oldest}
+  local from = after == '' and '-' or '(' .. after
+  for _, entry in ipairs(redis.call('XRANGE', ledger, from, '+', 'COUNT', args[2])) do
+    reply[#reply + 1] = entry[1]
+    for i = 2, 10, 2 do reply[#reply + 1] = entry[2][i] or '' end
+  end
+  return reply
+end)
+
+-- args: the last id to forget -> {'OK'}
+define('stock_trim_ledger', {}, function(base, args)
+  local ledger = base .. 'stock:ledger'
+  local items = redis.call('ZCARD', base .. 'stock:skus')
+  local last = redis.call('XREVRANGE', ledger, args[1], '-', 'COUNT', 1)[1]
+  if last then
+    -- XDEL, unlike XTRIM, leaves the mark by which ReadLedger tells TRIMMED.
+    write('XDEL', ledger, last[1])
+    write('XTRIM', ledger, 'MINID', '=', last[1])
+    if items == 0 and redis.call('XLEN', ledger) == 0 then write('PEXPIRE', ledger, int(30 * DAY_MS)) end
+  end
+  return {'OK'}
+end)

@@ -1,0 +1,56 @@
+-- StockService, lists: a page is a bounded amount of work.
+
+-- args: prefix, the sku after which the page begins ('' = from the first), size
+-- -> {'OK', '1' when more follow, view...}
+define('stock_list_group', {'no-writes'}, function(base, args, now)
+  local prefix, after, size = args[1], args[2], tonumber(args[3])
+  -- Not compared as text, which Lua does by locale.
+  local from = after ~= '' and string.sub(after, 1, #prefix) == prefix and '(' .. after or '[' .. prefix
+  -- No UTF-8 text has a byte 255: all that begins with the prefix is below.
+  local skus = redis.call('ZRANGEBYLEX', base .. 'stock:skus', from, '(' .. prefix .. '\255', 'LIMIT', 0, size + 1)
+  local reply = {'OK', skus[size + 1] and '1' or '0'}
+  for i = 1, math.min(size, #skus) do
+    local item = load_item(base .. 'stock:i:' .. encode(skus[i]))
+    if item then reply[#reply + 1] = view(skus[i], item, now) end
+  end
+  return reply
+end)
+
+-- All groups of the base's namespace, a bounded number of keys a call.
+-- args: prefix, cursor ('' = all keys were seen), size, then items that an earlier
+--       call found and had no room for, each as "group/sku", both encoded
+-- -> {'OK', next cursor, {group, view}...}, group and sku encoded, and of items
+--    possibly a few more than size
+define('stock_list_namespace', {'no-writes'}, function(base, args, now)
+  local cursor, size, budget = args[2], tonumber(args[3]), 2000
+  local namespace = string.match(base, '^ls:{[^/]*/')
+  -- Encoded text has no character with a meaning of its own in a pattern.
+  local pattern = namespace .. '*}:stock:i:' .. encode(args[1]) .. '*'
+  local found, seen = {}, {}
+  local function add(place)
+    if not seen[place] then
+      seen[place] = true
+      found[#found + 1] = place
+    end
+  end
+
+  for i = 4, #args do add(args[i]) end
+  while cursor ~= '' and budget > 0 and #found < size do
+    -- Asks for no more keys than there is room for, so that few are over.
+    local count = math.min(size - #found, 100)
+    local page = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', count, 'TYPE', 'hash')
+    budget = budget - count
+    cursor = page[1] ~= '0' and page[1] or ''
+    for _, key in ipairs(page[2]) do
+      local group, sku = string.match(key, '^([^}]*)}:stock:i:(.*)$', #namespace + 1)
+      add(group .. '/' .. sku)
+    end
+  end
+  local reply = {'OK', cursor}
+  for _, place in ipairs(found) do
+    local group, sku = string.match(place, '^(.*)/(.*)$')
+    local item = load_item(namespace .. group .. '}:stock:i:' .. sku)
+    if item then reply[#reply + 1] = {group, view(sku, item, now)} end
+  end
+  return reply
+end)
