@@ -22,7 +22,7 @@ typedef struct alarm_clock {
     bool lasting; /* a chore */
     bool asking;
     bool again; /* its moment came while asking */
-    char *function, *argument;
+    char *base, *function, *argument; /* copies: the room may go while the store is asked */
     store_call call;
     lks_rpc_slice args[1];
     TAILQ_ENTRY(alarm_clock) in_room;
@@ -88,6 +88,7 @@ static room *enter_room(waiters *all, lks_rpc_slice base)
 
 static void free_alarm(alarm_clock *a)
 {
+    free(a->base);
     free(a->function);
     free(a->argument);
     free(a);
@@ -290,7 +291,7 @@ static void on_alarm_reply(void *arg, const store_result *result)
         ring(a->all, a);
     else if (again_ms >= 0)
         set_alarm(a->all, a, in_ms_from_now(again_ms));
-    else if (a->lasting)
+    else if (a->lasting && a->when.place == 0)
         end_chore(a->all, a);
 }
 
@@ -320,16 +321,17 @@ static alarm_clock *add_alarm(waiters *all, room *r, const char *function, lks_r
     alarm_clock *a = calloc(1, sizeof *a);
     if (!a)
         return NULL;
+    a->base = strndup(r->base.data, r->base.len);
     a->function = strdup(function);
     a->argument = strndup(argument.data, argument.len);
-    if (!a->function || !a->argument) {
+    if (!a->base || !a->function || !a->argument) {
         free_alarm(a);
         return NULL;
     }
     a->all = all;
     a->room = r;
     a->args[0] = (lks_rpc_slice){.data = a->argument, .len = argument.len};
-    a->call = (store_call){.base = r->base, .function = a->function, .n_args = 1, .max_args = 1, .args = a->args,
+    a->call = (store_call){.base = {.data = a->base, .len = r->base.len}, .function = a->function, .n_args = 1, .max_args = 1, .args = a->args,
                            .combinable = true, .repeatable = true};
     TAILQ_INSERT_TAIL(&r->alarms, a, in_room);
     return a;

@@ -326,6 +326,77 @@ static void nothing_is_asked_when_nobody_waits(void **state)
     assert_int_equal(f->store.n, 1);
 }
 
+/* Read after the room went: by a store that sends it once more. */
+static void what_the_store_is_asked_outlives_the_room(void **state)
+{
+    fixture *f = *state;
+    ENTER(a, "ls:{ns/g}:a", 1);
+    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
+    run_until(f, &f->store.n, 1);
+    waiters_leave(f->all, &a);
+    assert_memory_equal(f->store.asked[0].call->base.data, room, strlen(room));
+    reply_again_in(&f->store, 0, -1);
+}
+
+/* ---- chores --------------------------------------------------------------------- */
+
+static void a_chore_is_done_though_nobody_waits(void **state)
+{
+    fixture *f = *state;
+    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 1);
+    run_until(f, &f->store.n, 1);
+    assert_string_equal(f->store.asked[0].call->function, "expire");
+    assert_memory_equal(f->store.asked[0].call->base.data, room, strlen(room));
+    assert_int_equal(f->store.asked[0].call->args[0].len, 0);
+    reply_again_in(&f->store, 0, 1);
+    run_until(f, &f->store.n, 2);
+    reply_again_in(&f->store, 1, -1);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 2);
+}
+
+static void a_chore_outlives_the_waiters_and_their_alarms_do_not(void **state)
+{
+    fixture *f = *state;
+    ENTER(a, "ls:{ns/g}:a", 1);
+    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 1);
+    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 2);
+    waiters_leave(f->all, &a);
+    run_until(f, &f->store.n, 1);
+    assert_string_equal(f->store.asked[0].call->function, "expire");
+    reply_again_in(&f->store, 0, -1);
+}
+
+/* The reply was made before what set the chore again. */
+static void a_chore_set_while_asking_is_kept(void **state)
+{
+    fixture *f = *state;
+    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 0);
+    run_until(f, &f->store.n, 1);
+    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 1);
+    reply_again_in(&f->store, 0, -1);
+    run_until(f, &f->store.n, 2);
+    reply_again_in(&f->store, 1, -1);
+}
+
+static void a_stopping_server_has_no_chores(void **state)
+{
+    fixture *f = *state;
+    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 0);
+    waiters_stop(f->all);
+    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 0);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 0);
+}
+
+/* teardown: what is left on the list is freed. */
+static void a_chore_that_never_comes_due_is_freed(void **state)
+{
+    fixture *f = *state;
+    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 600000);
+    waiters_chore(f->all, lks_rpc_slice_of("ls:{ns/h}:"), "expire", 600000);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -343,6 +414,12 @@ int main(void)
         TEST(of_two_alarms_the_earlier_counts),
         TEST(an_alarm_that_comes_while_asking_asks_again),
         TEST(nothing_is_asked_when_nobody_waits),
+        TEST(what_the_store_is_asked_outlives_the_room),
+        TEST(a_chore_is_done_though_nobody_waits),
+        TEST(a_chore_outlives_the_waiters_and_their_alarms_do_not),
+        TEST(a_chore_set_while_asking_is_kept),
+        TEST(a_stopping_server_has_no_chores),
+        TEST(a_chore_that_never_comes_due_is_freed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,188 @@
+/* The search for work that no server has on its list, over a store and a list of the
+ * test's own, on a real loop. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "sweep.h"
+
+enum { ASKED_MAX = 8, LONG_MS = 600000 };
+
+struct store {
+    char cursors[ASKED_MAX][32];
+    store_done *done;
+    void *arg;
+    size_t n;
+};
+
+struct waiters {
+    lks_rpc_slice chores[4];
+    const char *function;
+    size_t n;
+};
+
+typedef struct fixture {
+    uv_loop_t loop;
+    store store;
+    waiters waiters;
+    sweep *sweep;
+} fixture;
+
+static uv_loop_t *running_loop;
+
+void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    (void)deadline_ns;
+    assert_true(s->n < ASKED_MAX);
+    assert_string_equal(call->function, "stock_find_overdue");
+    memcpy(s->cursors[s->n++], call->args[0].data, call->args[0].len);
+    s->done = done;
+    s->arg = arg;
+    uv_stop(running_loop);
+}
+
+void waiters_chore(waiters *all, lks_rpc_slice base, const char *function, int64_t in_ms)
+{
+    assert_int_equal(in_ms, 0);
+    assert_string_equal(function, "stock_expire");
+    all->chores[all->n++] = base;
+}
+
+static void begin(fixture *f, uint64_t interval_ms)
+{
+    lks_error error;
+
+    *f = (fixture){.sweep = NULL};
+    uv_loop_init(&f->loop);
+    running_loop = &f->loop;
+    assert_int_equal(sweep_new(&f->loop, &f->store, &f->waiters, interval_ms, &f->sweep, &error), LKS_OK);
+}
+
+static void end(fixture *f)
+{
+    sweep_close(f->sweep);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+}
+
+static void run_until_asked(fixture *f, size_t n)
+{
+    while (f->store.n < n)
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+}
+
+static void reply(fixture *f, const char *cursor, const char *base)
+{
+    const store_value elements[] = {
+        {.type = STORE_STRING, .string = {"OK", 2}},
+        {.type = STORE_STRING, .string = {cursor, strlen(cursor)}},
+        {.type = STORE_STRING, .string = {base, base ? strlen(base) : 0}},
+    };
+    const store_value value = {.type = STORE_ARRAY, .n = base ? 3 : 2, .element = elements};
+    const store_result result = {.code = LKS_OK, .value = &value};
+    f->store.done(f->store.arg, &result);
+}
+
+static void a_pass_goes_through_all_and_what_it_finds_is_done(void **state)
+{
+    fixture f;
+    (void)state;
+
+    begin(&f, LONG_MS);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    assert_string_equal(f.store.cursors[0], "0");
+    reply(&f, "17", NULL);
+    run_until_asked(&f, 2);
+    assert_string_equal(f.store.cursors[1], "17");
+    reply(&f, "", "ls:{ns/g}:");
+    assert_int_equal(f.waiters.n, 1);
+    assert_memory_equal(f.waiters.chores[0].data, "ls:{ns/g}:", 10);
+    end(&f);
+}
+
+static void passes_follow_each_other(void **state)
+{
+    fixture f;
+    (void)state;
+
+    begin(&f, 1);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    reply(&f, "", NULL);
+    run_until_asked(&f, 2);
+    assert_string_equal(f.store.cursors[1], "0");
+    reply(&f, "", NULL);
+    end(&f);
+}
+
+static void one_pass_at_a_time(void **state)
+{
+    fixture f;
+    (void)state;
+
+    begin(&f, LONG_MS);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    sweep_begin(f.sweep);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    assert_int_equal(f.store.n, 1);
+    reply(&f, "", NULL);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 2);
+    reply(&f, "", NULL);
+    end(&f);
+}
+
+/* The pass is given up; the next begins in its time. */
+static void a_store_that_fails_is_asked_again_later(void **state)
+{
+    fixture f;
+    const store_result failed = {.code = LKS_UNAVAILABLE, .message = "away"};
+    (void)state;
+
+    begin(&f, 1);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    reply(&f, "17", NULL);
+    run_until_asked(&f, 2);
+    f.store.done(f.store.arg, &failed);
+    run_until_asked(&f, 3);
+    assert_string_equal(f.store.cursors[2], "0");
+    reply(&f, "", NULL);
+    end(&f);
+}
+
+static void nothing_begins_after_the_stop(void **state)
+{
+    fixture f;
+    (void)state;
+
+    begin(&f, 1);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    sweep_stop(f.sweep);
+    reply(&f, "17", NULL);
+    sweep_begin(f.sweep);
+    uv_run(&f.loop, UV_RUN_DEFAULT); /* returns: no timer runs */
+    assert_int_equal(f.store.n, 1);
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_pass_goes_through_all_and_what_it_finds_is_done),
+        cmocka_unit_test(passes_follow_each_other),
+        cmocka_unit_test(one_pass_at_a_time),
+        cmocka_unit_test(a_store_that_fails_is_asked_again_later),
+        cmocka_unit_test(nothing_begins_after_the_stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
