@@ -178,3 +178,12 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
     }
     one_less(x);
 }
+
+void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
+{
+    lks_rpc_arena *arena = take_arena(f);
+
+    refuse(f, port, message, arena, error);
+    if (arena)
+        give_arena(f, arena);
+}

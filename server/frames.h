@@ -31,4 +31,7 @@ void frames_free(frames *f);
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len, uint32_t peer,
                  uint64_t received_ns);
 
+/* Ends a message with one failed result: it is refused whole. */
+void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error);
+
 #endif

@@ -24,7 +24,7 @@
 #include "store/store.h"
 #include "sweep.h"
 #include "waiters.h"
-#include "wire/nng.h"
+#include "wire/wires.h"
 
 /* While draining, how often to look whether nng's threads have sent the answers. */
 enum { DRAIN_LOOK_MS = 10 };
@@ -45,7 +45,7 @@ typedef struct server {
     sweep *sweep;
     dispatch *dispatch;
     frames *frames;
-    wire_nng *wire;
+    wires *wires;
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
     char wake_channel[sizeof WAKE_CHANNELS + LKS_RPC_RANDOM_ID_LEN];
     phase phase;
@@ -57,7 +57,7 @@ static void on_wire_closed(void *arg)
     server *s = arg;
 
     s->phase = STOPPED;
-    s->wire = NULL;
+    s->wires = NULL;
     uv_close((uv_handle_t *)&s->on_term, NULL);
     uv_close((uv_handle_t *)&s->on_int, NULL);
     uv_close((uv_handle_t *)&s->drain_timer, NULL);
@@ -67,8 +67,8 @@ static void close_wire(server *s)
 {
     s->phase = CLOSING_WIRE;
     uv_timer_stop(&s->drain_timer);
-    if (s->wire)
-        wire_nng_close(s->wire, on_wire_closed, s);
+    if (s->wires)
+        wires_close(s->wires, on_wire_closed, s);
     else
         on_wire_closed(s);
 }
@@ -77,6 +77,7 @@ static void on_waiters_closed(void *arg)
 {
     server *s = arg;
 
+    s->waiters = NULL;
     s->phase = FLUSHING;
 }
 
@@ -104,7 +105,7 @@ static void close_store(server *s)
 static void on_drain_timer(uv_timer_t *timer)
 {
     server *s = timer->data;
-    bool answered = !s->wire || wire_nng_in_flight(s->wire) == 0;
+    bool answered = !s->wires || !wires_busy(s->wires);
     bool late = uv_now(&s->loop) >= s->drain_until_ms;
 
     if (s->phase == DRAINING && (answered || late))
@@ -117,8 +118,8 @@ static void drain(server *s, uint64_t limit_ms)
 {
     if (s->phase == RUNNING) {
         s->phase = DRAINING;
-        if (s->wire)
-            wire_nng_stop_receiving(s->wire);
+        if (s->wires)
+            wires_stop_receiving(s->wires);
         sweep_stop(s->sweep);
         if (s->waiters)
             waiters_stop(s->waiters);
@@ -208,38 +209,17 @@ static lks_code open_dispatch(server *s, lks_error *error)
     return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
 }
 
-/* Serves one --listen address and says where: port 0 becomes the bound one. */
-static lks_code listen_one(server *s, const char *listen, lks_error *error)
-{
-    static const char scheme[] = "nng+";
-    lks_error why = {0};
-    uint16_t port;
-
-    if (strncmp(listen, "nng+tcp://", 10) != 0 && strncmp(listen, "nng+ws://", 9) != 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--listen: must begin with nng+tcp:// or nng+ws://");
-    const char *url = listen + sizeof scheme - 1;
-    if (wire_nng_listen(s->wire, url, &port, &why) != LKS_OK)
-        return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", listen, why.message);
-    const char *authority = strstr(listen, "://") + 3;
-    size_t path = strcspn(authority, "/");
-    size_t host = path;
-    while (host > 0 && authority[host - 1] != ':')
-        host--;
-    log_info("listening", "url=%.*s%u%s", (int)(authority - listen) + (int)host, listen, port, authority + path);
-    return LKS_OK;
-}
-
 static void on_peer_lost(void *arg, uint32_t peer)
 {
     server *s = arg;
 
-    waiters_peer_lost(s->waiters, peer);
+    if (s->waiters)
+        waiters_peer_lost(s->waiters, peer);
 }
 
-static lks_code open_wire(server *s, lks_error *error)
+static lks_code open_wires(server *s, lks_error *error)
 {
-    const wire_nng_options options = {
+    const wires_options options = {
         .loop = &s->loop,
         .frames = s->frames,
         .message_bytes_max = (size_t)s->config->message_bytes,
@@ -249,11 +229,14 @@ static lks_code open_wire(server *s, lks_error *error)
         .on_peer_lost = on_peer_lost,
         .arg = s,
     };
-    if (wire_nng_new(&options, &s->wire, error) != LKS_OK)
+    char bound_url[WIRES_URL_BYTES_MAX];
+
+    if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
     for (size_t i = 0; i < s->config->n_listen; i++) {
-        if (listen_one(s, s->config->listen[i], error) != LKS_OK)
+        if (wires_listen(s->wires, s->config->listen[i], bound_url, error) != LKS_OK)
             return error->code;
+        log_info("listening", "url=%s", bound_url);
     }
     return LKS_OK;
 }
@@ -278,7 +261,7 @@ lks_code server_run(const settings *config, lks_error *error)
     init_loop(&s);
     /* The store first: an embedded redis-server is forked before nng has threads. */
     if (open_store(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
-        open_wire(&s, &s.failure) != LKS_OK)
+        open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
     frames_free(s.frames);

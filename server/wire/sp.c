@@ -1,0 +1,147 @@
+/* Invariant: `wanted` was checked against the limit before anything is allocated, and
+ * `room` is never more than what has come, doubled, or ROOM_MIN. Called by sp_server.c. */
+#include "wire/sp.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LENGTH_BYTES = 8, ROOM_MIN = 1024, UNIX_MESSAGE = 1 };
+
+static const uint8_t req_handshake[SP_HANDSHAKE_BYTES] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
+
+void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max)
+{
+    *r = (sp_reader){.mapping = mapping, .frame_bytes_max = frame_bytes_max};
+}
+
+void sp_reader_end(sp_reader *r)
+{
+    free(r->message);
+    r->message = NULL;
+}
+
+bool sp_reader_idle(const sp_reader *r)
+{
+    return r->shaken && !r->message && r->head_len == 0;
+}
+
+/* What stands before a message's ids. */
+static size_t prefix_len(sp_mapping mapping)
+{
+    return mapping == SP_OVER_UNIX ? 1 + LENGTH_BYTES : LENGTH_BYTES;
+}
+
+/* Makes room for `more` bytes that are there, and for no more than as many again. */
+static bool make_room(sp_reader *r, size_t more)
+{
+    size_t have = r->message ? r->message->len : 0;
+
+    if (r->message && r->room - have >= more)
+        return true;
+    size_t room = 2 * (have + more) > ROOM_MIN ? 2 * (have + more) : ROOM_MIN;
+    if (room > r->wanted)
+        room = r->wanted;
+    sp_message *grown = realloc(r->message, sizeof *grown + room);
+    if (!grown)
+        return false;
+    grown->len = have;
+    r->message = grown;
+    r->room = room;
+    return true;
+}
+
+/* The prefix of a message is whole. */
+static sp_verdict begin_message(sp_reader *r)
+{
+    uint64_t length;
+
+    if (r->mapping == SP_OVER_UNIX && r->head[0] != UNIX_MESSAGE)
+        return SP_BROKEN;
+    memcpy(&length, r->head + prefix_len(r->mapping) - LENGTH_BYTES, LENGTH_BYTES);
+    length = be64toh(length);
+    if (length < SP_ID_BYTES || length > r->frame_bytes_max + SP_STACK_BYTES_MAX)
+        return SP_BROKEN;
+    r->wanted = (size_t)length;
+    r->head_len = 0;
+    return make_room(r, 0) ? SP_FINE : SP_NO_MEMORY;
+}
+
+/* Finds the request id, the first with the high bit set. */
+static bool find_ids(sp_message *message, size_t frame_bytes_max)
+{
+    for (size_t end = SP_ID_BYTES; end <= message->len && end <= SP_STACK_BYTES_MAX; end += SP_ID_BYTES) {
+        if (message->bytes[end - SP_ID_BYTES] & 0x80) {
+            message->ids_len = end;
+            return message->len - end <= frame_bytes_max;
+        }
+    }
+    return false;
+}
+
+/* Collects `wanted` bytes of head; how many of data it took. */
+static size_t read_head(sp_reader *r, size_t wanted, const uint8_t *data, size_t len)
+{
+    size_t n = wanted - r->head_len < len ? wanted - r->head_len : len;
+
+    memcpy(r->head + r->head_len, data, n);
+    r->head_len += n;
+    return n;
+}
+
+/* One step: handshake, prefix or body, as far as the data goes. */
+static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_t *n)
+{
+    if (r->message) {
+        *n = r->wanted - r->message->len < len ? r->wanted - r->message->len : len;
+        if (!make_room(r, *n))
+            return SP_NO_MEMORY;
+        memcpy(r->message->bytes + r->message->len, data, *n);
+        r->message->len += *n;
+        return SP_FINE;
+    }
+    size_t head = r->shaken ? prefix_len(r->mapping) : SP_HANDSHAKE_BYTES;
+    *n = read_head(r, head, data, len);
+    if (!r->shaken) {
+        if (memcmp(r->head, req_handshake, r->head_len) != 0)
+            return SP_BROKEN;
+        r->shaken = r->head_len == head;
+        r->head_len = r->shaken ? 0 : r->head_len;
+        return SP_FINE;
+    }
+    return r->head_len == head ? begin_message(r) : SP_FINE;
+}
+
+sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg)
+{
+    bool more = true;
+
+    *taken = 0;
+    while (*taken < len && more) {
+        size_t n;
+        sp_verdict verdict = read_some(r, data + *taken, len - *taken, &n);
+        if (verdict != SP_FINE)
+            return verdict;
+        *taken += n;
+        if (r->message && r->message->len == r->wanted) {
+            sp_message *whole = r->message;
+            if (!find_ids(whole, r->frame_bytes_max))
+                return SP_BROKEN;
+            r->message = NULL;
+            more = take(arg, whole);
+        }
+    }
+    return SP_FINE;
+}
+
+size_t sp_write_header(sp_mapping mapping, const sp_message *request, size_t len, uint8_t *out)
+{
+    size_t prefix = prefix_len(mapping);
+    uint64_t length = htobe64(request->ids_len + len);
+
+    out[0] = UNIX_MESSAGE; /* overwritten over TCP */
+    memcpy(out + prefix - LENGTH_BYTES, &length, LENGTH_BYTES);
+    memcpy(out + prefix, request->bytes, request->ids_len);
+    return prefix + request->ids_len;
+}

@@ -1,0 +1,73 @@
+/* SP's request/reply protocol, server side, without I/O: bytes in, messages and bytes
+ * out. It speaks with every REQ socket of libnng and nanomsg.
+ *
+ *   handshake  00 'S' 'P' 00  00 30 00 00        once, from REQ; REP answers 00 31
+ *   message    [01]  length (8, big-endian)      [01] on unix sockets only
+ *              hop ids (4 each), request id (4)  high bit set in the last, and only there
+ *              a Frame or a Reply
+ *
+ * A device between the two may have pushed hop ids onto a request; its reply carries
+ * them back as they came.
+ *
+ * Source: rfc "SP TCP mapping" and "SP request/reply" of nanomsg; for unix sockets
+ * nng's ipc transport. No function here blocks or calls back except sp_read. */
+#ifndef LOCKSTOCK_SERVER_WIRE_SP_H
+#define LOCKSTOCK_SERVER_WIRE_SP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SP_HANDSHAKE_BYTES = 8,
+    SP_ID_BYTES = 4,
+    SP_HOPS_MAX = 8,
+    SP_STACK_BYTES_MAX = (SP_HOPS_MAX + 1) * SP_ID_BYTES,
+    SP_HEADER_BYTES_MAX = 1 + 8 + SP_STACK_BYTES_MAX,
+};
+
+typedef enum sp_mapping { SP_OVER_TCP, SP_OVER_UNIX } sp_mapping;
+
+/* What REP says first. */
+extern const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES];
+
+/* A request message. bytes: the ids, then the frame. */
+typedef struct sp_message {
+    size_t ids_len, len; /* len: of all bytes */
+    uint8_t bytes[];
+} sp_message;
+
+typedef struct sp_reader {
+    sp_mapping mapping;
+    size_t frame_bytes_max;
+    bool shaken;
+    uint8_t head[9]; /* handshake, or what stands before a message */
+    size_t head_len;
+    sp_message *message; /* being read; has room for `room` bytes, wants `wanted` */
+    size_t room, wanted;
+} sp_reader;
+
+/* Takes a message, to be freed with free(). False: enough for now. */
+typedef bool sp_take(void *arg, sp_message *message);
+
+/* A frame may have frame_bytes_max bytes. */
+void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max);
+
+/* Frees what is half read. */
+void sp_reader_end(sp_reader *r);
+
+/* Whether it is between messages, and the handshake is done. */
+bool sp_reader_idle(const sp_reader *r);
+
+typedef enum sp_verdict { SP_FINE, SP_BROKEN, SP_NO_MEMORY } sp_verdict;
+
+/* Takes bytes; *taken of them, all unless `take` had enough. Memory grows with what
+ * has come, never with the length that was announced. SP_BROKEN: this is not SP, or
+ * not a request, or it is too long; nothing more can be read. */
+sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg);
+
+/* Writes what stands before a reply of `len` bytes to `request`; gives its length, at
+ * most SP_HEADER_BYTES_MAX. */
+size_t sp_write_header(sp_mapping mapping, const sp_message *request, size_t len, uint8_t *out);
+
+#endif

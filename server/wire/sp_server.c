@@ -1,0 +1,290 @@
+/* Invariant: a connection lives while its stream does or a message of it is under way;
+ * it is read from only while less than its limit is under way and less than
+ * OUTPUT_BYTES_MAX waits for the peer to read. */
+#include "wire/sp_server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "wire/sp.h"
+
+enum { OUTPUT_BYTES_MAX = 1 << 20 };
+
+struct sp_server {
+    sp_server_options options;
+    size_t in_flight;
+    bool refusing;
+};
+
+typedef struct connection {
+    sp_server *all;
+    stream *stream; /* NULL: gone */
+    sp_mapping mapping;
+    sp_reader reader;
+    uint32_t peer;
+    uint32_t in_flight;
+    uint8_t *left; /* read and not yet taken: it had enough */
+    size_t left_len;
+    bool greeted, reading;
+    bool ending; /* its stream is being closed */
+} connection;
+
+/* A request under way. */
+typedef struct request {
+    connection *from;
+    sp_message *message;
+    stream_block *answer;
+} request;
+
+static void free_when_over(connection *c)
+{
+    if (c->stream || c->in_flight > 0)
+        return;
+    sp_reader_end(&c->reader);
+    free(c->left);
+    free(c);
+}
+
+/* ---- messages and their answers --------------------------------------------------- */
+
+static void hang_up(connection *c)
+{
+    c->ending = true;
+    if (c->stream)
+        stream_close(c->stream);
+}
+
+static bool has_enough(const connection *c)
+{
+    return c->ending || c->in_flight >= c->all->options.in_flight_per_peer ||
+           stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
+}
+
+static void take_bytes(connection *c, const uint8_t *data, size_t len);
+
+/* Goes on reading, what was left over first. */
+static void read_on(connection *c)
+{
+    uint8_t *left = c->left;
+
+    if (c->reading || has_enough(c))
+        return;
+    c->left = NULL;
+    if (left) {
+        take_bytes(c, left, c->left_len);
+        free(left);
+    }
+    if (!c->ending && !c->left)
+        stream_resume(c->stream);
+}
+
+static void end_request(request *r)
+{
+    connection *c = r->from;
+
+    free(r->message);
+    free(r);
+    c->all->in_flight--;
+    c->in_flight--;
+    if (c->stream) {
+        stream_idle(c->stream, c->in_flight == 0);
+        read_on(c);
+    }
+    free_when_over(c);
+}
+
+static void *port_answer(void *message, size_t len)
+{
+    request *r = message;
+    uint8_t header[SP_HEADER_BYTES_MAX];
+    size_t header_len = sp_write_header(r->from->mapping, r->message, len, header);
+
+    r->answer = stream_block_new(header_len + len);
+    if (!r->answer)
+        return NULL;
+    memcpy(r->answer->data, header, header_len);
+    return r->answer->data + header_len;
+}
+
+static void port_reply(void *message)
+{
+    request *r = message;
+
+    if (r->from->stream)
+        stream_write(r->from->stream, r->answer);
+    else
+        free(r->answer);
+    end_request(r);
+}
+
+static void port_close_peer(void *message)
+{
+    request *r = message;
+
+    hang_up(r->from);
+    end_request(r);
+}
+
+static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
+
+static const lks_error going_away = {
+    .code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = "the server is shutting down"};
+
+static bool take_message(void *arg, sp_message *message)
+{
+    connection *c = arg;
+    sp_server *all = c->all;
+    request *r = malloc(sizeof *r);
+
+    if (!r) {
+        free(message);
+        hang_up(c);
+        return false;
+    }
+    *r = (request){.from = c, .message = message};
+    c->in_flight++;
+    all->in_flight++;
+    stream_idle(c->stream, false);
+    const uint8_t *frame = message->bytes + message->ids_len;
+    size_t len = message->len - message->ids_len;
+    if (all->refusing)
+        frames_refuse(all->options.frames, &port, r, &going_away);
+    else
+        frames_take(all->options.frames, &port, r, frame, len, c->peer, lks_rpc_now_ns());
+    return !has_enough(c);
+}
+
+/* ---- bytes ------------------------------------------------------------------------ */
+
+static void greet(connection *c)
+{
+    stream_block *block = stream_block_new(SP_HANDSHAKE_BYTES);
+
+    if (!block) {
+        hang_up(c);
+        return;
+    }
+    memcpy(block->data, sp_rep_handshake, SP_HANDSHAKE_BYTES);
+    stream_write(c->stream, block);
+}
+
+static void keep_left(connection *c, const uint8_t *data, size_t len)
+{
+    c->left = malloc(len);
+    if (!c->left) {
+        hang_up(c);
+        return;
+    }
+    memcpy(c->left, data, len);
+    c->left_len = len;
+}
+
+static void take_bytes(connection *c, const uint8_t *data, size_t len)
+{
+    size_t taken;
+
+    c->reading = true;
+    sp_verdict verdict = sp_read(&c->reader, data, len, &taken, take_message, c);
+    c->reading = false;
+    if (verdict != SP_FINE)
+        hang_up(c);
+    if (c->ending)
+        return;
+    if (c->reader.shaken && !c->greeted) {
+        c->greeted = true;
+        stream_ready(c->stream);
+        stream_idle(c->stream, c->in_flight == 0);
+    }
+    if (taken < len)
+        keep_left(c, data + taken, len - taken);
+    if (has_enough(c))
+        stream_pause(c->stream);
+    else
+        read_on(c);
+}
+
+static void on_bytes(void *arg, const uint8_t *data, size_t len)
+{
+    take_bytes(arg, data, len);
+}
+
+static void on_drained(void *arg)
+{
+    read_on(arg);
+}
+
+/* ---- connections -------------------------------------------------------------------- */
+
+static void on_closed(void *arg)
+{
+    connection *c = arg;
+
+    c->stream = NULL;
+    c->ending = true;
+    c->all->options.on_peer_lost(c->all->options.arg, c->peer);
+    free_when_over(c);
+}
+
+static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
+{
+    connection *c = malloc(sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (connection){.all = all, .stream = s, .mapping = mapping, .peer = stream_peer(s)};
+    sp_reader_init(&c->reader, mapping, all->options.message_bytes_max);
+    greet(c);
+    return c;
+}
+
+static void *on_open_tcp(void *arg, stream *s)
+{
+    return new_connection(arg, s, SP_OVER_TCP);
+}
+
+static void *on_open_unix(void *arg, stream *s)
+{
+    return new_connection(arg, s, SP_OVER_UNIX);
+}
+
+static const stream_protocol over_tcp = {
+    .open = on_open_tcp, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+static const stream_protocol over_unix = {
+    .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+
+/* ---- the server --------------------------------------------------------------------- */
+
+lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_error *error)
+{
+    sp_server *all = malloc(sizeof *all);
+
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *all = (sp_server){.options = *options};
+    *ret = all;
+    return LKS_OK;
+}
+
+lks_code sp_server_listen(sp_server *all, const char *address, bool is_unix, uint16_t *bound, lks_error *error)
+{
+    if (is_unix)
+        return streams_listen_unix(all->options.streams, address, &over_unix, all, error);
+    return streams_listen_tcp(all->options.streams, address, &over_tcp, all, bound, error);
+}
+
+void sp_server_refuse(sp_server *all)
+{
+    all->refusing = true;
+}
+
+size_t sp_server_in_flight(const sp_server *all)
+{
+    return all->in_flight;
+}
+
+void sp_server_free(sp_server *all)
+{
+    free(all);
+}

@@ -1,0 +1,44 @@
+/* tcp:// and unix://: frames over SP connections of our own (sp.h), on the loop from
+ * end to end. A connection's requests are taken as they come and answered in the order
+ * in which they are done; one that has too many under way is not read from until some
+ * are answered. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
+#define LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+#include "frames.h"
+#include "wire/stream.h"
+
+typedef struct sp_server sp_server;
+
+typedef struct sp_server_options {
+    streams *streams; /* outlives it */
+    frames *frames;
+    size_t message_bytes_max;
+    uint32_t in_flight_per_peer; /* messages; then its connection is not read */
+    /* The connection of a peer is gone; all that it sent was taken by `frames`. */
+    void (*on_peer_lost)(void *arg, uint32_t peer);
+    void *arg;
+} sp_server_options;
+
+/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_error *error);
+
+/* "host:port", or with `is_unix` a path. Errors as streams_listen_*. */
+lks_code sp_server_listen(sp_server *all, const char *address, bool is_unix, uint16_t *bound, lks_error *error);
+
+/* From now on messages are refused (UNAVAILABLE, NO) without reaching `frames`. */
+void sp_server_refuse(sp_server *all);
+
+/* Messages taken and not yet answered. */
+size_t sp_server_in_flight(const sp_server *all);
+
+/* With no message under way and the streams closed. Takes NULL. */
+void sp_server_free(sp_server *all);
+
+#endif

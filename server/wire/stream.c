@@ -1,0 +1,555 @@
+/* Invariant: a stream is on the list `dirty` exactly while it has output that was not
+ * yet offered to the kernel in this turn; one write request is under way at most; and
+ * `closed` of its protocol runs once, when its handles are gone. */
+#include "wire/stream.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+enum { BACKLOG = 1024, READ_BYTES = 64 * 1024, PARTS_MAX = 64, KEEPALIVE_S = 30, ADDRESS_BYTES_MAX = 280 };
+#define PEER_MARK UINT32_C(0x80000000)
+
+typedef union any_handle {
+    uv_handle_t handle;
+    uv_stream_t stream;
+    uv_tcp_t tcp;
+    uv_pipe_t pipe;
+} any_handle;
+
+typedef struct listener {
+    any_handle on;
+    streams *all;
+    const stream_protocol *protocol;
+    void *arg;
+    bool is_unix;
+    TAILQ_ENTRY(listener) next;
+} listener;
+
+struct stream {
+    any_handle on;
+    uv_timer_t timer;
+    uv_write_t write;
+    streams *all;
+    const stream_protocol *protocol;
+    void *connection;
+    uint32_t peer;
+    TAILQ_HEAD(, stream_block) output;
+    size_t waiting;    /* bytes of output */
+    size_t first_done; /* bytes of its first block that were taken */
+    size_t write_len;  /* bytes of the write under way */
+    bool ready, idle, paused, dirty, writing, closing;
+    unsigned open_handles;
+    TAILQ_ENTRY(stream) next, next_dirty;
+};
+
+struct streams {
+    streams_options options;
+    uv_prepare_t turn_end;
+    TAILQ_HEAD(, listener) listeners;
+    TAILQ_HEAD(, stream) open, dirty;
+    size_t n_open, n_handles; /* n_handles: not yet closed */
+    uint32_t last_peer;
+    char *read_buffer;
+    void (*closed)(void *arg);
+    void *arg;
+    bool ending;
+};
+
+/* ---- the end -------------------------------------------------------------------- */
+
+static void free_all_when_over(streams *all)
+{
+    if (!all->ending || all->n_handles > 0)
+        return;
+    void (*closed)(void *arg) = all->closed;
+    void *arg = all->arg;
+    free(all->read_buffer);
+    free(all);
+    closed(arg);
+}
+
+static void handle_closed(streams *all)
+{
+    all->n_handles--;
+    free_all_when_over(all);
+}
+
+static void drop_output(stream *s)
+{
+    stream_block *block;
+
+    while ((block = TAILQ_FIRST(&s->output))) {
+        TAILQ_REMOVE(&s->output, block, next);
+        free(block);
+    }
+    s->waiting = 0;
+}
+
+/* Both handles tell; the second frees. */
+static void on_stream_closed(uv_handle_t *handle)
+{
+    stream *s = handle->data;
+    streams *all = s->all;
+
+    if (--s->open_handles == 0) {
+        if (s->connection)
+            s->protocol->closed(s->connection);
+        drop_output(s);
+        free(s);
+    }
+    handle_closed(all);
+}
+
+static void flush(stream *s);
+
+void stream_close(stream *s)
+{
+    if (s->closing)
+        return;
+    s->closing = true;
+    if (!s->writing)
+        flush(s);
+    if (s->dirty)
+        TAILQ_REMOVE(&s->all->dirty, s, next_dirty);
+    s->dirty = false;
+    TAILQ_REMOVE(&s->all->open, s, next);
+    s->all->n_open--;
+    uv_close(&s->on.handle, on_stream_closed);
+    uv_close((uv_handle_t *)&s->timer, on_stream_closed);
+}
+
+/* ---- timers --------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    stream_close(timer->data);
+}
+
+/* Sets the timer for what the stream is waiting for now. */
+static void arm(stream *s)
+{
+    const streams_options *o = &s->all->options;
+    uint64_t ms = 0;
+
+    if (s->closing)
+        return;
+    if (s->writing)
+        ms = o->stall_ms;
+    else if (!s->ready)
+        ms = o->greeting_ms;
+    else if (s->idle)
+        ms = o->idle_ms;
+    if (ms > 0)
+        uv_timer_start(&s->timer, on_timer, ms, 0);
+    else
+        uv_timer_stop(&s->timer);
+}
+
+void stream_ready(stream *s)
+{
+    s->ready = true;
+    arm(s);
+}
+
+void stream_idle(stream *s, bool idle)
+{
+    s->idle = idle;
+    arm(s);
+}
+
+/* ---- output --------------------------------------------------------------------- */
+
+stream_block *stream_block_new(size_t len)
+{
+    stream_block *block = malloc(sizeof *block + len);
+
+    if (block)
+        block->len = len;
+    return block;
+}
+
+/* The first parts of the output. */
+static unsigned gather(const stream *s, uv_buf_t *parts)
+{
+    unsigned n = 0;
+    size_t skip = s->first_done;
+
+    for (stream_block *block = TAILQ_FIRST(&s->output); block && n < PARTS_MAX; block = TAILQ_NEXT(block, next)) {
+        parts[n++] = uv_buf_init((char *)block->data + skip, (unsigned)(block->len - skip));
+        skip = 0;
+    }
+    return n;
+}
+
+/* The kernel took n bytes. */
+static void taken(stream *s, size_t n)
+{
+    s->waiting -= n;
+    n += s->first_done;
+    for (stream_block *block; (block = TAILQ_FIRST(&s->output)) && n >= block->len;) {
+        n -= block->len;
+        TAILQ_REMOVE(&s->output, block, next);
+        free(block);
+    }
+    s->first_done = n;
+}
+
+static void on_written(uv_write_t *request, int status)
+{
+    stream *s = request->data;
+
+    s->writing = false;
+    if (s->closing)
+        return;
+    taken(s, s->write_len);
+    if (status < 0)
+        stream_close(s);
+    else
+        flush(s);
+    arm(s);
+    if (!s->closing && !s->writing)
+        s->protocol->drained(s->connection);
+}
+
+/* The kernel takes no more now: libuv writes when it does. */
+static void start_write(stream *s)
+{
+    uv_buf_t parts[PARTS_MAX];
+    unsigned n = gather(s, parts);
+
+    s->write_len = 0;
+    for (unsigned i = 0; i < n; i++)
+        s->write_len += parts[i].len;
+    s->writing = uv_write(&s->write, &s->on.stream, parts, n, on_written) == 0;
+    if (s->writing)
+        arm(s);
+    else
+        stream_close(s);
+}
+
+static void flush(stream *s)
+{
+    uv_buf_t parts[PARTS_MAX];
+    int sent = 0;
+
+    while (!TAILQ_EMPTY(&s->output) && sent >= 0) {
+        unsigned n = gather(s, parts);
+        sent = uv_try_write(&s->on.stream, parts, n);
+        if (sent > 0)
+            taken(s, (size_t)sent);
+    }
+    if (sent == UV_EAGAIN && !s->closing)
+        start_write(s);
+    else if (sent < 0)
+        stream_close(s);
+}
+
+/* Once a turn, before the loop waits. */
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    streams *all = prepare->data;
+    stream *s;
+
+    while ((s = TAILQ_FIRST(&all->dirty))) {
+        TAILQ_REMOVE(&all->dirty, s, next_dirty);
+        s->dirty = false;
+        flush(s);
+    }
+}
+
+void stream_write(stream *s, stream_block *block)
+{
+    if (s->closing) {
+        free(block);
+        return;
+    }
+    TAILQ_INSERT_TAIL(&s->output, block, next);
+    s->waiting += block->len;
+    if (!s->dirty && !s->writing) {
+        s->dirty = true;
+        TAILQ_INSERT_TAIL(&s->all->dirty, s, next_dirty);
+    }
+}
+
+size_t stream_waiting(const stream *s)
+{
+    return s->waiting;
+}
+
+bool streams_flushing(const streams *all)
+{
+    const stream *s;
+
+    TAILQ_FOREACH(s, &all->open, next)
+        if (s->waiting > 0)
+            return true;
+    return false;
+}
+
+/* ---- input ---------------------------------------------------------------------- */
+
+/* One buffer for all: what was read is taken before the next read. */
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    stream *s = handle->data;
+
+    (void)suggested;
+    *buffer = uv_buf_init(s->all->read_buffer, READ_BYTES);
+}
+
+static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
+{
+    stream *s = handle->data;
+
+    if (n < 0)
+        stream_close(s);
+    else if (n > 0)
+        s->protocol->bytes(s->connection, (const uint8_t *)buffer->base, (size_t)n);
+}
+
+void stream_pause(stream *s)
+{
+    if (!s->paused && !s->closing)
+        uv_read_stop(&s->on.stream);
+    s->paused = true;
+}
+
+void stream_resume(stream *s)
+{
+    if (s->paused && !s->closing && uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
+        stream_close(s);
+    s->paused = false;
+}
+
+uint32_t stream_peer(const stream *s)
+{
+    return s->peer;
+}
+
+/* ---- accepting ------------------------------------------------------------------ */
+
+static lks_code out_of_memory(lks_error *error)
+{
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+static void init_handle(uv_loop_t *loop, any_handle *on, bool is_unix)
+{
+    if (is_unix)
+        uv_pipe_init(loop, &on->pipe, 0);
+    else
+        uv_tcp_init(loop, &on->tcp);
+}
+
+static void begin(stream *s)
+{
+    uv_tcp_t *tcp = s->on.handle.type == UV_TCP ? &s->on.tcp : NULL;
+
+    if (tcp) {
+        uv_tcp_nodelay(tcp, 1);
+        uv_tcp_keepalive(tcp, 1, KEEPALIVE_S);
+    }
+    s->paused = true;
+    stream_resume(s);
+    arm(s);
+}
+
+static void on_connection(uv_stream_t *listening, int status)
+{
+    listener *l = listening->data;
+    streams *all = l->all;
+    stream *s = status == 0 ? malloc(sizeof *s) : NULL;
+
+    /* Without a descriptor to spare libuv has closed the connection. */
+    if (!s)
+        return;
+    *s = (stream){.all = all, .protocol = l->protocol, .peer = ++all->last_peer | PEER_MARK, .open_handles = 2};
+    TAILQ_INIT(&s->output);
+    init_handle(all->options.loop, &s->on, l->is_unix);
+    uv_timer_init(all->options.loop, &s->timer);
+    s->on.handle.data = s->timer.data = s->write.data = s;
+    all->n_handles += 2;
+    TAILQ_INSERT_TAIL(&all->open, s, next);
+    all->n_open++;
+    if (uv_accept(listening, &s->on.stream) == 0 && all->n_open <= all->options.connections_max)
+        s->connection = l->protocol->open(l->arg, s);
+    if (s->connection)
+        begin(s);
+    else
+        stream_close(s);
+}
+
+/* ---- listening ------------------------------------------------------------------ */
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    listener *l = handle->data;
+    streams *all = l->all;
+
+    free(l);
+    handle_closed(all);
+}
+
+static void close_listener(listener *l)
+{
+    TAILQ_REMOVE(&l->all->listeners, l, next);
+    uv_close(&l->on.handle, on_listener_closed);
+}
+
+static listener *new_listener(streams *all, bool is_unix, const stream_protocol *protocol, void *arg)
+{
+    listener *l = malloc(sizeof *l);
+
+    if (!l)
+        return NULL;
+    *l = (listener){.all = all, .protocol = protocol, .arg = arg, .is_unix = is_unix};
+    init_handle(all->options.loop, &l->on, is_unix);
+    l->on.handle.data = l;
+    all->n_handles++;
+    TAILQ_INSERT_TAIL(&all->listeners, l, next);
+    return l;
+}
+
+/* Ends listening on an address: `failed` < 0 is libuv's word for why. */
+static lks_code listen_on(listener *l, int failed, lks_error *error)
+{
+    if (failed == 0)
+        failed = uv_listen(&l->on.stream, BACKLOG, on_connection);
+    if (failed == 0)
+        return LKS_OK;
+    close_listener(l);
+    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(failed));
+}
+
+/* "host:port", "[::1]:port", "*:port" */
+static lks_code resolve(const char *address, struct addrinfo **ret, lks_error *error)
+{
+    char host[ADDRESS_BYTES_MAX];
+    const char *colon = strrchr(address, ':');
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+
+    if (!colon || (size_t)(colon - address) >= sizeof host)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
+    size_t len = (size_t)(colon - address);
+    bool in_brackets = len >= 2 && address[0] == '[' && colon[-1] == ']';
+    snprintf(host, sizeof host, "%.*s", (int)(in_brackets ? len - 2 : len), address + in_brackets);
+    int failed = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, colon + 1, &hints, ret);
+    if (failed)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
+    return LKS_OK;
+}
+
+static uint16_t port_of(const uv_tcp_t *tcp)
+{
+    struct sockaddr_storage name = {0};
+    int len = sizeof name;
+
+    if (uv_tcp_getsockname(tcp, (struct sockaddr *)&name, &len) != 0)
+        return 0;
+    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&name)->sin6_port
+                                            : ((struct sockaddr_in *)(void *)&name)->sin_port);
+}
+
+lks_code streams_listen_tcp(streams *all, const char *address, const stream_protocol *protocol, void *arg,
+                            uint16_t *bound, lks_error *error)
+{
+    struct addrinfo *found = NULL;
+
+    if (resolve(address, &found, error) != LKS_OK)
+        return error->code;
+    listener *l = new_listener(all, false, protocol, arg);
+    lks_code code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
+    freeaddrinfo(found);
+    if (code == LKS_OK)
+        *bound = port_of(&l->on.tcp);
+    return code;
+}
+
+/* A socket's file outlives whoever listened on it. */
+static void remove_stale(const struct sockaddr_un *name)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd >= 0 && connect(fd, (const struct sockaddr *)name, sizeof *name) != 0 && errno == ECONNREFUSED)
+        unlink(name->sun_path);
+    if (fd >= 0)
+        close(fd);
+}
+
+lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
+                             lks_error *error)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+    if (path[0] != '/' || strlen(path) >= sizeof name.sun_path)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "must be an absolute path of fewer than %zu bytes", sizeof name.sun_path);
+    strcpy(name.sun_path, path);
+    remove_stale(&name);
+    listener *l = new_listener(all, true, protocol, arg);
+    if (!l)
+        return out_of_memory(error);
+    mode_t mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
+    int failed = uv_pipe_bind(&l->on.pipe, path);
+    umask(mask);
+    return listen_on(l, failed, error);
+}
+
+void streams_stop_accepting(streams *all)
+{
+    listener *l;
+
+    while ((l = TAILQ_FIRST(&all->listeners)))
+        close_listener(l);
+}
+
+/* ---- all of them ---------------------------------------------------------------- */
+
+lks_code streams_new(const streams_options *options, streams **ret, lks_error *error)
+{
+    streams *all = calloc(1, sizeof *all);
+
+    if (!all || !(all->read_buffer = malloc(READ_BYTES))) {
+        free(all);
+        return out_of_memory(error);
+    }
+    all->options = *options;
+    TAILQ_INIT(&all->listeners);
+    TAILQ_INIT(&all->open);
+    TAILQ_INIT(&all->dirty);
+    uv_prepare_init(options->loop, &all->turn_end);
+    all->turn_end.data = all;
+    uv_prepare_start(&all->turn_end, on_turn_end);
+    uv_unref((uv_handle_t *)&all->turn_end);
+    all->n_handles = 1;
+    *ret = all;
+    return LKS_OK;
+}
+
+static void on_turn_end_closed(uv_handle_t *handle)
+{
+    handle_closed(handle->data);
+}
+
+void streams_close(streams *all, void (*closed)(void *arg), void *arg)
+{
+    stream *s;
+
+    all->closed = closed;
+    all->arg = arg;
+    all->ending = true;
+    streams_stop_accepting(all);
+    while ((s = TAILQ_FIRST(&all->open)))
+        stream_close(s);
+    uv_close((uv_handle_t *)&all->turn_end, on_turn_end_closed);
+}

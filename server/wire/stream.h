@@ -1,0 +1,97 @@
+/* Connections on the loop: TCP and unix sockets, listened on, read, written, timed.
+ * What is spoken over them is a protocol's, which this does not know. Loop thread only.
+ *
+ *   accepted --open--> OPEN --peer ends, stream_close, a timer--> CLOSING --closed--> freed
+ *                        bytes... in order
+ *
+ * Output is kept until the end of the loop's turn and leaves in one system call. */
+#ifndef LOCKSTOCK_SERVER_WIRE_STREAM_H
+#define LOCKSTOCK_SERVER_WIRE_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <lockstock/status.h>
+
+struct uv_loop_s;
+
+typedef struct streams streams;
+typedef struct stream stream;
+
+/* What speaks over streams. None of these runs inside a function of this header. */
+typedef struct stream_protocol {
+    /* A new connection: what is kept for it, given to the others; NULL refuses it. */
+    void *(*open)(void *arg, stream *s);
+    /* Bytes came; they are the protocol's now. */
+    void (*bytes)(void *connection, const uint8_t *data, size_t len);
+    /* Output that waited for the peer is gone. */
+    void (*drained)(void *connection);
+    /* It is gone: no function may be called on the stream any more. */
+    void (*closed)(void *connection);
+} stream_protocol;
+
+typedef struct streams_options {
+    struct uv_loop_s *loop;
+    uint32_t connections_max; /* one more is closed at once */
+    uint32_t greeting_ms;     /* from accept to stream_ready */
+    uint32_t idle_ms;         /* with nothing read or written, while stream_idle says so */
+    uint32_t stall_ms;        /* while output waits and the peer takes none */
+} streams_options;
+
+/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code streams_new(const streams_options *options, streams **ret, lks_error *error);
+
+/* Listens on "host:port" (port 0 lets the system choose; *bound gets it), or on the
+ * path of a unix socket: one that nobody listens on any more is replaced; made with mode
+ * 0600. The protocol is static; arg is its `open`'s. LKS_INVALID_ARGUMENT: no such
+ * address; LKS_UNAVAILABLE: in use, or not ours. */
+lks_code streams_listen_tcp(streams *all, const char *address, const stream_protocol *protocol, void *arg,
+                            uint16_t *bound, lks_error *error);
+lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
+                             lks_error *error);
+
+/* No new connections from now on. */
+void streams_stop_accepting(streams *all);
+
+/* Whether output waits to be taken. */
+bool streams_flushing(const streams *all);
+
+/* Closes all listeners and connections; `closed` runs on the loop when all is freed. */
+void streams_close(streams *all, void (*closed)(void *arg), void *arg);
+
+/* Identity of a connection: not given to another while this lives, and not one of
+ * libnng's, which are below 2^31. */
+uint32_t stream_peer(const stream *s);
+
+/* The greeting is over: greeting_ms ends, idle_ms begins. */
+void stream_ready(stream *s);
+
+/* Whether it may be closed when nothing happens for idle_ms; at first it may not. */
+void stream_idle(stream *s, bool idle);
+
+/* Stops reading; and goes on. */
+void stream_pause(stream *s);
+void stream_resume(stream *s);
+
+/* Output, allocated by the caller, freed by the stream. */
+typedef struct stream_block {
+    TAILQ_ENTRY(stream_block) next;
+    size_t len;
+    uint8_t data[];
+} stream_block;
+
+/* A block with room for len bytes; NULL when out of memory. */
+stream_block *stream_block_new(size_t len);
+
+/* Takes the block. Dropped when the stream is closing. */
+void stream_write(stream *s, stream_block *block);
+
+/* Bytes written and not yet taken by the kernel. */
+size_t stream_waiting(const stream *s);
+
+/* Ends it: `closed` follows, later. What waits to be written is tried once. */
+void stream_close(stream *s);
+
+#endif

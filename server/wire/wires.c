@@ -1,0 +1,189 @@
+/* Invariant: an engine exists from the first URL that needs it; so libnng has no
+ * threads where nobody listens through it. Called by server.c. */
+#include "wire/wires.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/nng.h"
+#include "wire/sp_server.h"
+#include "wire/stream.h"
+
+enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000 };
+
+struct wires {
+    wires_options options;
+    wire_nng *nng;
+    streams *streams;
+    sp_server *sp;
+    unsigned open; /* engines that have to tell that they are closed */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
+{
+    wires *w = malloc(sizeof *w);
+
+    if (!w)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *w = (wires){.options = *options};
+    *ret = w;
+    return LKS_OK;
+}
+
+/* ---- listening ------------------------------------------------------------------ */
+
+static lks_code need_nng(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+    const wire_nng_options options = {
+        .loop = o->loop,
+        .frames = o->frames,
+        .message_bytes_max = o->message_bytes_max,
+        .in_flight_max = o->in_flight_max,
+        .in_flight_per_peer = o->in_flight_per_peer,
+        .connections_max = o->connections_max,
+        .on_peer_lost = o->on_peer_lost,
+        .arg = o->arg,
+    };
+    return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
+}
+
+static lks_code need_sp(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+    const streams_options streams_wanted = {
+        .loop = o->loop,
+        .connections_max = o->connections_max,
+        .greeting_ms = GREETING_MS,
+        .idle_ms = IDLE_MS,
+        .stall_ms = STALL_MS,
+    };
+    if (!w->streams && streams_new(&streams_wanted, &w->streams, error) != LKS_OK)
+        return error->code;
+    const sp_server_options options = {
+        .streams = w->streams,
+        .frames = o->frames,
+        .message_bytes_max = o->message_bytes_max,
+        .in_flight_per_peer = o->in_flight_per_peer,
+        .on_peer_lost = o->on_peer_lost,
+        .arg = o->arg,
+    };
+    return w->sp ? LKS_OK : sp_server_new(&options, &w->sp, error);
+}
+
+static lks_code listen_nng(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)address;
+    if (need_nng(w, error) != LKS_OK)
+        return error->code;
+    return wire_nng_listen(w->nng, url + strlen("nng+"), bound, error);
+}
+
+static lks_code listen_tcp(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return need_sp(w, error) == LKS_OK ? sp_server_listen(w->sp, address, false, bound, error) : error->code;
+}
+
+static lks_code listen_unix(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return need_sp(w, error) == LKS_OK ? sp_server_listen(w->sp, address, true, bound, error) : error->code;
+}
+
+static const struct scheme {
+    const char *prefix;
+    lks_code (*listen)(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error);
+    bool has_port;
+} schemes[] = {
+    {"tcp://", listen_tcp, true},
+    {"unix://", listen_unix, false},
+    {"nng+tcp://", listen_nng, true},
+    {"nng+ws://", listen_nng, true},
+};
+enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
+
+static const struct scheme *scheme_of(const char *url)
+{
+    for (size_t i = 0; i < N_SCHEMES; i++) {
+        if (strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
+            return &schemes[i];
+    }
+    return NULL;
+}
+
+/* The URL with its port replaced. */
+static void with_port(const char *url, const char *authority, uint16_t port, char out[WIRES_URL_BYTES_MAX])
+{
+    size_t end = strcspn(authority, "/");
+    size_t host = end;
+
+    while (host > 0 && authority[host - 1] != ':')
+        host--;
+    snprintf(out, WIRES_URL_BYTES_MAX, "%.*s%u%s", (int)(authority - url) + (int)host, url, port, authority + end);
+}
+
+lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error)
+{
+    const struct scheme *scheme = scheme_of(url);
+    uint16_t bound = 0;
+    lks_error why = {0};
+
+    if (!scheme)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--listen: must begin with tcp://, unix://, nng+tcp:// or nng+ws://");
+    const char *address = url + strlen(scheme->prefix);
+    if (scheme->listen(w, url, address, &bound, &why) != LKS_OK)
+        return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
+    if (scheme->has_port)
+        with_port(url, address, bound, bound_url);
+    else
+        snprintf(bound_url, WIRES_URL_BYTES_MAX, "%s", url);
+    return LKS_OK;
+}
+
+/* ---- the end -------------------------------------------------------------------- */
+
+bool wires_busy(const wires *w)
+{
+    return (w->nng && wire_nng_in_flight(w->nng) > 0) || (w->sp && sp_server_in_flight(w->sp) > 0) ||
+           (w->streams && streams_flushing(w->streams));
+}
+
+void wires_stop_receiving(wires *w)
+{
+    if (w->nng)
+        wire_nng_stop_receiving(w->nng);
+    if (w->sp)
+        sp_server_refuse(w->sp);
+    if (w->streams)
+        streams_stop_accepting(w->streams);
+}
+
+static void one_closed(void *arg)
+{
+    wires *w = arg;
+
+    if (--w->open > 0)
+        return;
+    void (*closed)(void *arg) = w->closed;
+    void *closed_arg = w->closed_arg;
+    sp_server_free(w->sp);
+    free(w);
+    closed(closed_arg);
+}
+
+void wires_close(wires *w, void (*closed)(void *arg), void *arg)
+{
+    w->closed = closed;
+    w->closed_arg = arg;
+    w->open = 1U + (w->nng != NULL) + (w->streams != NULL);
+    if (w->nng)
+        wire_nng_close(w->nng, one_closed, w);
+    if (w->streams)
+        streams_close(w->streams, one_closed, w);
+    one_closed(w);
+}

@@ -1,0 +1,54 @@
+/* All transports together: what the server listens on. The scheme of a URL says which
+ * engine serves it:
+ *
+ *   tcp://host:port  unix:///path        sp_server.h, on the loop
+ *   nng+tcp://host:port  nng+ws://...    nng.h: libnng, which starts threads of its own
+ *
+ * Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_WIRES_H
+#define LOCKSTOCK_SERVER_WIRES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+#include "frames.h"
+
+struct uv_loop_s;
+
+typedef struct wires wires;
+
+typedef struct wires_options {
+    struct uv_loop_s *loop;
+    frames *frames;
+    size_t message_bytes_max;
+    uint32_t in_flight_max;
+    uint32_t in_flight_per_peer;
+    uint32_t connections_max;
+    /* The connection of a peer is gone, and all that it sent was taken by `frames`. */
+    void (*on_peer_lost)(void *arg, uint32_t peer);
+    void *arg;
+} wires_options;
+
+/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code wires_new(const wires_options *options, wires **ret, lks_error *error);
+
+enum { WIRES_URL_BYTES_MAX = 512 };
+
+/* Serves a URL and says where: port 0 becomes the bound one. LKS_INVALID_ARGUMENT: a
+ * URL that is none; LKS_UNAVAILABLE: the address is in use or not ours. */
+lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error);
+
+/* Messages taken and not yet answered, and answers that the kernel has not taken. */
+bool wires_busy(const wires *w);
+
+/* From now on new connections are closed and new messages refused (UNAVAILABLE, NO). */
+void wires_stop_receiving(wires *w);
+
+/* After wires_stop_receiving, with every message answered. `closed` runs on the loop
+ * when it is freed. */
+void wires_close(wires *w, void (*closed)(void *arg), void *arg);
+
+#endif
