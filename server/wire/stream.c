@@ -204,6 +204,8 @@ static void taken(stream *s, size_t n)
     s->first_done = n;
 }
 
+static void flush_and_tell(stream *s);
+
 static void on_written(uv_write_t *request, int status)
 {
     stream *s = request->data;
@@ -215,10 +217,7 @@ static void on_written(uv_write_t *request, int status)
     if (status < 0)
         stream_close(s);
     else
-        flush(s);
-    arm(s);
-    if (!s->closing && !s->writing)
-        s->protocol->drained(s->connection);
+        flush_and_tell(s);
 }
 
 /* The kernel takes no more now: libuv writes when it does. */
@@ -254,6 +253,14 @@ static void flush(stream *s)
         stream_close(s);
 }
 
+static void flush_and_tell(stream *s)
+{
+    flush(s);
+    arm(s);
+    if (!s->closing && !s->writing)
+        s->protocol->drained(s->connection);
+}
+
 /* Once a turn, before the loop waits. */
 static void on_turn_end(uv_prepare_t *prepare)
 {
@@ -263,7 +270,7 @@ static void on_turn_end(uv_prepare_t *prepare)
     while ((s = TAILQ_FIRST(&all->dirty))) {
         TAILQ_REMOVE(&all->dirty, s, next_dirty);
         s->dirty = false;
-        flush(s);
+        flush_and_tell(s);
     }
 }
 
@@ -438,7 +445,9 @@ static lks_code resolve(const char *address, struct addrinfo **ret, lks_error *e
     const char *colon = strrchr(address, ':');
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
 
-    if (!colon || (size_t)(colon - address) >= sizeof host)
+    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+    if (!colon || (size_t)(colon - address) >= sizeof host || digits == 0 || colon[1 + digits] != '\0' ||
+        strtoul(colon + 1, NULL, 10) > UINT16_MAX)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
     size_t len = (size_t)(colon - address);
     bool in_brackets = len >= 2 && address[0] == '[' && colon[-1] == ']';

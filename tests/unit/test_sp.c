@@ -1,0 +1,275 @@
+/* SP's bytes, as libnng sends them and as nobody should. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/sp.h"
+
+enum { FRAME_MAX = 1000, TAKEN_MAX = 16 };
+
+static const uint8_t handshake[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+
+/* ---- what was taken ------------------------------------------------------------- */
+
+static struct {
+    sp_message *message[TAKEN_MAX];
+    size_t n, enough; /* `take` has enough from the n-th on */
+} took;
+
+static bool take(void *arg, sp_message *message)
+{
+    assert_ptr_equal(arg, &took);
+    assert_true(took.n < TAKEN_MAX);
+    took.message[took.n++] = message;
+    return took.n < took.enough;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&took, 0, sizeof took);
+    took.enough = TAKEN_MAX;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < took.n; i++)
+        free(took.message[i]);
+    return 0;
+}
+
+static sp_verdict read_all(sp_reader *r, const void *data, size_t len)
+{
+    size_t taken;
+
+    return sp_read(r, data, len, &taken, take, &took);
+}
+
+static sp_reader reader(sp_mapping mapping)
+{
+    sp_reader r;
+
+    sp_reader_init(&r, mapping, FRAME_MAX);
+    assert_int_equal(read_all(&r, handshake, sizeof handshake), SP_FINE);
+    return r;
+}
+
+/* Appends "[01] length ids frame" to out; gives its length. */
+static size_t put_message(uint8_t *out, sp_mapping mapping, const uint32_t *ids, size_t n_ids, const char *frame)
+{
+    size_t len = 0, body = n_ids * 4 + strlen(frame);
+
+    if (mapping == SP_OVER_UNIX)
+        out[len++] = 1;
+    for (int shift = 56; shift >= 0; shift -= 8)
+        out[len++] = (uint8_t)((uint64_t)body >> shift);
+    for (size_t i = 0; i < n_ids; i++)
+        for (int shift = 24; shift >= 0; shift -= 8)
+            out[len++] = (uint8_t)(ids[i] >> shift);
+    memcpy(out + len, frame, strlen(frame));
+    return len + strlen(frame);
+}
+
+static void expect_frame(size_t i, size_t ids_len, const char *frame)
+{
+    assert_true(i < took.n);
+    const sp_message *m = took.message[i];
+    assert_int_equal(m->ids_len, ids_len);
+    assert_int_equal(m->len - m->ids_len, strlen(frame));
+    assert_memory_equal(m->bytes + m->ids_len, frame, strlen(frame));
+}
+
+static const uint32_t one_id[] = {0x80000001};
+
+/* ---- tests ---------------------------------------------------------------------- */
+
+static void messages_may_come_in_any_pieces(void **state)
+{
+    const sp_mapping mappings[] = {SP_OVER_TCP, SP_OVER_UNIX};
+    (void)state;
+
+    for (size_t m = 0; m < 2; m++) {
+        for (size_t piece = 1; piece < 60; piece++) {
+            uint8_t bytes[256];
+            size_t len = sizeof handshake;
+            sp_reader r;
+            teardown(NULL);
+            setup(NULL);
+            memcpy(bytes, handshake, len);
+            len += put_message(bytes + len, mappings[m], one_id, 1, "hello");
+            len += put_message(bytes + len, mappings[m], one_id, 1, "");
+            len += put_message(bytes + len, mappings[m], one_id, 1, "a third one");
+            sp_reader_init(&r, mappings[m], FRAME_MAX);
+            for (size_t at = 0; at < len; at += piece)
+                assert_int_equal(read_all(&r, bytes + at, len - at < piece ? len - at : piece), SP_FINE);
+            assert_int_equal(took.n, 3);
+            expect_frame(0, 4, "hello");
+            expect_frame(1, 4, "");
+            expect_frame(2, 4, "a third one");
+            assert_true(sp_reader_idle(&r));
+            sp_reader_end(&r);
+        }
+    }
+}
+
+static void what_is_no_handshake_is_broken_at_its_first_wrong_byte(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof handshake; i++) {
+        uint8_t wrong[sizeof handshake];
+        sp_reader r;
+        memcpy(wrong, handshake, sizeof wrong);
+        wrong[i] ^= 1;
+        sp_reader_init(&r, SP_OVER_TCP, FRAME_MAX);
+        assert_int_equal(read_all(&r, wrong, i), SP_FINE);
+        assert_false(sp_reader_idle(&r));
+        assert_int_equal(read_all(&r, wrong + i, 1), SP_BROKEN);
+    }
+}
+
+static void hop_ids_come_back_with_the_answer(void **state)
+{
+    uint32_t ids[SP_HOPS_MAX + 2];
+    uint8_t bytes[256], out[SP_HEADER_BYTES_MAX], wanted[256];
+    (void)state;
+
+    for (size_t hops = 0; hops <= SP_HOPS_MAX; hops++) {
+        sp_reader r = reader(SP_OVER_TCP);
+        for (size_t i = 0; i < hops; i++)
+            ids[i] = (uint32_t)(i + 1);
+        ids[hops] = 0x80abcdef;
+        size_t len = put_message(bytes, SP_OVER_TCP, ids, hops + 1, "x");
+        assert_int_equal(read_all(&r, bytes, len), SP_FINE);
+        expect_frame(hops, 4 * (hops + 1), "x");
+        size_t header = sp_write_header(SP_OVER_TCP, took.message[hops], 3, out);
+        size_t whole = put_message(wanted, SP_OVER_TCP, ids, hops + 1, "abc");
+        assert_int_equal(header + 3, whole);
+        assert_memory_equal(out, wanted, header);
+        sp_reader_end(&r);
+    }
+    /* One hop more than is served; none with the mark. */
+    for (size_t i = 0; i <= SP_HOPS_MAX; i++)
+        ids[i] = 1;
+    ids[SP_HOPS_MAX + 1] = 0x80000000;
+    sp_reader r = reader(SP_OVER_TCP);
+    assert_int_equal(read_all(&r, bytes, put_message(bytes, SP_OVER_TCP, ids, SP_HOPS_MAX + 2, "")), SP_BROKEN);
+    sp_reader_end(&r);
+    r = reader(SP_OVER_TCP);
+    assert_int_equal(read_all(&r, bytes, put_message(bytes, SP_OVER_TCP, ids, 2, "ab")), SP_BROKEN);
+    sp_reader_end(&r);
+}
+
+static void a_unix_message_has_its_mark(void **state)
+{
+    uint8_t bytes[64], out[SP_HEADER_BYTES_MAX], wanted[64];
+    (void)state;
+
+    sp_reader r = reader(SP_OVER_UNIX);
+    size_t len = put_message(bytes, SP_OVER_UNIX, one_id, 1, "x");
+    assert_int_equal(read_all(&r, bytes, len), SP_FINE);
+    size_t header = sp_write_header(SP_OVER_UNIX, took.message[0], 3, out);
+    assert_int_equal(header + 3, put_message(wanted, SP_OVER_UNIX, one_id, 1, "abc"));
+    assert_memory_equal(out, wanted, header);
+    bytes[0] = 2;
+    assert_int_equal(read_all(&r, bytes, len), SP_BROKEN);
+    sp_reader_end(&r);
+}
+
+static void a_length_is_checked_before_anything_is_allocated(void **state)
+{
+    const uint64_t lengths[] = {0, 3, FRAME_MAX + SP_STACK_BYTES_MAX + 1, UINT64_C(1) << 32, UINT64_C(1) << 63,
+                                UINT64_C(0xFFFFFFFFFFFFFFE0), UINT64_MAX};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        uint8_t bytes[8];
+        sp_reader r = reader(SP_OVER_TCP);
+        for (int b = 0; b < 8; b++)
+            bytes[b] = (uint8_t)(lengths[i] >> (56 - 8 * b));
+        assert_int_equal(read_all(&r, bytes, 8), SP_BROKEN);
+        assert_null(r.message);
+        sp_reader_end(&r);
+    }
+}
+
+/* The frame is measured, not the message: a hop more does not make it too long. */
+static void the_longest_frame(void **state)
+{
+    static char frame[FRAME_MAX + 2];
+    static uint8_t bytes[FRAME_MAX + 64];
+    const uint32_t ids[] = {1, 0x80000001};
+    (void)state;
+
+    memset(frame, 'x', FRAME_MAX);
+    for (size_t n_ids = 1; n_ids <= 2; n_ids++) {
+        sp_reader r = reader(SP_OVER_TCP);
+        size_t len = put_message(bytes, SP_OVER_TCP, ids + 2 - n_ids, n_ids, frame);
+        assert_int_equal(read_all(&r, bytes, len), SP_FINE);
+        expect_frame(n_ids - 1, 4 * n_ids, frame);
+        sp_reader_end(&r);
+    }
+    frame[FRAME_MAX] = 'x';
+    sp_reader r = reader(SP_OVER_TCP);
+    assert_int_equal(read_all(&r, bytes, put_message(bytes, SP_OVER_TCP, one_id, 1, frame)), SP_BROKEN);
+    sp_reader_end(&r);
+}
+
+static void memory_grows_with_what_comes(void **state)
+{
+    static uint8_t bytes[4096];
+    static const uint8_t prefix[] = {0, 0, 0, 0, 0, 0x10, 0, 0}; /* a MiB is announced */
+    sp_reader r;
+    (void)state;
+
+    sp_reader_init(&r, SP_OVER_TCP, 1 << 20);
+    assert_int_equal(read_all(&r, handshake, sizeof handshake), SP_FINE);
+    assert_int_equal(read_all(&r, prefix, sizeof prefix), SP_FINE);
+    assert_true(r.room <= 1024);
+    for (size_t have = sizeof bytes; have <= 16 * sizeof bytes; have += sizeof bytes) {
+        assert_int_equal(read_all(&r, bytes, sizeof bytes), SP_FINE);
+        assert_true(r.room >= have && r.room <= 2 * have);
+    }
+    sp_reader_end(&r);
+}
+
+static void who_had_enough_is_given_no_more(void **state)
+{
+    uint8_t bytes[128];
+    size_t taken;
+    (void)state;
+
+    sp_reader r = reader(SP_OVER_TCP);
+    size_t first = put_message(bytes, SP_OVER_TCP, one_id, 1, "one");
+    size_t len = first + put_message(bytes + first, SP_OVER_TCP, one_id, 1, "two");
+    took.enough = 1;
+    assert_int_equal(sp_read(&r, bytes, len, &taken, take, &took), SP_FINE);
+    assert_int_equal(took.n, 1);
+    assert_int_equal(taken, first);
+    assert_int_equal(sp_read(&r, bytes + taken, len - taken, &taken, take, &took), SP_FINE);
+    expect_frame(1, 4, "two");
+    sp_reader_end(&r);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(messages_may_come_in_any_pieces),
+        TEST(what_is_no_handshake_is_broken_at_its_first_wrong_byte),
+        TEST(hop_ids_come_back_with_the_answer),
+        TEST(a_unix_message_has_its_mark),
+        TEST(a_length_is_checked_before_anything_is_allocated),
+        TEST(the_longest_frame),
+        TEST(memory_grows_with_what_comes),
+        TEST(who_had_enough_is_given_no_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,495 @@
+/* SP connections on a real loop: what is taken, when it is answered, and what ends a
+ * connection. frames_take is the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "support/sp_peer.h"
+#include "support/tempdir.h"
+#include "wire/sp_server.h"
+
+enum { MESSAGES_MAX = 4096, LIMIT_MS = 60000, IN_FLIGHT = 4, BIG = 256 * 1024 };
+
+typedef struct taken {
+    const frames_port *port;
+    void *message; /* NULL: ended */
+    uint32_t peer;
+    char text;
+} taken;
+
+static struct {
+    uv_loop_t loop;
+    streams *streams;
+    sp_server *server;
+    uint16_t port;
+    taken taken[MESSAGES_MAX];
+    size_t n, refused, lost, wanted;
+    uint32_t last_lost;
+    bool echoes, closed, late;
+    int ticks_left;
+} here;
+
+static void end_one(size_t i, const void *text, size_t len)
+{
+    taken *t = &here.taken[i];
+    void *space = t->port->answer(t->message, len);
+
+    assert_non_null(space);
+    memcpy(space, text, len);
+    t->port->reply(t->message);
+    t->message = NULL;
+}
+
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len, uint32_t peer,
+                 uint64_t received_ns)
+{
+    (void)f;
+    assert_true(received_ns > 0);
+    assert_true(here.n < MESSAGES_MAX);
+    here.taken[here.n++] = (taken){port, message, peer, len > 0 ? *(const char *)data : '\0'};
+    if (here.echoes)
+        end_one(here.n - 1, data, len);
+}
+
+void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
+{
+    (void)f;
+    assert_int_equal(error->code, LKS_UNAVAILABLE);
+    assert_int_equal(error->applied, LKS_APPLIED_NO);
+    here.refused++;
+    memcpy(port->answer(message, 1), "r", 1);
+    port->reply(message);
+}
+
+static void on_peer_lost(void *arg, uint32_t peer)
+{
+    assert_ptr_equal(arg, &here);
+    here.last_lost = peer;
+    here.lost++;
+}
+
+/* ---- the loop --------------------------------------------------------------------- */
+
+/* Every millisecond: a condition may come true without an event. */
+static void on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+    here.late = --here.ticks_left == 0;
+}
+
+static void run_until(bool (*condition)(void))
+{
+    uv_timer_t limit;
+
+    here.ticks_left = LIMIT_MS;
+    uv_timer_init(&here.loop, &limit);
+    uv_timer_start(&limit, on_tick, 1, 1);
+    while (!condition() && !here.late)
+        uv_run(&here.loop, UV_RUN_ONCE);
+    uv_close((uv_handle_t *)&limit, NULL);
+    for (int turns = 0; turns < 3; turns++)
+        uv_run(&here.loop, UV_RUN_NOWAIT);
+    assert_true(condition());
+}
+
+static bool has_taken(void)
+{
+    return here.n >= here.wanted;
+}
+
+static bool has_lost(void)
+{
+    return here.lost >= here.wanted;
+}
+
+static bool has_refused(void)
+{
+    return here.refused >= here.wanted;
+}
+
+static bool has_flushed(void)
+{
+    return !streams_flushing(here.streams);
+}
+
+static bool is_closed(void)
+{
+    return here.closed;
+}
+
+static void run_until_taken(size_t n)
+{
+    here.wanted = n;
+    run_until(has_taken);
+    assert_int_equal(here.n, n);
+}
+
+static void run_until_lost(size_t n)
+{
+    here.wanted = n;
+    run_until(has_lost);
+    assert_int_equal(here.lost, n);
+}
+
+static void start(const streams_options *given)
+{
+    streams_options options = given ? *given : (streams_options){.connections_max = 100};
+    lks_error error;
+
+    memset(&here, 0, sizeof here);
+    uv_loop_init(&here.loop);
+    options.loop = &here.loop;
+    assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
+    const sp_server_options server = {.streams = here.streams, .message_bytes_max = BIG,
+                                      .in_flight_per_peer = IN_FLIGHT, .on_peer_lost = on_peer_lost, .arg = &here};
+    assert_int_equal(sp_server_new(&server, &here.server, &error), LKS_OK);
+    assert_int_equal(sp_server_listen(here.server, "127.0.0.1:0", false, &here.port, &error), LKS_OK);
+}
+
+static void on_closed(void *arg)
+{
+    assert_ptr_equal(arg, &here);
+    here.closed = true;
+}
+
+static void stop(void)
+{
+    streams_close(here.streams, on_closed, &here);
+    for (size_t i = 0; i < here.n; i++)
+        if (here.taken[i].message)
+            end_one(i, "x", 1);
+    run_until(is_closed);
+    assert_int_equal(sp_server_in_flight(here.server), 0);
+    sp_server_free(here.server);
+    assert_int_equal(uv_loop_close(&here.loop), 0);
+}
+
+/* ---- peers: what they send waits in the kernel until the loop runs ------------------ */
+
+static const uint8_t handshake[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+
+static int open_peer(void)
+{
+    int fd = sp_peer_connect(here.port, 0);
+
+    assert_true(fd >= 0);
+    assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+    return fd;
+}
+
+static void send_text(int fd, uint32_t id, char text)
+{
+    size_t len;
+    uint8_t *message = sp_peer_message(id, &text, 1, &len);
+
+    assert_true(sp_peer_send(fd, message, len));
+    free(message);
+}
+
+static void expect_greeting(int fd)
+{
+    static const uint8_t rep[] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
+    uint8_t got[sizeof rep];
+
+    for (size_t n = 0; n < sizeof got;) {
+        ssize_t more = read(fd, got + n, sizeof got - n);
+        assert_true(more > 0);
+        n += (size_t)more;
+    }
+    assert_memory_equal(got, rep, sizeof rep);
+}
+
+static void expect_answer(int fd, uint32_t id, char text)
+{
+    uint32_t got_id;
+    size_t len;
+    uint8_t *body = sp_peer_receive(fd, &got_id, &len);
+
+    assert_non_null(body);
+    assert_int_equal(got_id, id);
+    assert_int_equal(len, 1);
+    assert_int_equal(body[0], text);
+    free(body);
+}
+
+/* ---- tests ---------------------------------------------------------------------- */
+
+static void answers_go_in_the_order_in_which_they_are_done(void **state)
+{
+    (void)state;
+    start(NULL);
+    int fd = open_peer();
+    for (uint32_t i = 0; i < 3; i++)
+        send_text(fd, 0x80000000 + i, (char)('a' + i));
+    run_until_taken(3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(here.taken[i].text, 'a' + (int)i);
+    end_one(2, "C", 1);
+    end_one(0, "A", 1);
+    end_one(1, "B", 1);
+    run_until(has_flushed);
+    expect_greeting(fd);
+    expect_answer(fd, 0x80000002, 'C');
+    expect_answer(fd, 0x80000000, 'A');
+    expect_answer(fd, 0x80000001, 'B');
+    close(fd);
+    run_until_lost(1);
+    assert_int_equal(here.last_lost, here.taken[0].peer);
+    stop();
+}
+
+static void a_connection_with_enough_under_way_is_not_read(void **state)
+{
+    (void)state;
+    start(NULL);
+    int fd = open_peer();
+    for (uint32_t i = 0; i < 3 * IN_FLIGHT; i++)
+        send_text(fd, 0x80000000 + i, (char)('a' + i));
+    run_until_taken(IN_FLIGHT);
+    for (size_t i = 0; i < 2 * IN_FLIGHT; i++) {
+        end_one(i, "x", 1);
+        run_until_taken(IN_FLIGHT + i + 1);
+    }
+    /* In order, none lost on the way. */
+    for (size_t i = 0; i < here.n; i++)
+        assert_int_equal(here.taken[i].text, 'a' + (int)i);
+    close(fd);
+    stop();
+}
+
+static void many_that_are_answered_at_once(void **state)
+{
+    (void)state;
+    start(NULL);
+    here.echoes = true;
+    int fd = open_peer();
+    for (uint32_t i = 0; i < 1000; i++)
+        send_text(fd, 0x80000000 + i, (char)(i % 100));
+    run_until_taken(1000);
+    run_until(has_flushed);
+    expect_greeting(fd);
+    for (uint32_t i = 0; i < 1000; i++)
+        expect_answer(fd, 0x80000000 + i, (char)(i % 100));
+    close(fd);
+    stop();
+}
+
+static void what_a_lost_peer_left_is_answered_to_nobody(void **state)
+{
+    (void)state;
+    start(NULL);
+    int fd = open_peer();
+    send_text(fd, 0x80000000, 'a');
+    send_text(fd, 0x80000001, 'b');
+    close(fd);
+    run_until_lost(1);
+    assert_int_equal(here.n, 2);
+    assert_int_equal(sp_server_in_flight(here.server), 2);
+    end_one(0, "x", 1);
+    here.taken[1].port->close_peer(here.taken[1].message);
+    here.taken[1].message = NULL;
+    assert_int_equal(sp_server_in_flight(here.server), 0);
+    stop();
+}
+
+static void what_is_no_frame_ends_the_connection_and_what_follows_it(void **state)
+{
+    (void)state;
+    start(NULL);
+    int fd = open_peer();
+    for (uint32_t i = 0; i < IN_FLIGHT; i++)
+        send_text(fd, 0x80000000 + i, 'a');
+    send_text(fd, 0x80000009, 'z');
+    run_until_taken(IN_FLIGHT);
+    here.taken[0].port->close_peer(here.taken[0].message);
+    here.taken[0].message = NULL;
+    run_until_lost(1);
+    assert_int_equal(here.n, IN_FLIGHT);
+    close(fd);
+    stop();
+}
+
+static void what_is_no_sp_is_closed(void **state)
+{
+    static const char http[] = "GET / HTTP/1.1\r\n\r\n";
+    (void)state;
+    start(NULL);
+    int fd = sp_peer_connect(here.port, 0);
+    assert_true(sp_peer_send(fd, http, sizeof http));
+    run_until_lost(1);
+    assert_int_equal(here.n, 0);
+    close(fd);
+    stop();
+}
+
+static void a_stopping_server_refuses(void **state)
+{
+    (void)state;
+    start(NULL);
+    int fd = open_peer();
+    send_text(fd, 0x80000000, 'a');
+    run_until_taken(1);
+    sp_server_refuse(here.server);
+    streams_stop_accepting(here.streams);
+    send_text(fd, 0x80000001, 'b');
+    here.wanted = 1;
+    run_until(has_refused);
+    assert_int_equal(here.n, 1);
+    expect_greeting(fd);
+    expect_answer(fd, 0x80000001, 'r');
+    assert_true(sp_peer_connect(here.port, 0) < 0);
+    close(fd);
+    stop();
+}
+
+static void connections_have_a_limit(void **state)
+{
+    const streams_options two = {.connections_max = 2};
+    int fds[3];
+    (void)state;
+    start(&two);
+    here.echoes = true;
+    for (size_t i = 0; i < 3; i++) {
+        fds[i] = open_peer();
+        send_text(fds[i], 0x80000000, 'a');
+    }
+    run_until_taken(2);
+    run_until(has_flushed);
+    assert_true(sp_peer_closed(fds[2]));
+    close(fds[0]);
+    run_until_lost(1);
+    int again = open_peer();
+    send_text(again, 0x80000000, 'b');
+    run_until_taken(3);
+    close(fds[1]);
+    close(fds[2]);
+    close(again);
+    stop();
+}
+
+static void who_does_not_greet_is_closed(void **state)
+{
+    const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
+    (void)state;
+    start(&soon);
+    int silent = sp_peer_connect(here.port, 0);
+    int half = sp_peer_connect(here.port, 0);
+    assert_true(sp_peer_send(half, handshake, 7));
+    run_until_lost(2);
+    close(silent);
+    close(half);
+    stop();
+}
+
+static void who_is_idle_is_closed_and_who_waits_is_not(void **state)
+{
+    const streams_options soon = {.connections_max = 100, .idle_ms = 1};
+    (void)state;
+    start(&soon);
+    int waiting = open_peer();
+    send_text(waiting, 0x80000000, 'a');
+    run_until_taken(1);
+    int idle = open_peer();
+    run_until_lost(1);
+    assert_int_not_equal(here.last_lost, here.taken[0].peer);
+    end_one(0, "x", 1);
+    run_until_lost(2);
+    assert_int_equal(here.last_lost, here.taken[0].peer);
+    close(waiting);
+    close(idle);
+    stop();
+}
+
+/* Answers at length whatever was taken. */
+static bool has_lost_who_reads_nothing(void)
+{
+    static char big[BIG];
+
+    for (size_t i = 0; i < here.n; i++)
+        if (here.taken[i].message)
+            end_one(i, big, sizeof big);
+    return here.lost > 0;
+}
+
+static void who_reads_nothing_is_not_read_and_then_closed(void **state)
+{
+    const streams_options soon = {.connections_max = 100, .stall_ms = 50};
+    (void)state;
+    start(&soon);
+    int fd = open_peer();
+    for (uint32_t i = 0; i < 1000; i++)
+        send_text(fd, 0x80000000 + i, 'a');
+    run_until(has_lost_who_reads_nothing);
+    /* What the kernel holds, a mebibyte, and those under way: not a thousand. */
+    assert_in_range(here.n, 1, 100);
+    close(fd);
+    stop();
+}
+
+static void a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(void **state)
+{
+    char *dir = tempdir_make();
+    char path[128];
+    struct stat found;
+    lks_error error;
+    (void)state;
+
+    snprintf(path, sizeof path, "%s/sock", dir);
+    start(NULL);
+    assert_int_equal(sp_server_listen(here.server, path, true, NULL, &error), LKS_OK);
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 0777, 0600);
+    assert_int_equal(sp_server_listen(here.server, path, true, NULL, &error), LKS_UNAVAILABLE);
+    assert_int_equal(sp_server_listen(here.server, "relative", true, NULL, &error), LKS_INVALID_ARGUMENT);
+    stop();
+    start(NULL);
+    assert_int_equal(sp_server_listen(here.server, path, true, NULL, &error), LKS_OK);
+    stop();
+    tempdir_remove(dir);
+}
+
+static void addresses_that_are_none(void **state)
+{
+    static const char *const addresses[] = {"", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", "127.0.0.1:1/x", "[::1"};
+    lks_error error;
+    uint16_t port;
+    (void)state;
+
+    start(NULL);
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
+        assert_int_equal(sp_server_listen(here.server, addresses[i], false, &port, &error), LKS_INVALID_ARGUMENT);
+    char taken_address[32];
+    snprintf(taken_address, sizeof taken_address, "127.0.0.1:%u", here.port);
+    assert_int_equal(sp_server_listen(here.server, taken_address, false, &port, &error), LKS_UNAVAILABLE);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(answers_go_in_the_order_in_which_they_are_done),
+        cmocka_unit_test(a_connection_with_enough_under_way_is_not_read),
+        cmocka_unit_test(many_that_are_answered_at_once),
+        cmocka_unit_test(what_a_lost_peer_left_is_answered_to_nobody),
+        cmocka_unit_test(what_is_no_frame_ends_the_connection_and_what_follows_it),
+        cmocka_unit_test(what_is_no_sp_is_closed),
+        cmocka_unit_test(a_stopping_server_refuses),
+        cmocka_unit_test(connections_have_a_limit),
+        cmocka_unit_test(who_does_not_greet_is_closed),
+        cmocka_unit_test(who_is_idle_is_closed_and_who_waits_is_not),
+        cmocka_unit_test(who_reads_nothing_is_not_read_and_then_closed),
+        cmocka_unit_test(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced),
+        cmocka_unit_test(addresses_that_are_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
