@@ -2,6 +2,7 @@
  * was lost is among `lost` until its last slot is idle, then closed. */
 #include "endpoint.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ enum {
 
 struct endpoint {
     endpoint_options options;
-    char *url;
+    char *url, *address; /* address: as nng writes it */
     link_options link_options;
     struct link *link; /* NULL during a pause */
     TAILQ_HEAD(, link) lost;
@@ -164,25 +165,6 @@ void endpoint_forget(endpoint_slot *slot)
 
 /* ---- opening and closing ----------------------------------------------------------- */
 
-/* What nng calls the address in "nng+tcp://host:port" or "nng+ws://host:port/path". */
-static const char *address_of(const char *url, lks_error *error)
-{
-    static const char *const schemes[] = {"nng+tcp://", "nng+ws://"};
-    const char *end = strstr(url, "://");
-
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strncmp(url, schemes[i], strlen(schemes[i])) == 0)
-            return url + strlen("nng+");
-    if (end == NULL)
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                      "urls: no scheme; nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH are known");
-    else
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                      "urls: unknown scheme %.*s; nng+tcp and nng+ws are known",
-                      end - url > 32 ? 32 : (int)(end - url), url);
-    return NULL;
-}
-
 /* nng takes an address without a host or a port, and then never connects. */
 static bool names_host_and_port(const char *address)
 {
@@ -194,6 +176,54 @@ static bool names_host_and_port(const char *address)
     bool named = parsed->u_hostname[0] != '\0' && port >= 1 && port <= 65535;
     nng_url_free(parsed);
     return named;
+}
+
+static bool names_path(const char *address)
+{
+    return strncmp(address, "ipc:///", strlen("ipc:///")) == 0 && address[strlen("ipc:///")] != '\0';
+}
+
+static const struct scheme {
+    const char *prefix, *nng; /* what nng calls it */
+    bool (*is_address)(const char *address);
+    const char *form;
+} schemes[] = {
+    {"tcp://", "tcp://", names_host_and_port, "tcp://HOST:PORT"},
+    {"unix://", "ipc://", names_path, "unix:///PATH"},
+    {"nng+tcp://", "tcp://", names_host_and_port, "nng+tcp://HOST:PORT"},
+    {"nng+ws://", "ws://", names_host_and_port, "nng+ws://HOST:PORT/PATH"},
+};
+
+/* The URL as nng writes it, allocated; NULL with *error. */
+static char *address_of(const char *url, lks_error *error)
+{
+    const struct scheme *scheme = NULL;
+    char *address;
+
+    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
+        if (strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
+            scheme = &schemes[i];
+    if (scheme == NULL) {
+        const char *end = strstr(url, "://");
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                      "urls: unknown scheme %.*s; tcp, unix, nng+tcp and nng+ws are known",
+                      end == NULL ? 0 : end - url > 32 ? 32 : (int)(end - url), url);
+        return NULL;
+    }
+    const char *rest = url + strlen(scheme->prefix);
+    size_t size = strlen(scheme->nng) + strlen(rest) + 1;
+    address = malloc(size);
+    if (address == NULL) {
+        lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return NULL;
+    }
+    snprintf(address, size, "%s%s", scheme->nng, rest);
+    if (!scheme->is_address(address)) {
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be %s", scheme->form);
+        free(address);
+        return NULL;
+    }
+    return address;
 }
 
 lks_code endpoint_open(const char *url, size_t len, const endpoint_options *options, struct endpoint **ret,
@@ -214,15 +244,13 @@ lks_code endpoint_open(const char *url, size_t len, const endpoint_options *opti
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         goto cleanup;
     }
-    const char *address = address_of(endpoint->url, error);
-    if (address == NULL)
-        goto cleanup;
-    if (!names_host_and_port(address)) {
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: not a URL with host and port");
+    endpoint->address = address_of(endpoint->url, error);
+    if (endpoint->address == NULL) {
+        code = error->code;
         goto cleanup;
     }
     endpoint->link_options = (link_options){
-        .address = address,
+        .address = endpoint->address,
         .message_bytes_max = options->message_bytes_max,
         .slots_max = options->in_flight_max,
         .inbox = options->inbox,
@@ -252,6 +280,7 @@ void endpoint_close(struct endpoint *endpoint)
         TAILQ_REMOVE(&endpoint->lost, link, in_list);
         link_close(link);
     }
+    free(endpoint->address);
     free(endpoint->url);
     free(endpoint);
 }

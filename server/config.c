@@ -23,8 +23,9 @@ typedef struct setting {
 
 #define AT(member) offsetof(settings, member)
 static const setting keys[] = {
-    {"listen", KEY_LIST, AT(listen), "nng+tcp://127.0.0.1:7700", 0, 0,
-     "address to serve, several times if wanted: nng+tcp://host:port, nng+ws://host:port/path; port 0 = any"},
+    {"listen", KEY_LIST, AT(listen), "tcp://127.0.0.1:7700", 0, 0,
+     "address to serve, several times if wanted: tcp://host:port, unix:///path, nng+tcp://host:port, "
+     "nng+ws://host:port/path; port 0 = any"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
     {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},

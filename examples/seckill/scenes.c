@@ -22,7 +22,7 @@ const sale_scene scenes[] = {
 /* The proxy connects to this machine only. */
 static unsigned short local_port(const char *url)
 {
-    static const char prefix[] = "nng+tcp://127.0.0.1:";
+    static const char prefix[] = "tcp://127.0.0.1:";
     unsigned long port = strncmp(url, prefix, sizeof prefix - 1) == 0 ? strtoul(url + sizeof prefix - 1, NULL, 10) : 0;
 
     return port <= UINT16_MAX ? (unsigned short)port : 0;
@@ -37,7 +37,7 @@ static chaos_proxy *start_proxy(const char *url, lks_error *error)
     if (proxy == NULL) {
         lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s",
                       port != 0 ? "the proxy cannot be started"
-                                : "this scene needs a server at nng+tcp://127.0.0.1:PORT");
+                                : "this scene needs a server at tcp://127.0.0.1:PORT");
     }
     return proxy;
 }

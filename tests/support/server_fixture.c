@@ -111,7 +111,7 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
         snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
     }
     fixture->port = server_fixture_free_port();
-    snprintf(fixture->url, sizeof fixture->url, "nng+tcp://127.0.0.1:%u", fixture->port);
+    snprintf(fixture->url, sizeof fixture->url, "tcp://127.0.0.1:%u", fixture->port);
     if (server_fixture_restart(fixture)) {
         return fixture;
     }

@@ -426,7 +426,7 @@ static void what_cannot_be_sent_is_refused_at_once(void **state)
 static void urls_are_checked(void **state)
 {
     static const char *const bad[] = {
-        "", ",", "127.0.0.1:7700", "tcp://127.0.0.1:7700", "http://127.0.0.1:80", "nng+tcp://", "nng+tcp://host",
+        "", ",", "127.0.0.1:7700", "tcp://127.0.0.1", "unix://", "unix://x", "unix:///", "http://127.0.0.1:80", "nng+tcp://", "nng+tcp://host",
         "nng+tcp://host:", "nng+tcp://host:0", "nng+tcp://host:70000", "nng+tcp://host:http:", "nng+ipc:///tmp/x",
         "nng+tcp://127.0.0.1:7700,", "nng+tcp://127.0.0.1:7700,,nng+tcp://127.0.0.1:7701",
         "nng+tcp://127.0.0.1:7700 nng+tcp://127.0.0.1:7701",

@@ -60,7 +60,7 @@ static void defaults_are_those_of_the_help(void **state)
     expect_ok(load(&config, &error, &action, 0, NULL), &error);
     assert_int_equal(action, CONFIG_RUN);
     assert_int_equal(config.n_listen, 1);
-    assert_string_equal(config.listen[0], "nng+tcp://127.0.0.1:7700");
+    assert_string_equal(config.listen[0], "tcp://127.0.0.1:7700");
     assert_string_equal(config.fsync, "always");
     assert_int_equal(config.message_bytes, 1 << 20);
     assert_int_equal(config.in_flight_per_connection, 256);
