@@ -101,7 +101,16 @@ local function load_record(key, kind)
   return record
 end
 
--- A function's first write, because the ledger is the one key it has not read.
+-- The sub-call that has looked for the ledger's readers: one look is enough.
+local looked_in = 0
+
+-- A function's first write, because the ledger is the one key it has not read. Readers
+-- that wait for an entry (stock_ledger.lua) are woken once, and register again.
 local function append_ledger(base, kind, sku, quantity, cause, ...)
+  local readers, servers = base .. 'stock:r', {}
+  if looked_in ~= sub_call then servers = redis.call('SMEMBERS', readers) end
   write('XADD', base .. 'stock:ledger', '*', 'kind', kind, 'sku', sku, 'quantity', quantity, 'order', cause, ...)
+  looked_in = sub_call
+  for _, server in ipairs(servers) do write('PUBLISH', 'ls:wake:' .. server, 'W ' .. base .. 'ledger') end
+  if #servers > 0 then write('DEL', readers) end
 end
