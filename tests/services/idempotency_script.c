@@ -501,6 +501,16 @@ int64_t ring(void)
     return harness_ring(script_harness, &alarm);
 }
 
+int64_t ring_at(const char *server, const char *key)
+{
+    char base[64];
+
+    snprintf(base, sizeof base, "ls:{default/s/%s}:", key);
+    return harness_ring(script_harness, &(service_alarm){.base = lks_rpc_slice_of(base),
+                                                         .function = "idempotency_lease_over",
+                                                         .argument = lks_rpc_slice_of(server)});
+}
+
 int waiting_keys(void)
 {
     return atoi(harness_redis(script_harness, "EVAL %s 0", "return #redis.call('KEYS', 'ls:*:idem:w')"));

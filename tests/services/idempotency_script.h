@@ -105,6 +105,9 @@ const char *deliver(void);
 /* Rings the alarm that the last wait_at asked for; ms until again. */
 int64_t ring(void);
 
+/* The same alarm for any record. */
+int64_t ring_at(const char *server, const char *key);
+
 /* Keys that tell who waits: 0 when nobody does. */
 int waiting_keys(void);
 
