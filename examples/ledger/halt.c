@@ -1,0 +1,21 @@
+/* Invariant: whoever reads the line knows that this process does nothing any more. */
+#include "halt.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void halt_at(const char *point)
+{
+    static long calls;
+    const char *wanted = getenv("LEDGER_HALT");
+    size_t len = strlen(point);
+
+    if (!wanted || strncmp(wanted, point, len) != 0 || wanted[len] != ':' || ++calls != atol(wanted + len + 1))
+        return;
+    printf("halted at %s\n", point);
+    fflush(stdout);
+    for (;;)
+        pause();
+}
