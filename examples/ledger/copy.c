@@ -58,8 +58,10 @@ int copy_ledger(lks_channel *channel, goods *db, char *group, const copy_options
     goods_result result;
 
     for (;;) {
-        if (!goods_position(db, position) || !trim(channel, group, position) ||
-            !(news = read_after(channel, group, position, options->limit)))
+        if (!goods_position(db, position))
+            return EXIT_FAILURE;
+        halt_at("begun");
+        if (!trim(channel, group, position) || !(news = read_after(channel, group, position, options->limit)))
             return EXIT_FAILURE;
         halt_at("read");
         if (news->outcome == LKS_READ_LEDGER_OUTCOME_TRIMMED) {
