@@ -142,7 +142,11 @@ local function check(base, args, now, peek)
   local charges, keep = {}, REQUEST_RETAIN_US
   for _, j in ipairs(judged) do
     if not peek then
-      if not j.refuses and (independent or all_pass) then charges[#charges + 1] = charge(j, cost, now) end
+      if not j.refuses and (independent or all_pass) then
+        charges[#charges + 1] = charge(j, cost, now)
+      elseif j.counter.converted then
+        put_record(j.k, j.rule.counter, j.rule.algorithm.record(j.counter, j.rule))
+      end
       if j.penalty and not j.banned and (independent or all_pass or j.refuses) then count_try(j, now) end
     end
     keep = math.min(keep, j.rule.period)
@@ -196,7 +200,7 @@ define('rate_refund', {'allow-oom'}, function(base, args, now)
     local record = standing(record_of(keys[key], counter, letter, algorithm.numbers), now)
     if record then
       local c = algorithm.open(rule, record, now, cost)
-      if algorithm.refund(c, rule, charged[7], cost, now) then
+      if not c.converted and algorithm.refund(c, rule, charged[7], cost, now) then
         put_record(keys[key], counter, algorithm.record(c, rule))
         if algorithm.save then saves[#saves + 1] = function() algorithm.save(c, rule, now) end end
       end

@@ -3,8 +3,9 @@
 -- and what it tells of a later instant is exact to the microsecond.
 --
 -- An algorithm is a table of
---   open(rule, record, now, cost)    the counter as it is now; of SLIDING_LOG also reads
---                                    the logs that this cost would be written to
+--   open(rule, record, now, cost)    the counter as it is now; `converted` when its policy's
+--                                    numbers were others. Of SLIDING_LOG also reads the logs
+--                                    that this cost would be written to
 --   passes_at(c, rule, cost, now)    the first instant at which cost passes, <= now when it
 --                                    passes now; nil = never
 --   charge(c, rule, cost, now)       -> what refund needs to find it again
@@ -57,7 +58,7 @@ ALGORITHMS.F = {
     if old and old[5] == rule.period then return {finish = old[2], units = old[3], since = old[4]} end
     -- Another period: what stands is taken as charged in this window.
     local finish = window_start(now, rule.period) + rule.period
-    return {finish = finish, units = old and old[3] or 0, since = now}
+    return {finish = finish, units = old and old[3] or 0, since = now, converted = old ~= nil}
   end,
 
   passes_at = function(c, rule, cost, now)
@@ -96,6 +97,7 @@ ALGORITHMS.S = {
     if old[2] - old[3] ~= 2 * period then
       -- Another period: all of it is taken as charged now.
       c.start, c.units, c.before, c.since = start, math.min(c.units + c.before, rule.limit), 0, now
+      c.converted = true
     elseif start == c.start + period then
       c.start, c.units, c.before = start, 0, c.units
     end
@@ -176,7 +178,7 @@ ALGORITHMS.B = {
       local whole, rest = spacing(rule, math.min(missing(c, old[4], old[5], now), rule.burst))
       c.whole = now + whole + (rest > 0 and 1 or 0)
       c.part = rest > 0 and rule.limit - rest or 0
-      c.since = now
+      c.since, c.converted = now, true
     end
     return c
   end,
@@ -241,7 +243,9 @@ ALGORITHMS.L = {
   open = function(rule, record, now, cost)
     local old = standing(record, now)
     local c = {last = 0, number = now, bits = 0}
-    if old then c = {last = old[3], number = old[4], bits = old[5], kept = old[2] - old[3]} end
+    if old then
+      c = {last = old[3], number = old[4], bits = old[5], converted = old[2] - old[3] ~= rule.period}
+    end
     c.units = logged(rule, bit.bor(c.bits, cost > rule.limit and 0 or cost), now - rule.period)
     return c
   end,
@@ -259,7 +263,7 @@ ALGORITHMS.L = {
   end,
 
   charge = function(c, rule, cost, now)
-    c.number, c.charged, c.kept = c.number + 1, cost, rule.period
+    c.number, c.charged = c.number + 1, cost
     c.bits, c.units, c.last = bit.bor(c.bits, cost), c.units + cost, math.max(c.last, now)
     return c.number
   end,
@@ -281,14 +285,16 @@ ALGORITHMS.L = {
   save = function(c, rule, now)
     each_log(rule, c.charged or 0, function(key)
       write('ZADD', key, int(now), int(c.number))
-      write('PEXPIRE', key, int(math.ceil(rule.period / 1000)))
       local old = redis.call('ZRANGEBYSCORE', key, '-inf', int(now - rule.period), 'LIMIT', 0, LOG_TRIM)
       if #old > 0 then write('ZREM', key, unpack(old)) end
+    end)
+    each_log(rule, c.converted and c.bits or c.charged or 0, function(key)
+      write('PEXPIRE', key, int(math.ceil(rule.period / 1000)))
     end)
     each_log(rule, c.removed or 0, function(key) write('ZREM', key, int(c.gone)) end)
   end,
 
   remaining = function(c, rule) return rule.limit - c.units end,
   as_new_at = function(c, rule, now) return c.units > 0 and c.last + rule.period or now end,
-  record = function(c) return {'L', c.last + c.kept, c.last, c.number, c.bits} end,
+  record = function(c, rule) return {'L', c.last + rule.period, c.last, c.number, c.bits} end,
 }

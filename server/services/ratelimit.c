@@ -75,36 +75,71 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
     return text ? text : "";
 }
 
-static void check_prepare(const lks_check_request *request, plan *p)
+/* Appends what the functions are to know of a rule. */
+static void rule_args(plan *p, const lks_rule *rule, const char *spec, size_t i)
+{
+    const limit_spec *policy = NULL;
+    bool shadow = false;
+
+    if (rule->spec_case == LKS_RULE_SPEC_POLICY) {
+        policy = ratelimit_policy(p, rule->policy, &shadow);
+        if (!policy) {
+            lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
+            return;
+        }
+        spec = ratelimit_spec_text(p->arena, policy);
+    }
+    ratelimit_arg(p, rule->key);
+    ratelimit_arg(p, policy ? rule->policy : "");
+    if (spec)
+        plan_arg(p, spec);
+    else if (!plan_failed(p))
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    plan_arg(p, shadow ? "1" : "0");
+}
+
+/* A round: the policies that are not known are read first. */
+static void plan_check(const lks_check_request *request, plan *p, bool may_read)
 {
     const char *specs[RULES_MAX];
 
-    plan_check_name_or_empty(p, "group", request->group);
-    plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
-    plan_check_name_or_empty(p, "request_id", request->request_id);
-    if (request->n_rules < 1 || request->n_rules > RULES_MAX)
-        plan_invalid(p, "rules: must be 1 to %d", RULES_MAX);
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++) {
         specs[i] = check_rule(p, request->rules[i], i);
         check_twice(p, request, specs, i);
     }
     if (plan_failed(p))
         return;
+    if (may_read && !ratelimit_policies_known(p, request)) {
+        ratelimit_read_policies(p, request);
+        return;
+    }
     plan_call(p, request->peek ? "rate_peek" : "rate_check", request->group,
               request->n_rules == 1 ? request->rules[0]->key : NULL,
               ARGS_BEFORE_RULES + ARGS_OF_RULE * request->n_rules);
     plan_arg_int(p, request->cost != 0 ? request->cost : 1);
     plan_arg(p, request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A");
     ratelimit_arg(p, request->peek ? "" : request->request_id);
-    for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++) {
-        const lks_rule *rule = request->rules[i];
-        if (rule->spec_case == LKS_RULE_SPEC_POLICY)
-            plan_unimplemented(p);
-        ratelimit_arg(p, rule->key);
-        ratelimit_arg(p, "");
-        plan_arg(p, specs[i]);
-        plan_arg(p, "0");
-    }
+    for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
+        rule_args(p, request->rules[i], specs[i], i);
+}
+
+static void check_prepare(const lks_check_request *request, plan *p)
+{
+    plan_check_name_or_empty(p, "group", request->group);
+    plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
+    plan_check_name_or_empty(p, "request_id", request->request_id);
+    if (request->n_rules < 1 || request->n_rules > RULES_MAX)
+        plan_invalid(p, "rules: must be 1 to %d", RULES_MAX);
+    else if (request->n_rules > 1 && request->group[0] == '\0')
+        plan_invalid(p, "group: must be set unless rules is exactly one");
+    if (!plan_failed(p))
+        plan_check(request, p, true);
+}
+
+/* With the policies just read: however long that took, they are not read again. */
+static void check_next(const ProtobufCMessage *request, plan *p)
+{
+    plan_check((const lks_check_request *)(const void *)request, p, false);
 }
 
 static void check_finish(const lks_check_request *request, answer *a, lks_check_response *response)
@@ -112,6 +147,11 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
     const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
     const store_value *reply = a->replies[0];
 
+    if (ratelimit_reads_policies(a->plan)) {
+        ratelimit_keep_policies(a, request);
+        answer_again(a, check_next);
+        return;
+    }
     response->outcome = (lks_check_outcome)answer_enum(a, reply, 0, outcome);
     response->replayed = answer_int(a, reply, 1) != 0;
     if (!(response->rules = ratelimit_alloc(a, request->n_rules * sizeof *response->rules)))
@@ -165,13 +205,9 @@ static void reset_finish(const lks_reset_request *request, answer *a, lks_reset_
     answer_at(a, a->replies[0], 0);
 }
 
-SERVICE_UNIMPLEMENTED(put_policy, lks_put_policy_request, lks_put_policy_response)
-SERVICE_UNIMPLEMENTED(get_policy, lks_get_policy_request, lks_get_policy_response)
-SERVICE_UNIMPLEMENTED(list_policies, lks_list_policies_request, lks_list_policies_response)
-SERVICE_UNIMPLEMENTED(delete_policy, lks_delete_policy_request, lks_delete_policy_response)
-
 LKS_RATE_LIMIT_METHODS(SERVICE_PAIR)
 
 static const service_method methods[] = {LKS_RATE_LIMIT_METHODS(SERVICE_ROW)};
 
-const service ratelimit_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods};
+const service ratelimit_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods,
+                                   .open = ratelimit_open, .close = ratelimit_close};
