@@ -34,9 +34,9 @@ local function write(...)
   return reply
 end
 
--- A number as text, exact below 2^53 (tostring gives 1.79e+15).
+-- A whole number as text, exact below 2^53 (tostring gives 1.79e+15).
 local function int(n)
-  return string.format('%.0f', n)
+  return string.format('%d', n)
 end
 
 local function reply_of_error(e)

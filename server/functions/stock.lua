@@ -43,9 +43,19 @@ local function make_order(way, base, args, now)
     if way == RESERVE then return {'CANCELLED', '0', '0'} end
     fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
   end
-  if give_back_due(base, now) then return {'MORE'} end
 
   local changes, ranks, gravest = open_changes(base), {}, nil
+  local touched = way == RESERVE
+  for i = 4, #args, 2 do
+    local item = changing_item(changes, args[i])
+    touched = touched or item and item[RESERVED] > 0
+  end
+  -- Where nothing of the items is held, nothing is over that would matter.
+  if touched then
+    local more, given = give_back_due(base, now)
+    if more then return {'MORE'} end
+    if given then changes = open_changes(base) end
+  end
   for i = 4, #args, 2 do
     local item, held = changing_item(changes, args[i]), nil
     if item and item[LIMIT] > 0 then

@@ -130,22 +130,25 @@ local MOVES = {
 }
 
 -- Changes are made in memory first, so that all is read before the first write: items
--- by sku (false: there is none), what their buyers have, the ledger's entries.
+-- by sku (false: there is none) with their keys, what their buyers have (nil: nobody's
+-- was asked for), the ledger's entries.
 local function open_changes(base)
-  return {base = base, items = {}, held = {}, entries = {}}
+  return {base = base, items = {}, keys = {}, held = nil, entries = {}}
 end
 
 local function changing_item(changes, sku)
   local item = changes.items[sku]
   if item == nil then
-    item = load_item(changes.base .. 'stock:i:' .. encode(sku)) or false
-    changes.items[sku] = item
+    local key = changes.base .. 'stock:i:' .. encode(sku)
+    item = load_item(key) or false
+    changes.items[sku], changes.keys[sku] = item, key
   end
   return item
 end
 
 -- What the buyer has in orders that count.
 local function changing_held(changes, sku, buyer)
+  changes.held = changes.held or {}
   local held = changes.held[sku] or {}
   changes.held[sku] = held
   if not held[buyer] then
@@ -186,11 +189,11 @@ local function save_changes(changes)
   for _, entry in ipairs(changes.entries) do append_ledger(base, unpack(entry)) end
   for sku, item in pairs(changes.items) do
     if item then
-      write('HSET', base .. 'stock:i:' .. encode(sku), 'available', int(item[AVAILABLE]),
-        'reserved', int(item[RESERVED]), 'sold', int(item[SOLD]), 'version', int(item[VERSION]))
+      write('HSET', changes.keys[sku], 'available', int(item[AVAILABLE]), 'reserved', int(item[RESERVED]),
+        'sold', int(item[SOLD]), 'version', int(item[VERSION]))
     end
   end
-  for sku, held in pairs(changes.held) do
+  for sku, held in pairs(changes.held or {}) do
     for buyer, count in pairs(held) do
       local key = base .. 'stock:b:' .. encode(sku)
       if count > 0 then write('HSET', key, buyer, int(count)) else write('HDEL', key, buyer) end

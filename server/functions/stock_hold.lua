@@ -53,8 +53,8 @@ end
 local gave_at, gave = 0, 0
 
 -- First thing of whoever needs to know what is available. True when more is over than
--- one call gives back: the answer then is {'MORE'}, and the same is asked again. What
--- it writes is no effect of the call that found it.
+-- one call gives back: the answer then is {'MORE'}, and the same is asked again. Also:
+-- whether anything was given back. What it writes is no effect of the call that found it.
 local function give_back_due(base, now)
   if gave_at ~= now then gave_at, gave = now, 0 end
   local holds, more = due_holds(base, now, HOLDS_MAX - gave)
@@ -63,7 +63,7 @@ local function give_back_due(base, now)
     gave = gave + #holds
     dirty = false
   end
-  return more
+  return more, #holds > 0
 end
 
 -- For readers: the lines of all holds that are over, by encoded sku: {quantity, era}...;
