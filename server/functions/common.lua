@@ -18,6 +18,9 @@ local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
 -- Whether the running sub-call has written: an error from then on is MAYBE.
 local dirty = false
 
+-- How many sub-calls have begun: what is remembered for one of them ends with it.
+local sub_call = 0
+
 -- Ends a sub-call with a status, from any depth, before its first write.
 local function fail(code, message)
   error({lks_code = CODE[code], lks_message = message})
@@ -31,9 +34,9 @@ local function write(...)
   return reply
 end
 
--- A number as text, exact below 2^53 (tostring gives 1.79e+15).
+-- A whole number as text, exact below 2^53 (tostring gives 1.79e+15).
 local function int(n)
-  return string.format('%.0f', n)
+  return string.format('%d', n)
 end
 
 local function reply_of_error(e)
@@ -65,6 +68,7 @@ local function define(name, flags, handler)
         for j = 1, argc do args[j] = argv[i + j] end
         i = i + argc + 1
         dirty = false
+        sub_call = sub_call + 1
         local ok, reply = pcall(handler, keys[1], args, now)
         replies[#replies + 1] = ok and reply or reply_of_error(reply)
       end

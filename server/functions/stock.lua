@@ -1,4 +1,8 @@
--- StockService, orders.
+-- StockService, where orders begin: Deduct and Reserve.
+
+-- What can stand in the way of a line, gravest first. The outcome of an order is
+-- the gravest of its lines, and those are told.
+local REFUSALS = {'UNKNOWN_SKU', 'NOT_OPEN', 'CLOSED', 'BUYER_LIMIT', 'SOLD_OUT'}
 
 -- The rank in REFUSALS of what keeps a buyer who has `held` units from
 -- `quantity` more; nil when nothing does.
@@ -11,79 +15,96 @@ local function refusal(item, quantity, held, now)
   return nil
 end
 
--- The first answer to an order, if args ask for that order again.
-local function first_answer(order, how, outcome, args)
-  local same = order[HOW] == how and order[BUYER] == args[2] and (#order - LINES + 1) / LINE == (#args - 2) / 2
-  local asked, reply = {}, {outcome, '1'}
-  for i = 3, #args, 2 do asked[args[i]] = tonumber(args[i + 1]) end
+-- The first answer to an order, if args ask for that order again; of its hold what is
+-- left.
+local function first_answer(base, order, way, args, now)
+  local same = order[HOW] == way.how and order[BUYER] == args[2] and (#order - LINES + 1) / LINE == (#args - 3) / 2
+  local asked, reply = {}, {way.outcome, '1', '0'}
+  for i = 4, #args, 2 do asked[args[i]] = tonumber(args[i + 1]) end
   for i = LINES, #order, LINE do
     same = same and asked[order[i]] == order[i + QUANTITY]
     reply[#reply + 1] = order[i]
     reply[#reply + 1] = int(order[i + LEFT])
   end
   if not same then fail('ALREADY_EXISTS', 'order_id: used for another order') end
+  reply[3] = int(ms_until(hold_end(base, args[1], order) or 0, now))
   return reply
 end
 
--- args: order_id, buyer_id, then sku, quantity of each line
--- -> {outcome, '1' when replayed, sku, available of each line told...}
-define('stock_deduct', {}, function(base, args, now)
-  local order_key = base .. 'stock:o:' .. encode(args[1])
-  local order = load_record(order_key, 'order')
-  if order then return first_answer(order, 'DEDUCT', 'DEDUCTED', args) end
+-- How a method makes an order.
+local DEDUCT = {how = 'DEDUCT', outcome = 'DEDUCTED', state = 'CONFIRMED'}
+local RESERVE = {how = 'RESERVE', outcome = 'RESERVED', state = 'RESERVED'}
 
-  local buyer, names, items, held, ranks, gravest = args[2], {}, {}, {}, {}, nil
-  for i = 3, #args, 2 do
-    names[i] = encode(args[i])
-    local item = load_item(base .. 'stock:i:' .. names[i])
+local function make_order(way, base, args, now)
+  local id, buyer, hold_ms = args[1], args[2], tonumber(args[3])
+  local order = load_record(order_key(base, id), 'order')
+  if order and order[HOW] ~= 'CANCEL' then return first_answer(base, order, way, args, now) end
+  if order then
+    if way == RESERVE then return {'CANCELLED', '0', '0'} end
+    fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
+  end
+
+  local changes, ranks, gravest = open_changes(base), {}, nil
+  local touched = way == RESERVE
+  for i = 4, #args, 2 do
+    local item = changing_item(changes, args[i])
+    touched = touched or item and item[RESERVED] > 0
+  end
+  -- Where nothing of the items is held, nothing is over that would matter.
+  if touched then
+    local more, given = give_back_due(base, now)
+    if more then return {'MORE'} end
+    if given then changes = open_changes(base) end
+  end
+  for i = 4, #args, 2 do
+    local item, held = changing_item(changes, args[i]), nil
     if item and item[LIMIT] > 0 then
       if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, an item has a per-buyer limit') end
-      held[i] = tonumber(redis.call('HGET', base .. 'stock:b:' .. names[i], buyer) or '0')
-        or fail('FAILED_PRECONDITION', FOREIGN)
+      held = changing_held(changes, args[i], buyer)
     end
-    items[i] = item
-    ranks[i] = refusal(item, tonumber(args[i + 1]), held[i], now)
+    ranks[i] = refusal(item, tonumber(args[i + 1]), held, now)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
   if gravest then
-    local reply = {REFUSALS[gravest], '0'}
-    for i = 3, #args, 2 do
+    local reply = {REFUSALS[gravest], '0', '0'}
+    for i = 4, #args, 2 do
       if ranks[i] == gravest then
+        local item = changes.items[args[i]]
         reply[#reply + 1] = args[i]
-        reply[#reply + 1] = items[i] and int(items[i][AVAILABLE]) or '0'
+        reply[#reply + 1] = item and int(item[AVAILABLE]) or '0'
       end
     end
     return reply
   end
 
-  local retain, reply = 0, {'DEDUCTED', '0'}
-  order = {'order', 'DEDUCT', 'CONFIRMED', 0, buyer}
-  for i = 3, #args, 2 do append_ledger(base, 'DEDUCTED', args[i], args[i + 1], args[1]) end
-  for i = 3, #args, 2 do
-    local item, quantity, n = items[i], tonumber(args[i + 1]), #order
-    local left = item[AVAILABLE] - quantity
-    write('HSET', base .. 'stock:i:' .. names[i], 'available', int(left), 'sold', int(item[SOLD] + quantity),
-      'version', int(item[VERSION] + 1))
-    if held[i] then write('HSET', base .. 'stock:b:' .. names[i], buyer, int(held[i] + quantity)) end
-    if item[RETAIN] > retain then retain = item[RETAIN] end
+  local reply = {way.outcome, '0', args[3]}
+  order = {'order', way.how, way.state, buyer, 0}
+  for i = 4, #args, 2 do
+    local item, quantity, n = changes.items[args[i]], tonumber(args[i + 1]), #order
+    change(changes, way.outcome, args[i], quantity, item[ERA], id, buyer)
+    local left = item[AVAILABLE]
+    if item[RETAIN] > order[KEEP] then order[KEEP] = item[RETAIN] end
     order[n + 1], order[n + 2], order[n + 3], order[n + 4], order[n + 5] = args[i], quantity, 0, left, item[ERA]
     reply[#reply + 1] = args[i]
     reply[#reply + 1] = int(left)
   end
-  write('SET', order_key, cmsgpack.pack(order), 'PX', int(retain))
-  return reply
-end)
-
--- args: order_id -> {'OK', state, buyer, sku, quantity, returned of each line...}
--- or {'NONE'}
-define('stock_get_order', {'no-writes'}, function(base, args)
-  local order = load_record(base .. 'stock:o:' .. encode(args[1]), 'order')
-  if not order then return {'NONE'} end
-  local reply = {'OK', order[STATE], order[BUYER]}
-  for i = LINES, #order, LINE do
-    reply[#reply + 1] = order[i]
-    reply[#reply + 1] = int(order[i + QUANTITY])
-    reply[#reply + 1] = int(order[i + RETURNED])
+  save_changes(changes)
+  if way == RESERVE then
+    write('SET', order_key(base, id), cmsgpack.pack(order))
+    write('ZADD', base .. 'stock:x', int(now + hold_ms * 1000), id)
+  else
+    save_order(base, id, order)
   end
   return reply
+end
+
+-- args of both: order_id, buyer_id, hold_ms (Deduct: 0), then sku, quantity of each line
+-- -> {outcome, '1' when replayed, ms left of the hold, sku, available of each line told...}
+--    {'MORE'}: to be asked again
+define('stock_deduct', {}, function(base, args, now)
+  return make_order(DEDUCT, base, args, now)
+end)
+
+define('stock_reserve', {}, function(base, args, now)
+  return make_order(RESERVE, base, args, now)
 end)

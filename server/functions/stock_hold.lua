@@ -1,7 +1,124 @@
--- StockService, holds that end by themselves.
+-- StockService, holds that end by themselves. A hold is over when its end in stock:x is
+-- now or before, and from then on nobody sees it: who writes gives back first what is
+-- over (give_back_due), who reads counts it as given back (due_lines). What nobody asks
+-- for is given back by a server's chore (stock_expire).
+
+-- How much one call gives back, and one reader counts: holds, lines of theirs.
+local HOLDS_MAX, HOLD_LINES_MAX = 1000, 2000
+-- A chore comes again after this at the soonest, so that ends close together share one.
+local CHORE_MS = 50
+-- Later than that nobody has a chore for the group any more.
+local OVERDUE_US = 2000000
+
+-- When an order's hold ends; nil when it is not RESERVED.
+local function hold_end(base, id, order)
+  if order[STATE] ~= 'RESERVED' then return nil end
+  return tonumber(redis.call('ZSCORE', base .. 'stock:x', id)) or fail('FAILED_PRECONDITION', FOREIGN)
+end
+
+-- The oldest `max` holds that are over: {order id, order or false}...; and whether there
+-- are more.
+local function due_holds(base, now, max)
+  local ids = redis.call('ZRANGEBYSCORE', base .. 'stock:x', '-inf', int(now), 'LIMIT', 0, max + 1)
+  local holds, lines = {}, 0
+  for i, id in ipairs(ids) do
+    if i > max or lines >= HOLD_LINES_MAX then return holds, true end
+    local order = load_record(order_key(base, id), 'order')
+    -- One whose record was lost holds nothing that is known.
+    if order and order[STATE] ~= 'RESERVED' then order = nil end
+    lines = lines + (order and (#order - LINES + 1) / LINE or 0)
+    holds[i] = {id, order or false}
+  end
+  return holds, false
+end
+
+local function give_back(base, holds)
+  local changes = open_changes(base)
+  for _, hold in ipairs(holds) do
+    if hold[2] then change_order(changes, 'EXPIRED', hold[1], hold[2]) end
+  end
+  save_changes(changes)
+  for _, hold in ipairs(holds) do
+    local id, order = hold[1], hold[2]
+    if order then
+      order[STATE] = 'EXPIRED'
+      save_order(base, id, order)
+    end
+    write('ZREM', base .. 'stock:x', id)
+  end
+end
+
+-- The moment of the last call that gave back, and how many holds that were: all
+-- sub-calls of a call share a moment.
+local gave_at, gave = 0, 0
+
+-- First thing of whoever needs to know what is available. True when more is over than
+-- one call gives back: the answer then is {'MORE'}, and the same is asked again. Also:
+-- whether anything was given back. What it writes is no effect of the call that found it.
+local function give_back_due(base, now)
+  if gave_at ~= now then gave_at, gave = now, 0 end
+  local holds, more = due_holds(base, now, HOLDS_MAX - gave)
+  if #holds > 0 then
+    give_back(base, holds)
+    gave = gave + #holds
+    dirty = false
+  end
+  return more, #holds > 0
+end
+
+-- For readers: the lines of all holds that are over, by encoded sku: {quantity, era}...;
+-- nil when they are more than `room`, else how much of it is left. Then the answer is
+-- {'MORE'}, and who asked has stock_expire called first.
+local function due_lines(base, now, room)
+  local holds, more = due_holds(base, now, room)
+  local due = {}
+  if more then return nil end
+  for _, hold in ipairs(holds) do
+    local order = hold[2] or {}
+    for i = LINES, #order, LINE do
+      local name = encode(order[i])
+      local lines = due[name] or {}
+      due[name] = lines
+      lines[#lines + 1] = {order[i + QUANTITY], order[i + LINE_ERA]}
+    end
+  end
+  return due, room - #holds
+end
+
+-- The item of that encoded sku as a writer would find it after give_back_due; nil when
+-- there is none.
+local function load_item_with(due, base, name)
+  local item = load_item(base .. 'stock:i:' .. name)
+  for _, line in ipairs(item and due[name] or {}) do
+    if belongs(item, line[2]) then
+      item[AVAILABLE] = item[AVAILABLE] + line[1]
+      item[RESERVED] = item[RESERVED] - line[1]
+      item[VERSION] = item[VERSION] + 1
+    end
+  end
+  return item
+end
+
+-- Gives back what is over. Without memory too: it is what gives memory back.
+-- args: not looked at
+-- -> {'OK', ms until it is due again: 0 = now, -1 = nothing is held}
+define('stock_expire', {'allow-oom'}, function(base, args, now)
+  if give_back_due(base, now) then return {'OK', 0} end
+  local first = redis.call('ZRANGE', base .. 'stock:x', 0, 0, 'WITHSCORES')
+  if not first[1] then return {'OK', -1} end
+  return {'OK', math.max(ms_until(tonumber(first[2]), now), CHORE_MS)}
+end)
 
 -- Groups of which a hold ended a while ago and is not given back: who should have is gone.
 -- args: cursor -> {'OK', next cursor or '' at the end, base of each...}
-define('stock_find_overdue', {'no-writes'}, function()
-  return {'OK', ''}
+define('stock_find_overdue', {'no-writes'}, function(base, args, now)
+  local page = redis.call('SCAN', args[1], 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
+  local reply = {'OK', page[1] ~= '0' and page[1] or ''}
+  for _, key in ipairs(page[2]) do
+    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+    if first[2] and tonumber(first[2]) + OVERDUE_US < now then
+      reply[#reply + 1] = string.sub(key, 1, -#'stock:x' - 1)
+    end
+  end
+  return reply
 end)

@@ -1,4 +1,5 @@
--- StockService, items one by one. A version is never used twice.
+-- StockService, items one by one. A version is never used twice. Where more holds are
+-- over than one call looks at, the answer is {'MORE'} (stock_hold.lua).
 
 -- args: sku, on_hand, limit, ms to the opening, ms to the close (0 = never),
 --       ms an order is remembered, 1 = must be new, expected version (0 = any)
@@ -7,6 +8,7 @@ define('stock_put_item', {}, function(base, args, now)
   local sku, on_hand, limit, closes_in = args[1], tonumber(args[2]), tonumber(args[3]), tonumber(args[5])
   local name = encode(sku)
   local key, buyers, skus = base .. 'stock:i:' .. name, base .. 'stock:b:' .. name, base .. 'stock:skus'
+  if give_back_due(base, now) then return {'MORE'} end
   local old = load_item(key)
   local item = {}
 
@@ -48,9 +50,10 @@ end)
 
 -- args: skus -> {'OK', view of each that exists...}
 define('stock_get_items', {'no-writes'}, function(base, args, now)
-  local reply = {'OK'}
+  local due, reply = due_lines(base, now, HOLDS_MAX), {'OK'}
+  if not due then return {'MORE'} end
   for _, sku in ipairs(args) do
-    local item = load_item(base .. 'stock:i:' .. encode(sku))
+    local item = load_item_with(due, base, encode(sku))
     if item then reply[#reply + 1] = view(sku, item, now) end
   end
   return reply
@@ -68,6 +71,7 @@ define('stock_adjust', {}, function(base, args, now)
     end
     return {'OK', record[4], '1'}
   end
+  if give_back_due(base, now) then return {'MORE'} end
   local item = existing_item(key)
   check_version(tonumber(args[5]), item[VERSION])
   if item[AVAILABLE] + delta < 0 then fail('FAILED_PRECONDITION', 'delta: takes more than is available') end
@@ -88,11 +92,13 @@ define('stock_adjust', {}, function(base, args, now)
   return {'OK', answer, '0'}
 end)
 
+-- Without memory too, for it gives some back.
 -- args: sku, expected version (0 = any) -> {'OK'}
-define('stock_delete_item', {}, function(base, args, now)
+define('stock_delete_item', {'allow-oom'}, function(base, args, now)
   local sku = args[1]
   local name = encode(sku)
   local key, buyers, skus = base .. 'stock:i:' .. name, base .. 'stock:b:' .. name, base .. 'stock:skus'
+  if give_back_due(base, now) then return {'MORE'} end
   local item = existing_item(key)
   check_version(tonumber(args[2]), item[VERSION])
   if item[RESERVED] > 0 then fail('FAILED_PRECONDITION', 'sku: some of the item is reserved') end

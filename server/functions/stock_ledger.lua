@@ -1,4 +1,10 @@
 -- StockService, the ledger: it ends by TrimLedger only.
+--
+-- A reader that has read all of it waits. Key, after the base:
+--   stock:r  set  the servers where readers wait; ends with the longest wait
+-- The next entry (append_ledger) wakes them all, by one message a server, and ends the
+-- set: who still has nothing to read registers again, and what nobody waits for any
+-- more has cost one message.
 
 -- Whether a ledger id stands before another. Both parts are below 2^53.
 local function id_before(a, b)
@@ -8,9 +14,7 @@ local function id_before(a, b)
   return a_ms < b_ms or a_ms == b_ms and tonumber(a_seq) < tonumber(b_seq)
 end
 
--- args: the id after which to read ('' = from the oldest), limit
--- -> {'OK' or 'TRIMMED', oldest id or '', id, kind, sku, quantity, order, reason of each...}
-define('stock_read_ledger', {'no-writes'}, function(base, args)
+local function read_ledger(base, args)
   local ledger, after = base .. 'stock:ledger', args[1]
   if redis.call('EXISTS', ledger) == 0 then
     -- An id was given here once: the ledger of then was trimmed and has ended.
@@ -28,10 +32,25 @@ define('stock_read_ledger', {'no-writes'}, function(base, args)
     for i = 2, 10, 2 do reply[#reply + 1] = entry[2][i] or '' end
   end
   return reply
+end
+
+-- args: the id after which to read ('' = from the oldest), limit
+-- -> {'OK' or 'TRIMMED', oldest id or '', id, kind, sku, quantity, order, reason of each...}
+define('stock_read_ledger', {'no-writes'}, read_ledger)
+
+-- args: as above, then the server that waits when there is no entry, and for how many ms
+-- -> as above, or {'WAIT'}
+-- Without memory too: what is read can be trimmed.
+define('stock_await_ledger', {'allow-oom'}, function(base, args)
+  local reply, readers = read_ledger(base, args), base .. 'stock:r'
+  if reply[1] ~= 'OK' or #reply > 2 then return reply end
+  write('SADD', readers, args[3])
+  if redis.call('PTTL', readers) < tonumber(args[4]) then write('PEXPIRE', readers, args[4]) end
+  return {'WAIT'}
 end)
 
 -- args: the last id to forget -> {'OK'}
-define('stock_trim_ledger', {}, function(base, args)
+define('stock_trim_ledger', {'allow-oom'}, function(base, args)
   local ledger = base .. 'stock:ledger'
   local items = redis.call('ZCARD', base .. 'stock:skus')
   local last = redis.call('XREVRANGE', ledger, args[1], '-', 'COUNT', 1)[1]

@@ -1,4 +1,5 @@
--- StockService, lists: a page is a bounded amount of work.
+-- StockService, lists: a page is a bounded amount of work. Where more holds are over
+-- than one call looks at, the answer is {'MORE'} (stock_hold.lua).
 
 -- args: prefix, the sku after which the page begins ('' = from the first), size
 -- -> {'OK', '1' when more follow, view...}
@@ -8,9 +9,10 @@ define('stock_list_group', {'no-writes'}, function(base, args, now)
   local from = after ~= '' and string.sub(after, 1, #prefix) == prefix and '(' .. after or '[' .. prefix
   -- No UTF-8 text has a byte 255: all that begins with the prefix is below.
   local skus = redis.call('ZRANGEBYLEX', base .. 'stock:skus', from, '(' .. prefix .. '\255', 'LIMIT', 0, size + 1)
-  local reply = {'OK', skus[size + 1] and '1' or '0'}
+  local due, reply = due_lines(base, now, HOLDS_MAX), {'OK', skus[size + 1] and '1' or '0'}
+  if not due then return {'MORE'} end
   for i = 1, math.min(size, #skus) do
-    local item = load_item(base .. 'stock:i:' .. encode(skus[i]))
+    local item = load_item_with(due, base, encode(skus[i]))
     if item then reply[#reply + 1] = view(skus[i], item, now) end
   end
   return reply
@@ -19,9 +21,9 @@ end)
 -- All groups of the base's namespace, a bounded number of keys a call.
 -- args: prefix, cursor ('' = all keys were seen), size, then items that an earlier
 --       call found and had no room for, each as "group/sku", both encoded
--- -> {'OK', next cursor, {group, view}...}, group and sku encoded, and of items
---    possibly a few more than size
-define('stock_list_namespace', {'no-writes'}, function(base, args, now)
+-- -> the items found as "group/sku", possibly a few more than size; next cursor; what
+--    the keys of the namespace begin with
+local function look_around(base, args)
   local cursor, size, budget = args[2], tonumber(args[3]), 2000
   local namespace = string.match(base, '^ls:{[^/]*/')
   -- Encoded text has no character with a meaning of its own in a pattern.
@@ -46,11 +48,35 @@ define('stock_list_namespace', {'no-writes'}, function(base, args, now)
       add(group .. '/' .. sku)
     end
   end
-  local reply = {'OK', cursor}
+  return found, cursor, namespace
+end
+
+-- -> {'OK', next cursor, {group, view}...}, group and sku encoded
+define('stock_list_namespace', {'no-writes'}, function(base, args, now)
+  local found, cursor, namespace = look_around(base, args)
+  local reply, due, room = {'OK', cursor}, {}, HOLDS_MAX
   for _, place in ipairs(found) do
     local group, sku = string.match(place, '^(.*)/(.*)$')
-    local item = load_item(namespace .. group .. '}:stock:i:' .. sku)
+    local of = namespace .. group .. '}:'
+    if not due[of] then
+      due[of], room = due_lines(of, now, room)
+      if not due[of] then return {'MORE'} end
+    end
+    local item = load_item_with(due[of], of, sku)
     if item then reply[#reply + 1] = {group, view(sku, item, now)} end
   end
   return reply
+end)
+
+-- What stands in its way: gives back what is over in the groups it would look at.
+-- -> {'OK'}
+define('stock_expire_listed', {'allow-oom'}, function(base, args, now)
+  local found, _, namespace = look_around(base, args)
+  local seen = {}
+  for _, place in ipairs(found) do
+    local of = namespace .. string.match(place, '^(.*)/') .. '}:'
+    if not seen[of] and give_back_due(of, now) then break end
+    seen[of] = true
+  end
+  return {'OK'}
 end)

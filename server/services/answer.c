@@ -73,6 +73,14 @@ char *answer_text(answer *a, const store_value *array, size_t i)
     return text ? text : empty;
 }
 
+bool answer_says(const store_value *reply, const char *word)
+{
+    const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : NULL;
+
+    return first && first->type == STORE_STRING && first->string.len == strlen(word) &&
+           memcmp(first->string.data, word, first->string.len) == 0;
+}
+
 int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEnumDescriptor *type)
 {
     const store_value *value = answer_at(a, array, i);

@@ -1,7 +1,111 @@
-/* IdempotencyService: its methods are known and answer UNIMPLEMENTED. */
-#include "lockstock/v1/idempotency.lks.h"
-#include "services/service.h"
+/* IdempotencyService: its table, and Begin. Invariant: what a request says is checked
+ * here, what becomes of a record is decided in functions/idempotency.lua; so prepare is
+ * a function of the request alone (but for an id that it makes up where the caller left
+ * it empty) and finish of the request and the reply. A Begin whose caller may be gone
+ * never starts an attempt: it only looks (its wait is over), or does not ask at all
+ * (its connection is lost). Called by dispatch. */
+#include "services/idempotency.h"
 
-static const service_method methods[] = {LKS_IDEMPOTENCY_METHODS(SERVICE_ROW_UNIMPLEMENTED)};
+#include <string.h>
+
+enum {
+    KEY_BYTES_MAX = 255,
+    FINGERPRINT_BYTES_MAX = 64,
+    RETAIN_MS_MIN = 1000,
+    RETAIN_MS_DEFAULT = 86400000,
+    WAIT_MS_MAX = 86400000,
+    BEGIN_ARGS = 6,
+};
+#define RETAIN_MS_MAX ((int64_t)30 * 86400000)
+
+/* By which wake messages name all parked calls of a record; see idempotency_record.lua. */
+#define WAITERS "idem:w"
+
+void idempotency_call(plan *p, const char *function, const char *scope, const char *key, size_t max_args)
+{
+    plan_check_name(p, "scope", scope);
+    plan_check_text(p, "key", key, 1, KEY_BYTES_MAX);
+    plan_call_of_pair(p, function, scope, key, max_args);
+}
+
+void idempotency_id_arg(plan *p, const char *field, const char *id)
+{
+    if (id[0] != '\0') {
+        plan_check_text(p, field, id, SERVICE_TOKEN_BYTES_MIN, SERVICE_TOKEN_BYTES_MAX);
+        plan_arg(p, id);
+        return;
+    }
+    char *made_up = lks_rpc_arena_alloc(p->arena, LKS_RPC_RANDOM_ID_LEN + 1);
+    if (!made_up) {
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return;
+    }
+    lks_rpc_random_id(made_up);
+    plan_arg(p, made_up);
+}
+
+void idempotency_check_lease(plan *p, int64_t lease_ms)
+{
+    plan_check_range(p, "lease_ms", lease_ms, IDEMPOTENCY_LEASE_MS_MIN, IDEMPOTENCY_LEASE_MS_MAX);
+}
+
+/* ---- Begin ---------------------------------------------------------------------- */
+
+static void begin_wake(const ProtobufCMessage *request, plan *p, service_event event)
+{
+    (void)request;
+    if (event == SERVICE_ABANDONED)
+        return;
+    p->calls[0].function = event == SERVICE_DEADLINE ? "idempotency_begin_over" : "idempotency_begin_again";
+    p->n_calls = 1;
+}
+
+static void begin_prepare(const lks_begin_request *request, plan *p)
+{
+    idempotency_call(p, "idempotency_begin", request->scope, request->key, BEGIN_ARGS);
+    idempotency_id_arg(p, "attempt_token", request->attempt_token);
+    if (request->fingerprint.len > FINGERPRINT_BYTES_MAX)
+        plan_invalid(p, "fingerprint: must be 0 to %d bytes long", FINGERPRINT_BYTES_MAX);
+    idempotency_check_lease(p, request->lease_ms);
+    if (request->retain_ms != 0)
+        plan_check_range(p, "retain_ms", request->retain_ms, RETAIN_MS_MIN, RETAIN_MS_MAX);
+    plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
+    plan_arg_bytes(p, request->fingerprint.data, request->fingerprint.len);
+    plan_arg_int(p, request->lease_ms);
+    plan_arg_int(p, request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT);
+    plan_arg_int(p, request->wait_ms);
+    plan_arg(p, request->wait_ms > 0 ? p->server : "");
+    if (request->wait_ms > 0)
+        plan_waits(p, WAITERS, begin_wake);
+}
+
+static void begin_finish(const lks_begin_request *request, answer *a, lks_begin_response *response)
+{
+    (void)request;
+    if (a->n_replies == 0) {
+        lks_error_set(&a->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
+        return;
+    }
+    const store_value *reply = a->replies[0];
+    if (answer_says(reply, "WAIT")) {
+        answer_alarm(a, "idempotency_lease_over", a->plan->server, answer_int(a, reply, 2));
+        answer_waits(a);
+        return;
+    }
+    response->outcome = (lks_begin_outcome)answer_enum(a, reply, 0, &lockstock__v1__begin_outcome__descriptor);
+    if (response->outcome == LKS_BEGIN_OUTCOME_MISMATCH)
+        return;
+    response->attempt = answer_int(a, reply, 1);
+    if (response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)
+        response->fence = (uint64_t)answer_int(a, reply, 2);
+    else if (response->outcome == LKS_BEGIN_OUTCOME_REPLAY)
+        response->result = idempotency_result(a, reply, 2);
+    else
+        response->retry_after_ms = answer_int(a, reply, 2);
+}
+
+LKS_IDEMPOTENCY_METHODS(SERVICE_PAIR)
+
+static const service_method methods[] = {LKS_IDEMPOTENCY_METHODS(SERVICE_ROW)};
 
 const service idempotency_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods};

@@ -254,14 +254,6 @@ static lks_holder *new_holder(answer *a, const lks_acquire_request *request, con
     return holder[0];
 }
 
-static bool says(const store_value *reply, const char *word)
-{
-    const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : NULL;
-
-    return first && first->type == STORE_STRING && first->string.len == strlen(word) &&
-           memcmp(first->string.data, word, first->string.len) == 0;
-}
-
 /* It is parked; this server looks when a lease or an offer ends that it waits for. */
 static void stay(const lks_acquire_request *request, answer *a, const store_value *reply)
 {
@@ -277,11 +269,11 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
 {
     const store_value *reply = a->replies[0];
 
-    if (says(reply, "QUEUED")) {
+    if (answer_says(reply, "QUEUED")) {
         stay(request, a, reply);
         return;
     }
-    if (says(reply, "ABANDONED")) {
+    if (answer_says(reply, "ABANDONED")) {
         lks_error_set(&a->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
         return;
     }

@@ -128,11 +128,13 @@ char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
     return out;
 }
 
-lks_rpc_slice plan_base(plan *p, const char *group)
+/* "ls:{ns/a}:", or with b "ls:{ns/a/b}:". */
+static lks_rpc_slice base_of(plan *p, const char *a, const char *b)
 {
     static const char open[] = "ls:{";
-    size_t group_len = strlen(group);
-    char *base = lks_rpc_arena_alloc(p->arena, sizeof open + 3 * (p->ns.len + group_len) + sizeof "/}:");
+    size_t a_len = strlen(a);
+    size_t b_len = b ? strlen(b) : 0;
+    char *base = lks_rpc_arena_alloc(p->arena, sizeof open + 3 * (p->ns.len + a_len + b_len) + sizeof "//}:");
     char *end = base;
 
     if (!base) {
@@ -142,9 +144,18 @@ lks_rpc_slice plan_base(plan *p, const char *group)
     memcpy(end, open, sizeof open - 1);
     end = encode_to(end + sizeof open - 1, p->ns.data, p->ns.len);
     *end++ = '/';
-    end = encode_to(end, group, group_len);
+    end = encode_to(end, a, a_len);
+    if (b) {
+        *end++ = '/';
+        end = encode_to(end, b, b_len);
+    }
     memcpy(end, "}:", 2);
     return (lks_rpc_slice){.data = base, .len = (size_t)(end + 2 - base)};
+}
+
+lks_rpc_slice plan_base(plan *p, const char *group)
+{
+    return base_of(p, group, NULL);
 }
 
 /* Room for one more call: the array doubles when its count is a power of two. */
@@ -163,6 +174,18 @@ static store_call *next_call(plan *p)
     return &p->calls[p->n_calls++];
 }
 
+static void start_call(plan *p, const char *function, lks_rpc_slice base, size_t max_args)
+{
+    lks_rpc_slice *args = lks_rpc_arena_alloc(p->arena, max_args * sizeof *args);
+    store_call *call = next_call(p);
+
+    if (!args || !call) {
+        out_of_memory(p);
+        return;
+    }
+    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .combinable = true};
+}
+
 void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args)
 {
     if (group[0] == '\0' && only)
@@ -170,16 +193,14 @@ void plan_call(plan *p, const char *function, const char *group, const char *onl
     if (group[0] == '\0')
         plan_invalid(p, "group: must be set where the request does not name exactly one thing");
     plan_check_name(p, "group", group);
-    if (plan_failed(p))
-        return;
-    lks_rpc_slice base = plan_base(p, group);
-    lks_rpc_slice *args = lks_rpc_arena_alloc(p->arena, max_args * sizeof *args);
-    store_call *call = next_call(p);
-    if (!args || !call) {
-        out_of_memory(p);
-        return;
-    }
-    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .combinable = true};
+    if (!plan_failed(p))
+        start_call(p, function, base_of(p, group, NULL), max_args);
+}
+
+void plan_call_of_pair(plan *p, const char *function, const char *first, const char *second, size_t max_args)
+{
+    if (!plan_failed(p))
+        start_call(p, function, base_of(p, first, second), max_args);
 }
 
 void plan_arg_bytes(plan *p, const void *data, size_t len)

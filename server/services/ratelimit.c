@@ -1,7 +1,213 @@
-/* RateLimitService: its methods are known and answer UNIMPLEMENTED. */
-#include "lockstock/v1/ratelimit.lks.h"
-#include "services/service.h"
+/* RateLimitService: its table, Check, Refund and Reset. Invariant: a rule that reaches
+ * the store is whole: a policy's name goes with its numbers, as this server knows them
+ * since less than a second. Called by dispatch. */
+#include <string.h>
 
-static const service_method methods[] = {LKS_RATE_LIMIT_METHODS(SERVICE_ROW_UNIMPLEMENTED)};
+#include <lockstock/rpc/exchange.h>
 
-const service ratelimit_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods};
+#include "services/ratelimit.h"
+
+enum { RULES_MAX = 8, ARGS_BEFORE_RULES = 3, ARGS_OF_RULE = 4, REPLY_BEFORE_RULES = 2, REPLY_OF_RULE = 6 };
+
+void *ratelimit_alloc(answer *a, size_t size)
+{
+    void *memory = lks_rpc_arena_alloc(a->arena, size);
+
+    if (!memory)
+        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
+    return memory;
+}
+
+void ratelimit_arg(plan *p, const char *text)
+{
+    const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);
+
+    if (encoded)
+        plan_arg(p, encoded);
+    else if (!plan_failed(p))
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+/* ---- Check ---- */
+
+/* "rules[3].key" */
+static const char *path(plan *p, size_t i, const char *field)
+{
+    const char *text = lks_rpc_arena_printf(p->arena, "rules[%zu].%s", i, field);
+
+    return text ? text : field;
+}
+
+static const char *what_of(const lks_rule *rule, const char *spec)
+{
+    return rule->spec_case == LKS_RULE_SPEC_POLICY ? rule->policy : spec;
+}
+
+/* A counter that stands in two rules would have to be charged twice. */
+static void check_twice(plan *p, const lks_check_request *request, const char *const *specs, size_t i)
+{
+    const lks_rule *rule = request->rules[i];
+
+    for (size_t j = 0; j < i && !plan_failed(p); j++) {
+        const lks_rule *other = request->rules[j];
+        if (rule->spec_case == other->spec_case && strcmp(rule->key, other->key) == 0 &&
+            strcmp(what_of(rule, specs[i]), what_of(other, specs[j])) == 0)
+            plan_invalid(p, "rules[%zu].key: the same counter as of rules[%zu]", i, j);
+    }
+}
+
+/* Checks a rule; gives what an inline limit is to the functions. */
+static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
+{
+    const char *text = "";
+
+    plan_check_name(p, path(p, i, "key"), rule->key);
+    if (rule->spec_case == LKS_RULE_SPEC_POLICY) {
+        plan_check_name(p, path(p, i, "policy"), rule->policy);
+    } else if (rule->spec_case == LKS_RULE_SPEC_LIMIT) {
+        limit_spec spec = ratelimit_check_limit(p, path(p, i, "limit"), rule->limit);
+        text = plan_failed(p) ? "" : ratelimit_spec_text(p->arena, &spec);
+    } else {
+        plan_invalid(p, "%s: or limit must be set", path(p, i, "policy"));
+    }
+    if (!text)
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return text ? text : "";
+}
+
+/* Appends what the functions are to know of a rule. */
+static void rule_args(plan *p, const lks_rule *rule, const char *spec, size_t i)
+{
+    const limit_spec *policy = NULL;
+    bool shadow = false;
+
+    if (rule->spec_case == LKS_RULE_SPEC_POLICY) {
+        policy = ratelimit_policy(p, rule->policy, &shadow);
+        if (!policy) {
+            lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
+            return;
+        }
+        spec = ratelimit_spec_text(p->arena, policy);
+    }
+    ratelimit_arg(p, rule->key);
+    ratelimit_arg(p, policy ? rule->policy : "");
+    if (spec)
+        plan_arg(p, spec);
+    else if (!plan_failed(p))
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    plan_arg(p, shadow ? "1" : "0");
+}
+
+/* A round: the policies that are not known are read first. */
+static void plan_check(const lks_check_request *request, plan *p, bool may_read)
+{
+    const char *specs[RULES_MAX];
+
+    for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++) {
+        specs[i] = check_rule(p, request->rules[i], i);
+        check_twice(p, request, specs, i);
+    }
+    if (plan_failed(p))
+        return;
+    if (may_read && !ratelimit_policies_known(p, request)) {
+        ratelimit_read_policies(p, request);
+        return;
+    }
+    plan_call(p, request->peek ? "rate_peek" : "rate_check", request->group,
+              request->n_rules == 1 ? request->rules[0]->key : NULL,
+              ARGS_BEFORE_RULES + ARGS_OF_RULE * request->n_rules);
+    plan_arg_int(p, request->cost != 0 ? request->cost : 1);
+    plan_arg(p, request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A");
+    ratelimit_arg(p, request->peek ? "" : request->request_id);
+    for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
+        rule_args(p, request->rules[i], specs[i], i);
+}
+
+static void check_prepare(const lks_check_request *request, plan *p)
+{
+    plan_check_name_or_empty(p, "group", request->group);
+    plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
+    plan_check_name_or_empty(p, "request_id", request->request_id);
+    if (request->n_rules < 1 || request->n_rules > RULES_MAX)
+        plan_invalid(p, "rules: must be 1 to %d", RULES_MAX);
+    else if (request->n_rules > 1 && request->group[0] == '\0')
+        plan_invalid(p, "group: must be set unless rules is exactly one");
+    if (!plan_failed(p))
+        plan_check(request, p, true);
+}
+
+/* With the policies just read: however long that took, they are not read again. */
+static void check_next(const ProtobufCMessage *request, plan *p)
+{
+    plan_check((const lks_check_request *)(const void *)request, p, false);
+}
+
+static void check_finish(const lks_check_request *request, answer *a, lks_check_response *response)
+{
+    const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
+    const store_value *reply = a->replies[0];
+
+    if (ratelimit_reads_policies(a->plan)) {
+        ratelimit_keep_policies(a, request);
+        answer_again(a, check_next);
+        return;
+    }
+    response->outcome = (lks_check_outcome)answer_enum(a, reply, 0, outcome);
+    response->replayed = answer_int(a, reply, 1) != 0;
+    if (!(response->rules = ratelimit_alloc(a, request->n_rules * sizeof *response->rules)))
+        return;
+    for (size_t i = 0; i < request->n_rules && a->error.code == LKS_OK; i++) {
+        size_t at = REPLY_BEFORE_RULES + REPLY_OF_RULE * i;
+        lks_rule_result *result = ratelimit_alloc(a, sizeof *result);
+        if (!result)
+            return;
+        *result = (lks_rule_result)LKS_RULE_RESULT_INIT;
+        result->outcome = (lks_check_outcome)answer_enum(a, reply, at, outcome);
+        result->limit = answer_int(a, reply, at + 1);
+        result->remaining = answer_int(a, reply, at + 2);
+        result->retry_after_ms = answer_int(a, reply, at + 3);
+        result->reset_after_ms = answer_int(a, reply, at + 4);
+        result->banned_ms = answer_int(a, reply, at + 5);
+        response->rules[response->n_rules++] = result;
+    }
+}
+
+/* ---- Refund, Reset ---- */
+
+/* A request_id does not say where it was used: the group is to be named. */
+static void refund_prepare(const lks_refund_request *request, plan *p)
+{
+    plan_check_name(p, "group", request->group);
+    plan_check_name(p, "request_id", request->request_id);
+    plan_call(p, "rate_refund", request->group, NULL, 1);
+    ratelimit_arg(p, request->request_id);
+}
+
+static void refund_finish(const lks_refund_request *request, answer *a, lks_refund_response *response)
+{
+    (void)request;
+    response->outcome =
+        (lks_refund_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__refund_outcome__descriptor);
+}
+
+static void reset_prepare(const lks_reset_request *request, plan *p)
+{
+    plan_check_name_or_empty(p, "group", request->group);
+    plan_check_name(p, "key", request->key);
+    plan_call(p, "rate_reset", request->group, request->key, 1);
+    ratelimit_arg(p, request->key);
+}
+
+static void reset_finish(const lks_reset_request *request, answer *a, lks_reset_response *response)
+{
+    (void)request;
+    (void)response;
+    answer_at(a, a->replies[0], 0);
+}
+
+LKS_RATE_LIMIT_METHODS(SERVICE_PAIR)
+
+static const service_method methods[] = {LKS_RATE_LIMIT_METHODS(SERVICE_ROW)};
+
+const service ratelimit_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods,
+                                   .open = ratelimit_open, .close = ratelimit_close};

@@ -175,6 +175,10 @@ void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, in
  * otherwise. */
 void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args);
 
+/* The same for what is placed by two names: a group of its own, "ls:{ns/first/second}:",
+ * which no `group` is. Both have been checked. */
+void plan_call_of_pair(plan *p, const char *function, const char *first, const char *second, size_t max_args);
+
 /* Says that the call may wait: `key` is the last call's base and `id`, by which a
  * wake message names it; `wake` makes the plan when an event comes. */
 void plan_waits(plan *p, const char *id, service_wake *wake);
@@ -199,6 +203,9 @@ const store_value *answer_at(answer *a, const store_value *array, size_t i);
 size_t answer_count(answer *a, const store_value *array);
 int64_t answer_int(answer *a, const store_value *array, size_t i);
 char *answer_text(answer *a, const store_value *array, size_t i);
+
+/* Whether a reply begins with that word. */
+bool answer_says(const store_value *reply, const char *word);
 
 /* In finish of a call whose plan waits: there is no answer yet. */
 void answer_waits(answer *a);

@@ -1,4 +1,4 @@
-/* StockService: its table, and orders. Invariant: a request that reaches the
+/* StockService: its table, and where orders begin: Deduct and Reserve. Invariant: a request that reaches the
  * store is valid by itself (names, quantities, no sku twice), so that the
  * functions check only what depends on the state. */
 #include <stdio.h>
@@ -17,9 +17,17 @@ void *stock_alloc(answer *a, size_t size)
     return memory;
 }
 
-/* ---- Deduct ---- */
+bool stock_says(const store_value *reply, const char *word)
+{
+    const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : NULL;
 
-/* One line of an order, and whether its sku stands in an earlier one. */
+    return first && first->type == STORE_STRING && first->string.len == strlen(word) &&
+           memcmp(first->string.data, word, first->string.len) == 0;
+}
+
+/* ---- lines ---- */
+
+/* One line, and whether its sku stands in an earlier one. */
 static void check_line(plan *p, lks_line *const *lines, size_t i)
 {
     char field[48];
@@ -33,12 +41,12 @@ static void check_line(plan *p, lks_line *const *lines, size_t i)
     plan_check_range(p, field, lines[i]->quantity, 1, SERVICE_QUANTITY_MAX);
 }
 
-static void check_lines(plan *p, lks_line *const *lines, size_t n)
+void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
 {
     int64_t sum = 0;
 
-    if (n < 1 || n > SERVICE_BATCH_MAX)
-        plan_invalid(p, "lines: must be 1 to %d", SERVICE_BATCH_MAX);
+    if (n > SERVICE_BATCH_MAX)
+        plan_invalid(p, "lines: must be at most %d", SERVICE_BATCH_MAX);
     for (size_t i = 0; i < n && !plan_failed(p); i++) {
         check_line(p, lines, i);
         if (lines[i]->quantity > SERVICE_QUANTITY_MAX - sum)
@@ -48,96 +56,131 @@ static void check_lines(plan *p, lks_line *const *lines, size_t n)
     }
 }
 
+void stock_arg_lines(plan *p, lks_line *const *lines, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        plan_arg(p, lines[i]->sku);
+        plan_arg_int(p, lines[i]->quantity);
+    }
+}
+
+/* ---- Deduct and Reserve ---- */
+
+/* hold_ms 0: sold at once. */
+static void plan_order(plan *p, const char *function, const char *group, const char *order_id, const char *buyer_id,
+                       int64_t hold_ms, lks_line *const *lines, size_t n)
+{
+    plan_check_name(p, "order_id", order_id);
+    plan_check_name_or_empty(p, "buyer_id", buyer_id);
+    if (n == 0)
+        plan_invalid(p, "lines: must not be empty");
+    stock_check_lines(p, lines, n);
+    plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, 3 + 2 * n);
+    plan_arg(p, order_id);
+    plan_arg(p, buyer_id);
+    plan_arg_int(p, hold_ms);
+    stock_arg_lines(p, lines, n);
+}
+
+/* Outcome, replayed, hold; then sku, available of each line. Both responses tell the
+ * lines alike. */
+static lks_line_stock **told_lines(answer *a, const store_value *reply, size_t *ret_n)
+{
+    enum { HEAD = 3, LINE = 2 };
+    size_t n = answer_count(a, reply) / LINE - 1;
+    lks_line_stock **lines = a->error.code == LKS_OK ? stock_alloc(a, n * sizeof *lines) : NULL;
+
+    for (size_t i = 0; lines && i < n && a->error.code == LKS_OK; i++) {
+        lks_line_stock *line = stock_alloc(a, sizeof *line);
+        if (!line)
+            break;
+        *line = (lks_line_stock)LKS_LINE_STOCK_INIT;
+        line->sku = answer_text(a, reply, HEAD + LINE * i);
+        line->available = answer_int(a, reply, HEAD + LINE * i + 1);
+        lines[(*ret_n)++] = line;
+    }
+    return lines;
+}
+
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
-    plan_check_name(p, "order_id", request->order_id);
-    plan_check_name_or_empty(p, "buyer_id", request->buyer_id);
-    check_lines(p, request->lines, request->n_lines);
-    if (plan_failed(p))
-        return;
-    plan_call(p, "stock_deduct", request->group, request->n_lines == 1 ? request->lines[0]->sku : NULL,
-              2 + 2 * request->n_lines);
-    plan_arg(p, request->order_id);
-    plan_arg(p, request->buyer_id);
-    for (size_t i = 0; i < request->n_lines; i++) {
-        plan_arg(p, request->lines[i]->sku);
-        plan_arg_int(p, request->lines[i]->quantity);
-    }
+    plan_order(p, "stock_deduct", request->group, request->order_id, request->buyer_id, 0, request->lines,
+               request->n_lines);
 }
 
 static void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
 {
     const store_value *reply = a->replies[0];
-    size_t n = answer_count(a, reply) / 2 - 1;
     (void)request;
 
+    if (stock_goes_on(a))
+        return;
     response->outcome = (lks_deduct_outcome)answer_enum(a, reply, 0, &lockstock__v1__deduct_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;
-    if (a->error.code != LKS_OK || !(response->lines = stock_alloc(a, n * sizeof *response->lines)))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        lks_line_stock *line = stock_alloc(a, sizeof *line);
-        if (!line)
-            return;
-        *line = (lks_line_stock)LKS_LINE_STOCK_INIT;
-        line->sku = answer_text(a, reply, 2 + 2 * i);
-        line->available = answer_int(a, reply, 3 + 2 * i);
-        response->lines[response->n_lines++] = line;
-    }
+    response->lines = told_lines(a, reply, &response->n_lines);
 }
 
-/* ---- GetOrder ---- */
-
-static void get_order_prepare(const lks_get_order_request *request, plan *p)
+static void reserve_prepare(const lks_reserve_request *request, plan *p)
 {
-    plan_check_name(p, "order_id", request->order_id);
-    plan_call(p, "stock_get_order", request->group, NULL, 1);
-    plan_arg(p, request->order_id);
+    plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
+    plan_order(p, "stock_reserve", request->group, request->order_id, request->buyer_id, request->hold_ms,
+               request->lines, request->n_lines);
 }
 
-static void get_order_finish(const lks_get_order_request *request, answer *a, lks_get_order_response *response)
+static void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
 {
-    enum { HEAD = 3, LINE = 3 }; /* outcome, state, buyer; then sku, quantity, returned of each line */
     const store_value *reply = a->replies[0];
+    (void)request;
 
-    if (answer_count(a, reply) == 1) {
-        lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "order_id: no such order");
+    if (stock_goes_on(a))
         return;
+    response->outcome = (lks_reserve_outcome)answer_enum(a, reply, 0, &lockstock__v1__reserve_outcome__descriptor);
+    response->replayed = answer_int(a, reply, 1) != 0;
+    if (response->outcome == LKS_RESERVE_OUTCOME_RESERVED) {
+        response->hold_ms = answer_int(a, reply, 2);
+        answer_chore(a, STOCK_EXPIRE, response->hold_ms);
     }
-    size_t n = (answer_count(a, reply) - HEAD) / LINE;
-    lks_order *order = stock_alloc(a, sizeof *order);
-    if (!order)
-        return;
-    *order = (lks_order)LKS_ORDER_INIT;
-    order->group = request->group;
-    order->order_id = request->order_id;
-    order->state = (lks_order_state)answer_enum(a, reply, 1, &lockstock__v1__order_state__descriptor);
-    order->buyer_id = answer_text(a, reply, 2);
-    if (a->error.code != LKS_OK || !(order->lines = stock_alloc(a, n * sizeof *order->lines)))
-        return;
-    for (size_t i = 0; i < n; i++) {
-        lks_order_line *line = stock_alloc(a, sizeof *line);
-        if (!line)
-            return;
-        *line = (lks_order_line)LKS_ORDER_LINE_INIT;
-        line->sku = answer_text(a, reply, HEAD + LINE * i);
-        line->quantity = answer_int(a, reply, HEAD + LINE * i + 1);
-        line->returned = answer_int(a, reply, HEAD + LINE * i + 2);
-        order->lines[order->n_lines++] = line;
-    }
-    response->order = order;
+    response->lines = told_lines(a, reply, &response->n_lines);
 }
 
 /* ---- the table ---- */
-
-SERVICE_UNIMPLEMENTED(reserve, lks_reserve_request, lks_reserve_response)
-SERVICE_UNIMPLEMENTED(confirm, lks_confirm_request, lks_confirm_response)
-SERVICE_UNIMPLEMENTED(extend_hold, lks_extend_hold_request, lks_extend_hold_response)
-SERVICE_UNIMPLEMENTED(cancel, lks_cancel_request, lks_cancel_response)
-SERVICE_UNIMPLEMENTED(return, lks_return_request, lks_return_response)
 
 LKS_STOCK_METHODS(SERVICE_PAIR)
 
 static const service_method methods[] = {LKS_STOCK_METHODS(SERVICE_ROW)};
 
 const service stock_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods};
+
+/* ---- further rounds ---- */
+
+/* The first round's calls once more. */
+static void ask_again(const ProtobufCMessage *request, plan *p)
+{
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
+        if (methods[i].method == p->method)
+            methods[i].prepare(request, p);
+}
+
+/* For readers, which cannot give back themselves: in the places of their calls, what can. */
+static void expire_first(const ProtobufCMessage *request, plan *p)
+{
+    ask_again(request, p);
+    for (size_t i = 0; i < p->n_calls; i++)
+        p->calls[i].function =
+            strcmp(p->calls[i].function, "stock_list_namespace") == 0 ? "stock_expire_listed" : STOCK_EXPIRE;
+}
+
+bool stock_goes_on(answer *a)
+{
+    bool more = strncmp(a->plan->calls[0].function, STOCK_EXPIRE, strlen(STOCK_EXPIRE)) == 0;
+    service_next *next = ask_again;
+
+    for (size_t i = 0; i < a->n_replies && !more; i++) {
+        more = stock_says(a->replies[i], "MORE");
+        if (more && a->plan->method->effect == LKS_RPC_EFFECT_READ)
+            next = expire_first;
+    }
+    if (more)
+        answer_again(a, next);
+    return more;
+}

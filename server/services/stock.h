@@ -6,8 +6,23 @@
 #include "lockstock/v1/stock.lks.h"
 #include "services/service.h"
 
+enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
+#define STOCK_HOLD_MAX_MS (30LL * 24 * 3600 * 1000)
+#define STOCK_EXPIRE "stock_expire" /* the function that gives back the group's holds that are over */
+
 /* Zeroed memory of the arena; NULL makes the call fail. */
 void *stock_alloc(answer *a, size_t size);
+
+/* First thing of each finish: true when more holds were over than one call of a function
+ * looks at. Then there is no answer yet: a further round was asked for. */
+bool stock_goes_on(answer *a);
+
+/* Whether the reply's first word is this one. */
+bool stock_says(const store_value *reply, const char *word);
+
+/* Each line by itself, and the sum of the quantities. */
+void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
+void stock_arg_lines(plan *p, lks_line *const *lines, size_t n);
 
 /* The item that a function gave as `view` (functions/stock.lua). NULL when out of
  * memory, with the call failed. */
@@ -25,6 +40,18 @@ void adjust_prepare(const lks_adjust_request *request, plan *p);
 void adjust_finish(const lks_adjust_request *request, answer *a, lks_adjust_response *response);
 void delete_item_prepare(const lks_delete_item_request *request, plan *p);
 void delete_item_finish(const lks_delete_item_request *request, answer *a, lks_delete_item_response *response);
+
+/* stock_orders.c */
+void confirm_prepare(const lks_confirm_request *request, plan *p);
+void confirm_finish(const lks_confirm_request *request, answer *a, lks_confirm_response *response);
+void extend_hold_prepare(const lks_extend_hold_request *request, plan *p);
+void extend_hold_finish(const lks_extend_hold_request *request, answer *a, lks_extend_hold_response *response);
+void cancel_prepare(const lks_cancel_request *request, plan *p);
+void cancel_finish(const lks_cancel_request *request, answer *a, lks_cancel_response *response);
+void return_prepare(const lks_return_request *request, plan *p);
+void return_finish(const lks_return_request *request, answer *a, lks_return_response *response);
+void get_order_prepare(const lks_get_order_request *request, plan *p);
+void get_order_finish(const lks_get_order_request *request, answer *a, lks_get_order_response *response);
 
 /* stock_list.c */
 void list_items_prepare(const lks_list_items_request *request, plan *p);

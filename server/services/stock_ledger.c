@@ -5,7 +5,7 @@
 
 #include "services/stock.h"
 
-enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000 };
+enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000, WAIT_MS_MAX = 86400000 };
 
 /* A decimal number up to 2^53-1 without needless zeros; NULL or what follows it. */
 static const char *after_number(const char *text)
@@ -33,28 +33,51 @@ static void check_id(plan *p, const char *field, const char *id)
         plan_invalid(p, "%s: not the id of a ledger entry", field);
 }
 
+/* Woken it reads again and may wait again; when the time is over it reads only. The
+ * server stays registered as a reader's, which costs a message at the next entry. */
+static void read_ledger_wake(const ProtobufCMessage *request, plan *p, service_event event)
+{
+    (void)request;
+    if (event == SERVICE_ABANDONED) {
+        lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
+        return;
+    }
+    p->calls[0].function = event == SERVICE_WOKEN ? "stock_await_ledger" : "stock_read_ledger";
+    p->n_calls = 1;
+}
+
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
+    enum { ARGS = 4 }; /* of stock_await_ledger; the first two are stock_read_ledger's */
     int32_t limit = request->limit != 0 ? request->limit : LIMIT_DEFAULT;
+    bool waits = request->wait_ms > 0;
 
     if (request->after[0] != '\0')
         check_id(p, "after", request->after);
     plan_check_range(p, "limit", limit, 1, LIMIT_MAX);
-    plan_check_range(p, "wait_ms", request->wait_ms, 0, INT64_MAX);
-    plan_call(p, "stock_read_ledger", request->group, NULL, 2);
+    plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
+    plan_call(p, waits ? "stock_await_ledger" : "stock_read_ledger", request->group, NULL, ARGS);
     plan_arg(p, request->after);
     plan_arg_int(p, limit);
-    if (!plan_failed(p) && request->wait_ms > 0)
-        lks_error_set(&p->error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "wait_ms: this server does not wait for entries");
+    if (!waits)
+        return;
+    plan_arg(p, p->server);
+    plan_arg_int(p, request->wait_ms);
+    plan_waits(p, "ledger", read_ledger_wake);
 }
 
 void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_read_ledger_response *response)
 {
     enum { HEAD = 2, ENTRY = 6 }; /* outcome, oldest; then id, kind, sku, quantity, order, reason of each */
     const store_value *reply = a->replies[0];
-    size_t n = (answer_count(a, reply) - HEAD) / ENTRY;
+    size_t count = answer_count(a, reply);
+    size_t n = count > HEAD ? (count - HEAD) / ENTRY : 0;
     (void)request;
 
+    if (count == 1) { /* WAIT */
+        answer_waits(a);
+        return;
+    }
     response->outcome =
         (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
     response->oldest_id = answer_text(a, reply, 1);

@@ -160,6 +160,8 @@ static void finish_namespace(const lks_list_items_request *request, answer *a, l
 
 void list_items_finish(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
 {
+    if (stock_goes_on(a))
+        return;
     if (request->group[0] != '\0')
         finish_group(request, a, response);
     else

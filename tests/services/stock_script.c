@@ -98,7 +98,7 @@ bool delete_item(const char *group, const char *sku)
     return harness_call(h, &stock_service, "DeleteItem", &request, &err) != NULL;
 }
 
-void set_lines(lks_deduct_request *request, const char *lines)
+lks_line **lines_of(const char *lines, size_t *n)
 {
     static struct {
         char text[8192];
@@ -107,10 +107,9 @@ void set_lines(lks_deduct_request *request, const char *lines)
     } kept;
 
     snprintf(kept.text, sizeof kept.text, "%s", lines);
-    request->n_lines = 0;
-    request->lines = kept.pointer;
+    *n = 0;
     for (char *at = strtok(kept.text, " "); at; at = strtok(NULL, " ")) {
-        size_t i = request->n_lines++;
+        size_t i = (*n)++;
         char *colon = strrchr(at, ':');
         *colon = '\0';
         kept.line[i] = (lks_line)LKS_LINE_INIT;
@@ -118,6 +117,7 @@ void set_lines(lks_deduct_request *request, const char *lines)
         kept.line[i].quantity = strtoll(colon + 1, NULL, 10);
         kept.pointer[i] = &kept.line[i];
     }
+    return kept.pointer;
 }
 
 const lks_deduct_response *deduct(const char *group, const char *order_id, const char *buyer_id, const char *lines)
@@ -127,8 +127,63 @@ const lks_deduct_response *deduct(const char *group, const char *order_id, const
     request.group = text(group);
     request.order_id = text(order_id);
     request.buyer_id = text(buyer_id);
-    set_lines(&request, lines);
+    request.lines = lines_of(lines, &request.n_lines);
     return harness_call(h, &stock_service, "Deduct", &request, &err);
+}
+
+const lks_reserve_response *reserve(const char *group, const char *order_id, const char *buyer_id,
+                                    const char *lines, int64_t hold_ms)
+{
+    lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
+
+    request.group = text(group);
+    request.order_id = text(order_id);
+    request.buyer_id = text(buyer_id);
+    request.lines = lines_of(lines, &request.n_lines);
+    request.hold_ms = hold_ms;
+    return harness_call(h, &stock_service, "Reserve", &request, &err);
+}
+
+const lks_confirm_response *confirm(const char *group, const char *order_id, bool reacquire_if_expired)
+{
+    lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
+
+    request.group = text(group);
+    request.order_id = text(order_id);
+    request.reacquire_if_expired = reacquire_if_expired;
+    return harness_call(h, &stock_service, "Confirm", &request, &err);
+}
+
+const lks_extend_hold_response *extend_hold(const char *group, const char *order_id, int64_t hold_ms)
+{
+    lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
+
+    request.group = text(group);
+    request.order_id = text(order_id);
+    request.hold_ms = hold_ms;
+    return harness_call(h, &stock_service, "ExtendHold", &request, &err);
+}
+
+const lks_cancel_response *cancel(const char *group, const char *order_id, const char *reason)
+{
+    lks_cancel_request request = LKS_CANCEL_REQUEST_INIT;
+
+    request.group = text(group);
+    request.order_id = text(order_id);
+    request.reason = text(reason);
+    return harness_call(h, &stock_service, "Cancel", &request, &err);
+}
+
+const lks_return_response *take_back(const char *group, const char *return_id, const char *order_id,
+                                     const char *lines)
+{
+    lks_return_request request = LKS_RETURN_REQUEST_INIT;
+
+    request.group = text(group);
+    request.return_id = text(return_id);
+    request.order_id = text(order_id);
+    request.lines = lines_of(lines, &request.n_lines);
+    return harness_call(h, &stock_service, "Return", &request, &err);
 }
 
 const lks_order *get_order(const char *group, const char *order_id)
@@ -169,40 +224,127 @@ void expect_error(lks_code code, const char *field)
         fail_msg("a text that begins with %s: expected, got: %s", field, err.message);
 }
 
-static const char *outcome_name(lks_deduct_outcome outcome)
+static const char *name_of(const ProtobufCEnumDescriptor *type, int value)
 {
-    const ProtobufCEnumValue *value =
-        protobuf_c_enum_descriptor_get_value(&lockstock__v1__deduct_outcome__descriptor, (int)outcome);
+    const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);
 
-    return value ? value->name : "?";
+    /* Without the type's own prefix, which its first value, ..._UNSPECIFIED, shows. */
+    return known ? known->name + strlen(type->values[0].name) - strlen("UNSPECIFIED") : "?";
+}
+
+/* One text is expected, with the outcome's name and "again" when replayed before it. */
+static void expect_answer(const void *response, const ProtobufCEnumDescriptor *type, int outcome, bool replayed,
+                          const char *rest, int got_outcome, bool got_replayed, const char *got_rest)
+{
+    if (!response)
+        fail_msg("%s expected, got the error %s: %s", name_of(type, outcome), lks_code_name(err.code), err.message);
+    if (got_outcome != outcome || got_replayed != replayed || strcmp(got_rest, rest) != 0)
+        fail_msg("%s%s %s expected, got %s%s %s", name_of(type, outcome), replayed ? " again" : "", rest,
+                 name_of(type, got_outcome), got_replayed ? " again" : "", got_rest);
+}
+
+static const char *told(size_t n, lks_line_stock *const *lines)
+{
+    static char got[4096];
+    size_t len = 0;
+
+    got[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        len += (size_t)snprintf(got + len, sizeof got - len, "%s%s:%lld", i > 0 ? " " : "", lines[i]->sku,
+                                (long long)lines[i]->available);
+    return got;
 }
 
 void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed,
                    const char *lines)
 {
-    char got[4096] = "";
-    size_t len = 0;
-
-    if (!response)
-        fail_msg("%s expected, got the error %s: %s", outcome_name(outcome), lks_code_name(err.code), err.message);
-    for (size_t i = 0; i < response->n_lines; i++)
-        len += (size_t)snprintf(got + len, sizeof got - len, "%s%s:%lld", i > 0 ? " " : "",
-                                response->lines[i]->sku, (long long)response->lines[i]->available);
-    if (response->outcome != outcome || (bool)response->replayed != replayed || strcmp(got, lines) != 0)
-        fail_msg("%s%s %s expected, got %s%s %s", outcome_name(outcome), replayed ? " replayed" : "", lines,
-                 outcome_name(response->outcome), response->replayed ? " replayed" : "", got);
+    expect_answer(response, &lockstock__v1__deduct_outcome__descriptor, (int)outcome, replayed, lines,
+                  response ? (int)response->outcome : 0, response && response->replayed,
+                  response ? told(response->n_lines, response->lines) : "");
 }
 
-void expect_item(const char *group, const char *sku, int64_t available, int64_t sold)
+void expect_reserve(const lks_reserve_response *response, lks_reserve_outcome outcome, bool replayed,
+                    const char *lines)
+{
+    expect_answer(response, &lockstock__v1__reserve_outcome__descriptor, (int)outcome, replayed, lines,
+                  response ? (int)response->outcome : 0, response && response->replayed,
+                  response ? told(response->n_lines, response->lines) : "");
+}
+
+void expect_confirm(const lks_confirm_response *response, lks_confirm_outcome outcome, bool replayed,
+                    const char *order)
+{
+    expect_answer(response, &lockstock__v1__confirm_outcome__descriptor, (int)outcome, replayed, order,
+                  response ? (int)response->outcome : 0, response && response->replayed,
+                  order_text(response ? response->order : NULL));
+}
+
+void expect_cancel(const lks_cancel_response *response, lks_cancel_outcome outcome, bool replayed, const char *order)
+{
+    expect_answer(response, &lockstock__v1__cancel_outcome__descriptor, (int)outcome, replayed, order,
+                  response ? (int)response->outcome : 0, response && response->replayed,
+                  order_text(response ? response->order : NULL));
+}
+
+void expect_return(const lks_return_response *response, lks_return_outcome outcome, bool replayed, const char *order)
+{
+    expect_answer(response, &lockstock__v1__return_outcome__descriptor, (int)outcome, replayed, order,
+                  response ? (int)response->outcome : 0, response && response->replayed,
+                  order_text(response ? response->order : NULL));
+}
+
+const char *order_text(const lks_order *order)
+{
+    static char got[4096];
+    int len;
+
+    if (!order)
+        return "none";
+    len = snprintf(got, sizeof got, "%s %s", name_of(&lockstock__v1__order_state__descriptor, (int)order->state),
+                   order->buyer_id);
+    for (size_t i = 0; i < order->n_lines; i++)
+        len += snprintf(got + len, sizeof got - (size_t)len, " %s:%lld:%lld", order->lines[i]->sku,
+                        (long long)order->lines[i]->quantity, (long long)order->lines[i]->returned);
+    return got;
+}
+
+void expect_order(const char *group, const char *order_id, const char *order)
+{
+    assert_string_equal(order_text(get_order(group, order_id)), order);
+}
+
+void expect_stock(const char *group, const char *sku, int64_t available, int64_t reserved, int64_t sold)
 {
     const lks_item *item = get_item(group, sku);
 
     if (!item)
         fail_msg("GetItem %s: %s", sku, err.message);
-    if (item->available != available || item->sold != sold || item->reserved != 0)
-        fail_msg("%s: available %lld, reserved 0, sold %lld expected, got %lld, %lld, %lld", sku,
-                 (long long)available, (long long)sold, (long long)item->available, (long long)item->reserved,
-                 (long long)item->sold);
+    if (item->available != available || item->reserved != reserved || item->sold != sold)
+        fail_msg("%s: available %lld, reserved %lld, sold %lld expected, got %lld, %lld, %lld", sku,
+                 (long long)available, (long long)reserved, (long long)sold, (long long)item->available,
+                 (long long)item->reserved, (long long)item->sold);
+}
+
+void expect_item(const char *group, const char *sku, int64_t available, int64_t sold)
+{
+    expect_stock(group, sku, available, 0, sold);
+}
+
+int64_t chore_ms(void)
+{
+    for (const service_alarm *alarm = harness_last_alarms(h); alarm; alarm = alarm->next)
+        if (alarm->lasting && strcmp(alarm->function, "stock_expire") == 0)
+            return alarm->in_ms;
+    return -1;
+}
+
+int64_t run_chore(const char *group)
+{
+    char base[256];
+    const int n = snprintf(base, sizeof base, "ls:{default/%s}:", group);
+    const service_alarm chore = {.base = {.data = base, .len = (size_t)n}, .function = "stock_expire", .lasting = true};
+
+    return harness_ring(h, &chore);
 }
 
 const char *ledger_text(const lks_read_ledger_response *response)

@@ -37,12 +37,20 @@ bool delete_item(const char *group, const char *sku);
 
 /* `lines` is "sku:quantity ..."; skus without spaces. */
 const lks_deduct_response *deduct(const char *group, const char *order_id, const char *buyer_id, const char *lines);
+const lks_reserve_response *reserve(const char *group, const char *order_id, const char *buyer_id,
+                                    const char *lines, int64_t hold_ms);
+const lks_confirm_response *confirm(const char *group, const char *order_id, bool reacquire_if_expired);
+const lks_extend_hold_response *extend_hold(const char *group, const char *order_id, int64_t hold_ms);
+const lks_cancel_response *cancel(const char *group, const char *order_id, const char *reason);
+/* lines "" = all that is left. */
+const lks_return_response *take_back(const char *group, const char *return_id, const char *order_id,
+                                     const char *lines);
 const lks_order *get_order(const char *group, const char *order_id);
 const lks_read_ledger_response *read_ledger(const char *group, const char *after, int32_t limit);
 bool trim_ledger(const char *group, const char *up_to);
 
-/* Fills a request's lines from "sku:quantity ...". */
-void set_lines(lks_deduct_request *request, const char *lines);
+/* "sku:quantity ..." as lines; the next call overwrites them. */
+lks_line **lines_of(const char *lines, size_t *n);
 
 /* ---- checks ---- */
 
@@ -52,7 +60,26 @@ void expect_error(lks_code code, const char *field);
 /* The answer, with what it tells of the lines as "sku:available ...". */
 void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed,
                    const char *lines);
+void expect_reserve(const lks_reserve_response *response, lks_reserve_outcome outcome, bool replayed,
+                    const char *lines);
 void expect_item(const char *group, const char *sku, int64_t available, int64_t sold);
+void expect_stock(const char *group, const char *sku, int64_t available, int64_t reserved, int64_t sold);
+
+/* "STATE buyer sku:quantity:returned ..." of an order; "none" of NULL. */
+const char *order_text(const lks_order *order);
+
+/* The answer, and its order as order_text gives it. */
+void expect_confirm(const lks_confirm_response *response, lks_confirm_outcome outcome, bool replayed,
+                    const char *order);
+void expect_cancel(const lks_cancel_response *response, lks_cancel_outcome outcome, bool replayed, const char *order);
+void expect_return(const lks_return_response *response, lks_return_outcome outcome, bool replayed, const char *order);
+void expect_order(const char *group, const char *order_id, const char *order);
+
+/* The ms after which the last call asks for stock_expire; -1 when it does not. */
+int64_t chore_ms(void);
+
+/* Runs stock_expire of the group as a server's chore would; gives the ms it replies. */
+int64_t run_chore(const char *group);
 
 /* "KIND sku quantity order" of each entry, one a line. */
 const char *ledger_text(const lks_read_ledger_response *response);

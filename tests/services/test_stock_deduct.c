@@ -27,21 +27,6 @@ static void sells_and_tells_what_is_left(void **state)
                         "PUT a 10 \nPUT b 5 \nDEDUCTED a 2 o1\nDEDUCTED b 5 o1\n");
 }
 
-/* What orders will be when they can be returned. */
-static void an_order_tells_what_came_back(void **state)
-{
-    (void)state;
-    harness_redis(h, "EVAL %s 1 ls:{default/g}:stock:o:o1",
-                  "redis.call('SET', KEYS[1], "
-                  "cmsgpack.pack({'order', 'DEDUCT', 'RETURNED', 0, 'bob', 'a', 3, 2, 7, 1}))");
-    const lks_order *order = get_order("g", "o1");
-    assert_int_equal(order->state, LKS_ORDER_STATE_RETURNED);
-    assert_int_equal(order->lines[0]->quantity, 3);
-    assert_int_equal(order->lines[0]->returned, 2);
-    /* A repeat of Deduct is still its first answer. */
-    expect_deduct(deduct("g", "o1", "bob", "a:3"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:7");
-}
-
 static void one_line_needs_no_group(void **state)
 {
     (void)state;
@@ -278,7 +263,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         STOCK_TEST(sells_and_tells_what_is_left),
-        STOCK_TEST(an_order_tells_what_came_back),
         STOCK_TEST(one_line_needs_no_group),
         STOCK_TEST(a_repeat_is_the_first_answer),
         STOCK_TEST(an_order_id_means_one_order),

@@ -126,7 +126,7 @@ static void an_error_after_a_write_is_maybe(void **state)
 {
     (void)state;
     put_item("g", "a", 10);
-    harness_alter(h, "write('SET', order_key", "write('NOSUCH', order_key");
+    harness_alter(h, "write('SET', order_key(base, id)", "write('NOSUCH', order_key(base, id)");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
@@ -149,16 +149,14 @@ static void a_reply_of_another_shape_is_an_error(void **state)
 {
     (void)state;
     put_item("g", "a", 10);
-    harness_alter(h, "local reply = {'OK'}", "if true then return {'OK', 'x'} end local reply = {'OK'}");
+    harness_alter(h, "if not due then return {'MORE'} end", "if true then return {'OK', 'x'} end");
     assert_null(get_item("g", "a"));
     assert_int_equal(err.code, LKS_INTERNAL);
-    harness_alter(h, "local retain, reply = 0, {'DEDUCTED', '0'}",
-                  "if true then return {'DEDUCTED'} end local retain, reply");
+    harness_alter(h, "local reply = {way.outcome, '0', args[3]}", "if true then return {'DEDUCTED'} end local reply");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
-    harness_alter(h, "local retain, reply = 0, {'DEDUCTED', '0'}",
-                  "if true then return {} end local retain, reply");
+    harness_alter(h, "local reply = {way.outcome, '0', args[3]}", "if true then return {} end local reply");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
 }

@@ -476,7 +476,9 @@ void harness_event(harness *h, harness_waiting *w, service_event event)
         return;
     begin_plan(h, r);
     r->plan.wake(r->request, &r->plan, event);
-    w->response = run_rounds(h, r);
+    r->error = r->plan.error;
+    r->waits = false;
+    w->response = r->error.code == LKS_OK ? run_rounds(h, r) : failed(r);
 }
 
 const void *harness_answer(const harness_waiting *w, lks_error *error)

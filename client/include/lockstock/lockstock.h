@@ -5,7 +5,10 @@
 #include <lockstock/call.h>
 #include <lockstock/channel.h>
 #include <lockstock/lease.h>
+#include <lockstock/limiter.h>
 #include <lockstock/mutex.h>
+#include <lockstock/once.h>
+#include <lockstock/reservation.h>
 #include <lockstock/rwlock.h>
 #include <lockstock/semaphore.h>
 #include <lockstock/status.h>

@@ -1,0 +1,290 @@
+/* lks_limiter: Check, and a clock to wait by. Invariant: a limiter is constant but for
+ * `stopped`; an allow sends one Check, a wait one for each time that a server named. */
+#include <lockstock/limiter.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <lockstock/v1/ratelimit.lks_client.h>
+
+#include "clock.h"
+
+enum { TIMEOUT_MS = 1000 };
+
+struct rule {
+    char *policy, *key; /* each may be NULL */
+    lks_limit limit;
+    lks_penalty penalty;
+};
+
+struct lks_limiter {
+    lks_channel *channel;
+    char *group;
+    uint32_t timeout_ms;
+    bool fail_open, remembered;
+    size_t n_rules;
+    struct rule rules[LKS_LIMITER_RULES_MAX];
+
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stopped; /* under the lock */
+};
+
+/* ---- made and freed --------------------------------------------------------------- */
+
+void lks_limiter_free(lks_limiter *limiter)
+{
+    if (limiter == NULL)
+        return;
+    for (size_t i = 0; i < limiter->n_rules; i++) {
+        free(limiter->rules[i].policy);
+        free(limiter->rules[i].key);
+    }
+    pthread_cond_destroy(&limiter->changed);
+    pthread_mutex_destroy(&limiter->lock);
+    free(limiter->group);
+    free(limiter);
+}
+
+static bool has_text(const char *text)
+{
+    return text != NULL && *text != '\0';
+}
+
+static lks_code check_options(const lks_limiter_options *options, lks_error *error)
+{
+    if (options->n_rules < 1 || options->n_rules > LKS_LIMITER_RULES_MAX)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.rules: must be 1 to %d",
+                             LKS_LIMITER_RULES_MAX);
+    if (options->n_rules > 1 && !has_text(options->group))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.group: several rules need one");
+    for (size_t i = 0; i < options->n_rules; i++)
+        if (has_text(options->rules[i].policy) == (options->rules[i].limit != NULL))
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                 "options.rules[%zu]: must have a policy or a limit, and not both", i);
+    return LKS_OK;
+}
+
+/* False when out of memory. */
+static bool copy_text(const char *text, char **ret)
+{
+    *ret = NULL;
+    return !has_text(text) || (*ret = strdup(text)) != NULL;
+}
+
+static bool copy_rule(const lks_limiter_rule *from, struct rule *rule)
+{
+    if (from->limit != NULL) {
+        rule->limit = *from->limit;
+        if (from->limit->penalty != NULL) {
+            rule->penalty = *from->limit->penalty;
+            rule->limit.penalty = &rule->penalty;
+        }
+    }
+    return copy_text(from->policy, &rule->policy) && copy_text(from->key, &rule->key);
+}
+
+lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret, lks_error *error)
+{
+    lks_code code = check_options(options, error);
+    if (code != LKS_OK)
+        return code;
+    lks_limiter *limiter = calloc(1, sizeof *limiter);
+    if (limiter == NULL)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    pthread_mutex_init(&limiter->lock, NULL);
+    pthread_cond_init(&limiter->changed, NULL);
+    limiter->channel = channel;
+    limiter->timeout_ms = options->timeout_ms != 0 ? options->timeout_ms : TIMEOUT_MS;
+    limiter->fail_open = options->fail_open;
+    limiter->remembered = options->remembered;
+    bool copied = copy_text(options->group, &limiter->group);
+    limiter->n_rules = options->n_rules;
+    for (size_t i = 0; i < options->n_rules; i++)
+        copied = copy_rule(&options->rules[i], &limiter->rules[i]) && copied;
+    if (!copied) {
+        lks_limiter_free(limiter);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+    *ret = limiter;
+    if (error != NULL)
+        *error = (lks_error){.code = LKS_OK};
+    return LKS_OK;
+}
+
+/* ---- one question ------------------------------------------------------------------ */
+
+/* Whether `a` says more than `b` about why, or how nearly not. */
+static bool decides(const lks_rule_result *a, const lks_rule_result *b)
+{
+    bool a_passes = a->outcome == LKS_CHECK_OUTCOME_ALLOWED, b_passes = b->outcome == LKS_CHECK_OUTCOME_ALLOWED;
+
+    if (a_passes != b_passes)
+        return b_passes;
+    return a_passes ? a->remaining < b->remaining : a->retry_after_ms > b->retry_after_ms;
+}
+
+static lks_code take_answer(const lks_limiter *limiter, const lks_check_response *response,
+                            lks_limiter_decision *decision, lks_error *error)
+{
+    size_t rule = 0;
+
+    if (response->n_rules != limiter->n_rules || response->outcome < LKS_CHECK_OUTCOME_ALLOWED ||
+        response->outcome > LKS_CHECK_OUTCOME_BANNED)
+        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+    for (size_t i = 1; i < response->n_rules; i++)
+        if (decides(response->rules[i], response->rules[rule]))
+            rule = i;
+    const lks_rule_result *result = response->rules[rule];
+    decision->outcome = response->outcome;
+    decision->rule = rule;
+    decision->limit = result->limit;
+    decision->remaining = result->remaining;
+    decision->retry_after_ms = response->outcome != LKS_CHECK_OUTCOME_ALLOWED ? result->retry_after_ms : 0;
+    decision->reset_after_ms = result->reset_after_ms;
+    decision->banned_ms = result->banned_ms;
+    return LKS_OK;
+}
+
+static lks_code check(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
+                      lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = limiter->timeout_ms};
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_check_response *response = NULL;
+    lks_rule rules[LKS_LIMITER_RULES_MAX], *list[LKS_LIMITER_RULES_MAX];
+
+    for (size_t i = 0; i < limiter->n_rules; i++) {
+        const struct rule *from = &limiter->rules[i];
+
+        rules[i] = (lks_rule)LKS_RULE_INIT;
+        rules[i].key = from->key != NULL ? from->key : (char *)key;
+        rules[i].spec_case = from->policy != NULL ? LKS_RULE_SPEC_POLICY : LKS_RULE_SPEC_LIMIT;
+        if (from->policy != NULL)
+            rules[i].policy = from->policy;
+        else
+            rules[i].limit = (lks_limit *)&from->limit;
+        list[i] = &rules[i];
+    }
+    if (limiter->group != NULL)
+        request.group = limiter->group;
+    request.n_rules = limiter->n_rules;
+    request.rules = list;
+    request.cost = cost;
+    if (limiter->remembered) {
+        lks_rpc_random_id(decision->request_id);
+        request.request_id = decision->request_id;
+    }
+    lks_code code = lks_rate_limit_check(limiter->channel, &request, &options, &response, error);
+    if (code == LKS_OK)
+        code = take_answer(limiter, response, decision, error);
+    lks_check_response_free(response);
+    return code;
+}
+
+/* Whether it says nothing against the question. */
+static bool is_away(lks_code code)
+{
+    return code == LKS_UNAVAILABLE || code == LKS_DEADLINE_EXCEEDED || code == LKS_RESOURCE_EXHAUSTED;
+}
+
+/* Fills in both. */
+static bool ask(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
+                lks_error *error)
+{
+    *decision = (lks_limiter_decision){.request_id = ""};
+    lks_code code = check(limiter, key, cost, decision, error);
+    if (code == LKS_OK)
+        return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;
+    decision->unchecked = limiter->fail_open && is_away(code);
+    return decision->unchecked;
+}
+
+bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
+                       lks_error *error)
+{
+    lks_limiter_decision unwanted_decision;
+    lks_error unwanted;
+
+    return ask(limiter, key, cost, decision != NULL ? decision : &unwanted_decision,
+               error != NULL ? error : &unwanted);
+}
+
+/* ---- waiting ----------------------------------------------------------------------- */
+
+/* False when the limiter was stopped. */
+static bool sleep_until(lks_limiter *limiter, uint64_t at_ns)
+{
+    const struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000), .tv_nsec = (long)(at_ns % 1000000000)};
+    int failed = 0;
+
+    pthread_mutex_lock(&limiter->lock);
+    while (!limiter->stopped && failed == 0)
+        failed = pthread_cond_clockwait(&limiter->changed, &limiter->lock, CLOCK_MONOTONIC, &at);
+    bool stopped = limiter->stopped;
+    pthread_mutex_unlock(&limiter->lock);
+    return !stopped;
+}
+
+static bool wait_until(lks_limiter *limiter, const char *key, int64_t cost, uint64_t until_ns,
+                       lks_limiter_decision *decision, lks_error *error)
+{
+    uint64_t at_ns = 0; /* sleeps for no time first, which looks for a stop */
+
+    while (sleep_until(limiter, at_ns)) {
+        if (ask(limiter, key, cost, decision, error))
+            return true;
+        uint64_t now = clock_now_ns();
+        /* An answer without a time is no reason to ask again. */
+        if (error->code != LKS_OK || decision->retry_after_ms <= 0 || now >= until_ns ||
+            (uint64_t)decision->retry_after_ms > (until_ns - now) / CLOCK_NS_PER_MS)
+            return false;
+        at_ns = now + (uint64_t)decision->retry_after_ms * CLOCK_NS_PER_MS;
+    }
+    *decision = (lks_limiter_decision){.request_id = ""};
+    lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the limiter was stopped");
+    return false;
+}
+
+bool lks_limiter_wait(lks_limiter *limiter, const char *key, int64_t cost, uint32_t timeout_ms,
+                      lks_limiter_decision *decision, lks_error *error)
+{
+    uint64_t until_ns = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
+    lks_limiter_decision unwanted_decision;
+    lks_error unwanted;
+
+    return wait_until(limiter, key, cost, until_ns, decision != NULL ? decision : &unwanted_decision,
+                      error != NULL ? error : &unwanted);
+}
+
+void lks_limiter_stop(lks_limiter *limiter)
+{
+    pthread_mutex_lock(&limiter->lock);
+    limiter->stopped = true;
+    pthread_cond_broadcast(&limiter->changed);
+    pthread_mutex_unlock(&limiter->lock);
+}
+
+/* ---- giving back -------------------------------------------------------------------- */
+
+lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_limiter_decision *decision,
+                            lks_error *error)
+{
+    lks_refund_request request = LKS_REFUND_REQUEST_INIT;
+    lks_refund_response *response = NULL;
+
+    if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "only what a limiter that is `remembered` allowed can be refunded");
+    request.group = limiter->group != NULL         ? limiter->group
+                    : limiter->rules[0].key != NULL ? limiter->rules[0].key
+                                                    : (char *)key;
+    request.request_id = (char *)decision->request_id;
+    lks_code code = lks_rate_limit_refund(limiter->channel, &request, NULL, &response, error);
+    if (code == LKS_OK && response->outcome == LKS_REFUND_OUTCOME_UNKNOWN)
+        code = lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "it is forgotten by now");
+    lks_refund_response_free(response);
+    return code;
+}

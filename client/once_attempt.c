@@ -1,0 +1,239 @@
+/* Invariant: what a setter was given is copied whole or not at all; what Extend names
+ * lives as long as the keeper. */
+#include "once_attempt.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include <lockstock/v1/idempotency.lks_client.h>
+
+enum { LEASE_MS = 30000, LEASE_MS_MIN = 10, LEASE_MS_MAX = 86400000, HEADER_KEY_MAX = 128, HEADER_VALUE_MAX = 4096 };
+
+static const char reserved[] = "lockstock-";
+static char failure_key[] = "lockstock-failure"; /* how a server marks the result of a Fail FINAL */
+
+static lks_once_attempt *of(struct keeper *keeper)
+{
+    return (lks_once_attempt *)((char *)keeper - offsetof(lks_once_attempt, keeper));
+}
+
+/* ---- its lease ------------------------------------------------------------------ */
+
+static void extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
+{
+    struct keeper *keeper = arg;
+    keeper_answer answer = code != LKS_OK                                     ? KEEPER_UNKNOWN
+                           : response->outcome == LKS_EXTEND_OUTCOME_EXTENDED ? KEEPER_RENEWED
+                                                                              : KEEPER_LOST;
+
+    keeper_answered(keeper, answer, keeper->lease_ms, error);
+}
+
+static lks_code extend(struct keeper *keeper, uint32_t timeout_ms, lks_error *error)
+{
+    const lks_once_attempt *attempt = of(keeper);
+    const lks_call_options options = {.timeout_ms = timeout_ms};
+    lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
+
+    request.scope = attempt->scope;
+    request.key = attempt->key;
+    request.fence = attempt->fence;
+    request.lease_ms = keeper->lease_ms;
+    return lks_idempotency_extend_start(keeper->channel, &request, &options, extended, keeper, NULL, error);
+}
+
+static void attempt_free(lks_once_attempt *attempt)
+{
+    for (size_t i = 0; i < attempt->result.n_headers; i++) {
+        free(attempt->headers[i].key);
+        free(attempt->headers[i].value);
+    }
+    free(attempt->result.body.data);
+    free(attempt->detail);
+    free(attempt->scope);
+    free(attempt->key);
+    free(attempt);
+}
+
+static void free_kept(struct keeper *keeper)
+{
+    attempt_free(of(keeper));
+}
+
+static const keeper_ops ops = {.renew = extend, .free = free_kept};
+
+static lks_code out_of_memory(lks_error *error)
+{
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+static lks_code check(const lks_once_options *options, lks_error *error)
+{
+    if (options->scope == NULL || options->key == NULL)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options: scope and key must be given");
+    if (options->lease_ms != 0 && (options->lease_ms < LEASE_MS_MIN || options->lease_ms > LEASE_MS_MAX))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.lease_ms: must be %d to %d",
+                             LEASE_MS_MIN, LEASE_MS_MAX);
+    return LKS_OK;
+}
+
+lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options, lks_once_attempt **ret,
+                          lks_error *error)
+{
+    lks_code code = check(options, error);
+
+    if (code != LKS_OK)
+        return code;
+    lks_once_attempt *attempt = calloc(1, sizeof *attempt);
+    if (attempt == NULL)
+        return out_of_memory(error);
+    attempt->result = (lks_stored_result)LKS_STORED_RESULT_INIT;
+    attempt->result.headers = attempt->header_list;
+    attempt->scope = strdup(options->scope);
+    attempt->key = strdup(options->key);
+    lks_rpc_random_id(attempt->token);
+    uint32_t lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_MS;
+    code = attempt->scope != NULL && attempt->key != NULL
+               ? keeper_init(&attempt->keeper, channel, &ops, lease_ms, KEEPER_ALWAYS, error)
+               : out_of_memory(error);
+    if (code != LKS_OK) {
+        attempt_free(attempt);
+        return code;
+    }
+    *ret = attempt;
+    return LKS_OK;
+}
+
+/* ---- for its function ------------------------------------------------------------- */
+
+lks_code lks_once_return(lks_once_attempt *attempt, int32_t code, const void *body, size_t len)
+{
+    uint8_t *copy = NULL;
+
+    if (len > LKS_ONCE_BODY_MAX)
+        return LKS_INVALID_ARGUMENT;
+    if (len != 0 && (copy = malloc(len)) == NULL)
+        return LKS_RESOURCE_EXHAUSTED;
+    if (len != 0)
+        memcpy(copy, body, len);
+    free(attempt->result.body.data);
+    attempt->result.code = code;
+    attempt->result.body = (ProtobufCBinaryData){.len = len, .data = copy};
+    return LKS_OK;
+}
+
+lks_code lks_once_add_header(lks_once_attempt *attempt, const char *key, const char *value)
+{
+    size_t at = attempt->result.n_headers, key_len = strlen(key);
+
+    if (at == LKS_ONCE_HEADERS_MAX || key_len < 1 || key_len > HEADER_KEY_MAX || strlen(value) > HEADER_VALUE_MAX ||
+        strncasecmp(key, reserved, sizeof reserved - 1) == 0)
+        return LKS_INVALID_ARGUMENT;
+    lks_result_header header = LKS_RESULT_HEADER_INIT;
+    header.key = strdup(key);
+    header.value = strdup(value);
+    if (header.key == NULL || header.value == NULL) {
+        free(header.key);
+        free(header.value);
+        return LKS_RESOURCE_EXHAUSTED;
+    }
+    attempt->headers[at] = header;
+    attempt->header_list[at] = &attempt->headers[at];
+    attempt->result.n_headers++;
+    return LKS_OK;
+}
+
+lks_code lks_once_set_detail(lks_once_attempt *attempt, const char *detail)
+{
+    size_t len = strlen(detail);
+
+    if (len > LKS_ONCE_DETAIL_MAX) {
+        len = LKS_ONCE_DETAIL_MAX;
+        while (len > 0 && ((unsigned char)detail[len] & 0xC0) == 0x80)
+            len--;
+    }
+    char *copy = strndup(detail, len);
+    if (copy == NULL)
+        return LKS_RESOURCE_EXHAUSTED;
+    free(attempt->detail);
+    attempt->detail = copy;
+    return LKS_OK;
+}
+
+bool lks_once_is_lost(const lks_once_attempt *attempt)
+{
+    return keeper_is_lost((struct keeper *)&attempt->keeper);
+}
+
+int64_t lks_once_number(const lks_once_attempt *attempt)
+{
+    return attempt->number;
+}
+
+uint64_t lks_once_fence(const lks_once_attempt *attempt)
+{
+    return attempt->fence;
+}
+
+/* ---- results ---------------------------------------------------------------------- */
+
+static char *put_text(char **at, const char *text)
+{
+    char *put = *at;
+
+    *at = stpcpy(put, text) + 1;
+    return put;
+}
+
+/* One allocation: the result, its headers, the body and a NUL, the headers' texts. */
+lks_once_result *once_result_new(const lks_stored_result *stored, bool replayed)
+{
+    bool failed = stored->n_headers == 1 && strcmp(stored->headers[0]->key, failure_key) == 0;
+    size_t n = stored->n_headers;
+    size_t bytes = sizeof(lks_once_result) + n * sizeof(lks_once_header) + stored->body.len + 1;
+
+    for (size_t i = 0; i < n; i++)
+        bytes += strlen(stored->headers[i]->key) + strlen(stored->headers[i]->value) + 2;
+    lks_once_result *result = malloc(bytes);
+    if (result == NULL)
+        return NULL;
+    lks_once_header *headers = (lks_once_header *)(void *)(result + 1);
+    char *body = (char *)(headers + n), *at = body + stored->body.len + 1;
+    if (stored->body.len != 0)
+        memcpy(body, stored->body.data, stored->body.len);
+    body[stored->body.len] = '\0';
+    for (size_t i = 0; i < n; i++) {
+        headers[i].key = put_text(&at, stored->headers[i]->key);
+        headers[i].value = put_text(&at, stored->headers[i]->value);
+    }
+    *result = (lks_once_result){
+        .code = stored->code,
+        .body = body,
+        .body_len = stored->body.len,
+        .n_headers = failed ? 0 : n,
+        .headers = headers,
+        .failure = failed ? headers[0].value : NULL,
+        .replayed = replayed,
+    };
+    return result;
+}
+
+lks_once_result *once_failure_new(char *detail)
+{
+    static char none[] = "";
+    lks_stored_result stored = LKS_STORED_RESULT_INIT;
+    lks_result_header header = LKS_RESULT_HEADER_INIT, *headers[] = {&header};
+
+    header.key = failure_key;
+    header.value = detail != NULL ? detail : none;
+    stored.code = -1;
+    stored.n_headers = 1;
+    stored.headers = headers;
+    return once_result_new(&stored, false);
+}
+
+void lks_once_result_free(lks_once_result *result)
+{
+    free(result);
+}

@@ -1,0 +1,349 @@
+/* lks_reservation. Invariant: an order that may be reserved and is not owned by a
+ * caller any more is cancelled, in the background where need be, unless it may be sold. */
+#include <lockstock/reservation.h>
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstock/v1/stock.lks_client.h>
+
+#include "channel.h"
+#include "clock.h"
+#include "keeper.h"
+
+enum { HOLD_MS = 60000, LINES_MAX = 64, CANCEL_MS = 2000, BACKGROUND_MS = 30000 };
+
+struct lks_reservation {
+    struct keeper keeper;
+    char *group, *order_id; /* constant */
+    bool replayed;
+    bool settled; /* confirmed, perhaps confirmed, or cancelled: not to be cancelled at the end */
+};
+
+static lks_code succeed(lks_error *error)
+{
+    *error = (lks_error){.code = LKS_OK};
+    return LKS_OK;
+}
+
+static bool is_forked(const lks_reservation *reservation)
+{
+    return reservation->keeper.channel->pid != getpid();
+}
+
+/* ---- the hold ------------------------------------------------------------------- */
+
+static lks_reservation *of(struct keeper *keeper)
+{
+    return (lks_reservation *)((char *)keeper - offsetof(lks_reservation, keeper));
+}
+
+static void extended(void *arg, lks_code code, const lks_extend_hold_response *response, const lks_error *error)
+{
+    bool answered = code == LKS_OK;
+    keeper_answer answer = !answered                                                 ? KEEPER_UNKNOWN
+                           : response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? KEEPER_RENEWED
+                                                                                     : KEEPER_LOST;
+
+    keeper_answered(arg, answer, answered ? response->hold_ms : 0, error);
+}
+
+static lks_code extend(struct keeper *keeper, uint32_t timeout_ms, lks_error *error)
+{
+    const lks_reservation *reservation = of(keeper);
+    const lks_call_options options = {.timeout_ms = timeout_ms};
+    lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
+
+    request.group = reservation->group;
+    request.order_id = reservation->order_id;
+    request.hold_ms = keeper->lease_ms;
+    return lks_stock_extend_hold_start(keeper->channel, &request, &options, extended, keeper, NULL, error);
+}
+
+static void reservation_free(lks_reservation *reservation)
+{
+    free(reservation->group);
+    free(reservation->order_id);
+    free(reservation);
+}
+
+static void free_kept(struct keeper *keeper)
+{
+    reservation_free(of(keeper));
+}
+
+static const keeper_ops ops = {.renew = extend, .free = free_kept};
+
+/* ---- giving back ---------------------------------------------------------------- */
+
+static lks_cancel_request cancel_request(const lks_reservation *reservation, const char *reason)
+{
+    lks_cancel_request request = LKS_CANCEL_REQUEST_INIT;
+
+    request.group = reservation->group;
+    request.order_id = reservation->order_id;
+    if (reason != NULL)
+        request.reason = (char *)reason;
+    return request;
+}
+
+/* Where it cannot even be started the hold ends by itself. */
+static void cancel_later(const lks_reservation *reservation)
+{
+    const lks_call_options options = {.timeout_ms = BACKGROUND_MS};
+    lks_cancel_request request = cancel_request(reservation, NULL);
+
+    lks_stock_cancel_start(reservation->keeper.channel, &request, &options, NULL, NULL, NULL, NULL);
+}
+
+static lks_cancel_outcome cancel(lks_reservation *reservation, const char *reason, uint32_t timeout_ms,
+                                 lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = timeout_ms};
+    lks_cancel_request request = cancel_request(reservation, reason);
+    lks_cancel_response *response = NULL;
+
+    if (lks_stock_cancel(reservation->keeper.channel, &request, &options, &response, error) != LKS_OK)
+        return LKS_CANCEL_OUTCOME_UNSPECIFIED;
+    lks_cancel_outcome outcome = response->outcome;
+    lks_cancel_response_free(response);
+    switch ((int)outcome) {
+    case LKS_CANCEL_OUTCOME_CANCELLED:
+    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:
+        reservation->settled = true;
+        return outcome;
+    case LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED:
+        reservation->settled = true;
+        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the order is sold");
+        return outcome;
+    default:
+        lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+        return LKS_CANCEL_OUTCOME_UNSPECIFIED;
+    }
+}
+
+lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const char *reason, lks_error *error)
+{
+    lks_error unwanted;
+
+    return cancel(reservation, reason, 0, error != NULL ? error : &unwanted);
+}
+
+void lks_reservation_free(lks_reservation *reservation)
+{
+    lks_error error;
+
+    if (reservation == NULL || is_forked(reservation))
+        return;
+    if (!reservation->settled)
+        cancel(reservation, NULL, CANCEL_MS, &error);
+    if (!reservation->settled)
+        cancel_later(reservation);
+    keeper_end(&reservation->keeper);
+}
+
+void lks_reservation_cleanup(lks_reservation **reservation)
+{
+    lks_reservation_free(*reservation);
+    *reservation = NULL;
+}
+
+/* ---- making ---------------------------------------------------------------------- */
+
+static lks_code check(const lks_reservation_order *order, lks_error *error)
+{
+    bool has_group = order->group != NULL && *order->group != '\0';
+
+    if (order->n_lines < 1 || order->n_lines > LINES_MAX)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.lines: must be 1 to %d", LINES_MAX);
+    for (size_t i = 0; i < order->n_lines; i++)
+        if (order->lines[i].sku == NULL)
+            return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.lines[%zu].sku: must be given", i);
+    if (!has_group && order->n_lines > 1)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.group: several lines need one");
+    return LKS_OK;
+}
+
+static lks_code new_reservation(lks_channel *channel, const lks_reservation_order *order, lks_reservation **ret,
+                                lks_error *error)
+{
+    char random[LKS_RPC_RANDOM_ID_LEN + 1];
+    lks_code code = check(order, error);
+    if (code != LKS_OK)
+        return code;
+    lks_reservation *reservation = calloc(1, sizeof *reservation);
+    if (reservation == NULL)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    lks_rpc_random_id(random);
+    reservation->order_id = strdup(order->order_id != NULL ? order->order_id : random);
+    reservation->group = strdup(order->group != NULL && *order->group != '\0' ? order->group : order->lines[0].sku);
+    uint32_t hold_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS;
+    code = reservation->order_id != NULL && reservation->group != NULL
+               ? keeper_init(&reservation->keeper, channel, &ops, hold_ms, order->keep_ms, error)
+               : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (code != LKS_OK) {
+        reservation_free(reservation);
+        return code;
+    }
+    *ret = reservation;
+    return LKS_OK;
+}
+
+/* "sold out" and, of the first line that is in the way, how much there is. */
+static void tell_refusal(const lks_reserve_response *response, const char *what, lks_error *error)
+{
+    if (response->n_lines == 0)
+        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", what);
+    else
+        lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s: %s, of which %lld are available", what,
+                      response->lines[0]->sku, (long long)response->lines[0]->available);
+}
+
+static lks_reserve_outcome take_answer(const lks_reserve_response *response, lks_error *error)
+{
+    switch ((int)response->outcome) {
+    case LKS_RESERVE_OUTCOME_RESERVED:
+        succeed(error);
+        return response->outcome;
+    case LKS_RESERVE_OUTCOME_SOLD_OUT:
+        tell_refusal(response, "sold out", error);
+        return response->outcome;
+    case LKS_RESERVE_OUTCOME_BUYER_LIMIT:
+        tell_refusal(response, "more than one buyer may have", error);
+        return response->outcome;
+    case LKS_RESERVE_OUTCOME_NOT_OPEN:
+        tell_refusal(response, "not on sale yet", error);
+        return response->outcome;
+    case LKS_RESERVE_OUTCOME_CLOSED:
+        tell_refusal(response, "not on sale any more", error);
+        return response->outcome;
+    case LKS_RESERVE_OUTCOME_UNKNOWN_SKU:
+        tell_refusal(response, "no such item", error);
+        return response->outcome;
+    case LKS_RESERVE_OUTCOME_CANCELLED:
+        tell_refusal(response, "the order was cancelled", error);
+        return response->outcome;
+    default:
+        lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+        return LKS_RESERVE_OUTCOME_UNSPECIFIED;
+    }
+}
+
+static lks_reserve_outcome reserve(lks_reservation *reservation, const lks_reservation_order *order,
+                                   int64_t *left_ms, lks_error *error)
+{
+    lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
+    lks_reserve_response *response = NULL;
+    lks_line lines[LINES_MAX], *list[LINES_MAX];
+
+    for (size_t i = 0; i < order->n_lines; i++) {
+        lines[i] = (lks_line)LKS_LINE_INIT;
+        lines[i].sku = (char *)order->lines[i].sku;
+        lines[i].quantity = order->lines[i].quantity;
+        list[i] = &lines[i];
+    }
+    request.group = reservation->group;
+    request.order_id = reservation->order_id;
+    if (order->buyer_id != NULL)
+        request.buyer_id = (char *)order->buyer_id;
+    request.n_lines = order->n_lines;
+    request.lines = list;
+    request.fresh = order->order_id == NULL; /* nobody else can know it */
+    request.hold_ms = reservation->keeper.lease_ms;
+    if (lks_stock_reserve(reservation->keeper.channel, &request, NULL, &response, error) != LKS_OK)
+        return LKS_RESERVE_OUTCOME_UNSPECIFIED;
+    lks_reserve_outcome outcome = take_answer(response, error);
+    reservation->replayed = response->replayed;
+    *left_ms = response->hold_ms;
+    lks_reserve_response_free(response);
+    return outcome;
+}
+
+lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
+                                         lks_reservation **ret, lks_error *error)
+{
+    lks_reservation *reservation = NULL;
+    lks_error unwanted;
+    int64_t left_ms = 0;
+
+    error = error != NULL ? error : &unwanted;
+    if (new_reservation(channel, order, &reservation, error) != LKS_OK)
+        return LKS_RESERVE_OUTCOME_UNSPECIFIED;
+    uint64_t sent_ns = clock_now_ns();
+    lks_reserve_outcome outcome = reserve(reservation, order, &left_ms, error);
+    if (outcome == LKS_RESERVE_OUTCOME_RESERVED) {
+        keeper_begin(&reservation->keeper, sent_ns, left_ms);
+        *ret = reservation;
+        return outcome;
+    }
+    if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO)
+        cancel_later(reservation);
+    keeper_end(&reservation->keeper);
+    return outcome;
+}
+
+const char *lks_reservation_order_id(const lks_reservation *reservation)
+{
+    return reservation->order_id;
+}
+
+bool lks_reservation_is_replayed(const lks_reservation *reservation)
+{
+    return reservation->replayed;
+}
+
+bool lks_reservation_is_lost(const lks_reservation *reservation)
+{
+    return is_forked(reservation) || keeper_is_lost((struct keeper *)&reservation->keeper);
+}
+
+/* ---- selling --------------------------------------------------------------------- */
+
+static lks_confirm_outcome refuse(lks_error *error, lks_confirm_outcome outcome, const char *text)
+{
+    lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", text);
+    return outcome;
+}
+
+static lks_confirm_outcome take_confirmed(lks_confirm_outcome outcome, lks_error *error)
+{
+    switch ((int)outcome) {
+    case LKS_CONFIRM_OUTCOME_CONFIRMED:
+        succeed(error);
+        return outcome;
+    case LKS_CONFIRM_OUTCOME_EXPIRED:
+        return refuse(error, outcome, "the hold had ended");
+    case LKS_CONFIRM_OUTCOME_CANCELLED:
+        return refuse(error, outcome, "the order was cancelled");
+    case LKS_CONFIRM_OUTCOME_SOLD_OUT:
+        return refuse(error, outcome, "the hold had ended, and the stock is gone");
+    case LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER:
+        return refuse(error, outcome, "the order is not known any more");
+    default:
+        lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "an answer of an unknown kind");
+        return LKS_CONFIRM_OUTCOME_UNSPECIFIED;
+    }
+}
+
+lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool reacquire, lks_error *error)
+{
+    lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
+    lks_confirm_response *response = NULL;
+    lks_confirm_outcome outcome = LKS_CONFIRM_OUTCOME_UNSPECIFIED;
+    lks_error unwanted;
+
+    error = error != NULL ? error : &unwanted;
+    request.group = reservation->group;
+    request.order_id = reservation->order_id;
+    request.reacquire_if_expired = reacquire;
+    if (lks_stock_confirm(reservation->keeper.channel, &request, NULL, &response, error) == LKS_OK)
+        outcome = take_confirmed(response->outcome, error);
+    lks_confirm_response_free(response);
+    if (outcome != LKS_CONFIRM_OUTCOME_UNSPECIFIED)
+        reservation->settled = outcome == LKS_CONFIRM_OUTCOME_CONFIRMED || outcome == LKS_CONFIRM_OUTCOME_CANCELLED;
+    else if (error->applied != LKS_APPLIED_NO)
+        reservation->settled = true;
+    return outcome;
+}

@@ -1,0 +1,262 @@
+/* Invariant: the rows of `goods` and the row of `consumer` change in one transaction, so
+ * that the copy is at every moment what the ledger said up to consumer.last_id. */
+#include "goods.h"
+
+#include <mysql.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "halt.h"
+
+/* ---- what an entry does ----------------------------------------------------------- */
+
+/* Names are bytes: in a text column 'a' might equal 'A', or 'a '. */
+static const char *const schema[] = {
+    "CREATE DATABASE IF NOT EXISTS shop",
+    "USE shop",
+    "CREATE TABLE IF NOT EXISTS goods (id VARBINARY(128) PRIMARY KEY, num BIGINT NOT NULL CHECK (num >= 0),"
+    " reserved BIGINT NOT NULL CHECK (reserved >= 0), sold BIGINT NOT NULL CHECK (sold >= 0)) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS consumer (ledger VARBINARY(128) PRIMARY KEY, last_id VARBINARY(48) NOT NULL)"
+    " ENGINE=InnoDB",
+};
+
+typedef enum statement { MOVE_ON, TAKE, ADD, DROP, N_STATEMENTS } statement;
+
+static const char *const texts[N_STATEMENTS] = {
+    [MOVE_ON] = "UPDATE consumer SET last_id = ? WHERE ledger = ? AND last_id = ?",
+    [TAKE] = "UPDATE goods SET num = num - ?, reserved = reserved - ?, sold = sold - ?"
+             " WHERE id = ? AND num >= ? AND reserved >= ? AND sold >= ?",
+    [ADD] = "INSERT INTO goods (num, id, reserved, sold) VALUES (?, ?, 0, 0)",
+    [DROP] = "DELETE FROM goods WHERE id = ? AND num = ? AND reserved = 0",
+};
+
+/* What a unit of each kind takes from num, reserved and sold: the table in stock.proto. */
+static const int takes[][3] = {
+    [LKS_LEDGER_KIND_PUT] = {-1, 0, 0},
+    [LKS_LEDGER_KIND_ADJUSTED] = {-1, 0, 0},
+    [LKS_LEDGER_KIND_DEDUCTED] = {1, 0, -1},
+    [LKS_LEDGER_KIND_RESERVED] = {1, -1, 0},
+    [LKS_LEDGER_KIND_CONFIRMED] = {0, 1, -1},
+    [LKS_LEDGER_KIND_CANCELLED] = {-1, 1, 0},
+    [LKS_LEDGER_KIND_EXPIRED] = {-1, 1, 0},
+    [LKS_LEDGER_KIND_RETURNED] = {-1, 0, 1},
+    [LKS_LEDGER_KIND_DELETED] = {0, 0, 0},
+};
+enum { KINDS = sizeof takes / sizeof takes[0] };
+
+struct goods {
+    MYSQL *connection;
+    const char *group;
+    MYSQL_STMT *statements[N_STATEMENTS];
+};
+
+/* ---- SQL --------------------------------------------------------------------------- */
+
+static MYSQL_BIND number(const int64_t *value)
+{
+    return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_LONGLONG, .buffer = (void *)(uintptr_t)value};
+}
+
+static MYSQL_BIND text(const char *value)
+{
+    return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_STRING, .buffer = (void *)(uintptr_t)value,
+                        .buffer_length = strlen(value)};
+}
+
+static bool query(goods *db, const char *sql)
+{
+    if (mysql_query(db->connection, sql) == 0)
+        return true;
+    fprintf(stderr, "MariaDB: %s\n", mysql_error(db->connection));
+    return false;
+}
+
+/* How many rows a statement found; -1: it failed. */
+static long long run(goods *db, statement which, MYSQL_BIND *values)
+{
+    MYSQL_STMT *s = db->statements[which];
+
+    if (mysql_stmt_bind_param(s, values) == 0 && mysql_stmt_execute(s) == 0)
+        return (long long)mysql_stmt_affected_rows(s);
+    fprintf(stderr, "MariaDB: %s\n", mysql_stmt_error(s));
+    return -1;
+}
+
+/* ---- copying ------------------------------------------------------------------------ */
+
+static bool take(goods *db, const lks_ledger_entry *e, long long *found)
+{
+    int64_t num = takes[e->kind][0] * e->quantity, reserved = takes[e->kind][1] * e->quantity,
+            sold = takes[e->kind][2] * e->quantity;
+    MYSQL_BIND values[] = {number(&num),  number(&reserved), number(&sold), text(e->sku),
+                           number(&num), number(&reserved), number(&sold)};
+
+    *found = run(db, TAKE, values);
+    return *found >= 0;
+}
+
+static bool apply(goods *db, const lks_ledger_entry *e)
+{
+    MYSQL_BIND values[] = {number(&e->quantity), text(e->sku)}, dropped[] = {text(e->sku), number(&e->quantity)};
+    long long found = 0;
+
+    if ((int)e->kind <= 0 || (int)e->kind >= KINDS) {
+        fprintf(stderr, "entry %s is of a kind that this program does not know\n", e->id);
+        return false;
+    }
+    if (e->kind == LKS_LEDGER_KIND_DELETED)
+        found = run(db, DROP, dropped);
+    else if (take(db, e, &found) && found == 0 && e->kind == LKS_LEDGER_KIND_PUT)
+        found = run(db, ADD, values);
+    if (found == 0)
+        fprintf(stderr, "entry %s, %lld of %s, cannot follow what the copy says\n", e->id, (long long)e->quantity,
+                e->sku);
+    return found == 1;
+}
+
+static long long move_on(goods *db, const char *from, const char *to)
+{
+    MYSQL_BIND values[] = {text(to), text(db->group), text(from)};
+
+    return run(db, MOVE_ON, values);
+}
+
+goods_result goods_copy(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n)
+{
+    goods_result result = GOODS_FAILED;
+    long long found;
+
+    if (!query(db, "START TRANSACTION"))
+        return result;
+    /* First, for it locks the row: another consumer waits here, and then finds that
+     * these entries are copied. */
+    found = move_on(db, after, entries[n - 1]->id);
+    if (found == 0)
+        result = GOODS_OVERTAKEN;
+    if (found != 1)
+        goto cleanup;
+    for (size_t i = 0; i < n; i++)
+        if (!apply(db, entries[i]))
+            goto cleanup;
+    halt_at("applied");
+    if (query(db, "COMMIT"))
+        return GOODS_COPIED;
+
+cleanup:
+    query(db, "ROLLBACK");
+    return result;
+}
+
+goods_result goods_copy_naively(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n)
+{
+    if (!query(db, "START TRANSACTION"))
+        return GOODS_FAILED;
+    for (size_t i = 0; i < n; i++)
+        if (!apply(db, entries[i])) {
+            query(db, "ROLLBACK");
+            return GOODS_FAILED;
+        }
+    if (!query(db, "COMMIT"))
+        return GOODS_FAILED;
+    halt_at("applied");
+    return move_on(db, after, entries[n - 1]->id) == 1 ? GOODS_COPIED : GOODS_FAILED;
+}
+
+/* ---- reading ------------------------------------------------------------------------- */
+
+bool goods_position(goods *db, char id[GOODS_ID_SIZE])
+{
+    MYSQL_RES *result = NULL;
+    MYSQL_ROW row = NULL;
+    char escaped[2 * GOODS_NAME_SIZE], sql[512];
+
+    mysql_real_escape_string(db->connection, escaped, db->group, strlen(db->group));
+    snprintf(sql, sizeof sql, "SELECT last_id FROM consumer WHERE ledger = '%s'", escaped);
+    if (!query(db, sql) || !(result = mysql_store_result(db->connection)))
+        return false;
+    if ((row = mysql_fetch_row(result)))
+        snprintf(id, GOODS_ID_SIZE, "%s", row[0]);
+    else
+        fprintf(stderr, "the consumer's row is gone\n");
+    mysql_free_result(result);
+    return row != NULL;
+}
+
+int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE])
+{
+    MYSQL_RES *result = NULL;
+    MYSQL_ROW row;
+    int n = 0;
+
+    if (!query(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT") || !goods_position(db, id) ||
+        !query(db, "SELECT id, num, reserved, sold FROM goods ORDER BY id") ||
+        !(result = mysql_store_result(db->connection))) {
+        query(db, "ROLLBACK");
+        return -1;
+    }
+    for (; n < max && (row = mysql_fetch_row(result)); n++) {
+        rows[n] = (goods_row){.num = atoll(row[1]), .reserved = atoll(row[2]), .sold = atoll(row[3])};
+        snprintf(rows[n].id, sizeof rows[n].id, "%s", row[0]);
+    }
+    mysql_free_result(result);
+    return query(db, "COMMIT") ? n : -1;
+}
+
+/* ---- opening -------------------------------------------------------------------------- */
+
+static bool make_tables(goods *db)
+{
+    char escaped[2 * GOODS_NAME_SIZE], sql[512];
+
+    for (size_t i = 0; i < sizeof schema / sizeof schema[0]; i++)
+        if (!query(db, schema[i]))
+            return false;
+    mysql_real_escape_string(db->connection, escaped, db->group, strlen(db->group));
+    snprintf(sql, sizeof sql, "INSERT IGNORE INTO consumer VALUES ('%s', '" GOODS_NOTHING_READ "')", escaped);
+    return query(db, sql);
+}
+
+static bool prepare(goods *db)
+{
+    for (int i = 0; i < N_STATEMENTS; i++) {
+        db->statements[i] = mysql_stmt_init(db->connection);
+        if (!db->statements[i] || mysql_stmt_prepare(db->statements[i], texts[i], strlen(texts[i])) != 0) {
+            fprintf(stderr, "MariaDB: %s\n", mysql_error(db->connection));
+            return false;
+        }
+    }
+    return true;
+}
+
+goods *goods_open(const char *socket_path, const char *group)
+{
+    goods *db = calloc(1, sizeof *db);
+
+    if (!db || strlen(group) >= GOODS_NAME_SIZE || !(db->connection = mysql_init(NULL)))
+        goto failed;
+    db->group = group;
+    /* So that an UPDATE tells the rows it found, changed or not. */
+    if (!mysql_real_connect(db->connection, NULL, "root", NULL, NULL, 0, socket_path, CLIENT_FOUND_ROWS)) {
+        fprintf(stderr, "MariaDB: %s\n", mysql_error(db->connection));
+        goto failed;
+    }
+    if (make_tables(db) && prepare(db))
+        return db;
+
+failed:
+    goods_close(db);
+    return NULL;
+}
+
+void goods_close(goods *db)
+{
+    if (!db)
+        return;
+    for (int i = 0; i < N_STATEMENTS; i++)
+        if (db->statements[i])
+            mysql_stmt_close(db->statements[i]);
+    if (db->connection)
+        mysql_close(db->connection);
+    free(db);
+}

@@ -1,0 +1,52 @@
+/* The shop's own database, which holds a copy of a group's stock: how many of each
+ * good there are, and up to which entry of the ledger that is true. Not thread-safe.
+ * What fails is said on stderr. */
+#ifndef EXAMPLE_LEDGER_GOODS_H
+#define EXAMPLE_LEDGER_GOODS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/lockstock.h>
+
+enum { GOODS_ID_SIZE = 48, GOODS_NAME_SIZE = 129 };
+
+/* Before every entry. Not "", which would begin at the oldest one there is and hide
+ * that older ones were trimmed. */
+#define GOODS_NOTHING_READ "0-0"
+
+typedef struct goods goods;
+
+typedef enum goods_result {
+    GOODS_COPIED,
+    GOODS_OVERTAKEN, /* another consumer copied these entries; nothing was changed */
+    GOODS_FAILED,    /* nothing was changed */
+} goods_result;
+
+typedef struct goods_row {
+    char id[GOODS_NAME_SIZE];
+    long long num, reserved, sold;
+} goods_row;
+
+/* Connects to the MariaDB on a unix socket, and makes the database `shop` and its tables
+ * where there are none. The group is not copied. NULL on failure; the caller closes. */
+goods *goods_open(const char *socket_path, const char *group);
+void goods_close(goods *db);
+
+/* The last entry of the ledger that is in the copy. */
+bool goods_position(goods *db, char id[GOODS_ID_SIZE]);
+
+/* Copies what follows the entry `after`: the effects of all n entries and the last one's
+ * id in one transaction. So each entry is in the copy exactly once, whenever this process
+ * is killed and however many of them run. */
+goods_result goods_copy(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n);
+
+/* The same in two transactions, as it should not be done. */
+goods_result goods_copy_naively(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n);
+
+/* At most `max` rows in the order of their ids, and the position that they are of; how
+ * many, or -1. */
+int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE]);
+
+#endif

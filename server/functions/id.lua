@@ -1,0 +1,110 @@
+-- IdService: who may make which ids. A SNOWFLAKE id is (ms, worker, sequence); a server
+-- makes them alone, within ranges of time that are granted to it here.
+--
+--   Invariant: the ranges granted for a worker to two owners never overlap, because the
+--   end of each is written down (its high-water) before anyone knows of it, and another
+--   owner's begins behind it. An owner's own ranges may overlap: it never goes back.
+--
+-- An owner is one life of one server. So nothing rests on leases or on the clock: those
+-- only keep servers from sharing a worker, and ids near the time of day.
+--
+-- What Redis lost cannot be told from what it never had. No range reaches further than
+-- a lease ahead of the clock, so that whoever finds nothing waits for one lease, and
+-- grants nothing before that moment ever after (the floor).
+--
+-- Keys, after the base:
+--   id:workers  hash    of base "ls:{meta}:". floor -> ms; worker -> "high at owner":
+--                       end of the last range, and when it was granted (ms since 1970)
+--   id:s        string  the last number of the sequence that the base names
+
+local EPOCH_MS = 1704067200000             -- 2024-01-01
+local END_MS = EPOCH_MS + 2 ^ 41           -- where 41 bits end, in 2093
+local WORKERS = 1024
+local RANGE_MS = 1000
+local AHEAD_MS = 1000                      -- how far ahead of the clock a range may begin
+local LEASE_MS = 3000                      -- at least RANGE_MS + AHEAD_MS
+local FOREIGN = 'the store holds foreign data under this name'
+
+local function number(text)
+  return tonumber(text) or fail('FAILED_PRECONDITION', FOREIGN)
+end
+
+-- A worker that was never granted is nobody's.
+local function parse_worker(text)
+  if not text then return {high = 0, at = 0, owner = ''} end
+  local high, at, owner = string.match(text, '^(%d+) (%d+) (%w+)$')
+  return {high = number(high), at = number(at), owner = owner}
+end
+
+-- When others may have it: -1 = now. A lease from the future: the clock stepped back.
+local function lease_left(worker, now_ms)
+  local left = worker.at + LEASE_MS - now_ms
+  return left > 0 and left <= LEASE_MS and left or -1
+end
+
+-- The free worker whose range can begin soonest from `first` on; nil, and when the next
+-- one will be free.
+local function take_worker(key, first, now_ms)
+  local texts, flat = {}, redis.call('HGETALL', key)
+  local best, soonest = nil, LEASE_MS
+
+  for i = 1, #flat, 2 do texts[flat[i]] = flat[i + 1] end
+  for n = 0, WORKERS - 1 do
+    local worker = parse_worker(texts[int(n)])
+    local left = lease_left(worker, now_ms)
+    if left > 0 then
+      soonest = math.min(soonest, left)
+    elseif not best or worker.high < best.high then
+      worker.n, best = int(n), worker
+      if worker.high <= first then break end
+    end
+  end
+  return best, soonest
+end
+
+-- args: the owner, the worker it had (-1 = none), the first ms it has not used
+-- -> {'OK', worker, first ms, ms behind the last, ms of the clock}
+--  | {'STARTING', ms}  nothing can be granted until then
+--  | {'AHEAD', ms}     the owner is too far ahead of the clock; until it has caught up
+--  | {'TAKEN', ms}     all workers are; until the next lease ends
+define('id_grant', {}, function(base, args, now)
+  local key, owner, n, now_ms = base .. 'id:workers', args[1], args[2], math.floor(now / 1000)
+  local floor = redis.call('HGET', key, 'floor')
+
+  if not floor then
+    write('HSET', key, 'floor', int(now_ms + LEASE_MS))
+    return {'STARTING', int(LEASE_MS)}
+  end
+  floor = number(floor)
+  -- Further off it is only after the clock stepped back; then ids go on from there.
+  if floor > now_ms and floor <= now_ms + LEASE_MS then return {'STARTING', int(floor - now_ms)} end
+
+  local first = math.max(now_ms, floor, number(args[3]))
+  local worker = parse_worker(redis.call('HGET', key, n))
+  if worker.owner == owner then
+    worker.n = n
+  else
+    local free, soonest = take_worker(key, first, now_ms)
+    if not free then return {'TAKEN', int(soonest)} end
+    worker, first = free, math.max(first, free.high)
+  end
+  -- A range a range's time, else who makes more ids than the time has would run away.
+  local since = now_ms - worker.at
+  if first > now_ms + AHEAD_MS and since >= 0 and since < RANGE_MS then return {'AHEAD', int(RANGE_MS - since)} end
+  local till = first + RANGE_MS
+  if first <= EPOCH_MS or till > END_MS then
+    fail('OUT_OF_RANGE', "kind: the store's clock is outside of 2024 to 2093")
+  end
+  write('HSET', key, worker.n, int(math.max(worker.high, till)) .. ' ' .. int(now_ms) .. ' ' .. owner)
+  return {'OK', worker.n, int(first), int(till), int(now_ms)}
+end)
+
+-- args: how many
+-- -> {'OK', the last of them}
+define('id_sequence', {}, function(base, args)
+  local key, count = base .. 'id:s', tonumber(args[1])
+  local last = number(redis.call('GET', key) or '0')
+
+  if last > MAX_INTEGER - count then fail('OUT_OF_RANGE', 'name: the sequence is at its end, 2^53-1') end
+  return {'OK', int(write('INCRBY', key, int(count)))}
+end)

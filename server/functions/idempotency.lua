@@ -1,0 +1,123 @@
+-- IdempotencyService, its functions. What is kept, and the states: idempotency_record.lua.
+
+local function replay(record)
+  local result = redis.call('HGET', record.key, 'r') or foreign()
+  return {'REPLAY', record.attempt, result}
+end
+
+-- What a Begin with `token` is told without any change; nil when it may run.
+local function told(record, token, fingerprint, now)
+  if not record then return nil end
+  if record.fingerprint ~= fingerprint then return {'MISMATCH'} end
+  if record.state == 'C' or record.state == 'F' then return replay(record) end
+  if not has_lease(record, now) then return nil end
+  -- Its reply was lost. The lease is that of the first: the caller counts from there.
+  if record.token == token then return {'EXECUTE', record.attempt, record.fence} end
+  return {'IN_PROGRESS', record.attempt, lease_left_ms(record, now)}
+end
+
+local function execute(base, record, args, now)
+  local token, fingerprint, lease_ms, retain_ms = args[1], args[2], tonumber(args[3]), tonumber(args[4])
+  local key = base .. 'idem:r'
+  if record and record.state == 'R' and record.token == token then
+    -- Its lease ran out and nobody took over: it goes on.
+    give_lease(key, lease_ms, retain_ms, now)
+    return {'EXECUTE', record.attempt, record.fence}
+  end
+  local attempt, fence = 1, now
+  if record then attempt, fence = record.attempt + 1, math.max(record.fence + 1, now) end
+  give_lease(key, lease_ms, retain_ms, now,
+    's', 'R', 'n', int(attempt), 'f', int(fence), 't', token, 'p', fingerprint)
+  write('HDEL', key, 'd')
+  return {'EXECUTE', attempt, fence}
+end
+
+local function begin(base, args, now)
+  local record, wait_ms = load_record(base), tonumber(args[5])
+  local reply = told(record, args[1], args[2], now) or execute(base, record, args, now)
+  if reply[1] == 'IN_PROGRESS' and wait_ms > 0 then
+    wait_here(base, args[6], wait_ms)
+    reply[1] = 'WAIT'
+  end
+  return reply
+end
+
+-- args of these three: attempt token, fingerprint, lease_ms, retain_ms, wait_ms, server
+
+-- -> {'EXECUTE', attempt, fence}
+--    {'REPLAY', attempt, result}
+--    {'IN_PROGRESS' or, parked, 'WAIT', attempt, ms left of its lease}
+--    {'MISMATCH'}
+define('idempotency_begin', {}, begin)
+
+-- The parked call was woken: the same answers.
+define('idempotency_begin_again', {'allow-oom'}, begin)
+
+-- Its wait is over: the same answers, but it does not begin to run, because its caller
+-- may be giving up. {'IN_PROGRESS', ..., 0}: whoever asks now may run.
+define('idempotency_begin_over', {'no-writes'}, function(base, args, now)
+  local record = load_record(base)
+  return told(record, args[1], args[2], now) or {'IN_PROGRESS', record and record.attempt or 0, 0}
+end)
+
+-- A lease has ended for which that server parks calls: one of them may run.
+-- args: server -> {'OK', ms until again}
+define('idempotency_lease_over', {'allow-oom'}, function(base, args, now)
+  local record = load_record(base)
+  if record and has_lease(record, now) then return {'OK', lease_left_ms(record, now)} end
+  wake(base, args[1])
+  return {'OK', WOKEN_AGAIN_MS}
+end)
+
+-- args: fence, lease_ms -> {'EXTENDED'} {'LOST'}
+define('idempotency_extend', {'allow-oom'}, function(base, args, now)
+  local record, lease_ms = load_record(base), tonumber(args[2])
+  if not record or record.fence ~= tonumber(args[1]) or record.state ~= 'R' then return {'LOST'} end
+  write('HSET', record.key, 'l', int(math.max(record.lease_end, now + lease_ms * 1000)))
+  write('PEXPIRE', record.key, int(lease_ms + record.retain_ms), 'GT')
+  return {'EXTENDED'}
+end)
+
+-- Ends the attempt with that fence; the first end stays. Memory may be short: what ran
+-- must not be forgotten, so this is done all the same.
+-- -> {'STORED', 1 when again} {'SUPERSEDED', 0}
+local function finish(base, fence, state, ...)
+  local record = load_record(base)
+  if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end
+  if record.state == state then return {'STORED', 1} end
+  if record.state ~= 'R' then return {'SUPERSEDED', 0} end
+  local servers = waiting_servers(base)
+  write('HSET', record.key, 's', state, ...)
+  write('PEXPIRE', record.key, int(record.retain_ms))
+  wake_all(base, servers)
+  return {'STORED', 0}
+end
+
+-- args: fence, result
+define('idempotency_complete', {'allow-oom'}, function(base, args)
+  return finish(base, args[1], 'C', 'r', args[2])
+end)
+
+-- args: fence, detail, and if it is final: result
+define('idempotency_fail', {'allow-oom'}, function(base, args)
+  if args[3] then return finish(base, args[1], 'F', 'd', args[2], 'r', args[3]) end
+  return finish(base, args[1], 'T', 'd', args[2])
+end)
+
+-- -> {'OK', state, attempt, fingerprint, lease_ms, retain_ms, detail, result or ''} or {'NONE'}
+define('idempotency_get', {'no-writes'}, function(base, args, now)
+  local record = load_record(base)
+  if not record then return {'NONE'} end
+  local more = redis.call('HMGET', record.key, 'd', 'r')
+  local retain_ms = record.state == 'R' and 0 or math.max(0, redis.call('PTTL', record.key))
+  return {'OK', STATE[record.state], record.attempt, record.fingerprint, lease_left_ms(record, now), retain_ms,
+    more[1] or '', more[2] or ''}
+end)
+
+-- -> {'OK'}
+define('idempotency_delete', {'allow-oom'}, function(base)
+  local servers = waiting_servers(base)
+  write('DEL', base .. 'idem:r')
+  wake_all(base, servers)
+  return {'OK'}
+end)

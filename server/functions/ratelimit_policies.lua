@@ -1,0 +1,91 @@
+-- RateLimitService, policies: limits by name, of a whole namespace under one base. A
+-- version is never used twice.
+--
+-- Keys, after the base:
+--   rate:p   hash    name -> {'policy', version, 1 = shadow, algorithm, limit, period_ms, burst,
+--                    after, ban_ms, factor, max_ban_ms} (MessagePack)
+--   rate:n   zset    names, all of score 0: pages in order
+--   rate:v   string  the highest version of the policies deleted lately
+
+local DAY_MS = 86400000
+local POLICY_FIELDS = 11
+
+local function parse_policy(text)
+  if not text then return nil end
+  local ok, policy = pcall(cmsgpack.unpack, text)
+  if not ok or type(policy) ~= 'table' or policy[1] ~= 'policy' or #policy ~= POLICY_FIELDS then foreign() end
+  return policy
+end
+
+local function check_policy_version(expected, current)
+  if expected ~= 0 and expected ~= current then
+    fail('ABORTED', 'expected_version: the current one is ' .. int(current))
+  end
+end
+
+-- The highest version of a deleted policy that may still be ahead of the clock.
+local function deleted_policy_version(base)
+  return tonumber(redis.call('GET', base .. 'rate:v') or '0') or foreign()
+end
+
+-- name, version, shadow, algorithm, limit, period_ms, burst, after, ban_ms, factor, max_ban_ms
+local function view_policy(name, policy)
+  local view = {name, int(policy[2]), int(policy[3]), policy[4]}
+  for i = 5, POLICY_FIELDS do view[i] = int(policy[i]) end
+  return view
+end
+
+-- args: name, expected version (0 = any), 1 = shadow, algorithm, limit, period_ms, burst, after,
+--       ban_ms, factor, max_ban_ms -> {'OK', view}
+define('rate_put_policy', {}, function(base, args, now)
+  local name, policies, names = args[1], base .. 'rate:p', base .. 'rate:n'
+  local old = parse_policy(redis.call('HGET', policies, name))
+  local version
+  redis.call('ZCARD', names) -- foreign data ends the call here, while nothing is changed
+  check_policy_version(tonumber(args[2]), old and old[2] or 0)
+  if old then version = old[2] + 1 else version = math.max(now, deleted_policy_version(base) + 1) end
+  local policy = {'policy', version, tonumber(args[3]), args[4]}
+  for i = 5, POLICY_FIELDS do policy[i] = tonumber(args[i]) end
+  write('HSET', policies, name, cmsgpack.pack(policy))
+  write('ZADD', names, 0, name)
+  return {'OK', view_policy(name, policy)}
+end)
+
+-- args: names -> {'OK', view of each, or {} where there is none...}
+define('rate_get_policies', {'no-writes'}, function(base, args)
+  local reply, found = {'OK'}, redis.call('HMGET', base .. 'rate:p', unpack(args))
+  for i, name in ipairs(args) do
+    local policy = parse_policy(found[i])
+    reply[i + 1] = policy and view_policy(name, policy) or {}
+  end
+  return reply
+end)
+
+-- args: the name after which the page begins ('' = from the first), size
+-- -> {'OK', '1' when more follow, view...}
+define('rate_list_policies', {'no-writes'}, function(base, args)
+  local from, size = args[1] == '' and '-' or '(' .. args[1], tonumber(args[2])
+  local names = redis.call('ZRANGEBYLEX', base .. 'rate:n', from, '+', 'LIMIT', 0, size + 1)
+  local reply = {'OK', names[size + 1] and '1' or '0'}
+  for i = 1, math.min(size, #names) do
+    local policy = parse_policy(redis.call('HGET', base .. 'rate:p', names[i]))
+    if policy then reply[#reply + 1] = view_policy(names[i], policy) end
+  end
+  return reply
+end)
+
+-- args: name, expected version (0 = any) -> {'OK'}
+define('rate_delete_policy', {}, function(base, args, now)
+  local name, policies, names = args[1], base .. 'rate:p', base .. 'rate:n'
+  local old = parse_policy(redis.call('HGET', policies, name)) or fail('NOT_FOUND', 'name: no such policy')
+  redis.call('ZCARD', names)
+  check_policy_version(tonumber(args[2]), old[2])
+  local version = math.max(old[2], deleted_policy_version(base))
+  write('HDEL', policies, name)
+  write('ZREM', names, name)
+  -- A new policy's version is the time: the mark matters while that may be behind it,
+  -- and is kept until a day later.
+  write('SET', base .. 'rate:v', int(version),
+    'PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS))
+  return {'OK'}
+end)

@@ -1,0 +1,94 @@
+/* What IdService keeps in a server, one module a kind of id. None of them knows the
+ * store: id.c carries requests to it and grants back. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_ID_H
+#define LOCKSTOCK_SERVER_ID_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/method.h>
+
+enum {
+    ID_COUNT_MAX = 10000,
+    ID_UUID_LEN = 36,
+};
+
+/* ---- id_snowflake.c ---- */
+
+/* Ids of this server, made within ranges of time that the store granted. */
+typedef struct snowflake {
+    char owner[LKS_RPC_RANDOM_ID_LEN + 1]; /* this life of this server */
+    int64_t worker;                        /* -1: none yet */
+    uint64_t next, end;                    /* ms since the epoch * 4096 + sequence */
+    uint64_t granted_ns;                   /* CLOCK_MONOTONIC, before the grant was made */
+    int64_t clock_ms;                      /* Redis' clock at the grant */
+} snowflake;
+
+/* A range for a worker, as id_grant gives it; ms since 1970. */
+typedef struct snowflake_range {
+    int64_t worker, first_ms, end_ms;
+    int64_t clock_ms;
+    uint64_t asked_ns; /* CLOCK_MONOTONIC, when it was asked for */
+} snowflake_range;
+
+typedef struct snowflake_parts {
+    int64_t at_ms; /* since 1970 */
+    int32_t worker, sequence;
+} snowflake_parts;
+
+void snowflake_init(snowflake *s);
+
+/* Whether `count` more can be made without asking the store. */
+bool snowflake_has(snowflake *s, uint64_t now_ns, size_t count);
+
+/* The first ms (since 1970) of which no id was made: what to ask the store from. */
+int64_t snowflake_unused_ms(const snowflake *s);
+
+/* Goes on in the range, but never back. */
+void snowflake_grant(snowflake *s, const snowflake_range *range);
+
+/* Makes `count` ids, in order; false, and none, when the range has not so many left. */
+bool snowflake_take(snowflake *s, uint64_t now_ns, size_t count, int64_t *ids);
+
+/* Takes a positive id apart. */
+snowflake_parts snowflake_parts_of(int64_t id);
+
+/* ---- id_uuid.c ---- */
+
+/* The tick, 1/4096 ms since 1970, of the next UUID after one of tick `last`: that of the
+ * time (CLOCK_REALTIME), or the one after `last`. */
+uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec);
+
+/* UUID version 7 (RFC 9562, section 5.7; rand_a as in section 6.2, method 3: more digits
+ * of the time), as text. Of `random` 62 bits are used. */
+void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1]);
+
+/* Makes `count` UUIDs, each greater than the one before, *last the tick of the last one
+ * of this server. False when out of memory. */
+bool uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids);
+
+/* ---- id_sequence.c ---- */
+
+/* Numbers of sequences that this server took from the store ahead of demand. */
+typedef struct sequences sequences;
+
+sequences *sequences_new(void);
+void sequences_free(sequences *all);
+
+typedef struct sequence_name {
+    lks_rpc_slice ns, name;
+} sequence_name;
+
+/* How many numbers of the sequence are left. */
+int64_t sequences_left(sequences *all, sequence_name of);
+
+/* Takes `count` numbers in a row, of at least so many that are left; gives the first. */
+int64_t sequences_take(sequences *all, sequence_name of, int64_t count);
+
+/* Numbers that the store gave: they follow those which are left, or take their place.
+ * False when out of memory. */
+bool sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last);
+
+#endif

@@ -1,0 +1,103 @@
+/* Blocks of numbers, one a sequence. Invariant: the numbers of a block were taken from
+ * the store by this server, each is given once, and those of a sequence only upwards. At
+ * most BLOCKS_MAX sequences: the one that was not asked for the longest is forgotten, and
+ * its rest is a gap. Called by id.c. */
+#include "services/id.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BLOCKS_MAX = 512 };
+
+typedef struct block {
+    char *text; /* namespace and name; NULL: free */
+    sequence_name of;
+    int64_t next, last;
+    uint64_t used; /* when, counted in looks */
+} block;
+
+struct sequences {
+    block blocks[BLOCKS_MAX];
+    uint64_t looks;
+};
+
+sequences *sequences_new(void)
+{
+    return calloc(1, sizeof(sequences));
+}
+
+void sequences_free(sequences *all)
+{
+    if (all)
+        for (size_t i = 0; i < BLOCKS_MAX; i++)
+            free(all->blocks[i].text);
+    free(all);
+}
+
+static bool same(lks_rpc_slice a, lks_rpc_slice b)
+{
+    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+static block *find(sequences *all, sequence_name of)
+{
+    for (size_t i = 0; i < BLOCKS_MAX; i++) {
+        block *b = &all->blocks[i];
+        if (b->text && same(b->of.name, of.name) && same(b->of.ns, of.ns)) {
+            b->used = ++all->looks;
+            return b;
+        }
+    }
+    return NULL;
+}
+
+/* A free block, or else the one that nobody looked at for the longest. */
+static block *make(sequences *all, sequence_name of)
+{
+    char *text = malloc(of.ns.len + of.name.len);
+    block *oldest = &all->blocks[0];
+
+    if (!text)
+        return NULL;
+    memcpy(text, of.ns.data, of.ns.len);
+    memcpy(text + of.ns.len, of.name.data, of.name.len);
+    for (size_t i = 1; i < BLOCKS_MAX && oldest->text; i++)
+        if (!all->blocks[i].text || all->blocks[i].used < oldest->used)
+            oldest = &all->blocks[i];
+    free(oldest->text);
+    *oldest = (block){
+        .text = text,
+        .of = {.ns = {.data = text, .len = of.ns.len}, .name = {.data = text + of.ns.len, .len = of.name.len}},
+        .next = 1,
+        .used = ++all->looks,
+    };
+    return oldest;
+}
+
+int64_t sequences_left(sequences *all, sequence_name of)
+{
+    const block *b = find(all, of);
+
+    return b ? b->last - b->next + 1 : 0;
+}
+
+int64_t sequences_take(sequences *all, sequence_name of, int64_t count)
+{
+    block *b = find(all, of);
+    int64_t first = b->next;
+
+    b->next += count;
+    return first;
+}
+
+bool sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last)
+{
+    block *b = find(all, of);
+
+    if (!b && !(b = make(all, of)))
+        return false;
+    if (first != b->last + 1)
+        b->next = first;
+    b->last = last;
+    return true;
+}

@@ -1,0 +1,92 @@
+/* Ids of 41 bits of ms, 10 of worker, 12 of sequence (after Twitter's Snowflake, 2010).
+ * Invariant: `next` never falls and no id is made at or behind `end`; so no (ms,
+ * sequence) comes twice from this server whatever worker it has, and what a worker's
+ * other owners make is outside of this range (server/functions/id.lua).
+ *
+ * The time that counts is Redis' clock at the grant plus what CLOCK_MONOTONIC says has
+ * passed since. More than 4096 ids in a ms take those of the next one, up to the end
+ * of the range. Called by id.c. */
+#include "services/id.h"
+
+enum { SEQUENCE_BITS = 12, WORKER_BITS = 10, SEQUENCES = 1 << SEQUENCE_BITS, WORKERS = 1 << WORKER_BITS };
+
+static const int64_t EPOCH_MS = 1704067200000;        /* 2024-01-01, as in id.lua */
+static const uint64_t RANGE_NS = 1000 * 1000000ull; /* id.lua: RANGE_MS */
+
+void snowflake_init(snowflake *s)
+{
+    *s = (snowflake){.worker = -1};
+    lks_rpc_random_id(s->owner);
+}
+
+/* How old the grant is, at least. */
+static uint64_t age_ns(const snowflake *s, uint64_t now_ns)
+{
+    return now_ns > s->granted_ns ? now_ns - s->granted_ns : 0;
+}
+
+/* Follows the clock, within the range. */
+static void follow(snowflake *s, uint64_t now_ns)
+{
+    int64_t ms = s->clock_ms - EPOCH_MS + (int64_t)(age_ns(s, now_ns) / 1000000);
+    uint64_t time = ms > 0 ? (uint64_t)ms * SEQUENCES : 0;
+
+    if (time > s->end - SEQUENCES)
+        time = s->end - SEQUENCES;
+    if (time > s->next)
+        s->next = time;
+}
+
+static bool has_left(const snowflake *s, size_t count)
+{
+    return s->next < s->end && s->end - s->next >= count;
+}
+
+bool snowflake_has(snowflake *s, uint64_t now_ns, size_t count)
+{
+    if (s->worker < 0 || age_ns(s, now_ns) >= RANGE_NS)
+        return false;
+    follow(s, now_ns);
+    return has_left(s, count);
+}
+
+int64_t snowflake_unused_ms(const snowflake *s)
+{
+    return EPOCH_MS + (int64_t)((s->next + SEQUENCES - 1) / SEQUENCES);
+}
+
+void snowflake_grant(snowflake *s, const snowflake_range *range)
+{
+    uint64_t first = (uint64_t)(range->first_ms - EPOCH_MS) * SEQUENCES;
+    /* Of a ms that was begun the rest is this worker's only. */
+    uint64_t next = s->worker == range->worker ? s->next
+                                               : (uint64_t)(snowflake_unused_ms(s) - EPOCH_MS) * SEQUENCES;
+
+    s->worker = range->worker;
+    s->next = next > first ? next : first;
+    s->end = (uint64_t)(range->end_ms - EPOCH_MS) * SEQUENCES;
+    s->granted_ns = range->asked_ns;
+    s->clock_ms = range->clock_ms;
+}
+
+bool snowflake_take(snowflake *s, uint64_t now_ns, size_t count, int64_t *ids)
+{
+    if (s->worker < 0)
+        return false;
+    follow(s, now_ns);
+    if (!has_left(s, count))
+        return false;
+    for (size_t i = 0; i < count; i++, s->next++)
+        ids[i] = (int64_t)(s->next / SEQUENCES << (WORKER_BITS + SEQUENCE_BITS) |
+                           (uint64_t)s->worker << SEQUENCE_BITS | s->next % SEQUENCES);
+    return true;
+}
+
+snowflake_parts snowflake_parts_of(int64_t id)
+{
+    return (snowflake_parts){
+        .at_ms = EPOCH_MS + (id >> (WORKER_BITS + SEQUENCE_BITS)),
+        .worker = (int32_t)(id >> SEQUENCE_BITS) & (WORKERS - 1),
+        .sequence = (int32_t)(id & (SEQUENCES - 1)),
+    };
+}

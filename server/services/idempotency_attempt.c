@@ -1,0 +1,129 @@
+/* IdempotencyService: what an attempt does with its fence, and what became of it.
+ * Invariant: a request that reaches the store is valid by itself, so that the functions
+ * check only the record. Called by dispatch through idempotency.c's table. */
+#include "services/idempotency.h"
+
+enum { DETAIL_BYTES_MAX = 1024 };
+
+static void fence_arg(plan *p, uint64_t fence)
+{
+    if (fence < 1 || fence > (uint64_t)SERVICE_QUANTITY_MAX)
+        plan_invalid(p, "fence: must be 1 to %lld", (long long)SERVICE_QUANTITY_MAX);
+    plan_arg_int(p, (int64_t)fence);
+}
+
+/* ---- Extend --------------------------------------------------------------------- */
+
+void extend_prepare(const lks_extend_request *request, plan *p)
+{
+    idempotency_call(p, "idempotency_extend", request->scope, request->key, 2);
+    fence_arg(p, request->fence);
+    idempotency_check_lease(p, request->lease_ms);
+    plan_arg_int(p, request->lease_ms);
+}
+
+void extend_finish(const lks_extend_request *request, answer *a, lks_extend_response *response)
+{
+    (void)request;
+    response->outcome =
+        (lks_extend_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__extend_outcome__descriptor);
+}
+
+/* ---- Complete ------------------------------------------------------------------- */
+
+void complete_prepare(const lks_complete_request *request, plan *p)
+{
+    lks_stored_result result = LKS_STORED_RESULT_INIT;
+
+    idempotency_call(p, "idempotency_complete", request->scope, request->key, 2);
+    fence_arg(p, request->fence);
+    idempotency_check_result(p, request->body.len, request->n_headers, request->headers);
+    result.code = request->code;
+    result.body = request->body;
+    result.n_headers = request->n_headers;
+    result.headers = request->headers;
+    idempotency_result_arg(p, &result);
+}
+
+void complete_finish(const lks_complete_request *request, answer *a, lks_complete_response *response)
+{
+    (void)request;
+    response->outcome =
+        (lks_complete_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__complete_outcome__descriptor);
+    response->replayed = answer_int(a, a->replies[0], 1) != 0;
+}
+
+/* ---- Fail ----------------------------------------------------------------------- */
+
+void fail_prepare(const lks_fail_request *request, plan *p)
+{
+    idempotency_call(p, "idempotency_fail", request->scope, request->key, 3);
+    fence_arg(p, request->fence);
+    if (request->kind != LKS_FAIL_KIND_RETRYABLE && request->kind != LKS_FAIL_KIND_FINAL)
+        plan_invalid(p, "kind: must be RETRYABLE or FINAL");
+    plan_check_text(p, "detail", request->detail, 0, DETAIL_BYTES_MAX);
+    plan_arg(p, request->detail);
+    if (request->kind == LKS_FAIL_KIND_FINAL)
+        idempotency_failure_arg(p, request->detail);
+}
+
+void fail_finish(const lks_fail_request *request, answer *a, lks_fail_response *response)
+{
+    (void)request;
+    response->outcome = (lks_fail_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__fail_outcome__descriptor);
+    response->replayed = answer_int(a, a->replies[0], 1) != 0;
+}
+
+/* ---- Get ------------------------------------------------------------------------ */
+
+void get_prepare(const lks_get_request *request, plan *p)
+{
+    idempotency_call(p, "idempotency_get", request->scope, request->key, 0);
+}
+
+static bool has_result(lks_record_state state)
+{
+    return state == LKS_RECORD_STATE_COMPLETED || state == LKS_RECORD_STATE_FAILED_FINAL;
+}
+
+void get_finish(const lks_get_request *request, answer *a, lks_get_response *response)
+{
+    const store_value *reply = a->replies[0];
+
+    if (answer_says(reply, "NONE")) {
+        lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "key: no such record");
+        return;
+    }
+    lks_record *record = lks_rpc_arena_alloc(a->arena, sizeof *record);
+    if (!record) {
+        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return;
+    }
+    *record = (lks_record)LKS_RECORD_INIT;
+    record->scope = request->scope;
+    record->key = request->key;
+    record->state = (lks_record_state)answer_enum(a, reply, 1, &lockstock__v1__record_state__descriptor);
+    record->attempt = answer_int(a, reply, 2);
+    record->fingerprint.data = (uint8_t *)answer_text(a, reply, 3);
+    record->fingerprint.len = answer_at(a, reply, 3)->string.len;
+    record->lease_ms = answer_int(a, reply, 4);
+    record->retain_ms = answer_int(a, reply, 5);
+    record->detail = answer_text(a, reply, 6);
+    if (has_result(record->state))
+        record->result = idempotency_result(a, reply, 7);
+    response->record = record;
+}
+
+/* ---- Delete --------------------------------------------------------------------- */
+
+void delete_prepare(const lks_delete_request *request, plan *p)
+{
+    idempotency_call(p, "idempotency_delete", request->scope, request->key, 0);
+}
+
+void delete_finish(const lks_delete_request *request, answer *a, lks_delete_response *response)
+{
+    (void)request;
+    (void)a;
+    (void)response;
+}

@@ -1,0 +1,81 @@
+/* Results of IdempotencyService. Invariant: a result is stored as one serialised
+ * StoredResult, which the store does not look into; so a replay is what was stored, byte
+ * for byte, headers in their order. A failure is told from a result by a header that no
+ * Complete can set. Called by the other files of the service. */
+#include <string.h>
+#include <strings.h>
+
+#include "services/idempotency.h"
+
+enum {
+    BODY_BYTES_MAX = 256 * 1024,
+    HEADERS_MAX = 32,
+    HEADER_KEY_BYTES_MAX = 128,
+    HEADER_VALUE_BYTES_MAX = 4096,
+    FAILURE_CODE = -1,
+};
+
+static const char reserved[] = "lockstock-";
+static char failure_header[] = "lockstock-failure";
+
+static void check_header(plan *p, size_t i, const lks_result_header *header)
+{
+    size_t key_len = strlen(header->key);
+
+    if (key_len < 1 || key_len > HEADER_KEY_BYTES_MAX)
+        plan_invalid(p, "headers[%zu].key: must be 1 to %d bytes long", i, HEADER_KEY_BYTES_MAX);
+    if (strncasecmp(header->key, reserved, sizeof reserved - 1) == 0)
+        plan_invalid(p, "headers[%zu].key: %s... is not for callers", i, reserved);
+    if (strlen(header->value) > HEADER_VALUE_BYTES_MAX)
+        plan_invalid(p, "headers[%zu].value: must be 0 to %d bytes long", i, HEADER_VALUE_BYTES_MAX);
+}
+
+void idempotency_check_result(plan *p, size_t body_len, size_t n_headers, lks_result_header *const *headers)
+{
+    if (body_len > BODY_BYTES_MAX)
+        plan_invalid(p, "body: must be 0 to %d bytes long", BODY_BYTES_MAX);
+    if (n_headers > HEADERS_MAX)
+        plan_invalid(p, "headers: at most %d", HEADERS_MAX);
+    for (size_t i = 0; i < n_headers && !plan_failed(p); i++)
+        check_header(p, i, headers[i]);
+}
+
+void idempotency_result_arg(plan *p, const lks_stored_result *result)
+{
+    if (plan_failed(p))
+        return;
+    uint8_t *bytes = lks_rpc_arena_alloc(p->arena, protobuf_c_message_get_packed_size(&result->base));
+    if (!bytes) {
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return;
+    }
+    plan_arg_bytes(p, bytes, protobuf_c_message_pack(&result->base, bytes));
+}
+
+void idempotency_failure_arg(plan *p, char *detail)
+{
+    lks_result_header header = LKS_RESULT_HEADER_INIT;
+    lks_result_header *headers[] = {&header};
+    lks_stored_result result = LKS_STORED_RESULT_INIT;
+
+    header.key = failure_header;
+    header.value = detail;
+    result.code = FAILURE_CODE;
+    result.n_headers = 1;
+    result.headers = headers;
+    idempotency_result_arg(p, &result);
+}
+
+lks_stored_result *idempotency_result(answer *a, const store_value *reply, size_t i)
+{
+    const store_value *bytes = answer_at(a, reply, i);
+    ProtobufCMessage *result =
+        bytes->type == STORE_STRING
+            ? protobuf_c_message_unpack(&lockstock__v1__stored_result__descriptor, lks_rpc_arena_allocator(a->arena),
+                                        bytes->string.len, (const uint8_t *)bytes->string.data)
+            : NULL;
+
+    if (!result && a->error.code == LKS_OK)
+        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "the store holds foreign data under this name");
+    return (lks_stored_result *)(void *)result;
+}

@@ -1,0 +1,59 @@
+/* What the files of RateLimitService share: ratelimit.c holds the table, Check, Refund
+ * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits.
+ * Private to ratelimit*.c. */
+#ifndef LOCKSTOCK_SERVER_RATELIMIT_H
+#define LOCKSTOCK_SERVER_RATELIMIT_H
+
+#include "lockstock/v1/ratelimit.lks.h"
+#include "services/service.h"
+
+/* Zeroed memory of the arena; NULL makes the call fail. */
+void *ratelimit_alloc(answer *a, size_t size);
+
+/* Appends text to the last call started, percent-encoded as keys hold it. */
+void ratelimit_arg(plan *p, const char *text);
+
+/* ---- ratelimit_limits.c ---- */
+
+/* A limit of which every number is set: defaults filled in. */
+typedef struct limit_spec {
+    lks_algorithm algorithm;
+    int64_t limit, period_ms, burst;
+    int64_t after, ban_ms, factor, max_ban_ms;
+} limit_spec;
+
+/* Checks a limit of a request, naming fields below `field`; gives it with its defaults. */
+limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *limit);
+
+/* "F,5,1000,0,7,2000,1,4000" as functions read it, the same for limits that are the same;
+ * NULL when out of memory. */
+char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec);
+
+/* ---- ratelimit_policies.c ---- */
+
+/* What the service keeps in a server: the policies read lately. */
+void *ratelimit_open(const service_options *options);
+void ratelimit_close(void *state);
+
+/* Whether all policies that the rules name were read a moment ago. */
+bool ratelimit_policies_known(plan *p, const lks_check_request *request);
+
+/* Plans their reading; whether a plan is of that kind; keeps what was read. */
+void ratelimit_read_policies(plan *p, const lks_check_request *request);
+bool ratelimit_reads_policies(const plan *p);
+void ratelimit_keep_policies(answer *a, const lks_check_request *request);
+
+/* A policy as it was read last, however long ago; NULL: there is none. Valid until the
+ * next is kept. */
+const limit_spec *ratelimit_policy(plan *p, const char *name, bool *shadow);
+
+void put_policy_prepare(const lks_put_policy_request *request, plan *p);
+void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response);
+void get_policy_prepare(const lks_get_policy_request *request, plan *p);
+void get_policy_finish(const lks_get_policy_request *request, answer *a, lks_get_policy_response *response);
+void list_policies_prepare(const lks_list_policies_request *request, plan *p);
+void list_policies_finish(const lks_list_policies_request *request, answer *a, lks_list_policies_response *response);
+void delete_policy_prepare(const lks_delete_policy_request *request, plan *p);
+void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response);
+
+#endif

@@ -1,0 +1,86 @@
+/* RateLimitService: what a limit may be. Invariant: numbers that pass here are exact in
+ * the functions: periods in microseconds stay below 2^45, units below 2^40, and no
+ * counter matters longer than a few SPAN_MAX_MS. */
+#include <string.h>
+
+#include "services/ratelimit.h"
+
+enum { LOG_LIMIT_MAX = 100000, FACTOR_MAX = 1000 };
+#define UNITS_MAX 1000000000000LL
+#define SPAN_MAX_MS (366LL * 24 * 3600 * 1000)
+
+/* "rules[3].limit" and "period_ms" */
+static const char *path(plan *p, const char *field, const char *name)
+{
+    const char *text = lks_rpc_arena_printf(p->arena, "%s.%s", field, name);
+
+    return text ? text : name;
+}
+
+static void check_penalty(plan *p, const char *field, const lks_penalty *penalty, limit_spec *spec)
+{
+    plan_check_range(p, path(p, field, "penalty.after"), penalty->after, 0, UNITS_MAX);
+    if (penalty->after == 0) {
+        if (penalty->ban_ms != 0 || penalty->factor != 0 || penalty->max_ban_ms != 0)
+            plan_invalid(p, "%s: must be set, the penalty has other fields", path(p, field, "penalty.after"));
+        return;
+    }
+    plan_check_range(p, path(p, field, "penalty.ban_ms"), penalty->ban_ms, 1, SPAN_MAX_MS);
+    plan_check_range(p, path(p, field, "penalty.factor"), penalty->factor, 0, FACTOR_MAX);
+    if (penalty->max_ban_ms != 0)
+        plan_check_range(p, path(p, field, "penalty.max_ban_ms"), penalty->max_ban_ms, penalty->ban_ms, SPAN_MAX_MS);
+    spec->after = penalty->after;
+    spec->ban_ms = penalty->ban_ms;
+    spec->factor = penalty->factor != 0 ? penalty->factor : 1;
+    spec->max_ban_ms = penalty->max_ban_ms != 0 ? penalty->max_ban_ms : SPAN_MAX_MS;
+}
+
+limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *limit)
+{
+    limit_spec spec = {.algorithm = limit->algorithm, .limit = limit->limit, .period_ms = limit->period_ms};
+    bool bucket = limit->algorithm == LKS_ALGORITHM_TOKEN_BUCKET;
+    bool log = limit->algorithm == LKS_ALGORITHM_SLIDING_LOG;
+
+    if (limit->algorithm == LKS_ALGORITHM_UNSPECIFIED)
+        plan_invalid(p, "%s: must be set", path(p, field, "algorithm"));
+    plan_check_range(p, path(p, field, "limit"), limit->limit, 1, log ? LOG_LIMIT_MAX : UNITS_MAX);
+    plan_check_range(p, path(p, field, "period_ms"), limit->period_ms, 1, SPAN_MAX_MS);
+    plan_check_range(p, path(p, field, "burst"), limit->burst, 0, bucket ? UNITS_MAX : 0);
+    if (bucket && !plan_failed(p)) {
+        spec.burst = limit->burst != 0 ? limit->burst : limit->limit;
+        if (spec.burst / spec.limit > SPAN_MAX_MS / spec.period_ms)
+            plan_invalid(p, "%s: takes longer than 366 days to flow back", path(p, field, "burst"));
+    }
+    if (limit->penalty)
+        check_penalty(p, field, limit->penalty, &spec);
+    return spec;
+}
+
+static char letter_of(lks_algorithm algorithm)
+{
+    switch ((int)algorithm) {
+    case LKS_ALGORITHM_FIXED_WINDOW:
+        return 'F';
+    case LKS_ALGORITHM_SLIDING_LOG:
+        return 'L';
+    case LKS_ALGORITHM_SLIDING_WINDOW:
+        return 'S';
+    default:
+        return 'B';
+    }
+}
+
+/* A hash with values and names of up to 64 bytes is a third of the size: short where it can be. */
+char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec)
+{
+    char letter = letter_of(spec->algorithm);
+    long long limit = spec->limit, period = spec->period_ms, burst = spec->burst;
+
+    if (spec->after != 0)
+        return lks_rpc_arena_printf(arena, "%c,%lld,%lld,%lld,%lld,%lld,%lld,%lld", letter, limit, period, burst,
+                                    (long long)spec->after, (long long)spec->ban_ms, (long long)spec->factor,
+                                    (long long)spec->max_ban_ms);
+    if (burst != 0)
+        return lks_rpc_arena_printf(arena, "%c,%lld,%lld,%lld", letter, limit, period, burst);
+    return lks_rpc_arena_printf(arena, "%c,%lld,%lld", letter, limit, period);
+}

@@ -1,0 +1,243 @@
+/* RateLimitService: stored limits. Invariant: what a Check takes a policy for was read
+ * from the store less than POLICY_AGE_MAX_NS before the Check was planned, also that there
+ * is none; so a change is in force on every server within a second. */
+#include <string.h>
+
+#include "services/ratelimit.h"
+#include "services/ratelimit_cache.h"
+
+enum { CACHE_POLICIES = 4096, PAGE_DEFAULT = 100, PAGE_MAX = 1000, VIEW_NUMBERS = 4 };
+#define POLICY_AGE_MAX_NS UINT64_C(900000000) /* the rest of a second is for the way to the store */
+#define READ_POLICIES "rate_get_policies"
+
+/* Only places the calls: all policies of a namespace live there. */
+static const char policies_group[] = "policies";
+
+void *ratelimit_open(const service_options *options)
+{
+    (void)options;
+    return ratelimit_cache_new(CACHE_POLICIES);
+}
+
+void ratelimit_close(void *state)
+{
+    ratelimit_cache_free(state);
+}
+
+/* ---- views ---- */
+
+/* Numbers of a view, from `at` on: limit, period_ms, burst, after, ban_ms, factor, max_ban_ms. */
+static limit_spec spec_of(answer *a, const store_value *view)
+{
+    return (limit_spec){
+        .algorithm = (lks_algorithm)answer_enum(a, view, 3, &lockstock__v1__algorithm__descriptor),
+        .limit = answer_int(a, view, VIEW_NUMBERS),
+        .period_ms = answer_int(a, view, VIEW_NUMBERS + 1),
+        .burst = answer_int(a, view, VIEW_NUMBERS + 2),
+        .after = answer_int(a, view, VIEW_NUMBERS + 3),
+        .ban_ms = answer_int(a, view, VIEW_NUMBERS + 4),
+        .factor = answer_int(a, view, VIEW_NUMBERS + 5),
+        .max_ban_ms = answer_int(a, view, VIEW_NUMBERS + 6),
+    };
+}
+
+static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
+{
+    lks_penalty *penalty = ratelimit_alloc(a, sizeof *penalty);
+
+    if (!penalty)
+        return NULL;
+    *penalty = (lks_penalty)LKS_PENALTY_INIT;
+    penalty->after = spec->after;
+    penalty->ban_ms = spec->ban_ms;
+    penalty->factor = (int32_t)spec->factor;
+    penalty->max_ban_ms = spec->max_ban_ms;
+    return penalty;
+}
+
+/* NULL when out of memory, with the call failed. */
+static lks_policy *new_policy(answer *a, const store_value *view)
+{
+    lks_policy *policy = ratelimit_alloc(a, sizeof *policy);
+    lks_limit *limit = ratelimit_alloc(a, sizeof *limit);
+
+    if (!policy || !limit)
+        return NULL;
+    limit_spec spec = spec_of(a, view);
+    *limit = (lks_limit)LKS_LIMIT_INIT;
+    limit->algorithm = spec.algorithm;
+    limit->limit = spec.limit;
+    limit->period_ms = spec.period_ms;
+    limit->burst = spec.burst;
+    if (spec.after != 0)
+        limit->penalty = new_penalty(a, &spec);
+    *policy = (lks_policy)LKS_POLICY_INIT;
+    policy->name = answer_text(a, view, 0);
+    policy->version = answer_int(a, view, 1);
+    policy->shadow = answer_int(a, view, 2) != 0;
+    policy->limit = limit;
+    return policy;
+}
+
+/* ---- for Check ---- */
+
+bool ratelimit_policies_known(plan *p, const lks_check_request *request)
+{
+    for (size_t i = 0; i < request->n_rules; i++) {
+        const lks_rule *rule = request->rules[i];
+        if (rule->spec_case != LKS_RULE_SPEC_POLICY)
+            continue;
+        const cached_policy *known = ratelimit_cache_find(p->state, p->ns, rule->policy);
+        if (!known || p->now_ns >= known->read_ns + POLICY_AGE_MAX_NS)
+            return false;
+    }
+    return true;
+}
+
+void ratelimit_read_policies(plan *p, const lks_check_request *request)
+{
+    plan_call(p, READ_POLICIES, policies_group, NULL, request->n_rules);
+    for (size_t i = 0; i < request->n_rules; i++)
+        if (request->rules[i]->spec_case == LKS_RULE_SPEC_POLICY)
+            plan_arg(p, request->rules[i]->policy);
+}
+
+bool ratelimit_reads_policies(const plan *p)
+{
+    return strcmp(p->calls[0].function, READ_POLICIES) == 0;
+}
+
+void ratelimit_keep_policies(answer *a, const lks_check_request *request)
+{
+    size_t at = 1;
+
+    for (size_t i = 0; i < request->n_rules && a->error.code == LKS_OK; i++) {
+        if (request->rules[i]->spec_case != LKS_RULE_SPEC_POLICY)
+            continue;
+        const store_value *view = answer_at(a, a->replies[0], at++);
+        cached_policy policy = {.exists = answer_count(a, view) > 0, .read_ns = a->plan->now_ns};
+        if (policy.exists) {
+            policy.shadow = answer_int(a, view, 2) != 0;
+            policy.spec = spec_of(a, view);
+        }
+        if (!ratelimit_cache_put(a->plan->state, a->plan->ns, request->rules[i]->policy, &policy))
+            lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+}
+
+const limit_spec *ratelimit_policy(plan *p, const char *name, bool *shadow)
+{
+    const cached_policy *known = ratelimit_cache_find(p->state, p->ns, name);
+
+    *shadow = known && known->shadow;
+    return known && known->exists ? &known->spec : NULL;
+}
+
+/* ---- PutPolicy, GetPolicy ---- */
+
+static const char *algorithm_word(lks_algorithm algorithm)
+{
+    const ProtobufCEnumDescriptor *type = &lockstock__v1__algorithm__descriptor;
+
+    return protobuf_c_enum_descriptor_get_value(type, (int)algorithm)->name + strlen("ALGORITHM_");
+}
+
+void put_policy_prepare(const lks_put_policy_request *request, plan *p)
+{
+    limit_spec spec = {0};
+
+    plan_check_name(p, "name", request->name);
+    plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
+    if (request->limit)
+        spec = ratelimit_check_limit(p, "limit", request->limit);
+    else
+        plan_invalid(p, "limit: must be set");
+    if (plan_failed(p))
+        return;
+    plan_call(p, "rate_put_policy", policies_group, NULL, 11);
+    plan_arg(p, request->name);
+    plan_arg_int(p, request->expected_version);
+    plan_arg(p, request->shadow ? "1" : "0");
+    plan_arg(p, algorithm_word(spec.algorithm));
+    plan_arg_int(p, spec.limit);
+    plan_arg_int(p, spec.period_ms);
+    plan_arg_int(p, spec.burst);
+    plan_arg_int(p, spec.after);
+    plan_arg_int(p, spec.ban_ms);
+    plan_arg_int(p, spec.factor);
+    plan_arg_int(p, spec.max_ban_ms);
+}
+
+void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response)
+{
+    /* This server need not wait for its own change. */
+    ratelimit_cache_forget(a->plan->state, a->plan->ns, request->name);
+    response->policy = new_policy(a, answer_at(a, a->replies[0], 1));
+}
+
+void get_policy_prepare(const lks_get_policy_request *request, plan *p)
+{
+    plan_check_name(p, "name", request->name);
+    plan_call(p, READ_POLICIES, policies_group, NULL, 1);
+    plan_arg(p, request->name);
+}
+
+void get_policy_finish(const lks_get_policy_request *request, answer *a, lks_get_policy_response *response)
+{
+    const store_value *view = answer_at(a, a->replies[0], 1);
+
+    (void)request;
+    if (answer_count(a, view) == 0 && a->error.code == LKS_OK)
+        lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "name: no such policy");
+    else
+        response->policy = new_policy(a, view);
+}
+
+/* ---- ListPolicies: a page token is the last name of the page before ---- */
+
+void list_policies_prepare(const lks_list_policies_request *request, plan *p)
+{
+    int32_t size = request->page_size != 0 ? request->page_size : PAGE_DEFAULT;
+
+    plan_check_range(p, "page_size", size, 1, PAGE_MAX);
+    plan_check_name_or_empty(p, "page_token", request->page_token);
+    plan_call(p, "rate_list_policies", policies_group, NULL, 2);
+    plan_arg(p, request->page_token);
+    plan_arg_int(p, size);
+}
+
+void list_policies_finish(const lks_list_policies_request *request, answer *a, lks_list_policies_response *response)
+{
+    const store_value *reply = a->replies[0];
+    size_t n = answer_count(a, reply);
+
+    (void)request;
+    if (!(response->policies = ratelimit_alloc(a, n * sizeof *response->policies)))
+        return;
+    for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
+        lks_policy *policy = new_policy(a, answer_at(a, reply, i));
+        if (!policy)
+            return;
+        response->policies[response->n_policies++] = policy;
+    }
+    if (answer_int(a, reply, 1) != 0 && response->n_policies > 0)
+        response->next_page_token = response->policies[response->n_policies - 1]->name;
+}
+
+/* ---- DeletePolicy ---- */
+
+void delete_policy_prepare(const lks_delete_policy_request *request, plan *p)
+{
+    plan_check_name(p, "name", request->name);
+    plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
+    plan_call(p, "rate_delete_policy", policies_group, NULL, 2);
+    plan_arg(p, request->name);
+    plan_arg_int(p, request->expected_version);
+}
+
+void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response)
+{
+    (void)response;
+    ratelimit_cache_forget(a->plan->state, a->plan->ns, request->name);
+    answer_at(a, a->replies[0], 0);
+}

@@ -1,0 +1,373 @@
+# What keeps LockService's promises.
+
+# Acquire
+lua_mutation(L4 test_lock_acquire [[
+  if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
+  if record and record.targets]] [[
+  if record and record.targets]])
+lua_mutation(L1 test_lock_acquire
+  [[write('SET', me.key, int(q.now) .. ' ' .. me.owner .. ' ' .. me.targets, 'PX', int(me.lease_ms + TOKEN_RETAIN_MS))]] "")
+lua_mutation(L4 test_lock_acquire "key = base .. 'lock:t:' .. args[1]" "key = base .. 'lock:t:'")
+lua_mutation(L5 test_lock_acquire [[if record.targets ~= targets then fail]] [[if false then fail]])
+lua_mutation(L6 test_lock_acquire [[if not end_us then return {'TOKEN_SPENT'} end]] "")
+lua_mutation(L7 test_lock_acquire [[if #reply == 3 then return {'TOKEN_SPENT'} end]] "")
+lua_mutation(L8 test_lock_acquire [[if fence and fence > 0 then return {'TOKEN_SPENT'} end]] "")
+lua_mutation(L3 test_lock_acquire
+  [[if is_barred(line.ahead, want) or is_full(line.lock) then return i end]]
+  [[if i == 1 and is_barred(line.ahead, want) then return i end]])
+lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] [[if true then return nil end]])
+lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] "")
+lua_mutation(L9 test_lock_acquire [[if end_us <= now then]] [[if end_us < now then]])
+lua_mutation(L10 test_lock_acquire [[if lock.mode and lock.soonest <= now then look(lock, now) end]] "")
+lua_mutation(L48 test_lock_acquire [[if not mode then foreign() end]] "")
+lua_mutation(L48 test_lock_acquire [[if not since then foreign() end]] "")
+lua_mutation(L48 test_lock_acquire [[tonumber(v[1] or 0) or foreign()]] [[tonumber(v[1] or 0) or 0]])
+
+# Modes
+lua_mutation(L11 test_lock_modes [[if wanted.mode == 'E' or wanted.mode ~= lock.mode]] [[if wanted.mode ~= lock.mode]])
+lua_mutation(L11 test_lock_modes
+  [[if wanted.mode == 'E' or wanted.mode ~= lock.mode]] [[if wanted.mode == 'E' or lock.mode == 'E']])
+lua_mutation(L12 test_lock_modes [[lock.used + wanted.permits > lock.capacity]] [[lock.used >= lock.capacity]])
+lua_mutation(L13 test_lock_modes [[local in_use = lock.mode == 'P' and lock.capacity]] [[local in_use]])
+lua_mutation(L12 test_lock_modes [[lock.used, lock.holders = lock.used - permits, nil]] "")
+lua_mutation(L12 test_lock_modes [[
+    write('HDEL', lock.key, token)
+    write('HSET', lock.key, 's', summary(lock))]] [[
+    write('HDEL', lock.key, token)]])
+lua_mutation(L10 test_lock_modes [[lock.mode and math.min(lock.soonest, end_us) or end_us]] [[end_us]])
+lua_mutation(L10 test_lock_modes [[lock.soonest = math.min(lock.soonest, end_us)]] "")
+lua_mutation(L10 test_lock_modes
+  [[if lock.used == lock.permits then lock.soonest = end_us end]] [[lock.soonest = end_us]])
+lua_mutation(L10 test_lock_modes [[if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end]] "")
+lua_mutation(L10 test_lock_modes [[if lock.mode then write('HSET', lock.key, 's', summary(lock)) end]] "")
+lua_mutation(L14 test_lock_modes [[if #lock.holders >= HOLDERS_MAX then]] [[if false then]])
+lua_mutation(L23 test_lock_modes [[table.sort(lock.holders, function(a, b) return a.fence < b.fence end)]] "")
+
+# Renew, Release
+lua_mutation(L16 test_lock_renew_release [[
+    if not lock.end_us or lock.my_fence == 0 then return {'LOST', 0} end
+    locks[i] = lock]] [[
+    if lock.end_us then locks[#locks + 1] = lock end]])
+lua_mutation(L15 test_lock_renew_release [[math.max(lock.end_us, now + lease_ms * 1000)]] [[now + lease_ms * 1000]])
+lua_mutation(L18 test_lock_renew_release [[
+    local lock = read_lock(base .. 'lock:n:' .. name, token)
+    lock.end_us]] [[
+    local lock = read_lock(base .. 'lock:n:' .. name, redis.call('HKEYS', base .. 'lock:n:' .. name)[3] or '')
+    lock.end_us]])
+lua_mutation(L18 test_lock_renew_release [[
+      local lock = open(q, name).lock
+      local _]] [[
+      local lock = read_lock(base .. 'lock:n:' .. name, redis.call('HKEYS', base .. 'lock:n:' .. name)[3] or '')
+      local _]])
+lua_mutation(L18 test_lock_renew_release [[
+      if permits then
+]] [[
+      if lock.entry then
+        permits = permits or 1
+]])
+lua_mutation(L7 test_lock_renew_release [[write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)]] "")
+lua_mutation(L19 test_lock_renew_release [[mode = string.lower(mode)]] "")
+lua_mutation(L19 test_lock_renew_release [[if n > 0 and #given_back == 0 then reply[2] = 1 end]] "")
+lua_mutation(L27 test_lock_renew_release [[define('lock_renew', {'allow-oom'}]] [[define('lock_renew', {}]])
+lua_mutation(L27 test_lock_renew_release [[define('lock_release', {'allow-oom'}]] [[define('lock_release', {}]])
+lua_mutation(L27 test_lock_renew_release
+  [[define('lock_force_release', {'allow-oom'}]] [[define('lock_force_release', {}]])
+lua_mutation(L27 test_lock_renew_release
+  [[define('lock_acquire', {}, acquire)]] [[define('lock_acquire', {'allow-oom'}, acquire)]])
+lua_mutation(L26 test_lock_renew_release [[local TOKEN_RETAIN_MS = 600000]] [[local TOKEN_RETAIN_MS = 60000]])
+lua_mutation(L26 test_lock_renew_release [[local FENCE_RETAIN_MS = 86400000]] [[local FENCE_RETAIN_MS = 0]])
+lua_mutation(L26 test_lock_renew_release [[
+    write('PEXPIRE', lock.key, int(lease_ms + FENCE_RETAIN_MS))
+    soonest]] [[
+    soonest]])
+lua_mutation(L26 test_lock_renew_release [[write('PEXPIRE', token_key, int(lease_ms + TOKEN_RETAIN_MS), 'GT')]] "")
+lua_mutation(L26 test_lock_renew_release
+  [[int(lease_ms + TOKEN_RETAIN_MS), 'GT')]] [[int(lease_ms + TOKEN_RETAIN_MS))]])
+lua_mutation(L26 test_lock_acquire [[
+    write('PEXPIRE', lock.key, int(me.lease_ms + FENCE_RETAIN_MS))
+]] "\n")
+lua_mutation(L26 test_lock_acquire [[text, 'KEEPTTL')]] [[text)]])
+
+# Fences
+lua_mutation(L20 test_lock_fence [[math.max(lock.fence + 1, q.now)]] [[q.now]])
+lua_mutation(L20 test_lock_fence [[math.max(lock.fence + 1, q.now)]] [[lock.fence + 1]])
+lua_mutation(L22 test_lock_fence [[if fence < high then return {'STALE', high} end]] "")
+lua_mutation(L22 test_lock_fence [[if fence < high then]] [[if fence <= high then]])
+lua_mutation(L22 test_lock_fence [[if fence > high then write('SET', key, int(fence)) end]] "")
+lua_mutation(L22 test_lock_fence [[write('SET', key, int(fence))]] [[write('SET', key, int(fence), 'PX', 1000000)]])
+lua_mutation(L48 test_lock_fence
+  [[tonumber(redis.call('GET', key) or 0) or foreign()]] [[tonumber(redis.call('GET', key) or 0) or 0]])
+
+# Inspect, List, ForceRelease
+lua_mutation(L25 test_lock_admin
+  [[lock.over[#lock.over + 1], lock.used = holder.token, lock.used - holder.permits]]
+  [[lock.used = lock.used - holder.permits]])
+lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
+lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. args[1] .. '*']] [['*}:lock:n:*']])
+lua_mutation(L24 test_lock_admin [[, 'TYPE', 'hash']] "")
+lua_mutation(L24 test_lock_admin [[local room = size - (#reply - 2)]] [[local room = 1000000]])
+lua_mutation(L24 test_lock_admin [[given = given .. table.concat(digests, '', 1, size)]] "")
+lua_mutation(L24 test_lock_admin [[or work >= LIST_WORK]] "")
+lua_mutation(L24 test_lock_admin
+  [[if #lock.holders == 0 then return nil, offers + #lock.over end]]
+  [[if #lock.holders == 0 then return {'g', 'x', 'SHARED', 0, 5}, 1 end]])
+
+# Waiting: the queue
+lua_mutation(L30 test_lock_queue_model
+  [[if not next or next.number >= number then return end]] [[if true then return end]])
+lua_mutation(L30 test_lock_queue_model [[
+    ahead.mode = 'E'
+  else]] [[
+  else]])
+lua_mutation(L30 test_lock_queue_model [[line.at, line.passed, line.last = line.at + 1, line.passed + 1, number
+  count(line, want)]] [[line.at, line.passed, line.last = line.at + 1, line.passed + 1, number
+  ahead_of(line)]])
+lua_mutation(L31 test_lock_wait [[
+  conclude(q)
+
+  local n, reply]] [[
+
+  local n, reply]])
+lua_mutation(L31 test_lock_wait [[
+  look(line.lock, now)
+  conclude(q)]] "\n")
+lua_mutation(L33 test_lock_wait
+  [[return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}]] [[return {'OK', -1}]])
+lua_mutation(L33 test_lock_wait_ends
+  [[return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}]] [[return {'OK', watch_ms(q, line)}]])
+lua_mutation(L33 test_lock_wait
+  [[return line.lock.mode and math.max(0, math.ceil]] [[return false and math.max(0, math.ceil]])
+lua_mutation(L31 test_lock_wait_ends [[
+  conclude(q)
+  return reply
+end)
+
+-- The caller's]] [[
+  return reply
+end)
+
+-- The caller's]])
+lua_mutation(L31 test_lock_wait [[if lock.used == 0 then lock.mode = nil end
+  conclude(q)]] [[if lock.used == 0 then lock.mode = nil end
+  tell(q)]])
+lua_mutation(L33 test_lock_wait [[if end_us < watched then lock.sooner = true end]] "")
+lua_mutation(L33 test_lock_wait
+  [[for _, server in ipairs(redis.call('HKEYS', line.servers)) do]]
+  [[for _, server in ipairs({redis.call('HKEYS', line.servers)[1]}) do]])
+lua_mutation(L32 test_lock_wait [[
+      q.more = true
+      return]] [[
+      return]])
+lua_mutation(L32 test_lock_wait [[if q.looked > LOOK_MAX then]] [[if false then]])
+lua_mutation(L45 test_lock_wait [[w.number = math.max(w.number, (tonumber(last[2]) or 0) + 1)]] "")
+lua_mutation(L43 test_lock_wait [[write('DEL', line.servers)]] "")
+lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
+lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)]] "")
+lua_mutation(L43 test_lock_wait [[local QUEUE_RETAIN_MS = 2 * 86400000]] [[local QUEUE_RETAIN_MS = 86400]])
+lua_mutation(L43 test_lock_wait
+  [[stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)]] [[stand(q, me, TOKEN_RETAIN_MS)]])
+lua_mutation(L41 test_lock_wait [[in_use = tonumber(waiting[2] or 0) > 0 and tonumber(waiting[1])]] "")
+lua_mutation(L41 test_lock_wait [[
+    if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
+    line.left = true
+    if line.last]] [[
+    write('ZREM', line.queue, w.token)
+    line.left = true
+    if line.last]])
+
+# Waiting: offers
+lua_mutation(L34 test_lock_wait [[local claimed = record and record.state == 'O' and claim(q, me)
+  if claimed then return claimed end
+  local refused]] [[local refused]])
+lua_mutation(L34 test_lock_wait
+  [[line.lock, want, w.token, q.now + OFFER_US, 0)]] [[line.lock, want, w.token, q.now + 900000000, 0)]])
+lua_mutation(L45 test_lock_wait [[if fence == '0' and end_us > now + OFFER_US then return nil end]] "")
+lua_mutation(L34 test_lock_wait [[if not lock.end_us or lock.my_fence == 0 then]] [[if not lock.end_us then]])
+lua_mutation(L34 test_lock_wait
+  [[if holder.fence > 0 then holders[#holders + 1] = holder else offers = offers + 1 end]]
+  [[holders[#holders + 1] = holder]])
+lua_mutation(L34 test_lock_wait_ends [[if fence ~= 0 then return nil end]] "")
+lua_mutation(L35 test_lock_wait_ends
+  [[== 1 then write('HSET', line.servers, server, 0) end]] [[== 2 then write('HSET', line.servers, server, 0) end]])
+lua_mutation(L35 test_lock_wait_ends [[if q.subscribed[server_of(w)] then wake(q, w) end]] "")
+lua_mutation(L35 test_lock_wait_ends [[redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0]] [[true]])
+lua_mutation(L36 test_lock_wait_ends [[me.number = record and tonumber(record.since)]] "")
+lua_mutation(L31 test_lock_wait [[if w.token ~= q.token then wake(q, w) end]] "")
+
+# Waiting: withdrawal
+lua_mutation(L37 test_lock_wait_ends [[if w.state == 'Q' then leave(q, w) end]] "")
+lua_mutation(L37 test_lock_wait_ends [[local claimed = record and record.state == 'O' and claim(q, me)
+  if claimed then return claimed end
+  local barred = 1]] [[local barred = 1]])
+lua_mutation(L37 test_lock_wait_ends
+  [[write('SET', q.base .. 'lock:t:' .. w.token, '0  ', 'PX', TOKEN_RETAIN_MS)]]
+  [[write('DEL', q.base .. 'lock:t:' .. w.token)]])
+lua_mutation(L39 test_lock_wait_ends [[
+    write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)
+  elseif]] [[
+  elseif]])
+lua_mutation(L40 test_lock_wait_ends [[if record and record.parked ~= me.parked then wake]] [[if false then wake]])
+lua_mutation(L39 test_lock_wait_ends [[
+    spend(q, w)
+    wake(q, w)]] [[
+    spend(q, w)]])
+lua_mutation(L38 test_lock_wait_ends [[if fence == 0 then drop_holder(lock, w.token, want.permits) end]] "")
+lua_mutation(L38 test_lock_wait_ends
+  [[if record and record.state ~= '' and record.parked == me.parked then]] [[if record and record.state ~= '' then]])
+lua_mutation(L38 test_lock_wait_ends [[write_life(q, me, 'A', 'PX', TOKEN_RETAIN_MS)]] [[write('DEL', me.key)]])
+lua_mutation(L44 test_lock_wait [[define('lock_withdraw', {'allow-oom'}]] [[define('lock_withdraw', {}]])
+lua_mutation(L44 test_lock_wait [[define('lock_abandon', {'allow-oom'}]] [[define('lock_abandon', {}]])
+lua_mutation(L44 test_lock_wait [[define('lock_claim', {'allow-oom'}]] [[define('lock_claim', {}]])
+lua_mutation(L44 test_lock_wait [[define('lock_promote', {'allow-oom'}]] [[define('lock_promote', {}]])
+lua_mutation(L48 test_lock_wait [[
+  local line = open(q, name)
+  next_of(q, line)]] [[
+  local line = open(q, name)]])
+lua_mutation(L42 test_lock_wait [[local next = ahead_of(line).mode ~= 'E' and next_of(q, line)]]
+  [[ahead_of(line) local next = next_of(q, line)]])
+lua_mutation(L21 test_lock_acquire [[math.max(lock.fence + 1, q.now)]] [[q.now]])
+lua_mutation(L49 test_lock_acquire [[        dirty = false]] "")
+
+# C: what reaches the functions
+c_mutation(L18 server/services/lock.c test_lock_renew_release
+  [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
+        lock_arg(p, lease->token);]] [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
+        lock_arg(p, request->leases[0]->token);]])
+c_mutation(L28 server/services/lock.c test_lock_acquire [[    if (token[0] == '\0') {
+        lks_rpc_random_id(made_up);]] [[    if (token[0] == '\0') {
+        memset(made_up, 'x', sizeof made_up - 1), made_up[sizeof made_up - 1] = '\0';]])
+c_mutation(L28 server/services/lock.c test_lock_acquire [[return group[0] ? group : only;]] [[return group;]])
+c_mutation(L29 server/services/lock.c test_lock_acquire
+  [[plan_failed(p) ? NULL : plan_encode(p->arena, text);]] [[text;]])
+c_mutation(L11 server/services/lock.c test_lock_modes [[return "S";]] [[return "E";]])
+c_mutation(L12 server/services/lock.c test_lock_modes [[target->permits ? target->permits : 1]] [[1]])
+c_mutation(L33 server/services/lock.c test_lock_wait [[    for (size_t i = 0; i < request->n_targets; i++)
+        answer_alarm(]] [[    for (size_t i = 0; i < 1; i++)
+        answer_alarm(]])
+c_mutation(L34 server/services/lock.c test_lock_wait
+  [[[SERVICE_WOKEN] = "lock_claim",]] [[[SERVICE_WOKEN] = "lock_acquire",]])
+c_mutation(L37 server/services/lock.c test_lock_wait_ends
+  [[[SERVICE_DEADLINE] = "lock_withdraw",]] [[[SERVICE_DEADLINE] = "lock_abandon",]])
+c_mutation(L38 server/services/lock.c test_lock_wait_ends
+  [[[SERVICE_ABANDONED] = "lock_abandon",]] [[[SERVICE_ABANDONED] = "lock_withdraw",]])
+c_mutation(L38 server/services/lock.c test_lock_wait_ends
+  [[        lks_rpc_random_id(copy);]] [[        copy[0] = '\0';]])
+
+# C: what the caller gets
+c_mutation(L1 server/services/lock.c test_lock_acquire [[response->fences[i]->name = request->targets[i]->name;]]
+  [[response->fences[i]->name = request->targets[0]->name;]])
+c_mutation(L2 server/services/lock.c test_lock_acquire [[response->outcome == LKS_ACQUIRE_OUTCOME_BUSY || ]] "")
+c_mutation(L2 server/services/lock.c test_lock_acquire
+  [[holder[0]->name = request->targets[place]->name;]] [[holder[0]->name = request->targets[0]->name;]])
+c_mutation(L2 server/services/lock.c test_lock_acquire [[holder[0]->lease_ms = answer_int(a, reply, 3);]] "")
+c_mutation(L4 server/services/lock.c test_lock_acquire [[    response->replayed = answer_int(a, reply, 1) != 0;
+    response->lease_ms]] [[    response->lease_ms]])
+c_mutation(L17 server/services/lock.c test_lock_renew_release
+  [[answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome]]
+  [[answer_enum(a, a->replies[0], 0, &lockstock__v1__renew_outcome]])
+c_mutation(L17 server/services/lock.c test_lock_renew_release [[result->group = lock_group(]] [[lock_group(]])
+c_mutation(L19 server/services/lock.c test_lock_renew_release [[response->replayed = answer_int(a, reply, 1) != 0;
+    response->n_names]] [[response->n_names]])
+c_mutation(L19 server/services/lock.c test_lock_renew_release
+  [[answer_enum(a, reply, 3 + 2 * i, outcome)]] [[answer_enum(a, reply, 0, outcome)]])
+c_mutation(L22 server/services/lock_admin.c test_lock_fence
+  [[response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] "")
+c_mutation(L23 server/services/lock_admin.c test_lock_admin
+  [[response->last_fence = (uint64_t)answer_int(a, reply, 3);]] "")
+c_mutation(L23 server/services/lock_admin.c test_lock_admin [[holders[i]->held_ms = answer_int(a, row, 3);]] "")
+c_mutation(L25 server/services/lock_admin.c test_lock_admin
+  [[response->removed = new_holders(a, a->replies[0], 1, &response->n_removed);]] "")
+c_mutation(L37 server/services/lock.c test_lock_wait_ends [[ || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT]] "")
+
+# C: who waits in a server
+c_mutation(L33 server/waiters.c test_waiters
+  [[        set_alarm(a->all, a, in_ms_from_now(again_ms));]] [[        (void)again_ms;]])
+c_mutation(L33 server/waiters.c test_waiters
+  [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
+c_mutation(L33 server/waiters.c test_waiters [[a->again = a->asking;]] [[a->again = false;]])
+c_mutation(L36 server/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN, everyone, 0);]] "")
+c_mutation(L34 server/waiters.c test_waiters
+  [[if (w->key.len == key.len && memcmp(w->key.data, key.data, key.len) == 0)]] [[if (w->key.len == key.len)]])
+c_mutation(L34 server/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
+c_mutation(L37 server/waiters.c test_waiters
+  [[tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] "")
+c_mutation(L38 server/waiters.c test_waiters [[return w->peer == peer;]] [[return true;]])
+c_mutation(L40 server/waiters.c test_waiters [[            tell(w, SERVICE_WOKEN);
+    }]] [[{
+            tell(w, SERVICE_WOKEN);
+            return;
+        }
+    }]])
+
+# Bad input
+c_mutation(L46 server/services/lock.c test_lock_input
+  [[plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);]] [[plan_check_range(p, "wait_ms", request->wait_ms, 0, INT64_MAX);]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_text(p, field, token, SERVICE_TOKEN_BYTES_MIN, SERVICE_TOKEN_BYTES_MAX);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[if ((unsigned char)*c <= ' ' || *c == 0x7f)]] [[if (*c == 0x7f)]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[if ((unsigned char)*c <= ' ' || *c == 0x7f)]] [[if ((unsigned char)*c <= ' ')]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_range(p, field, lease_ms, LEASE_MS_MIN, LEASE_MS_MAX);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[if (n > SERVICE_TARGETS_MAX)
+        plan_invalid(p, "%s: at most]] [[if (false)
+        plan_invalid(p, "%s: at most]])
+c_mutation(L47 server/services/lock.c test_lock_input [[plan_check_name(p, path(p, list, i, ""), names[i]);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_invalid(p, "%s[%zu]: the same name twice", list, i);]] [[;]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_name(p, path(p, "targets", i, ".name"), target->name);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_range(p, path(p, "targets", i, ".capacity"), target->capacity, 1, SERVICE_QUANTITY_MAX);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_range(p, path(p, "targets", i, ".permits"), target->permits, 0, target->capacity);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[else if (target->permits != 0 || target->capacity != 0)]] [[else if (target->permits != 0)]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[else if (target->permits != 0 || target->capacity != 0)]] [[else if (target->capacity != 0)]])
+c_mutation(L47 server/services/lock.c test_lock_input [[if (n < 1 || n > SERVICE_TARGETS_MAX)]] [[if (n < 1)]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[if (n < 1 || n > SERVICE_TARGETS_MAX)]] [[if (n > SERVICE_TARGETS_MAX)]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_invalid(p, "targets[%zu].name: the same name twice", i);]] [[;]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_text(p, "owner", request->owner, 0, SERVICE_NAME_BYTES_MAX);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[if (token[0] != '\0')
+        check_token(p, "token", token);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input [[check_lease(p, "lease_ms", request->lease_ms);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[if (request->n_leases < 1 || request->n_leases > LEASES_MAX)]] [[if (request->n_leases < 1)]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[if (request->n_leases < 1 || request->n_leases > LEASES_MAX)]] [[if (request->n_leases > LEASES_MAX)]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_check_name_or_empty(p, path(p, "leases", i, ".group"), lease->group);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[check_names(p, path(p, "leases", i, ".names"), lease->n_names, lease->names);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[plan_invalid(p, "leases[%zu].group: must be set unless names is exactly one", i);]] [[;]])
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[check_token(p, path(p, "leases", i, ".token"), lease->token);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input
+  [[check_lease(p, path(p, "leases", i, ".lease_ms"), lease->lease_ms);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input [[check_names(p, "names", request->n_names, request->names);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input [[check_token(p, "token", request->token);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "name", name);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name_or_empty(p, "group", group);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input
+  [[plan_check_name_or_empty(p, "prefix", request->prefix);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input
+  [[plan_check_range(p, "page_size", request->page_size, 0, PAGE_MAX);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input
+  [[plan_invalid(p, "page_token: not one that List gave");]] [[;]])
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[digits == 0 || errno != 0]] [[digits == 0]])
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[ && strlen(token) <= PAGE_TOKEN_BYTES_MAX]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "resource", request->resource);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input
+  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence < 1]])
+c_mutation(L47 server/services/lock_admin.c test_lock_input
+  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence > (uint64_t)SERVICE_QUANTITY_MAX]])

@@ -1,0 +1,268 @@
+# Each row of docs/contract-coverage.md has a mutation that its test catches: a text
+# of the sources is replaced, and the named test program must fail.
+#
+# cmake -DMODE=check -DSOURCE=<tree> -P runner.cmake
+#   Compares all lists beside this file with the page and with the sources.
+# cmake -DMODE=run -DSOURCE=<tree> -DBUILD=<its build> -DWORK=<scratch> -DLIST=<list.cmake>
+#       -DGENERATOR=<g> -DC_COMPILER=<cc> -DMAKE_PROGRAM=<ninja> -P runner.cmake
+#   Runs the mutations of one list. LOCKSTOCK_MUTATION_ROW in the environment, a
+#   regular expression, chooses rows.
+#
+# A list has lines
+#   lua_mutation(<row id> <test program> <text of the function library> <what stands there instead>)
+#     All places of the text. The built program replaces it (tests/support/service_harness.h).
+#   c_mutation(<row id> <source file> <test program> <text of the file> <what stands there instead>)
+#     The one place of the text, in a private copy of the tree, without -Werror;
+#     the program is built anew. What does not compile is a fault of the list.
+# A program that fails is run once unmutated, and must pass. One that takes ten times
+# as long as then, and over 30 s, is ended: ctest would end it too, so it is caught.
+cmake_minimum_required(VERSION 3.25)
+
+function(fault text)
+  set_property(GLOBAL APPEND_STRING PROPERTY FAULTS "\n  ${text}")
+endfunction()
+
+function(end_with_faults)
+  get_property(faults GLOBAL PROPERTY FAULTS)
+  if(faults)
+    message("${faults}\n") # which FATAL_ERROR would wrap
+    message(FATAL_ERROR "the lists and what they speak of do not agree, or a mutation is not caught")
+  endif()
+endfunction()
+
+# The lists' words. What a line does depends on the pass: check, gather, run.
+
+function(lua_mutation row test find replace)
+  if(PASS STREQUAL "check")
+    check_row("${row}" "${test}" "${find}" "${replace}")
+    string(FIND "${LIBRARY}" "${find}" at)
+    if(at EQUAL -1)
+      fault("${row} ${test}: server/functions has no such text: ${find}")
+    endif()
+  elseif(PASS STREQUAL "run" AND row MATCHES "${ROWS}")
+    file(GLOB program "${BUILD}/tests/*/${test}")
+    count_seconds("${program}" limit)
+    set(ENV{LOCKSTOCK_MUTATION_FIND} "${find}")
+    set(ENV{LOCKSTOCK_MUTATION_REPLACE} "${replace}")
+    run("${program}" ${limit} result)
+    unset(ENV{LOCKSTOCK_MUTATION_FIND})
+    unset(ENV{LOCKSTOCK_MUTATION_REPLACE})
+    file(READ "${WORK}/log" log)
+    if(log MATCHES "the function library [dh]") # does not load, has no such text
+      fault("${row} ${test}: ${find}\n${log}")
+    else()
+      judge("${row}" "${test}" "${find}" "${result}")
+    endif()
+  endif()
+endfunction()
+
+function(c_mutation row file test find replace)
+  if(PASS STREQUAL "check")
+    check_row("${row}" "${test}" "${find}" "${replace}")
+    if(NOT EXISTS "${SOURCE}/${file}")
+      fault("${row} ${test}: there is no ${file}")
+      return()
+    endif()
+    file(READ "${SOURCE}/${file}" text)
+    string(FIND "${text}" "${find}" first)
+    string(FIND "${text}" "${find}" last REVERSE)
+    if(first EQUAL -1 OR NOT first EQUAL last)
+      fault("${row} ${test}: ${file} must have this text once: ${find}")
+    endif()
+  elseif(PASS STREQUAL "gather" AND row MATCHES "${ROWS}")
+    set_property(GLOBAL APPEND PROPERTY PROGRAMS "${test}")
+  elseif(PASS STREQUAL "run" AND row MATCHES "${ROWS}")
+    file(READ "${WORK}/source/${file}" text)
+    string(REPLACE "${find}" "${replace}" mutated "${text}")
+    if(mutated STREQUAL text)
+      fault("${row} ${test}: ${file} has no such text: ${find}")
+      return()
+    endif()
+    file(GLOB program "${WORK}/build/tests/*/${test}")
+    count_seconds("${program}" limit)
+    file(WRITE "${WORK}/source/${file}" "${mutated}")
+    build(${test} built)
+    if(built)
+      run("${program}" ${limit} result)
+      judge("${row}" "${test}" "${file}: ${find}" "${result}")
+    else()
+      file(READ "${WORK}/log" log)
+      fault("${row} ${test}: does not compile: ${file}: ${find}\n${log}")
+    endif()
+    file(WRITE "${WORK}/source/${file}" "${text}")
+  endif()
+endfunction()
+
+# check: the lists against the page and the sources
+
+function(check_row row test find replace)
+  set_property(GLOBAL PROPERTY "MUTATES ${row}" TRUE)
+  get_property(tests GLOBAL PROPERTY "TESTS ${row}")
+  if(NOT tests)
+    fault("${row} ${test}: docs/contract-coverage.md has no row ${row}")
+  elseif(NOT tests MATCHES "`${test}`")
+    fault("${row} ${test}: the row does not name that test")
+  endif()
+  if(find STREQUAL replace OR find STREQUAL "")
+    fault("${row} ${test}: changes nothing")
+  endif()
+endfunction()
+
+# Each line of a table is its heading, or a row with an id of its own.
+function(read_page)
+  file(READ "${SOURCE}/docs/contract-coverage.md" page)
+  set(ids "")
+  while(NOT page STREQUAL "")
+    string(FIND "${page}\n" "\n" end)
+    string(SUBSTRING "${page}" 0 ${end} line)
+    math(EXPR end "${end} + 1")
+    string(LENGTH "${page}" length)
+    if(end GREATER length)
+      set(end ${length})
+    endif()
+    string(SUBSTRING "${page}" ${end} -1 page)
+    if(line MATCHES "^\\| ([A-Z]+[0-9]+) \\| .+ \\| (.+) \\| .+ \\|$")
+      set(id "${CMAKE_MATCH_1}")
+      if(id IN_LIST ids)
+        fault("docs/contract-coverage.md has two rows ${id}")
+      endif()
+      list(APPEND ids ${id})
+      set_property(GLOBAL PROPERTY "TESTS ${id}" "${CMAKE_MATCH_2}")
+    elseif(line MATCHES "^\\|" AND NOT line MATCHES "^\\|( id \\| contract row \\| test \\| mutation \\||[-|]+)$")
+      fault("docs/contract-coverage.md: not \"| id | contract row | test | mutation |\": ${line}")
+    endif()
+  endwhile()
+  set(ids ${ids} PARENT_SCOPE)
+endfunction()
+
+if(MODE STREQUAL "check")
+  set(PASS check)
+  set(LIBRARY "")
+  file(GLOB sources "${SOURCE}/server/functions/*.lua")
+  foreach(source IN LISTS sources)
+    file(READ "${source}" text)
+    string(APPEND LIBRARY "${text}\n")
+  endforeach()
+  read_page()
+  file(GLOB lists "${CMAKE_CURRENT_LIST_DIR}/*.cmake")
+  list(REMOVE_ITEM lists "${CMAKE_CURRENT_LIST_FILE}")
+  foreach(list IN LISTS lists)
+    include("${list}")
+  endforeach()
+  foreach(id IN LISTS ids)
+    get_property(mutates GLOBAL PROPERTY "MUTATES ${id}")
+    if(NOT mutates)
+      fault("row ${id} has no mutation")
+    endif()
+  endforeach()
+  end_with_faults()
+  list(LENGTH ids rows)
+  message("${rows} rows, each with a mutation")
+  return()
+endif()
+
+# run: the mutations of one list
+
+# The tree as it is, not as it was committed.
+function(copy_tree)
+  execute_process(COMMAND git -C "${SOURCE}" ls-files --cached --others --exclude-standard
+    OUTPUT_VARIABLE files OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  string(REPLACE "\n" ";" files "${files}")
+  foreach(file IN LISTS files)
+    if(EXISTS "${SOURCE}/${file}") # not one that is deleted and still known to git
+      get_filename_component(directory "${file}" DIRECTORY)
+      file(COPY "${SOURCE}/${file}" DESTINATION "${WORK}/source/${directory}")
+    endif()
+  endforeach()
+endfunction()
+
+function(build programs ret)
+  execute_process(COMMAND "${CMAKE_COMMAND}" --build "${WORK}/build" --target ${programs}
+    RESULT_VARIABLE result OUTPUT_FILE "${WORK}/log" ERROR_FILE "${WORK}/log")
+  if(result EQUAL 0)
+    set(${ret} TRUE PARENT_SCOPE)
+  else()
+    set(${ret} FALSE PARENT_SCOPE)
+  endif()
+endfunction()
+
+# Output goes to a file: a process that the program leaves behind holds up no one.
+function(run program limit ret)
+  execute_process(COMMAND "${program}" TIMEOUT ${limit} WORKING_DIRECTORY "${WORK}"
+    RESULT_VARIABLE result OUTPUT_FILE "${WORK}/log" ERROR_FILE "${WORK}/log")
+  set(${ret} "${result}" PARENT_SCOPE)
+endfunction()
+
+# How long a run may take. The first time the program is run as it is.
+function(count_seconds program ret)
+  get_property(limit GLOBAL PROPERTY "LIMIT ${program}")
+  if(NOT EXISTS "${program}")
+    message(FATAL_ERROR "a test program is not built: ${program}")
+  endif()
+  if(NOT limit)
+    if(program MATCHES "^${WORK}/build/") # may be as an earlier mutation left it
+      get_filename_component(name "${program}" NAME)
+      build(${name} built)
+    endif()
+    string(TIMESTAMP begin "%s" UTC)
+    run("${program}" 300 result)
+    string(TIMESTAMP end "%s" UTC)
+    math(EXPR limit "10 * (${end} - ${begin} + 1)")
+    if(limit LESS 30)
+      set(limit 30)
+    endif()
+    if(NOT result EQUAL 0)
+      file(READ "${WORK}/log" log)
+      message("${log}")
+      message(FATAL_ERROR "${program} fails without a mutation: ${result}")
+    endif()
+    set_property(GLOBAL PROPERTY "LIMIT ${program}" ${limit})
+  endif()
+  set(${ret} ${limit} PARENT_SCOPE)
+endfunction()
+
+function(judge row test what result)
+  get_property(count GLOBAL PROPERTY COUNT)
+  math(EXPR count "${count} + 1")
+  set_property(GLOBAL PROPERTY COUNT ${count})
+  string(TIMESTAMP now "%H:%M:%S" UTC)
+  if(result STREQUAL "0")
+    message("${now} ${row} ${test}: NOT CAUGHT: ${what}")
+    fault("${row} ${test} does not catch ${what}")
+  else()
+    message("${now} ${row} ${test}: caught (${result})")
+  endif()
+endfunction()
+
+set(ROWS "$ENV{LOCKSTOCK_MUTATION_ROW}")
+if(ROWS STREQUAL "")
+  set(ROWS ".")
+endif()
+file(REMOVE_RECURSE "${WORK}")
+file(MAKE_DIRECTORY "${WORK}")
+set_property(GLOBAL PROPERTY COUNT 0)
+
+set(PASS gather)
+include("${LIST}")
+get_property(programs GLOBAL PROPERTY PROGRAMS)
+if(programs)
+  list(REMOVE_DUPLICATES programs)
+  copy_tree()
+  execute_process(
+    COMMAND "${CMAKE_COMMAND}" -S "${WORK}/source" -B "${WORK}/build" -G "${GENERATOR}"
+            "-DCMAKE_MAKE_PROGRAM=${MAKE_PROGRAM}" "-DCMAKE_C_COMPILER=${C_COMPILER}"
+            -DCMAKE_BUILD_TYPE=Debug -DLOCKSTOCK_WERROR=OFF
+    OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
+  build("${programs}" built)
+  if(NOT built)
+    file(READ "${WORK}/log" log)
+    message("${log}")
+    message(FATAL_ERROR "the copy does not build")
+  endif()
+endif()
+
+set(PASS run)
+include("${LIST}")
+end_with_faults()
+get_property(count GLOBAL PROPERTY COUNT)
+message("${count} mutations, each caught")

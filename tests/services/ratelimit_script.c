@@ -1,0 +1,304 @@
+/* Every word sends one request or checks one thing; on a difference both sides are
+ * printed. */
+#include "ratelimit_script.h"
+
+/* 2026-01-01T00:00:00Z */
+#define EPOCH_US 1767225600000000LL
+
+harness *h;
+lks_error err;
+
+static char *remembered;
+static int64_t advanced_us;
+
+/* Messages of protobuf-c hold `char *` even where nobody writes. */
+static char *text(const char *constant)
+{
+    return (char *)(uintptr_t)constant;
+}
+
+int start_harness(void **state)
+{
+    (void)state;
+    h = harness_new();
+    return h ? 0 : -1;
+}
+
+int stop_harness(void **state)
+{
+    (void)state;
+    free(remembered);
+    harness_free(h);
+    return 0;
+}
+
+/* The test's clock is Redis' plus an offset; here it is the offset alone. */
+int empty_harness(void **state)
+{
+    (void)state;
+    harness_reset(h);
+    harness_alter(h, "return tonumber(t[1]) * 1000000 + tonumber(t[2]) + offset", "return 1767225600000000 + offset");
+    advanced_us = 0;
+    return 0;
+}
+
+int64_t now_us(void)
+{
+    return EPOCH_US + advanced_us;
+}
+
+/* Whole milliseconds also move the server's clock. */
+void advance_us(int64_t us)
+{
+    harness_advance_ms(h, us / 1000);
+    harness_redis(h, "INCRBY ls:test:clock_offset_us %lld", (long long)(us % 1000));
+    advanced_us += us;
+}
+
+void advance(int64_t ms)
+{
+    advance_us(ms * 1000);
+}
+
+/* ---- requests ---- */
+
+static lks_algorithm algorithm_of(const char *word)
+{
+    static const char *const words[] = {"", "FIXED", "LOG", "WINDOW", "BUCKET"};
+
+    for (int i = 1; i <= 4; i++)
+        if (strcmp(words[i], word) == 0)
+            return (lks_algorithm)i;
+    fail_msg("no algorithm %s", word);
+    return LKS_ALGORITHM_UNSPECIFIED;
+}
+
+static void set_word(lks_limit *limit, lks_penalty *penalty, const char *word)
+{
+    long long number = 0;
+    char name[16] = "";
+
+    if (sscanf(word, "%15[a-z]=%lld", name, &number) != 2)
+        fail_msg("no word of a limit: %s", word);
+    if (strcmp(name, "burst") == 0) {
+        limit->burst = number;
+        return;
+    }
+    limit->penalty = penalty;
+    if (strcmp(name, "after") == 0)
+        penalty->after = number;
+    else if (strcmp(name, "ban") == 0)
+        penalty->ban_ms = number;
+    else if (strcmp(name, "factor") == 0)
+        penalty->factor = (int32_t)number;
+    else if (strcmp(name, "max") == 0)
+        penalty->max_ban_ms = number;
+    else
+        fail_msg("no word of a limit: %s", word);
+}
+
+void set_limit(lks_limit *limit, lks_penalty *penalty, const char *from)
+{
+    char copy[256], *rest = NULL;
+    long long of = 0, period = 0;
+
+    snprintf(copy, sizeof copy, "%s", from);
+    *limit = (lks_limit)LKS_LIMIT_INIT;
+    *penalty = (lks_penalty)LKS_PENALTY_INIT;
+    limit->algorithm = algorithm_of(strtok_r(copy, " ", &rest));
+    if (sscanf(strtok_r(NULL, " ", &rest), "%lld/%lld", &of, &period) != 2)
+        fail_msg("no limit: %s", from);
+    limit->limit = of;
+    limit->period_ms = period;
+    for (char *word = strtok_r(NULL, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        set_word(limit, penalty, word);
+}
+
+void set_rules(lks_check_request *request, const char *rules)
+{
+    static struct {
+        char text[4096];
+        lks_rule rule[16];
+        lks_rule *pointer[16];
+        lks_limit limit[16];
+        lks_penalty penalty[16];
+    } kept;
+    char *rest = NULL;
+
+    snprintf(kept.text, sizeof kept.text, "%s", rules);
+    request->n_rules = 0;
+    request->rules = kept.pointer;
+    for (char *at = strtok_r(kept.text, ";", &rest); at; at = strtok_r(NULL, ";", &rest)) {
+        size_t i = request->n_rules++;
+        char *space = strchr(at, ' ');
+        *space = '\0';
+        kept.pointer[i] = &kept.rule[i];
+        kept.rule[i] = (lks_rule)LKS_RULE_INIT;
+        kept.rule[i].key = at;
+        if (space[1] == '@') {
+            kept.rule[i].spec_case = LKS_RULE_SPEC_POLICY;
+            kept.rule[i].policy = space + 2;
+        } else {
+            kept.rule[i].spec_case = LKS_RULE_SPEC_LIMIT;
+            kept.rule[i].limit = &kept.limit[i];
+            set_limit(&kept.limit[i], &kept.penalty[i], space + 1);
+        }
+    }
+}
+
+const lks_check_response *check(const lks_check_request *request)
+{
+    return harness_call(h, &ratelimit_service, "Check", request, &err);
+}
+
+static lks_check_request check_request(const char *rules, int64_t cost)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+
+    request.group = text("g");
+    request.cost = cost;
+    set_rules(&request, rules);
+    return request;
+}
+
+const lks_check_response *check_rules(const char *rules)
+{
+    return check_cost(rules, 0);
+}
+
+const lks_check_response *check_cost(const char *rules, int64_t cost)
+{
+    lks_check_request request = check_request(rules, cost);
+
+    return check(&request);
+}
+
+const lks_check_response *check_id(const char *rules, int64_t cost, const char *request_id)
+{
+    lks_check_request request = check_request(rules, cost);
+
+    request.request_id = text(request_id);
+    return check(&request);
+}
+
+const lks_check_response *peek(const char *rules, int64_t cost)
+{
+    lks_check_request request = check_request(rules, cost);
+
+    request.peek = true;
+    return check(&request);
+}
+
+static const char *word_of(const ProtobufCEnumDescriptor *type, int value)
+{
+    const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
+
+    return found ? found->name + strlen(type->values[0].name) - strlen("UNSPECIFIED") : "?";
+}
+
+const char *refund(const char *group, const char *request_id)
+{
+    lks_refund_request request = LKS_REFUND_REQUEST_INIT;
+
+    request.group = text(group);
+    request.request_id = text(request_id);
+    const lks_refund_response *response = harness_call(h, &ratelimit_service, "Refund", &request, &err);
+    return response ? word_of(&lockstock__v1__refund_outcome__descriptor, (int)response->outcome) : NULL;
+}
+
+bool reset(const char *group, const char *key)
+{
+    lks_reset_request request = LKS_RESET_REQUEST_INIT;
+
+    request.group = text(group);
+    request.key = text(key);
+    return harness_call(h, &ratelimit_service, "Reset", &request, &err) != NULL;
+}
+
+const lks_policy *put_policy(const char *name, const char *limit, bool shadow, int64_t expected_version)
+{
+    lks_put_policy_request request = LKS_PUT_POLICY_REQUEST_INIT;
+    lks_penalty penalty;
+    lks_limit of;
+
+    set_limit(&of, &penalty, limit);
+    request.name = text(name);
+    request.limit = &of;
+    request.shadow = shadow;
+    request.expected_version = expected_version;
+    const lks_put_policy_response *response = harness_call(h, &ratelimit_service, "PutPolicy", &request, &err);
+    return response ? response->policy : NULL;
+}
+
+const lks_policy *get_policy(const char *name)
+{
+    lks_get_policy_request request = LKS_GET_POLICY_REQUEST_INIT;
+
+    request.name = text(name);
+    const lks_get_policy_response *response = harness_call(h, &ratelimit_service, "GetPolicy", &request, &err);
+    return response ? response->policy : NULL;
+}
+
+bool delete_policy(const char *name, int64_t expected_version)
+{
+    lks_delete_policy_request request = LKS_DELETE_POLICY_REQUEST_INIT;
+
+    request.name = text(name);
+    request.expected_version = expected_version;
+    return harness_call(h, &ratelimit_service, "DeletePolicy", &request, &err) != NULL;
+}
+
+/* ---- checks ---- */
+
+void expect_error(lks_code code, const char *field)
+{
+    if (err.code != code || err.applied != LKS_APPLIED_NO)
+        fail_msg("%s NO expected, got %s %s: %s", lks_code_name(code), lks_code_name(err.code),
+                 lks_applied_name(err.applied), err.message);
+    if (strncmp(err.message, field, strlen(field)) != 0 || err.message[strlen(field)] != ':')
+        fail_msg("a text that begins with %s: expected, got: %s", field, err.message);
+}
+
+const char *told(const lks_check_response *response)
+{
+    static char got[4096];
+    const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
+
+    if (!response)
+        fail_msg("Check: %s: %s", lks_code_name(err.code), err.message);
+    size_t len = (size_t)snprintf(got, sizeof got, "%s%s", word_of(outcome, (int)response->outcome),
+                                  response->replayed ? " replayed" : "");
+    for (size_t i = 0; i < response->n_rules; i++) {
+        const lks_rule_result *r = response->rules[i];
+        len += (size_t)snprintf(got + len, sizeof got - len, ": %s %lld %lld %lld %lld %lld",
+                                word_of(outcome, (int)r->outcome), (long long)r->limit, (long long)r->remaining,
+                                (long long)r->retry_after_ms, (long long)r->reset_after_ms,
+                                (long long)r->banned_ms);
+    }
+    return got;
+}
+
+void expect_told(const lks_check_response *response, const char *expected)
+{
+    assert_string_equal(told(response), expected);
+}
+
+void expect_outcome(const lks_check_response *response, const char *outcome)
+{
+    const char *got = told(response);
+    size_t len = strcspn(got, ":");
+
+    if (len != strlen(outcome) || strncmp(got, outcome, len) != 0)
+        fail_msg("%s expected, got %s", outcome, got);
+}
+
+void remember(void)
+{
+    free(remembered);
+    remembered = strdup(harness_snapshot(h));
+}
+
+void expect_unchanged(void)
+{
+    assert_string_equal(remembered, harness_snapshot(h));
+}

@@ -1,0 +1,70 @@
+/* Words in which tests of RateLimitService are written: one function a request, one
+ * check a promise. Requests go through `h`; a request that fails returns NULL and
+ * leaves its error in `err`. The store's clock stands still but for `advance`. */
+#ifndef LOCKSTOCK_TESTS_RATELIMIT_SCRIPT_H
+#define LOCKSTOCK_TESTS_RATELIMIT_SCRIPT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "lockstock/v1/ratelimit.lks.h"
+#include "support/service_harness.h"
+
+extern harness *h;
+extern lks_error err;
+
+/* For cmocka: a harness for all tests of a program, emptied before each, its clock
+ * at the beginning of a second, minute, hour and day. */
+int start_harness(void **state);
+int stop_harness(void **state);
+int empty_harness(void **state);
+#define RATE_TEST(function) cmocka_unit_test_setup(function, empty_harness)
+
+/* The store's clock, in microseconds. */
+int64_t now_us(void);
+void advance_us(int64_t us);
+void advance(int64_t ms);
+
+/* ---- requests; text is not copied ---- */
+
+/* "FIXED 5/1000" is limit 5, period_ms 1000; more words: "burst=10", "after=7", "ban=2000",
+ * "factor=2", "max=8000". Algorithms FIXED, LOG, WINDOW, BUCKET. "@name" is a policy.
+ * "key" before it: "bob FIXED 5/1000"; rules are separated by ';'. */
+void set_rules(lks_check_request *request, const char *rules);
+void set_limit(lks_limit *limit, lks_penalty *penalty, const char *text);
+
+const lks_check_response *check(const lks_check_request *request);
+
+/* Of one unit, in group "g". */
+const lks_check_response *check_rules(const char *rules);
+const lks_check_response *check_cost(const char *rules, int64_t cost);
+const lks_check_response *check_id(const char *rules, int64_t cost, const char *request_id);
+const lks_check_response *peek(const char *rules, int64_t cost);
+/* "REFUNDED"; NULL when it fails. */
+const char *refund(const char *group, const char *request_id);
+bool reset(const char *group, const char *key);
+const lks_policy *put_policy(const char *name, const char *limit, bool shadow, int64_t expected_version);
+const lks_policy *get_policy(const char *name);
+bool delete_policy(const char *name, int64_t expected_version);
+
+/* ---- checks ---- */
+
+/* The last request failed with the code, applied NO, and says the field first. */
+void expect_error(lks_code code, const char *field);
+
+/* "ALLOWED" or "ALLOWED replayed", and of each rule ": OUTCOME limit remaining retry reset banned" */
+const char *told(const lks_check_response *response);
+void expect_told(const lks_check_response *response, const char *expected);
+void expect_outcome(const lks_check_response *response, const char *outcome);
+
+/* Remembers all keys; fails unless they are the same again. */
+void remember(void);
+void expect_unchanged(void);
+
+#endif

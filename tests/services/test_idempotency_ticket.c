@@ -1,0 +1,135 @@
+/* Tickets: consumed once, by one consumer, for one subject. */
+#include "services/idempotency_script.h"
+
+#include <stdio.h>
+
+static char ticket[64];
+
+static void one_consumer_uses_it_once(void **state)
+{
+    (void)state;
+    says(issue("s", "me", 60000, ticket), "OK");
+    says(consume("s", "me", ticket, "C1"), "CONSUMED");
+    says(consume("s", "me", ticket, "C1"), "CONSUMED again");
+    says(consume("s", "me", ticket, "C2"), "ALREADY_CONSUMED");
+    says(consume("s", "me", ticket, "C1"), "CONSUMED again");
+}
+
+static void what_is_not_known_does_not_say_why(void **state)
+{
+    (void)state;
+    issue("s", "me", 60000, ticket);
+    says(consume("s", "you", ticket, "C1"), "UNKNOWN");
+    says(consume("t", "me", ticket, "C1"), "UNKNOWN");
+    says(consume("s", "me", "never-issued", "C1"), "UNKNOWN");
+    says(consume("s", "me", ticket, "C1"), "CONSUMED"); /* nothing was used up */
+    says(consume("s", "you", ticket, "C1"), "UNKNOWN"); /* also the consumed one */
+    harness_namespace(script_harness, "other");
+    says(consume("s", "me", ticket, "C1"), "UNKNOWN");
+}
+
+static int64_t ttl_ms(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof command, "PTTL ls:{default/s/%s}:idem:t", ticket);
+    return atoll(harness_redis(script_harness, command));
+}
+
+static void a_ticket_ends(void **state)
+{
+    (void)state;
+    issue("s", "me", 5000000, ticket);
+    about(ttl_ms(), 5000000);
+    says(consume("s", "me", ticket, "C1"), "CONSUMED");
+    about(ttl_ms(), 5000000); /* known as consumed until then */
+    assert_true(ttl_ms() > 4000000);
+    harness_redis(script_harness, "PEXPIRE ls:{default/s/%s}:idem:t 1", ticket);
+    while (ttl_ms() >= 0)
+        ;
+    says(consume("s", "me", ticket, "C1"), "UNKNOWN");
+    says(consume("s", "me", ticket, "C2"), "UNKNOWN");
+    says(harness_redis(script_harness, "KEYS ls:{*"), "");
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void tickets_are_random(void **state)
+{
+    (void)state;
+    enum { TICKETS = 1000 };
+    static char tickets[TICKETS][64];
+
+    for (int i = 0; i < TICKETS; i++) {
+        says(issue("s", "me", 60000, tickets[i]), "OK");
+        assert_int_equal(strlen(tickets[i]), 32);
+        assert_int_equal(strspn(tickets[i], "0123456789abcdefghijklmnopqrstuvwxyz"), 32);
+    }
+    qsort(tickets, TICKETS, sizeof tickets[0], by_text);
+    for (int i = 1; i < TICKETS; i++)
+        assert_string_not_equal(tickets[i - 1], tickets[i]);
+}
+
+static void an_empty_consumer_is_made_up(void **state)
+{
+    (void)state;
+    issue("s", "me", 60000, ticket);
+    says(consume("s", "me", ticket, ""), "CONSUMED");
+    says(consume("s", "me", ticket, ""), "ALREADY_CONSUMED"); /* another one: not recognised */
+}
+
+static void foreign_data_is_left_alone(void **state)
+{
+    (void)state;
+    issue("s", "me", 60000, ticket);
+    harness_redis(script_harness, "SET ls:{default/s/%s}:idem:t x", ticket);
+    says(consume("s", "me", ticket, "C1"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+    says(harness_redis(script_harness, "GET ls:{default/s/%s}:idem:t", ticket), "x");
+}
+
+static void calls_sent_together_are_as_separate_ones(void **state)
+{
+    (void)state;
+    enum { CONSUMERS = 50 };
+    lks_consume_ticket_request request[CONSUMERS];
+    const void *requests[CONSUMERS], *responses[CONSUMERS];
+    lks_error errors[CONSUMERS];
+    char scope[] = "s", subject[] = "me", consumer[CONSUMERS][SERVICE_TOKEN_BYTES_MIN + 1];
+
+    issue("s", "me", 60000, ticket);
+    for (int i = 0; i < CONSUMERS; i++) {
+        request[i] = (lks_consume_ticket_request)LKS_CONSUME_TICKET_REQUEST_INIT;
+        snprintf(consumer[i], sizeof consumer[i], "consumer%08d", i);
+        request[i].scope = scope;
+        request[i].subject = subject;
+        request[i].ticket = ticket;
+        request[i].consumer_id = consumer[i];
+        requests[i] = &request[i];
+    }
+    harness_call_together(script_harness, &idempotency_service, "ConsumeTicket", CONSUMERS, requests, responses, errors);
+    for (int i = 0; i < CONSUMERS; i++) {
+        const lks_consume_ticket_response *response = responses[i];
+        assert_int_equal(response->outcome, i == 0 ? LKS_CONSUME_TICKET_OUTCOME_CONSUMED
+                                                   : LKS_CONSUME_TICKET_OUTCOME_ALREADY_CONSUMED);
+        assert_false(response->replayed);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, script_reset)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(one_consumer_uses_it_once),
+        TEST(what_is_not_known_does_not_say_why),
+        TEST(a_ticket_ends),
+        TEST(tickets_are_random),
+        TEST(an_empty_consumer_is_made_up),
+        TEST(foreign_data_is_left_alone),
+        TEST(calls_sent_together_are_as_separate_ones),
+    };
+    return cmocka_run_group_tests(tests, script_open, script_close);
+}

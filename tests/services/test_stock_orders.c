@@ -1,0 +1,324 @@
+/* Confirm, ExtendHold and Cancel: what becomes of an order that holds stock. */
+#include "stock_script.h"
+
+static void held(const char *order_id, int64_t hold_ms)
+{
+    expect_reserve(reserve("g", order_id, "bob", "a:2 b:1", hold_ms), LKS_RESERVE_OUTCOME_RESERVED, false, "a:8 b:4");
+}
+
+static void two_items(void)
+{
+    put_limited("g", "a", 10, 3);
+    put_item("g", "b", 5);
+}
+
+static int64_t ttl(const char *key)
+{
+    return atoll(harness_redis(h, "PTTL ls:{default/g}:stock:%s", key));
+}
+
+/* ---- Confirm ---- */
+
+static void confirm_sells_what_is_held(void **state)
+{
+    (void)state;
+    two_items();
+    held("o1", 60000);
+    int64_t version = get_item("g", "a")->version;
+    assert_int_equal(ttl("o:o1"), -1);
+    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED bob a:2:0 b:1:0");
+    expect_stock("g", "a", 8, 0, 2);
+    expect_stock("g", "b", 4, 0, 1);
+    assert_true(get_item("g", "a")->version > version);
+    expect_order("g", "o1", "CONFIRMED bob a:2:0 b:1:0");
+    assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:stock:x"), "0");
+    assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
+    assert_string_equal(ledger_text(read_ledger("g", "", 0)),
+                        "PUT a 10 \nPUT b 5 \nRESERVED a 2 o1\nRESERVED b 1 o1\nCONFIRMED a 2 o1\nCONFIRMED b 1 o1\n");
+    /* It stays sold when the hold would have ended. */
+    harness_advance_ms(h, 60000);
+    expect_stock("g", "a", 8, 0, 2);
+    assert_int_equal(run_chore("g"), -1);
+    expect_stock("g", "a", 8, 0, 2);
+    /* And counts for its buyer. */
+    expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
+}
+
+static void confirm_again_is_the_first_answer(void **state)
+{
+    (void)state;
+    two_items();
+    held("o1", 60000);
+    confirm("g", "o1", false);
+    remember();
+    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED bob a:2:0 b:1:0");
+    expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED bob a:2:0 b:1:0");
+    expect_unchanged();
+    /* Also when something came back meanwhile, or all of it. */
+    take_back("g", "r1", "o1", "a:1");
+    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED bob a:2:0 b:1:0");
+    take_back("g", "r2", "o1", "");
+    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED bob a:2:0 b:1:0");
+    /* What was sold at once is confirmed. */
+    deduct("g", "o2", "eve", "b:1");
+    expect_confirm(confirm("g", "o2", false), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED eve b:1:0");
+}
+
+static void confirm_refuses_what_is_not_held(void **state)
+{
+    (void)state;
+    two_items();
+    remember();
+    expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER, false, "none");
+    expect_unchanged();
+    held("o1", 60000);
+    cancel("g", "o1", "");
+    held("o2", 1000);
+    cancel("g", "o3", "");
+    harness_advance_ms(h, 1000);
+    remember();
+    expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CANCELLED, false, "CANCELLED bob a:2:0 b:1:0");
+    expect_confirm(confirm("g", "o2", false), LKS_CONFIRM_OUTCOME_EXPIRED, false, "EXPIRED bob a:2:0 b:1:0");
+    expect_confirm(confirm("g", "o3", true), LKS_CONFIRM_OUTCOME_CANCELLED, false, "CANCELLED ");
+    expect_unchanged();
+    run_chore("g");
+    expect_confirm(confirm("g", "o2", false), LKS_CONFIRM_OUTCOME_EXPIRED, false, "EXPIRED bob a:2:0 b:1:0");
+}
+
+/* The sale was made when it was reserved. */
+static void confirm_needs_no_open_window(void **state)
+{
+    lks_put_item_request request = put_request("g", "a", 10);
+
+    (void)state;
+    request.closes_in_ms = 1000;
+    put(&request);
+    reserve("g", "o1", "", "a:1", 60000);
+    reserve("g", "o2", "", "a:1", 1500);
+    harness_advance_ms(h, 2000);
+    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  a:1:0");
+    expect_confirm(confirm("g", "o2", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  a:1:0");
+    expect_stock("g", "a", 8, 0, 2);
+}
+
+static void an_expired_order_takes_its_stock_again(void **state)
+{
+    (void)state;
+    for (int given_back = 0; given_back < 2; given_back++) {
+        empty_harness(state);
+        two_items();
+        held("o1", 1000);
+        harness_advance_ms(h, 1000);
+        if (given_back)
+            run_chore("g");
+        expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED bob a:2:0 b:1:0");
+        expect_stock("g", "a", 8, 0, 2);
+        expect_stock("g", "b", 4, 0, 1);
+        assert_string_equal(ledger_text(read_ledger("g", "", 0)),
+                            "PUT a 10 \nPUT b 5 \nRESERVED a 2 o1\nRESERVED b 1 o1\nEXPIRED a 2 o1\nEXPIRED b 1 o1\n"
+                            "DEDUCTED a 2 o1\nDEDUCTED b 1 o1\n");
+        assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
+        expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED bob a:2:0 b:1:0");
+        expect_reserve(reserve("g", "o1", "bob", "a:2 b:1", 1000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:4");
+        /* It counts for its buyer again, and comes back like any other. */
+        expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
+        take_back("g", "r1", "o1", "");
+        expect_deduct(deduct("g", "o2", "bob", "a:3"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:7");
+    }
+}
+
+static void an_expired_order_whose_stock_is_gone(void **state)
+{
+    (void)state;
+    two_items();
+    held("o1", 1000);
+    harness_advance_ms(h, 1000);
+    deduct("g", "o2", "eve", "b:5");
+    remember();
+    expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_SOLD_OUT, false, "EXPIRED bob a:2:0 b:1:0");
+    expect_unchanged();
+    /* A refusal may change. */
+    adjust("g", "b", 1, "more");
+    /* But the buyer bought in the meantime. */
+    deduct("g", "o3", "bob", "a:2");
+    remember();
+    expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_EXPIRED, false, "EXPIRED bob a:2:0 b:1:0");
+    expect_unchanged();
+    take_back("g", "r3", "o3", "");
+    expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED bob a:2:0 b:1:0");
+    /* Without the item, and with one that has come in its place. */
+    reserve("g", "o4", "", "b:1", 1000);
+    put_item("g", "c", 5);
+    reserve("g", "o5", "", "c:5", 1000);
+    harness_advance_ms(h, 1000);
+    assert_true(delete_item("g", "c"));
+    expect_confirm(confirm("g", "o5", true), LKS_CONFIRM_OUTCOME_SOLD_OUT, false, "EXPIRED  c:5:0");
+    put_item("g", "c", 5);
+    expect_confirm(confirm("g", "o5", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  c:5:0");
+    expect_stock("g", "c", 0, 0, 5);
+    take_back("g", "r5", "o5", "c:2");
+    expect_stock("g", "c", 2, 0, 3);
+    /* A limit that came later, and nobody to count for. */
+    put_item("g", "d", 5);
+    reserve("g", "o6", "", "d:1", 1000);
+    put_limited("g", "d", 5, 5);
+    harness_advance_ms(h, 1000);
+    expect_confirm(confirm("g", "o6", true), LKS_CONFIRM_OUTCOME_EXPIRED, false, "EXPIRED  d:1:0");
+}
+
+/* ---- ExtendHold ---- */
+
+static void expect_extended(const lks_extend_hold_response *response, lks_extend_hold_outcome outcome, int64_t hold_ms)
+{
+    if (!response)
+        fail_msg("ExtendHold: %s", err.message);
+    assert_int_equal(response->outcome, outcome);
+    assert_int_equal(response->hold_ms, hold_ms);
+    assert_int_equal(chore_ms(), outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? hold_ms : -1);
+}
+
+static void a_hold_is_as_long_as_it_was_last_made(void **state)
+{
+    (void)state;
+    two_items();
+    held("o1", 60000);
+    harness_advance_ms(h, 59000);
+    expect_extended(extend_hold("g", "o1", 60000), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 60000);
+    harness_advance_ms(h, 59000);
+    expect_stock("g", "a", 8, 2, 0);
+    run_chore("g");
+    expect_stock("g", "a", 8, 2, 0);
+    /* Shorter, too. */
+    expect_extended(extend_hold("g", "o1", 500), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 500);
+    assert_in_range(get_order("g", "o1")->hold_ms, 1, 500);
+    harness_advance_ms(h, 500);
+    expect_stock("g", "a", 10, 0, 0);
+    assert_int_equal(get_order("g", "o1")->hold_ms, 0);
+}
+
+static void only_what_is_held_is_extended(void **state)
+{
+    (void)state;
+    two_items();
+    expect_extended(extend_hold("g", "o1", 1000), LKS_EXTEND_HOLD_OUTCOME_UNKNOWN_ORDER, 0);
+    held("o1", 1000);
+    confirm("g", "o1", false);
+    expect_extended(extend_hold("g", "o1", 1000), LKS_EXTEND_HOLD_OUTCOME_CONFIRMED, 0);
+    take_back("g", "r1", "o1", "");
+    expect_extended(extend_hold("g", "o1", 1000), LKS_EXTEND_HOLD_OUTCOME_CONFIRMED, 0);
+    held("o2", 1000);
+    cancel("g", "o2", "");
+    expect_extended(extend_hold("g", "o2", 1000), LKS_EXTEND_HOLD_OUTCOME_CANCELLED, 0);
+    held("o3", 1000);
+    harness_advance_ms(h, 1000);
+    remember();
+    expect_extended(extend_hold("g", "o3", 1000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
+    expect_unchanged();
+    run_chore("g");
+    expect_extended(extend_hold("g", "o3", 1000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
+    cancel("g", "o4", "");
+    expect_extended(extend_hold("g", "o4", 1000), LKS_EXTEND_HOLD_OUTCOME_CANCELLED, 0);
+}
+
+/* ---- Cancel ---- */
+
+static void cancel_gives_back(void **state)
+{
+    (void)state;
+    two_items();
+    held("o1", 60000);
+    int64_t version = get_item("g", "b")->version;
+    expect_cancel(cancel("g", "o1", "no card"), LKS_CANCEL_OUTCOME_CANCELLED, false, "CANCELLED bob a:2:0 b:1:0");
+    expect_stock("g", "a", 10, 0, 0);
+    expect_stock("g", "b", 5, 0, 0);
+    assert_true(get_item("g", "b")->version > version);
+    expect_order("g", "o1", "CANCELLED bob a:2:0 b:1:0");
+    assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:stock:x ls:{default/g}:stock:b:a"), "0");
+    assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
+    const lks_read_ledger_response *ledger = read_ledger("g", "", 0);
+    assert_string_equal(ledger_text(ledger), "PUT a 10 \nPUT b 5 \nRESERVED a 2 o1\nRESERVED b 1 o1\n"
+                                             "CANCELLED a 2 o1\nCANCELLED b 1 o1\n");
+    assert_string_equal(ledger->entries[5]->reason, "no card");
+    /* Its buyer may buy again. */
+    expect_deduct(deduct("g", "o2", "bob", "a:3"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:7");
+    remember();
+    expect_cancel(cancel("g", "o1", ""), LKS_CANCEL_OUTCOME_CANCELLED, true, "CANCELLED bob a:2:0 b:1:0");
+    expect_reserve(reserve("g", "o1", "bob", "a:2 b:1", 60000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:4");
+    expect_unchanged();
+    harness_advance_ms(h, 60000);
+    expect_stock("g", "b", 5, 0, 0);
+}
+
+static void what_is_sold_is_not_cancelled(void **state)
+{
+    (void)state;
+    two_items();
+    held("o1", 60000);
+    confirm("g", "o1", false);
+    deduct("g", "o2", "", "b:1");
+    remember();
+    expect_cancel(cancel("g", "o1", ""), LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED, false, "CONFIRMED bob a:2:0 b:1:0");
+    expect_cancel(cancel("g", "o2", ""), LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED, false, "CONFIRMED  b:1:0");
+    expect_unchanged();
+    take_back("g", "r1", "o1", "");
+    expect_cancel(cancel("g", "o1", ""), LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED, false, "RETURNED bob a:2:2 b:1:1");
+}
+
+/* So that it is not taken again. */
+static void an_expired_order_can_be_cancelled(void **state)
+{
+    (void)state;
+    for (int given_back = 0; given_back < 2; given_back++) {
+        empty_harness(state);
+        two_items();
+        held("o1", 1000);
+        harness_advance_ms(h, 1000);
+        if (given_back)
+            run_chore("g");
+        expect_cancel(cancel("g", "o1", "late"), LKS_CANCEL_OUTCOME_CANCELLED, false, "CANCELLED bob a:2:0 b:1:0");
+        expect_cancel(cancel("g", "o1", "late"), LKS_CANCEL_OUTCOME_CANCELLED, true, "CANCELLED bob a:2:0 b:1:0");
+        expect_stock("g", "a", 10, 0, 0);
+        expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CANCELLED, false, "CANCELLED bob a:2:0 b:1:0");
+        assert_string_equal(ledger_text(read_ledger("g", "", 0)), "PUT a 10 \nPUT b 5 \nRESERVED a 2 o1\n"
+                                                                  "RESERVED b 1 o1\nEXPIRED a 2 o1\nEXPIRED b 1 o1\n");
+        assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:stock:x"), "0");
+        assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
+    }
+}
+
+static void a_cancelled_order_that_comes_late_is_refused(void **state)
+{
+    (void)state;
+    two_items();
+    expect_cancel(cancel("g", "o1", "gave up"), LKS_CANCEL_OUTCOME_UNKNOWN_ORDER, false, "none");
+    assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
+    remember();
+    expect_cancel(cancel("g", "o1", "gave up"), LKS_CANCEL_OUTCOME_UNKNOWN_ORDER, true, "none");
+    const lks_reserve_response *late = reserve("g", "o1", "bob", "a:1", 1000);
+    expect_reserve(late, LKS_RESERVE_OUTCOME_CANCELLED, false, "");
+    assert_int_equal(late->hold_ms, 0);
+    assert_int_equal(chore_ms(), -1);
+    assert_null(deduct("g", "o1", "bob", "a:1"));
+    expect_error(LKS_FAILED_PRECONDITION, "order_id");
+    expect_order("g", "o1", "CANCELLED ");
+    expect_unchanged();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STOCK_TEST(confirm_sells_what_is_held),
+        STOCK_TEST(confirm_again_is_the_first_answer),
+        STOCK_TEST(confirm_refuses_what_is_not_held),
+        STOCK_TEST(confirm_needs_no_open_window),
+        STOCK_TEST(an_expired_order_takes_its_stock_again),
+        STOCK_TEST(an_expired_order_whose_stock_is_gone),
+        STOCK_TEST(a_hold_is_as_long_as_it_was_last_made),
+        STOCK_TEST(only_what_is_held_is_extended),
+        STOCK_TEST(cancel_gives_back),
+        STOCK_TEST(what_is_sold_is_not_cancelled),
+        STOCK_TEST(an_expired_order_can_be_cancelled),
+        STOCK_TEST(a_cancelled_order_that_comes_late_is_refused),
+    };
+    return cmocka_run_group_tests(tests, start_harness, stop_harness);
+}

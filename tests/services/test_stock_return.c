@@ -1,0 +1,174 @@
+/* Return: what was sold comes back, whole or in parts, once a return_id. */
+#include "stock_script.h"
+
+/* Order "o1" of bob: two of a, one of b. */
+static void sold(void)
+{
+    put_limited("g", "a", 10, 3);
+    put_item("g", "b", 5);
+    deduct("g", "o1", "bob", "a:2 b:1");
+}
+
+static void all_that_is_left_comes_back(void **state)
+{
+    (void)state;
+    sold();
+    int64_t version = get_item("g", "a")->version;
+    expect_return(take_back("g", "r1", "o1", ""), LKS_RETURN_OUTCOME_RETURNED, false, "RETURNED bob a:2:2 b:1:1");
+    expect_stock("g", "a", 10, 0, 0);
+    expect_stock("g", "b", 5, 0, 0);
+    assert_true(get_item("g", "a")->version > version);
+    expect_order("g", "o1", "RETURNED bob a:2:2 b:1:1");
+    assert_string_equal(ledger_text(read_ledger("g", "", 0)),
+                        "PUT a 10 \nPUT b 5 \nDEDUCTED a 2 o1\nDEDUCTED b 1 o1\nRETURNED a 2 r1\nRETURNED b 1 r1\n");
+    assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:stock:b:a"), "0");
+    expect_deduct(deduct("g", "o2", "bob", "a:3"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:7");
+    /* The order is as it was first answered. */
+    expect_deduct(deduct("g", "o1", "bob", "a:2 b:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:8 b:4");
+}
+
+static void it_comes_back_in_parts(void **state)
+{
+    (void)state;
+    sold();
+    harness_redis(h, "PEXPIRE ls:{default/g}:stock:o:o1 1000000");
+    expect_return(take_back("g", "r1", "o1", "a:1"), LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED bob a:2:1 b:1:0");
+    expect_stock("g", "a", 9, 0, 1);
+    /* It is remembered from its last change on. */
+    assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o1")), 30LL * 86400000 - 60000,
+                    30LL * 86400000);
+    assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:t:r1")), 30LL * 86400000 - 60000,
+                    30LL * 86400000);
+    expect_deduct(deduct("g", "o2", "bob", "a:3"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:9");
+    expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:7");
+    expect_return(take_back("g", "r2", "o1", "b:1"), LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED bob a:2:1 b:1:1");
+    expect_return(take_back("g", "r3", "o1", ""), LKS_RETURN_OUTCOME_RETURNED, false, "RETURNED bob a:2:2 b:1:1");
+    expect_stock("g", "a", 8, 0, 2);
+    expect_stock("g", "b", 5, 0, 0);
+}
+
+static void a_return_is_made_once(void **state)
+{
+    static const char *const others[] = {"a:2", "b:1", "a:1 b:1", ""};
+
+    (void)state;
+    sold();
+    deduct("g", "o2", "", "b:2");
+    take_back("g", "r1", "o1", "a:1");
+    take_back("g", "r2", "o1", "");
+    take_back("g", "r3", "o2", "b:1");
+    remember();
+    expect_return(take_back("g", "r1", "o1", "a:1"), LKS_RETURN_OUTCOME_RETURNED, true, "CONFIRMED bob a:2:1 b:1:0");
+    expect_return(take_back("g", "r2", "o1", ""), LKS_RETURN_OUTCOME_RETURNED, true, "RETURNED bob a:2:2 b:1:1");
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_null(take_back("g", "r1", "o1", others[i]));
+        expect_error(LKS_ALREADY_EXISTS, "return_id");
+    }
+    assert_null(take_back("g", "r3", "o1", "b:1"));
+    expect_error(LKS_ALREADY_EXISTS, "return_id");
+    expect_unchanged();
+    /* The lines in another sequence are the same ones. */
+    deduct("g", "o3", "eve", "a:2 b:1");
+    take_back("g", "r4", "o3", "a:1 b:1");
+    expect_return(take_back("g", "r4", "o3", "b:1 a:1"), LKS_RETURN_OUTCOME_RETURNED, true, "CONFIRMED eve a:2:1 b:1:1");
+}
+
+static void no_more_comes_back_than_was_sold(void **state)
+{
+    (void)state;
+    sold();
+    put_item("g", "c", 5);
+    remember();
+    expect_return(take_back("g", "r1", "o1", "a:3"), LKS_RETURN_OUTCOME_TOO_MANY, false, "CONFIRMED bob a:2:0 b:1:0");
+    expect_return(take_back("g", "r1", "o1", "a:1 b:2"), LKS_RETURN_OUTCOME_TOO_MANY, false,
+                  "CONFIRMED bob a:2:0 b:1:0");
+    expect_return(take_back("g", "r1", "o1", "a:1 c:1"), LKS_RETURN_OUTCOME_TOO_MANY, false,
+                  "CONFIRMED bob a:2:0 b:1:0");
+    expect_return(take_back("g", "r1", "nowhere", ""), LKS_RETURN_OUTCOME_UNKNOWN_ORDER, false, "none");
+    expect_unchanged();
+    /* A refusal leaves no record. */
+    expect_return(take_back("g", "r1", "o1", "a:2"), LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED bob a:2:2 b:1:0");
+    remember();
+    expect_return(take_back("g", "r2", "o1", "a:1"), LKS_RETURN_OUTCOME_TOO_MANY, false, "CONFIRMED bob a:2:2 b:1:0");
+    expect_unchanged();
+    take_back("g", "r2", "o1", "");
+    remember();
+    expect_return(take_back("g", "r3", "o1", ""), LKS_RETURN_OUTCOME_TOO_MANY, false, "RETURNED bob a:2:2 b:1:1");
+    expect_unchanged();
+}
+
+static void what_was_not_sold_does_not_come_back(void **state)
+{
+    (void)state;
+    sold();
+    reserve("g", "o2", "", "b:1", 60000);
+    reserve("g", "o3", "", "b:1", 60000);
+    reserve("g", "o4", "", "b:1", 1000);
+    cancel("g", "o3", "");
+    cancel("g", "o5", "");
+    harness_advance_ms(h, 1000);
+    remember();
+    expect_return(take_back("g", "r1", "o2", ""), LKS_RETURN_OUTCOME_TOO_MANY, false, "RESERVED  b:1:0");
+    expect_return(take_back("g", "r1", "o2", "b:1"), LKS_RETURN_OUTCOME_TOO_MANY, false, "RESERVED  b:1:0");
+    expect_return(take_back("g", "r1", "o3", ""), LKS_RETURN_OUTCOME_TOO_MANY, false, "CANCELLED  b:1:0");
+    expect_return(take_back("g", "r1", "o4", ""), LKS_RETURN_OUTCOME_TOO_MANY, false, "EXPIRED  b:1:0");
+    expect_return(take_back("g", "r1", "o5", ""), LKS_RETURN_OUTCOME_TOO_MANY, false, "CANCELLED ");
+    expect_unchanged();
+    confirm("g", "o2", false);
+    expect_return(take_back("g", "r1", "o2", ""), LKS_RETURN_OUTCOME_RETURNED, false, "RETURNED  b:1:1");
+}
+
+/* The order's own account goes on when its item, or the buyers' counts, are no more. */
+static void what_comes_back_belongs_to_the_item_it_was_sold_from(void **state)
+{
+    (void)state;
+    sold();
+    delete_item("g", "a");
+    expect_return(take_back("g", "r1", "o1", "a:1"), LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED bob a:2:1 b:1:0");
+    put_limited("g", "a", 10, 3);
+    deduct("g", "o2", "bob", "a:3");
+    int64_t version = get_item("g", "a")->version;
+    expect_return(take_back("g", "r2", "o1", "a:1 b:1"), LKS_RETURN_OUTCOME_RETURNED, false,
+                  "RETURNED bob a:2:2 b:1:1");
+    expect_stock("g", "a", 7, 0, 3);
+    assert_int_equal(get_item("g", "a")->version, version);
+    expect_stock("g", "b", 5, 0, 0);
+    expect_deduct(deduct("g", "o3", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:7");
+    assert_string_equal(ledger_text(read_ledger("g", "", 0)),
+                        "PUT a 10 \nPUT b 5 \nDEDUCTED a 2 o1\nDEDUCTED b 1 o1\nDELETED a 8 \nPUT a 10 \n"
+                        "DEDUCTED a 3 o2\nRETURNED b 1 r2\n");
+    /* Counts that began after the sale do not fall with it. */
+    put_limited("g", "a", 10, 0);
+    put_limited("g", "a", 10, 3);
+    deduct("g", "o4", "bob", "a:2");
+    take_back("g", "r3", "o2", "a:3");
+    expect_stock("g", "a", 8, 0, 2);
+    expect_deduct(deduct("g", "o5", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
+}
+
+static void one_line_names_its_group(void **state)
+{
+    (void)state;
+    put_item("", "a", 10);
+    deduct("", "o1", "", "a:2");
+    const lks_return_response *response = take_back("", "r1", "o1", "a:1");
+    expect_return(response, LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED  a:2:1");
+    assert_string_equal(response->order->group, "a");
+    assert_string_equal(response->order->order_id, "o1");
+    assert_null(take_back("", "r2", "o1", ""));
+    expect_error(LKS_INVALID_ARGUMENT, "group");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STOCK_TEST(all_that_is_left_comes_back),
+        STOCK_TEST(it_comes_back_in_parts),
+        STOCK_TEST(a_return_is_made_once),
+        STOCK_TEST(no_more_comes_back_than_was_sold),
+        STOCK_TEST(what_was_not_sold_does_not_come_back),
+        STOCK_TEST(what_comes_back_belongs_to_the_item_it_was_sold_from),
+        STOCK_TEST(one_line_names_its_group),
+    };
+    return cmocka_run_group_tests(tests, start_harness, stop_harness);
+}
