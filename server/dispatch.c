@@ -5,6 +5,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <lockstock/rpc/exchange.h>
 
@@ -34,6 +35,7 @@ struct dispatch {
     lks_rpc_route *routes; /* target: target */
     size_t n_routes;
     peers *peers;
+    const identity *judge;
     size_t in_flight;
 };
 
@@ -95,6 +97,11 @@ lks_code dispatch_new(const dispatch_options *options, dispatch **ret, lks_error
 out_of_memory:
     dispatch_free(d);
     return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+void dispatch_judge_by(dispatch *d, const identity *judge)
+{
+    d->judge = judge;
 }
 
 void dispatch_free(dispatch *d)
@@ -274,16 +281,20 @@ static uint64_t deadline_of(const dispatch *d, const dispatch_call *call, const 
 }
 
 /* Everything that can be said against a call before it is unpacked. */
-static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_route *route, lks_error *error)
+static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_route *route, lks_rpc_slice *ns,
+                      lks_error *error)
 {
     const target *t = route ? route->target : NULL;
 
+    *ns = call->who.ns;
     if (!route)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
     if (!t->method->prepare)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
                              route->method->path);
-    if (call->ns.len > SERVICE_NAME_BYTES_MAX)
+    if (d->judge && identity_admit(d->judge, &call->who, route->method, time(NULL), ns, error) != LKS_OK)
+        return error->code;
+    if (ns->len > SERVICE_NAME_BYTES_MAX)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
     if (d->in_flight >= d->options.in_flight_max)
@@ -309,7 +320,7 @@ static void enter_waiters(running *r)
 }
 
 /* Unpacks and plans an admitted call. */
-static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *arena)
+static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns, lks_rpc_arena *arena)
 {
     const lks_rpc_method *method = r->method->method;
     ProtobufCMessage *request;
@@ -323,10 +334,12 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_arena *ar
     if (!call->alone && lks_rpc_wait_ms(method, request) > 0)
         return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "wait_ms: a call that waits must be alone in its frame");
-    r->plan = (plan){.arena = arena, .method = method, .ns = call->ns, .server = r->dispatch->options.server,
+    r->plan = (plan){.arena = arena, .method = method, .ns = ns, .server = r->dispatch->options.server,
                      .state = r->state, .now_ns = lks_rpc_now_ns()};
-    if (r->plan.ns.len == 0)
+    if (ns.len == 0)
         r->plan.ns = lks_rpc_slice_of("default");
+    else if (!(r->plan.ns.data = lks_rpc_arena_copy(arena, ns.data, ns.len))) /* who judged may go */
+        return lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     r->method->prepare(request, &r->plan);
     if (plan_failed(&r->plan))
         r->error = r->plan.error;
@@ -339,9 +352,10 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
                          void *arg)
 {
     lks_error error = {0};
+    lks_rpc_slice ns;
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
 
-    if (admit(d, call, route, &error) != LKS_OK) {
+    if (admit(d, call, route, &ns, &error) != LKS_OK) {
         if (error.code == LKS_RESOURCE_EXHAUSTED)
             error.retry_after_ms = RETRY_AFTER_MS;
         done(arg, route ? route->method : NULL, NULL, &error);
@@ -358,7 +372,7 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
     const target *t = route->target;
     *r = (running){.dispatch = d, .method = t->method, .state = t->state, .peer = call->peer,
                    .received_ns = call->received_ns, .done = done, .arg = arg};
-    if (prepare(r, call, arena) != LKS_OK)
+    if (prepare(r, call, ns, arena) != LKS_OK)
         end(r, NULL, &r->error);
     else
         start_round(r);

@@ -1,5 +1,5 @@
 /* From a call to its answer: finds the method, checks deadline, namespace and
- * limits, unpacks, lets the service plan, asks the store, lets the service
+ * limits and rights, unpacks, lets the service plan, asks the store, lets the service
  * finish. Every transport hands its calls to this. Loop thread only.
  *
  *   call --> refused (limit, deadline, unknown method, bad request) -------> done
@@ -17,6 +17,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
+#include "identity.h"
 #include "services/service.h"
 #include "store/store.h"
 #include "waiters.h"
@@ -43,7 +44,7 @@ typedef struct dispatch_call {
     uint64_t received_ns; /* CLOCK_MONOTONIC */
     uint32_t peer;        /* the connection */
     bool alone;           /* no other call shares its message: it may wait */
-    lks_rpc_slice ns;     /* of metadata lockstock-namespace; empty = "default" */
+    credentials who;
 } dispatch_call;
 
 /* Runs exactly once. `response` is NULL unless error->code is LKS_OK; both live in
@@ -53,6 +54,10 @@ typedef void dispatch_done(void *arg, const lks_rpc_method *method, const Protob
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code dispatch_new(const dispatch_options *options, dispatch **ret, lks_error *error);
+
+/* Calls that come from now on are judged by it; it stays the caller's. At first, and with
+ * NULL, everybody may do everything. */
+void dispatch_judge_by(dispatch *d, const identity *judge);
 
 /* No call may be under way. Takes NULL. */
 void dispatch_free(dispatch *d);

@@ -106,14 +106,19 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     one_less(x);
 }
 
-static lks_rpc_slice namespace_of(const Lockstock__Rpc__V1__Call *call)
+static credentials credentials_of(const Lockstock__Rpc__V1__Call *call, const frames_sender *sender)
 {
+    credentials who = {.certificate = sender->certificate, .uid = sender->uid};
+
     for (size_t i = 0; i < call->n_metadata; i++) {
         const Lockstock__Rpc__V1__Metadata *item = call->metadata[i];
+        const lks_rpc_slice value = {.data = (const char *)item->value.data, .len = item->value.len};
         if (strcmp(item->key, "lockstock-namespace") == 0)
-            return (lks_rpc_slice){.data = (const char *)item->value.data, .len = item->value.len};
+            who.ns = value;
+        else if (strcmp(item->key, "authorization") == 0)
+            who.authorization = value;
     }
-    return (lks_rpc_slice){.data = "", .len = 0};
+    return who;
 }
 
 /* Answers a frame that was refused whole with one result. */
@@ -130,8 +135,8 @@ static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_ar
     send(port, message, reply, lks_rpc_reply_fit(reply, &none, f->message_bytes_max));
 }
 
-void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len, uint32_t peer,
-                 uint64_t received_ns)
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
+                 const frames_sender *sender, uint64_t received_ns)
 {
     lks_error error = {0};
     Lockstock__Rpc__V1__Frame *frame;
@@ -169,9 +174,9 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
             .len = from->payload.len,
             .timeout_ms = from->timeout_ms,
             .received_ns = received_ns,
-            .peer = peer,
+            .peer = sender->peer,
             .alone = n == 1,
-            .ns = namespace_of(from),
+            .who = credentials_of(from, sender),
         };
         slots[i] = (slot){.exchange = x, .index = i};
         dispatch_call_start(f->dispatch, &call, arena, on_done, &slots[i]);

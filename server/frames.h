@@ -26,10 +26,17 @@ lks_code frames_new(dispatch *d, size_t message_bytes_max, frames **ret, lks_err
 /* No message may be under way. Takes NULL. */
 void frames_free(frames *f);
 
-/* Takes a message; `data` must live until it is ended, which may be before this
+/* Who sent a message: the connection, and what it proved. */
+typedef struct frames_sender {
+    uint32_t peer;
+    const char *certificate; /* as in credentials */
+    const uid_t *uid;
+} frames_sender;
+
+/* Takes a message; what is pointed to, but for the sender itself, live until it is ended, which may be before this
  * returns. received_ns: when it arrived, CLOCK_MONOTONIC. */
-void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len, uint32_t peer,
-                 uint64_t received_ns);
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
+                 const frames_sender *sender, uint64_t received_ns);
 
 /* Ends a message with one failed result: it is refused whole. */
 void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error);

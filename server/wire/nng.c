@@ -100,7 +100,8 @@ static void handle(wire_nng *w, const item *i)
         return;
     }
     const void *data = lks_rpc_nng_request_data(i->request, &len);
-    frames_take(w->frames, &port, i->request, data, len, i->peer, i->received_ns);
+    const frames_sender sender = {.peer = i->peer};
+    frames_take(w->frames, &port, i->request, data, len, &sender, i->received_ns);
 }
 
 static void on_wake(uv_async_t *async)

@@ -23,7 +23,8 @@ typedef struct connection {
     stream *stream; /* NULL: gone */
     sp_mapping mapping;
     sp_reader reader;
-    uint32_t peer;
+    frames_sender sender;
+    uid_t uid;
     uint32_t in_flight;
     uint8_t *left; /* read and not yet taken: it had enough */
     size_t left_len;
@@ -152,7 +153,7 @@ static bool take_message(void *arg, sp_message *message)
     if (all->refusing)
         frames_refuse(all->options.frames, &port, r, &going_away);
     else
-        frames_take(all->options.frames, &port, r, frame, len, c->peer, lks_rpc_now_ns());
+        frames_take(all->options.frames, &port, r, frame, len, &c->sender, lks_rpc_now_ns());
     return !has_enough(c);
 }
 
@@ -223,7 +224,7 @@ static void on_closed(void *arg)
 
     c->stream = NULL;
     c->ending = true;
-    c->all->options.on_peer_lost(c->all->options.arg, c->peer);
+    c->all->options.on_peer_lost(c->all->options.arg, c->sender.peer);
     free_when_over(c);
 }
 
@@ -233,7 +234,9 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
 
     if (!c)
         return NULL;
-    *c = (connection){.all = all, .stream = s, .mapping = mapping, .peer = stream_peer(s)};
+    *c = (connection){.all = all, .stream = s, .mapping = mapping, .sender = {.peer = stream_peer(s)}};
+    if (stream_peer_uid(s, &c->uid))
+        c->sender.uid = &c->uid;
     sp_reader_init(&c->reader, mapping, all->options.message_bytes_max);
     greet(c);
     return c;

@@ -343,6 +343,19 @@ uint32_t stream_peer(const stream *s)
     return s->peer;
 }
 
+bool stream_peer_uid(const stream *s, uid_t *uid)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    uv_os_fd_t fd;
+
+    if (s->on.handle.type != UV_NAMED_PIPE || uv_fileno(&s->on.handle, &fd) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
+        return false;
+    *uid = peer.uid;
+    return true;
+}
+
 /* ---- accepting ------------------------------------------------------------------ */
 
 static lks_code out_of_memory(lks_error *error)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
+#include <sys/types.h>
 
 #include <lockstock/status.h>
 
@@ -64,6 +65,9 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg);
 /* Identity of a connection: not given to another while this lives, and not one of
  * libnng's, which are below 2^31. */
 uint32_t stream_peer(const stream *s);
+
+/* The user at the other end of a unix socket; false for other connections. */
+bool stream_peer_uid(const stream *s, uid_t *uid);
 
 /* The greeting is over: greeting_ms ends, idle_ms begins. */
 void stream_ready(stream *s);

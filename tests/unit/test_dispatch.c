@@ -261,7 +261,7 @@ static void a_namespace_has_a_length(void **state)
     fixture *f = *state;
     char ns[129];
     memset(ns, 'n', sizeof ns);
-    const dispatch_call call = {.alone = true, .ns = {.data = ns, .len = sizeof ns}};
+    const dispatch_call call = {.alone = true, .who.ns = {.data = ns, .len = sizeof ns}};
     start_get_item(f, 1, &call);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
 }
@@ -269,7 +269,7 @@ static void a_namespace_has_a_length(void **state)
 static void a_namespace_places_the_keys(void **state)
 {
     fixture *f = *state;
-    const dispatch_call call = {.alone = true, .ns = {.data = "a/}b", .len = 4}};
+    const dispatch_call call = {.alone = true, .who.ns = {.data = "a/}b", .len = 4}};
     start_get_item(f, 1, &call);
     start_get_item(f, 2, NULL);
     const lks_rpc_slice named = f->store.submitted[0].call->base;

@@ -16,6 +16,8 @@
 
 enum { CALLS_MAX = 300, REPLY_BYTES_MAX = 4096 };
 
+static const frames_sender sender = {.peer = 7};
+
 /* ---- a dispatch that keeps what it is given until the test answers it ---------- */
 
 struct dispatch {
@@ -119,7 +121,7 @@ static void send_frame(fixture *f, uint32_t version, size_t n)
     frame.n_calls = n;
     assert_true(lockstock__rpc__v1__frame__get_packed_size(&frame) <= sizeof bytes);
     size_t len = lockstock__rpc__v1__frame__pack(&frame, bytes);
-    frames_take(f->frames, &port, f, bytes, len, 7, 12345);
+    frames_take(f->frames, &port, f, bytes, len, &sender, 12345);
 }
 
 static Lockstock__Rpc__V1__Reply *reply_of(fixture *f)
@@ -155,9 +157,9 @@ static void a_call_is_handed_on_as_it_came(void **state)
     assert_int_equal(first->peer, 7);
     assert_int_equal(first->received_ns, 12345);
     assert_false(first->alone);
-    assert_int_equal(first->ns.len, 4);
-    assert_memory_equal(first->ns.data, "shop", 4);
-    assert_int_equal(second->ns.len, 0);
+    assert_int_equal(first->who.ns.len, 4);
+    assert_memory_equal(first->who.ns.data, "shop", 4);
+    assert_int_equal(second->who.ns.len, 0);
     assert_int_equal(second->timeout_ms, 1);
     answer_unavailable(&f->dispatch.started[0]);
     answer_unavailable(&f->dispatch.started[1]);
@@ -246,7 +248,7 @@ static void a_frame_of_too_many_calls_is_invalid(void **state)
 static void what_is_no_frame_loses_its_connection(void **state)
 {
     fixture *f = *state;
-    frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, 7, 0);
+    frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, &sender, 0);
     assert_int_equal(f->closed, 1);
     assert_int_equal(f->replies, 0);
     assert_int_equal(f->dispatch.n, 0);

@@ -50,13 +50,13 @@ static void end_one(size_t i, const void *text, size_t len)
     t->message = NULL;
 }
 
-void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len, uint32_t peer,
-                 uint64_t received_ns)
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
+                 const frames_sender *sender, uint64_t received_ns)
 {
     (void)f;
     assert_true(received_ns > 0);
     assert_true(here.n < MESSAGES_MAX);
-    here.taken[here.n++] = (taken){port, message, peer, len > 0 ? *(const char *)data : '\0'};
+    here.taken[here.n++] = (taken){port, message, sender->peer, len > 0 ? *(const char *)data : '\0'};
     if (here.echoes)
         end_one(here.n - 1, data, len);
 }

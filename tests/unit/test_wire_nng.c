@@ -45,13 +45,13 @@ static void note(uint32_t peer, char text)
     here.events[here.n++] = (event){peer, text};
 }
 
-void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len, uint32_t peer,
-                 uint64_t received_ns)
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
+                 const frames_sender *sender, uint64_t received_ns)
 {
     assert_null(f);
     assert_true(received_ns > 0);
     assert_int_equal(len, 1);
-    note(peer, *(const char *)data);
+    note(sender->peer, *(const char *)data);
     if (here.echoes) {
         memcpy(port->answer(message, 1), data, 1);
         port->reply(message);

@@ -1,0 +1,67 @@
+/* Who calls, and what they may do. A caller proves to be a principal by a bearer token,
+ * by the name in its client certificate, or, on a unix socket, by its user id. Without
+ * a policy file everybody may do everything; with one, nobody may do anything that it
+ * does not say. Loop thread only.
+ *
+ * The policy file (ini), a section a principal:
+ *
+ *     [billing]
+ *     namespace = billing            ; all it calls is in this one; none: it chooses
+ *     certificate = billing.internal ; common name or DNS name; several lines: several
+ *     uid = 1001
+ *     StockService = READ, WRITE     ; or ADMIN; * = every service
+ *
+ * The token file, a line a token, at most two of a principal, so that one can follow the
+ * other: SHA-256 of the token in hex, the principal, and, if it ends, when (seconds since
+ * 1970). # begins a comment.
+ *
+ *     9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 billing 1798761600
+ */
+#ifndef LOCKSTOCK_SERVER_IDENTITY_H
+#define LOCKSTOCK_SERVER_IDENTITY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/method.h>
+#include <lockstock/status.h>
+
+typedef struct identity identity;
+
+typedef struct principal principal;
+
+/* Reads the files. policy NULL: nobody is asked who they are. LKS_INVALID_ARGUMENT names
+ * the file and the line or section; LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error);
+
+/* Takes NULL. */
+void identity_free(identity *i);
+
+/* The principal that a connection's own evidence names; NULL when it names none. */
+const principal *identity_of_certificate(const identity *i, const char *name);
+const principal *identity_of_uid(const identity *i, uid_t uid);
+
+/* What a call is judged by. */
+typedef struct credentials {
+    lks_rpc_slice authorization; /* metadata "authorization"; empty = none */
+    lks_rpc_slice ns;            /* metadata "lockstock-namespace"; empty = none */
+    const char *certificate;     /* a verified client certificate's name; NULL = none */
+    const uid_t *uid;            /* of a unix peer; NULL = none */
+} credentials;
+
+/* Whether the call may be made, and *ns, the namespace that it is made in (valid as long
+ * as what it came from). `now` is in seconds since 1970.
+ *
+ * LKS_UNAUTHENTICATED: no principal, or a token that is unknown or has ended; a token
+ * counts before the connection's evidence. LKS_PERMISSION_DENIED: another namespace than
+ * the principal's, or a method it has no right to. Neither says what exists. */
+lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_method *method, int64_t now,
+                        lks_rpc_slice *ns, lks_error *error);
+
+/* Whether a policy is in force. */
+bool identity_required(const identity *i);
+
+#endif

@@ -1,0 +1,272 @@
+/* Who may do what: the whole matrix of evidence, rights and namespaces, and files that
+ * say something else than they should. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "identity.h"
+#include "support/tempdir.h"
+
+/* printf %s "<text>" | sha256sum */
+#define DIGEST_OF_SESAME "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"
+#define DIGEST_OF_OPEN "2348f998744212575d85959674f9607ab26f67708a917157472832386337c904"
+
+static const lks_rpc_method reads = {.path = "/lockstock.v1.StockService/GetItem", .effect = LKS_RPC_EFFECT_READ};
+static const lks_rpc_method writes = {.path = "/lockstock.v1.StockService/Deduct", .effect = LKS_RPC_EFFECT_WRITE};
+static const lks_rpc_method admin = {.path = "/lockstock.v1.StockService/TrimLedger", .effect = LKS_RPC_EFFECT_ADMIN};
+static const lks_rpc_method locks = {.path = "/lockstock.v1.LockService/Inspect", .effect = LKS_RPC_EFFECT_READ};
+static const lks_rpc_method similar = {.path = "/other.v1.NoStockService/GetItem", .effect = LKS_RPC_EFFECT_READ};
+
+static char *dir;
+
+static int setup(void **state)
+{
+    (void)state;
+    dir = tempdir_make();
+    return dir ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    tempdir_remove(dir);
+    return 0;
+}
+
+static const char *file(const char *name, const char *text)
+{
+    static char paths[2][256];
+    char *path = paths[name[0] == 't'];
+
+    snprintf(path, sizeof paths[0], "%s/%s", dir, name);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs(text, f);
+    fclose(f);
+    return path;
+}
+
+static identity *load(const char *policy, const char *tokens)
+{
+    identity *i = NULL;
+    lks_error error;
+
+    if (identity_load(file("policy", policy), tokens ? file("tokens", tokens) : NULL, &i, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    return i;
+}
+
+static lks_code judge(const identity *i, credentials c, const lks_rpc_method *method, const char *expected_ns)
+{
+    lks_error error = {0};
+    lks_rpc_slice ns = {0};
+    lks_code code = identity_admit(i, &c, method, 1000, &ns, &error);
+
+    if (code != LKS_OK) {
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+        /* The same words for every reason: nothing tells what exists. */
+        assert_string_equal(error.message, code == LKS_UNAUTHENTICATED ? "the caller is not known"
+                                                                       : "the caller may not do this");
+    } else if (expected_ns) {
+        assert_int_equal(ns.len, strlen(expected_ns));
+        assert_memory_equal(ns.data, expected_ns, ns.len);
+    }
+    return code;
+}
+
+static credentials bearer(const char *header)
+{
+    return (credentials){.authorization = {header, strlen(header)}};
+}
+
+static credentials in(credentials c, const char *ns)
+{
+    c.ns = (lks_rpc_slice){ns, strlen(ns)};
+    return c;
+}
+
+static void without_a_policy_everybody_may(void **state)
+{
+    identity *i;
+    lks_error error;
+    (void)state;
+
+    assert_int_equal(identity_load(NULL, NULL, &i, &error), LKS_OK);
+    assert_false(identity_required(i));
+    assert_int_equal(judge(i, (credentials){0}, &admin, ""), LKS_OK);
+    assert_int_equal(judge(i, in((credentials){0}, "any"), &admin, "any"), LKS_OK);
+    identity_free(i);
+}
+
+static void with_a_policy_nobody_unknown_may(void **state)
+{
+    const uid_t stranger = 7;
+    (void)state;
+
+    identity *i = load("[shop]\n* = READ\n", DIGEST_OF_SESAME " shop\n");
+    assert_true(identity_required(i));
+    assert_int_equal(judge(i, (credentials){0}, &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, (credentials){.uid = &stranger}, &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, (credentials){.certificate = "x"}, &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, bearer("Bearer sesam"), &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, bearer("Bearer sesamee"), &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, bearer("Bearer "), &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, bearer("sesame"), &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, bearer("Basic sesame"), &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
+    assert_int_equal(judge(i, bearer("bearer sesame"), &reads, NULL), LKS_OK);
+    identity_free(i);
+}
+
+static void effects_are_said_for_each_service(void **state)
+{
+    static const struct {
+        const char *right;
+        lks_code reads, writes, admin, locks, similar;
+    } matrix[] = {
+        {"StockService = READ", LKS_OK, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED,
+         LKS_PERMISSION_DENIED},
+        {"StockService = WRITE", LKS_PERMISSION_DENIED, LKS_OK, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED,
+         LKS_PERMISSION_DENIED},
+        {"StockService = READ, WRITE", LKS_OK, LKS_OK, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED,
+         LKS_PERMISSION_DENIED},
+        {"StockService = ADMIN", LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED, LKS_OK, LKS_PERMISSION_DENIED,
+         LKS_PERMISSION_DENIED},
+        {"* = READ", LKS_OK, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED, LKS_OK, LKS_OK},
+        {"LockService = READ\nStockService = WRITE", LKS_PERMISSION_DENIED, LKS_OK, LKS_PERMISSION_DENIED, LKS_OK,
+         LKS_PERMISSION_DENIED},
+        {"namespace = n", LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED,
+         LKS_PERMISSION_DENIED},
+    };
+    (void)state;
+
+    for (size_t m = 0; m < sizeof matrix / sizeof *matrix; m++) {
+        char policy[256];
+        const credentials c = {.certificate = "shop.internal"};
+        snprintf(policy, sizeof policy, "[shop]\ncertificate = shop.internal\n%s\n", matrix[m].right);
+        identity *i = load(policy, NULL);
+        assert_int_equal(judge(i, c, &reads, NULL), matrix[m].reads);
+        assert_int_equal(judge(i, c, &writes, NULL), matrix[m].writes);
+        assert_int_equal(judge(i, c, &admin, NULL), matrix[m].admin);
+        assert_int_equal(judge(i, c, &locks, NULL), matrix[m].locks);
+        assert_int_equal(judge(i, c, &similar, NULL), matrix[m].similar);
+        identity_free(i);
+    }
+}
+
+static void a_principal_keeps_to_its_namespace(void **state)
+{
+    const credentials a = {.certificate = "a"}, b = {.certificate = "b"};
+    (void)state;
+
+    identity *i = load("[a]\nnamespace = ns\ncertificate = a\n* = READ\n[b]\ncertificate = b\n* = READ\n", NULL);
+    assert_int_equal(judge(i, a, &reads, "ns"), LKS_OK);
+    assert_int_equal(judge(i, in(a, "ns"), &reads, "ns"), LKS_OK);
+    assert_int_equal(judge(i, in(a, "n"), &reads, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, in(a, "nsx"), &reads, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, b, &reads, ""), LKS_OK);
+    assert_int_equal(judge(i, in(b, "its-choice"), &reads, "its-choice"), LKS_OK);
+    identity_free(i);
+}
+
+static void each_kind_of_evidence(void **state)
+{
+    const uid_t alice = 1001, bob = 1002;
+    (void)state;
+
+    identity *i = load("[alice]\nuid = 1001\nnamespace = a\n* = READ\n"
+                       "[bob]\nuid = 1002\ncertificate = bob.internal\ncertificate = bob.example\nnamespace = b\n* = READ\n",
+                       DIGEST_OF_SESAME " bob\n");
+    assert_int_equal(judge(i, (credentials){.uid = &alice}, &reads, "a"), LKS_OK);
+    assert_int_equal(judge(i, (credentials){.uid = &bob}, &reads, "b"), LKS_OK);
+    assert_int_equal(judge(i, (credentials){.certificate = "BOB.internal"}, &reads, "b"), LKS_OK);
+    assert_int_equal(judge(i, (credentials){.certificate = "bob.example"}, &reads, "b"), LKS_OK);
+    /* A token counts before the connection; a wrong one is not made good by it. */
+    credentials both = bearer("Bearer sesame");
+    both.uid = &alice;
+    assert_int_equal(judge(i, both, &reads, "b"), LKS_OK);
+    both = bearer("Bearer wrong");
+    both.uid = &alice;
+    assert_int_equal(judge(i, both, &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_non_null(identity_of_uid(i, bob));
+    assert_null(identity_of_uid(i, 0));
+    identity_free(i);
+}
+
+static void tokens_end_and_two_live_side_by_side(void **state)
+{
+    (void)state;
+    identity *i = load("[a]\n* = READ\n", "# the old one and the new one\n\n" DIGEST_OF_OPEN " a 1001 # soon over\n"
+                                          DIGEST_OF_SESAME " a\n");
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
+    identity_free(i);
+    i = load("[a]\n* = READ\n", DIGEST_OF_SESAME " a 1001\n");
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
+    identity_free(i);
+    i = load("[a]\n* = READ\n", DIGEST_OF_SESAME " a 1000\n");
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_UNAUTHENTICATED);
+    identity_free(i);
+}
+
+static void files_that_are_wrong_are_refused(void **state)
+{
+    static const struct {
+        const char *policy, *tokens, *said;
+    } cases[] = {
+        {"StockService = READ\n", NULL, "principal"},
+        {"[a]\nStockService = SELL\n", NULL, "effects"},
+        {"[a]\nStockService =\n", NULL, "effects"},
+        {"[a]\nnamespace =\n", NULL, "namespace"},
+        {"[a]\nnamespace = x\nnamespace = y\n", NULL, "namespace"},
+        {"[a]\nuid = root\n", NULL, "uid"},
+        {"[a]\nuid = -1\n", NULL, "uid"},
+        {"[a]\nuid = 99999999999\n", NULL, "uid"},
+        {"[a]\ncertificate =\n", NULL, "certificate"},
+        {"[a]\nnonsense\n", NULL, "line 2"},
+        {"[a]\n* = READ\n", "abc a\n", "line 1"},
+        {"[a]\n* = READ\n", "\n" DIGEST_OF_SESAME "0 a\n", "line 2"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME "\n", "line 1"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " b\n", "no such principal"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a soon\n", "seconds"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a 1 2\n", "line 1"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_OPEN " a\n" DIGEST_OF_OPEN " a\n", "two tokens"},
+    };
+    identity *i = NULL;
+    lks_error error;
+    (void)state;
+
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        const char *tokens = cases[c].tokens ? file("tokens", cases[c].tokens) : NULL;
+        if (identity_load(file("policy", cases[c].policy), tokens, &i, &error) != LKS_INVALID_ARGUMENT ||
+            !strstr(error.message, cases[c].said) || !strstr(error.message, dir))
+            fail_msg("case %zu: %s", c, error.message);
+        assert_null(strstr(error.message, DIGEST_OF_SESAME));
+    }
+    assert_int_equal(identity_load("/nowhere/policy", NULL, &i, &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(identity_load(file("policy", "[a]\n* = READ\n"), "/nowhere/tokens", &i, &error),
+                     LKS_INVALID_ARGUMENT);
+    assert_null(i);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(without_a_policy_everybody_may),
+        TEST(with_a_policy_nobody_unknown_may),
+        TEST(effects_are_said_for_each_service),
+        TEST(a_principal_keeps_to_its_namespace),
+        TEST(each_kind_of_evidence),
+        TEST(tokens_end_and_two_live_side_by_side),
+        TEST(files_that_are_wrong_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
