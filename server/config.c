@@ -31,6 +31,10 @@ static const setting keys[] = {
     {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},
     {"allow-unsafe-store", KEY_BOOL, AT(allow_unsafe_store), "false", 0, 0,
      "accept a store that loses data by design"},
+    {"policy", KEY_TEXT, AT(policy), NULL, 0, 0, "file of principals and what they may do; without it everybody may everything"},
+    {"tokens", KEY_TEXT, AT(tokens), NULL, 0, 0, "file of bearer tokens' SHA-256 digests and whose they are"},
+    {"insecure", KEY_BOOL, AT(insecure), "false", 0, 0,
+     "listen beyond this machine without TLS, or without a policy"},
     {"log-level", KEY_TEXT, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
     {"message-bytes", KEY_NUMBER, AT(message_bytes), "1048576", 1024, 67108864, "longest message, either way"},
     {"in-flight", KEY_NUMBER, AT(in_flight), "4096", 1, 65536, "calls under way"},
@@ -214,7 +218,7 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
     *error = (lks_error){0};
     *action = CONFIG_RUN;
     for (size_t i = 0; i < N_KEYS; i++) {
-        if (set_key(&loader, &keys[i], SOURCE_NONE, keys[i].name, keys[i].initial) != LKS_OK)
+        if (keys[i].initial && set_key(&loader, &keys[i], SOURCE_NONE, keys[i].name, keys[i].initial) != LKS_OK)
             return error->code;
     }
     for (int i = 1; i < argc; i++) {
@@ -237,6 +241,8 @@ void config_free(settings *config)
     free(config->store);
     free(config->fsync);
     free(config->log_level);
+    free(config->policy);
+    free(config->tokens);
     *config = (settings){0};
 }
 
@@ -246,7 +252,8 @@ void config_print_help(void)
            "Each flag can also be set as LOCKSTOCK_FLAG in the environment, or as `flag = value`\n"
            "in the file that --config names; flags beat the environment, which beats the file.\n\n");
     for (size_t i = 0; i < N_KEYS; i++)
-        printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "", keys[i].initial);
+        printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "",
+               keys[i].initial ? keys[i].initial : "none");
     printf("  --%-26s %s\n", "config", "a file of settings");
     printf("  --%-26s %s\n", "help", "this text");
     printf("  --%-26s %s\n", "version", "the version");

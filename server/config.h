@@ -16,7 +16,9 @@ typedef struct settings {
     char *store;
     char *fsync;
     char *log_level;
+    char *policy, *tokens; /* NULL: none */
     bool allow_unsafe_store;
+    bool insecure;
     long message_bytes;
     long in_flight;
     long in_flight_per_connection;

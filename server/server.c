@@ -37,13 +37,14 @@ typedef enum phase { RUNNING, DRAINING, CLOSING_STORE, FLUSHING, CLOSING_WIRE, S
 typedef struct server {
     const settings *config;
     uv_loop_t loop;
-    uv_signal_t on_term, on_int;
+    uv_signal_t on_term, on_int, on_hup;
     uv_timer_t drain_timer;
     uint64_t drain_until_ms; /* uv_now */
     store *store;
     waiters *waiters;
     sweep *sweep;
     dispatch *dispatch;
+    identity *identity;
     frames *frames;
     wires *wires;
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
@@ -60,6 +61,7 @@ static void on_wire_closed(void *arg)
     s->wires = NULL;
     uv_close((uv_handle_t *)&s->on_term, NULL);
     uv_close((uv_handle_t *)&s->on_int, NULL);
+    uv_close((uv_handle_t *)&s->on_hup, NULL);
     uv_close((uv_handle_t *)&s->drain_timer, NULL);
 }
 
@@ -189,6 +191,33 @@ static lks_code open_store(server *s, lks_error *error)
     return store_open(&options, &s->store, error);
 }
 
+static lks_code load_identity(server *s, lks_error *error)
+{
+    identity *loaded;
+
+    if (identity_load(s->config->policy, s->config->tokens, &loaded, error) != LKS_OK)
+        return error->code;
+    dispatch_judge_by(s->dispatch, loaded);
+    identity_free(s->identity);
+    s->identity = loaded;
+    return LKS_OK;
+}
+
+/* Files that are wrong leave everything as it was. */
+static void on_reload(uv_signal_t *handle, int number)
+{
+    server *s = handle->data;
+    lks_error error;
+    (void)number;
+
+    if (s->phase != RUNNING)
+        return;
+    if (load_identity(s, &error) == LKS_OK)
+        log_info("reloaded", "%s", "what=identity");
+    else
+        log_warn("not-reloaded", "reason=\"%s\"", error.message);
+}
+
 static lks_code open_dispatch(server *s, lks_error *error)
 {
     if (waiters_new(&s->loop, s->store, &s->waiters, error) != LKS_OK ||
@@ -204,7 +233,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
         .services = {.sequence_block = s->config->id_sequence_block},
     };
-    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK)
+    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK || load_identity(s, error) != LKS_OK)
         return error->code;
     return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
 }
@@ -215,6 +244,17 @@ static void on_peer_lost(void *arg, uint32_t peer)
 
     if (s->waiters)
         waiters_peer_lost(s->waiters, peer);
+}
+
+/* What others can reach must know them, and keep what they say to itself. */
+static lks_code check_exposure(const server *s, const char *url, lks_error *error)
+{
+    bool safe = wires_is_encrypted(url) && identity_required(s->identity);
+
+    if (!wires_is_exposed(url) || safe || s->config->insecure)
+        return LKS_OK;
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                         "--listen %s: beyond this machine only with TLS and --policy, or --insecure", url);
 }
 
 static lks_code open_wires(server *s, lks_error *error)
@@ -234,6 +274,8 @@ static lks_code open_wires(server *s, lks_error *error)
     if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
     for (size_t i = 0; i < s->config->n_listen; i++) {
+        if (check_exposure(s, s->config->listen[i], error) != LKS_OK)
+            return error->code;
         if (wires_listen(s->wires, s->config->listen[i], bound_url, error) != LKS_OK)
             return error->code;
         log_info("listening", "url=%s", bound_url);
@@ -246,10 +288,12 @@ static void init_loop(server *s)
     uv_loop_init(&s->loop);
     uv_signal_init(&s->loop, &s->on_term);
     uv_signal_init(&s->loop, &s->on_int);
+    uv_signal_init(&s->loop, &s->on_hup);
     uv_timer_init(&s->loop, &s->drain_timer);
-    s->on_term.data = s->on_int.data = s->drain_timer.data = s;
+    s->on_term.data = s->on_int.data = s->on_hup.data = s->drain_timer.data = s;
     uv_signal_start(&s->on_term, on_signal, SIGTERM);
     uv_signal_start(&s->on_int, on_signal, SIGINT);
+    uv_signal_start(&s->on_hup, on_reload, SIGHUP);
 }
 
 lks_code server_run(const settings *config, lks_error *error)
@@ -266,6 +310,7 @@ lks_code server_run(const settings *config, lks_error *error)
     uv_run(&s.loop, UV_RUN_DEFAULT);
     frames_free(s.frames);
     dispatch_free(s.dispatch);
+    identity_free(s.identity);
     uv_loop_close(&s.loop);
     *error = s.failure;
     return error->code;

@@ -97,12 +97,12 @@ static lks_code listen_unix(wires *w, const char *url, const char *address, uint
 static const struct scheme {
     const char *prefix;
     lks_code (*listen)(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error);
-    bool has_port;
+    bool has_port, encrypted;
 } schemes[] = {
-    {"tcp://", listen_tcp, true},
-    {"unix://", listen_unix, false},
-    {"nng+tcp://", listen_nng, true},
-    {"nng+ws://", listen_nng, true},
+    {"tcp://", listen_tcp, true, false},
+    {"unix://", listen_unix, false, false},
+    {"nng+tcp://", listen_nng, true, false},
+    {"nng+ws://", listen_nng, true, false},
 };
 enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
@@ -143,6 +143,26 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     else
         snprintf(bound_url, WIRES_URL_BYTES_MAX, "%s", url);
     return LKS_OK;
+}
+
+bool wires_is_exposed(const char *url)
+{
+    static const char *const here[] = {"127.", "localhost:", "[::1]:"};
+    const struct scheme *scheme = scheme_of(url);
+
+    if (!scheme || !scheme->has_port)
+        return false;
+    for (size_t i = 0; i < sizeof here / sizeof *here; i++)
+        if (strncmp(url + strlen(scheme->prefix), here[i], strlen(here[i])) == 0)
+            return false;
+    return true;
+}
+
+bool wires_is_encrypted(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->encrypted;
 }
 
 /* ---- the end -------------------------------------------------------------------- */

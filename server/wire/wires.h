@@ -41,6 +41,12 @@ enum { WIRES_URL_BYTES_MAX = 512 };
  * URL that is none; LKS_UNAVAILABLE: the address is in use or not ours. */
 lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error);
 
+/* Whether a URL that can be served is heard beyond this machine. */
+bool wires_is_exposed(const char *url);
+
+/* Whether what goes over it is encrypted. */
+bool wires_is_encrypted(const char *url);
+
 /* Messages taken and not yet answered, and answers that the kernel has not taken. */
 bool wires_busy(const wires *w);
 
