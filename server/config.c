@@ -35,6 +35,12 @@ static const setting keys[] = {
     {"tokens", KEY_TEXT, AT(tokens), NULL, 0, 0, "file of bearer tokens' SHA-256 digests and whose they are"},
     {"insecure", KEY_BOOL, AT(insecure), "false", 0, 0,
      "listen beyond this machine without TLS, or without a policy"},
+    {"tls-certificate", KEY_TEXT, AT(tls_certificate), NULL, 0, 0, "the server's certificate chain, PEM"},
+    {"tls-key", KEY_TEXT, AT(tls_key), NULL, 0, 0, "its key, PEM"},
+    {"tls-client-ca", KEY_TEXT, AT(tls_client_ca), NULL, 0, 0,
+     "who signs clients' certificates, PEM; without it none is asked for"},
+    {"tls-client-required", KEY_BOOL, AT(tls_client_required), "false", 0, 0,
+     "refuse clients without a certificate"},
     {"log-level", KEY_TEXT, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
     {"message-bytes", KEY_NUMBER, AT(message_bytes), "1048576", 1024, 67108864, "longest message, either way"},
     {"in-flight", KEY_NUMBER, AT(in_flight), "4096", 1, 65536, "calls under way"},
@@ -243,6 +249,9 @@ void config_free(settings *config)
     free(config->log_level);
     free(config->policy);
     free(config->tokens);
+    free(config->tls_certificate);
+    free(config->tls_key);
+    free(config->tls_client_ca);
     *config = (settings){0};
 }
 

@@ -19,6 +19,8 @@ typedef struct settings {
     char *policy, *tokens; /* NULL: none */
     bool allow_unsafe_store;
     bool insecure;
+    char *tls_certificate, *tls_key, *tls_client_ca; /* NULL: none */
+    bool tls_client_required;
     long message_bytes;
     long in_flight;
     long in_flight_per_connection;

@@ -212,8 +212,8 @@ static void on_reload(uv_signal_t *handle, int number)
 
     if (s->phase != RUNNING)
         return;
-    if (load_identity(s, &error) == LKS_OK)
-        log_info("reloaded", "%s", "what=identity");
+    if (load_identity(s, &error) == LKS_OK && wires_load_certificates(s->wires, &error) == LKS_OK)
+        log_info("reloaded", "%s", "what=identity,certificates");
     else
         log_warn("not-reloaded", "reason=\"%s\"", error.message);
 }
@@ -266,6 +266,8 @@ static lks_code open_wires(server *s, lks_error *error)
         .in_flight_max = (uint32_t)s->config->in_flight,
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .connections_max = (uint32_t)s->config->connections,
+        .tls = {s->config->tls_certificate, s->config->tls_key, s->config->tls_client_ca,
+                s->config->tls_client_required},
         .on_peer_lost = on_peer_lost,
         .arg = s,
     };

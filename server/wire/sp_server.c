@@ -171,15 +171,19 @@ static void greet(connection *c)
     stream_write(c->stream, block);
 }
 
+/* What was read before the pause may be more than one piece. */
 static void keep_left(connection *c, const uint8_t *data, size_t len)
 {
-    c->left = malloc(len);
-    if (!c->left) {
+    size_t have = c->left ? c->left_len : 0;
+    uint8_t *grown = realloc(c->left, have + len);
+
+    if (!grown) {
         hang_up(c);
         return;
     }
-    memcpy(c->left, data, len);
-    c->left_len = len;
+    memcpy(grown + have, data, len);
+    c->left = grown;
+    c->left_len = have + len;
 }
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len)
@@ -208,7 +212,12 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
 
 static void on_bytes(void *arg, const uint8_t *data, size_t len)
 {
-    take_bytes(arg, data, len);
+    connection *c = arg;
+
+    if (c->left)
+        keep_left(c, data, len);
+    else
+        take_bytes(c, data, len);
 }
 
 static void on_drained(void *arg)
@@ -235,6 +244,7 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
     if (!c)
         return NULL;
     *c = (connection){.all = all, .stream = s, .mapping = mapping, .sender = {.peer = stream_peer(s)}};
+    c->sender.certificate = stream_peer_certificate(s);
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;
     sp_reader_init(&c->reader, mapping, all->options.message_bytes_max);
@@ -270,11 +280,15 @@ lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_er
     return LKS_OK;
 }
 
-lks_code sp_server_listen(sp_server *all, const char *address, bool is_unix, uint16_t *bound, lks_error *error)
+lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
+                              lks_error *error)
 {
-    if (is_unix)
-        return streams_listen_unix(all->options.streams, address, &over_unix, all, error);
-    return streams_listen_tcp(all->options.streams, address, &over_tcp, all, bound, error);
+    return streams_listen_tcp(all->options.streams, address, context, &over_tcp, all, bound, error);
+}
+
+lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error)
+{
+    return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
 }
 
 void sp_server_refuse(sp_server *all)

@@ -1,4 +1,4 @@
-/* tcp:// and unix://: frames over SP connections of our own (sp.h), on the loop from
+/* tcp://, tls:// and unix://: frames over SP connections of our own (sp.h), on the loop from
  * end to end. A connection's requests are taken as they come and answered in the order
  * in which they are done; one that has too many under way is not read from until some
  * are answered. Loop thread only. */
@@ -29,8 +29,10 @@ typedef struct sp_server_options {
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_error *error);
 
-/* "host:port", or with `is_unix` a path. Errors as streams_listen_*. */
-lks_code sp_server_listen(sp_server *all, const char *address, bool is_unix, uint16_t *bound, lks_error *error);
+/* Errors as streams_listen_*. */
+lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
+                              lks_error *error);
+lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error);
 
 /* From now on messages are refused (UNAVAILABLE, NO) without reaching `frames`. */
 void sp_server_refuse(sp_server *all);

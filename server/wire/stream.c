@@ -32,6 +32,7 @@ typedef struct listener {
     const stream_protocol *protocol;
     void *arg;
     bool is_unix;
+    tls_context *const *tls; /* NULL: in plain */
     TAILQ_ENTRY(listener) next;
 } listener;
 
@@ -41,8 +42,9 @@ struct stream {
     uv_write_t write;
     streams *all;
     const stream_protocol *protocol;
-    void *connection;
+    void *arg, *connection; /* connection NULL: not open yet */
     uint32_t peer;
+    tls *tls; /* NULL: in plain */
     TAILQ_HEAD(, stream_block) output;
     size_t waiting;    /* bytes of output */
     size_t first_done; /* bytes of its first block that were taken */
@@ -60,6 +62,7 @@ struct streams {
     size_t n_open, n_handles; /* n_handles: not yet closed */
     uint32_t last_peer;
     char *read_buffer;
+    uint8_t *plain_buffer; /* what TLS makes of it */
     void (*closed)(void *arg);
     void *arg;
     bool ending;
@@ -74,6 +77,7 @@ static void free_all_when_over(streams *all)
     void (*closed)(void *arg) = all->closed;
     void *arg = all->arg;
     free(all->read_buffer);
+    free(all->plain_buffer);
     free(all);
     closed(arg);
 }
@@ -105,12 +109,14 @@ static void on_stream_closed(uv_handle_t *handle)
         if (s->connection)
             s->protocol->closed(s->connection);
         drop_output(s);
+        tls_free(s->tls);
         free(s);
     }
     handle_closed(all);
 }
 
 static void flush(stream *s);
+static void mark_dirty(stream *s);
 
 void stream_close(stream *s)
 {
@@ -178,6 +184,12 @@ stream_block *stream_block_new(size_t len)
     return block;
 }
 
+static void add_output(stream *s, stream_block *block)
+{
+    TAILQ_INSERT_TAIL(&s->output, block, next);
+    s->waiting += block->len;
+}
+
 /* The first parts of the output. */
 static unsigned gather(const stream *s, uv_buf_t *parts)
 {
@@ -236,10 +248,24 @@ static void start_write(stream *s)
         stream_close(s);
 }
 
+/* What TLS has for the network becomes output. */
+static void take_encrypted(stream *s)
+{
+    size_t len = s->tls ? tls_pending(s->tls) : 0;
+    stream_block *block = len > 0 ? stream_block_new(len) : NULL;
+
+    if (block) {
+        tls_take(s->tls, block->data, len);
+        add_output(s, block);
+    }
+}
+
 static void flush(stream *s)
 {
     uv_buf_t parts[PARTS_MAX];
     int sent = 0;
+
+    take_encrypted(s);
 
     while (!TAILQ_EMPTY(&s->output) && sent >= 0) {
         unsigned n = gather(s, parts);
@@ -257,7 +283,7 @@ static void flush_and_tell(stream *s)
 {
     flush(s);
     arm(s);
-    if (!s->closing && !s->writing)
+    if (s->connection && !s->closing && !s->writing)
         s->protocol->drained(s->connection);
 }
 
@@ -274,23 +300,31 @@ static void on_turn_end(uv_prepare_t *prepare)
     }
 }
 
-void stream_write(stream *s, stream_block *block)
+static void mark_dirty(stream *s)
 {
-    if (s->closing) {
-        free(block);
-        return;
-    }
-    TAILQ_INSERT_TAIL(&s->output, block, next);
-    s->waiting += block->len;
-    if (!s->dirty && !s->writing) {
+    if (!s->dirty && !s->writing && !s->closing) {
         s->dirty = true;
         TAILQ_INSERT_TAIL(&s->all->dirty, s, next_dirty);
     }
 }
 
+void stream_write(stream *s, stream_block *block)
+{
+    bool encrypted = s->tls && !s->closing && tls_write(s->tls, block->data, block->len);
+
+    if (!s->tls && !s->closing) {
+        add_output(s, block);
+    } else {
+        free(block);
+        if (!encrypted)
+            stream_close(s);
+    }
+    mark_dirty(s);
+}
+
 size_t stream_waiting(const stream *s)
 {
-    return s->waiting;
+    return s->waiting + (s->tls ? tls_pending(s->tls) : 0);
 }
 
 bool streams_flushing(const streams *all)
@@ -298,7 +332,7 @@ bool streams_flushing(const streams *all)
     const stream *s;
 
     TAILQ_FOREACH(s, &all->open, next)
-        if (s->waiting > 0)
+        if (stream_waiting(s) > 0)
             return true;
     return false;
 }
@@ -314,12 +348,50 @@ static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
     *buffer = uv_buf_init(s->all->read_buffer, READ_BYTES);
 }
 
+/* The connection is the protocol's from now on. */
+static void open_connection(stream *s)
+{
+    s->connection = s->protocol->open(s->arg, s);
+    if (!s->connection)
+        stream_close(s);
+}
+
+static void take_decrypted(stream *s)
+{
+    int n;
+
+    while (!s->closing && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0) {
+        if (n < 0)
+            stream_close(s);
+        else
+            s->protocol->bytes(s->connection, s->all->plain_buffer, (size_t)n);
+    }
+}
+
+static void take_network(stream *s, const uint8_t *data, size_t len)
+{
+    tls_state state = tls_feed(s->tls, data, len) ? TLS_UP : TLS_OVER;
+
+    if (state == TLS_UP && !s->connection) {
+        state = tls_shake(s->tls);
+        if (state == TLS_UP)
+            open_connection(s);
+    }
+    mark_dirty(s);
+    if (state == TLS_OVER)
+        stream_close(s);
+    else if (state == TLS_UP)
+        take_decrypted(s);
+}
+
 static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
 {
     stream *s = handle->data;
 
     if (n < 0)
         stream_close(s);
+    else if (n > 0 && s->tls)
+        take_network(s, (const uint8_t *)buffer->base, (size_t)n);
     else if (n > 0)
         s->protocol->bytes(s->connection, (const uint8_t *)buffer->base, (size_t)n);
 }
@@ -341,6 +413,11 @@ void stream_resume(stream *s)
 uint32_t stream_peer(const stream *s)
 {
     return s->peer;
+}
+
+const char *stream_peer_certificate(const stream *s)
+{
+    return s->tls ? tls_peer_name(s->tls) : NULL;
 }
 
 bool stream_peer_uid(const stream *s, uid_t *uid)
@@ -382,6 +459,8 @@ static void begin(stream *s)
     s->paused = true;
     stream_resume(s);
     arm(s);
+    if (!s->tls)
+        open_connection(s);
 }
 
 static void on_connection(uv_stream_t *listening, int status)
@@ -393,7 +472,7 @@ static void on_connection(uv_stream_t *listening, int status)
     /* Without a descriptor to spare libuv has closed the connection. */
     if (!s)
         return;
-    *s = (stream){.all = all, .protocol = l->protocol, .peer = ++all->last_peer | PEER_MARK, .open_handles = 2};
+    *s = (stream){.all = all, .protocol = l->protocol, .arg = l->arg, .peer = ++all->last_peer | PEER_MARK, .open_handles = 2};
     TAILQ_INIT(&s->output);
     init_handle(all->options.loop, &s->on, l->is_unix);
     uv_timer_init(all->options.loop, &s->timer);
@@ -401,9 +480,10 @@ static void on_connection(uv_stream_t *listening, int status)
     all->n_handles += 2;
     TAILQ_INSERT_TAIL(&all->open, s, next);
     all->n_open++;
-    if (uv_accept(listening, &s->on.stream) == 0 && all->n_open <= all->options.connections_max)
-        s->connection = l->protocol->open(l->arg, s);
-    if (s->connection)
+    bool wanted = uv_accept(listening, &s->on.stream) == 0 && all->n_open <= all->options.connections_max;
+    if (wanted && l->tls)
+        wanted = (s->tls = tls_accept(*l->tls)) != NULL;
+    if (wanted)
         begin(s);
     else
         stream_close(s);
@@ -426,13 +506,14 @@ static void close_listener(listener *l)
     uv_close(&l->on.handle, on_listener_closed);
 }
 
-static listener *new_listener(streams *all, bool is_unix, const stream_protocol *protocol, void *arg)
+static listener *new_listener(streams *all, bool is_unix, tls_context *const *context, const stream_protocol *protocol,
+                              void *arg)
 {
     listener *l = malloc(sizeof *l);
 
     if (!l)
         return NULL;
-    *l = (listener){.all = all, .protocol = protocol, .arg = arg, .is_unix = is_unix};
+    *l = (listener){.all = all, .protocol = protocol, .arg = arg, .is_unix = is_unix, .tls = context};
     init_handle(all->options.loop, &l->on, is_unix);
     l->on.handle.data = l;
     all->n_handles++;
@@ -482,14 +563,14 @@ static uint16_t port_of(const uv_tcp_t *tcp)
                                             : ((struct sockaddr_in *)(void *)&name)->sin_port);
 }
 
-lks_code streams_listen_tcp(streams *all, const char *address, const stream_protocol *protocol, void *arg,
-                            uint16_t *bound, lks_error *error)
+lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
+                            const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error)
 {
     struct addrinfo *found = NULL;
 
     if (resolve(address, &found, error) != LKS_OK)
         return error->code;
-    listener *l = new_listener(all, false, protocol, arg);
+    listener *l = new_listener(all, false, context, protocol, arg);
     lks_code code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
     freeaddrinfo(found);
     if (code == LKS_OK)
@@ -518,7 +599,7 @@ lks_code streams_listen_unix(streams *all, const char *path, const stream_protoc
                              "must be an absolute path of fewer than %zu bytes", sizeof name.sun_path);
     strcpy(name.sun_path, path);
     remove_stale(&name);
-    listener *l = new_listener(all, true, protocol, arg);
+    listener *l = new_listener(all, true, NULL, protocol, arg);
     if (!l)
         return out_of_memory(error);
     mode_t mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
@@ -541,7 +622,8 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
 {
     streams *all = calloc(1, sizeof *all);
 
-    if (!all || !(all->read_buffer = malloc(READ_BYTES))) {
+    if (!all || !(all->read_buffer = malloc(READ_BYTES)) || !(all->plain_buffer = malloc(READ_BYTES))) {
+        free(all ? all->read_buffer : NULL);
         free(all);
         return out_of_memory(error);
     }

@@ -1,8 +1,8 @@
-/* Connections on the loop: TCP and unix sockets, listened on, read, written, timed.
+/* Connections on the loop: TCP, TLS and unix sockets, listened on, read, written, timed.
  * What is spoken over them is a protocol's, which this does not know. Loop thread only.
  *
- *   accepted --open--> OPEN --peer ends, stream_close, a timer--> CLOSING --closed--> freed
- *                        bytes... in order
+ *   accepted --(TLS)--open--> OPEN --peer ends, stream_close, a timer--> CLOSING --closed--> freed
+ *                               bytes... in order
  *
  * Output is kept until the end of the loop's turn and leaves in one system call. */
 #ifndef LOCKSTOCK_SERVER_WIRE_STREAM_H
@@ -15,6 +15,8 @@
 #include <sys/types.h>
 
 #include <lockstock/status.h>
+
+#include "wire/tls.h"
 
 struct uv_loop_s;
 
@@ -36,7 +38,7 @@ typedef struct stream_protocol {
 typedef struct streams_options {
     struct uv_loop_s *loop;
     uint32_t connections_max; /* one more is closed at once */
-    uint32_t greeting_ms;     /* from accept to stream_ready */
+    uint32_t greeting_ms;     /* from accept to stream_ready, TLS included */
     uint32_t idle_ms;         /* with nothing read or written, while stream_idle says so */
     uint32_t stall_ms;        /* while output waits and the peer takes none */
 } streams_options;
@@ -44,12 +46,12 @@ typedef struct streams_options {
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error);
 
-/* Listens on "host:port" (port 0 lets the system choose; *bound gets it), or on the
- * path of a unix socket: one that nobody listens on any more is replaced; made with mode
+/* Listens on "host:port" (port 0 lets the system choose; *bound gets it), in plain or,
+ * where `context` is not NULL, over TLS with what *context then is; or on the path of a unix socket: one that nobody listens on any more is replaced; made with mode
  * 0600. The protocol is static; arg is its `open`'s. LKS_INVALID_ARGUMENT: no such
  * address; LKS_UNAVAILABLE: in use, or not ours. */
-lks_code streams_listen_tcp(streams *all, const char *address, const stream_protocol *protocol, void *arg,
-                            uint16_t *bound, lks_error *error);
+lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
+                            const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error);
 lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
                              lks_error *error);
 
@@ -66,6 +68,9 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg);
  * libnng's, which are below 2^31. */
 uint32_t stream_peer(const stream *s);
 
+/* The name in the peer's verified certificate, the stream's; NULL without one. */
+const char *stream_peer_certificate(const stream *s);
+
 /* The user at the other end of a unix socket; false for other connections. */
 bool stream_peer_uid(const stream *s, uid_t *uid);
 
@@ -75,7 +80,7 @@ void stream_ready(stream *s);
 /* Whether it may be closed when nothing happens for idle_ms; at first it may not. */
 void stream_idle(stream *s, bool idle);
 
-/* Stops reading; and goes on. */
+/* Stops reading, but for what was read already; and goes on. */
 void stream_pause(stream *s);
 void stream_resume(stream *s);
 

@@ -17,6 +17,7 @@ struct wires {
     wire_nng *nng;
     streams *streams;
     sp_server *sp;
+    tls_context *tls; /* NULL: no certificate */
     unsigned open; /* engines that have to tell that they are closed */
     void (*closed)(void *arg);
     void *closed_arg;
@@ -29,7 +30,29 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     if (!w)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *w = (wires){.options = *options};
+    if (wires_load_certificates(w, error) != LKS_OK) {
+        free(w);
+        return error->code;
+    }
     *ret = w;
+    return LKS_OK;
+}
+
+static bool has_certificate(const wires *w)
+{
+    return w->options.tls.certificate && w->options.tls.key;
+}
+
+lks_code wires_load_certificates(wires *w, lks_error *error)
+{
+    tls_context *loaded;
+
+    if (!has_certificate(w))
+        return LKS_OK;
+    if (tls_context_load(&w->options.tls, NULL, &loaded, error) != LKS_OK)
+        return error->code;
+    tls_context_free(w->tls);
+    w->tls = loaded;
     return LKS_OK;
 }
 
@@ -85,13 +108,23 @@ static lks_code listen_nng(wires *w, const char *url, const char *address, uint1
 static lks_code listen_tcp(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)url;
-    return need_sp(w, error) == LKS_OK ? sp_server_listen(w->sp, address, false, bound, error) : error->code;
+    return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : error->code;
+}
+
+static lks_code listen_tls(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    if (!w->tls)
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "needs --tls-certificate and --tls-key");
+    return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : error->code;
 }
 
 static lks_code listen_unix(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)url;
-    return need_sp(w, error) == LKS_OK ? sp_server_listen(w->sp, address, true, bound, error) : error->code;
+    (void)bound;
+    return need_sp(w, error) == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : error->code;
 }
 
 static const struct scheme {
@@ -100,6 +133,7 @@ static const struct scheme {
     bool has_port, encrypted;
 } schemes[] = {
     {"tcp://", listen_tcp, true, false},
+    {"tls://", listen_tls, true, true},
     {"unix://", listen_unix, false, false},
     {"nng+tcp://", listen_nng, true, false},
     {"nng+ws://", listen_nng, true, false},
@@ -134,7 +168,7 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
 
     if (!scheme)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--listen: must begin with tcp://, unix://, nng+tcp:// or nng+ws://");
+                             "--listen: must begin with tcp://, tls://, unix://, nng+tcp:// or nng+ws://");
     const char *address = url + strlen(scheme->prefix);
     if (scheme->listen(w, url, address, &bound, &why) != LKS_OK)
         return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
@@ -192,6 +226,7 @@ static void one_closed(void *arg)
     void (*closed)(void *arg) = w->closed;
     void *closed_arg = w->closed_arg;
     sp_server_free(w->sp);
+    tls_context_free(w->tls);
     free(w);
     closed(closed_arg);
 }

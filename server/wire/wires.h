@@ -1,7 +1,7 @@
 /* All transports together: what the server listens on. The scheme of a URL says which
  * engine serves it:
  *
- *   tcp://host:port  unix:///path        sp_server.h, on the loop
+ *   tcp://host:port  tls://...  unix:///path   sp_server.h, on the loop
  *   nng+tcp://host:port  nng+ws://...    nng.h: libnng, which starts threads of its own
  *
  * Loop thread only. */
@@ -15,6 +15,7 @@
 #include <lockstock/status.h>
 
 #include "frames.h"
+#include "wire/tls.h"
 
 struct uv_loop_s;
 
@@ -27,12 +28,13 @@ typedef struct wires_options {
     uint32_t in_flight_max;
     uint32_t in_flight_per_peer;
     uint32_t connections_max;
+    tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
     /* The connection of a peer is gone, and all that it sent was taken by `frames`. */
     void (*on_peer_lost)(void *arg, uint32_t peer);
     void *arg;
 } wires_options;
 
-/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+/* LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INVALID_ARGUMENT: a file of TLS. */
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error);
 
 enum { WIRES_URL_BYTES_MAX = 512 };
@@ -40,6 +42,10 @@ enum { WIRES_URL_BYTES_MAX = 512 };
 /* Serves a URL and says where: port 0 becomes the bound one. LKS_INVALID_ARGUMENT: a
  * URL that is none; LKS_UNAVAILABLE: the address is in use or not ours. */
 lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error);
+
+/* Reads the files of TLS again, for connections that come from now on; when they are
+ * wrong all stays as it was. */
+lks_code wires_load_certificates(wires *w, lks_error *error);
 
 /* Whether a URL that can be served is heard beyond this machine. */
 bool wires_is_exposed(const char *url);

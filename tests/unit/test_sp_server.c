@@ -153,7 +153,7 @@ static void start(const streams_options *given)
     const sp_server_options server = {.streams = here.streams, .message_bytes_max = BIG,
                                       .in_flight_per_peer = IN_FLIGHT, .on_peer_lost = on_peer_lost, .arg = &here};
     assert_int_equal(sp_server_new(&server, &here.server, &error), LKS_OK);
-    assert_int_equal(sp_server_listen(here.server, "127.0.0.1:0", false, &here.port, &error), LKS_OK);
+    assert_int_equal(sp_server_listen_tcp(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
 }
 
 static void on_closed(void *arg)
@@ -446,14 +446,14 @@ static void a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(void **state
 
     snprintf(path, sizeof path, "%s/sock", dir);
     start(NULL);
-    assert_int_equal(sp_server_listen(here.server, path, true, NULL, &error), LKS_OK);
+    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_OK);
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 0777, 0600);
-    assert_int_equal(sp_server_listen(here.server, path, true, NULL, &error), LKS_UNAVAILABLE);
-    assert_int_equal(sp_server_listen(here.server, "relative", true, NULL, &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_UNAVAILABLE);
+    assert_int_equal(sp_server_listen_unix(here.server, "relative", &error), LKS_INVALID_ARGUMENT);
     stop();
     start(NULL);
-    assert_int_equal(sp_server_listen(here.server, path, true, NULL, &error), LKS_OK);
+    assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_OK);
     stop();
     tempdir_remove(dir);
 }
@@ -467,10 +467,10 @@ static void addresses_that_are_none(void **state)
 
     start(NULL);
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
-        assert_int_equal(sp_server_listen(here.server, addresses[i], false, &port, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(sp_server_listen_tcp(here.server, addresses[i], NULL, &port, &error), LKS_INVALID_ARGUMENT);
     char taken_address[32];
     snprintf(taken_address, sizeof taken_address, "127.0.0.1:%u", here.port);
-    assert_int_equal(sp_server_listen(here.server, taken_address, false, &port, &error), LKS_UNAVAILABLE);
+    assert_int_equal(sp_server_listen_tcp(here.server, taken_address, NULL, &port, &error), LKS_UNAVAILABLE);
     stop();
 }
 

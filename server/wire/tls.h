@@ -1,0 +1,60 @@
+/* TLS without I/O, over OpenSSL 3: bytes of the network in and out on one side, plain
+ * bytes on the other. TLS 1.2 or newer. Loop thread only.
+ *
+ *   network --tls_feed--> [ handshake, records ] --tls_read--> plain
+ *   network <--tls_take-- [                    ] <--tls_write-- plain
+ */
+#ifndef LOCKSTOCK_SERVER_WIRE_TLS_H
+#define LOCKSTOCK_SERVER_WIRE_TLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+typedef struct tls_context tls_context;
+typedef struct tls tls;
+
+typedef struct tls_files {
+    const char *certificate; /* chain, PEM */
+    const char *key;         /* PEM */
+    const char *client_ca;   /* PEM; NULL: client certificates are not asked for */
+    bool client_required;    /* a client without a certificate is refused */
+} tls_files;
+
+/* Reads the files. alpn: the one protocol that is offered, which a client must then ask
+ * for; static; NULL: none. LKS_INVALID_ARGUMENT names the file. */
+lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error);
+
+/* Connections that were made from it live on. Takes NULL. */
+void tls_context_free(tls_context *context);
+
+/* The server's side of a connection; NULL when out of memory. */
+tls *tls_accept(tls_context *context);
+void tls_free(tls *t);
+
+/* Takes bytes of the network. False when out of memory. */
+bool tls_feed(tls *t, const uint8_t *data, size_t len);
+
+typedef enum tls_state { TLS_SHAKING, TLS_UP, TLS_OVER } tls_state;
+
+/* Goes on with the handshake as far as what was fed allows. TLS_OVER: the peer is not
+ * accepted, or does not speak TLS; what tls_take gives may still tell it why. */
+tls_state tls_shake(tls *t);
+
+/* Once up: plain bytes; 0 when there are none now, -1 when the connection is over. */
+int tls_read(tls *t, uint8_t *data, size_t len);
+
+/* Once up: encrypts bytes. False when the connection is over or out of memory. */
+bool tls_write(tls *t, const uint8_t *data, size_t len);
+
+/* Bytes for the network. */
+size_t tls_pending(const tls *t);
+size_t tls_take(tls *t, uint8_t *data, size_t len);
+
+/* The name in the client's verified certificate: its first DNS name, else its common
+ * name; NULL without one. The connection's. */
+const char *tls_peer_name(const tls *t);
+
+#endif
