@@ -44,7 +44,7 @@ typedef struct running {
     dispatch *dispatch;
     const service_method *method;
     void *state;
-    uint32_t peer;
+    uint32_t peer, lost_with;
     uint64_t received_ns, deadline_ns;
     const ProtobufCMessage *request;
     plan plan;
@@ -313,7 +313,7 @@ static void enter_waiters(running *r)
     uint64_t until_ns = r->received_ns + wait_ns;
 
     r->waiter.key = r->plan.wait_key;
-    r->waiter.peer = r->peer;
+    r->waiter.peer = r->lost_with;
     r->waiter.on_event = on_waiter_event;
     if (!waiters_enter(r->dispatch->options.waiters, &r->waiter, until_ns < r->deadline_ns ? until_ns : r->deadline_ns))
         lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
@@ -371,7 +371,7 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
     }
     const target *t = route->target;
     *r = (running){.dispatch = d, .method = t->method, .state = t->state, .peer = call->peer,
-                   .received_ns = call->received_ns, .done = done, .arg = arg};
+                   .lost_with = call->lost_with ? call->lost_with : call->peer, .received_ns = call->received_ns, .done = done, .arg = arg};
     if (prepare(r, call, ns, arena) != LKS_OK)
         end(r, NULL, &r->error);
     else

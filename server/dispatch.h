@@ -42,7 +42,8 @@ typedef struct dispatch_call {
     size_t len;
     uint32_t timeout_ms;  /* 0 = none named */
     uint64_t received_ns; /* CLOCK_MONOTONIC */
-    uint32_t peer;        /* the connection */
+    uint32_t peer;        /* the connection: its calls are limited together */
+    uint32_t lost_with;   /* waiters_peer_lost of this abandons it: the connection, or the call alone; 0 = peer */
     bool alone;           /* no other call shares its message: it may wait */
     credentials who;
 } dispatch_call;

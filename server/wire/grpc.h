@@ -1,0 +1,77 @@
+/* grpc:// and grpcs://: gRPC over HTTP/2 on nghttp2, on the loop. Unary calls go to
+ * dispatch like those of every transport; methods that stream are served by whoever
+ * registers them. Loop thread only.
+ *
+ *   stream --HEADERS--> method? --DATA, END_STREAM--> dispatch --> HEADERS, DATA, trailers
+ *                          \--> streaming method: message... --> send..., finish
+ */
+#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_H
+#define LOCKSTOCK_SERVER_WIRE_GRPC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+#include "dispatch.h"
+#include "wire/stream.h"
+
+typedef struct grpc_server grpc_server;
+
+/* One call of a streaming method. */
+typedef struct grpc_stream grpc_stream;
+
+typedef struct grpc_streaming_method {
+    const char *path; /* "/grpc.health.v1.Health/Watch" */
+    /* It begins; what is kept for it, NULL when out of memory. */
+    void *(*open)(void *arg, grpc_stream *s);
+    /* A request message; data until it returns. */
+    void (*message)(void *state, const uint8_t *data, size_t len);
+    /* The client will send no more. */
+    void (*half_closed)(void *state);
+    /* The call is over, in any way: nothing may be called on the stream any more. */
+    void (*closed)(void *state);
+    void *arg;
+} grpc_streaming_method;
+
+/* Sends a response message. Nothing when the call is over. */
+void grpc_stream_send(grpc_stream *s, const void *data, size_t len);
+
+/* Bytes sent and not yet taken by the client: a sender that can wait waits at some. */
+size_t grpc_stream_waiting(const grpc_stream *s);
+
+/* Ends the call with a status (code LKS_OK: success); `closed` follows. */
+void grpc_stream_finish(grpc_stream *s, const lks_error *status);
+
+typedef struct grpc_server_options {
+    streams *streams; /* outlives it */
+    dispatch *dispatch;
+    size_t message_bytes_max;
+    uint32_t in_flight_per_peer; /* MAX_CONCURRENT_STREAMS */
+    const grpc_streaming_method *methods;
+    size_t n_methods;
+    /* A call that dispatch has is lost: cancelled, or its connection is gone. `id` is its
+     * dispatch_call.lost_with. */
+    void (*on_lost)(void *arg, uint32_t id);
+    void *arg;
+} grpc_server_options;
+
+/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, lks_error *error);
+
+/* Errors as streams_listen_tcp; context NULL: without TLS (h2c with prior knowledge). */
+lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
+                            lks_error *error);
+
+/* Tells every connection to send no new calls (GOAWAY, in two steps), and refuses those
+ * that come all the same. */
+void grpc_server_drain(grpc_server *all);
+
+/* Calls not yet answered to their end. */
+size_t grpc_server_in_flight(const grpc_server *all);
+
+/* With the streams closed and no call under way. Takes NULL. */
+void grpc_server_free(grpc_server *all);
+
+#endif
