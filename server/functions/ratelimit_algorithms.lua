@@ -276,8 +276,7 @@ ALGORITHMS.L = {
     c.gone, c.removed, c.last = number, found and cost, 0
     each_log(rule, c.bits, function(key)
       local newest = redis.call('ZREVRANGE', key, 0, 1, 'WITHSCORES')
-      local at = newest[1] == int(number) and newest[4] or newest[2]
-      c.last = math.max(c.last, tonumber(at or 0))
+      c.last = math.max(c.last, tonumber(newest[newest[1] == int(number) and 4 or 2] or 0))
     end)
     return found
   end,
