@@ -383,7 +383,8 @@ static void step_check(void)
         snprintf(r->text, sizeof r->text, "%s", a.text);
         snprintf(r->told, sizeof r->told, "%s", expected);
     }
-    if (wait > 0 && !never && below(20) == 0)
+    /* What was charged beside a rule that refuses may be in the way of the repeat. */
+    if (wait > 0 && !never && fresh.n == 0 && below(20) == 0)
         step_wait(&a, wait);
 }
 
