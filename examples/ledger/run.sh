@@ -73,12 +73,19 @@ for i in 1 2; do
   sellers+=($!)
   pids+=($!)
 done
+batches() { wc -l <"$work/copy"; }
+: >"$work/copy"
 for ((n = 1; n <= kills; n++)); do
   start_copy
-  sleep "0.$((RANDOM % 3))$((RANDOM % 5 + 5))"
+  enough=$(($(batches) + 1 + RANDOM % 4))
+  while [ "$(batches)" -lt "$enough" ]; do
+    kill -0 $copy 2>/dev/null || { echo "the consumer gave up: $(tail -n 1 "$work/copy")"; break 2; }
+    sleep 0.01
+  done
+  sleep "0.0$((RANDOM % 10))"
   kill -KILL $copy 2>/dev/null || true
   wait $copy 2>/dev/null || true
-  echo "kill $n: $(wc -l <"$work/copy") batches so far, the last: $(tail -n 1 "$work/copy")"
+  echo "kill $n after $(batches) transactions; the last $(tail -n 1 "$work/copy")"
 done
 rm "$work/stop"
 wait "${sellers[@]}"

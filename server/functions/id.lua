@@ -13,8 +13,9 @@
 -- grants nothing before that moment ever after (the floor).
 --
 -- Keys, after the base:
---   id:workers  hash    of base "ls:{meta}:". floor -> ms; worker -> "high at owner":
---                       end of the last range, and when it was granted (ms since 1970)
+--   id:workers  hash    of base "ls:{meta}:". floor -> ms; worker -> "low high at owner":
+--                       the owner's ranges lie from low to high, the last of them was
+--                       granted at `at` (ms since 1970)
 --   id:s        string  the last number of the sequence that the base names
 
 local EPOCH_MS = 1704067200000             -- 2024-01-01
@@ -29,11 +30,9 @@ local function number(text)
   return tonumber(text) or fail('FAILED_PRECONDITION', FOREIGN)
 end
 
--- A worker that was never granted is nobody's.
 local function parse_worker(text)
-  if not text then return {high = 0, at = 0, owner = ''} end
-  local high, at, owner = string.match(text, '^(%d+) (%d+) (%w+)$')
-  return {high = number(high), at = number(at), owner = owner}
+  local low, high, at, owner = string.match(text, '^(%d+) (%d+) (%d+) (%w+)$')
+  return {low = number(low), high = number(high), at = number(at), owner = owner}
 end
 
 -- When others may have it: -1 = now. A lease from the future: the clock stepped back.
@@ -42,20 +41,28 @@ local function lease_left(worker, now_ms)
   return left > 0 and left <= LEASE_MS and left or -1
 end
 
--- The free worker whose range can begin soonest from `first` on; nil, and when the next
+-- The worker that the owner has although it does not know yet (calls sent at once), else
+-- the free one whose range can begin soonest from `first` on; else nil, and when the next
 -- one will be free.
-local function take_worker(key, first, now_ms)
-  local texts, flat = {}, redis.call('HGETALL', key)
+local function take_worker(key, owner, first, now_ms)
+  local workers, flat = {}, redis.call('HGETALL', key)
   local best, soonest = nil, LEASE_MS
 
-  for i = 1, #flat, 2 do texts[flat[i]] = flat[i + 1] end
-  for n = 0, WORKERS - 1 do
-    local worker = parse_worker(texts[int(n)])
+  for i = 1, #flat, 2 do
+    if flat[i] ~= 'floor' then
+      local worker = parse_worker(flat[i + 1])
+      worker.n, workers[flat[i]] = flat[i], worker
+      if worker.owner == owner then return worker end
+    end
+  end
+  for i = 0, WORKERS - 1 do
+    local n = int(i)
+    local worker = workers[n] or {n = n, low = 0, high = 0, at = 0, owner = ''}
     local left = lease_left(worker, now_ms)
     if left > 0 then
       soonest = math.min(soonest, left)
     elseif not best or worker.high < best.high then
-      worker.n, best = int(n), worker
+      best = worker
       if worker.high <= first then break end
     end
   end
@@ -80,14 +87,18 @@ define('id_grant', {}, function(base, args, now)
   if floor > now_ms and floor <= now_ms + LEASE_MS then return {'STARTING', int(floor - now_ms)} end
 
   local first = math.max(now_ms, floor, number(args[3]))
-  local worker = parse_worker(redis.call('HGET', key, n))
-  if worker.owner == owner then
+  local known = redis.call('HGET', key, n)
+  local worker, soonest = known and parse_worker(known), nil
+  if worker and worker.owner == owner then
     worker.n = n
   else
-    local free, soonest = take_worker(key, first, now_ms)
-    if not free then return {'TAKEN', int(soonest)} end
-    worker, first = free, math.max(first, free.high)
+    worker, soonest = take_worker(key, owner, first, now_ms)
+    if not worker then return {'TAKEN', int(soonest)} end
   end
+  -- An owner goes on within its own ranges, where its unused part begins or, if it knows
+  -- of none because the reply was lost, at the first; another owner behind them.
+  local low = worker.owner == owner and worker.low or worker.high
+  first = math.max(first, low)
   -- A range a range's time, else who makes more ids than the time has would run away.
   local since = now_ms - worker.at
   if first > now_ms + AHEAD_MS and since >= 0 and since < RANGE_MS then return {'AHEAD', int(RANGE_MS - since)} end
@@ -95,7 +106,8 @@ define('id_grant', {}, function(base, args, now)
   if first <= EPOCH_MS or till > END_MS then
     fail('OUT_OF_RANGE', "kind: the store's clock is outside of 2024 to 2093")
   end
-  write('HSET', key, worker.n, int(math.max(worker.high, till)) .. ' ' .. int(now_ms) .. ' ' .. owner)
+  write('HSET', key, worker.n,
+    table.concat({int(low), int(math.max(worker.high, till)), int(now_ms), owner}, ' '))
   return {'OK', worker.n, int(first), int(till), int(now_ms)}
 end)
 

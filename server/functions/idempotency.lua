@@ -28,7 +28,7 @@ local function execute(base, record, args, now)
   if record then attempt, fence = record.attempt + 1, math.max(record.fence + 1, now) end
   give_lease(key, lease_ms, retain_ms, now,
     's', 'R', 'n', int(attempt), 'f', int(fence), 't', token, 'p', fingerprint)
-  write('HDEL', key, 'd')
+  if record then write('HDEL', key, 'd') end
   return {'EXECUTE', attempt, fence}
 end
 

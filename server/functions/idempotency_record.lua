@@ -5,17 +5,25 @@
 --   a Begin that finds nobody running, and by the attempt whose fence is `f`. So what an
 --   attempt stores late, after another one took over, changes nothing.
 --
---             Begin                     Complete
---   (none) ----------> RUNNING (R) -------------------> COMPLETED (C)
---      ^    attempt 1,  |  ^  | ^ | Fail FINAL
---      |    new fence   |  |  | | +------------------> FAILED FINALLY (F)
---      |                |  |  | |
---      |  Fail RETRYABLE|  |  | | lease over: Begin with another token,
---      |                v  |  +-+ attempt + 1, new fence
---      |             FAILED|
---      |     RETRYABLY (T) + Begin: attempt + 1, new fence
---      |
---      +-- Delete, or the end of the record: from any
+--              Begin: attempt 1              Complete
+--   (none) ----------------------> RUNNING ------------> COMPLETED
+--     ^                            | ^ | ^ \  Fail FINAL
+--     |             Fail RETRYABLE | | | |  +----------> FAILED FINALLY
+--     |                            v | +-+
+--     |          FAILED RETRYABLY ---+  lease over, Begin with another
+--     |             Begin: attempt + 1, token: attempt + 1, new fence
+--     |             new fence
+--     +-- Delete, or the end of the record: from any
+--
+--                       (none)      RUNNING       ... lease over   FAILED        COMPLETED,
+--                                   (R)           (R)              RETRYABLY (T) FAILED FINALLY (C, F)
+--   Begin               R           IN_PROGRESS   R, attempt + 1   R, attempt+1  REPLAY
+--    same token         R           EXECUTE       R, new lease     R, attempt+1  REPLAY
+--    other fingerprint  R           MISMATCH      MISMATCH         MISMATCH      MISMATCH
+--   Complete, Fail      SUPERSEDED  C, T or F     C, T or F        as it ended: STORED, replayed;
+--                                                                  otherwise SUPERSEDED
+--   Extend              LOST        later         R, new lease     LOST          LOST
+--   (the last two with the fence of the attempt; with another one SUPERSEDED, LOST)
 --
 -- Keys, after the base "ls:{namespace/scope/key}:":
 --   idem:r  hash    s  state: R, C, T or F

@@ -4,7 +4,7 @@ local REQUEST_RETAIN_US = 60000000
 local WORST = {ALLOWED = 1, DENIED = 2, BANNED = 3}
 
 local function ms_until(instant, now)
-  return instant > now and math.ceil((instant - now) / 1000) or 0
+  return int(math.max(math.ceil((instant - now) / 1000), 0))
 end
 
 -- ---- one rule ----------------------------------------------------------------------
@@ -77,16 +77,16 @@ end
 
 -- outcome, limit, remaining, and ms until it may pass, is as new, is free of its ban
 local function tell(j, now)
-  local rule, outcome, retry = j.rule, 'ALLOWED', 0
+  local rule, outcome, retry = j.rule, 'ALLOWED', '0'
   if j.refuses then
     outcome = j.banned and 'BANNED' or 'DENIED'
     local at = retry_at(j, now)
-    retry = at and ms_until(at, now) or -1
+    retry = at and ms_until(at, now) or '-1'
   end
   local algorithm = rule.algorithm
   return rule.shadow and 'ALLOWED' or outcome, int(rule.limit), int(math.max(algorithm.remaining(j.counter, rule, now), 0)),
-    int(retry), int(ms_until(algorithm.as_new_at(j.counter, rule, now), now)),
-    int(j.banned and ms_until(j.penalty.ban_end, now) or 0)
+    retry, ms_until(algorithm.as_new_at(j.counter, rule, now), now),
+    j.banned and ms_until(j.penalty.ban_end, now) or '0'
 end
 
 -- ---- Check -------------------------------------------------------------------------
@@ -168,7 +168,7 @@ local function check(base, args, now, peek)
   end
   if signature and (worst == 'ALLOWED' or #charges > 0) then
     local record = {'check', now + keep, signature, 0, reply, charges, cost}
-    write('SET', request_key, cmsgpack.pack(record), 'PX', int(math.ceil(keep / 1000)))
+    write('SET', request_key, cmsgpack.pack(record), 'PX', life_ms(keep))
   end
   return reply
 end

@@ -41,6 +41,11 @@ local function window_start(now, period)
   return now - math.fmod(now, period)
 end
 
+-- How long Redis is to keep what matters for a span of time.
+local function life_ms(span)
+  return int(math.ceil(span / 1000))
+end
+
 -- A record that still matters; nil else.
 local function standing(record, now)
   return record and now < record[2] and record or nil
@@ -276,8 +281,7 @@ ALGORITHMS.L = {
     c.gone, c.removed, c.last = number, found and cost, 0
     each_log(rule, c.bits, function(key)
       local newest = redis.call('ZREVRANGE', key, 0, 1, 'WITHSCORES')
-      local at = newest[1] == int(number) and newest[4] or newest[2]
-      c.last = math.max(c.last, tonumber(at or 0))
+      c.last = math.max(c.last, tonumber(newest[newest[1] == int(number) and 4 or 2] or 0))
     end)
     return found
   end,
@@ -289,7 +293,7 @@ ALGORITHMS.L = {
       if #old > 0 then write('ZREM', key, unpack(old)) end
     end)
     each_log(rule, c.converted and c.bits or c.charged or 0, function(key)
-      write('PEXPIRE', key, int(math.ceil(rule.period / 1000)))
+      write('PEXPIRE', key, life_ms(rule.period))
     end)
     each_log(rule, c.removed or 0, function(key) write('ZREM', key, int(c.gone)) end)
   end,

@@ -81,5 +81,5 @@ local function save_key(k, now)
     finish = math.max(finish, record[2])
   end
   if #over > 0 then write('HDEL', k.name, unpack(over)) end
-  if finish ~= k.finish then write('PEXPIRE', k.name, int(math.ceil((finish - now) / 1000))) end
+  if finish ~= k.finish then write('PEXPIRE', k.name, life_ms(finish - now)) end
 end

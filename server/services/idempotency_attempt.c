@@ -59,7 +59,7 @@ void fail_prepare(const lks_fail_request *request, plan *p)
 {
     idempotency_call(p, "idempotency_fail", request->scope, request->key, 3);
     fence_arg(p, request->fence);
-    if (request->kind != LKS_FAIL_KIND_RETRYABLE && request->kind != LKS_FAIL_KIND_FINAL)
+    if (request->kind == LKS_FAIL_KIND_UNSPECIFIED)
         plan_invalid(p, "kind: must be RETRYABLE or FINAL");
     plan_check_text(p, "detail", request->detail, 0, DETAIL_BYTES_MAX);
     plan_arg(p, request->detail);

@@ -138,7 +138,8 @@ static void reserve_finish(const lks_reserve_request *request, answer *a, lks_re
     response->replayed = answer_int(a, reply, 1) != 0;
     if (response->outcome == LKS_RESERVE_OUTCOME_RESERVED) {
         response->hold_ms = answer_int(a, reply, 2);
-        answer_chore(a, STOCK_EXPIRE, response->hold_ms);
+        /* A hold of before may be no more. */
+        answer_chore(a, STOCK_EXPIRE, response->hold_ms > 0 ? response->hold_ms : -1);
     }
     response->lines = told_lines(a, reply, &response->n_lines);
 }

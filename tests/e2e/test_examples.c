@@ -57,6 +57,9 @@ static const example examples[] = {
      "ledger: order-1 sold 1 of phone\nledger: order-1 sold 2 of cover\n"},
     {"fence", "docs/locks.md", "the second writes\nthe first is too late\n"},
     {"mutex", "docs/client.md", "written\n"},
+    {"charge", "docs/idempotency.md",
+     "charged: 20 EUR for order-7\ncharged before: 20 EUR for order-7\n"
+     "refused: order-7 was for another amount\n"},
     {"fenced_row", "docs/fencing.md", "by the second: written\nby the first: too late\n"},
 };
 enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };

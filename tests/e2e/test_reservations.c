@@ -257,7 +257,7 @@ static void weather(fixture *f, size_t n, size_t kills)
 
 static void the_books_are_balanced_and_repeats_change_nothing(void **state)
 {
-    weather(*state, counts_of(2000, 110000), 0);
+    weather(*state, counts_of(2000, 140000), 0);
 }
 
 static void the_same_while_servers_are_killed(void **state)

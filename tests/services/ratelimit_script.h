@@ -26,6 +26,9 @@ int stop_harness(void **state);
 int empty_harness(void **state);
 #define RATE_TEST(function) cmocka_unit_test_setup(function, empty_harness)
 
+/* Keys written from now on end when they should, by the real clock; else an hour later. */
+void let_keys_end(void);
+
 /* The store's clock, in microseconds. */
 int64_t now_us(void);
 void advance_us(int64_t us);

@@ -1,4 +1,5 @@
-/* RateLimitService, Check: what each outcome and number of an answer means. */
+/* RateLimitService, Check: what each outcome and number of an answer means, what is
+ * charged, and that a repeat is the first answer. */
 #include "ratelimit_script.h"
 
 /* The example of the contract. */
@@ -36,11 +37,421 @@ static void each_algorithm_tells_its_numbers(void **state)
     expect_told(check_rules("bob BUCKET 2/1000"), "DENIED: DENIED 2 0 400 900 0");
 }
 
+/* What a burst does at the edge of a window: the first algorithm's weakness, which the
+ * others are for. */
+static void at_the_edge_of_a_window(void **state)
+{
+    (void)state;
+    advance(999);
+    expect_outcome(check_cost("bob FIXED 5/1000", 5), "ALLOWED");
+    expect_outcome(check_cost("bob LOG 5/1000", 5), "ALLOWED");
+    expect_outcome(check_cost("bob WINDOW 5/1000", 5), "ALLOWED");
+    expect_outcome(check_cost("bob BUCKET 5/1000", 5), "ALLOWED");
+    advance(1);
+    expect_outcome(check_cost("bob FIXED 5/1000", 5), "ALLOWED");
+    expect_outcome(check_cost("bob LOG 5/1000", 1), "DENIED");
+    expect_outcome(check_cost("bob WINDOW 5/1000", 1), "DENIED");
+    expect_outcome(check_cost("bob BUCKET 5/1000", 1), "DENIED");
+}
+
+/* The window before counts for the part of it that the sliding window covers. */
+static void the_window_before_fades(void **state)
+{
+    (void)state;
+    expect_told(check_cost("bob WINDOW 10/1000", 10), "ALLOWED: ALLOWED 10 0 0 2000 0");
+    advance(1000);
+    expect_told(check_cost("bob WINDOW 10/1000", 1), "DENIED: DENIED 10 0 100 1000 0");
+    advance(500);
+    expect_told(peek("bob WINDOW 10/1000", 1), "ALLOWED: ALLOWED 10 5 0 500 0");
+    expect_told(check_cost("bob WINDOW 10/1000", 5), "ALLOWED: ALLOWED 10 0 0 1500 0");
+    advance(499);
+    expect_told(peek("bob WINDOW 10/1000", 1), "ALLOWED: ALLOWED 10 4 0 1001 0");
+    advance(1);
+    expect_told(peek("bob WINDOW 10/1000", 1), "ALLOWED: ALLOWED 10 5 0 1000 0");
+    advance(1000);
+    expect_told(peek("bob WINDOW 10/1000", 1), "ALLOWED: ALLOWED 10 10 0 0 0");
+}
+
+static void a_bucket_holds_its_burst(void **state)
+{
+    const char *rule = "bob BUCKET 1/1000 burst=3";
+    (void)state;
+
+    expect_told(check_cost(rule, 3), "ALLOWED: ALLOWED 1 0 0 3000 0");
+    expect_told(check_cost(rule, 2), "DENIED: DENIED 1 0 2000 3000 0");
+    advance(1999);
+    expect_told(check_cost(rule, 2), "DENIED: DENIED 1 1 1 1001 0");
+    advance(1);
+    expect_told(check_cost(rule, 2), "ALLOWED: ALLOWED 1 0 0 3000 0");
+    advance(100000);
+    expect_told(check_rules(rule), "ALLOWED: ALLOWED 1 2 0 1000 0");
+}
+
+/* Ten million a second is a unit each tenth of a microsecond; three a second is one each
+ * 333,333 and a third. */
+static void rates_are_exact_below_a_microsecond(void **state)
+{
+    const char *fast = "bob BUCKET 10000000/1000 burst=10", *third = "bob BUCKET 3/1000 burst=2";
+    (void)state;
+
+    expect_outcome(check_cost(fast, 7), "ALLOWED");
+    expect_outcome(check_cost(fast, 4), "DENIED");
+    advance_us(1);
+    expect_outcome(check_cost(fast, 10), "ALLOWED");
+    expect_outcome(check_cost(fast, 1), "DENIED");
+    expect_outcome(check_cost(third, 2), "ALLOWED");
+    advance_us(333333);
+    expect_outcome(check_rules(third), "DENIED");
+    advance_us(1);
+    expect_outcome(check_rules(third), "ALLOWED");
+    for (int i = 0; i < 2; i++) { /* the two thirds of a microsecond more are not lost */
+        advance_us(333332);
+        expect_outcome(check_rules(third), "DENIED");
+        advance_us(1);
+        expect_outcome(check_rules(third), "ALLOWED");
+    }
+}
+
+static void a_cost_is_that_many_units(void **state)
+{
+    static const char *const rules[] = {"bob FIXED 10/1000", "bob LOG 10/1000", "bob WINDOW 10/1000",
+                                        "bob BUCKET 10/1000"};
+    (void)state;
+
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(check_cost(rules[i], 0)->rules[0]->remaining, 9);
+        assert_int_equal(check_cost(rules[i], 5)->rules[0]->remaining, 4);
+        expect_outcome(check_cost(rules[i], 5), "DENIED");
+        assert_int_equal(check_cost(rules[i], 4)->rules[0]->remaining, 0);
+        expect_outcome(check_cost(rules[i], 1), "DENIED");
+    }
+}
+
+/* More than fits at once never passes: that is a refusal like any other, for a policy may
+ * have become smaller than what its callers ask. */
+static void more_than_ever_fits_is_denied_for_good(void **state)
+{
+    (void)state;
+    remember();
+    expect_told(check_cost("bob FIXED 5/1000", 6), "DENIED: DENIED 5 5 -1 0 0");
+    expect_told(check_cost("bob LOG 5/1000", 6), "DENIED: DENIED 5 5 -1 0 0");
+    expect_told(check_cost("bob WINDOW 5/1000", 6), "DENIED: DENIED 5 5 -1 0 0");
+    expect_told(check_cost("bob BUCKET 5/1000 burst=7", 8), "DENIED: DENIED 5 7 -1 0 0");
+    expect_told(check_cost("bob LOG 5/1000", SERVICE_QUANTITY_MAX), "DENIED: DENIED 5 5 -1 0 0");
+    expect_unchanged();
+}
+
+/* ---- several rules ---- */
+
+static void none_is_charged_unless_all_pass(void **state)
+{
+    const char *rules = "bob FIXED 1/1000;bob LOG 2/1000;bob WINDOW 3/1000;eve BUCKET 4/1000";
+    (void)state;
+
+    expect_told(check_rules(rules), "ALLOWED: ALLOWED 1 0 0 1000 0: ALLOWED 2 1 0 1000 0: ALLOWED 3 2 0 2000 0"
+                                    ": ALLOWED 4 3 0 250 0");
+    remember();
+    expect_told(check_rules(rules), "DENIED: DENIED 1 0 1000 1000 0: ALLOWED 2 1 0 1000 0: ALLOWED 3 2 0 2000 0"
+                                    ": ALLOWED 4 3 0 250 0");
+    expect_unchanged();
+}
+
+static void independent_rules_are_charged_each_for_itself(void **state)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    (void)state;
+
+    request.group = (char *)(uintptr_t)"g";
+    request.mode = LKS_CHECK_MODE_INDEPENDENT;
+    set_rules(&request, "bob FIXED 1/1000;bob LOG 3/1000");
+    expect_outcome(check(&request), "ALLOWED");
+    expect_told(check(&request), "DENIED: DENIED 1 0 1000 1000 0: ALLOWED 3 1 0 1000 0");
+    expect_told(check(&request), "DENIED: DENIED 1 0 1000 1000 0: ALLOWED 3 0 0 1000 0");
+    expect_told(check(&request), "DENIED: DENIED 1 0 1000 1000 0: DENIED 3 0 1000 1000 0");
+}
+
+static void the_worst_outcome_is_that_of_the_check(void **state)
+{
+    (void)state;
+    check_rules("bob FIXED 1/1000 after=1 ban=1000");
+    expect_outcome(check_rules("bob FIXED 1/1000 after=1 ban=1000"), "BANNED");
+    check_rules("bob LOG 1/1000");
+    expect_told(check_rules("bob LOG 1/1000;bob FIXED 1/1000 after=1 ban=1000;bob FIXED 9/1000"),
+                "BANNED: DENIED 1 0 1000 1000 0: BANNED 1 0 1000 1000 1000: ALLOWED 9 9 0 0 0");
+}
+
+static void one_key_may_have_rules_of_many_periods(void **state)
+{
+    const char *rules = "bob FIXED 2/1000;bob FIXED 3/60000;bob FIXED 100/86400000";
+    (void)state;
+
+    check_rules(rules);
+    check_rules(rules);
+    advance(1000);
+    expect_outcome(check_rules(rules), "ALLOWED");
+    expect_told(check_rules(rules), "DENIED: ALLOWED 2 1 0 1000 0: DENIED 3 0 59000 59000 0: "
+                                    "ALLOWED 100 97 0 86399000 0");
+}
+
+/* ---- who is counted ---- */
+
+static void a_counter_is_group_key_and_limit(void **state)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    (void)state;
+
+    set_rules(&request, "bob FIXED 1/1000");
+    expect_outcome(check(&request), "ALLOWED"); /* the group is "bob" */
+    request.group = (char *)(uintptr_t)"bob";
+    expect_outcome(check(&request), "DENIED");
+    request.group = (char *)(uintptr_t)"other";
+    expect_outcome(check(&request), "ALLOWED");
+    expect_outcome(check_rules("bob FIXED 1/1000"), "ALLOWED");
+    expect_outcome(check_rules("bob FIXED 1/1000"), "DENIED");
+    expect_outcome(check_rules("eve FIXED 1/1000"), "ALLOWED");
+    expect_outcome(check_rules("bob FIXED 1/1001"), "ALLOWED");
+    expect_outcome(check_rules("bob FIXED 2/1000"), "ALLOWED");
+    expect_outcome(check_rules("bob LOG 1/1000"), "ALLOWED");
+    harness_namespace(h, "other");
+    expect_outcome(check_rules("bob FIXED 1/1000"), "ALLOWED");
+}
+
+static void what_is_said_twice_is_one_counter(void **state)
+{
+    (void)state;
+    expect_outcome(check_rules("bob BUCKET 1/1000"), "ALLOWED");
+    expect_outcome(check_rules("bob BUCKET 1/1000 burst=1"), "DENIED");
+    expect_outcome(check_rules("bob FIXED 1/1000 after=9 ban=5"), "ALLOWED");
+    expect_outcome(check_rules("bob FIXED 1/1000 after=9 ban=5 factor=1"), "DENIED");
+}
+
+static void names_are_only_names(void **state)
+{
+    static const char *const keys[] = {"a:b", "a}", "{a", "a*", "a%3Ab", "a,F", "\xc3\xa9", "a\nb"};
+    char rules[64];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        snprintf(rules, sizeof rules, "%s LOG 1/1000", keys[i]);
+        expect_outcome(check_id(rules, 1, keys[i]), "ALLOWED");
+        expect_outcome(check_rules(rules), "DENIED");
+        assert_string_equal(refund("g", keys[i]), "REFUNDED");
+    }
+}
+
+static void many_servers_share_a_counter(void **state)
+{
+    static const char *const servers[] = {"one", "two", "three"};
+    int allowed = 0;
+    (void)state;
+
+    for (int i = 0; i < 30; i++) {
+        harness_server(h, servers[i % 3]);
+        allowed += check_rules("bob FIXED 7/1000")->outcome == LKS_CHECK_OUTCOME_ALLOWED;
+    }
+    assert_int_equal(allowed, 7);
+}
+
+/* Calls that travel in one FCALL are charged one after the other. */
+static void calls_may_travel_together(void **state)
+{
+    enum { N = 6 };
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    const void *requests[N], *responses[N];
+    lks_error errors[N];
+    (void)state;
+
+    request.group = (char *)(uintptr_t)"g";
+    set_rules(&request, "bob FIXED 2/1000 after=4 ban=500;bob LOG 3/1000;eve BUCKET 5/1000");
+    for (int i = 0; i < N; i++)
+        requests[i] = &request;
+    harness_call_together(h, &ratelimit_service, "Check", N, requests, responses, errors);
+    for (int i = 0; i < N; i++)
+        expect_outcome(responses[i], i < 2 ? "ALLOWED" : i < 4 ? "DENIED" : "BANNED");
+}
+
+/* ---- peek ---- */
+
+static void a_peek_tells_and_charges_nothing(void **state)
+{
+    const char *rules = "bob FIXED 2/1000 after=3 ban=500;bob LOG 2/1000 after=3 ban=500;"
+                        "bob WINDOW 2/1000 after=3 ban=500;bob BUCKET 2/1000 after=3 ban=500";
+    (void)state;
+
+    remember();
+    for (int i = 0; i < 5; i++)
+        expect_outcome(peek(rules, 1), "ALLOWED");
+    expect_outcome(peek(rules, 3), "DENIED");
+    expect_unchanged();
+    check_rules(rules);
+    check_rules(rules);
+    remember();
+    for (int i = 0; i < 5; i++)
+        expect_outcome(peek(rules, 1), "DENIED");
+    expect_unchanged();
+    check_rules(rules);
+    expect_outcome(check_rules(rules), "BANNED");
+    remember();
+    expect_outcome(peek(rules, 1), "BANNED");
+    expect_unchanged();
+}
+
+/* Where the next try would begin a ban: it would not pass, though nobody is banned. */
+static void a_peek_foresees_a_ban(void **state)
+{
+    (void)state;
+    check_rules("bob FIXED 9/1000 after=1 ban=500");
+    advance(100);
+    expect_told(peek("bob FIXED 9/1000 after=1 ban=500", 1), "DENIED: DENIED 9 8 900 900 0");
+    advance(900);
+    expect_told(peek("bob FIXED 9/1000 after=1 ban=500", 1), "ALLOWED: ALLOWED 9 9 0 0 0");
+}
+
+static void a_peek_has_no_identity(void **state)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    (void)state;
+
+    request.request_id = (char *)(uintptr_t)"r";
+    set_rules(&request, "g FIXED 2/1000");
+    expect_outcome(check(&request), "ALLOWED");
+    request.peek = true;
+    expect_told(check(&request), "ALLOWED: ALLOWED 2 1 0 1000 0");
+}
+
+/* ---- request_id ---- */
+
+static void a_repeat_is_the_first_answer(void **state)
+{
+    const char *rules = "bob FIXED 3/90000;bob LOG 3/90000;bob WINDOW 3/90000;bob BUCKET 3/90000";
+    char first[512];
+    (void)state;
+
+    snprintf(first, sizeof first, "%s", told(check_id(rules, 2, "r")));
+    remember();
+    advance(1000);
+    const char *again = told(check_id(rules, 2, "r"));
+    assert_true(strncmp(again, "ALLOWED replayed: ", 18) == 0);
+    assert_string_equal(again + strlen("ALLOWED replayed"), first + strlen("ALLOWED"));
+    expect_unchanged();
+}
+
+static void a_request_id_means_one_check(void **state)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    static const char *const others[] = {"bob FIXED 6/1000", "eve FIXED 5/1000", "bob LOG 5/1000",
+                                         "bob FIXED 5/1000;bob LOG 5/1000", "bob @api"};
+    (void)state;
+
+    put_policy("api", "FIXED 5/1000", false, 0);
+    expect_outcome(check_id("bob FIXED 5/1000", 1, "r"), "ALLOWED");
+    remember();
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_null(check_id(others[i], 1, "r"));
+        expect_error(LKS_ALREADY_EXISTS, "request_id");
+    }
+    assert_null(check_id("bob FIXED 5/1000", 2, "r"));
+    expect_error(LKS_ALREADY_EXISTS, "request_id");
+    request.group = (char *)(uintptr_t)"g";
+    request.request_id = (char *)(uintptr_t)"r";
+    request.mode = LKS_CHECK_MODE_INDEPENDENT;
+    set_rules(&request, "bob FIXED 5/1000");
+    assert_null(check(&request));
+    expect_error(LKS_ALREADY_EXISTS, "request_id");
+    expect_unchanged();
+}
+
+/* A policy may get other numbers between a call and its repeat. */
+static void a_repeat_survives_a_change_of_its_policy(void **state)
+{
+    (void)state;
+    put_policy("api", "FIXED 5/10000", false, 0);
+    expect_told(check_id("bob @api", 1, "r"), "ALLOWED: ALLOWED 5 4 0 10000 0");
+    put_policy("api", "LOG 1/1000", false, 0);
+    expect_told(check_id("bob @api", 1, "r"), "ALLOWED replayed: ALLOWED 5 4 0 10000 0");
+}
+
+static void a_refusal_leaves_no_record_and_may_change(void **state)
+{
+    (void)state;
+    check_rules("bob FIXED 1/1000");
+    remember();
+    expect_outcome(check_id("bob FIXED 1/1000", 1, "r"), "DENIED");
+    expect_unchanged();
+    advance(1000);
+    expect_outcome(check_id("bob FIXED 1/1000", 1, "r"), "ALLOWED");
+}
+
+/* What charged anything is an effect, whatever the outcome of the whole. */
+static void a_partly_charged_check_is_recorded(void **state)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    (void)state;
+
+    request.group = (char *)(uintptr_t)"g";
+    request.request_id = (char *)(uintptr_t)"r";
+    request.mode = LKS_CHECK_MODE_INDEPENDENT;
+    check_rules("bob FIXED 1/1000");
+    set_rules(&request, "bob FIXED 1/1000;bob LOG 3/1000");
+    expect_outcome(check(&request), "DENIED");
+    expect_outcome(check(&request), "DENIED replayed");
+    expect_told(peek("bob LOG 3/1000", 1), "ALLOWED: ALLOWED 3 2 0 1000 0");
+    assert_string_equal(refund("g", "r"), "REFUNDED");
+    expect_told(peek("bob LOG 3/1000", 1), "ALLOWED: ALLOWED 3 3 0 0 0");
+}
+
+/* min(period, 60 s); of several rules the shortest period. */
+static void a_request_is_remembered_for_its_period(void **state)
+{
+    static const struct {
+        const char *rules;
+        int64_t kept_ms;
+    } rows[] = {
+        {"bob FIXED 5/1000", 1000}, {"bob BUCKET 5/300000", 60000}, {"bob FIXED 5/300000;bob LOG 5/2000", 2000}};
+    char id[8];
+    (void)state;
+
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(id, sizeof id, "r%zu", i);
+        expect_outcome(check_id(rows[i].rules, 1, id), "ALLOWED");
+        int64_t left = strtoll(harness_redis(h, "PTTL ls:{default/g}:rate:q:%s", id), NULL, 10);
+        assert_in_range(left, 3590000 + rows[i].kept_ms, 3600000 + rows[i].kept_ms); /* see empty_harness */
+        advance(rows[i].kept_ms - 1);
+        expect_outcome(check_id(rows[i].rules, 1, id), "ALLOWED replayed");
+        advance(1);
+        expect_outcome(check_id(rows[i].rules, 1, id), "ALLOWED");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         RATE_TEST(five_a_second_over_seven_tries_locked_for_two),
         RATE_TEST(each_algorithm_tells_its_numbers),
+        RATE_TEST(at_the_edge_of_a_window),
+        RATE_TEST(the_window_before_fades),
+        RATE_TEST(a_bucket_holds_its_burst),
+        RATE_TEST(rates_are_exact_below_a_microsecond),
+        RATE_TEST(a_cost_is_that_many_units),
+        RATE_TEST(more_than_ever_fits_is_denied_for_good),
+        RATE_TEST(none_is_charged_unless_all_pass),
+        RATE_TEST(independent_rules_are_charged_each_for_itself),
+        RATE_TEST(the_worst_outcome_is_that_of_the_check),
+        RATE_TEST(one_key_may_have_rules_of_many_periods),
+        RATE_TEST(a_counter_is_group_key_and_limit),
+        RATE_TEST(what_is_said_twice_is_one_counter),
+        RATE_TEST(names_are_only_names),
+        RATE_TEST(many_servers_share_a_counter),
+        RATE_TEST(calls_may_travel_together),
+        RATE_TEST(a_peek_tells_and_charges_nothing),
+        RATE_TEST(a_peek_foresees_a_ban),
+        RATE_TEST(a_peek_has_no_identity),
+        RATE_TEST(a_repeat_is_the_first_answer),
+        RATE_TEST(a_request_id_means_one_check),
+        RATE_TEST(a_repeat_survives_a_change_of_its_policy),
+        RATE_TEST(a_refusal_leaves_no_record_and_may_change),
+        RATE_TEST(a_partly_charged_check_is_recorded),
+        RATE_TEST(a_request_is_remembered_for_its_period),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);
 }

@@ -1,15 +1,36 @@
 /* A hold that is over is seen by nobody, and is given back by whoever writes, by a
  * server's chore, or after the search for orphans. */
+#include "functions/library.h"
 #include "stock_script.h"
+
+/* One item of which `n` orders hold a unit each, all of them over; some is left. */
+static void many_holds(int n)
+{
+    char id[16];
+
+    put_item("g", "a", n + 10);
+    for (int i = 0; i < n; i++) {
+        snprintf(id, sizeof id, "o%d", i);
+        assert_non_null(reserve("g", id, "", "a:1", 600000));
+    }
+    harness_forget(h);
+    harness_advance_ms(h, 600000);
+}
+
+static int64_t held_orders(void)
+{
+    return atoll(harness_redis(h, "ZCARD ls:{default/g}:stock:x"));
+}
 
 static void it_is_back_the_moment_it_is_over(void **state)
 {
     (void)state;
     put_item("g", "a", 10);
-    reserve("g", "o1", "bob", "a:4", 60000);
-    harness_advance_ms(h, 59000);
+    reserve("g", "o1", "bob", "a:4", 600000);
+    harness_advance_ms(h, 590000);
     expect_stock("g", "a", 6, 4, 0);
-    harness_advance_ms(h, 1000);
+    expect_reserve(reserve("g", "o2", "", "a:7", 60000), LKS_RESERVE_OUTCOME_SOLD_OUT, false, "a:6");
+    harness_advance_ms(h, 10000);
     remember();
     expect_stock("g", "a", 10, 0, 0);
     expect_order("g", "o1", "EXPIRED bob a:4:0");
@@ -21,10 +42,417 @@ static void it_is_back_the_moment_it_is_over(void **state)
                         "PUT a 10 \nRESERVED a 4 o1\nEXPIRED a 4 o1\nRESERVED a 10 o2\n");
 }
 
+/* ---- readers ---- */
+
+static const char *item_text(size_t n, lks_item *const *items)
+{
+    static char got[1024];
+    int len = 0;
+
+    got[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        len += snprintf(got + len, sizeof got - (size_t)len, "%s/%s %lld %lld %lld v%lld\n", items[i]->group,
+                        items[i]->sku, (long long)items[i]->available, (long long)items[i]->reserved,
+                        (long long)items[i]->sold, (long long)items[i]->version);
+    return got;
+}
+
+static const char *batch_text(const char *group)
+{
+    static char *skus[] = {"a", "b"};
+    lks_batch_get_items_request request = LKS_BATCH_GET_ITEMS_REQUEST_INIT;
+
+    request.group = (char *)(uintptr_t)group;
+    request.n_skus = 2;
+    request.skus = skus;
+    const lks_batch_get_items_response *got = harness_call(h, &stock_service, "BatchGetItems", &request, &err);
+    assert_non_null(got);
+    return item_text(got->n_items, got->items);
+}
+
+static int by_line(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* A namespace's items come in no order. */
+static const char *sorted_lines(const char *text)
+{
+    static char sorted[1024];
+    char copy[1024], *lines[32];
+    size_t n = 0;
+    int len = 0;
+
+    snprintf(copy, sizeof copy, "%s", text);
+    for (char *line = strtok(copy, "\n"); line; line = strtok(NULL, "\n"))
+        lines[n++] = line;
+    qsort(lines, n, sizeof lines[0], by_line);
+    sorted[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        len += snprintf(sorted + len, sizeof sorted - (size_t)len, "%s\n", lines[i]);
+    return sorted;
+}
+
+static const char *list_text(const char *group)
+{
+    static char got[1024];
+    lks_list_items_request request = LKS_LIST_ITEMS_REQUEST_INIT;
+
+    request.group = (char *)(uintptr_t)group;
+    got[0] = '\0';
+    do {
+        const lks_list_items_response *page = harness_call(h, &stock_service, "ListItems", &request, &err);
+        assert_non_null(page);
+        strncat(got, item_text(page->n_items, page->items), sizeof got - strlen(got) - 1);
+        request.page_token = page->next_page_token;
+    } while (request.page_token[0] != '\0');
+    return sorted_lines(got);
+}
+
+/* What every reader says, one text. */
+static const char *all_readers(void)
+{
+    static char got[4096];
+    static const lks_item *one[2];
+    int len = 0;
+
+    one[0] = get_item("g", "a");
+    one[1] = get_item("a", "a");
+    len += snprintf(got + len, sizeof got - (size_t)len, "%s--\n", item_text(2, (lks_item *const *)(uintptr_t)one));
+    len += snprintf(got + len, sizeof got - (size_t)len, "%s--\n", batch_text("g"));
+    len += snprintf(got + len, sizeof got - (size_t)len, "%s--\n", batch_text(""));
+    len += snprintf(got + len, sizeof got - (size_t)len, "%s--\n", list_text("g"));
+    snprintf(got + len, sizeof got - (size_t)len, "%s", list_text(""));
+    return got;
+}
+
+static void readers_see_what_a_writer_would_make(void **state)
+{
+    char before[4096];
+
+    (void)state;
+    put_limited("g", "a", 10, 8);
+    put_item("g", "b", 10);
+    put_item("", "a", 10);
+    put_item("", "b", 10);
+    deduct("g", "s", "bob", "a:1");
+    reserve("g", "o1", "bob", "a:2 b:3", 100000);
+    reserve("g", "o2", "bob", "a:1", 100000);
+    reserve("g", "o3", "bob", "a:4", 600000);
+    reserve("", "o4", "", "a:7", 100000);
+    reserve("", "o5", "", "b:5", 100000);
+    harness_advance_ms(h, 100000);
+    remember();
+    expect_stock("g", "a", 5, 4, 1);
+    snprintf(before, sizeof before, "%s", all_readers());
+    expect_unchanged();
+    assert_non_null(strstr(before, "g/b 10 0 0 v"));
+    assert_non_null(strstr(before, "a/a 10 0 0 v"));
+    assert_in_range(run_chore("g"), 400000, 500000);
+    assert_int_equal(run_chore("a"), -1);
+    assert_int_equal(run_chore("b"), -1);
+    assert_string_equal(all_readers(), before);
+}
+
+static void get_one(void)
+{
+    expect_stock("g", "a", 1110, 0, 0);
+}
+
+static void get_batch(void)
+{
+    assert_non_null(strstr(batch_text("g"), "g/a 1110 0 0 v"));
+}
+
+static void get_list(void)
+{
+    assert_non_null(strstr(list_text("g"), "g/a 1110 0 0 v"));
+}
+
+static void get_namespace(void)
+{
+    assert_non_null(strstr(list_text(""), "g/a 1110 0 0 v"));
+}
+
+static void make_order(void)
+{
+    expect_reserve(reserve("g", "new", "", "a:1110", 100000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:0");
+}
+
+static void sell(void)
+{
+    expect_deduct(deduct("g", "new", "", "a:1110"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:0");
+}
+
+static void put_over(void)
+{
+    assert_int_equal(put_item("g", "a", 1200)->available, 1200);
+}
+
+static void adjust_it(void)
+{
+    assert_int_equal(adjust("g", "a", -1110, "adj")->item->available, 0);
+}
+
+static void delete_it(void)
+{
+    assert_true(delete_item("g", "a"));
+}
+
+static void buy_again(void)
+{
+    expect_confirm(confirm("g", "o1099", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  a:1:0");
+    expect_stock("g", "a", 1109, 0, 1);
+}
+
+/* More than one call gives back or counts: it takes several rounds. */
+static void thousands_of_holds_are_as_exact(void **state)
+{
+    static void (*const calls[])(void) = {get_one,  get_batch, get_list,  get_namespace, make_order,
+                                          sell,     put_over,  adjust_it, delete_it,     buy_again};
+
+    for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
+        empty_harness(state);
+        many_holds(1100);
+        calls[i]();
+    }
+}
+
+static void a_thousand_holds_are_counted_and_not_written(void **state)
+{
+    (void)state;
+    many_holds(1000);
+    remember();
+    expect_stock("g", "a", 1010, 0, 0);
+    assert_non_null(strstr(list_text(""), "g/a 1010 0 0 v"));
+    expect_unchanged();
+}
+
+/* ---- writers ---- */
+
+static void a_call_gives_back_a_thousand(void **state)
+{
+    (void)state;
+    many_holds(1100);
+    assert_int_equal(run_chore("g"), 0);
+    assert_int_equal(held_orders(), 100);
+    assert_int_equal(run_chore("g"), -1);
+    assert_int_equal(held_orders(), 0);
+    expect_stock("g", "a", 1110, 0, 0);
+}
+
+static void lines_count_too(void **state)
+{
+    char lines[64 * 8] = "", id[16];
+    size_t len = 0;
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        snprintf(id, sizeof id, "s%d", i);
+        put_item("g", id, 100);
+        len += (size_t)snprintf(lines + len, sizeof lines - len, "%s:1 ", id);
+    }
+    for (int i = 0; i < 40; i++) {
+        snprintf(id, sizeof id, "o%d", i);
+        reserve("g", id, "", lines, 100000);
+    }
+    harness_advance_ms(h, 100000);
+    assert_int_equal(run_chore("g"), 0);
+    assert_in_range(held_orders(), 1, 39);
+    expect_stock("g", "s63", 100, 0, 0);
+    assert_int_equal(run_chore("g"), -1);
+}
+
+/* Calls that travel together share what one call gives back. */
+static void a_frame_of_calls_gives_back_a_thousand(void **state)
+{
+    lks_line line = LKS_LINE_INIT, *lines[] = {&line};
+    lks_reserve_request order = LKS_RESERVE_REQUEST_INIT;
+    const void *requests[3] = {&order, &order, &order}, *responses[3];
+    lks_error errors[3];
+
+    (void)state;
+    many_holds(1100);
+    line.sku = "a";
+    line.quantity = 1;
+    order.group = "g";
+    order.order_id = "new";
+    order.n_lines = 1;
+    order.lines = lines;
+    order.hold_ms = 60000;
+    harness_call_together(h, &stock_service, "Reserve", 3, requests, responses, errors);
+    assert_int_equal(held_orders(), 100);
+}
+
+/* What was over is given back; the call itself has changed nothing. */
+static void a_refusal_that_gave_back_is_still_no_effect(void **state)
+{
+    lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
+
+    (void)state;
+    put_limited("g", "a", 10, 5);
+    reserve("g", "o1", "bob", "a:4", 100000);
+    harness_advance_ms(h, 100000);
+    request.group = "g";
+    request.sku = "a";
+    request.delta = 1;
+    request.adjustment_id = "adj";
+    request.expected_version = 1;
+    assert_null(harness_call(h, &stock_service, "Adjust", &request, &err));
+    expect_error(LKS_ABORTED, "expected_version");
+    assert_int_equal(held_orders(), 0);
+    expect_stock("g", "a", 10, 0, 0);
+    reserve("g", "o2", "bob", "a:4", 100000);
+    harness_advance_ms(h, 100000);
+    assert_null(reserve("g", "o3", "", "a:1", 100000));
+    expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
+    assert_int_equal(held_orders(), 0);
+    reserve("g", "o4", "bob", "a:4", 100000);
+    harness_advance_ms(h, 100000);
+    assert_true(delete_item("g", "a"));
+}
+
+/* An item that nobody holds does not look at the holds of others. */
+static void a_sale_gives_back_only_where_it_matters(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("g", "b", 10);
+    reserve("g", "o1", "", "a:4", 100000);
+    harness_advance_ms(h, 100000);
+    deduct("g", "o2", "", "b:1");
+    assert_int_equal(held_orders(), 1);
+    expect_deduct(deduct("g", "o3", "", "b:1 a:10"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "b:8 a:0");
+    assert_int_equal(held_orders(), 0);
+}
+
+/* Held before there was a limit, or before it was set anew: counts that are not theirs
+ * do not fall. */
+static void only_its_own_count_falls(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    reserve("g", "o1", "bob", "a:2", 100000);
+    put_limited("g", "a", 10, 3);
+    reserve("g", "o2", "bob", "a:3", 100000);
+    put_limited("g", "a", 10, 0);
+    put_limited("g", "a", 10, 2);
+    deduct("g", "o3", "bob", "a:2");
+    harness_advance_ms(h, 100000);
+    run_chore("g");
+    expect_stock("g", "a", 8, 0, 2);
+    expect_deduct(deduct("g", "o4", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
+    expect_deduct(deduct("g", "o4", "eve", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:7");
+}
+
+/* An order's record that someone has removed holds nothing, and its id is free. */
+static void a_lost_record_is_passed_by(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    reserve("g", "o1", "", "a:2", 100000);
+    reserve("g", "o2", "", "a:3", 100000);
+    harness_redis(h, "DEL ls:{default/g}:stock:o:o1 ls:{default/g}:stock:o:o2");
+    deduct("g", "o2", "", "a:5");
+    harness_advance_ms(h, 100000);
+    expect_stock("g", "a", 0, 5, 5);
+    assert_int_equal(run_chore("g"), -1);
+    expect_stock("g", "a", 0, 5, 5);
+    expect_order("g", "o2", "CONFIRMED  a:5:0");
+}
+
+/* ---- chores ---- */
+
+static void a_chore_comes_when_the_next_hold_ends(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    assert_int_equal(run_chore("g"), -1);
+    reserve("g", "o1", "", "a:1", 100000);
+    reserve("g", "o2", "", "a:1", 900000);
+    reserve("g", "o3", "", "a:1", 900001);
+    harness_advance_ms(h, 100000);
+    assert_in_range(run_chore("g"), 700000, 800000);
+    expect_order("g", "o1", "EXPIRED  a:1:0");
+    assert_int_equal(held_orders(), 2);
+    /* Ends that are close together share a chore. (The clock may have passed them.) */
+    harness_advance_ms(h, 799990);
+    int64_t again_ms = run_chore("g");
+    assert_true(again_ms == 50 || again_ms == -1);
+    harness_advance_ms(h, 50);
+    assert_int_equal(run_chore("g"), -1);
+}
+
+static const char *overdue(const char *cursor)
+{
+    return harness_redis(h, "FCALL stock_find_overdue_%s 1 ls:{sweep}: 1 %s", functions_digest, cursor);
+}
+
+static void what_nobody_gives_back_is_found(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("h}", "a", 10);
+    reserve("g", "o1", "", "a:1", 100000);
+    reserve("h}", "o1", "", "a:1", 500000);
+    /* Not ours. */
+    harness_redis(h, "ZADD other:{x}:stock:x 1 o1");
+    harness_redis(h, "SET ls:{y}:stock:x 1");
+    harness_advance_ms(h, 100000);
+    assert_string_equal(overdue("0"), "OK\n\n\n");
+    harness_advance_ms(h, 2000);
+    assert_string_equal(overdue("0"), "OK\n\nls:{default/g}:\n\n");
+    harness_namespace(h, "other");
+    put_item("g", "a", 10);
+    reserve("g", "o1", "", "a:1", 500000);
+    harness_advance_ms(h, 400000);
+    assert_null(strstr(overdue("0"), "other/g"));
+    assert_non_null(strstr(overdue("0"), "ls:{default/h%7D}:\n"));
+    run_chore("g");
+    run_chore("h%7D");
+    assert_string_equal(overdue("0"), "OK\n\n\n");
+}
+
+/* One step looks at a bounded number of keys. */
+static void the_search_goes_step_by_step(void **state)
+{
+    char cursor[64] = "0";
+    int steps = 0, found = 0;
+
+    (void)state;
+    harness_redis(h, "EVAL %s 0", "for i = 1, 5000 do redis.call('SET', 'k' .. i, '') end");
+    put_item("g", "a", 10);
+    reserve("g", "o1", "", "a:1", 100000);
+    harness_advance_ms(h, 103000);
+    do {
+        const char *got = overdue(cursor);
+        found += strstr(got, "ls:{default/g}:") != NULL;
+        assert_int_equal(sscanf(got, "OK\n%63[0-9]", cursor) == 1 || strncmp(got, "OK\n\n", 4) == 0, 1);
+        steps++;
+        if (strncmp(got, "OK\n\n", 4) == 0)
+            break;
+    } while (steps < 100);
+    assert_in_range(steps, 3, 20);
+    assert_int_equal(found, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STOCK_TEST(it_is_back_the_moment_it_is_over),
+        STOCK_TEST(readers_see_what_a_writer_would_make),
+        STOCK_TEST(thousands_of_holds_are_as_exact),
+        STOCK_TEST(a_thousand_holds_are_counted_and_not_written),
+        STOCK_TEST(a_call_gives_back_a_thousand),
+        STOCK_TEST(lines_count_too),
+        STOCK_TEST(a_frame_of_calls_gives_back_a_thousand),
+        STOCK_TEST(a_refusal_that_gave_back_is_still_no_effect),
+        STOCK_TEST(a_sale_gives_back_only_where_it_matters),
+        STOCK_TEST(only_its_own_count_falls),
+        STOCK_TEST(a_lost_record_is_passed_by),
+        STOCK_TEST(a_chore_comes_when_the_next_hold_ends),
+        STOCK_TEST(what_nobody_gives_back_is_found),
+        STOCK_TEST(the_search_goes_step_by_step),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);
 }

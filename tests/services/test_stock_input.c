@@ -187,6 +187,122 @@ static void deduct_names_what_is_wrong(void **state)
     assert_non_null(deduct("g", name_128, name_128, "a:1"));
 }
 
+static void reserve_names_what_is_wrong(void **state)
+{
+    static const struct {
+        const char *group, *order_id, *buyer_id, *lines;
+        int64_t hold_ms;
+        const char *field;
+    } rows[] = {
+        {"g", "", "bob", "a:1", 1000, "order_id"},
+        {"g", name_129, "bob", "a:1", 1000, "order_id"},
+        {"g", "o", name_129, "a:1", 1000, "buyer_id"},
+        {name_129, "o", "bob", "a:1", 1000, "group"},
+        {"", "o", "bob", "a:1 b:1", 1000, "group"},
+        {"g", "o", "bob", "", 1000, "lines"},
+        {"g", "o", "bob", "a:1 :1", 1000, "lines[1].sku"},
+        {"g", "o", "bob", "a:0", 1000, "lines[0].quantity"},
+        {"g", "o", "bob", "a:1 b:1 a:1", 1000, "lines[2].sku"},
+        {"g", "o", "bob", "a:9007199254740991 b:1", 1000, "lines[1].quantity"},
+        {"g", "o", "bob", "a:1", 9, "hold_ms"},
+        {"g", "o", "bob", "a:1", 0, "hold_ms"},
+        {"g", "o", "bob", "a:1", -1, "hold_ms"},
+        {"g", "o", "bob", "a:1", INT64_C(2592000001), "hold_ms"},
+        {"g", "o", "bob", "a:1", INT64_MAX, "hold_ms"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_null(reserve(rows[i].group, rows[i].order_id, rows[i].buyer_id, rows[i].lines, rows[i].hold_ms));
+        expect_error(LKS_INVALID_ARGUMENT, rows[i].field);
+        expect_unchanged();
+    }
+    assert_non_null(reserve("g", "o1", "bob", "a:1", 10));
+    assert_non_null(reserve("g", name_128, name_128, "a:1", INT64_C(2592000000)));
+}
+
+static void confirm_names_what_is_wrong(void **state)
+{
+    lks_confirm_request good = LKS_CONFIRM_REQUEST_INIT, r;
+
+    (void)state;
+    good.group = "g";
+    good.order_id = "o";
+    INVALID("Confirm", good, group, "", "group");
+    INVALID("Confirm", good, group, name_129, "group");
+    INVALID("Confirm", good, order_id, "", "order_id");
+    INVALID("Confirm", good, order_id, name_129, "order_id");
+}
+
+static void extend_hold_names_what_is_wrong(void **state)
+{
+    lks_extend_hold_request good = LKS_EXTEND_HOLD_REQUEST_INIT, r;
+
+    (void)state;
+    good.group = "g";
+    good.order_id = "o";
+    good.hold_ms = 10;
+    INVALID("ExtendHold", good, group, "", "group");
+    INVALID("ExtendHold", good, group, name_129, "group");
+    INVALID("ExtendHold", good, order_id, "", "order_id");
+    INVALID("ExtendHold", good, order_id, name_129, "order_id");
+    INVALID("ExtendHold", good, hold_ms, 9, "hold_ms");
+    INVALID("ExtendHold", good, hold_ms, INT64_MIN, "hold_ms");
+    INVALID("ExtendHold", good, hold_ms, INT64_C(2592000001), "hold_ms");
+    assert_non_null(harness_call(h, &stock_service, "ExtendHold", &good, &err));
+    good.hold_ms = INT64_C(2592000000);
+    assert_non_null(harness_call(h, &stock_service, "ExtendHold", &good, &err));
+}
+
+static void cancel_names_what_is_wrong(void **state)
+{
+    lks_cancel_request good = LKS_CANCEL_REQUEST_INIT, r;
+
+    (void)state;
+    good.group = "g";
+    good.order_id = "o";
+    INVALID("Cancel", good, group, "", "group");
+    INVALID("Cancel", good, group, name_129, "group");
+    INVALID("Cancel", good, order_id, "", "order_id");
+    INVALID("Cancel", good, order_id, name_129, "order_id");
+    INVALID("Cancel", good, reason, text_257, "reason");
+    good.reason = text_257 + 1;
+    assert_non_null(harness_call(h, &stock_service, "Cancel", &good, &err));
+}
+
+static void return_names_what_is_wrong(void **state)
+{
+    static const struct {
+        const char *group, *return_id, *order_id, *lines, *field;
+    } rows[] = {
+        {"g", "", "o", "a:1", "return_id"},
+        {"g", name_129, "o", "a:1", "return_id"},
+        {"g", "r", "", "a:1", "order_id"},
+        {"g", "r", name_129, "a:1", "order_id"},
+        {name_129, "r", "o", "a:1", "group"},
+        {"", "r", "o", "", "group"},
+        {"", "r", "o", "a:1 b:1", "group"},
+        {"g", "r", "o", ":1", "lines[0].sku"},
+        {"g", "r", "o", "a:-1", "lines[0].quantity"},
+        {"g", "r", "o", "a:1 a:1", "lines[1].sku"},
+        {"g", "r", "o", "a:9007199254740991 b:1", "lines[1].quantity"},
+    };
+    char lines[65 * 8] = "";
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_null(take_back(rows[i].group, rows[i].return_id, rows[i].order_id, rows[i].lines));
+        expect_error(LKS_INVALID_ARGUMENT, rows[i].field);
+        expect_unchanged();
+    }
+    for (int i = 0; i < 65; i++)
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "s%d:1 ", i);
+    assert_null(take_back("g", "r", "o", lines));
+    expect_error(LKS_INVALID_ARGUMENT, "lines");
+    assert_non_null(take_back("g", name_128, name_128, ""));
+    expect_unchanged();
+}
+
 static void get_order_names_what_is_wrong(void **state)
 {
     lks_get_order_request good = LKS_GET_ORDER_REQUEST_INIT, r;
@@ -296,6 +412,11 @@ int main(void)
         INPUT_TEST(list_items_names_what_is_wrong),
         INPUT_TEST(adjust_names_what_is_wrong),
         INPUT_TEST(deduct_names_what_is_wrong),
+        INPUT_TEST(reserve_names_what_is_wrong),
+        INPUT_TEST(confirm_names_what_is_wrong),
+        INPUT_TEST(extend_hold_names_what_is_wrong),
+        INPUT_TEST(cancel_names_what_is_wrong),
+        INPUT_TEST(return_names_what_is_wrong),
         INPUT_TEST(get_order_names_what_is_wrong),
         INPUT_TEST(ledger_calls_name_what_is_wrong),
         INPUT_TEST(delete_item_names_what_is_wrong),

@@ -1,331 +1,482 @@
-/* Random requests against the service and against a model of it: every answer,
- * the items after each request, and at the end what the ledger adds up to.
+/* Random requests against the service and against a model of it (stock_model.h): every
+ * answer; after each request the items, and what the ledger adds up to.
  * LOCKSTOCK_SEED=n repeats a run, LOCKSTOCK_STEPS=n makes it longer. */
 #include <time.h>
 #include <unistd.h>
 
+#include "stock_model.h"
 #include "stock_script.h"
+#include "support/counts.h"
 
-enum { GROUPS = 2, SKUS = 3, BUYERS = 3, ORDERS = 60, ADJUSTMENTS = 30, LINES_MAX = SKUS };
+/* Holds last, and the clock moves, by so much that the run itself takes no time. */
+#define UNIT_MS INT64_C(10000000)
+#define RUN_MS 3600000
+
+enum { GROUPS = 2 };
 
 static const char *const groups[GROUPS] = {"g", "h{}:/"};
-static const char *const skus[SKUS] = {"a", "b:b", "c"};
-static const char *const buyers[BUYERS] = {"", "bob", "eve"};
+static const char *const encoded[GROUPS] = {"g", "h%7B%7D%3A%2F"};
 
-typedef enum window { OPEN, NOT_OPEN, CLOSED } window;
+/* What the ledger adds up to. */
+typedef struct account {
+    int64_t available, reserved, sold;
+} account;
 
-typedef struct item {
-    bool exists;
-    int64_t available, sold, limit, held[BUYERS], version;
-    window window;
-    int64_t ledger_available, ledger_sold; /* what the ledger adds up to */
-} item;
-
-typedef struct line {
-    int sku;
-    int64_t quantity, left;
-} line;
-
-typedef struct order {
-    bool exists;
-    int buyer, n;
-    line lines[LINES_MAX];
-} order;
-
-typedef struct adjustment {
-    bool exists;
-    int sku;
-    int64_t delta, available, sold;
-} adjustment;
-
-static item items[GROUPS][SKUS];
-static order orders[GROUPS][ORDERS];
-static adjustment adjustments[GROUPS][ADJUSTMENTS];
+static model_group model[GROUPS];
+static account accounts[GROUPS][MODEL_SKUS];
+static char ledger_at[GROUPS][64];
+static int64_t now_ms;
 
 static int below(int n)
 {
     return (int)(random() % n);
 }
 
-/* A version of its own for each change. */
-static void check_item(int g, int s, bool changed)
+static int number_of(const char *id)
 {
-    item *model = &items[g][s];
-    const lks_item *got = get_item(groups[g], skus[s]);
-
-    if (!got || !model->exists) {
-        if (got || model->exists)
-            fail_msg("%s exists %s", skus[s], got ? "and should not" : "not and should");
-        return;
-    }
-    if (got->available != model->available || got->sold != model->sold || got->reserved != 0 ||
-        got->available + got->reserved + got->sold != model->available + model->sold)
-        fail_msg("%s: available %lld sold %lld expected, got %lld and %lld", skus[s], (long long)model->available,
-                 (long long)model->sold, (long long)got->available, (long long)got->sold);
-    if (changed ? got->version <= model->version : got->version != model->version)
-        fail_msg("%s: version %lld after %lld, %s", skus[s], (long long)got->version, (long long)model->version,
-                 changed ? "changed" : "unchanged");
-    model->version = got->version;
+    return atoi(id + 1);
 }
 
-static void step_put(int g)
+/* ---- the ledger ---- */
+
+static account *account_of(int g, const char *sku)
 {
-    int s = below(SKUS);
-    item *model = &items[g][s];
-    int64_t on_hand = below(20), limit = below(3) == 0 ? below(4) : 0;
-    window next = below(4) == 0 ? (below(2) == 0 ? NOT_OPEN : CLOSED) : OPEN;
-    lks_put_item_request request = put_request(groups[g], skus[s], on_hand);
-
-    request.per_buyer_limit = limit;
-    request.opens_in_ms = next == NOT_OPEN ? INT64_C(1000000000000) : 0;
-    request.closes_in_ms = next == CLOSED ? 1 : 0;
-    bool done = put(&request) != NULL;
-    if (next == CLOSED)
-        harness_advance_ms(h, 1);
-    if (model->exists && on_hand < model->sold) {
-        assert_false(done);
-        expect_error(LKS_FAILED_PRECONDITION, "on_hand");
-        check_item(g, s, false);
-        return;
-    }
-    assert_true(done);
-    if (!model->exists)
-        model->sold = 0;
-    if (limit == 0 || !model->exists)
-        memset(model->held, 0, sizeof model->held);
-    model->exists = true;
-    model->available = on_hand - model->sold;
-    model->limit = limit;
-    model->window = next;
-    check_item(g, s, true);
-}
-
-static void step_delete(int g)
-{
-    int s = below(SKUS);
-    bool done = delete_item(groups[g], skus[s]);
-
-    if (done != items[g][s].exists)
-        fail_msg("DeleteItem: %s", err.message);
-    items[g][s].exists = false;
-}
-
-static void step_adjust(int g)
-{
-    int s = below(SKUS), a = below(ADJUSTMENTS);
-    int64_t delta = below(2) == 0 ? -1 - below(8) : 1 + below(8);
-    item *model = &items[g][s];
-    adjustment *first = &adjustments[g][a];
-    char id[16];
-
-    if (first->exists && below(2) == 0) {
-        s = first->sku;
-        delta = first->delta;
-    }
-    model = &items[g][s];
-    snprintf(id, sizeof id, "adj%d", a);
-    const lks_adjust_response *got = adjust(groups[g], skus[s], delta, id);
-    if (first->exists) {
-        if (first->sku == s && first->delta == delta)
-            assert_true(got && got->replayed && got->item->available == first->available &&
-                        got->item->sold == first->sold);
-        else
-            expect_error(LKS_ALREADY_EXISTS, "adjustment_id");
-    } else if (!model->exists) {
-        expect_error(LKS_NOT_FOUND, "sku");
-    } else if (model->available + delta < 0) {
-        expect_error(LKS_FAILED_PRECONDITION, "delta");
-    } else {
-        assert_true(got && !got->replayed);
-        model->available += delta;
-        *first = (adjustment){
-            .exists = true, .sku = s, .delta = delta, .available = model->available, .sold = model->sold};
-        check_item(g, s, true);
-        return;
-    }
-    check_item(g, s, false);
-}
-
-/* Whether the order asks for what the first of its id asked for. */
-static bool same_order(const order *a, const order *b)
-{
-    size_t matches = 0;
-
-    for (int i = 0; i < a->n; i++)
-        for (int j = 0; j < b->n; j++)
-            matches += a->lines[i].sku == b->lines[j].sku && a->lines[i].quantity == b->lines[j].quantity;
-    return a->buyer == b->buyer && a->n == b->n && matches == (size_t)a->n;
-}
-
-static lks_deduct_outcome outcome_of_line(const item *model, const order *asked, const line *l)
-{
-    if (!model->exists)
-        return LKS_DEDUCT_OUTCOME_UNKNOWN_SKU;
-    if (model->window == NOT_OPEN)
-        return LKS_DEDUCT_OUTCOME_NOT_OPEN;
-    if (model->window == CLOSED)
-        return LKS_DEDUCT_OUTCOME_CLOSED;
-    if (model->limit > 0 && model->held[asked->buyer] + l->quantity > model->limit)
-        return LKS_DEDUCT_OUTCOME_BUYER_LIMIT;
-    return model->available < l->quantity ? LKS_DEDUCT_OUTCOME_SOLD_OUT : LKS_DEDUCT_OUTCOME_DEDUCTED;
-}
-
-/* What the model answers to a new order: the outcome, and the lines told. */
-static lks_deduct_outcome decide(int g, const order *asked, char *told, size_t size)
-{
-    static const lks_deduct_outcome gravest_first[] = {
-        LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, LKS_DEDUCT_OUTCOME_NOT_OPEN, LKS_DEDUCT_OUTCOME_CLOSED,
-        LKS_DEDUCT_OUTCOME_BUYER_LIMIT, LKS_DEDUCT_OUTCOME_SOLD_OUT, LKS_DEDUCT_OUTCOME_DEDUCTED};
-
-    for (size_t rank = 0; rank < 6; rank++) {
-        size_t len = 0;
-        told[0] = '\0';
-        for (int i = 0; i < asked->n; i++) {
-            const line *l = &asked->lines[i];
-            const item *model = &items[g][l->sku];
-            int64_t left = rank == 5 ? model->available - l->quantity : model->exists ? model->available : 0;
-            if (outcome_of_line(model, asked, l) == gravest_first[rank])
-                len += (size_t)snprintf(told + len, size - len, "%s%s:%lld", len > 0 ? " " : "", skus[l->sku],
-                                        (long long)left);
-        }
-        if (len > 0)
-            return gravest_first[rank];
-    }
-    return LKS_DEDUCT_OUTCOME_UNSPECIFIED;
-}
-
-static order random_order(void)
-{
-    order asked = {.exists = true, .buyer = below(BUYERS), .n = 1 + below(LINES_MAX)};
-    int first = below(SKUS);
-
-    for (int i = 0; i < asked.n; i++)
-        asked.lines[i] = (line){.sku = (first + i) % SKUS, .quantity = 1 + below(4)};
-    return asked;
-}
-
-static void step_deduct(int g)
-{
-    int o = below(ORDERS);
-    order asked = random_order();
-    order *first = &orders[g][o];
-    char id[16], lines[256] = "", told[256] = "";
-    bool buyer_needed = false;
-
-    if (first->exists && below(2) == 0)
-        asked = *first;
-    snprintf(id, sizeof id, "o%d", o);
-    for (int i = 0; i < asked.n; i++) {
-        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%s:%lld ", skus[asked.lines[i].sku],
-                 (long long)asked.lines[i].quantity);
-        buyer_needed |= items[g][asked.lines[i].sku].exists && items[g][asked.lines[i].sku].limit > 0;
-    }
-    const lks_deduct_response *got = deduct(groups[g], id, buyers[asked.buyer], lines);
-    lks_deduct_outcome outcome = LKS_DEDUCT_OUTCOME_UNSPECIFIED;
-    if (first->exists && same_order(first, &asked)) {
-        for (int i = 0; i < first->n; i++)
-            snprintf(told + strlen(told), sizeof told - strlen(told), "%s%s:%lld", i > 0 ? " " : "",
-                     skus[first->lines[i].sku], (long long)first->lines[i].left);
-        expect_deduct(got, LKS_DEDUCT_OUTCOME_DEDUCTED, true, told);
-    } else if (first->exists) {
-        expect_error(LKS_ALREADY_EXISTS, "order_id");
-    } else if (buyer_needed && asked.buyer == 0) {
-        expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
-    } else {
-        outcome = decide(g, &asked, told, sizeof told);
-        expect_deduct(got, outcome, false, told);
-    }
-    for (int i = 0; i < asked.n; i++) {
-        line *l = &asked.lines[i];
-        item *model = &items[g][l->sku];
-        if (outcome == LKS_DEDUCT_OUTCOME_DEDUCTED) {
-            model->available -= l->quantity;
-            model->sold += l->quantity;
-            l->left = model->available;
-            if (model->limit > 0)
-                model->held[asked.buyer] += l->quantity;
-        }
-        check_item(g, l->sku, outcome == LKS_DEDUCT_OUTCOME_DEDUCTED);
-    }
-    if (outcome == LKS_DEDUCT_OUTCOME_DEDUCTED)
-        *first = asked;
-}
-
-static item *item_named(int g, const char *sku)
-{
-    for (int s = 0; s < SKUS; s++)
-        if (strcmp(skus[s], sku) == 0)
-            return &items[g][s];
+    for (int s = 0; s < MODEL_SKUS; s++)
+        if (strcmp(model_skus[s], sku) == 0)
+            return &accounts[g][s];
     fail_msg("the ledger names %s", sku);
     return NULL;
 }
 
 static void add_entry(int g, const lks_ledger_entry *e)
 {
-    item *of = item_named(g, e->sku);
+    static const account by_kind[] = {
+        [LKS_LEDGER_KIND_PUT] = {1, 0, 0},        [LKS_LEDGER_KIND_ADJUSTED] = {1, 0, 0},
+        [LKS_LEDGER_KIND_DEDUCTED] = {-1, 0, 1},  [LKS_LEDGER_KIND_RESERVED] = {-1, 1, 0},
+        [LKS_LEDGER_KIND_CONFIRMED] = {0, -1, 1}, [LKS_LEDGER_KIND_CANCELLED] = {1, -1, 0},
+        [LKS_LEDGER_KIND_EXPIRED] = {1, -1, 0},   [LKS_LEDGER_KIND_RETURNED] = {1, 0, -1},
+    };
+    account *of = account_of(g, e->sku);
 
-    if (e->kind == LKS_LEDGER_KIND_DEDUCTED) {
-        of->ledger_available -= e->quantity;
-        of->ledger_sold += e->quantity;
-    } else if (e->kind == LKS_LEDGER_KIND_DELETED) {
-        assert_int_equal(e->quantity, of->ledger_available);
-        of->ledger_available = of->ledger_sold = 0;
+    if (e->kind == LKS_LEDGER_KIND_DELETED) {
+        assert_int_equal(e->quantity, of->available);
+        assert_int_equal(of->reserved, 0);
+        *of = (account){0, 0, 0};
+        return;
+    }
+    of->available += by_kind[e->kind].available * e->quantity;
+    of->reserved += by_kind[e->kind].reserved * e->quantity;
+    of->sold += by_kind[e->kind].sold * e->quantity;
+    if (e->kind == LKS_LEDGER_KIND_EXPIRED)
+        model[g].orders[number_of(e->order_id)].in_ledger = true;
+}
+
+static void read_on(int g)
+{
+    const lks_read_ledger_response *got = read_ledger(groups[g], ledger_at[g], 1000);
+
+    assert_non_null(got);
+    assert_int_equal(got->outcome, LKS_READ_LEDGER_OUTCOME_OK);
+    for (size_t i = 0; i < got->n_entries; i++)
+        add_entry(g, got->entries[i]);
+    if (got->n_entries > 0)
+        snprintf(ledger_at[g], sizeof ledger_at[g], "%s", got->entries[got->n_entries - 1]->id);
+}
+
+/* Units of holds that are over and that no writer has met since. */
+static int64_t not_in_ledger(int g, int sku)
+{
+    int64_t sum = 0;
+
+    for (int o = 0; o < MODEL_ORDERS; o++) {
+        const model_order *order = &model[g].orders[o];
+        for (int i = 0; order->state == LKS_ORDER_STATE_EXPIRED && !order->in_ledger && i < order->n; i++)
+            sum += order->lines[i].sku == sku ? order->lines[i].quantity : 0;
+    }
+    return sum;
+}
+
+/* ---- after each request ---- */
+
+static void check_item(int g, int s)
+{
+    model_item *expected = &model[g].items[s];
+    const account *sums = &accounts[g][s];
+    const lks_item *got = get_item(groups[g], model_skus[s]);
+    int64_t over = not_in_ledger(g, s);
+
+    if ((got != NULL) != expected->exists)
+        fail_msg("%s exists %s", model_skus[s], got ? "and should not" : "not and should");
+    if (!got)
+        return;
+    if (got->available != expected->available || got->reserved != expected->reserved || got->sold != expected->sold)
+        fail_msg("%s: %lld %lld %lld expected, got %lld %lld %lld", model_skus[s], (long long)expected->available,
+                 (long long)expected->reserved, (long long)expected->sold, (long long)got->available,
+                 (long long)got->reserved, (long long)got->sold);
+    if (expected->touched ? got->version <= expected->version : got->version != expected->version)
+        fail_msg("%s: version %lld after %lld, %s", model_skus[s], (long long)got->version,
+                 (long long)expected->version, expected->touched ? "changed" : "unchanged");
+    expected->version = got->version;
+    expected->touched = false;
+    if (sums->available + over != got->available || sums->reserved - over != got->reserved || sums->sold != got->sold)
+        fail_msg("%s: the ledger adds up to %lld %lld %lld, and %lld are over", model_skus[s],
+                 (long long)sums->available, (long long)sums->reserved, (long long)sums->sold, (long long)over);
+}
+
+static void check_group(int g)
+{
+    read_on(g);
+    for (int s = 0; s < MODEL_SKUS; s++)
+        check_item(g, s);
+}
+
+/* ---- items ---- */
+
+static void step_put(int g)
+{
+    int s = below(MODEL_SKUS);
+    model_item *item = &model[g].items[s];
+    int64_t on_hand = below(25), limit = below(3) == 0 ? 1 + below(4) : 0;
+    model_window next = below(6) == 0 ? (below(2) == 0 ? MODEL_NOT_OPEN : MODEL_CLOSED) : MODEL_OPEN;
+    lks_put_item_request request = put_request(groups[g], model_skus[s], on_hand);
+
+    request.per_buyer_limit = limit;
+    request.opens_in_ms = next == MODEL_NOT_OPEN ? INT64_C(1000000000000) : 0;
+    request.closes_in_ms = next == MODEL_CLOSED ? 1 : 0;
+    bool done = put(&request) != NULL;
+    if (next == MODEL_CLOSED)
+        harness_advance_ms(h, 1);
+    if (item->exists && on_hand < item->reserved + item->sold) {
+        assert_false(done);
+        expect_error(LKS_FAILED_PRECONDITION, "on_hand");
+        return;
+    }
+    assert_true(done);
+    if (!item->exists)
+        *item = (model_item){.exists = true, .life = ++model[g].lives, .version = item->version};
+    if (limit == 0 || item->limit == 0) {
+        memset(item->held, 0, sizeof item->held);
+        item->count = ++model[g].lives;
+    }
+    item->available = on_hand - item->reserved - item->sold;
+    item->limit = limit;
+    item->window = next;
+    item->touched = true;
+}
+
+static void step_delete(int g)
+{
+    int s = below(MODEL_SKUS);
+    model_item *item = &model[g].items[s];
+    bool done = delete_item(groups[g], model_skus[s]);
+
+    if (!item->exists) {
+        expect_error(LKS_NOT_FOUND, "sku");
+    } else if (item->reserved > 0) {
+        expect_error(LKS_FAILED_PRECONDITION, "sku");
     } else {
-        of->ledger_available += e->quantity;
+        assert_true(done);
+        item->exists = false;
     }
 }
 
-static void the_ledger_adds_up(int g)
+static void step_adjust(int g)
 {
-    char after[64] = "";
+    int s = below(MODEL_SKUS), a = below(MODEL_ADJUSTMENTS);
+    int64_t delta = below(2) == 0 ? -1 - below(8) : 1 + below(8);
+    model_adjustment *first = &model[g].adjustments[a];
+    char id[16];
 
-    for (;;) {
-        const lks_read_ledger_response *got = read_ledger(groups[g], after, 7);
-        assert_non_null(got);
-        assert_int_equal(got->outcome, LKS_READ_LEDGER_OUTCOME_OK);
-        if (got->n_entries == 0)
-            break;
-        for (size_t i = 0; i < got->n_entries; i++)
-            add_entry(g, got->entries[i]);
-        snprintf(after, sizeof after, "%s", got->entries[got->n_entries - 1]->id);
+    if (first->exists && below(2) == 0) {
+        s = first->sku;
+        delta = first->delta;
     }
-    for (int s = 0; s < SKUS; s++) {
-        const item *model = &items[g][s];
-        assert_int_equal(model->ledger_available, model->exists ? model->available : 0);
-        assert_int_equal(model->ledger_sold, model->exists ? model->sold : 0);
+    model_item *item = &model[g].items[s];
+    snprintf(id, sizeof id, "a%d", a);
+    const lks_adjust_response *got = adjust(groups[g], model_skus[s], delta, id);
+    if (first->exists) {
+        if (first->sku == s && first->delta == delta)
+            assert_true(got && got->replayed && got->item->available == first->available &&
+                        got->item->reserved == first->reserved && got->item->sold == first->sold);
+        else
+            expect_error(LKS_ALREADY_EXISTS, "adjustment_id");
+    } else if (!item->exists) {
+        expect_error(LKS_NOT_FOUND, "sku");
+    } else if (item->available + delta < 0) {
+        expect_error(LKS_FAILED_PRECONDITION, "delta");
+    } else {
+        assert_true(got && !got->replayed);
+        item->available += delta;
+        item->touched = true;
+        *first = (model_adjustment){.exists = true, .sku = s, .delta = delta, .available = item->available,
+                                    .reserved = item->reserved, .sold = item->sold};
     }
+}
+
+/* ---- orders ---- */
+
+static int random_lines(model_line *lines, int max_quantity)
+{
+    int n = 1 + below(MODEL_SKUS), first = below(MODEL_SKUS);
+
+    for (int i = 0; i < n; i++)
+        lines[i] = (model_line){.sku = (first + i) % MODEL_SKUS, .quantity = 1 + below(max_quantity)};
+    return n;
+}
+
+static const char *lines_text(const model_line *lines, int n)
+{
+    static char text[MODEL_TEXT_BYTES];
+    int len = 0;
+
+    text[0] = '\0';
+    for (int i = 0; i < n; i++)
+        len += snprintf(text + len, sizeof text - (size_t)len, "%s:%lld ", model_skus[lines[i].sku],
+                        (long long)lines[i].quantity);
+    return text;
+}
+
+static void check_hold(int64_t hold_ms, const model_order *order)
+{
+    if (order->state == LKS_ORDER_STATE_RESERVED)
+        assert_in_range(hold_ms, order->end_ms - now_ms - RUN_MS, order->end_ms - now_ms);
+    else
+        assert_int_equal(hold_ms, 0);
+}
+
+static void expect_made(const void *got, model_how how, lks_deduct_outcome outcome, bool replayed, const char *told)
+{
+    if (how == MODEL_DEDUCT)
+        expect_deduct(got, outcome, replayed, told);
+    else
+        expect_reserve(got, (lks_reserve_outcome)outcome, replayed, told);
+}
+
+static void step_order(int g)
+{
+    int o = below(MODEL_ORDERS);
+    model_order *first = &model[g].orders[o];
+    model_order asked = {.how = below(3) == 0 ? MODEL_DEDUCT : MODEL_RESERVE, .buyer = below(MODEL_BUYERS)};
+    int64_t hold_ms = (1 + below(3)) * UNIT_MS;
+    char id[16], told[MODEL_TEXT_BYTES];
+    const void *got;
+
+    asked.n = random_lines(asked.lines, 4);
+    asked.end_ms = now_ms + hold_ms;
+    if ((first->how == MODEL_DEDUCT || first->how == MODEL_RESERVE) && below(2) == 0)
+        asked = *first;
+    snprintf(id, sizeof id, "o%d", o);
+    const char *text = lines_text(asked.lines, asked.n), *buyer = model_buyers[asked.buyer];
+    if (asked.how == MODEL_DEDUCT)
+        got = deduct(groups[g], id, buyer, text);
+    else
+        got = reserve(groups[g], id, buyer, text, hold_ms);
+    if (first->how == MODEL_CANCELLED_FIRST && asked.how == MODEL_RESERVE) {
+        expect_reserve(got, LKS_RESERVE_OUTCOME_CANCELLED, false, "");
+        return;
+    }
+    if (first->how == MODEL_CANCELLED_FIRST) {
+        expect_error(LKS_FAILED_PRECONDITION, "order_id");
+        return;
+    }
+    if (first->how != MODEL_NONE && !model_same_order(first, &asked)) {
+        expect_error(LKS_ALREADY_EXISTS, "order_id");
+        return;
+    }
+    if (first->how == MODEL_NONE && model_needs_buyer(&model[g], &asked)) {
+        expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
+        return;
+    }
+    bool again = first->how != MODEL_NONE;
+    lks_deduct_outcome outcome = LKS_DEDUCT_OUTCOME_DEDUCTED;
+    if (again)
+        model_first_lines(first, told);
+    else
+        outcome = model_make_order(&model[g], o, asked, told);
+    expect_made(got, asked.how, outcome, again, told);
+    if (asked.how == MODEL_RESERVE)
+        check_hold(((const lks_reserve_response *)got)->hold_ms, first);
+}
+
+static void step_confirm(int g)
+{
+    int o = below(MODEL_ORDERS);
+    bool reacquire = below(2) == 0, replayed;
+    char id[16], told[MODEL_TEXT_BYTES];
+
+    snprintf(id, sizeof id, "o%d", o);
+    const lks_confirm_response *got = confirm(groups[g], id, reacquire);
+    /* Who takes it again meets all that is over. */
+    lks_confirm_outcome outcome = model_confirm(&model[g], o, reacquire, told, &replayed);
+    expect_confirm(got, outcome, replayed, told);
+}
+
+static void step_cancel(int g)
+{
+    int o = below(MODEL_ORDERS);
+    bool replayed;
+    char id[16], told[MODEL_TEXT_BYTES];
+
+    snprintf(id, sizeof id, "o%d", o);
+    const lks_cancel_response *got = cancel(groups[g], id, "");
+    lks_cancel_outcome outcome = model_cancel(&model[g], o, told, &replayed);
+    expect_cancel(got, outcome, replayed, told);
+}
+
+static void step_extend(int g)
+{
+    int o = below(MODEL_ORDERS);
+    int64_t hold_ms = (1 + below(3)) * UNIT_MS;
+    char id[16];
+
+    snprintf(id, sizeof id, "o%d", o);
+    const lks_extend_hold_response *got = extend_hold(groups[g], id, hold_ms);
+    assert_non_null(got);
+    assert_int_equal(got->outcome, model_extend(&model[g], o, now_ms + hold_ms));
+    check_hold(got->hold_ms, &model[g].orders[o]);
+}
+
+static bool same_return(const model_return *first, int order, const model_line *lines, int n)
+{
+    int matches = 0;
+
+    for (int i = 0; i < n; i++)
+        for (int j = 0; j < first->n; j++)
+            matches += lines[i].sku == first->lines[j].sku && lines[i].quantity == first->lines[j].quantity;
+    return first->order == order && first->n == n && matches == n;
+}
+
+static void step_return(int g)
+{
+    int r = below(MODEL_RETURNS), o = below(MODEL_ORDERS), n = 0;
+    model_return *first = &model[g].returns[r];
+    model_line lines[MODEL_SKUS];
+    char id[16], order_id[16], told[MODEL_TEXT_BYTES];
+
+    if (below(2) == 0)
+        n = random_lines(lines, 2);
+    if (first->exists && below(2) == 0) {
+        o = first->order;
+        n = first->n;
+        memcpy(lines, first->lines, sizeof lines);
+    }
+    snprintf(id, sizeof id, "r%d", r);
+    snprintf(order_id, sizeof order_id, "o%d", o);
+    const lks_return_response *got = take_back(groups[g], id, order_id, lines_text(lines, n));
+    if (first->exists && !same_return(first, o, lines, n)) {
+        expect_error(LKS_ALREADY_EXISTS, "return_id");
+    } else if (first->exists) {
+        expect_return(got, LKS_RETURN_OUTCOME_RETURNED, true, first->answer);
+    } else {
+        lks_return_outcome outcome = model_take_back(&model[g], o, lines, n, told);
+        expect_return(got, outcome, false, told);
+        if (outcome == LKS_RETURN_OUTCOME_RETURNED) {
+            *first = (model_return){.exists = true, .order = o, .n = n};
+            memcpy(first->lines, lines, sizeof lines);
+            snprintf(first->answer, sizeof first->answer, "%s", told);
+        }
+    }
+}
+
+static void step_look(int g)
+{
+    int o = below(MODEL_ORDERS);
+    const model_order *order = &model[g].orders[o];
+    char id[16], told[MODEL_TEXT_BYTES];
+
+    snprintf(id, sizeof id, "o%d", o);
+    const lks_order *got = get_order(groups[g], id);
+    if (order->how == MODEL_NONE) {
+        assert_null(got);
+        expect_error(LKS_NOT_FOUND, "order_id");
+        return;
+    }
+    model_order_text(order, order->state, told);
+    assert_string_equal(order_text(got), told);
+    check_hold(got->hold_ms, order);
+}
+
+/* ---- time ---- */
+
+static void step_time(void)
+{
+    harness_advance_ms(h, UNIT_MS);
+    now_ms += UNIT_MS;
+    for (int g = 0; g < GROUPS; g++) {
+        model_expire(&model[g], now_ms);
+        check_group(g);
+    }
+}
+
+static void step_chore(int g)
+{
+    int64_t ms = run_chore(encoded[g]), next = model_next_end(&model[g]);
+
+    if (next < 0)
+        assert_int_equal(ms, -1);
+    else
+        assert_in_range(ms, next - now_ms - RUN_MS, next - now_ms);
+    read_on(g);
+    for (int s = 0; s < MODEL_SKUS; s++)
+        assert_int_equal(not_in_ledger(g, s), 0);
+}
+
+/* Records end, as after their retention. */
+static void records_end(void)
+{
+    for (int g = 0; g < GROUPS; g++) {
+        step_chore(g);
+        model_forget(&model[g]);
+    }
+    harness_redis(h, "EVAL %s 0", "for _, k in ipairs(redis.call('KEYS', '*}:stock:[oat]:*')) do "
+                                  "if redis.call('PTTL', k) > 0 then redis.call('DEL', k) end end");
+}
+
+static void random_step(int g)
+{
+    int what = below(40);
+
+    if (what < 3)
+        step_put(g);
+    else if (what < 7)
+        step_adjust(g);
+    else if (what < 8)
+        step_delete(g);
+    else if (what < 19)
+        step_order(g);
+    else if (what < 24)
+        step_confirm(g);
+    else if (what < 27)
+        step_cancel(g);
+    else if (what < 29)
+        step_extend(g);
+    else if (what < 34)
+        step_return(g);
+    else if (what < 36)
+        step_look(g);
+    else if (what < 38)
+        step_time();
+    else
+        step_chore(g);
 }
 
 static void random_requests_do_as_the_model(void **state)
 {
     const char *seed_text = getenv("LOCKSTOCK_SEED"), *steps_text = getenv("LOCKSTOCK_STEPS");
     unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)time(NULL) ^ (unsigned)getpid() << 8;
-    int steps = steps_text ? atoi(steps_text) : 6000;
+    size_t steps = steps_text ? (size_t)atoi(steps_text) : counts_of(8000, 100000);
 
     (void)state;
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     srandom(seed);
-    for (int i = 0; i < steps; i++) {
-        int g = below(GROUPS), what = below(20);
-        if (what < 3)
-            step_put(g);
-        else if (what < 7)
-            step_adjust(g);
-        else if (what < 8)
-            step_delete(g);
-        else
-            step_deduct(g);
-        /* Ids are used up: orders and adjustments end, as after their retention. */
-        if (i % 400 == 399) {
-            harness_redis(h, "EVAL %s 0",
-                          "for _, k in ipairs(redis.call('KEYS', '*}:stock:[oa]:*')) do redis.call('DEL', k) end");
-            memset(orders, 0, sizeof orders);
-            memset(adjustments, 0, sizeof adjustments);
-        }
+    for (size_t i = 0; i < steps; i++) {
+        int g = below(GROUPS);
+        random_step(g);
+        check_group(g);
+        if (i % 400 == 399)
+            records_end();
         harness_forget(h);
     }
-    for (int g = 0; g < GROUPS; g++)
-        the_ledger_adds_up(g);
 }
 
 int main(void)

@@ -73,9 +73,9 @@ static void confirm_refuses_what_is_not_held(void **state)
     expect_unchanged();
     held("o1", 60000);
     cancel("g", "o1", "");
-    held("o2", 1000);
+    held("o2", 100000);
     cancel("g", "o3", "");
-    harness_advance_ms(h, 1000);
+    harness_advance_ms(h, 100000);
     remember();
     expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CANCELLED, false, "CANCELLED bob a:2:0 b:1:0");
     expect_confirm(confirm("g", "o2", false), LKS_CONFIRM_OUTCOME_EXPIRED, false, "EXPIRED bob a:2:0 b:1:0");
@@ -91,11 +91,11 @@ static void confirm_needs_no_open_window(void **state)
     lks_put_item_request request = put_request("g", "a", 10);
 
     (void)state;
-    request.closes_in_ms = 1000;
+    request.closes_in_ms = 100000;
     put(&request);
-    reserve("g", "o1", "", "a:1", 60000);
-    reserve("g", "o2", "", "a:1", 1500);
-    harness_advance_ms(h, 2000);
+    reserve("g", "o1", "", "a:1", 600000);
+    reserve("g", "o2", "", "a:1", 150000);
+    harness_advance_ms(h, 200000);
     expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  a:1:0");
     expect_confirm(confirm("g", "o2", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  a:1:0");
     expect_stock("g", "a", 8, 0, 2);
@@ -107,8 +107,8 @@ static void an_expired_order_takes_its_stock_again(void **state)
     for (int given_back = 0; given_back < 2; given_back++) {
         empty_harness(state);
         two_items();
-        held("o1", 1000);
-        harness_advance_ms(h, 1000);
+        held("o1", 100000);
+        harness_advance_ms(h, 100000);
         if (given_back)
             run_chore("g");
         expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED bob a:2:0 b:1:0");
@@ -119,7 +119,7 @@ static void an_expired_order_takes_its_stock_again(void **state)
                             "DEDUCTED a 2 o1\nDEDUCTED b 1 o1\n");
         assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
         expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED bob a:2:0 b:1:0");
-        expect_reserve(reserve("g", "o1", "bob", "a:2 b:1", 1000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:4");
+        expect_reserve(reserve("g", "o1", "bob", "a:2 b:1", 100000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:4");
         /* It counts for its buyer again, and comes back like any other. */
         expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
         take_back("g", "r1", "o1", "");
@@ -131,8 +131,8 @@ static void an_expired_order_whose_stock_is_gone(void **state)
 {
     (void)state;
     two_items();
-    held("o1", 1000);
-    harness_advance_ms(h, 1000);
+    held("o1", 100000);
+    harness_advance_ms(h, 100000);
     deduct("g", "o2", "eve", "b:5");
     remember();
     expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_SOLD_OUT, false, "EXPIRED bob a:2:0 b:1:0");
@@ -147,10 +147,10 @@ static void an_expired_order_whose_stock_is_gone(void **state)
     take_back("g", "r3", "o3", "");
     expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED bob a:2:0 b:1:0");
     /* Without the item, and with one that has come in its place. */
-    reserve("g", "o4", "", "b:1", 1000);
+    reserve("g", "o4", "", "b:1", 100000);
     put_item("g", "c", 5);
-    reserve("g", "o5", "", "c:5", 1000);
-    harness_advance_ms(h, 1000);
+    reserve("g", "o5", "", "c:5", 100000);
+    harness_advance_ms(h, 100000);
     assert_true(delete_item("g", "c"));
     expect_confirm(confirm("g", "o5", true), LKS_CONFIRM_OUTCOME_SOLD_OUT, false, "EXPIRED  c:5:0");
     put_item("g", "c", 5);
@@ -160,9 +160,9 @@ static void an_expired_order_whose_stock_is_gone(void **state)
     expect_stock("g", "c", 2, 0, 3);
     /* A limit that came later, and nobody to count for. */
     put_item("g", "d", 5);
-    reserve("g", "o6", "", "d:1", 1000);
+    reserve("g", "o6", "", "d:1", 100000);
     put_limited("g", "d", 5, 5);
-    harness_advance_ms(h, 1000);
+    harness_advance_ms(h, 100000);
     expect_confirm(confirm("g", "o6", true), LKS_CONFIRM_OUTCOME_EXPIRED, false, "EXPIRED  d:1:0");
 }
 
@@ -181,17 +181,17 @@ static void a_hold_is_as_long_as_it_was_last_made(void **state)
 {
     (void)state;
     two_items();
-    held("o1", 60000);
-    harness_advance_ms(h, 59000);
-    expect_extended(extend_hold("g", "o1", 60000), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 60000);
-    harness_advance_ms(h, 59000);
+    held("o1", 600000);
+    harness_advance_ms(h, 590000);
+    expect_extended(extend_hold("g", "o1", 600000), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 600000);
+    harness_advance_ms(h, 590000);
     expect_stock("g", "a", 8, 2, 0);
     run_chore("g");
     expect_stock("g", "a", 8, 2, 0);
     /* Shorter, too. */
-    expect_extended(extend_hold("g", "o1", 500), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 500);
-    assert_in_range(get_order("g", "o1")->hold_ms, 1, 500);
-    harness_advance_ms(h, 500);
+    expect_extended(extend_hold("g", "o1", 50000), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 50000);
+    assert_in_range(get_order("g", "o1")->hold_ms, 1, 50000);
+    harness_advance_ms(h, 50000);
     expect_stock("g", "a", 10, 0, 0);
     assert_int_equal(get_order("g", "o1")->hold_ms, 0);
 }
@@ -200,24 +200,24 @@ static void only_what_is_held_is_extended(void **state)
 {
     (void)state;
     two_items();
-    expect_extended(extend_hold("g", "o1", 1000), LKS_EXTEND_HOLD_OUTCOME_UNKNOWN_ORDER, 0);
-    held("o1", 1000);
+    expect_extended(extend_hold("g", "o1", 100000), LKS_EXTEND_HOLD_OUTCOME_UNKNOWN_ORDER, 0);
+    held("o1", 100000);
     confirm("g", "o1", false);
-    expect_extended(extend_hold("g", "o1", 1000), LKS_EXTEND_HOLD_OUTCOME_CONFIRMED, 0);
+    expect_extended(extend_hold("g", "o1", 100000), LKS_EXTEND_HOLD_OUTCOME_CONFIRMED, 0);
     take_back("g", "r1", "o1", "");
-    expect_extended(extend_hold("g", "o1", 1000), LKS_EXTEND_HOLD_OUTCOME_CONFIRMED, 0);
-    held("o2", 1000);
+    expect_extended(extend_hold("g", "o1", 100000), LKS_EXTEND_HOLD_OUTCOME_CONFIRMED, 0);
+    held("o2", 100000);
     cancel("g", "o2", "");
-    expect_extended(extend_hold("g", "o2", 1000), LKS_EXTEND_HOLD_OUTCOME_CANCELLED, 0);
-    held("o3", 1000);
-    harness_advance_ms(h, 1000);
+    expect_extended(extend_hold("g", "o2", 100000), LKS_EXTEND_HOLD_OUTCOME_CANCELLED, 0);
+    held("o3", 100000);
+    harness_advance_ms(h, 100000);
     remember();
-    expect_extended(extend_hold("g", "o3", 1000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
+    expect_extended(extend_hold("g", "o3", 100000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
     expect_unchanged();
     run_chore("g");
-    expect_extended(extend_hold("g", "o3", 1000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
+    expect_extended(extend_hold("g", "o3", 100000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
     cancel("g", "o4", "");
-    expect_extended(extend_hold("g", "o4", 1000), LKS_EXTEND_HOLD_OUTCOME_CANCELLED, 0);
+    expect_extended(extend_hold("g", "o4", 100000), LKS_EXTEND_HOLD_OUTCOME_CANCELLED, 0);
 }
 
 /* ---- Cancel ---- */
@@ -271,8 +271,8 @@ static void an_expired_order_can_be_cancelled(void **state)
     for (int given_back = 0; given_back < 2; given_back++) {
         empty_harness(state);
         two_items();
-        held("o1", 1000);
-        harness_advance_ms(h, 1000);
+        held("o1", 100000);
+        harness_advance_ms(h, 100000);
         if (given_back)
             run_chore("g");
         expect_cancel(cancel("g", "o1", "late"), LKS_CANCEL_OUTCOME_CANCELLED, false, "CANCELLED bob a:2:0 b:1:0");
@@ -294,7 +294,7 @@ static void a_cancelled_order_that_comes_late_is_refused(void **state)
     assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
     remember();
     expect_cancel(cancel("g", "o1", "gave up"), LKS_CANCEL_OUTCOME_UNKNOWN_ORDER, true, "none");
-    const lks_reserve_response *late = reserve("g", "o1", "bob", "a:1", 1000);
+    const lks_reserve_response *late = reserve("g", "o1", "bob", "a:1", 100000);
     expect_reserve(late, LKS_RESERVE_OUTCOME_CANCELLED, false, "");
     assert_int_equal(late->hold_ms, 0);
     assert_int_equal(chore_ms(), -1);

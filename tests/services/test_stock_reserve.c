@@ -12,18 +12,250 @@ static void holds_and_tells_what_is_left(void **state)
     assert_int_equal(chore_ms(), 60000);
     expect_stock("g", "a", 8, 2, 0);
     expect_stock("g", "b", 0, 5, 0);
-    expect_order("g", "o1", "RESERVED bob a:2:0 b:5:0");
-    assert_in_range(get_order("g", "o1")->hold_ms, 1, 60000);
-    assert_string_equal(get_order("g", "o1")->group, "g");
-    assert_string_equal(get_order("g", "o1")->order_id, "o1");
+    const lks_order *order = get_order("g", "o1");
+    assert_string_equal(order_text(order), "RESERVED bob a:2:0 b:5:0");
+    assert_in_range(order->hold_ms, 1, 60000);
+    assert_string_equal(order->group, "g");
+    assert_string_equal(order->order_id, "o1");
     assert_string_equal(ledger_text(read_ledger("g", "", 0)),
                         "PUT a 10 \nPUT b 5 \nRESERVED a 2 o1\nRESERVED b 5 o1\n");
+    /* It would be lost with its record: that stays until the hold ends. */
+    assert_string_equal(harness_redis(h, "PTTL ls:{default/g}:stock:o:o1"), "-1");
+}
+
+static void a_repeat_is_the_first_answer(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("g", "b", 10);
+    reserve("g", "o1", "bob", "a:2 b:1", 60000);
+    reserve("g", "o2", "bob", "a:8", 60000);
+    harness_advance_ms(h, 20000);
+    remember();
+    const lks_reserve_response *again = reserve("g", "o1", "bob", "b:1 a:2", 60000);
+    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    assert_in_range(again->hold_ms, 1, 40000);
+    assert_int_equal(chore_ms(), again->hold_ms);
+    /* It is not a longer hold. */
+    again = reserve("g", "o1", "bob", "a:2 b:1", 600000);
+    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    assert_in_range(again->hold_ms, 1, 40000);
+    expect_unchanged();
+    /* Whatever has become of the order since. */
+    confirm("g", "o1", false);
+    again = reserve("g", "o1", "bob", "a:2 b:1", 60000);
+    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    assert_int_equal(again->hold_ms, 0);
+    assert_int_equal(chore_ms(), -1);
+    take_back("g", "r", "o1", "");
+    expect_reserve(reserve("g", "o1", "bob", "a:2 b:1", 60000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    harness_advance_ms(h, 40000);
+    again = reserve("g", "o2", "bob", "a:8", 60000);
+    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:0");
+    assert_int_equal(again->hold_ms, 0);
+    run_chore("g");
+    expect_reserve(reserve("g", "o2", "bob", "a:8", 60000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:0");
+}
+
+static void an_order_id_means_one_order(void **state)
+{
+    static const char *const others[] = {"a:2", "a:3 b:1", "a:2 c:1", "a:2 b:1 c:1", "b:2 a:1"};
+
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("g", "b", 10);
+    put_item("g", "c", 10);
+    reserve("g", "o1", "bob", "a:2 b:1", 60000);
+    deduct("g", "o2", "bob", "a:2 b:1");
+    remember();
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
+        assert_null(reserve("g", "o1", "bob", others[i], 60000));
+        expect_error(LKS_ALREADY_EXISTS, "order_id");
+    }
+    assert_null(reserve("g", "o1", "eve", "a:2 b:1", 60000));
+    expect_error(LKS_ALREADY_EXISTS, "order_id");
+    /* Sold at once and held are two things. */
+    assert_null(deduct("g", "o1", "bob", "a:2 b:1"));
+    expect_error(LKS_ALREADY_EXISTS, "order_id");
+    assert_null(reserve("g", "o2", "bob", "a:2 b:1", 60000));
+    expect_error(LKS_ALREADY_EXISTS, "order_id");
+    expect_unchanged();
+}
+
+static void put_window(const char *sku, int64_t opens_in_ms, int64_t closes_in_ms)
+{
+    lks_put_item_request request = put_request("g", sku, 10);
+
+    request.opens_in_ms = opens_in_ms;
+    request.closes_in_ms = closes_in_ms;
+    assert_non_null(put(&request));
+}
+
+static void the_gravest_refusal_is_told_with_its_lines(void **state)
+{
+    (void)state;
+    put_window("later", 100000, 0);
+    put_window("over", 0, 1);
+    harness_advance_ms(h, 1);
+    put_limited("g", "few", 10, 2);
+    put_item("g", "none", 0);
+    put_item("g", "ok", 5);
+    remember();
+
+    static const struct {
+        const char *lines;
+        lks_reserve_outcome outcome;
+        const char *told;
+    } rows[] = {
+        {"ok:1 none:1 few:3 over:1 later:1 x:1 y:1", LKS_RESERVE_OUTCOME_UNKNOWN_SKU, "x:0 y:0"},
+        {"ok:1 none:1 few:3 over:1 later:1", LKS_RESERVE_OUTCOME_NOT_OPEN, "later:10"},
+        {"ok:1 none:1 few:3 over:1", LKS_RESERVE_OUTCOME_CLOSED, "over:10"},
+        {"ok:1 none:1 few:3", LKS_RESERVE_OUTCOME_BUYER_LIMIT, "few:10"},
+        {"ok:6 none:1 few:2", LKS_RESERVE_OUTCOME_SOLD_OUT, "ok:5 none:0"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const lks_reserve_response *refused = reserve("g", "o", "bob", rows[i].lines, 60000);
+        expect_reserve(refused, rows[i].outcome, false, rows[i].told);
+        assert_int_equal(refused->hold_ms, 0);
+        assert_int_equal(chore_ms(), -1);
+    }
+    assert_null(reserve("g", "o", "", "few:1", 60000));
+    expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
+    expect_unchanged();
+    expect_reserve(reserve("g", "o", "bob", "ok:5 few:2", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "ok:0 few:8");
+}
+
+static void what_is_held_counts_for_its_buyer(void **state)
+{
+    (void)state;
+    put_limited("g", "a", 10, 3);
+    reserve("g", "o1", "bob", "a:2", 60000);
+    expect_reserve(reserve("g", "o2", "bob", "a:2", 60000), LKS_RESERVE_OUTCOME_BUYER_LIMIT, false, "a:8");
+    expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
+    expect_reserve(reserve("g", "o2", "eve", "a:3", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:5");
+    harness_advance_ms(h, 60000);
+    /* And no more when it is over; the hash of a buyer who has nothing has no entry of theirs. */
+    expect_reserve(reserve("g", "o3", "bob", "a:3", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:7");
+    assert_string_equal(harness_redis(h, "HGETALL ls:{default/g}:stock:b:a"), "bob\n3\n");
+}
+
+static void one_line_needs_no_group(void **state)
+{
+    (void)state;
+    put_item("", "a", 10);
+    expect_reserve(reserve("", "o1", "", "a:1", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:9");
+    expect_stock("a", "a", 9, 1, 0);
+    assert_non_null(get_order("a", "o1"));
+}
+
+static void quantities_are_exact_up_to_the_largest(void **state)
+{
+    (void)state;
+    put_item("g", "a", INT64_C(9007199254740991));
+    expect_reserve(reserve("g", "o1", "", "a:9007199254740990", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:1");
+    expect_stock("g", "a", 1, INT64_C(9007199254740990), 0);
+    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  a:9007199254740990:0");
+    expect_return(take_back("g", "r", "o1", "a:9007199254740989"), LKS_RETURN_OUTCOME_RETURNED, false,
+                  "CONFIRMED  a:9007199254740990:9007199254740989");
+    expect_stock("g", "a", INT64_C(9007199254740990), 0, 1);
+}
+
+static void the_largest_order(void **state)
+{
+    char lines[64 * 8] = "";
+    size_t len = 0;
+
+    (void)state;
+    for (int i = 0; i < 64; i++) {
+        char sku[8];
+        snprintf(sku, sizeof sku, "s%d", i);
+        put_limited("g", sku, 3, 2);
+        len += (size_t)snprintf(lines + len, sizeof lines - len, "%s:1 ", sku);
+    }
+    const lks_reserve_response *response = reserve("g", "o1", "bob", lines, 60000);
+    assert_int_equal(response->outcome, LKS_RESERVE_OUTCOME_RESERVED);
+    assert_int_equal(response->n_lines, 64);
+    assert_int_equal(confirm("g", "o1", false)->order->n_lines, 64);
+    expect_stock("g", "s63", 2, 0, 1);
+    response = reserve("g", "o2", "bob", lines, 60000);
+    assert_int_equal(cancel("g", "o2", "")->order->n_lines, 64);
+    expect_stock("g", "s63", 2, 0, 1);
+    take_back("g", "r", "o1", "");
+    expect_stock("g", "s0", 3, 0, 0);
+}
+
+/* Of three orders for the same stock that travel together the first two get it. */
+static void calls_may_travel_together(void **state)
+{
+    static char *const ids[] = {"o1", "o2", "o3", "o1"};
+    lks_line line = LKS_LINE_INIT, *lines[] = {&line};
+    lks_reserve_request requests[4];
+    const void *pointers[4], *responses[4];
+    lks_error errors[4];
+
+    (void)state;
+    put_item("g", "a", 5);
+    reserve("g", "o0", "", "a:5", 100000);
+    harness_advance_ms(h, 100000);
+    line.sku = "a";
+    line.quantity = 2;
+    for (size_t i = 0; i < 4; i++) {
+        requests[i] = (lks_reserve_request)LKS_RESERVE_REQUEST_INIT;
+        requests[i].group = "g";
+        requests[i].order_id = ids[i];
+        requests[i].n_lines = 1;
+        requests[i].lines = lines;
+        requests[i].hold_ms = 60000;
+        requests[i].fresh = true;
+        pointers[i] = &requests[i];
+    }
+    harness_call_together(h, &stock_service, "Reserve", 4, pointers, responses, errors);
+    expect_reserve(responses[0], LKS_RESERVE_OUTCOME_RESERVED, false, "a:3");
+    expect_reserve(responses[1], LKS_RESERVE_OUTCOME_RESERVED, false, "a:1");
+    expect_reserve(responses[2], LKS_RESERVE_OUTCOME_SOLD_OUT, false, "a:1");
+    expect_reserve(responses[3], LKS_RESERVE_OUTCOME_RESERVED, true, "a:3");
+}
+
+static void orders_are_remembered_as_long_as_the_longest_of_their_items(void **state)
+{
+    lks_put_item_request request = put_request("g", "a", 10);
+
+    (void)state;
+    request.order_retain_ms = 60000;
+    put(&request);
+    request.sku = "b";
+    request.order_retain_ms = 120000;
+    put(&request);
+    reserve("g", "o1", "", "a:1 b:1", 100000);
+    reserve("g", "o2", "", "b:1 a:1", 100000);
+    reserve("g", "o3", "", "a:1", 100000);
+    /* As it was when they were made. */
+    request.order_retain_ms = 240000;
+    put(&request);
+    confirm("g", "o1", false);
+    cancel("g", "o2", "");
+    harness_advance_ms(h, 100000);
+    run_chore("g");
+    assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o1")), 60001, 120000);
+    assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o2")), 60001, 120000);
+    assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o3")), 1, 60000);
+    take_back("g", "r", "o1", "a:1");
+    assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:t:r")), 60001, 120000);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STOCK_TEST(holds_and_tells_what_is_left),
+        STOCK_TEST(a_repeat_is_the_first_answer),
+        STOCK_TEST(an_order_id_means_one_order),
+        STOCK_TEST(the_gravest_refusal_is_told_with_its_lines),
+        STOCK_TEST(what_is_held_counts_for_its_buyer),
+        STOCK_TEST(one_line_needs_no_group),
+        STOCK_TEST(quantities_are_exact_up_to_the_largest),
+        STOCK_TEST(the_largest_order),
+        STOCK_TEST(calls_may_travel_together),
+        STOCK_TEST(orders_are_remembered_as_long_as_the_longest_of_their_items),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);
 }

@@ -101,12 +101,12 @@ static void what_was_not_sold_does_not_come_back(void **state)
 {
     (void)state;
     sold();
-    reserve("g", "o2", "", "b:1", 60000);
-    reserve("g", "o3", "", "b:1", 60000);
-    reserve("g", "o4", "", "b:1", 1000);
+    reserve("g", "o2", "", "b:1", 600000);
+    reserve("g", "o3", "", "b:1", 600000);
+    reserve("g", "o4", "", "b:1", 100000);
     cancel("g", "o3", "");
     cancel("g", "o5", "");
-    harness_advance_ms(h, 1000);
+    harness_advance_ms(h, 100000);
     remember();
     expect_return(take_back("g", "r1", "o2", ""), LKS_RETURN_OUTCOME_TOO_MANY, false, "RESERVED  b:1:0");
     expect_return(take_back("g", "r1", "o2", "b:1"), LKS_RETURN_OUTCOME_TOO_MANY, false, "RESERVED  b:1:0");

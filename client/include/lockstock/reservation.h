@@ -50,7 +50,8 @@ typedef struct lks_reservation_order {
  * LKS_RESERVE_OUTCOME_UNSPECIFIED (0): the call failed, error->code says why. One that
  * failed in doubt (error->applied is not NO) is cancelled in the background, and its
  * order_id is then used up. The same order_id with the same lines and buyer is the same
- * reservation, that of a process before this one too. error may be NULL. */
+ * reservation, that of a process before this one too; one that is over (sold, cancelled,
+ * run out) is lost from the beginning, and a confirm says which. error may be NULL. */
 lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reservation_order *order,
                                          lks_reservation **ret, lks_error *error);
 

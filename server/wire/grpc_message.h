@@ -1,0 +1,43 @@
+/* gRPC's length-prefixed messages, and gzip. Sans I/O.
+ *
+ *   compressed (1)  length (4, big-endian)  message
+ */
+#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_MESSAGE_H
+#define LOCKSTOCK_SERVER_WIRE_GRPC_MESSAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+enum { GRPC_PREFIX_BYTES = 5 };
+
+/* Collects messages of one stream out of pieces of DATA. */
+typedef struct grpc_reader {
+    size_t bytes_max; /* of a message, also once decompressed */
+    bool gzip;        /* messages may be compressed */
+    uint8_t prefix[GRPC_PREFIX_BYTES];
+    size_t prefix_len;
+    uint8_t *data;
+    size_t len, room, wanted;
+} grpc_reader;
+
+/* Takes pieces until a message is whole: *used of them. *message gets it, to be freed,
+ * not NULL even when it is empty; or NULL while there is more to come. Memory grows with
+ * what has come. Errors are final: RESOURCE_EXHAUSTED: too long, or out of memory;
+ * UNIMPLEMENTED: a compression that was not announced; INTERNAL: bad gzip. */
+lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used, uint8_t **message,
+                   size_t *message_len, lks_error *error);
+
+/* Whether it is between messages. */
+bool grpc_reader_idle(const grpc_reader *r);
+
+/* Frees what is half read. */
+void grpc_reader_end(grpc_reader *r);
+
+/* The message with its prefix, to be freed; compressed when that is asked for and makes
+ * it smaller. NULL when out of memory. */
+uint8_t *grpc_write(const void *message, size_t len, bool gzip, size_t *ret_len);
+
+#endif

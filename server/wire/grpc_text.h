@@ -1,0 +1,29 @@
+/* What gRPC writes into HTTP/2 headers: timeouts, status messages, error details. Pure;
+ * thread-safe. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md), google/rpc/status.proto and
+ * error_details.proto. */
+#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_TEXT_H
+#define LOCKSTOCK_SERVER_WIRE_GRPC_TEXT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+/* "100m" -> milliseconds, rounded up, at least 1, at most UINT32_MAX. False: not a timeout. */
+bool grpc_parse_timeout(const char *text, size_t len, uint32_t *ms);
+
+enum {
+    GRPC_MESSAGE_BYTES_MAX = 3 * LKS_ERROR_MESSAGE_MAX,
+    GRPC_DETAILS_BYTES_MAX = 2048, /* base64 */
+};
+
+/* grpc-message: percent-encoded. Gives its length. */
+size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX]);
+
+/* grpc-status-details-bin of an error: a google.rpc.Status in base64 without padding,
+ * with a BadRequest that names the field of an INVALID_ARGUMENT, and a RetryInfo where
+ * the error says when to try again. Gives its length; 0: there are no details. */
+size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX]);
+
+#endif

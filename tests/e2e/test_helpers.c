@@ -1,0 +1,576 @@
+/* lks_once, lks_limiter and lks_reservation on two real servers and one Redis, with
+ * processes that are killed and frozen while they use them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/counts.h"
+#include "support/redis_fixture.h"
+#include "support/server_fixture.h"
+
+/* LEASE_MS is what must not end however busy the machine is, SHORT_MS what a test waits for. */
+enum { LIMIT_MS = 60000, LEASE_MS = 60000, SHORT_MS = 1500, LONG_MS = 120000 };
+
+static redis_fixture *redis;
+static server_fixture *servers[2];
+static lks_channel *channels[2]; /* each to its own server first */
+static char urls[2][160], gate[256];
+
+static int setup(void **state)
+{
+    static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
+
+    (void)state;
+    redis = redis_fixture_start(NULL);
+    if (redis == NULL)
+        return -1;
+    for (int i = 0; i < 2; i++) {
+        servers[i] = server_fixture_start(
+            &(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe, .peers_die = true});
+        if (servers[i] == NULL)
+            return -1;
+    }
+    for (int i = 0; i < 2; i++) {
+        snprintf(urls[i], sizeof urls[i], "%s,%s", server_fixture_url(servers[i]), server_fixture_url(servers[1 - i]));
+        if (lks_channel_open(urls[i], NULL, &channels[i], NULL) != LKS_OK)
+            return -1;
+    }
+    snprintf(gate, sizeof gate, "%s/gate", redis_fixture_dir(redis));
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(gate);
+    for (int i = 0; i < 2; i++) {
+        lks_channel_close(channels[i]);
+        server_fixture_free(servers[i]);
+    }
+    redis_fixture_free(redis);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static void open_gate(void)
+{
+    FILE *file = fopen(gate, "w");
+
+    assert_non_null(file);
+    fclose(file);
+}
+
+/* ---- once -------------------------------------------------------------------------- */
+
+static process *spawn_once(int server, const char *key, uint32_t lease_ms, const char *name)
+{
+    char lease[16];
+
+    snprintf(lease, sizeof lease, "%u", lease_ms);
+    const char *const argv[] = {HELPER_PATH, "once", urls[server], key, lease, name, gate, NULL};
+    process *p = process_spawn(argv, NULL);
+    assert_non_null(p);
+    return p;
+}
+
+static void assert_line(process *p, const char *text)
+{
+    if (!process_wait_line(p, text, NULL, 0, LIMIT_MS))
+        fail_msg("no \"%s\" in: %s", text, process_output(p));
+}
+
+static void assert_ended(process *p, const char *text)
+{
+    assert_line(p, text);
+    assert_true(process_exited_with(p, 0, LIMIT_MS));
+    process_free(p);
+}
+
+/* What a run of the test's own process saw. */
+struct run {
+    int runs;
+    int64_t number;
+    uint64_t fence;
+    /* Done in the function. */
+    server_fixture *kills;
+    uint32_t lasts_ms;
+    lks_once_outcome other; /* of another attempt at the end of it */
+};
+
+static lks_once_verdict run_here(void *arg, lks_once_attempt *attempt);
+
+static lks_once_outcome once_here(int server, const char *key, uint32_t wait_ms, uint32_t lease_ms, struct run *run,
+                                  char body[32])
+{
+    const lks_once_options options = {.scope = "pay", .key = key, .lease_ms = lease_ms, .wait_ms = wait_ms};
+    lks_once_result *result;
+    lks_error error;
+    lks_once_outcome outcome = lks_once_run(channels[server], &options, run_here, run, &result, &error);
+
+    if (outcome == LKS_ONCE_FAILED)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    snprintf(body, 32, "%s", result != NULL ? (const char *)result->body : "-");
+    lks_once_result_free(result);
+    return outcome;
+}
+
+static lks_once_verdict run_here(void *arg, lks_once_attempt *attempt)
+{
+    struct run *run = arg, nested = {.runs = 0};
+    char body[32];
+
+    run->runs++;
+    run->number = lks_once_number(attempt);
+    run->fence = lks_once_fence(attempt);
+    if (run->kills != NULL)
+        server_fixture_kill(run->kills);
+    for (long long until_ms = process_now_ms() + run->lasts_ms; process_now_ms() < until_ms;)
+        process_pause();
+    if (run->lasts_ms != 0)
+        run->other = once_here(1, "order-1", 0, SHORT_MS, &nested, body);
+    lks_once_return(attempt, 200, "here", 4);
+    return LKS_ONCE_STORE;
+}
+
+/* The second click comes to another server while the first one runs. */
+static void test_a_double_click_of_two_processes_runs_once(void **state)
+{
+    struct run late = {.runs = 0};
+    char body[32];
+
+    (void)state;
+    process *first = spawn_once(0, "order-1", LEASE_MS, "first");
+    assert_line(first, "running attempt=1");
+    process *second = spawn_once(1, "order-1", LEASE_MS, "second");
+    assert_line(second, "asking");
+    open_gate();
+    assert_ended(first, "ended outcome=0 body=first replayed=0");
+    assert_line(second, "ended outcome=1 body=first replayed=1");
+    assert_null(strstr(process_output(second), "running"));
+    assert_true(process_exited_with(second, 0, LIMIT_MS));
+    process_free(second);
+    assert_int_equal(once_here(0, "order-1", 0, LEASE_MS, &late, body), LKS_ONCE_REPLAYED);
+    assert_string_equal(body, "first");
+    assert_int_equal(late.runs, 0);
+}
+
+/* Whoever wakes late finds the other's result, and cannot overwrite it. */
+static void test_a_frozen_attempt_wakes_late(void **state)
+{
+    struct run run = {.runs = 0}, late = {.runs = 0};
+    char body[32];
+
+    (void)state;
+    process *frozen = spawn_once(0, "order-1", SHORT_MS, "frozen");
+    assert_line(frozen, "running attempt=1");
+    process_signal(frozen, SIGSTOP);
+    assert_int_equal(once_here(1, "order-1", LONG_MS, LEASE_MS, &run, body), LKS_ONCE_EXECUTED);
+    assert_int_equal(run.runs, 1);
+    assert_int_equal(run.number, 2);
+    open_gate();
+    process_signal(frozen, SIGCONT);
+    assert_line(frozen, "through lost=1");
+    assert_ended(frozen, "ended outcome=3 body=here replayed=1");
+    assert_int_equal(once_here(0, "order-1", 0, LEASE_MS, &late, body), LKS_ONCE_REPLAYED);
+    assert_string_equal(body, "here");
+}
+
+static void test_a_killed_attempt_is_taken_over(void **state)
+{
+    struct run run = {.runs = 0};
+    char body[32];
+
+    (void)state;
+    process *killed = spawn_once(0, "order-1", SHORT_MS, "killed");
+    assert_line(killed, "running attempt=1");
+    process_kill(killed);
+    assert_int_equal(once_here(1, "order-1", LONG_MS, LEASE_MS, &run, body), LKS_ONCE_EXECUTED);
+    assert_int_equal(run.runs, 1);
+    assert_int_equal(run.number, 2);
+    assert_string_equal(body, "here");
+    process_free(killed);
+}
+
+static void test_an_attempt_of_several_leases_is_kept(void **state)
+{
+    struct run run = {.lasts_ms = 3 * SHORT_MS, .other = LKS_ONCE_EXECUTED};
+    char body[32];
+
+    (void)state;
+    assert_int_equal(once_here(0, "order-1", 0, SHORT_MS, &run, body), LKS_ONCE_EXECUTED);
+    assert_int_equal(run.other, LKS_ONCE_IN_PROGRESS);
+    assert_int_equal(run.number, 1);
+}
+
+static void test_a_result_finds_another_server(void **state)
+{
+    struct run run = {.kills = servers[0]}, late = {.runs = 0};
+    char body[32];
+
+    (void)state;
+    assert_int_equal(once_here(0, "order-1", 0, LEASE_MS, &run, body), LKS_ONCE_EXECUTED);
+    assert_int_equal(once_here(1, "order-1", 0, LEASE_MS, &late, body), LKS_ONCE_REPLAYED);
+    assert_string_equal(body, "here");
+    assert_int_equal(late.runs, 0);
+}
+
+/* The next one runs at once after a failure for now; each has a greater fence. */
+static lks_once_verdict fail_for_now(void *arg, lks_once_attempt *attempt)
+{
+    struct run *run = arg;
+
+    run->number = lks_once_number(attempt);
+    run->fence = lks_once_fence(attempt);
+    return LKS_ONCE_RETRY;
+}
+
+static void test_failures_for_now_and_for_good(void **state)
+{
+    const lks_once_options options = {.scope = "pay", .key = "order-1"};
+    struct run run = {.runs = 0};
+    uint64_t fence = 0;
+    char body[32];
+
+    (void)state;
+    for (int64_t i = 1; i <= 3; i++) {
+        assert_int_equal(lks_once_run(channels[i % 2], &options, fail_for_now, &run, NULL, NULL), LKS_ONCE_RETRYABLE);
+        assert_int_equal(run.number, i);
+        assert_true(run.fence > fence);
+        fence = run.fence;
+    }
+    assert_int_equal(once_here(0, "order-1", 0, LEASE_MS, &run, body), LKS_ONCE_EXECUTED);
+    assert_int_equal(run.number, 4);
+    assert_true(run.fence > fence);
+}
+
+static lks_once_verdict give_up(void *arg, lks_once_attempt *attempt)
+{
+    ++*(int *)arg;
+    lks_once_set_detail(attempt, "no money");
+    return LKS_ONCE_GIVE_UP;
+}
+
+/* What the one who gave up is told is what all others are told. */
+static void test_a_failure_for_good_is_the_same_for_all(void **state)
+{
+    const lks_once_options options = {.scope = "pay", .key = "order-1", .fingerprint = "a", .fingerprint_len = 1};
+    lks_once_options other = options;
+    lks_once_result *results[2];
+    int runs = 0;
+
+    (void)state;
+    assert_int_equal(lks_once_run(channels[0], &options, give_up, &runs, &results[0], NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(lks_once_run(channels[1], &options, give_up, &runs, &results[1], NULL), LKS_ONCE_REPLAYED);
+    assert_int_equal(runs, 1);
+    for (size_t i = 0; i < 2; i++) {
+        assert_non_null(results[i]);
+        assert_string_equal(results[i]->failure, "no money");
+        assert_int_equal(results[i]->code, -1);
+        assert_int_equal(results[i]->body_len, 0);
+        assert_int_equal(results[i]->n_headers, 0);
+        lks_once_result_free(results[i]);
+    }
+    other.fingerprint = "b";
+    assert_int_equal(lks_once_run(channels[0], &other, give_up, &runs, NULL, NULL), LKS_ONCE_MISMATCH);
+}
+
+/* ---- limiter --------------------------------------------------------------------------- */
+
+static lks_limiter *new_limiter(int server, lks_algorithm algorithm, int64_t limit, int64_t period_ms,
+                                lks_limiter_options options)
+{
+    lks_limit bound = LKS_LIMIT_INIT;
+    const lks_limiter_rule rule = {.limit = &bound};
+    lks_limiter *limiter = NULL;
+    lks_error error;
+
+    bound.algorithm = algorithm;
+    bound.limit = limit;
+    bound.period_ms = period_ms;
+    options.rules = &rule;
+    options.n_rules = 1;
+    if (lks_limiter_new(channels[server], &options, &limiter, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    return limiter;
+}
+
+struct asker {
+    lks_limiter *limiter;
+    int asks;
+    bool waits;
+    int allowed;
+    lks_error error;
+};
+
+static void *ask(void *arg)
+{
+    struct asker *asker = arg;
+
+    for (int i = 0; i < asker->asks && asker->error.code == LKS_OK; i++)
+        asker->allowed += asker->waits
+                              ? lks_limiter_wait(asker->limiter, "user-1", 1, LONG_MS, NULL, &asker->error)
+                              : lks_limiter_allow(asker->limiter, "user-1", 1, NULL, &asker->error);
+    return NULL;
+}
+
+static int ask_at_both(lks_limiter *const limiters[2], int asks, bool waits)
+{
+    enum { ASKERS = 4 };
+    struct asker askers[ASKERS];
+    pthread_t threads[ASKERS];
+    int allowed = 0;
+
+    for (size_t i = 0; i < ASKERS; i++) {
+        askers[i] = (struct asker){.limiter = limiters[i % 2], .asks = asks, .waits = waits};
+        assert_int_equal(pthread_create(&threads[i], NULL, ask, &askers[i]), 0);
+    }
+    for (size_t i = 0; i < ASKERS; i++) {
+        pthread_join(threads[i], NULL);
+        if (askers[i].error.code != LKS_OK)
+            fail_msg("%s", askers[i].error.message);
+        allowed += askers[i].allowed;
+    }
+    return allowed;
+}
+
+static void test_a_limit_holds_over_servers(void **state)
+{
+    lks_limiter *limiters[2];
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        limiters[i] =
+            new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 20, 3600000, (lks_limiter_options){.timeout_ms = LIMIT_MS});
+    assert_int_equal(ask_at_both(limiters, 15, false), 20);
+    for (int i = 0; i < 2; i++)
+        lks_limiter_free(limiters[i]);
+}
+
+static void test_those_that_wait_all_come_through(void **state)
+{
+    lks_limiter *limiters[2];
+    int asks = (int)counts_of(4, 40);
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        limiters[i] = new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 5, 200, (lks_limiter_options){.timeout_ms = LIMIT_MS});
+    assert_int_equal(ask_at_both(limiters, asks, true), 4 * asks);
+    for (int i = 0; i < 2; i++)
+        lks_limiter_free(limiters[i]);
+}
+
+static void test_what_was_charged_is_refunded_once(void **state)
+{
+    lks_limiter *limiter =
+        new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 1, 3600000, (lks_limiter_options){.remembered = true, .timeout_ms = LIMIT_MS});
+    lks_limiter_decision decision, denied;
+
+    (void)state;
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
+    assert_false(lks_limiter_allow(limiter, "user-1", 1, &denied, NULL));
+    assert_int_equal(denied.outcome, LKS_CHECK_OUTCOME_DENIED);
+    assert_true(denied.retry_after_ms > 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(lks_limiter_refund(limiter, "user-1", &decision, NULL), LKS_OK);
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
+    assert_false(lks_limiter_allow(limiter, "user-1", 1, &denied, NULL));
+    lks_limiter_free(limiter);
+}
+
+static void test_a_limiter_without_servers(void **state)
+{
+    lks_limiter *closed = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000, (lks_limiter_options){.timeout_ms = 300}),
+                *open = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000,
+                                    (lks_limiter_options){.fail_open = true, .timeout_ms = 300});
+    lks_limiter_decision decision;
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        server_fixture_kill(servers[i]);
+    assert_false(lks_limiter_allow(closed, "user-1", 1, NULL, NULL));
+    assert_true(lks_limiter_allow(open, "user-1", 1, &decision, NULL));
+    assert_true(decision.unchecked);
+    assert_true(server_fixture_restart(servers[1]));
+    while (!lks_limiter_allow(closed, "user-1", 1, &decision, NULL))
+        process_pause();
+    assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_ALLOWED);
+    lks_limiter_free(closed);
+    lks_limiter_free(open);
+}
+
+/* ---- reservations ------------------------------------------------------------------------- */
+
+static void put_seats(int64_t on_hand)
+{
+    lks_put_item_request item = LKS_PUT_ITEM_REQUEST_INIT;
+
+    item.sku = "seat";
+    item.on_hand = on_hand;
+    assert_int_equal(lks_stock_put_item(channels[0], &item, NULL, NULL, NULL), LKS_OK);
+}
+
+static int64_t available_seats(void)
+{
+    lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+    lks_get_item_response *response = NULL;
+
+    request.sku = "seat";
+    assert_int_equal(lks_stock_get_item(channels[1], &request, NULL, &response, NULL), LKS_OK);
+    int64_t available = response->item->available;
+    lks_get_item_response_free(response);
+    return available;
+}
+
+static lks_reserve_outcome reserve(const char *order_id, uint32_t hold_ms, lks_reservation **ret)
+{
+    const lks_reservation_line line = {.sku = "seat", .quantity = 1};
+    const lks_reservation_order order = {.order_id = order_id, .lines = &line, .n_lines = 1, .hold_ms = hold_ms};
+    lks_error error;
+    lks_reserve_outcome outcome = lks_reservation_make(channels[1], &order, ret, &error);
+
+    if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    return outcome;
+}
+
+/* It is kept while its process lives, for longer than its hold; and not when it is dead. */
+static void test_what_a_killed_process_reserved_comes_back(void **state)
+{
+    lks_reservation *reservation = NULL;
+    char hold[16];
+
+    (void)state;
+    put_seats(1);
+    snprintf(hold, sizeof hold, "%d", SHORT_MS);
+    const char *const argv[] = {HELPER_PATH, "reserve", urls[0], "order-1", hold, NULL};
+    process *p = process_spawn(argv, NULL);
+    assert_non_null(p);
+    assert_line(p, "reserved");
+    for (long long until_ms = process_now_ms() + 2 * SHORT_MS; process_now_ms() < until_ms;)
+        process_pause();
+    assert_int_equal(reserve("order-2", LONG_MS, &reservation), LKS_RESERVE_OUTCOME_SOLD_OUT);
+    process_kill(p);
+    while (reserve("order-3", LONG_MS, &reservation) != LKS_RESERVE_OUTCOME_RESERVED)
+        process_pause();
+    assert_int_equal(lks_reservation_confirm(reservation, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    lks_reservation_free(reservation);
+    assert_int_equal(available_seats(), 0);
+    process_free(p);
+}
+
+static void test_the_end_of_the_block_gives_back(void **state)
+{
+    (void)state;
+    put_seats(2);
+    {
+        LKS_RESERVATION lks_reservation *first = NULL, *second = NULL;
+        assert_int_equal(reserve("order-1", LONG_MS, &first), LKS_RESERVE_OUTCOME_RESERVED);
+        assert_int_equal(reserve("order-2", LONG_MS, &second), LKS_RESERVE_OUTCOME_RESERVED);
+        assert_int_equal(available_seats(), 0);
+        assert_int_equal(lks_reservation_confirm(first, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    }
+    assert_int_equal(available_seats(), 1);
+    lks_reservation *again = NULL;
+    assert_int_equal(reserve("order-2", LONG_MS, &again), LKS_RESERVE_OUTCOME_RESERVED);
+    assert_true(lks_reservation_is_replayed(again)); /* what it was, and it is over */
+    assert_true(lks_reservation_is_lost(again));
+    assert_int_equal(lks_reservation_confirm(again, true, NULL), LKS_CONFIRM_OUTCOME_CANCELLED);
+    lks_reservation_free(again);
+    assert_int_equal(available_seats(), 1);
+}
+
+static void test_the_same_order_is_the_same_reservation(void **state)
+{
+    lks_reservation *first = NULL, *same = NULL;
+
+    (void)state;
+    put_seats(5);
+    assert_int_equal(reserve("order-1", LONG_MS, &first), LKS_RESERVE_OUTCOME_RESERVED);
+    assert_int_equal(reserve("order-1", LONG_MS, &same), LKS_RESERVE_OUTCOME_RESERVED);
+    assert_false(lks_reservation_is_replayed(first));
+    assert_true(lks_reservation_is_replayed(same));
+    assert_false(lks_reservation_is_lost(same));
+    assert_int_equal(available_seats(), 4);
+    assert_int_equal(lks_reservation_confirm(same, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    assert_int_equal(lks_reservation_cancel(first, NULL, NULL), LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED);
+    lks_reservation_free(first);
+    lks_reservation_free(same);
+    assert_int_equal(available_seats(), 4);
+}
+
+/* Paid for when the hold had ended: it is sold if the stock is still there. */
+static void test_what_had_run_out_is_taken_again_if_it_is_there(void **state)
+{
+    lks_reservation *reservations[2] = {NULL, NULL};
+
+    (void)state;
+    put_seats(2);
+    assert_int_equal(reserve("order-1", 50, &reservations[0]), LKS_RESERVE_OUTCOME_RESERVED);
+    assert_int_equal(reserve("order-2", 50, &reservations[1]), LKS_RESERVE_OUTCOME_RESERVED);
+    while (available_seats() != 2)
+        process_pause();
+    for (size_t i = 0; i < 2; i++) {
+        assert_true(lks_reservation_is_lost(reservations[i]));
+        assert_int_equal(lks_reservation_confirm(reservations[i], false, NULL), LKS_CONFIRM_OUTCOME_EXPIRED);
+    }
+    assert_int_equal(lks_reservation_confirm(reservations[0], true, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    lks_reservation *other = NULL;
+    assert_int_equal(reserve("order-3", LONG_MS, &other), LKS_RESERVE_OUTCOME_RESERVED);
+    assert_int_equal(lks_reservation_confirm(reservations[1], true, NULL), LKS_CONFIRM_OUTCOME_SOLD_OUT);
+    for (size_t i = 0; i < 2; i++)
+        lks_reservation_free(reservations[i]);
+    assert_int_equal(available_seats(), 0);
+    lks_reservation_free(other);
+    assert_int_equal(available_seats(), 1);
+}
+
+/* A server that dies is no reason for stock to stay reserved: the cancel finds another. */
+static void test_a_cancel_finds_another_server(void **state)
+{
+    lks_reservation *reservation = NULL;
+
+    (void)state;
+    put_seats(1);
+    assert_int_equal(reserve("order-1", LONG_MS, &reservation), LKS_RESERVE_OUTCOME_RESERVED);
+    server_fixture_kill(servers[1]);
+    lks_reservation_free(reservation);
+    while (available_seats() != 1)
+        process_pause();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_double_click_of_two_processes_runs_once),
+        TEST(test_a_frozen_attempt_wakes_late),
+        TEST(test_a_killed_attempt_is_taken_over),
+        TEST(test_an_attempt_of_several_leases_is_kept),
+        TEST(test_a_result_finds_another_server),
+        TEST(test_failures_for_now_and_for_good),
+        TEST(test_a_failure_for_good_is_the_same_for_all),
+        TEST(test_a_limit_holds_over_servers),
+        TEST(test_those_that_wait_all_come_through),
+        TEST(test_what_was_charged_is_refunded_once),
+        TEST(test_a_limiter_without_servers),
+        TEST(test_what_a_killed_process_reserved_comes_back),
+        TEST(test_the_end_of_the_block_gives_back),
+        TEST(test_the_same_order_is_the_same_reservation),
+        TEST(test_what_had_run_out_is_taken_again_if_it_is_there),
+        TEST(test_a_cancel_finds_another_server),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

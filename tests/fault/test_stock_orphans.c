@@ -1,0 +1,158 @@
+/* Holds end in time though nobody asks: by the chore of the server that made them, and
+ * when that was killed, by another server's search. The ledger, which is read here, gives
+ * nothing back itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/redis_fixture.h"
+#include "support/server_fixture.h"
+
+enum { LONG_MS = 60000 };
+
+static redis_fixture *redis;
+static server_fixture *server;
+static lks_channel *channel;
+
+static const lks_call_options patient = {.timeout_ms = LONG_MS};
+
+static void start(const char *const args[])
+{
+    server = server_fixture_start(
+        &(server_fixture_options){.store = redis_fixture_url(redis), .args = args, .peers_die = true});
+    assert_non_null(server);
+    assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
+}
+
+static void forget_server(void)
+{
+    lks_channel_close(channel);
+    server_fixture_free(server);
+    channel = NULL;
+    server = NULL;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    redis = redis_fixture_start(NULL);
+    return redis ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    forget_server();
+    redis_fixture_free(redis);
+    return 0;
+}
+
+static void put(char *group)
+{
+    lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
+
+    request.group = group;
+    request.sku = "phone";
+    request.on_hand = 5;
+    assert_int_equal(lks_stock_put_item(channel, &request, &patient, NULL, NULL), LKS_OK);
+}
+
+static void reserve(char *group, char *order_id, int64_t hold_ms)
+{
+    lks_line line = LKS_LINE_INIT, *lines[] = {&line};
+    lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
+    lks_reserve_response *response;
+    lks_error error;
+
+    line.sku = "phone";
+    line.quantity = 2;
+    request.group = group;
+    request.order_id = order_id;
+    request.n_lines = 1;
+    request.lines = lines;
+    request.hold_ms = hold_ms;
+    if (lks_stock_reserve(channel, &request, &patient, &response, &error) != LKS_OK)
+        fail_msg("Reserve: %s", error.message);
+    assert_int_equal(response->outcome, LKS_RESERVE_OUTCOME_RESERVED);
+    lks_reserve_response_free(response);
+}
+
+/* Waits for the next entry after `id` and expects what it is; its id is written back. */
+static void await_entry(char *group, char id[64], lks_ledger_kind kind, const char *order_id)
+{
+    lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
+    lks_read_ledger_response *response;
+    lks_error error;
+
+    request.group = group;
+    request.after = id;
+    request.limit = 1;
+    request.wait_ms = LONG_MS;
+    if (lks_stock_read_ledger(channel, &request, &patient, &response, &error) != LKS_OK)
+        fail_msg("ReadLedger: %s", error.message);
+    assert_int_equal(response->n_entries, 1);
+    assert_int_equal(response->entries[0]->kind, kind);
+    assert_string_equal(response->entries[0]->order_id, order_id);
+    snprintf(id, 64, "%s", response->entries[0]->id);
+    lks_read_ledger_response_free(response);
+}
+
+static void a_server_gives_back_in_time(void **state)
+{
+    static const char *const args[] = {"--allow-unsafe-store", "--sweep-ms", "86400000", NULL};
+    char id[64] = "";
+
+    (void)state;
+    start(args);
+    put("g");
+    reserve("g", "late", 700);
+    reserve("g", "soon", 100);
+    await_entry("g", id, LKS_LEDGER_KIND_PUT, "");
+    await_entry("g", id, LKS_LEDGER_KIND_RESERVED, "late");
+    await_entry("g", id, LKS_LEDGER_KIND_RESERVED, "soon");
+    await_entry("g", id, LKS_LEDGER_KIND_EXPIRED, "soon");
+    await_entry("g", id, LKS_LEDGER_KIND_EXPIRED, "late");
+}
+
+static void another_server_gives_back_for_one_that_was_killed(void **state)
+{
+    static const char *const first[] = {"--allow-unsafe-store", "--sweep-ms", "86400000", NULL};
+    static const char *const second[] = {"--allow-unsafe-store", "--sweep-ms", "100", NULL};
+    char g[64] = "", h[64] = "";
+
+    (void)state;
+    start(first);
+    put("g");
+    put("h");
+    reserve("g", "soon", 500);
+    reserve("g", "late", 2500);
+    reserve("h", "o", 500);
+    server_fixture_kill(server);
+    forget_server();
+    start(second);
+    await_entry("g", g, LKS_LEDGER_KIND_PUT, "");
+    await_entry("g", g, LKS_LEDGER_KIND_RESERVED, "soon");
+    await_entry("g", g, LKS_LEDGER_KIND_RESERVED, "late");
+    await_entry("g", g, LKS_LEDGER_KIND_EXPIRED, "soon");
+    await_entry("g", g, LKS_LEDGER_KIND_EXPIRED, "late");
+    await_entry("h", h, LKS_LEDGER_KIND_PUT, "");
+    await_entry("h", h, LKS_LEDGER_KIND_RESERVED, "o");
+    await_entry("h", h, LKS_LEDGER_KIND_EXPIRED, "o");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_server_gives_back_in_time, setup, teardown),
+        cmocka_unit_test_setup_teardown(another_server_gives_back_for_one_that_was_killed, setup, teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

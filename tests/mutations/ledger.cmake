@@ -1,0 +1,48 @@
+# What keeps the promises of waiting for the ledger, and of its consumer.
+
+# Who is told
+lua_mutation(SL1 test_stock_ledger_wait [[write('PUBLISH', 'ls:wake:' .. server, 'W ' .. base .. 'ledger')]] "")
+lua_mutation(SL1 test_stock_ledger_wait [[write('SADD', readers, args[3])]] "")
+lua_mutation(SL1 test_stock_ledger_wait [[sub_call = sub_call + 1]] "")
+c_mutation(SL1 server/services/stock_ledger.c test_ledger_wait
+  [[plan_waits(p, "ledger", read_ledger_wake)]] [[plan_waits(p, "reader", read_ledger_wake)]])
+lua_mutation(SL2 test_stock_ledger_wait [[if #servers > 0 then write('DEL', readers) end]] "")
+lua_mutation(SL3 test_stock_ledger_wait [[if looked_in ~= sub_call then servers]] [[if true then servers]])
+lua_mutation(SL3 test_stock_ledger_wait [[looked_in = sub_call]] "")
+
+# What a reader gets
+c_mutation(SL4 server/services/stock_ledger.c test_stock_ledger_wait
+  [[event == SERVICE_WOKEN ? "stock_await_ledger" : "stock_read_ledger"]] [["stock_read_ledger"]])
+lua_mutation(SL4 test_stock_ledger_wait [['COUNT', args[2])]] [['COUNT', 1000)]])
+c_mutation(SL5 server/services/stock_ledger.c test_stock_ledger_wait
+  [[event == SERVICE_WOKEN ? "stock_await_ledger" : "stock_read_ledger"]] [["stock_await_ledger"]])
+lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 2 then]] [[ then]])
+c_mutation(SL6 server/services/stock_ledger.c test_stock_ledger_wait
+  [[waits ? "stock_await_ledger" : "stock_read_ledger"]] [["stock_await_ledger"]])
+lua_mutation(SL7 test_stock_ledger_wait [[if reply[1] ~= 'OK' or #reply > 2]] [[if #reply > 2]])
+
+# What waiting leaves behind
+lua_mutation(SL8 test_stock_ledger_wait [[write('PEXPIRE', readers, args[4])]] [[redis.call('PTTL', readers)]])
+lua_mutation(SL8 test_stock_ledger_wait [[redis.call('PTTL', readers) < tonumber(args[4])]] [[true]])
+c_mutation(SL9 server/services/stock_ledger.c test_stock_ledger_wait
+  [[if (event == SERVICE_ABANDONED)]] [[if (false)]])
+
+# When something is short, wrong or missed
+lua_mutation(SL10 test_stock_ledger_wait [[define('stock_await_ledger', {'allow-oom'}]] [[define('stock_await_ledger', {}]])
+lua_mutation(SL10 test_stock_ledger_wait [[define('stock_trim_ledger', {'allow-oom'}]] [[define('stock_trim_ledger', {}]])
+lua_mutation(SL11 test_stock_ledger_wait
+  [[servers = redis.call('SMEMBERS', readers)]] [[servers = redis.pcall('SMEMBERS', readers)]])
+c_mutation(SL12 server/services/stock_ledger.c test_stock_input
+  [[plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);]] "")
+c_mutation(SL13 server/server.c test_ledger_wait [[waiters_missed(s->waiters);]] [[;]])
+
+# The consumer
+c_mutation(SL14 examples/ledger/copy.c test_ledger_consumer
+  [[options->naive ? goods_copy_naively : goods_copy]] [[goods_copy_naively]])
+c_mutation(SL15 examples/ledger/goods.c test_ledger_consumer
+  [[WHERE ledger = ? AND last_id = ?"]] [[WHERE ledger = ? AND (last_id = ? OR TRUE)"]])
+c_mutation(SL15 examples/ledger/copy.c test_ledger_consumer [[if (is_lost(db, position))]] [[if (true)]])
+c_mutation(SL16 examples/ledger/copy.c test_ledger_consumer
+  [[!trim(channel, group, position)]] [[!trim(channel, group, "9007199254740991-0")]])
+c_mutation(SL17 examples/ledger/goods.h test_ledger_consumer
+  [[#define GOODS_NOTHING_READ "0-0"]] [[#define GOODS_NOTHING_READ ""]])

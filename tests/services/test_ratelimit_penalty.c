@@ -1,0 +1,244 @@
+/* RateLimitService, penalties: what counts as a try, how long a ban is, and that a ban
+ * never shortens a wait. */
+#include "ratelimit_script.h"
+
+static void expect_banned(const lks_check_response *response, int64_t banned_ms)
+{
+    expect_outcome(response, "BANNED");
+    assert_int_equal(response->rules[0]->banned_ms, banned_ms);
+}
+
+static void allowed_tries_count_too(void **state)
+{
+    const char *rule = "bob FIXED 9/1000 after=3 ban=100";
+    (void)state;
+
+    for (int i = 0; i < 3; i++)
+        expect_outcome(check_rules(rule), "ALLOWED");
+    expect_told(check_rules(rule), "BANNED: BANNED 9 6 100 1000 100"); /* and is not charged */
+}
+
+static void a_try_is_one_whatever_it_costs(void **state)
+{
+    const char *rule = "bob FIXED 9/1000 after=3 ban=100";
+    (void)state;
+
+    expect_outcome(check_cost(rule, 4), "ALLOWED");
+    expect_outcome(check_cost(rule, 99), "DENIED");
+    expect_outcome(check_cost(rule, 4), "ALLOWED");
+    expect_banned(check_cost(rule, 1), 100);
+}
+
+static void banned_tries_neither_count_nor_lengthen(void **state)
+{
+    const char *rule = "bob FIXED 1/1000 after=2 ban=1500";
+    (void)state;
+
+    check_rules(rule);
+    check_rules(rule);
+    expect_banned(check_rules(rule), 1500);
+    remember();
+    for (int i = 0; i < 9; i++)
+        expect_banned(check_rules(rule), 1500);
+    expect_unchanged();
+    advance(1499);
+    expect_banned(check_rules(rule), 1);
+    advance(1);
+    expect_outcome(check_rules(rule), "ALLOWED");
+    expect_outcome(check_rules(rule), "DENIED");
+    expect_banned(check_rules(rule), 1500);
+}
+
+/* Tries are counted in windows of the clock, for every algorithm. */
+static void tries_of_another_window_do_not_count(void **state)
+{
+    static const char *const rules[] = {"bob FIXED 1/1000 after=2 ban=100", "bob LOG 1/1000 after=2 ban=100",
+                                        "bob WINDOW 1/1000 after=2 ban=100", "bob BUCKET 1/1000 after=2 ban=100"};
+
+    for (int i = 0; i < 4; i++) {
+        empty_harness(state);
+        check_rules(rules[i]);
+        check_rules(rules[i]);
+        advance(1000);
+        assert_true(check_rules(rules[i])->outcome != LKS_CHECK_OUTCOME_BANNED);
+        assert_true(check_rules(rules[i])->outcome != LKS_CHECK_OUTCOME_BANNED);
+        expect_banned(check_rules(rules[i]), 100);
+    }
+}
+
+/* The window's own wait is the longer one. */
+static void a_ban_never_shortens_a_wait(void **state)
+{
+    const char *rule = "bob FIXED 1/1000 after=1 ban=100";
+    (void)state;
+
+    check_rules(rule);
+    expect_told(check_rules(rule), "BANNED: BANNED 1 0 1000 1000 100");
+    advance(100);
+    expect_told(check_rules(rule), "DENIED: DENIED 1 0 900 900 0");
+    advance(900);
+    expect_outcome(check_rules(rule), "ALLOWED");
+}
+
+/* Where units flow back sooner than the tries' window ends, the next try would begin a
+ * ban: the wait that is told leads past it. */
+static void a_wait_leads_past_the_next_ban(void **state)
+{
+    const char *rule = "bob BUCKET 10/1000 burst=1 after=2 ban=100";
+    (void)state;
+
+    expect_told(check_rules(rule), "ALLOWED: ALLOWED 10 0 0 100 0");
+    expect_told(check_rules(rule), "DENIED: DENIED 10 0 1000 100 0");
+    advance(1000);
+    expect_outcome(check_rules(rule), "ALLOWED");
+}
+
+/* 100, 200, 400, at most 700. */
+static void each_further_ban_is_longer(void **state)
+{
+    const char *rule = "bob FIXED 1/100 after=1 ban=100 factor=2 max=700";
+    static const int64_t bans[] = {100, 200, 400, 700, 700};
+    (void)state;
+
+    for (int i = 0; i < 5; i++) {
+        expect_outcome(check_rules(rule), "ALLOWED");
+        expect_banned(check_rules(rule), bans[i]);
+        advance(bans[i]);
+    }
+}
+
+static void without_a_factor_bans_are_alike(void **state)
+{
+    const char *rule = "bob FIXED 1/100 after=1 ban=100";
+    (void)state;
+
+    for (int i = 0; i < 3; i++) {
+        expect_outcome(check_rules(rule), "ALLOWED");
+        expect_banned(check_rules(rule), 100);
+        advance(100);
+    }
+}
+
+/* As long free as the last ban was, or a period: then the next is a first one. */
+static void escalation_is_forgotten(void **state)
+{
+    const char *rule = "bob FIXED 1/100 after=1 ban=300 factor=3";
+    const char *slow = "bob FIXED 1/1000 after=1 ban=300 factor=3";
+    (void)state;
+
+    check_rules(rule);
+    expect_banned(check_rules(rule), 300);
+    advance(300 + 299);
+    check_rules(rule);
+    expect_banned(check_rules(rule), 900);
+    advance(900 + 900);
+    check_rules(rule);
+    expect_banned(check_rules(rule), 300);
+
+    empty_harness(state);
+    check_rules(slow);
+    expect_banned(check_rules(slow), 300);
+    advance(1000);
+    check_rules(slow);
+    expect_banned(check_rules(slow), 900);
+    advance(900 + 1000);
+    check_rules(slow);
+    expect_banned(check_rules(slow), 300);
+}
+
+static void tries_count_on_the_rules_that_deny(void **state)
+{
+    const char *rules = "bob FIXED 1/1000 after=2 ban=500;bob LOG 9/1000 after=2 ban=500";
+    (void)state;
+
+    expect_outcome(check_rules(rules), "ALLOWED");
+    expect_outcome(check_rules(rules), "DENIED");
+    expect_outcome(check_rules(rules), "BANNED");
+    expect_outcome(check_rules(rules), "BANNED");
+    /* One try of the second rule so far; this is its second. */
+    expect_outcome(check_rules("bob LOG 9/1000 after=2 ban=500"), "ALLOWED");
+    expect_outcome(check_rules("bob LOG 9/1000 after=2 ban=500"), "BANNED");
+}
+
+static void tries_count_on_all_when_all_pass(void **state)
+{
+    const char *rules = "bob FIXED 9/1000 after=2 ban=500;bob LOG 9/1000 after=2 ban=500";
+    (void)state;
+
+    check_rules(rules);
+    check_rules(rules);
+    expect_told(check_rules(rules), "BANNED: BANNED 9 7 500 1000 500: BANNED 9 7 500 1000 500");
+}
+
+static void independent_rules_count_each_try(void **state)
+{
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    (void)state;
+
+    request.group = (char *)(uintptr_t)"g";
+    request.mode = LKS_CHECK_MODE_INDEPENDENT;
+    set_rules(&request, "bob FIXED 1/1000;bob LOG 9/1000 after=2 ban=500");
+    check(&request);
+    check(&request);
+    expect_told(check(&request), "BANNED: DENIED 1 0 1000 1000 0: BANNED 9 7 500 1000 500");
+}
+
+/* What is banned is the key under that limit: nothing else. */
+static void a_ban_is_of_one_counter(void **state)
+{
+    (void)state;
+    check_rules("bob FIXED 1/1000 after=1 ban=500");
+    expect_outcome(check_rules("bob FIXED 1/1000 after=1 ban=500"), "BANNED");
+    expect_outcome(check_rules("eve FIXED 1/1000 after=1 ban=500"), "ALLOWED");
+    expect_outcome(check_rules("bob LOG 1/1000 after=1 ban=500"), "ALLOWED");
+}
+
+/* A ban outlives the window and the counter. */
+static void a_ban_is_kept_until_it_is_forgotten(void **state)
+{
+    (void)state;
+    check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2");
+    expect_outcome(check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2"), "BANNED");
+    int64_t left = strtoll(harness_redis(h, "PTTL ls:{default/g}:rate:k:bob"), NULL, 10);
+    assert_in_range(left, 3610000, 3618000); /* see empty_harness */
+    advance(8999);
+    expect_banned(check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2"), 1);
+}
+
+/* Numbers of a policy may change under a ban: it stays, the next is as the policy says. */
+static void a_policy_may_change_under_a_ban(void **state)
+{
+    (void)state;
+    put_policy("api", "FIXED 1/1000 after=1 ban=500 factor=10", false, 0);
+    check_rules("bob @api");
+    expect_banned(check_rules("bob @api"), 500);
+    put_policy("api", "FIXED 1/1000 after=1 ban=50 factor=10 max=60", false, 0);
+    expect_banned(check_rules("bob @api"), 500);
+    advance(1000);
+    expect_outcome(check_rules("bob @api"), "ALLOWED");
+    expect_banned(check_rules("bob @api"), 60);
+    put_policy("api", "FIXED 1/1000", false, 0);
+    expect_outcome(check_rules("bob @api"), "DENIED");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RATE_TEST(allowed_tries_count_too),
+        RATE_TEST(a_try_is_one_whatever_it_costs),
+        RATE_TEST(banned_tries_neither_count_nor_lengthen),
+        RATE_TEST(tries_of_another_window_do_not_count),
+        RATE_TEST(a_ban_never_shortens_a_wait),
+        RATE_TEST(a_wait_leads_past_the_next_ban),
+        RATE_TEST(each_further_ban_is_longer),
+        RATE_TEST(without_a_factor_bans_are_alike),
+        RATE_TEST(escalation_is_forgotten),
+        RATE_TEST(tries_count_on_the_rules_that_deny),
+        RATE_TEST(tries_count_on_all_when_all_pass),
+        RATE_TEST(independent_rules_count_each_try),
+        RATE_TEST(a_ban_is_of_one_counter),
+        RATE_TEST(a_ban_is_kept_until_it_is_forgotten),
+        RATE_TEST(a_policy_may_change_under_a_ban),
+    };
+    return cmocka_run_group_tests(tests, start_harness, stop_harness);
+}

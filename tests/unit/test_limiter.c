@@ -1,0 +1,445 @@
+/* lks_limiter against a service that answers as told: what is asked, what is decided
+ * from the answer and without one, and how it waits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/process.h"
+#include "unit/helpers_fake.h"
+
+#include "client/channel.h"
+
+enum { LONG_MS = 600000 };
+
+static helpers_fake *fake;
+static lks_channel *channel;
+
+static int setup(void **state)
+{
+    (void)state;
+    fake = helpers_fake_start();
+    return fake != NULL && lks_channel_open(helpers_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+}
+
+/* Nothing may be left under way, kept leases included. It is waited for, since a
+ * connection that is closed while it is answered can hang libnng (docs/client.md). */
+static int teardown(void **state)
+{
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    while (atomic_load(&channel->under_way) != 0)
+        process_pause();
+    lks_channel_close(channel);
+    helpers_fake_stop(fake);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const lks_limiter_rule login = {.policy = "login"};
+
+static lks_limiter *new_with(lks_limiter_options options)
+{
+    lks_limiter *limiter = NULL;
+    lks_error error;
+
+    if (options.n_rules == 0) {
+        options.rules = &login;
+        options.n_rules = 1;
+    }
+    if (lks_limiter_new(channel, &options, &limiter, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    return limiter;
+}
+
+static lks_limiter *new_plain(void)
+{
+    return new_with((lks_limiter_options){.n_rules = 0});
+}
+
+static fake_event check_of(size_t i)
+{
+    return helpers_fake_event(fake, FAKE_CHECK, i);
+}
+
+/* ---- what is asked --------------------------------------------------------------- */
+
+static void test_an_allow_is_one_check(void **state)
+{
+    lks_limiter *limiter = new_plain();
+    lks_limiter_decision decision;
+    lks_error error = {.code = LKS_INTERNAL};
+
+    (void)state;
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
+    assert_int_equal(error.code, LKS_OK);
+    assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_ALLOWED);
+    assert_int_equal(decision.limit, 10);
+    assert_int_equal(decision.remaining, 3);
+    assert_int_equal(decision.retry_after_ms, 0);
+    assert_int_equal(decision.reset_after_ms, 5000);
+    assert_false(decision.unchecked);
+    assert_string_equal(decision.request_id, "");
+    assert_true(lks_limiter_allow(limiter, "user-2", 5, NULL, NULL));
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 2);
+    assert_string_equal(check_of(0).scope, "");
+    assert_string_equal(check_of(0).id, "");
+    assert_string_equal(check_of(0).keys[0], "policy login:user-1");
+    assert_int_equal(check_of(0).number, 1);
+    assert_string_equal(check_of(1).keys[0], "policy login:user-2");
+    assert_int_equal(check_of(1).number, 5);
+    lks_limiter_free(limiter);
+}
+
+/* What the options point to is copied. */
+static void test_rules_are_copied(void **state)
+{
+    char policy[] = "login", key[] = "everyone", group[] = "shop";
+    lks_penalty penalty = LKS_PENALTY_INIT;
+    lks_limit limit = LKS_LIMIT_INIT;
+    lks_limiter_rule rules[] = {{.policy = policy, .key = key}, {.limit = &limit}};
+
+    (void)state;
+    limit.limit = 5;
+    limit.period_ms = 1000;
+    limit.penalty = &penalty;
+    penalty.after = 7;
+    lks_limiter *limiter = new_with((lks_limiter_options){.group = group, .rules = rules, .n_rules = 2});
+    memset(policy, 'x', 3);
+    memset(key, 'x', 3);
+    memset(group, 'x', 3);
+    memset(rules, 0, sizeof rules);
+    penalty.after = limit.limit = 0;
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, NULL, NULL));
+    assert_string_equal(check_of(0).scope, "shop");
+    assert_int_equal(check_of(0).n, 2);
+    assert_string_equal(check_of(0).keys[0], "policy login:everyone");
+    assert_string_equal(check_of(0).keys[1], "limit 5 after 7:user-1");
+    lks_limiter_free(limiter);
+}
+
+static void test_bad_options_are_named(void **state)
+{
+    lks_limit limit = LKS_LIMIT_INIT;
+    const lks_limiter_rule rules[9] = {{.policy = "a"}, {.policy = "b"}}, none = {.key = "a"},
+                           both = {.policy = "a", .limit = &limit};
+    const struct {
+        lks_limiter_options options;
+        const char *named;
+    } bad[] = {
+        {{.n_rules = 0}, "rules"},
+        {{.group = "g", .rules = rules, .n_rules = 9}, "rules"},
+        {{.rules = rules, .n_rules = 2}, "group"},
+        {{.group = "", .rules = rules, .n_rules = 2}, "group"},
+        {{.rules = &none, .n_rules = 1}, "rules[0]"},
+        {{.rules = &both, .n_rules = 1}, "rules[0]"},
+    };
+    lks_limiter *limiter = NULL;
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(lks_limiter_new(channel, &bad[i].options, &limiter, &error), LKS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, bad[i].named));
+        assert_null(limiter);
+    }
+    lks_limiter_free(NULL);
+}
+
+/* ---- what is decided ---------------------------------------------------------------- */
+
+static void test_denied_and_banned(void **state)
+{
+    lks_limiter *limiter = new_plain();
+    lks_limiter_decision decision;
+    lks_error error = {.code = LKS_INTERNAL};
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700});
+    assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
+    assert_int_equal(error.code, LKS_OK);
+    assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_DENIED);
+    assert_int_equal(decision.retry_after_ms, 700);
+    assert_int_equal(decision.remaining, 0);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = 2000});
+    assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
+    assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_BANNED);
+    assert_int_equal(decision.banned_ms, 2000);
+    lks_limiter_free(limiter);
+}
+
+/* The rule that is told of is the one that denies for longest, or passes most narrowly. */
+static void test_one_of_several_rules_decides(void **state)
+{
+    const lks_limiter_rule rules[] = {{.policy = "a"}, {.policy = "b"}, {.policy = "c"}};
+    lks_limiter *limiter = new_with((lks_limiter_options){.group = "g", .rules = rules, .n_rules = 3});
+    lks_limiter_decision decision;
+
+    (void)state;
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
+    assert_int_equal(decision.rule, 0);
+    assert_int_equal(decision.remaining, 3);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700});
+    assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
+    assert_int_equal(decision.rule, 2);
+    assert_int_equal(decision.limit, 30);
+    assert_int_equal(decision.retry_after_ms, 702);
+    lks_limiter_free(limiter);
+}
+
+static void test_without_a_server_it_is_closed_or_open(void **state)
+{
+    static const struct {
+        lks_code code;
+        bool away;
+    } codes[] = {
+        {LKS_UNAVAILABLE, true},        {LKS_DEADLINE_EXCEEDED, true},  {LKS_RESOURCE_EXHAUSTED, true},
+        {LKS_INVALID_ARGUMENT, false},  {LKS_NOT_FOUND, false},         {LKS_FAILED_PRECONDITION, false},
+        {LKS_PERMISSION_DENIED, false}, {LKS_UNAUTHENTICATED, false},   {LKS_UNIMPLEMENTED, false},
+        {LKS_INTERNAL, false},
+    };
+    const lks_limiter_options open_options = {.fail_open = true, .timeout_ms = 100}, closed_options = {.timeout_ms = 100};
+    lks_limiter *open = new_with(open_options), *closed = new_with(closed_options);
+    lks_limiter_decision decision;
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
+        helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code});
+        assert_false(lks_limiter_allow(closed, "user-1", 1, &decision, &error));
+        assert_int_equal(error.code, codes[i].code);
+        assert_int_equal(decision.outcome, 0);
+        assert_false(decision.unchecked);
+        assert_int_equal(lks_limiter_allow(open, "user-1", 1, &decision, &error), codes[i].away);
+        assert_int_equal(error.code, codes[i].code);
+        assert_int_equal(decision.unchecked, codes[i].away);
+        assert_int_equal(decision.outcome, 0);
+        assert_false(lks_limiter_wait(closed, "user-1", 1, LONG_MS, &decision, &error));
+        assert_int_equal(error.code, codes[i].code);
+        assert_int_equal(lks_limiter_wait(open, "user-1", 1, LONG_MS, &decision, &error), codes[i].away);
+    }
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = 99});
+    assert_false(lks_limiter_allow(open, "user-1", 1, &decision, &error));
+    assert_int_equal(error.code, LKS_INTERNAL);
+    lks_limiter_free(open);
+    lks_limiter_free(closed);
+}
+
+static void test_no_server_can_be_reached(void **state)
+{
+    lks_limiter *limiter = NULL;
+    lks_channel *nowhere = NULL;
+    lks_limiter_decision decision;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_channel_open("nng+tcp://127.0.0.1:1", NULL, &nowhere, NULL), LKS_OK);
+    const lks_limiter_options options = {.rules = &login, .n_rules = 1, .timeout_ms = 100, .fail_open = true};
+    assert_int_equal(lks_limiter_new(nowhere, &options, &limiter, NULL), LKS_OK);
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
+    assert_true(decision.unchecked);
+    assert_int_equal(error.code, LKS_UNAVAILABLE);
+    lks_limiter_free(limiter);
+    assert_int_equal(lks_channel_close(nowhere), LKS_OK);
+}
+
+/* ---- answers that are lost ------------------------------------------------------------- */
+
+static void test_a_lost_answer_is_asked_for_again(void **state)
+{
+    const fake_manner lossy = {.fails[FAKE_CHECK] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1};
+    lks_limiter *limiter = new_with((lks_limiter_options){.remembered = true}), *forgetful = new_plain();
+    lks_limiter_decision decision;
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, lossy);
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 2);
+    assert_int_equal(strlen(check_of(0).id), 32);
+    assert_string_equal(check_of(0).id, check_of(1).id);
+    assert_string_equal(decision.request_id, check_of(0).id);
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
+    assert_string_not_equal(decision.request_id, check_of(0).id);
+
+    /* Without an id it might be counted twice: it is not asked again. */
+    helpers_fake_behave(fake, lossy);
+    assert_false(lks_limiter_allow(forgetful, "user-1", 1, &decision, &error));
+    assert_int_equal(error.code, LKS_UNAVAILABLE);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 4);
+    lks_limiter_free(limiter);
+    lks_limiter_free(forgetful);
+}
+
+/* ---- refunds ------------------------------------------------------------------------------ */
+
+static void test_a_refund_names_its_check(void **state)
+{
+    const lks_limiter_rule fixed = {.policy = "a", .key = "everyone"};
+    lks_limiter *limiters[] = {
+        new_with((lks_limiter_options){.remembered = true}),
+        new_with((lks_limiter_options){.remembered = true, .group = "shop"}),
+        new_with((lks_limiter_options){.remembered = true, .rules = &fixed, .n_rules = 1}),
+    };
+    const char *const groups[] = {"user-1", "shop", "everyone"};
+    lks_limiter_decision decision;
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(lks_limiter_allow(limiters[i], "user-1", 1, &decision, NULL));
+        assert_int_equal(lks_limiter_refund(limiters[i], "user-1", &decision, &error), LKS_OK);
+        fake_event refund = helpers_fake_event(fake, FAKE_REFUND, i);
+        assert_string_equal(refund.scope, groups[i]);
+        assert_string_equal(refund.id, decision.request_id);
+    }
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_REFUND] = LKS_REFUND_OUTCOME_ALREADY_REFUNDED});
+    assert_int_equal(lks_limiter_refund(limiters[0], "user-1", &decision, &error), LKS_OK);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_REFUND] = LKS_REFUND_OUTCOME_UNKNOWN});
+    assert_int_equal(lks_limiter_refund(limiters[0], "user-1", &decision, &error), LKS_NOT_FOUND);
+    assert_int_equal(error.code, LKS_NOT_FOUND);
+    for (size_t i = 0; i < 3; i++)
+        lks_limiter_free(limiters[i]);
+}
+
+static void test_only_what_was_allowed_is_refunded(void **state)
+{
+    lks_limiter *limiter = new_with((lks_limiter_options){.remembered = true}), *forgetful = new_plain();
+    lks_limiter_decision decision;
+
+    (void)state;
+    assert_true(lks_limiter_allow(forgetful, "user-1", 1, &decision, NULL));
+    assert_int_equal(lks_limiter_refund(forgetful, "user-1", &decision, NULL), LKS_FAILED_PRECONDITION);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
+    assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
+    assert_int_equal(lks_limiter_refund(limiter, "user-1", &decision, NULL), LKS_FAILED_PRECONDITION);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_REFUND), 0);
+    lks_limiter_free(limiter);
+    lks_limiter_free(forgetful);
+}
+
+/* ---- waiting -------------------------------------------------------------------------------- */
+
+static void test_a_wait_sleeps_as_long_as_it_is_told(void **state)
+{
+    enum { RETRY_MS = 120 };
+    lks_limiter *limiter = new_plain();
+    lks_limiter_decision decision;
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED,
+                                            .retry_after_ms = RETRY_MS,
+                                            .denied_times = 3});
+    assert_true(lks_limiter_wait(limiter, "user-1", 2, LONG_MS, &decision, &error));
+    assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_ALLOWED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 4);
+    for (size_t i = 1; i < 4; i++) {
+        assert_true(check_of(i).at_ns - check_of(i - 1).at_ns >= RETRY_MS * UINT64_C(1000000));
+        assert_int_equal(check_of(i).number, 2);
+    }
+    lks_limiter_free(limiter);
+}
+
+static void test_a_wait_in_vain_does_not_wait(void **state)
+{
+    lks_limiter *limiter = new_plain();
+    lks_limiter_decision decision;
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = LONG_MS + 1});
+    assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, &error));
+    assert_int_equal(error.code, LKS_OK);
+    assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_BANNED);
+    assert_int_equal(decision.retry_after_ms, LONG_MS + 1);
+    /* Nobody knows when: that is no reason to ask without end. */
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
+    assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, &error));
+    assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_DENIED);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 2);
+    /* And no time is as long as that which is over. */
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 1});
+    assert_false(lks_limiter_wait(limiter, "user-1", 1, 0, NULL, NULL));
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 3);
+    lks_limiter_free(limiter);
+}
+
+struct waiter {
+    lks_limiter *limiter;
+    lks_limiter_decision decision;
+    lks_error error;
+    bool allowed;
+};
+
+static void *wait_long(void *arg)
+{
+    struct waiter *waiter = arg;
+
+    waiter->allowed = lks_limiter_wait(waiter->limiter, "user-1", 1, LONG_MS, &waiter->decision, &waiter->error);
+    return NULL;
+}
+
+static void test_a_stop_ends_those_that_wait(void **state)
+{
+    enum { WAITERS = 3 };
+    lks_limiter *limiter = new_plain();
+    struct waiter waiters[WAITERS];
+    pthread_t threads[WAITERS];
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = LONG_MS / 2});
+    for (size_t i = 0; i < WAITERS; i++) {
+        waiters[i] = (struct waiter){.limiter = limiter, .allowed = true};
+        assert_int_equal(pthread_create(&threads[i], NULL, wait_long, &waiters[i]), 0);
+    }
+    assert_true(helpers_fake_await(fake, FAKE_CHECK, WAITERS));
+    lks_limiter_stop(limiter);
+    for (size_t i = 0; i < WAITERS; i++) {
+        pthread_join(threads[i], NULL);
+        assert_false(waiters[i].allowed);
+        assert_int_equal(waiters[i].error.code, LKS_CANCELLED);
+        assert_int_equal(waiters[i].decision.outcome, 0);
+    }
+    assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, NULL, &waiters[0].error));
+    assert_int_equal(waiters[0].error.code, LKS_CANCELLED);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), WAITERS);
+    /* It still says what may be. */
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, NULL, NULL));
+    lks_limiter_free(limiter);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_an_allow_is_one_check),
+        TEST(test_rules_are_copied),
+        TEST(test_bad_options_are_named),
+        TEST(test_denied_and_banned),
+        TEST(test_one_of_several_rules_decides),
+        TEST(test_without_a_server_it_is_closed_or_open),
+        TEST(test_no_server_can_be_reached),
+        TEST(test_a_lost_answer_is_asked_for_again),
+        TEST(test_a_refund_names_its_check),
+        TEST(test_only_what_was_allowed_is_refunded),
+        TEST(test_a_wait_sleeps_as_long_as_it_is_told),
+        TEST(test_a_wait_in_vain_does_not_wait),
+        TEST(test_a_stop_ends_those_that_wait),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

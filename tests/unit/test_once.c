@@ -1,0 +1,824 @@
+/* lks_once against a service that answers as told: what is asked, what the function
+ * sees, and what becomes of its result. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/process.h"
+#include "unit/helpers_fake.h"
+
+#include "client/channel.h"
+
+/* LEASE_MS is for what must not be lost however busy the machine is. */
+enum { LEASE_MS = 6000, SHORT_MS = 1500 };
+
+static helpers_fake *fake;
+static lks_channel *channel;
+
+static int setup(void **state)
+{
+    (void)state;
+    fake = helpers_fake_start();
+    return fake != NULL && lks_channel_open(helpers_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+}
+
+/* Nothing may be left under way, kept leases included. It is waited for, since a
+ * connection that is closed while it is answered can hang libnng (docs/client.md). */
+static int teardown(void **state)
+{
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    while (atomic_load(&channel->under_way) != 0)
+        process_pause();
+    lks_channel_close(channel);
+    helpers_fake_stop(fake);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* What the function does, and what it saw. */
+struct job {
+    lks_once_verdict verdict;
+    size_t extends;  /* waits until so many were seen */
+    bool until_lost; /* waits until it is lost */
+    const char *detail;
+    bool lets_go; /* then lets the server answer what it held */
+    bool forgets; /* returns no result */
+    /* What it saw. */
+    atomic_int runs;
+    int64_t number;
+    uint64_t fence;
+    size_t extended; /* before it began */
+    bool seen, lost_first, lost_last;
+    lks_code codes[6];
+};
+
+static lks_once_verdict work(void *arg, lks_once_attempt *attempt)
+{
+    struct job *job = arg;
+
+    atomic_fetch_add(&job->runs, 1);
+    job->extended = helpers_fake_seen(fake, FAKE_EXTEND);
+    job->number = lks_once_number(attempt);
+    job->fence = lks_once_fence(attempt);
+    job->lost_first = lks_once_is_lost(attempt);
+    job->seen = helpers_fake_await(fake, FAKE_EXTEND, job->extends);
+    while (job->until_lost && !lks_once_is_lost(attempt))
+        process_pause();
+    if (job->lets_go) {
+        size_t before = helpers_fake_seen(fake, FAKE_EXTEND);
+        helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED});
+        for (int i = 0; i < 50; i++) /* late answers come in */
+            process_pause();
+        job->seen = helpers_fake_seen(fake, FAKE_EXTEND) == before;
+    }
+    job->lost_last = lks_once_is_lost(attempt);
+    if (!job->forgets) {
+        job->codes[0] = lks_once_return(attempt, 500, "overwritten", 11);
+        job->codes[1] = lks_once_return(attempt, 201, "paid", 4);
+        job->codes[2] = lks_once_add_header(attempt, "content-type", "text/plain");
+    }
+    if (job->detail != NULL)
+        job->codes[3] = lks_once_set_detail(attempt, job->detail);
+    return job->verdict;
+}
+
+static const lks_once_options plain = {.scope = "charge", .key = "order-1", .lease_ms = LEASE_MS};
+
+static lks_once_outcome run(const lks_once_options *options, struct job *job, lks_once_result **ret, lks_error *error)
+{
+    return lks_once_run(channel, options, work, job, ret, error);
+}
+
+static fake_event event_of(fake_method method, size_t i)
+{
+    return helpers_fake_event(fake, method, i);
+}
+
+/* What was sent in the background before is there when a later call was answered. */
+static void assert_nothing_else_came(fake_method method, size_t n)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(helpers_fake_seen(fake, method), method == FAKE_BEGIN ? n + 1 : n);
+}
+
+/* ---- a run and its calls ---------------------------------------------------------- */
+
+static void test_it_runs_and_its_result_is_stored(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_error error = {.code = LKS_INTERNAL};
+
+    (void)state;
+    assert_int_equal(
+        run(&(lks_once_options){.scope = "charge", .key = "order-1"}, &job, &result, &error), LKS_ONCE_EXECUTED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_int_equal(atomic_load(&job.runs), 1);
+    assert_int_equal(job.number, 1);
+    assert_int_equal(job.fence, 7);
+    assert_false(job.lost_first);
+    assert_int_equal(result->code, 201);
+    assert_int_equal(result->body_len, 4);
+    assert_string_equal(result->body, "paid");
+    assert_int_equal(result->n_headers, 1);
+    assert_string_equal(result->headers[0].key, "content-type");
+    assert_string_equal(result->headers[0].value, "text/plain");
+    assert_false(result->replayed);
+    assert_null(result->failure);
+    lks_once_result_free(result);
+
+    fake_event begun = event_of(FAKE_BEGIN, 0), completed = event_of(FAKE_COMPLETE, 0);
+    assert_string_equal(begun.scope, "charge");
+    assert_string_equal(begun.id, "order-1");
+    assert_int_equal(strlen(begun.token), 32);
+    assert_string_equal(begun.text, "");
+    assert_int_equal(begun.lease_ms, 30000);
+    assert_int_equal(begun.retain_ms, 0);
+    assert_int_equal(begun.wait_ms, 0);
+    assert_string_equal(completed.scope, "charge");
+    assert_string_equal(completed.id, "order-1");
+    assert_int_equal(completed.fence, 7);
+    assert_int_equal(completed.number, 201);
+    assert_string_equal(completed.text, "paid");
+    assert_int_equal(completed.n, 1);
+    assert_string_equal(completed.keys[0], "content-type: text/plain");
+    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), 0);
+}
+
+static void test_options_are_sent(void **state)
+{
+    const lks_once_options options = {.scope = "a",
+                                      .key = "b",
+                                      .fingerprint = "sha",
+                                      .fingerprint_len = 3,
+                                      .lease_ms = 12345,
+                                      .retain_ms = 3600000,
+                                      .wait_ms = 777};
+    struct job job = {.verdict = LKS_ONCE_STORE, .forgets = true};
+    lks_once_result *result = NULL;
+
+    (void)state;
+    assert_int_equal(run(&options, &job, &result, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(result->code, 0);
+    assert_int_equal(result->body_len, 0);
+    assert_string_equal(result->body, "");
+    lks_once_result_free(result);
+    fake_event begun = event_of(FAKE_BEGIN, 0);
+    assert_string_equal(begun.text, "sha");
+    assert_int_equal(begun.lease_ms, 12345);
+    assert_int_equal(begun.retain_ms, 3600000);
+    assert_int_equal(begun.wait_ms, 777);
+}
+
+static void test_each_run_is_another_attempt(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_string_not_equal(event_of(FAKE_BEGIN, 0).token, event_of(FAKE_BEGIN, 1).token);
+}
+
+/* An EXECUTE that was lost is asked for again as the same attempt. */
+static void test_a_lost_begin_is_the_same_attempt(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(atomic_load(&job.runs), 1);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 2);
+    assert_string_equal(event_of(FAKE_BEGIN, 0).token, event_of(FAKE_BEGIN, 1).token);
+}
+
+static void test_bad_options_are_named(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(run(&(lks_once_options){.key = "a"}, &job, NULL, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
+    assert_int_equal(run(&(lks_once_options){.scope = "a"}, &job, NULL, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
+    const uint32_t leases[] = {9, 86400001};
+    for (size_t i = 0; i < 2; i++) {
+        const lks_once_options options = {.scope = "a", .key = "b", .lease_ms = leases[i]};
+        assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_FAILED);
+        assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, "lease_ms"));
+    }
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 0);
+}
+
+/* ---- answers of Begin ---------------------------------------------------------------- */
+
+static void test_a_stored_result_is_replayed(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_error error = {.code = LKS_INTERNAL};
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .body = "first"});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_REPLAYED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_true(result->replayed);
+    assert_int_equal(result->code, 200);
+    assert_int_equal(result->body_len, 5);
+    assert_string_equal(result->body, "first");
+    assert_int_equal(result->n_headers, 1);
+    assert_null(result->failure);
+    lks_once_result_free(result);
+    assert_nothing_else_came(FAKE_BEGIN, 1);
+}
+
+static void test_a_final_failure_is_replayed(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .failure = "no money"});
+    assert_int_equal(run(&plain, &job, &result, NULL), LKS_ONCE_REPLAYED);
+    assert_string_equal(result->failure, "no money");
+    assert_int_equal(result->code, -1);
+    assert_int_equal(result->n_headers, 0);
+    assert_true(result->replayed);
+    lks_once_result_free(result);
+}
+
+static void test_refusals_are_told_apart(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = (lks_once_result *)&job; /* to be made NULL */
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_IN_PROGRESS);
+    assert_null(result);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_int_equal(error.retry_after_ms, 4321);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_MISMATCH});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_MISMATCH);
+    assert_int_equal(error.code, LKS_ALREADY_EXISTS);
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_INVALID_ARGUMENT});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_nothing_else_came(FAKE_BEGIN, 3);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_FAIL), 0);
+}
+
+/* ---- an attempt that may have begun is given back ----------------------------------- */
+
+static void assert_given_back(size_t begins)
+{
+    assert_true(helpers_fake_await(fake, FAKE_BEGIN, begins));
+    assert_true(helpers_fake_await(fake, FAKE_FAIL, 1));
+    fake_event first = event_of(FAKE_BEGIN, 0), last = event_of(FAKE_BEGIN, begins - 1), failed = event_of(FAKE_FAIL, 0);
+    assert_string_equal(last.token, first.token);
+    assert_string_equal(last.scope, first.scope);
+    assert_string_equal(last.id, first.id);
+    assert_string_equal(last.text, first.text);
+    assert_int_equal(last.lease_ms, first.lease_ms);
+    assert_int_equal(last.wait_ms, 0);
+    assert_int_equal(failed.fence, 7);
+    assert_string_equal(failed.scope, first.scope);
+    assert_string_equal(failed.id, first.id);
+    assert_false(failed.flag);
+}
+
+static void test_a_doubtful_begin_is_given_back(void **state)
+{
+    const lks_once_options options = {
+        .scope = "charge", .key = "order-1", .fingerprint = "sha", .fingerprint_len = 3, .wait_ms = 50};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
+    assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_given_back(2);
+}
+
+static void test_an_unknown_answer_is_given_back(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = 99});
+    assert_int_equal(run(&plain, &job, NULL, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+    assert_true(helpers_fake_await(fake, FAKE_BEGIN, 2));
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_nothing_else_came(FAKE_FAIL, 0); /* it was none */
+}
+
+/* ---- the lease ------------------------------------------------------------------------- */
+
+static void test_the_lease_is_extended_while_it_runs(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
+
+    (void)state;
+    assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_true(job.seen);
+    assert_false(job.lost_last);
+    fake_event extended = event_of(FAKE_EXTEND, 2);
+    assert_string_equal(extended.scope, "charge");
+    assert_string_equal(extended.id, "order-1");
+    assert_int_equal(extended.fence, 7);
+    assert_int_equal(extended.lease_ms, SHORT_MS);
+    /* Each at a third of the one before, and not sooner. */
+    assert_true(event_of(FAKE_EXTEND, 1).at_ns - event_of(FAKE_BEGIN, 0).at_ns >= SHORT_MS / 2 * UINT64_C(1000000));
+}
+
+static void test_nothing_is_extended_after_the_end(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 100};
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    size_t extended = helpers_fake_seen(fake, FAKE_EXTEND);
+    for (long long from_ms = process_now_ms(); process_now_ms() < from_ms + 300;)
+        process_pause();
+    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), extended);
+}
+
+static void test_an_extension_that_fails_is_repeated(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.fails[FAKE_EXTEND] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_true(job.seen);
+    assert_false(job.lost_last);
+}
+
+static void test_lost_is_told_at_once(void **state)
+{
+    /* Of so long a lease that only the answer can be why. */
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 3 * SHORT_MS};
+    struct job job = {.verdict = LKS_ONCE_RETRY, .until_lost = true};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST,
+                                            .outcome[FAKE_FAIL] = LKS_FAIL_OUTCOME_SUPERSEDED,
+                                            .body = "the winner's"});
+    assert_int_equal(run(&options, &job, &result, &error), LKS_ONCE_SUPERSEDED);
+    assert_false(job.lost_first);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), 1);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_non_null(result);
+    assert_true(result->replayed);
+    assert_string_equal(result->body, "the winner's");
+    lks_once_result_free(result);
+}
+
+/* Nobody answers; it counts as lost before it can be over, and stays lost when the
+ * answers come after all. */
+static void test_a_lease_that_nobody_extends_is_lost(void **state)
+{
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
+    struct job job = {.verdict = LKS_ONCE_STORE, .until_lost = true, .lets_go = true};
+    lks_once_result *result = NULL;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true});
+    assert_int_equal(run(&options, &job, &result, NULL), LKS_ONCE_SUPERSEDED);
+    assert_true(job.seen); /* nothing was extended after the loss */
+    assert_true(job.lost_last);
+    assert_null(result); /* Get finds no result: the other one is running */
+    assert_string_equal(event_of(FAKE_GET, 0).id, "order-1");
+}
+
+/* The answer to a Begin that waited says nothing sure about a lease counted from its
+ * sending. */
+static void test_a_late_begin_is_confirmed(void **state)
+{
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = LEASE_MS, .wait_ms = 10000};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100});
+    assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(job.extended, 1);
+    assert_int_equal(event_of(FAKE_EXTEND, 0).fence, 7);
+
+    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100,
+                                            .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
+    assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_IN_PROGRESS);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(atomic_load(&job.runs), 1);
+}
+
+static void test_a_late_begin_in_doubt_is_given_back(void **state)
+{
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 900};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = 400, .fails[FAKE_EXTEND] = LKS_INTERNAL});
+    assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_FAILED);
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_given_back(2);
+}
+
+/* ---- the end -------------------------------------------------------------------------- */
+
+static void test_a_failure_for_now(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_RETRY, .detail = "bank is closed"};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_RETRYABLE);
+    assert_null(result);
+    assert_int_equal(error.applied, LKS_APPLIED_YES);
+    assert_non_null(strstr(error.message, "bank is closed"));
+    fake_event failed = event_of(FAKE_FAIL, 0);
+    assert_false(failed.flag);
+    assert_int_equal(failed.fence, 7);
+    assert_string_equal(failed.text, "bank is closed");
+    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 0);
+
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_RETRYABLE);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+}
+
+static void test_a_failure_for_good(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_GIVE_UP, .detail = "card is stolen"};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_EXECUTED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_string_equal(result->failure, "card is stolen");
+    assert_int_equal(result->code, -1);
+    assert_int_equal(result->n_headers, 0);
+    assert_false(result->replayed);
+    lks_once_result_free(result);
+    assert_true(event_of(FAKE_FAIL, 0).flag);
+    assert_string_equal(event_of(FAKE_FAIL, 0).text, "card is stolen");
+
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    job.detail = NULL;
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_DOUBTFUL);
+    assert_string_equal(result->failure, "");
+    lks_once_result_free(result);
+}
+
+/* A Complete whose answer was lost is sent again; the fence says that it is one. */
+static void test_a_lost_complete_is_sent_again(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(event_of(FAKE_COMPLETE, i).fence, 7);
+        assert_string_equal(event_of(FAKE_COMPLETE, i).text, "paid");
+    }
+    assert_int_equal(atomic_load(&job.runs), 1);
+}
+
+/* ... for as long as the lease, also where the channel is less patient. */
+static void test_a_result_is_worth_a_lease_of_patience(void **state)
+{
+    const lks_channel_options impatient = {.timeout_ms = 200};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_channel *other = NULL;
+
+    (void)state;
+    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &impatient, &other, NULL), LKS_OK);
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .fail_times = 9});
+    assert_int_equal(lks_once_run(other, &(lks_once_options){.scope = "a", .key = "b"}, work, &job, NULL, NULL),
+                     LKS_ONCE_EXECUTED);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 10);
+    assert_int_equal(lks_channel_close(other), LKS_OK);
+}
+
+static void test_a_result_that_may_not_be_stored_is_doubtful(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_error error;
+    const fake_manner manners[] = {
+        {.fails[FAKE_COMPLETE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
+        {.outcome[FAKE_COMPLETE] = 99},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        helpers_fake_behave(fake, manners[i]);
+        assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_DOUBTFUL);
+        assert_int_equal(error.code, LKS_INTERNAL);
+        assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+        assert_string_equal(result->body, "paid");
+        assert_false(result->replayed);
+        lks_once_result_free(result);
+    }
+    assert_nothing_else_came(FAKE_FAIL, 0); /* its effect may be there: it is not given back */
+}
+
+static void test_the_winners_result_is_given(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED, .body = "the winner's"});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_true(result->replayed);
+    assert_string_equal(result->body, "the winner's");
+    lks_once_result_free(result);
+
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED,
+                                            .fails[FAKE_GET] = LKS_NOT_FOUND});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_null(result);
+}
+
+/* ---- what a function may say ------------------------------------------------------------ */
+
+static lks_once_verdict say_too_much(void *arg, lks_once_attempt *attempt)
+{
+    static char body[LKS_ONCE_BODY_MAX + 1], value[4098], key[130];
+    struct job *job = arg;
+
+    memset(value, 'v', sizeof value - 1);
+    memset(key, 'k', sizeof key - 1);
+    job->codes[0] = lks_once_return(attempt, 1, body, LKS_ONCE_BODY_MAX);
+    job->codes[1] = lks_once_return(attempt, 2, body, LKS_ONCE_BODY_MAX + 1);
+    job->codes[2] = lks_once_add_header(attempt, "Lockstock-Failure", "");
+    job->codes[3] = lks_once_add_header(attempt, key, "");
+    job->codes[4] = lks_once_add_header(attempt, "", "");
+    job->codes[5] = lks_once_add_header(attempt, "k", value);
+    for (size_t i = 0; i < LKS_ONCE_HEADERS_MAX + 1; i++)
+        if (lks_once_add_header(attempt, key + 1, value + 1) == LKS_OK)
+            job->extended++;
+    return LKS_ONCE_STORE;
+}
+
+static void test_what_is_too_much_is_refused(void **state)
+{
+    struct job job = {.extended = 0};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    if (lks_once_run(channel, &plain, say_too_much, &job, &result, &error) != LKS_ONCE_EXECUTED)
+        fail_msg("%s", error.message);
+    assert_int_equal(job.codes[0], LKS_OK);
+    for (size_t i = 1; i < 6; i++)
+        assert_int_equal(job.codes[i], LKS_INVALID_ARGUMENT);
+    assert_int_equal(job.extended, LKS_ONCE_HEADERS_MAX);
+    assert_int_equal(result->code, 1);
+    assert_int_equal(result->body_len, LKS_ONCE_BODY_MAX);
+    assert_int_equal(result->n_headers, LKS_ONCE_HEADERS_MAX);
+    assert_int_equal(strlen(result->headers[LKS_ONCE_HEADERS_MAX - 1].value), 4096);
+    lks_once_result_free(result);
+}
+
+static void test_a_detail_is_cut_at_a_character(void **state)
+{
+    char detail[1100];
+    struct job job = {.verdict = LKS_ONCE_RETRY, .detail = detail};
+
+    (void)state;
+    memset(detail, 'a', sizeof detail);
+    memcpy(detail + 1023, "\xC3\xA9", 3); /* an e with an accent: bytes 1023 and 1024 */
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_RETRYABLE);
+    assert_int_equal(event_of(FAKE_FAIL, 0).n, 1023);
+    memset(detail, 'a', sizeof detail - 1);
+    detail[sizeof detail - 1] = '\0';
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_RETRYABLE);
+    assert_int_equal(event_of(FAKE_FAIL, 1).n, 1024);
+}
+
+/* ---- threads and processes ---------------------------------------------------------------- */
+
+struct inside {
+    struct job job;
+    lks_once_outcome outcome;
+    lks_error error;
+};
+
+static void run_inside(void *arg, lks_code code, const lks_get_response *response, const lks_error *error)
+{
+    struct inside *inside = arg;
+
+    (void)code, (void)response, (void)error;
+    inside->outcome = run(&plain, &inside->job, NULL, &inside->error);
+}
+
+static void test_not_on_a_completion_thread(void **state)
+{
+    struct inside inside = {.outcome = LKS_ONCE_EXECUTED};
+    lks_get_request request = LKS_GET_REQUEST_INIT;
+    lks_call *call = NULL;
+
+    (void)state;
+    assert_int_equal(lks_idempotency_get_start(channel, &request, NULL, run_inside, &inside, &call, NULL), LKS_OK);
+    lks_call_wait(call, NULL);
+    lks_call_free(call);
+    assert_int_equal(inside.outcome, LKS_ONCE_FAILED);
+    assert_int_equal(inside.error.code, LKS_FAILED_PRECONDITION);
+    assert_int_equal(atomic_load(&inside.job.runs), 0);
+}
+
+static void test_not_in_a_forked_child(void **state)
+{
+    int status = 0;
+
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        struct job job = {.verdict = LKS_ONCE_STORE};
+        lks_error error;
+        bool refused = run(&plain, &job, NULL, &error) == LKS_ONCE_FAILED && error.code == LKS_FAILED_PRECONDITION;
+        _exit(refused && atomic_load(&job.runs) == 0 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 0);
+}
+
+static void test_no_server_can_be_reached(void **state)
+{
+    const lks_channel_options impatient = {.timeout_ms = 200};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_channel *nowhere = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_channel_open("nng+tcp://127.0.0.1:1", &impatient, &nowhere, NULL), LKS_OK);
+    assert_int_equal(lks_once_run(nowhere, &plain, work, &job, NULL, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_UNAVAILABLE);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_int_equal(lks_channel_close(nowhere), LKS_OK);
+}
+
+/* One more than the channel has room for is refused before anything is sent. */
+static void test_a_full_channel_begins_nothing(void **state)
+{
+    enum { ROOM = 4 };
+    const lks_channel_options small = {.in_flight_max = 1, .queue_max = ROOM - 1};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_channel *other = NULL;
+    lks_get_request request = LKS_GET_REQUEST_INIT;
+    lks_call *calls[ROOM];
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &other, NULL), LKS_OK);
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
+    for (size_t i = 0; i < ROOM; i++)
+        assert_int_equal(lks_idempotency_get_start(other, &request, NULL, NULL, NULL, &calls[i], NULL), LKS_OK);
+    assert_int_equal(lks_once_run(other, &plain, work, &job, NULL, &error), LKS_ONCE_FAILED);
+    assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 0);
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    for (size_t i = 0; i < ROOM; i++) {
+        lks_call_wait(calls[i], NULL);
+        lks_call_free(calls[i]);
+    }
+    /* What was refused and what has ended leave their room. */
+    for (size_t i = 0; i < 3 * ROOM; i++)
+        assert_int_equal(lks_once_run(other, &plain, work, &job, NULL, &error), LKS_ONCE_EXECUTED);
+    assert_int_equal(lks_channel_close(other), LKS_OK);
+}
+
+struct crowd {
+    int rounds;
+    atomic_int executed;
+};
+
+static lks_once_verdict pause_a_little(void *arg, lks_once_attempt *attempt)
+{
+    (void)arg;
+    process_pause();
+    return lks_once_return(attempt, 200, "x", 1) == LKS_OK ? LKS_ONCE_STORE : LKS_ONCE_RETRY;
+}
+
+static void *run_often(void *arg)
+{
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 10};
+    struct crowd *crowd = arg;
+
+    for (int i = 0; i < crowd->rounds; i++) {
+        lks_once_result *result = NULL;
+        lks_once_outcome outcome = lks_once_run(channel, &options, pause_a_little, NULL, &result, NULL);
+        if (outcome == LKS_ONCE_EXECUTED && result != NULL)
+            atomic_fetch_add(&crowd->executed, 1);
+        lks_once_result_free(result);
+    }
+    return NULL;
+}
+
+/* Leases so short that they are extended, and lost, in the midst of everything. */
+static void test_many_at_once(void **state)
+{
+    enum { THREADS = 6, ROUNDS = 40 };
+    struct crowd crowd = {.rounds = ROUNDS};
+    pthread_t threads[THREADS];
+
+    (void)state;
+    for (size_t i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, run_often, &crowd), 0);
+    for (size_t i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(atomic_load(&crowd.executed), THREADS * ROUNDS);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), THREADS * ROUNDS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_it_runs_and_its_result_is_stored),
+        TEST(test_options_are_sent),
+        TEST(test_each_run_is_another_attempt),
+        TEST(test_a_lost_begin_is_the_same_attempt),
+        TEST(test_bad_options_are_named),
+        TEST(test_a_stored_result_is_replayed),
+        TEST(test_a_final_failure_is_replayed),
+        TEST(test_refusals_are_told_apart),
+        TEST(test_a_doubtful_begin_is_given_back),
+        TEST(test_an_unknown_answer_is_given_back),
+        TEST(test_the_lease_is_extended_while_it_runs),
+        TEST(test_nothing_is_extended_after_the_end),
+        TEST(test_an_extension_that_fails_is_repeated),
+        TEST(test_lost_is_told_at_once),
+        TEST(test_a_lease_that_nobody_extends_is_lost),
+        TEST(test_a_late_begin_is_confirmed),
+        TEST(test_a_late_begin_in_doubt_is_given_back),
+        TEST(test_a_failure_for_now),
+        TEST(test_a_failure_for_good),
+        TEST(test_a_lost_complete_is_sent_again),
+        TEST(test_a_result_is_worth_a_lease_of_patience),
+        TEST(test_a_result_that_may_not_be_stored_is_doubtful),
+        TEST(test_the_winners_result_is_given),
+        TEST(test_what_is_too_much_is_refused),
+        TEST(test_a_detail_is_cut_at_a_character),
+        TEST(test_not_on_a_completion_thread),
+        TEST(test_not_in_a_forked_child),
+        TEST(test_no_server_can_be_reached),
+        TEST(test_a_full_channel_begins_nothing),
+        TEST(test_many_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

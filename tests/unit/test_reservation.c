@@ -1,0 +1,552 @@
+/* lks_reservation against a service that answers as told: what is asked, what is kept,
+ * and what becomes of a reservation that nobody confirms. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/process.h"
+#include "unit/helpers_fake.h"
+
+#include "client/channel.h"
+
+/* HOLD_MS is for what must not be lost however busy the machine is. */
+enum { HOLD_MS = 6000, SHORT_MS = 1500, LONG_MS = 600000 };
+
+static helpers_fake *fake;
+static lks_channel *channel;
+
+static int setup(void **state)
+{
+    (void)state;
+    fake = helpers_fake_start();
+    return fake != NULL && lks_channel_open(helpers_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+}
+
+/* Nothing may be left under way, kept leases included. It is waited for, since a
+ * connection that is closed while it is answered can hang libnng (docs/client.md). */
+static int teardown(void **state)
+{
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    while (atomic_load(&channel->under_way) != 0)
+        process_pause();
+    lks_channel_close(channel);
+    helpers_fake_stop(fake);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static const lks_reservation_line phone = {.sku = "phone", .quantity = 3};
+static const lks_reservation_order plain = {.order_id = "order-1", .lines = &phone, .n_lines = 1, .hold_ms = HOLD_MS};
+
+static lks_reservation *make(const lks_reservation_order *order)
+{
+    lks_reservation *reservation = NULL;
+    lks_error error;
+
+    if (lks_reservation_make(channel, order, &reservation, &error) != LKS_RESERVE_OUTCOME_RESERVED)
+        fail_msg("%s", error.message);
+    return reservation;
+}
+
+static fake_event event_of(fake_method method, size_t i)
+{
+    return helpers_fake_event(fake, method, i);
+}
+
+/* What was sent in the background before is there when a later call was answered. */
+static void assert_cancels(size_t n)
+{
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    lks_reservation_free(make(&plain));
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), n + 1);
+}
+
+/* ---- making and selling ------------------------------------------------------------- */
+
+static void test_reserved_and_confirmed(void **state)
+{
+    lks_reservation *reservation = NULL;
+    lks_error error = {.code = LKS_INTERNAL};
+
+    (void)state;
+    assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), LKS_RESERVE_OUTCOME_RESERVED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_string_equal(lks_reservation_order_id(reservation), "order-1");
+    assert_false(lks_reservation_is_lost(reservation));
+    assert_false(lks_reservation_is_replayed(reservation));
+    assert_int_equal(lks_reservation_confirm(reservation, false, &error), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    assert_int_equal(error.code, LKS_OK);
+    lks_reservation_free(reservation);
+
+    fake_event reserved = event_of(FAKE_RESERVE, 0), confirmed = event_of(FAKE_CONFIRM, 0);
+    assert_string_equal(reserved.scope, "phone");
+    assert_string_equal(reserved.id, "order-1");
+    assert_string_equal(reserved.token, "");
+    assert_int_equal(reserved.lease_ms, HOLD_MS);
+    assert_int_equal(reserved.n, 1);
+    assert_string_equal(reserved.keys[0], "phone");
+    assert_int_equal(reserved.number, 3);
+    assert_false(reserved.flag); /* somebody may have sent this id before */
+    assert_string_equal(confirmed.scope, "phone");
+    assert_string_equal(confirmed.id, "order-1");
+    assert_false(confirmed.flag);
+    assert_cancels(0);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), 0);
+}
+
+static void test_options_are_sent(void **state)
+{
+    const lks_reservation_line lines[] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 2}};
+    const lks_reservation_order order = {.group = "shop", .buyer_id = "bob", .lines = lines, .n_lines = 2};
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.replayed = true});
+    lks_reservation *reservation = make(&order);
+    assert_true(lks_reservation_is_replayed(reservation));
+    fake_event reserved = event_of(FAKE_RESERVE, 0);
+    assert_string_equal(reserved.scope, "shop");
+    assert_string_equal(reserved.token, "bob");
+    assert_int_equal(reserved.lease_ms, 60000);
+    assert_string_equal(reserved.keys[1], "cover");
+    assert_int_equal(strlen(reserved.id), 32);
+    assert_true(reserved.flag); /* made up here: nobody can have sent it */
+    assert_string_equal(lks_reservation_order_id(reservation), reserved.id);
+    lks_reservation_free(reservation);
+}
+
+static void test_bad_orders_are_named(void **state)
+{
+    const lks_reservation_line many[65] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 1}},
+                               none = {.quantity = 1};
+    const struct {
+        lks_reservation_order order;
+        const char *named;
+    } bad[] = {
+        {{.n_lines = 0}, "lines"},
+        {{.group = "g", .lines = many, .n_lines = 65}, "lines"},
+        {{.lines = &none, .n_lines = 1}, "lines[0].sku"},
+        {{.lines = many, .n_lines = 2}, "group"},
+    };
+    lks_reservation *reservation = NULL;
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        assert_int_equal(lks_reservation_make(channel, &bad[i].order, &reservation, &error), 0);
+        assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, bad[i].named));
+        assert_null(reservation);
+    }
+    assert_int_equal(helpers_fake_seen(fake, FAKE_RESERVE), 0);
+    lks_reservation_free(NULL);
+}
+
+static void test_refusals_are_told_apart(void **state)
+{
+    const lks_reserve_outcome outcomes[] = {LKS_RESERVE_OUTCOME_SOLD_OUT, LKS_RESERVE_OUTCOME_BUYER_LIMIT,
+                                            LKS_RESERVE_OUTCOME_NOT_OPEN, LKS_RESERVE_OUTCOME_CLOSED,
+                                            LKS_RESERVE_OUTCOME_UNKNOWN_SKU, LKS_RESERVE_OUTCOME_CANCELLED};
+    lks_reservation *reservation = NULL;
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
+        helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_RESERVE] = (int)outcomes[i]});
+        assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), outcomes[i]);
+        assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+        assert_non_null(strstr(error.message, "phone, of which 2 are available"));
+        assert_null(reservation);
+    }
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_ALREADY_EXISTS});
+    assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
+    assert_int_equal(error.code, LKS_ALREADY_EXISTS);
+    assert_cancels(0);
+}
+
+static void test_a_lost_answer_is_asked_for_again(void **state)
+{
+    const fake_method methods[] = {FAKE_RESERVE, FAKE_CONFIRM, FAKE_CANCEL};
+
+    (void)state;
+    for (size_t i = 0; i < 3; i++) {
+        fake_manner lossy = {.applied = LKS_APPLIED_MAYBE, .fail_times = 1};
+        lossy.fails[methods[i]] = LKS_UNAVAILABLE;
+        helpers_fake_behave(fake, lossy);
+        lks_reservation *reservation = make(&plain);
+        if (methods[i] == FAKE_CONFIRM)
+            assert_int_equal(lks_reservation_confirm(reservation, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
+        lks_reservation_free(reservation);
+    }
+    assert_int_equal(helpers_fake_seen(fake, FAKE_RESERVE), 4);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CONFIRM), 2);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 3);
+}
+
+/* ---- giving back ------------------------------------------------------------------------ */
+
+static void test_the_end_of_the_block_cancels(void **state)
+{
+    (void)state;
+    {
+        LKS_RESERVATION lks_reservation *reservation = make(&plain);
+        LKS_RESERVATION lks_reservation *none = NULL;
+        assert_non_null(reservation);
+        assert_null(none);
+        assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 0);
+    }
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 1);
+    assert_string_equal(event_of(FAKE_CANCEL, 0).scope, "phone");
+    assert_string_equal(event_of(FAKE_CANCEL, 0).id, "order-1");
+    lks_reservation *reservation = make(&plain);
+    lks_reservation_cleanup(&reservation);
+    assert_null(reservation);
+    lks_reservation_cleanup(&reservation);
+}
+
+static void test_a_doubtful_reserve_is_cancelled(void **state)
+{
+    const fake_manner manners[] = {
+        {.fails[FAKE_RESERVE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
+        {.outcome[FAKE_RESERVE] = 99},
+    };
+    lks_reservation *reservation = NULL;
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        helpers_fake_behave(fake, manners[i]);
+        assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
+        assert_int_equal(error.code, LKS_INTERNAL);
+        assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+        assert_null(reservation);
+        assert_true(helpers_fake_await(fake, FAKE_CANCEL, i + 1));
+        assert_string_equal(event_of(FAKE_CANCEL, i).id, "order-1");
+        assert_string_equal(event_of(FAKE_CANCEL, i).scope, "phone");
+    }
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_INTERNAL});
+    assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
+    assert_cancels(2);
+}
+
+static void test_a_cancel_says_what_became_of_it(void **state)
+{
+    lks_error error;
+
+    (void)state;
+    lks_reservation *reservation = make(&plain);
+    assert_int_equal(lks_reservation_cancel(reservation, "changed his mind", &error), LKS_CANCEL_OUTCOME_CANCELLED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_string_equal(event_of(FAKE_CANCEL, 0).text, "changed his mind");
+    lks_reservation_free(reservation);
+    assert_cancels(1);
+
+    reservation = make(&plain);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED});
+    assert_int_equal(lks_reservation_cancel(reservation, NULL, &error), LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED);
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    lks_reservation_free(reservation);
+    assert_cancels(3);
+
+    reservation = make(&plain);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = LKS_CANCEL_OUTCOME_UNKNOWN_ORDER});
+    assert_int_equal(lks_reservation_cancel(reservation, NULL, NULL), LKS_CANCEL_OUTCOME_UNKNOWN_ORDER);
+    lks_reservation_free(reservation);
+    assert_cancels(5);
+
+    reservation = make(&plain);
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = 99});
+    assert_int_equal(lks_reservation_cancel(reservation, NULL, &error), 0);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    lks_reservation_free(reservation);
+    assert_cancels(8);
+}
+
+/* It waits for its answer, but not for long, and then goes on without it. */
+static void test_what_is_freed_is_cancelled_by_all_means(void **state)
+{
+    lks_reservation *reservation = make(&plain);
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CANCEL] = LKS_INTERNAL, .fail_times = 1});
+    lks_reservation_free(reservation);
+    assert_true(helpers_fake_await(fake, FAKE_CANCEL, 2));
+
+    reservation = make(&plain);
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_CANCEL] = true});
+    lks_reservation_free(reservation); /* returns, though nobody answers */
+    size_t cancels = helpers_fake_seen(fake, FAKE_CANCEL);
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CANCEL] = LKS_UNAVAILABLE, .fail_times = 1});
+    assert_true(helpers_fake_await(fake, FAKE_CANCEL, cancels + 1));
+    assert_string_equal(event_of(FAKE_CANCEL, cancels).id, "order-1");
+}
+
+static void free_inside(void *arg, lks_code code, const lks_get_response *response, const lks_error *error)
+{
+    (void)code, (void)response, (void)error;
+    lks_reservation_free(arg);
+}
+
+static void test_it_may_be_freed_on_a_completion_thread(void **state)
+{
+    lks_reservation_order order = plain;
+    lks_get_request request = LKS_GET_REQUEST_INIT;
+    lks_call *call = NULL;
+
+    (void)state;
+    order.keep_ms = LONG_MS;
+    lks_reservation *reservation = make(&order);
+    assert_int_equal(lks_idempotency_get_start(channel, &request, NULL, free_inside, reservation, &call, NULL), LKS_OK);
+    lks_call_wait(call, NULL);
+    lks_call_free(call);
+    assert_true(helpers_fake_await(fake, FAKE_CANCEL, 1));
+}
+
+/* ---- confirming ---------------------------------------------------------------------------- */
+
+static void test_what_had_run_out_can_be_taken_again(void **state)
+{
+    lks_reservation *reservation = make(&plain);
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = LKS_CONFIRM_OUTCOME_EXPIRED});
+    assert_int_equal(lks_reservation_confirm(reservation, false, &error), LKS_CONFIRM_OUTCOME_EXPIRED);
+    assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    assert_int_equal(lks_reservation_confirm(reservation, true, &error), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    assert_true(event_of(FAKE_CONFIRM, 1).flag);
+    lks_reservation_free(reservation);
+    assert_cancels(0);
+}
+
+/* A late copy of the Confirm could still take the stock that comes back: so what could
+ * not be sold is cancelled, unless it is already. */
+static void test_what_could_not_be_sold_is_cancelled(void **state)
+{
+    const struct {
+        lks_confirm_outcome outcome;
+        bool cancels;
+    } ends[] = {
+        {LKS_CONFIRM_OUTCOME_EXPIRED, true},
+        {LKS_CONFIRM_OUTCOME_SOLD_OUT, true},
+        {LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER, true},
+        {LKS_CONFIRM_OUTCOME_CANCELLED, false},
+    };
+    lks_error error;
+    size_t cancels = 0;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
+        lks_reservation *reservation = make(&plain);
+        helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = (int)ends[i].outcome});
+        assert_int_equal(lks_reservation_confirm(reservation, true, &error), ends[i].outcome);
+        assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
+        lks_reservation_free(reservation);
+        cancels += ends[i].cancels;
+        assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), cancels);
+    }
+}
+
+static void test_what_may_be_sold_is_not_cancelled(void **state)
+{
+    const fake_manner manners[] = {
+        {.fails[FAKE_CONFIRM] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
+        {.outcome[FAKE_CONFIRM] = 99},
+    };
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        lks_reservation *reservation = make(&plain);
+        helpers_fake_behave(fake, manners[i]);
+        assert_int_equal(lks_reservation_confirm(reservation, false, &error), 0);
+        assert_int_equal(error.code, LKS_INTERNAL);
+        assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+        lks_reservation_free(reservation);
+        assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 0);
+    }
+    lks_reservation *reservation = make(&plain);
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CONFIRM] = LKS_INTERNAL});
+    assert_int_equal(lks_reservation_confirm(reservation, false, &error), 0);
+    lks_reservation_free(reservation); /* nothing happened, and nothing will */
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 1);
+}
+
+/* ---- keeping -------------------------------------------------------------------------------- */
+
+static void await_lost(lks_reservation *reservation)
+{
+    while (!lks_reservation_is_lost(reservation))
+        process_pause();
+}
+
+static void test_what_is_kept_is_extended(void **state)
+{
+    lks_reservation_order order = plain;
+
+    (void)state;
+    order.hold_ms = SHORT_MS;
+    order.keep_ms = LONG_MS;
+    lks_reservation *reservation = make(&order);
+    assert_true(helpers_fake_await(fake, FAKE_EXTEND_HOLD, 4));
+    assert_false(lks_reservation_is_lost(reservation));
+    fake_event extended = event_of(FAKE_EXTEND_HOLD, 0);
+    assert_string_equal(extended.scope, "phone");
+    assert_string_equal(extended.id, "order-1");
+    assert_int_equal(extended.lease_ms, SHORT_MS);
+    lks_reservation_free(reservation);
+    size_t extends = helpers_fake_seen(fake, FAKE_EXTEND_HOLD);
+    for (long long from_ms = process_now_ms(); process_now_ms() < from_ms + SHORT_MS;)
+        process_pause();
+    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), extends);
+}
+
+static void test_what_is_not_kept_is_lost(void **state)
+{
+    lks_reservation_order order = plain;
+
+    (void)state;
+    order.hold_ms = SHORT_MS;
+    lks_reservation *reservation = make(&order);
+    assert_false(lks_reservation_is_lost(reservation));
+    await_lost(reservation);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), 0);
+    /* It may still be there to be confirmed; only the server knows. */
+    assert_int_equal(lks_reservation_confirm(reservation, true, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    lks_reservation_free(reservation);
+}
+
+static void test_it_is_kept_no_longer_than_told(void **state)
+{
+    lks_reservation_order order = plain;
+
+    (void)state;
+    order.hold_ms = SHORT_MS;
+    order.keep_ms = SHORT_MS;
+    lks_reservation *reservation = make(&order);
+    await_lost(reservation);
+    assert_true(helpers_fake_seen(fake, FAKE_EXTEND_HOLD) <= 3);
+    lks_reservation_free(reservation);
+}
+
+static void test_what_a_server_ended_is_lost(void **state)
+{
+    const int outcomes[] = {LKS_EXTEND_HOLD_OUTCOME_EXPIRED, LKS_EXTEND_HOLD_OUTCOME_CANCELLED};
+    lks_reservation_order order = plain;
+
+    (void)state;
+    order.hold_ms = 3 * SHORT_MS; /* of so long a hold that only the answer can be why */
+    order.keep_ms = LONG_MS;
+    for (size_t i = 0; i < 2; i++) {
+        helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND_HOLD] = outcomes[i]});
+        lks_reservation *reservation = make(&order);
+        await_lost(reservation);
+        assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), i + 1);
+        lks_reservation_free(reservation);
+    }
+}
+
+/* What is left is the server's word: a repeat may find the rest of a hold. */
+static void test_the_rest_of_a_hold_is_what_counts(void **state)
+{
+    lks_reservation_order order = plain;
+
+    (void)state;
+    order.hold_ms = LONG_MS;
+    helpers_fake_behave(fake, (fake_manner){.hold_ms = 100, .replayed = true});
+    lks_reservation *reservation = make(&order);
+    await_lost(reservation);
+    lks_reservation_free(reservation);
+}
+
+/* ---- processes and many ------------------------------------------------------------------------ */
+
+static void test_not_in_a_forked_child(void **state)
+{
+    lks_reservation_order order = plain;
+    int status = 0;
+
+    (void)state;
+    order.keep_ms = LONG_MS;
+    lks_reservation *reservation = make(&order);
+    pid_t child = fork();
+    if (child == 0) {
+        lks_reservation *own = NULL;
+        lks_error errors[3];
+        bool refused = lks_reservation_make(channel, &plain, &own, &errors[0]) == 0 &&
+                       lks_reservation_confirm(reservation, false, &errors[1]) == 0 &&
+                       lks_reservation_cancel(reservation, NULL, &errors[2]) == 0 &&
+                       lks_reservation_is_lost(reservation);
+        for (size_t i = 0; i < 3; i++)
+            refused = refused && errors[i].code == LKS_FAILED_PRECONDITION;
+        lks_reservation_free(reservation);
+        _exit(refused ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 0);
+    assert_int_equal(lks_reservation_confirm(reservation, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
+    lks_reservation_free(reservation);
+}
+
+static void test_many_are_kept_at_once(void **state)
+{
+    enum { MANY = 200 };
+    lks_reservation *reservations[MANY];
+    lks_reservation_order order = plain;
+
+    (void)state;
+    order.order_id = NULL;
+    order.hold_ms = HOLD_MS;
+    order.keep_ms = LONG_MS;
+    for (size_t i = 0; i < MANY; i++)
+        reservations[i] = make(&order);
+    assert_true(helpers_fake_await(fake, FAKE_EXTEND_HOLD, 2 * MANY));
+    for (size_t i = 0; i < MANY; i++) {
+        assert_false(lks_reservation_is_lost(reservations[i]));
+        lks_reservation_free(reservations[i]);
+    }
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), MANY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_reserved_and_confirmed),
+        TEST(test_options_are_sent),
+        TEST(test_bad_orders_are_named),
+        TEST(test_refusals_are_told_apart),
+        TEST(test_a_lost_answer_is_asked_for_again),
+        TEST(test_the_end_of_the_block_cancels),
+        TEST(test_a_doubtful_reserve_is_cancelled),
+        TEST(test_a_cancel_says_what_became_of_it),
+        TEST(test_what_is_freed_is_cancelled_by_all_means),
+        TEST(test_it_may_be_freed_on_a_completion_thread),
+        TEST(test_what_had_run_out_can_be_taken_again),
+        TEST(test_what_could_not_be_sold_is_cancelled),
+        TEST(test_what_may_be_sold_is_not_cancelled),
+        TEST(test_what_is_kept_is_extended),
+        TEST(test_what_is_not_kept_is_lost),
+        TEST(test_it_is_kept_no_longer_than_told),
+        TEST(test_what_a_server_ended_is_lost),
+        TEST(test_the_rest_of_a_hold_is_what_counts),
+        TEST(test_not_in_a_forked_child),
+        TEST(test_many_are_kept_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
