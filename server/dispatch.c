@@ -104,6 +104,18 @@ void dispatch_judge_by(dispatch *d, const identity *judge)
     d->judge = judge;
 }
 
+bool dispatch_has_method(const dispatch *d, const char *path)
+{
+    return lks_rpc_route_find(d->routes, d->n_routes, path) != NULL;
+}
+
+lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error)
+{
+    lks_rpc_slice ns;
+
+    return d->judge ? identity_admit(d->judge, who, method, time(NULL), &ns, error) : LKS_OK;
+}
+
 void dispatch_free(dispatch *d)
 {
     if (d) {

@@ -63,6 +63,12 @@ void dispatch_judge_by(dispatch *d, const identity *judge);
 /* No call may be under way. Takes NULL. */
 void dispatch_free(dispatch *d);
 
+/* Whether there is a method of that path. */
+bool dispatch_has_method(const dispatch *d, const char *path);
+
+/* Whether somebody may do what `method` says: for methods that are not dispatched. */
+lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error);
+
 /* Takes a call. What `call` points to, and the arena, must live until done, which
  * may run before this returns when the store is not needed. */
 void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done,

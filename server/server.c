@@ -262,6 +262,7 @@ static lks_code open_wires(server *s, lks_error *error)
     const wires_options options = {
         .loop = &s->loop,
         .frames = s->frames,
+        .dispatch = s->dispatch,
         .message_bytes_max = (size_t)s->config->message_bytes,
         .in_flight_max = (uint32_t)s->config->in_flight,
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,

@@ -23,7 +23,8 @@ typedef struct grpc_server grpc_server;
 typedef struct grpc_stream grpc_stream;
 
 typedef struct grpc_streaming_method {
-    const char *path; /* "/grpc.health.v1.Health/Watch" */
+    const char *path;      /* "/grpc.health.v1.Health/Watch" */
+    lks_rpc_effect effect; /* what a policy must allow; 0: it is open to everybody */
     /* It begins; what is kept for it, NULL when out of memory. */
     void *(*open)(void *arg, grpc_stream *s);
     /* A request message; data until it returns. */
@@ -35,7 +36,18 @@ typedef struct grpc_streaming_method {
     void *arg;
 } grpc_streaming_method;
 
-/* Sends a response message. Nothing when the call is over. */
+/* Metadata that came with the call: the header's value, with a NUL; NULL when there is
+ * none. Valid until `closed`. */
+const char *grpc_stream_header(const grpc_stream *s, const char *name);
+
+/* Whether the message that is being told came compressed. */
+bool grpc_stream_compressed(const grpc_stream *s);
+
+/* Metadata to send: before the first message, and after the last. Text is copied. */
+void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value);
+void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value);
+
+/* Sends a response message. */
 void grpc_stream_send(grpc_stream *s, const void *data, size_t len);
 
 /* Bytes sent and not yet taken by the client: a sender that can wait waits at some. */

@@ -1,5 +1,5 @@
-/* Invariant: a stream is on the list `dirty` exactly while it has output that was not
- * yet offered to the kernel in this turn; one write request is under way at most; and
+/* Invariant: a stream is on the list `dirty` exactly while it has something to say that
+ * was not yet offered to the kernel in this turn; one write request is under way at most; and
  * `closed` of its protocol runs once, when its handles are gone. */
 #include "wire/stream.h"
 
@@ -18,6 +18,7 @@
 
 enum { BACKLOG = 1024, READ_BYTES = 64 * 1024, PARTS_MAX = 64, KEEPALIVE_S = 30, ADDRESS_BYTES_MAX = 280 };
 #define PEER_MARK UINT32_C(0x80000000)
+#define PEER_MASK UINT32_C(0x3FFFFFFF)
 
 typedef union any_handle {
     uv_handle_t handle;
@@ -49,7 +50,7 @@ struct stream {
     size_t waiting;    /* bytes of output */
     size_t first_done; /* bytes of its first block that were taken */
     size_t write_len;  /* bytes of the write under way */
-    bool ready, idle, paused, dirty, writing, closing;
+    bool ready, idle, paused, dirty, wants_produce, writing, closing;
     unsigned open_handles;
     TAILQ_ENTRY(stream) next, next_dirty;
 };
@@ -281,6 +282,8 @@ static void flush(stream *s)
 
 static void flush_and_tell(stream *s)
 {
+    if (s->writing)
+        return;
     flush(s);
     arm(s);
     if (s->connection && !s->closing && !s->writing)
@@ -294,6 +297,11 @@ static void on_turn_end(uv_prepare_t *prepare)
     stream *s;
 
     while ((s = TAILQ_FIRST(&all->dirty))) {
+        if (s->wants_produce) {
+            s->wants_produce = false;
+            s->protocol->produce(s->connection);
+            continue;
+        }
         TAILQ_REMOVE(&all->dirty, s, next_dirty);
         s->dirty = false;
         flush_and_tell(s);
@@ -302,10 +310,16 @@ static void on_turn_end(uv_prepare_t *prepare)
 
 static void mark_dirty(stream *s)
 {
-    if (!s->dirty && !s->writing && !s->closing) {
+    if (!s->dirty && (!s->writing || s->wants_produce) && !s->closing) {
         s->dirty = true;
         TAILQ_INSERT_TAIL(&s->all->dirty, s, next_dirty);
     }
+}
+
+void stream_produce(stream *s)
+{
+    s->wants_produce = true;
+    mark_dirty(s);
 }
 
 void stream_write(stream *s, stream_block *block)
@@ -472,7 +486,7 @@ static void on_connection(uv_stream_t *listening, int status)
     /* Without a descriptor to spare libuv has closed the connection. */
     if (!s)
         return;
-    *s = (stream){.all = all, .protocol = l->protocol, .arg = l->arg, .peer = ++all->last_peer | PEER_MARK, .open_handles = 2};
+    *s = (stream){.all = all, .protocol = l->protocol, .arg = l->arg, .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
     TAILQ_INIT(&s->output);
     init_handle(all->options.loop, &s->on, l->is_unix);
     uv_timer_init(all->options.loop, &s->timer);

@@ -29,6 +29,9 @@ typedef struct stream_protocol {
     void *(*open)(void *arg, stream *s);
     /* Bytes came; they are the protocol's now. */
     void (*bytes)(void *connection, const uint8_t *data, size_t len);
+    /* It asked by stream_produce, and the turn ends: what it has to say now goes out. May
+     * be NULL. */
+    void (*produce)(void *connection);
     /* Output that waited for the peer is gone. */
     void (*drained)(void *connection);
     /* It is gone: no function may be called on the stream any more. */
@@ -65,7 +68,7 @@ bool streams_flushing(const streams *all);
 void streams_close(streams *all, void (*closed)(void *arg), void *arg);
 
 /* Identity of a connection: not given to another while this lives, and not one of
- * libnng's, which are below 2^31. */
+ * libnng's, which are below 2^31; it is below 3 * 2^30. */
 uint32_t stream_peer(const stream *s);
 
 /* The name in the peer's verified certificate, the stream's; NULL without one. */
@@ -96,6 +99,9 @@ stream_block *stream_block_new(size_t len);
 
 /* Takes the block. Dropped when the stream is closing. */
 void stream_write(stream *s, stream_block *block);
+
+/* Asks for `produce` at the end of this turn of the loop. */
+void stream_produce(stream *s);
 
 /* Bytes written and not yet taken by the kernel. */
 size_t stream_waiting(const stream *s);

@@ -17,7 +17,8 @@ struct wires {
     wire_nng *nng;
     streams *streams;
     sp_server *sp;
-    tls_context *tls; /* NULL: no certificate */
+    grpc_server *grpc;
+    tls_context *tls, *h2; /* NULL: no certificate */
     unsigned open; /* engines that have to tell that they are closed */
     void (*closed)(void *arg);
     void *closed_arg;
@@ -45,14 +46,19 @@ static bool has_certificate(const wires *w)
 
 lks_code wires_load_certificates(wires *w, lks_error *error)
 {
-    tls_context *loaded;
+    tls_context *plain = NULL, *h2 = NULL;
 
     if (!has_certificate(w))
         return LKS_OK;
-    if (tls_context_load(&w->options.tls, NULL, &loaded, error) != LKS_OK)
+    if (tls_context_load(&w->options.tls, NULL, &plain, error) != LKS_OK ||
+        tls_context_load(&w->options.tls, "h2", &h2, error) != LKS_OK) {
+        tls_context_free(plain);
         return error->code;
+    }
     tls_context_free(w->tls);
-    w->tls = loaded;
+    tls_context_free(w->h2);
+    w->tls = plain;
+    w->h2 = h2;
     return LKS_OK;
 }
 
@@ -74,7 +80,7 @@ static lks_code need_nng(wires *w, lks_error *error)
     return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
 }
 
-static lks_code need_sp(wires *w, lks_error *error)
+static lks_code need_streams(wires *w, lks_error *error)
 {
     const wires_options *o = &w->options;
     const streams_options streams_wanted = {
@@ -84,7 +90,14 @@ static lks_code need_sp(wires *w, lks_error *error)
         .idle_ms = IDLE_MS,
         .stall_ms = STALL_MS,
     };
-    if (!w->streams && streams_new(&streams_wanted, &w->streams, error) != LKS_OK)
+    return w->streams ? LKS_OK : streams_new(&streams_wanted, &w->streams, error);
+}
+
+static lks_code need_sp(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+
+    if (need_streams(w, error) != LKS_OK)
         return error->code;
     const sp_server_options options = {
         .streams = w->streams,
@@ -95,6 +108,25 @@ static lks_code need_sp(wires *w, lks_error *error)
         .arg = o->arg,
     };
     return w->sp ? LKS_OK : sp_server_new(&options, &w->sp, error);
+}
+
+static lks_code need_grpc(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+
+    if (need_streams(w, error) != LKS_OK)
+        return error->code;
+    const grpc_server_options options = {
+        .streams = w->streams,
+        .dispatch = o->dispatch,
+        .message_bytes_max = o->message_bytes_max,
+        .in_flight_per_peer = o->in_flight_per_peer,
+        .methods = o->streaming,
+        .n_methods = o->n_streaming,
+        .on_lost = o->on_peer_lost,
+        .arg = o->arg,
+    };
+    return w->grpc ? LKS_OK : grpc_server_new(&options, &w->grpc, error);
 }
 
 static lks_code listen_nng(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -111,12 +143,30 @@ static lks_code listen_tcp(wires *w, const char *url, const char *address, uint1
     return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : error->code;
 }
 
+static lks_code no_certificate(lks_error *error)
+{
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "needs --tls-certificate and --tls-key");
+}
+
+static lks_code listen_grpc(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return need_grpc(w, error) == LKS_OK ? grpc_server_listen(w->grpc, address, NULL, bound, error) : error->code;
+}
+
+static lks_code listen_grpcs(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    if (!w->h2)
+        return no_certificate(error);
+    return need_grpc(w, error) == LKS_OK ? grpc_server_listen(w->grpc, address, &w->h2, bound, error) : error->code;
+}
+
 static lks_code listen_tls(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)url;
     if (!w->tls)
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "needs --tls-certificate and --tls-key");
+        return no_certificate(error);
     return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : error->code;
 }
 
@@ -135,6 +185,8 @@ static const struct scheme {
     {"tcp://", listen_tcp, true, false},
     {"tls://", listen_tls, true, true},
     {"unix://", listen_unix, false, false},
+    {"grpc://", listen_grpc, true, false},
+    {"grpcs://", listen_grpcs, true, true},
     {"nng+tcp://", listen_nng, true, false},
     {"nng+ws://", listen_nng, true, false},
 };
@@ -168,7 +220,7 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
 
     if (!scheme)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--listen: must begin with tcp://, tls://, unix://, nng+tcp:// or nng+ws://");
+                             "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, nng+tcp:// or nng+ws://");
     const char *address = url + strlen(scheme->prefix);
     if (scheme->listen(w, url, address, &bound, &why) != LKS_OK)
         return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
@@ -204,7 +256,7 @@ bool wires_is_encrypted(const char *url)
 bool wires_busy(const wires *w)
 {
     return (w->nng && wire_nng_in_flight(w->nng) > 0) || (w->sp && sp_server_in_flight(w->sp) > 0) ||
-           (w->streams && streams_flushing(w->streams));
+           (w->grpc && grpc_server_in_flight(w->grpc) > 0) || (w->streams && streams_flushing(w->streams));
 }
 
 void wires_stop_receiving(wires *w)
@@ -213,6 +265,8 @@ void wires_stop_receiving(wires *w)
         wire_nng_stop_receiving(w->nng);
     if (w->sp)
         sp_server_refuse(w->sp);
+    if (w->grpc)
+        grpc_server_drain(w->grpc);
     if (w->streams)
         streams_stop_accepting(w->streams);
 }
@@ -226,7 +280,9 @@ static void one_closed(void *arg)
     void (*closed)(void *arg) = w->closed;
     void *closed_arg = w->closed_arg;
     sp_server_free(w->sp);
+    grpc_server_free(w->grpc);
     tls_context_free(w->tls);
+    tls_context_free(w->h2);
     free(w);
     closed(closed_arg);
 }

@@ -2,6 +2,7 @@
  * engine serves it:
  *
  *   tcp://host:port  tls://...  unix:///path   sp_server.h, on the loop
+ *   grpc://host:port  grpcs://...              grpc.h, on the loop
  *   nng+tcp://host:port  nng+ws://...    nng.h: libnng, which starts threads of its own
  *
  * Loop thread only. */
@@ -15,6 +16,7 @@
 #include <lockstock/status.h>
 
 #include "frames.h"
+#include "wire/grpc.h"
 #include "wire/tls.h"
 
 struct uv_loop_s;
@@ -24,12 +26,16 @@ typedef struct wires wires;
 typedef struct wires_options {
     struct uv_loop_s *loop;
     frames *frames;
+    dispatch *dispatch;
+    const grpc_streaming_method *streaming; /* of gRPC; outlive it */
+    size_t n_streaming;
     size_t message_bytes_max;
     uint32_t in_flight_max;
     uint32_t in_flight_per_peer;
     uint32_t connections_max;
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
-    /* The connection of a peer is gone, and all that it sent was taken by `frames`. */
+    /* The connection of a peer is gone, and all that it sent was taken; or a call of gRPC
+     * is. The id is what dispatch_call.lost_with says. */
     void (*on_peer_lost)(void *arg, uint32_t peer);
     void *arg;
 } wires_options;

@@ -1,0 +1,327 @@
+/* Invariant: nghttp2 is entered from two places only, on_bytes (it takes) and on_produce
+ * (it gives), so that no callback of it runs inside another call into it; everything
+ * else just submits and asks for on_produce. Called by wires.c. */
+#include "wire/grpc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "wire/grpc_call.h"
+
+enum {
+    HEADER_LIST_BYTES = 16 * 1024,
+    CONNECTION_WINDOW = 4 * 1024 * 1024,
+    OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
+    PRODUCE_BYTES = 64 * 1024,
+    STRIKES_MAX = 1000,      /* at once: cancels, pings, settings, empty frames */
+    STRIKES_PER_SECOND = 200, /* in the long run */
+};
+
+/* ---- limits ------------------------------------------------------------------------- */
+
+/* A leaky bucket of frames that cost us and bring nothing. False: it runs over. */
+static bool strike(grpc_connection *c)
+{
+    uint64_t now = lks_rpc_now_ns();
+    double leaked = (double)(now - c->strikes_ns) / 1e9 * STRIKES_PER_SECOND;
+
+    c->strikes = c->strikes > leaked ? c->strikes - leaked : 0;
+    c->strikes_ns = now;
+    c->strikes += 1;
+    return c->strikes <= STRIKES_MAX;
+}
+
+static int enhance_your_calm(grpc_connection *c)
+{
+    nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
+    c->ending = true;
+    return 0;
+}
+
+/* ---- what nghttp2 tells --------------------------------------------------------------- */
+
+static grpc_stream *call_of(nghttp2_session *session, int32_t id)
+{
+    return id > 0 ? nghttp2_session_get_stream_user_data(session, id) : NULL;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    grpc_connection *c = user;
+
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    grpc_stream *s = grpc_call_new(c, frame->hd.stream_id);
+    if (!s)
+        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
+    stream_idle(c->stream, false);
+    return 0;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                     const uint8_t *value, size_t value_len, uint8_t flags, void *user)
+{
+    grpc_stream *s = call_of(session, frame->hd.stream_id);
+    (void)flags;
+
+    if (!s || frame->headers.cat != NGHTTP2_HCAT_REQUEST || grpc_call_header(s, name, name_len, value, value_len))
+        return 0;
+    return enhance_your_calm(user);
+}
+
+static bool is_costly(const nghttp2_frame *frame)
+{
+    switch (frame->hd.type) {
+    case NGHTTP2_RST_STREAM:
+    case NGHTTP2_PING:
+    case NGHTTP2_SETTINGS:
+    case NGHTTP2_PRIORITY:
+        return true;
+    case NGHTTP2_DATA:
+        return frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+    default:
+        return false;
+    }
+}
+
+/* All that was sent before the client read the first GOAWAY has come: now the last one,
+ * which says what was taken. */
+static void say_goodbye(grpc_connection *c)
+{
+    if (c->told_to_go)
+        nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+                              NGHTTP2_NO_ERROR, NULL, 0);
+    c->told_to_go = false;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    grpc_connection *c = user;
+    grpc_stream *s = call_of(session, frame->hd.stream_id);
+
+    if (frame->hd.type == NGHTTP2_SETTINGS && !c->ready) {
+        c->ready = true;
+        stream_ready(c->stream);
+        stream_idle(c->stream, c->n_calls == 0);
+    }
+    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+        say_goodbye(c);
+        return 0;
+    }
+    if (is_costly(frame) && !strike(c))
+        return enhance_your_calm(c);
+    if (!s)
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        grpc_call_begin(s);
+    if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        grpc_call_half_close(s);
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *user)
+{
+    grpc_stream *s = call_of(session, id);
+    (void)flags;
+    (void)user;
+
+    if (s)
+        grpc_call_data(s, data, len);
+    return 0;
+}
+
+static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code, void *user)
+{
+    grpc_connection *c = user;
+    grpc_stream *s = call_of(session, id);
+    (void)code;
+
+    if (!s)
+        return 0;
+    nghttp2_session_set_stream_user_data(session, id, NULL);
+    grpc_call_detach(s);
+    stream_idle(c->stream, c->n_calls == 0);
+    return 0;
+}
+
+/* Who has not sent all of a request that is answered need not go on. Not before the
+ * answer's end went out: nghttp2 would drop it. */
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    grpc_stream *s = call_of(session, frame->hd.stream_id);
+    bool last = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+    (void)user;
+
+    if (s && last && !s->half_closed)
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    return 0;
+}
+
+/* ---- connections -------------------------------------------------------------------- */
+
+static bool begin_session(grpc_connection *c)
+{
+    const grpc_server_options *o = &c->all->options;
+    nghttp2_session_callbacks *callbacks;
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->message_bytes_max + GRPC_PREFIX_BYTES},
+    };
+
+    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+        return false;
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_closed);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+    bool begun = nghttp2_session_server_new(&c->session, callbacks, c) == 0;
+    nghttp2_session_callbacks_del(callbacks);
+    return begun && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 3) == 0 &&
+           nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0;
+}
+
+static void *on_open(void *arg, stream *s)
+{
+    grpc_server *all = arg;
+    grpc_connection *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (grpc_connection){.all = all, .stream = s, .peer = stream_peer(s), .certificate = stream_peer_certificate(s),
+                           .strikes_ns = lks_rpc_now_ns()};
+    TAILQ_INIT(&c->calls);
+    if (!begin_session(c)) {
+        nghttp2_session_del(c->session);
+        free(c);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&all->connections, c, next);
+    stream_produce(s);
+    return c;
+}
+
+static void on_bytes(void *arg, const uint8_t *data, size_t len)
+{
+    grpc_connection *c = arg;
+
+    if (c->ending)
+        return;
+    if (nghttp2_session_mem_recv(c->session, data, len) < 0)
+        c->ending = true; /* what it has to say about that goes out, then it ends */
+    stream_produce(c->stream);
+}
+
+/* Collects frames into blocks. False: the session is broken, or memory is short. */
+static bool produce(grpc_connection *c, bool *all)
+{
+    stream_block *block = NULL;
+    const uint8_t *data;
+    ssize_t n = 0;
+    size_t room = 0;
+
+    while (stream_waiting(c->stream) < OUTPUT_BYTES_MAX && (n = nghttp2_session_mem_send(c->session, &data)) > 0) {
+        if (!block || room - block->len < (size_t)n) {
+            if (block)
+                stream_write(c->stream, block);
+            room = n > PRODUCE_BYTES ? (size_t)n : PRODUCE_BYTES;
+            block = stream_block_new(room);
+            if (!block)
+                return false;
+            block->len = 0;
+        }
+        memcpy(block->data + block->len, data, (size_t)n);
+        block->len += (size_t)n;
+    }
+    if (block)
+        stream_write(c->stream, block);
+    *all = n == 0;
+    return n >= 0;
+}
+
+static void on_produce(void *arg)
+{
+    grpc_connection *c = arg;
+    bool all = false;
+
+    if (!produce(c, &all) ||
+        (all && (c->ending || (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)))))
+        stream_close(c->stream);
+}
+
+static void on_drained(void *arg)
+{
+    grpc_connection *c = arg;
+
+    if (nghttp2_session_want_write(c->session))
+        stream_produce(c->stream);
+}
+
+/* nghttp2_session_del does not tell of the streams that it frees. */
+static void on_closed(void *arg)
+{
+    grpc_connection *c = arg;
+    grpc_stream *s;
+
+    while ((s = TAILQ_FIRST(&c->calls)))
+        grpc_call_detach(s);
+    TAILQ_REMOVE(&c->all->connections, c, next);
+    nghttp2_session_del(c->session);
+    free(c);
+}
+
+static const stream_protocol protocol = {
+    .open = on_open, .bytes = on_bytes, .produce = on_produce, .drained = on_drained, .closed = on_closed};
+
+/* ---- the server --------------------------------------------------------------------- */
+
+lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, lks_error *error)
+{
+    grpc_server *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *all = (grpc_server){.options = *options};
+    TAILQ_INIT(&all->connections);
+    *ret = all;
+    return LKS_OK;
+}
+
+lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
+                            lks_error *error)
+{
+    return streams_listen_tcp(all->options.streams, address, context, &protocol, all, bound, error);
+}
+
+void grpc_server_drain(grpc_server *all)
+{
+    grpc_connection *c;
+    grpc_stream *s;
+
+    all->draining = true;
+    TAILQ_FOREACH(c, &all->connections, next) {
+        nghttp2_submit_shutdown_notice(c->session);
+        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+        c->told_to_go = true;
+        TAILQ_FOREACH(s, &c->calls, in_connection)
+            grpc_call_stop(s);
+        stream_produce(c->stream);
+    }
+}
+
+size_t grpc_server_in_flight(const grpc_server *all)
+{
+    return all->in_flight;
+}
+
+void grpc_server_free(grpc_server *all)
+{
+    free(all);
+}

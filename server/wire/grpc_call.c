@@ -1,0 +1,527 @@
+/* Invariant: a call answers once. After it did (ANSWERED), and once its HTTP/2 stream is
+ * gone, whatever else comes for it is dropped. Called by grpc.c. */
+#include "wire/grpc_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "wire/grpc_text.h"
+
+enum {
+    HEADER_BYTES_MAX = 16 * 1024,      /* more: RESOURCE_EXHAUSTED */
+    HEADER_BYTES_WORST = 64 * 1024,    /* more: the connection ends */
+    RECEIVED_BYTES_MAX = 64 * 1024 * 1024, /* of all requests under way */
+    FIELDS_MAX = 64,
+    GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
+};
+
+/* Above what connections are called (stream_peer). */
+#define CALL_ID_MARK UINT32_C(0xC0000000)
+#define CALL_ID_MASK UINT32_C(0x3FFFFFFF)
+
+static void answer_error(grpc_stream *s, const lks_error *error);
+
+static void refuse(grpc_stream *s, lks_code code, const char *why)
+{
+    lks_error error;
+
+    lks_error_set(&error, code, LKS_APPLIED_NO, "%s", why);
+    answer_error(s, &error);
+}
+
+/* ---- life --------------------------------------------------------------------------- */
+
+grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
+{
+    grpc_stream *s = calloc(1, sizeof *s);
+    grpc_server *all = from->all;
+
+    if (!s || !(s->arena = lks_rpc_arena_new())) {
+        free(s);
+        return NULL;
+    }
+    s->all = all;
+    s->from = from;
+    s->id = id;
+    s->lost_with = (++all->last_lost_with & CALL_ID_MASK) | CALL_ID_MARK;
+    s->received_ns = lks_rpc_now_ns();
+    s->reader.bytes_max = all->options.message_bytes_max;
+    TAILQ_INIT(&s->headers);
+    TAILQ_INIT(&s->reply_headers);
+    TAILQ_INIT(&s->trailers);
+    TAILQ_INIT(&s->output);
+    TAILQ_INSERT_TAIL(&from->calls, s, in_connection);
+    from->n_calls++;
+    all->in_flight++;
+    return s;
+}
+
+static void drop_output(grpc_stream *s)
+{
+    grpc_output *o;
+
+    while ((o = TAILQ_FIRST(&s->output))) {
+        TAILQ_REMOVE(&s->output, o, next);
+        free(o->data);
+        free(o);
+    }
+    s->waiting = 0;
+}
+
+static void free_call(grpc_stream *s)
+{
+    s->all->in_flight--;
+    s->all->received -= s->received;
+    grpc_reader_end(&s->reader);
+    free(s->request);
+    drop_output(s);
+    lks_rpc_arena_free(s->arena);
+    free(s);
+}
+
+void grpc_call_detach(grpc_stream *s)
+{
+    grpc_connection *c = s->from;
+
+    TAILQ_REMOVE(&c->calls, s, in_connection);
+    c->n_calls--;
+    s->from = NULL;
+    if (s->method && s->state) {
+        void *state = s->state;
+        s->state = NULL;
+        s->method->closed(state);
+    }
+    if (s->phase != GRPC_RUNNING) {
+        free_call(s);
+        return;
+    }
+    s->all->options.on_lost(s->all->options.arg, s->lost_with);
+}
+
+/* ---- headers ------------------------------------------------------------------------ */
+
+static void add_field(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
+                      size_t value_len)
+{
+    grpc_field *field = lks_rpc_arena_alloc(s->arena, sizeof *field);
+    char *name_copy = lks_rpc_arena_copy(s->arena, name, name_len);
+    char *value_copy = lks_rpc_arena_copy(s->arena, value, value_len);
+
+    if (!field || !name_copy || !value_copy)
+        return;
+    *field = (grpc_field){.name = name_copy, .value = value_copy, .value_len = value_len};
+    TAILQ_INSERT_TAIL(to, field, next);
+}
+
+bool grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
+{
+    s->header_bytes += name_len + value_len + 32;
+    if (s->header_bytes <= HEADER_BYTES_MAX)
+        add_field(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
+    return s->header_bytes <= HEADER_BYTES_WORST;
+}
+
+static lks_rpc_slice header(const grpc_stream *s, const char *name)
+{
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, &s->headers, next)
+        if (strcmp(field->name, name) == 0)
+            return (lks_rpc_slice){.data = field->value, .len = field->value_len};
+    return (lks_rpc_slice){.data = "", .len = 0};
+}
+
+const char *grpc_stream_header(const grpc_stream *s, const char *name)
+{
+    lks_rpc_slice value = header(s, name);
+
+    return value.len > 0 ? value.data : NULL;
+}
+
+static bool header_is(const grpc_stream *s, const char *name, const char *value)
+{
+    return strcmp(header(s, name).data, value) == 0;
+}
+
+static credentials credentials_of(const grpc_stream *s)
+{
+    return (credentials){
+        .authorization = header(s, "authorization"),
+        .ns = header(s, "lockstock-namespace"),
+        .certificate = s->from->certificate,
+    };
+}
+
+static const grpc_streaming_method *find_streaming(const grpc_server *all, const char *path)
+{
+    for (size_t i = 0; i < all->options.n_methods; i++)
+        if (strcmp(all->options.methods[i].path, path) == 0)
+            return &all->options.methods[i];
+    return NULL;
+}
+
+/* HTTP that is not gRPC gets HTTP's own answer. */
+static void answer_http(grpc_stream *s, const char *status)
+{
+    nghttp2_nv field = {(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t)status, 7, strlen(status),
+                        NGHTTP2_NV_FLAG_NONE};
+
+    s->phase = GRPC_ANSWERED;
+    s->finished = true;
+    nghttp2_submit_response(s->from->session, s->id, &field, 1, NULL);
+    stream_produce(s->from->stream);
+}
+
+static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
+{
+    const lks_rpc_method judged = {.path = method->path, .effect = method->effect};
+    const credentials who = credentials_of(s);
+    lks_error error = {0};
+
+    if (method->effect && dispatch_judge(s->all->options.dispatch, &who, &judged, &error) != LKS_OK) {
+        answer_error(s, &error);
+        return;
+    }
+    s->phase = GRPC_STREAMING;
+    s->method = method;
+    s->state = method->open(method->arg, s);
+    if (!s->state)
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+void grpc_call_begin(grpc_stream *s)
+{
+    lks_rpc_slice type = header(s, "content-type");
+    const char *path = header(s, ":path").data;
+    bool is_grpc = strncmp(type.data, "application/grpc", 16) == 0 && strchr(";+", type.data[16]);
+    const grpc_streaming_method *streaming = find_streaming(s->all, path);
+
+    if (s->header_bytes > HEADER_BYTES_MAX)
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "the metadata is too long");
+    else if (!header_is(s, ":method", "POST"))
+        answer_http(s, "405");
+    else if (!is_grpc)
+        answer_http(s, "415");
+    else if (s->all->draining)
+        refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
+    else if (streaming)
+        begin_streaming(s, streaming);
+    else if (!dispatch_has_method(s->all->options.dispatch, path))
+        refuse(s, LKS_UNIMPLEMENTED, "method: this server has no such method");
+    s->reader.gzip = header_is(s, "grpc-encoding", "gzip");
+}
+
+/* ---- the request -------------------------------------------------------------------- */
+
+/* A whole message, which is the callee's. */
+static void take_message(grpc_stream *s, uint8_t *message, size_t len)
+{
+    s->compressed = s->reader.prefix[0] != 0;
+    if (s->phase == GRPC_STREAMING) {
+        if (s->state)
+            s->method->message(s->state, message, len);
+        free(message);
+    } else if (s->request) {
+        free(message);
+        refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
+    } else {
+        s->request = message;
+        s->request_len = len;
+    }
+}
+
+void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
+{
+    lks_error error = {0};
+
+    if (s->phase == GRPC_ANSWERED)
+        return;
+    s->received += len;
+    s->all->received += len;
+    if (s->all->received > RECEIVED_BYTES_MAX) {
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "too many bytes of requests are under way");
+        return;
+    }
+    while (len > 0 && s->phase != GRPC_ANSWERED) {
+        uint8_t *message;
+        size_t used, message_len;
+        if (grpc_read(&s->reader, data, len, &used, &message, &message_len, &error) != LKS_OK) {
+            answer_error(s, &error);
+            return;
+        }
+        if (message)
+            take_message(s, message, message_len);
+        data += used;
+        len -= used;
+    }
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
+                    const lks_error *error);
+
+static void run(grpc_stream *s)
+{
+    lks_rpc_slice timeout = header(s, "grpc-timeout");
+    dispatch_call *call = lks_rpc_arena_alloc(s->arena, sizeof *call);
+
+    if (!call) {
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    *call = (dispatch_call){
+        .path = header(s, ":path").data,
+        .payload = s->request,
+        .len = s->request_len,
+        .received_ns = s->received_ns,
+        .peer = s->from->peer,
+        .lost_with = s->lost_with,
+        .alone = true,
+        .who = credentials_of(s),
+    };
+    if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &call->timeout_ms)) {
+        refuse(s, LKS_INVALID_ARGUMENT, "grpc-timeout: not a timeout");
+        return;
+    }
+    s->phase = GRPC_RUNNING;
+    dispatch_call_start(s->all->options.dispatch, call, s->arena, on_done, s);
+}
+
+void grpc_call_half_close(grpc_stream *s)
+{
+    s->half_closed = true;
+    if (s->phase == GRPC_ANSWERED)
+        return;
+    if (!grpc_reader_idle(&s->reader))
+        refuse(s, LKS_INTERNAL, "the last message is not whole");
+    else if (s->phase == GRPC_STREAMING && s->state)
+        s->method->half_closed(s->state);
+    else if (s->phase == GRPC_READING && !s->request)
+        refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
+    else if (s->phase == GRPC_READING)
+        run(s);
+}
+
+/* ---- the answer --------------------------------------------------------------------- */
+
+/* Header fields as nghttp2 takes them; it copies. */
+typedef struct fields {
+    nghttp2_nv list[FIELDS_MAX];
+    size_t n;
+} fields;
+
+static void put(fields *f, const char *name, const char *value, size_t len)
+{
+    if (f->n < FIELDS_MAX)
+        f->list[f->n++] = (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), len,
+                                       NGHTTP2_NV_FLAG_NONE};
+}
+
+static void put_all(fields *f, const grpc_fields *from)
+{
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, from, next)
+        put(f, field->name, field->value, field->value_len);
+}
+
+static bool answers_gzip(const grpc_stream *s)
+{
+    return strstr(header(s, "grpc-accept-encoding").data, "gzip") != NULL;
+}
+
+static void put_head(fields *f, const grpc_stream *s)
+{
+    put(f, ":status", "200", 3);
+    put(f, "content-type", "application/grpc", 16);
+    put(f, "grpc-accept-encoding", "identity,gzip", 13);
+    if (answers_gzip(s))
+        put(f, "grpc-encoding", "gzip", 4);
+    put_all(f, &s->reply_headers);
+}
+
+/* What the status says, in texts that live in `s`'s arena. */
+static void put_status(fields *f, grpc_stream *s)
+{
+    const lks_error *status = &s->status;
+    char *text = lks_rpc_arena_alloc(s->arena, GRPC_MESSAGE_BYTES_MAX + GRPC_DETAILS_BYTES_MAX);
+    char *code = lks_rpc_arena_printf(s->arena, "%d", (int)status->code);
+
+    put(f, "grpc-status", code ? code : "8", code ? strlen(code) : 1);
+    if (status->code != LKS_OK && text) {
+        put(f, "grpc-message", text, grpc_encode_message(status->message, text));
+        char *details = text + GRPC_MESSAGE_BYTES_MAX;
+        size_t len = grpc_encode_details(status, details);
+        if (len > 0)
+            put(f, "grpc-status-details-bin", details, len);
+        const char *applied = lks_applied_name(status->applied);
+        put(f, "lockstock-applied", applied, strlen(applied));
+    }
+    put_all(f, &s->trailers);
+}
+
+/* The answer is over; a client that still sends is told to stop once it has it. */
+static void submit_trailers(grpc_stream *s)
+{
+    fields f = {.n = 0};
+
+    put_status(&f, s);
+    nghttp2_submit_trailer(s->from->session, s->id, f.list, f.n);
+}
+
+static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *data, size_t len, uint32_t *flags,
+                         nghttp2_data_source *source, void *user)
+{
+    grpc_stream *s = source->ptr;
+    grpc_output *o = TAILQ_FIRST(&s->output);
+    (void)session;
+    (void)stream_id;
+    (void)user;
+
+    if (!o && !s->finished)
+        return NGHTTP2_ERR_DEFERRED;
+    size_t n = o ? (o->len - o->done < len ? o->len - o->done : len) : 0;
+    if (n > 0)
+        memcpy(data, o->data + o->done, n);
+    if (o && (o->done += n) == o->len) {
+        TAILQ_REMOVE(&s->output, o, next);
+        free(o->data);
+        free(o);
+    }
+    s->waiting -= n;
+    if (TAILQ_EMPTY(&s->output) && s->finished) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        submit_trailers(s);
+    }
+    return (ssize_t)n;
+}
+
+/* Headers go out with the first message, or with the end. */
+static void respond(grpc_stream *s)
+{
+    const nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = on_output};
+    fields f = {.n = 0};
+
+    stream_produce(s->from->stream);
+    if (s->responded) {
+        nghttp2_session_resume_data(s->from->session, s->id);
+        return;
+    }
+    s->responded = true;
+    put_head(&f, s);
+    if (s->finished && TAILQ_EMPTY(&s->output)) {
+        put_status(&f, s); /* trailers only */
+        nghttp2_submit_response(s->from->session, s->id, f.list, f.n, NULL);
+    } else {
+        nghttp2_submit_response(s->from->session, s->id, f.list, f.n, &provider);
+    }
+}
+
+static void finish(grpc_stream *s, const lks_error *status)
+{
+    s->phase = GRPC_ANSWERED;
+    s->finished = true;
+    s->status = *status;
+    respond(s);
+}
+
+static void answer_error(grpc_stream *s, const lks_error *error)
+{
+    if (s->from && s->phase != GRPC_ANSWERED)
+        finish(s, error);
+}
+
+static bool add_output(grpc_stream *s, const void *message, size_t len)
+{
+    grpc_output *o = malloc(sizeof *o);
+
+    if (o)
+        *o = (grpc_output){.data = grpc_write(message, len, answers_gzip(s) && len >= GZIP_BYTES_MIN, &o->len)};
+    if (!o || !o->data) {
+        free(o);
+        return false;
+    }
+    TAILQ_INSERT_TAIL(&s->output, o, next);
+    s->waiting += o->len;
+    return true;
+}
+
+static void answer_message(grpc_stream *s, const lks_rpc_method *method, const ProtobufCMessage *response)
+{
+    const lks_error ok = {0};
+    lks_error error;
+    size_t len = protobuf_c_message_get_packed_size(response);
+    uint8_t *packed = len <= s->all->options.message_bytes_max ? lks_rpc_arena_alloc(s->arena, len + 1) : NULL;
+
+    if (packed)
+        protobuf_c_message_pack(response, packed);
+    if (packed && add_output(s, packed, len)) {
+        finish(s, &ok);
+        return;
+    }
+    lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method),
+                  len > s->all->options.message_bytes_max ? "the response is too long" : "out of memory");
+    finish(s, &error);
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
+                    const lks_error *error)
+{
+    grpc_stream *s = arg;
+
+    if (!s->from) {
+        s->phase = GRPC_ANSWERED;
+        free_call(s);
+    } else if (error->code != LKS_OK) {
+        answer_error(s, error);
+    } else {
+        answer_message(s, method, response);
+    }
+}
+
+/* ---- streaming methods ---------------------------------------------------------------- */
+
+bool grpc_stream_compressed(const grpc_stream *s)
+{
+    return s->compressed;
+}
+
+void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value)
+{
+    add_field(s, &s->reply_headers, name, strlen(name), value, strlen(value));
+}
+
+void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value)
+{
+    add_field(s, &s->trailers, name, strlen(name), value, strlen(value));
+}
+
+void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
+{
+    if (!s->from || s->finished)
+        return;
+    if (!add_output(s, data, len)) {
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    respond(s);
+}
+
+size_t grpc_stream_waiting(const grpc_stream *s)
+{
+    return s->waiting;
+}
+
+void grpc_stream_finish(grpc_stream *s, const lks_error *status)
+{
+    if (s->from && !s->finished)
+        finish(s, status);
+}
+
+void grpc_call_stop(grpc_stream *s)
+{
+    if (s->phase == GRPC_STREAMING)
+        refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
+}

@@ -1,0 +1,106 @@
+/* One gRPC call: an HTTP/2 stream of grpc.c. Private to grpc*.c. */
+#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_CALL_H
+#define LOCKSTOCK_SERVER_WIRE_GRPC_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <nghttp2/nghttp2.h>
+
+#include "wire/grpc.h"
+#include "wire/grpc_message.h"
+
+typedef struct grpc_field {
+    const char *name, *value;
+    size_t value_len;
+    TAILQ_ENTRY(grpc_field) next;
+} grpc_field;
+typedef TAILQ_HEAD(grpc_fields, grpc_field) grpc_fields;
+
+typedef struct grpc_output {
+    size_t len, done;
+    uint8_t *data;
+    TAILQ_ENTRY(grpc_output) next;
+} grpc_output;
+
+struct grpc_connection;
+
+/*   READING --whole request--> RUNNING --done--> ANSWERED
+ *      \--streaming method--> STREAMING --finish--> ANSWERED
+ *       \--refused--> ANSWERED                                  */
+typedef enum grpc_phase { GRPC_READING, GRPC_RUNNING, GRPC_STREAMING, GRPC_ANSWERED } grpc_phase;
+
+struct grpc_stream {
+    grpc_server *all;
+    struct grpc_connection *from; /* NULL: the HTTP/2 stream is gone */
+    int32_t id;                   /* of the HTTP/2 stream */
+    uint32_t lost_with;
+    grpc_phase phase;
+    lks_rpc_arena *arena;
+    uint64_t received_ns;
+    size_t header_bytes;
+    grpc_fields headers; /* pseudo-headers too */
+    grpc_reader reader;
+    size_t received; /* bytes that count towards the server's limit */
+    uint8_t *request;
+    size_t request_len;
+    const grpc_streaming_method *method;
+    void *state;
+    bool compressed, half_closed;
+    grpc_fields reply_headers, trailers;
+    TAILQ_HEAD(, grpc_output) output;
+    size_t waiting; /* bytes of output */
+    bool responded, finished;
+    lks_error status;
+    TAILQ_ENTRY(grpc_stream) in_connection;
+};
+
+/* What grpc.c lends to calls. */
+typedef struct grpc_connection {
+    grpc_server *all;
+    stream *stream; /* NULL: gone */
+    nghttp2_session *session;
+    uint32_t peer;
+    const char *certificate;
+    TAILQ_HEAD(, grpc_stream) calls;
+    uint32_t n_calls;
+    bool ready, ending;
+    bool told_to_go; /* the first GOAWAY went out, and a ping after it */
+    double strikes; /* frames that cost us and bring nothing; they leak away */
+    uint64_t strikes_ns;
+    TAILQ_ENTRY(grpc_connection) next;
+} grpc_connection;
+
+struct grpc_server {
+    grpc_server_options options;
+    size_t in_flight; /* calls that live */
+    size_t received;  /* bytes of requests */
+    uint32_t last_lost_with;
+    bool draining;
+    TAILQ_HEAD(, grpc_connection) connections;
+};
+
+/* A new call on a stream; NULL when out of memory. */
+grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);
+
+/* Its HTTP/2 stream is gone: it is freed, now or when dispatch is done with it. */
+void grpc_call_detach(grpc_stream *s);
+
+/* A header came. False: there are too many, the connection must end. */
+bool grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len);
+
+/* All headers came. */
+void grpc_call_begin(grpc_stream *s);
+
+/* Bytes of DATA came. */
+void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len);
+
+/* The client has sent all. */
+void grpc_call_half_close(grpc_stream *s);
+
+/* Ends a streaming call because the server stops. */
+void grpc_call_stop(grpc_stream *s);
+
+#endif
