@@ -21,6 +21,8 @@
 #include "frames.h"
 #include "functions/library.h"
 #include "log.h"
+#include "standard/health.h"
+#include "standard/reflection.h"
 #include "store/store.h"
 #include "sweep.h"
 #include "waiters.h"
@@ -46,6 +48,9 @@ typedef struct server {
     dispatch *dispatch;
     identity *identity;
     frames *frames;
+    health *health;
+    reflection *reflection;
+    grpc_streaming_method streaming[HEALTH_METHODS + REFLECTION_METHODS];
     wires *wires;
     char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* new in each life: wake messages are for this one */
     char wake_channel[sizeof WAKE_CHANNELS + LKS_RPC_RANDOM_ID_LEN];
@@ -120,6 +125,8 @@ static void drain(server *s, uint64_t limit_ms)
 {
     if (s->phase == RUNNING) {
         s->phase = DRAINING;
+        if (s->health)
+            health_set(s->health, false);
         if (s->wires)
             wires_stop_receiving(s->wires);
         sweep_stop(s->sweep);
@@ -144,6 +151,8 @@ static void on_ready(void *arg, bool ready, const char *reason)
     server *s = arg;
     const char *fatal = s->store ? store_fatal(s->store) : NULL;
 
+    if (s->health)
+        health_set(s->health, ready && s->phase == RUNNING);
     if (fatal) {
         lks_error_set(&s->failure, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", fatal);
         drain(s, 0);
@@ -246,6 +255,13 @@ static void on_peer_lost(void *arg, uint32_t peer)
         waiters_peer_lost(s->waiters, peer);
 }
 
+static bool knows_service(void *arg, const char *name)
+{
+    const server *s = arg;
+
+    return reflection_has_service(s->reflection, name);
+}
+
 /* What others can reach must know them, and keep what they say to itself. */
 static lks_code check_exposure(const server *s, const char *url, lks_error *error)
 {
@@ -257,12 +273,27 @@ static lks_code check_exposure(const server *s, const char *url, lks_error *erro
                          "--listen %s: beyond this machine only with TLS and --policy, or --insecure", url);
 }
 
+static lks_code open_standard(server *s, lks_error *error)
+{
+    if (reflection_new(reflection_files, reflection_files_len, &s->reflection, error) != LKS_OK)
+        return error->code;
+    s->health = health_new(knows_service, s);
+    if (!s->health)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    health_set(s->health, store_ready(s->store, NULL));
+    health_methods(s->health, s->streaming);
+    reflection_methods(s->reflection, s->streaming + HEALTH_METHODS);
+    return LKS_OK;
+}
+
 static lks_code open_wires(server *s, lks_error *error)
 {
     const wires_options options = {
         .loop = &s->loop,
         .frames = s->frames,
         .dispatch = s->dispatch,
+        .streaming = s->streaming,
+        .n_streaming = sizeof s->streaming / sizeof s->streaming[0],
         .message_bytes_max = (size_t)s->config->message_bytes,
         .in_flight_max = (uint32_t)s->config->in_flight,
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
@@ -308,9 +339,11 @@ lks_code server_run(const settings *config, lks_error *error)
     init_loop(&s);
     /* The store first: an embedded redis-server is forked before nng has threads. */
     if (open_store(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
-        open_wires(&s, &s.failure) != LKS_OK)
+        open_standard(&s, &s.failure) != LKS_OK || open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
+    health_free(s.health);
+    reflection_free(s.reflection);
     frames_free(s.frames);
     dispatch_free(s.dispatch);
     identity_free(s.identity);

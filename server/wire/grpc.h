@@ -12,11 +12,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
-#include "dispatch.h"
 #include "wire/stream.h"
 
+typedef struct dispatch dispatch;
 typedef struct grpc_server grpc_server;
 
 /* One call of a streaming method. */

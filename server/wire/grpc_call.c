@@ -8,6 +8,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "dispatch.h"
 #include "wire/grpc_text.h"
 
 enum {

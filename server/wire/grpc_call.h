@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include <lockstock/rpc/arena.h>
 #include <nghttp2/nghttp2.h>
 
 #include "wire/grpc.h"
