@@ -270,6 +270,36 @@ static void a_frozen_attempt_that_wakes_late_overwrites_nothing(void **state)
     lks_begin_response_free(replay);
 }
 
+/* A store of its own, all of it killed between two calls. */
+static void what_was_stored_outlives_its_store(void **state)
+{
+    server_fixture *server = server_fixture_start(&(server_fixture_options){.peers_die = true});
+    lks_channel *channel = NULL;
+
+    (void)state;
+    assert_non_null(server);
+    assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
+    lks_begin_response *stored = begin(channel, "stored", "the-first-attempt", 0);
+    lks_begin_response *running = begin(channel, "running", "the-first-attempt", 0);
+    assert_int_equal(complete(channel, "stored", stored->fence, "paid", 4), LKS_COMPLETE_OUTCOME_STORED);
+    pid_t redis = server_fixture_redis_pid(server);
+    kill(redis, SIGKILL);
+    server_fixture_kill(server);
+    assert_true(server_fixture_restart(server));
+    lks_begin_response *replay = begin(channel, "stored", "another's-attempt", 0);
+    lks_begin_response *barred = begin(channel, "running", "another's-attempt", 0);
+    lks_begin_response *again = begin(channel, "running", "the-first-attempt", 0);
+    assert_true(is_replay(replay, "paid", 4));
+    assert_int_equal(barred->outcome, LKS_BEGIN_OUTCOME_IN_PROGRESS);
+    assert_int_equal(again->outcome, LKS_BEGIN_OUTCOME_EXECUTE);
+    assert_int_equal(again->fence, running->fence);
+    lks_begin_response *all[] = {stored, running, replay, barred, again};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        lks_begin_response_free(all[i]);
+    lks_channel_close(channel);
+    server_fixture_free(server);
+}
+
 /* ---- many who wait ------------------------------------------------------------------------- */
 
 static lks_call *waiting[WAITERS];
@@ -382,6 +412,7 @@ int main(void)
         TEST(a_lost_execute_is_found_again),
         TEST(an_execute_outlives_its_server),
         TEST(a_frozen_attempt_that_wakes_late_overwrites_nothing),
+        TEST(what_was_stored_outlives_its_store),
         TEST(five_hundred_get_the_same_bytes),
         TEST(the_waiters_of_a_dead_server_wait_at_another),
         TEST(one_of_many_consumers_wins),

@@ -131,7 +131,7 @@ endforeach()
 lua_mutation(I23 test_idempotency_begin [[define('idempotency_begin', {}]] [[define('idempotency_begin', {'allow-oom'}]])
 lua_mutation(I23 test_idempotency_begin [[define('idempotency_begin_again', {'allow-oom'}]] [[define('idempotency_begin_again', {}]])
 lua_mutation(I23 test_idempotency_begin [[define('idempotency_issue_ticket', {}]] [[define('idempotency_issue_ticket', {'allow-oom'}]])
-lua_mutation(I24 test_idempotency_begin [[if not (STATE[v[1]] and]] [[if not (]])
+lua_mutation(I24 test_idempotency_begin [=[if not (STATE[v[1]] and]=] [[if not (]])
 lua_mutation(I24 test_idempotency_begin [[record.attempt and record.fence and]] [[record.fence and]])
 lua_mutation(I24 test_idempotency_begin [[record.attempt and record.fence and]] [[record.attempt and]])
 lua_mutation(I24 test_idempotency_begin [[v[6] and record.retain_ms) then]] [[v[6]) then]])
@@ -205,9 +205,14 @@ lua_mutation(I31 test_idempotency_ticket [[write('PEXPIRE', key, args[2])]] "")
 # On real servers
 c_mutation(I32 server/functions/idempotency.lua test_idempotency
   [[  if not has_lease(record, now) then return nil end]] [[  if true then return nil end]])
+c_mutation(I35 server/functions/idempotency.lua test_idempotency
+  [[  write('HSET', record.key, 's', state, ...)
+]] "")
 c_mutation(I33 server/functions/idempotency.lua test_idempotency
   [[  if record.token == token then return {'EXECUTE', record.attempt, record.fence} end
 ]] "")
 c_mutation(I34 server/functions/idempotency.lua test_idempotency
   [[  if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end]]
   [[  if not record then return {'SUPERSEDED', 0} end]])
+c_mutation(I36 server/services/idempotency.c test_idempotency [[        answer_waits(a);
+]] "")
