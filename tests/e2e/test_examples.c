@@ -68,6 +68,8 @@ static const example examples[] = {
     {"charge", "docs/idempotency.md",
      "charged: 20 EUR for order-7\ncharged before: 20 EUR for order-7\n"
      "refused: order-7 was for another amount\n"},
+    {"ids", "docs/id.md",
+     "10 ids, increasing, made since 2024\na UUID of version 7\nticket 1\nticket 2\n"},
     {"fenced_row", "docs/fencing.md", "by the second: written\nby the first: too late\n"},
 };
 enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };
