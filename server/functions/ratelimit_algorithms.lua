@@ -233,6 +233,12 @@ local function each_log(rule, bits, visit)
   end
 end
 
+-- b where bits is 2^b; nil else.
+local function exponent_of(bits)
+  local fraction, exponent = math.frexp(bits)
+  return fraction == 0.5 and exponent - 1 or nil
+end
+
 -- Units charged after an instant.
 local function logged(rule, bits, instant)
   local units = 0
@@ -260,6 +266,12 @@ ALGORITHMS.L = {
     local room = rule.limit - cost
     if c.units <= room then return now end
     local from, to = now - rule.period, math.max(c.last, now) -- too early, and early enough
+    local b = exponent_of(c.bits)
+    if b then -- entries of one worth go one by one
+      local gone = redis.call('ZCOUNT', rule.log .. b, '-inf', int(from))
+      local nth = int(gone + math.ceil((c.units - room) / c.bits) - 1)
+      return tonumber(redis.call('ZRANGE', rule.log .. b, nth, nth, 'WITHSCORES')[2]) + rule.period
+    end
     while to - from > 1 do
       local middle = math.floor((from + to) / 2)
       if logged(rule, c.bits, middle) <= room then to = middle else from = middle end
