@@ -20,6 +20,7 @@
 #include "unit/helpers_fake.h"
 
 #include "client/channel.h"
+#include "client/once_attempt.h"
 
 /* LEASE_MS is for what must not be lost however busy the machine is. */
 enum { LEASE_MS = 6000, SHORT_MS = 1500 };
@@ -430,6 +431,44 @@ static void test_a_lease_that_nobody_extends_is_lost(void **state)
     assert_string_equal(event_of(FAKE_GET, 0).id, "order-1");
 }
 
+static uint64_t lost_ns(lks_once_attempt *attempt)
+{
+    pthread_mutex_lock(&attempt->keeper.lock);
+    uint64_t at_ns = attempt->keeper.lost_ns;
+    pthread_mutex_unlock(&attempt->keeper.lock);
+    return at_ns;
+}
+
+/* When it is lost as the answer to Begin has it, and as that to the first Extend has it. */
+static lks_once_verdict see_ends(void *arg, lks_once_attempt *attempt)
+{
+    uint64_t *ends = arg;
+
+    ends[0] = lost_ns(attempt);
+    helpers_fake_await(fake, FAKE_EXTEND, 1);
+    for (int i = 0; i < 20; i++) /* an answer that takes its time */
+        process_pause();
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    while ((ends[1] = lost_ns(attempt)) == ends[0])
+        process_pause();
+    return LKS_ONCE_STORE;
+}
+
+/* It never counts as held for longer than it is: a tenth is left when it counts as
+ * lost, counted from before the server saw the request. */
+static void test_a_lease_counts_from_the_sending(void **state)
+{
+    const uint64_t counts_ns = (LEASE_MS - LEASE_MS / 10) * UINT64_C(1000000);
+    uint64_t ends[2];
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true, .begin_delay_ms = 100});
+    assert_int_equal(lks_once_run(channel, &plain, see_ends, ends, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_true(ends[0] <= event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
+    assert_true(ends[1] <= event_of(FAKE_EXTEND, 0).at_ns + counts_ns);
+    assert_true(ends[1] > event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
+}
+
 /* The answer to a Begin that waited says nothing sure about a lease counted from its
  * sending. */
 static void test_a_late_begin_is_confirmed(void **state)
@@ -803,6 +842,7 @@ int main(void)
         TEST(test_an_extension_that_fails_is_repeated),
         TEST(test_lost_is_told_at_once),
         TEST(test_a_lease_that_nobody_extends_is_lost),
+        TEST(test_a_lease_counts_from_the_sending),
         TEST(test_a_late_begin_is_confirmed),
         TEST(test_a_late_begin_in_doubt_is_given_back),
         TEST(test_a_failure_for_now),
