@@ -154,8 +154,7 @@ lua_mutation(S36 test_stock_orders [[local function reacquire(base, id, order, n
   if give_back_due(base, now) then return {'MORE'} end]] [[local function reacquire(base, id, order, now)]])
 lua_mutation(S37 test_stock_expiry [[order[STATE] = 'EXPIRED'
       save_order(base, id, order)]] "")
-lua_mutation(S37 test_stock_expiry [[    write('ZREM', base .. 'stock:x', id)
-  end]] [[  end]])
+lua_mutation(S37 test_stock_expiry [[write('ZREM', base .. 'stock:x', unpack(ids))]] "")
 lua_mutation(S37 test_stock_expiry [[if hold[2] then change_order(changes, 'EXPIRED', hold[1], hold[2]) end]] "")
 lua_mutation(S37 test_stock_expiry [[if order and order[STATE] ~= 'RESERVED' then order = nil end]] "")
 lua_mutation(S38 test_stock_expiry [[if by[4] ~= 0 and item[LIMIT] > 0 and era == item[ERA] then]]
@@ -169,7 +168,8 @@ lua_mutation(S39 test_stock_expiry [[    gave = gave + #holds
     dirty = false]] [[    gave = gave + #holds]])
 lua_mutation(S40 test_stock_expiry [[if i > max or lines >= HOLD_LINES_MAX then]] [[if lines >= HOLD_LINES_MAX then]])
 lua_mutation(S40 test_stock_expiry [[if i > max or lines >= HOLD_LINES_MAX then]] [[if i > max then]])
-lua_mutation(S40 test_stock_expiry [[HOLDS_MAX - gave)]] [[HOLDS_MAX)]])
+lua_mutation(S40 test_stock_expiry [[due_ids(base, now, HOLDS_MAX - gave), HOLDS_MAX - gave)]]
+  [[due_ids(base, now, HOLDS_MAX), HOLDS_MAX)]])
 lua_mutation(S40 test_stock_expiry [[if give_back_due(base, now) then return {'OK', 0} end]] [[give_back_due(base, now)]])
 lua_mutation(S41 test_stock_expiry [[if not first[1] then return {'OK', -1} end]] [[if not first[1] then return {'OK', 50} end]])
 lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]] [[CHORE_MS]])
