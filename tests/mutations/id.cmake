@@ -49,7 +49,6 @@ lua_mutation(D9 test_id_snowflake [[soonest = math.min(soonest, left)]] "")
 
 # SNOWFLAKE: a store that is new or lost its data
 lua_mutation(D10 test_id_snowflake [[if floor > now_ms and floor <= now_ms + LEASE_MS then]] [[if false then]])
-lua_mutation(D10 test_id_model [[if floor > now_ms and floor <= now_ms + LEASE_MS then]] [[if false then]])
 lua_mutation(D10 test_id_snowflake [['floor', int(now_ms + LEASE_MS)]] [['floor', int(now_ms)]])
 lua_mutation(D10 test_id_snowflake [[    return {'STARTING', int(LEASE_MS)}
   end]] [[    floor = now_ms

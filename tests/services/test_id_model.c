@@ -66,7 +66,7 @@ static const course wide = {
 
 /* Milliseconds, all used up: who makes ids of a time that others had too, makes the same. */
 static const course narrow = {
-    .asks = 600, .advances = 140, .steps_back = 100, .lost_replies = 30, .ends = 120,
+    .asks = 580, .advances = 140, .steps_back = 100, .lost_replies = 30, .ends = 120,
     .steps_ms = {1, 2, 5, 10, 30, 60, LEASE_MS}, .few = 40, .many = 10000, .many_of = 3};
 
 /* ---- the world ------------------------------------------------------------------------- */
