@@ -58,8 +58,8 @@ static int setup(void **state)
     if (!f->redis)
         return -1;
     for (int i = 0; i < 2; i++) {
-        f->servers[i] = server_fixture_start(&(server_fixture_options){
-            .store = redis_fixture_url(f->redis), .args = unsafe, .peers_die = true});
+        f->servers[i] = server_fixture_start(
+            &(server_fixture_options){.store = redis_fixture_url(f->redis), .args = unsafe, .peers_die = true});
         if (!f->servers[i])
             return -1;
     }
@@ -105,7 +105,8 @@ static lks_begin_response *begin(lks_channel *channel, const char *key, const ch
     return response;
 }
 
-static lks_complete_outcome complete(lks_channel *channel, const char *key, uint64_t fence, const void *body, size_t len)
+static lks_complete_outcome complete(lks_channel *channel, const char *key, uint64_t fence, const void *body,
+                                     size_t len)
 {
     lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
     lks_complete_response *response = NULL;
@@ -328,8 +329,9 @@ static void wait_all(fixture *f, const char *key)
     request.lease_ms = LEASE_MS;
     request.wait_ms = 3 * LIMIT_MS;
     for (int i = 0; i < WAITERS; i++)
-        assert_int_equal(lks_idempotency_begin_start(f->channels[i % CHANNELS], &request, &options, NULL, NULL,
-                                                     &waiting[i], NULL), LKS_OK);
+        assert_int_equal(
+            lks_idempotency_begin_start(f->channels[i % CHANNELS], &request, &options, NULL, NULL, &waiting[i], NULL),
+            LKS_OK);
 }
 
 static void expect_replays(const void *body, size_t len)
@@ -395,11 +397,13 @@ static void one_of_many_consumers_wins(void **state)
         snprintf(id, sizeof id, "consumer-number-%d", i / 2);
         request.consumer_id = id;
         assert_int_equal(lks_idempotency_consume_ticket_start(f->channels[i % CHANNELS], &request, NULL, NULL, NULL,
-                                                              &calls[i], NULL), LKS_OK);
+                                                              &calls[i], NULL),
+                         LKS_OK);
     }
     for (int i = 0; i < 2 * CONSUMERS; i++) {
         assert_int_equal(lks_call_wait(calls[i], NULL), LKS_OK);
-        const lks_consume_ticket_response *r = (const lks_consume_ticket_response *)(const void *)lks_call_response(calls[i]);
+        const lks_consume_ticket_response *r =
+            (const lks_consume_ticket_response *)(const void *)lks_call_response(calls[i]);
         if (r->outcome == LKS_CONSUME_TICKET_OUTCOME_CONSUMED)
             consumed[i / 2]++;
         else
