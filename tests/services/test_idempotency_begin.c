@@ -308,7 +308,7 @@ static void results_are_stored_when_memory_is_short(void **state)
     k = (begin("k", "T1"), fence());
     l = (begin("l", "T1"), fence());
     m = (begin("m", "T1"), fence());
-    issue("s", "me", 5000, ticket);
+    issue("s", "me", 600000, ticket);
     says(wait_at("S1", "k", "T2"), "WAITS");
     harness_redis(script_harness, "CONFIG SET maxmemory 1");
     /* The store answers RESOURCE_EXHAUSTED, applied NO. */
