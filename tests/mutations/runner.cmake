@@ -204,12 +204,13 @@ endfunction()
 
 # Output goes to a file: a process that the program leaves behind holds up no one.
 function(run program limit ret)
-  string(REGEX MATCH "^([^:]*):?(.*)$" all "${program}")
-  set(path "${CMAKE_MATCH_1}")
-  set(ENV{LOCKSTOCK_TEST_ONLY} "${CMAKE_MATCH_2}")
-  if(CMAKE_MATCH_2 STREQUAL "")
-    set(ENV{LOCKSTOCK_TEST_ONLY} "*")
+  string(REGEX MATCH "^[^:]*" path "${program}")
+  string(REPLACE "${path}" "" cases "${program}")
+  string(REGEX REPLACE "^:" "" cases "${cases}")
+  if(cases STREQUAL "")
+    set(cases "*")
   endif()
+  set(ENV{LOCKSTOCK_TEST_ONLY} "${cases}")
   execute_process(COMMAND "${path}" TIMEOUT ${limit} WORKING_DIRECTORY "${WORK}"
     RESULT_VARIABLE result OUTPUT_FILE "${WORK}/log" ERROR_FILE "${WORK}/log")
   set(${ret} "${result}" PARENT_SCOPE)

@@ -27,18 +27,20 @@ c_mutation(T2 server/store/errors.c test_store_answers
   [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 1000]])
 
 # connection refused, or no connection: UNAVAILABLE, NO, after a moment
-c_mutation(T3 server/store/pipeline.c test_store_lost
+c_mutation(T3 server/store/pipeline.c test_store_lost:*without_a_connection*
   [[p->link || c->exposed || grace > c->deadline_ns ? c->deadline_ns : grace]] [[c->deadline_ns]])
-c_mutation(T3 server/store/pipeline.c test_store_lost
+c_mutation(T3 server/store/pipeline.c test_store_lost:*stays_away
   [[return c->exposed ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;]] [[return LKS_APPLIED_MAYBE;]])
 
 # reply lost after sending: sent again within the deadline when the call may be repeated, else UNAVAILABLE, MAYBE
-c_mutation(T4 server/store/pipeline.c test_store_lost [[else if (sent && !c->call.repeatable)]] [[else if (sent)]])
-c_mutation(T4 server/store/pipeline.c test_store_lost [[else if (sent && !c->call.repeatable)]] [[else if (false)]])
-c_mutation(T4 server/store/pipeline.c test_store_lost [[c->exposed = c->exposed || sent;]] "")
-c_mutation(T4 server/store/pipeline.c test_store_lost
+c_mutation(T4 server/store/pipeline.c test_store_lost:*repeats*
+  [[else if (sent && !c->call.repeatable)]] [[else if (sent)]])
+c_mutation(T4 server/store/pipeline.c test_store_lost:*repeats*
+  [[else if (sent && !c->call.repeatable)]] [[else if (false)]])
+c_mutation(T4 server/store/pipeline.c test_store_lost:*lost_sending* [[c->exposed = c->exposed || sent;]] "")
+c_mutation(T4 server/store/pipeline.c test_store_lost:*kernel*
   [[else if (sent && !c->call.repeatable)]] [[else if (!c->call.repeatable)]])
-c_mutation(T4 server/store/pipeline.c test_store_lost
+c_mutation(T4 server/store/pipeline.c test_store_lost:*lost_sending*
   [[c->exposed ? LKS_APPLIED_MAYBE : row->applied]] [[row->applied]])
 
 # deadline: NO before sending, MAYBE after

@@ -15,9 +15,6 @@ c_mutation(W1 rpc/scan.c test_scan [[if (m->field->label == PROTOBUF_C_LABEL_REP
 c_mutation(W1 rpc/exchange.c test_exchange
   [[lks_code code = lks_rpc_scan(method->request, payload, len, &lks_rpc_scan_defaults, error);]]
   [[lks_code code = LKS_OK;]])
-c_mutation(W1 server/dispatch.c test_dispatch [[&request, &r->error) != LKS_OK)
-        return r->error.code;]] [[&request, &r->error) != LKS_OK)
-        return LKS_OK;]])
 
 # not UTF-8: INVALID_ARGUMENT
 c_mutation(W2 rpc/scan.c test_scan [[return utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]] [[return true;]])
@@ -31,7 +28,7 @@ c_mutation(W4 rpc/scan.c test_scan [[return fits_int32(value) || fail(m, "more t
 c_mutation(W4 rpc/scan.c test_scan [[return value <= UINT32_MAX || fail(m, "more than 32 bits");]] [[return true;]])
 
 # an unknown field is ignored, but not any number of them
-c_mutation(W5 rpc/scan.c test_bad_input
+c_mutation(W5 rpc/scan.c test_bad_input:*unknown_field*
   [[return wire_skip(&m->wire, type) || fail(m, "ends inside an unknown field");]] [[return fail(m, "unknown");]])
 c_mutation(W5 rpc/scan.c test_scan [[if (++m->scan->unknown > m->scan->limits->unknown)]] [[if (false)]])
 
