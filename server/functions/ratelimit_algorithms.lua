@@ -10,7 +10,7 @@
 --                                    passes now; nil = never
 --   charge(c, rule, cost, now)       -> what refund needs to find it again
 --   refund(c, rule, charge, cost, now)
---   remaining(c, rule, now), as_new_at(c, rule, now)
+--   remaining(c, rule, now), as_new_at(c, rule, now): an instant, past when it is
 --   record(c, rule)                  {letter, end, ...}, as the key's hash holds it
 -- `end` is the instant from which a record does not matter. A rule is what
 -- ratelimit_counters.lua's parse_rule gives. Instants and periods are microseconds.
@@ -166,7 +166,6 @@ end
 
 -- Units that have not flowed back, rounded up.
 local function missing(c, limit, period, now)
-  if c.whole <= now then return 0 end
   local units, rest = mul_div(c.whole - now, limit, period)
   return units + math.ceil((rest - c.part) / period)
 end
@@ -196,7 +195,6 @@ ALGORITHMS.B = {
 
   charge = function(c, rule, cost, now)
     local whole, rest = spacing(rule, cost)
-    if c.whole <= now then c.whole, c.part, c.since = now, 0, now end
     if rest > c.part then
       c.whole, c.part = c.whole + whole + 1, rule.limit - (rest - c.part)
     else
@@ -217,7 +215,7 @@ ALGORITHMS.B = {
   end,
 
   remaining = function(c, rule, now) return rule.burst - missing(c, rule.limit, rule.period, now) end,
-  as_new_at = function(c, rule, now) return math.max(c.whole, now) end,
+  as_new_at = function(c) return c.whole end,
   record = function(c, rule) return {'B', c.whole, c.part, rule.limit, rule.period, c.since} end,
 }
 
@@ -311,6 +309,6 @@ ALGORITHMS.L = {
   end,
 
   remaining = function(c, rule) return rule.limit - c.units end,
-  as_new_at = function(c, rule, now) return c.units > 0 and c.last + rule.period or now end,
+  as_new_at = function(c, rule) return c.last + rule.period end,
   record = function(c, rule) return {'L', c.last + rule.period, c.last, c.number, c.bits} end,
 }

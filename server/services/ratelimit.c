@@ -125,13 +125,10 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
 
 static void check_prepare(const lks_check_request *request, plan *p)
 {
-    plan_check_name_or_empty(p, "group", request->group);
     plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
     plan_check_name_or_empty(p, "request_id", request->request_id);
     if (request->n_rules < 1 || request->n_rules > RULES_MAX)
         plan_invalid(p, "rules: must be 1 to %d", RULES_MAX);
-    else if (request->n_rules > 1 && request->group[0] == '\0')
-        plan_invalid(p, "group: must be set unless rules is exactly one");
     if (!plan_failed(p))
         plan_check(request, p, true);
 }
@@ -177,7 +174,6 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
 /* A request_id does not say where it was used: the group is to be named. */
 static void refund_prepare(const lks_refund_request *request, plan *p)
 {
-    plan_check_name(p, "group", request->group);
     plan_check_name(p, "request_id", request->request_id);
     plan_call(p, "rate_refund", request->group, NULL, 1);
     ratelimit_arg(p, request->request_id);
@@ -192,7 +188,6 @@ static void refund_finish(const lks_refund_request *request, answer *a, lks_refu
 
 static void reset_prepare(const lks_reset_request *request, plan *p)
 {
-    plan_check_name_or_empty(p, "group", request->group);
     plan_check_name(p, "key", request->key);
     plan_call(p, "rate_reset", request->group, request->key, 1);
     ratelimit_arg(p, request->key);

@@ -70,6 +70,9 @@ static const example examples[] = {
      "refused: order-7 was for another amount\n"},
     {"ids", "docs/id.md",
      "10 ids, increasing, made since 2024\na UUID of version 7\nticket 1\nticket 2\n"},
+    {"ratelimit", "docs/ratelimit.md",
+     "message-1: sent, 2 left\nmessage-2: sent, 1 left\nmessage-3: sent, 0 left\n"
+     "message-4: not before many minutes\nmessage-3: given back\nmessage-5: sent, 0 left\n"},
     {"fenced_row", "docs/fencing.md", "by the second: written\nby the first: too late\n"},
 };
 enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };
