@@ -23,6 +23,8 @@ c_mutation(D3 server/services/id.c test_id_snowflake
 lua_mutation(D4 test_id_snowflake [[first > now_ms + AHEAD_MS and since >= 0]] [[false and since >= 0]])
 lua_mutation(D4 test_id_snowflake [[since >= 0 and since < RANGE_MS]] [[since >= 0]])
 lua_mutation(D4 test_id_snowflake [[first > now_ms + AHEAD_MS]] [[first > now_ms]])
+c_mutation(D4 server/services/id.c test_id_snowflake
+  [[if (strcmp(answer_text(a, reply, 0), "AHEAD") == 0 && snowflake_left(s, a->plan->now_ns, count))]] [[if (false)]])
 
 # SNOWFLAKE: unique
 lua_mutation(D5 test_id_snowflake [[worker.owner == owner and worker.low or worker.high]] [[0]])
@@ -37,7 +39,7 @@ c_mutation(D6 server/services/id_snowflake.c test_id_snowflake
   [[s->worker == range->worker ? s->next]] [[true ? s->next]])
 lua_mutation(D6 test_id_snowflake [[math.max(now_ms, floor, number(args[3]))]] [[math.max(now_ms, floor)]])
 c_mutation(D7 server/services/id_snowflake.c test_id_snowflake
-  [[s->worker < 0 || age_ns(s, now_ns) >= RANGE_NS]] [[s->worker < 0]])
+  [[age_ns(s, now_ns) < RANGE_NS && snowflake_left]] [[snowflake_left]])
 lua_mutation(D7 test_id_snowflake [[worker and worker.owner == owner then]] [[worker then]])
 lua_mutation(D8 test_id_snowflake [[left > 0 and left <= LEASE_MS and left or -1]] [[-1]])
 lua_mutation(D8 test_id_snowflake [[left > 0 and left <= LEASE_MS and left or -1]] [[left > 0 and left or -1]])
