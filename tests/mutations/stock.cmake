@@ -170,6 +170,7 @@ lua_mutation(S40 test_stock_expiry [[if i > max or lines >= HOLD_LINES_MAX then]
 lua_mutation(S40 test_stock_expiry [[if i > max or lines >= HOLD_LINES_MAX then]] [[if i > max then]])
 lua_mutation(S40 test_stock_expiry [[due_ids(base, now, HOLDS_MAX - gave), HOLDS_MAX - gave)]]
   [[due_ids(base, now, HOLDS_MAX), HOLDS_MAX)]])
+lua_mutation(S40 test_stock_expiry [[looked_in = 0 -- each]] [[-- each]])
 lua_mutation(S40 test_stock_expiry [[if give_back_due(base, now) then return {'OK', 0} end]] [[give_back_due(base, now)]])
 lua_mutation(S41 test_stock_expiry [[if not first[1] then return {'OK', -1} end]] [[if not first[1] then return {'OK', 50} end]])
 lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]] [[CHORE_MS]])
