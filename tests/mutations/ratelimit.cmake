@@ -51,7 +51,7 @@ c_mutation(R11 server/services/ratelimit.c test_ratelimit_check [[request->mode 
 lua_mutation(R12 test_ratelimit_check [[if not peek then]] [[if true then]])
 lua_mutation(R12 test_ratelimit_faults [[define('rate_peek', {'no-writes'}]] [[define('rate_peek', {}]])
 c_mutation(R12 server/services/ratelimit.c test_ratelimit_check [[request->peek ? "rate_peek" : "rate_check"]] [["rate_check"]])
-c_mutation(R12 server/services/ratelimit.c test_ratelimit_check [[ratelimit_arg(p, request->peek ? "" : request->request_id);]] [[ratelimit_arg(p, request->request_id);]])
+c_mutation(R12 server/services/ratelimit.c test_ratelimit_check [[const char *id = request->peek ? "" : request->request_id;]] [[const char *id = request->request_id;]])
 
 # Who is counted
 lua_mutation(R13 test_ratelimit_check [[local counter = name == '' and spec or]] [[local counter = name == '' and letter or]])
@@ -89,6 +89,9 @@ lua_mutation(R21 test_ratelimit_check [[local parts = {args[1], args[2]}]] [[loc
 lua_mutation(R21 test_ratelimit_check [[local parts = {args[1], args[2]}]] [[local parts = {args[2]}]])
 lua_mutation(R21 test_ratelimit_check [=[args[i + 1] ~= '' and '@' .. args[i + 1] or args[i + 2]]=] [=[args[i + 2]]=])
 lua_mutation(R22 test_ratelimit_check [[if signature and (worst == 'ALLOWED' or #charges > 0) then]] [[if signature then]])
+
+c_mutation(R21 server/services/ratelimit.c test_ratelimit_check [[if (!policy && !may_repeat) {]] [[if (!policy) {]])
+lua_mutation(R21 test_ratelimit_check [[if args[i + 2] == '' then fail('NOT_FOUND']] [[if false then fail('NOT_FOUND']])
 
 # Refund, Reset
 lua_mutation(R23 test_ratelimit_refund [[if not request then return {'UNKNOWN'} end]] [[if not request then return {'REFUNDED'} end]])
