@@ -139,8 +139,8 @@ static void test_it_runs_and_its_result_is_stored(void **state)
     lks_error error = {.code = LKS_INTERNAL};
 
     (void)state;
-    assert_int_equal(
-        run(&(lks_once_options){.scope = "charge", .key = "order-1"}, &job, &result, &error), LKS_ONCE_EXECUTED);
+    assert_int_equal(run(&(lks_once_options){.scope = "charge", .key = "order-1"}, &job, &result, &error),
+                     LKS_ONCE_EXECUTED);
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(atomic_load(&job.runs), 1);
     assert_int_equal(job.number, 1);
@@ -289,8 +289,8 @@ static void test_refusals_are_told_apart(void **state)
     lks_error error;
 
     (void)state;
-    helpers_fake_behave(
-        fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
+    helpers_fake_behave(fake,
+                        (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_IN_PROGRESS);
     assert_null(result);
     assert_int_equal(error.code, LKS_ABORTED);
@@ -313,7 +313,8 @@ static void assert_given_back(size_t begins)
 {
     assert_true(helpers_fake_await(fake, FAKE_BEGIN, begins));
     assert_true(helpers_fake_await(fake, FAKE_FAIL, 1));
-    fake_event first = event_of(FAKE_BEGIN, 0), last = event_of(FAKE_BEGIN, begins - 1), failed = event_of(FAKE_FAIL, 0);
+    fake_event first = event_of(FAKE_BEGIN, 0), last = event_of(FAKE_BEGIN, begins - 1),
+               failed = event_of(FAKE_FAIL, 0);
     assert_string_equal(last.token, first.token);
     assert_string_equal(last.scope, first.scope);
     assert_string_equal(last.id, first.id);
@@ -484,8 +485,8 @@ static void test_a_late_begin_is_confirmed(void **state)
     assert_int_equal(job.extended, 1);
     assert_int_equal(event_of(FAKE_EXTEND, 0).fence, 7);
 
-    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100,
-                                            .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
+    helpers_fake_behave(
+        fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100, .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
     assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_IN_PROGRESS);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_int_equal(atomic_load(&job.runs), 1);

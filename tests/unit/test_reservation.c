@@ -155,8 +155,8 @@ static void test_bad_orders_are_named(void **state)
 
 static void test_refusals_are_told_apart(void **state)
 {
-    const lks_reserve_outcome outcomes[] = {LKS_RESERVE_OUTCOME_SOLD_OUT, LKS_RESERVE_OUTCOME_BUYER_LIMIT,
-                                            LKS_RESERVE_OUTCOME_NOT_OPEN, LKS_RESERVE_OUTCOME_CLOSED,
+    const lks_reserve_outcome outcomes[] = {LKS_RESERVE_OUTCOME_SOLD_OUT,    LKS_RESERVE_OUTCOME_BUYER_LIMIT,
+                                            LKS_RESERVE_OUTCOME_NOT_OPEN,    LKS_RESERVE_OUTCOME_CLOSED,
                                             LKS_RESERVE_OUTCOME_UNKNOWN_SKU, LKS_RESERVE_OUTCOME_CANCELLED};
     lks_reservation *reservation = NULL;
     lks_error error;
