@@ -180,7 +180,7 @@ lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[t
 lua_mutation(S42 test_stock_expiry [['COUNT', 1000, 'TYPE', 'zset')]] [['COUNT', 1000000, 'TYPE', 'zset')]])
 lua_mutation(S42 test_stock_expiry [['COUNT', 1000, 'TYPE', 'zset')]] [['COUNT', 1000)]])
 lua_mutation(S42 test_stock_expiry [['ls:{*}:stock:x']] [['*stock:x']])
-lua_mutation(S42 test_stock_orphans [[reply[#reply + 1] = string.sub(key, 1, -#'stock:x' - 1)]] "")
+lua_mutation(S42 test_stock_expiry [[reply[#reply + 1] = string.sub(key, 1, -#'stock:x' - 1)]] "")
 
 # Confirm, ExtendHold, Cancel, Return, GetOrder
 lua_mutation(S43 test_stock_orders [[end_hold(base, id, order, 'CONFIRMED', 'CONFIRMED')]] "")
@@ -346,3 +346,4 @@ c_mutation(S49 server/services/stock_orders.c test_stock_return
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__return_outcome__descriptor);]])
 c_mutation(S52 server/services/stock_orders.c test_stock_reserve [[order->hold_ms = answer_int(a, view, 1);]] "")
 c_mutation(S52 server/services/stock_orders.c test_stock_orders [[line->returned = answer_int(a, view, at + 2);]] "")
+c_mutation(S42 server/sweep.c test_stock_orphans [[waiters_chore(s->waiters, reply->element[i].string, CHORE, 0);]] [[;]])
