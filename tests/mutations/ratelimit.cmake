@@ -123,7 +123,7 @@ lua_mutation(R28 test_ratelimit_policies [=[args[1] == '' and '-' or '(' .. args
 lua_mutation(R28 test_ratelimit_policies [[write('ZREM', names, name)]] "")
 lua_mutation(R28 test_ratelimit_policies [[write('HDEL', policies, name)]] "")
 lua_mutation(R28 test_ratelimit_policies [[names[size + 1] and '1' or '0']] [['0']])
-c_mutation(R29 server/services/ratelimit.c test_ratelimit_policies [[spec = ratelimit_spec_text(p->arena, policy);]] [[spec = "F,9,1000";]])
+c_mutation(R29 server/services/ratelimit.c test_ratelimit_policies [[spec = policy ? ratelimit_spec_text(p->arena, policy) : "";]] [[spec = policy ? "F,9,1000" : "";]])
 c_mutation(R29 server/services/ratelimit.c test_ratelimit_policies [["rules[%zu].policy: no such policy", i]] [["rules[0].policy: no such policy"]])
 c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[#define POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define POLICY_AGE_MAX_NS UINT64_C(2000000000)]])
 c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[#define POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define POLICY_AGE_MAX_NS UINT64_C(0)]])
@@ -136,6 +136,7 @@ c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[    unli
     list_first(c, e);
     return &e->policy;]] [[    return &e->policy;]])
 c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[const entry *e = c->last;]] [[const entry *e = c->first;]])
+c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_changes [[.read_ns = a->plan->now_ns}]] [[.read_ns = a->plan->now_ns + UINT64_C(500000000)}]])
 lua_mutation(R31 test_ratelimit_policies [[units = old and old[3] or 0, since = now]] [[units = 0, since = now]])
 lua_mutation(R31 test_ratelimit_policies [[math.min(c.units + c.before, rule.limit), 0, now]] [[0, 0, now]])
 lua_mutation(R31 test_ratelimit_policies [[if old[4] ~= rule.limit or old[5] ~= rule.period then]] [[if false then]])
