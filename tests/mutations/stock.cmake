@@ -142,7 +142,7 @@ lua_mutation(S36 test_stock_expiry [[touched = touched or item and item[RESERVED
 lua_mutation(S36 test_stock_expiry [[if given then changes = open_changes(base) end]] "")
 lua_mutation(S36 test_stock_expiry [[if give_back_due(base, now) then return {'MORE'} end
   local old]] [[local old]])
-lua_mutation(S36 test_stock_model [[if give_back_due(base, now) then return {'MORE'} end
+lua_mutation(S36 test_stock_expiry [[if give_back_due(base, now) then return {'MORE'} end
   local item = existing_item(key)
   check_version(tonumber(args[5])]] [[local item = existing_item(key)
   check_version(tonumber(args[5])]])
