@@ -21,14 +21,16 @@ lua_mutation(S11 test_stock_deduct [[changes.held[sku][buyer] = held + by[4] * q
 lua_mutation(S7 test_stock_deduct [[if order and order[HOW] ~= 'CANCEL' then return first_answer]]
   [[if false then return first_answer]])
 lua_mutation(S7 test_stock_deduct [[int(order[i + LEFT])]] [[int(order[i + QUANTITY])]])
-lua_mutation(S7 test_stock_deduct [[write('SET', order_key(base, id), cmsgpack.pack(order), 'PX', int(order[KEEP]))]] "")
+lua_mutation(S7 test_stock_deduct
+  [[write('SET', order_key(base, id), cmsgpack.pack(order), 'PX', int(order[KEEP]))]] "")
 lua_mutation(S8 test_stock_deduct [=[same = same and asked[order[i]] == order[i + QUANTITY]]=] "")
 lua_mutation(S8 test_stock_deduct [[ and (#order - LINES + 1) / LINE == (#args - 3) / 2]] "")
 lua_mutation(S8 test_stock_deduct [[ and order[BUYER] == args[2] ]] [[ ]])
 lua_mutation(S13 test_stock_deduct [[cmsgpack.pack(order), 'PX', int(order[KEEP]))]] [[cmsgpack.pack(order))]])
 lua_mutation(S13 test_stock_deduct [[if item[RETAIN] > order[KEEP] then]] [[if order[KEEP] == 0 then]])
 lua_mutation(S13 test_stock_deduct [[if item[RETAIN] > order[KEEP] then]] [[if true then]])
-lua_mutation(S3 test_stock_ledger [[for _, entry in ipairs(changes.entries) do append_ledger(base, unpack(entry)) end]] "")
+lua_mutation(S3 test_stock_ledger
+  [[for _, entry in ipairs(changes.entries) do append_ledger(base, unpack(entry)) end]] "")
 lua_mutation(S27 test_stock_deduct [[string.format('%d', n)]] [[tostring(n)]])
 
 # PutItem, GetItem
@@ -113,12 +115,10 @@ lua_mutation(S32 test_stock_faults
 lua_mutation(S33 test_stock_faults [[  dirty = true]] "")
 lua_mutation(S33 test_stock_faults [[        dirty = false]] [[        dirty = true]])
 
-lua_mutation(S4 test_stock_deduct [[if gravest then
-    local reply]] [[if gravest == 9 then
-    local reply]])
+lua_mutation(S4 test_stock_deduct [[if not gravest then return nil end]] [[if gravest ~= 9 then return nil end]])
 lua_mutation(S9 test_stock_deduct [[local reply = {REFUSALS[gravest], '0', '0'}]]
   [[local reply = {REFUSALS[gravest], '0', '0'}
-    save_order(base, id, {'order', 'DEDUCT', REFUSALS[gravest], buyer, 1000})]])
+  save_order(changes.base, args[1], {'order', 'DEDUCT', REFUSALS[gravest], buyer, 1000})]])
 lua_mutation(S12 test_stock_deduct [[        dirty = false]] "")
 
 # Holds
@@ -129,7 +129,8 @@ lua_mutation(S34 test_stock_reserve [[write('SET', order_key(base, id), cmsgpack
 lua_mutation(S35 test_stock_reserve [[reply[3] = int(ms_until(hold_end(base, args[1], order) or 0, now))]] "")
 lua_mutation(S35 test_stock_orders [[if way == RESERVE then return {'CANCELLED', '0', '0'} end]] "")
 lua_mutation(S36 test_stock_expiry [[if ends and ends <= now then return order, 'EXPIRED', 0 end]] "")
-lua_mutation(S36 test_stock_expiry [[local due, reply = due_lines(base, now, HOLDS_MAX), {'OK'}]] [[local due, reply = {}, {'OK'}]])
+lua_mutation(S36 test_stock_expiry [[local due, reply = due_lines(base, now, HOLDS_MAX), {'OK'}]]
+  [[local due, reply = {}, {'OK'}]])
 lua_mutation(S36 test_stock_expiry
   [[local due, reply = due_lines(base, now, HOLDS_MAX), {'OK', skus[size + 1] and '1' or '0'}]]
   [[local due, reply = {}, {'OK', skus[size + 1] and '1' or '0'}]])
@@ -159,7 +160,8 @@ lua_mutation(S37 test_stock_expiry [[if hold[2] then change_order(changes, 'EXPI
 lua_mutation(S37 test_stock_expiry [[if order and order[STATE] ~= 'RESERVED' then order = nil end]] "")
 lua_mutation(S38 test_stock_expiry [[if by[4] ~= 0 and item[LIMIT] > 0 and era == item[ERA] then]]
   [[if by[4] ~= 0 and item[LIMIT] > 0 then]])
-lua_mutation(S38 test_stock_reserve [[if count > 0 then write('HSET', key, buyer, int(count)) else write('HDEL', key, buyer) end]]
+lua_mutation(S38 test_stock_reserve
+  [[if count > 0 then write('HSET', key, buyer, int(count)) else write('HDEL', key, buyer) end]]
   [[write('HSET', key, buyer, int(count))]])
 lua_mutation(S38 test_stock_orders [[CANCELLED = {1, -1, 0, -1}]] [[CANCELLED = {1, -1, 0, 0}]])
 lua_mutation(S38 test_stock_reserve [[EXPIRED = {1, -1, 0, -1}]] [[EXPIRED = {1, -1, 0, 0}]])
@@ -171,10 +173,13 @@ lua_mutation(S40 test_stock_expiry [[if i > max or lines >= HOLD_LINES_MAX then]
 lua_mutation(S40 test_stock_expiry [[due_ids(base, now, HOLDS_MAX - gave), HOLDS_MAX - gave)]]
   [[due_ids(base, now, HOLDS_MAX), HOLDS_MAX)]])
 lua_mutation(S40 test_stock_expiry [[looked_in = 0 -- each]] [[-- each]])
-lua_mutation(S40 test_stock_expiry [[if give_back_due(base, now) then return {'OK', 0} end]] [[give_back_due(base, now)]])
-lua_mutation(S41 test_stock_expiry [[if not first[1] then return {'OK', -1} end]] [[if not first[1] then return {'OK', 50} end]])
+lua_mutation(S40 test_stock_expiry [[if give_back_due(base, now) then return {'OK', 0} end]]
+  [[give_back_due(base, now)]])
+lua_mutation(S41 test_stock_expiry [[if not first[1] then return {'OK', -1} end]]
+  [[if not first[1] then return {'OK', 50} end]])
 lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]] [[CHORE_MS]])
-lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]] [[ms_until(tonumber(first[2]), now)]])
+lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]]
+  [[ms_until(tonumber(first[2]), now)]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) + OVERDUE_US > now]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) < now]])
 lua_mutation(S42 test_stock_expiry [['COUNT', 1000, 'TYPE', 'zset')]] [['COUNT', 1000000, 'TYPE', 'zset')]])
@@ -184,7 +189,8 @@ lua_mutation(S42 test_stock_expiry [[reply[#reply + 1] = string.sub(key, 1, -#'s
 
 # Confirm, ExtendHold, Cancel, Return, GetOrder
 lua_mutation(S43 test_stock_orders [[end_hold(base, id, order, 'CONFIRMED', 'CONFIRMED')]] "")
-lua_mutation(S43 test_stock_orders [[return {'CONFIRMED', '1', view_confirmed(order)}]] [[return {'CONFIRMED', '0', view_confirmed(order)}]])
+lua_mutation(S43 test_stock_orders [[return {'CONFIRMED', '1', view_confirmed(order)}]]
+  [[return {'CONFIRMED', '0', view_confirmed(order)}]])
 lua_mutation(S43 test_stock_orders [[for i = 6, #reply, 3 do reply[i] = '0' end]] "")
 lua_mutation(S43 test_stock_orders [[save_order(base, id, order)
   write('ZREM', base .. 'stock:x', id)]] [[save_order(base, id, order)]])
@@ -194,7 +200,8 @@ lua_mutation(S44 test_stock_orders [[if not item or quantity > item[AVAILABLE] t
   [[if not item then sold_out = 'SOLD_OUT' end]])
 lua_mutation(S44 test_stock_orders [[if not item or quantity > item[AVAILABLE] then sold_out = 'SOLD_OUT' end]]
   [[if item and quantity > item[AVAILABLE] then sold_out = 'SOLD_OUT' end]])
-lua_mutation(S44 test_stock_orders [[ or changing_held(changes, sku, order[BUYER]) + quantity > item[LIMIT] then]] [[ then]])
+lua_mutation(S44 test_stock_orders [[ or changing_held(changes, sku, order[BUYER]) + quantity > item[LIMIT] then]]
+  [[ then]])
 lua_mutation(S44 test_stock_orders [[if order[BUYER] == '' or changing_held]] [[if changing_held]])
 lua_mutation(S44 test_stock_orders [=[order[i + LINE_ERA] = changes.items[order[i]][ERA]]=] "")
 lua_mutation(S45 test_stock_orders [[write('ZADD', base .. 'stock:x', int(now + tonumber(args[2]) * 1000), id)]] "")
@@ -203,34 +210,42 @@ lua_mutation(S45 test_stock_orders [[if state ~= 'RESERVED' then return {state, 
 lua_mutation(S46 test_stock_orders [[end_hold(base, id, order, 'CANCELLED', 'CANCELLED', 'reason', reason)]]
   [[end_hold(base, id, order, 'CANCELLED', 'CANCELLED')]])
 lua_mutation(S46 test_stock_orders [[return {'ALREADY_CONFIRMED', '0', view_order(order, state, hold_ms)}]] "")
-lua_mutation(S46 test_stock_orders [[if state == 'CANCELLED' then return {'CANCELLED', '1', view_order(order, state, 0)} end]] "")
+lua_mutation(S46 test_stock_orders
+  [[if state == 'CANCELLED' then return {'CANCELLED', '1', view_order(order, state, 0)} end]] "")
 lua_mutation(S46 test_stock_orders [[if order[STATE] == 'EXPIRED' then
     order[STATE] = 'CANCELLED']] [[if order[STATE] == 'EXPIRED' then]])
 lua_mutation(S46 test_stock_orders [[elseif state == 'EXPIRED' then]] [[elseif false then]])
-lua_mutation(S47 test_stock_orders [[write('SET', order_key(base, id), cmsgpack.pack({'order', 'CANCEL', 'CANCELLED', '', DEFAULT_KEEP_MS}),
+lua_mutation(S47 test_stock_orders
+  [[write('SET', order_key(base, id), cmsgpack.pack({'order', 'CANCEL', 'CANCELLED', '', DEFAULT_KEEP_MS}),
       'PX', int(DEFAULT_KEEP_MS))]] "")
 lua_mutation(S47 test_stock_orders [['PX', int(DEFAULT_KEEP_MS))
 ]] [['PX', int(DAY_MS))
 ]])
 lua_mutation(S47 test_stock_orders [[if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', '1'} end]] "")
 lua_mutation(S47 test_stock_orders [[fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')]] "")
-lua_mutation(S48 test_stock_return [[change(changes, 'RETURNED', order[i], back[i], order[i + LINE_ERA], args[1], order[BUYER])]] "")
+lua_mutation(S48 test_stock_return
+  [[change(changes, 'RETURNED', order[i], back[i], order[i + LINE_ERA], args[1], order[BUYER])]] "")
 lua_mutation(S48 test_stock_return [=[order[i + RETURNED] = order[i + RETURNED] + back[i]]=] "")
 lua_mutation(S48 test_stock_return [[order[STATE] = whole and 'RETURNED' or 'CONFIRMED']] "")
 lua_mutation(S48 test_stock_return [[  save_changes(changes)
   save_order(base, id, order)
   write('SET', record_key]] [[  save_changes(changes)
   write('SET', record_key]])
-lua_mutation(S49 test_stock_return [[write('SET', record_key, cmsgpack.pack({'return', id, asked, answer}), 'PX', int(order[KEEP]))]] "")
+lua_mutation(S49 test_stock_return
+  [[write('SET', record_key, cmsgpack.pack({'return', id, asked, answer}), 'PX', int(order[KEEP]))]] "")
 lua_mutation(S49 test_stock_return [[answer}), 'PX', int(order[KEEP]))]] [[answer}))]])
-lua_mutation(S49 test_stock_return [[if record[2] ~= args[2] or #record[3] ~= #args - 2 then]] [[if #record[3] ~= #args - 2 then]])
-lua_mutation(S49 test_stock_return [[if record[2] ~= args[2] or #record[3] ~= #args - 2 then]] [[if record[2] ~= args[2] then]])
+lua_mutation(S49 test_stock_return [[if record[2] ~= args[2] or #record[3] ~= #args - 2 then]]
+  [[if #record[3] ~= #args - 2 then]])
+lua_mutation(S49 test_stock_return [[if record[2] ~= args[2] or #record[3] ~= #args - 2 then]]
+  [[if record[2] ~= args[2] then]])
 lua_mutation(S49 test_stock_return [=[if asked[record[3][i]] ~= record[3][i + 1] then return false end]=] "")
 lua_mutation(S50 test_stock_return [[if quantity > left then return nil end]] "")
 lua_mutation(S50 test_stock_return [[if unmatched > 0 then return nil end]] "")
-lua_mutation(S50 test_stock_return [[local back = state == 'CONFIRMED' and coming_back(order, args)]] [[local back = coming_back(order, args)]])
+lua_mutation(S50 test_stock_return [[local back = state == 'CONFIRMED' and coming_back(order, args)]]
+  [[local back = coming_back(order, args)]])
 lua_mutation(S51 test_stock_return [=[return item and era >= item[BORN]]=] [[return item]])
-lua_mutation(S52 test_stock_deduct [[if not order then return {'NONE'} end]] [[if not order then return {'OK', {'CANCELLED', '0', ''}} end]])
+lua_mutation(S52 test_stock_deduct [[if not order then return {'NONE'} end]]
+  [[if not order then return {'OK', {'CANCELLED', '0', ''}} end]])
 lua_mutation(S53 test_stock_faults [[define('stock_expire', {'allow-oom'}]] [[define('stock_expire', {}]])
 lua_mutation(S53 test_stock_faults [[define('stock_cancel_unseen', {}]] [[define('stock_cancel_unseen', {'allow-oom'}]])
 lua_mutation(S53 test_stock_faults [[define('stock_delete_item', {'allow-oom'}]] [[define('stock_delete_item', {}]])
@@ -273,7 +288,8 @@ c_mutation(S30 server/services/stock.c test_stock_input
   [[plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);]] "")
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);]] "")
-c_mutation(S30 server/services/stock_orders.c test_stock_input [[plan_check_name(p, "return_id", request->return_id);]] "")
+c_mutation(S30 server/services/stock_orders.c test_stock_input
+  [[plan_check_name(p, "return_id", request->return_id);]] "")
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_name(p, "order_id", request->order_id);
     stock_check_lines(]] [[stock_check_lines(]])
@@ -318,7 +334,8 @@ c_mutation(S30 server/services/stock_ledger.c test_stock_input
 c_mutation(S30 server/services/stock_list.c test_stock_input
   [[plan_check_range(p, "page_size", size, 1, PAGE_MAX);]] "")
 c_mutation(S20 server/services/stock_list.c test_stock_list [[if (!is_place(p->arena, place))]] [[if (false)]])
-c_mutation(S31 rpc/scan.c test_stock_input [[return utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]] [[return true;]])
+c_mutation(S31 rpc/scan.c test_stock_input [[return utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]]
+  [[return true;]])
 c_mutation(S31 rpc/scan.c test_stock_input [[if (len > 0 && memchr(text.at, '\0', len))]] [[if (false)]])
 c_mutation(S31 rpc/scan.c test_stock_input [[return fail(m, "not of the wire type of the field");]] [[return true;]])
 c_mutation(S31 rpc/scan.c test_stock_input [[return wire_skip(&m->wire, type) || fail(m, "ends inside an unknown field");]]
@@ -330,9 +347,13 @@ c_mutation(S35 server/services/stock.c test_stock_reserve
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__reserve_outcome__descriptor);]])
 c_mutation(S40 server/services/stock.c test_stock_expiry [[    if (more)
         answer_again(a, next);]] "")
-c_mutation(S40 server/services/stock.c test_stock_expiry [[            next = expire_first;]] [[            next = ask_again;]])
-c_mutation(S40 server/services/stock.c test_stock_expiry [[? "stock_expire_listed" : STOCK_EXPIRE;]] [[? STOCK_EXPIRE : STOCK_EXPIRE;]])
-c_mutation(S45 server/services/stock_orders.c test_stock_orders [[        answer_chore(a, STOCK_EXPIRE, response->hold_ms);]] [[        ;]])
+c_mutation(S40 server/services/stock.c test_stock_expiry [[            next = expire_first;]]
+  [[            next = ask_again;]])
+c_mutation(S40 server/services/stock.c test_stock_expiry [[? "stock_expire_listed" : STOCK_EXPIRE;]]
+  [[? STOCK_EXPIRE : STOCK_EXPIRE;]])
+c_mutation(S45 server/services/stock_orders.c test_stock_orders
+  [[        answer_chore(a, STOCK_EXPIRE, response->hold_ms);]]
+  [[        ;]])
 c_mutation(S43 server/services/stock_orders.c test_stock_orders
   [[&lockstock__v1__confirm_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__confirm_outcome__descriptor);]])
@@ -346,4 +367,5 @@ c_mutation(S49 server/services/stock_orders.c test_stock_return
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__return_outcome__descriptor);]])
 c_mutation(S52 server/services/stock_orders.c test_stock_reserve [[order->hold_ms = answer_int(a, view, 1);]] "")
 c_mutation(S52 server/services/stock_orders.c test_stock_orders [[line->returned = answer_int(a, view, at + 2);]] "")
-c_mutation(S42 server/sweep.c test_stock_orphans [[waiters_chore(s->waiters, reply->element[i].string, CHORE, 0);]] [[;]])
+c_mutation(S42 server/sweep.c test_stock_orphans [[waiters_chore(s->waiters, reply->element[i].string, CHORE, 0);]]
+  [[;]])
