@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ./test.sh                the fast suite under ASan+UBSan and under TSan, and buf
-# ./test.sh --soak         the full counts (label soak), under ASan+UBSan
+# ./test.sh --soak         the full counts (label soak) under ASan+UBSan, and the mutations
 # ./test.sh --fuzz [s]     each fuzz target for s seconds (60)
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)

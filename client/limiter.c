@@ -208,8 +208,7 @@ bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_
     lks_limiter_decision unwanted_decision;
     lks_error unwanted;
 
-    return ask(limiter, key, cost, decision != NULL ? decision : &unwanted_decision,
-               error != NULL ? error : &unwanted);
+    return ask(limiter, key, cost, decision != NULL ? decision : &unwanted_decision, error != NULL ? error : &unwanted);
 }
 
 /* ---- waiting ----------------------------------------------------------------------- */
@@ -278,7 +277,7 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
     if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "only what a limiter that is `remembered` allowed can be refunded");
-    request.group = limiter->group != NULL         ? limiter->group
+    request.group = limiter->group != NULL          ? limiter->group
                     : limiter->rules[0].key != NULL ? limiter->rules[0].key
                                                     : (char *)key;
     request.request_id = (char *)decision->request_id;

@@ -43,9 +43,9 @@ static lks_reservation *of(struct keeper *keeper)
 static void extended(void *arg, lks_code code, const lks_extend_hold_response *response, const lks_error *error)
 {
     bool answered = code == LKS_OK;
-    keeper_answer answer = !answered                                                 ? KEEPER_UNKNOWN
+    keeper_answer answer = !answered                                               ? KEEPER_UNKNOWN
                            : response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? KEEPER_RENEWED
-                                                                                     : KEEPER_LOST;
+                                                                                   : KEEPER_LOST;
 
     keeper_answered(arg, answer, answered ? response->hold_ms : 0, error);
 }
@@ -231,8 +231,8 @@ static lks_reserve_outcome take_answer(const lks_reserve_response *response, lks
     }
 }
 
-static lks_reserve_outcome reserve(lks_reservation *reservation, const lks_reservation_order *order,
-                                   int64_t *left_ms, lks_error *error)
+static lks_reserve_outcome reserve(lks_reservation *reservation, const lks_reservation_order *order, int64_t *left_ms,
+                                   lks_error *error)
 {
     lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
     lks_reserve_response *response = NULL;

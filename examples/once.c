@@ -52,8 +52,11 @@ int main(int argc, char **argv)
 
     if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK)
         return fprintf(stderr, "%s\n", error.message), 1;
-    int status = click(channel, "order-1", card) + click(channel, "order-1", card) +
-                 click(channel, "order-1", other) + click(channel, "order-2", none) + click(channel, "order-2", none);
+    int status = click(channel, "order-1", card);
+    status |= click(channel, "order-1", card);
+    status |= click(channel, "order-1", other);
+    status |= click(channel, "order-2", none);
+    status |= click(channel, "order-2", none);
     lks_channel_close(channel);
-    return status != 0;
+    return status;
 }

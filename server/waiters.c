@@ -316,14 +316,25 @@ static alarm_clock *find_alarm(room *r, const char *function, lks_rpc_slice argu
     return a;
 }
 
+/* A copy with a NUL. Not strndup: the address sanitizer wants text for that. */
+static char *copy_slice(lks_rpc_slice slice)
+{
+    char *copy = malloc(slice.len + 1);
+    if (!copy)
+        return NULL;
+    memcpy(copy, slice.data, slice.len);
+    copy[slice.len] = '\0';
+    return copy;
+}
+
 static alarm_clock *add_alarm(waiters *all, room *r, const char *function, lks_rpc_slice argument)
 {
     alarm_clock *a = calloc(1, sizeof *a);
     if (!a)
         return NULL;
-    a->base = strndup(r->base.data, r->base.len);
+    a->base = copy_slice(r->base);
     a->function = strdup(function);
-    a->argument = strndup(argument.data, argument.len);
+    a->argument = copy_slice(argument);
     if (!a->base || !a->function || !a->argument) {
         free_alarm(a);
         return NULL;

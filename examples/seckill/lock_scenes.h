@@ -1,4 +1,4 @@
-/* The scenes about locks, as programs and tests run them: each plays what it shows,
+/* The scenes about locks, and of double clicks, as programs and tests run them: each plays what it shows,
  * compares all of it with what it claims, and writes both into a small table. */
 #ifndef SECKILL_LOCK_SCENES_H
 #define SECKILL_LOCK_SCENES_H
@@ -36,6 +36,7 @@ lks_code scene_outlast(const lock_setup *setup, lock_claims *claims, lks_error *
 lks_code scene_holder(const lock_setup *setup, lock_claims *claims, lks_error *error);
 lks_code scene_queue(const lock_setup *setup, lock_claims *claims, lks_error *error);
 lks_code scene_naive(const lock_setup *setup, lock_claims *claims, lks_error *error);
+lks_code scene_click(const lock_setup *setup, lock_claims *claims, lks_error *error);
 
 /* The last has no name. */
 extern const lock_scene lock_scenes[];

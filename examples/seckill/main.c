@@ -18,6 +18,7 @@ static const char usage[] =
     "                all: these three (all)\n"
     "                locks: d: work that outlasts its lease; e: a holder killed, or frozen; f: many wait,\n"
     "                at the servers of --url U1,U2; g: naive locks and lockstock side by side\n"
+    "                h: everybody clicks twice: limiter, once, reservation\n"
     "  --waiters N   scene f (1000)\n"
     "  --redis URL   scene g: unix:///path of its store, for the naive locks\n"
     "  --runs N      each scene so often (1)\n"

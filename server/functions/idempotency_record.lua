@@ -52,7 +52,8 @@ local function load_record(base)
   if not v[1] then return nil end
   local record = {key = key, state = v[1], attempt = tonumber(v[2]), fence = tonumber(v[3]), token = v[4],
     lease_end = tonumber(v[5]), fingerprint = v[6], retain_ms = tonumber(v[7])}
-  if not (STATE[v[1]] and record.attempt and record.fence and v[4] and record.lease_end and v[6] and record.retain_ms) then
+  if not (STATE[v[1]] and record.attempt and record.fence and v[4] and record.lease_end and
+    v[6] and record.retain_ms) then
     foreign()
   end
   return record

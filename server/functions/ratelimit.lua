@@ -104,6 +104,7 @@ end
 local function read_rules(base, args)
   local rules = {}
   for i = 4, #args, 4 do
+    if args[i + 2] == '' then fail('NOT_FOUND', string.format('rules[%d].policy: no such policy', #rules)) end
     rules[#rules + 1] = parse_rule(base, args[i], args[i + 1], args[i + 2], args[i + 3])
   end
   return rules
@@ -174,7 +175,8 @@ local function check(base, args, now, peek)
 end
 
 -- args: cost, A (all or nothing) or I (each by itself), request_id or '', then of each rule:
---       key, policy or '', what the rule says (see parse_rule), 1 = shadow
+--       key, policy or '', what the rule says (see parse_rule) or '' when there is no such
+--       policy, 1 = shadow
 -- -> {outcome, '1' when replayed, then of each rule what `tell` gives}
 define('rate_check', {}, function(base, args, now) return check(base, args, now, false) end)
 

@@ -10,7 +10,7 @@
 --                                    passes now; nil = never
 --   charge(c, rule, cost, now)       -> what refund needs to find it again
 --   refund(c, rule, charge, cost, now)
---   remaining(c, rule, now), as_new_at(c, rule, now)
+--   remaining(c, rule, now), as_new_at(c, rule, now): an instant, past when it is
 --   record(c, rule)                  {letter, end, ...}, as the key's hash holds it
 -- `end` is the instant from which a record does not matter. A rule is what
 -- ratelimit_counters.lua's parse_rule gives. Instants and periods are microseconds.
@@ -166,7 +166,6 @@ end
 
 -- Units that have not flowed back, rounded up.
 local function missing(c, limit, period, now)
-  if c.whole <= now then return 0 end
   local units, rest = mul_div(c.whole - now, limit, period)
   return units + math.ceil((rest - c.part) / period)
 end
@@ -196,7 +195,6 @@ ALGORITHMS.B = {
 
   charge = function(c, rule, cost, now)
     local whole, rest = spacing(rule, cost)
-    if c.whole <= now then c.whole, c.part, c.since = now, 0, now end
     if rest > c.part then
       c.whole, c.part = c.whole + whole + 1, rule.limit - (rest - c.part)
     else
@@ -217,7 +215,7 @@ ALGORITHMS.B = {
   end,
 
   remaining = function(c, rule, now) return rule.burst - missing(c, rule.limit, rule.period, now) end,
-  as_new_at = function(c, rule, now) return math.max(c.whole, now) end,
+  as_new_at = function(c) return c.whole end,
   record = function(c, rule) return {'B', c.whole, c.part, rule.limit, rule.period, c.since} end,
 }
 
@@ -231,6 +229,12 @@ local function each_log(rule, bits, visit)
     if bits % 2 == 1 then visit(rule.log .. b, 2 ^ b) end
     bits, b = math.floor(bits / 2), b + 1
   end
+end
+
+-- b where bits is 2^b; nil else.
+local function exponent_of(bits)
+  local fraction, exponent = math.frexp(bits)
+  return fraction == 0.5 and exponent - 1 or nil
 end
 
 -- Units charged after an instant.
@@ -260,6 +264,12 @@ ALGORITHMS.L = {
     local room = rule.limit - cost
     if c.units <= room then return now end
     local from, to = now - rule.period, math.max(c.last, now) -- too early, and early enough
+    local b = exponent_of(c.bits)
+    if b then -- entries of one worth go one by one
+      local gone = redis.call('ZCOUNT', rule.log .. b, '-inf', int(from))
+      local nth = int(gone + math.ceil((c.units - room) / c.bits) - 1)
+      return tonumber(redis.call('ZRANGE', rule.log .. b, nth, nth, 'WITHSCORES')[2]) + rule.period
+    end
     while to - from > 1 do
       local middle = math.floor((from + to) / 2)
       if logged(rule, c.bits, middle) <= room then to = middle else from = middle end
@@ -299,6 +309,6 @@ ALGORITHMS.L = {
   end,
 
   remaining = function(c, rule) return rule.limit - c.units end,
-  as_new_at = function(c, rule, now) return c.units > 0 and c.last + rule.period or now end,
+  as_new_at = function(c, rule) return c.last + rule.period end,
   record = function(c, rule) return {'L', c.last + rule.period, c.last, c.number, c.bits} end,
 }

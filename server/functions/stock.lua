@@ -35,27 +35,26 @@ end
 local DEDUCT = {how = 'DEDUCT', outcome = 'DEDUCTED', state = 'CONFIRMED'}
 local RESERVE = {how = 'RESERVE', outcome = 'RESERVED', state = 'RESERVED'}
 
-local function make_order(way, base, args, now)
-  local id, buyer, hold_ms = args[1], args[2], tonumber(args[3])
-  local order = load_record(order_key(base, id), 'order')
-  if order and order[HOW] ~= 'CANCEL' then return first_answer(base, order, way, args, now) end
-  if order then
-    if way == RESERVE then return {'CANCELLED', '0', '0'} end
-    fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
-  end
-
-  local changes, ranks, gravest = open_changes(base), {}, nil
-  local touched = way == RESERVE
+-- The items of the order, with nothing over that would matter; nil when more is over
+-- than one call gives back.
+local function open_order(way, base, args, now)
+  local changes, touched = open_changes(base), way == RESERVE
   for i = 4, #args, 2 do
     local item = changing_item(changes, args[i])
     touched = touched or item and item[RESERVED] > 0
   end
-  -- Where nothing of the items is held, nothing is over that would matter.
+  -- Where none of an item is held, nothing of it is over.
   if touched then
     local more, given = give_back_due(base, now)
-    if more then return {'MORE'} end
+    if more then return nil end
     if given then changes = open_changes(base) end
   end
+  return changes
+end
+
+-- The answer when something stands in the way.
+local function refused(changes, args, now)
+  local buyer, ranks, gravest = args[2], {}, nil
   for i = 4, #args, 2 do
     local item, held = changing_item(changes, args[i]), nil
     if item and item[LIMIT] > 0 then
@@ -65,19 +64,32 @@ local function make_order(way, base, args, now)
     ranks[i] = refusal(item, tonumber(args[i + 1]), held, now)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
-  if gravest then
-    local reply = {REFUSALS[gravest], '0', '0'}
-    for i = 4, #args, 2 do
-      if ranks[i] == gravest then
-        local item = changes.items[args[i]]
-        reply[#reply + 1] = args[i]
-        reply[#reply + 1] = item and int(item[AVAILABLE]) or '0'
-      end
+  if not gravest then return nil end
+  local reply = {REFUSALS[gravest], '0', '0'}
+  for i = 4, #args, 2 do
+    if ranks[i] == gravest then
+      local item = changes.items[args[i]]
+      reply[#reply + 1] = args[i]
+      reply[#reply + 1] = item and int(item[AVAILABLE]) or '0'
     end
-    return reply
   end
+  return reply
+end
 
-  local reply = {way.outcome, '0', args[3]}
+local function make_order(way, base, args, now)
+  local id, buyer, hold_ms = args[1], args[2], tonumber(args[3])
+  local order = load_record(order_key(base, id), 'order')
+  if order and order[HOW] ~= 'CANCEL' then return first_answer(base, order, way, args, now) end
+  if order then
+    if way == RESERVE then return {'CANCELLED', '0', '0'} end
+    fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
+  end
+  local changes = open_order(way, base, args, now)
+  if not changes then return {'MORE'} end
+  local reply = refused(changes, args, now)
+  if reply then return reply end
+
+  reply = {way.outcome, '0', args[3]}
   order = {'order', way.how, way.state, buyer, 0}
   for i = 4, #args, 2 do
     local item, quantity, n = changes.items[args[i]], tonumber(args[i + 1]), #order

@@ -11,6 +11,7 @@
 --   stock:t:<return_id>      string  the answer of a Return
 --   stock:skus               zset    the group's skus, all of score 0: pages in order
 --   stock:ledger             stream  kind sku quantity order [reason]
+--   stock:r                  set     the servers where readers of the ledger wait
 --   stock:v                  string  the highest version of the items deleted lately
 -- docs/stock.md says how large each is and when it ends.
 

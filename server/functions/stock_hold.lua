@@ -16,10 +16,13 @@ local function hold_end(base, id, order)
   return tonumber(redis.call('ZSCORE', base .. 'stock:x', id)) or fail('FAILED_PRECONDITION', FOREIGN)
 end
 
--- The oldest `max` holds that are over: {order id, order or false}...; and whether there
--- are more.
-local function due_holds(base, now, max)
-  local ids = redis.call('ZRANGEBYSCORE', base .. 'stock:x', '-inf', int(now), 'LIMIT', 0, max + 1)
+-- The orders whose hold is over, the oldest first; one more than `max` if there are more.
+local function due_ids(base, now, max)
+  return redis.call('ZRANGEBYSCORE', base .. 'stock:x', '-inf', int(now), 'LIMIT', 0, max + 1)
+end
+
+-- The first `max` of them: {order id, order or false}...; and whether that is not all.
+local function load_holds(base, ids, max)
   local holds, lines = {}, 0
   for i, id in ipairs(ids) do
     if i > max or lines >= HOLD_LINES_MAX then return holds, true end
@@ -33,8 +36,9 @@ local function due_holds(base, now, max)
 end
 
 local function give_back(base, holds)
-  local changes = open_changes(base)
-  for _, hold in ipairs(holds) do
+  local changes, ids = open_changes(base), {}
+  for i, hold in ipairs(holds) do
+    ids[i] = hold[1]
     if hold[2] then change_order(changes, 'EXPIRED', hold[1], hold[2]) end
   end
   save_changes(changes)
@@ -44,8 +48,8 @@ local function give_back(base, holds)
       order[STATE] = 'EXPIRED'
       save_order(base, id, order)
     end
-    write('ZREM', base .. 'stock:x', id)
   end
+  write('ZREM', base .. 'stock:x', unpack(ids))
 end
 
 -- The moment of the last call that gave back, and how many holds that were: all
@@ -57,7 +61,7 @@ local gave_at, gave = 0, 0
 -- whether anything was given back. What it writes is no effect of the call that found it.
 local function give_back_due(base, now)
   if gave_at ~= now then gave_at, gave = now, 0 end
-  local holds, more = due_holds(base, now, HOLDS_MAX - gave)
+  local holds, more = load_holds(base, due_ids(base, now, HOLDS_MAX - gave), HOLDS_MAX - gave)
   if #holds > 0 then
     give_back(base, holds)
     gave = gave + #holds
@@ -70,8 +74,9 @@ end
 -- nil when they are more than `room`, else how much of it is left. Then the answer is
 -- {'MORE'}, and who asked has stock_expire called first.
 local function due_lines(base, now, room)
-  local holds, more = due_holds(base, now, room)
-  local due = {}
+  local ids, due = due_ids(base, now, room), {}
+  if #ids > room then return nil end
+  local holds, more = load_holds(base, ids, room)
   if more then return nil end
   for _, hold in ipairs(holds) do
     local order = hold[2] or {}

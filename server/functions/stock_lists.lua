@@ -75,6 +75,7 @@ define('stock_expire_listed', {'allow-oom'}, function(base, args, now)
   local seen = {}
   for _, place in ipairs(found) do
     local of = namespace .. string.match(place, '^(.*)/') .. '}:'
+    looked_in = 0 -- each ledger has readers of its own
     if not seen[of] and give_back_due(of, now) then break end
     seen[of] = true
   end

@@ -152,8 +152,8 @@ define('stock_cancel_unseen', {}, function(base, args, now)
   return cancel(base, args, now, true)
 end)
 
--- What of each line of the order comes back, by its place in the record; nil when it is
--- more than is left, or nothing is.
+-- What of each line of an order that is not all back comes back, by its place in the
+-- record; nil when it is more than is left.
 local function coming_back(order, args)
   local asked, back, unmatched, all = {}, {}, (#args - 2) / 2, #args == 2
   for i = 3, #args, 2 do asked[args[i]] = tonumber(args[i + 1]) end
@@ -164,7 +164,7 @@ local function coming_back(order, args)
     if asked[order[i]] then unmatched = unmatched - 1 end
     if quantity > 0 then back[i] = quantity end
   end
-  if unmatched > 0 or not next(back) then return nil end
+  if unmatched > 0 then return nil end
   return back
 end
 

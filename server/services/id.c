@@ -121,12 +121,16 @@ static void refuse(answer *a, const store_value *reply)
     lks_error_set(&a->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the store gave an answer of another kind");
 }
 
-static bool take_grant(answer *a, snowflake *s)
+/* Takes what was granted; true also when the server has to do with what it has. */
+static bool take_grant(answer *a, snowflake *s, size_t count)
 {
     enum { WORKER = 1, FIRST, END, CLOCK, LENGTH };
     const store_value *reply = a->replies[0];
 
     if (answer_count(a, reply) != LENGTH) {
+        /* Ahead of the clock the next range waits for the clock; the worker is still its own. */
+        if (strcmp(answer_text(a, reply, 0), "AHEAD") == 0 && snowflake_left(s, a->plan->now_ns, count))
+            return true;
         refuse(a, reply);
         return false;
     }
@@ -147,7 +151,7 @@ static void snowflake_finish(const lks_next_request *request, answer *a, lks_nex
     id_state *state = a->plan->state;
     size_t count = count_of(request);
 
-    if ((a->n_replies > 0 && !take_grant(a, &state->snowflake)) || !make_ids(a, count, response))
+    if ((a->n_replies > 0 && !take_grant(a, &state->snowflake, count)) || !make_ids(a, count, response))
         return;
     response->order_scope = LKS_ORDER_SCOPE_SERVER;
     if (snowflake_take(&state->snowflake, a->plan->now_ns, count, response->ids))

@@ -43,6 +43,9 @@ void snowflake_init(snowflake *s);
 /* Whether `count` more can be made without asking the store. */
 bool snowflake_has(snowflake *s, uint64_t now_ns, size_t count);
 
+/* Whether the range has so many left, however old the grant is. */
+bool snowflake_left(snowflake *s, uint64_t now_ns, size_t count);
+
 /* The first ms (since 1970) of which no id was made: what to ask the store from. */
 int64_t snowflake_unused_ms(const snowflake *s);
 

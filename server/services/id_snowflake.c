@@ -37,17 +37,17 @@ static void follow(snowflake *s, uint64_t now_ns)
         s->next = time;
 }
 
-static bool has_left(const snowflake *s, size_t count)
+bool snowflake_left(snowflake *s, uint64_t now_ns, size_t count)
 {
+    if (s->worker < 0)
+        return false;
+    follow(s, now_ns);
     return s->next < s->end && s->end - s->next >= count;
 }
 
 bool snowflake_has(snowflake *s, uint64_t now_ns, size_t count)
 {
-    if (s->worker < 0 || age_ns(s, now_ns) >= RANGE_NS)
-        return false;
-    follow(s, now_ns);
-    return has_left(s, count);
+    return age_ns(s, now_ns) < RANGE_NS && snowflake_left(s, now_ns, count);
 }
 
 int64_t snowflake_unused_ms(const snowflake *s)
@@ -71,10 +71,7 @@ void snowflake_grant(snowflake *s, const snowflake_range *range)
 
 bool snowflake_take(snowflake *s, uint64_t now_ns, size_t count, int64_t *ids)
 {
-    if (s->worker < 0)
-        return false;
-    follow(s, now_ns);
-    if (!has_left(s, count))
+    if (!snowflake_left(s, now_ns, count))
         return false;
     for (size_t i = 0; i < count; i++, s->next++)
         ids[i] = (int64_t)(s->next / SEQUENCES << (WORKER_BITS + SEQUENCE_BITS) |

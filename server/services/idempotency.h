@@ -46,7 +46,6 @@ void delete_finish(const lks_delete_request *request, answer *a, lks_delete_resp
 void issue_ticket_prepare(const lks_issue_ticket_request *request, plan *p);
 void consume_ticket_prepare(const lks_consume_ticket_request *request, plan *p);
 void issue_ticket_finish(const lks_issue_ticket_request *request, answer *a, lks_issue_ticket_response *response);
-void consume_ticket_finish(const lks_consume_ticket_request *request, answer *a,
-                           lks_consume_ticket_response *response);
+void consume_ticket_finish(const lks_consume_ticket_request *request, answer *a, lks_consume_ticket_response *response);
 
 #endif

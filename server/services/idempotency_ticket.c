@@ -47,13 +47,12 @@ void consume_ticket_prepare(const lks_consume_ticket_request *request, plan *p)
     idempotency_id_arg(p, "consumer_id", request->consumer_id);
 }
 
-void consume_ticket_finish(const lks_consume_ticket_request *request, answer *a,
-                           lks_consume_ticket_response *response)
+void consume_ticket_finish(const lks_consume_ticket_request *request, answer *a, lks_consume_ticket_response *response)
 {
     const store_value *reply = a->replies[0];
 
     (void)request;
-    response->outcome = (lks_consume_ticket_outcome)answer_enum(
-        a, reply, 0, &lockstock__v1__consume_ticket_outcome__descriptor);
+    response->outcome =
+        (lks_consume_ticket_outcome)answer_enum(a, reply, 0, &lockstock__v1__consume_ticket_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;
 }

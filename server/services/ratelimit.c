@@ -75,22 +75,22 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
     return text ? text : "";
 }
 
-/* Appends what the functions are to know of a rule. */
-static void rule_args(plan *p, const lks_rule *rule, const char *spec, size_t i)
+/* Appends what the functions are to know of a rule; "" is a policy that there is not, which
+ * the first answer to a repeated request_id may still be about. */
+static void rule_args(plan *p, const lks_rule *rule, const char *spec, bool may_repeat, size_t i)
 {
-    const limit_spec *policy = NULL;
-    bool shadow = false;
+    bool by_policy = rule->spec_case == LKS_RULE_SPEC_POLICY, shadow = false;
 
-    if (rule->spec_case == LKS_RULE_SPEC_POLICY) {
-        policy = ratelimit_policy(p, rule->policy, &shadow);
-        if (!policy) {
+    if (by_policy) {
+        const limit_spec *policy = ratelimit_policy(p, rule->policy, &shadow);
+        if (!policy && !may_repeat) {
             lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
             return;
         }
-        spec = ratelimit_spec_text(p->arena, policy);
+        spec = policy ? ratelimit_spec_text(p->arena, policy) : "";
     }
     ratelimit_arg(p, rule->key);
-    ratelimit_arg(p, policy ? rule->policy : "");
+    ratelimit_arg(p, by_policy ? rule->policy : "");
     if (spec)
         plan_arg(p, spec);
     else if (!plan_failed(p))
@@ -102,6 +102,7 @@ static void rule_args(plan *p, const lks_rule *rule, const char *spec, size_t i)
 static void plan_check(const lks_check_request *request, plan *p, bool may_read)
 {
     const char *specs[RULES_MAX];
+    const char *id = request->peek ? "" : request->request_id;
 
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++) {
         specs[i] = check_rule(p, request->rules[i], i);
@@ -118,20 +119,17 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
               ARGS_BEFORE_RULES + ARGS_OF_RULE * request->n_rules);
     plan_arg_int(p, request->cost != 0 ? request->cost : 1);
     plan_arg(p, request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A");
-    ratelimit_arg(p, request->peek ? "" : request->request_id);
+    ratelimit_arg(p, id);
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
-        rule_args(p, request->rules[i], specs[i], i);
+        rule_args(p, request->rules[i], specs[i], id[0] != '\0', i);
 }
 
 static void check_prepare(const lks_check_request *request, plan *p)
 {
-    plan_check_name_or_empty(p, "group", request->group);
     plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);
     plan_check_name_or_empty(p, "request_id", request->request_id);
     if (request->n_rules < 1 || request->n_rules > RULES_MAX)
         plan_invalid(p, "rules: must be 1 to %d", RULES_MAX);
-    else if (request->n_rules > 1 && request->group[0] == '\0')
-        plan_invalid(p, "group: must be set unless rules is exactly one");
     if (!plan_failed(p))
         plan_check(request, p, true);
 }
@@ -177,7 +175,6 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
 /* A request_id does not say where it was used: the group is to be named. */
 static void refund_prepare(const lks_refund_request *request, plan *p)
 {
-    plan_check_name(p, "group", request->group);
     plan_check_name(p, "request_id", request->request_id);
     plan_call(p, "rate_refund", request->group, NULL, 1);
     ratelimit_arg(p, request->request_id);
@@ -192,7 +189,6 @@ static void refund_finish(const lks_refund_request *request, answer *a, lks_refu
 
 static void reset_prepare(const lks_reset_request *request, plan *p)
 {
-    plan_check_name_or_empty(p, "group", request->group);
     plan_check_name(p, "key", request->key);
     plan_call(p, "rate_reset", request->group, request->key, 1);
     ratelimit_arg(p, request->key);

@@ -48,7 +48,8 @@ static int pay_and_complete(lks_channel *channel, click_register *shared, char *
     lks_error error;
     char receipt[64];
 
-    int n = snprintf(receipt, sizeof receipt, "receipt %d of process %d", atomic_fetch_add(&shared->paid, 1) + 1, getpid());
+    int n =
+        snprintf(receipt, sizeof receipt, "receipt %d of process %d", atomic_fetch_add(&shared->paid, 1) + 1, getpid());
     request.scope = "pay";
     request.key = order;
     request.fence = fence;

@@ -50,11 +50,8 @@ static int once(lks_channel *channel, char **argv)
 static int reserve(lks_channel *channel, char **argv)
 {
     const lks_reservation_line line = {.sku = "seat", .quantity = 1};
-    const lks_reservation_order order = {.order_id = argv[3],
-                                         .lines = &line,
-                                         .n_lines = 1,
-                                         .hold_ms = (uint32_t)atoi(argv[4]),
-                                         .keep_ms = 600000};
+    const lks_reservation_order order = {
+        .order_id = argv[3], .lines = &line, .n_lines = 1, .hold_ms = (uint32_t)atoi(argv[4]), .keep_ms = 600000};
     lks_reservation *reservation = NULL;
     lks_error error;
 

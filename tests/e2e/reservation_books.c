@@ -181,7 +181,7 @@ void *books_follow(void *arg)
         int n = read_page(b, i % STORM_SERVERS, WAIT_MS);
         if (over && end == 0)
             end = process_now_ms() + PATIENCE_MS;
-        if (over && n == 0 && all_reserved(b) == 0)
+        if (over && ((n == 0 && all_reserved(b) == 0) || atomic_load(&b->storm->n_faults) > 0))
             return NULL;
         if (over && process_now_ms() > end) {
             storm_fault(b->storm, "%s: %lld units stay reserved", storm_group(b->group), (long long)all_reserved(b));

@@ -208,7 +208,7 @@ static told settle(storm *s, size_t index, effect *e, int server, told t, lks_er
 {
     long long end = process_now_ms() + PATIENCE_MS;
 
-    while (may_pass(t.code) && process_now_ms() < end) {
+    while (may_pass(t.code) && process_now_ms() < end && atomic_load(&s->n_faults) == 0) {
         lks_call *call = NULL;
         e->uncertain = true;
         process_pause();

@@ -33,7 +33,7 @@ void storm_fault(storm *s, const char *format, ...)
     va_list arguments;
 
     pthread_mutex_lock(&s->mutex);
-    if (s->n_faults++ == 0) {
+    if (atomic_fetch_add(&s->n_faults, 1) == 0) {
         va_start(arguments, format);
         vsnprintf(s->fault, sizeof s->fault, format, arguments);
         va_end(arguments);
@@ -317,7 +317,7 @@ void *storm_worker(void *arg)
     worker w = {.storm = s};
     size_t index;
 
-    while ((index = atomic_fetch_add(&s->taken, 1)) < s->n_orders) {
+    while (atomic_load(&s->n_faults) == 0 && (index = atomic_fetch_add(&s->taken, 1)) < s->n_orders) {
         if (w.seed == 0)
             w.seed = (index + 1) * UINT64_C(0x9E3779B97F4A7C15);
         if (s->orders[index].is_adjustment) {
@@ -440,7 +440,7 @@ void *storm_checker(void *arg)
     storm *s = arg;
     size_t index;
 
-    while ((index = atomic_fetch_add(&s->taken, 1)) < s->n_orders) {
+    while (atomic_load(&s->n_faults) == 0 && (index = atomic_fetch_add(&s->taken, 1)) < s->n_orders) {
         order *o = &s->orders[index];
         for (int i = 0; i < o->n_effects; i++)
             if (told_effect(&o->effects[i], &o->effects[i].first))

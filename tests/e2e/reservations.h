@@ -103,12 +103,12 @@ typedef struct storm {
     good goods[STORM_GROUPS][STORM_GOODS];
     atomic_size_t taken, done; /* orders begun, orders that no thread will touch again */
     atomic_bool over;
+    atomic_size_t n_faults; /* the first one ends the storm */
     atomic_size_t outcomes[EFFECT_KINDS][8]; /* how often each was told first */
     atomic_size_t repeats, races, reads;     /* effects sent again; twice at once; looks at the items */
-    pthread_mutex_t mutex; /* of all below */
+    pthread_mutex_t mutex;      /* of all below */
     repeat ring[STORM_REPEATS]; /* effects for other threads to repeat */
     size_t n_ring;
-    size_t n_faults;
     char fault[512]; /* the first */
 } storm;
 

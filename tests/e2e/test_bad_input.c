@@ -328,18 +328,6 @@ static void test_unknown_method(void **state)
     }
 }
 
-/* In the contract, to be built later: said, not guessed. */
-static void test_methods_to_come(void **state)
-{
-    static const char *const paths[] = {STOCK "Reserve", STOCK "Confirm",
-                                        "/lockstock.v1.RateLimitService/Check"};
-
-    (void)state;
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        assert_refused(paths[i], call_bytes(paths[i], "", 0), LKS_UNIMPLEMENTED, "");
-    }
-}
-
 static void test_frames(void **state)
 {
     static const char unknown_version[] = "\x08\x07\x12\x00";
@@ -425,7 +413,6 @@ int main(void)
         cmocka_unit_test(test_malformed_payloads),
         cmocka_unit_test(test_unknown_field_is_ignored),
         cmocka_unit_test(test_unknown_method),
-        cmocka_unit_test(test_methods_to_come),
         cmocka_unit_test(test_frames),
         cmocka_unit_test(test_what_is_no_frame_closes),
         cmocka_unit_test(test_nothing_changed),

@@ -320,9 +320,8 @@ static void *ask(void *arg)
     struct asker *asker = arg;
 
     for (int i = 0; i < asker->asks && asker->error.code == LKS_OK; i++)
-        asker->allowed += asker->waits
-                              ? lks_limiter_wait(asker->limiter, "user-1", 1, LONG_MS, NULL, &asker->error)
-                              : lks_limiter_allow(asker->limiter, "user-1", 1, NULL, &asker->error);
+        asker->allowed += asker->waits ? lks_limiter_wait(asker->limiter, "user-1", 1, LONG_MS, NULL, &asker->error)
+                                       : lks_limiter_allow(asker->limiter, "user-1", 1, NULL, &asker->error);
     return NULL;
 }
 
@@ -374,8 +373,8 @@ static void test_those_that_wait_all_come_through(void **state)
 
 static void test_what_was_charged_is_refunded_once(void **state)
 {
-    lks_limiter *limiter =
-        new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 1, 3600000, (lks_limiter_options){.remembered = true, .timeout_ms = LIMIT_MS});
+    lks_limiter *limiter = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 1, 3600000,
+                                       (lks_limiter_options){.remembered = true, .timeout_ms = LIMIT_MS});
     lks_limiter_decision decision, denied;
 
     (void)state;
@@ -392,7 +391,8 @@ static void test_what_was_charged_is_refunded_once(void **state)
 
 static void test_a_limiter_without_servers(void **state)
 {
-    lks_limiter *closed = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000, (lks_limiter_options){.timeout_ms = 300}),
+    lks_limiter *closed =
+                    new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000, (lks_limiter_options){.timeout_ms = 300}),
                 *open = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000,
                                     (lks_limiter_options){.fail_open = true, .timeout_ms = 300});
     lks_limiter_decision decision;

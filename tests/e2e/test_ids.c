@@ -231,6 +231,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
     (void)state;
+    munmap((void *)(uintptr_t)s.shift_us, sizeof *s.shift_us);
     for (size_t i = 0; i < SERVERS; i++) {
         lks_channel_close(s.sources[i].channel);
         server_fixture_free(s.sources[i].server);
@@ -239,6 +240,7 @@ static int teardown(void **state)
     }
     redis_fixture_free(s.redis);
     tempdir_remove(s.dir);
+    s = (scene){0};
     return 0;
 }
 
@@ -295,8 +297,38 @@ static void no_id_comes_twice(void **state)
     expect_unique("SEQUENCE", numbers, n_numbers);
 }
 
+/* What was granted is used up to its end, a second; then there is nothing until Redis is back. */
+static void without_a_store_ids_end(void **state)
+{
+    source here = {.channel = s.sources[0].channel};
+    const lks_call_options once = {.no_retry = true};
+    lks_next_request request = LKS_NEXT_REQUEST_INIT;
+    int64_t id, last = 0;
+    lks_code code;
+    lks_error error;
+    (void)state;
+
+    while (!ask(&here, LKS_ID_KIND_SNOWFLAKE, 1, &last)) /* the store is new */
+        assert_string_equal(here.fault, "");
+    redis_fixture_kill(s.redis);
+    request.kind = LKS_ID_KIND_SNOWFLAKE;
+    do
+        code = lks_id_next(here.channel, &request, &once, NULL, &error);
+    while (code == LKS_OK);
+    assert_int_equal(code, LKS_UNAVAILABLE);
+    request.kind = LKS_ID_KIND_UUID_V7;
+    assert_int_equal(lks_id_next(here.channel, &request, &once, NULL, &error), LKS_OK);
+    assert_true(redis_fixture_restart(s.redis));
+    while (!ask(&here, LKS_ID_KIND_SNOWFLAKE, 1, &id))
+        assert_string_equal(here.fault, "");
+    assert_true(id > last);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(no_id_comes_twice, setup, teardown)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(no_id_comes_twice, setup, teardown),
+        cmocka_unit_test_setup_teardown(without_a_store_ids_end, setup, teardown),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

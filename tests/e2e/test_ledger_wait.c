@@ -248,6 +248,18 @@ static void readers_outlive_their_server(void **state)
     lks_channel_close(either);
 }
 
+static void a_server_that_stops_lets_its_readers_go(void **state)
+{
+    (void)state;
+    start(&readers[0], channels[0], "", WAIT_MS);
+    until_parked(1);
+    assert_true(server_fixture_stop(servers[0], 60000));
+    /* The client asks again for as long as the reader wanted to wait. */
+    assert_true(server_fixture_restart(servers[0]));
+    put(channels[1], 10);
+    expect_answer(&readers[0], 1, "");
+}
+
 static void a_message_that_is_missed_is_made_up_for(void **state)
 {
     reader last;
@@ -274,6 +286,7 @@ int main(void)
         TEST(nothing_to_read_is_an_answer_too),
         TEST(many_wait_and_nobody_asks),
         TEST(readers_outlive_their_server),
+        TEST(a_server_that_stops_lets_its_readers_go),
         TEST(a_message_that_is_missed_is_made_up_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

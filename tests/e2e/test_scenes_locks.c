@@ -238,6 +238,17 @@ static void test_scene_of_naive_locks(void **state)
     run_documented("g");
 }
 
+/* The second click of each order comes at the other server. */
+static void test_double_clicks(void **state)
+{
+    (void)state;
+    char *page = read_page(), *table = run_scene("h", both_urls);
+
+    assert_non_null(strstr(page, table));
+    free(table);
+    free(page);
+}
+
 /* Exit statuses are what scripts go by. */
 static void test_command(void **state)
 {
@@ -282,6 +293,7 @@ int main(void)
         cmocka_unit_test(test_work_outlasts_the_lease),
         cmocka_unit_test(test_holder_killed_or_frozen),
         cmocka_unit_test(test_many_wait_at_two_servers),
+        cmocka_unit_test(test_double_clicks),
         cmocka_unit_test(test_claims_are_looked_at),
         cmocka_unit_test(test_command),
     };

@@ -16,7 +16,7 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 
-enum { LONG_MS = 60000 };
+enum { LONG_MS = 30000 };
 
 static redis_fixture *redis;
 static server_fixture *server;
@@ -113,8 +113,8 @@ static void a_server_gives_back_in_time(void **state)
     (void)state;
     start(args);
     put("g");
-    reserve("g", "late", 700);
-    reserve("g", "soon", 100);
+    reserve("g", "late", 2500);
+    reserve("g", "soon", 300);
     await_entry("g", id, LKS_LEDGER_KIND_PUT, "");
     await_entry("g", id, LKS_LEDGER_KIND_RESERVED, "late");
     await_entry("g", id, LKS_LEDGER_KIND_RESERVED, "soon");
@@ -132,9 +132,9 @@ static void another_server_gives_back_for_one_that_was_killed(void **state)
     start(first);
     put("g");
     put("h");
-    reserve("g", "soon", 500);
-    reserve("g", "late", 2500);
-    reserve("h", "o", 500);
+    reserve("g", "soon", 1500);
+    reserve("g", "late", 4000);
+    reserve("h", "o", 1500);
     server_fixture_kill(server);
     forget_server();
     start(second);

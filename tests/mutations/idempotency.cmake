@@ -1,9 +1,12 @@
 # What keeps IdempotencyService's promises.
 
 # Begin
-lua_mutation(I1 test_idempotency_begin [[if not has_lease(record, now) then return nil end]] [[if true then return nil end]])
-lua_mutation(I1 test_idempotency_model [[return record.state == 'R' and record.lease_end > now]] [[return record.state == 'R']])
-lua_mutation(I1 test_idempotency_begin [[math.ceil((record.lease_end - now) / 1000) or 0]] [[math.ceil(record.lease_end / 1000) or 0]])
+lua_mutation(I1 test_idempotency_begin
+  [[if not has_lease(record, now) then return nil end]] [[if true then return nil end]])
+lua_mutation(I1 test_idempotency_model
+  [[return record.state == 'R' and record.lease_end > now]] [[return record.state == 'R']])
+lua_mutation(I1 test_idempotency_begin
+  [[math.ceil((record.lease_end - now) / 1000) or 0]] [[math.ceil(record.lease_end / 1000) or 0]])
 lua_mutation(I2 test_idempotency_begin
   [[if record.state == 'C' or record.state == 'F' then return replay(record) end]]
   [[if record.state == 'F' then return replay(record) end]])
@@ -13,7 +16,8 @@ lua_mutation(I3 test_idempotency_begin
   [[if record.token == token then return {'EXECUTE', record.attempt, record.fence} end]]
   [[if record.token == token then return nil end]])
 lua_mutation(I3 test_idempotency_begin [['t', token, 'p', fingerprint)]] [['t', 'x', 'p', fingerprint)]])
-lua_mutation(I4 test_idempotency_begin [[if record and record.state == 'R' and record.token == token then]] [[if false then]])
+lua_mutation(I4 test_idempotency_begin
+  [[if record and record.state == 'R' and record.token == token then]] [[if false then]])
 lua_mutation(I4 test_idempotency_begin
   [[if record and record.state == 'R' and record.token == token then]] [[if record and record.token == token then]])
 lua_mutation(I4 test_idempotency_begin [[
@@ -21,13 +25,15 @@ lua_mutation(I4 test_idempotency_begin [[
     return]] [[
     return]])
 lua_mutation(I5 test_idempotency_begin [[record.attempt + 1, math.max]] [[record.attempt, math.max]])
-lua_mutation(I5 test_idempotency_begin [[return record.state == 'R' and record.lease_end > now]] [[return record.state == 'R']])
+lua_mutation(I5 test_idempotency_begin
+  [[return record.state == 'R' and record.lease_end > now]] [[return record.state == 'R']])
 lua_mutation(I5 test_idempotency_begin [['l', int(now + lease_ms * 1000)]] [['l', int(now + lease_ms)]])
 lua_mutation(I6 test_idempotency_begin
   [[if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end]]
   [[if not record then return {'SUPERSEDED', 0} end]])
 lua_mutation(I6 test_idempotency_begin [[record.fence ~= tonumber(args[1]) or record.state]] [[record.state]])
-lua_mutation(I7 test_idempotency_begin [[return finish(base, args[1], 'T', 'd', args[2])]] [[return finish(base, args[1], 'R', 'd', args[2])]])
+lua_mutation(I7 test_idempotency_begin
+  [[return finish(base, args[1], 'T', 'd', args[2])]] [[return finish(base, args[1], 'R', 'd', args[2])]])
 lua_mutation(I7 test_idempotency_begin [[write('HDEL', key, 'd')]] "")
 lua_mutation(I8 test_idempotency_begin
   [[if record.state == 'C' or record.state == 'F' then return replay(record) end]]
@@ -37,7 +43,8 @@ c_mutation(I8 server/services/idempotency_result.c test_idempotency_begin [[    
 c_mutation(I8 server/services/idempotency_result.c test_idempotency_begin [[    result.code = FAILURE_CODE;
 ]] "")
 c_mutation(I8 server/services/idempotency_result.c test_idempotency_input
-  [[if (strncasecmp(header->key, reserved, sizeof reserved - 1) == 0)]] [[if (strcmp(header->key, failure_header) == 0)]])
+  [[if (strncasecmp(header->key, reserved, sizeof reserved - 1) == 0)]]
+  [[if (strcmp(header->key, failure_header) == 0)]])
 lua_mutation(I9 test_idempotency_begin [[if record.state == state then return {'STORED', 1} end]] "")
 lua_mutation(I9 test_idempotency_begin [[
   if record.state ~= 'R' then return {'SUPERSEDED', 0} end
@@ -54,8 +61,10 @@ lua_mutation(I10 test_idempotency_begin
   [[if record.fingerprint ~= fingerprint then]] [[if record.fingerprint ~= fingerprint and fingerprint ~= '' then]])
 lua_mutation(I10 test_idempotency_begin
   [[if record.fingerprint ~= fingerprint then]] [[if record.fingerprint ~= fingerprint and record.state ~= 'T' then]])
-lua_mutation(I11 test_idempotency_begin [[int(math.max(record.lease_end, now + lease_ms * 1000))]] [[int(record.lease_end)]])
-lua_mutation(I11 test_idempotency_begin [[int(math.max(record.lease_end, now + lease_ms * 1000))]] [[int(now + lease_ms * 1000)]])
+lua_mutation(I11 test_idempotency_begin
+  [[int(math.max(record.lease_end, now + lease_ms * 1000))]] [[int(record.lease_end)]])
+lua_mutation(I11 test_idempotency_begin
+  [[int(math.max(record.lease_end, now + lease_ms * 1000))]] [[int(now + lease_ms * 1000)]])
 lua_mutation(I11 test_idempotency_begin [[tonumber(args[1]) or record.state ~= 'R' then]] [[tonumber(args[1]) then]])
 lua_mutation(I11 test_idempotency_begin
   [[tonumber(args[1]) or record.state ~= 'R' then]] [[tonumber(args[1]) or not has_lease(record, now) then]])
@@ -66,19 +75,24 @@ lua_mutation(I13 test_idempotency_begin [[local attempt, fence = 1, now]] [[loca
 
 # Records
 lua_mutation(I14 test_idempotency_begin [[write('PEXPIRE', key, int(lease_ms + retain_ms))]] "")
-lua_mutation(I14 test_idempotency_begin [[write('PEXPIRE', key, int(lease_ms + retain_ms))]] [[write('PEXPIRE', key, int(lease_ms))]])
+lua_mutation(I14 test_idempotency_begin
+  [[write('PEXPIRE', key, int(lease_ms + retain_ms))]] [[write('PEXPIRE', key, int(lease_ms))]])
 lua_mutation(I14 test_idempotency_begin [[write('PEXPIRE', record.key, int(record.retain_ms))]] "")
 lua_mutation(I14 test_idempotency_begin [[write('PEXPIRE', record.key, int(lease_ms + record.retain_ms), 'GT')]] "")
 lua_mutation(I14 test_idempotency_begin [[record.retain_ms), 'GT')]] [[record.retain_ms))]])
 lua_mutation(I14 test_idempotency_begin [['k', int(retain_ms)]] [['k', int(86400000)]])
 c_mutation(I14 server/services/idempotency.c test_idempotency_begin
-  [[request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT]] [[request->retain_ms ? request->retain_ms : RETAIN_MS_MIN]])
+  [[request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT]]
+  [[request->retain_ms ? request->retain_ms : RETAIN_MS_MIN]])
 lua_mutation(I15 test_idempotency_begin [[record.state == 'R' and 0 or math.max]] [[math.max]])
-lua_mutation(I15 test_idempotency_begin [[record.fingerprint, lease_left_ms(record, now), retain_ms]] [[record.fingerprint, 5, retain_ms]])
+lua_mutation(I15 test_idempotency_begin
+  [[record.fingerprint, lease_left_ms(record, now), retain_ms]] [[record.fingerprint, 5, retain_ms]])
 lua_mutation(I15 test_idempotency_begin [[more[1] or '', more[2] or '']] [['', more[2] or '']])
-c_mutation(I15 server/services/idempotency_attempt.c test_idempotency_begin [[if (answer_says(reply, "NONE")) {]] [[if (false) {]])
 c_mutation(I15 server/services/idempotency_attempt.c test_idempotency_begin
-  [[    record->fingerprint.data = (uint8_t *)answer_text(a, reply, 3);]] [[    record->fingerprint.data = (uint8_t *)"";]])
+  [[if (answer_says(reply, "NONE")) {]] [[if (false) {]])
+c_mutation(I15 server/services/idempotency_attempt.c test_idempotency_begin
+  [[    record->fingerprint.data = (uint8_t *)answer_text(a, reply, 3);]]
+  [[    record->fingerprint.data = (uint8_t *)"";]])
 c_mutation(I16 server/services/idempotency_attempt.c test_idempotency_result [[    result.body = request->body;
 ]] "")
 c_mutation(I16 server/services/idempotency_attempt.c test_idempotency_result [[    result.code = request->code;
@@ -101,7 +115,8 @@ lua_mutation(I18 test_idempotency_wait [[
   write('DEL', base .. 'idem:r')
   wake_all(base, servers)]] [[
   write('DEL', base .. 'idem:r')]])
-lua_mutation(I18 test_idempotency_model [[reply[1] == 'IN_PROGRESS' and wait_ms > 0]] [[reply[1] == 'IN_PROGRESS' and wait_ms > 0 and record.attempt == 1]])
+lua_mutation(I18 test_idempotency_model
+  [[reply[1] == 'IN_PROGRESS' and wait_ms > 0]] [[reply[1] == 'IN_PROGRESS' and wait_ms > 0 and record.attempt == 1]])
 lua_mutation(I19 test_idempotency_wait [[
   wake(base, args[1])
   return {'OK', WOKEN_AGAIN_MS}]] [[
@@ -126,28 +141,35 @@ lua_mutation(I22 test_idempotency_wait
 
 # Bad times
 foreach(name extend complete fail delete consume_ticket)
-  lua_mutation(I23 test_idempotency_begin "define('idempotency_${name}', {'allow-oom'}" "define('idempotency_${name}', {}")
+  lua_mutation(I23 test_idempotency_begin
+    "define('idempotency_${name}', {'allow-oom'}" "define('idempotency_${name}', {}")
 endforeach()
-lua_mutation(I23 test_idempotency_begin [[define('idempotency_begin', {}]] [[define('idempotency_begin', {'allow-oom'}]])
-lua_mutation(I23 test_idempotency_begin [[define('idempotency_begin_again', {'allow-oom'}]] [[define('idempotency_begin_again', {}]])
-lua_mutation(I23 test_idempotency_begin [[define('idempotency_issue_ticket', {}]] [[define('idempotency_issue_ticket', {'allow-oom'}]])
-lua_mutation(I24 test_idempotency_begin [[if not (STATE[v[1]] and]] [[if not (]])
+lua_mutation(I23 test_idempotency_begin
+  [[define('idempotency_begin', {}]] [[define('idempotency_begin', {'allow-oom'}]])
+lua_mutation(I23 test_idempotency_begin
+  [[define('idempotency_begin_again', {'allow-oom'}]] [[define('idempotency_begin_again', {}]])
+lua_mutation(I23 test_idempotency_begin
+  [[define('idempotency_issue_ticket', {}]] [[define('idempotency_issue_ticket', {'allow-oom'}]])
+lua_mutation(I24 test_idempotency_begin [=[if not (STATE[v[1]] and]=] [[if not (]])
 lua_mutation(I24 test_idempotency_begin [[record.attempt and record.fence and]] [[record.fence and]])
 lua_mutation(I24 test_idempotency_begin [[record.attempt and record.fence and]] [[record.attempt and]])
 lua_mutation(I24 test_idempotency_begin [[v[6] and record.retain_ms) then]] [[v[6]) then]])
-lua_mutation(I24 test_idempotency_begin [[redis.call('HGET', record.key, 'r') or foreign()]] [[redis.call('HGET', record.key, 'r') or '']])
+lua_mutation(I24 test_idempotency_begin
+  [[redis.call('HGET', record.key, 'r') or foreign()]] [[redis.call('HGET', record.key, 'r') or '']])
 c_mutation(I24 server/services/idempotency_result.c test_idempotency_begin
   [[if (!result && a->error.code == LKS_OK)]] [[if (!result && a->error.code == LKS_INTERNAL)]])
 
 # Input
 c_mutation(I25 server/services/idempotency.c test_idempotency_input [[    plan_check_name(p, "scope", scope);
 ]] "")
-c_mutation(I25 server/services/idempotency.c test_idempotency_input [[    plan_check_text(p, "key", key, 1, KEY_BYTES_MAX);
+c_mutation(I25 server/services/idempotency.c test_idempotency_input
+  [[    plan_check_text(p, "key", key, 1, KEY_BYTES_MAX);
 ]] "")
 c_mutation(I25 server/services/idempotency.c test_idempotency_input
   [[        plan_check_text(p, field, id, SERVICE_TOKEN_BYTES_MIN, SERVICE_TOKEN_BYTES_MAX);
 ]] "")
-c_mutation(I25 server/services/idempotency.c test_idempotency_input [[request->fingerprint.len > FINGERPRINT_BYTES_MAX]] [[false]])
+c_mutation(I25 server/services/idempotency.c test_idempotency_input
+  [[request->fingerprint.len > FINGERPRINT_BYTES_MAX]] [[false]])
 c_mutation(I25 server/services/idempotency.c test_idempotency_input [[    idempotency_check_lease(p, request->lease_ms);
 ]] "")
 c_mutation(I25 server/services/idempotency.c test_idempotency_input
@@ -167,8 +189,10 @@ c_mutation(I25 server/services/idempotency_attempt.c test_idempotency_input
 c_mutation(I25 server/services/idempotency_attempt.c test_idempotency_input
   [[    plan_check_text(p, "detail", request->detail, 0, DETAIL_BYTES_MAX);
 ]] "")
-c_mutation(I25 server/services/idempotency_result.c test_idempotency_input [[if (body_len > BODY_BYTES_MAX)]] [[if (false)]])
-c_mutation(I25 server/services/idempotency_result.c test_idempotency_input [[if (n_headers > HEADERS_MAX)]] [[if (false)]])
+c_mutation(I25 server/services/idempotency_result.c test_idempotency_input
+  [[if (body_len > BODY_BYTES_MAX)]] [[if (false)]])
+c_mutation(I25 server/services/idempotency_result.c test_idempotency_input
+  [[if (n_headers > HEADERS_MAX)]] [[if (false)]])
 c_mutation(I25 server/services/idempotency_result.c test_idempotency_input
   [[if (key_len < 1 || key_len > HEADER_KEY_BYTES_MAX)]] [[if (key_len < 1)]])
 c_mutation(I25 server/services/idempotency_result.c test_idempotency_input
@@ -205,9 +229,14 @@ lua_mutation(I31 test_idempotency_ticket [[write('PEXPIRE', key, args[2])]] "")
 # On real servers
 c_mutation(I32 server/functions/idempotency.lua test_idempotency
   [[  if not has_lease(record, now) then return nil end]] [[  if true then return nil end]])
+c_mutation(I35 server/functions/idempotency.lua test_idempotency
+  [[  write('HSET', record.key, 's', state, ...)
+]] "")
 c_mutation(I33 server/functions/idempotency.lua test_idempotency
   [[  if record.token == token then return {'EXECUTE', record.attempt, record.fence} end
 ]] "")
 c_mutation(I34 server/functions/idempotency.lua test_idempotency
   [[  if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end]]
   [[  if not record then return {'SUPERSEDED', 0} end]])
+c_mutation(I36 server/services/idempotency.c test_idempotency [[        answer_waits(a);
+]] "")

@@ -49,9 +49,30 @@ static size_t count_doubles(given *g)
     return doubles;
 }
 
+/* ---- how it goes --------------------------------------------------------------------------- */
+
+/* Of 1000 steps, and by how much the clock moves. */
+typedef struct course {
+    unsigned asks, advances, steps_back, lost_replies, ends; /* the rest: losses */
+    int64_t steps_ms[7];
+    int32_t few, many;    /* ids a call, mostly and at times */
+    unsigned many_of;     /* one call in so many */
+} course;
+
+/* Hours, and long ranges with few ids in them. */
+static const course wide = {
+    .asks = 700, .advances = 240, .steps_back = 20, .lost_replies = 10, .ends = 25,
+    .steps_ms = {1, 30, 300, 1000, 3000, 7000, HOUR_MS}, .few = 60, .many = 10000, .many_of = 20};
+
+/* Milliseconds, all used up: who makes ids of a time that others had too, makes the same. */
+static const course narrow = {
+    .asks = 580, .advances = 140, .steps_back = 100, .lost_replies = 30, .ends = 120,
+    .steps_ms = {1, 2, 5, 10, 30, 60, LEASE_MS}, .few = 40, .many = 10000, .many_of = 3};
+
 /* ---- the world ------------------------------------------------------------------------- */
 
 typedef struct world {
+    const course *course;
     unsigned seed;
     bool behind;           /* the clock stepped back, since the last loss */
     int64_t lost_ms;       /* nothing that was lost reaches behind this */
@@ -67,7 +88,8 @@ static unsigned roll(world *w, unsigned n)
 
 static void ask(world *w, size_t i)
 {
-    int32_t count = roll(w, 20) == 0 ? 10000 : 1 + (int32_t)roll(w, 60);
+    const course *c = w->course;
+    int32_t count = roll(w, c->many_of) == 0 ? c->many : 1 + (int32_t)roll(w, (unsigned)c->few);
 
     harness_server(h, names[i]);
     const lks_next_response *response = next(LKS_ID_KIND_SNOWFLAKE, "", count);
@@ -125,36 +147,53 @@ static void lose_the_data(world *w)
     harness_server_ends(h, "who notices");
 }
 
+/* With so few workers each passes from hand to hand. */
+static void few_workers(void)
+{
+    harness_alter(h, "local WORKERS = 1024", "local WORKERS = 8");
+}
+
 /* The store grants, and the reply is lost. */
 static void lose_a_reply(world *w, size_t i)
 {
-    harness_alter(h, "return {'OK', worker.n", "error('lost')\n  return {'OK', worker.n");
+    harness_alter(h, "local WORKERS = 1024", "local WORKERS = 8\n"
+                                             "local function write(...) write(...) error('lost') end");
     harness_server(h, names[i]);
     const lks_next_response *response = next(LKS_ID_KIND_SNOWFLAKE, "", 1);
     if (response) { /* out of the range it has */
         note(&w->given, response->ids, 1);
         w->last[i] = response->ids[0];
     }
-    harness_alter(h, "RANGE_MS = 1000", "RANGE_MS = 1000");
+    few_workers();
+}
+
+/* Whether `what` is below `share`; else what is left of it. */
+static bool is(unsigned *what, unsigned share)
+{
+    if (*what < share)
+        return true;
+    *what -= share;
+    return false;
 }
 
 static void step(world *w)
 {
-    static const int64_t steps_ms[] = {1, 30, 300, 1000, 3000, 7000, HOUR_MS};
+    const course *c = w->course;
     unsigned what = roll(w, 1000);
     size_t i = roll(w, SERVERS);
+    int64_t ms = c->steps_ms[roll(w, 7)];
 
-    if (what < 700) {
+    if (is(&what, c->asks)) {
         ask(w, i);
-    } else if (what < 940) {
-        harness_advance_ms(h, steps_ms[roll(w, 7)] / (1 + (int64_t)roll(w, 3)));
-    } else if (what < 960) {
-        harness_advance_ms(h, -steps_ms[roll(w, 7)]);
+    } else if (is(&what, c->advances)) {
+        harness_advance_ms(h, ms / (1 + (int64_t)roll(w, 3)));
+    } else if (is(&what, c->steps_back)) {
+        harness_advance_ms(h, -ms);
         w->behind = true;
         w->n_steps_back++;
-    } else if (what < 970) {
+    } else if (is(&what, c->lost_replies)) {
         lose_a_reply(w, i);
-    } else if (what < 995) {
+    } else if (is(&what, c->ends)) {
         harness_server_ends(h, names[i]);
         w->last[i] = 0;
         w->n_lives++;
@@ -163,14 +202,12 @@ static void step(world *w)
     }
 }
 
-static void no_id_comes_twice(void **state)
+static void run(const course *c, size_t steps)
 {
-    size_t steps = counts_of(6000, 200000);
-    world w = {.seed = (unsigned)time(NULL)};
-    const unsigned seed = w.seed;
+    world w = {.course = c, .seed = (unsigned)time(NULL) + (unsigned)rand()};
 
-    (void)state;
-    print_message("seed %u\n", seed);
+    print_message("seed %u\n", w.seed);
+    few_workers();
     for (size_t n = 0; n < steps; n++) {
         step(&w);
         if (n % 100 == 0)
@@ -182,6 +219,22 @@ static void no_id_comes_twice(void **state)
                   w.n_losses, w.n_steps_back);
     assert_int_equal(doubles, 0);
     assert_true(n_ids > steps && w.n_refused > 0 && w.n_losses > 0 && w.n_lives > 0 && w.n_steps_back > 0);
+}
+
+static void no_id_comes_twice_in_days(void **state)
+{
+    (void)state;
+    run(&wide, counts_of(4000, 40000));
+}
+
+static void no_id_comes_twice_in_seconds(void **state)
+{
+    size_t runs = counts_of(4, 100);
+
+    for (size_t i = 0; i < runs; i++) {
+        started_store(state);
+        run(&narrow, 800);
+    }
 }
 
 /* Within a second everything happens to one worker that can: handed on, clock back, lost. */
@@ -254,7 +307,8 @@ static void the_naive_form_fails(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(no_id_comes_twice, started_store),
+        cmocka_unit_test_setup(no_id_comes_twice_in_days, started_store),
+        cmocka_unit_test(no_id_comes_twice_in_seconds),
         cmocka_unit_test(a_bad_second),
         cmocka_unit_test(the_naive_form_fails),
     };

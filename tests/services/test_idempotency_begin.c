@@ -232,7 +232,7 @@ static void scopes_keys_and_namespaces_are_apart(void **state)
     static const struct {
         const char *ns, *scope, *key;
     } row[] = {
-        {"default", "a", "b/c"}, {"default", "a/b", "c"},   {"default", "a%2Fb", "c"}, {"default/a", "b", "c"},
+        {"default", "a", "b/c"}, {"default", "a/b", "c"},   {"default", "a%2Fb", "c"},    {"default/a", "b", "c"},
         {"default", "}", ":"},   {"default", "{x}", "{x}"}, {"default", " ", "\xc3\xa4"}, {"other", "a", "b/c"},
     };
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
@@ -308,7 +308,7 @@ static void results_are_stored_when_memory_is_short(void **state)
     k = (begin("k", "T1"), fence());
     l = (begin("l", "T1"), fence());
     m = (begin("m", "T1"), fence());
-    issue("s", "me", 5000, ticket);
+    issue("s", "me", 600000, ticket);
     says(wait_at("S1", "k", "T2"), "WAITS");
     harness_redis(script_harness, "CONFIG SET maxmemory 1");
     /* The store answers RESOURCE_EXHAUSTED, applied NO. */
@@ -346,14 +346,9 @@ static void foreign_data_is_left_alone(void **state)
 {
     (void)state;
     static const char *const spoil[] = {
-        "SET ls:{default/s/k}:idem:r x",
-        "HSET ls:{default/s/k}:idem:r s X",
-        "HDEL ls:{default/s/k}:idem:r n",
-        "HSET ls:{default/s/k}:idem:r f x",
-        "HDEL ls:{default/s/k}:idem:r t",
-        "HSET ls:{default/s/k}:idem:r l -",
-        "HDEL ls:{default/s/k}:idem:r p",
-        "HSET ls:{default/s/k}:idem:r k x",
+        "SET ls:{default/s/k}:idem:r x",    "HSET ls:{default/s/k}:idem:r s X", "HDEL ls:{default/s/k}:idem:r n",
+        "HSET ls:{default/s/k}:idem:r f x", "HDEL ls:{default/s/k}:idem:r t",   "HSET ls:{default/s/k}:idem:r l -",
+        "HDEL ls:{default/s/k}:idem:r p",   "HSET ls:{default/s/k}:idem:r k x",
     };
     static const char expected[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
 

@@ -74,16 +74,11 @@ static void numbers_of_begin(void **state)
         int64_t lease_ms, retain_ms, wait_ms;
         const char *field;
     } row[] = {
-        {0, 0, 0, "lease_ms"},
-        {9, 0, 0, "lease_ms"},
-        {-1, 0, 0, "lease_ms"},
-        {86400001, 0, 0, "lease_ms"},
-        {INT64_MAX, 0, 0, "lease_ms"},
-        {10, -1, 0, "retain_ms"},
-        {10, 999, 0, "retain_ms"},
-        {10, INT64_C(2592000001), 0, "retain_ms"},
-        {10, 0, -1, "wait_ms"},
-        {10, 0, 86400001, "wait_ms"},
+        {0, 0, 0, "lease_ms"},         {9, 0, 0, "lease_ms"},
+        {-1, 0, 0, "lease_ms"},        {86400001, 0, 0, "lease_ms"},
+        {INT64_MAX, 0, 0, "lease_ms"}, {10, -1, 0, "retain_ms"},
+        {10, 999, 0, "retain_ms"},     {10, INT64_C(2592000001), 0, "retain_ms"},
+        {10, 0, -1, "wait_ms"},        {10, 0, 86400001, "wait_ms"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         lks_begin_request r = good_begin();
@@ -285,15 +280,16 @@ static void bytes_that_are_no_request(void **state)
         const char *bytes;
         size_t len;
     } row[] = {
-        {"\x0a\x05s", 3},                   /* cut short */
-        {"\x0a\x01\xff", 3},                /* scope: not UTF-8 */
-        {"\x0a\x02s\0", 4},                 /* scope: NUL */
-        {"\x0a\x01s\x12\x02k\0", 7},        /* key: NUL */
+        {"\x0a\x05s", 3},            /* cut short */
+        {"\x0a\x01\xff", 3},         /* scope: not UTF-8 */
+        {"\x0a\x02s\0", 4},          /* scope: NUL */
+        {"\x0a\x01s\x12\x02k\0", 7}, /* key: NUL */
     };
     (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         lks_error error;
-        assert_null(harness_call_bytes(script_harness, &idempotency_service, "Begin", row[i].bytes, row[i].len, &error));
+        assert_null(
+            harness_call_bytes(script_harness, &idempotency_service, "Begin", row[i].bytes, row[i].len, &error));
         assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
         assert_int_equal(error.applied, LKS_APPLIED_NO);
         says(harness_snapshot(script_harness), state_before);

@@ -301,25 +301,38 @@ static void step(void)
     int key = pick(KEYS);
 
     switch (pick(24)) {
-    case 0: case 1: case 2: case 3: case 4:
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+    case 4:
         do_begin(key, false);
         break;
-    case 5: case 6: case 7: case 8: case 9: case 10:
+    case 5:
+    case 6:
+    case 7:
+    case 8:
+    case 9:
+    case 10:
         do_begin(key, true);
         break;
-    case 11: case 12:
+    case 11:
+    case 12:
         do_extend(key);
         break;
-    case 13: case 14:
+    case 13:
+    case 14:
         do_end(key, COMPLETED);
         break;
-    case 15: case 16:
+    case 15:
+    case 16:
         do_end(key, RETRYABLE);
         break;
     case 17:
         do_end(key, FINAL);
         break;
-    case 18: case 19:
+    case 18:
+    case 19:
         if (records[key].state == COMPLETED || records[key].state == FINAL || pick(6) == 0)
             do_delete(key);
         break;

@@ -62,8 +62,7 @@ static const lks_stored_result *replayed(const char *key)
     request.key = key_text;
     request.attempt_token = token;
     request.lease_ms = LEASE_MS;
-    const lks_begin_response *response =
-        harness_call(script_harness, &idempotency_service, "Begin", &request, &error);
+    const lks_begin_response *response = harness_call(script_harness, &idempotency_service, "Begin", &request, &error);
     assert_non_null(response);
     assert_int_equal(response->outcome, LKS_BEGIN_OUTCOME_REPLAY);
     return response->result;
@@ -147,7 +146,8 @@ static void what_a_record_costs(void **state)
     (void)state;
     begin_of(key, "0123456789abcdef0123456789abcdef", "0123456789abcdef", LEASE_MS, 0);
     wait_of("S1", key, "T2", "0123456789abcdef", LEASE_MS, WAIT_MS);
-    harness_redis(script_harness, "SADD ls:{default/s/%s}:idem:w 0123456789abcdefghijklmnopqrstuv", key); /* a real id */
+    harness_redis(script_harness, "SADD ls:{default/s/%s}:idem:w 0123456789abcdefghijklmnopqrstuv",
+                  key); /* a real id */
     int64_t running = bytes_of("idem:r", key);
     int64_t waiting = bytes_of("idem:w", key);
     memset(body, 'b', 1000);
@@ -171,11 +171,8 @@ static void what_a_record_costs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(every_byte_comes_back),
-        TEST(headers_keep_their_order),
-        TEST(codes_are_the_callers),
-        TEST(the_largest_result),
-        TEST(what_a_record_costs),
+        TEST(every_byte_comes_back), TEST(headers_keep_their_order), TEST(codes_are_the_callers),
+        TEST(the_largest_result),    TEST(what_a_record_costs),
     };
     return cmocka_run_group_tests(tests, script_open, script_close);
 }

@@ -109,11 +109,12 @@ static void calls_sent_together_are_as_separate_ones(void **state)
         request[i].consumer_id = consumer[i];
         requests[i] = &request[i];
     }
-    harness_call_together(script_harness, &idempotency_service, "ConsumeTicket", CONSUMERS, requests, responses, errors);
+    harness_call_together(script_harness, &idempotency_service, "ConsumeTicket", CONSUMERS, requests, responses,
+                          errors);
     for (int i = 0; i < CONSUMERS; i++) {
         const lks_consume_ticket_response *response = responses[i];
-        assert_int_equal(response->outcome, i == 0 ? LKS_CONSUME_TICKET_OUTCOME_CONSUMED
-                                                   : LKS_CONSUME_TICKET_OUTCOME_ALREADY_CONSUMED);
+        assert_int_equal(response->outcome,
+                         i == 0 ? LKS_CONSUME_TICKET_OUTCOME_CONSUMED : LKS_CONSUME_TICKET_OUTCOME_ALREADY_CONSUMED);
         assert_false(response->replayed);
     }
 }

@@ -371,6 +371,20 @@ static void a_repeat_survives_a_change_of_its_policy(void **state)
     expect_told(check_id("bob @api", 1, "r"), "ALLOWED replayed: ALLOWED 5 4 0 10000 0");
 }
 
+/* Or be deleted. */
+static void a_repeat_survives_the_end_of_its_policy(void **state)
+{
+    (void)state;
+    put_policy("api", "FIXED 5/10000", false, 0);
+    expect_outcome(check_id("bob FIXED 5/10000;bob @api", 1, "r"), "ALLOWED");
+    assert_true(delete_policy("api", 0));
+    expect_outcome(check_id("bob FIXED 5/10000;bob @api", 1, "r"), "ALLOWED replayed");
+    remember();
+    assert_null(check_id("bob FIXED 5/10000;bob @api", 1, "s"));
+    expect_error(LKS_NOT_FOUND, "rules[1].policy");
+    expect_unchanged();
+}
+
 static void a_refusal_leaves_no_record_and_may_change(void **state)
 {
     (void)state;
@@ -449,6 +463,7 @@ int main(void)
         RATE_TEST(a_repeat_is_the_first_answer),
         RATE_TEST(a_request_id_means_one_check),
         RATE_TEST(a_repeat_survives_a_change_of_its_policy),
+        RATE_TEST(a_repeat_survives_the_end_of_its_policy),
         RATE_TEST(a_refusal_leaves_no_record_and_may_change),
         RATE_TEST(a_partly_charged_check_is_recorded),
         RATE_TEST(a_request_is_remembered_for_its_period),

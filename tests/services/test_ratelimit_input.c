@@ -187,6 +187,23 @@ static void the_largest_numbers_work(void **state)
     expect_outcome(check(&r), "DENIED");
 }
 
+/* Products of up to 85 bits: a unit more or less would be told. */
+static void long_products_are_exact(void **state)
+{
+    char rules[96];
+    (void)state;
+
+    for (int i = 0; i < 40; i++) {
+        int64_t cost = UNITS_MAX - 1 - i * INT64_C(23456789017);
+        snprintf(rules, sizeof rules, "k%d BUCKET 999999999989/31622399999 burst=1000000000000", i);
+        const lks_check_response *got = check_cost(rules, cost);
+        expect_outcome(got, "ALLOWED");
+        assert_int_equal(got->rules[0]->remaining, UNITS_MAX - cost);
+        expect_outcome(check_cost(rules, UNITS_MAX - cost + 1), "DENIED");
+        expect_outcome(check_cost(rules, UNITS_MAX - cost), "ALLOWED");
+    }
+}
+
 static void refund_and_reset_name_what_is_wrong(void **state)
 {
     lks_refund_request refund_good = LKS_REFUND_REQUEST_INIT;
@@ -274,6 +291,7 @@ int main(void)
         INPUT_TEST(rules_name_what_is_wrong),
         INPUT_TEST(limits_name_what_is_wrong),
         INPUT_TEST(the_largest_numbers_work),
+        INPUT_TEST(long_products_are_exact),
         INPUT_TEST(refund_and_reset_name_what_is_wrong),
         INPUT_TEST(policies_name_what_is_wrong),
         INPUT_TEST(bytes_that_are_no_request),

@@ -523,6 +523,9 @@ static void random_schedules_do_as_the_model(void **state)
         }
         harness_forget(h);
     }
+    static const char lasting[] = "local n = 0 for _, key in ipairs(redis.call('KEYS', 'ls:{default/g}:*')) do\n"
+                                  "if redis.call('PTTL', key) < 0 then n = n + 1 end end return n";
+    assert_string_equal(harness_redis(h, "EVAL %s 0", lasting), "0"); /* all keys end by themselves */
     for (int k = 0; k < KEYS; k++) {
         for (int l = 0; l < LIMITS; l++) {
             if (limits[l].algorithm == 'B')

@@ -17,6 +17,11 @@ static void each_algorithm_gives_back(void **state)
     expect_outcome(check_cost(all_rules, 1), "DENIED");
 }
 
+static int64_t pttl(const char *key)
+{
+    return strtoll(harness_redis(h, "PTTL %s", key), NULL, 10);
+}
+
 static void once(void **state)
 {
     (void)state;
@@ -26,6 +31,7 @@ static void once(void **state)
     remember();
     assert_string_equal(refund("g", "r"), "ALREADY_REFUNDED");
     expect_unchanged();
+    assert_true(pttl("ls:{default/g}:rate:q:r") > 0);
     expect_told(peek(all_rules, 1), "ALLOWED: ALLOWED 9 5 0 1000 0: ALLOWED 9 5 0 1000 0: ALLOWED 9 5 0 2000 0"
                                     ": ALLOWED 9 5 0 445 0");
 }
@@ -205,11 +211,6 @@ static void the_group_of_a_reset_is_its_key(void **state)
 }
 
 /* ---- what is left in the store ---- */
-
-static int64_t pttl(const char *key)
-{
-    return strtoll(harness_redis(h, "PTTL %s", key), NULL, 10);
-}
 
 static void every_key_ends_when_it_matters_no_more(void **state)
 {

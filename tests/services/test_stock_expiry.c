@@ -228,6 +228,23 @@ static void a_thousand_holds_are_counted_and_not_written(void **state)
     expect_unchanged();
 }
 
+/* What waits for either ledger is told. */
+static void a_list_gives_back_in_each_group(void **state)
+{
+    (void)state;
+    put_item("g", "a", 10);
+    put_item("h", "a", 10);
+    reserve("g", "o1", "", "a:1", 100000);
+    reserve("h", "o1", "", "a:2", 100000);
+    harness_redis(h, "SADD ls:{default/g}:stock:r server");
+    harness_redis(h, "SADD ls:{default/h}:stock:r server");
+    harness_advance_ms(h, 100000);
+    harness_redis(h, "FCALL stock_expire_listed_%s 1 ls:{default/-}: 3 %s 0 100", functions_digest, "");
+    assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:stock:x ls:{default/h}:stock:x "
+                                         "ls:{default/g}:stock:r ls:{default/h}:stock:r"), "0");
+    assert_string_equal(ledger_text(read_ledger("h", "", 0)), "PUT a 10 \nRESERVED a 2 o1\nEXPIRED a 2 o1\n");
+}
+
 /* ---- writers ---- */
 
 static void a_call_gives_back_a_thousand(void **state)
@@ -443,6 +460,7 @@ int main(void)
         STOCK_TEST(readers_see_what_a_writer_would_make),
         STOCK_TEST(thousands_of_holds_are_as_exact),
         STOCK_TEST(a_thousand_holds_are_counted_and_not_written),
+        STOCK_TEST(a_list_gives_back_in_each_group),
         STOCK_TEST(a_call_gives_back_a_thousand),
         STOCK_TEST(lines_count_too),
         STOCK_TEST(a_frame_of_calls_gives_back_a_thousand),

@@ -70,7 +70,8 @@ static void a_return_is_made_once(void **state)
     /* The lines in another sequence are the same ones. */
     deduct("g", "o3", "eve", "a:2 b:1");
     take_back("g", "r4", "o3", "a:1 b:1");
-    expect_return(take_back("g", "r4", "o3", "b:1 a:1"), LKS_RETURN_OUTCOME_RETURNED, true, "CONFIRMED eve a:2:1 b:1:1");
+    expect_return(take_back("g", "r4", "o3", "b:1 a:1"), LKS_RETURN_OUTCOME_RETURNED, true,
+                  "CONFIRMED eve a:2:1 b:1:1");
 }
 
 static void no_more_comes_back_than_was_sold(void **state)

@@ -46,7 +46,8 @@ static void copy_bytes(fake_event *event, ProtobufCBinaryData bytes)
 
 /* Notes the event, holds the call, and says how it ends; *outcome is what it is to
  * say, *manner a copy of all that. */
-static lks_code take(helpers_fake *fake, fake_event event, int good, int *outcome, fake_manner *manner, lks_error *error)
+static lks_code take(helpers_fake *fake, fake_event event, int good, int *outcome, fake_manner *manner,
+                     lks_error *error)
 {
     fake_method method = event.method;
     lks_code code = LKS_OK;
@@ -168,9 +169,10 @@ static lks_code fake_complete(void *self, lks_rpc_context *context, const lks_co
 static lks_code fake_fail(void *self, lks_rpc_context *context, const lks_fail_request *request,
                           lks_fail_response *response, lks_error *error)
 {
-    fake_event event = {
-        .method = FAKE_FAIL, .fence = request->fence, .flag = request->kind == LKS_FAIL_KIND_FINAL,
-        .n = strlen(request->detail)};
+    fake_event event = {.method = FAKE_FAIL,
+                        .fence = request->fence,
+                        .flag = request->kind == LKS_FAIL_KIND_FINAL,
+                        .n = strlen(request->detail)};
     fake_manner manner;
     int outcome;
 
@@ -258,8 +260,11 @@ static lks_code fake_refund(void *self, lks_rpc_context *context, const lks_refu
 static lks_code fake_reserve(void *self, lks_rpc_context *context, const lks_reserve_request *request,
                              lks_reserve_response *response, lks_error *error)
 {
-    fake_event event = {.method = FAKE_RESERVE, .lease_ms = request->hold_ms, .flag = request->fresh,
-                        .n = request->n_lines, .number = request->lines[0]->quantity};
+    fake_event event = {.method = FAKE_RESERVE,
+                        .lease_ms = request->hold_ms,
+                        .flag = request->fresh,
+                        .n = request->n_lines,
+                        .number = request->lines[0]->quantity};
     lks_line_stock *line = lks_rpc_arena_alloc(context->arena, sizeof *line);
     lks_line_stock **lines = lks_rpc_arena_alloc(context->arena, sizeof *lines);
     fake_manner manner;
@@ -331,12 +336,12 @@ static lks_code fake_cancel(void *self, lks_rpc_context *context, const lks_canc
 }
 
 /* What the helpers do not call. */
-#define FAKE_OTHER(name) \
+#define FAKE_OTHER(name)                                                                                   \
     static lks_code fake_##name(void *self, lks_rpc_context *context, const lks_##name##_request *request, \
-                                lks_##name##_response *response, lks_error *error) \
-    { \
-        (void)self, (void)context, (void)request, (void)response; \
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "not faked"); \
+                                lks_##name##_response *response, lks_error *error)                         \
+    {                                                                                                      \
+        (void)self, (void)context, (void)request, (void)response;                                          \
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "not faked");                       \
     }
 FAKE_OTHER(issue_ticket)
 FAKE_OTHER(consume_ticket)
@@ -352,7 +357,7 @@ FAKE_OTHER(get_item)
 FAKE_OTHER(batch_get_items)
 FAKE_OTHER(adjust)
 FAKE_OTHER(deduct)
-FAKE_OTHER(return)
+FAKE_OTHER(return )
 FAKE_OTHER(get_order)
 FAKE_OTHER(read_ledger)
 FAKE_OTHER(trim_ledger)

@@ -163,7 +163,8 @@ static void start_get_item(fixture *f, uint32_t peer, const dispatch_call *chang
 static void answer_with(fixture *f, size_t i, lks_code code, lks_applied applied)
 {
     static const store_value empty = {.type = STORE_ARRAY};
-    const store_result result = {.code = code, .applied = applied, .message = "the store said so", .value = &empty};
+    const store_result result = {
+        .code = code, .applied = applied, .retry_after_ms = 7, .message = "the store said so", .value = &empty};
     f->store.submitted[i].done(f->store.submitted[i].arg, &result);
 }
 
@@ -300,6 +301,7 @@ static void the_stores_word_is_passed_on(void **state)
     assert_false(f->store.submitted[0].call->repeatable);
     answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    assert_int_equal(f->error.retry_after_ms, 7);
 }
 
 static void a_read_is_never_applied(void **state)

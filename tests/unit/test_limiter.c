@@ -202,12 +202,13 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
         lks_code code;
         bool away;
     } codes[] = {
-        {LKS_UNAVAILABLE, true},        {LKS_DEADLINE_EXCEEDED, true},  {LKS_RESOURCE_EXHAUSTED, true},
-        {LKS_INVALID_ARGUMENT, false},  {LKS_NOT_FOUND, false},         {LKS_FAILED_PRECONDITION, false},
-        {LKS_PERMISSION_DENIED, false}, {LKS_UNAUTHENTICATED, false},   {LKS_UNIMPLEMENTED, false},
+        {LKS_UNAVAILABLE, true},        {LKS_DEADLINE_EXCEEDED, true}, {LKS_RESOURCE_EXHAUSTED, true},
+        {LKS_INVALID_ARGUMENT, false},  {LKS_NOT_FOUND, false},        {LKS_FAILED_PRECONDITION, false},
+        {LKS_PERMISSION_DENIED, false}, {LKS_UNAUTHENTICATED, false},  {LKS_UNIMPLEMENTED, false},
         {LKS_INTERNAL, false},
     };
-    const lks_limiter_options open_options = {.fail_open = true, .timeout_ms = 100}, closed_options = {.timeout_ms = 100};
+    const lks_limiter_options open_options = {.fail_open = true, .timeout_ms = 100},
+                              closed_options = {.timeout_ms = 100};
     lks_limiter *open = new_with(open_options), *closed = new_with(closed_options);
     lks_limiter_decision decision;
     lks_error error;
@@ -338,9 +339,9 @@ static void test_a_wait_sleeps_as_long_as_it_is_told(void **state)
     lks_error error;
 
     (void)state;
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED,
-                                            .retry_after_ms = RETRY_MS,
-                                            .denied_times = 3});
+    helpers_fake_behave(
+        fake,
+        (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = RETRY_MS, .denied_times = 3});
     assert_true(lks_limiter_wait(limiter, "user-1", 2, LONG_MS, &decision, &error));
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_ALLOWED);
     assert_int_equal(error.code, LKS_OK);
@@ -359,8 +360,8 @@ static void test_a_wait_in_vain_does_not_wait(void **state)
     lks_error error;
 
     (void)state;
-    helpers_fake_behave(
-        fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = LONG_MS + 1});
+    helpers_fake_behave(fake,
+                        (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = LONG_MS + 1});
     assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, &error));
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_BANNED);
@@ -400,8 +401,8 @@ static void test_a_stop_ends_those_that_wait(void **state)
     pthread_t threads[WAITERS];
 
     (void)state;
-    helpers_fake_behave(
-        fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = LONG_MS / 2});
+    helpers_fake_behave(fake,
+                        (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = LONG_MS / 2});
     for (size_t i = 0; i < WAITERS; i++) {
         waiters[i] = (struct waiter){.limiter = limiter, .allowed = true};
         assert_int_equal(pthread_create(&threads[i], NULL, wait_long, &waiters[i]), 0);

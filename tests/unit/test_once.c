@@ -20,6 +20,7 @@
 #include "unit/helpers_fake.h"
 
 #include "client/channel.h"
+#include "client/once_attempt.h"
 
 /* LEASE_MS is for what must not be lost however busy the machine is. */
 enum { LEASE_MS = 6000, SHORT_MS = 1500 };
@@ -63,8 +64,17 @@ struct job {
     uint64_t fence;
     size_t extended; /* before it began */
     bool seen, lost_first, lost_last;
+    uint64_t lost_ns[2]; /* from when on it is lost, at first and in the end */
     lks_code codes[6];
 };
+
+static uint64_t lost_ns(lks_once_attempt *attempt)
+{
+    pthread_mutex_lock(&attempt->keeper.lock);
+    uint64_t at_ns = attempt->keeper.lost_ns;
+    pthread_mutex_unlock(&attempt->keeper.lock);
+    return at_ns;
+}
 
 static lks_once_verdict work(void *arg, lks_once_attempt *attempt)
 {
@@ -75,6 +85,7 @@ static lks_once_verdict work(void *arg, lks_once_attempt *attempt)
     job->number = lks_once_number(attempt);
     job->fence = lks_once_fence(attempt);
     job->lost_first = lks_once_is_lost(attempt);
+    job->lost_ns[0] = lost_ns(attempt);
     job->seen = helpers_fake_await(fake, FAKE_EXTEND, job->extends);
     while (job->until_lost && !lks_once_is_lost(attempt))
         process_pause();
@@ -86,6 +97,7 @@ static lks_once_verdict work(void *arg, lks_once_attempt *attempt)
         job->seen = helpers_fake_seen(fake, FAKE_EXTEND) == before;
     }
     job->lost_last = lks_once_is_lost(attempt);
+    job->lost_ns[1] = lost_ns(attempt);
     if (!job->forgets) {
         job->codes[0] = lks_once_return(attempt, 500, "overwritten", 11);
         job->codes[1] = lks_once_return(attempt, 201, "paid", 4);
@@ -127,8 +139,8 @@ static void test_it_runs_and_its_result_is_stored(void **state)
     lks_error error = {.code = LKS_INTERNAL};
 
     (void)state;
-    assert_int_equal(
-        run(&(lks_once_options){.scope = "charge", .key = "order-1"}, &job, &result, &error), LKS_ONCE_EXECUTED);
+    assert_int_equal(run(&(lks_once_options){.scope = "charge", .key = "order-1"}, &job, &result, &error),
+                     LKS_ONCE_EXECUTED);
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(atomic_load(&job.runs), 1);
     assert_int_equal(job.number, 1);
@@ -277,8 +289,8 @@ static void test_refusals_are_told_apart(void **state)
     lks_error error;
 
     (void)state;
-    helpers_fake_behave(
-        fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
+    helpers_fake_behave(fake,
+                        (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_IN_PROGRESS);
     assert_null(result);
     assert_int_equal(error.code, LKS_ABORTED);
@@ -301,7 +313,8 @@ static void assert_given_back(size_t begins)
 {
     assert_true(helpers_fake_await(fake, FAKE_BEGIN, begins));
     assert_true(helpers_fake_await(fake, FAKE_FAIL, 1));
-    fake_event first = event_of(FAKE_BEGIN, 0), last = event_of(FAKE_BEGIN, begins - 1), failed = event_of(FAKE_FAIL, 0);
+    fake_event first = event_of(FAKE_BEGIN, 0), last = event_of(FAKE_BEGIN, begins - 1),
+               failed = event_of(FAKE_FAIL, 0);
     assert_string_equal(last.token, first.token);
     assert_string_equal(last.scope, first.scope);
     assert_string_equal(last.id, first.id);
@@ -393,8 +406,6 @@ static void test_an_extension_that_fails_is_repeated(void **state)
 
 static void test_lost_is_told_at_once(void **state)
 {
-    /* Of so long a lease that only the answer can be why. */
-    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 3 * SHORT_MS};
     struct job job = {.verdict = LKS_ONCE_RETRY, .until_lost = true};
     lks_once_result *result = NULL;
     lks_error error;
@@ -403,9 +414,9 @@ static void test_lost_is_told_at_once(void **state)
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST,
                                             .outcome[FAKE_FAIL] = LKS_FAIL_OUTCOME_SUPERSEDED,
                                             .body = "the winner's"});
-    assert_int_equal(run(&options, &job, &result, &error), LKS_ONCE_SUPERSEDED);
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
     assert_false(job.lost_first);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), 1);
+    assert_true(job.lost_ns[1] < job.lost_ns[0]); /* not by time */
     assert_int_equal(error.code, LKS_ABORTED);
     assert_non_null(result);
     assert_true(result->replayed);
@@ -430,6 +441,36 @@ static void test_a_lease_that_nobody_extends_is_lost(void **state)
     assert_string_equal(event_of(FAKE_GET, 0).id, "order-1");
 }
 
+/* When it is lost as the answer to Begin has it, and as that to the first Extend has it. */
+static lks_once_verdict see_ends(void *arg, lks_once_attempt *attempt)
+{
+    uint64_t *ends = arg;
+
+    ends[0] = lost_ns(attempt);
+    helpers_fake_await(fake, FAKE_EXTEND, 1);
+    for (int i = 0; i < 20; i++) /* an answer that takes its time */
+        process_pause();
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    while ((ends[1] = lost_ns(attempt)) == ends[0])
+        process_pause();
+    return LKS_ONCE_STORE;
+}
+
+/* It never counts as held for longer than it is: a tenth is left when it counts as
+ * lost, counted from before the server saw the request. */
+static void test_a_lease_counts_from_the_sending(void **state)
+{
+    const uint64_t counts_ns = (LEASE_MS - LEASE_MS / 10) * UINT64_C(1000000);
+    uint64_t ends[2];
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true, .begin_delay_ms = 100});
+    assert_int_equal(lks_once_run(channel, &plain, see_ends, ends, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_true(ends[0] <= event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
+    assert_true(ends[1] <= event_of(FAKE_EXTEND, 0).at_ns + counts_ns);
+    assert_true(ends[1] > event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
+}
+
 /* The answer to a Begin that waited says nothing sure about a lease counted from its
  * sending. */
 static void test_a_late_begin_is_confirmed(void **state)
@@ -444,8 +485,8 @@ static void test_a_late_begin_is_confirmed(void **state)
     assert_int_equal(job.extended, 1);
     assert_int_equal(event_of(FAKE_EXTEND, 0).fence, 7);
 
-    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100,
-                                            .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
+    helpers_fake_behave(
+        fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100, .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
     assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_IN_PROGRESS);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_int_equal(atomic_load(&job.runs), 1);
@@ -803,6 +844,7 @@ int main(void)
         TEST(test_an_extension_that_fails_is_repeated),
         TEST(test_lost_is_told_at_once),
         TEST(test_a_lease_that_nobody_extends_is_lost),
+        TEST(test_a_lease_counts_from_the_sending),
         TEST(test_a_late_begin_is_confirmed),
         TEST(test_a_late_begin_in_doubt_is_given_back),
         TEST(test_a_failure_for_now),

@@ -115,6 +115,27 @@ static void a_shared_fcall_stays_short(void **state)
     scene_end(&s);
 }
 
+static void a_shared_fcall_has_few_bytes(void **state)
+{
+    scene s;
+    outcome *o[3];
+    static char long_text[100 * 1024];
+
+    (void)state;
+    scene_start(&s);
+    memset(long_text, 'x', sizeof long_text - 1);
+    for (int i = 0; i < 3; i++)
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {long_text}, .combinable = true});
+    for (int i = 0; i < 3; i++) {
+        store_driver_wait(s.d, o[i]);
+        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+    }
+    assert_int_equal(s.seen, 2);
+    assert_int_equal(s.sub_calls[0], 2);
+    assert_int_equal(s.sub_calls[1], 1);
+    scene_end(&s);
+}
+
 /* ---- deadlines and room -------------------------------------------------------- */
 
 static void a_deadline_says_no_before_sending_and_maybe_after(void **state)
@@ -304,6 +325,7 @@ int main(void)
         cmocka_unit_test(what_differs_or_forbids_it_goes_alone),
         cmocka_unit_test(what_differs_is_told_apart_among_many),
         cmocka_unit_test(a_shared_fcall_stays_short),
+        cmocka_unit_test(a_shared_fcall_has_few_bytes),
         cmocka_unit_test(a_deadline_says_no_before_sending_and_maybe_after),
         cmocka_unit_test(one_call_of_a_shared_fcall_may_be_late),
         cmocka_unit_test(in_flight_is_bounded_also_by_what_is_late),

@@ -47,8 +47,8 @@ typedef enum lks_once_verdict {
 typedef lks_once_verdict lks_once_function(void *arg, lks_once_attempt *attempt);
 
 typedef struct lks_once_options {
-    const char *scope; /* what kind of thing: 1..128 bytes */
-    const char *key;   /* which one: 1..255 bytes */
+    const char *scope;       /* what kind of thing: 1..128 bytes */
+    const char *key;         /* which one: 1..255 bytes */
     const void *fingerprint; /* of the request's content: another one for the same key is MISMATCH; may be NULL */
     size_t fingerprint_len;  /* 0..64 */
     uint32_t lease_ms;       /* how soon a dead attempt is taken over: 10..86,400,000; 0 = 30,000 */

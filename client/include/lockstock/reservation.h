@@ -39,9 +39,9 @@ typedef struct lks_reservation_order {
     const char *order_id; /* 1..128 bytes, of your own; NULL = a random one */
     const char *buyer_id; /* where an item has a per-buyer limit; NULL = none */
     const lks_reservation_line *lines;
-    size_t n_lines;    /* 1..64, each sku once: all or nothing */
-    uint32_t hold_ms;  /* how soon it comes back from the dead: at least 10; 0 = 60,000 */
-    uint32_t keep_ms;  /* for so long the hold is extended in the background, until it is confirmed,
+    size_t n_lines;   /* 1..64, each sku once: all or nothing */
+    uint32_t hold_ms; /* how soon it comes back from the dead: at least 10; 0 = 60,000 */
+    uint32_t keep_ms; /* for so long the hold is extended in the background, until it is confirmed,
                           cancelled or freed; 0 = not at all */
 } lks_reservation_order;
 

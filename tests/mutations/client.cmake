@@ -1,0 +1,214 @@
+# What keeps the promises of lks_once, lks_limiter and lks_reservation.
+
+# Once: a run and its calls
+c_mutation(C1 client/once.c test_once:*is_stored [[request.scope = attempt->scope;
+    request.key = attempt->key;
+    request.attempt_token]] [[request.scope = attempt->key;
+    request.key = attempt->key;
+    request.attempt_token]])
+c_mutation(C1 client/once.c test_once:*is_stored [[request.code = attempt->result.code;]] "")
+c_mutation(C1 client/once.c test_once:*is_stored [[request.body = attempt->result.body;]] "")
+c_mutation(C1 client/once.c test_once:*is_stored [[request.n_headers = attempt->result.n_headers;]] "")
+c_mutation(C1 client/once.c test_once:*is_stored [[attempt->number = response->attempt;]] "")
+c_mutation(C1 client/once.c test_once:*is_stored [[attempt->fence = response->fence;]] "")
+c_mutation(C1 client/once.c test_once:*are_sent [[.len = options->fingerprint_len]] [[.len = 0]])
+c_mutation(C1 client/once.c test_once:*are_sent [[request.wait_ms = options->wait_ms;]] "")
+c_mutation(C1 client/once.c test_once:*are_sent [[options->retain_ms < INT64_MAX ?]] [[false ?]])
+c_mutation(C1 client/once_attempt.c test_once:*is_stored
+  [[.body_len = stored->body.len,]] [[.body_len = stored->body.len + 1,]])
+c_mutation(C1 client/once_attempt.c test_once:*is_stored [[.n_headers = failed ? 0 : n,]] [[.n_headers = 0,]])
+c_mutation(C2 client/once.c test_once:*is_replayed
+  [[*result = keep_result(response->result, true);]] [[*result = keep_result(response->result, false);]])
+c_mutation(C2 client/once_attempt.c test_once:*final_failure*
+  [[bool failed = stored->n_headers == 1 &&]] [[bool failed = false && stored->n_headers == 1 &&]])
+c_mutation(C2 client/once_attempt.c test_once:*final_failure* [[.n_headers = failed ? 0 : n,]] [[.n_headers = n,]])
+c_mutation(C3 client/once.c test_once:*told_apart
+  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_ABORTED, "another attempt is running");]]
+  [[refuse(error, LKS_ONCE_IN_PROGRESS, LKS_UNAVAILABLE, "another attempt is running");]])
+c_mutation(C3 client/once.c test_once:*told_apart
+  [[response->retry_after_ms < UINT32_MAX ? (uint32_t)response->retry_after_ms : UINT32_MAX;]] [[0;]])
+c_mutation(C3 client/once.c test_once:*told_apart
+  [[return refuse(error, LKS_ONCE_MISMATCH,]] [[return refuse(error, LKS_ONCE_IN_PROGRESS,]])
+c_mutation(C3 client/once.c test_once:*told_apart [[        *ret = NULL;]] "")
+c_mutation(C4 client/once.c test_once:*another_attempt
+  [[request.attempt_token = attempt->token;]] [[request.attempt_token = "the-same-for-all-of-them";]])
+
+# Once: what may have begun
+c_mutation(C5 client/once.c test_once:*begin_is_given_back
+  [[else if (outcome == LKS_ONCE_FAILED && error->applied != LKS_APPLIED_NO)]] [[else if (false)]])
+c_mutation(C5 client/once.c test_once:*told_apart
+  [[outcome == LKS_ONCE_FAILED && error->applied != LKS_APPLIED_NO]] [[outcome == LKS_ONCE_FAILED]])
+c_mutation(C5 client/once.c test_once:*begin_is_given_back [[request.wait_ms = 0;]] "")
+c_mutation(C5 client/once.c test_once:*begin_is_given_back
+  [[if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)]] [[if (false)]])
+c_mutation(C5 client/once.c test_once:*answer_is_given_back
+  [[if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)]] [[if (code == LKS_OK)]])
+c_mutation(C5 client/once.c test_once:*begin_is_given_back [[request.fence = response->fence;]] "")
+c_mutation(C5 client/once.c test_once:*in_doubt* [[error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */]] "")
+
+# Once: the lease
+c_mutation(C6 client/keeper.c test_once:*while_it_runs [[inbox_push(&keeper->channel->inbox, &keeper->start);]] "")
+c_mutation(C6 client/keeper.c test_once:*while_it_runs
+  [[        renew_at(keeper, next_ns_of(keeper, keeper->sent_ns));]] [[        ;]])
+c_mutation(C6 client/keeper.c test_once:*while_it_runs [[* CLOCK_NS_PER_MS / RENEWALS]] [[* CLOCK_NS_PER_MS / 300]])
+c_mutation(C6 client/keeper.c test_once:*is_repeated [[        renew_again(keeper, error);]] [[        ;]])
+c_mutation(C6 client/once_attempt.c test_once:*is_repeated
+  [[code != LKS_OK                                     ? KEEPER_UNKNOWN]] [[code != LKS_OK ? KEEPER_LOST]])
+c_mutation(C6 client/once_attempt.c test_once:*while_it_runs [[request.fence = attempt->fence;]] "")
+c_mutation(C6 client/keeper.c test_keeper:*a_call_of_its_channel
+  [[timers_clear(&keeper->channel->timers, &keeper->renewal);]] "")
+c_mutation(C7 client/keeper.c test_once:*nobody_extends*
+  [[bool lost = clock_now_ns() >= keeper->lost_ns;]] [[bool lost = false;]])
+c_mutation(C7 client/keeper.c test_once:*at_once [[        keeper->lost_ns = now;]] [[        ;]])
+c_mutation(C7 client/keeper.c test_keeper:*stays_lost
+  [[bool kept = !keeper->ended && now < keeper->lost_ns;]] [[bool kept = !keeper->ended;]])
+c_mutation(C6 client/keeper.c test_keeper:*ended_is_not_renewed
+  [[bool kept = !keeper->ended && now < keeper->lost_ns;]] [[bool kept = now < keeper->lost_ns;]])
+c_mutation(C6 client/keeper.c test_keeper:*ask_for_a_pause [[pause_ms < error->retry_after_ms]] [[false]])
+c_mutation(C6 client/keeper.c test_keeper:*cannot_start*
+  [[    renew_again(keeper, &error);]] "")
+c_mutation(C7 client/keeper.c test_keeper:*lost_is_not_renewed [[    if (left == 0)
+        return;]] "")
+c_mutation(C7 client/keeper.c test_once:*from_the_sending
+  [[lost_ns_of(keeper->sent_ns, left_ms)]] [[lost_ns_of(now, left_ms)]])
+c_mutation(C7 client/keeper.c test_once:*from_the_sending [[left > margin ? left - margin : 0]] [[left]])
+c_mutation(C7 client/once.c test_once:*from_the_sending
+  [[keeper_begin(keeper, sent_ns, keeper->lease_ms);]] [[keeper_begin(keeper, now_ns, keeper->lease_ms);]])
+c_mutation(C7 client/once.c test_once:*begin_is_confirmed
+  [[now_ns - sent_ns >= keeper->lease_ms * CLOCK_NS_PER_MS / 3]] [[false]])
+c_mutation(C7 client/once.c test_once:*begin_is_confirmed
+  [[return extended ? LKS_ONCE_EXECUTED]] [[return true ? LKS_ONCE_EXECUTED]])
+
+# Once: the end
+c_mutation(C8 client/once.c test_once:*failure_for_now
+  [[request.kind = finally ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;]] [[request.kind = LKS_FAIL_KIND_FINAL;]])
+c_mutation(C8 client/once.c test_once:*failure_for_good
+  [[request.kind = finally ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;]] [[request.kind = LKS_FAIL_KIND_RETRYABLE;]])
+c_mutation(C8 client/once.c test_once:*failure_for_now [[        request.detail = attempt->detail;]] [[        ;]])
+c_mutation(C8 client/once.c test_once:*failure_for_now
+  [[lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "it failed]] [[lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "it failed]])
+c_mutation(C8 client/once.c test_once:*failure_for_good
+  [[return outcome == LKS_FAIL_OUTCOME_STORED ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL;]] [[return LKS_ONCE_EXECUTED;]])
+c_mutation(C9 client/once.c test_once:*patience [[timeout_ms > keeper->lease_ms ? timeout_ms : keeper->lease_ms]] [[timeout_ms]])
+c_mutation(C9 client/once.c test_once:*doubtful [[    return LKS_ONCE_DOUBTFUL;]] [[    return LKS_ONCE_EXECUTED;]])
+c_mutation(C9 client/once.c test_once:*doubtful
+  [[*result = keep_result(&attempt->result, false);]] [[if (code == LKS_OK) *result = keep_result(&attempt->result, false);]])
+c_mutation(C10 client/once.c test_once:*winners*
+  [[if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED)
+        return superseded(attempt, result, error);]] "")
+c_mutation(C10 client/once.c test_once:*at_once
+  [[if (outcome == LKS_FAIL_OUTCOME_SUPERSEDED)
+        return superseded(attempt, result, error);]] "")
+c_mutation(C10 client/once.c test_once:*winners*
+  [[*result = keep_result(response->record->result, true);]] [[*result = NULL;]])
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[if (len > LKS_ONCE_BODY_MAX)]] [[if (false)]])
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[at == LKS_ONCE_HEADERS_MAX || key_len]] [[at == LKS_ONCE_HEADERS_MAX - 1 || key_len]])
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[key_len < 1 || ]] "")
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[key_len > HEADER_KEY_MAX || ]] "")
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[strlen(value) > HEADER_VALUE_MAX ||]] [[]])
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[strncasecmp(key, reserved]] [[strncmp(key, reserved]])
+c_mutation(C11 client/once_attempt.c test_once:*at_a_character [[            len--;]] [[            break;]])
+c_mutation(C11 client/once_attempt.c test_once:*at_a_character [[        len = LKS_ONCE_DETAIL_MAX;]] [[        ;]])
+c_mutation(C11 client/once_attempt.c test_once:*are_named
+  [[options->lease_ms < LEASE_MS_MIN || ]] "")
+c_mutation(C11 client/once_attempt.c test_once:*are_named
+  [[|| options->lease_ms > LEASE_MS_MAX]] "")
+c_mutation(C12 client/keeper.c test_once:*full_channel* [[keep_ms != 0 ? channel_admit(channel, error) : LKS_OK]] [[LKS_OK]])
+c_mutation(C12 client/keeper.c test_keeper:*does_not_begin* [[    else if (keeper->keep_ms != 0)
+        channel_dismiss(keeper->channel);]] "")
+c_mutation(C12 client/keeper.c test_once:*full_channel* [[timers_clear(&keeper->channel->timers, &keeper->renewal);
+    channel_dismiss(keeper->channel);]] [[timers_clear(&keeper->channel->timers, &keeper->renewal);]])
+
+# Once: two processes
+c_mutation(C13 client/once.c test_helpers:*frozen*
+  [[if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED)
+        return superseded(attempt, result, error);]] "")
+c_mutation(C13 client/keeper.c test_helpers:*several_leases* [[inbox_push(&keeper->channel->inbox, &keeper->start);]] "")
+
+# The limiter
+c_mutation(C14 client/limiter.c test_limiter [[rules[i].key = from->key != NULL ? from->key : (char *)key;]] [[rules[i].key = (char *)key;]])
+c_mutation(C14 client/limiter.c test_limiter [[rule->penalty = *from->limit->penalty;
+            rule->limit.penalty = &rule->penalty;]] "")
+c_mutation(C14 client/limiter.c test_limiter [[request.group = limiter->group;
+    request.n_rules]] [[request.group = "";
+    request.n_rules]])
+c_mutation(C14 client/limiter.c test_limiter [[request.cost = cost;]] "")
+c_mutation(C14 client/limiter.c test_limiter [[if (options->n_rules > 1 && !has_text(options->group))]] [[if (false)]])
+c_mutation(C14 client/limiter.c test_limiter [[has_text(options->rules[i].policy) == (options->rules[i].limit != NULL)]] [[false]])
+c_mutation(C14 client/limiter.c test_limiter [[options->n_rules < 1 || ]] "")
+c_mutation(C15 client/limiter.c test_limiter [[return a_passes ? a->remaining < b->remaining : a->retry_after_ms > b->retry_after_ms;]] [[return false;]])
+c_mutation(C15 client/limiter.c test_limiter [[        return b_passes;]] [[        return a_passes;]])
+c_mutation(C15 client/limiter.c test_limiter [[return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;]] [[return decision->outcome != LKS_CHECK_OUTCOME_DENIED;]])
+c_mutation(C15 client/limiter.c test_limiter [[response->outcome != LKS_CHECK_OUTCOME_ALLOWED ? result->retry_after_ms : 0;]] [[0;]])
+c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(code)]] [[is_away(code)]])
+c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(code)]] [[limiter->fail_open]])
+c_mutation(C16 client/limiter.c test_limiter [[code == LKS_UNAVAILABLE || ]] "")
+c_mutation(C16 client/limiter.c test_limiter [[ || code == LKS_RESOURCE_EXHAUSTED;]] [[;]])
+c_mutation(C16 client/limiter.c test_limiter [[ ||
+        response->outcome > LKS_CHECK_OUTCOME_BANNED)]] [[)]])
+c_mutation(C17 client/limiter.c test_limiter [[request.request_id = decision->request_id;]] "")
+c_mutation(C17 client/limiter.c test_limiter [[    if (limiter->remembered) {]] [[    if (true) {]])
+c_mutation(C17 client/limiter.c test_limiter [[decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id]] [[decision->request_id]])
+c_mutation(C17 client/limiter.c test_limiter [[ || decision->request_id[0] == '\0')]] [[)]])
+c_mutation(C17 client/limiter.c test_limiter [[response->outcome == LKS_REFUND_OUTCOME_UNKNOWN]] [[false]])
+c_mutation(C17 client/limiter.c test_limiter [[limiter->rules[0].key != NULL ? limiter->rules[0].key]] [[false ? limiter->rules[0].key]])
+c_mutation(C18 client/limiter.c test_limiter [[at_ns = now + (uint64_t)decision->retry_after_ms * CLOCK_NS_PER_MS;]] [[at_ns = now;]])
+c_mutation(C18 client/limiter.c test_limiter [[decision->retry_after_ms <= 0 || ]] "")
+c_mutation(C18 client/limiter.c test_limiter [[ ||
+            (uint64_t)decision->retry_after_ms > (until_ns - now) / CLOCK_NS_PER_MS)]] [[)]])
+c_mutation(C18 client/limiter.c test_limiter [[pthread_cond_broadcast(&limiter->changed);]] "")
+c_mutation(C18 client/limiter.c test_limiter [[return !stopped;]] [[return true;]])
+c_mutation(C19 client/limiter.c test_helpers:*limiter_without* [[code == LKS_UNAVAILABLE || ]] "")
+c_mutation(C19 client/limiter.c test_helpers:*refunded_once [[request.request_id = (char *)decision->request_id;]] "")
+
+# Reservations
+c_mutation(C20 client/reservation.c test_reservation:*and_confirmed [[lines[i].quantity = order->lines[i].quantity;]] "")
+c_mutation(C20 client/reservation.c test_reservation:*and_confirmed
+  [[request.fresh = order->order_id == NULL;]] [[request.fresh = true;]])
+c_mutation(C20 client/reservation.c test_reservation:*are_sent
+  [[request.fresh = order->order_id == NULL;]] [[request.fresh = false;]])
+c_mutation(C20 client/reservation.c test_reservation:*are_sent [[        request.buyer_id = (char *)order->buyer_id;]] [[        ;]])
+c_mutation(C20 client/reservation.c test_reservation:*are_sent [[reservation->replayed = response->replayed;]] "")
+c_mutation(C20 client/reservation.c test_reservation:*taken_again [[request.reacquire_if_expired = reacquire;]] "")
+c_mutation(C21 client/reservation.c test_reservation:*told_apart [[tell_refusal(response, "sold out", error);
+        return response->outcome;]] [[return LKS_RESERVE_OUTCOME_CLOSED;]])
+c_mutation(C21 client/reservation.c test_reservation:*told_apart [[if (response->n_lines == 0)]] [[if (true)]])
+c_mutation(C21 client/reservation.c test_reservation:*are_named [[if (!has_group && order->n_lines > 1)]] [[if (false)]])
+c_mutation(C21 client/reservation.c test_reservation:*are_named [[ || order->n_lines > LINES_MAX)]] [[)]])
+c_mutation(C22 client/reservation.c test_reservation:*block_cancels
+  [[    if (!reservation->settled)
+        cancel(reservation, NULL, CANCEL_MS, &error);
+    if (!reservation->settled)
+        cancel_later(reservation);]] "")
+c_mutation(C22 client/reservation.c test_reservation:*all_means [[    if (!reservation->settled)
+        cancel_later(reservation);]] "")
+c_mutation(C22 client/reservation.c test_reservation:*completion_thread [[    if (!reservation->settled)
+        cancel_later(reservation);]] "")
+c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:
+        reservation->settled = true;]] [[    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:]])
+c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[        request.reason = (char *)reason;]] [[        ;]])
+c_mutation(C23 client/reservation.c test_reservation:*reserve_is_cancelled
+  [[if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO)]] [[if (false)]])
+c_mutation(C23 client/reservation.c test_reservation:*reserve_is_cancelled
+  [[outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO]] [[outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED]])
+c_mutation(C24 client/reservation.c test_reservation:*may_be_sold*
+  [[    else if (error->applied != LKS_APPLIED_NO)
+        reservation->settled = true;]] "")
+c_mutation(C24 client/reservation.c test_reservation:*may_be_sold* [[    else if (error->applied != LKS_APPLIED_NO)]] [[    else]])
+c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold*
+  [[reservation->settled = outcome == LKS_CONFIRM_OUTCOME_CONFIRMED ||]] [[reservation->settled = true ||]])
+c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold* [[ || outcome == LKS_CONFIRM_OUTCOME_CANCELLED;]] [[;]])
+c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request.hold_ms = keeper->lease_ms;]] "")
+c_mutation(C25 client/keeper.c test_reservation:*no_longer_than_told [[if (at_ns < keeper->renew_until_ns)]] [[if (true)]])
+c_mutation(C25 client/reservation.c test_reservation:*server_ended*
+  [[? KEEPER_RENEWED]] [[? KEEPER_RENEWED : true ? KEEPER_RENEWED]])
+c_mutation(C25 client/reservation.c test_reservation:*rest_of_a_hold*
+  [[keeper_begin(&reservation->keeper, sent_ns, left_ms);]] [[keeper_begin(&reservation->keeper, sent_ns, reservation->keeper.lease_ms);]])
+c_mutation(C26 client/reservation.c test_reservation:*forked_child
+  [[return is_forked(reservation) || keeper_is_lost]] [[return keeper_is_lost]])
+c_mutation(C27 client/reservation.c test_helpers:*killed_process*
+  [[keeper_init(&reservation->keeper, channel, &ops, hold_ms, order->keep_ms, error)]]
+  [[keeper_init(&reservation->keeper, channel, &ops, hold_ms, 0, error)]])
+c_mutation(C27 client/reservation.c test_helpers:*gives_back
+  [[    if (!reservation->settled)
+        cancel(reservation, NULL, CANCEL_MS, &error);]] "")

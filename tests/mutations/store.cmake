@@ -1,0 +1,142 @@
+# What the store keeps, whatever Redis answers or suffers.
+
+# LOADING, BUSY, CLUSTERDOWN, MASTERDOWN, NOREPLICAS, MISCONF: UNAVAILABLE, NO, retry after
+c_mutation(T1 server/store/errors.c test_store_answers
+  [[    {"LOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
+  [[    {"xLOADING", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
+c_mutation(T1 server/store/errors.c test_store_answers
+  [[    {"BUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
+  [[    {"xBUSY", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
+c_mutation(T1 server/store/errors.c test_store_answers
+  [[    {"CLUSTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
+  [[    {"xCLUSTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
+c_mutation(T1 server/store/errors.c test_store_answers
+  [[    {"MASTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
+  [[    {"xMASTERDOWN", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
+c_mutation(T1 server/store/errors.c test_store_answers
+  [[    {"NOREPLICAS", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]]
+  [[    {"xNOREPLICAS", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 500]])
+c_mutation(T1 server/store/errors.c test_store_answers
+  [[    {"MISCONF", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000]]
+  [[    {"xMISCONF", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000]])
+
+# OOM: RESOURCE_EXHAUSTED, NO; what gives back still works
+c_mutation(T2 server/store/errors.c test_store_answers
+  [[{"OOM", ERRORS_FAIL, LKS_RESOURCE_EXHAUSTED]] [[{"OOM", ERRORS_FAIL, LKS_UNAVAILABLE]])
+c_mutation(T2 server/store/errors.c test_store_answers
+  [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 1000]])
+
+# connection refused, or no connection: UNAVAILABLE, NO, after a moment
+c_mutation(T3 server/store/pipeline.c test_store_lost:*without_a_connection*
+  [[p->link || c->exposed || grace > c->deadline_ns ? c->deadline_ns : grace]] [[c->deadline_ns]])
+c_mutation(T3 server/store/pipeline.c test_store_lost:*stays_away
+  [[return c->exposed ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;]] [[return LKS_APPLIED_MAYBE;]])
+
+# reply lost after sending: sent again within the deadline when the call may be repeated, else UNAVAILABLE, MAYBE
+c_mutation(T4 server/store/pipeline.c test_store_lost:*repeats*
+  [[else if (sent && !c->call.repeatable)]] [[else if (sent)]])
+c_mutation(T4 server/store/pipeline.c test_store_lost:*repeats*
+  [[else if (sent && !c->call.repeatable)]] [[else if (false)]])
+c_mutation(T4 server/store/pipeline.c test_store_lost:*lost_sending* [[c->exposed = c->exposed || sent;]] "")
+c_mutation(T4 server/store/pipeline.c test_store_lost:*kernel*
+  [[else if (sent && !c->call.repeatable)]] [[else if (!c->call.repeatable)]])
+c_mutation(T4 server/store/pipeline.c test_store_lost:*lost_sending*
+  [[c->exposed ? LKS_APPLIED_MAYBE : row->applied]] [[row->applied]])
+
+# deadline: NO before sending, MAYBE after
+c_mutation(T5 server/store/pipeline.c test_store_pipeline
+  [[.code = LKS_DEADLINE_EXCEEDED, .applied = LKS_APPLIED_MAYBE]]
+  [[.code = LKS_DEADLINE_EXCEEDED, .applied = LKS_APPLIED_NO]])
+c_mutation(T5 server/store/pipeline.c test_store_pipeline
+  [[fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, "the store was not reached in time");]]
+  [[fail(p, c, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, 0, "the store was not reached in time");]])
+
+# function missing: loaded again, unseen; once
+c_mutation(T6 server/store/errors.c test_store_pipeline
+  [[{"ERR Function not found", ERRORS_RELOAD]] [[{"ERR Function not found", ERRORS_FAIL]])
+c_mutation(T6 server/store/pipeline.c test_store_pipeline
+  [[row->action == ERRORS_RELOAD && !c->reloaded]] [[row->action == ERRORS_RELOAD]])
+c_mutation(T6 server/store/pipeline.c test_store_pipeline [[p->options.on_missing(p->options.arg);]] "")
+
+# MOVED, ASK, TRYAGAIN, READONLY: retried within the deadline, NO; a replica is left
+c_mutation(T7 server/store/errors.c test_store_answers [[{"MOVED", ERRORS_RETRY]] [[{"MOVED", ERRORS_FAIL]])
+c_mutation(T7 server/store/errors.c test_store_answers [[{"ASK", ERRORS_RETRY]] [[{"ASK", ERRORS_FAIL]])
+c_mutation(T7 server/store/errors.c test_store_answers [[{"TRYAGAIN", ERRORS_RETRY]] [[{"TRYAGAIN", ERRORS_FAIL]])
+c_mutation(T7 server/store/errors.c test_store_answers [[{"READONLY", ERRORS_ELSEWHERE]] [[{"READONLY", ERRORS_RETRY]])
+
+# NOAUTH, WRONGPASS, NOPERM: INTERNAL, not ready; no secret in the log
+c_mutation(T8 server/store/errors.c test_store_answers:*denied* [[{"NOAUTH", ERRORS_DENIED]] [[{"NOAUTH", ERRORS_FAIL]])
+c_mutation(T8 server/store/errors.c test_store_answers:*denied* [[{"NOPERM", ERRORS_DENIED]] [[{"NOPERM", ERRORS_FAIL]])
+c_mutation(T8 server/store/errors.c test_store_answers
+  [[{"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL]] [[{"WRONGPASS", ERRORS_DENIED, LKS_UNAVAILABLE]])
+c_mutation(T8 server/store/greeting.c test_store_greeting
+  [[errors_find(reply->str, reply->len)->message]] [[reply->str]])
+
+# an unknown error may have come after a write: INTERNAL, MAYBE; WRONGTYPE is told by the function
+c_mutation(T9 server/store/errors.c test_store_answers
+  [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_MAYBE, 0, "the store failed"]]
+  [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store failed"]])
+c_mutation(T9 server/store/batch.c test_store_answers
+  [[value_is(&e[2], "NO") ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE]] [[LKS_APPLIED_MAYBE]])
+c_mutation(T9 server/store/batch.c test_store_answers
+  [[value_is(&e[2], "NO") ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE]] [[LKS_APPLIED_NO]])
+
+# calls under way are bounded, by number and bytes: RESOURCE_EXHAUSTED, NO
+c_mutation(T10 server/store/pipeline.c test_store_pipeline [[p->in_flight >= p->options.in_flight_max || ]] "")
+c_mutation(T10 server/store/pipeline.c test_store_pipeline [[ || p->bytes + c->bytes > BYTES_MAX]] "")
+c_mutation(T10 server/store/pipeline.c test_store_pipeline
+  [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 100]])
+
+# only calls of one function and base that allow it share an FCALL, and a short one
+c_mutation(T11 server/store/batch.c test_store_pipeline [[if (p->call.combinable) {]] [[if (true) {]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[same_target(&b->calls.first->call, &p->call) && ]] "")
+c_mutation(T11 server/store/batch.c test_store_pipeline [[b->calls.n < BATCH_CALLS_MAX &&
+                b->bytes]] [[b->bytes]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[b->bytes + p->bytes <= BATCH_BYTES_MAX]] [[true]])
+
+# a store that loses data by design, is too old, has another layout or another library is refused
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (false) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (why) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting
+  [[strtol(field(reply, "version"), NULL, 10) < VERSION_MIN]] [[false]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[strcmp(field(reply, "role"), "master") != 0]] [[false]])
+c_mutation(T12 server/store/greeting.c test_store_greeting
+  [[strtol(reply->str, NULL, 10) != strtol(GREETING_SCHEMA, NULL, 10)]] [[false]])
+c_mutation(T12 server/store/library.c test_store_redis:*altered* [[ && strcmp(code->str, l->text) == 0]] "")
+
+# garbage, endless and unasked replies end the connection, not the server; silence is noticed
+c_mutation(T13 server/store/adapter.c test_store_answers
+  [[a->context->reader->len - a->context->reader->pos > REPLY_BYTES_MAX]] [[false]])
+c_mutation(T13 server/store/adapter.c test_store_answers
+  [[return elements <= REPLY_ELEMENTS_MAX ? a->create_array(task, elements) : NULL;]]
+  [[return a->create_array(task, elements);]])
+
+# the data directory has one server; a dead one is waited out; nothing foreign is removed
+c_mutation(T14 server/store/dirlock.c test_store_embedded:*second_server*
+  [[while (flock(lock, LOCK_EX | LOCK_NB) != 0) {]] [[while (false) {]])
+c_mutation(T14 server/store/dirlock.c test_store_embedded:*waited_out
+  [[int pid = read_note(lock).pid;]] [[int pid = getpid();]])
+c_mutation(T14 server/store/dirlock.c test_store_embedded:*foreign [[strncmp(name, "/lks-", 5) != 0 || ]] "")
+c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
+  [[close_range(STDERR_FILENO + 1, (unsigned)lock - 1, 0);]] "")
+
+# a killed server takes its redis-server along; an ended redis-server is started again
+c_mutation(T15 server/store/embedded.c test_store_embedded:*along [[prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
+c_mutation(T15 server/store/embedded.c test_store_embedded:*started_again [[        e->failures = 0;
+    pause_then_spawn(e);]] [[        e->failures = 0;]])
+
+# what was answered survives kill -9, of redis-server and of lockstockd; a cut transaction never runs in half
+c_mutation(T16 server/store/aof.c test_aof_tail [[if (!inside)
+            whole = a.at;]] [[whole = a.at;]])
+c_mutation(T16 server/store/aof.c test_aof_tail [[        if (r == MALFORMED)
+            return -1;]] [[        if (r == MALFORMED)
+            return whole;]])
+c_mutation(T16 server/store/aof.c test_aof_tail [[return inside ? whole : -1;]] [[return -1;]])
+c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
+  [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
+
+# wake messages come in order; after a lost subscription the server is told to look again
+c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscription)
+        s->options.on_listening(s->options.arg);]] "")
+c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscription)
+        subscription_renew(s->subscription, reason);]] "")

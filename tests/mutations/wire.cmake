@@ -1,0 +1,134 @@
+# What the wire and the server keep, whatever the service.
+
+# malformed or truncated Protobuf: INVALID_ARGUMENT, naming the field
+c_mutation(W1 rpc/scan.c test_scan [[case WIRE_FIXED64:
+        return wire_take(from, 8, &bytes) || fail(m, "ends inside the value");]] [[case WIRE_FIXED64:
+        return wire_take(from, 8, &bytes) || true;]])
+c_mutation(W1 rpc/scan.c test_scan [[        if (!wire_tag(&m->wire, &number, &type))
+            return fail(m, "not a field's tag");]] [[        if (!wire_tag(&m->wire, &number, &type))
+            return true;]])
+c_mutation(W1 rpc/scan.c test_scan
+  [[return fail(m, "not of the wire type of the field");]] [[return wire_skip(&m->wire, type);]])
+c_mutation(W1 rpc/scan.c test_scan [[        return fail(m, "not a whole varint");]] [[        return true;]])
+c_mutation(W1 rpc/scan.c test_scan [[if (m->field->label == PROTOBUF_C_LABEL_REPEATED)
+        append(path, "[%u]", element_index(m));]] "")
+c_mutation(W1 rpc/exchange.c test_exchange
+  [[lks_code code = lks_rpc_scan(method->request, payload, len, &lks_rpc_scan_defaults, error);]]
+  [[lks_code code = LKS_OK;]])
+
+# not UTF-8: INVALID_ARGUMENT
+c_mutation(W2 rpc/scan.c test_scan [[return utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]] [[return true;]])
+
+# a NUL in a string: INVALID_ARGUMENT
+c_mutation(W3 rpc/scan.c test_scan [[if (len > 0 && memchr(text.at, '\0', len))]] [[if (false)]])
+
+# an unknown enum value: INVALID_ARGUMENT; numbers of more than 32 bits too
+c_mutation(W4 rpc/scan.c test_scan [[fits_int32(value) && enum_known(m, value)]] [[fits_int32(value)]])
+c_mutation(W4 rpc/scan.c test_scan [[return fits_int32(value) || fail(m, "more than 32 bits");]] [[return true;]])
+c_mutation(W4 rpc/scan.c test_scan [[return value <= UINT32_MAX || fail(m, "more than 32 bits");]] [[return true;]])
+
+# an unknown field is ignored, but not any number of them
+c_mutation(W5 rpc/scan.c test_bad_input:*unknown_field*
+  [[return wire_skip(&m->wire, type) || fail(m, "ends inside an unknown field");]] [[return fail(m, "unknown");]])
+c_mutation(W5 rpc/scan.c test_scan [[if (++m->scan->unknown > m->scan->limits->unknown)]] [[if (false)]])
+
+# what a message claims takes no memory: depth, elements and sizes are limited before it is unpacked
+c_mutation(W6 rpc/scan.c test_scan [[if (m->depth >= m->scan->limits->depth)]] [[if (false)]])
+c_mutation(W6 rpc/scan.c test_scan [[if (m->scan->elements >= m->scan->limits->elements)]] [[if (false)]])
+c_mutation(W6 rpc/scan.c test_scan [[if (len > m->scan->limits->string_bytes)]] [[if (false)]])
+c_mutation(W6 rpc/scan.c test_scan
+  [[(size_t)(bytes.end - bytes.at) <= m->scan->limits->bytes_bytes || fail(m, "too many bytes")]] [[true]])
+c_mutation(W6 rpc/scan.c test_scan [[bool counted = met_before(m) || repeated ||]] [[bool counted = repeated ||]])
+c_mutation(W6 rpc/frame.c test_frame
+  [[.elements = (uint32_t)(n_calls * (1 + METADATA_MAX)),]] [[.elements = UINT32_MAX,]])
+
+# unknown method: UNIMPLEMENTED
+c_mutation(W7 server/dispatch.c test_dispatch
+  [[return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method:]]
+  [[return lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "method:]])
+c_mutation(W7 rpc/exchange.c test_exchange
+  [[return strcmp(left->method->path, right->method->path);]]
+  [[return left->method->path[0] - right->method->path[0];]])
+
+# deadline already past: DEADLINE_EXCEEDED, not run; the caller's deadline counts, up to the limit
+c_mutation(W8 server/dispatch.c test_dispatch [[if (r->deadline_ns == 0)]] [[if (false)]])
+c_mutation(W8 server/dispatch.c test_dispatch [[timeout < limit ? timeout : limit]] [[timeout]])
+c_mutation(W8 server/dispatch.c test_dispatch
+  [[call->timeout_ms ? call->timeout_ms : d->options.timeout_ms]] [[d->options.timeout_ms]])
+
+# frame over the size limit: the connection is closed, and only that one
+c_mutation(W9 rpc/nng_rep.c test_nng_rep
+  [[nng_socket_set_size(rep->socket, NNG_OPT_RECVMAXSZ, rep->options.message_bytes_max + REQUEST_HEADER_BYTES);]] "")
+
+# not a frame: the connection is closed; a frame that cannot be served is refused whole
+c_mutation(W10 server/frames.c test_frames [[if (error.code == LKS_DATA_LOSS)]] [[if (false)]])
+c_mutation(W10 server/frames.c test_frames
+  [[            refuse(f, port, message, arena, &error);]] [[            port->close_peer(message);]])
+c_mutation(W10 rpc/frame.c test_frames [[if (frame->version != LKS_RPC_FRAME_VERSION)]] [[if (false)]])
+c_mutation(W10 rpc/frame.c test_frames [[if (frame->n_calls == 0)]] [[if (false)]])
+c_mutation(W10 rpc/frame.c test_frame [[if (frame->n_calls > max)]] [[if (false)]])
+
+# overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take all
+c_mutation(W11 server/dispatch.c test_dispatch [[if (d->in_flight >= d->options.in_flight_max)]] [[if (false)]])
+c_mutation(W11 server/dispatch.c test_dispatch
+  [[if (!peers_enter(d->peers, call->peer))]] [[if (peers_enter(d->peers, call->peer), false)]])
+c_mutation(W11 server/dispatch.c test_dispatch [[error.retry_after_ms = RETRY_AFTER_MS;]] [[;]])
+c_mutation(W11 rpc/nng_rep.c test_nng_rep [[left == 0 || n_peer > options->peer_in_flight_max ||]] [[left == 0 ||]])
+c_mutation(W11 rpc/nng_rep.c test_nng_rep [[ || (!modest && n_peer > left)]] "")
+c_mutation(W11 rpc/nng_rep.c test_nng_rep [[bool full = left == 0 || ]] [[bool full = ]])
+
+# one call of a frame spoils no other; a response that does not fit is refused alone
+c_mutation(W12 rpc/exchange.c test_exchange
+  [[size_t reserved = (reply->n_results - i - 1) * REFUSAL_BYTES;]] [[size_t reserved = 0;]])
+c_mutation(W12 rpc/exchange.c test_frames [[if (element_bytes(result) > room) {]] [[if (false) {]])
+c_mutation(W12 server/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_for = n]])
+
+# a call that waits stands alone in its frame; it is parked before its store call
+c_mutation(W13 server/dispatch.c test_dispatch
+  [[if (!call->alone && lks_rpc_wait_ms(method, request) > 0)]] [[if (false)]])
+c_mutation(W13 server/dispatch.c test_dispatch [[    else if (r->plan.wait_key.len > 0)
+        enter_waiters(r);]] "")
+c_mutation(W13 server/dispatch.c test_dispatch [[if (r->deadline_ns < last_round_ns)]] [[if (false)]])
+
+# SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked
+c_mutation(W14 server/dispatch.c test_dispatch [[if (event == SERVICE_STOPPING) {]] [[if (false) {]])
+c_mutation(W14 server/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING, everyone, 0);]] "")
+c_mutation(W14 server/waiters.c test_waiters [[    if (all->stopping)
+        w->pending = 1U << SERVICE_STOPPING;]] "")
+
+# SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0
+c_mutation(W15 rpc/nng_rep.c test_nng_rep [[bool refused = full || rep->draining;]] [[bool refused = full;]])
+c_mutation(W15 server/server.c test_command [[    uv_signal_start(&s->on_term, on_signal, SIGTERM);]] "")
+
+# applied: NO has no effect, YES persists, else MAYBE; of a read always NO
+c_mutation(W16 server/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_NO;
+        else if]] [[            ;
+        else if]])
+c_mutation(W16 server/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_MAYBE;]] [[            ;]])
+c_mutation(W16 server/dispatch.c test_dispatch
+  [[lks_error_set(&r->error, result->code, result->applied, "%s", result->message);]]
+  [[lks_error_set(&r->error, result->code, LKS_APPLIED_NO, "%s", result->message);]])
+c_mutation(W16 server/dispatch.c test_dispatch [[r->error.retry_after_ms = result->retry_after_ms;]] "")
+c_mutation(W16 rpc/frame.c test_frame
+  [[known ? (lks_applied)result->applied : LKS_APPLIED_MAYBE]]
+  [[known ? (lks_applied)result->applied : LKS_APPLIED_NO]])
+
+# the client: a reply lost after sending is asked for again when the call has a natural id or reads, else MAYBE; one lost try makes the call MAYBE
+c_mutation(W17 client/tries.c test_channel_retry
+  [[call->error.applied == LKS_APPLIED_NO || request->repeatable;]] [[call->error.applied == LKS_APPLIED_NO;]])
+c_mutation(W17 client/tries.c test_channel_retry
+  [[call->error.applied == LKS_APPLIED_NO || request->repeatable;]] [[request->repeatable;]])
+c_mutation(W17 client/tries.c test_channel_retry
+  [[call->error.applied == LKS_APPLIED_NO || request->repeatable;]] [[true;]])
+c_mutation(W17 client/tries.c test_channel_retry [[    call->error.applied = call->applied;
+]] "")
+c_mutation(W17 client/tries.c test_channel_retry
+  [[lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "%s: connection lost]]
+  [[lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s: connection lost]])
+
+# the client: a deadline tells how far the call came; a cancelled call says whether it was sent
+c_mutation(W18 client/tries.c test_channel [[        note_applied(call, LKS_APPLIED_MAYBE);
+        endpoint_forget(call->slot);
+    }]] [[        endpoint_forget(call->slot);
+    }]])
+c_mutation(W18 client/tries.c test_channel [[else if (!tried && channel_connected(call->channel))]] [[else if (false)]])
