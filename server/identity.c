@@ -3,6 +3,7 @@
 #include "identity.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,13 @@
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 
-enum { DIGEST_BYTES = 32, TOKENS_MAX = 2, LINE_BYTES_MAX = 512, NAME_BYTES_MAX = 128 };
+enum {
+    DIGEST_BYTES = 32,
+    TOKENS_MAX = 2,
+    LINE_BYTES_MAX = 512,
+    NAMESPACE_BYTES_MAX = 128,
+    INI_NAME_BYTES_MAX = 48 /* inih cuts longer ones */
+};
 
 /* A service's name, or "*", and a bit for each effect. */
 typedef struct grant {
@@ -52,6 +59,8 @@ struct identity {
 typedef struct reading {
     identity *identity;
     const char *file;
+    FILE *from;
+    unsigned line;
     lks_error *error;
 } reading;
 
@@ -61,10 +70,38 @@ static bool bad(reading *r, const char *where, const char *what)
     return false;
 }
 
+static bool bad_line(reading *r, const char *what)
+{
+    char where[32];
+
+    snprintf(where, sizeof where, "line %u", r->line);
+    return bad(r, where, what);
+}
+
 static bool no_memory(reading *r)
 {
     lks_error_set(r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     return false;
+}
+
+/* As fgets, but no line is ever taken for two: NULL and an error then. */
+static char *next_line(char *line, int size, void *from)
+{
+    reading *r = from;
+    int n = 0, c = 0;
+
+    r->line++;
+    while (c != '\n' && (c = getc(r->from)) != EOF) {
+        if (c == '\0' || n + 1 == size) {
+            bad_line(r, c == '\0' ? "has a NUL in it" : "too long");
+            return NULL;
+        }
+        line[n++] = (char)c;
+    }
+    line[n] = '\0';
+    if (ferror(r->from))
+        bad(r, "file", "cannot be read");
+    return n > 0 && r->error->code == LKS_OK ? line : NULL;
 }
 
 static principal *find(const identity *i, const char *name)
@@ -92,8 +129,9 @@ static principal *find_or_add(identity *i, const char *name)
 
 static bool add_alias(reading *r, principal *p, const char *certificate, uid_t uid)
 {
+    if (certificate ? identity_of_certificate(r->identity, certificate) : identity_of_uid(r->identity, uid))
+        return bad(r, p->name, "a certificate or uid stands for one principal, once");
     alias *a = calloc(1, sizeof *a);
-
     if (!a)
         return no_memory(r);
     TAILQ_INSERT_TAIL(&p->aliases, a, next);
@@ -143,7 +181,7 @@ static bool add_grant(reading *r, principal *p, const char *service, const char 
 
 static bool set_namespace(reading *r, principal *p, const char *value)
 {
-    if (p->ns || *value == '\0' || strlen(value) > NAME_BYTES_MAX)
+    if (p->ns || *value == '\0' || strlen(value) > NAMESPACE_BYTES_MAX)
         return bad(r, p->name, "namespace: one of 1 to 128 bytes");
     p->ns = strdup(value);
     return p->ns ? true : no_memory(r);
@@ -168,6 +206,8 @@ static int on_policy_key(void *user, const char *section, const char *name, cons
         return 0;
     if (section[0] == '\0')
         return bad(r, name, "must stand in the section of a principal");
+    if (strlen(section) > INI_NAME_BYTES_MAX || strlen(name) > INI_NAME_BYTES_MAX)
+        return bad(r, section, "names are 48 bytes long at most");
     principal *p = find_or_add(r->identity, section);
     if (!p)
         return no_memory(r);
@@ -180,16 +220,14 @@ static int on_policy_key(void *user, const char *section, const char *name, cons
     return add_grant(r, p, name, value);
 }
 
-static lks_code read_policy(reading *r)
+static void read_policy(reading *r)
 {
-    char line[32];
-    int failed = ini_parse(r->file, on_policy_key, r);
+    int failed = ini_parse_stream(next_line, r, on_policy_key, r);
 
     if (failed == 0 || r->error->code != LKS_OK)
-        return r->error->code;
-    snprintf(line, sizeof line, "line %d", failed);
-    bad(r, failed > 0 ? line : "policy", failed > 0 ? "not `key = value`" : "the file cannot be read");
-    return r->error->code;
+        return;
+    r->line = (unsigned)failed;
+    bad_line(r, "not `key = value`");
 }
 
 static int hex_value(char c)
@@ -211,8 +249,27 @@ static bool parse_digest(const char *text, unsigned char digest[DIGEST_BYTES])
     return text[2 * DIGEST_BYTES] == '\0';
 }
 
+static bool has_token(const identity *i, const unsigned char digest[DIGEST_BYTES])
+{
+    const principal *p;
+
+    TAILQ_FOREACH(p, &i->principals, next)
+        for (size_t t = 0; t < p->n_tokens; t++)
+            if (memcmp(p->tokens[t].digest, digest, DIGEST_BYTES) == 0)
+                return true;
+    return false;
+}
+
+/* SHA-256 of nothing: what comes out when the token's variable or file was empty. */
+static bool is_of_nothing(const unsigned char digest[DIGEST_BYTES])
+{
+    unsigned char nothing[DIGEST_BYTES];
+
+    return EVP_Digest("", 0, nothing, NULL, EVP_sha256(), NULL) == 1 && memcmp(digest, nothing, DIGEST_BYTES) == 0;
+}
+
 /* "<digest> <principal> [<until>]" */
-static bool read_token(reading *r, char *line, const char *where)
+static bool read_token(reading *r, char *line)
 {
     char *rest, *end;
     const char *digest = strtok_r(line, " \t\r\n", &rest);
@@ -223,52 +280,62 @@ static bool read_token(reading *r, char *line, const char *where)
     if (!digest)
         return true;
     if (!parse_digest(digest, t.digest) || !name || strtok_r(NULL, " \t\r\n", &rest))
-        return bad(r, where, "must be: SHA-256 in hex, principal, and when it ends, if it does");
+        return bad_line(r, "must be: SHA-256 in hex, principal, and when it ends, if it does");
     if (until) {
+        errno = 0;
         t.until = strtoll(until, &end, 10);
-        if (*end != '\0' || t.until <= 0)
-            return bad(r, where, "a token ends at a time in seconds since 1970");
+        if (errno || *end != '\0' || t.until <= 0)
+            return bad_line(r, "a token ends at a time in seconds since 1970");
     }
     principal *p = find(r->identity, name);
     if (!p)
-        return bad(r, where, "the policy has no such principal");
+        return bad_line(r, "the policy has no such principal");
     if (p->n_tokens == TOKENS_MAX)
-        return bad(r, where, "a principal has two tokens at most");
+        return bad_line(r, "a principal has two tokens at most");
+    if (is_of_nothing(t.digest))
+        return bad_line(r, "the digest of an empty token");
+    if (has_token(r->identity, t.digest))
+        return bad_line(r, "a token stands for one principal, once");
     p->tokens[p->n_tokens++] = t;
     return true;
 }
 
-static lks_code read_tokens(reading *r)
+static void read_tokens(reading *r)
 {
-    char line[LINE_BYTES_MAX], where[32];
-    FILE *file = fopen(r->file, "re");
+    char line[LINE_BYTES_MAX];
 
-    if (!file) {
-        bad(r, "tokens", "the file cannot be read");
-        return r->error->code;
-    }
-    for (unsigned n = 1; r->error->code == LKS_OK && fgets(line, sizeof line, file); n++) {
+    while (r->error->code == LKS_OK && next_line(line, sizeof line, r)) {
         line[strcspn(line, "#")] = '\0';
-        snprintf(where, sizeof where, "line %u", n);
-        read_token(r, line, where);
+        read_token(r, line);
     }
-    fclose(file);
-    OPENSSL_cleanse(line, sizeof line);
-    return r->error->code;
+}
+
+static lks_code read_file(identity *i, const char *path, void (*read)(reading *r), lks_error *error)
+{
+    reading r = {.identity = i, .file = path, .from = fopen(path, "re"), .error = error};
+
+    if (!r.from) {
+        bad(&r, "file", "cannot be read");
+        return error->code;
+    }
+    read(&r);
+    fclose(r.from);
+    return error->code;
 }
 
 lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error)
 {
     identity *i = calloc(1, sizeof *i);
-    reading policy = {.identity = i, .file = policy_file, .error = error};
-    reading tokens = {.identity = i, .file = token_file, .error = error};
 
     *error = (lks_error){0};
     if (!i)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     TAILQ_INIT(&i->principals);
     i->required = policy_file != NULL;
-    if ((policy_file && read_policy(&policy) != LKS_OK) || (token_file && read_tokens(&tokens) != LKS_OK)) {
+    if (token_file && !policy_file)
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: tokens need a policy", token_file);
+    if (error->code != LKS_OK || (policy_file && read_file(i, policy_file, read_policy, error) != LKS_OK) ||
+        (token_file && read_file(i, token_file, read_tokens, error) != LKS_OK)) {
         identity_free(i);
         return error->code;
     }
@@ -344,7 +411,7 @@ static const principal *of_token(const identity *i, lks_rpc_slice text, int64_t 
     unsigned char digest[DIGEST_BYTES];
     const principal *found = NULL, *p;
 
-    if (EVP_Digest(text.data, text.len, digest, NULL, EVP_sha256(), NULL) != 1)
+    if (text.len == 0 || EVP_Digest(text.data, text.len, digest, NULL, EVP_sha256(), NULL) != 1)
         return NULL;
     TAILQ_FOREACH(p, &i->principals, next) {
         for (size_t t = 0; t < p->n_tokens; t++) {
@@ -376,17 +443,19 @@ static const principal *identify(const identity *i, const credentials *c, int64_
     return c->uid ? identity_of_uid(i, *c->uid) : NULL;
 }
 
-/* "/lockstock.v1.StockService/Deduct" is of the service "StockService". */
+/* "/lockstock.v1.StockService/Deduct" is of "StockService", of "lockstock.v1.StockService"
+ * and of "*". */
 static bool is_of_service(const char *path, const char *service)
 {
     const char *end = strrchr(path, '/');
-    const char *begin = end;
+    size_t len = strlen(service);
 
     if (strcmp(service, "*") == 0)
         return true;
-    while (begin > path && begin[-1] != '.' && begin[-1] != '/')
-        begin--;
-    return (size_t)(end - begin) == strlen(service) && memcmp(begin, service, (size_t)(end - begin)) == 0;
+    if (!end || (size_t)(end - path) <= len || memcmp(end - len, service, len) != 0)
+        return false;
+    char before = end[-(ptrdiff_t)len - 1];
+    return before == '.' || before == '/';
 }
 
 static bool may(const principal *p, const lks_rpc_method *method)

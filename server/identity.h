@@ -9,11 +9,13 @@
  *     namespace = billing            ; all it calls is in this one; none: it chooses
  *     certificate = billing.internal ; common name or DNS name; several lines: several
  *     uid = 1001
- *     StockService = READ, WRITE     ; or ADMIN; * = every service
+ *     StockService = READ, WRITE     ; or ADMIN; * = every service; its package may stand before
  *
  * The token file, a line a token, at most two of a principal, so that one can follow the
  * other: SHA-256 of the token in hex, the principal, and, if it ends, when (seconds since
  * 1970). # begins a comment.
+ * Whatever could be read in two ways is refused: a certificate, uid or token that stands
+ * twice, a line too long for its buffer.
  *
  *     9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08 billing 1798761600
  */
@@ -33,7 +35,7 @@ typedef struct identity identity;
 
 typedef struct principal principal;
 
-/* Reads the files. policy NULL: nobody is asked who they are. LKS_INVALID_ARGUMENT names
+/* Reads the files. policy NULL: nobody is asked who they are, and there are no tokens. LKS_INVALID_ARGUMENT names
  * the file and the line or section; LKS_RESOURCE_EXHAUSTED: out of memory. */
 lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error);
 

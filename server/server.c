@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include <lockstock/rpc/method.h>
 #include <lockstock/version.h>
@@ -200,31 +201,62 @@ static lks_code open_store(server *s, lks_error *error)
     return store_open(&options, &s->store, error);
 }
 
+/* What others may write is not worth much; what others may read is no key. */
+static void warn_of_mode(const char *path, mode_t not_for_others, const char *reason)
+{
+    struct stat file;
+
+    if (path && stat(path, &file) == 0 && (file.st_mode & not_for_others))
+        log_warn("file-mode", "file=%s mode=%03o reason=\"%s\"", path, (unsigned)file.st_mode & 0777, reason);
+}
+
+static void warn_of_modes(const settings *config)
+{
+    static const char writable[] = "others may write it";
+
+    warn_of_mode(config->policy, S_IWGRP | S_IWOTH, writable);
+    warn_of_mode(config->tokens, S_IWGRP | S_IWOTH, writable);
+    warn_of_mode(config->tls_client_ca, S_IWGRP | S_IWOTH, writable);
+    warn_of_mode(config->tls_key, S_IWGRP | S_IRWXO, "others may read it");
+}
+
+static void judge_by(server *s, identity *loaded)
+{
+    dispatch_judge_by(s->dispatch, loaded);
+    identity_free(s->identity);
+    s->identity = loaded;
+}
+
+/* Files that are wrong leave everything as it was: both are read before either counts. */
+static void on_reload(uv_signal_t *handle, int number)
+{
+    server *s = handle->data;
+    identity *loaded = NULL;
+    lks_error error;
+    (void)number;
+
+    if (s->phase != RUNNING)
+        return;
+    if (identity_load(s->config->policy, s->config->tokens, &loaded, &error) != LKS_OK ||
+        wires_load_certificates(s->wires, &error) != LKS_OK) {
+        identity_free(loaded);
+        log_warn("not-reloaded", "reason=\"%s\"", error.message);
+        return;
+    }
+    judge_by(s, loaded);
+    warn_of_modes(s->config);
+    log_info("reloaded", "%s", "what=identity,certificates");
+}
+
 static lks_code load_identity(server *s, lks_error *error)
 {
     identity *loaded;
 
     if (identity_load(s->config->policy, s->config->tokens, &loaded, error) != LKS_OK)
         return error->code;
-    dispatch_judge_by(s->dispatch, loaded);
-    identity_free(s->identity);
-    s->identity = loaded;
+    judge_by(s, loaded);
+    warn_of_modes(s->config);
     return LKS_OK;
-}
-
-/* Files that are wrong leave everything as it was. */
-static void on_reload(uv_signal_t *handle, int number)
-{
-    server *s = handle->data;
-    lks_error error;
-    (void)number;
-
-    if (s->phase != RUNNING)
-        return;
-    if (load_identity(s, &error) == LKS_OK && wires_load_certificates(s->wires, &error) == LKS_OK)
-        log_info("reloaded", "%s", "what=identity,certificates");
-    else
-        log_warn("not-reloaded", "reason=\"%s\"", error.message);
 }
 
 static lks_code open_dispatch(server *s, lks_error *error)

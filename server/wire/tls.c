@@ -48,6 +48,16 @@ static lks_code wrong(const char *file, lks_error *error)
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", file, why ? why : "cannot be used");
 }
 
+/* Nobody is there to be asked for a key's password. */
+static int no_password(char *password, int size, int writing, void *arg)
+{
+    (void)password;
+    (void)size;
+    (void)writing;
+    (void)arg;
+    return -1;
+}
+
 static lks_code load_files(SSL_CTX *ssl, const tls_files *files, lks_error *error)
 {
     if (SSL_CTX_use_certificate_chain_file(ssl, files->certificate) != 1)
@@ -68,7 +78,6 @@ static lks_code load_files(SSL_CTX *ssl, const tls_files *files, lks_error *erro
 
 lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error)
 {
-    static const unsigned char session_id[] = "lockstock";
     tls_context *context = calloc(1, sizeof *context);
 
     ERR_clear_error();
@@ -77,9 +86,13 @@ lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context 
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);
-    SSL_CTX_set_options(context->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_options(context->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
+                                           SSL_OP_NO_TICKET);
+    /* No resumption: every connection shows a certificate that is valid now. */
+    SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(context->ssl, 0);
     SSL_CTX_set_mode(context->ssl, SSL_MODE_RELEASE_BUFFERS);
-    SSL_CTX_set_session_id_context(context->ssl, session_id, sizeof session_id - 1);
+    SSL_CTX_set_default_passwd_cb(context->ssl, no_password);
     context->alpn = alpn;
     if (alpn)
         SSL_CTX_set_alpn_select_cb(context->ssl, select_alpn, (void *)(uintptr_t)alpn);
@@ -135,19 +148,20 @@ bool tls_feed(tls *t, const uint8_t *data, size_t len)
     return len <= INT_MAX && BIO_write(t->in, data, (int)len) == (int)len;
 }
 
-/* A name that could be cut short by a NUL names nobody. */
-static bool copy_name(tls *t, const ASN1_STRING *from)
+/* What could be cut short, at a NUL or by its length, is not a name. */
+static void copy_name(tls *t, const ASN1_STRING *from)
 {
     const unsigned char *data = ASN1_STRING_get0_data(from);
     size_t len = (size_t)ASN1_STRING_length(from);
 
-    if (len == 0 || len >= sizeof t->name || memchr(data, '\0', len))
-        return false;
+    if (len >= sizeof t->name || memchr(data, '\0', len))
+        return;
     memcpy(t->name, data, len);
     t->name[len] = '\0';
-    return true;
 }
 
+/* Whether there is a DNS name; the first counts, whatever it is (RFC 6125, 6.4.4: the
+ * common name only where there is none). */
 static bool take_dns_name(tls *t, X509 *certificate)
 {
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
@@ -155,7 +169,9 @@ static bool take_dns_name(tls *t, X509 *certificate)
 
     for (int i = 0; i < sk_GENERAL_NAME_num(names) && !found; i++) {
         const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
-        found = name->type == GEN_DNS && copy_name(t, name->d.dNSName);
+        found = name->type == GEN_DNS;
+        if (found)
+            copy_name(t, name->d.dNSName);
     }
     GENERAL_NAMES_free(names);
     return found;

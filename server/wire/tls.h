@@ -1,5 +1,5 @@
 /* TLS without I/O, over OpenSSL 3: bytes of the network in and out on one side, plain
- * bytes on the other. TLS 1.2 or newer. Loop thread only.
+ * bytes on the other. TLS 1.2 or newer, no renegotiation, no resumption. Loop thread only.
  *
  *   network --tls_feed--> [ handshake, records ] --tls_read--> plain
  *   network <--tls_take-- [                    ] <--tls_write-- plain
@@ -53,8 +53,9 @@ bool tls_write(tls *t, const uint8_t *data, size_t len);
 size_t tls_pending(const tls *t);
 size_t tls_take(tls *t, uint8_t *data, size_t len);
 
-/* The name in the client's verified certificate: its first DNS name, else its common
- * name; NULL without one. The connection's. */
+/* The name in the client's verified certificate: its first DNS name, and where it has
+ * none its common name; NULL without one, or when that has a NUL in it or more than 255
+ * bytes. The connection's. */
 const char *tls_peer_name(const tls *t);
 
 #endif

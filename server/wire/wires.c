@@ -2,6 +2,7 @@
  * threads where nobody listens through it. Called by server.c. */
 #include "wire/wires.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,16 +40,27 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     return LKS_OK;
 }
 
-static bool has_certificate(const wires *w)
+/* A setting that would do nothing is a mistake that somebody relies on. */
+static lks_code check_tls(const tls_files *files, lks_error *error)
 {
-    return w->options.tls.certificate && w->options.tls.key;
+    const char *wrong = NULL;
+
+    if (!files->certificate != !files->key)
+        wrong = "--tls-certificate and --tls-key need each other";
+    else if (files->client_ca && !files->certificate)
+        wrong = "--tls-client-ca needs --tls-certificate";
+    else if (files->client_required && !files->client_ca)
+        wrong = "--tls-client-required needs --tls-client-ca";
+    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
 }
 
 lks_code wires_load_certificates(wires *w, lks_error *error)
 {
     tls_context *plain = NULL, *h2 = NULL;
 
-    if (!has_certificate(w))
+    if (check_tls(&w->options.tls, error) != LKS_OK)
+        return error->code;
+    if (!w->options.tls.certificate)
         return LKS_OK;
     if (tls_context_load(&w->options.tls, NULL, &plain, error) != LKS_OK ||
         tls_context_load(&w->options.tls, "h2", &h2, error) != LKS_OK) {
@@ -231,17 +243,31 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     return LKS_OK;
 }
 
+/* An address, not a name that looks like one. */
+static bool is_loopback(const char *host, size_t len)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr v4;
+
+    if (len >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)len, host);
+    if (inet_pton(AF_INET, text, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return strcmp(text, "localhost") == 0 || strcmp(text, "[::1]") == 0;
+}
+
 bool wires_is_exposed(const char *url)
 {
-    static const char *const here[] = {"127.", "localhost:", "[::1]:"};
     const struct scheme *scheme = scheme_of(url);
 
     if (!scheme || !scheme->has_port)
         return false;
-    for (size_t i = 0; i < sizeof here / sizeof *here; i++)
-        if (strncmp(url + strlen(scheme->prefix), here[i], strlen(here[i])) == 0)
-            return false;
-    return true;
+    const char *host = url + strlen(scheme->prefix);
+    size_t len = strcspn(host, "/");
+    while (len > 0 && host[len] != ':')
+        len--;
+    return !is_loopback(host, len);
 }
 
 bool wires_is_encrypted(const char *url)

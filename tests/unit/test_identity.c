@@ -17,6 +17,12 @@
 /* printf %s "<text>" | sha256sum */
 #define DIGEST_OF_SESAME "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"
 #define DIGEST_OF_OPEN "2348f998744212575d85959674f9607ab26f67708a917157472832386337c904"
+/* printf third | sha256sum; and of nothing */
+#define DIGEST_OF_THIRD "b1e99324505bd32da0e1f85dcf5e19a09db0481e8a15f62c41eb320304a8e927"
+#define DIGEST_OF_NOTHING "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#define BYTES_50 "12345678901234567890123456789012345678901234567890"
+#define BYTES_200 BYTES_50 BYTES_50 BYTES_50 BYTES_50
+#define LONG_NAME "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn" /* 49 */
 
 static const lks_rpc_method reads = {.path = "/lockstock.v1.StockService/GetItem", .effect = LKS_RPC_EFFECT_READ};
 static const lks_rpc_method writes = {.path = "/lockstock.v1.StockService/Deduct", .effect = LKS_RPC_EFFECT_WRITE};
@@ -215,6 +221,83 @@ static void tokens_end_and_two_live_side_by_side(void **state)
     identity_free(i);
 }
 
+/* What Windows and editors make of a file; comments; a principal in two sections. */
+static void files_of_all_kinds_are_read(void **state)
+{
+    (void)state;
+    identity *i = load("\xEF\xBB\xBF[a]\r\n; a comment\r\nnamespace = n ; another\r\n  \r\n[b]\r\ncertificate=b\r\n"
+                       "* = READ\r\n[a]\r\nStockService = READ,\r\n  WRITE\r\nlockstock.v1.LockService =\tREAD",
+                       "\r\n  # nothing\r\n\t" DIGEST_OF_SESAME "\ta 2000 \r\n" DIGEST_OF_OPEN " b");
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &writes, "n"), LKS_OK);
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &locks, "n"), LKS_OK);
+    assert_int_equal(judge(i, bearer("Bearer sesame"), &admin, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, bearer("Bearer open"), &reads, ""), LKS_OK);
+    identity_free(i);
+    i = load("", ""); /* nobody may do anything */
+    assert_int_equal(judge(i, (credentials){0}, &reads, NULL), LKS_UNAUTHENTICATED);
+    identity_free(i);
+}
+
+/* Of packages with services of the same name, and of methods that are in no contract. */
+static void a_service_may_be_named_with_its_package(void **state)
+{
+    static const lks_rpc_method envoy = {.path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
+                                         .effect = LKS_RPC_EFFECT_WRITE};
+    static const lks_rpc_method ours = {.path = "/lockstock.v1.RateLimitService/Check", .effect = LKS_RPC_EFFECT_WRITE};
+    static const lks_rpc_method bare = {.path = "RateLimitService", .effect = LKS_RPC_EFFECT_WRITE};
+    static const lks_rpc_method rootless = {.path = "RateLimitService/Check", .effect = LKS_RPC_EFFECT_WRITE};
+    static const lks_rpc_method nothing = {.path = "/lockstock.v1.RateLimitService/Check"};
+    const credentials a = {.certificate = "a"};
+    (void)state;
+
+    identity *i = load("[a]\ncertificate = a\nRateLimitService = WRITE\n", NULL);
+    assert_int_equal(judge(i, a, &envoy, NULL), LKS_OK);
+    assert_int_equal(judge(i, a, &ours, NULL), LKS_OK);
+    assert_int_equal(judge(i, a, &bare, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, a, &rootless, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, a, &nothing, NULL), LKS_PERMISSION_DENIED);
+    identity_free(i);
+    i = load("[a]\ncertificate = a\nenvoy.service.ratelimit.v3.RateLimitService = WRITE\n", NULL);
+    assert_int_equal(judge(i, a, &envoy, NULL), LKS_OK);
+    assert_int_equal(judge(i, a, &ours, NULL), LKS_PERMISSION_DENIED);
+    identity_free(i);
+}
+
+/* Only "Bearer" says a token, and one of no bytes is none. */
+static void other_schemes_are_nobody(void **state)
+{
+    static const char *const headers[] = {"Basic sesame", "Bearer", "Bearer ", "sesame", "Bearersesame", "Bearer  sesame",
+                                          "Bearer sesame ", "Bearer sesame\n", " Bearer sesame"};
+    static const char with_nul[] = "Bearer sesame\0x";
+    (void)state;
+
+    identity *i = load("[a]\ncertificate = a\n* = READ\n", DIGEST_OF_SESAME " a\n");
+    for (size_t h = 0; h < sizeof headers / sizeof *headers; h++) {
+        credentials c = bearer(headers[h]);
+        c.certificate = "a"; /* does not make it good */
+        assert_int_equal(judge(i, c, &reads, NULL), LKS_UNAUTHENTICATED);
+    }
+    const credentials cut = {.authorization = {with_nul, sizeof with_nul - 1}};
+    assert_int_equal(judge(i, cut, &reads, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, bearer("bearer sesame"), &reads, NULL), LKS_OK);
+    identity_free(i);
+}
+
+static void a_nul_in_a_file_is_refused(void **state)
+{
+    static const char text[] = "[a]\n* = READ\0, WRITE\n";
+    identity *i = NULL;
+    lks_error error;
+    (void)state;
+
+    const char *path = file("policy", "");
+    FILE *f = fopen(path, "w");
+    fwrite(text, 1, sizeof text - 1, f);
+    fclose(f);
+    assert_int_equal(identity_load(path, NULL, &i, &error), LKS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "line 2: has a NUL"));
+}
+
 static void files_that_are_wrong_are_refused(void **state)
 {
     static const struct {
@@ -236,7 +319,19 @@ static void files_that_are_wrong_are_refused(void **state)
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " b\n", "no such principal"},
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a soon\n", "seconds"},
         {"[a]\n* = READ\n", DIGEST_OF_SESAME " a 1 2\n", "line 1"},
-        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_OPEN " a\n" DIGEST_OF_OPEN " a\n", "two tokens"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_OPEN " a\n" DIGEST_OF_THIRD " a\n", "two tokens"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a 99999999999999999999\n", "seconds"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a -5\n", "seconds"},
+        /* What could be read in two ways. */
+        {"[a]\ncertificate = x\n[b]\ncertificate = X\n", NULL, "stands for one principal"},
+        {"[a]\nuid = 5\n[b]\nuid = 05\n", NULL, "stands for one principal"},
+        {"[a]\n* = READ\n[b]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " b\n", "line 2: a token stands"},
+        {"[a]\n* = READ\n", DIGEST_OF_SESAME " a\n" DIGEST_OF_SESAME " a\n", "line 2: a token stands"},
+        {"[a]\n* = READ\n", DIGEST_OF_NOTHING " a\n", "empty token"},
+        {"[a]\n* = READ\n[" LONG_NAME "]\n* = READ\n", NULL, "48 bytes"},
+        {"[a]\n" LONG_NAME " = READ\n", NULL, "48 bytes"},
+        {"[a]\ncertificate = " BYTES_200 "\n", NULL, "line 2: too long"},
+        {"[a]\n* = READ\n", "#" BYTES_200 BYTES_200 BYTES_200 "\n" DIGEST_OF_SESAME " a\n", "line 1: too long"},
     };
     identity *i = NULL;
     lks_error error;
@@ -249,6 +344,10 @@ static void files_that_are_wrong_are_refused(void **state)
             fail_msg("case %zu: %s", c, error.message);
         assert_null(strstr(error.message, DIGEST_OF_SESAME));
     }
+    assert_int_equal(identity_load(NULL, file("tokens", ""), &i, &error), LKS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "need a policy"));
+    assert_int_equal(identity_load(dir, NULL, &i, &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(identity_load(file("policy", "[a]\n* = READ\n"), dir, &i, &error), LKS_INVALID_ARGUMENT);
     assert_int_equal(identity_load("/nowhere/policy", NULL, &i, &error), LKS_INVALID_ARGUMENT);
     assert_int_equal(identity_load(file("policy", "[a]\n* = READ\n"), "/nowhere/tokens", &i, &error),
                      LKS_INVALID_ARGUMENT);
@@ -266,6 +365,10 @@ int main(void)
         TEST(a_principal_keeps_to_its_namespace),
         TEST(each_kind_of_evidence),
         TEST(tokens_end_and_two_live_side_by_side),
+        TEST(files_of_all_kinds_are_read),
+        TEST(a_service_may_be_named_with_its_package),
+        TEST(other_schemes_are_nobody),
+        TEST(a_nul_in_a_file_is_refused),
         TEST(files_that_are_wrong_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
