@@ -1,6 +1,6 @@
 /* What the files of RateLimitService share: ratelimit.c holds the table, Check, Refund
- * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits.
- * Private to ratelimit*.c. */
+ * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits,
+ * envoy_ratelimit.c what Envoy asks. Private to them. */
 #ifndef LOCKSTOCK_SERVER_RATELIMIT_H
 #define LOCKSTOCK_SERVER_RATELIMIT_H
 
@@ -55,5 +55,12 @@ void list_policies_prepare(const lks_list_policies_request *request, plan *p);
 void list_policies_finish(const lks_list_policies_request *request, answer *a, lks_list_policies_response *response);
 void delete_policy_prepare(const lks_delete_policy_request *request, plan *p);
 void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response);
+
+/* ---- envoy_ratelimit.c ---- */
+
+/* A method more in this service's table: it shares the policies that are known. */
+extern const lks_rpc_method envoy_should_rate_limit_method;
+void envoy_should_rate_limit_prepare(const ProtobufCMessage *request, plan *p);
+void envoy_should_rate_limit_finish(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response);
 
 #endif

@@ -55,6 +55,7 @@ typedef struct plan {
     lks_rpc_slice ns;     /* namespace of the caller */
     const char *server;   /* this server's id: functions publish on "ls:wake:<id>" */
     void *state;          /* what the service keeps in this server; NULL when it has no open */
+    void *kept;           /* what a round keeps for those after it and for finish; in the arena */
     uint64_t now_ns;      /* CLOCK_MONOTONIC, when this round is planned */
     unsigned round;       /* 0, then one more with each further plan */
     lks_rpc_slice wait_key; /* set by plan_waits */

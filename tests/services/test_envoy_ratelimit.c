@@ -1,0 +1,302 @@
+/* envoy.service.ratelimit.v3.RateLimitService: which policy a descriptor meets, and what
+ * is told of it. */
+#include "ratelimit_script.h"
+
+#include "envoy/service/ratelimit/v3/rls.pb-c.h"
+
+typedef Envoy__Service__Ratelimit__V3__RateLimitRequest envoy_request;
+typedef Envoy__Service__Ratelimit__V3__RateLimitResponse envoy_response;
+typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__DescriptorStatus envoy_status;
+typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor envoy_descriptor;
+typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor__Entry envoy_entry;
+
+enum { DESCRIPTORS = 20, ENTRIES = 20 };
+
+/* A request as it is written: "path=/login remote=1.2.3.4; client=bob x3" has two descriptors, the
+ * second with a hits_addend of its own. */
+typedef struct written {
+    char text[8192];
+    envoy_request request;
+    envoy_descriptor descriptor[DESCRIPTORS], *descriptors[DESCRIPTORS];
+    envoy_entry entry[DESCRIPTORS][ENTRIES], *entries[DESCRIPTORS][ENTRIES];
+    Google__Protobuf__UInt64Value hits[DESCRIPTORS];
+} written;
+
+static void add_entry(written *w, size_t d, char *word)
+{
+    envoy_descriptor *to = &w->descriptor[d];
+    char *value = strchr(word, '=');
+
+    if (!value) {
+        w->hits[d] = (Google__Protobuf__UInt64Value)GOOGLE__PROTOBUF__UINT64_VALUE__INIT;
+        w->hits[d].value = strtoull(word + 1, NULL, 10);
+        to->hits_addend = &w->hits[d];
+        return;
+    }
+    *value = '\0';
+    envoy_entry *entry = &w->entry[d][to->n_entries];
+    envoy__extensions__common__ratelimit__v3__rate_limit_descriptor__entry__init(entry);
+    entry->key = word;
+    entry->value = value + 1;
+    w->entries[d][to->n_entries++] = entry;
+}
+
+static void add_descriptor(written *w, char *text)
+{
+    size_t d = w->request.n_descriptors++;
+    char *rest = NULL;
+
+    envoy__extensions__common__ratelimit__v3__rate_limit_descriptor__init(&w->descriptor[d]);
+    w->descriptor[d].entries = w->entries[d];
+    w->descriptors[d] = &w->descriptor[d];
+    for (char *word = strtok_r(text, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+        add_entry(w, d, word);
+}
+
+static const envoy_response *ask(const char *domain, const char *descriptors, uint32_t hits)
+{
+    static written w;
+    static char in[128];
+    char *rest = NULL;
+
+    snprintf(w.text, sizeof w.text, "%s", descriptors);
+    snprintf(in, sizeof in, "%s", domain);
+    envoy__service__ratelimit__v3__rate_limit_request__init(&w.request);
+    w.request.domain = in;
+    w.request.hits_addend = hits;
+    w.request.descriptors = w.descriptors;
+    for (char *at = strtok_r(w.text, ";", &rest); at; at = strtok_r(NULL, ";", &rest))
+        add_descriptor(&w, at);
+    return harness_call(h, &ratelimit_service, "ShouldRateLimit", &w.request, &err);
+}
+
+static size_t tell_status(char *out, size_t room, const envoy_status *s)
+{
+    size_t len = (size_t)snprintf(out, room, ": %s", s->code == 1 ? "OK" : s->code == 2 ? "OVER" : "?");
+
+    if (s->duration_until_reset)
+        len += (size_t)snprintf(out + len, room - len, " %u %lld.%03d", s->limit_remaining,
+                                (long long)s->duration_until_reset->seconds,
+                                s->duration_until_reset->nanos / 1000000);
+    if (s->current_limit)
+        len += (size_t)snprintf(out + len, room - len, " %u/%d %s", s->current_limit->requests_per_unit,
+                                (int)s->current_limit->unit, s->current_limit->name);
+    return len;
+}
+
+/* "OVER", and of each descriptor ": OK remaining reset limit/unit policy", as far as it is told. */
+static void expect_statuses(const envoy_response *r, const char *expected)
+{
+    char got[4096];
+
+    if (!r)
+        fail_msg("%s: %s", lks_code_name(err.code), err.message);
+    size_t len = (size_t)snprintf(got, sizeof got, "%s", r->overall_code == 1 ? "OK" : "OVER");
+    for (size_t i = 0; i < r->n_statuses; i++)
+        len += tell_status(got + len, sizeof got - len, r->statuses[i]);
+    assert_string_equal(got, expected);
+}
+
+static void a_descriptor_without_a_policy_is_unlimited(void **state)
+{
+    (void)state;
+    remember();
+    for (int i = 0; i < 3; i++)
+        expect_statuses(ask("web", "client=bob;client=alice x1000000", 0), "OK: OK: OK");
+    expect_unchanged();
+}
+
+static void a_policy_is_named_by_domain_and_entries(void **state)
+{
+    (void)state;
+    put_policy("web/client", "FIXED 2/1000", false, 0);
+    expect_statuses(ask("web", "client=bob", 0), "OK: OK 1 1.000 2/1 web/client");
+    expect_statuses(ask("web", "client=bob", 0), "OK: OK 0 1.000 2/1 web/client");
+    expect_statuses(ask("web", "client=bob", 0), "OVER: OVER 0 1.000 2/1 web/client");
+    expect_statuses(ask("web", "client=alice", 0), "OK: OK 1 1.000 2/1 web/client");
+    expect_statuses(ask("other", "client=bob", 0), "OK: OK");
+    expect_statuses(ask("web", "client=bob path=x", 0), "OK: OK");
+}
+
+static void the_most_specific_policy_wins(void **state)
+{
+    (void)state;
+    put_policy("web/path/client", "FIXED 100/1000", false, 0);
+    put_policy("web/path=login/client", "FIXED 50/1000", false, 0);
+    put_policy("web/path=login/client=bob", "FIXED 7/1000", false, 0);
+    expect_statuses(ask("web", "path=login client=bob;path=login client=eve;path=home client=bob", 0),
+                    "OK: OK 6 1.000 7/1 web/path=login/client=bob: OK 49 1.000 50/1 web/path=login/client"
+                    ": OK 99 1.000 100/1 web/path/client");
+    delete_policy("web/path=login/client=bob", 0);
+    expect_statuses(ask("web", "path=login client=bob", 0), "OK: OK 49 1.000 50/1 web/path=login/client");
+}
+
+/* What comes from a request cannot choose another policy than its key's. */
+static void no_value_names_another_policy(void **state)
+{
+    (void)state;
+    put_policy("web/path=a/client", "FIXED 1/1000", false, 0);
+    expect_statuses(ask("web", "path=a/client=bob", 0), "OK: OK");
+    put_policy("web/path=a%2Fb", "FIXED 5/1000", false, 0);
+    expect_statuses(ask("web", "path=a/b", 0), "OK: OK 4 1.000 5/1 web/path=a%2Fb");
+}
+
+static void descriptors_are_judged_each_by_itself(void **state)
+{
+    (void)state;
+    put_policy("web/a", "FIXED 1/1000", false, 0);
+    put_policy("web/b", "FIXED 10/1000", false, 0);
+    expect_statuses(ask("web", "a=1;b=1", 0), "OK: OK 0 1.000 1/1 web/a: OK 9 1.000 10/1 web/b");
+    expect_statuses(ask("web", "a=1;c=1;b=1", 0), "OVER: OVER 0 1.000 1/1 web/a: OK: OK 8 1.000 10/1 web/b");
+    expect_statuses(ask("web", "b=1;b=1", 0), "OK: OK 7 1.000 10/1 web/b: OK 6 1.000 10/1 web/b");
+}
+
+static void hits_are_the_requests_or_the_descriptors(void **state)
+{
+    (void)state;
+    put_policy("web/a", "FIXED 100/1000", false, 0);
+    expect_statuses(ask("web", "a=1", 10), "OK: OK 90 1.000 100/1 web/a");
+    expect_statuses(ask("web", "a=1 x5;a=1", 10), "OK: OK 85 1.000 100/1 web/a: OK 75 1.000 100/1 web/a");
+    expect_statuses(ask("web", "a=1 x76;a=1 x75", 0), "OVER: OVER 75 1.000 100/1 web/a: OK 0 1.000 100/1 web/a");
+}
+
+/* Of 0 hits it is told whether one would pass. */
+static void no_hits_are_a_look(void **state)
+{
+    (void)state;
+    put_policy("web/a", "FIXED 1/1000", false, 0);
+    for (int i = 0; i < 3; i++)
+        expect_statuses(ask("web", "a=1 x0", 10), "OK: OK 1 0.000 1/1 web/a");
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
+    expect_statuses(ask("web", "a=1 x0", 0), "OVER: OVER 0 1.000 1/1 web/a");
+}
+
+/* In Envoy's answer a week is 7; a period that is no unit is not told. */
+static void units_are_envoys(void **state)
+{
+    static const struct {
+        const char *limit, *told;
+    } cases[] = {
+        {"FIXED 9/1000", " 9/1 web/a"},           {"FIXED 9/60000", " 9/2 web/a"},
+        {"FIXED 9/3600000", " 9/3 web/a"},        {"FIXED 9/86400000", " 9/4 web/a"},
+        {"FIXED 9/2592000000", " 9/5 web/a"},     {"FIXED 9/31536000000", " 9/6 web/a"},
+        {"FIXED 9/604800000", " 9/7 web/a"},      {"FIXED 9/2000", ""},
+        {"FIXED 4294967296/1000", ""},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char told_limit[64] = "";
+        put_policy("web/a", cases[i].limit, false, 0);
+        const envoy_response *r = ask("web", "a=1 x0", 0);
+        assert_non_null(r);
+        if (r->statuses[0]->current_limit)
+            snprintf(told_limit, sizeof told_limit, " %u/%d %s", r->statuses[0]->current_limit->requests_per_unit,
+                     (int)r->statuses[0]->current_limit->unit, r->statuses[0]->current_limit->name);
+        assert_string_equal(told_limit, cases[i].told);
+        assert_true(delete_policy("web/a", 0));
+    }
+}
+
+static void a_shadow_is_never_over(void **state)
+{
+    (void)state;
+    put_policy("web/a", "FIXED 1/1000", true, 0);
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
+}
+
+static void a_ban_is_over_until_its_end(void **state)
+{
+    (void)state;
+    put_policy("web/a", "FIXED 1/1000 after=1 ban=5000", false, 0);
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
+    expect_statuses(ask("web", "a=1", 0), "OVER: OVER 0 5.000 1/1 web/a");
+    advance(4000);
+    expect_statuses(ask("web", "a=1", 0), "OVER: OVER 1 1.000 1/1 web/a");
+    advance(1000);
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
+}
+
+/* The counter is Check's of the same names. */
+static void the_counter_is_that_of_check(void **state)
+{
+    (void)state;
+    put_policy("g/a", "FIXED 10/1000", false, 0);
+    expect_statuses(ask("g", "a=x/y", 4), "OK: OK 6 1.000 10/1 g/a");
+    expect_told(check_rules("a=x%2Fy @g/a"), "ALLOWED: ALLOWED 10 5 0 1000 0");
+    assert_true(reset("g", "a=x%2Fy"));
+    expect_statuses(ask("g", "a=x/y", 0), "OK: OK 9 1.000 10/1 g/a");
+}
+
+static void another_servers_change_is_followed_within_a_second(void **state)
+{
+    (void)state;
+    put_policy("web/a", "FIXED 1/60000", false, 0);
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 0 60.000 1/2 web/a");
+    harness_server(h, "other");
+    put_policy("web/a", "FIXED 5/60000", false, 0);
+    put_policy("web/a=1", "FIXED 7/60000", false, 0);
+    harness_server(h, "harness");
+    advance(1000);
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 6 59.000 7/2 web/a=1");
+}
+
+static void namespaces_have_policies_of_their_own(void **state)
+{
+    (void)state;
+    put_policy("web/a", "FIXED 1/1000", false, 0);
+    harness_namespace(h, "elsewhere");
+    expect_statuses(ask("web", "a=1", 0), "OK: OK");
+}
+
+static void what_is_wrong_is_named(void **state)
+{
+    char longer[2200], many[1200] = "";
+    (void)state;
+
+    assert_null(ask("", "a=1", 0));
+    expect_error(LKS_INVALID_ARGUMENT, "domain");
+    assert_null(ask("web", "", 0));
+    expect_error(LKS_INVALID_ARGUMENT, "descriptors");
+    for (int i = 0; i < 17; i++)
+        strcat(many, "a=1;");
+    assert_null(ask("web", many, 0));
+    expect_error(LKS_INVALID_ARGUMENT, "descriptors");
+    assert_null(ask("web", "a=1;x1", 0));
+    expect_error(LKS_INVALID_ARGUMENT, "descriptors[1].entries");
+    assert_null(ask("web", "a=1;b=1 =2", 0));
+    expect_error(LKS_INVALID_ARGUMENT, "descriptors[1].entries[1].key");
+    assert_null(ask("web", "a=1 x9007199254740992", 0));
+    expect_error(LKS_INVALID_ARGUMENT, "descriptors[0].hits_addend");
+    memset(longer, 'x', sizeof longer - 1);
+    memcpy(longer, "a=", 2);
+    longer[1025] = '\0';
+    assert_null(ask("web", longer, 0));
+    expect_error(LKS_INVALID_ARGUMENT, "descriptors[0].entries");
+    longer[1024] = '\0'; /* no policy can have that name, but its key's can be met */
+    put_policy("web/a", "FIXED 2/1000", false, 0);
+    expect_statuses(ask("web", longer, 0), "OK: OK 1 1.000 2/1 web/a");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        RATE_TEST(a_descriptor_without_a_policy_is_unlimited),
+        RATE_TEST(a_policy_is_named_by_domain_and_entries),
+        RATE_TEST(the_most_specific_policy_wins),
+        RATE_TEST(no_value_names_another_policy),
+        RATE_TEST(descriptors_are_judged_each_by_itself),
+        RATE_TEST(hits_are_the_requests_or_the_descriptors),
+        RATE_TEST(no_hits_are_a_look),
+        RATE_TEST(units_are_envoys),
+        RATE_TEST(a_shadow_is_never_over),
+        RATE_TEST(a_ban_is_over_until_its_end),
+        RATE_TEST(the_counter_is_that_of_check),
+        RATE_TEST(another_servers_change_is_followed_within_a_second),
+        RATE_TEST(namespaces_have_policies_of_their_own),
+        RATE_TEST(what_is_wrong_is_named),
+    };
+
+    return cmocka_run_group_tests(tests, start_harness, stop_harness);
+}
