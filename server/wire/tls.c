@@ -10,7 +10,11 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
-enum { ALPN_BYTES_MAX = 16, NAME_BYTES_MAX = 256 };
+enum {
+    ALPN_BYTES_MAX = 16,
+    NAME_BYTES_MAX = 256,
+    CHATTER_BYTES_MAX = 4096 /* of TLS' own answers that the peer does not take: about 150 new keys */
+};
 
 struct tls_context {
     SSL_CTX *ssl;
@@ -21,6 +25,7 @@ struct tls {
     SSL *ssl;
     BIO *in, *out; /* the SSL's */
     bool wants_alpn, over;
+    size_t chatter; /* of what waits in `out`: what reading wrote there */
     char name[NAME_BYTES_MAX]; /* "" = none */
 };
 
@@ -224,11 +229,13 @@ int tls_read(tls *t, uint8_t *data, size_t len)
     ERR_clear_error();
     if (t->over)
         return -1;
+    size_t before = tls_pending(t);
     int n = SSL_read(t->ssl, data, len < INT_MAX ? (int)len : INT_MAX);
-    if (n > 0)
-        return n;
-    t->over = SSL_get_error(t->ssl, n) != SSL_ERROR_WANT_READ;
-    return t->over ? -1 : 0;
+    t->chatter += tls_pending(t) - before;
+    t->over = t->chatter > CHATTER_BYTES_MAX || (n <= 0 && SSL_get_error(t->ssl, n) != SSL_ERROR_WANT_READ);
+    if (t->over)
+        return -1;
+    return n > 0 ? n : 0;
 }
 
 bool tls_write(tls *t, const uint8_t *data, size_t len)
@@ -248,6 +255,8 @@ size_t tls_take(tls *t, uint8_t *data, size_t len)
 {
     int n = BIO_read(t->out, data, len < INT_MAX ? (int)len : INT_MAX);
 
+    if (tls_pending(t) == 0)
+        t->chatter = 0;
     return n > 0 ? (size_t)n : 0;
 }
 
