@@ -1,0 +1,239 @@
+/* Writes the seed corpora that are made: `fuzz_seeds tests/fuzz/corpus`. Run by hand when
+ * an input's form or the contract changes; its output is in the tree. */
+#include <endian.h>
+#include <sys/stat.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "fuzz.h"
+#include "seeds.h"
+#include "services/service.h"
+
+static const char *root; /* of the corpora */
+
+void seed_put(seed *s, const void *data, size_t len)
+{
+    fuzz_expect(s->len + len <= sizeof s->data);
+    memcpy(s->data + s->len, data, len);
+    s->len += len;
+}
+
+void seed_byte(seed *s, unsigned byte)
+{
+    seed_put(s, &(uint8_t){(uint8_t)byte}, 1);
+}
+
+void seed_save(const seed *s, const char *target, const char *name)
+{
+    char path[512];
+
+    snprintf(path, sizeof path, "%s/%s", root, target);
+    mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%s", root, target, name);
+    FILE *file = fopen(path, "wb");
+    fuzz_expect(file && fwrite(s->data, 1, s->len, file) == s->len);
+    fuzz_expect(fclose(file) == 0);
+}
+
+/* ---- fuzz_sp ------------------------------------------------------------------------ */
+
+static void put_sp(seed *s, bool unix_mapping, size_t hops, size_t frame_len)
+{
+    uint64_t length = htobe64((hops + 1) * 4 + frame_len);
+
+    if (unix_mapping)
+        seed_byte(s, 1);
+    seed_put(s, &length, 8);
+    for (unsigned i = 0; i <= hops; i++)
+        seed_put(s, &(uint8_t[]){i == hops ? 0x80 : 0, 0, 1, (uint8_t)i}, 4);
+    for (size_t i = 0; i < frame_len; i++)
+        seed_byte(s, (unsigned)i);
+}
+
+static seed sp_begin(bool unix_mapping, unsigned limit, unsigned piece, unsigned enough)
+{
+    seed s = {.len = 0};
+
+    seed_byte(&s, (unix_mapping ? 1 : 0) | limit << 1);
+    seed_byte(&s, 2);
+    seed_byte(&s, piece);
+    seed_byte(&s, piece / 2 + 1);
+    seed_byte(&s, enough);
+    seed_put(&s, "\0SP\0\0\x30\0\0", 8);
+    return s;
+}
+
+static void make_sp(void)
+{
+    for (unsigned is_unix = 0; is_unix < 2; is_unix++) {
+        const char *mapping = is_unix ? "unix" : "tcp";
+        char name[64];
+        seed s = sp_begin(is_unix, 2, 0, 0);
+        put_sp(&s, is_unix, 0, 20);
+        snprintf(name, sizeof name, "%s_request", mapping);
+        seed_save(&s, "fuzz_sp", name);
+
+        s = sp_begin(is_unix, 1, 3, 0x55);
+        for (size_t hops = 0; hops <= 8U; hops++)
+            put_sp(&s, is_unix, hops, hops * 11);
+        snprintf(name, sizeof name, "%s_hops_and_enough", mapping);
+        seed_save(&s, "fuzz_sp", name);
+
+        s = sp_begin(is_unix, 1, 1, 0xFF);
+        put_sp(&s, is_unix, 0, 100);
+        put_sp(&s, is_unix, 0, 101);
+        snprintf(name, sizeof name, "%s_limit", mapping);
+        seed_save(&s, "fuzz_sp", name);
+
+        s = sp_begin(is_unix, 3, 200, 0);
+        put_sp(&s, is_unix, 1, 3000);
+        s.len -= 100;
+        snprintf(name, sizeof name, "%s_not_whole", mapping);
+        seed_save(&s, "fuzz_sp", name);
+
+        s = sp_begin(is_unix, 2, 9, 0);
+        put_sp(&s, is_unix, 8U + 1, 5);
+        snprintf(name, sizeof name, "%s_too_many_hops", mapping);
+        seed_save(&s, "fuzz_sp", name);
+    }
+    seed other = {.len = 0};
+    seed_put(&other, "\0\1\0\0\0SP\0\0\x50\0\0", 12); /* a SUB socket */
+    seed_save(&other, "fuzz_sp", "not_req");
+}
+
+/* ---- fuzz_requests ------------------------------------------------------------------ */
+
+enum { VARIANTS = 4, VARIANT_NAMELESS = 3 };
+
+static void *member(ProtobufCMessage *m, size_t offset)
+{
+    return (char *)m + offset;
+}
+
+/* What the field's name asks for; of the second element something else. */
+static const char *text_for(const char *field, unsigned variant, size_t element)
+{
+    char text[64];
+
+    if (strstr(field, "page_token") || (strcmp(field, "name") == 0 && variant == VARIANT_NAMELESS))
+        return "";
+    if (strcmp(field, "up_to") == 0 || strcmp(field, "after") == 0)
+        return "1-1";
+    snprintf(text, sizeof text, "%s%zu%s", field, element,
+             strstr(field, "token") || strstr(field, "_id") || strcmp(field, "ticket") == 0 ? "-0123456789abcdef" : "");
+    return strdup(text);
+}
+
+static int64_t number_for(const char *field, unsigned variant)
+{
+    if (strcmp(field, "burst") == 0 || strcmp(field, "permits") == 0 || strcmp(field, "capacity") == 0)
+        return variant;
+    if (strstr(field, "_retain_ms"))
+        return 60000;
+    return strcmp(field, "closes_in_ms") == 0 ? 9000 : strstr(field, "_ms") ? 5000 : 1;
+}
+
+static ProtobufCMessage *filled_nth(const ProtobufCMessageDescriptor *type, unsigned variant, unsigned depth,
+                                    size_t element);
+
+static void fill_value(const ProtobufCFieldDescriptor *f, void *value, unsigned variant, unsigned depth, size_t element)
+{
+    const ProtobufCEnumDescriptor *e = f->descriptor;
+
+    switch (f->type) {
+    case PROTOBUF_C_TYPE_STRING:
+        *(char **)value = (char *)(uintptr_t)text_for(f->name, variant, element);
+        break;
+    case PROTOBUF_C_TYPE_BYTES:
+        *(ProtobufCBinaryData *)value = (ProtobufCBinaryData){.len = 4, .data = (uint8_t *)(uintptr_t) "data"};
+        break;
+    case PROTOBUF_C_TYPE_ENUM:
+        *(int32_t *)value = e->values[1 + variant % (e->n_values - 1)].value;
+        break;
+    case PROTOBUF_C_TYPE_MESSAGE:
+        *(ProtobufCMessage **)value = filled_nth(f->descriptor, variant, depth + 1, element);
+        break;
+    case PROTOBUF_C_TYPE_BOOL:
+        *(protobuf_c_boolean *)value = variant & 1;
+        break;
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_UINT32:
+        *(int32_t *)value = 1;
+        break;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        *(double *)value = 1;
+        break;
+    case PROTOBUF_C_TYPE_FLOAT:
+        *(float *)value = 1;
+        break;
+    default:
+        *(int64_t *)value = number_for(f->name, variant);
+    }
+}
+
+/* A message with all its fields set; variants differ in enums, and in whether there are
+ * several elements. Never freed: the program ends soon. */
+static ProtobufCMessage *filled_nth(const ProtobufCMessageDescriptor *type, unsigned variant, unsigned depth,
+                                    size_t element)
+{
+    ProtobufCMessage *m = calloc(1, type->sizeof_message);
+
+    fuzz_expect(m != NULL);
+    type->message_init(m);
+    for (unsigned i = 0; i < type->n_fields && depth < 4; i++) {
+        const ProtobufCFieldDescriptor *f = &type->fields[i];
+        if (f->label == PROTOBUF_C_LABEL_REPEATED) {
+            size_t n = 1 + variant % 2;
+            char *elements = calloc(n, 16);
+            size_t size = f->type == PROTOBUF_C_TYPE_INT32 || f->type == PROTOBUF_C_TYPE_ENUM ? 4 : 8;
+            for (size_t e = 0; e < n; e++)
+                fill_value(f, elements + e * size, variant, depth, n == 1 ? element : e);
+            *(size_t *)member(m, f->quantifier_offset) = n;
+            *(char **)member(m, f->offset) = elements;
+            continue;
+        }
+        if (f->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+            *(uint32_t *)member(m, f->quantifier_offset) = f->id;
+        else if (f->quantifier_offset && f->type != PROTOBUF_C_TYPE_STRING && f->type != PROTOBUF_C_TYPE_MESSAGE)
+            *(protobuf_c_boolean *)member(m, f->quantifier_offset) = 1;
+        fill_value(f, member(m, f->offset), variant, depth, element);
+    }
+    return m;
+}
+
+static void make_requests(void)
+{
+    static const service *const services[] = {
+        &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
+    };
+    char name[128];
+
+    for (unsigned s = 0; s < sizeof services / sizeof *services; s++) {
+        for (unsigned m = 0; m < services[s]->n_methods; m++) {
+            const lks_rpc_method *method = services[s]->methods[m].method;
+            for (unsigned variant = 0; variant < VARIANTS; variant++) {
+                seed one = {.len = 0};
+                seed_put(&one, &(uint8_t[]){(uint8_t)s, (uint8_t)m, variant % 2 ? 3 : 0}, 3);
+                seed_put(&one, "a/b", variant % 2 ? 3 : 0);
+                const ProtobufCMessage *request = filled_nth(method->request, variant, 0, 0);
+                uint8_t packed[2048];
+                fuzz_expect(protobuf_c_message_get_packed_size(request) <= sizeof packed);
+                seed_put(&one, packed, protobuf_c_message_pack(request, packed));
+                snprintf(name, sizeof name, "%s_%u", strrchr(method->path, '/') + 1, variant);
+                char file[160];
+                snprintf(file, sizeof file, "%u_%s", s, name);
+                seed_save(&one, "fuzz_requests", file);
+            }
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2)
+        return 2;
+    root = argv[1];
+    make_sp();
+    make_requests();
+    return 0;
+}
