@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# ruby.sh INTEROP_SERVER: gRPC's interoperability client in Ruby, as Debian's ruby-grpc has
+# it, against our engine. 77: it is not here.
+set -euo pipefail
+server=$1
+client=$(ls /usr/lib/*/rubygems-integration/*/gems/grpc-*/src/ruby/pb/test/client.rb 2>/dev/null | head -n 1)
+if [ -z "$client" ] || ! ruby -e 'require "grpc"; require "googleauth"' 2>/dev/null; then
+  echo "skipped: needs the packages ruby-grpc and ruby-googleauth"
+  exit 77
+fi
+
+dir=$(mktemp -d)
+"$server" >"$dir/port" &
+pid=$!
+trap 'kill "$pid" 2>/dev/null || true; rm -rf "$dir"' EXIT
+while [ ! -s "$dir/port" ]; do
+  kill -0 "$pid" || exit 1
+done
+port=$(cat "$dir/port")
+
+failed=0
+for name in empty_unary large_unary unimplemented_method unimplemented_service cancel_after_begin \
+  timeout_on_sleeping_server custom_metadata status_code_and_message client_compressed_unary \
+  client_streaming client_compressed_streaming server_streaming ping_pong empty_stream cancel_after_first_response; do
+  if timeout 60 ruby "$client" --server_host=127.0.0.1 --server_port="$port" --use_tls=false --test_case="$name" \
+    >"$dir/log" 2>&1; then
+    echo "$name: passed"
+  else
+    echo "$name: FAILED"
+    tail -n 20 "$dir/log"
+    failed=1
+  fi
+done
+kill -TERM "$pid"
+wait "$pid" || failed=1 # 1: something of it is left
+exit "$failed"
