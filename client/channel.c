@@ -17,7 +17,8 @@ enum {
     IN_FLIGHT_MAX = 256,
     QUEUE_MAX = 65536,
     MESSAGE_BYTES_MAX = 1 << 20,
-    URLS_MAX = 64
+    URLS_MAX = 64,
+    TOKEN_BYTES_MAX = 4096
 };
 
 static _Thread_local bool on_completion_thread;
@@ -170,6 +171,9 @@ static void channel_free(lks_channel *channel)
     timers_fini(&channel->timers);
     lks_rpc_arena_free(channel->arena);
     free(channel->ns);
+    if (channel->authorization != NULL)
+        explicit_bzero(channel->authorization, strlen(channel->authorization));
+    free(channel->authorization);
     free(channel);
 }
 
@@ -212,6 +216,33 @@ static void fill_in(lks_channel_options *options)
         options->message_bytes_max = MESSAGE_BYTES_MAX;
 }
 
+/* RFC 6750, 2.1. */
+static bool is_token(const char *token)
+{
+    static const char characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~+/=";
+    size_t len = strspn(token, characters);
+
+    return token[len] == '\0' && len >= 1 && len <= TOKEN_BYTES_MAX;
+}
+
+static bool copy_texts(lks_channel *channel)
+{
+    static const char scheme[] = "Bearer ";
+    lks_channel_options *options = &channel->options;
+
+    if (options->ns != NULL && (channel->ns = strdup(options->ns)) == NULL)
+        return false;
+    options->ns = channel->ns;
+    if (options->token == NULL)
+        return true;
+    channel->authorization = malloc(sizeof scheme + strlen(options->token));
+    if (channel->authorization == NULL)
+        return false;
+    stpcpy(stpcpy(channel->authorization, scheme), options->token);
+    options->token = channel->authorization;
+    return true;
+}
+
 /* A channel without connections and without its thread; NULL when out of memory. */
 static lks_channel *channel_new(const lks_channel_options *options)
 {
@@ -239,10 +270,8 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->jitter |= 1; /* never 0, from which there is no way out */
     channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
     channel->arena = lks_rpc_arena_new();
-    if (channel->options.ns != NULL)
-        channel->options.ns = channel->ns = strdup(channel->options.ns);
     bool made = timers_init(&channel->timers, channel->calls_max + URLS_MAX) && channel->endpoints != NULL &&
-                channel->arena != NULL && (options == NULL || options->ns == NULL || channel->ns != NULL);
+                channel->arena != NULL && copy_texts(channel);
     if (made)
         return channel;
     channel_free(channel);
@@ -253,6 +282,10 @@ lks_code lks_channel_open(const char *urls, const lks_channel_options *options, 
                           lks_error *error)
 {
     sigset_t all, before;
+
+    if (options != NULL && options->token != NULL && !is_token(options->token))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", TOKEN_BYTES_MAX);
     lks_channel *channel = channel_new(options);
     if (channel == NULL)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

@@ -24,7 +24,7 @@ typedef TAILQ_HEAD(call_list, lks_call) call_list;
 struct lks_channel {
     /* Shared, constant after open. */
     lks_channel_options options; /* every default filled in */
-    char *ns;
+    char *ns, *authorization; /* options.ns; options.token, which is "Bearer " and the token here */
     size_t calls_max;
     pid_t pid;
     pthread_t driver;

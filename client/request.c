@@ -13,7 +13,7 @@ enum {
     FRAME_HEADER_BYTES = 16 /* tag and length of the call, and SP's request id; rounded up */
 };
 
-static const char NAMESPACE[] = "lockstock-namespace";
+static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "authorization";
 
 /* gRPC's key characters. */
 static bool is_key(const char *key)
@@ -129,25 +129,37 @@ static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *mess
     return LKS_OK;
 }
 
+/* The call's metadata, and what of the channel's it does not name itself. */
+static size_t gather_metadata(const lks_call_options *options, const lks_channel_options *defaults,
+                              lks_metadata metadata[METADATA_MAX + 2])
+{
+    bool names_ns = false, names_authorization = false;
+    size_t n = 0;
+
+    for (size_t i = 0; options != NULL && i < options->n_metadata; i++) {
+        metadata[n++] = options->metadata[i];
+        names_ns = names_ns || strcmp(options->metadata[i].key, NAMESPACE) == 0;
+        names_authorization = names_authorization || strcmp(options->metadata[i].key, AUTHORIZATION) == 0;
+    }
+    if (defaults->ns != NULL && !names_ns)
+        metadata[n++] = (lks_metadata){NAMESPACE, defaults->ns, strlen(defaults->ns)};
+    if (defaults->token != NULL && !names_authorization)
+        metadata[n++] = (lks_metadata){AUTHORIZATION, defaults->token, strlen(defaults->token)};
+    return n;
+}
+
 lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message,
                      const lks_call_options *options, const lks_channel_options *defaults, struct request **ret,
                      lks_error *error)
 {
     char id[LKS_RPC_RANDOM_ID_LEN + 1];
-    lks_metadata metadata[METADATA_MAX + 1];
-    size_t n_metadata = 0;
+    lks_metadata metadata[METADATA_MAX + 2];
     struct request *request = NULL;
     lks_code code = check(method, message, options, error);
     if (code != LKS_OK)
         return code;
 
-    bool names_ns = false;
-    for (size_t i = 0; options != NULL && i < options->n_metadata; i++) {
-        metadata[n_metadata++] = options->metadata[i];
-        names_ns = names_ns || strcmp(options->metadata[i].key, NAMESPACE) == 0;
-    }
-    if (defaults->ns != NULL && !names_ns)
-        metadata[n_metadata++] = (lks_metadata){NAMESPACE, defaults->ns, strlen(defaults->ns)};
+    size_t n_metadata = gather_metadata(options, defaults, metadata);
 
     /* A shallow copy to fill the id in: the caller's request stays as it is. */
     ProtobufCMessage *copy = malloc(method->request->sizeof_message);

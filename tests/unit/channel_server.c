@@ -156,6 +156,12 @@ static void send_answer(struct server *server, int fd, const uint8_t sp_id[ID], 
     send_result(fd, sp_id, &result);
 }
 
+static void record_metadata(const Lockstock__Rpc__V1__Metadata *from, const char *key, char *text, size_t size)
+{
+    if (strcmp(from->key, key) == 0)
+        snprintf(text, size, "%.*s", (int)from->value.len, (const char *)from->value.data);
+}
+
 static void record(struct server *server, const Lockstock__Rpc__V1__Call *call, server_request *ret)
 {
     Lockstock__Test__PingRequest *request =
@@ -166,10 +172,10 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Call *call, 
     snprintf(ret->id, sizeof ret->id, "%s", request != NULL ? request->id : "?");
     ret->fresh = request != NULL && request->fresh;
     ret->timeout_ms = call->timeout_ms;
-    for (size_t i = 0; i < call->n_metadata; i++)
-        if (strcmp(call->metadata[i]->key, "lockstock-namespace") == 0)
-            snprintf(ret->ns, sizeof ret->ns, "%.*s", (int)call->metadata[i]->value.len,
-                     (const char *)call->metadata[i]->value.data);
+    for (size_t i = 0; i < call->n_metadata; i++) {
+        record_metadata(call->metadata[i], "lockstock-namespace", ret->ns, sizeof ret->ns);
+        record_metadata(call->metadata[i], "authorization", ret->authorization, sizeof ret->authorization);
+    }
     if (request != NULL)
         lockstock__test__ping_request__free_unpacked(request, NULL);
     if (server->n_seen == server->seen_max) {

@@ -35,7 +35,7 @@ typedef struct server_status {
 
 /* What a server saw of a call. */
 typedef struct server_request {
-    char method[64], id[64], ns[64];
+    char method[64], id[64], ns[64], authorization[64];
     bool fresh;
     uint32_t timeout_ms;
 } server_request;

@@ -92,6 +92,45 @@ static void metadata_reaches_the_server(void **state)
     server_stop(server);
 }
 
+static void a_token_reaches_the_server(void **state)
+{
+    static const char *const bad[] = {"", "two words", "line\n", "\xC3\xA9"};
+    static char too_long[4098], longest[4097];
+    struct server *server = server_start(0);
+    char token[] = "a-Z_0~9+/.=";
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.token = token});
+    lks_metadata metadata[] = {{"authorization", "Bearer other", 12}};
+    lks_call_options options = {.metadata = metadata, .n_metadata = 1};
+    lks_error error;
+    (void)state;
+
+    token[0] = 'x'; /* it was copied */
+    assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
+    assert_int_equal(run(channel, &server_read, "a", &options, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    channel = open_channel(server_url(server), (lks_channel_options){0});
+    assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    assert_string_equal(server_request_at(server, 0).authorization, "Bearer a-Z_0~9+/.=");
+    assert_string_equal(server_request_at(server, 1).authorization, "Bearer other");
+    assert_string_equal(server_request_at(server, 2).authorization, "");
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lks_channel_options wrong = {.token = bad[i]};
+        assert_int_equal(lks_channel_open(server_url(server), &wrong, &channel, &error), LKS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, "options.token"));
+        assert_true(*bad[i] == '\0' || !strstr(error.message, bad[i]));
+    }
+    memset(too_long, 'x', sizeof too_long - 1);
+    memset(longest, 'x', sizeof longest - 1);
+    lks_channel_options wrong = {.token = too_long};
+    assert_int_equal(lks_channel_open(server_url(server), &wrong, &channel, &error), LKS_INVALID_ARGUMENT);
+    channel = open_channel(server_url(server), (lks_channel_options){.token = longest});
+    assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
 /* ---- the completion thread ---------------------------------------------------- */
 
 struct inside {
@@ -477,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_synchronous_call_returns_the_response),
         cmocka_unit_test(an_asynchronous_call_completes_once_on_another_thread),
         cmocka_unit_test(metadata_reaches_the_server),
+        cmocka_unit_test(a_token_reaches_the_server),
         cmocka_unit_test(blocking_in_a_completion_is_refused),
         cmocka_unit_test(a_completion_may_free_its_call_and_start_and_cancel_others),
         cmocka_unit_test(a_call_without_a_handle_frees_itself),

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 typedef struct lks_metadata {
-    const char *key; /* lower case; lockstock-namespace overrides the channel's */
+    const char *key; /* lower case; lockstock-namespace and authorization override the channel's */
     const void *value;
     size_t len;
 } lks_metadata;

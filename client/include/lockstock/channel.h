@@ -30,6 +30,9 @@ typedef struct lks_channel_options {
                                  0 = 65,536 */
     size_t message_bytes_max; /* of a request and of a reply; 0 = 1 MiB */
     const char *ns;           /* metadata lockstock-namespace; NULL = none; copied */
+    const char *token;        /* sent as metadata `authorization: Bearer TOKEN`, so over TLS or on one
+                                 machine only; 1 to 4,096 of A-Z, a-z, 0-9 and -._~+/=; NULL = none;
+                                 copied */
     bool no_retry;            /* never send a call a second time */
 } lks_channel_options;
 
@@ -38,7 +41,7 @@ typedef struct lks_channel_options {
  * reached, and stay there until it dies or does not answer; then the others take
  * over. Returns before any is connected: the first call waits for that within its
  * deadline. options may be NULL. LKS_INVALID_ARGUMENT: a URL that is none, or whose
- * scheme is unknown; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
+ * scheme is unknown, or a token that is none; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
  * success *ret is the caller's to close. Thread-safe; does not block. */
 lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret,
                           lks_error *error);
