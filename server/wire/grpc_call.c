@@ -436,14 +436,15 @@ static void answer_error(grpc_stream *s, const lks_error *error)
 
 static bool add_output(grpc_stream *s, const void *message, size_t len)
 {
+    size_t written;
     grpc_output *o = malloc(sizeof *o);
+    uint8_t *data = o ? grpc_write(message, len, answers_gzip(s) && len >= GZIP_BYTES_MIN, &written) : NULL;
 
-    if (o)
-        *o = (grpc_output){.data = grpc_write(message, len, answers_gzip(s) && len >= GZIP_BYTES_MIN, &o->len)};
-    if (!o || !o->data) {
+    if (!data) {
         free(o);
         return false;
     }
+    *o = (grpc_output){.data = data, .len = written};
     TAILQ_INSERT_TAIL(&s->output, o, next);
     s->waiting += o->len;
     return true;
