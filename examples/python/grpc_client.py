@@ -1,0 +1,119 @@
+#!/usr/bin/python3
+"""lockstock over gRPC, with Debian's python3-grpcio and python3-protobuf.
+
+    protoc -I PROTO_DIR --python_out=DIR PROTO_DIR/lockstock/v1/*.proto PROTO_DIR/lockstock/rpc/v1/*.proto
+    PYTHONPATH=DIR grpc_client.py HOST:PORT
+
+With grpc_tools (pip) the stubs come from --grpc_python_out; Debian has no such plugin, so
+`method` makes them here from the messages, which is all that those stubs do.
+"""
+import secrets
+import sys
+
+import grpc
+from lockstock.v1 import lock_pb2, ratelimit_pb2, stock_pb2
+
+
+def method(channel, module, service, name):
+    described = module.DESCRIPTOR.services_by_name[service].methods_by_name[name]
+    request = getattr(module, described.input_type.name)
+    response = getattr(module, described.output_type.name)
+    return channel.unary_unary("/lockstock.v1.%s/%s" % (service, name), request_serializer=request.SerializeToString,
+                               response_deserializer=response.FromString)
+
+
+# ---- errors ---------------------------------------------------------------------------------
+
+
+def fields_of(data):
+    """A message as [(number, int or bytes)]: enough of Protobuf for google.rpc.Status, whose
+    classes Debian does not have. With googleapis-common-protos: grpc_status.rpc_status."""
+    def varint():
+        nonlocal at
+        number = shift = 0
+        while True:
+            byte = data[at]
+            at, number, shift = at + 1, number | (byte & 127) << shift, shift + 7
+            if byte < 128:
+                return number
+
+    at, fields = 0, []
+    while at < len(data):
+        tag = varint()
+        value = varint()
+        if tag & 7 == 2:
+            value, at = data[at:at + value], at + value
+        fields.append((tag >> 3, value))
+    return fields
+
+
+def explain(error):
+    """(applied, [field paths], retry_after_ms): NO, nothing was changed; MAYBE, send the same call
+    again with the same id."""
+    trailers = dict(error.trailing_metadata() or ())
+    fields, retry_ms = [], 0
+    for number, detail in fields_of(trailers.get("grpc-status-details-bin", b"")):
+        if number != 3:
+            continue
+        any_ = dict(fields_of(detail))
+        if any_[1].endswith(b"google.rpc.BadRequest"):
+            fields += [dict(fields_of(violation))[1].decode() for _, violation in fields_of(any_[2])]
+        elif any_[1].endswith(b"google.rpc.RetryInfo"):
+            delay = dict(fields_of(dict(fields_of(any_[2]))[1]))
+            retry_ms = delay.get(1, 0) * 1000 + delay.get(2, 0) // 1000000
+    return trailers.get("lockstock-applied", "MAYBE"), fields, retry_ms
+
+
+# ---- what it is for -------------------------------------------------------------------------
+
+
+def lock(channel):
+    acquire = method(channel, lock_pb2, "LockService", "Acquire")
+    target = lock_pb2.Target(name="printer")
+    held = acquire(lock_pb2.AcquireRequest(targets=[target], token=secrets.token_hex(16), owner="me", lease_ms=10000),
+                   timeout=5)
+    print("lock: mine" if held.outcome == lock_pb2.ACQUIRE_OUTCOME_ACQUIRED else "lock: taken")
+    other = acquire(lock_pb2.AcquireRequest(targets=[target], token=secrets.token_hex(16), lease_ms=10000), timeout=5)
+    print("lock: taken by", other.holder.owner)
+    lease = lock_pb2.Lease(group=held.group, token=held.token, lease_ms=20000)
+    renewed = method(channel, lock_pb2, "LockService", "Renew")(lock_pb2.RenewRequest(leases=[lease]), timeout=5)
+    print("lock: renewed" if renewed.results[0].outcome == lock_pb2.RENEW_OUTCOME_RENEWED else "lock: lost")
+    released = method(channel, lock_pb2, "LockService", "Release")(
+        lock_pb2.ReleaseRequest(group=held.group, token=held.token), timeout=5)
+    print("lock: released" if released.outcome == lock_pb2.RELEASE_OUTCOME_RELEASED else "lock: was not held")
+
+
+def buy(channel):
+    """The order's id makes it safe to send again: the first answer comes back."""
+    method(channel, stock_pb2, "StockService", "PutItem")(stock_pb2.PutItemRequest(sku="phone", on_hand=10), timeout=5)
+    deduct = method(channel, stock_pb2, "StockService", "Deduct")
+    for _ in range(2):
+        sold = deduct(stock_pb2.DeductRequest(order_id="order-1", lines=[stock_pb2.Line(sku="phone", quantity=1)]),
+                      timeout=5)
+        print("order-1: sold%s, %d left" % (" before" if sold.replayed else "", sold.lines[0].available))
+
+
+def limit(channel):
+    check = method(channel, ratelimit_pb2, "RateLimitService", "Check")
+    two_an_hour = ratelimit_pb2.Limit(algorithm="ALGORITHM_FIXED_WINDOW", limit=2, period_ms=3600000)
+    for _ in range(3):
+        told = check(ratelimit_pb2.CheckRequest(rules=[ratelimit_pb2.Rule(limit=two_an_hour, key="alice")]), timeout=5)
+        allowed = told.outcome == ratelimit_pb2.CHECK_OUTCOME_ALLOWED
+        print("limit: go on, %d left" % told.rules[0].remaining if allowed else "limit: too often")
+
+
+def fail(channel):
+    try:
+        method(channel, stock_pb2, "StockService", "Deduct")(
+            stock_pb2.DeductRequest(order_id="order-2", lines=[stock_pb2.Line(sku="phone")]), timeout=5)
+    except grpc.RpcError as error:
+        applied, fields, retry_ms = explain(error)
+        print("error: %s, applied %s, %s" % (error.code().name, applied, ", ".join(fields)))
+        if retry_ms:
+            print("try again in %d ms" % retry_ms)
+
+
+if __name__ == "__main__":
+    with grpc.insecure_channel(sys.argv[1]) as server:
+        for step in (lock, buy, limit, fail):
+            step(server)

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# clients.sh WHICH LOCKSTOCKD SOURCE_DIR: a client of examples/ against a server of its own.
+# 77: what it needs is not here.
+set -euo pipefail
+which=$1 program=$2 source=$3
+. "$source/tests/examples/lockstockd.sh"
+expected=$source/tests/examples/expected.txt
+
+case $which in
+python-grpc)
+  /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "needs python3-grpcio and python3-protobuf"
+  mkdir "$dir/py"
+  (cd "$source/proto" && protoc -I . --python_out="$dir/py" lockstock/v1/*.proto lockstock/rpc/v1/*.proto)
+  start "$program" server "embedded:$dir/data"
+  PYTHONPATH=$dir/py expect_output /usr/bin/python3 -B "$source/examples/python/grpc_client.py" "$grpc"
+  ;;
+python-sp)
+  [ -x /usr/bin/python3 ] || skip "needs python3"
+  start "$program" server "embedded:$dir/data"
+  expect_output /usr/bin/python3 -B "$source/examples/python/sp_client.py" "$tcp"
+  ;;
+node-grpc | node-sp)
+  command -v node >/dev/null || skip "needs nodejs"
+  (cd "$source" && node -e 'require("@grpc/grpc-js"); require("@grpc/proto-loader"); require("protobufjs")') \
+    2>/dev/null || skip "needs npm's packages: npm install, in the source directory"
+  start "$program" server "embedded:$dir/data"
+  if [ "$which" = node-grpc ]; then
+    expect_output node "$source/examples/node/grpc_client.js" "$grpc"
+  else
+    expect_output node "$source/examples/node/sp_client.js" "$tcp"
+  fi
+  ;;
+shell)
+  "$source/node_modules/.bin/buf" --version >/dev/null 2>&1 || skip "needs npm's packages: npm install, in the source directory"
+  start "$program" server "embedded:$dir/data"
+  PATH=$source/node_modules/.bin:$PATH expect_output "$source/examples/shell/calls.sh" "$grpc"
+  ;;
+esac
+echo "$which: as expected"
