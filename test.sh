@@ -47,9 +47,13 @@ run_tests() { # preset label
   closing+=("$1 $2: $(grep -E 'tests passed' "$log" | tail -n 1), $(grep -E 'Total Test time' "$log" | tail -n 1)")
 }
 
-buf_ready() {
-  [ -x node_modules/.bin/buf ] && node_modules/.bin/buf --version >/dev/null 2>&1 && return
+# buf, and what examples/node needs; `reason` says why not.
+npm_ready() {
+  reason=''
+  [ -d node_modules/@grpc/grpc-js ] && [ -d node_modules/protobufjs ] && node_modules/.bin/buf --version >/dev/null 2>&1 &&
+    return
   command -v npm >/dev/null || install_packages npm || { reason="there is no npm"; return 1; }
+  mkdir -p build
   # Versions and checksums are the lock file's. Not `npm ci`, which wants the packages
   # of all platforms in it, where this one's are enough.
   npm install --no-save --ignore-scripts --no-audit --no-fund >build/npm.log 2>&1 ||
@@ -58,8 +62,8 @@ buf_ready() {
 }
 
 check_contract() {
-  local reason='' first
-  if ! buf_ready; then
+  local reason first
+  if ! npm_ready; then
     closing+=("buf: skipped, $reason")
     return
   fi
@@ -100,6 +104,7 @@ run_fuzz() { # seconds
 case "${1:-}" in
 "")
   install_packages run test
+  npm_ready || true # else the tests that need it say so
   build_preset release # an optimising compiler sees other warnings
   run_tests asan fast
   run_tests tsan fast
