@@ -228,6 +228,21 @@ static void make_requests(void)
     }
 }
 
+static void make_texts(void)
+{
+    static const char *const texts[] = {"100m", "99999999H", "0n", "lines[0].sku: must not be empty", "no: field here",
+                                        "\xC3\xA4 100%\n", ""};
+
+    for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
+        seed s = {.len = 0};
+        char name[8];
+        seed_put(&s, (uint8_t[]){2, 0, 0, (uint8_t)(i % 2 ? 4 : 0), (uint8_t)(i % 2)}, 5);
+        seed_put(&s, texts[i], strlen(texts[i]));
+        snprintf(name, sizeof name, "text_%u", i);
+        seed_save(&s, "fuzz_grpc_text", name);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2)
@@ -235,5 +250,7 @@ int main(int argc, char **argv)
     root = argv[1];
     make_sp();
     make_requests();
+    make_texts();
+    seeds_grpc();
     return 0;
 }

@@ -16,4 +16,7 @@ void seed_byte(seed *s, unsigned byte);
 /* Into the corpus of a target. */
 void seed_save(const seed *s, const char *target, const char *name);
 
+/* seeds_grpc.c */
+void seeds_grpc(void);
+
 #endif

@@ -1,0 +1,136 @@
+#include "fake_stream.h"
+
+#include "fuzz.h"
+
+enum { PEER = 0x80000001U };
+
+static const stream_protocol *protocol;
+static void *protocol_arg;
+
+lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
+                            const stream_protocol *spoken, void *arg, uint16_t *bound, lks_error *error)
+{
+    (void)all;
+    (void)address;
+    (void)context;
+    (void)error;
+    protocol = spoken;
+    protocol_arg = arg;
+    *bound = 1;
+    return LKS_OK;
+}
+
+lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *spoken, void *arg,
+                             lks_error *error)
+{
+    uint16_t bound;
+
+    return streams_listen_tcp(all, path, NULL, spoken, arg, &bound, error);
+}
+
+bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len))
+{
+    *s = (stream){.output = output};
+    s->connection = protocol->open(protocol_arg, s);
+    return s->connection != NULL;
+}
+
+void fake_stream_bytes(stream *s, const uint8_t *data, size_t len)
+{
+    if (!s->closing && len > 0)
+        protocol->bytes(s->connection, data, len);
+}
+
+void fake_stream_turn(stream *s)
+{
+    while (s->wants_produce && !s->closing) {
+        s->wants_produce = false;
+        protocol->produce(s->connection);
+    }
+}
+
+void fake_stream_take(stream *s)
+{
+    if (s->waiting > 0 && !s->closing) {
+        s->waiting = 0;
+        protocol->drained(s->connection);
+    }
+}
+
+void fake_stream_closed(stream *s)
+{
+    s->closing = true;
+    protocol->closed(s->connection);
+}
+
+uint32_t stream_peer(const stream *s)
+{
+    (void)s;
+    return PEER;
+}
+
+const char *stream_peer_certificate(const stream *s)
+{
+    (void)s;
+    return NULL;
+}
+
+bool stream_peer_uid(const stream *s, uid_t *uid)
+{
+    (void)s;
+    (void)uid;
+    return false;
+}
+
+void stream_ready(stream *s)
+{
+    s->ready = true;
+}
+
+void stream_idle(stream *s, bool idle)
+{
+    s->idle = idle;
+}
+
+void stream_pause(stream *s)
+{
+    s->paused = true;
+}
+
+void stream_resume(stream *s)
+{
+    s->paused = false;
+}
+
+stream_block *stream_block_new(size_t len)
+{
+    stream_block *block = malloc(sizeof *block + len);
+
+    fuzz_expect(block != NULL);
+    block->len = len;
+    return block;
+}
+
+void stream_write(stream *s, stream_block *block)
+{
+    if (!s->closing) {
+        s->waiting += block->len;
+        s->output(block->data, block->len);
+    }
+    free(block);
+}
+
+void stream_produce(stream *s)
+{
+    s->wants_produce = true;
+}
+
+size_t stream_waiting(const stream *s)
+{
+    return s->waiting;
+}
+
+void stream_close(stream *s)
+{
+    s->closing = true;
+}

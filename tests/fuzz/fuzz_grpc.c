@@ -1,0 +1,382 @@
+/* Whatever a peer sends, in whatever pieces, whatever the handlers do meanwhile: the
+ * gRPC engine writes only what a client can take, has no more calls than it allows,
+ * ends each call that it began once, and holds nothing when the connection is gone.
+ *
+ *   flags (1)  steps: op (1) argument (1) ...; see step()
+ *   flags: 1 the client's preface and SETTINGS come by themselves; 2 a lost call ends at
+ *   once; 4 small messages only; 24 which limit of calls */
+#include <lockstock/rpc/exchange.h>
+
+#include "dispatch.h"
+#include "fake_stream.h"
+#include "fuzz.h"
+#include "h2_output.h"
+#include "lockstock/v1/idempotency.lks.h"
+#include "wire/grpc_call.h"
+
+enum { PARKED_MAX = 256, SMALL = 1024, LARGE = 65536, STREAM_SENDS = 100000 };
+
+typedef struct parked {
+    dispatch_done *done; /* NULL: free */
+    void *arg;
+    uint32_t lost_with;
+} parked;
+
+typedef struct streaming {
+    grpc_stream *stream; /* NULL: free */
+    bool over;
+} streaming;
+
+static struct {
+    stream stream;
+    grpc_server *server;
+    parked parked[PARKED_MAX];
+    streaming streaming[PARKED_MAX];
+    bool lost_ends;
+    size_t message_max;
+} here;
+
+/* ---- dispatch, as the calls say --------------------------------------------------------- */
+
+static const lks_rpc_method unary = {.path = "/f.S/Unary", .effect = LKS_RPC_EFFECT_WRITE};
+
+bool dispatch_has_method(const dispatch *d, const char *path)
+{
+    (void)d;
+    return strcmp(path, unary.path) == 0;
+}
+
+lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error)
+{
+    (void)d;
+    fuzz_expect(method->effect == LKS_RPC_EFFECT_READ);
+    if (who->authorization.len == 0)
+        return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "who are you");
+    return LKS_OK;
+}
+
+static void end_with_error(dispatch_done *done, void *arg, lks_code code, const void *text, size_t len)
+{
+    lks_error error;
+
+    lks_error_set(&error, code, LKS_APPLIED_MAYBE, "%.*s", (int)(len < 300 ? len : 300), (const char *)text);
+    error.retry_after_ms = (uint32_t)len * 1000003;
+    done(arg, &unary, NULL, &error);
+}
+
+static void end_with_answer(dispatch_done *done, void *arg, const void *text, size_t len)
+{
+    lks_stored_result response = LKS_STORED_RESULT_INIT;
+    const lks_error ok = {0};
+    uint8_t *copy = malloc(len + 1);
+
+    fuzz_expect(copy != NULL);
+    memcpy(copy, text, len);
+    response.body = (ProtobufCBinaryData){.data = copy, .len = len};
+    done(arg, &unary, &response.base, &ok);
+    free(copy);
+}
+
+/* A request of "p..." waits, "e..." fails, "b" is answered at length. */
+void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
+{
+    static const char big[2 * LARGE];
+    const char *text = call->payload;
+    char first = call->len > 0 ? text[0] : '\0';
+
+    (void)d;
+    fuzz_expect(arena && strcmp(call->path, unary.path) == 0 && call->alone && call->lost_with > 0);
+    fuzz_expect(call->len <= here.message_max);
+    for (size_t i = 0; first == 'p' && i < PARKED_MAX; i++) {
+        if (!here.parked[i].done) {
+            here.parked[i] = (parked){.done = done, .arg = arg, .lost_with = call->lost_with};
+            return;
+        }
+    }
+    if (first == 'e')
+        end_with_error(done, arg, (lks_code)(1 + call->len % 16), text, call->len);
+    else if (first == 'b')
+        end_with_answer(done, arg, big, call->len * SMALL < sizeof big ? call->len * SMALL : sizeof big);
+    else
+        end_with_answer(done, arg, text, call->len);
+}
+
+static void end_parked(parked *p, bool fails)
+{
+    parked it = *p;
+
+    p->done = NULL;
+    if (!it.done)
+        return;
+    if (fails)
+        end_with_error(it.done, it.arg, LKS_UNAVAILABLE, "a: \xC3\xA4 %\n", 9);
+    else
+        end_with_answer(it.done, it.arg, "woken", 5);
+}
+
+static void on_lost(void *arg, uint32_t id)
+{
+    size_t n = 0;
+
+    fuzz_expect(arg == &here);
+    for (size_t i = 0; i < PARKED_MAX; i++) {
+        if (here.parked[i].done && here.parked[i].lost_with == id) {
+            n++;
+            if (here.lost_ends)
+                end_parked(&here.parked[i], true);
+        }
+    }
+    fuzz_expect(n == 1); /* that call and no other */
+}
+
+/* ---- a streaming method ------------------------------------------------------------------ */
+
+static void *on_open(void *arg, grpc_stream *s)
+{
+    fuzz_expect(arg == &here);
+    if (grpc_stream_header(s, "x-none"))
+        return NULL;
+    for (size_t i = 0; i < PARKED_MAX; i++) {
+        if (!here.streaming[i].stream) {
+            here.streaming[i] = (streaming){.stream = s};
+            return &here.streaming[i];
+        }
+    }
+    return NULL;
+}
+
+static void finish(streaming *state, lks_code code)
+{
+    lks_error error = {0};
+
+    if (code != LKS_OK)
+        lks_error_set(&error, code, LKS_APPLIED_NO, "lines[0].sku: \x01");
+    if (!state->over)
+        grpc_stream_add_trailer(state->stream, "x-trailer", "last");
+    state->over = true;
+    grpc_stream_finish(state->stream, &error);
+}
+
+/* "f" ends it, "e" with an error, "b" is answered at length, all else is echoed. */
+static void on_message(void *arg, const uint8_t *data, size_t len)
+{
+    static const uint8_t big[STREAM_SENDS];
+    streaming *state = arg;
+
+    fuzz_expect(state->stream != NULL && !state->over && len <= here.message_max);
+    grpc_stream_compressed(state->stream);
+    if (len > 0 && data[0] == 'f')
+        finish(state, LKS_OK);
+    else if (len > 0 && data[0] == 'e')
+        finish(state, LKS_INVALID_ARGUMENT);
+    else if (len > 0 && data[0] == 'b' && grpc_stream_waiting(state->stream) < sizeof big)
+        grpc_stream_send(state->stream, big, sizeof big);
+    else
+        grpc_stream_send(state->stream, data, len);
+}
+
+static void on_half_closed(void *arg)
+{
+    streaming *state = arg;
+
+    fuzz_expect(state->stream != NULL && !state->over);
+    finish(state, LKS_OK);
+}
+
+static void on_closed(void *arg)
+{
+    streaming *state = arg;
+
+    fuzz_expect(state->stream != NULL);
+    state->stream = NULL;
+}
+
+/* ---- what comes ---------------------------------------------------------------------------- */
+
+static void feed_frame(unsigned type, unsigned flags, unsigned nth, const uint8_t *data, size_t len)
+{
+    uint32_t id = nth > 0 ? 2 * nth - 1 : 0;
+    uint8_t *frame = malloc(9 + len);
+
+    fuzz_expect(frame != NULL);
+    memcpy(frame, (uint8_t[]){(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, (uint8_t)type, (uint8_t)flags, 0,
+                              0, (uint8_t)(id >> 8), (uint8_t)id}, 9);
+    if (len > 0)
+        memcpy(frame + 9, data, len);
+    fake_stream_bytes(&here.stream, frame, 9 + len);
+    free(frame);
+}
+
+typedef struct block {
+    uint8_t data[1024];
+    size_t len;
+} block;
+
+/* A literal field, not indexed (RFC 7541, 6.2.2). */
+static void put_field(block *b, const char *name, const char *value)
+{
+    size_t name_len = strlen(name), value_len = strlen(value);
+
+    b->data[b->len++] = 0;
+    b->data[b->len++] = (uint8_t)name_len;
+    memcpy(b->data + b->len, name, name_len);
+    b->len += name_len;
+    b->data[b->len++] = (uint8_t)value_len;
+    memcpy(b->data + b->len, value, value_len);
+    b->len += value_len;
+}
+
+/* Headers of a call. which: 3 the path; 4 gzip both ways; 8 a timeout; 16 a token; 32 no
+ * state; 128 END_STREAM. */
+static void feed_call(unsigned which, unsigned nth)
+{
+    static const char *const paths[] = {"/f.S/Unary", "/f.S/Echo", "/f.S/Judged", "/f.S/None"};
+    block b = {.len = 0};
+
+    put_field(&b, ":method", which & 64 ? "GET" : "POST");
+    put_field(&b, ":scheme", "http");
+    put_field(&b, ":path", paths[which & 3]);
+    put_field(&b, "content-type", "application/grpc");
+    put_field(&b, "te", "trailers");
+    if (which & 4) {
+        put_field(&b, "grpc-encoding", "gzip");
+        put_field(&b, "grpc-accept-encoding", "identity,gzip");
+    }
+    if (which & 8)
+        put_field(&b, "grpc-timeout", which & 16 ? "9x" : "100m");
+    if (which & 16)
+        put_field(&b, "authorization", "Bearer x");
+    if (which & 32)
+        put_field(&b, "x-none", "1");
+    feed_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | (which & 128 ? NGHTTP2_FLAG_END_STREAM : 0), nth, b.data,
+               b.len);
+}
+
+/* A message of a call. which: 1 compressed; 2 its length is one too few; 128 END_STREAM. */
+static void feed_message(fuzz_input *in, unsigned which)
+{
+    unsigned nth = fuzz_byte(in);
+    size_t len;
+    uint8_t *data = fuzz_bytes(in, fuzz_byte(in), &len);
+    uint8_t *message = malloc(len + GRPC_PREFIX_BYTES);
+
+    fuzz_expect(message != NULL);
+    memcpy(message, (uint8_t[]){which & 1, 0, 0, 0, (uint8_t)(which & 2 && len > 0 ? len - 1 : len)}, GRPC_PREFIX_BYTES);
+    if (len > 0)
+        memcpy(message + GRPC_PREFIX_BYTES, data, len);
+    feed_frame(NGHTTP2_DATA, which & 128 ? NGHTTP2_FLAG_END_STREAM : 0, nth, message, len + GRPC_PREFIX_BYTES);
+    free(message);
+    free(data);
+}
+
+static void feed_raw(fuzz_input *in, size_t len)
+{
+    size_t n;
+    uint8_t *data = fuzz_bytes(in, len, &n);
+
+    fake_stream_bytes(&here.stream, data, n);
+    free(data);
+}
+
+static void feed_any_frame(fuzz_input *in, unsigned type)
+{
+    unsigned nth = fuzz_byte(in), flags = fuzz_byte(in);
+    size_t len;
+    uint8_t *data = fuzz_bytes(in, fuzz_byte(in), &len);
+
+    feed_frame(type & 15, flags, nth, data, len);
+    free(data);
+}
+
+static void act(streaming *state, unsigned how)
+{
+    if (!state->stream || state->over)
+        return;
+    if (how & 128)
+        finish(state, how & 64 ? LKS_UNAVAILABLE : LKS_OK);
+    else
+        grpc_stream_send(state->stream, "told", 4);
+}
+
+/* op: 0..7 what; 8 the server drains; 128 the turn goes on. */
+static void step(fuzz_input *in)
+{
+    unsigned op = fuzz_byte(in), argument = fuzz_byte(in);
+
+    if (op & 8)
+        grpc_server_drain(here.server);
+    switch (op & 7) {
+    case 0:
+        feed_raw(in, argument > 0 ? argument : 256);
+        break;
+    case 1:
+        feed_raw(in, argument * 64);
+        break;
+    case 2:
+        fake_stream_take(&here.stream);
+        break;
+    case 3:
+        end_parked(&here.parked[argument & 127], argument & 128);
+        break;
+    case 4:
+        act(&here.streaming[argument & 63], argument);
+        break;
+    case 5:
+        feed_any_frame(in, argument);
+        break;
+    case 6:
+        feed_call(argument, fuzz_byte(in));
+        break;
+    case 7:
+        feed_message(in, argument);
+        break;
+    }
+    if (!(op & 128))
+        fake_stream_turn(&here.stream);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+    static const grpc_streaming_method methods[] = {
+        {.path = "/f.S/Echo", .open = on_open, .message = on_message, .half_closed = on_half_closed,
+         .closed = on_closed, .arg = &here},
+        {.path = "/f.S/Judged", .effect = LKS_RPC_EFFECT_READ, .open = on_open, .message = on_message,
+         .half_closed = on_half_closed, .closed = on_closed, .arg = &here},
+    };
+    static const uint32_t limits[] = {1, 4, 100, 200};
+    fuzz_input in = {.data = data, .len = len};
+    unsigned flags = fuzz_byte(&in);
+    uint16_t bound;
+    lks_error error;
+
+    here.lost_ends = flags & 2;
+    here.message_max = flags & 4 ? SMALL : LARGE;
+    const grpc_server_options options = {
+        .message_bytes_max = here.message_max, .in_flight_per_peer = limits[flags >> 3 & 3], .methods = methods,
+        .n_methods = sizeof methods / sizeof *methods, .on_lost = on_lost, .arg = &here};
+    fuzz_expect(grpc_server_new(&options, &here.server, &error) == LKS_OK);
+    fuzz_expect(grpc_server_listen(here.server, "", NULL, &bound, &error) == LKS_OK);
+    h2_output_begin();
+    fuzz_expect(fake_stream_open(&here.stream, h2_output_bytes));
+    fake_stream_turn(&here.stream);
+    if (flags & 1) {
+        fake_stream_bytes(&here.stream, (const uint8_t *)"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
+        feed_frame(NGHTTP2_SETTINGS, 0, 0, NULL, 0);
+    }
+    const grpc_connection *c = here.stream.connection;
+    while (in.len > 0 && !here.stream.closing) {
+        step(&in);
+        fuzz_expect(c->n_calls <= options.in_flight_per_peer);
+    }
+    fake_stream_turn(&here.stream);
+    fake_stream_closed(&here.stream);
+    for (size_t i = 0; i < PARKED_MAX; i++) {
+        fuzz_expect(!here.streaming[i].stream);
+        fuzz_expect(!here.lost_ends || !here.parked[i].done);
+        end_parked(&here.parked[i], i % 2);
+    }
+    fuzz_expect(grpc_server_in_flight(here.server) == 0);
+    grpc_server_free(here.server);
+    h2_output_end();
+    return 0;
+}
