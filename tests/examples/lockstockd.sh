@@ -10,6 +10,9 @@ end_all() {
 }
 trap end_all EXIT
 
+# Between two looks at something.
+pause() { read -rt 0.05 <> <(:) || true; }
+
 skip() {
   echo "skipped: $*"
   exit 77
@@ -22,7 +25,7 @@ start() {
   pids+=("$pid")
   until grep -q event=ready "$dir/$2.log"; do
     kill -0 "$pid" || { cat "$dir/$2.log"; exit 1; }
-    read -rt 0.05 <> <(:) || true
+    pause
   done
   grpc=$(sed -n 's#.*event=listening url=grpc://##p' "$dir/$2.log")
   tcp=$(sed -n 's#.*event=listening url=tcp://##p' "$dir/$2.log")

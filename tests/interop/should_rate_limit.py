@@ -1,0 +1,51 @@
+"""should_rate_limit.py HOST:PORT: what Envoy's rate limit filter sends, and what it reads."""
+import sys
+
+import grpc
+from envoy.service.ratelimit.v3 import rls_pb2
+from lockstock.v1 import ratelimit_pb2
+
+METHOD = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+
+
+def main(address):
+    with grpc.insecure_channel(address) as channel:
+        put = channel.unary_unary("/lockstock.v1.RateLimitService/PutPolicy",
+                                  request_serializer=ratelimit_pb2.PutPolicyRequest.SerializeToString,
+                                  response_deserializer=ratelimit_pb2.PutPolicyResponse.FromString)
+        ask = channel.unary_unary(METHOD, request_serializer=rls_pb2.RateLimitRequest.SerializeToString,
+                                  response_deserializer=rls_pb2.RateLimitResponse.FromString)
+        shop = (("lockstock-namespace", "shop"),)
+        limit = ratelimit_pb2.Limit(algorithm="ALGORITHM_FIXED_WINDOW", limit=3, period_ms=604800000)
+        put(ratelimit_pb2.PutPolicyRequest(name="web/path=login/remote_address", limit=limit), metadata=shop, timeout=5)
+
+        request = rls_pb2.RateLimitRequest(domain="web")
+        entries = request.descriptors.add().entries
+        entries.add(key="path", value="login")
+        entries.add(key="remote_address", value="10.0.0.1")
+        request.descriptors.add().entries.add(key="path", value="home")
+        request.descriptors[0].hits_addend.value = 2
+
+        told = ask(request, metadata=shop, timeout=5)
+        assert told.overall_code == told.OK, told
+        assert [status.code for status in told.statuses] == [told.OK, told.OK], told
+        first = told.statuses[0]
+        assert (first.current_limit.requests_per_unit, first.current_limit.unit) == (3, 7), told  # WEEK
+        assert first.limit_remaining == 1 and first.duration_until_reset.ToSeconds() > 0, told
+        assert not told.statuses[1].HasField("current_limit"), told
+
+        told = ask(request, metadata=shop, timeout=5)
+        assert told.overall_code == told.OVER_LIMIT, told
+        assert [status.code for status in told.statuses] == [told.OVER_LIMIT, told.OK], told
+
+        told = ask(request, timeout=5)  # another namespace
+        assert told.overall_code == told.OK, told
+
+        try:
+            ask(rls_pb2.RateLimitRequest(domain="web"), timeout=5)
+            raise AssertionError("a request without descriptors was taken")
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, error
+
+
+main(sys.argv[1])
