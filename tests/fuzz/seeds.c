@@ -252,5 +252,6 @@ int main(int argc, char **argv)
     make_requests();
     make_texts();
     seeds_grpc();
+    seeds_tls();
     return 0;
 }

@@ -19,4 +19,7 @@ void seed_save(const seed *s, const char *target, const char *name);
 /* seeds_grpc.c */
 void seeds_grpc(void);
 
+/* seeds_tls.c */
+void seeds_tls(void);
+
 #endif
