@@ -714,6 +714,81 @@ static void settings_that_would_do_nothing_are_refused(void **state)
     assert_refused("tcp://127.0.0.1:0", "--policy policy --tokens nowhere", "cannot be read");
 }
 
+/* ---- the page ----------------------------------------------------------------------- */
+
+/* Runs all commands of docs/security.md, in order, in a directory of its own. */
+static void run_commands(const char *directory)
+{
+    static char script[8192];
+    FILE *page = fopen(SECURITY_MD, "r");
+    char line[512];
+    int state = 0; /* 1: after the mark, 2: in the block */
+    size_t len = (size_t)snprintf(script, sizeof script, "set -e\numask 077\ncd '%s'\n", directory);
+
+    assert_non_null(page);
+    while (fgets(line, sizeof line, page)) {
+        bool fence = strncmp(line, "```", 3) == 0;
+        if (state == 2 && !fence)
+            len += (size_t)snprintf(script + len, sizeof script - len, "%s", line);
+        if (strcmp(line, "<!-- commands -->\n") == 0 || (fence && state == 1))
+            state++;
+        else if (fence)
+            state = 0;
+    }
+    fclose(page);
+    assert_in_range(len, 200, sizeof script - 1);
+    const char *const args[] = {"sh", "-c", script, NULL};
+    process *shell = process_spawn(args, NULL);
+    assert_non_null(shell);
+    assert_true(process_exited_with(shell, 0, EXIT_TIMEOUT_MS));
+    process_free(shell);
+}
+
+static void read_word(const char *file, char *word, size_t size)
+{
+    FILE *from = fopen(file, "r");
+
+    assert_non_null(from);
+    assert_non_null(fgets(word, (int)size, from));
+    word[strcspn(word, "\n")] = '\0';
+    fclose(from);
+}
+
+/* What the page's commands make, in place of the test's own files. */
+static void the_page_makes_what_the_server_takes(void **state)
+{
+    char directory[160], token[128], command[1024];
+    static char ca[256], certificate[256], key[256];
+    (void)state;
+
+    snprintf(directory, sizeof directory, "%s", path("page"));
+    assert_int_equal(mkdir(directory, 0700), 0);
+    run_commands(directory);
+    snprintf(command, sizeof command,
+             "cd '%s' && cp page/tokens tokens && cp page/lockstock.pem server && cp page/lockstock.key server.key && "
+             "cp page/ca.pem client-ca", here.dir);
+    const char *const args[] = {"sh", "-c", command, NULL};
+    process *shell = process_spawn(args, NULL);
+    assert_true(process_exited_with(shell, 0, EXIT_TIMEOUT_MS));
+    process_free(shell);
+    reload("event=reloaded");
+
+    snprintf(ca, sizeof ca, "%s/ca.pem", directory);
+    snprintf(certificate, sizeof certificate, "%s/shop.pem", directory);
+    snprintf(key, sizeof key, "%s/shop.key", directory);
+    const sp_caller_tls tls = {.ca = ca, .certificate = certificate, .key = key};
+    sp_caller *c = sp_caller_open(here.tls_url, &tls);
+    assert_non_null(c);
+    assert_string_equal(sp_caller_server_name(c), "lockstock");
+    assert_int_equal(gets(c, "missing", NULL, "shop"), LKS_NOT_FOUND);
+    sp_caller_close(c);
+    snprintf(ca, sizeof ca, "%s/shop.token", directory);
+    read_word(ca, token, sizeof token);
+    c = over_tcp();
+    assert_int_equal(gets(c, "missing", token, NULL), LKS_NOT_FOUND);
+    sp_caller_close(c);
+}
+
 /* ---- the log ------------------------------------------------------------------------ */
 
 /* Last: all that was done above is in it. */
@@ -781,6 +856,7 @@ int main(void)
         TEST(a_wrong_file_leaves_all_as_it_was),
         TEST(beyond_this_machine_only_safe_or_insecure),
         TEST(settings_that_would_do_nothing_are_refused),
+        TEST(the_page_makes_what_the_server_takes),
         TEST(modes_that_are_too_open_are_warned_of),
         TEST(no_password_is_logged_when_the_store_refuses),
         TEST(no_secret_is_logged),

@@ -298,6 +298,49 @@ static void a_nul_in_a_file_is_refused(void **state)
     assert_non_null(strstr(error.message, "line 2: has a NUL"));
 }
 
+/* The text of the page's block under "<!-- name -->". */
+static void read_block(const char *name, char *text, size_t size)
+{
+    FILE *page = fopen(SECURITY_MD, "r");
+    char line[512], mark[32];
+    size_t len = 0;
+    int state = 0; /* 1: after the mark, 2: in the block */
+
+    assert_non_null(page);
+    snprintf(mark, sizeof mark, "<!-- %s -->\n", name);
+    while (fgets(line, sizeof line, page)) {
+        bool fence = strncmp(line, "```", 3) == 0;
+        if (state == 2 && fence)
+            break;
+        if (state == 2)
+            len += (size_t)snprintf(text + len, size - len, "%s", line);
+        if (strcmp(line, mark) == 0 || (state == 1 && fence))
+            state++;
+    }
+    fclose(page);
+    assert_int_equal(state, 2);
+    assert_in_range(len, 1, size - 1);
+}
+
+static void the_page_shows_files_that_are_right(void **state)
+{
+    char policy[2048], tokens[1024];
+    const uid_t jobs = 1001;
+    (void)state;
+
+    read_block("policy", policy, sizeof policy);
+    read_block("tokens", tokens, sizeof tokens);
+    identity *i = load(policy, tokens);
+    const credentials shop = {.certificate = "shop.backup.internal"};
+    assert_int_equal(judge(i, shop, &writes, "shop"), LKS_OK);
+    assert_int_equal(judge(i, in(shop, "other"), &writes, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, shop, &admin, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, shop, &locks, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(judge(i, (credentials){.uid = &jobs}, &locks, ""), LKS_OK);
+    assert_int_equal(judge(i, in(bearer("Bearer test"), "any"), &admin, "any"), LKS_OK); /* 9f86... is of "test" */
+    identity_free(i);
+}
+
 static void files_that_are_wrong_are_refused(void **state)
 {
     static const struct {
@@ -369,6 +412,7 @@ int main(void)
         TEST(a_service_may_be_named_with_its_package),
         TEST(other_schemes_are_nobody),
         TEST(a_nul_in_a_file_is_refused),
+        TEST(the_page_shows_files_that_are_right),
         TEST(files_that_are_wrong_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
