@@ -3,10 +3,24 @@
 # the end.
 dir=$(mktemp -d)
 pids=()
+# What they say at their end counts, sanitizers' reports above all: but not of who was killed.
 end_all() {
+  local status=$? ended
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
-  for pid in "${pids[@]}"; do wait "$pid" 2>/dev/null || true; done
+  for pid in "${pids[@]}"; do
+    ended=0
+    wait "$pid" 2>/dev/null || ended=$?
+    case $ended in
+    0 | 137 | 143) ;;
+    *)
+      cat "$dir"/*.log
+      echo "FAILED: a server ended with $ended"
+      [ "$status" -ne 0 ] || status=1
+      ;;
+    esac
+  done
   rm -rf "$dir"
+  exit "$status"
 }
 trap end_all EXIT
 
