@@ -62,6 +62,14 @@ bool channel_connected(const lks_channel *channel)
     return false;
 }
 
+const struct endpoint *channel_why(const lks_channel *channel)
+{
+    for (size_t i = 0; i < channel->n_endpoints; i++)
+        if (*endpoint_why(channel->endpoints[i]) != '\0')
+            return channel->endpoints[i];
+    return NULL;
+}
+
 /* The current endpoint, or the next after it that is connected; NULL when none is. */
 static struct endpoint *choose(lks_channel *channel)
 {
@@ -136,8 +144,11 @@ static void *drive(void *arg)
     on_completion_thread = true;
     while (!atomic_load(&channel->closing) || atomic_load(&channel->under_way) != 0) {
         run_items(channel, inbox_take(&channel->inbox, timers_next_ns(&channel->timers)));
+        inbox_run_ready(&channel->inbox);
         timers_run(&channel->timers);
         dispatch(channel);
+        for (size_t i = 0; i < channel->n_endpoints; i++)
+            endpoint_flush(channel->endpoints[i]);
         complete_settled(channel);
         for (size_t i = 0; i < channel->n_endpoints; i++)
             endpoint_tidy(channel->endpoints[i]);
@@ -170,11 +181,23 @@ static void channel_free(lks_channel *channel)
     inbox_fini(&channel->inbox);
     timers_fini(&channel->timers);
     lks_rpc_arena_free(channel->arena);
+    tls_context_free(channel->tls);
+    free(channel->server_name);
     free(channel->ns);
     if (channel->authorization != NULL)
         explicit_bzero(channel->authorization, strlen(channel->authorization));
     free(channel->authorization);
     free(channel);
+}
+
+/* The files are read once, when the first URL needs them. */
+static lks_code load_tls(lks_channel *channel, lks_error *error)
+{
+    lks_channel_options *options = &channel->options;
+
+    if (channel->tls != NULL)
+        return LKS_OK;
+    return tls_context_new(options->ca_file, options->certificate_file, options->key_file, &channel->tls, error);
 }
 
 static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error *error)
@@ -185,6 +208,7 @@ static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error
         .events = &call_events,
         .inbox = &channel->inbox,
         .timers = &channel->timers,
+        .server_name = channel->server_name,
         .jitter = &channel->jitter,
     };
     const char *url = urls;
@@ -194,7 +218,11 @@ static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error
 
         if (channel->n_endpoints == URLS_MAX)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: more than %d", URLS_MAX);
-        lks_code code = endpoint_open(url, len, &options, &channel->endpoints[channel->n_endpoints], error);
+        lks_code code = strncmp(url, "tls://", strlen("tls://")) == 0 ? load_tls(channel, error) : LKS_OK;
+        if (code != LKS_OK)
+            return code;
+        options.tls = channel->tls;
+        code = endpoint_open(url, len, &options, &channel->endpoints[channel->n_endpoints], error);
         if (code != LKS_OK)
             return code;
         channel->n_endpoints++;
@@ -233,6 +261,9 @@ static bool copy_texts(lks_channel *channel)
     if (options->ns != NULL && (channel->ns = strdup(options->ns)) == NULL)
         return false;
     options->ns = channel->ns;
+    if (options->server_name != NULL && (channel->server_name = strdup(options->server_name)) == NULL)
+        return false;
+    options->server_name = channel->server_name;
     if (options->token == NULL)
         return true;
     channel->authorization = malloc(sizeof scheme + strlen(options->token));
@@ -270,7 +301,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->jitter |= 1; /* never 0, from which there is no way out */
     channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
     channel->arena = lks_rpc_arena_new();
-    bool made = timers_init(&channel->timers, channel->calls_max + URLS_MAX) && channel->endpoints != NULL &&
+    bool made = timers_init(&channel->timers, channel->calls_max + 2 * URLS_MAX) && channel->endpoints != NULL &&
                 channel->arena != NULL && copy_texts(channel);
     if (made)
         return channel;
@@ -295,6 +326,7 @@ lks_code lks_channel_open(const char *urls, const lks_channel_options *options, 
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     lks_code code = open_endpoints(channel, urls, error);
+    channel->options.ca_file = channel->options.certificate_file = channel->options.key_file = NULL; /* the caller's */
     if (code == LKS_OK && pthread_create(&channel->driver, NULL, drive, channel) != 0)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "cannot start a thread");
     pthread_sigmask(SIG_SETMASK, &before, NULL);

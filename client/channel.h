@@ -18,13 +18,16 @@
 #include "endpoint.h"
 #include "inbox.h"
 #include "timers.h"
+#include "tls.h"
 
 typedef TAILQ_HEAD(call_list, lks_call) call_list;
 
 struct lks_channel {
     /* Shared, constant after open. */
     lks_channel_options options; /* every default filled in */
-    char *ns, *authorization; /* options.ns; options.token, which is "Bearer " and the token here */
+    char *ns, *server_name;   /* those of the options */
+    char *authorization;      /* options.token, which is "Bearer " and the token here */
+    tls_context *tls;         /* NULL = no URL needs it */
     size_t calls_max;
     pid_t pid;
     pthread_t driver;
@@ -64,5 +67,8 @@ void channel_leave(lks_channel *channel, const struct endpoint *endpoint);
 
 /* Driver: whether any endpoint is connected. */
 bool channel_connected(const lks_channel *channel);
+
+/* Driver: the first endpoint that knows why it is not connected; NULL when none does. */
+const struct endpoint *channel_why(const lks_channel *channel);
 
 #endif

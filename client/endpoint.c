@@ -12,16 +12,18 @@
 enum {
     PAUSE_MS_MIN = 20,
     PAUSE_MS_MAX = 1000,
-    PATIENCE_MS = 10000 /* with a link that does not connect; libnng may have given up on it */
+    PATIENCE_MS = 10000, /* with a link that does not connect; libnng may have given up on it */
+    WHY_BYTES_MAX = 160
 };
 
 struct endpoint {
     endpoint_options options;
-    char *url, *address; /* address: as nng writes it */
+    char *url;
     link_options link_options;
     struct link *link; /* NULL during a pause */
     TAILQ_HEAD(, link) lost;
     bool connected;
+    char why[WHY_BYTES_MAX]; /* it is not */
     struct timer timer;  /* the end of the pause, or of the patience */
     uint64_t pause_ms;   /* the next one */
     inbox_signal changed;
@@ -40,7 +42,7 @@ static void lose_link(struct endpoint *endpoint)
 {
     uint64_t pause_ms = endpoint->pause_ms;
 
-    link_withdraw_all(endpoint->link);
+    link_abandon(endpoint->link);
     TAILQ_INSERT_TAIL(&endpoint->lost, endpoint->link, in_list);
     endpoint->link = NULL;
     endpoint->connected = false;
@@ -66,19 +68,33 @@ static void run_due(struct timer *timer)
         open_link(endpoint);
 }
 
+static void look_again(struct endpoint *endpoint)
+{
+    if (endpoint->link == NULL)
+        return;
+    link_state state = link_state_of(endpoint->link);
+    bool was_connected = endpoint->connected;
+    endpoint->connected = state == LINK_UP;
+    if (endpoint->connected)
+        timers_clear(endpoint->options.timers, &endpoint->timer);
+    else if (was_connected || state == LINK_OVER)
+        lose_link(endpoint);
+}
+
 static void run_changed(inbox_item *item)
 {
     struct endpoint *endpoint = (struct endpoint *)((char *)item - offsetof(struct endpoint, changed.item));
 
     inbox_lower(&endpoint->changed);
-    if (endpoint->link == NULL)
-        return;
-    bool was_connected = endpoint->connected;
-    endpoint->connected = link_connected(endpoint->link);
-    if (endpoint->connected)
-        timers_clear(endpoint->options.timers, &endpoint->timer);
-    else if (was_connected)
-        lose_link(endpoint);
+    look_again(endpoint);
+}
+
+static void on_moved(void *arg, const char *why)
+{
+    struct endpoint *endpoint = arg;
+
+    snprintf(endpoint->why, sizeof endpoint->why, "%s", why != NULL ? why : "");
+    look_again(endpoint);
 }
 
 static void on_outcome(void *arg, link_slot *slot, link_outcome outcome, const void *data, size_t len)
@@ -105,8 +121,14 @@ static void on_outcome(void *arg, link_slot *slot, link_outcome outcome, const v
 
 void endpoint_suspect(struct endpoint *endpoint)
 {
-    if (endpoint->connected && endpoint->link->awaiting == 0)
+    if (endpoint->connected && endpoint->link->options.engine->overlooks_losses && endpoint->link->awaiting == 0)
         lose_link(endpoint);
+}
+
+void endpoint_flush(struct endpoint *endpoint)
+{
+    if (endpoint->connected)
+        link_flush(endpoint->link);
 }
 
 void endpoint_tidy(struct endpoint *endpoint)
@@ -134,6 +156,11 @@ bool endpoint_connected(const struct endpoint *endpoint)
     return endpoint->connected;
 }
 
+const char *endpoint_why(const struct endpoint *endpoint)
+{
+    return endpoint->why;
+}
+
 bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane)
 {
     uint32_t max = endpoint->options.in_flight_max;
@@ -144,7 +171,7 @@ bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane)
     return waiting + endpoint->in_flight[ENDPOINT_PROMPT] < max;
 }
 
-endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, nng_msg *message, void *owner)
+endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, link_message *message, void *owner)
 {
     link_slot *slot = link_send(endpoint->link, message, lane, owner);
 
@@ -165,72 +192,46 @@ void endpoint_forget(endpoint_slot *slot)
 
 /* ---- opening and closing ----------------------------------------------------------- */
 
-/* nng takes an address without a host or a port, and then never connects. */
-static bool names_host_and_port(const char *address)
-{
-    struct nng_url *parsed;
-
-    if (nng_url_parse(&parsed, address) != 0)
-        return false;
-    long port = strspn(parsed->u_port, "0123456789") == strlen(parsed->u_port) ? strtol(parsed->u_port, NULL, 10) : 0;
-    bool named = parsed->u_hostname[0] != '\0' && port >= 1 && port <= 65535;
-    nng_url_free(parsed);
-    return named;
-}
-
-static bool names_path(const char *address)
-{
-    return strncmp(address, "ipc:///", strlen("ipc:///")) == 0 && address[strlen("ipc:///")] != '\0';
-}
-
 static const struct scheme {
-    const char *prefix, *nng; /* what nng calls it */
-    bool (*is_address)(const char *address);
+    const char *prefix, *name; /* name: what the engine calls it */
+    const struct link_engine *engine;
     const char *form;
 } schemes[] = {
-    {"tcp://", "tcp://", names_host_and_port, "tcp://HOST:PORT"},
-    {"unix://", "ipc://", names_path, "unix:///PATH"},
-    {"nng+tcp://", "tcp://", names_host_and_port, "nng+tcp://HOST:PORT"},
-    {"nng+ws://", "ws://", names_host_and_port, "nng+ws://HOST:PORT/PATH"},
+    {"tcp://", "tcp://", &link_sp, "tcp://HOST:PORT"},
+    {"tls://", "tls://", &link_sp, "tls://HOST:PORT"},
+    {"unix://", "unix://", &link_sp, "unix:///PATH"},
+    {"nng+tcp://", "tcp://", &link_nng, "nng+tcp://HOST:PORT"},
+    {"nng+ws://", "ws://", &link_nng, "nng+ws://HOST:PORT/PATH"},
 };
 
-/* The URL as nng writes it, allocated; NULL with *error. */
-static char *address_of(const char *url, lks_error *error)
+/* NULL with *error. */
+static const struct scheme *scheme_of(const char *url, lks_error *error)
 {
-    const struct scheme *scheme = NULL;
-    char *address;
+    const char *end = strstr(url, "://");
 
-    for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++)
-        if (strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
-            scheme = &schemes[i];
-    if (scheme == NULL) {
-        const char *end = strstr(url, "://");
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                      "urls: unknown scheme %.*s; tcp, unix, nng+tcp and nng+ws are known",
-                      end == NULL ? 0 : end - url > 32 ? 32 : (int)(end - url), url);
-        return NULL;
-    }
-    const char *rest = url + strlen(scheme->prefix);
-    size_t size = strlen(scheme->nng) + strlen(rest) + 1;
-    address = malloc(size);
-    if (address == NULL) {
-        lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        return NULL;
-    }
-    snprintf(address, size, "%s%s", scheme->nng, rest);
-    if (!scheme->is_address(address)) {
+    for (const struct scheme *scheme = schemes; scheme < schemes + sizeof schemes / sizeof *schemes; scheme++) {
+        size_t len = strlen(scheme->prefix);
+
+        if (strncmp(url, scheme->prefix, len) != 0)
+            continue;
+        if (scheme->engine->is_address(scheme->name, url + len))
+            return scheme;
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be %s", scheme->form);
-        free(address);
         return NULL;
     }
-    return address;
+    lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                  "urls: unknown scheme %.*s; tcp, tls, unix, nng+tcp and nng+ws are known",
+                  end == NULL ? 0 : end - url > 32 ? 32 : (int)(end - url), url);
+    return NULL;
 }
 
 lks_code endpoint_open(const char *url, size_t len, const endpoint_options *options, struct endpoint **ret,
                        lks_error *error)
 {
     struct endpoint *endpoint = calloc(1, sizeof *endpoint);
-    lks_code code = LKS_INVALID_ARGUMENT;
+    const struct scheme *scheme = NULL;
+    lks_error why;
+    lks_code code;
 
     if (endpoint == NULL)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
@@ -244,17 +245,23 @@ lks_code endpoint_open(const char *url, size_t len, const endpoint_options *opti
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         goto cleanup;
     }
-    endpoint->address = address_of(endpoint->url, error);
-    if (endpoint->address == NULL) {
-        code = error->code;
+    scheme = scheme_of(endpoint->url, &why);
+    if (scheme == NULL) {
+        code = lks_error_set(error, why.code, LKS_APPLIED_NO, "%s", why.message);
         goto cleanup;
     }
     endpoint->link_options = (link_options){
-        .address = endpoint->address,
+        .engine = scheme->engine,
+        .scheme = scheme->name,
+        .address = endpoint->url + strlen(scheme->prefix),
         .message_bytes_max = options->message_bytes_max,
         .slots_max = options->in_flight_max,
         .inbox = options->inbox,
+        .timers = options->timers,
+        .tls = options->tls,
+        .server_name = options->server_name,
         .changed = &endpoint->changed,
+        .moved = on_moved,
         .outcome = on_outcome,
         .arg = endpoint,
     };
@@ -280,7 +287,6 @@ void endpoint_close(struct endpoint *endpoint)
         TAILQ_REMOVE(&endpoint->lost, link, in_list);
         link_close(link);
     }
-    free(endpoint->address);
     free(endpoint->url);
     free(endpoint);
 }

@@ -16,7 +16,6 @@
 #include <stdint.h>
 
 #include <lockstock/status.h>
-#include <nng/nng.h>
 
 #include "inbox.h"
 #include "link.h"
@@ -29,7 +28,7 @@ typedef link_slot endpoint_slot;
  * that would end their wait must find one. */
 typedef enum endpoint_lane { ENDPOINT_PROMPT, ENDPOINT_WAITING, ENDPOINT_LANES } endpoint_lane;
 
-/* None runs inside a function of this header. */
+/* None runs inside a function of this header but endpoint_flush. */
 typedef struct endpoint_events {
     void (*sent)(void *owner);
     void (*unsent)(void *owner);
@@ -43,7 +42,9 @@ typedef struct endpoint_options {
     size_t message_bytes_max;
     const endpoint_events *events;
     struct inbox *inbox;
-    struct timers *timers; /* one an endpoint */
+    struct timers *timers; /* two an endpoint */
+    struct tls_context *tls; /* of tls:// */
+    const char *server_name; /* in its certificate; NULL = the URL's host */
     uint64_t *jitter;
 } endpoint_options;
 
@@ -57,12 +58,16 @@ void endpoint_close(struct endpoint *endpoint);
 
 const char *endpoint_url(const struct endpoint *endpoint);
 bool endpoint_connected(const struct endpoint *endpoint);
+
+/* Why it is not connected; "" when nobody has said. */
+const char *endpoint_why(const struct endpoint *endpoint);
+
 bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane);
 
 /* Sends a message; it must be connected and have room. NULL, and the message is still
  * the caller's, when out of memory. The slot is the owner's until unsent(), reply() or
  * lost() is called, or endpoint_forget. */
-endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, nng_msg *message, void *owner);
+endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, link_message *message, void *owner);
 
 /* Before sent(): asks for the message back. Ends in unsent(), or in sent() when it is
  * too late. */
@@ -73,6 +78,9 @@ void endpoint_forget(endpoint_slot *slot);
 
 /* A message was not taken for so long that the connection may be gone unnoticed. */
 void endpoint_suspect(struct endpoint *endpoint);
+
+/* Once a turn of the driver: writes what was sent. Events run inside. */
+void endpoint_flush(struct endpoint *endpoint);
 
 /* Once a turn of the driver: closes lost links that no message uses any more. */
 void endpoint_tidy(struct endpoint *endpoint);

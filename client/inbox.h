@@ -1,6 +1,6 @@
-/* What other threads tell a channel's driver thread. Any thread pushes, the
- * driver alone takes, in the order of pushing. Items are embedded in what they
- * are about, so pushing cannot fail; an item is in the inbox at most once. The
+/* What other threads tell a channel's driver thread, and the descriptors that it looks at.
+ * Any thread pushes, the driver alone takes, in the order of pushing. Items are embedded in
+ * what they are about, so pushing cannot fail; an item is in the inbox at most once. The
  * inbox's lock is the innermost of the library: nothing is called under it. */
 #ifndef LOCKSTOCK_CLIENT_INBOX_H
 #define LOCKSTOCK_CLIENT_INBOX_H
@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 typedef struct inbox_item {
     struct inbox_item *next;
@@ -22,16 +23,30 @@ typedef struct inbox_signal {
     atomic_bool raised;
 } inbox_signal;
 
+/* A descriptor that the driver looks at while it waits. */
+typedef struct inbox_source {
+    TAILQ_ENTRY(inbox_source) in_list;
+    int fd;
+    short events, found; /* of poll(2) */
+    void (*ready)(struct inbox_source *source, short found);
+} inbox_source;
+
+enum { INBOX_SOURCES_MAX = 128 };
+
 struct inbox {
     pthread_mutex_t lock;
-    pthread_cond_t filled;
     inbox_item *first;
     inbox_item **end;
-    bool asleep; /* the driver waits on `filled` */
+    int wake_fd;
+    bool asleep; /* the driver waits for wake_fd, which nobody has written to yet */
+    bool woken;  /* wake_fd is readable */
     bool closed;
+
+    TAILQ_HEAD(, inbox_source) sources; /* the driver's */
+    size_t n_sources;
 };
 
-/* False when the system has no more locks to give. */
+/* False when the system has no more descriptors to give. */
 bool inbox_init(struct inbox *inbox);
 void inbox_fini(struct inbox *inbox);
 
@@ -45,8 +60,15 @@ void inbox_lower(inbox_signal *signal);
 /* Forgets what is in it, and from now on what is pushed: items may be freed. */
 void inbox_close(struct inbox *inbox);
 
-/* Waits until there is an item or `until_ns` (CLOCK_NEVER, 0 = does not wait)
- * has come. Returns the chain of all items, NULL when there is none. */
+/* Waits until there is an item, a source is ready, or `until_ns` (CLOCK_NEVER, 0 = does
+ * not wait) has come. Returns the chain of all items, NULL when there is none. */
 inbox_item *inbox_take(struct inbox *inbox, uint64_t until_ns);
+
+/* Driver: looks at a source from now on; false when there are too many. */
+bool inbox_watch(struct inbox *inbox, inbox_source *source);
+void inbox_unwatch(struct inbox *inbox, inbox_source *source);
+
+/* Driver: runs `ready` of each source that inbox_take has found to be. */
+void inbox_run_ready(struct inbox *inbox);
 
 #endif

@@ -194,17 +194,16 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     return LKS_OK;
 }
 
-nng_msg *request_frame(const struct request *request, bool again, uint32_t timeout_ms)
+link_message *request_frame(const struct request *request, bool again, uint32_t timeout_ms)
 {
     Lockstock__Rpc__V1__Call call, *calls[] = {&call};
     Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
-    nng_msg *message;
 
     call_of(request, again, timeout_ms, &call);
     frame.n_calls = 1;
     frame.calls = calls;
-    if (nng_msg_alloc(&message, lockstock__rpc__v1__frame__get_packed_size(&frame)) != 0)
-        return NULL;
-    lockstock__rpc__v1__frame__pack(&frame, nng_msg_body(message));
+    link_message *message = link_message_new(lockstock__rpc__v1__frame__get_packed_size(&frame));
+    if (message != NULL)
+        lockstock__rpc__v1__frame__pack(&frame, link_message_body(message));
     return message;
 }

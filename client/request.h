@@ -9,7 +9,8 @@
 
 #include <lockstock/call.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
-#include <nng/nng.h>
+
+#include "link.h"
 
 struct request {
     const lks_rpc_method *method;
@@ -30,8 +31,8 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
                      const lks_call_options *options, const lks_channel_options *defaults, struct request **ret,
                      lks_error *error);
 
-/* The frame of one try; NULL when out of memory. `again`: a try before it may have
+/* The frame of one try, the caller's; NULL when out of memory. `again`: a try before it may have
  * reached a server. timeout_ms is what is left for the call. */
-nng_msg *request_frame(const struct request *request, bool again, uint32_t timeout_ms);
+link_message *request_frame(const struct request *request, bool again, uint32_t timeout_ms);
 
 #endif

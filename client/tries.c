@@ -8,8 +8,8 @@
  *                 +--unsent--- WITHDRAWING            v a pause
  *                 +---------------------------------PAUSED
  *
- * The deadline and a cancel settle from every state, except that a message which nng
- * may or may not have given to a connection is asked back first (WITHDRAWING): its
+ * The deadline and a cancel settle from every state, except that a message which
+ * may or may not have been given to a connection is asked back first (WITHDRAWING): its
  * return decides between NO and MAYBE. */
 #include <assert.h>
 #include <stdlib.h>
@@ -185,12 +185,12 @@ void call_send(lks_call *call, struct endpoint *endpoint)
     uint64_t now = clock_now_ns();
     uint64_t left_ms = request->deadline_ns > now ? (request->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
     uint32_t timeout_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms + 1 : UINT32_MAX;
-    nng_msg *message = request_frame(request, call->tries != 0, timeout_ms);
+    link_message *message = request_frame(request, call->tries != 0, timeout_ms);
 
     call->endpoint = endpoint;
     call->slot = message == NULL ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
     if (call->slot == NULL) {
-        nng_msg_free(message);
+        free(message);
         lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         fail(call);
         return;
@@ -292,6 +292,18 @@ const endpoint_events call_events = {on_sent, on_unsent, on_reply, on_lost};
 
 /* ---- timers and cancels, on the driver thread -------------------------------- */
 
+static void unreachable(lks_call *call)
+{
+    const struct endpoint *endpoint = channel_why(call->channel);
+
+    if (endpoint == NULL)
+        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "no server could be reached within the deadline");
+    else
+        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
+                      "no server could be reached within the deadline; %s: %s", endpoint_url(endpoint),
+                      endpoint_why(endpoint));
+}
+
 /* An earlier try that failed says more than that time is up while none is under way. */
 static void overdue(lks_call *call)
 {
@@ -303,8 +315,7 @@ static void overdue(lks_call *call)
     else if (!tried && channel_connected(call->channel))
         lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "not sent within the deadline");
     else if (!tried)
-        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
-                      "no server could be reached within the deadline");
+        unreachable(call);
     give_up(call);
 }
 

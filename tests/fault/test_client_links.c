@@ -10,9 +10,13 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <unistd.h>
 
+#include "support/counts.h"
+#include "support/process.h"
 #include "unit/channel_fixture.h"
 
+enum { CHANNELS = 10, WRITERS = 3 * CHANNELS, BALLAST = 200000 };
 enum { THREADS = 16, CALLS = 150, CALLS_A_BREAK = 10, DEATHS = 30, CALLS_A_LIFE = 500, ASYNC_CALLS = 10000 };
 
 struct told {
@@ -196,6 +200,62 @@ static void a_channel_may_be_closed_while_it_connects(void **state)
     server_stop(server);
 }
 
+static void *write_without_end(void *arg)
+{
+    static uint8_t ballast[BALLAST];
+    struct endless *caller = arg;
+
+    for (size_t i = 0; !atomic_load(caller->stop) && caller->error.code == LKS_OK; i++) {
+        char id[32];
+        ping_request request;
+
+        snprintf(id, sizeof id, "%zu-%zu", caller->number, i);
+        request = ping(id);
+        request.ballast = (ProtobufCBinaryData){.len = BALLAST, .data = ballast};
+        lks_call_run(caller->channel, &server_write, &request.base, NULL, NULL, &caller->error);
+    }
+    return NULL;
+}
+
+/* Where libnng hangs or leaks: each time all connections break in the middle of messages.
+ * What a channel had open is closed at the latest with it. */
+static void connections_that_break_while_written_to_leave_nothing(void **state)
+{
+    static struct endless callers[WRITERS];
+    struct server *server = server_start(0);
+    lks_channel *channels[CHANNELS];
+    size_t before = process_fd_count(getpid()), rounds = counts_of(30, 100);
+    atomic_bool stop = false;
+    (void)state;
+
+    if (strcmp(server_scheme(), "tcp") != 0) {
+        server_stop(server);
+        skip();
+    }
+    for (size_t i = 0; i < CHANNELS; i++)
+        channels[i] = open_channel(server_url(server), (lks_channel_options){0});
+    for (size_t i = 0; i < WRITERS; i++) {
+        callers[i] = (struct endless){.number = i, .channel = channels[i % CHANNELS], .stop = &stop};
+        assert_int_equal(pthread_create(&callers[i].thread, NULL, write_without_end, &callers[i]), 0);
+    }
+    bool alive = true;
+    for (size_t i = 1; i <= rounds && alive; i++) {
+        alive = server_await_accepted(server, CHANNELS * i) && server_await(server, server_seen(server) + WRITERS);
+        server_drop_connections(server);
+    }
+    atomic_store(&stop, true);
+    for (size_t i = 0; i < WRITERS; i++)
+        pthread_join(callers[i].thread, NULL);
+    assert_true(alive);
+    for (size_t i = 0; i < WRITERS; i++)
+        assert_error(&callers[i].error, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    for (size_t i = 0; i < CHANNELS; i++)
+        lks_channel_close(channels[i]);
+    assert_true(server_settle(server));
+    assert_int_equal(process_fd_count(getpid()), before);
+    server_stop(server);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,6 +263,7 @@ int main(void)
         cmocka_unit_test(calls_outlive_a_server_that_dies_again_and_again),
         cmocka_unit_test(closing_under_load_ends_each_call_once),
         cmocka_unit_test(a_channel_may_be_closed_while_it_connects),
+        cmocka_unit_test(connections_that_break_while_written_to_leave_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

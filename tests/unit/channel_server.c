@@ -384,6 +384,12 @@ static void *serve(void *arg)
 
 /* ---- the test's side --------------------------------------------------------- */
 
+const char *server_scheme(void)
+{
+    const char *scheme = getenv("LOCKSTOCK_TEST_SCHEME");
+    return scheme != NULL ? scheme : "tcp";
+}
+
 struct server *server_start(uint16_t port)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -407,7 +413,7 @@ struct server *server_start(uint16_t port)
         return NULL;
     }
     server->port = ntohs(address.sin_port);
-    snprintf(server->url, sizeof server->url, "nng+tcp://127.0.0.1:%u", server->port);
+    snprintf(server->url, sizeof server->url, "%s://127.0.0.1:%u", server_scheme(), server->port);
     return server;
 }
 

@@ -50,7 +50,10 @@ void server_stop(struct server *server);
 
 uint16_t server_port(struct server *server);
 
-/* "nng+tcp://127.0.0.1:PORT"; lives as long as the server. */
+/* How it is dialled: what the environment variable LOCKSTOCK_TEST_SCHEME says, else "tcp". */
+const char *server_scheme(void);
+
+/* "SCHEME://127.0.0.1:PORT"; lives as long as the server. */
 const char *server_url(struct server *server);
 
 void server_add_fault(struct server *server, server_fault fault);

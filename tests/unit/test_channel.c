@@ -27,7 +27,7 @@ static const char *nowhere(void)
 
         assert_int_equal(bind(fd, (struct sockaddr *)&address, len), 0);
         assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
-        snprintf(url, sizeof url, "nng+tcp://127.0.0.1:%u", ntohs(address.sin_port));
+        snprintf(url, sizeof url, "%s://127.0.0.1:%u", server_scheme(), ntohs(address.sin_port));
     }
     return url;
 }
@@ -469,6 +469,9 @@ static void urls_are_checked(void **state)
         "nng+tcp://host:", "nng+tcp://host:0", "nng+tcp://host:70000", "nng+tcp://host:http:", "nng+ipc:///tmp/x",
         "nng+tcp://127.0.0.1:7700,", "nng+tcp://127.0.0.1:7700,,nng+tcp://127.0.0.1:7701",
         "nng+tcp://127.0.0.1:7700 nng+tcp://127.0.0.1:7701",
+        "tcp://", "tcp://host", "tcp://host:", "tcp://:7700", "tcp://host:0", "tcp://host:70000", "tcp://host:http",
+        "tcp://host:7700/path", "tcp://user@host:7700", "tcp://::1:7700", "tcp://[::1]", "tcp://[::1:7700", "tcp://[]:7700",
+        "tcp://127.0.0.1:7700,", "tls://host", "unix:///tmp/a,", "tcp://127.0.0.1:7700 ", "tcp://host:000007700",
     };
     lks_error error;
     (void)state;

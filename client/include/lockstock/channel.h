@@ -34,14 +34,21 @@ typedef struct lks_channel_options {
                                  machine only; 1 to 4,096 of A-Z, a-z, 0-9 and -._~+/=; NULL = none;
                                  copied */
     bool no_retry;            /* never send a call a second time */
+    /* Of tls:// only. PEM files, read by lks_channel_open. */
+    const char *ca_file;          /* whom to trust; NULL = the certificates that the system trusts */
+    const char *certificate_file; /* our own, with its chain, shown to a server that asks; NULL = none */
+    const char *key_file;         /* its key, without passphrase */
+    const char *server_name;      /* what a server's certificate must name; NULL = its URL's host; copied */
 } lks_channel_options;
 
-/* Opens a channel to `urls`: one to 64 of nng+tcp://HOST:PORT and
- * nng+ws://HOST:PORT/PATH, separated by commas. Calls go to the first that can be
+/* Opens a channel to `urls`: one to 64 of tcp://HOST:PORT, tls://HOST:PORT,
+ * unix:///PATH, nng+tcp://HOST:PORT and nng+ws://HOST:PORT/PATH, separated by commas;
+ * an IPv6 address stands in brackets. Calls go to the first that can be
  * reached, and stay there until it dies or does not answer; then the others take
  * over. Returns before any is connected: the first call waits for that within its
  * deadline. options may be NULL. LKS_INVALID_ARGUMENT: a URL that is none, or whose
- * scheme is unknown, or a token that is none; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
+ * scheme is unknown, a token that is none, or a file of the options that cannot be
+ * used; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
  * success *ret is the caller's to close. Thread-safe; does not block. */
 lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret,
                           lks_error *error);

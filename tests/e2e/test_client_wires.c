@@ -1,0 +1,267 @@
+/* The C client and the real server over each transport of their own, and whom the client
+ * does not talk to over TLS. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/certificates.h"
+#include "support/server_fixture.h"
+#include "support/tempdir.h"
+
+enum { PIPELINED = 1000, IDS = 1000 };
+
+static struct {
+    char *dir;
+    char tls_url[64], unix_url[256], strict_url[64], expired_url[64], plain_url[64];
+    server_fixture *server, *strict, *expired;
+} here;
+
+/* A file of the test's directory. Valid until the 16th call after it. */
+static const char *path(const char *name)
+{
+    static char paths[16][256];
+    static size_t next;
+    char *p = paths[next++ % 16];
+
+    snprintf(p, sizeof paths[0], "%s/%s", here.dir, name);
+    return p;
+}
+
+static server_fixture *serve(char url[64], const char *certificate, const char *key, bool strict)
+{
+    snprintf(url, 64, "tls://localhost:%u", server_fixture_free_port());
+    char listen[64];
+    snprintf(listen, sizeof listen, "tls://127.0.0.1:%s", strrchr(url, ':') + 1);
+    const char *args[] = {"--listen", listen, "--listen", here.unix_url, "--tls-certificate", path(certificate), "--tls-key",
+                          path(key), strict ? "--tls-client-ca" : NULL, path("ca.pem"), "--tls-client-required", NULL};
+    const server_fixture_options options = {.args = args};
+    return server_fixture_start(&options);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    here.dir = tempdir_make();
+    authority *ours = authority_new("ours"), *others = authority_new("others");
+    authority_write(ours, path("ca.pem"));
+    authority_write(others, path("other-ca.pem"));
+    certificate_wish wish = {.common = {"server", 0}, .dns = {{"localhost", 0}, {"lockstock.test", 0}}};
+    authority_sign(ours, &wish, path("server.pem"), path("server.key"));
+    wish.valid_from_s = -7200;
+    wish.valid_until_s = -3600;
+    authority_sign(ours, &wish, path("expired.pem"), path("expired.key"));
+    authority_sign(ours, &(certificate_wish){.common = {"client", 0}}, path("client.pem"), path("client.key"));
+    authority_sign(others, &(certificate_wish){.common = {"client", 0}}, path("stranger.pem"), path("stranger.key"));
+    authority_sign(ours, &(certificate_wish){.common = {"client", 0}, .password = "secret"}, path("locked.pem"),
+                   path("locked.key"));
+    authority_free(ours);
+    authority_free(others);
+    snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/a.sock", here.dir);
+    here.server = serve(here.tls_url, "server.pem", "server.key", false);
+    snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/b.sock", here.dir);
+    here.strict = serve(here.strict_url, "server.pem", "server.key", true);
+    snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/c.sock", here.dir);
+    here.expired = serve(here.expired_url, "expired.pem", "expired.key", false);
+    snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/a.sock", here.dir);
+    return here.server != NULL && here.strict != NULL && here.expired != NULL ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    server_fixture_free(here.server);
+    server_fixture_free(here.strict);
+    server_fixture_free(here.expired);
+    tempdir_remove(here.dir);
+    return 0;
+}
+
+static lks_channel *open_or_fail(const char *url, lks_channel_options options)
+{
+    lks_channel *channel = NULL;
+    lks_error error;
+
+    if (lks_channel_open(url, &options, &channel, &error) != LKS_OK)
+        fail_msg("%s: %s", url, error.message);
+    return channel;
+}
+
+static lks_code next(lks_channel *channel, uint32_t timeout_ms, lks_error *error)
+{
+    lks_next_request request = LKS_NEXT_REQUEST_INIT;
+
+    request.kind = LKS_ID_KIND_SNOWFLAKE;
+    request.count = 1;
+    return lks_id_next(channel, &request, &(lks_call_options){.timeout_ms = timeout_ms}, NULL, error);
+}
+
+static void count_ids(void *arg, lks_code code, const lks_next_response *response, const lks_error *error)
+{
+    if (code != LKS_OK)
+        fprintf(stderr, "%s: %s\n", lks_code_name(code), error->message);
+    else if (response->n_ids == IDS)
+        atomic_fetch_add((atomic_int *)arg, 1);
+}
+
+static void each_transport_carries_calls(void **state)
+{
+    const char *const urls[] = {server_fixture_url(here.server), here.unix_url, here.tls_url};
+    (void)state;
+
+    for (size_t i = 0; i < 3; i++) {
+        lks_channel *channel = open_or_fail(urls[i], (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
+        lks_next_request request = LKS_NEXT_REQUEST_INIT;
+        atomic_int answered = 0;
+
+        request.kind = LKS_ID_KIND_SNOWFLAKE;
+        request.count = IDS;
+        for (int j = 0; j < PIPELINED; j++)
+            assert_int_equal(lks_id_next_start(channel, &request, NULL, count_ids, &answered, NULL, NULL), LKS_OK);
+        lks_error error;
+        while (atomic_load(&answered) < PIPELINED && next(channel, 60000, &error) == LKS_OK) {
+        }
+        lks_channel_close(channel);
+        assert_int_equal(atomic_load(&answered), PIPELINED);
+    }
+}
+
+static void big_messages_go_both_ways_over_tls(void **state)
+{
+    static uint8_t body[200000];
+    lks_channel *channel = open_or_fail(here.tls_url, (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
+    (void)state;
+
+    for (size_t i = 0; i < sizeof body; i++)
+        body[i] = (uint8_t)(i * 31 >> 3);
+    for (int i = 0; i < 20; i++) {
+        lks_begin_request begin = LKS_BEGIN_REQUEST_INIT;
+        lks_begin_response *begun, *replayed;
+        lks_complete_request complete = LKS_COMPLETE_REQUEST_INIT;
+        lks_error error;
+        char key[32], token[64];
+
+        snprintf(key, sizeof key, "key-%d", i);
+        begin.scope = complete.scope = (char *)(uintptr_t)"big";
+        begin.key = complete.key = key;
+        snprintf(token, sizeof token, "attempt-token-of-key-%d", i);
+        begin.attempt_token = token;
+        begin.lease_ms = 60000;
+        begin.retain_ms = 60000;
+        if (lks_idempotency_begin(channel, &begin, NULL, &begun, &error) != LKS_OK)
+            fail_msg("%s", error.message);
+        complete.fence = begun->fence;
+        complete.body = (ProtobufCBinaryData){.len = sizeof body, .data = body};
+        lks_message_free(&begun->base);
+        assert_int_equal(lks_idempotency_complete(channel, &complete, NULL, NULL, NULL), LKS_OK);
+        begin.attempt_token = (char *)(uintptr_t)"attempt-token-of-another";
+        assert_int_equal(lks_idempotency_begin(channel, &begin, NULL, &replayed, NULL), LKS_OK);
+        assert_non_null(replayed->result);
+        assert_int_equal(replayed->result->body.len, sizeof body);
+        assert_memory_equal(replayed->result->body.data, body, sizeof body);
+        lks_message_free(&replayed->base);
+    }
+    lks_channel_close(channel);
+}
+
+static void assert_refused(const char *url, lks_channel_options options, const char *why)
+{
+    lks_channel *channel = open_or_fail(url, options);
+    lks_error error;
+
+    assert_int_equal(next(channel, 700, &error), LKS_UNAVAILABLE);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    if (strstr(error.message, why) == NULL)
+        fail_msg("\"%s\" instead of \"%s\"", error.message, why);
+    lks_channel_close(channel);
+}
+
+static void assert_taken(const char *url, lks_channel_options options)
+{
+    lks_channel *channel = open_or_fail(url, options);
+    lks_error error;
+
+    if (next(channel, 20000, &error) != LKS_OK)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    lks_channel_close(channel);
+}
+
+static void a_server_must_show_a_certificate_for_its_name(void **state)
+{
+    char by_address[64], as_plain[64], as_tls[64];
+    (void)state;
+
+    snprintf(by_address, sizeof by_address, "tls://127.0.0.1:%s", strrchr(here.tls_url, ':') + 1);
+    snprintf(as_plain, sizeof as_plain, "tcp://127.0.0.1:%s", strrchr(here.tls_url, ':') + 1);
+    snprintf(as_tls, sizeof as_tls, "tls://127.0.0.1:%u", server_fixture_port(here.server));
+    const char *ca = path("ca.pem");
+    assert_taken(here.tls_url, (lks_channel_options){.ca_file = ca});
+    assert_taken(by_address, (lks_channel_options){.ca_file = ca, .server_name = "lockstock.test"});
+    assert_refused(by_address, (lks_channel_options){.ca_file = ca}, "IP address mismatch");
+    assert_refused(here.tls_url, (lks_channel_options){.ca_file = ca, .server_name = "other.test"}, "ostname mismatch");
+    assert_refused(here.tls_url, (lks_channel_options){.ca_file = path("other-ca.pem")}, "certificate");
+    assert_refused(here.tls_url, (lks_channel_options){0}, "certificate");
+    assert_refused(here.expired_url, (lks_channel_options){.ca_file = ca}, "certificate has expired");
+    assert_refused(as_plain, (lks_channel_options){0}, "");
+    assert_refused(as_tls, (lks_channel_options){.ca_file = ca}, "TLS: ");
+}
+
+static void a_server_may_ask_for_a_certificate(void **state)
+{
+    const char *ca = path("ca.pem");
+    (void)state;
+
+    assert_taken(here.strict_url, (lks_channel_options){
+        .ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("client.key")});
+    assert_refused(here.strict_url, (lks_channel_options){.ca_file = ca}, "certificate required");
+    assert_refused(here.strict_url, (lks_channel_options){
+        .ca_file = ca, .certificate_file = path("stranger.pem"), .key_file = path("stranger.key")}, "TLS: ");
+}
+
+static void files_that_cannot_be_used_are_named(void **state)
+{
+    const char *ca = path("ca.pem");
+    const struct {
+        lks_channel_options options;
+        const char *named;
+    } bad[] = {
+        {{.ca_file = path("missing.pem")}, "missing.pem"},
+        {{.ca_file = path("client.key")}, "client.key"},
+        {{.ca_file = ca, .certificate_file = path("client.pem")}, "key_file"},
+        {{.ca_file = ca, .key_file = path("client.key")}, "certificate_file"},
+        {{.ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("stranger.key")}, "stranger.key"},
+        {{.ca_file = ca, .certificate_file = path("locked.pem"), .key_file = path("locked.key")}, "locked.key"},
+    };
+    (void)state;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        lks_channel *channel = NULL;
+        lks_error error;
+
+        assert_int_equal(lks_channel_open(here.tls_url, &bad[i].options, &channel, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(lks_channel_open(here.tls_url, &bad[i].options, &channel, NULL), LKS_INVALID_ARGUMENT);
+        assert_null(channel);
+        if (strstr(error.message, bad[i].named) == NULL)
+            fail_msg("\"%s\" does not name %s", error.message, bad[i].named);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_transport_carries_calls),
+        cmocka_unit_test(big_messages_go_both_ways_over_tls),
+        cmocka_unit_test(a_server_must_show_a_certificate_for_its_name),
+        cmocka_unit_test(a_server_may_ask_for_a_certificate),
+        cmocka_unit_test(files_that_cannot_be_used_are_named),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}

@@ -1,0 +1,223 @@
+/* What is particular to the client's own SP engine: messages that are half written, names
+ * that resolve to several addresses or none, servers that speak something else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <arpa/inet.h>
+#include <cmocka.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "unit/channel_fixture.h"
+
+enum { BALLAST = 900000, HEAVY = 16 };
+
+static uint8_t ballast[BALLAST];
+
+static void start_heavy(lks_channel *channel, const char *id, struct witness *witness)
+{
+    ping_request request = ping(id);
+
+    memset(witness, 0, sizeof *witness);
+    request.ballast = (ProtobufCBinaryData){.len = BALLAST, .data = ballast};
+    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, see, NULL, witness, &witness->call,
+                                    NULL),
+                     LKS_OK);
+}
+
+/* The server reads nothing, so the kernel takes some messages, a part of one, and none of
+ * the others. What is taken back was not seen; what was half written is ended, or what
+ * comes behind it would be read as its rest. */
+static void a_half_written_message_is_ended(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    struct witness calls[HEAVY];
+    size_t no = 0, maybe = 0;
+    char id[16];
+    (void)state;
+
+    assert_int_equal(run(channel, &server_read, "first", NULL, NULL, NULL), LKS_OK);
+    server_read_on(server, false);
+    for (int i = 0; i < HEAVY; i++) {
+        snprintf(id, sizeof id, "heavy-%d", i);
+        start_heavy(channel, id, &calls[i]);
+    }
+    run(channel, &server_write, "behind", &(lks_call_options){.timeout_ms = 200}, NULL, NULL);
+    for (int i = 0; i < HEAVY; i++)
+        lks_call_cancel(calls[i].call);
+    for (int i = 0; i < HEAVY; i++)
+        assert_int_equal(lks_call_wait(calls[i].call, NULL), LKS_CANCELLED);
+    server_read_on(server, true);
+    assert_int_equal(run(channel, &server_write, "after", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    assert_true(server_settle(server));
+    for (int i = 0; i < HEAVY; i++) {
+        snprintf(id, sizeof id, "heavy-%d", i);
+        int32_t seen = server_count(server, id);
+
+        assert_in_range(seen, 0, 1);
+        if (calls[i].error.applied == LKS_APPLIED_NO)
+            assert_int_equal(seen, 0);
+        no += calls[i].error.applied == LKS_APPLIED_NO;
+        maybe += calls[i].error.applied == LKS_APPLIED_MAYBE;
+        lks_call_free(calls[i].call);
+    }
+    assert_int_equal(no + maybe, HEAVY);
+    assert_in_range(no, 1, HEAVY - 1);
+    assert_true(server_await_accepted(server, 1));
+    assert_false(server_seen(server) < 2);
+    server_stop(server);
+}
+
+static uint16_t port_of(int listener)
+{
+    struct sockaddr_in address;
+    socklen_t len = sizeof address;
+
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &len), 0);
+    return ntohs(address.sin_port);
+}
+
+static int listen_on(uint16_t port)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(listen(fd, 16), 0);
+    return fd;
+}
+
+static void assert_unreachable(const char *url, const char *why)
+{
+    lks_channel *channel = open_channel(url, (lks_channel_options){0});
+    lks_error error;
+
+    run(channel, &server_plain, "a", &(lks_call_options){.timeout_ms = 500}, NULL, &error);
+    assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    if (strstr(error.message, why) == NULL || strstr(error.message, url) == NULL)
+        fail_msg("\"%s\" instead of \"%s\"", error.message, why);
+    lks_channel_close(channel);
+}
+
+static void who_cannot_be_reached_is_told_with_the_reason(void **state)
+{
+    char url[64], long_name[300] = "tcp://";
+    int listener = listen_on(0);
+    (void)state;
+
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port_of(listener));
+    close(listener);
+    assert_unreachable(url, "cannot connect: Connection refused");
+    assert_unreachable("unix:///nonexistent/lockstock.sock", "cannot connect: No such file or directory");
+    memset(long_name + 6, 'a', 70); /* a label has 63 characters at most: no name server is asked */
+    strcat(long_name, ".invalid:7700");
+    assert_unreachable(long_name, "cannot resolve the host: ");
+}
+
+static void *answer_in_http(void *arg)
+{
+    static const char text[] = "HTTP/1.1 400 Bad Request\r\n\r\n";
+    int *listener = arg, fd;
+
+    while ((fd = accept(*listener, NULL, NULL)) >= 0) {
+        send(fd, text, strlen(text), MSG_NOSIGNAL);
+        close(fd);
+    }
+    return NULL;
+}
+
+static void a_server_of_another_protocol_is_refused(void **state)
+{
+    int listener = listen_on(0);
+    pthread_t thread;
+    char url[64];
+    (void)state;
+
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port_of(listener));
+    assert_int_equal(pthread_create(&thread, NULL, answer_in_http, &listener), 0);
+    assert_unreachable(url, "does not speak SP");
+    snprintf(url, sizeof url, "tls://127.0.0.1:%u", port_of(listener));
+    assert_unreachable(url, "TLS: ");
+    shutdown(listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(listener);
+}
+
+/* "localhost" may be ::1 first, where nobody listens. */
+static void a_name_is_resolved(void **state)
+{
+    struct server *server = server_start(0);
+    char url[64];
+    (void)state;
+
+    snprintf(url, sizeof url, "tcp://localhost:%u", server_port(server));
+    lks_channel *channel = open_channel(url, (lks_channel_options){0});
+    assert_int_equal(run(channel, &server_plain, "a", NULL, NULL, NULL), LKS_OK);
+    server_drop_connections(server);
+    assert_int_equal(run(channel, &server_write, "b", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+static void a_channel_may_be_closed_while_a_name_is_resolved(void **state)
+{
+    struct server *server = server_start(0);
+    struct witness witness;
+    char url[64];
+    (void)state;
+
+    snprintf(url, sizeof url, "tcp://localhost:%u", server_port(server));
+    for (int i = 0; i < 200; i++) {
+        lks_channel *channel = open_channel(url, (lks_channel_options){0});
+
+        start(channel, &server_write, "a", NULL, &witness);
+        if (i % 2 == 0)
+            server_await(server, 1);
+        assert_int_equal(lks_channel_close(channel), LKS_OK);
+        lks_call_free(witness.call);
+    }
+    server_stop(server);
+}
+
+static void many_servers_may_be_named(void **state)
+{
+    struct server *server = server_start(0);
+    int listener = listen_on(0);
+    uint16_t port = port_of(listener);
+    char urls[64 * 64];
+    size_t at = 0;
+    (void)state;
+
+    close(listener);
+    for (int i = 0; i < 63; i++)
+        at += (size_t)snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u,", port);
+    snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u", server_port(server));
+    lks_channel *channel = open_channel(urls, (lks_channel_options){0});
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(run(channel, &server_plain, "a", NULL, NULL, NULL), LKS_OK);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_half_written_message_is_ended),
+        cmocka_unit_test(who_cannot_be_reached_is_told_with_the_reason),
+        cmocka_unit_test(a_server_of_another_protocol_is_refused),
+        cmocka_unit_test(a_name_is_resolved),
+        cmocka_unit_test(a_channel_may_be_closed_while_a_name_is_resolved),
+        cmocka_unit_test(many_servers_may_be_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
