@@ -91,9 +91,8 @@ static bool is_costly(const nghttp2_frame *frame)
  * which says what was taken. */
 static void say_goodbye(grpc_connection *c)
 {
-    if (c->told_to_go)
-        nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
-                              NGHTTP2_NO_ERROR, NULL, 0);
+    nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+                          NGHTTP2_NO_ERROR, NULL, 0);
     c->told_to_go = false;
 }
 
@@ -107,7 +106,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         stream_ready(c->stream);
         stream_idle(c->stream, c->n_calls == 0);
     }
-    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->told_to_go) {
         say_goodbye(c);
         return 0;
     }
@@ -155,8 +154,10 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     grpc_stream *s = call_of(session, frame->hd.stream_id);
     bool last = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
                 (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-    (void)user;
 
+    /* A peer that makes us reset its calls costs as much as one that does it. */
+    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR && !strike(user))
+        return enhance_your_calm(user);
     if (s && last && !s->half_closed)
         nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
     return 0;
@@ -204,6 +205,7 @@ static void *on_open(void *arg, stream *s)
         return NULL;
     }
     TAILQ_INSERT_TAIL(&all->connections, c, next);
+    all->n_connections++;
     stream_produce(s);
     return c;
 }
@@ -246,13 +248,18 @@ static bool produce(grpc_connection *c, bool *all)
     return n >= 0;
 }
 
+static bool is_over(const grpc_connection *c)
+{
+    return c->ending || (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session));
+}
+
+/* Closing drops what the kernel has not taken; so it waits for on_drained. */
 static void on_produce(void *arg)
 {
     grpc_connection *c = arg;
     bool all = false;
 
-    if (!produce(c, &all) ||
-        (all && (c->ending || (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session)))))
+    if (!produce(c, &all) || (all && is_over(c) && stream_waiting(c->stream) == 0))
         stream_close(c->stream);
 }
 
@@ -260,7 +267,7 @@ static void on_drained(void *arg)
 {
     grpc_connection *c = arg;
 
-    if (nghttp2_session_want_write(c->session))
+    if (nghttp2_session_want_write(c->session) || is_over(c))
         stream_produce(c->stream);
 }
 
@@ -273,6 +280,7 @@ static void on_closed(void *arg)
     while ((s = TAILQ_FIRST(&c->calls)))
         grpc_call_detach(s);
     TAILQ_REMOVE(&c->all->connections, c, next);
+    c->all->n_connections--;
     nghttp2_session_del(c->session);
     free(c);
 }

@@ -14,8 +14,11 @@
 enum {
     HEADER_BYTES_MAX = 16 * 1024,      /* more: RESOURCE_EXHAUSTED */
     HEADER_BYTES_WORST = 64 * 1024,    /* more: the connection ends */
-    RECEIVED_BYTES_MAX = 64 * 1024 * 1024, /* of all requests under way */
+    HELD_BYTES_MAX = 64 * 1024 * 1024, /* of all calls; then a connection gets no more than its share */
+    WAITING_BYTES_MAX = 4 * 1024 * 1024, /* sent by a streaming method and not taken; then the call ends */
+    CALL_BYTES = 4096, /* what a call costs, without what it carries */
     FIELDS_MAX = 64,
+    STATUS_FIELDS = 4,
     GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
 };
 
@@ -31,6 +34,32 @@ static void refuse(grpc_stream *s, lks_code code, const char *why)
 
     lks_error_set(&error, code, LKS_APPLIED_NO, "%s", why);
     answer_error(s, &error);
+}
+
+/* ---- memory --------------------------------------------------------------------------- */
+
+static void hold(grpc_stream *s, size_t bytes)
+{
+    s->held += bytes;
+    s->all->held += bytes;
+    if (s->from)
+        s->from->held += bytes;
+}
+
+static void let_go(grpc_stream *s, size_t bytes)
+{
+    s->held -= bytes;
+    s->all->held -= bytes;
+    if (s->from)
+        s->from->held -= bytes;
+}
+
+static const char too_much[] = "too many bytes are under way";
+
+/* Who holds little is served also while others hold too much. */
+static bool holds_too_much(const grpc_stream *s)
+{
+    return s->all->held > HELD_BYTES_MAX && s->from->held > HELD_BYTES_MAX / s->all->n_connections;
 }
 
 /* ---- life --------------------------------------------------------------------------- */
@@ -57,6 +86,7 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     TAILQ_INSERT_TAIL(&from->calls, s, in_connection);
     from->n_calls++;
     all->in_flight++;
+    hold(s, CALL_BYTES);
     return s;
 }
 
@@ -75,7 +105,7 @@ static void drop_output(grpc_stream *s)
 static void free_call(grpc_stream *s)
 {
     s->all->in_flight--;
-    s->all->received -= s->received;
+    let_go(s, s->held);
     grpc_reader_end(&s->reader);
     free(s->request);
     drop_output(s);
@@ -89,6 +119,7 @@ void grpc_call_detach(grpc_stream *s)
 
     TAILQ_REMOVE(&c->calls, s, in_connection);
     c->n_calls--;
+    c->held -= s->held;
     s->from = NULL;
     if (s->method && s->state) {
         void *state = s->state;
@@ -120,6 +151,7 @@ static void add_field(grpc_stream *s, grpc_fields *to, const char *name, size_t 
 bool grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
 {
     s->header_bytes += name_len + value_len + 32;
+    hold(s, name_len + value_len + 32);
     if (s->header_bytes <= HEADER_BYTES_MAX)
         add_field(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
     return s->header_bytes <= HEADER_BYTES_WORST;
@@ -206,6 +238,8 @@ void grpc_call_begin(grpc_stream *s)
         answer_http(s, "405");
     else if (!is_grpc)
         answer_http(s, "415");
+    else if (holds_too_much(s))
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
     else if (s->all->draining)
         refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
     else if (streaming)
@@ -225,12 +259,16 @@ static void take_message(grpc_stream *s, uint8_t *message, size_t len)
         if (s->state)
             s->method->message(s->state, message, len);
         free(message);
+        let_go(s, s->reading);
+        s->reading = 0;
     } else if (s->request) {
         free(message);
         refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
     } else {
         s->request = message;
         s->request_len = len;
+        if (s->compressed)
+            hold(s, len);
     }
 }
 
@@ -240,10 +278,10 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
 
     if (s->phase == GRPC_ANSWERED)
         return;
-    s->received += len;
-    s->all->received += len;
-    if (s->all->received > RECEIVED_BYTES_MAX) {
-        refuse(s, LKS_RESOURCE_EXHAUSTED, "too many bytes of requests are under way");
+    hold(s, len);
+    s->reading += len;
+    if (holds_too_much(s)) {
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
         return;
     }
     while (len > 0 && s->phase != GRPC_ANSWERED) {
@@ -325,7 +363,8 @@ static void put_all(fields *f, const grpc_fields *from)
     const grpc_field *field;
 
     TAILQ_FOREACH(field, from, next)
-        put(f, field->name, field->value, field->value_len);
+        if (f->n < FIELDS_MAX - STATUS_FIELDS)
+            put(f, field->name, field->value, field->value_len);
 }
 
 static bool answers_gzip(const grpc_stream *s)
@@ -392,6 +431,7 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
         free(o);
     }
     s->waiting -= n;
+    let_go(s, n);
     if (TAILQ_EMPTY(&s->output) && s->finished) {
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         submit_trailers(s);
@@ -447,6 +487,7 @@ static bool add_output(grpc_stream *s, const void *message, size_t len)
     *o = (grpc_output){.data = data, .len = written};
     TAILQ_INSERT_TAIL(&s->output, o, next);
     s->waiting += o->len;
+    hold(s, o->len);
     return true;
 }
 
@@ -504,6 +545,13 @@ void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
 {
     if (!s->from || s->finished)
         return;
+    if (s->waiting > WAITING_BYTES_MAX) { /* gRPC's word for RESOURCE_EXHAUSTED */
+        s->phase = GRPC_ANSWERED;
+        s->finished = true;
+        nghttp2_submit_rst_stream(s->from->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
+        stream_produce(s->from->stream);
+        return;
+    }
     if (!add_output(s, data, len)) {
         refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
         return;

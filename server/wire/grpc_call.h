@@ -44,7 +44,8 @@ struct grpc_stream {
     size_t header_bytes;
     grpc_fields headers; /* pseudo-headers too */
     grpc_reader reader;
-    size_t received; /* bytes that count towards the server's limit */
+    size_t held; /* bytes that count towards the server's limit */
+    size_t reading; /* those of the message that is being read, and of its prefix */
     uint8_t *request;
     size_t request_len;
     const grpc_streaming_method *method;
@@ -67,6 +68,7 @@ typedef struct grpc_connection {
     const char *certificate;
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls;
+    size_t held; /* bytes of its calls */
     bool ready, ending;
     bool told_to_go; /* the first GOAWAY went out, and a ping after it */
     double strikes; /* frames that cost us and bring nothing; they leak away */
@@ -77,7 +79,8 @@ typedef struct grpc_connection {
 struct grpc_server {
     grpc_server_options options;
     size_t in_flight; /* calls that live */
-    size_t received;  /* bytes of requests */
+    size_t held;      /* bytes of headers, requests and answers */
+    size_t n_connections;
     uint32_t last_lost_with;
     bool draining;
     TAILQ_HEAD(, grpc_connection) connections;

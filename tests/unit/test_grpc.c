@@ -1,0 +1,1005 @@
+/* gRPC on a real loop, over raw HTTP/2: what is answered and how, what ends a call, and
+ * what ends a connection. dispatch is the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <lockstock/rpc/v1/envelope.pb-c.h>
+#include <nghttp2/nghttp2.h>
+#include <uv.h>
+
+#include "dispatch.h"
+#include "support/h2_peer.h"
+#include "support/sp_peer.h"
+#include "wire/grpc.h"
+
+enum { CALLS_MAX = 2048, PEERS_MAX = 4, LIMIT_S = 60, MESSAGE_MAX = 256 * 1024, CONCURRENT = 16 };
+#define PATH "/test.v1.Test/Do"
+#define STREAMED "/test.v1.Test/Stream"
+#define GUARDED "/test.v1.Test/Guarded"
+#define EMPTY "\0\0\0\0\0"
+
+typedef struct taken {
+    dispatch_done *done; /* NULL: ended */
+    void *arg;
+    dispatch_call call;
+    char first; /* of the payload */
+} taken;
+
+static struct {
+    uv_loop_t loop;
+    streams *streams;
+    grpc_server *server;
+    uint16_t port;
+    h2_peer *peers[PEERS_MAX];
+    size_t n_peers;
+    taken taken[CALLS_MAX];
+    size_t n, lost, wanted;
+    uint32_t last_lost;
+    bool closed, refuses;
+    size_t answer_len; /* not 0: every call is answered at once, with so many bytes */
+    grpc_stream *streamed;
+    size_t n_opened, n_messages, n_half_closed, n_closed;
+    char last_message[64];
+    size_t last_message_len;
+    bool last_compressed;
+} here;
+
+/* ---- dispatch ------------------------------------------------------------------------ */
+
+static const lks_rpc_method method = {.path = PATH, .effect = LKS_RPC_EFFECT_WRITE};
+
+static void succeed(size_t i, size_t len)
+{
+    Lockstock__Rpc__V1__Call response = LOCKSTOCK__RPC__V1__CALL__INIT;
+    const lks_error ok = {0};
+    dispatch_done *done = here.taken[i].done;
+
+    here.taken[i].done = NULL;
+    response.payload = (ProtobufCBinaryData){.data = calloc(1, len + 1), .len = len};
+    assert_non_null(response.payload.data);
+    done(here.taken[i].arg, &method, &response.base, &ok);
+    free(response.payload.data);
+}
+
+static void fail_with(size_t i, const lks_error *error)
+{
+    dispatch_done *done = here.taken[i].done;
+
+    here.taken[i].done = NULL;
+    done(here.taken[i].arg, &method, NULL, error);
+}
+
+void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
+{
+    (void)d;
+    assert_non_null(arena);
+    assert_true(here.n < CALLS_MAX);
+    here.taken[here.n++] = (taken){done, arg, *call, call->len > 0 ? *(const char *)call->payload : '\0'};
+    if (here.answer_len > 0)
+        succeed(here.n - 1, here.answer_len);
+}
+
+bool dispatch_has_method(const dispatch *d, const char *path)
+{
+    (void)d;
+    return strcmp(path, PATH) == 0;
+}
+
+lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *judged, lks_error *error)
+{
+    (void)d;
+    (void)who;
+    assert_string_equal(judged->path, GUARDED);
+    return here.refuses ? lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "not you") : LKS_OK;
+}
+
+static void on_lost(void *arg, uint32_t id)
+{
+    assert_ptr_equal(arg, &here);
+    here.last_lost = id;
+    here.lost++;
+}
+
+/* ---- a streaming method ---------------------------------------------------------------- */
+
+static void *on_open(void *arg, grpc_stream *s)
+{
+    assert_ptr_equal(arg, &here);
+    here.n_opened++;
+    here.streamed = s;
+    return s;
+}
+
+static void on_message(void *state, const uint8_t *data, size_t len)
+{
+    assert_ptr_equal(state, here.streamed);
+    here.n_messages++;
+    here.last_message_len = len;
+    here.last_compressed = grpc_stream_compressed(state);
+    memcpy(here.last_message, data, len < sizeof here.last_message ? len : sizeof here.last_message);
+}
+
+static void on_half_closed(void *state)
+{
+    assert_ptr_equal(state, here.streamed);
+    here.n_half_closed++;
+}
+
+static void on_closed(void *state)
+{
+    assert_ptr_equal(state, here.streamed);
+    here.streamed = NULL;
+    here.n_closed++;
+}
+
+static const grpc_streaming_method streaming[] = {
+    {STREAMED, 0, on_open, on_message, on_half_closed, on_closed, &here},
+    {GUARDED, LKS_RPC_EFFECT_READ, on_open, on_message, on_half_closed, on_closed, &here},
+};
+
+/* ---- the loop --------------------------------------------------------------------- */
+
+static void turn(void)
+{
+    uv_run(&here.loop, UV_RUN_NOWAIT);
+    for (size_t i = 0; i < here.n_peers; i++)
+        h2_peer_turn(here.peers[i]);
+}
+
+static void run_until(bool (*condition)(void))
+{
+    uint64_t end = uv_hrtime() + (uint64_t)LIMIT_S * 1000000000;
+
+    while (!condition() && uv_hrtime() < end)
+        turn();
+    assert_true(condition());
+    for (int i = 0; i < 3; i++)
+        turn();
+}
+
+static bool has_taken(void)
+{
+    return here.n >= here.wanted;
+}
+
+static void run_until_taken(size_t n)
+{
+    here.wanted = n;
+    run_until(has_taken);
+    assert_int_equal(here.n, n);
+}
+
+static bool has_closed(void)
+{
+    return h2_peer_answer(here.peers[0], here.wanted)->closed;
+}
+
+/* The first peer's call has ended. */
+static const h2_answer *run_until_answered(size_t call)
+{
+    here.wanted = call;
+    run_until(has_closed);
+    return h2_peer_answer(here.peers[0], call);
+}
+
+static bool has_lost(void)
+{
+    return here.lost >= here.wanted;
+}
+
+static void run_until_lost(size_t n)
+{
+    here.wanted = n;
+    run_until(has_lost);
+    assert_int_equal(here.lost, n);
+}
+
+static bool is_over(void)
+{
+    return !h2_peer_turn(here.peers[0]);
+}
+
+static bool nothing_lives(void)
+{
+    return grpc_server_in_flight(here.server) == 0;
+}
+
+static void start_with(const streams_options *given, size_t answer_len)
+{
+    streams_options options = given ? *given : (streams_options){.connections_max = 100};
+    lks_error error;
+
+    memset(&here, 0, sizeof here);
+    here.answer_len = answer_len;
+    uv_loop_init(&here.loop);
+    options.loop = &here.loop;
+    assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
+    const grpc_server_options server = {.streams = here.streams, .message_bytes_max = MESSAGE_MAX,
+                                        .in_flight_per_peer = CONCURRENT, .methods = streaming, .n_methods = 2,
+                                        .on_lost = on_lost, .arg = &here};
+    assert_int_equal(grpc_server_new(&server, &here.server, &error), LKS_OK);
+    assert_int_equal(grpc_server_listen(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
+}
+
+static h2_peer *open_peer(uint32_t window)
+{
+    h2_peer *p = h2_peer_open(here.port, window);
+
+    assert_non_null(p);
+    here.peers[here.n_peers++] = p;
+    return p;
+}
+
+static h2_peer *start(void)
+{
+    start_with(NULL, 0);
+    return open_peer(0);
+}
+
+static void on_streams_closed(void *arg)
+{
+    assert_ptr_equal(arg, &here);
+    here.closed = true;
+}
+
+static bool is_closed(void)
+{
+    return here.closed;
+}
+
+static void stop(void)
+{
+    streams_close(here.streams, on_streams_closed, &here);
+    run_until(is_closed);
+    for (size_t i = 0; i < here.n; i++)
+        if (here.taken[i].done)
+            succeed(i, 1);
+    assert_int_equal(grpc_server_in_flight(here.server), 0);
+    assert_null(here.streamed);
+    grpc_server_free(here.server);
+    for (size_t i = 0; i < here.n_peers; i++)
+        h2_peer_free(here.peers[i]);
+    assert_int_equal(uv_loop_close(&here.loop), 0);
+}
+
+/* A message of one byte. */
+static size_t call_text(h2_peer *p, char text)
+{
+    const char message[] = {0, 0, 0, 0, 1, text};
+
+    return h2_peer_call(p, PATH, NULL, message, sizeof message, false);
+}
+
+static void expect_header(size_t call, const char *name, const char *value)
+{
+    const char *got = h2_peer_header(here.peers[0], call, name);
+
+    if (strcmp(got, value) != 0)
+        fail_msg("%s is \"%s\", not \"%s\"; all:\n%s", name, got, value,
+                 h2_peer_answer(here.peers[0], call)->headers);
+}
+
+/* Answered by trailers only. */
+static void expect_refused(size_t call, const char *status, const char *message)
+{
+    const h2_answer *a = run_until_answered(call);
+
+    expect_header(call, ":status", "200");
+    expect_header(call, "content-type", "application/grpc");
+    expect_header(call, "grpc-status", status);
+    expect_header(call, "grpc-message", message);
+    expect_header(call, "lockstock-applied", "NO");
+    assert_int_equal(a->blocks, 1);
+    assert_int_equal(a->len, 0);
+    assert_int_equal(a->error, NGHTTP2_NO_ERROR);
+}
+
+/* The connection ended; what arrived of its GOAWAYs said why. */
+static void expect_ended(uint32_t error)
+{
+    int32_t last[H2_PEER_GOAWAYS_MAX];
+    uint32_t errors[H2_PEER_GOAWAYS_MAX];
+
+    run_until(is_over);
+    size_t n = h2_peer_goaways(here.peers[0], last, errors);
+    if (n > 0)
+        assert_int_equal(errors[n - 1], error);
+}
+
+/* ---- unary calls ---------------------------------------------------------------------- */
+
+static void a_call_and_its_answer(void **state)
+{
+    static const char *const fields[] = {"grpc-timeout", "1500m", "lockstock-namespace", "shop", "authorization",
+                                         "Bearer x", NULL};
+    (void)state;
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
+    run_until_taken(1);
+    const dispatch_call *got = &here.taken[0].call;
+    assert_string_equal(got->path, PATH);
+    assert_int_equal(got->len, 3);
+    assert_memory_equal(got->payload, "abc", 3);
+    assert_int_equal(got->timeout_ms, 1500);
+    assert_true(got->received_ns > 0 && got->alone);
+    assert_memory_equal(got->who.ns.data, "shop", got->who.ns.len);
+    assert_memory_equal(got->who.authorization.data, "Bearer x", got->who.authorization.len);
+    assert_null(got->who.certificate);
+    succeed(0, 3);
+    const h2_answer *a = run_until_answered(call);
+    expect_header(call, ":status", "200");
+    expect_header(call, "grpc-status", "0");
+    expect_header(call, "grpc-message", "");
+    expect_header(call, "lockstock-applied", "");
+    assert_int_equal(a->blocks, 2);
+    assert_int_equal(a->len, 5 + 5);
+    assert_memory_equal(a->data, "\0\0\0\0\5", 5);
+    assert_int_equal(a->error, NGHTTP2_NO_ERROR);
+    assert_int_equal(h2_peer_concurrent_max(p), CONCURRENT);
+    stop();
+}
+
+static void an_empty_answer_is_a_message(void **state)
+{
+    Lockstock__Rpc__V1__Call response = LOCKSTOCK__RPC__V1__CALL__INIT;
+    const lks_error ok = {0};
+    (void)state;
+    size_t call = h2_peer_call(start(), PATH, NULL, EMPTY, 5, false);
+    run_until_taken(1);
+    assert_int_equal(here.taken[0].call.len, 0);
+    here.taken[0].done(here.taken[0].arg, &method, &response.base, &ok);
+    here.taken[0].done = NULL;
+    assert_int_equal(run_until_answered(call)->len, 5);
+    expect_header(call, "grpc-status", "0");
+    stop();
+}
+
+static void every_error_is_trailers_only(void **state)
+{
+    static const lks_applied applied[] = {LKS_APPLIED_YES, LKS_APPLIED_NO, LKS_APPLIED_MAYBE};
+    (void)state;
+    h2_peer *p = start();
+    for (int code = 1; code <= 16; code++) {
+        lks_error error;
+        char number[8];
+        lks_error_set(&error, (lks_code)code, applied[code % 3], "field.name: 100%% wrong\n");
+        error.retry_after_ms = code == LKS_UNAVAILABLE ? 1500 : 0;
+        size_t call = call_text(p, 'a');
+        run_until_taken((size_t)code);
+        fail_with((size_t)code - 1, &error);
+        const h2_answer *a = run_until_answered(call);
+        snprintf(number, sizeof number, "%d", code);
+        expect_header(call, "grpc-status", number);
+        expect_header(call, "grpc-message", "field.name: 100%25 wrong%0A");
+        expect_header(call, "lockstock-applied", lks_applied_name(applied[code % 3]));
+        bool has_details = code == LKS_INVALID_ARGUMENT || code == LKS_UNAVAILABLE;
+        assert_true((h2_peer_header(p, call, "grpc-status-details-bin")[0] != '\0') == has_details);
+        assert_int_equal(a->blocks, 1);
+        assert_int_equal(a->len, 0);
+    }
+    stop();
+}
+
+static void calls_are_answered_as_they_are_done(void **state)
+{
+    (void)state;
+    h2_peer *p = start();
+    for (char c = 'a'; c < 'd'; c++)
+        call_text(p, c);
+    run_until_taken(3);
+    assert_int_equal(here.taken[1].first, 'b');
+    succeed(2, 1);
+    run_until_answered(2);
+    assert_false(h2_peer_answer(p, 0)->closed);
+    succeed(0, 1);
+    succeed(1, 1);
+    run_until_answered(0);
+    run_until_answered(1);
+    stop();
+}
+
+static void messages_in_pieces_and_big_ones(void **state)
+{
+    char *big = calloc(1, MESSAGE_MAX + 5);
+    (void)state;
+    assert_non_null(big);
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, PATH, NULL, "\0\0", 2, true);
+    turn();
+    h2_peer_more(p, call, "\0\0\2x", 4, true);
+    turn();
+    h2_peer_more(p, call, "y", 1, true);
+    turn();
+    assert_int_equal(here.n, 0); /* not before END_STREAM */
+    h2_peer_more(p, call, "", 0, false);
+    run_until_taken(1);
+    assert_memory_equal(here.taken[0].call.payload, "xy", 2);
+    succeed(0, 1);
+    big[2] = MESSAGE_MAX >> 16;
+    call = h2_peer_call(p, PATH, NULL, big, MESSAGE_MAX + 5, false);
+    run_until_taken(2);
+    assert_int_equal(here.taken[1].call.len, MESSAGE_MAX);
+    succeed(1, MESSAGE_MAX - 10);
+    assert_in_range(run_until_answered(call)->len, MESSAGE_MAX - 10, MESSAGE_MAX + 5);
+    expect_header(call, "grpc-status", "0");
+    call = call_text(p, 'z');
+    run_until_taken(3);
+    succeed(2, MESSAGE_MAX);
+    run_until_answered(call);
+    expect_header(call, "grpc-status", "8");
+    expect_header(call, "lockstock-applied", "YES");
+    free(big);
+    stop();
+}
+
+static void gzip_both_ways(void **state)
+{
+    static const char *const fields[] = {"grpc-encoding", "gzip", "grpc-accept-encoding", "identity,gzip", NULL};
+    static const uint8_t x[] = {1, 0, 0, 0, 0x15, 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3, 0xab, 0, 0, 0x83, 0x16, 0xdc, 0x8c, 1, 0, 0, 0};
+    (void)state;
+    size_t call = h2_peer_call(start(), PATH, fields, x, sizeof x, false);
+    run_until_taken(1);
+    assert_int_equal(here.taken[0].call.len, 1);
+    assert_int_equal(here.taken[0].first, 'x');
+    succeed(0, 100000);
+    const h2_answer *a = run_until_answered(call);
+    expect_header(call, "grpc-encoding", "gzip");
+    assert_in_range(a->len, 20, 1000);
+    assert_int_equal(a->data[0], 1);
+    stop();
+}
+
+static void requests_that_are_refused(void **state)
+{
+    static const char *const wrong_timeout[] = {"grpc-timeout", "soon", NULL};
+    static const char *const get[] = {":method", "GET", NULL};
+    static const char *const json[] = {"content-type", "application/json", NULL};
+    static const char *const web[] = {"content-type", "application/grpc-web", NULL};
+    static const char *const proto[] = {"content-type", "application/grpc+proto", NULL};
+    static const char too_long[] = {0, 0, 4, 0, 1};
+    (void)state;
+    h2_peer *p = start();
+    expect_refused(h2_peer_call(p, PATH, wrong_timeout, EMPTY, 5, false), "3", "grpc-timeout: not a timeout");
+    expect_refused(h2_peer_call(p, PATH, NULL, "", 0, false), "12", "a unary call has one message");
+    expect_refused(h2_peer_call(p, PATH, NULL, EMPTY EMPTY, 10, false), "12", "a unary call has one message");
+    expect_refused(h2_peer_call(p, PATH, NULL, "\0\0\0\0\5ab", 7, false), "13", "the last message is not whole");
+    expect_refused(h2_peer_call(p, PATH, NULL, "\0\0\0", 3, false), "13", "the last message is not whole");
+    expect_refused(h2_peer_call(p, PATH, NULL, "\1\0\0\0\0", 5, false), "12",
+                   "grpc-encoding: only gzip and identity are known");
+    /* Known before the client has sent all: it is told to stop, after the answer. */
+    expect_refused(h2_peer_call(p, PATH, NULL, too_long, 5, true), "8", "the message is too long");
+    expect_refused(h2_peer_call(p, "/test.v1.Test/Other", NULL, "", 0, true), "12",
+                   "method: this server has no such method");
+    run_until_answered(h2_peer_call(p, PATH, get, EMPTY, 5, false));
+    expect_header(8, ":status", "405");
+    run_until_answered(h2_peer_call(p, PATH, json, EMPTY, 5, false));
+    expect_header(9, ":status", "415");
+    run_until_answered(h2_peer_call(p, PATH, web, EMPTY, 5, false));
+    expect_header(10, ":status", "415");
+    assert_int_equal(here.n, 0);
+    size_t call = h2_peer_call(p, PATH, proto, EMPTY, 5, false);
+    run_until_taken(1);
+    succeed(0, 1);
+    run_until_answered(call);
+    run_until(nothing_lives);
+    stop();
+}
+
+static void headers_have_limits(void **state)
+{
+    static char text[4096];
+    const char *fields[64] = {NULL};
+    (void)state;
+    memset(text, 'x', sizeof text - 1);
+    for (size_t i = 0; i < 10; i += 2) {
+        fields[i] = "x-some";
+        fields[i + 1] = text;
+    }
+    h2_peer *p = start();
+    expect_refused(h2_peer_call(p, PATH, fields, EMPTY, 5, false), "8", "the metadata is too long");
+    for (size_t i = 0; i < 34; i += 2) {
+        fields[i] = "x-some";
+        fields[i + 1] = text + i; /* not taken from HPACK's table */
+    }
+    h2_peer_call(p, PATH, fields, EMPTY, 5, false);
+    run_until(is_over);
+    assert_int_equal(here.n, 0);
+    stop();
+}
+
+static bool knows_the_limit(void)
+{
+    return h2_peer_concurrent_max(here.peers[0]) == CONCURRENT;
+}
+
+static void concurrent_calls_have_a_limit(void **state)
+{
+    (void)state;
+    h2_peer *p = start();
+    run_until(knows_the_limit);
+    for (size_t i = 0; i < 3 * CONCURRENT; i++)
+        call_text(p, 'a');
+    run_until_taken(CONCURRENT);
+    for (size_t i = 0; i < 2 * CONCURRENT; i++) {
+        succeed(i, 1);
+        run_until_taken(CONCURRENT + i + 1);
+    }
+    stop();
+}
+
+/* Who does not heed the limit: the call is refused as one that was never seen. */
+static void calls_beyond_the_limit_are_refused(void **state)
+{
+    size_t refused = 0;
+    (void)state;
+    h2_peer *p = start();
+    for (size_t i = 0; i < 2 * CONCURRENT; i++) /* before its SETTINGS are read */
+        call_text(p, 'a');
+    run_until_taken(CONCURRENT);
+    for (int i = 0; i < 100; i++)
+        turn();
+    for (size_t i = 0; i < 2 * CONCURRENT; i++)
+        refused += h2_peer_answer(p, i)->closed && h2_peer_answer(p, i)->error == NGHTTP2_REFUSED_STREAM;
+    assert_int_equal(refused, CONCURRENT);
+    stop();
+}
+
+/* ---- lost calls ------------------------------------------------------------------------ */
+
+static void a_cancelled_call_is_lost_alone(void **state)
+{
+    (void)state;
+    h2_peer *p = start();
+    call_text(p, 'a');
+    call_text(p, 'b');
+    run_until_taken(2);
+    h2_peer_reset(p, 0, NGHTTP2_CANCEL);
+    run_until_lost(1);
+    assert_int_equal(here.last_lost, here.taken[0].call.lost_with);
+    assert_int_not_equal(here.taken[0].call.lost_with, here.taken[1].call.lost_with);
+    assert_int_equal(here.taken[0].call.peer, here.taken[1].call.peer);
+    succeed(0, 1); /* to nobody */
+    succeed(1, 1);
+    run_until_answered(1);
+    expect_header(1, "grpc-status", "0");
+    stop();
+}
+
+static void a_lost_connection_loses_all_its_calls(void **state)
+{
+    (void)state;
+    h2_peer *p = start();
+    for (int i = 0; i < 5; i++)
+        call_text(p, 'a');
+    h2_peer_call(p, PATH, NULL, "\0\0", 2, true); /* never whole */
+    run_until_taken(5);
+    h2_peer_free(p);
+    here.n_peers = 0;
+    run_until_lost(5);
+    assert_int_equal(grpc_server_in_flight(here.server), 5);
+    for (size_t i = 0; i < 5; i++)
+        succeed(i, 1);
+    assert_int_equal(grpc_server_in_flight(here.server), 0);
+    stop();
+}
+
+/* ---- flow control, and peers that do not read --------------------------------------------- */
+
+static bool has_some(void)
+{
+    return h2_peer_answer(here.peers[0], 0)->len >= here.wanted;
+}
+
+static void answers_wait_for_the_window(void **state)
+{
+    (void)state;
+    start_with(NULL, 0);
+    h2_peer *p = open_peer(3);
+    call_text(p, 'a');
+    run_until_taken(1);
+    succeed(0, 20);
+    for (size_t len = 3; len < 5 + 22; len += 3) {
+        here.wanted = len;
+        run_until(has_some);
+        assert_int_equal(h2_peer_answer(p, 0)->len, len);
+        assert_false(h2_peer_answer(p, 0)->closed);
+        h2_peer_allow(p, 0, 3);
+    }
+    assert_int_equal(run_until_answered(0)->len, 5 + 22);
+    expect_header(0, "grpc-status", "0");
+    stop();
+}
+
+static void who_reads_nothing_is_closed(void **state)
+{
+    const streams_options soon = {.connections_max = 100, .stall_ms = 50};
+    (void)state;
+    start_with(&soon, MESSAGE_MAX - 10);
+    h2_peer *p = open_peer(1U << 30);
+    static const uint8_t window[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0, 0, 0};
+    turn();
+    h2_peer_raw(p, window, sizeof window);
+    turn();
+    h2_peer_deafen(p, true);
+    for (size_t i = 0; i < 1000; i++)
+        call_text(p, 'a');
+    while (grpc_server_in_flight(here.server) == 0)
+        turn();
+    run_until(nothing_lives);
+    assert_in_range(here.n, 1, 200); /* what the kernel holds, a mebibyte, and those under way */
+    h2_peer_deafen(p, false);
+    run_until(is_over);
+    stop();
+}
+
+/* Who opens windows of nothing and holds what is his to take gets no more than a share; others are served. */
+static void who_holds_too_much_is_refused(void **state)
+{
+    enum { EACH = MESSAGE_MAX - 10 };
+    (void)state;
+    start_with(NULL, EACH);
+    size_t refused = 0;
+    /* 64 MiB / (16 calls * 256 KiB): 16 connections; 20 are too many. */
+    h2_peer *more[20];
+    for (size_t i = 0; i < 20; i++) {
+        more[i] = h2_peer_open(here.port, 1);
+        assert_non_null(more[i]);
+        for (size_t k = 0; k < CONCURRENT; k++)
+            call_text(more[i], 'a');
+        for (int turns = 0; turns < 20; turns++) {
+            turn();
+            h2_peer_turn(more[i]);
+        }
+    }
+    for (size_t i = 0; i < 20; i++)
+        for (size_t k = 0; k < CONCURRENT; k++)
+            refused += strcmp(h2_peer_header(more[i], k, "grpc-status"), "8") == 0;
+    assert_true(refused > 0);
+    assert_true(here.n < 20 * CONCURRENT);
+    here.answer_len = 10;
+    open_peer(0);
+    size_t call = call_text(here.peers[0], 'b');
+    run_until_answered(call);
+    expect_header(call, "grpc-status", "0");
+    for (size_t i = 0; i < 20; i++)
+        h2_peer_free(more[i]);
+    run_until(nothing_lives);
+    stop();
+}
+
+/* ---- floods ------------------------------------------------------------------------------ */
+
+static void flood(void (*one)(h2_peer *p, size_t i))
+{
+    h2_peer *p = start();
+
+    here.answer_len = 1;
+    turn();
+    for (size_t i = 0; i < 5000 && h2_peer_turn(p); i++) {
+        one(p, i);
+        if (i % 50 == 0)
+            turn();
+    }
+    expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
+    run_until(nothing_lives);
+    stop();
+}
+
+static void flood_resets(h2_peer *p, size_t i)
+{
+    const uint8_t reset[] = {0, 0, 4, 3, 0, 0, 0, (uint8_t)((2 * i + 1) >> 8), (uint8_t)(2 * i + 1), 0, 0, 0, 8};
+    /* POST http / ... with what refuses it at once: HPACK's static table alone. */
+    const uint8_t headers[] = {0, 0, 3, 1, 4, 0, 0, (uint8_t)((2 * i + 1) >> 8), (uint8_t)(2 * i + 1),
+                               0x83, 0x86, 0x84};
+
+    h2_peer_raw(p, headers, sizeof headers);
+    h2_peer_raw(p, reset, sizeof reset);
+}
+
+static void flood_pings(h2_peer *p, size_t i)
+{
+    const uint8_t ping[17] = {0, 0, 8, 6, 0};
+    (void)i;
+    h2_peer_raw(p, ping, sizeof ping);
+}
+
+static void flood_ping_acks(h2_peer *p, size_t i)
+{
+    const uint8_t ack[17] = {0, 0, 8, 6, 1};
+    (void)i;
+    h2_peer_raw(p, ack, sizeof ack);
+}
+
+static void flood_settings(h2_peer *p, size_t i)
+{
+    const uint8_t settings[9] = {0, 0, 0, 4, 0};
+    (void)i;
+    h2_peer_raw(p, settings, sizeof settings);
+}
+
+static void flood_empty_data(h2_peer *p, size_t i)
+{
+    const uint8_t data[9] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
+
+    if (i == 0) {
+        h2_peer_call(p, PATH, NULL, "", 0, true);
+        h2_peer_turn(p);
+    }
+    h2_peer_raw(p, data, sizeof data);
+}
+
+static void rapid_resets(void **state)
+{
+    (void)state;
+    flood(flood_resets);
+}
+
+static void floods_of_pings(void **state)
+{
+    (void)state;
+    flood(flood_pings);
+    flood(flood_ping_acks);
+}
+
+static void floods_of_settings(void **state)
+{
+    (void)state;
+    flood(flood_settings);
+}
+
+static void floods_of_empty_data(void **state)
+{
+    (void)state;
+    flood(flood_empty_data);
+}
+
+static void a_flood_of_continuations(void **state)
+{
+    static const uint8_t headers[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83}, more[] = {0, 0, 1, 9, 0, 0, 0, 0, 1, 0x86};
+    (void)state;
+    h2_peer *p = start();
+    turn();
+    h2_peer_raw(p, headers, sizeof headers);
+    for (size_t i = 0; i < 1000 && h2_peer_raw(p, more, sizeof more); i++)
+        if (i % 100 == 0)
+            turn();
+    run_until(is_over);
+    assert_int_equal(grpc_server_in_flight(here.server), 0);
+    stop();
+}
+
+static void what_is_no_http2_is_closed(void **state)
+{
+    static const char http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    uint8_t byte;
+    (void)state;
+    start_with(NULL, 0);
+    int fd = sp_peer_connect(here.port, 0);
+    assert_true(sp_peer_send(fd, http, sizeof http - 1));
+    for (int i = 0; i < 100; i++)
+        turn();
+    while (recv(fd, &byte, 1, 0) > 0)
+        ;
+    close(fd);
+    stop();
+}
+
+/* ---- draining ------------------------------------------------------------------------------ */
+
+static bool is_told_twice(void)
+{
+    int32_t last[H2_PEER_GOAWAYS_MAX];
+    uint32_t errors[H2_PEER_GOAWAYS_MAX];
+
+    return h2_peer_goaways(here.peers[0], last, errors) >= 2;
+}
+
+static void draining_lets_calls_end(void **state)
+{
+    int32_t last[H2_PEER_GOAWAYS_MAX];
+    uint32_t errors[H2_PEER_GOAWAYS_MAX];
+    (void)state;
+    h2_peer *p = start();
+    size_t first = call_text(p, 'a');
+    h2_peer_call(p, STREAMED, NULL, "", 0, true);
+    run_until_taken(1);
+    grpc_server_drain(here.server);
+    size_t late = call_text(p, 'b'); /* sent before it knows */
+    run_until(is_told_twice);
+    assert_int_equal(h2_peer_goaways(p, last, errors), 2);
+    assert_int_equal(last[0], INT32_MAX);
+    assert_int_equal(last[1], h2_peer_answer(p, late)->id);
+    assert_int_equal(errors[0], NGHTTP2_NO_ERROR);
+    assert_int_equal(errors[1], NGHTTP2_NO_ERROR);
+    expect_refused(late, "14", "the server is shutting down");
+    expect_refused(1, "14", "the server is shutting down");
+    succeed(0, MESSAGE_MAX - 10); /* all of it, though the connection ends behind it */
+    assert_in_range(run_until_answered(first)->len, MESSAGE_MAX - 10, MESSAGE_MAX + 5);
+    expect_header(first, "grpc-status", "0");
+    run_until(is_over);
+    assert_int_equal(here.n, 1);
+    stop();
+}
+
+/* ---- streaming methods ----------------------------------------------------------------------- */
+
+static bool has_messages(void)
+{
+    return here.n_messages >= here.wanted;
+}
+
+static void run_until_messages(size_t n)
+{
+    here.wanted = n;
+    run_until(has_messages);
+    assert_int_equal(here.n_messages, n);
+}
+
+static void streams_go_both_ways(void **state)
+{
+    static const char *const fields[] = {"x-asked", "this", NULL};
+    const lks_error ok = {0};
+    (void)state;
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, STREAMED, fields, "\0\0\0\0\1a", 6, true);
+    run_until_messages(1);
+    assert_string_equal(grpc_stream_header(here.streamed, "x-asked"), "this");
+    assert_null(grpc_stream_header(here.streamed, "x-other"));
+    assert_memory_equal(here.last_message, "a", 1);
+    grpc_stream_add_header(here.streamed, "x-first", "1");
+    grpc_stream_add_trailer(here.streamed, "x-last", "2");
+    grpc_stream_send(here.streamed, "one", 3);
+    here.wanted = 8;
+    run_until(has_some);
+    assert_memory_equal(h2_peer_answer(p, call)->data, "\0\0\0\0\3one", 8);
+    expect_header(call, "x-first", "1");
+    h2_peer_more(p, call, "\0\0\0\0\2bc\0\0\0\0\0", 12, true);
+    run_until_messages(3);
+    assert_int_equal(here.last_message_len, 0);
+    grpc_stream_send(here.streamed, "", 0);
+    grpc_stream_send(here.streamed, "two", 3);
+    h2_peer_more(p, call, "", 0, false);
+    here.wanted = 8 + 5 + 8;
+    run_until(has_some);
+    assert_int_equal(here.n_half_closed, 1);
+    assert_int_equal(grpc_stream_waiting(here.streamed), 0);
+    grpc_stream_finish(here.streamed, &ok);
+    assert_int_equal(run_until_answered(call)->len, 21);
+    expect_header(call, "x-last", "2");
+    expect_header(call, "grpc-status", "0");
+    assert_int_equal(here.n_closed, 1);
+    stop();
+}
+
+static void a_stream_that_is_sent_and_finished_at_once(void **state)
+{
+    const lks_error ok = {0};
+    (void)state;
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
+    run_until_messages(1);
+    grpc_stream_send(here.streamed, "one", 3);
+    grpc_stream_finish(here.streamed, &ok);
+    grpc_stream_send(here.streamed, "late", 4); /* dropped */
+    const h2_answer *a = run_until_answered(call);
+    assert_int_equal(a->len, 8);
+    assert_int_equal(a->error, NGHTTP2_NO_ERROR);
+    expect_header(call, "grpc-status", "0");
+    stop();
+}
+
+static bool has_closed_streams(void)
+{
+    return here.n_closed >= here.wanted;
+}
+
+static void streams_that_are_cancelled_or_cut(void **state)
+{
+    (void)state;
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
+    run_until_messages(1);
+    grpc_stream_send(here.streamed, "one", 3);
+    h2_peer_reset(p, call, NGHTTP2_CANCEL);
+    here.wanted = 1;
+    run_until(has_closed_streams);
+    h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
+    run_until_messages(2);
+    h2_peer_free(p);
+    here.n_peers = 0;
+    here.wanted = 2;
+    run_until(has_closed_streams);
+    assert_int_equal(here.lost, 0);
+    stop();
+}
+
+static void a_stream_whose_client_takes_nothing_is_reset(void **state)
+{
+    static uint8_t big[MESSAGE_MAX];
+    (void)state;
+    start_with(NULL, 0);
+    size_t call = h2_peer_call(open_peer(1), STREAMED, NULL, EMPTY, 5, true);
+    run_until_messages(1);
+    for (int i = 0; i < 100; i++)
+        grpc_stream_send(here.streamed, big, sizeof big);
+    assert_in_range(grpc_stream_waiting(here.streamed), 4 << 20, 5 << 20);
+    assert_int_equal(run_until_answered(call)->error, NGHTTP2_ENHANCE_YOUR_CALM);
+    assert_int_equal(here.n_closed, 1);
+    stop();
+}
+
+/* What was handed on counts no longer. */
+static void a_stream_may_carry_any_number_of_bytes(void **state)
+{
+    char *big = calloc(1, MESSAGE_MAX + 5);
+    (void)state;
+    assert_non_null(big);
+    big[2] = MESSAGE_MAX >> 16;
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
+    run_until_messages(1);
+    for (size_t i = 0; i < 300; i++) { /* 75 MiB */
+        h2_peer_more(p, call, big, MESSAGE_MAX + 5, true);
+        run_until_messages(2 + i);
+    }
+    assert_int_equal(here.n_closed, 0);
+    free(big);
+    stop();
+}
+
+static void streams_that_are_not_allowed(void **state)
+{
+    (void)state;
+    h2_peer *p = start();
+    here.refuses = true;
+    expect_refused(h2_peer_call(p, GUARDED, NULL, "", 0, true), "7", "not you");
+    assert_int_equal(here.n_opened, 0);
+    here.refuses = false;
+    h2_peer_call(p, GUARDED, NULL, EMPTY, 5, true);
+    run_until_messages(1);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_call_and_its_answer),
+        cmocka_unit_test(an_empty_answer_is_a_message),
+        cmocka_unit_test(every_error_is_trailers_only),
+        cmocka_unit_test(calls_are_answered_as_they_are_done),
+        cmocka_unit_test(messages_in_pieces_and_big_ones),
+        cmocka_unit_test(gzip_both_ways),
+        cmocka_unit_test(requests_that_are_refused),
+        cmocka_unit_test(headers_have_limits),
+        cmocka_unit_test(concurrent_calls_have_a_limit),
+        cmocka_unit_test(calls_beyond_the_limit_are_refused),
+        cmocka_unit_test(a_cancelled_call_is_lost_alone),
+        cmocka_unit_test(a_lost_connection_loses_all_its_calls),
+        cmocka_unit_test(answers_wait_for_the_window),
+        cmocka_unit_test(who_reads_nothing_is_closed),
+        cmocka_unit_test(who_holds_too_much_is_refused),
+        cmocka_unit_test(rapid_resets),
+        cmocka_unit_test(floods_of_pings),
+        cmocka_unit_test(floods_of_settings),
+        cmocka_unit_test(floods_of_empty_data),
+        cmocka_unit_test(a_flood_of_continuations),
+        cmocka_unit_test(what_is_no_http2_is_closed),
+        cmocka_unit_test(draining_lets_calls_end),
+        cmocka_unit_test(streams_go_both_ways),
+        cmocka_unit_test(a_stream_that_is_sent_and_finished_at_once),
+        cmocka_unit_test(streams_that_are_cancelled_or_cut),
+        cmocka_unit_test(a_stream_whose_client_takes_nothing_is_reset),
+        cmocka_unit_test(a_stream_may_carry_any_number_of_bytes),
+        cmocka_unit_test(streams_that_are_not_allowed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,208 @@
+/* gRPC's messages in any pieces, compressed or not, and what is too long. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <zlib.h>
+
+#include "wire/grpc_message.h"
+
+enum { MAX = 100000 };
+
+/* Feeds bytes in pieces of a size; the messages, one after the other, must be `texts`. */
+static void expect_messages(const uint8_t *data, size_t len, size_t piece, const char *const *texts, size_t n)
+{
+    grpc_reader r = {.bytes_max = MAX, .gzip = true};
+    size_t got = 0;
+    lks_error error;
+
+    for (size_t at = 0; at < len;) {
+        uint8_t *message;
+        size_t used, message_len, give = len - at < piece ? len - at : piece;
+        assert_int_equal(grpc_read(&r, data + at, give, &used, &message, &message_len, &error), LKS_OK);
+        assert_true(used > 0 && used <= give);
+        at += used;
+        if (message) {
+            assert_true(got < n);
+            assert_int_equal(message_len, strlen(texts[got]));
+            assert_memory_equal(message, texts[got], message_len);
+            got++;
+            free(message);
+        }
+    }
+    assert_int_equal(got, n);
+    assert_true(grpc_reader_idle(&r));
+    grpc_reader_end(&r);
+}
+
+static void messages_in_any_pieces(void **state)
+{
+    static const char *const texts[] = {"hello", "", "a longer one that is told apart", "x"};
+    uint8_t data[1024];
+    size_t len = 0;
+    (void)state;
+
+    for (size_t i = 0; i < 4; i++) {
+        size_t n;
+        uint8_t *written = grpc_write(texts[i], strlen(texts[i]), false, &n);
+        assert_non_null(written);
+        memcpy(data + len, written, n);
+        len += n;
+        free(written);
+    }
+    for (size_t piece = 1; piece <= len; piece++)
+        expect_messages(data, len, piece, texts, 4);
+}
+
+static void gzip_both_ways(void **state)
+{
+    static char text[5000];
+    const char *const texts[] = {text};
+    size_t n;
+    (void)state;
+
+    memset(text, 'a', sizeof text - 1);
+    uint8_t *written = grpc_write(text, sizeof text - 1, true, &n);
+    assert_non_null(written);
+    assert_int_equal(written[0], 1);
+    assert_in_range(n, GRPC_PREFIX_BYTES + 18, 200);
+    for (size_t piece = 1; piece <= n; piece++)
+        expect_messages(written, n, piece, texts, 1);
+    free(written);
+}
+
+static void what_gzip_makes_no_smaller_goes_as_it_is(void **state)
+{
+    uint8_t text[64];
+    size_t n;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (uint8_t)(i * 37);
+    for (size_t len = 0; len <= sizeof text; len++) {
+        uint8_t *written = grpc_write(text, len, true, &n);
+        assert_non_null(written);
+        assert_int_equal(written[0], 0);
+        assert_int_equal(n, GRPC_PREFIX_BYTES + len);
+        assert_memory_equal(written + GRPC_PREFIX_BYTES, text, len);
+        free(written);
+    }
+}
+
+static lks_code code_of(const uint8_t *data, size_t len, bool gzip, size_t *allocated)
+{
+    grpc_reader r = {.bytes_max = MAX, .gzip = gzip};
+    lks_code code = LKS_OK;
+    lks_error error;
+
+    for (size_t at = 0; at < len && code == LKS_OK;) {
+        uint8_t *message;
+        size_t used, message_len;
+        code = grpc_read(&r, data + at, len - at, &used, &message, &message_len, &error);
+        at += used;
+        if (code == LKS_OK)
+            free(message);
+        else
+            assert_null(message);
+    }
+    if (allocated)
+        *allocated = r.data ? r.room : 0;
+    grpc_reader_end(&r);
+    return code;
+}
+
+static void what_is_too_long_is_refused_at_its_prefix(void **state)
+{
+    const uint8_t just[] = {0, 0, 1, 0x86, 0xa0}, more[] = {0, 0, 1, 0x86, 0xa1}, most[] = {0, 255, 255, 255, 255};
+    size_t allocated;
+    (void)state;
+
+    assert_int_equal(code_of(just, sizeof just, false, &allocated), LKS_OK);
+    assert_in_range(allocated, 0, 1024); /* nothing came yet */
+    assert_int_equal(code_of(more, sizeof more, false, NULL), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(code_of(most, sizeof most, false, NULL), LKS_RESOURCE_EXHAUSTED);
+}
+
+static void compression_that_was_not_announced(void **state)
+{
+    const uint8_t compressed[] = {1, 0, 0, 0, 1, 0}, unknown[] = {2, 0, 0, 0, 0};
+    (void)state;
+
+    assert_int_equal(code_of(compressed, sizeof compressed, false, NULL), LKS_UNIMPLEMENTED);
+    assert_int_equal(code_of(unknown, sizeof unknown, true, NULL), LKS_UNIMPLEMENTED);
+}
+
+/* `len` zeros, compressed, with a prefix. */
+static uint8_t *bomb(size_t len, size_t *ret_len)
+{
+    z_stream z = {0};
+    uint8_t *zeros = calloc(1, len), *out;
+
+    assert_non_null(zeros);
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    size_t room = deflateBound(&z, len);
+    out = malloc(GRPC_PREFIX_BYTES + room);
+    assert_non_null(out);
+    z.next_in = zeros;
+    z.avail_in = (uInt)len;
+    z.next_out = out + GRPC_PREFIX_BYTES;
+    z.avail_out = (uInt)room;
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    *ret_len = GRPC_PREFIX_BYTES + z.total_out;
+    const uint8_t prefix[] = {1, 0, (uint8_t)(z.total_out >> 16), (uint8_t)(z.total_out >> 8), (uint8_t)z.total_out};
+    memcpy(out, prefix, sizeof prefix);
+    deflateEnd(&z);
+    free(zeros);
+    return out;
+}
+
+static void gzip_bombs(void **state)
+{
+    static const struct {
+        size_t len;
+        lks_code code;
+    } rows[] = {{1, LKS_OK}, {MAX - 1, LKS_OK}, {MAX, LKS_OK}, {MAX + 1, LKS_RESOURCE_EXHAUSTED},
+                {2 * MAX, LKS_RESOURCE_EXHAUSTED}, {50 << 20, LKS_RESOURCE_EXHAUSTED}};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t len;
+        uint8_t *data = bomb(rows[i].len, &len);
+        assert_int_equal(code_of(data, len, true, NULL), rows[i].code);
+        free(data);
+    }
+}
+
+static void what_is_no_gzip(void **state)
+{
+    const uint8_t noise[] = {1, 0, 0, 0, 4, 'n', 'o', 'n', 'e'}, empty[] = {1, 0, 0, 0, 0};
+    size_t len;
+    (void)state;
+
+    assert_int_equal(code_of(noise, sizeof noise, true, NULL), LKS_INTERNAL);
+    assert_int_equal(code_of(empty, sizeof empty, true, NULL), LKS_INTERNAL);
+    uint8_t *data = bomb(1000, &len);
+    for (size_t cut = 1; cut < len - GRPC_PREFIX_BYTES; cut++) {
+        data[4] = (uint8_t)(len - GRPC_PREFIX_BYTES - cut);
+        assert_int_equal(code_of(data, len - cut, true, NULL), LKS_INTERNAL);
+    }
+    free(data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_in_any_pieces),
+        cmocka_unit_test(gzip_both_ways),
+        cmocka_unit_test(what_gzip_makes_no_smaller_goes_as_it_is),
+        cmocka_unit_test(what_is_too_long_is_refused_at_its_prefix),
+        cmocka_unit_test(compression_that_was_not_announced),
+        cmocka_unit_test(gzip_bombs),
+        cmocka_unit_test(what_is_no_gzip),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
