@@ -1,0 +1,433 @@
+/* TLS connections on a real loop: what comes through, and peers that are slow, silent or
+ * gone while hands are shaken. The protocol echoes. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <uv.h>
+
+#include "support/certificates.h"
+#include "support/sp_peer.h"
+#include "support/tempdir.h"
+#include "wire/stream.h"
+
+enum { LIMIT_MS = 60000, BIG = 2 << 20, PEERS = 20, SOON_MS = 50 };
+
+static struct {
+    char *dir;
+    uv_loop_t loop;
+    streams *streams;
+    tls_context *context;
+    uint16_t port;
+    stream *last;
+    size_t opened, ended, wanted;
+    bool closed, late;
+    int ticks_left;
+} here;
+
+/* A client that never blocks: OpenSSL's, over memory, and a socket. */
+static struct {
+    int fd;
+    SSL_CTX *context;
+    SSL *ssl;
+    BIO *in, *out;
+    bool shaken, refused, over, reads;
+    const uint8_t *sending;
+    size_t to_send, n_got;
+    uint8_t *got;
+} client;
+
+/* ---- files -------------------------------------------------------------------------- */
+
+static const char *path(const char *name)
+{
+    static char paths[2][256];
+    static size_t next;
+    char *p = paths[next++ % 2];
+
+    snprintf(p, sizeof paths[0], "%s/%s", here.dir, name);
+    return p;
+}
+
+static int make_files(void **state)
+{
+    authority *ours = authority_new("ours");
+    const certificate_wish wish = {.common = {"server", 0}};
+    lks_error error;
+    (void)state;
+
+    here.dir = tempdir_make();
+    authority_sign(ours, &wish, path("server"), path("server.key"));
+    authority_free(ours);
+    const tls_files files = {.certificate = path("server"), .key = path("server.key")};
+    return tls_context_load(&files, NULL, &here.context, &error) == LKS_OK ? 0 : -1;
+}
+
+static int remove_files(void **state)
+{
+    (void)state;
+    tls_context_free(here.context);
+    tempdir_remove(here.dir);
+    return 0;
+}
+
+/* ---- the protocol ------------------------------------------------------------------- */
+
+static void *open_echo(void *arg, stream *s)
+{
+    (void)arg;
+    here.opened++;
+    here.last = s;
+    stream_ready(s);
+    return s;
+}
+
+static void echo(void *connection, const uint8_t *data, size_t len)
+{
+    stream_block *block = stream_block_new(len);
+
+    memcpy(block->data, data, len);
+    stream_write(connection, block);
+}
+
+static void drained(void *connection)
+{
+    (void)connection;
+}
+
+static void ended(void *connection)
+{
+    (void)connection;
+    here.ended++;
+}
+
+static const stream_protocol protocol = {.open = open_echo, .bytes = echo, .drained = drained, .closed = ended};
+
+/* ---- both ends ---------------------------------------------------------------------- */
+
+static void start(const streams_options *given)
+{
+    streams_options options = *given;
+    lks_error error;
+
+    here.opened = here.ended = 0;
+    here.closed = here.late = false;
+    uv_loop_init(&here.loop);
+    options.loop = &here.loop;
+    assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
+    assert_int_equal(streams_listen_tcp(here.streams, "127.0.0.1:0", &here.context, &protocol, NULL, &here.port, &error),
+                     LKS_OK);
+}
+
+static void dial(void)
+{
+    memset(&client, 0, sizeof client);
+    client.fd = sp_peer_connect(here.port, 0);
+    client.context = SSL_CTX_new(TLS_client_method());
+    client.ssl = SSL_new(client.context);
+    client.in = BIO_new(BIO_s_mem());
+    client.out = BIO_new(BIO_s_mem());
+    client.reads = true;
+    client.got = malloc(BIG);
+    assert_true(client.fd >= 0 && client.ssl && client.got);
+    BIO_set_mem_eof_return(client.in, -1);
+    SSL_set_bio(client.ssl, client.in, client.out);
+    SSL_set_connect_state(client.ssl);
+}
+
+static void hang_up(void)
+{
+    SSL_free(client.ssl);
+    SSL_CTX_free(client.context);
+    close(client.fd);
+    free(client.got);
+    ERR_clear_error();
+}
+
+static void receive(void)
+{
+    static uint8_t bytes[65536];
+    ssize_t n = recv(client.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+
+    if (n > 0)
+        BIO_write(client.in, bytes, (int)n);
+    client.over = client.over || n == 0;
+}
+
+/* What it has to say, as far as the kernel takes it. */
+static void transmit(void)
+{
+    char *bytes;
+    long len = BIO_get_mem_data(client.out, &bytes);
+    ssize_t n = len > 0 ? send(client.fd, bytes, (size_t)len, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
+
+    while (n > 0) {
+        uint8_t taken[4096];
+        int part = BIO_read(client.out, taken, n < 4096 ? (int)n : 4096);
+        n -= part;
+    }
+}
+
+static void step(void)
+{
+    int n;
+
+    if (client.reads)
+        receive();
+    ERR_clear_error();
+    client.shaken = client.shaken || SSL_do_handshake(client.ssl) == 1;
+    client.refused = client.refused || ERR_peek_error() != 0;
+    if (client.shaken && client.to_send > 0 && BIO_pending(client.out) == 0) {
+        n = SSL_write(client.ssl, client.sending, client.to_send < 65536 ? (int)client.to_send : 65536);
+        client.sending += n > 0 ? n : 0;
+        client.to_send -= n > 0 ? (size_t)n : 0;
+    }
+    while (client.shaken && client.n_got < BIG &&
+           (n = SSL_read(client.ssl, client.got + client.n_got, (int)(BIG - client.n_got))) > 0)
+        client.n_got += (size_t)n;
+    transmit();
+}
+
+/* Every millisecond: a condition may come true without an event. */
+static void on_tick(uv_timer_t *timer)
+{
+    (void)timer;
+    here.late = --here.ticks_left == 0;
+}
+
+/* Runs both ends; `each` (or NULL) is the client's part of a turn. */
+static void run_until(bool (*condition)(void), void (*each)(void))
+{
+    uv_timer_t limit;
+
+    here.ticks_left = LIMIT_MS;
+    uv_timer_init(&here.loop, &limit);
+    uv_timer_start(&limit, on_tick, 1, 1);
+    while (!condition() && !here.late) {
+        if (each)
+            each();
+        uv_run(&here.loop, UV_RUN_ONCE);
+    }
+    uv_close((uv_handle_t *)&limit, NULL);
+    uv_run(&here.loop, UV_RUN_NOWAIT);
+    assert_true(condition());
+}
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static bool is_closed(void)
+{
+    return here.closed;
+}
+
+static void finish(void)
+{
+    streams_close(here.streams, on_closed, &here.closed);
+    run_until(is_closed, NULL);
+    assert_int_equal(here.opened, here.ended);
+    assert_int_equal(uv_loop_close(&here.loop), 0);
+}
+
+static bool has_all(void)
+{
+    return client.n_got >= here.wanted;
+}
+
+static bool has_opened(void)
+{
+    return here.opened >= here.wanted;
+}
+
+static bool has_ended(void)
+{
+    return here.ended >= here.wanted;
+}
+
+/* The server has closed the connection of a plain socket. */
+static bool is_hung_up(void)
+{
+    char bytes[256];
+    ssize_t n = recv(client.fd, bytes, sizeof bytes, MSG_DONTWAIT);
+
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+/* ---- cases -------------------------------------------------------------------------- */
+
+static void much_in_both_directions(void **state)
+{
+    uint8_t *sent = malloc(BIG);
+    (void)state;
+
+    assert_non_null(sent);
+    for (size_t i = 0; i < BIG; i++)
+        sent[i] = (uint8_t)(i * 11 + i / 509);
+    start(&(streams_options){.connections_max = 10});
+    dial();
+    client.sending = sent;
+    client.to_send = here.wanted = BIG;
+    run_until(has_all, step);
+    assert_memory_equal(sent, client.got, BIG);
+    hang_up();
+    here.wanted = 1;
+    run_until(has_ended, NULL);
+    finish();
+    free(sent);
+}
+
+/* Nothing, half a hello, and a byte now and then: the time is from the accept. */
+static const uint8_t hello[] = {0x16, 3, 1, 0, 200, 1, 0, 0, 196, 3, 3};
+static size_t dripped;
+
+static void drip(void)
+{
+    const uint8_t byte = dripped < sizeof hello ? hello[dripped] : 0x55;
+
+    if (dripped < 200 && send(client.fd, &byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+        dripped++;
+}
+
+static void who_does_not_shake_hands_is_left(void **state)
+{
+    (void)state;
+    for (int how = 0; how < 3; how++) {
+        start(&(streams_options){.connections_max = 10, .greeting_ms = SOON_MS});
+        dial();
+        dripped = 0;
+        if (how == 1)
+            assert_true(sp_peer_send(client.fd, hello, sizeof hello));
+        run_until(is_hung_up, how == 2 ? drip : NULL);
+        assert_int_equal(here.opened, 0);
+        hang_up();
+        finish();
+    }
+}
+
+/* Each leaves its place to the next: there is one. */
+static void who_is_gone_in_the_middle_leaves_nothing(void **state)
+{
+    const struct linger reset = {.l_onoff = 1};
+    (void)state;
+
+    start(&(streams_options){.connections_max = 1});
+    for (int i = 0; i < PEERS; i++) {
+        dial();
+        if (i % 3 == 0)
+            assert_true(sp_peer_send(client.fd, hello, sizeof hello));
+        else
+            step(); /* a whole hello; the answer finds nobody */
+        if (i % 2)
+            setsockopt(client.fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        uv_run(&here.loop, UV_RUN_NOWAIT);
+        hang_up();
+        for (int turns = 0; turns < 10; turns++)
+            uv_run(&here.loop, UV_RUN_NOWAIT);
+    }
+    assert_int_equal(here.opened, 0);
+    dial();
+    here.wanted = 1;
+    run_until(has_opened, step);
+    hang_up();
+    finish();
+}
+
+static bool is_refused(void)
+{
+    return client.refused && client.over;
+}
+
+static void who_is_refused_is_told_why(void **state)
+{
+    (void)state;
+    start(&(streams_options){.connections_max = 10});
+    dial();
+    SSL_set_cipher_list(client.ssl, "ALL:@SECLEVEL=0");
+    SSL_set_min_proto_version(client.ssl, TLS1_1_VERSION);
+    SSL_set_max_proto_version(client.ssl, TLS1_1_VERSION);
+    run_until(is_refused, step);
+    assert_int_equal(here.opened, 0);
+    hang_up();
+    finish();
+}
+
+static void what_is_no_tls_is_left(void **state)
+{
+    static const char text[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
+    (void)state;
+
+    start(&(streams_options){.connections_max = 10});
+    dial();
+    assert_true(sp_peer_send(client.fd, text, sizeof text - 1));
+    run_until(is_hung_up, NULL);
+    assert_int_equal(here.opened, 0);
+    hang_up();
+    finish();
+}
+
+static void step_without_reading(void)
+{
+    client.reads = !client.shaken;
+    step();
+}
+
+/* It asks, and takes no answer. */
+static void who_does_not_read_is_left(void **state)
+{
+    uint8_t *sent = calloc(1, 8 * BIG);
+    (void)state;
+
+    assert_non_null(sent);
+    start(&(streams_options){.connections_max = 10, .stall_ms = SOON_MS});
+    dial();
+    client.sending = sent;
+    client.to_send = 8 * BIG;
+    here.wanted = 1;
+    run_until(has_ended, step_without_reading);
+    hang_up();
+    finish();
+    free(sent);
+}
+
+/* The end of all comes while some shake hands. */
+static void closing_all_in_the_middle(void **state)
+{
+    (void)state;
+    for (int steps = 0; steps < 4; steps++) {
+        start(&(streams_options){.connections_max = 10, .greeting_ms = LIMIT_MS});
+        dial();
+        for (int i = 0; i < steps; i++) {
+            step();
+            uv_run(&here.loop, UV_RUN_NOWAIT);
+        }
+        finish();
+        hang_up();
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(much_in_both_directions),
+        cmocka_unit_test(who_does_not_shake_hands_is_left),
+        cmocka_unit_test(who_is_gone_in_the_middle_leaves_nothing),
+        cmocka_unit_test(who_is_refused_is_told_why),
+        cmocka_unit_test(what_is_no_tls_is_left),
+        cmocka_unit_test(who_does_not_read_is_left),
+        cmocka_unit_test(closing_all_in_the_middle),
+    };
+    return cmocka_run_group_tests(tests, make_files, remove_files);
+}
