@@ -70,9 +70,14 @@ static const envoy_response *ask(const char *domain, const char *descriptors, ui
     return harness_call(h, &ratelimit_service, "ShouldRateLimit", &w.request, &err);
 }
 
+static const char *word_of_code(int code)
+{
+    return code == 1 ? "OK" : code == 2 ? "OVER" : "?";
+}
+
 static size_t tell_status(char *out, size_t room, const envoy_status *s)
 {
-    size_t len = (size_t)snprintf(out, room, ": %s", s->code == 1 ? "OK" : s->code == 2 ? "OVER" : "?");
+    size_t len = (size_t)snprintf(out, room, ": %s", word_of_code((int)s->code));
 
     if (s->duration_until_reset)
         len += (size_t)snprintf(out + len, room - len, " %u %lld.%03d", s->limit_remaining,
@@ -91,7 +96,7 @@ static void expect_statuses(const envoy_response *r, const char *expected)
 
     if (!r)
         fail_msg("%s: %s", lks_code_name(err.code), err.message);
-    size_t len = (size_t)snprintf(got, sizeof got, "%s", r->overall_code == 1 ? "OK" : "OVER");
+    size_t len = (size_t)snprintf(got, sizeof got, "%s", word_of_code((int)r->overall_code));
     for (size_t i = 0; i < r->n_statuses; i++)
         len += tell_status(got + len, sizeof got - len, r->statuses[i]);
     assert_string_equal(got, expected);
