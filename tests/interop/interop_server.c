@@ -194,9 +194,11 @@ static void on_input_end(void *state)
     end(c, LKS_OK, NULL);
 }
 
-#define METHOD(name, on_message, on_half_closed)                                                       \
-    {.path = "/grpc.testing.TestService/" name, .open = on_open, .message = (on_message),              \
-     .half_closed = (on_half_closed), .closed = free}
+#define METHOD(name, on_message, on_half_closed)                                             \
+    {                                                                                        \
+        .path = "/grpc.testing.TestService/" name, .open = on_open, .message = (on_message), \
+        .half_closed = (on_half_closed), .closed = free                                      \
+    }
 
 static const grpc_streaming_method methods[] = {
     METHOD("EmptyCall", on_empty, on_end_ok),
@@ -229,19 +231,28 @@ static void on_term(uv_signal_t *handle, int number)
 
 static lks_code start(uint16_t *port, lks_error *error)
 {
-    const dispatch_options calls = {
-        .server = "interop", .in_flight_max = IN_FLIGHT, .in_flight_per_peer = IN_FLIGHT, .timeout_ms = 1000,
-        .timeout_max_ms = 1000, .services = {.sequence_block = 1}};
-    const streams_options connections = {.loop = &here.loop, .connections_max = IN_FLIGHT, .greeting_ms = GREETING_MS,
-                                         .idle_ms = IDLE_MS, .stall_ms = STALL_MS};
+    const dispatch_options calls = {.server = "interop",
+                                    .in_flight_max = IN_FLIGHT,
+                                    .in_flight_per_peer = IN_FLIGHT,
+                                    .timeout_ms = 1000,
+                                    .timeout_max_ms = 1000,
+                                    .services = {.sequence_block = 1}};
+    const streams_options connections = {.loop = &here.loop,
+                                         .connections_max = IN_FLIGHT,
+                                         .greeting_ms = GREETING_MS,
+                                         .idle_ms = IDLE_MS,
+                                         .stall_ms = STALL_MS};
 
     if (dispatch_new(&calls, &here.dispatch, error) != LKS_OK ||
         streams_new(&connections, &here.streams, error) != LKS_OK)
         return error->code;
-    const grpc_server_options options = {
-        .streams = here.streams, .dispatch = here.dispatch, .message_bytes_max = MESSAGE_BYTES_MAX,
-        .in_flight_per_peer = IN_FLIGHT, .methods = methods, .n_methods = sizeof methods / sizeof *methods,
-        .on_lost = on_lost};
+    const grpc_server_options options = {.streams = here.streams,
+                                         .dispatch = here.dispatch,
+                                         .message_bytes_max = MESSAGE_BYTES_MAX,
+                                         .in_flight_per_peer = IN_FLIGHT,
+                                         .methods = methods,
+                                         .n_methods = sizeof methods / sizeof *methods,
+                                         .on_lost = on_lost};
     return grpc_server_new(&options, &here.server, error) == LKS_OK
                ? grpc_server_listen(here.server, "127.0.0.1:0", NULL, port, error)
                : error->code;

@@ -81,8 +81,7 @@ static size_t tell_status(char *out, size_t room, const envoy_status *s)
 
     if (s->duration_until_reset)
         len += (size_t)snprintf(out + len, room - len, " %u %lld.%03d", s->limit_remaining,
-                                (long long)s->duration_until_reset->seconds,
-                                s->duration_until_reset->nanos / 1000000);
+                                (long long)s->duration_until_reset->seconds, s->duration_until_reset->nanos / 1000000);
     if (s->current_limit)
         len += (size_t)snprintf(out + len, room - len, " %u/%d %s", s->current_limit->requests_per_unit,
                                 (int)s->current_limit->unit, s->current_limit->name);
@@ -182,10 +181,10 @@ static void units_are_envoys(void **state)
     static const struct {
         const char *limit, *told;
     } cases[] = {
-        {"FIXED 9/1000", " 9/1 web/a"},           {"FIXED 9/60000", " 9/2 web/a"},
-        {"FIXED 9/3600000", " 9/3 web/a"},        {"FIXED 9/86400000", " 9/4 web/a"},
-        {"FIXED 9/2592000000", " 9/5 web/a"},     {"FIXED 9/31536000000", " 9/6 web/a"},
-        {"FIXED 9/604800000", " 9/7 web/a"},      {"FIXED 9/2000", ""},
+        {"FIXED 9/1000", " 9/1 web/a"},       {"FIXED 9/60000", " 9/2 web/a"},
+        {"FIXED 9/3600000", " 9/3 web/a"},    {"FIXED 9/86400000", " 9/4 web/a"},
+        {"FIXED 9/2592000000", " 9/5 web/a"}, {"FIXED 9/31536000000", " 9/6 web/a"},
+        {"FIXED 9/604800000", " 9/7 web/a"},  {"FIXED 9/2000", ""},
         {"FIXED 4294967296/1000", ""},
     };
     (void)state;
