@@ -21,7 +21,8 @@ struct server_fixture {
     server_fixture_options options;
     char *dir;
     unsigned short port;
-    char url[64];
+    char url[256];
+    char certificate[256], key[256]; /* empty: none */
     char store[256];
     process *server; /* NULL while stopped */
 };
@@ -66,6 +67,11 @@ bool server_fixture_restart(server_fixture *fixture)
     const char *args[ARGS_MAX] = {LOCKSTOCKD_PATH, "--listen", fixture->url, "--store", fixture->store};
     size_t n = 5;
 
+    if (fixture->certificate[0] != '\0') {
+        const char *const tls[] = {"--tls-certificate", fixture->certificate, "--tls-key", fixture->key};
+        memcpy(args + n, tls, sizeof tls);
+        n += sizeof tls / sizeof *tls;
+    }
     const char *env[ENV_MAX] = {NULL};
     size_t n_env = 0;
 
@@ -90,6 +96,38 @@ bool server_fixture_restart(server_fixture *fixture)
     return false;
 }
 
+static void make_url(server_fixture *fixture)
+{
+    const char *scheme = fixture->options.scheme != NULL ? fixture->options.scheme : "tcp";
+
+    if (strcmp(scheme, "unix") == 0) {
+        snprintf(fixture->url, sizeof fixture->url, "unix://%s/server", fixture->dir);
+    } else {
+        snprintf(fixture->url, sizeof fixture->url, "%s://127.0.0.1:%u%s", scheme, fixture->port,
+                 strcmp(scheme, "nng+ws") == 0 ? "/lockstock" : "");
+    }
+}
+
+/* As the openssl command makes it. */
+static bool make_certificate(server_fixture *fixture)
+{
+    const char *scheme = fixture->options.scheme;
+
+    if (scheme == NULL || (strcmp(scheme, "tls") != 0 && strcmp(scheme, "grpcs") != 0)) {
+        return true;
+    }
+    snprintf(fixture->certificate, sizeof fixture->certificate, "%s/server.pem", fixture->dir);
+    snprintf(fixture->key, sizeof fixture->key, "%s/server.key", fixture->dir);
+    const char *const argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
+                                "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
+                                "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", fixture->key, "-out",
+                                fixture->certificate, NULL};
+    process *openssl = process_spawn(argv, NULL);
+    bool made = openssl != NULL && process_exited_with(openssl, 0, READY_TIMEOUT_MS);
+    process_free(openssl);
+    return made;
+}
+
 server_fixture *server_fixture_start(const server_fixture_options *options)
 {
     server_fixture *fixture = calloc(1, sizeof *fixture);
@@ -111,8 +149,8 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
         snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
     }
     fixture->port = server_fixture_free_port();
-    snprintf(fixture->url, sizeof fixture->url, "tcp://127.0.0.1:%u", fixture->port);
-    if (server_fixture_restart(fixture)) {
+    make_url(fixture);
+    if (make_certificate(fixture) && server_fixture_restart(fixture)) {
         return fixture;
     }
 failed:
@@ -123,6 +161,11 @@ failed:
 const char *server_fixture_url(const server_fixture *fixture)
 {
     return fixture->url;
+}
+
+const char *server_fixture_certificate(const server_fixture *fixture)
+{
+    return fixture->certificate;
 }
 
 unsigned short server_fixture_port(const server_fixture *fixture)

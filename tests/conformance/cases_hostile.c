@@ -1,0 +1,171 @@
+/* Peers that do not keep to the wire. Others are served all the while, and nothing of
+ * them stays: descriptors, memory. */
+#include "conformance/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "conformance/line.h"
+#include "support/counts.h"
+
+enum { HALF_OPEN = 1000, GROWTH_MAX_KIB = 64 * 1024, SETTLE_MS = 20000 };
+
+static const char *url(void)
+{
+    return server_fixture_url(here.server);
+}
+
+/* A refusal for want of room may come first: calls of those who are gone are under way. */
+static void assert_caller_is_served(void *caller)
+{
+    long long end = process_now_ms() + PATIENCE_MS;
+    outcome got;
+
+    while ((got = suite_get(caller, "pear")).code == LKS_RESOURCE_EXHAUSTED && process_now_ms() < end) {
+        process_pause();
+    }
+    suite_expect_available(got, "pear", 7);
+}
+
+/* Known to it, and one who only comes now. */
+static void assert_served(void *caller)
+{
+    void *newcomer = suite_open(here.server);
+
+    assert_caller_is_served(caller);
+    assert_caller_is_served(newcomer);
+    suite_close(newcomer);
+}
+
+typedef struct weight {
+    size_t fds, rss_kib;
+} weight;
+
+static weight weigh(void)
+{
+    pid_t pid = server_fixture_pid(here.server);
+
+    return (weight){process_fd_count(pid), process_rss_kib(pid)};
+}
+
+/* What libnng keeps of its peers is not ours to bound (docs/nng.md). */
+static void assert_as_before(weight before)
+{
+    long long end = process_now_ms() + SETTLE_MS;
+    weight after;
+
+    while ((after = weigh()).fds > before.fds && !here.wire->by_libnng && process_now_ms() < end) {
+        process_pause();
+    }
+    print_message("    descriptors %zu -> %zu, memory %zu -> %zu KiB\n", before.fds, after.fds, before.rss_kib,
+                  after.rss_kib);
+    if (!here.wire->by_libnng) {
+        assert_true(after.fds <= before.fds);
+    }
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+    assert_true(after.rss_kib <= before.rss_kib + GROWTH_MAX_KIB);
+#endif
+}
+
+/* What a peer may begin with before it turns to noise: what is spoken on this wire. */
+static size_t put_beginning(uint8_t *to)
+{
+    static const uint8_t req[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+    static const char http[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    bool is_grpc = here.wire->driver == &grpc_driver;
+
+    memcpy(to, is_grpc ? (const void *)http : req, is_grpc ? sizeof http - 1 : sizeof req);
+    return is_grpc ? sizeof http - 1 : sizeof req;
+}
+
+void noise_harms_nobody(void **state)
+{
+    void *caller = suite_open(here.server);
+    const char *certificate = server_fixture_certificate(here.server);
+    uint8_t noise[4096];
+    (void)state;
+
+    assert_served(caller);
+    weight before = weigh();
+    for (size_t i = 0; i < counts_of(60, 2000); i++) {
+        line *l = line_open(url(), i % 2 == 0 ? NULL : certificate, here.wire->driver == &grpc_driver ? "h2" : NULL);
+        assert_non_null(l);
+        assert_int_equal(getrandom(noise, sizeof noise, 0), sizeof noise);
+        size_t len = 64 + noise[0] * 15U, at = 0;
+        if (i % 4 > 1) {
+            at = put_beginning(noise);
+        }
+        if (i % 8 > 5) {
+            memset(noise + at, 0, 6); /* a length that is possible */
+        } else if (i % 8 == 5) {
+            memset(noise + at, 0xff, 8); /* one that is not */
+        }
+        (void)line_send(l, noise, len); /* it may be closed before all is sent */
+        line_close(l);
+        if (i % 20 == 0) {
+            assert_served(caller);
+        }
+    }
+    assert_served(caller);
+    assert_as_before(before);
+    suite_close(caller);
+}
+
+void half_open_connections_harm_nobody(void **state)
+{
+    size_t n = here.wire->by_libnng ? counts_of(200, HALF_OPEN) : HALF_OPEN;
+    void *caller = suite_open(here.server);
+    line **lines = calloc(n, sizeof *lines);
+    (void)state;
+
+    assert_non_null(lines);
+    assert_served(caller);
+    weight before = weigh();
+    for (size_t i = 0; i < n; i++) {
+        uint8_t bytes[64];
+        lines[i] = line_open(url(), NULL, NULL);
+        assert_non_null(lines[i]);
+        size_t len = put_beginning(bytes);
+        /* Nothing; a part of the handshake; all of it and no more. (For TLS it is no
+         * handshake, but for who says nothing.) */
+        (void)line_send(lines[i], bytes, i % 3 == 0 ? 0 : i % 3 == 1 ? 5 : len);
+        if (i % 200 == 0) {
+            assert_served(caller);
+        }
+    }
+    assert_served(caller);
+    for (size_t i = 0; i < n; i++) {
+        line_close(lines[i]);
+    }
+    free(lines);
+    assert_served(caller);
+    assert_as_before(before);
+    suite_close(caller);
+}
+
+/* Each sends calls and is gone before the answers. */
+void vanishing_peers_leave_nothing(void **state)
+{
+    void *caller = suite_open(here.server);
+    lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
+    (void)state;
+
+    if (here.wire->driver == &nng_driver) {
+        suite_close(caller);
+        skip(); /* it is the client's libnng that would not end (docs/client.md) */
+    }
+    get.group = get.sku = (char *)(uintptr_t) "pear";
+    assert_served(caller);
+    weight before = weigh();
+    for (size_t i = 0; i < counts_of(60, 1000); i++) {
+        void *peer = suite_open(here.server);
+        for (int k = 0; k < 8; k++) {
+            (void)suite_start(peer, STOCK "GetItem", &get, PATIENCE_MS);
+        }
+        suite_close(peer);
+    }
+    assert_served(caller);
+    assert_as_before(before);
+    suite_close(caller);
+}

@@ -1,0 +1,161 @@
+#include "conformance/line.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+struct line {
+    int fd;
+    SSL *tls; /* NULL: in plain */
+};
+
+static int connect_to(const char *url)
+{
+    const char *address = strstr(url, "://");
+    struct timeval limit = {.tv_sec = LINE_TIMEOUT_MS / 1000};
+    struct sockaddr_un local = {.sun_family = AF_UNIX};
+    struct sockaddr_in remote = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    bool is_unix = strncmp(url, "unix://", 7) == 0;
+    int on = 1;
+    int fd = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || address == NULL) {
+        return -1;
+    }
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+    if (is_unix) {
+        strncpy(local.sun_path, address + 3, sizeof local.sun_path - 1);
+    } else {
+        remote.sin_port = htons((uint16_t)strtoul(strrchr(address, ':') + 1, NULL, 10));
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    }
+    int failed = is_unix ? connect(fd, (struct sockaddr *)&local, sizeof local)
+                         : connect(fd, (struct sockaddr *)&remote, sizeof remote);
+    if (failed != 0) {
+        close(fd);
+        return -1;
+    }
+    return fd;
+}
+
+static SSL *shake(int fd, const char *certificate, const char *alpn)
+{
+    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    SSL *tls = NULL;
+
+    if (context == NULL || SSL_CTX_load_verify_file(context, certificate) != 1) {
+        goto cleanup;
+    }
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    tls = SSL_new(context);
+    if (tls == NULL) {
+        goto cleanup;
+    }
+    uint8_t protocol[16] = {(uint8_t)(alpn != NULL ? strlen(alpn) : 0)};
+    if (alpn != NULL) {
+        memcpy(protocol + 1, alpn, protocol[0]);
+        SSL_set_alpn_protos(tls, protocol, protocol[0] + 1U);
+    }
+    SSL_set1_host(tls, "localhost");
+    SSL_set_fd(tls, fd);
+    if (SSL_connect(tls) != 1) {
+        SSL_free(tls);
+        tls = NULL;
+    }
+cleanup:
+    SSL_CTX_free(context);
+    ERR_clear_error();
+    return tls;
+}
+
+line *line_open(const char *url, const char *certificate, const char *alpn)
+{
+    line *l = calloc(1, sizeof *l);
+
+    if (l == NULL) {
+        abort();
+    }
+    l->fd = connect_to(url);
+    if (l->fd >= 0 && certificate != NULL && certificate[0] != '\0') {
+        l->tls = shake(l->fd, certificate, alpn);
+        if (l->tls == NULL) {
+            close(l->fd);
+            l->fd = -1;
+        }
+    }
+    if (l->fd < 0) {
+        free(l);
+        return NULL;
+    }
+    return l;
+}
+
+bool line_send(line *l, const void *data, size_t len)
+{
+    const uint8_t *at = data;
+
+    while (len > 0) {
+        ssize_t n = l->tls != NULL ? SSL_write(l->tls, at, (int)len) : send(l->fd, at, len, MSG_NOSIGNAL);
+        if (n <= 0) {
+            ERR_clear_error();
+            return false;
+        }
+        at += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+size_t line_receive(line *l, void *data, size_t len)
+{
+    ssize_t n = l->tls != NULL ? SSL_read(l->tls, data, (int)len) : recv(l->fd, data, len, 0);
+
+    ERR_clear_error();
+    return n > 0 ? (size_t)n : 0;
+}
+
+bool line_receive_all(line *l, void *data, size_t len)
+{
+    uint8_t *at = data;
+
+    while (len > 0) {
+        size_t n = line_receive(l, at, len);
+        if (n == 0) {
+            return false;
+        }
+        at += n;
+        len -= n;
+    }
+    return true;
+}
+
+bool line_ends(line *l)
+{
+    uint8_t bytes[4096];
+    ssize_t n;
+
+    while (line_receive(l, bytes, sizeof bytes) > 0) {
+    }
+    n = recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+void line_close(line *l)
+{
+    if (l != NULL) {
+        SSL_free(l->tls);
+        close(l->fd);
+    }
+    free(l);
+}

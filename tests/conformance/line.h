@@ -1,0 +1,34 @@
+/* A connection as bytes: TCP, a unix socket, or TLS over TCP. Every wait ends after
+ * LINE_TIMEOUT_MS. One thread. */
+#ifndef LOCKSTOCK_TESTS_LINE_H
+#define LOCKSTOCK_TESTS_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { LINE_TIMEOUT_MS = 30000 };
+
+typedef struct line line;
+
+/* Connects to what a server_fixture_url says, whatever its scheme. certificate: TLS, and
+ * this one (PEM) must be the server's; NULL or "": no TLS. alpn: "h2", or NULL. NULL when
+ * refused. */
+line *line_open(const char *url, const char *certificate, const char *alpn);
+
+/* False when the other side has closed or does not read. */
+bool line_send(line *l, const void *data, size_t len);
+
+/* Some bytes; 0 when the connection is over, or nothing came in time. */
+size_t line_receive(line *l, void *data, size_t len);
+
+/* Exactly so many. */
+bool line_receive_all(line *l, void *data, size_t len);
+
+/* Reads to the end: true when the other side closes, false when it goes on to be there. */
+bool line_ends(line *l);
+
+/* Takes NULL. */
+void line_close(line *l);
+
+#endif
