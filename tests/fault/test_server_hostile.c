@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -200,8 +201,8 @@ static void test_half_frames_held_open(void **state)
 /* Connections that say nothing at all, not even hello. */
 static void test_silent_connections(void **state)
 {
-    enum { PEERS = 200 };
-    int peers[PEERS];
+    enum { PEERS = 1000 };
+    static int peers[PEERS];
 
     (void)state;
     for (size_t i = 0; i < PEERS; i++) {
@@ -315,6 +316,75 @@ static void test_peers_that_vanish(void **state)
     assert_memory_is_bounded();
 }
 
+/* A message that is refused: the n-th of a kind each. *closes: with its connection. */
+static uint8_t *malformed(size_t n, size_t *len, bool *closes)
+{
+    static const uint8_t later_version[] = {0x08, 0x01}, no_frame[] = {0xff, 0xff, 0xff, 0xff},
+                         no_payload[] = {0x0a, 0x7f, 'x'};
+    size_t frame_len = 0;
+
+    *closes = n % 100 == 99;
+    if (*closes) {
+        return sp_peer_message((uint32_t)n, no_frame, sizeof no_frame, len);
+    }
+    if (n % 3 == 0) {
+        return sp_peer_message((uint32_t)n, later_version, sizeof later_version, len);
+    }
+    uint8_t *frame = sp_peer_frame(n % 3 == 1 ? "/lockstock.v1.StockService/GetItem" : "/no.Service/Method", no_payload,
+                                   sizeof no_payload, 1000, &frame_len);
+    uint8_t *message = sp_peer_message((uint32_t)n, frame, frame_len, len);
+    free(frame);
+    return message;
+}
+
+/* Peers that send nothing else, as fast as it is refused. */
+static void test_malformed_frames(void **state)
+{
+    enum { PEERS = 8, BATCH = 100 };
+    size_t batches = counts_of(25, 500), refused = 0, closed = 0;
+    int peers[PEERS];
+    (void)state;
+
+    for (size_t i = 0; i < PEERS; i++) {
+        peers[i] = open_peer();
+    }
+    long long begun = process_now_ms();
+    for (size_t b = 0; b < batches; b++) {
+        for (size_t i = 0; i < PEERS; i++) {
+            for (size_t n = 0; n < BATCH; n++) {
+                size_t len = 0;
+                bool closes;
+                uint8_t *message = malformed(n, &len, &closes);
+                assert_true(sp_peer_send(peers[i], message, len));
+                free(message);
+            }
+        }
+        for (size_t i = 0; i < PEERS; i++) {
+            uint8_t *answer;
+            uint32_t id;
+            size_t len;
+            while ((answer = sp_peer_receive(peers[i], &id, &len)) != NULL) {
+                free(answer);
+                refused++;
+            }
+            closed++;
+            close(peers[i]);
+            peers[i] = open_peer();
+        }
+        if (b % 5 == 0) {
+            assert_others_are_served();
+        }
+    }
+    long long ms = process_now_ms() - begun;
+    print_message("    %zu frames refused, %zu connections with them, in %lld ms: %lld a second\n", refused + closed,
+                  closed, ms, (long long)(refused + closed) * 1000 / (ms > 0 ? ms : 1));
+    for (size_t i = 0; i < PEERS; i++) {
+        close(peers[i]);
+    }
+    assert_newcomer_is_served();
+    assert_memory_is_bounded();
+}
+
 static void test_report(void **state)
 {
     pid_t pid = server_fixture_pid(server);
@@ -334,8 +404,15 @@ int main(void)
         cmocka_unit_test(test_silent_connections),
         cmocka_unit_test(test_peer_that_never_reads),
         cmocka_unit_test(test_peers_that_vanish),
+        cmocka_unit_test(test_malformed_frames),
         cmocka_unit_test(test_report),
     };
 
+    struct rlimit files;
+
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+        files.rlim_cur = files.rlim_max; /* the server's too, which inherits it */
+        setrlimit(RLIMIT_NOFILE, &files);
+    }
     return cmocka_run_group_tests(tests, start, stop);
 }
