@@ -1,5 +1,6 @@
 /* grpc.testing.TestService on the gRPC engine, for other projects' interoperability
- * clients. Writes its port on a line, and serves until SIGTERM.
+ * clients: interop_server [CERTIFICATE KEY], with which it is over TLS. Writes its port on a
+ * line, and serves until SIGTERM.
  *
  * What each method does: github.com/grpc/grpc, doc/interop-test-descriptions.md */
 #include <signal.h>
@@ -21,6 +22,7 @@ static struct {
     dispatch *dispatch; /* of lockstock's services none is called */
     streams *streams;
     grpc_server *server;
+    tls_context *tls; /* NULL: none */
 } here;
 
 typedef struct call {
@@ -229,7 +231,7 @@ static void on_term(uv_signal_t *handle, int number)
     streams_close(here.streams, on_closed, NULL);
 }
 
-static lks_code start(uint16_t *port, lks_error *error)
+static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
 {
     const dispatch_options calls = {.server = "interop",
                                     .in_flight_max = IN_FLIGHT,
@@ -243,6 +245,8 @@ static lks_code start(uint16_t *port, lks_error *error)
                                          .idle_ms = IDLE_MS,
                                          .stall_ms = STALL_MS};
 
+    if (files->key && tls_context_load(files, "h2", &here.tls, error) != LKS_OK)
+        return error->code;
     if (dispatch_new(&calls, &here.dispatch, error) != LKS_OK ||
         streams_new(&connections, &here.streams, error) != LKS_OK)
         return error->code;
@@ -254,12 +258,13 @@ static lks_code start(uint16_t *port, lks_error *error)
                                          .n_methods = sizeof methods / sizeof *methods,
                                          .on_lost = on_lost};
     return grpc_server_new(&options, &here.server, error) == LKS_OK
-               ? grpc_server_listen(here.server, "127.0.0.1:0", NULL, port, error)
+               ? grpc_server_listen(here.server, "127.0.0.1:0", files->key ? &here.tls : NULL, port, error)
                : error->code;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const tls_files files = {.certificate = argc == 3 ? argv[1] : NULL, .key = argc == 3 ? argv[2] : NULL};
     lks_error error;
     uint16_t port = 0;
 
@@ -267,7 +272,7 @@ int main(void)
     uv_loop_init(&here.loop);
     uv_signal_init(&here.loop, &here.on_term);
     uv_signal_start(&here.on_term, on_term, SIGTERM);
-    if (start(&port, &error) != LKS_OK) {
+    if (start(&files, &port, &error) != LKS_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }
@@ -276,5 +281,6 @@ int main(void)
     uv_run(&here.loop, UV_RUN_DEFAULT);
     grpc_server_free(here.server);
     dispatch_free(here.dispatch);
+    tls_context_free(here.tls);
     return uv_loop_close(&here.loop) == 0 ? 0 : 1;
 }

@@ -10,27 +10,51 @@ if [ -z "$client" ] || ! ruby -e 'require "grpc"; require "googleauth"' 2>/dev/n
 fi
 
 dir=$(mktemp -d)
-"$server" >"$dir/port" &
-pid=$!
-trap 'kill "$pid" 2>/dev/null || true; rm -rf "$dir"' EXIT
-while [ ! -s "$dir/port" ]; do
-  kill -0 "$pid" || exit 1
-done
-port=$(cat "$dir/port")
-
+pid=
+trap '[ -z "$pid" ] || kill "$pid" 2>/dev/null || true; rm -rf "$dir"' EXIT
 failed=0
-for name in empty_unary large_unary unimplemented_method unimplemented_service cancel_after_begin \
-  timeout_on_sleeping_server custom_metadata status_code_and_message client_compressed_unary \
-  client_streaming client_compressed_streaming server_streaming ping_pong empty_stream cancel_after_first_response; do
-  if timeout 60 ruby "$client" --server_host=127.0.0.1 --server_port="$port" --use_tls=false --test_case="$name" \
-    >"$dir/log" 2>&1; then
-    echo "$name: passed"
+
+serve() { # the server's arguments
+  : >"$dir/port"
+  "$server" "$@" >"$dir/port" &
+  pid=$!
+  until [ -s "$dir/port" ]; do
+    kill -0 "$pid" || exit 1
+  done
+  port=$(cat "$dir/port")
+}
+
+stop() {
+  kill -TERM "$pid"
+  wait "$pid" || failed=1 # 1: something of it is left
+  pid=
+}
+
+run() { # case, the client's arguments
+  if timeout 60 ruby "$client" --server_host=127.0.0.1 --server_port="$port" --test_case="$@" >"$dir/log" 2>&1; then
+    echo "$*: passed"
   else
-    echo "$name: FAILED"
+    echo "$*: FAILED"
     tail -n 20 "$dir/log"
     failed=1
   fi
+}
+
+serve
+for name in empty_unary large_unary unimplemented_method unimplemented_service cancel_after_begin \
+  timeout_on_sleeping_server custom_metadata status_code_and_message client_compressed_unary \
+  client_streaming client_compressed_streaming server_streaming ping_pong empty_stream cancel_after_first_response; do
+  run "$name" --use_tls=false
 done
-kill -TERM "$pid"
-wait "$pid" || failed=1 # 1: something of it is left
+stop
+
+# With the certificate that the gem has, until that ends in 2030.
+certificates=$(dirname "$client")/../../spec/testdata
+if openssl x509 -in "$certificates/server1.pem" -noout -checkend 600 >/dev/null 2>&1; then
+  serve "$certificates/server1.pem" "$certificates/server1.key"
+  for name in empty_unary large_unary custom_metadata ping_pong; do
+    run "$name" --use_tls=true --use_test_ca=true --server_host_override=foo.test.google.fr
+  done
+  stop
+fi
 exit "$failed"
