@@ -1,0 +1,344 @@
+#!/usr/bin/python3
+"""grpcio, as Debian has it, against a real lockstockd: grpc_python.py LOCKSTOCKD PROTO_DIR STANDARD_PROTO_DIR.
+Skipped (77) without grpcio. Nothing is asserted about elapsed time."""
+import importlib.util
+import os
+import re
+import signal
+import ssl
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+try:
+    import grpc
+    import google.protobuf
+except ImportError as missing:
+    print(f"skipped: {sys.executable} has no {missing.name} (apt: python3-grpcio, python3-protobuf)")
+    sys.exit(77)
+
+LOCKSTOCKD, PROTO, STANDARD = sys.argv[1:4]
+LIMIT_S = 60
+work = tempfile.TemporaryDirectory(prefix="lockstock-grpc-")
+stubs = os.path.join(work.name, "stubs")
+os.mkdir(stubs)
+protos = [os.path.join(folder, name)[len(root) + 1:]
+          for root in (PROTO, STANDARD) for folder, _, names in os.walk(root)
+          for name in names if name.endswith(".proto") and "/envoy" not in folder]
+subprocess.run(["protoc", f"-I{PROTO}", f"-I{STANDARD}", f"--python_out={stubs}", *protos], check=True)
+sys.path.insert(0, stubs)
+
+from google.protobuf import descriptor_pb2, descriptor_pool, symbol_database  # noqa: E402
+
+
+def load(path):
+    """A generated module by its file: the package `grpc` is grpcio's own."""
+    name = path.replace("/", "_")
+    spec = importlib.util.spec_from_file_location(name, os.path.join(stubs, path + "_pb2.py"))
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+lock_pb2, stock_pb2, id_pb2 = (load(f"lockstock/v1/{name}") for name in ("lock", "stock", "id"))
+others = [load("lockstock/v1/idempotency"), load("lockstock/v1/ratelimit")]
+health_pb2 = load("grpc/health/v1/health")
+reflection_pb2 = load("grpc/reflection/v1/reflection")
+symbols = symbol_database.Default()
+SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
+
+
+class Server:
+    def __init__(self, *args, listen="grpc://127.0.0.1:0"):
+        self.dir = tempfile.mkdtemp(dir=work.name)
+        self.process = subprocess.Popen([LOCKSTOCKD, "--listen", listen, "--store", f"embedded:{self.dir}/data", *args],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.lines = []
+        for line in self.process.stdout:
+            self.lines.append(line)
+            found = re.search(r"url=grpcs?://(\S+)", line)
+            if found:
+                self.address = found.group(1)
+            if "event=ready" in line:
+                break
+        else:
+            raise RuntimeError("lockstockd does not come up:\n" + "".join(self.lines))
+        # Nobody may wait for it because a pipe is full.
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            self.lines.append(line)
+
+    def redis(self):
+        with open(f"/proc/{self.process.pid}/task/{self.process.pid}/children") as children:
+            return int(children.read().split()[0])
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(LIMIT_S)
+        self.reader.join()
+        self.process.stdout.close()
+        if code != 0:
+            raise AssertionError(f"lockstockd ended with {code}:\n" + "".join(self.lines))
+
+
+def method(channel, descriptor):
+    """The callable of a method, from its descriptor."""
+    make = channel.unary_unary
+    if descriptor.full_name.endswith("Health.Watch"):
+        make = channel.unary_stream
+    if descriptor.full_name.endswith("ServerReflectionInfo"):
+        make = channel.stream_stream
+    response = symbols.GetPrototype(descriptor.output_type)
+    service, name = descriptor.full_name.rsplit(".", 1)
+    return make(f"/{service}/{name}", request_serializer=lambda m: m.SerializeToString(),
+                response_deserializer=response.FromString)
+
+
+def service(channel, module, name):
+    found = module.DESCRIPTOR.services_by_name[name]
+    return type(name, (), {m.name: staticmethod(method(channel, m)) for m in found.methods})
+
+
+def token_of(who):
+    return who.ljust(16, "-")
+
+
+def acquire(name, who, lease_ms=60000, wait_ms=0):
+    return lock_pb2.AcquireRequest(targets=[lock_pb2.Target(name=name)], token=token_of(who), owner="test", lease_ms=lease_ms,
+                                   wait_ms=wait_ms)
+
+
+def until(condition):
+    """Looks again and again, without a deadline of its own: ctest has one."""
+    while not condition():
+        os.sched_yield()
+
+
+class Calls(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+        cls.channel = grpc.insecure_channel(cls.server.address)
+        cls.lock = service(cls.channel, lock_pb2, "LockService")
+        cls.stock = service(cls.channel, stock_pb2, "StockService")
+        cls.id = service(cls.channel, id_pb2, "IdService")
+        cls.health = service(cls.channel, health_pb2, "Health")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.channel.close()
+        cls.server.stop()
+
+    def fails(self, code, call, *args, **options):
+        with self.assertRaises(grpc.RpcError) as caught:
+            call(*args, timeout=LIMIT_S, **options)
+        self.assertEqual(caught.exception.code(), code, caught.exception)
+        return caught.exception
+
+    def test_every_method_is_there(self):
+        for module in (lock_pb2, stock_pb2, id_pb2, *others):
+            for found in module.DESCRIPTOR.services_by_name.values():
+                for m in found.methods:
+                    request = symbols.GetPrototype(m.input_type)()
+                    try:
+                        method(self.channel, m)(request, timeout=LIMIT_S)
+                    except grpc.RpcError as error:
+                        self.assertIn(error.code(), (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND),
+                                      f"{m.full_name}: {error}")
+
+    def test_a_lock_from_hand_to_hand(self):
+        first = self.lock.Acquire(acquire("door", "one"), timeout=LIMIT_S)
+        self.assertEqual(first.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
+        self.assertEqual(self.lock.Acquire(acquire("door", "two"), timeout=LIMIT_S).outcome,
+                         lock_pb2.ACQUIRE_OUTCOME_BUSY)
+        waiting = self.lock.Acquire.future(acquire("door", "two", wait_ms=50000), timeout=LIMIT_S)
+        self.lock.Release(lock_pb2.ReleaseRequest(names=["door"], token=token_of("one")), timeout=LIMIT_S)
+        second = waiting.result()
+        self.assertEqual(second.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
+        self.assertGreater(second.fences[0].fence, first.fences[0].fence)
+
+    def test_errors_have_details_and_say_what_was_done(self):
+        error = self.fails(grpc.StatusCode.INVALID_ARGUMENT, self.stock.PutItem, stock_pb2.PutItemRequest())
+        self.assertIn("sku", error.details())
+        trailers = dict(error.trailing_metadata())
+        self.assertEqual(trailers["lockstock-applied"], "NO")
+        details = trailers["grpc-status-details-bin"]
+        self.assertIn(b"type.googleapis.com/google.rpc.BadRequest", details)
+        self.assertIn(b"sku", details)
+        missing = self.fails(grpc.StatusCode.NOT_FOUND, self.stock.GetItem, stock_pb2.GetItemRequest(sku="none"))
+        self.assertEqual(dict(missing.trailing_metadata())["lockstock-applied"], "NO")
+
+    def test_unknown_methods(self):
+        nothing = self.channel.unary_unary("/lockstock.v1.LockService/Open", lambda b: b, lambda b: b)
+        self.fails(grpc.StatusCode.UNIMPLEMENTED, nothing, b"")
+
+    def test_a_deadline_ends_a_wait(self):
+        self.lock.Acquire(acquire("deadline", "holder"), timeout=LIMIT_S)
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.lock.Acquire(acquire("deadline", "late", wait_ms=50000), timeout=0.2)
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+
+    def test_a_cancelled_wait_is_withdrawn(self):
+        self.lock.Acquire(acquire("cancel", "holder"), timeout=LIMIT_S)
+        waiting = self.lock.Acquire.future(acquire("cancel", "gone", wait_ms=50000), timeout=LIMIT_S)
+        # It waits when whoever asks is told so: the queue has one.
+        until(lambda: self.lock.Inspect(lock_pb2.InspectRequest(name="cancel"), timeout=LIMIT_S).waiters == 1)
+        self.assertTrue(waiting.cancel())
+        until(lambda: self.lock.Inspect(lock_pb2.InspectRequest(name="cancel"), timeout=LIMIT_S).waiters == 0)
+        next_one = self.lock.Acquire.future(acquire("cancel", "next", wait_ms=50000), timeout=LIMIT_S)
+        self.lock.Release(lock_pb2.ReleaseRequest(names=["cancel"], token=token_of("holder")), timeout=LIMIT_S)
+        self.assertEqual(next_one.result().outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
+
+    def test_namespaces_are_apart(self):
+        for ns in ("one", "two"):
+            answer = self.lock.Acquire(acquire("same", ns), timeout=LIMIT_S, metadata=[("lockstock-namespace", ns)])
+            self.assertEqual(answer.outcome, lock_pb2.ACQUIRE_OUTCOME_ACQUIRED)
+
+    def test_gzip(self):
+        names = [f"sku-{i:03}-" + "x" * 100 for i in range(64)]
+        with grpc.insecure_channel(self.server.address, compression=grpc.Compression.Gzip) as channel:
+            stock = service(channel, stock_pb2, "StockService")
+            for name in names:
+                stock.PutItem(stock_pb2.PutItemRequest(group="g", sku=name, on_hand=1), timeout=LIMIT_S)
+            found = stock.BatchGetItems(stock_pb2.BatchGetItemsRequest(group="g", skus=names), timeout=LIMIT_S)
+        self.assertEqual([item.sku for item in found.items], names)
+
+    def test_a_thousand_at_once(self):
+        calls = [self.id.Next.future(id_pb2.NextRequest(kind=id_pb2.ID_KIND_SEQUENCE, name="many"), timeout=LIMIT_S)
+                 for _ in range(1000)]
+        self.assertEqual(len({str(call.result()) for call in calls}), 1000)
+
+    def test_messages_that_are_too_long(self):
+        put = self.channel.unary_unary("/lockstock.v1.StockService/PutItem", lambda b: b, lambda b: b)
+        self.fails(grpc.StatusCode.RESOURCE_EXHAUSTED, put, bytes(1048577))
+        # Of the longest length it is read, and found to be no request.
+        self.fails(grpc.StatusCode.INVALID_ARGUMENT, put, bytes(1048576))
+
+    def test_health(self):
+        ask = health_pb2.HealthCheckRequest
+        self.assertEqual(self.health.Check(ask(), timeout=LIMIT_S).status, SERVING)
+        self.assertEqual(self.health.Check(ask(service="lockstock.v1.LockService"), timeout=LIMIT_S).status, SERVING)
+        self.fails(grpc.StatusCode.NOT_FOUND, self.health.Check, ask(service="other"))
+        unknown = self.health.Watch(ask(service="other"), timeout=LIMIT_S)
+        self.assertEqual(next(unknown).status, SERVICE_UNKNOWN)
+        unknown.cancel()
+
+    def test_health_while_the_store_is_away(self):
+        watch = self.health.Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_S)
+        self.assertEqual(next(watch).status, SERVING)
+        os.kill(self.server.redis(), signal.SIGKILL)
+        self.assertEqual(next(watch).status, NOT_SERVING)
+        self.assertEqual(next(watch).status, SERVING)
+        watch.cancel()
+
+    def test_reflection(self):
+        ask = reflection_pb2.ServerReflectionRequest
+        for version in ("v1", "v1alpha"):
+            info = self.channel.stream_stream(
+                f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+                request_serializer=lambda m: m.SerializeToString(),
+                response_deserializer=reflection_pb2.ServerReflectionResponse.FromString)
+            answers = list(info(iter([ask(list_services="*"),
+                                      ask(file_containing_symbol="lockstock.v1.LockService.Acquire"),
+                                      ask(file_by_filename="lockstock/v1/stock.proto"),
+                                      ask(file_containing_symbol="lockstock.v1.None")]), timeout=LIMIT_S))
+            self.assertEqual(len(answers), 4)
+            services = {found.name for found in answers[0].list_services_response.service}
+            self.assertTrue({"lockstock.v1.LockService", "lockstock.v1.StockService", "lockstock.v1.IdService",
+                             "grpc.health.v1.Health", f"grpc.reflection.{version}.ServerReflection"} <= services)
+            pool = descriptor_pool.DescriptorPool()
+            files = answers[1].file_descriptor_response.file_descriptor_proto
+            for data in [*files[1:], files[0]]:  # what is imported stands before who imports it
+                pool.Add(descriptor_pb2.FileDescriptorProto.FromString(data))
+            described = pool.FindServiceByName("lockstock.v1.LockService")
+            self.assertEqual([m.name for m in described.methods],
+                             [m.name for m in lock_pb2.DESCRIPTOR.services_by_name["LockService"].methods])
+            self.assertGreater(len(answers[2].file_descriptor_response.file_descriptor_proto), 0)
+            self.assertEqual(answers[3].error_response.error_code, grpc.StatusCode.NOT_FOUND.value[0])
+
+
+class Draining(unittest.TestCase):
+    def test_watches_and_waits_are_told(self):
+        server = Server()
+        with grpc.insecure_channel(server.address) as channel:
+            lock = service(channel, lock_pb2, "LockService")
+            watch = service(channel, health_pb2, "Health").Watch(health_pb2.HealthCheckRequest(), timeout=LIMIT_S)
+            self.assertEqual(next(watch).status, SERVING)
+            lock.Acquire(acquire("drain", "holder"), timeout=LIMIT_S)
+            waiting = lock.Acquire.future(acquire("drain", "waits", wait_ms=50000), timeout=LIMIT_S)
+            until(lambda: lock.Inspect(lock_pb2.InspectRequest(name="drain"), timeout=LIMIT_S).waiters == 1)
+            server.stop()
+            self.assertEqual(next(watch).status, NOT_SERVING)
+            with self.assertRaises(grpc.RpcError) as caught:
+                next(watch)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertEqual(waiting.exception().code(), grpc.StatusCode.UNAVAILABLE)
+            self.assertEqual(dict(waiting.exception().trailing_metadata())["lockstock-applied"], "MAYBE")
+
+
+class Certificates(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.dir = tempfile.mkdtemp(dir=work.name)
+
+        def openssl(*args):
+            subprocess.run(["openssl", *args], cwd=cls.dir, check=True, capture_output=True)
+
+        key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+        openssl("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test")
+        with open(f"{cls.dir}/san", "w") as san:
+            san.write("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+        for name in ("server", "client"):
+            openssl("req", *key[:-2], "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+            openssl("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
+                    "-days", "2", "-extfile", "san", "-out", f"{name}.pem")
+        cls.server = Server("--tls-certificate", f"{cls.dir}/server.pem", "--tls-key", f"{cls.dir}/server.key",
+                            "--tls-client-ca", f"{cls.dir}/ca.pem", "--tls-client-required",
+                            listen="grpcs://127.0.0.1:0")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def read(self, name):
+        with open(f"{self.dir}/{name}", "rb") as file:
+            return file.read()
+
+    def check(self, *client):
+        trust = grpc.ssl_channel_credentials(self.read("ca.pem"), *(self.read(name) for name in client))
+        with grpc.secure_channel(self.server.address, trust) as channel:
+            health = service(channel, health_pb2, "Health")
+            return health.Check(health_pb2.HealthCheckRequest(), timeout=LIMIT_S).status
+
+    def test_with_a_certificate_and_without(self):
+        self.assertEqual(self.check("client.key", "client.pem"), SERVING)
+        with self.assertRaises(grpc.RpcError) as caught:
+            self.check()
+        self.assertEqual(caught.exception.code(), grpc.StatusCode.UNAVAILABLE)
+
+    def test_alpn_is_compulsory(self):
+        host, port = self.server.address.rsplit(":", 1)
+        for protocols in (["h2"], ["http/1.1"], None):
+            context = ssl.create_default_context(cafile=f"{self.dir}/ca.pem")
+            context.load_cert_chain(f"{self.dir}/client.pem", f"{self.dir}/client.key")
+            if protocols:
+                context.set_alpn_protocols(protocols)
+            got = b""
+            try:
+                with socket.create_connection((host, int(port)), LIMIT_S) as plain:
+                    with context.wrap_socket(plain, server_hostname="localhost") as secure:
+                        secure.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]))
+                        got = secure.recv(100)
+            except OSError:
+                pass
+            self.assertEqual(len(got) > 0, protocols == ["h2"], protocols)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
