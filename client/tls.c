@@ -51,7 +51,8 @@ static lks_code load_files(SSL_CTX *ssl, const char *ca_file, const char *certif
         return LKS_OK;
     if (SSL_CTX_use_certificate_chain_file(ssl, certificate_file) != 1)
         return wrong(certificate_file, error);
-    if (SSL_CTX_use_PrivateKey_file(ssl, key_file, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ssl) != 1)
+    /* It is compared with the certificate. */
+    if (SSL_CTX_use_PrivateKey_file(ssl, key_file, SSL_FILETYPE_PEM) != 1)
         return wrong(key_file, error);
     return LKS_OK;
 }

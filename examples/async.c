@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     order.order_id = order_id;
     order.n_lines = 1;
     order.lines = lines;
-    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, NULL) != LKS_OK ||
+    if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, NULL) != LKS_OK ||
         lks_stock_put_item(channel, &item, NULL, NULL, NULL) != LKS_OK)
         return 1;
     for (int i = 0; i < BUYERS; i++) {

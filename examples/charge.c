@@ -59,7 +59,7 @@ int main(int argc, char **argv)
 {
     lks_channel *channel;
     lks_error error;
-    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error);
+    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error);
     if (code == LKS_OK) {
         if ((code = charge(channel, "order-7", "20 EUR", &error)) == LKS_OK &&
             (code = charge(channel, "order-7", "20 EUR", &error)) == LKS_OK)

@@ -47,7 +47,7 @@ int main(int argc, char **argv)
     lks_channel *channel;
     lks_error error;
     uint64_t first, second;
-    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error);
+    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error);
     if (code == LKS_OK) {
         if ((code = lock(channel, "the first", 100, &first, &error)) == LKS_OK && /* and freezes */
             (code = lock(channel, "the second", 1000, &second, &error)) == LKS_OK &&

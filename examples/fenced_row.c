@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     sqlite3 *db = NULL;
     lks_error error;
 
-    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK) {
+    if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK) {
         fprintf(stderr, "%s\n", error.message);
         return 1;
     }

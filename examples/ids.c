@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 {
     lks_channel *channel;
     lks_error error;
-    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error);
+    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error);
     if (code == LKS_OK) {
         if ((code = row_ids(channel, &error)) == LKS_OK && (code = public_id(channel, &error)) == LKS_OK &&
             (code = ticket_number(channel, &error)) == LKS_OK)

@@ -30,7 +30,7 @@ int main(int argc, char **argv)
     lks_limiter *limiter;
     lks_error error;
 
-    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK ||
+    if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK ||
         lks_limiter_new(channel, &options, &limiter, &error) != LKS_OK)
         return fprintf(stderr, "%s\n", error.message), 1;
     for (int i = 0; i < 4; i++)

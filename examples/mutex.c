@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     lks_channel *channel;
     lks_mutex *mutex;
     lks_error error;
-    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK)
+    if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK)
         return fprintf(stderr, "%s\n", error.message), 1;
     if (lks_mutex_new(channel, argc > 2 ? argv[2] : "report", &options, &mutex, &error) != LKS_OK)
         return fprintf(stderr, "%s\n", error.message), 1;

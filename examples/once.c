@@ -50,7 +50,7 @@ int main(int argc, char **argv)
     lks_channel *channel;
     lks_error error;
 
-    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK)
+    if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK)
         return fprintf(stderr, "%s\n", error.message), 1;
     int status = click(channel, "order-1", card);
     status |= click(channel, "order-1", card);

@@ -16,7 +16,7 @@ int main(int argc, char **argv)
     order.order_id = "order-1"; /* the same in every retry, so that it sells once */
     order.n_lines = 1;
     order.lines = lines;
-    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) == LKS_OK &&
+    if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error) == LKS_OK &&
         lks_stock_put_item(channel, &item, NULL, NULL, &error) == LKS_OK &&
         lks_stock_deduct(channel, &order, NULL, &sold, &error) == LKS_OK)
         printf("%s\n", sold->outcome == LKS_DEDUCT_OUTCOME_DEDUCTED ? "yours" : "sold out");

@@ -65,7 +65,7 @@ int main(int argc, char **argv)
     static char *const messages[] = {"message-1", "message-2", "message-3", "message-4", "message-5"};
     lks_channel *channel;
     lks_error error;
-    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error);
+    lks_code code = lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error);
     if (code == LKS_OK) {
         code = put_limit(channel, &error);
         for (int i = 0; i < 4 && code == LKS_OK; i++)

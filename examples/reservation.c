@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 
     item.sku = "seat";
     item.on_hand = 2;
-    if (lks_channel_open(argc > 1 ? argv[1] : "nng+tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK ||
+    if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error) != LKS_OK ||
         lks_stock_put_item(channel, &item, NULL, NULL, &error) != LKS_OK)
         return fprintf(stderr, "%s\n", error.message), 1;
     buy(channel, "alice", 2, false);

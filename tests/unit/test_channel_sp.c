@@ -77,6 +77,28 @@ static void a_half_written_message_is_ended(void **state)
     server_stop(server);
 }
 
+/* Both calls have the one slot, one after the other. */
+static void a_late_answer_is_nobodys(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1});
+    struct witness old, new;
+    (void)state;
+
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 2});
+    start(channel, &server_write, "old", NULL, &old);
+    assert_true(server_await(server, 1));
+    lks_call_cancel(old.call);
+    start(channel, &server_write, "new", NULL, &new);
+    assert_true(server_await(server, 2));
+    server_release(server); /* in the order of the requests */
+    assert_ended(&old, LKS_CANCELLED, LKS_APPLIED_MAYBE);
+    assert_ended(&new, LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_string_equal(new.id, "new");
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
 static uint16_t port_of(int listener)
 {
     struct sockaddr_in address;
@@ -121,7 +143,7 @@ static void who_cannot_be_reached_is_told_with_the_reason(void **state)
     assert_unreachable("unix:///nonexistent/lockstock.sock", "cannot connect: No such file or directory");
     memset(long_name + 6, 'a', 70); /* a label has 63 characters at most: no name server is asked */
     strcat(long_name, ".invalid:7700");
-    assert_unreachable(long_name, "cannot resolve the host: ");
+    assert_unreachable(long_name, "cannot resolve the host: Name");
 }
 
 static void *answer_in_http(void *arg)
@@ -213,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_half_written_message_is_ended),
+        cmocka_unit_test(a_late_answer_is_nobodys),
         cmocka_unit_test(who_cannot_be_reached_is_told_with_the_reason),
         cmocka_unit_test(a_server_of_another_protocol_is_refused),
         cmocka_unit_test(a_name_is_resolved),

@@ -33,8 +33,8 @@ static void answer(void *arg, lks_rpc_nng_request *request)
 static void each_transport_carries_calls(void **state)
 {
     static const struct {
-        const char *scheme, *path;
-    } transports[] = {{"tcp", ""}, {"ws", "/lockstock"}};
+        const char *dialled, *scheme, *path;
+    } transports[] = {{"tcp", "tcp", ""}, {"nng+tcp", "tcp", ""}, {"nng+ws", "ws", "/lockstock"}};
     (void)state;
 
     for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
@@ -47,7 +47,7 @@ static void each_transport_carries_calls(void **state)
         assert_int_equal(lks_rpc_nng_rep_open(&options, &rep, NULL), LKS_OK);
         snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s", transports[i].scheme, transports[i].path);
         assert_int_equal(lks_rpc_nng_rep_listen(rep, listen, &port, NULL), LKS_OK);
-        snprintf(url, sizeof url, "nng+%s://127.0.0.1:%u%s", transports[i].scheme, port, transports[i].path);
+        snprintf(url, sizeof url, "%s://127.0.0.1:%u%s", transports[i].dialled, port, transports[i].path);
         lks_channel *channel = open_channel(url, (lks_channel_options){0});
         for (int j = 0; j < 20; j++) {
             assert_int_equal(run(channel, &server_plain, "a", NULL, &response, NULL), LKS_OK);
