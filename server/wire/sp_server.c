@@ -214,10 +214,14 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 {
     connection *c = arg;
 
-    if (c->left)
-        keep_left(c, data, len);
-    else
+    if (c->ending)
+        return;
+    if (!c->left && !has_enough(c)) {
         take_bytes(c, data, len);
+        return;
+    }
+    keep_left(c, data, len);
+    stream_pause(c->stream);
 }
 
 static void on_drained(void *arg)

@@ -33,13 +33,27 @@ static bool is_key_text(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || strchr("._~-%", c);
 }
 
+/* Percent-encoded; of bytes, also a NUL, which names of requests have none of. */
+static const char *encoded(lks_rpc_arena *arena, lks_rpc_slice text, size_t *len)
+{
+    char *out = lks_rpc_arena_alloc(arena, 3 * text.len + 1);
+
+    *len = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        bool plain = c != '\0' && c != '%' && is_key_text(c);
+        *len += (size_t)snprintf(out + *len, 4, plain ? "%c" : "%%%02X", (unsigned char)c);
+    }
+    return out;
+}
+
 /* "ls:{<namespace>/<name>}:" or with a second name, percent-encoded; but what servers
  * share among them is of no namespace. */
 static void check_base(const plan *p, const store_call *call)
 {
     lks_rpc_slice base = call->base;
-    char *ns = plan_encode(p->arena, lks_rpc_arena_copy(p->arena, p->ns.data, p->ns.len));
-    size_t ns_len = strlen(ns), slashes = 0;
+    size_t slashes = 0, ns_len;
+    const char *ns = encoded(p->arena, p->ns, &ns_len);
 
     if (strcmp(call->function, "id_grant") == 0)
         return;

@@ -101,6 +101,31 @@ static void make_sp(void)
     seed_save(&other, "fuzz_sp", "not_req");
 }
 
+/* Steps of fuzz_sp_server: op, argument. */
+static void make_sp_server(void)
+{
+    static const struct {
+        const char *name, *steps;
+        size_t len;
+    } made[] = {
+        {"echo", "\0\0\1\2\0", 5},
+        {"pipelined", "\4\0\340\0\345\3\0\3\1\2\0\3\0\4\1", 15},
+        {"pieces", "\5\60\174\60\34\3\0\3\0\2\0", 11},
+        {"no_frame", "\0\0\2\0\0", 5},
+        {"hang_up_parked", "\10\0\340\4\300\4\301", 7},
+        {"refusing", "\4\0\0\5\377\0\101\3\0\2\0", 11},
+        {"gone", "\24\0\340\3\1", 5},
+        {"any", "\2\1\10\0\0\0\0\0\0\0\5\1\5\200\0\0\1x\2\0", 20},
+        {"any_unix", "\3\1\17\1\0\0\0\0\0\0\0\6\200\0\0\1px\3\0", 20},
+    };
+
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++) {
+        seed s = {.len = 0};
+        seed_put(&s, made[i].steps, made[i].len);
+        seed_save(&s, "fuzz_sp_server", made[i].name);
+    }
+}
+
 /* ---- fuzz_requests ------------------------------------------------------------------ */
 
 enum { VARIANTS = 4, VARIANT_NAMELESS = 3 };
@@ -249,6 +274,7 @@ int main(int argc, char **argv)
         return 2;
     root = argv[1];
     make_sp();
+    make_sp_server();
     make_requests();
     make_texts();
     seeds_grpc();
