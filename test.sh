@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ./test.sh                the fast suite under ASan+UBSan and under TSan, and buf
 # ./test.sh --soak         the full counts (label soak) under ASan+UBSan, and the mutations
-# ./test.sh --fuzz [s]     each fuzz target for s seconds (60)
+# ./test.sh --fuzz [s] [fuzz_x...]   each fuzz target (tests/fuzz), or those, for s seconds (60)
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 . "$root/packaging/install.sh"
@@ -84,16 +84,20 @@ check_contract() {
   fi
 }
 
-run_fuzz() { # seconds
-  local name names=(tests/fuzz/fuzz_*.c) corpora
-  names=("${names[@]##*/}")
-  names=("${names[@]%.c}")
+run_fuzz() { # seconds [targets]
+  local name names=("${@:2}") corpora
+  if [ ${#names[@]} -eq 0 ]; then
+    names=(tests/fuzz/fuzz_*.c)
+    names=("${names[@]##*/}")
+    names=("${names[@]%.c}")
+  fi
   build_preset fuzz --target "${names[@]}"
   for name in "${names[@]}"; do
     mkdir -p "build/fuzz/corpus/$name"
     corpora=("build/fuzz/corpus/$name")
     [ ! -d "tests/fuzz/corpus/$name" ] || corpora+=("tests/fuzz/corpus/$name")
-    if "build/fuzz/tests/fuzz/$name" -max_total_time="$1" -print_final_stats=1 "${corpora[@]}"; then
+    if "build/fuzz/tests/fuzz/$name" -max_total_time="$1" -max_len=4096 -timeout=10 -print_final_stats=1 \
+      -artifact_prefix="build/fuzz/$name-" "${corpora[@]}"; then
       closing+=("$name: $1 s, nothing found")
     else
       failed+=("$name")
@@ -116,9 +120,9 @@ case "${1:-}" in
   ;;
 --fuzz)
   install_packages run test fuzz
-  run_fuzz "${2:-60}"
+  run_fuzz "${2:-60}" "${@:3}"
   ;;
-*) die "usage: ./test.sh [--soak | --fuzz [seconds]]" ;;
+*) die "usage: ./test.sh [--soak | --fuzz [seconds [target...]]]" ;;
 esac
 
 echo
