@@ -50,6 +50,8 @@ struct stream {
     size_t waiting;    /* bytes of output */
     size_t first_done; /* bytes of its first block that were taken */
     size_t write_len;  /* bytes of the write under way */
+    size_t unwritten;  /* of these, when the timer was set */
+    bool stalls;       /* the timer is set for the write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
     unsigned open_handles;
     TAILQ_ENTRY(stream) next, next_dirty;
@@ -137,9 +139,27 @@ void stream_close(stream *s)
 
 /* ---- timers --------------------------------------------------------------------- */
 
+static void on_timer(uv_timer_t *timer);
+
+/* What the kernel has not taken of the write under way: while it shrinks, the peer reads. */
+static void arm_for_write(stream *s)
+{
+    s->unwritten = uv_stream_get_write_queue_size(&s->on.stream);
+    s->stalls = true;
+    if (s->all->options.stall_ms > 0)
+        uv_timer_start(&s->timer, on_timer, s->all->options.stall_ms, 0);
+    else
+        uv_timer_stop(&s->timer);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
-    stream_close(timer->data);
+    stream *s = timer->data;
+
+    if (s->writing && uv_stream_get_write_queue_size(&s->on.stream) < s->unwritten)
+        arm_for_write(s);
+    else
+        stream_close(s);
 }
 
 /* Sets the timer for what the stream is waiting for now. */
@@ -150,9 +170,13 @@ static void arm(stream *s)
 
     if (s->closing)
         return;
-    if (s->writing)
-        ms = o->stall_ms;
-    else if (!s->ready)
+    if (s->writing) {
+        if (!s->stalls) /* what else happens gives no more time */
+            arm_for_write(s);
+        return;
+    }
+    s->stalls = false;
+    if (!s->ready)
         ms = o->greeting_ms;
     else if (s->idle)
         ms = o->idle_ms;
