@@ -58,9 +58,13 @@ c_mutation(A8 server/wire/tls.c test_tls:*versions*
   [[    SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);]]
   [[    SSL_CTX_set_min_proto_version(context->ssl, TLS1_VERSION);
     SSL_CTX_set_security_level(context->ssl, 0);]])
-c_mutation(A8 server/wire/tls.c test_tls:*anew* [[    SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_num_tickets(context->ssl, 0);]] [[    SSL_CTX_set_session_id_context(context->ssl, (const unsigned char *)"l", 1);]])
-c_mutation(A8 server/wire/tls.c test_tls:*second_handshake* [[SSL_OP_NO_RENEGOTIATION | ]] "")
+c_mutation(A8 server/wire/tls.c test_tls:*anew* [[ |
+                                           SSL_OP_NO_TICKET);
+    /* No resumption: every connection shows a certificate that is valid now. */
+    SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_num_tickets(context->ssl, 0);]] [[);
+    SSL_CTX_set_session_id_context(context->ssl, (const unsigned char *)"l", 1);]])
+c_mutation(A8 server/wire/tls.c test_tls:*second_handshake* [[SSL_OP_NO_RENEGOTIATION | ]] [[SSL_OP_ALLOW_CLIENT_RENEGOTIATION | ]])
 c_mutation(A8 server/wire/tls.c test_tls:*alpn* [[        t->over = t->wants_alpn && !has_alpn(t);]] "")
 # hostile bytes: bounded memory
 c_mutation(A9 server/wire/tls.c test_tls:*new_keys* [[t->chatter > CHATTER_BYTES_MAX || ]] "")

@@ -266,8 +266,8 @@ static void a_service_may_be_named_with_its_package(void **state)
 /* Only "Bearer" says a token, and one of no bytes is none. */
 static void other_schemes_are_nobody(void **state)
 {
-    static const char *const headers[] = {"Basic sesame", "Bearer", "Bearer ", "sesame", "Bearersesame", "Bearer  sesame",
-                                          "Bearer sesame ", "Bearer sesame\n", " Bearer sesame"};
+    static const char *const headers[] = {"Basic sesame", "Digest sesame", "Bearer",         "Bearer ",        "sesame",
+                                          "Bearersesame", "Bearer  sesame", "Bearer sesame ", "Bearer sesame\n", " Bearer sesame"};
     static const char with_nul[] = "Bearer sesame\0x";
     (void)state;
 
