@@ -77,7 +77,7 @@ static void read_on(connection *c)
         take_bytes(c, left, c->left_len);
         free(left);
     }
-    if (!c->ending && !c->left)
+    if (!c->left && !has_enough(c))
         stream_resume(c->stream);
 }
 

@@ -20,8 +20,7 @@ lks_code streams_listen_tcp(streams *all, const char *address, tls_context *cons
     return LKS_OK;
 }
 
-lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *spoken, void *arg,
-                             lks_error *error)
+lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *spoken, void *arg, lks_error *error)
 {
     uint16_t bound;
 

@@ -199,8 +199,10 @@ static void feed_frame(unsigned type, unsigned flags, unsigned nth, const uint8_
     uint8_t *frame = malloc(9 + len);
 
     fuzz_expect(frame != NULL);
-    memcpy(frame, (uint8_t[]){(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, (uint8_t)type, (uint8_t)flags, 0,
-                              0, (uint8_t)(id >> 8), (uint8_t)id}, 9);
+    memcpy(frame,
+           (uint8_t[]){(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, (uint8_t)type, (uint8_t)flags, 0, 0,
+                       (uint8_t)(id >> 8), (uint8_t)id},
+           9);
     if (len > 0)
         memcpy(frame + 9, data, len);
     fake_stream_bytes(&here.stream, frame, 9 + len);
@@ -261,7 +263,8 @@ static void feed_message(fuzz_input *in, unsigned which)
     uint8_t *message = malloc(len + GRPC_PREFIX_BYTES);
 
     fuzz_expect(message != NULL);
-    memcpy(message, (uint8_t[]){which & 1, 0, 0, 0, (uint8_t)(which & 2 && len > 0 ? len - 1 : len)}, GRPC_PREFIX_BYTES);
+    memcpy(message, (uint8_t[]){which & 1, 0, 0, 0, (uint8_t)(which & 2 && len > 0 ? len - 1 : len)},
+           GRPC_PREFIX_BYTES);
     if (len > 0)
         memcpy(message + GRPC_PREFIX_BYTES, data, len);
     feed_frame(NGHTTP2_DATA, which & 128 ? NGHTTP2_FLAG_END_STREAM : 0, nth, message, len + GRPC_PREFIX_BYTES);
@@ -338,10 +341,19 @@ static void step(fuzz_input *in)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     static const grpc_streaming_method methods[] = {
-        {.path = "/f.S/Echo", .open = on_open, .message = on_message, .half_closed = on_half_closed,
-         .closed = on_closed, .arg = &here},
-        {.path = "/f.S/Judged", .effect = LKS_RPC_EFFECT_READ, .open = on_open, .message = on_message,
-         .half_closed = on_half_closed, .closed = on_closed, .arg = &here},
+        {.path = "/f.S/Echo",
+         .open = on_open,
+         .message = on_message,
+         .half_closed = on_half_closed,
+         .closed = on_closed,
+         .arg = &here},
+        {.path = "/f.S/Judged",
+         .effect = LKS_RPC_EFFECT_READ,
+         .open = on_open,
+         .message = on_message,
+         .half_closed = on_half_closed,
+         .closed = on_closed,
+         .arg = &here},
     };
     static const uint32_t limits[] = {1, 4, 100, 200};
     fuzz_input in = {.data = data, .len = len};
@@ -351,9 +363,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
     here.lost_ends = flags & 2;
     here.message_max = flags & 4 ? SMALL : LARGE;
-    const grpc_server_options options = {
-        .message_bytes_max = here.message_max, .in_flight_per_peer = limits[flags >> 3 & 3], .methods = methods,
-        .n_methods = sizeof methods / sizeof *methods, .on_lost = on_lost, .arg = &here};
+    const grpc_server_options options = {.message_bytes_max = here.message_max,
+                                         .in_flight_per_peer = limits[flags >> 3 & 3],
+                                         .methods = methods,
+                                         .n_methods = sizeof methods / sizeof *methods,
+                                         .on_lost = on_lost,
+                                         .arg = &here};
     fuzz_expect(grpc_server_new(&options, &here.server, &error) == LKS_OK);
     fuzz_expect(grpc_server_listen(here.server, "", NULL, &bound, &error) == LKS_OK);
     h2_output_begin();

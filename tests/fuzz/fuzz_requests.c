@@ -101,7 +101,7 @@ static void check_plan(const plan *p, size_t request_len)
 
 static bool same_text(lks_rpc_slice a, lks_rpc_slice b)
 {
-    return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+    return a.len == b.len && (a.len == 0 || memcmp(a.data, b.data, a.len) == 0);
 }
 
 /* Of a service that keeps nothing. */
@@ -170,7 +170,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (lks_rpc_request_unpack(m->method, bytes, request_len, arena, &request, &error) == LKS_OK) {
         void *state = s->open ? s->open(&options) : NULL;
         lks_rpc_slice default_ns = lks_rpc_slice_of("default");
-        plan empty = {.arena = arena, .method = m->method, .server = "fuzz", .state = state, .now_ns = UINT64_C(1) << 40,
+        plan empty = {.arena = arena,
+                      .method = m->method,
+                      .server = "fuzz",
+                      .state = state,
+                      .now_ns = UINT64_C(1) << 40,
                       .ns = ns_len > 0 ? (lks_rpc_slice){.data = (char *)ns, .len = ns_len} : default_ns};
         free(bytes); /* what is unpacked stands alone */
         bytes = NULL;

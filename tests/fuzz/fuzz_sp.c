@@ -118,8 +118,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
     for (size_t i = 0; i < n_sizes; i++)
         sizes[i] = fuzz_byte(&in);
-    run r = {.mapping = flags & 1 ? SP_OVER_UNIX : SP_OVER_TCP, .frame_max = limits[flags >> 1 & 3],
-             .enough = fuzz_byte(&in), .stream = in.data, .len = in.len, .at = sizeof handshake};
+    run r = {.mapping = flags & 1 ? SP_OVER_UNIX : SP_OVER_TCP,
+             .frame_max = limits[flags >> 1 & 3],
+             .enough = fuzz_byte(&in),
+             .stream = in.data,
+             .len = in.len,
+             .at = sizeof handshake};
     bool broke = feed(&r, sizes, n_sizes);
     size_t shaken = r.len < sizeof handshake ? r.len : sizeof handshake;
     if (memcmp(r.stream, handshake, shaken) != 0)

@@ -177,8 +177,10 @@ static void send_requests(unsigned argument, unsigned piece)
         len += 8;
         for (unsigned h = 0; h < hops; h++, len += 4)
             memcpy(bytes + len, (uint8_t[]){0, 0, 0, (uint8_t)h}, 4);
-        memcpy(bytes + len, (uint8_t[]){0x80, 0, number[0], number[1], (uint8_t)kinds[argument & 3], (uint8_t)hops,
-                                        number[0], number[1]}, 8);
+        memcpy(bytes + len,
+               (uint8_t[]){0x80, 0, number[0], number[1], (uint8_t)kinds[argument & 3], (uint8_t)hops, number[0],
+                           number[1]},
+               8);
         len += 8;
         here.n_sent++;
     }
@@ -249,8 +251,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.is_unix = flags & 1;
     here.any = flags & 2;
     here.limit = limits[flags >> 2 & 3];
-    const sp_server_options options = {.message_bytes_max = FRAME_MAX, .in_flight_per_peer = (uint32_t)here.limit,
-                                       .on_peer_lost = on_peer_lost, .arg = &here};
+    const sp_server_options options = {.message_bytes_max = FRAME_MAX,
+                                       .in_flight_per_peer = (uint32_t)here.limit,
+                                       .on_peer_lost = on_peer_lost,
+                                       .arg = &here};
     fuzz_expect(sp_server_new(&options, &here.server, &error) == LKS_OK);
     if (here.is_unix)
         fuzz_expect(sp_server_listen_unix(here.server, "", &error) == LKS_OK);

@@ -255,8 +255,8 @@ static void make_requests(void)
 
 static void make_texts(void)
 {
-    static const char *const texts[] = {"100m", "99999999H", "0n", "lines[0].sku: must not be empty", "no: field here",
-                                        "\xC3\xA4 100%\n", ""};
+    static const char *const texts[] = {"100m",           "99999999H",       "0n", "lines[0].sku: must not be empty",
+                                        "no: field here", "\xC3\xA4 100%\n", ""};
 
     for (unsigned i = 0; i < sizeof texts / sizeof *texts; i++) {
         seed s = {.len = 0};

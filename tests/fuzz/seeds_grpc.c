@@ -8,7 +8,18 @@
 
 enum { RAW = 0, RAW_64 = 1, TAKE = 2, END_PARKED = 3, ACT = 4, FRAME = 5, CALL = 6, MESSAGE = 7, DRAIN = 8 };
 enum { ITS_PREFACE = 1, LOST_ENDS = 2, SMALL = 4, LIMIT_4 = 8, LIMIT_100 = 16 };
-enum { UNARY = 0, ECHO = 1, JUDGED = 2, NONE = 3, GZIP = 4, TIMEOUT = 8, TOKEN = 16, NO_STATE = 32, GET = 64, END = 128 };
+enum {
+    UNARY = 0,
+    ECHO = 1,
+    JUDGED = 2,
+    NONE = 3,
+    GZIP = 4,
+    TIMEOUT = 8,
+    TOKEN = 16,
+    NO_STATE = 32,
+    GET = 64,
+    END = 128
+};
 
 static void put_step(seed *s, unsigned op, unsigned argument)
 {
@@ -154,9 +165,9 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *data, si
     return (ssize_t)n + 5;
 }
 
-#define FIELD(name, value)                                                                                             \
-    {                                                                                                                  \
-        (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), sizeof(name) - 1, sizeof(value) - 1, 0            \
+#define FIELD(name, value)                                                                                  \
+    {                                                                                                       \
+        (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), sizeof(name) - 1, sizeof(value) - 1, 0 \
     }
 
 static void make_client(void)
@@ -166,10 +177,15 @@ static void make_client(void)
     const uint8_t *data;
     seed bytes = {.len = 0}, s = {.len = 0};
     ssize_t n;
-    nghttp2_nv fields[] = {FIELD(":method", "POST"), FIELD(":scheme", "http"), FIELD(":path", "/f.S/Unary"),
-                           FIELD(":authority", "localhost:7701"), FIELD("te", "trailers"),
-                           FIELD("content-type", "application/grpc+proto"), FIELD("grpc-timeout", "1S"),
-                           FIELD("grpc-accept-encoding", "gzip"), FIELD("lockstock-namespace", "billing")};
+    nghttp2_nv fields[] = {FIELD(":method", "POST"),
+                           FIELD(":scheme", "http"),
+                           FIELD(":path", "/f.S/Unary"),
+                           FIELD(":authority", "localhost:7701"),
+                           FIELD("te", "trailers"),
+                           FIELD("content-type", "application/grpc+proto"),
+                           FIELD("grpc-timeout", "1S"),
+                           FIELD("grpc-accept-encoding", "gzip"),
+                           FIELD("lockstock-namespace", "billing")};
     nghttp2_data_provider body = {.source = {.ptr = (void *)(uintptr_t) "hello"}, .read_callback = read_body};
 
     fuzz_expect(nghttp2_session_callbacks_new(&callbacks) == 0);
