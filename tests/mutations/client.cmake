@@ -182,6 +182,8 @@ c_mutation(C22 client/reservation.c test_reservation:*block_cancels
         cancel_later(reservation);]] "")
 c_mutation(C22 client/reservation.c test_reservation:*all_means [[    if (!reservation->settled)
         cancel_later(reservation);]] "")
+c_mutation(C22 client/reservation.c test_reservation:*all_means [[    if (!reservation->settled)
+        cancel(reservation, NULL, CANCEL_MS, &error);]] "")
 c_mutation(C22 client/reservation.c test_reservation:*completion_thread [[    if (!reservation->settled)
         cancel_later(reservation);]] "")
 c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:
@@ -199,7 +201,7 @@ c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold*
   [[reservation->settled = outcome == LKS_CONFIRM_OUTCOME_CONFIRMED ||]] [[reservation->settled = true ||]])
 c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold* [[ || outcome == LKS_CONFIRM_OUTCOME_CANCELLED;]] [[;]])
 c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request.hold_ms = keeper->lease_ms;]] "")
-c_mutation(C25 client/keeper.c test_reservation:*no_longer_than_told [[if (at_ns < keeper->renew_until_ns)]] [[if (true)]])
+c_mutation(C25 client/keeper.c test_keeper:*no_longer_than_told [[if (at_ns < keeper->renew_until_ns)]] [[if (true)]])
 c_mutation(C25 client/reservation.c test_reservation:*server_ended*
   [[? KEEPER_RENEWED]] [[? KEEPER_RENEWED : true ? KEEPER_RENEWED]])
 c_mutation(C25 client/reservation.c test_reservation:*rest_of_a_hold*
@@ -211,4 +213,6 @@ c_mutation(C27 client/reservation.c test_helpers:*killed_process*
   [[keeper_init(&reservation->keeper, channel, &ops, hold_ms, 0, error)]])
 c_mutation(C27 client/reservation.c test_helpers:*gives_back
   [[    if (!reservation->settled)
-        cancel(reservation, NULL, CANCEL_MS, &error);]] "")
+        cancel(reservation, NULL, CANCEL_MS, &error);
+    if (!reservation->settled)
+        cancel_later(reservation);]] "")

@@ -134,8 +134,8 @@ static void test_bad_orders_are_named(void **state)
         lks_reservation_order order;
         const char *named;
     } bad[] = {
-        {{.n_lines = 0}, "lines"},
-        {{.group = "g", .lines = many, .n_lines = 65}, "lines"},
+        {{.n_lines = 0}, "order.lines: "},
+        {{.group = "g", .lines = many, .n_lines = 65}, "order.lines: "},
         {{.lines = &none, .n_lines = 1}, "lines[0].sku"},
         {{.lines = many, .n_lines = 2}, "group"},
     };
