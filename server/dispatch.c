@@ -276,13 +276,8 @@ static uint64_t deadline_of(const dispatch *d, const dispatch_call *call, const 
 /* Everything that can be said against a call before it is unpacked. */
 static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_route *route, lks_error *error)
 {
-    const target *t = route ? route->target : NULL;
-
     if (!route)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
-    if (!t->method->prepare)
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
-                             route->method->path);
     if (call->ns.len > SERVICE_NAME_BYTES_MAX)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
