@@ -82,7 +82,7 @@ bool storm_open(storm *s, size_t n, uint64_t seed)
         draw_order(s, &s->orders[i], &state);
     for (int g = 0; g < STORM_GROUPS; g++) {
         s->goods[g][LIMITED].initial = s->goods[g][PLENTY].initial = (int64_t)n * QUANTITY_MAX;
-        s->goods[g][SCARCE].initial = (int64_t)n / 40;
+        s->goods[g][SCARCE].initial = (int64_t)n / 60;
     }
     return true;
 }
