@@ -322,20 +322,28 @@ void load_look(const char *name)
         fail_msg("the load made no %s", name);
 }
 
-/* What is left when all ends are over: nobody looks at it until it is gone. */
+/* Whether no key is left that has an end. */
+static bool all_ends_are_over(fixture *f)
+{
+    redisReply *reply = ask(f, "INFO keyspace");
+    const char *at = strstr(reply->str, "expires=");
+    bool over = !at || strtoll(at + strlen("expires="), NULL, 10) == 0;
+
+    freeReplyObject(reply);
+    return over;
+}
+
+/* What is left when all ends are over: nobody looks at it until it is gone. A server that
+ * was late may have written after the clock was put forward: that ends the next time. */
 static keys keys_that_stay(fixture *f)
 {
-    long long end = process_now_ms() + LIMIT_MS;
+    bool over = false;
 
-    atomic_fetch_add(f->shift, LOAD_DAYS * DAY_US);
-    while (process_now_ms() < end) {
-        redisReply *reply = ask(f, "INFO keyspace");
-        const char *at = strstr(reply->str, "expires=");
-        bool over = !at || strtoll(at + strlen("expires="), NULL, 10) == 0;
-        freeReplyObject(reply);
-        if (over)
-            break;
-        process_pause();
+    for (int times = 0; times < 3 && !over; times++) {
+        long long end = process_now_ms() + LIMIT_MS / 3;
+        atomic_fetch_add(f->shift, LOAD_DAYS * DAY_US);
+        while (!(over = all_ends_are_over(f)) && process_now_ms() < end)
+            process_pause();
     }
     keys k = all_keys(f);
     for (size_t i = 0; i < k.n; i++) {
