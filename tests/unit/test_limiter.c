@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,35 +14,9 @@
 
 #include "support/process.h"
 #include "unit/helpers_fake.h"
-
-#include "client/channel.h"
+#include "unit/helpers_fixture.h"
 
 enum { LONG_MS = 600000 };
-
-static helpers_fake *fake;
-static lks_channel *channel;
-
-static int setup(void **state)
-{
-    (void)state;
-    fake = helpers_fake_start();
-    return fake != NULL && lks_channel_open(helpers_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
-}
-
-/* Nothing may be left under way, kept leases included. It is waited for, since a
- * connection that is closed while it is answered can hang libnng (docs/client.md). */
-static int teardown(void **state)
-{
-    (void)state;
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
-    while (atomic_load(&channel->under_way) != 0)
-        process_pause();
-    lks_channel_close(channel);
-    helpers_fake_stop(fake);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const lks_limiter_rule login = {.policy = "login"};
 
@@ -69,7 +42,7 @@ static lks_limiter *new_plain(void)
 
 static fake_event check_of(size_t i)
 {
-    return helpers_fake_event(fake, FAKE_CHECK, i);
+    return event_of(FAKE_CHECK, i);
 }
 
 /* ---- what is asked --------------------------------------------------------------- */
