@@ -23,6 +23,7 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
+#include "support/two_servers.h"
 
 enum {
     LIMIT_MS = 120000,
@@ -146,10 +147,8 @@ typedef struct fixture {
     _Atomic int64_t *shift; /* microseconds that Redis' clock is ahead */
     char env[2][512];
     const char *envs[3];
-    redis_fixture *redis;
-    redisContext *direct;
-    server_fixture *servers[LOAD_SERVERS];
-    lks_channel *channels[LOAD_SERVERS];
+    two_servers two;
+    redisContext *direct; /* to their Redis */
     size_t most_keys;
     bool seen[N_KINDS];
     bool looked[N_KINDS]; /* in this cycle */
@@ -188,33 +187,20 @@ static int setup(void **state)
     *state = f;
     if (!make_clock(f))
         return -1;
-    f->redis = redis_fixture_start(&(redis_fixture_options){.args = often, .env = f->envs});
-    if (!f->redis)
+    if (!two_servers_start(&f->two, &(redis_fixture_options){.args = often, .env = f->envs},
+                           (server_fixture_options){.args = args}))
         return -1;
-    f->direct = redisConnectUnix(redis_fixture_socket(f->redis));
-    if (!f->direct || f->direct->err)
-        return -1;
-    for (int i = 0; i < LOAD_SERVERS; i++) {
-        f->servers[i] =
-            server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(f->redis), .args = args});
-        if (!f->servers[i] ||
-            lks_channel_open(server_fixture_url(f->servers[i]), NULL, &f->channels[i], NULL) != LKS_OK)
-            return -1;
-    }
-    return 0;
+    f->direct = redisConnectUnix(redis_fixture_socket(f->two.redis));
+    return f->direct && !f->direct->err ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     fixture *f = *state;
 
-    for (int i = 0; i < LOAD_SERVERS; i++) {
-        lks_channel_close(f->channels[i]);
-        server_fixture_free(f->servers[i]);
-    }
     if (f->direct)
         redisFree(f->direct);
-    redis_fixture_free(f->redis);
+    two_servers_end(&f->two);
     if (f->shift)
         munmap((void *)f->shift, sizeof *f->shift);
     tempdir_remove(f->dir);
@@ -393,7 +379,7 @@ static keys cycle(fixture *f, size_t first, size_t rounds)
     f->most_keys = 0;
     for (size_t i = 0; i < rounds; i++)
         for (size_t k = 0; k < sizeof loads / sizeof *loads; k++)
-            loads[k](f->channels, first + i);
+            loads[k](f->two.channels, first + i);
     look_at_keys(f);
     return keys_that_stay(f);
 }
@@ -410,7 +396,7 @@ static figures measure(fixture *f)
                  .lua = memory_of(f, "used_memory_vm_functions")};
 
     for (int i = 0; i < LOAD_SERVERS; i++) {
-        pid_t pid = server_fixture_pid(f->servers[i]);
+        pid_t pid = server_fixture_pid(f->two.servers[i]);
         m.servers_kib += (long long)process_rss_kib(pid);
         m.descriptors += process_fd_count(pid);
         m.threads += process_thread_count(pid);
@@ -487,7 +473,7 @@ static void memory_is_flat(void **state)
         if (!f->seen[i])
             fail_msg("the load made no key of the kind %s", kinds[i].name);
     for (int i = 0; i < LOAD_SERVERS; i++)
-        assert_true(server_fixture_stop(f->servers[i], LIMIT_MS));
+        assert_true(server_fixture_stop(f->two.servers[i], LIMIT_MS));
 }
 
 int main(void)
