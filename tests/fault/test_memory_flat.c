@@ -170,8 +170,11 @@ static bool make_clock(fixture *f)
     void *mapped = mmap(NULL, sizeof *f->shift, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     f->shift = mapped != MAP_FAILED ? mapped : NULL;
-    snprintf(f->env[0], sizeof f->env[0], "LD_PRELOAD=%s", SHIFTED_CLOCK_PATH);
     snprintf(f->env[1], sizeof f->env[1], "SHIFTED_CLOCK=%s", path);
+    /* LD_PRELOAD takes no path with a space in it. */
+    snprintf(f->env[0], sizeof f->env[0], "LD_PRELOAD=%s/clock.so", f->dir);
+    if (symlink(SHIFTED_CLOCK_PATH, f->env[0] + strlen("LD_PRELOAD=")) != 0)
+        return false;
     for (int i = 0; i < 2; i++)
         f->envs[i] = f->env[i];
     return f->shift != NULL;
