@@ -296,14 +296,9 @@ static uint64_t deadline_of(const dispatch *d, const dispatch_call *call, const 
 static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_route *route, lks_rpc_slice *ns,
                       lks_error *error)
 {
-    const target *t = route ? route->target : NULL;
-
     *ns = call->who.ns;
     if (!route)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
-    if (!t->method->prepare)
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
-                             route->method->path);
     if (d->judge && identity_admit(d->judge, &call->who, route->method, time(NULL), ns, error) != LKS_OK)
         return error->code;
     if (ns->len > SERVICE_NAME_BYTES_MAX)

@@ -15,6 +15,9 @@
 -- `end` is the instant from which a record does not matter. A rule is what
 -- ratelimit_counters.lua's parse_rule gives. Instants and periods are microseconds.
 
+-- A counter is told from one that Reset forgot by the microsecond in which it began; so
+-- is an entry of a log, which is numbered from there on.
+
 local LOG_TRIM = 32 -- old entries removed by one Check
 
 -- floor(a * b / c) and the remainder, exact for a < 2^53 and b, c < 2^45. The product

@@ -17,13 +17,6 @@ static void out_of_memory(plan *p)
     lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
-void plan_unimplemented(plan *p)
-{
-    if (!plan_failed(p))
-        lks_error_set(&p->error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "%s is not implemented by this server",
-                      p->method->path);
-}
-
 void plan_invalid(plan *p, const char *format, ...)
 {
     char text[LKS_ERROR_MESSAGE_MAX];

@@ -94,7 +94,7 @@ typedef void service_finish(const ProtobufCMessage *request, answer *a, Protobuf
 typedef struct service_method {
     const lks_rpc_method *method;
     service_prepare *prepare;
-    service_finish *finish; /* NULL with prepare NULL: answered UNIMPLEMENTED */
+    service_finish *finish;
 } service_method;
 
 /* Settings of the services. */
@@ -122,8 +122,7 @@ extern const service lock_service, stock_service, idempotency_service, ratelimit
  *
  * with `static void put_item_prepare(const lks_put_item_request *, plan *)` and
  * `static void put_item_finish(const lks_put_item_request *, answer *,
- * lks_put_item_response *)` before. A method that is not built yet says so by
- * SERVICE_UNIMPLEMENTED(confirm, lks_confirm_request, lks_confirm_response). */
+ * lks_put_item_response *)` before. */
 #define SERVICE_PAIR(name, Name, request_type, response_type, method_constant)                     \
     static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                    \
     {                                                                                              \
@@ -138,26 +137,7 @@ extern const service lock_service, stock_service, idempotency_service, ratelimit
 #define SERVICE_ROW(name, Name, request_type, response_type, method_constant)                      \
     {&(method_constant), name##_prepare_any, name##_finish_any},
 
-/* The table of a service of which nothing is built yet. */
-#define SERVICE_ROW_UNIMPLEMENTED(name, Name, request_type, response_type, method_constant) \
-    {&(method_constant), NULL, NULL},
-
-#define SERVICE_UNIMPLEMENTED(name, request_type, response_type)                                   \
-    static void name##_prepare(const request_type *request, plan *p)                            \
-    {                                                                                              \
-        (void)request;                                                                             \
-        plan_unimplemented(p);                                                                     \
-    }                                                                                              \
-    static void name##_finish(const request_type *request, answer *a, response_type *response) \
-    {                                                                                              \
-        (void)request;                                                                             \
-        (void)a;                                                                              \
-        (void)response;                                                                            \
-    }
-
 /* ---- plan.c: building plans -------------------------------------------------- */
-
-void plan_unimplemented(plan *p);
 
 /* Answers INVALID_ARGUMENT, applied NO; the text begins with the field's path. */
 void plan_invalid(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -82,7 +82,7 @@ bool storm_open(storm *s, size_t n, uint64_t seed)
         draw_order(s, &s->orders[i], &state);
     for (int g = 0; g < STORM_GROUPS; g++) {
         s->goods[g][LIMITED].initial = s->goods[g][PLENTY].initial = (int64_t)n * QUANTITY_MAX;
-        s->goods[g][SCARCE].initial = (int64_t)n / 40;
+        s->goods[g][SCARCE].initial = (int64_t)n / 60;
     }
     return true;
 }
@@ -153,12 +153,16 @@ static void follow(storm *s, size_t index, const effect *e)
             storm_fault(s, "o%zu: Confirm is told %d in state %d", index, t->outcome, (int)o->state);
         break;
     case EFFECT_EXTEND:
-        if (t->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED)
+        if (t->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED) {
             o->ends = e->hold_ms < LONG_MS;
-        else if (o->ends && t->outcome == LKS_EXTEND_HOLD_OUTCOME_EXPIRED)
+        } else if (t->outcome == LKS_EXTEND_HOLD_OUTCOME_EXPIRED &&
+                 (o->ends || (e->hold_ms < LONG_MS && (e->uncertain || s->is_lossy)))) {
+            /* A short hold may be over when the lost answer is asked for again. */
+            o->ends = true;
             o->state = LKS_ORDER_STATE_EXPIRED;
-        else
+        } else {
             storm_fault(s, "o%zu: ExtendHold is told %d in state %d", index, t->outcome, (int)o->state);
+        }
         break;
     case EFFECT_CANCEL:
         if (t->outcome == LKS_CANCEL_OUTCOME_UNKNOWN_ORDER && o->state == LKS_ORDER_STATE_UNSPECIFIED)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <lockstock/lockstock.h>
@@ -24,7 +25,7 @@
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
 
-enum { SERVERS = 4, COUNT = 10000, SEQUENCE_COUNT = 10, SECOND_US = 1000000 };
+enum { SERVERS = 4, COUNT = 10000, SEQUENCE_COUNT = 10, SECOND_US = 1000000, HOUR_S = 3600 };
 
 /* One server, and the thread that asks it. */
 typedef struct source {
@@ -140,6 +141,19 @@ static void move_clock(int64_t seconds)
     atomic_fetch_add(s.shift_us, seconds * SECOND_US);
 }
 
+/* Whether Redis goes by the clock that the test moves. */
+static bool clock_moves(void)
+{
+    move_clock(HOUR_S);
+    char *reply = redis_fixture_command(s.redis, "TIME"); /* seconds first */
+    const char *seconds = reply ? strstr(reply, "$10\r\n") : NULL;
+    bool moves = seconds && strtoll(seconds + 5, NULL, 10) > time(NULL) + HOUR_S / 2;
+
+    free(reply);
+    move_clock(-HOUR_S);
+    return moves;
+}
+
 /* Redis forgets who has which worker, and a server notices: a new one has to ask. */
 static void lose_workers(void)
 {
@@ -208,7 +222,10 @@ static int setup(void **state)
     (void)state;
 
     s.dir = tempdir_make();
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s", SHIFTED_CLOCK_PATH);
+    /* LD_PRELOAD takes no path with a space in it. */
+    snprintf(preload, sizeof preload, "LD_PRELOAD=%s/clock.so", s.dir);
+    if (symlink(SHIFTED_CLOCK_PATH, preload + strlen("LD_PRELOAD=")) != 0)
+        return -1;
     snprintf(shift, sizeof shift, "SHIFTED_CLOCK=%s/shift", s.dir);
     int fd = open(strchr(shift, '/'), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0 || ftruncate(fd, sizeof *s.shift_us) != 0)
@@ -216,7 +233,8 @@ static int setup(void **state)
     s.shift_us = mmap(NULL, sizeof *s.shift_us, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (s.shift_us == MAP_FAILED ||
-        !(s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = env})))
+        !(s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = env})) ||
+        !clock_moves())
         return -1;
     for (size_t i = 0; i < SERVERS; i++) {
         const server_fixture_options options = {.store = redis_fixture_url(s.redis), .args = args};

@@ -25,13 +25,13 @@ typedef struct fixture {
     books books[STORM_GROUPS];
 } fixture;
 
-static int setup(void **state)
+static int start(void **state, bool keeps)
 {
     static const char *const args[] = {"--allow-unsafe-store", "--sweep-ms", "500", NULL};
     fixture *f = calloc(1, sizeof *f);
 
     *state = f;
-    f->redis = redis_fixture_start(NULL);
+    f->redis = redis_fixture_start(&(redis_fixture_options){.append_only = keeps});
     if (!f->redis)
         return -1;
     for (int i = 0; i < STORM_SERVERS; i++) {
@@ -41,6 +41,17 @@ static int setup(void **state)
             return -1;
     }
     return 0;
+}
+
+static int setup(void **state)
+{
+    return start(state, false);
+}
+
+/* With a Redis that keeps what it answered. */
+static int setup_lasting(void **state)
+{
+    return start(state, true);
 }
 
 static int teardown(void **state)
@@ -163,8 +174,22 @@ static void join_all(pthread_t *threads, size_t n)
         pthread_join(threads[i], NULL);
 }
 
-/* The whole storm, with `kills` kills of one server and then the other. */
-static void rage(fixture *f, size_t kills)
+typedef enum victim { SERVERS, REDIS } victim;
+
+/* One server, then the other; or Redis each time. */
+static void kill_one(fixture *f, victim what, size_t turn)
+{
+    if (what == REDIS) {
+        redis_fixture_kill(f->redis);
+        assert_true(redis_fixture_restart(f->redis));
+    } else {
+        server_fixture_kill(f->servers[turn % STORM_SERVERS]);
+        assert_true(server_fixture_restart(f->servers[turn % STORM_SERVERS]));
+    }
+}
+
+/* The whole storm, with `kills` kills. */
+static void rage(fixture *f, victim what, size_t kills)
 {
     pthread_t workers[STORM_THREADS], looking[STORM_SERVERS], following[STORM_GROUPS];
     reader readers[STORM_SERVERS];
@@ -179,8 +204,7 @@ static void rage(fixture *f, size_t kills)
         run_all(&following[i], 1, books_follow, &f->books[i]);
     for (size_t i = 0; i < kills; i++) {
         until_done(f, (i + 1) * s->n_orders / (kills + 1));
-        server_fixture_kill(f->servers[i % STORM_SERVERS]);
-        assert_true(server_fixture_restart(f->servers[i % STORM_SERVERS]));
+        kill_one(f, what, i);
     }
     join_all(workers, STORM_THREADS);
     atomic_store(&s->over, true);
@@ -243,10 +267,10 @@ static void expect_variety(fixture *f)
                   atomic_load(&f->storm.reads), atomic_load(&f->storm.repeats), atomic_load(&f->storm.races), entries);
 }
 
-static void weather(fixture *f, size_t n, size_t kills)
+static void weather(fixture *f, size_t n, victim what, size_t kills)
 {
     open_storm(f, n, kills > 0);
-    rage(f, kills);
+    rage(f, what, kills);
     for (int i = 0; i < STORM_GROUPS; i++)
         books_compare(&f->books[i]);
     expect_no_fault(f);
@@ -257,12 +281,17 @@ static void weather(fixture *f, size_t n, size_t kills)
 
 static void the_books_are_balanced_and_repeats_change_nothing(void **state)
 {
-    weather(*state, counts_of(2000, 140000), 0);
+    weather(*state, counts_of(2000, 140000), SERVERS, 0);
 }
 
 static void the_same_while_servers_are_killed(void **state)
 {
-    weather(*state, counts_of(1500, 20000), counts_of(2, 20));
+    weather(*state, counts_of(1500, 20000), SERVERS, counts_of(2, 20));
+}
+
+static void the_same_while_redis_is_killed(void **state)
+{
+    weather(*state, counts_of(1500, 20000), REDIS, counts_of(2, 10));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -272,6 +301,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_books_are_balanced_and_repeats_change_nothing),
         TEST(the_same_while_servers_are_killed),
+        cmocka_unit_test_setup_teardown(the_same_while_redis_is_killed, setup_lasting, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

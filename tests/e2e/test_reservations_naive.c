@@ -15,16 +15,13 @@
 
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "support/two_servers.h"
 
-enum { SERVERS = 2, BRIEF_MS = 50, LONG_MS = 3600000 };
+enum { BRIEF_MS = 50, LONG_MS = 3600000 };
 
 static char group[] = "shop", sku[] = "lamp";
 
-typedef struct fixture {
-    redis_fixture *redis;
-    server_fixture *servers[SERVERS];
-    lks_channel *channels[SERVERS];
-} fixture;
+typedef two_servers fixture;
 
 /* Neither looks for what the other leaves behind. */
 static int setup(void **state)
@@ -33,29 +30,13 @@ static int setup(void **state)
     fixture *f = calloc(1, sizeof *f);
 
     *state = f;
-    f->redis = redis_fixture_start(NULL);
-    if (!f->redis)
-        return -1;
-    for (int i = 0; i < SERVERS; i++) {
-        f->servers[i] = server_fixture_start(&(server_fixture_options){
-            .store = redis_fixture_url(f->redis), .args = args, .peers_die = true});
-        if (!f->servers[i] ||
-            lks_channel_open(server_fixture_url(f->servers[i]), NULL, &f->channels[i], NULL) != LKS_OK)
-            return -1;
-    }
-    return 0;
+    return two_servers_start(f, NULL, (server_fixture_options){.args = args, .peers_die = true}) ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    fixture *f = *state;
-
-    for (int i = 0; i < SERVERS; i++) {
-        lks_channel_close(f->channels[i]);
-        server_fixture_free(f->servers[i]);
-    }
-    redis_fixture_free(f->redis);
-    free(f);
+    two_servers_end(*state);
+    free(*state);
     return 0;
 }
 

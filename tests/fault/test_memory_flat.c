@@ -23,6 +23,7 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
+#include "support/two_servers.h"
 
 enum {
     LIMIT_MS = 120000,
@@ -31,7 +32,7 @@ enum {
     KEYS_SLACK_BYTES = 256, /* numbers get longer */
     REDIS_SLACK_BYTES = 65536,
     LUA_SLACK_BYTES = 262144,
-    SERVER_SLACK_KIB = 4096,
+    SERVER_SLACK_KIB = 4096, /* a cache of policies fills up, with 4,096 of them at most */
 };
 #define DAY_US (INT64_C(86400) * 1000000)
 
@@ -146,10 +147,8 @@ typedef struct fixture {
     _Atomic int64_t *shift; /* microseconds that Redis' clock is ahead */
     char env[2][512];
     const char *envs[3];
-    redis_fixture *redis;
-    redisContext *direct;
-    server_fixture *servers[LOAD_SERVERS];
-    lks_channel *channels[LOAD_SERVERS];
+    two_servers two;
+    redisContext *direct; /* to their Redis */
     size_t most_keys;
     bool seen[N_KINDS];
     bool looked[N_KINDS]; /* in this cycle */
@@ -171,8 +170,11 @@ static bool make_clock(fixture *f)
     void *mapped = mmap(NULL, sizeof *f->shift, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     f->shift = mapped != MAP_FAILED ? mapped : NULL;
-    snprintf(f->env[0], sizeof f->env[0], "LD_PRELOAD=%s", SHIFTED_CLOCK_PATH);
     snprintf(f->env[1], sizeof f->env[1], "SHIFTED_CLOCK=%s", path);
+    /* LD_PRELOAD takes no path with a space in it. */
+    snprintf(f->env[0], sizeof f->env[0], "LD_PRELOAD=%s/clock.so", f->dir);
+    if (symlink(SHIFTED_CLOCK_PATH, f->env[0] + strlen("LD_PRELOAD=")) != 0)
+        return false;
     for (int i = 0; i < 2; i++)
         f->envs[i] = f->env[i];
     return f->shift != NULL;
@@ -181,39 +183,27 @@ static bool make_clock(fixture *f)
 static int setup(void **state)
 {
     static const char *const args[] = {"--allow-unsafe-store", NULL};
-    static const char *const often[] = {"--hz", "500", NULL}; /* what ends is gone soon */
+    /* What ends is gone soon; and no log of slow commands, which fills up first. */
+    static const char *const often[] = {"--hz", "500", "--slowlog-log-slower-than", "-1", NULL};
     fixture *f = calloc(1, sizeof *f);
 
     *state = f;
     if (!make_clock(f))
         return -1;
-    f->redis = redis_fixture_start(&(redis_fixture_options){.args = often, .env = f->envs});
-    if (!f->redis)
+    if (!two_servers_start(&f->two, &(redis_fixture_options){.args = often, .env = f->envs},
+                           (server_fixture_options){.args = args}))
         return -1;
-    f->direct = redisConnectUnix(redis_fixture_socket(f->redis));
-    if (!f->direct || f->direct->err)
-        return -1;
-    for (int i = 0; i < LOAD_SERVERS; i++) {
-        f->servers[i] =
-            server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(f->redis), .args = args});
-        if (!f->servers[i] ||
-            lks_channel_open(server_fixture_url(f->servers[i]), NULL, &f->channels[i], NULL) != LKS_OK)
-            return -1;
-    }
-    return 0;
+    f->direct = redisConnectUnix(redis_fixture_socket(f->two.redis));
+    return f->direct && !f->direct->err ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
     fixture *f = *state;
 
-    for (int i = 0; i < LOAD_SERVERS; i++) {
-        lks_channel_close(f->channels[i]);
-        server_fixture_free(f->servers[i]);
-    }
     if (f->direct)
         redisFree(f->direct);
-    redis_fixture_free(f->redis);
+    two_servers_end(&f->two);
     if (f->shift)
         munmap((void *)f->shift, sizeof *f->shift);
     tempdir_remove(f->dir);
@@ -321,20 +311,28 @@ void load_look(const char *name)
         fail_msg("the load made no %s", name);
 }
 
-/* What is left when all ends are over: nobody looks at it until it is gone. */
+/* Whether no key is left that has an end. */
+static bool all_ends_are_over(fixture *f)
+{
+    redisReply *reply = ask(f, "INFO keyspace");
+    const char *at = strstr(reply->str, "expires=");
+    bool over = !at || strtoll(at + strlen("expires="), NULL, 10) == 0;
+
+    freeReplyObject(reply);
+    return over;
+}
+
+/* What is left when all ends are over: nobody looks at it until it is gone. A server that
+ * was late may have written after the clock was put forward: that ends the next time. */
 static keys keys_that_stay(fixture *f)
 {
-    long long end = process_now_ms() + LIMIT_MS;
+    bool over = false;
 
-    atomic_fetch_add(f->shift, LOAD_DAYS * DAY_US);
-    while (process_now_ms() < end) {
-        redisReply *reply = ask(f, "INFO keyspace");
-        const char *at = strstr(reply->str, "expires=");
-        bool over = !at || strtoll(at + strlen("expires="), NULL, 10) == 0;
-        freeReplyObject(reply);
-        if (over)
-            break;
-        process_pause();
+    for (int times = 0; times < 3 && !over; times++) {
+        long long end = process_now_ms() + LIMIT_MS / 3;
+        atomic_fetch_add(f->shift, LOAD_DAYS * DAY_US);
+        while (!(over = all_ends_are_over(f)) && process_now_ms() < end)
+            process_pause();
     }
     keys k = all_keys(f);
     for (size_t i = 0; i < k.n; i++) {
@@ -384,7 +382,7 @@ static keys cycle(fixture *f, size_t first, size_t rounds)
     f->most_keys = 0;
     for (size_t i = 0; i < rounds; i++)
         for (size_t k = 0; k < sizeof loads / sizeof *loads; k++)
-            loads[k](f->channels, first + i);
+            loads[k](f->two.channels, first + i);
     look_at_keys(f);
     return keys_that_stay(f);
 }
@@ -401,7 +399,7 @@ static figures measure(fixture *f)
                  .lua = memory_of(f, "used_memory_vm_functions")};
 
     for (int i = 0; i < LOAD_SERVERS; i++) {
-        pid_t pid = server_fixture_pid(f->servers[i]);
+        pid_t pid = server_fixture_pid(f->two.servers[i]);
         m.servers_kib += (long long)process_rss_kib(pid);
         m.descriptors += process_fd_count(pid);
         m.threads += process_thread_count(pid);
@@ -478,7 +476,7 @@ static void memory_is_flat(void **state)
         if (!f->seen[i])
             fail_msg("the load made no key of the kind %s", kinds[i].name);
     for (int i = 0; i < LOAD_SERVERS; i++)
-        assert_true(server_fixture_stop(f->servers[i], LIMIT_MS));
+        assert_true(server_fixture_stop(f->two.servers[i], LIMIT_MS));
 }
 
 int main(void)

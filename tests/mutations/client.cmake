@@ -44,22 +44,22 @@ c_mutation(C5 client/once.c test_once:*begin_is_given_back
 c_mutation(C5 client/once.c test_once:*answer_is_given_back
   [[if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)]] [[if (code == LKS_OK)]])
 c_mutation(C5 client/once.c test_once:*begin_is_given_back [[request.fence = response->fence;]] "")
-c_mutation(C5 client/once.c test_once:*in_doubt* [[error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */]] "")
+c_mutation(C5 client/once.c test_once_lease:*in_doubt* [[error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */]] "")
 
 # Once: the lease
-c_mutation(C6 client/keeper.c test_once:*while_it_runs [[inbox_push(&keeper->channel->inbox, &keeper->start);]] "")
-c_mutation(C6 client/keeper.c test_once:*while_it_runs
+c_mutation(C6 client/keeper.c test_once_lease:*while_it_runs [[inbox_push(&keeper->channel->inbox, &keeper->start);]] "")
+c_mutation(C6 client/keeper.c test_once_lease:*while_it_runs
   [[        renew_at(keeper, next_ns_of(keeper, keeper->sent_ns));]] [[        ;]])
-c_mutation(C6 client/keeper.c test_once:*while_it_runs [[* CLOCK_NS_PER_MS / RENEWALS]] [[* CLOCK_NS_PER_MS / 300]])
-c_mutation(C6 client/keeper.c test_once:*is_repeated [[        renew_again(keeper, error);]] [[        ;]])
-c_mutation(C6 client/once_attempt.c test_once:*is_repeated
+c_mutation(C6 client/keeper.c test_once_lease:*while_it_runs [[* CLOCK_NS_PER_MS / RENEWALS]] [[* CLOCK_NS_PER_MS / 300]])
+c_mutation(C6 client/keeper.c test_once_lease:*is_repeated [[        renew_again(keeper, error);]] [[        ;]])
+c_mutation(C6 client/once_attempt.c test_once_lease:*is_repeated
   [[code != LKS_OK                                     ? KEEPER_UNKNOWN]] [[code != LKS_OK ? KEEPER_LOST]])
-c_mutation(C6 client/once_attempt.c test_once:*while_it_runs [[request.fence = attempt->fence;]] "")
+c_mutation(C6 client/once_attempt.c test_once_lease:*while_it_runs [[request.fence = attempt->fence;]] "")
 c_mutation(C6 client/keeper.c test_keeper:*a_call_of_its_channel
   [[timers_clear(&keeper->channel->timers, &keeper->renewal);]] "")
-c_mutation(C7 client/keeper.c test_once:*nobody_extends*
+c_mutation(C7 client/keeper.c test_once_lease:*nobody_extends*
   [[bool lost = clock_now_ns() >= keeper->lost_ns;]] [[bool lost = false;]])
-c_mutation(C7 client/keeper.c test_once:*at_once [[        keeper->lost_ns = now;]] [[        ;]])
+c_mutation(C7 client/keeper.c test_once_lease:*at_once [[        keeper->lost_ns = now;]] [[        ;]])
 c_mutation(C7 client/keeper.c test_keeper:*stays_lost
   [[bool kept = !keeper->ended && now < keeper->lost_ns;]] [[bool kept = !keeper->ended;]])
 c_mutation(C6 client/keeper.c test_keeper:*ended_is_not_renewed
@@ -69,37 +69,37 @@ c_mutation(C6 client/keeper.c test_keeper:*cannot_start*
   [[    renew_again(keeper, &error);]] "")
 c_mutation(C7 client/keeper.c test_keeper:*lost_is_not_renewed [[    if (left == 0)
         return;]] "")
-c_mutation(C7 client/keeper.c test_once:*from_the_sending
+c_mutation(C7 client/keeper.c test_once_lease:*from_the_sending
   [[lost_ns_of(keeper->sent_ns, left_ms)]] [[lost_ns_of(now, left_ms)]])
-c_mutation(C7 client/keeper.c test_once:*from_the_sending [[left > margin ? left - margin : 0]] [[left]])
-c_mutation(C7 client/once.c test_once:*from_the_sending
+c_mutation(C7 client/keeper.c test_once_lease:*from_the_sending [[left > margin ? left - margin : 0]] [[left]])
+c_mutation(C7 client/once.c test_once_lease:*from_the_sending
   [[keeper_begin(keeper, sent_ns, keeper->lease_ms);]] [[keeper_begin(keeper, now_ns, keeper->lease_ms);]])
-c_mutation(C7 client/once.c test_once:*begin_is_confirmed
+c_mutation(C7 client/once.c test_once_lease:*begin_is_confirmed
   [[now_ns - sent_ns >= keeper->lease_ms * CLOCK_NS_PER_MS / 3]] [[false]])
-c_mutation(C7 client/once.c test_once:*begin_is_confirmed
+c_mutation(C7 client/once.c test_once_lease:*begin_is_confirmed
   [[return extended ? LKS_ONCE_EXECUTED]] [[return true ? LKS_ONCE_EXECUTED]])
 
 # Once: the end
-c_mutation(C8 client/once.c test_once:*failure_for_now
+c_mutation(C8 client/once.c test_once_lease:*failure_for_now
   [[request.kind = finally ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;]] [[request.kind = LKS_FAIL_KIND_FINAL;]])
-c_mutation(C8 client/once.c test_once:*failure_for_good
+c_mutation(C8 client/once.c test_once_lease:*failure_for_good
   [[request.kind = finally ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;]] [[request.kind = LKS_FAIL_KIND_RETRYABLE;]])
-c_mutation(C8 client/once.c test_once:*failure_for_now [[        request.detail = attempt->detail;]] [[        ;]])
-c_mutation(C8 client/once.c test_once:*failure_for_now
+c_mutation(C8 client/once.c test_once_lease:*failure_for_now [[        request.detail = attempt->detail;]] [[        ;]])
+c_mutation(C8 client/once.c test_once_lease:*failure_for_now
   [[lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "it failed]] [[lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "it failed]])
-c_mutation(C8 client/once.c test_once:*failure_for_good
+c_mutation(C8 client/once.c test_once_lease:*failure_for_good
   [[return outcome == LKS_FAIL_OUTCOME_STORED ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL;]] [[return LKS_ONCE_EXECUTED;]])
-c_mutation(C9 client/once.c test_once:*patience [[timeout_ms > keeper->lease_ms ? timeout_ms : keeper->lease_ms]] [[timeout_ms]])
-c_mutation(C9 client/once.c test_once:*doubtful [[    return LKS_ONCE_DOUBTFUL;]] [[    return LKS_ONCE_EXECUTED;]])
-c_mutation(C9 client/once.c test_once:*doubtful
+c_mutation(C9 client/once.c test_once_lease:*patience [[timeout_ms > keeper->lease_ms ? timeout_ms : keeper->lease_ms]] [[timeout_ms]])
+c_mutation(C9 client/once.c test_once_lease:*doubtful [[    return LKS_ONCE_DOUBTFUL;]] [[    return LKS_ONCE_EXECUTED;]])
+c_mutation(C9 client/once.c test_once_lease:*doubtful
   [[*result = keep_result(&attempt->result, false);]] [[if (code == LKS_OK) *result = keep_result(&attempt->result, false);]])
-c_mutation(C10 client/once.c test_once:*winners*
+c_mutation(C10 client/once.c test_once_lease:*winners*
   [[if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED)
         return superseded(attempt, result, error);]] "")
-c_mutation(C10 client/once.c test_once:*at_once
+c_mutation(C10 client/once.c test_once_lease:*at_once
   [[if (outcome == LKS_FAIL_OUTCOME_SUPERSEDED)
         return superseded(attempt, result, error);]] "")
-c_mutation(C10 client/once.c test_once:*winners*
+c_mutation(C10 client/once.c test_once_lease:*winners*
   [[*result = keep_result(response->record->result, true);]] [[*result = NULL;]])
 c_mutation(C11 client/once_attempt.c test_once:*too_much* [[if (len > LKS_ONCE_BODY_MAX)]] [[if (false)]])
 c_mutation(C11 client/once_attempt.c test_once:*too_much* [[at == LKS_ONCE_HEADERS_MAX || key_len]] [[at == LKS_ONCE_HEADERS_MAX - 1 || key_len]])
@@ -182,6 +182,8 @@ c_mutation(C22 client/reservation.c test_reservation:*block_cancels
         cancel_later(reservation);]] "")
 c_mutation(C22 client/reservation.c test_reservation:*all_means [[    if (!reservation->settled)
         cancel_later(reservation);]] "")
+c_mutation(C22 client/reservation.c test_reservation:*all_means [[    if (!reservation->settled)
+        cancel(reservation, NULL, CANCEL_MS, &error);]] "")
 c_mutation(C22 client/reservation.c test_reservation:*completion_thread [[    if (!reservation->settled)
         cancel_later(reservation);]] "")
 c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:
@@ -199,7 +201,7 @@ c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold*
   [[reservation->settled = outcome == LKS_CONFIRM_OUTCOME_CONFIRMED ||]] [[reservation->settled = true ||]])
 c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold* [[ || outcome == LKS_CONFIRM_OUTCOME_CANCELLED;]] [[;]])
 c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request.hold_ms = keeper->lease_ms;]] "")
-c_mutation(C25 client/keeper.c test_reservation:*no_longer_than_told [[if (at_ns < keeper->renew_until_ns)]] [[if (true)]])
+c_mutation(C25 client/keeper.c test_keeper:*no_longer_than_told [[if (at_ns < keeper->renew_until_ns)]] [[if (true)]])
 c_mutation(C25 client/reservation.c test_reservation:*server_ended*
   [[? KEEPER_RENEWED]] [[? KEEPER_RENEWED : true ? KEEPER_RENEWED]])
 c_mutation(C25 client/reservation.c test_reservation:*rest_of_a_hold*
@@ -211,4 +213,6 @@ c_mutation(C27 client/reservation.c test_helpers:*killed_process*
   [[keeper_init(&reservation->keeper, channel, &ops, hold_ms, 0, error)]])
 c_mutation(C27 client/reservation.c test_helpers:*gives_back
   [[    if (!reservation->settled)
-        cancel(reservation, NULL, CANCEL_MS, &error);]] "")
+        cancel(reservation, NULL, CANCEL_MS, &error);
+    if (!reservation->settled)
+        cancel_later(reservation);]] "")

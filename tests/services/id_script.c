@@ -1,23 +1,6 @@
 /* Every word sends one request or checks one thing. */
 #include "services/id_script.h"
 
-harness *h;
-lks_error err;
-
-int start_harness(void **state)
-{
-    (void)state;
-    h = harness_new();
-    return h ? 0 : -1;
-}
-
-int stop_harness(void **state)
-{
-    (void)state;
-    harness_free(h);
-    return 0;
-}
-
 int empty_store(void **state)
 {
     static const service_options options = {.sequence_block = 1};
@@ -43,7 +26,7 @@ const lks_next_response *next(lks_id_kind kind, const char *name, int32_t count)
     lks_next_request request = LKS_NEXT_REQUEST_INIT;
 
     request.kind = kind;
-    request.name = (char *)(uintptr_t)name; /* protobuf-c's messages hold no const */
+    request.name = harness_unconst(name);
     request.count = count;
     return harness_call(h, &id_service, "Next", &request, &err);
 }

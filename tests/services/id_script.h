@@ -3,28 +3,13 @@
 #ifndef LOCKSTOCK_TESTS_ID_SCRIPT_H
 #define LOCKSTOCK_TESTS_ID_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "lockstock/v1/id.lks.h"
 #include "services/id.h"
-#include "support/service_harness.h"
+#include "services/words.h"
 
 enum { LEASE_MS = 3000, RANGE_MS = 1000, AHEAD_MS = 1000 }; /* as in id.lua */
 
-extern harness *h;
-extern lks_error err;
-
-/* For cmocka: a harness for all tests of a program; before each test it is emptied, or
- * also old enough for grants. */
-int start_harness(void **state);
-int stop_harness(void **state);
+/* For cmocka, before each test: the store is emptied, or also old enough for grants. */
 int empty_store(void **state);
 int started_store(void **state);
 #define ID_TEST(function) cmocka_unit_test_setup(function, started_store)

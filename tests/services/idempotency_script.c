@@ -1,97 +1,27 @@
-/* Turns words into requests and responses into words. Invariants: a word of a script
- * means one thing, so that two equal lines are two equal answers; a message is read
- * after a PONG on its own connection, so that all published before it are in. */
+/* Turns words into requests and responses into words. Invariant: a word of a script
+ * means one thing, so that two equal lines are two equal answers. */
 #include "services/idempotency_script.h"
 
 #include <stdio.h>
 
-#include <hiredis/hiredis.h>
-
-harness *script_harness;
 const lks_begin_response *begun;
 const lks_record *got;
 
-enum { SAID_BYTES = 4096, SAID_MAX = 64, HEADERS_MAX = 16, SERVERS = 4, PARKED_MAX = 2048, TEXT_BYTES = 65536 };
+enum { HEADERS_MAX = 16, PARKED_MAX = 2048, TEXT_BYTES = 65536 };
 
-static char said[SAID_MAX][SAID_BYTES];
-static size_t next_said;
 static uint64_t last_fence;
 
-static redisContext *listening[SERVERS];
 static struct parked {
     char server[4], key[32], token[16];
     harness_waiting *call;
 } parked[PARKED_MAX];
 static size_t n_parked;
 static service_alarm alarm;
+static char told[TEXT_BYTES];
 
-static char *new_line(void)
-{
-    char *line = said[next_said++ % SAID_MAX];
-
-    line[0] = '\0';
-    return line;
-}
-
-static void add(char *line, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void add(char *line, size_t size, const char *format, ...)
-{
-    size_t len = strlen(line);
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(line + len, size - len, format, args);
-    va_end(args);
-}
-
-static char *unconst(const char *text)
-{
-    return (char *)(uintptr_t)text;
-}
-
-static const char *name_of(const ProtobufCEnumDescriptor *type, int value)
-{
-    const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
-
-    return found ? found->name + strlen(type->values[0].name) - strlen("UNSPECIFIED") : "?";
-}
-
-const char *token_of(const char *alias)
-{
-    char *token = new_line();
-
-    add(token, SAID_BYTES, "%s", alias);
-    while (strlen(token) < SERVICE_TOKEN_BYTES_MIN)
-        add(token, SAID_BYTES, ".");
-    return token;
-}
-
-void says_begin(const char *text, const char *expected)
-{
-    if (strncmp(text, expected, strlen(expected)) != 0)
-        fail_msg("\"%s\" does not begin with \"%s\"", text, expected);
-}
-
-void pass_seconds(int64_t seconds)
-{
-    harness_advance_ms(script_harness, seconds * 1000);
-}
-
-void about(int64_t left_ms, int64_t expected_ms)
-{
-    if (left_ms > expected_ms || left_ms < expected_ms - 100000)
-        fail_msg("%lld ms are left, not %lld", (long long)left_ms, (long long)expected_ms);
-}
-
-/* The response, or NULL and *line telling the error. */
 static const void *run(const char *method, const void *request, char *line)
 {
-    lks_error error;
-    const void *response = harness_call(script_harness, &idempotency_service, method, request, &error);
-
-    if (!response)
-        add(line, SAID_BYTES, "%s %s %s", lks_code_name(error.code), lks_applied_name(error.applied), error.message);
-    return response;
+    return run_line(&idempotency_service, method, request, line);
 }
 
 const char *call(const char *method, const void *request)
@@ -106,19 +36,19 @@ const char *call(const char *method, const void *request)
 static void add_result(char *line, const lks_stored_result *result)
 {
     assert_non_null(result);
-    add(line, SAID_BYTES, " %d", result->code);
+    add(line, LINE_BYTES, " %d", result->code);
     if (result->body.len > 0)
-        add(line, SAID_BYTES, " %.*s", (int)result->body.len, (const char *)result->body.data);
+        add(line, LINE_BYTES, " %.*s", (int)result->body.len, (const char *)result->body.data);
     for (size_t i = 0; i < result->n_headers; i++)
-        add(line, SAID_BYTES, " %s=%s", result->headers[i]->key, result->headers[i]->value);
+        add(line, LINE_BYTES, " %s=%s", result->headers[i]->key, result->headers[i]->value);
 }
 
 static char *begun_line(const lks_begin_response *response, char *line)
 {
     begun = response;
-    add(line, SAID_BYTES, "%s", name_of(&lockstock__v1__begin_outcome__descriptor, (int)response->outcome));
+    add(line, LINE_BYTES, "%s", harness_word(&lockstock__v1__begin_outcome__descriptor, (int)response->outcome));
     if (response->outcome != LKS_BEGIN_OUTCOME_MISMATCH)
-        add(line, SAID_BYTES, " %lld", (long long)response->attempt);
+        add(line, LINE_BYTES, " %lld", (long long)response->attempt);
     if (response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)
         last_fence = response->fence;
     if (response->outcome == LKS_BEGIN_OUTCOME_REPLAY)
@@ -137,10 +67,10 @@ static const lks_begin_request *begin_request(const char *key, const char *token
     static lks_begin_request request;
 
     request = (lks_begin_request)LKS_BEGIN_REQUEST_INIT;
-    request.scope = unconst("s");
-    request.key = unconst(key);
-    request.attempt_token = unconst(token_of(token));
-    request.fingerprint.data = (uint8_t *)unconst(fingerprint);
+    request.scope = harness_unconst("s");
+    request.key = harness_unconst(key);
+    request.attempt_token = harness_unconst(token_of(token));
+    request.fingerprint.data = (uint8_t *)harness_unconst(fingerprint);
     request.fingerprint.len = strlen(fingerprint);
     request.lease_ms = lease_ms;
     request.retain_ms = retain_ms;
@@ -174,12 +104,12 @@ const char *extend(const char *key, uint64_t of_fence, int64_t lease_ms)
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
     char *line = new_line();
 
-    request.scope = unconst("s");
-    request.key = unconst(key);
+    request.scope = harness_unconst("s");
+    request.key = harness_unconst(key);
     request.fence = of_fence;
     request.lease_ms = lease_ms;
     const lks_extend_response *response = run("Extend", &request, line);
-    return response ? name_of(&lockstock__v1__extend_outcome__descriptor, (int)response->outcome) : line;
+    return response ? harness_word(&lockstock__v1__extend_outcome__descriptor, (int)response->outcome) : line;
 }
 
 const char *complete_with(const char *key, uint64_t of_fence, int32_t code, const char *body, const char *headers)
@@ -188,14 +118,14 @@ const char *complete_with(const char *key, uint64_t of_fence, int32_t code, cons
     lks_result_header header[HEADERS_MAX], *list[HEADERS_MAX];
     char *line = new_line(), *copy = new_line();
 
-    request.scope = unconst("s");
-    request.key = unconst(key);
+    request.scope = harness_unconst("s");
+    request.key = harness_unconst(key);
     request.fence = of_fence;
     request.code = code;
-    request.body.data = (uint8_t *)unconst(body);
+    request.body.data = (uint8_t *)harness_unconst(body);
     request.body.len = strlen(body);
     request.headers = list;
-    add(copy, SAID_BYTES, "%s", headers);
+    add(copy, LINE_BYTES, "%s", headers);
     for (char *at = strtok(copy, " "); at; at = strtok(NULL, " ")) {
         lks_result_header *h = list[request.n_headers] = &header[request.n_headers];
         *h = (lks_result_header)LKS_RESULT_HEADER_INIT;
@@ -206,7 +136,8 @@ const char *complete_with(const char *key, uint64_t of_fence, int32_t code, cons
     }
     const lks_complete_response *response = run("Complete", &request, line);
     if (response)
-        add(line, SAID_BYTES, "%s%s", name_of(&lockstock__v1__complete_outcome__descriptor, (int)response->outcome),
+        add(line, LINE_BYTES, "%s%s",
+            harness_word(&lockstock__v1__complete_outcome__descriptor, (int)response->outcome),
             response->replayed ? " again" : "");
     return line;
 }
@@ -221,14 +152,14 @@ static const char *fail_as(lks_fail_kind kind, const char *key, uint64_t of_fenc
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
     char *line = new_line();
 
-    request.scope = unconst("s");
-    request.key = unconst(key);
+    request.scope = harness_unconst("s");
+    request.key = harness_unconst(key);
     request.fence = of_fence;
     request.kind = kind;
-    request.detail = unconst(detail);
+    request.detail = harness_unconst(detail);
     const lks_fail_response *response = run("Fail", &request, line);
     if (response)
-        add(line, SAID_BYTES, "%s%s", name_of(&lockstock__v1__fail_outcome__descriptor, (int)response->outcome),
+        add(line, LINE_BYTES, "%s%s", harness_word(&lockstock__v1__fail_outcome__descriptor, (int)response->outcome),
             response->replayed ? " again" : "");
     return line;
 }
@@ -250,20 +181,20 @@ const char *get(const char *key)
     lks_get_request request = LKS_GET_REQUEST_INIT;
     char *line = new_line();
 
-    request.scope = unconst("s");
-    request.key = unconst(key);
+    request.scope = harness_unconst("s");
+    request.key = harness_unconst(key);
     const lks_get_response *response = run("Get", &request, line);
     if (!response)
         return strncmp(line, "NOT_FOUND", 9) == 0 ? "NONE" : line;
     got = response->record;
     assert_string_equal(got->scope, "s");
     assert_string_equal(got->key, key);
-    add(line, SAID_BYTES, "%s %lld", name_of(&lockstock__v1__record_state__descriptor, (int)got->state),
+    add(line, LINE_BYTES, "%s %lld", harness_word(&lockstock__v1__record_state__descriptor, (int)got->state),
         (long long)got->attempt);
     if (got->result)
         add_result(line, got->result);
     if (got->detail[0])
-        add(line, SAID_BYTES, " (%s)", got->detail);
+        add(line, LINE_BYTES, " (%s)", got->detail);
     return line;
 }
 
@@ -271,8 +202,8 @@ const char *forget(const char *key)
 {
     lks_delete_request request = LKS_DELETE_REQUEST_INIT;
 
-    request.scope = unconst("s");
-    request.key = unconst(key);
+    request.scope = harness_unconst("s");
+    request.key = harness_unconst(key);
     return call("Delete", &request);
 }
 
@@ -291,8 +222,8 @@ const char *issue(const char *scope, const char *subject, int64_t ttl_ms, char t
     lks_issue_ticket_request request = LKS_ISSUE_TICKET_REQUEST_INIT;
     char *line = new_line();
 
-    request.scope = unconst(scope);
-    request.subject = unconst(subject);
+    request.scope = harness_unconst(scope);
+    request.subject = harness_unconst(subject);
     request.ttl_ms = ttl_ms;
     const lks_issue_ticket_response *response = run("IssueTicket", &request, line);
     if (response)
@@ -305,82 +236,25 @@ const char *consume(const char *scope, const char *subject, const char *ticket, 
     lks_consume_ticket_request request = LKS_CONSUME_TICKET_REQUEST_INIT;
     char *line = new_line();
 
-    request.scope = unconst(scope);
-    request.subject = unconst(subject);
-    request.ticket = unconst(ticket);
-    request.consumer_id = unconst(consumer[0] ? token_of(consumer) : "");
+    request.scope = harness_unconst(scope);
+    request.subject = harness_unconst(subject);
+    request.ticket = harness_unconst(ticket);
+    request.consumer_id = harness_unconst(consumer[0] ? token_of(consumer) : "");
     const lks_consume_ticket_response *response = run("ConsumeTicket", &request, line);
     if (response)
-        add(line, SAID_BYTES, "%s%s",
-            name_of(&lockstock__v1__consume_ticket_outcome__descriptor, (int)response->outcome),
+        add(line, LINE_BYTES, "%s%s",
+            harness_word(&lockstock__v1__consume_ticket_outcome__descriptor, (int)response->outcome),
             response->replayed ? " again" : "");
     return line;
 }
 
-/* ---- servers ---------------------------------------------------------------------- */
-
-static size_t index_of(const char *server)
-{
-    assert_true(server[0] == 'S' && server[1] >= '1' && server[1] < '1' + SERVERS);
-    return (size_t)(server[1] - '1');
-}
-
-void server_down(const char *server)
-{
-    redisContext **c = &listening[index_of(server)];
-
-    if (!*c)
-        return;
-    redisFree(*c);
-    *c = NULL;
-    /* Redis has noticed when it counts none. */
-    while (atoi(strchr(harness_redis(script_harness, "PUBSUB NUMSUB ls:wake:%s", server), '\n') + 1) > 0)
-        ;
-}
-
-void server_up(const char *server)
-{
-    redisContext **c = &listening[index_of(server)];
-    char path[256];
-
-    server_down(server);
-    assert_int_equal(sscanf(harness_redis(script_harness, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
-    *c = redisConnectUnix(path);
-    assert_non_null(*c);
-    freeReplyObject(redisCommand(*c, "SUBSCRIBE ls:wake:%s", server));
-}
-
-int script_open(void **state)
-{
-    (void)state;
-    script_harness = harness_new();
-    return script_harness ? 0 : -1;
-}
-
-int script_reset(void **state)
-{
-    (void)state;
-    harness_redis(script_harness, "CONFIG SET maxmemory 0");
-    harness_reset(script_harness);
-    n_parked = 0;
-    for (char id[] = "S1"; id[1] < '1' + SERVERS; id[1]++)
-        server_down(id);
-    server_up("S1");
-    server_up("S2");
-    return 0;
-}
-
-int script_close(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < SERVERS; i++)
-        if (listening[i])
-            redisFree(listening[i]);
-    harness_free(script_harness);
-    return 0;
-}
-
 /* ---- waiting ---------------------------------------------------------------------- */
+
+int idempotency_reset(void **state)
+{
+    n_parked = 0;
+    return servers_reset(state);
+}
 
 static const char *line_of(const struct parked *p)
 {
@@ -397,7 +271,7 @@ static const char *line_of(const struct parked *p)
     const lks_begin_response *response = harness_answer(p->call, &error);
     if (response)
         return begun_line(response, line);
-    add(line, SAID_BYTES, "%s %s %s", lks_code_name(error.code), lks_applied_name(error.applied), error.message);
+    add_error(line, &error);
     return line;
 }
 
@@ -448,28 +322,19 @@ const char *abandoned(const char *server, const char *token)
     return event(server, token, SERVICE_ABANDONED);
 }
 
+/* "W ls:{default/s/k}:idem:w" */
+static void add_message(char server, const char *text)
+{
+    char key[64];
+
+    assert_int_equal(sscanf(text, "W ls:{default/s/%63[^}]}:idem:w", key), 1);
+    add(told, sizeof told, "%sS%c:%s", told[0] ? " " : "", server, key);
+}
+
 const char *messages(void)
 {
-    static char told[TEXT_BYTES];
-
     told[0] = '\0';
-    for (size_t i = 0; i < SERVERS; i++) {
-        redisReply *reply = NULL;
-        if (!listening[i])
-            continue;
-        redisAppendCommand(listening[i], "PING");
-        for (;;) {
-            char key[64];
-            assert_int_equal(redisGetReply(listening[i], (void **)&reply), REDIS_OK);
-            if (strcmp(reply->element[0]->str, "message") != 0)
-                break;
-            /* "W ls:{default/s/k}:idem:w" */
-            assert_int_equal(sscanf(reply->element[2]->str, "W ls:{default/s/%63[^}]}:idem:w", key), 1);
-            add(told, sizeof told, "%sS%zu:%s", told[0] ? " " : "", i + 1, key);
-            freeReplyObject(reply);
-        }
-        freeReplyObject(reply);
-    }
+    servers_read(add_message);
     return told;
 }
 
@@ -478,7 +343,7 @@ const char *deliver(void)
     static char answers[TEXT_BYTES], copy[TEXT_BYTES];
 
     answers[0] = '\0';
-    for (const char *told = messages(); told[0]; told = messages()) {
+    while (messages()[0]) {
         char *rest = copy, *word;
         snprintf(copy, sizeof copy, "%s", told);
         while ((word = strsep(&rest, " "))) {

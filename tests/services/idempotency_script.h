@@ -11,36 +11,20 @@
 #ifndef LOCKSTOCK_TESTS_IDEMPOTENCY_SCRIPT_H
 #define LOCKSTOCK_TESTS_IDEMPOTENCY_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "lockstock/v1/idempotency.lks.h"
-#include "support/service_harness.h"
+#include "services/script.h"
+#include "services/servers.h"
 
 /* The lease of begin. Tests stay hundreds of seconds away from its end, on either side,
  * so that the time they take themselves is of no matter. */
 enum { LEASE_MS = 1000000, DAY_MS = 86400000, WAIT_MS = 80000000 };
 
-extern harness *script_harness;
-
-/* For cmocka: one harness a program, emptied before each test; S1 and S2 listen. */
-int script_open(void **state);
-int script_reset(void **state);
-int script_close(void **state);
-
-#define says(said, expected) assert_string_equal(said, expected)
-void says_begin(const char *said, const char *expected);
+/* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. */
+int idempotency_reset(void **state);
 
 /* The last response of each kind, for what the line does not say. */
 extern const lks_begin_response *begun;
 extern const lks_record *got;
-
-const char *token_of(const char *alias);
 
 /* "EXECUTE 1", "REPLAY 1 200 body h=v", "IN_PROGRESS 1", "MISMATCH" */
 const char *begin(const char *key, const char *token);
@@ -68,22 +52,13 @@ const char *forget(const char *key);
 const char *issue(const char *scope, const char *subject, int64_t ttl_ms, char ticket[static 64]);
 const char *consume(const char *scope, const char *subject, const char *ticket, const char *consumer);
 
-void pass_seconds(int64_t seconds);
-
-/* Whether a time left is what it should be, less the little that the test took. */
-void about(int64_t left_ms, int64_t expected_ms);
-
 /* Runs any call and says how it failed: "INVALID_ARGUMENT NO scope: ..."; "OK". */
 const char *call(const char *method, const void *request);
 
 /* What a key ("idem:r") of a record holds, as PTTL, MEMORY USAGE...: "PTTL", "idem:r", "k". */
 int64_t key_number(const char *command, const char *name, const char *key);
 
-/* ---- waiting: servers "S1" to "S4" are a subscription each, and park calls --------- */
-
-/* It listens, or not: what was not read is lost; its calls stay parked. */
-void server_up(const char *server);
-void server_down(const char *server);
+/* ---- waiting: the servers of servers.h park calls ------------------------------- */
 
 /* A Begin that waits: "WAITS", or as begin. */
 const char *wait_at(const char *server, const char *key, const char *token);

@@ -1,16 +1,13 @@
-/* Invariant: a message is read after a PONG on its own connection, so that all that
- * a function published before are in. */
+/* Invariant: an alarm that was asked for, in an answer or in a message, is kept until it
+ * is rung. */
 #include "services/lock_queue_script.h"
 
 #include <stdio.h>
 
-#include <hiredis/hiredis.h>
-
 #include "functions/library.h"
 
-enum { SERVERS = 4, PARKED_MAX = 2048, TEXT_BYTES = 65536, ALARMS_MAX = 64 };
+enum { PARKED_MAX = 2048, TEXT_BYTES = 65536, ALARMS_MAX = 64 };
 
-static redisContext *listening[SERVERS];
 static struct parked {
     char server[4], token[16];
     harness_waiting *call;
@@ -23,56 +20,10 @@ static struct alarm {
 static size_t n_alarms;
 static char told[TEXT_BYTES];
 
-static size_t index_of(const char *server)
-{
-    assert_true(server[0] == 'S' && server[1] >= '1' && server[1] < '1' + SERVERS);
-    return (size_t)(server[1] - '1');
-}
-
-void server_down(const char *server)
-{
-    redisContext **c = &listening[index_of(server)];
-
-    if (!*c)
-        return;
-    redisFree(*c);
-    *c = NULL;
-    /* Redis has noticed when it counts none. */
-    while (atoi(strchr(harness_redis(script_harness, "PUBSUB NUMSUB ls:wake:%s", server), '\n') + 1) > 0)
-        ;
-}
-
-void server_up(const char *server)
-{
-    redisContext **c = &listening[index_of(server)];
-    char path[256];
-
-    server_down(server);
-    assert_int_equal(sscanf(harness_redis(script_harness, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
-    *c = redisConnectUnix(path);
-    assert_non_null(*c);
-    freeReplyObject(redisCommand(*c, "SUBSCRIBE ls:wake:%s", server));
-}
-
 int queue_reset(void **state)
 {
-    int result = script_reset(state);
-
     n_parked = n_alarms = 0;
-    harness_redis(script_harness, "CONFIG SET maxmemory 0");
-    for (char id[] = "S1"; id[1] < '1' + SERVERS; id[1]++)
-        server_down(id);
-    server_up("S1");
-    server_up("S2");
-    return result;
-}
-
-int queue_close(void **state)
-{
-    for (size_t i = 0; i < SERVERS; i++)
-        if (listening[i])
-            redisFree(listening[i]);
-    return script_close(state);
+    return servers_reset(state);
 }
 
 static int64_t now_ms(void)
@@ -180,33 +131,19 @@ const char *abandoned(const char *server, const char *token)
 /* "W ls:{default/g}:T2.............." as "W T2"; "A 5 ls:{default/g}: lock_promote a" as "A a". */
 static void add_message(char server, const char *text)
 {
-    size_t len = strlen(told);
     bool wakes = text[0] == 'W';
     const char *at = wakes ? strstr(text, "}:") + 2 : strrchr(text, ' ') + 1;
 
     if (!wakes)
         set_alarm(server, at, atol(text + 2));
     assert_non_null(strstr(text, wakes ? "W ls:{default/g}:" : " ls:{default/g}: lock_promote "));
-    snprintf(told + len, sizeof told - len, "%sS%c:%c %.*s", len ? " " : "", server, text[0], (int)strcspn(at, "."), at);
+    add(told, sizeof told, "%sS%c:%c %.*s", told[0] ? " " : "", server, text[0], (int)strcspn(at, "."), at);
 }
 
 const char *messages(void)
 {
     told[0] = '\0';
-    for (size_t i = 0; i < SERVERS; i++) {
-        redisReply *reply = NULL;
-        if (!listening[i])
-            continue;
-        redisAppendCommand(listening[i], "PING");
-        for (;;) {
-            assert_int_equal(redisGetReply(listening[i], (void **)&reply), REDIS_OK);
-            if (strcmp(reply->element[0]->str, "message") != 0)
-                break;
-            add_message((char)('1' + i), reply->element[2]->str);
-            freeReplyObject(reply);
-        }
-        freeReplyObject(reply);
-    }
+    servers_read(add_message);
     return told;
 }
 
@@ -224,8 +161,9 @@ const char *deliver(void)
             const char *token = strsep(&rest, " ");
             bool wakes = server[3] == 'W';
             server[2] = '\0';
-            if (wakes && harness_is_parked(find(server, token)->call) && strncmp(woken(server, token), "ACQUIRED", 8) == 0)
-                snprintf(got + strlen(got), sizeof got - strlen(got), "%s%s", got[0] ? " " : "", token);
+            if (wakes && harness_is_parked(find(server, token)->call) &&
+                strncmp(woken(server, token), "ACQUIRED", 8) == 0)
+                add(got, sizeof got, "%s%s", got[0] ? " " : "", token);
         }
     }
     return got;
@@ -233,7 +171,8 @@ const char *deliver(void)
 
 int64_t promote(const char *name)
 {
-    const char *reply = harness_redis(script_harness, "FCALL lock_promote_%s 1 ls:{default/g}: 1 %s", functions_digest, name);
+    const char *reply =
+        harness_redis(script_harness, "FCALL lock_promote_%s 1 ls:{default/g}: 1 %s", functions_digest, name);
 
     if (strncmp(reply, "OK\n", 3) != 0)
         fail_msg("lock_promote: %s", reply);
@@ -247,8 +186,7 @@ const char *queue_of(const char *name)
 
     line[0] = '\0';
     while (*at) {
-        size_t len = strlen(line);
-        snprintf(line + len, sizeof line - len, "%s%.*s", len ? " " : "", (int)strcspn(at, ".\n"), at);
+        add(line, sizeof line, "%s%.*s", line[0] ? " " : "", (int)strcspn(at, ".\n"), at);
         at += strcspn(at, "\n") + 1;
     }
     return line;
@@ -256,6 +194,5 @@ const char *queue_of(const char *name)
 
 int queue_keys(void)
 {
-    return atoi(harness_redis(script_harness, "EVAL %s 0",
-                              "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')"));
+    return atoi(harness_redis(script_harness, "EVAL %s 0", "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')"));
 }

@@ -1,5 +1,5 @@
-/* Waiting for locks as a script, over lock_script.h: servers "S1" to "S4" are a
- * subscription each, and park calls. Nothing moves but by a line of the test:
+/* Waiting for locks as a script, over lock_script.h: the servers of servers.h
+ * park calls. Nothing moves but by a line of the test:
  *
  *     says(wait_at("S1", "T2", "a"), "QUEUED");
  *     release("T1", "");
@@ -11,16 +11,12 @@
 #define LOCKSTOCK_TESTS_LOCK_QUEUE_SCRIPT_H
 
 #include "services/lock_script.h"
+#include "services/servers.h"
 
 enum { WAIT_MS = 80000000 };
 
-/* For cmocka's setup and teardown of each test: S1 and S2 listen. */
+/* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. */
 int queue_reset(void **state);
-int queue_close(void **state);
-
-/* It listens, or not: what was not read is lost; its calls stay parked. */
-void server_up(const char *server);
-void server_down(const char *server);
 
 /* "QUEUED", or as acquire. */
 const char *wait_at(const char *server, const char *token, const char *targets);

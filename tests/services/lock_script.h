@@ -11,39 +11,17 @@
 #ifndef LOCKSTOCK_TESTS_LOCK_SCRIPT_H
 #define LOCKSTOCK_TESTS_LOCK_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "lockstock/v1/lock.lks.h"
-#include "support/service_harness.h"
+#include "services/script.h"
 
 /* The lease of acquire and renew. Tests stay hundreds of seconds away from its
  * end, on either side, so that the time they take themselves is of no matter. */
 enum { LEASE_MS = 1000000 };
 
-extern harness *script_harness;
-
-/* For cmocka: one harness a program, emptied before each test. */
-int script_open(void **state);
-int script_reset(void **state);
-int script_close(void **state);
-
-#define says(said, expected) assert_string_equal(said, expected)
-
-/* For an answer that names one of several holders. */
-void says_begin(const char *said, const char *expected);
-
 /* The last response of each kind, for what the line does not say. */
 extern const lks_acquire_response *acquired;
 extern const lks_renew_response *renewed;
 extern const lks_inspect_response *inspected;
-
-const char *token_of(const char *alias);
 
 /* "ACQUIRED", "ACQUIRED again", "BUSY a held by T1", "TOKEN_SPENT" */
 const char *acquire(const char *token, const char *targets);
@@ -71,11 +49,6 @@ const char *force_release(const char *name);
 
 /* "OK 7", "STALE 7" */
 const char *check_fence(const char *resource, uint64_t value);
-
-void pass_seconds(int64_t seconds);
-
-/* Whether a time left is what it should be, less the little that the test took. */
-void about(int64_t left_ms, int64_t expected_ms);
 
 /* Runs any call and says how it failed: "INVALID_ARGUMENT NO targets: ..."; "OK". */
 const char *call(const char *method, const void *request);

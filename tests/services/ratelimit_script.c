@@ -1,36 +1,11 @@
 /* Every word sends one request or checks one thing; on a difference both sides are
  * printed. */
-#include "ratelimit_script.h"
+#include "services/ratelimit_script.h"
 
 /* 2026-01-01T00:00:00Z */
 #define EPOCH_US 1767225600000000LL
 
-harness *h;
-lks_error err;
-
-static char *remembered;
 static int64_t advanced_us;
-
-/* Messages of protobuf-c hold `char *` even where nobody writes. */
-static char *text(const char *constant)
-{
-    return (char *)(uintptr_t)constant;
-}
-
-int start_harness(void **state)
-{
-    (void)state;
-    h = harness_new();
-    return h ? 0 : -1;
-}
-
-int stop_harness(void **state)
-{
-    (void)state;
-    free(remembered);
-    harness_free(h);
-    return 0;
-}
 
 #define LIFE "return int(math.ceil(span / 1000))"
 
@@ -165,7 +140,7 @@ static lks_check_request check_request(const char *rules, int64_t cost)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
 
-    request.group = text("g");
+    request.group = harness_unconst("g");
     request.cost = cost;
     set_rules(&request, rules);
     return request;
@@ -187,7 +162,7 @@ const lks_check_response *check_id(const char *rules, int64_t cost, const char *
 {
     lks_check_request request = check_request(rules, cost);
 
-    request.request_id = text(request_id);
+    request.request_id = harness_unconst(request_id);
     return check(&request);
 }
 
@@ -199,29 +174,22 @@ const lks_check_response *peek(const char *rules, int64_t cost)
     return check(&request);
 }
 
-static const char *word_of(const ProtobufCEnumDescriptor *type, int value)
-{
-    const ProtobufCEnumValue *found = protobuf_c_enum_descriptor_get_value(type, value);
-
-    return found ? found->name + strlen(type->values[0].name) - strlen("UNSPECIFIED") : "?";
-}
-
 const char *refund(const char *group, const char *request_id)
 {
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;
 
-    request.group = text(group);
-    request.request_id = text(request_id);
+    request.group = harness_unconst(group);
+    request.request_id = harness_unconst(request_id);
     const lks_refund_response *response = harness_call(h, &ratelimit_service, "Refund", &request, &err);
-    return response ? word_of(&lockstock__v1__refund_outcome__descriptor, (int)response->outcome) : NULL;
+    return response ? harness_word(&lockstock__v1__refund_outcome__descriptor, (int)response->outcome) : NULL;
 }
 
 bool reset(const char *group, const char *key)
 {
     lks_reset_request request = LKS_RESET_REQUEST_INIT;
 
-    request.group = text(group);
-    request.key = text(key);
+    request.group = harness_unconst(group);
+    request.key = harness_unconst(key);
     return harness_call(h, &ratelimit_service, "Reset", &request, &err) != NULL;
 }
 
@@ -232,7 +200,7 @@ const lks_policy *put_policy(const char *name, const char *limit, bool shadow, i
     lks_limit of;
 
     set_limit(&of, &penalty, limit);
-    request.name = text(name);
+    request.name = harness_unconst(name);
     request.limit = &of;
     request.shadow = shadow;
     request.expected_version = expected_version;
@@ -244,7 +212,7 @@ const lks_policy *get_policy(const char *name)
 {
     lks_get_policy_request request = LKS_GET_POLICY_REQUEST_INIT;
 
-    request.name = text(name);
+    request.name = harness_unconst(name);
     const lks_get_policy_response *response = harness_call(h, &ratelimit_service, "GetPolicy", &request, &err);
     return response ? response->policy : NULL;
 }
@@ -253,21 +221,12 @@ bool delete_policy(const char *name, int64_t expected_version)
 {
     lks_delete_policy_request request = LKS_DELETE_POLICY_REQUEST_INIT;
 
-    request.name = text(name);
+    request.name = harness_unconst(name);
     request.expected_version = expected_version;
     return harness_call(h, &ratelimit_service, "DeletePolicy", &request, &err) != NULL;
 }
 
 /* ---- checks ---- */
-
-void expect_error(lks_code code, const char *field)
-{
-    if (err.code != code || err.applied != LKS_APPLIED_NO)
-        fail_msg("%s NO expected, got %s %s: %s", lks_code_name(code), lks_code_name(err.code),
-                 lks_applied_name(err.applied), err.message);
-    if (strncmp(err.message, field, strlen(field)) != 0 || err.message[strlen(field)] != ':')
-        fail_msg("a text that begins with %s: expected, got: %s", field, err.message);
-}
 
 const char *told(const lks_check_response *response)
 {
@@ -276,14 +235,13 @@ const char *told(const lks_check_response *response)
 
     if (!response)
         fail_msg("Check: %s: %s", lks_code_name(err.code), err.message);
-    size_t len = (size_t)snprintf(got, sizeof got, "%s%s", word_of(outcome, (int)response->outcome),
+    size_t len = (size_t)snprintf(got, sizeof got, "%s%s", harness_word(outcome, (int)response->outcome),
                                   response->replayed ? " replayed" : "");
     for (size_t i = 0; i < response->n_rules; i++) {
         const lks_rule_result *r = response->rules[i];
         len += (size_t)snprintf(got + len, sizeof got - len, ": %s %lld %lld %lld %lld %lld",
-                                word_of(outcome, (int)r->outcome), (long long)r->limit, (long long)r->remaining,
-                                (long long)r->retry_after_ms, (long long)r->reset_after_ms,
-                                (long long)r->banned_ms);
+                                harness_word(outcome, (int)r->outcome), (long long)r->limit, (long long)r->remaining,
+                                (long long)r->retry_after_ms, (long long)r->reset_after_ms, (long long)r->banned_ms);
     }
     return got;
 }
@@ -300,15 +258,4 @@ void expect_outcome(const lks_check_response *response, const char *outcome)
 
     if (len != strlen(outcome) || strncmp(got, outcome, len) != 0)
         fail_msg("%s expected, got %s", outcome, got);
-}
-
-void remember(void)
-{
-    free(remembered);
-    remembered = strdup(harness_snapshot(h));
-}
-
-void expect_unchanged(void)
-{
-    assert_string_equal(remembered, harness_snapshot(h));
 }

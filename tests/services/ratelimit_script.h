@@ -4,25 +4,11 @@
 #ifndef LOCKSTOCK_TESTS_RATELIMIT_SCRIPT_H
 #define LOCKSTOCK_TESTS_RATELIMIT_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "lockstock/v1/ratelimit.lks.h"
-#include "support/service_harness.h"
+#include "services/words.h"
 
-extern harness *h;
-extern lks_error err;
-
-/* For cmocka: a harness for all tests of a program, emptied before each, its clock
- * at the beginning of a second, minute, hour and day. */
-int start_harness(void **state);
-int stop_harness(void **state);
+/* For cmocka, before each test; the clock is then at the beginning of a second, minute,
+ * hour and day. */
 int empty_harness(void **state);
 #define RATE_TEST(function) cmocka_unit_test_setup(function, empty_harness)
 
@@ -58,16 +44,9 @@ bool delete_policy(const char *name, int64_t expected_version);
 
 /* ---- checks ---- */
 
-/* The last request failed with the code, applied NO, and says the field first. */
-void expect_error(lks_code code, const char *field);
-
 /* "ALLOWED" or "ALLOWED replayed", and of each rule ": OUTCOME limit remaining retry reset banned" */
 const char *told(const lks_check_response *response);
 void expect_told(const lks_check_response *response, const char *expected);
 void expect_outcome(const lks_check_response *response, const char *outcome);
-
-/* Remembers all keys; fails unless they are the same again. */
-void remember(void);
-void expect_unchanged(void);
 
 #endif

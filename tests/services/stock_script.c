@@ -1,32 +1,6 @@
 /* Every word sends one request or checks one thing; on a difference both sides
  * are printed. */
-#include "stock_script.h"
-
-harness *h;
-lks_error err;
-
-static char *remembered;
-
-/* Messages of protobuf-c hold `char *` even where nobody writes. */
-static char *text(const char *constant)
-{
-    return (char *)(uintptr_t)constant;
-}
-
-int start_harness(void **state)
-{
-    (void)state;
-    h = harness_new();
-    return h ? 0 : -1;
-}
-
-int stop_harness(void **state)
-{
-    (void)state;
-    free(remembered);
-    harness_free(h);
-    return 0;
-}
+#include "services/stock_script.h"
 
 int empty_harness(void **state)
 {
@@ -39,8 +13,8 @@ lks_put_item_request put_request(const char *group, const char *sku, int64_t on_
 {
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
 
-    request.group = text(group);
-    request.sku = text(sku);
+    request.group = harness_unconst(group);
+    request.sku = harness_unconst(sku);
     request.on_hand = on_hand;
     return request;
 }
@@ -72,8 +46,8 @@ const lks_item *get_item(const char *group, const char *sku)
 {
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
 
-    request.group = text(group);
-    request.sku = text(sku);
+    request.group = harness_unconst(group);
+    request.sku = harness_unconst(sku);
     const lks_get_item_response *response = harness_call(h, &stock_service, "GetItem", &request, &err);
     return response ? response->item : NULL;
 }
@@ -82,10 +56,10 @@ const lks_adjust_response *adjust(const char *group, const char *sku, int64_t de
 {
     lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
 
-    request.group = text(group);
-    request.sku = text(sku);
+    request.group = harness_unconst(group);
+    request.sku = harness_unconst(sku);
     request.delta = delta;
-    request.adjustment_id = text(id);
+    request.adjustment_id = harness_unconst(id);
     return harness_call(h, &stock_service, "Adjust", &request, &err);
 }
 
@@ -93,8 +67,8 @@ bool delete_item(const char *group, const char *sku)
 {
     lks_delete_item_request request = LKS_DELETE_ITEM_REQUEST_INIT;
 
-    request.group = text(group);
-    request.sku = text(sku);
+    request.group = harness_unconst(group);
+    request.sku = harness_unconst(sku);
     return harness_call(h, &stock_service, "DeleteItem", &request, &err) != NULL;
 }
 
@@ -124,21 +98,21 @@ const lks_deduct_response *deduct(const char *group, const char *order_id, const
 {
     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
 
-    request.group = text(group);
-    request.order_id = text(order_id);
-    request.buyer_id = text(buyer_id);
+    request.group = harness_unconst(group);
+    request.order_id = harness_unconst(order_id);
+    request.buyer_id = harness_unconst(buyer_id);
     request.lines = lines_of(lines, &request.n_lines);
     return harness_call(h, &stock_service, "Deduct", &request, &err);
 }
 
-const lks_reserve_response *reserve(const char *group, const char *order_id, const char *buyer_id,
-                                    const char *lines, int64_t hold_ms)
+const lks_reserve_response *reserve(const char *group, const char *order_id, const char *buyer_id, const char *lines,
+                                    int64_t hold_ms)
 {
     lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
 
-    request.group = text(group);
-    request.order_id = text(order_id);
-    request.buyer_id = text(buyer_id);
+    request.group = harness_unconst(group);
+    request.order_id = harness_unconst(order_id);
+    request.buyer_id = harness_unconst(buyer_id);
     request.lines = lines_of(lines, &request.n_lines);
     request.hold_ms = hold_ms;
     return harness_call(h, &stock_service, "Reserve", &request, &err);
@@ -148,8 +122,8 @@ const lks_confirm_response *confirm(const char *group, const char *order_id, boo
 {
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
 
-    request.group = text(group);
-    request.order_id = text(order_id);
+    request.group = harness_unconst(group);
+    request.order_id = harness_unconst(order_id);
     request.reacquire_if_expired = reacquire_if_expired;
     return harness_call(h, &stock_service, "Confirm", &request, &err);
 }
@@ -158,8 +132,8 @@ const lks_extend_hold_response *extend_hold(const char *group, const char *order
 {
     lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
 
-    request.group = text(group);
-    request.order_id = text(order_id);
+    request.group = harness_unconst(group);
+    request.order_id = harness_unconst(order_id);
     request.hold_ms = hold_ms;
     return harness_call(h, &stock_service, "ExtendHold", &request, &err);
 }
@@ -168,20 +142,19 @@ const lks_cancel_response *cancel(const char *group, const char *order_id, const
 {
     lks_cancel_request request = LKS_CANCEL_REQUEST_INIT;
 
-    request.group = text(group);
-    request.order_id = text(order_id);
-    request.reason = text(reason);
+    request.group = harness_unconst(group);
+    request.order_id = harness_unconst(order_id);
+    request.reason = harness_unconst(reason);
     return harness_call(h, &stock_service, "Cancel", &request, &err);
 }
 
-const lks_return_response *take_back(const char *group, const char *return_id, const char *order_id,
-                                     const char *lines)
+const lks_return_response *take_back(const char *group, const char *return_id, const char *order_id, const char *lines)
 {
     lks_return_request request = LKS_RETURN_REQUEST_INIT;
 
-    request.group = text(group);
-    request.return_id = text(return_id);
-    request.order_id = text(order_id);
+    request.group = harness_unconst(group);
+    request.return_id = harness_unconst(return_id);
+    request.order_id = harness_unconst(order_id);
     request.lines = lines_of(lines, &request.n_lines);
     return harness_call(h, &stock_service, "Return", &request, &err);
 }
@@ -190,8 +163,8 @@ const lks_order *get_order(const char *group, const char *order_id)
 {
     lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
 
-    request.group = text(group);
-    request.order_id = text(order_id);
+    request.group = harness_unconst(group);
+    request.order_id = harness_unconst(order_id);
     const lks_get_order_response *response = harness_call(h, &stock_service, "GetOrder", &request, &err);
     return response ? response->order : NULL;
 }
@@ -200,8 +173,8 @@ const lks_read_ledger_response *read_ledger(const char *group, const char *after
 {
     lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
 
-    request.group = text(group);
-    request.after = text(after);
+    request.group = harness_unconst(group);
+    request.after = harness_unconst(after);
     request.limit = limit;
     return harness_call(h, &stock_service, "ReadLedger", &request, &err);
 }
@@ -210,26 +183,9 @@ bool trim_ledger(const char *group, const char *up_to)
 {
     lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
 
-    request.group = text(group);
-    request.up_to = text(up_to);
+    request.group = harness_unconst(group);
+    request.up_to = harness_unconst(up_to);
     return harness_call(h, &stock_service, "TrimLedger", &request, &err) != NULL;
-}
-
-void expect_error(lks_code code, const char *field)
-{
-    if (err.code != code || err.applied != LKS_APPLIED_NO)
-        fail_msg("%s NO expected, got %s %s: %s", lks_code_name(code), lks_code_name(err.code),
-                 lks_applied_name(err.applied), err.message);
-    if (strncmp(err.message, field, strlen(field)) != 0 || err.message[strlen(field)] != ':')
-        fail_msg("a text that begins with %s: expected, got: %s", field, err.message);
-}
-
-static const char *name_of(const ProtobufCEnumDescriptor *type, int value)
-{
-    const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);
-
-    /* Without the type's own prefix, which its first value, ..._UNSPECIFIED, shows. */
-    return known ? known->name + strlen(type->values[0].name) - strlen("UNSPECIFIED") : "?";
 }
 
 /* One text is expected, with the outcome's name and "again" when replayed before it. */
@@ -237,10 +193,11 @@ static void expect_answer(const void *response, const ProtobufCEnumDescriptor *t
                           const char *rest, int got_outcome, bool got_replayed, const char *got_rest)
 {
     if (!response)
-        fail_msg("%s expected, got the error %s: %s", name_of(type, outcome), lks_code_name(err.code), err.message);
+        fail_msg("%s expected, got the error %s: %s", harness_word(type, outcome), lks_code_name(err.code),
+                 err.message);
     if (got_outcome != outcome || got_replayed != replayed || strcmp(got_rest, rest) != 0)
-        fail_msg("%s%s %s expected, got %s%s %s", name_of(type, outcome), replayed ? " again" : "", rest,
-                 name_of(type, got_outcome), got_replayed ? " again" : "", got_rest);
+        fail_msg("%s%s %s expected, got %s%s %s", harness_word(type, outcome), replayed ? " again" : "", rest,
+                 harness_word(type, got_outcome), got_replayed ? " again" : "", got_rest);
 }
 
 static const char *told(size_t n, lks_line_stock *const *lines)
@@ -255,24 +212,21 @@ static const char *told(size_t n, lks_line_stock *const *lines)
     return got;
 }
 
-void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed,
-                   const char *lines)
+void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed, const char *lines)
 {
     expect_answer(response, &lockstock__v1__deduct_outcome__descriptor, (int)outcome, replayed, lines,
                   response ? (int)response->outcome : 0, response && response->replayed,
                   response ? told(response->n_lines, response->lines) : "");
 }
 
-void expect_reserve(const lks_reserve_response *response, lks_reserve_outcome outcome, bool replayed,
-                    const char *lines)
+void expect_reserve(const lks_reserve_response *response, lks_reserve_outcome outcome, bool replayed, const char *lines)
 {
     expect_answer(response, &lockstock__v1__reserve_outcome__descriptor, (int)outcome, replayed, lines,
                   response ? (int)response->outcome : 0, response && response->replayed,
                   response ? told(response->n_lines, response->lines) : "");
 }
 
-void expect_confirm(const lks_confirm_response *response, lks_confirm_outcome outcome, bool replayed,
-                    const char *order)
+void expect_confirm(const lks_confirm_response *response, lks_confirm_outcome outcome, bool replayed, const char *order)
 {
     expect_answer(response, &lockstock__v1__confirm_outcome__descriptor, (int)outcome, replayed, order,
                   response ? (int)response->outcome : 0, response && response->replayed,
@@ -300,7 +254,7 @@ const char *order_text(const lks_order *order)
 
     if (!order)
         return "none";
-    len = snprintf(got, sizeof got, "%s %s", name_of(&lockstock__v1__order_state__descriptor, (int)order->state),
+    len = snprintf(got, sizeof got, "%s %s", harness_word(&lockstock__v1__order_state__descriptor, (int)order->state),
                    order->buyer_id);
     for (size_t i = 0; i < order->n_lines; i++)
         len += snprintf(got + len, sizeof got - (size_t)len, " %s:%lld:%lld", order->lines[i]->sku,
@@ -359,19 +313,8 @@ const char *ledger_text(const lks_read_ledger_response *response)
         const lks_ledger_entry *e = response->entries[i];
         const char *kind =
             protobuf_c_enum_descriptor_get_value(&lockstock__v1__ledger_kind__descriptor, (int)e->kind)->name;
-        len += (size_t)snprintf(got + len, sizeof got - len, "%s %s %lld %s\n", kind + strlen("LEDGER_KIND_"),
-                                e->sku, (long long)e->quantity, e->order_id);
+        len += (size_t)snprintf(got + len, sizeof got - len, "%s %s %lld %s\n", kind + strlen("LEDGER_KIND_"), e->sku,
+                                (long long)e->quantity, e->order_id);
     }
     return got;
-}
-
-void remember(void)
-{
-    free(remembered);
-    remembered = strdup(harness_snapshot(h));
-}
-
-void expect_unchanged(void)
-{
-    assert_string_equal(remembered, harness_snapshot(h));
 }

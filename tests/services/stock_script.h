@@ -4,24 +4,10 @@
 #ifndef LOCKSTOCK_TESTS_STOCK_SCRIPT_H
 #define LOCKSTOCK_TESTS_STOCK_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "lockstock/v1/stock.lks.h"
-#include "support/service_harness.h"
+#include "services/words.h"
 
-extern harness *h;
-extern lks_error err;
-
-/* For cmocka: a harness for all tests of a program, emptied before each. */
-int start_harness(void **state);
-int stop_harness(void **state);
+/* For cmocka, before each test. */
 int empty_harness(void **state);
 #define STOCK_TEST(function) cmocka_unit_test_setup(function, empty_harness)
 
@@ -37,14 +23,13 @@ bool delete_item(const char *group, const char *sku);
 
 /* `lines` is "sku:quantity ..."; skus without spaces. */
 const lks_deduct_response *deduct(const char *group, const char *order_id, const char *buyer_id, const char *lines);
-const lks_reserve_response *reserve(const char *group, const char *order_id, const char *buyer_id,
-                                    const char *lines, int64_t hold_ms);
+const lks_reserve_response *reserve(const char *group, const char *order_id, const char *buyer_id, const char *lines,
+                                    int64_t hold_ms);
 const lks_confirm_response *confirm(const char *group, const char *order_id, bool reacquire_if_expired);
 const lks_extend_hold_response *extend_hold(const char *group, const char *order_id, int64_t hold_ms);
 const lks_cancel_response *cancel(const char *group, const char *order_id, const char *reason);
 /* lines "" = all that is left. */
-const lks_return_response *take_back(const char *group, const char *return_id, const char *order_id,
-                                     const char *lines);
+const lks_return_response *take_back(const char *group, const char *return_id, const char *order_id, const char *lines);
 const lks_order *get_order(const char *group, const char *order_id);
 const lks_read_ledger_response *read_ledger(const char *group, const char *after, int32_t limit);
 bool trim_ledger(const char *group, const char *up_to);
@@ -54,12 +39,8 @@ lks_line **lines_of(const char *lines, size_t *n);
 
 /* ---- checks ---- */
 
-/* The last request failed with the code, changed nothing, and says the field first. */
-void expect_error(lks_code code, const char *field);
-
 /* The answer, with what it tells of the lines as "sku:available ...". */
-void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed,
-                   const char *lines);
+void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed, const char *lines);
 void expect_reserve(const lks_reserve_response *response, lks_reserve_outcome outcome, bool replayed,
                     const char *lines);
 void expect_item(const char *group, const char *sku, int64_t available, int64_t sold);
@@ -83,9 +64,5 @@ int64_t run_chore(const char *group);
 
 /* "KIND sku quantity order" of each entry, one a line. */
 const char *ledger_text(const lks_read_ledger_response *response);
-
-/* Remembers all keys; fails unless they are the same again. */
-void remember(void);
-void expect_unchanged(void);
 
 #endif

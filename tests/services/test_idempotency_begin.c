@@ -353,7 +353,7 @@ static void foreign_data_is_left_alone(void **state)
     static const char expected[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
 
     for (size_t i = 0; i < sizeof spoil / sizeof *spoil; i++) {
-        script_reset(state);
+        idempotency_reset(state);
         begin("k", "T1");
         if (i == 0)
             harness_redis(script_harness, "DEL ls:{default/s/k}:idem:r");
@@ -368,7 +368,7 @@ static void foreign_data_is_left_alone(void **state)
         says(harness_snapshot(script_harness), before);
     }
     /* The result itself. */
-    script_reset(state);
+    idempotency_reset(state);
     begin("k", "T1");
     complete("k", fence(), 200, "paid");
     harness_redis(script_harness, "HSET ls:{default/s/k}:idem:r r foreign");
@@ -420,7 +420,7 @@ static void calls_sent_together_are_as_separate_ones(void **state)
                      ((const lks_begin_response *)responses[1])->fence);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, script_reset)
+#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
 
 int main(void)
 {
@@ -445,5 +445,5 @@ int main(void)
         TEST(foreign_data_is_left_alone),
         TEST(calls_sent_together_are_as_separate_ones),
     };
-    return cmocka_run_group_tests(tests, script_open, script_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

@@ -12,7 +12,7 @@ static const char *state_before;
 
 static int a_record_is_there(void **state)
 {
-    script_reset(state);
+    idempotency_reset(state);
     memset(text, 'x', LONG);
     says(begin("k", "T1"), "EXECUTE 1");
     state_before = harness_snapshot(script_harness);
@@ -311,5 +311,5 @@ int main(void)
         TEST(tickets_are_checked),
         TEST(bytes_that_are_no_request),
     };
-    return cmocka_run_group_tests(tests, script_open, script_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

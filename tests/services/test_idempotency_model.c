@@ -362,7 +362,7 @@ static void every_answer_is_the_models(void **state)
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     for (size_t i = 0; i < steps; i++) {
         if (i % 1000 == 0) {
-            script_reset(NULL);
+            idempotency_reset(NULL);
             memset(records, 0, sizeof records);
             n_waiters = 0;
             now_s = 0;
@@ -381,6 +381,6 @@ static void every_answer_is_the_models(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(every_answer_is_the_models, script_reset)};
-    return cmocka_run_group_tests(tests, script_open, script_close);
+    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(every_answer_is_the_models, idempotency_reset)};
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

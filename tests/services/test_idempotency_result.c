@@ -166,7 +166,7 @@ static void what_a_record_costs(void **state)
     assert_true(running <= 350 && small <= 400 && large <= 2100 && waiting <= 350 && consumed <= 250);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, script_reset)
+#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
 
 int main(void)
 {
@@ -174,5 +174,5 @@ int main(void)
         TEST(every_byte_comes_back), TEST(headers_keep_their_order), TEST(codes_are_the_callers),
         TEST(the_largest_result),    TEST(what_a_record_costs),
     };
-    return cmocka_run_group_tests(tests, script_open, script_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

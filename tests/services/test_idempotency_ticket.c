@@ -119,7 +119,7 @@ static void calls_sent_together_are_as_separate_ones(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, script_reset)
+#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
 
 int main(void)
 {
@@ -132,5 +132,5 @@ int main(void)
         TEST(foreign_data_is_left_alone),
         TEST(calls_sent_together_are_as_separate_ones),
     };
-    return cmocka_run_group_tests(tests, script_open, script_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

@@ -309,7 +309,7 @@ static void a_result_costs_the_same_however_many_wait(void **state)
     assert_int_equal(cost_of_a_result(1), cost_of_a_result(100));
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, script_reset)
+#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
 
 int main(void)
 {
@@ -335,5 +335,5 @@ int main(void)
         TEST(a_waiter_may_find_another_request),
         TEST(a_result_costs_the_same_however_many_wait),
     };
-    return cmocka_run_group_tests(tests, script_open, script_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

@@ -466,5 +466,5 @@ int main(void)
         cmocka_unit_test_setup(whatever_fails_nobody_is_stuck_and_none_excluded_holds, queue_reset),
     };
 
-    return cmocka_run_group_tests(tests, script_open, queue_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

@@ -408,5 +408,5 @@ int main(void)
         TEST(foreign_data_is_refused_and_left_alone),
     };
 
-    return cmocka_run_group_tests(tests, script_open, queue_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

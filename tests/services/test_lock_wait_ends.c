@@ -320,5 +320,5 @@ int main(void)
         TEST(a_copy_that_times_out_ends_the_other),
     };
 
-    return cmocka_run_group_tests(tests, script_open, queue_close);
+    return cmocka_run_group_tests(tests, script_open, servers_close);
 }

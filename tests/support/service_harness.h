@@ -97,6 +97,13 @@ const char *harness_redis(harness *h, const char *format, ...);
  * of its value. Two equal snapshots: nothing was changed. Valid like a response. */
 const char *harness_snapshot(harness *h);
 
+/* The word of an enum's value, without the type's own prefix, which its first value,
+ * ..._UNSPECIFIED, shows: "EXECUTE" of BEGIN_OUTCOME_EXECUTE. "?" when it has none. */
+const char *harness_word(const ProtobufCEnumDescriptor *type, int value);
+
+/* Messages of protobuf-c hold `char *` even where nobody writes. */
+char *harness_unconst(const char *text);
+
 /* Loads the library with each `find` replaced, as a library with a fault would be. */
 void harness_alter(harness *h, const char *find, const char *replace);
 

@@ -8,32 +8,22 @@
 #include <string.h>
 #include <time.h>
 
-#include <lockstock/host.h>
 #include <lockstock/v1/idempotency.lks_server.h>
 #include <lockstock/v1/ratelimit.lks_server.h>
 #include <lockstock/v1/stock.lks_server.h>
 
-enum { AWAIT_S = 60, FENCE = 7 };
+#include "fake_host.h"
+
+enum { FENCE = 7 };
 
 struct helpers_fake {
-    lks_host *host;
-    char url[64];
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+    fake_host host;
     fake_manner manner;
     uint32_t failed, denied;
     size_t calls[FAKE_METHODS];
     fake_event *events;
     size_t n_events, room;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 #define COPY(to, from) snprintf((to), sizeof(to), "%s", (from))
 
@@ -52,18 +42,18 @@ static lks_code take(helpers_fake *fake, fake_event event, int good, int *outcom
     fake_method method = event.method;
     lks_code code = LKS_OK;
 
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     if (fake->n_events == fake->room) {
         fake->room = fake->room == 0 ? 64 : 2 * fake->room;
         fake->events = realloc(fake->events, fake->room * sizeof *fake->events);
         assert(fake->events != NULL);
     }
-    event.at_ns = now_ns();
+    event.at_ns = fake_host_now_ns();
     fake->events[fake->n_events++] = event;
     fake->calls[method]++;
-    pthread_cond_broadcast(&fake->changed);
+    pthread_cond_broadcast(&fake->host.changed);
     while (fake->manner.holds[method])
-        pthread_cond_wait(&fake->changed, &fake->lock);
+        pthread_cond_wait(&fake->host.changed, &fake->host.lock);
     *manner = fake->manner;
     *outcome = manner->outcome[method] != 0 ? manner->outcome[method] : good;
     if (method == FAKE_CHECK && manner->denied_times != 0 && fake->denied++ >= manner->denied_times)
@@ -72,7 +62,7 @@ static lks_code take(helpers_fake *fake, fake_event event, int good, int *outcom
         code = manner->fails[method];
         lks_error_set(error, code, manner->applied != 0 ? manner->applied : LKS_APPLIED_NO, "as told");
     }
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return code;
 }
 
@@ -370,32 +360,16 @@ helpers_fake *helpers_fake_start(void)
     static const lks_idempotency_handlers idempotency = LKS_IDEMPOTENCY_HANDLERS(fake_);
     static const lks_rate_limit_handlers rate_limit = LKS_RATE_LIMIT_HANDLERS(fake_);
     static const lks_stock_handlers stock = LKS_STOCK_HANDLERS(fake_);
-    const lks_host_options options = {.threads = 8};
     helpers_fake *fake = calloc(1, sizeof *fake);
-    uint16_t port = 0;
-    lks_error error;
 
     if (fake == NULL)
         return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&fake->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&fake->lock, NULL);
     const lks_rpc_service services[] = {lks_idempotency_service(&idempotency, fake),
                                         lks_rate_limit_service(&rate_limit, fake), lks_stock_service(&stock, fake)};
-    lks_code code = lks_host_open(&options, &fake->host, &error);
-    for (size_t i = 0; code == LKS_OK && i < sizeof services / sizeof services[0]; i++)
-        code = lks_host_add(fake->host, &services[i], &error);
-    if (code == LKS_OK)
-        code = lks_host_listen(fake->host, "nng+tcp://127.0.0.1:0", &port, &error);
-    if (code != LKS_OK) {
-        fprintf(stderr, "helpers_fake: %s\n", error.message);
+    if (!fake_host_open(&fake->host, services, sizeof services / sizeof services[0])) {
         helpers_fake_stop(fake);
         return NULL;
     }
-    snprintf(fake->url, sizeof fake->url, "nng+tcp://127.0.0.1:%u", port);
     return fake;
 }
 
@@ -404,47 +378,43 @@ void helpers_fake_stop(helpers_fake *fake)
     if (fake == NULL)
         return;
     helpers_fake_behave(fake, (fake_manner){.body = NULL});
-    lks_host_close(fake->host, 1000);
-    pthread_cond_destroy(&fake->changed);
-    pthread_mutex_destroy(&fake->lock);
+    fake_host_close(&fake->host);
     free(fake->events);
     free(fake);
 }
 
 const char *helpers_fake_url(const helpers_fake *fake)
 {
-    return fake->url;
+    return fake->host.url;
 }
 
 void helpers_fake_behave(helpers_fake *fake, fake_manner manner)
 {
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     fake->manner = manner;
     fake->failed = fake->denied = 0;
-    pthread_cond_broadcast(&fake->changed);
-    pthread_mutex_unlock(&fake->lock);
+    pthread_cond_broadcast(&fake->host.changed);
+    pthread_mutex_unlock(&fake->host.lock);
 }
 
 size_t helpers_fake_seen(helpers_fake *fake, fake_method method)
 {
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     size_t n = fake->calls[method];
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return n;
 }
 
 bool helpers_fake_await(helpers_fake *fake, fake_method method, size_t n)
 {
-    struct timespec until;
+    const struct timespec until = fake_host_deadline();
     int failed = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += AWAIT_S;
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     while (fake->calls[method] < n && failed == 0)
-        failed = pthread_cond_timedwait(&fake->changed, &fake->lock, &until);
+        failed = pthread_cond_timedwait(&fake->host.changed, &fake->host.lock, &until);
     bool seen = fake->calls[method] >= n;
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return seen;
 }
 
@@ -452,10 +422,10 @@ fake_event helpers_fake_event(helpers_fake *fake, fake_method method, size_t i)
 {
     fake_event event = {.method = FAKE_METHODS};
 
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     for (size_t k = 0, n = 0; k < fake->n_events; k++)
         if (fake->events[k].method == method && n++ == i)
             event = fake->events[k];
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return event;
 }

@@ -8,16 +8,12 @@
 #include <string.h>
 #include <time.h>
 
-#include <lockstock/host.h>
 #include <lockstock/v1/lock.lks_server.h>
 
-enum { AWAIT_S = 60 };
+#include "fake_host.h"
 
 struct lock_fake {
-    lks_host *host;
-    char url[64];
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
+    fake_host host;
     fake_manner manner;
     uint32_t failed;
     uint64_t fence;
@@ -25,14 +21,6 @@ struct lock_fake {
     fake_event *events;
     size_t n_events, room;
 };
-
-static uint64_t now_ns(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 /* ---- noting; under the lock ---------------------------------------------------- */
 
@@ -44,7 +32,7 @@ static fake_event *note(lock_fake *fake, fake_method method, const char *group, 
         assert(fake->events != NULL);
     }
     fake_event *event = &fake->events[fake->n_events++];
-    *event = (fake_event){.method = method, .call = fake->calls[method], .at_ns = now_ns()};
+    *event = (fake_event){.method = method, .call = fake->calls[method], .at_ns = fake_host_now_ns()};
     snprintf(event->group, sizeof event->group, "%s", group);
     snprintf(event->token, sizeof event->token, "%s", token);
     return event;
@@ -54,9 +42,9 @@ static fake_event *note(lock_fake *fake, fake_method method, const char *group, 
 static lks_code end_call(lock_fake *fake, fake_method method, lks_error *error)
 {
     fake->calls[method]++;
-    pthread_cond_broadcast(&fake->changed);
+    pthread_cond_broadcast(&fake->host.changed);
     while (fake->manner.holds[method])
-        pthread_cond_wait(&fake->changed, &fake->lock);
+        pthread_cond_wait(&fake->host.changed, &fake->host.lock);
     lks_code code = fake->manner.fails[method];
     if (code == LKS_OK || (fake->manner.fail_times != 0 && fake->failed >= fake->manner.fail_times))
         return LKS_OK;
@@ -76,7 +64,7 @@ static lks_code fake_acquire(void *self, lks_rpc_context *context, const lks_acq
     lks_fence *fence = lks_rpc_arena_alloc(context->arena, sizeof *fence);
     lks_fence **fences = lks_rpc_arena_alloc(context->arena, sizeof *fences);
 
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     fake_event *event = note(fake, FAKE_ACQUIRE, request->group, request->token);
     snprintf(event->name, sizeof event->name, "%s", target->name);
     snprintf(event->owner, sizeof event->owner, "%s", request->owner);
@@ -91,7 +79,7 @@ static lks_code fake_acquire(void *self, lks_rpc_context *context, const lks_acq
     response->outcome = fake->manner.acquired != 0 ? fake->manner.acquired : LKS_ACQUIRE_OUTCOME_ACQUIRED;
     *fence = (lks_fence)LKS_FENCE_INIT;
     fence->fence = ++fake->fence;
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     nanosleep(&delay, NULL); /* what is tested: an answer that takes its time */
     fence->name = target->name;
     fences[0] = fence;
@@ -121,7 +109,7 @@ static lks_code fake_renew(void *self, lks_rpc_context *context, const lks_renew
 
     response->n_results = n;
     response->results = lks_rpc_arena_alloc(context->arena, n * sizeof *response->results);
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     for (size_t i = 0; i < n; i++)
         note(fake, FAKE_RENEW, request->leases[i]->group, request->leases[i]->token)->lease_ms =
             request->leases[i]->lease_ms;
@@ -138,7 +126,7 @@ static lks_code fake_renew(void *self, lks_rpc_context *context, const lks_renew
         results[i].group = lease->group;
         response->results[i] = &results[i];
     }
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return code;
 }
 
@@ -148,11 +136,11 @@ static lks_code fake_release(void *self, lks_rpc_context *context, const lks_rel
     lock_fake *fake = self;
 
     (void)context;
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     note(fake, FAKE_RELEASE, request->group, request->token);
     lks_code code = end_call(fake, FAKE_RELEASE, error);
     response->outcome = fake->manner.released != 0 ? fake->manner.released : LKS_RELEASE_OUTCOME_RELEASED;
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return code;
 }
 
@@ -174,28 +162,15 @@ FAKE_OTHER(check_fence)
 lock_fake *lock_fake_start(void)
 {
     static const lks_lock_handlers handlers = LKS_LOCK_HANDLERS(fake_);
-    const lks_host_options options = {.threads = 8};
     lock_fake *fake = calloc(1, sizeof *fake);
-    uint16_t port = 0;
-    lks_error error;
 
     if (fake == NULL)
         return NULL;
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&fake->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&fake->lock, NULL);
     const lks_rpc_service service = lks_lock_service(&handlers, fake);
-    if (lks_host_open(&options, &fake->host, &error) != LKS_OK ||
-        lks_host_add(fake->host, &service, &error) != LKS_OK ||
-        lks_host_listen(fake->host, "nng+tcp://127.0.0.1:0", &port, &error) != LKS_OK) {
-        fprintf(stderr, "lock_fake: %s\n", error.message);
+    if (!fake_host_open(&fake->host, &service, 1)) {
         lock_fake_stop(fake);
         return NULL;
     }
-    snprintf(fake->url, sizeof fake->url, "nng+tcp://127.0.0.1:%u", port);
     return fake;
 }
 
@@ -204,32 +179,30 @@ void lock_fake_stop(lock_fake *fake)
     if (fake == NULL)
         return;
     lock_fake_behave(fake, (fake_manner){0});
-    lks_host_close(fake->host, 1000);
-    pthread_cond_destroy(&fake->changed);
-    pthread_mutex_destroy(&fake->lock);
+    fake_host_close(&fake->host);
     free(fake->events);
     free(fake);
 }
 
 const char *lock_fake_url(const lock_fake *fake)
 {
-    return fake->url;
+    return fake->host.url;
 }
 
 void lock_fake_behave(lock_fake *fake, fake_manner manner)
 {
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     fake->manner = manner;
     fake->failed = 0;
-    pthread_cond_broadcast(&fake->changed);
-    pthread_mutex_unlock(&fake->lock);
+    pthread_cond_broadcast(&fake->host.changed);
+    pthread_mutex_unlock(&fake->host.lock);
 }
 
 size_t lock_fake_calls(lock_fake *fake, fake_method method)
 {
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     size_t n = fake->calls[method];
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return n;
 }
 
@@ -253,24 +226,22 @@ size_t lock_fake_seen(lock_fake *fake, fake_method method, const char *group)
 {
     size_t n;
 
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     find(fake, method, group, 0, &n);
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return n;
 }
 
 bool lock_fake_await(lock_fake *fake, fake_method method, const char *group, size_t n)
 {
-    struct timespec until;
+    const struct timespec until = fake_host_deadline();
     size_t seen;
     int failed = 0;
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += AWAIT_S;
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     while (find(fake, method, group, 0, &seen), seen < n && failed == 0)
-        failed = pthread_cond_timedwait(&fake->changed, &fake->lock, &until);
-    pthread_mutex_unlock(&fake->lock);
+        failed = pthread_cond_timedwait(&fake->host.changed, &fake->host.lock, &until);
+    pthread_mutex_unlock(&fake->host.lock);
     return seen >= n;
 }
 
@@ -278,9 +249,9 @@ fake_event lock_fake_event(lock_fake *fake, fake_method method, const char *grou
 {
     size_t n;
 
-    pthread_mutex_lock(&fake->lock);
+    pthread_mutex_lock(&fake->host.lock);
     const fake_event *found = find(fake, method, group, i, &n);
     fake_event event = found != NULL ? *found : (fake_event){.method = FAKE_METHODS};
-    pthread_mutex_unlock(&fake->lock);
+    pthread_mutex_unlock(&fake->host.lock);
     return event;
 }

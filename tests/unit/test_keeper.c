@@ -190,6 +190,21 @@ static void test_it_may_end_at_once(void **state)
     assert_int_equal(freed, 1);
 }
 
+/* The lease of its last renewal is its last. */
+static void test_it_is_kept_no_longer_than_told(void **state)
+{
+    (void)state;
+    begin(5, 60000);
+    turn();
+    assert_int_equal(renewed, 1);
+    keeper_answered(&keeper, KEEPER_RENEWED, 60000, NULL);
+    assert_int_equal(channel.timers.n, 0); /* the next would be 10 ms after it */
+    assert_false(keeper_is_lost(&keeper));
+    keeper_end(&keeper);
+    turn();
+    assert_int_equal(freed, 1);
+}
+
 /* What cannot even be sent is tried again, after a pause. */
 static void test_a_renewal_that_cannot_start_is_repeated(void **state)
 {
@@ -233,7 +248,8 @@ int main(void)
         TEST(test_it_is_a_call_of_its_channel),  TEST(test_what_is_not_kept_is_none),
         TEST(test_what_does_not_begin_is_ended), TEST(test_what_was_lost_stays_lost),
         TEST(test_what_is_lost_is_not_renewed),  TEST(test_what_was_ended_is_not_renewed),
-        TEST(test_it_may_end_at_once),           TEST(test_a_renewal_that_cannot_start_is_repeated),
+        TEST(test_it_may_end_at_once),           TEST(test_it_is_kept_no_longer_than_told),
+        TEST(test_a_renewal_that_cannot_start_is_repeated),
         TEST(test_a_server_may_ask_for_a_pause),
     };
 

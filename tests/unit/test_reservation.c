@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 #include <cmocka.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,36 +15,10 @@
 
 #include "support/process.h"
 #include "unit/helpers_fake.h"
-
-#include "client/channel.h"
+#include "unit/helpers_fixture.h"
 
 /* HOLD_MS is for what must not be lost however busy the machine is. */
 enum { HOLD_MS = 6000, SHORT_MS = 1500, LONG_MS = 600000 };
-
-static helpers_fake *fake;
-static lks_channel *channel;
-
-static int setup(void **state)
-{
-    (void)state;
-    fake = helpers_fake_start();
-    return fake != NULL && lks_channel_open(helpers_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
-}
-
-/* Nothing may be left under way, kept leases included. It is waited for, since a
- * connection that is closed while it is answered can hang libnng (docs/client.md). */
-static int teardown(void **state)
-{
-    (void)state;
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
-    while (atomic_load(&channel->under_way) != 0)
-        process_pause();
-    lks_channel_close(channel);
-    helpers_fake_stop(fake);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static const lks_reservation_line phone = {.sku = "phone", .quantity = 3};
 static const lks_reservation_order plain = {.order_id = "order-1", .lines = &phone, .n_lines = 1, .hold_ms = HOLD_MS};
@@ -58,11 +31,6 @@ static lks_reservation *make(const lks_reservation_order *order)
     if (lks_reservation_make(channel, order, &reservation, &error) != LKS_RESERVE_OUTCOME_RESERVED)
         fail_msg("%s", error.message);
     return reservation;
-}
-
-static fake_event event_of(fake_method method, size_t i)
-{
-    return helpers_fake_event(fake, method, i);
 }
 
 /* What was sent in the background before is there when a later call was answered. */
@@ -134,8 +102,8 @@ static void test_bad_orders_are_named(void **state)
         lks_reservation_order order;
         const char *named;
     } bad[] = {
-        {{.n_lines = 0}, "lines"},
-        {{.group = "g", .lines = many, .n_lines = 65}, "lines"},
+        {{.n_lines = 0}, "order.lines: "},
+        {{.group = "g", .lines = many, .n_lines = 65}, "order.lines: "},
         {{.lines = &none, .n_lines = 1}, "lines[0].sku"},
         {{.lines = many, .n_lines = 2}, "group"},
     };

@@ -1,0 +1,63 @@
+# What keeps the promises that are shown with all services, servers and threads together.
+# Of the function library too in a private tree, for these tests run the real lockstockd.
+
+# The equations of stock, at each look and by the ledger
+c_mutation(E1 server/functions/stock_base.lua test_reservations:*balanced* [['reserved', int(item[RESERVED]),]]
+  [['reserved', int(item[RESERVED] + 1),]])
+c_mutation(E1 server/functions/stock_hold.lua test_reservations:*balanced*
+  [=[item[RESERVED] = item[RESERVED] - line[1]]=] "")
+c_mutation(E1 server/functions/stock.lua test_reservations:*balanced*
+  [[  if quantity > item[AVAILABLE] then return 5 end]] "")
+c_mutation(E2 server/functions/stock_hold.lua test_reservations:*balanced*
+  [[if hold[2] then change_order(changes, 'EXPIRED', hold[1], hold[2]) end]] "")
+c_mutation(E2 server/functions/stock_base.lua test_reservations:*balanced*
+  [[for _, entry in ipairs(changes.entries) do append_ledger(base, unpack(entry)) end]]
+  [[for _, entry in ipairs(changes.entries) do if entry[1] ~= 'EXPIRED' then append_ledger(base, unpack(entry)) end end]])
+c_mutation(E3 server/functions/stock_base.lua test_reservations:*balanced*
+  [[changes.held[sku][buyer] = held + by[4] * quantity]] "")
+c_mutation(E3 server/functions/stock_orders.lua test_reservations:*balanced*
+  [=[changing_held(changes, sku, order[BUYER]) + quantity > item[LIMIT] then]=] [[false then]])
+
+# Repeats: later, by others, elsewhere, twice at once, and of everything at the end
+c_mutation(E4 server/functions/stock.lua test_reservations:*balanced*
+  [[if order and order[HOW] ~= 'CANCEL' then return first_answer]] [[if false then return first_answer]])
+c_mutation(E4 server/functions/stock.lua test_reservations:*balanced* [[int(order[i + LEFT])]] [['0']])
+c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
+  [[if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', '1', view_confirmed(order)} end]] "")
+c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
+  [[if state == 'CANCELLED' then return {'CANCELLED', '1', view_order(order, state, 0)} end]] "")
+c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
+  [[write('SET', record_key, cmsgpack.pack({'return', id, asked, answer}), 'PX', int(order[KEEP]))]] "")
+c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
+  [[if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', '1'} end]] "")
+c_mutation(E5 server/functions/stock.lua test_reservations:*balanced*
+  [[if way == RESERVE then return {'CANCELLED', '0', '0'} end]] "")
+c_mutation(E5 server/functions/stock_orders.lua test_reservations:*balanced* [[if quantity > left then return nil end]] "")
+
+# A hold that is over, with nobody to give it back
+c_mutation(E6 server/functions/stock_hold.lua test_reservations_naive:*sweeper*
+  [=[item[AVAILABLE] = item[AVAILABLE] + line[1]]=] "")
+c_mutation(E6 server/functions/stock.lua test_reservations_naive:*sweeper* [[if touched then]] [[if false then]])
+
+# What is created also ends: a key of each service, the servers' own memory
+c_mutation(E7 server/functions/lock.lua test_memory_flat
+  [[  write('SET', q.base .. 'lock:t:' .. w.token, '0  ', 'PX', TOKEN_RETAIN_MS)]]
+  [[  write('SET', q.base .. 'lock:t:' .. w.token, '0  ')]])
+c_mutation(E7 server/functions/lock_queue.lua test_memory_flat [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
+c_mutation(E7 server/functions/stock_base.lua test_memory_flat
+  [[cmsgpack.pack(order), 'PX', int(order[KEEP]))]] [[cmsgpack.pack(order))]])
+c_mutation(E7 server/functions/stock_hold.lua test_memory_flat [[write('ZREM', base .. 'stock:x', unpack(ids))]] "")
+c_mutation(E7 server/functions/stock_items.lua test_memory_flat [[write('UNLINK', key, buyers)]] [[write('UNLINK', key)]])
+c_mutation(E7 server/functions/idempotency_record.lua test_memory_flat
+  [[write('PEXPIRE', key, int(lease_ms + retain_ms))]] "")
+c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[write('PEXPIRE', key, args[2])]] "")
+c_mutation(E7 server/functions/ratelimit_policies.lua test_memory_flat [[write('ZREM', names, name)]] "")
+c_mutation(E8 server/frames.c test_memory_flat:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
+
+# Everybody clicks twice
+c_mutation(E9 server/functions/idempotency.lua test_scenes_locks:*double_clicks*
+  [[if record.state == 'C' or record.state == 'F' then return replay(record) end]] "")
+c_mutation(E9 server/functions/ratelimit.lua test_scenes_locks:*double_clicks*
+  [[j.passes = j.passes_at ~= nil and j.passes_at <= now]] [[j.passes = true]])
+c_mutation(E9 client/reservation.c test_scenes_locks:*double_clicks* [[    lks_reservation_free(*reservation);
+]] "")

@@ -1,0 +1,25 @@
+/* What tests of lks_once, lks_limiter and lks_reservation share: services that answer
+ * as told, and a channel to them. Main thread only. */
+#ifndef LOCKSTOCK_TESTS_HELPERS_FIXTURE_H
+#define LOCKSTOCK_TESTS_HELPERS_FIXTURE_H
+
+#include <stddef.h>
+
+#include <lockstock/lockstock.h>
+
+#include "unit/helpers_fake.h"
+
+extern helpers_fake *fake;
+extern lks_channel *channel;
+
+int setup(void **state);
+
+/* Nothing may be left under way, kept leases included. */
+int teardown(void **state);
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+/* The i-th call of a method, from 0; there must be one. */
+fake_event event_of(fake_method method, size_t i);
+
+#endif

@@ -1,0 +1,312 @@
+/* lks_once against a service that answers as told: the lease while the function runs,
+ * and what becomes of its result. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/process.h"
+#include "unit/helpers_fake.h"
+#include "unit/helpers_fixture.h"
+#include "unit/once_fixture.h"
+
+/* ---- the lease ------------------------------------------------------------------------- */
+
+static void test_the_lease_is_extended_while_it_runs(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
+
+    (void)state;
+    assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_true(job.seen);
+    assert_false(job.lost_last);
+    fake_event extended = event_of(FAKE_EXTEND, 2);
+    assert_string_equal(extended.scope, "charge");
+    assert_string_equal(extended.id, "order-1");
+    assert_int_equal(extended.fence, 7);
+    assert_int_equal(extended.lease_ms, SHORT_MS);
+    /* Each at a third of the one before, and not sooner. */
+    assert_true(event_of(FAKE_EXTEND, 1).at_ns - event_of(FAKE_BEGIN, 0).at_ns >= SHORT_MS / 2 * UINT64_C(1000000));
+}
+
+static void test_nothing_is_extended_after_the_end(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 100};
+
+    (void)state;
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    size_t extended = helpers_fake_seen(fake, FAKE_EXTEND);
+    for (long long from_ms = process_now_ms(); process_now_ms() < from_ms + 300;)
+        process_pause();
+    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), extended);
+}
+
+static void test_an_extension_that_fails_is_repeated(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.fails[FAKE_EXTEND] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_true(job.seen);
+    assert_false(job.lost_last);
+}
+
+static void test_lost_is_told_at_once(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_RETRY, .until_lost = true};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST,
+                                            .outcome[FAKE_FAIL] = LKS_FAIL_OUTCOME_SUPERSEDED,
+                                            .body = "the winner's"});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
+    assert_false(job.lost_first);
+    assert_true(job.lost_ns[1] < job.lost_ns[0]); /* not by time */
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_non_null(result);
+    assert_true(result->replayed);
+    assert_string_equal(result->body, "the winner's");
+    lks_once_result_free(result);
+}
+
+/* Nobody answers; it counts as lost before it can be over, and stays lost when the
+ * answers come after all. */
+static void test_a_lease_that_nobody_extends_is_lost(void **state)
+{
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
+    struct job job = {.verdict = LKS_ONCE_STORE, .until_lost = true, .lets_go = true};
+    lks_once_result *result = NULL;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true});
+    assert_int_equal(run(&options, &job, &result, NULL), LKS_ONCE_SUPERSEDED);
+    assert_true(job.seen); /* nothing was extended after the loss */
+    assert_true(job.lost_last);
+    assert_null(result); /* Get finds no result: the other one is running */
+    assert_string_equal(event_of(FAKE_GET, 0).id, "order-1");
+}
+
+/* When it is lost as the answer to Begin has it, and as that to the first Extend has it. */
+static lks_once_verdict see_ends(void *arg, lks_once_attempt *attempt)
+{
+    uint64_t *ends = arg;
+
+    ends[0] = lost_ns(attempt);
+    helpers_fake_await(fake, FAKE_EXTEND, 1);
+    for (int i = 0; i < 20; i++) /* an answer that takes its time */
+        process_pause();
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    while ((ends[1] = lost_ns(attempt)) == ends[0])
+        process_pause();
+    return LKS_ONCE_STORE;
+}
+
+/* It never counts as held for longer than it is: a tenth is left when it counts as
+ * lost, counted from before the server saw the request. */
+static void test_a_lease_counts_from_the_sending(void **state)
+{
+    const uint64_t counts_ns = (LEASE_MS - LEASE_MS / 10) * UINT64_C(1000000);
+    uint64_t ends[2];
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true, .begin_delay_ms = 100});
+    assert_int_equal(lks_once_run(channel, &plain, see_ends, ends, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_true(ends[0] <= event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
+    assert_true(ends[1] <= event_of(FAKE_EXTEND, 0).at_ns + counts_ns);
+    assert_true(ends[1] > event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
+}
+
+/* The answer to a Begin that waited says nothing sure about a lease counted from its
+ * sending. */
+static void test_a_late_begin_is_confirmed(void **state)
+{
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = LEASE_MS, .wait_ms = 10000};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100});
+    assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(job.extended, 1);
+    assert_int_equal(event_of(FAKE_EXTEND, 0).fence, 7);
+
+    helpers_fake_behave(
+        fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100, .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
+    assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_IN_PROGRESS);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_int_equal(atomic_load(&job.runs), 1);
+}
+
+static void test_a_late_begin_in_doubt_is_given_back(void **state)
+{
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 900};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+
+    (void)state;
+    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = 400, .fails[FAKE_EXTEND] = LKS_INTERNAL});
+    assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_FAILED);
+    assert_int_equal(atomic_load(&job.runs), 0);
+    assert_given_back(2);
+}
+
+/* ---- the end -------------------------------------------------------------------------- */
+
+static void test_a_failure_for_now(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_RETRY, .detail = "bank is closed"};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_RETRYABLE);
+    assert_null(result);
+    assert_int_equal(error.applied, LKS_APPLIED_YES);
+    assert_non_null(strstr(error.message, "bank is closed"));
+    fake_event failed = event_of(FAKE_FAIL, 0);
+    assert_false(failed.flag);
+    assert_int_equal(failed.fence, 7);
+    assert_string_equal(failed.text, "bank is closed");
+    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 0);
+
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_RETRYABLE);
+    assert_int_equal(error.code, LKS_INTERNAL);
+    assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+}
+
+static void test_a_failure_for_good(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_GIVE_UP, .detail = "card is stolen"};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_EXECUTED);
+    assert_int_equal(error.code, LKS_OK);
+    assert_string_equal(result->failure, "card is stolen");
+    assert_int_equal(result->code, -1);
+    assert_int_equal(result->n_headers, 0);
+    assert_false(result->replayed);
+    lks_once_result_free(result);
+    assert_true(event_of(FAKE_FAIL, 0).flag);
+    assert_string_equal(event_of(FAKE_FAIL, 0).text, "card is stolen");
+
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    job.detail = NULL;
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_DOUBTFUL);
+    assert_string_equal(result->failure, "");
+    lks_once_result_free(result);
+}
+
+/* A Complete whose answer was lost is sent again; the fence says that it is one. */
+static void test_a_lost_complete_is_sent_again(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
+    assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(event_of(FAKE_COMPLETE, i).fence, 7);
+        assert_string_equal(event_of(FAKE_COMPLETE, i).text, "paid");
+    }
+    assert_int_equal(atomic_load(&job.runs), 1);
+}
+
+/* ... for as long as the lease, also where the channel is less patient. */
+static void test_a_result_is_worth_a_lease_of_patience(void **state)
+{
+    const lks_channel_options impatient = {.timeout_ms = 200};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_channel *other = NULL;
+
+    (void)state;
+    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &impatient, &other, NULL), LKS_OK);
+    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .fail_times = 9});
+    assert_int_equal(lks_once_run(other, &(lks_once_options){.scope = "a", .key = "b"}, work, &job, NULL, NULL),
+                     LKS_ONCE_EXECUTED);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 10);
+    assert_int_equal(lks_channel_close(other), LKS_OK);
+}
+
+static void test_a_result_that_may_not_be_stored_is_doubtful(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_error error;
+    const fake_manner manners[] = {
+        {.fails[FAKE_COMPLETE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
+        {.outcome[FAKE_COMPLETE] = 99},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        helpers_fake_behave(fake, manners[i]);
+        assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_DOUBTFUL);
+        assert_int_equal(error.code, LKS_INTERNAL);
+        assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+        assert_string_equal(result->body, "paid");
+        assert_false(result->replayed);
+        lks_once_result_free(result);
+    }
+    assert_nothing_else_came(FAKE_FAIL, 0); /* its effect may be there: it is not given back */
+}
+
+static void test_the_winners_result_is_given(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_error error;
+
+    (void)state;
+    helpers_fake_behave(
+        fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED, .body = "the winner's"});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_true(result->replayed);
+    assert_string_equal(result->body, "the winner's");
+    lks_once_result_free(result);
+
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED,
+                                            .fails[FAKE_GET] = LKS_NOT_FOUND});
+    assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
+    assert_int_equal(error.code, LKS_ABORTED);
+    assert_null(result);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_lease_is_extended_while_it_runs),
+        TEST(test_nothing_is_extended_after_the_end),
+        TEST(test_an_extension_that_fails_is_repeated),
+        TEST(test_lost_is_told_at_once),
+        TEST(test_a_lease_that_nobody_extends_is_lost),
+        TEST(test_a_lease_counts_from_the_sending),
+        TEST(test_a_late_begin_is_confirmed),
+        TEST(test_a_late_begin_in_doubt_is_given_back),
+        TEST(test_a_failure_for_now),
+        TEST(test_a_failure_for_good),
+        TEST(test_a_lost_complete_is_sent_again),
+        TEST(test_a_result_is_worth_a_lease_of_patience),
+        TEST(test_a_result_that_may_not_be_stored_is_doubtful),
+        TEST(test_the_winners_result_is_given),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
