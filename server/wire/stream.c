@@ -53,6 +53,7 @@ struct stream {
     size_t unwritten;  /* of these, when the timer was set */
     bool stalls;       /* the timer is set for the write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
+    uint64_t greeting_end_ms; /* uv_now: nothing that comes before it is over moves it */
     unsigned open_handles;
     TAILQ_ENTRY(stream) next, next_dirty;
 };
@@ -176,9 +177,9 @@ static void arm(stream *s)
         return;
     }
     s->stalls = false;
-    if (!s->ready)
-        ms = o->greeting_ms;
-    else if (s->idle)
+    if (!s->ready && o->greeting_ms > 0)
+        ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;
+    else if (s->ready && s->idle)
         ms = o->idle_ms;
     if (ms > 0)
         uv_timer_start(&s->timer, on_timer, ms, 0);
@@ -495,6 +496,7 @@ static void begin(stream *s)
         uv_tcp_keepalive(tcp, 1, KEEPALIVE_S);
     }
     s->paused = true;
+    s->greeting_end_ms = uv_now(s->all->options.loop) + s->all->options.greeting_ms;
     stream_resume(s);
     arm(s);
     if (!s->tls)

@@ -68,8 +68,9 @@ c_mutation(A8 server/wire/tls.c test_tls:*second_handshake* [[SSL_OP_NO_RENEGOTI
 c_mutation(A8 server/wire/tls.c test_tls:*alpn* [[        t->over = t->wants_alpn && !has_alpn(t);]] "")
 # hostile bytes: bounded memory
 c_mutation(A9 server/wire/tls.c test_tls:*new_keys* [[t->chatter > CHATTER_BYTES_MAX || ]] "")
-c_mutation(A9 server/wire/stream.c test_stream_tls:*does_not_shake* [[        ms = o->greeting_ms;]] [[        ms = 0;]])
-c_mutation(A9 server/wire/stream.c test_stream_tls:*does_not_read* [[        ms = o->stall_ms;]] [[        ms = 0;]])
+c_mutation(A9 server/wire/stream.c test_stream_tls:*does_not_shake*
+  [[        ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;]] [[        ms = o->greeting_ms;]])
+c_mutation(A9 server/wire/stream.c test_stream_tls:*does_not_read* [[    if (s->all->options.stall_ms > 0)]] [[    if (false)]])
 c_mutation(A9 server/wire/stream.c test_stream_tls:*is_told_why* [[    if (!s->writing)
         flush(s);]] "")
 # a reload is whole or nothing, and ends no connection
