@@ -118,9 +118,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
     for (size_t i = 0; i < n_sizes; i++)
         sizes[i] = fuzz_byte(&in);
+    uint8_t enough = fuzz_byte(&in); /* before the rest is measured */
     run r = {.mapping = flags & 1 ? SP_OVER_UNIX : SP_OVER_TCP,
              .frame_max = limits[flags >> 1 & 3],
-             .enough = fuzz_byte(&in),
+             .enough = enough,
              .stream = in.data,
              .len = in.len,
              .at = sizeof handshake};
