@@ -25,7 +25,7 @@ static void check_timeout(const uint8_t *data, size_t len)
     if (value >= UINT32_MAX)
         fuzz_expect(ms == UINT32_MAX);
     else
-        fuzz_expect(ms >= 1 && ms >= value - 0.5 && ms <= value + 1);
+        fuzz_expect(ms >= 1 && ms >= value - 1e-3 && ms <= value + 1);
 }
 
 static int hex(char c)
