@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # ./run.sh          builds, then lets buyers fight over stock (examples/seckill,
 #                   scenes a and b) on a server of its own. Exit 0: every count is exact.
-# ./run.sh serve    builds, then serves nng+tcp://127.0.0.1:7700 until Ctrl-C. The
+# ./run.sh serve    builds, then serves tcp://127.0.0.1:7700 and grpc://127.0.0.1:7701 until Ctrl-C. The
 #                   state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
 #                   More arguments are lockstockd's (see lockstockd --help).
 set -euo pipefail
@@ -42,7 +42,7 @@ build_all() {
 
 run_scenes() {
   work=$(mktemp -d)
-  "$build/server/lockstockd" --listen nng+tcp://127.0.0.1:0 --store "embedded:$work/data" >"$work/log" 2>&1 &
+  "$build/server/lockstockd" --listen tcp://127.0.0.1:0 --store "embedded:$work/data" >"$work/log" 2>&1 &
   server=$!
   until grep -q 'event=ready' "$work/log"; do
     kill -0 "$server" 2>/dev/null || die "lockstockd did not start"
@@ -70,5 +70,5 @@ else
   state="${XDG_STATE_HOME:-${HOME:-/var/tmp}/.local/state}/lockstock"
   mkdir -p "$state"
   trap - EXIT INT TERM
-  exec "$build/server/lockstockd" --listen nng+tcp://127.0.0.1:7700 --store "embedded:$state" "$@"
+  exec "$build/server/lockstockd" --listen tcp://127.0.0.1:7700,grpc://127.0.0.1:7701 --store "embedded:$state" "$@"
 fi

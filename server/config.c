@@ -23,9 +23,9 @@ typedef struct setting {
 
 #define AT(member) offsetof(settings, member)
 static const setting keys[] = {
-    {"listen", KEY_LIST, AT(listen), "tcp://127.0.0.1:7700", 0, 0,
-     "address to serve, several times if wanted: tcp://host:port, unix:///path, nng+tcp://host:port, "
-     "nng+ws://host:port/path; port 0 = any"},
+    {"listen", KEY_LIST, AT(listen), "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701", 0, 0,
+     "addresses to serve, with commas or several times: tcp://host:port, tls://..., unix:///path,\n"
+     "                               grpc://..., grpcs://..., nng+tcp://..., nng+ws://host:port/path; port 0 = any"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
     {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},
@@ -119,6 +119,25 @@ static lks_code copy_text(loading *loader, char **target, const char *where, con
     return LKS_OK;
 }
 
+/* "a,b" is two. */
+static lks_code add_addresses(loading *loader, settings *config, const char *where, const char *text)
+{
+    do {
+        char one[256];
+        size_t len = strcspn(text, ",");
+        if (len == 0 || len >= sizeof one)
+            return invalid(loader, where, len == 0 ? "must not be empty" : "too long an address");
+        if (config->n_listen == CONFIG_LISTEN_MAX)
+            return invalid(loader, where, "too many addresses");
+        snprintf(one, sizeof one, "%.*s", (int)len, text);
+        if (copy_text(loader, &config->listen[config->n_listen], where, one) != LKS_OK)
+            return loader->error->code;
+        config->n_listen++;
+        text += len;
+    } while (*text++ == ',');
+    return LKS_OK;
+}
+
 static lks_code set_key(loading *loader, const setting *key, source from, const char *where, const char *text)
 {
     source *set_by = &loader->set_by[key - keys];
@@ -140,9 +159,7 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
     case KEY_LIST:
         if (first_of_source)
             config->n_listen = 0;
-        if (config->n_listen == CONFIG_LISTEN_MAX)
-            return invalid(loader, where, "too many addresses");
-        return copy_text(loader, &config->listen[config->n_listen++], where, text);
+        return add_addresses(loader, config, where, text);
     }
     return LKS_OK;
 }

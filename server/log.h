@@ -1,6 +1,6 @@
 /* One-line structured logs on standard error:
  *
- *     2026-11-21T03:14:15.926Z level=info event=listening url=nng+tcp://127.0.0.1:7700
+ *     2026-11-21T03:14:15.926Z level=info event=listening url=tcp://127.0.0.1:7700
  *
  * Never logged: owners, buyers, names, keys, tokens, payloads, passwords. */
 #ifndef LOCKSTOCK_SERVER_LOG_H

@@ -13,7 +13,7 @@
 static const char usage[] =
     "usage: seckill [--url URL] [--scene a,b,c|all] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
     "               [--waiters N] [--redis URL]\n"
-    "  --url URL     lockstockd's address (nng+tcp://127.0.0.1:7700)\n"
+    "  --url URL     lockstockd's address (tcp://127.0.0.1:7700)\n"
     "  --scene LIST  sales: a: threads, two goods; b: asynchronous calls; c: every reply lost once;\n"
     "                all: these three (all)\n"
     "                locks: d: work that outlasts its lease; e: a holder killed, or frozen; f: many wait,\n"
@@ -159,7 +159,7 @@ static bool run_sale_scene(const sale_scene *scene, const seckill_settings *sett
 
 int main(int argc, char **argv)
 {
-    seckill_settings settings = {.url = "nng+tcp://127.0.0.1:7700", .list = "a,b,c", .runs = 1, .waiters = 1000};
+    seckill_settings settings = {.url = "tcp://127.0.0.1:7700", .list = "a,b,c", .runs = 1, .waiters = 1000};
     bool exact = true;
 
     if (argc > 1 && strcmp(argv[1], HOLDER_FLAG) == 0) {

@@ -59,8 +59,9 @@ static void defaults_are_those_of_the_help(void **state)
 
     expect_ok(load(&config, &error, &action, 0, NULL), &error);
     assert_int_equal(action, CONFIG_RUN);
-    assert_int_equal(config.n_listen, 1);
+    assert_int_equal(config.n_listen, 2);
     assert_string_equal(config.listen[0], "tcp://127.0.0.1:7700");
+    assert_string_equal(config.listen[1], "grpc://127.0.0.1:7701");
     assert_string_equal(config.fsync, "always");
     assert_int_equal(config.message_bytes, 1 << 20);
     assert_int_equal(config.in_flight_per_connection, 256);
@@ -105,6 +106,14 @@ static void a_stronger_list_replaces_a_weaker_one(void **state)
     expect_ok(code, &error);
     assert_int_equal(config.n_listen, 2);
     assert_string_equal(config.listen[1], "nng+ws://127.0.0.1:2/x");
+    config_free(&config);
+    expect_ok(LOAD("--listen", "tcp://a:1,tcp://b:2", "--listen", "tcp://c:3"), &error);
+    assert_int_equal(config.n_listen, 3);
+    assert_string_equal(config.listen[0], "tcp://a:1");
+    assert_string_equal(config.listen[1], "tcp://b:2");
+    assert_string_equal(config.listen[2], "tcp://c:3");
+    config_free(&config);
+    assert_int_equal(LOAD("--listen", "tcp://a:1,"), LKS_INVALID_ARGUMENT);
     config_free(&config);
 }
 
