@@ -3,7 +3,7 @@
  *   RUNNING --SIGTERM, fatal store--> DRAINING   new calls are refused
  *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
  *   CLOSING_STORE --store closed--> FLUSHING   answers go out
- *   FLUSHING --answers gone--> CLOSING_WIRE --closed--> STOPPED   the loop ends
+ *   FLUSHING --answers gone, or FLUSH_MS over--> CLOSING_WIRE --closed--> STOPPED   the loop ends
  *
  * Nothing is freed before what still may call it. */
 #include "server.h"
@@ -31,6 +31,9 @@
 
 /* While draining, how often to look whether nng's threads have sent the answers. */
 enum { DRAIN_LOOK_MS = 10 };
+
+/* How long a peer that takes no answers can hold up the end. */
+enum { FLUSH_MS = 2000 };
 
 /* The channel of a server, but for its id; functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
@@ -87,6 +90,7 @@ static void on_waiters_closed(void *arg)
 
     s->waiters = NULL;
     s->phase = FLUSHING;
+    s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
 }
 
 static void on_store_closed(void *arg)
@@ -118,7 +122,7 @@ static void on_drain_timer(uv_timer_t *timer)
 
     if (s->phase == DRAINING && (answered || late))
         close_store(s);
-    else if (s->phase == FLUSHING && answered)
+    else if (s->phase == FLUSHING && (answered || late))
         close_wire(s);
 }
 

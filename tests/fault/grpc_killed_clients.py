@@ -37,7 +37,9 @@ class Client:
     def __init__(self, address):
         self.socket = socket.create_connection(address, LIMIT_S)
         self.last = -1
-        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0))
+        # All that it will ever be sent is allowed at once.
+        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) +
+                            frame(8, 0, 0, (0x7FFF0000).to_bytes(4, "big")))
 
     def send(self, path, message):
         self.last += 2
