@@ -237,7 +237,9 @@ static void on_closed(void *arg)
 
     c->stream = NULL;
     c->ending = true;
+    c->in_flight++; /* what waited may be answered now, as the last of the connection */
     c->all->options.on_peer_lost(c->all->options.arg, c->sender.peer);
+    c->in_flight--;
     free_when_over(c);
 }
 
