@@ -1,0 +1,152 @@
+/* lockstockd on grpc:// under malformed calls by the thousand: each is refused, or ends
+ * its connection; others are served all the while, and memory stays bounded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <nghttp2/nghttp2.h>
+
+#include "support/counts.h"
+#include "support/h2_peer.h"
+#include "support/server_fixture.h"
+
+enum { PEERS = 8, BATCH = 100, LIMIT_MS = 60000, GROWTH_MAX_KIB = 64 * 1024 };
+
+static server_fixture *server;
+
+static int start(void **state)
+{
+    (void)state;
+    server = server_fixture_start(&(server_fixture_options){.scheme = "grpc"});
+    return server ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    bool stopped = server_fixture_stop(server, LIMIT_MS);
+    (void)state;
+
+    server_fixture_free(server);
+    return stopped ? 0 : -1;
+}
+
+static h2_peer *open_peer(void)
+{
+    h2_peer *p = h2_peer_open(server_fixture_port(server), 0);
+
+    assert_non_null(p);
+    return p;
+}
+
+/* A whole message: DecodeRequest{id: 1}. */
+static const uint8_t decode[] = {0, 0, 0, 0, 2, 0x08, 1};
+static const char decode_path[] = "/lockstock.v1.IdService/Decode";
+
+static void assert_others_are_served(void)
+{
+    h2_peer *p = open_peer();
+    size_t call = h2_peer_call(p, decode_path, NULL, decode, sizeof decode, false);
+    long long end = process_now_ms() + LIMIT_MS;
+
+    while (!h2_peer_answer(p, call)->closed && process_now_ms() < end)
+        assert_true(h2_peer_turn(p));
+    assert_string_equal(h2_peer_header(p, call, "grpc-status"), "0");
+    h2_peer_free(p);
+}
+
+/* The n-th malformed call: its headers, its framing, its Protobuf. */
+static void send_malformed(h2_peer *p, size_t n)
+{
+    static const uint8_t truncated[] = {0, 0, 0, 0, 9, 1}, too_long[] = {0, 0xff, 0xff, 0xff, 0xff},
+                         unknown_flag[] = {7, 0, 0, 0, 0}, no_gzip[] = {1, 0, 0, 0, 3, 1, 2, 3},
+                         no_protobuf[] = {0, 0, 0, 0, 3, 0xff, 0xff, 0xff}, two[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+    static const struct {
+        const char *path, *fields[3];
+        const uint8_t *body;
+        size_t len;
+    } kinds[] = {
+        {decode_path, {NULL}, truncated, sizeof truncated},
+        {decode_path, {NULL}, too_long, sizeof too_long},
+        {decode_path, {NULL}, unknown_flag, sizeof unknown_flag},
+        {decode_path, {"grpc-encoding", "gzip", NULL}, no_gzip, sizeof no_gzip},
+        {decode_path, {NULL}, no_protobuf, sizeof no_protobuf},
+        {decode_path, {NULL}, two, sizeof two},
+        {decode_path, {NULL}, NULL, 0},
+        {decode_path, {"content-type", "text/plain", NULL}, decode, sizeof decode},
+        {decode_path, {"grpc-timeout", "soon", NULL}, decode, sizeof decode},
+        {"/no.Service/Method", {NULL}, decode, sizeof decode},
+    };
+    size_t k = n % (sizeof kinds / sizeof kinds[0]);
+
+    h2_peer_call(p, kinds[k].path, kinds[k].fields, kinds[k].body, kinds[k].len, false);
+}
+
+static bool refused(const h2_peer *p, size_t call)
+{
+    const h2_answer *answer = h2_peer_answer(p, call);
+    char status[16];
+
+    if (!answer->closed)
+        return false;
+    snprintf(status, sizeof status, "%s", h2_peer_header(p, call, "grpc-status"));
+    if (strcmp(status, "0") == 0)
+        fail_msg("malformed call %zu was served", call);
+    return true;
+}
+
+static void malformed_calls_by_the_thousand(void **state)
+{
+    static const uint8_t no_frame[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
+    size_t batches = counts_of(5, 100), n_refused = 0;
+    (void)state;
+
+    assert_others_are_served();
+    size_t before = process_rss_kib(server_fixture_pid(server));
+    long long begun = process_now_ms();
+    for (size_t b = 0; b < batches; b++) {
+        h2_peer *peers[PEERS];
+        for (size_t i = 0; i < PEERS; i++) {
+            peers[i] = open_peer();
+            for (size_t n = 0; n < BATCH; n++)
+                send_malformed(peers[i], n);
+        }
+        for (size_t i = 0; i < PEERS; i++) {
+            long long end = process_now_ms() + LIMIT_MS;
+            for (size_t n = 0; n < BATCH; n++) {
+                while (!refused(peers[i], n)) {
+                    assert_true(h2_peer_turn(peers[i]));
+                    assert_true(process_now_ms() < end);
+                }
+                n_refused++;
+            }
+            /* And what is no HTTP/2 ends the connection. */
+            h2_peer_raw(peers[i], no_frame, sizeof no_frame);
+            while (h2_peer_turn(peers[i]))
+                assert_true(process_now_ms() < end);
+            h2_peer_free(peers[i]);
+        }
+        assert_others_are_served();
+    }
+    long long ms = process_now_ms() - begun;
+    print_message("    %zu calls refused in %lld ms: %lld a second\n", n_refused, ms,
+                  (long long)n_refused * 1000 / (ms > 0 ? ms : 1));
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+    size_t rss = process_rss_kib(server_fixture_pid(server));
+    if (rss > before + GROWTH_MAX_KIB)
+        fail_msg("resident memory grew from %zu to %zu KiB", before, rss);
+#else
+    (void)before; /* a sanitizer keeps what is freed */
+#endif
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(malformed_calls_by_the_thousand)};
+
+    return cmocka_run_group_tests(tests, start, stop);
+}
