@@ -269,6 +269,11 @@ void what_is_too_long_is_refused(void **state)
     void *caller = suite_open(here.server), *other = suite_open(here.server);
     (void)state;
 
+    if (here.wire->driver == &nng_driver) {
+        suite_close(caller);
+        suite_close(other);
+        skip(); /* a connection that ends under a send can hang the client's libnng (docs/nng.md) */
+    }
     outcome got = ask_with_owner(caller, LONGEST + 4096);
     if (here.wire->closes) {
         suite_expect(got, LKS_CANCELLED, LKS_APPLIED_UNSPECIFIED, "");
