@@ -38,7 +38,7 @@ static inline uint8_t fuzz_byte(fuzz_input *in)
 static inline uint8_t *fuzz_bytes(fuzz_input *in, size_t len, size_t *ret_len)
 {
     size_t n = len < in->len ? len : in->len;
-    uint8_t *copy = malloc(n);
+    uint8_t *copy = calloc(n, 1);
 
     fuzz_expect(copy || n == 0);
     if (n > 0)
