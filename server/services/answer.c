@@ -3,6 +3,8 @@
  * readers go on with empty values. Called by the services' finish. */
 #include <string.h>
 
+#include <lockstock/rpc/exchange.h>
+
 #include "services/service.h"
 
 static const store_value nil = {.type = STORE_NIL};
@@ -96,6 +98,20 @@ int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEn
     }
     misshapen(a);
     return 0;
+}
+
+void answer_no_memory(answer *a)
+{
+    lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
+}
+
+void *answer_alloc(answer *a, size_t size)
+{
+    void *memory = lks_rpc_arena_alloc(a->arena, size);
+
+    if (!memory)
+        answer_no_memory(a);
+    return memory;
 }
 
 void answer_waits(answer *a)

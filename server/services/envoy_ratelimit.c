@@ -39,8 +39,8 @@ static void *alloc(plan *p, size_t size)
 {
     void *memory = plan_failed(p) ? NULL : lks_rpc_arena_alloc(p->arena, size);
 
-    if (!memory && !plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (!memory)
+        plan_no_memory(p);
     return memory;
 }
 
@@ -65,8 +65,8 @@ static char *entries_text(plan *p, const char *domain, const envoy_descriptor *f
 
     for (size_t i = 0; i < from->n_entries; i++)
         text = append(p, text, from->entries[i]->key, i + without < from->n_entries ? from->entries[i]->value : "");
-    if (!text && !plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (!text)
+        plan_no_memory(p);
     return text;
 }
 
@@ -157,11 +157,11 @@ static void plan_descriptor(plan *p, const envoy_request *request, size_t i, ask
     plan_arg_int(p, hits != 0 ? hits : 1);
     plan_arg(p, "I");
     plan_arg(p, "");
-    ratelimit_arg(p, d->key);
-    ratelimit_arg(p, d->policy);
+    plan_arg_encoded(p, d->key);
+    plan_arg_encoded(p, d->policy);
     const char *text = ratelimit_spec_text(p->arena, spec);
-    if (!text && !plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (!text)
+        plan_no_memory(p);
     plan_arg(p, text ? text : "");
     plan_arg(p, shadow ? "1" : "0");
 }
@@ -213,7 +213,7 @@ static envoy_limit *limit_of(answer *a, const asked *d)
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (units[i].ms != d->spec.period_ms || d->spec.limit > UINT32_MAX)
             continue;
-        envoy_limit *limit = ratelimit_alloc(a, sizeof *limit);
+        envoy_limit *limit = answer_alloc(a, sizeof *limit);
         if (!limit)
             return NULL;
         envoy__service__ratelimit__v3__rate_limit_response__rate_limit__init(limit);
@@ -227,7 +227,7 @@ static envoy_limit *limit_of(answer *a, const asked *d)
 
 static Google__Protobuf__Duration *duration_of(answer *a, int64_t ms)
 {
-    Google__Protobuf__Duration *duration = ratelimit_alloc(a, sizeof *duration);
+    Google__Protobuf__Duration *duration = answer_alloc(a, sizeof *duration);
 
     if (!duration)
         return NULL;
@@ -262,10 +262,10 @@ void envoy_should_rate_limit_finish(const ProtobufCMessage *any, answer *a, Prot
         return;
     }
     response->overall_code = CODE(OK);
-    if (!(response->statuses = ratelimit_alloc(a, request->n_descriptors * sizeof *response->statuses)))
+    if (!(response->statuses = answer_alloc(a, request->n_descriptors * sizeof *response->statuses)))
         return;
     for (size_t i = 0; i < request->n_descriptors && a->error.code == LKS_OK; i++) {
-        envoy_status *status = ratelimit_alloc(a, sizeof *status);
+        envoy_status *status = answer_alloc(a, sizeof *status);
         if (!status)
             return;
         envoy__service__ratelimit__v3__rate_limit_response__descriptor_status__init(status);

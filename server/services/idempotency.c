@@ -37,7 +37,7 @@ void idempotency_id_arg(plan *p, const char *field, const char *id)
     }
     char *made_up = lks_rpc_arena_alloc(p->arena, LKS_RPC_RANDOM_ID_LEN + 1);
     if (!made_up) {
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        plan_no_memory(p);
         return;
     }
     lks_rpc_random_id(made_up);

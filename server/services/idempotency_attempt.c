@@ -94,11 +94,9 @@ void get_finish(const lks_get_request *request, answer *a, lks_get_response *res
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "key: no such record");
         return;
     }
-    lks_record *record = lks_rpc_arena_alloc(a->arena, sizeof *record);
-    if (!record) {
-        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    lks_record *record = answer_alloc(a, sizeof *record);
+    if (!record)
         return;
-    }
     *record = (lks_record)LKS_RECORD_INIT;
     record->scope = request->scope;
     record->key = request->key;

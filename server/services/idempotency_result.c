@@ -46,7 +46,7 @@ void idempotency_result_arg(plan *p, const lks_stored_result *result)
         return;
     uint8_t *bytes = lks_rpc_arena_alloc(p->arena, protobuf_c_message_get_packed_size(&result->base));
     if (!bytes) {
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        plan_no_memory(p);
         return;
     }
     plan_arg_bytes(p, bytes, protobuf_c_message_pack(&result->base, bytes));

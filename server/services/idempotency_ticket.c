@@ -15,7 +15,7 @@ void issue_ticket_prepare(const lks_issue_ticket_request *request, plan *p)
     plan_check_name(p, "subject", request->subject);
     plan_check_range(p, "ttl_ms", request->ttl_ms, TTL_MS_MIN, TTL_MS_MAX);
     if (!ticket) {
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        plan_no_memory(p);
         return;
     }
     lks_rpc_random_id(ticket);

@@ -20,21 +20,6 @@ enum {
 
 /* ---- what both files use ------------------------------------------------------ */
 
-void lock_arg(plan *p, const char *text)
-{
-    const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);
-
-    if (encoded)
-        plan_arg(p, encoded);
-    else if (!plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-}
-
-static void out_of_memory(answer *a)
-{
-    lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
-}
-
 void *lock_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t *n)
 {
     if (a->error.code != LKS_OK) {
@@ -44,7 +29,7 @@ void *lock_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t *n
     ProtobufCMessage **list = lks_rpc_arena_alloc(a->arena, *n * sizeof *list);
     char *messages = lks_rpc_arena_alloc(a->arena, *n * type->sizeof_message);
     if (!list || !messages) {
-        out_of_memory(a);
+        answer_no_memory(a);
         *n = 0;
         return NULL;
     }
@@ -61,7 +46,7 @@ char *lock_text(answer *a, const store_value *array, size_t i)
     char *text = plan_decode(a->arena, lks_rpc_slice_of(answer_text(a, array, i)));
 
     if (!text)
-        out_of_memory(a);
+        answer_no_memory(a);
     return text ? text : empty;
 }
 
@@ -167,7 +152,7 @@ static void parked_arg(plan *p, bool waits)
     if (waits)
         lks_rpc_random_id(copy);
     const char *parked = waits ? lks_rpc_arena_printf(p->arena, "%s.%s", p->server, copy) : ".";
-    lock_arg(p, parked ? parked : ".");
+    plan_arg_encoded(p, parked ? parked : ".");
 }
 
 static void acquire_prepare(const lks_acquire_request *request, plan *p)
@@ -189,8 +174,8 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     }
     plan_call(p, "lock_acquire", request->group, only,
               ARGS_BEFORE_TARGETS + ARGS_OF_TARGET * request->n_targets);
-    lock_arg(p, token);
-    lock_arg(p, request->owner);
+    plan_arg_encoded(p, token);
+    plan_arg_encoded(p, request->owner);
     plan_arg_int(p, request->lease_ms);
     plan_arg_int(p, request->wait_ms);
     parked_arg(p, request->wait_ms > 0);
@@ -198,7 +183,7 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         plan_waits(p, p->calls[0].args[0].data, acquire_wake);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++) {
         const lks_target *target = request->targets[i];
-        lock_arg(p, target->name);
+        plan_arg_encoded(p, target->name);
         plan_arg(p, mode_letter(target->mode));
         plan_arg_int(p, target->permits ? target->permits : 1);
         plan_arg_int(p, target->capacity);
@@ -218,10 +203,10 @@ static void renew_prepare(const lks_renew_request *request, plan *p)
         check_token(p, path(p, "leases", i, ".token"), lease->token);
         check_lease(p, path(p, "leases", i, ".lease_ms"), lease->lease_ms);
         plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
-        lock_arg(p, lease->token);
+        plan_arg_encoded(p, lease->token);
         plan_arg_int(p, lease->lease_ms);
         for (size_t k = 0; k < lease->n_names; k++)
-            lock_arg(p, lease->names[k]);
+            plan_arg_encoded(p, lease->names[k]);
     }
 }
 
@@ -232,9 +217,9 @@ static void release_prepare(const lks_release_request *request, plan *p)
     check_token(p, "token", request->token);
     plan_call(p, "lock_release", request->group, request->n_names == 1 ? request->names[0] : NULL,
               1 + request->n_names);
-    lock_arg(p, request->token);
+    plan_arg_encoded(p, request->token);
     for (size_t i = 0; i < request->n_names; i++)
-        lock_arg(p, request->names[i]);
+        plan_arg_encoded(p, request->names[i]);
 }
 
 /* ---- finish ------------------------------------------------------------------- */

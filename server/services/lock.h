@@ -6,10 +6,7 @@
 #include "lockstock/v1/lock.lks.h"
 #include "services/service.h"
 
-/* Appends text to the last call started, percent-encoded as keys hold it. */
-void lock_arg(plan *p, const char *text);
-
-/* Element i of a reply that was given as lock_arg. */
+/* Element i of a reply that was given as plan_arg_encoded. */
 char *lock_text(answer *a, const store_value *array, size_t i);
 
 /* Pointers to *n new messages, for a repeated field; *n is 0 once the answer has failed. */

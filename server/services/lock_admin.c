@@ -13,7 +13,7 @@ static void name_prepare(const char *function, const char *group, const char *na
     plan_check_name_or_empty(p, "group", group);
     plan_check_name(p, "name", name);
     plan_call(p, function, group, name, 1);
-    lock_arg(p, name);
+    plan_arg_encoded(p, name);
 }
 
 void inspect_prepare(const lks_inspect_request *request, plan *p)
@@ -51,7 +51,7 @@ void list_prepare(const lks_list_request *request, plan *p)
         plan_invalid(p, "page_token: not one that List gave");
     /* The group is of no matter: the function looks at all of the namespace. */
     plan_call(p, "lock_list", "list", NULL, 3);
-    lock_arg(p, request->prefix);
+    plan_arg_encoded(p, request->prefix);
     plan_arg_int(p, request->page_size ? request->page_size : PAGE_DEFAULT);
     plan_arg(p, cursor);
     if (!plan_failed(p))

@@ -12,9 +12,10 @@ bool plan_failed(const plan *p)
     return p->error.code != LKS_OK;
 }
 
-static void out_of_memory(plan *p)
+void plan_no_memory(plan *p)
 {
-    lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (!plan_failed(p))
+        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
 void plan_invalid(plan *p, const char *format, ...)
@@ -131,7 +132,7 @@ static lks_rpc_slice base_of(plan *p, const char *a, const char *b)
     char *end = base;
 
     if (!base) {
-        out_of_memory(p);
+        plan_no_memory(p);
         return (lks_rpc_slice){.data = "", .len = 0};
     }
     memcpy(end, open, sizeof open - 1);
@@ -173,7 +174,7 @@ static void start_call(plan *p, const char *function, lks_rpc_slice base, size_t
     store_call *call = next_call(p);
 
     if (!args || !call) {
-        out_of_memory(p);
+        plan_no_memory(p);
         return;
     }
     *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .combinable = true};
@@ -213,6 +214,16 @@ void plan_arg(plan *p, const char *text)
     plan_arg_bytes(p, text, strlen(text));
 }
 
+void plan_arg_encoded(plan *p, const char *text)
+{
+    const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);
+
+    if (encoded)
+        plan_arg(p, encoded);
+    else
+        plan_no_memory(p);
+}
+
 void plan_arg_int(plan *p, int64_t value)
 {
     if (plan_failed(p))
@@ -221,7 +232,7 @@ void plan_arg_int(plan *p, int64_t value)
     if (text)
         plan_arg(p, text);
     else
-        out_of_memory(p);
+        plan_no_memory(p);
 }
 
 void plan_waits(plan *p, const char *id, service_wake *wake)
@@ -231,7 +242,7 @@ void plan_waits(plan *p, const char *id, service_wake *wake)
     lks_rpc_slice base = p->calls[p->n_calls - 1].base;
     char *key = lks_rpc_arena_printf(p->arena, "%.*s%s", (int)base.len, base.data, id);
     if (!key) {
-        out_of_memory(p);
+        plan_no_memory(p);
         return;
     }
     p->wait_key = lks_rpc_slice_of(key);

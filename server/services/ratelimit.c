@@ -9,25 +9,6 @@
 
 enum { RULES_MAX = 8, ARGS_BEFORE_RULES = 3, ARGS_OF_RULE = 4, REPLY_BEFORE_RULES = 2, REPLY_OF_RULE = 6 };
 
-void *ratelimit_alloc(answer *a, size_t size)
-{
-    void *memory = lks_rpc_arena_alloc(a->arena, size);
-
-    if (!memory)
-        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
-    return memory;
-}
-
-void ratelimit_arg(plan *p, const char *text)
-{
-    const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);
-
-    if (encoded)
-        plan_arg(p, encoded);
-    else if (!plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-}
-
 /* ---- Check ---- */
 
 /* "rules[3].key" */
@@ -71,7 +52,7 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
         plan_invalid(p, "%s: or limit must be set", path(p, i, "policy"));
     }
     if (!text)
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        plan_no_memory(p);
     return text ? text : "";
 }
 
@@ -89,12 +70,12 @@ static void rule_args(plan *p, const lks_rule *rule, const char *spec, bool may_
         }
         spec = policy ? ratelimit_spec_text(p->arena, policy) : "";
     }
-    ratelimit_arg(p, rule->key);
-    ratelimit_arg(p, by_policy ? rule->policy : "");
+    plan_arg_encoded(p, rule->key);
+    plan_arg_encoded(p, by_policy ? rule->policy : "");
     if (spec)
         plan_arg(p, spec);
-    else if (!plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    else
+        plan_no_memory(p);
     plan_arg(p, shadow ? "1" : "0");
 }
 
@@ -119,7 +100,7 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
               ARGS_BEFORE_RULES + ARGS_OF_RULE * request->n_rules);
     plan_arg_int(p, request->cost != 0 ? request->cost : 1);
     plan_arg(p, request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A");
-    ratelimit_arg(p, id);
+    plan_arg_encoded(p, id);
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
         rule_args(p, request->rules[i], specs[i], id[0] != '\0', i);
 }
@@ -152,11 +133,11 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
     }
     response->outcome = (lks_check_outcome)answer_enum(a, reply, 0, outcome);
     response->replayed = answer_int(a, reply, 1) != 0;
-    if (!(response->rules = ratelimit_alloc(a, request->n_rules * sizeof *response->rules)))
+    if (!(response->rules = answer_alloc(a, request->n_rules * sizeof *response->rules)))
         return;
     for (size_t i = 0; i < request->n_rules && a->error.code == LKS_OK; i++) {
         size_t at = REPLY_BEFORE_RULES + REPLY_OF_RULE * i;
-        lks_rule_result *result = ratelimit_alloc(a, sizeof *result);
+        lks_rule_result *result = answer_alloc(a, sizeof *result);
         if (!result)
             return;
         *result = (lks_rule_result)LKS_RULE_RESULT_INIT;
@@ -177,7 +158,7 @@ static void refund_prepare(const lks_refund_request *request, plan *p)
 {
     plan_check_name(p, "request_id", request->request_id);
     plan_call(p, "rate_refund", request->group, NULL, 1);
-    ratelimit_arg(p, request->request_id);
+    plan_arg_encoded(p, request->request_id);
 }
 
 static void refund_finish(const lks_refund_request *request, answer *a, lks_refund_response *response)
@@ -191,7 +172,7 @@ static void reset_prepare(const lks_reset_request *request, plan *p)
 {
     plan_check_name(p, "key", request->key);
     plan_call(p, "rate_reset", request->group, request->key, 1);
-    ratelimit_arg(p, request->key);
+    plan_arg_encoded(p, request->key);
 }
 
 static void reset_finish(const lks_reset_request *request, answer *a, lks_reset_response *response)

@@ -7,12 +7,6 @@
 #include "lockstock/v1/ratelimit.lks.h"
 #include "services/service.h"
 
-/* Zeroed memory of the arena; NULL makes the call fail. */
-void *ratelimit_alloc(answer *a, size_t size);
-
-/* Appends text to the last call started, percent-encoded as keys hold it. */
-void ratelimit_arg(plan *p, const char *text);
-
 /* ---- ratelimit_limits.c ---- */
 
 /* A limit of which every number is set: defaults filled in. */

@@ -43,7 +43,7 @@ static limit_spec spec_of(answer *a, const store_value *view)
 
 static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
 {
-    lks_penalty *penalty = ratelimit_alloc(a, sizeof *penalty);
+    lks_penalty *penalty = answer_alloc(a, sizeof *penalty);
 
     if (!penalty)
         return NULL;
@@ -58,8 +58,8 @@ static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
 /* NULL when out of memory, with the call failed. */
 static lks_policy *new_policy(answer *a, const store_value *view)
 {
-    lks_policy *policy = ratelimit_alloc(a, sizeof *policy);
-    lks_limit *limit = ratelimit_alloc(a, sizeof *limit);
+    lks_policy *policy = answer_alloc(a, sizeof *policy);
+    lks_limit *limit = answer_alloc(a, sizeof *limit);
 
     if (!policy || !limit)
         return NULL;
@@ -212,7 +212,7 @@ void list_policies_finish(const lks_list_policies_request *request, answer *a, l
     size_t n = answer_count(a, reply);
 
     (void)request;
-    if (!(response->policies = ratelimit_alloc(a, n * sizeof *response->policies)))
+    if (!(response->policies = answer_alloc(a, n * sizeof *response->policies)))
         return;
     for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
         lks_policy *policy = new_policy(a, answer_at(a, reply, i));

@@ -143,6 +143,9 @@ extern const service lock_service, stock_service, idempotency_service, ratelimit
 void plan_invalid(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool plan_failed(const plan *p);
 
+/* Answers RESOURCE_EXHAUSTED, applied NO. */
+void plan_no_memory(plan *p);
+
 /* Checks, each naming the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or
  * empty; a number within bounds. */
 void plan_check_name(plan *p, const char *field, const char *value);
@@ -169,6 +172,9 @@ void plan_arg(plan *p, const char *text);
 void plan_arg_bytes(plan *p, const void *data, size_t len);
 void plan_arg_int(plan *p, int64_t value);
 
+/* The same, percent-encoded as keys hold it (plan_encode). */
+void plan_arg_encoded(plan *p, const char *text);
+
 /* The key base "ls:{ns/group}:" with both parts percent-encoded (all but
  * [A-Za-z0-9._~-]); and its inverse for a part of a key. In the arena. */
 lks_rpc_slice plan_base(plan *p, const char *group);
@@ -187,6 +193,11 @@ char *answer_text(answer *a, const store_value *array, size_t i);
 
 /* Whether a reply begins with that word. */
 bool answer_says(const store_value *reply, const char *word);
+
+/* Zeroed memory of the arena; NULL makes the call fail, as answer_no_memory does:
+ * RESOURCE_EXHAUSTED, and an effect has taken place. */
+void *answer_alloc(answer *a, size_t size);
+void answer_no_memory(answer *a);
 
 /* In finish of a call whose plan waits: there is no answer yet. */
 void answer_waits(answer *a);

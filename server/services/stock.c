@@ -1,29 +1,10 @@
-/* StockService: its table, and where orders begin: Deduct and Reserve. Invariant: a request that reaches the
- * store is valid by itself (names, quantities, no sku twice), so that the
- * functions check only what depends on the state. */
+/* StockService: its table, and where orders begin: Deduct and Reserve. Invariant: a
+ * request that reaches the store is valid by itself (names, quantities, no sku twice), so
+ * that the functions check only what depends on the state. */
 #include <stdio.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
-
 #include "services/stock.h"
-
-void *stock_alloc(answer *a, size_t size)
-{
-    void *memory = lks_rpc_arena_alloc(a->arena, size);
-
-    if (!memory)
-        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
-    return memory;
-}
-
-bool stock_says(const store_value *reply, const char *word)
-{
-    const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : NULL;
-
-    return first && first->type == STORE_STRING && first->string.len == strlen(word) &&
-           memcmp(first->string.data, word, first->string.len) == 0;
-}
 
 /* ---- lines ---- */
 
@@ -88,10 +69,10 @@ static lks_line_stock **told_lines(answer *a, const store_value *reply, size_t *
 {
     enum { HEAD = 3, LINE = 2 };
     size_t n = answer_count(a, reply) / LINE - 1;
-    lks_line_stock **lines = a->error.code == LKS_OK ? stock_alloc(a, n * sizeof *lines) : NULL;
+    lks_line_stock **lines = a->error.code == LKS_OK ? answer_alloc(a, n * sizeof *lines) : NULL;
 
     for (size_t i = 0; lines && i < n && a->error.code == LKS_OK; i++) {
-        lks_line_stock *line = stock_alloc(a, sizeof *line);
+        lks_line_stock *line = answer_alloc(a, sizeof *line);
         if (!line)
             break;
         *line = (lks_line_stock)LKS_LINE_STOCK_INIT;
@@ -177,7 +158,7 @@ bool stock_goes_on(answer *a)
     service_next *next = ask_again;
 
     for (size_t i = 0; i < a->n_replies && !more; i++) {
-        more = stock_says(a->replies[i], "MORE");
+        more = answer_says(a->replies[i], "MORE");
         if (more && a->plan->method->effect == LKS_RPC_EFFECT_READ)
             next = expire_first;
     }

@@ -10,15 +10,9 @@ enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
 #define STOCK_HOLD_MAX_MS (30LL * 24 * 3600 * 1000)
 #define STOCK_EXPIRE "stock_expire" /* the function that gives back the group's holds that are over */
 
-/* Zeroed memory of the arena; NULL makes the call fail. */
-void *stock_alloc(answer *a, size_t size);
-
 /* First thing of each finish: true when more holds were over than one call of a function
  * looks at. Then there is no answer yet: a further round was asked for. */
 bool stock_goes_on(answer *a);
-
-/* Whether the reply's first word is this one. */
-bool stock_says(const store_value *reply, const char *word);
 
 /* Each line by itself, and the sum of the quantities. */
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);

@@ -12,7 +12,7 @@ enum { RETAIN_MIN_MS = 60000 };
 
 lks_item *stock_item(answer *a, const store_value *view, char *group)
 {
-    lks_item *item = stock_alloc(a, sizeof *item);
+    lks_item *item = answer_alloc(a, sizeof *item);
 
     if (!item)
         return NULL;
@@ -126,7 +126,7 @@ void batch_get_items_finish(const lks_batch_get_items_request *request, answer *
 {
     if (stock_goes_on(a))
         return;
-    response->items = stock_alloc(a, request->n_skus * sizeof *response->items);
+    response->items = answer_alloc(a, request->n_skus * sizeof *response->items);
     for (size_t i = 0; i < a->n_replies && a->error.code == LKS_OK; i++) {
         size_t n = answer_count(a, a->replies[i]);
         for (size_t j = 1; j < n && a->error.code == LKS_OK; j++)

@@ -81,11 +81,11 @@ void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_r
     response->outcome =
         (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
     response->oldest_id = answer_text(a, reply, 1);
-    if (a->error.code != LKS_OK || !(response->entries = stock_alloc(a, n * sizeof *response->entries)))
+    if (a->error.code != LKS_OK || !(response->entries = answer_alloc(a, n * sizeof *response->entries)))
         return;
     for (size_t i = 0; i < n; i++) {
         size_t at = HEAD + ENTRY * i;
-        lks_ledger_entry *entry = stock_alloc(a, sizeof *entry);
+        lks_ledger_entry *entry = answer_alloc(a, sizeof *entry);
         if (!entry)
             return;
         *entry = (lks_ledger_entry)LKS_LEDGER_ENTRY_INIT;

@@ -111,7 +111,7 @@ void list_items_prepare(const lks_list_items_request *request, plan *p)
 static char *text_or_fail(answer *a, char *text)
 {
     if (!text)
-        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        answer_no_memory(a);
     return text;
 }
 
@@ -120,7 +120,7 @@ static void finish_group(const lks_list_items_request *request, answer *a, lks_l
     const store_value *reply = a->replies[0];
     size_t n = answer_count(a, reply);
 
-    if (!(response->items = stock_alloc(a, n * sizeof *response->items)))
+    if (!(response->items = answer_alloc(a, n * sizeof *response->items)))
         return;
     for (size_t i = 2; i < n && a->error.code == LKS_OK; i++)
         response->items[response->n_items++] = stock_item(a, answer_at(a, reply, i), request->group);
@@ -138,7 +138,7 @@ static void finish_namespace(const lks_list_items_request *request, answer *a, l
     size_t n = answer_count(a, reply);
     char *token = lks_rpc_arena_printf(a->arena, "N%s", answer_text(a, reply, 1));
 
-    if (!(response->items = stock_alloc(a, n * sizeof *response->items)))
+    if (!(response->items = answer_alloc(a, n * sizeof *response->items)))
         return;
     for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
         const store_value *found = answer_at(a, reply, i);

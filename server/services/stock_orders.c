@@ -5,7 +5,7 @@
 
 static void read_line(answer *a, const store_value *view, size_t at, lks_order *order)
 {
-    lks_order_line *line = stock_alloc(a, sizeof *line);
+    lks_order_line *line = answer_alloc(a, sizeof *line);
 
     if (!line)
         return;
@@ -22,7 +22,7 @@ static lks_order *read_order(answer *a, const store_value *view, char *group, ch
 {
     enum { HEAD = 3, LINE = 3 }; /* state, hold_ms, buyer; then sku, quantity, returned of each line */
     size_t count = answer_count(a, view), n = count < HEAD ? 0 : (count - HEAD) / LINE;
-    lks_order *order = stock_alloc(a, sizeof *order);
+    lks_order *order = answer_alloc(a, sizeof *order);
 
     if (!order)
         return NULL;
@@ -32,7 +32,7 @@ static lks_order *read_order(answer *a, const store_value *view, char *group, ch
     order->state = (lks_order_state)answer_enum(a, view, 0, &lockstock__v1__order_state__descriptor);
     order->hold_ms = answer_int(a, view, 1);
     order->buyer_id = answer_text(a, view, 2);
-    if (n > 0 && !(order->lines = stock_alloc(a, n * sizeof *order->lines)))
+    if (n > 0 && !(order->lines = answer_alloc(a, n * sizeof *order->lines)))
         return NULL;
     for (size_t i = 0; i < n && a->error.code == LKS_OK; i++)
         read_line(a, view, HEAD + LINE * i, order);
@@ -116,7 +116,7 @@ void cancel_finish(const lks_cancel_request *request, answer *a, lks_cancel_resp
 {
     const store_value *reply = a->replies[0];
 
-    if (stock_says(reply, "UNSEEN")) {
+    if (answer_says(reply, "UNSEEN")) {
         answer_again(a, cancel_unseen);
         return;
     }

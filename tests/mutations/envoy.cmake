@@ -54,9 +54,9 @@ c_mutation(EV8 server/services/envoy_ratelimit.c test_envoy_ratelimit
 c_mutation(EV9 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[plan_arg(p, shadow ? "1" : "0");]] [[plan_arg(p, "0");]])
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[ratelimit_arg(p, d->key);]] [[ratelimit_arg(p, d->policy);]])
+  [[plan_arg_encoded(p, d->key);]] [[plan_arg_encoded(p, d->policy);]])
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[ratelimit_arg(p, d->policy);]] [[ratelimit_arg(p, "x");]])
+  [[plan_arg_encoded(p, d->policy);]] [[plan_arg_encoded(p, "x");]])
 c_mutation(EV11 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[if (ratelimit_policies_known(p, &q->candidates))]] [[if (true)]])
 c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit

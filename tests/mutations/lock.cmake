@@ -231,13 +231,13 @@ lua_mutation(L49 test_lock_acquire [[        dirty = false]] "")
 # C: what reaches the functions
 c_mutation(L18 server/services/lock.c test_lock_renew_release
   [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
-        lock_arg(p, lease->token);]] [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
-        lock_arg(p, request->leases[0]->token);]])
+        plan_arg_encoded(p, lease->token);]] [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
+        plan_arg_encoded(p, request->leases[0]->token);]])
 c_mutation(L28 server/services/lock.c test_lock_acquire [[    if (token[0] == '\0') {
         lks_rpc_random_id(made_up);]] [[    if (token[0] == '\0') {
         memset(made_up, 'x', sizeof made_up - 1), made_up[sizeof made_up - 1] = '\0';]])
 c_mutation(L28 server/services/lock.c test_lock_acquire [[return group[0] ? group : only;]] [[return group;]])
-c_mutation(L29 server/services/lock.c test_lock_acquire
+c_mutation(L29 server/services/plan.c test_lock_acquire
   [[plan_failed(p) ? NULL : plan_encode(p->arena, text);]] [[text;]])
 c_mutation(L11 server/services/lock.c test_lock_modes [[return "S";]] [[return "E";]])
 c_mutation(L12 server/services/lock.c test_lock_modes [[target->permits ? target->permits : 1]] [[1]])

@@ -158,8 +158,8 @@ lua_mutation(R33 test_ratelimit_penalty [[p.ban > 0 and memory_end(p, rule) or 0
 lua_mutation(R33 test_ratelimit_policies [['PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS)]] [['PX', 1000]])
 lua_mutation(R34 test_ratelimit_check [[fields[#fields + 1] = cmsgpack.pack(k.records[counter])]] [[fields[#fields + 1] = cmsgpack.pack({'x', 0})]])
 lua_mutation(R34 test_ratelimit_check [[replies[#replies + 1] = ok and reply or reply_of_error(reply)]] [[replies[#replies + 1] = replies[1] or reply]])
-c_mutation(R35 server/services/ratelimit.c test_ratelimit_check [[ratelimit_arg(p, rule->key);]] [[ratelimit_arg(p, "key");]])
-c_mutation(R35 server/services/ratelimit.c test_ratelimit_check [[const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);]] [[const char *encoded = plan_failed(p) ? NULL : lks_rpc_arena_printf(p->arena, "%.1s", text);]])
+c_mutation(R35 server/services/ratelimit.c test_ratelimit_check [[plan_arg_encoded(p, rule->key);]] [[plan_arg_encoded(p, "key");]])
+c_mutation(R35 server/services/plan.c test_ratelimit_check [[const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);]] [[const char *encoded = plan_failed(p) ? NULL : lks_rpc_arena_printf(p->arena, "%.1s", text);]])
 
 # Bad input
 c_mutation(R36 server/services/ratelimit.c test_ratelimit_input [[plan_check_range(p, "cost", request->cost, 0, SERVICE_QUANTITY_MAX);]] "")
