@@ -79,7 +79,11 @@ static void emit_method(FILE *out, const gen_method *method)
     if (method->natural_id != NULL) {
         fprintf(out, "    .natural_id = \"%s\",\n", method->natural_id);
     }
-    fprintf(out, "    .fill = %s,\n};\n", method->fill);
+    fprintf(out, "    .fill = %s,\n", method->fill);
+    if (method->settles) {
+        fprintf(out, "    .settles = true,\n");
+    }
+    fprintf(out, "};\n");
 }
 
 static void emit_source(FILE *out, const gen_file *file)

@@ -58,6 +58,7 @@ typedef struct gen_method {
     const char *effect;     /* LKS_RPC_EFFECT_WRITE */
     const char *natural_id; /* NULL = none */
     const char *fill;       /* LKS_RPC_FILL_NONE */
+    bool settles;
 } gen_method;
 
 typedef struct gen_service {

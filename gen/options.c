@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-enum { C_PREFIX = 50700, EFFECT = 50701, NATURAL_ID = 50702, GUARD = 50703, PB_C_FILE = 1019 };
+enum { C_PREFIX = 50700, EFFECT = 50701, NATURAL_ID = 50702, GUARD = 50703, SETTLES = 50704, PB_C_FILE = 1019 };
 
 typedef struct bytes {
     bool present;
@@ -92,14 +92,15 @@ bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool 
         return true;
     }
     bytes natural_id, guard;
-    uint64_t effect = 0;
+    uint64_t effect = 0, settles = 0;
     if (!read_number(&options->base, EFFECT, &effect) || effect > LOCKSTOCK__RPC__V1__EFFECT__EFFECT_ADMIN ||
         !read_bytes(&options->base, NATURAL_ID, pool, &natural_id) ||
-        !read_bytes(&options->base, GUARD, pool, &guard)) {
+        !read_bytes(&options->base, GUARD, pool, &guard) || !read_number(&options->base, SETTLES, &settles)) {
         return false;
     }
     ret->effect = (Lockstock__Rpc__V1__Effect)effect;
     ret->guard = guard.present;
+    ret->settles = settles != 0;
     if (natural_id.present) {
         Lockstock__Rpc__V1__NaturalId *id =
             lockstock__rpc__v1__natural_id__unpack(NULL, natural_id.len, natural_id.data);

@@ -20,6 +20,7 @@ typedef struct method_options {
     const char *natural_id; /* NULL = not set */
     Lockstock__Rpc__V1__Fill fill;
     bool guard;
+    bool settles;
 } method_options;
 
 /* Both take NULL. False: an option that is not what options.proto says. */

@@ -102,6 +102,7 @@ static void read_options(gen_model *model, const Google__Protobuf__MethodDescrip
     }
     method->effect = effects[options.effect];
     method->natural_id = options.natural_id;
+    method->settles = options.settles;
     method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM" : "LKS_RPC_FILL_NONE";
     if (!wanted) {
         return;

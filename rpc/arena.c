@@ -87,6 +87,15 @@ void lks_rpc_arena_reset(lks_rpc_arena *arena)
         arena->blocks->used = 0;
 }
 
+size_t lks_rpc_arena_bytes(const lks_rpc_arena *arena)
+{
+    size_t bytes = sizeof *arena;
+
+    for (const block *b = arena->blocks; b; b = b->next)
+        bytes += sizeof *b + b->size;
+    return bytes;
+}
+
 static block *grow(lks_rpc_arena *arena, size_t size)
 {
     if (size < BLOCK_BYTES)

@@ -560,6 +560,20 @@ const void *lks_rpc_nng_request_data(const lks_rpc_nng_request *request, size_t 
     return nng_msg_body(request->message);
 }
 
+struct nng_msg *lks_rpc_nng_request_take(lks_rpc_nng_request *request, const void **data, size_t *len)
+{
+    nng_msg *message = request->message;
+
+    *data = lks_rpc_nng_request_data(request, len);
+    request->message = NULL;
+    return message;
+}
+
+void lks_rpc_nng_message_free(struct nng_msg *message)
+{
+    nng_msg_free(message);
+}
+
 uint32_t lks_rpc_nng_request_peer(const lks_rpc_nng_request *request)
 {
     return request->peer;

@@ -24,6 +24,9 @@ typedef struct settings {
     long message_bytes;
     long in_flight;
     long in_flight_per_connection;
+    long waiting;
+    long waiting_per_connection;
+    long memory_bytes;
     long connections;
     long timeout_ms;
     long timeout_max_ms;

@@ -1,6 +1,6 @@
-/* Invariant: a call counts as in flight from admission to done, and done runs
- * exactly once: at refusal, at the plan's own answer, or when the last of a round
- * of store calls has ended and the service does not wait for more. */
+/* Invariant: done runs exactly once for a call: at refusal, at the plan's own answer, or
+ * when the last of a round of store calls has ended and the service does not wait for
+ * more; and a call that was admitted leaves its caller before. */
 #include "dispatch.h"
 
 #include <stdlib.h>
@@ -9,7 +9,6 @@
 
 #include <lockstock/rpc/exchange.h>
 
-#include "peers.h"
 #include "services/service.h"
 #include "waiters.h"
 
@@ -18,7 +17,6 @@ static const service *const services[] = {
 };
 enum {
     N_SERVICES = sizeof services / sizeof services[0],
-    RETRY_AFTER_MS = 100,
     LAST_ROUND_MS = 2000, /* for what a waiting call asks when its time is up */
 };
 
@@ -34,17 +32,22 @@ struct dispatch {
     target *targets;
     lks_rpc_route *routes; /* target: target */
     size_t n_routes;
-    peers *peers;
     const identity *judge;
-    size_t in_flight;
 };
 
-/* One admitted call; lives in its arena. */
-typedef struct running {
+/* One call; lives in its arena.
+ *
+ *   PLANNED --order--> HELD --its turn--> ADMITTED --room--> BEGUN --> done    */
+struct running {
     dispatch *dispatch;
     const service_method *method;
-    void *state;
-    uint32_t peer, lost_with;
+    caller_call call;
+    bool held;    /* by an earlier one of its order */
+    bool begun;
+    service_event event; /* what its next round is about, once it has begun */
+    dispatch_order *order;
+    TAILQ_ENTRY(running) in_order;
+    running **handle;
     uint64_t received_ns, deadline_ns;
     const ProtobufCMessage *request;
     plan plan;
@@ -55,7 +58,7 @@ typedef struct running {
     lks_error error; /* the first of the store's */
     dispatch_done *done;
     void *arg;
-} running;
+};
 
 /* Which of a running call's replies a store callback is about. */
 typedef struct awaited {
@@ -75,8 +78,7 @@ lks_code dispatch_new(const dispatch_options *options, dispatch **ret, lks_error
     d->options = *options;
     d->targets = calloc(n, sizeof *d->targets);
     d->routes = calloc(n, sizeof *d->routes);
-    d->peers = peers_new(options->in_flight_per_peer);
-    if (!d->targets || !d->routes || !d->peers)
+    if (!d->targets || !d->routes)
         goto out_of_memory;
     for (size_t s = 0; s < N_SERVICES; s++) {
         if (services[s]->open && !(d->states[s] = services[s]->open(&options->services)))
@@ -104,16 +106,30 @@ void dispatch_judge_by(dispatch *d, const identity *judge)
     d->judge = judge;
 }
 
-bool dispatch_has_method(const dispatch *d, const char *path)
+/* method NULL: one that is not there, which only who is let in may know. */
+static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, identity_verdict *ret,
+                      lks_error *error)
 {
-    return lks_rpc_route_find(d->routes, d->n_routes, path) != NULL;
+    *ret = (identity_verdict){.ns = who->ns};
+    if (d->judge && identity_admit(d->judge, who, method, time(NULL), ret, error) != LKS_OK)
+        return error->code;
+    if (!method)
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
+    return LKS_OK;
 }
 
 lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error)
 {
-    lks_rpc_slice ns;
+    identity_verdict verdict;
 
-    return d->judge ? identity_admit(d->judge, who, method, time(NULL), &ns, error) : LKS_OK;
+    return judge(d, who, method, &verdict, error);
+}
+
+lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error)
+{
+    const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, path);
+
+    return dispatch_judge(d, who, route ? route->method : NULL, error);
 }
 
 void dispatch_free(dispatch *d)
@@ -124,17 +140,20 @@ void dispatch_free(dispatch *d)
                 services[s]->close(d->states[s]);
         free(d->targets);
         free(d->routes);
-        peers_free(d->peers);
     }
     free(d);
 }
 
-/* Ends an admitted call. The last line: the transport may reset the arena. */
+static void leave_order(running *r);
+
+/* Ends a call that is planned. The last line: the transport may reset the arena. */
 static void end(running *r, const ProtobufCMessage *response, const lks_error *error)
 {
     waiters_leave(r->dispatch->options.waiters, &r->waiter);
-    r->dispatch->in_flight--;
-    peers_leave(r->dispatch->peers, r->peer);
+    leave_order(r); /* while the caller lives: those that this one held are its too */
+    caller_leave(&r->call);
+    if (r->handle)
+        *r->handle = NULL;
     r->done(r->arg, r->method->method, response, error);
 }
 
@@ -157,11 +176,11 @@ static void run_plan(running *r)
 }
 
 /* One more round of store calls for a call that waits. */
-static void on_event(running *r, service_event event)
+static void look_again(running *r)
 {
     uint64_t last_round_ns = lks_rpc_now_ns() + (uint64_t)LAST_ROUND_MS * 1000000;
 
-    if (event == SERVICE_STOPPING) {
+    if (r->event == SERVICE_STOPPING) {
         /* Its place is kept: the caller sends the same call to another server. */
         lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the server is shutting down");
         end(r, NULL, &r->error);
@@ -170,13 +189,16 @@ static void on_event(running *r, service_event event)
     if (r->deadline_ns < last_round_ns)
         r->deadline_ns = last_round_ns;
     begin_plan(r);
-    r->plan.wake(r->request, &r->plan, event);
+    r->plan.wake(r->request, &r->plan, r->event);
     run_plan(r);
 }
 
 static void on_waiter_event(waiter *w, service_event event)
 {
-    on_event((running *)((char *)w - offsetof(running, waiter)), event);
+    running *r = (running *)((char *)w - offsetof(running, waiter));
+
+    r->event = event;
+    caller_resume(&r->call);
 }
 
 static void set_alarms(waiters *all, const service_alarm *alarms)
@@ -191,10 +213,10 @@ static void set_alarms(waiters *all, const service_alarm *alarms)
 
 static void wait(running *r)
 {
-    service_event event;
-
-    if (waiters_park(r->dispatch->options.waiters, &r->waiter, &event))
-        on_event(r, event);
+    if (waiters_park(r->dispatch->options.waiters, &r->waiter, &r->event))
+        look_again(r);
+    else
+        caller_park(&r->call);
 }
 
 /* A further round: what was done so far was no effect of the method's own. */
@@ -285,49 +307,129 @@ static void start_round(running *r)
 static uint64_t deadline_of(const dispatch *d, const dispatch_call *call, const lks_rpc_method *method,
                             const ProtobufCMessage *request)
 {
-    uint64_t limit = d->options.timeout_max_ms + (uint64_t)lks_rpc_wait_ms(method, request);
-    uint64_t timeout = call->timeout_ms ? call->timeout_ms : d->options.timeout_ms;
+    uint64_t wait = (uint64_t)lks_rpc_wait_ms(method, request);
+    uint64_t limit = d->options.timeout_max_ms + wait;
+    uint64_t timeout = call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait;
     uint64_t deadline = call->received_ns + (timeout < limit ? timeout : limit) * 1000000;
 
     return deadline > lks_rpc_now_ns() ? deadline : 0;
 }
 
-/* Everything that can be said against a call before it is unpacked. */
-static lks_code admit(dispatch *d, const dispatch_call *call, const lks_rpc_route *route, lks_rpc_slice *ns,
-                      lks_error *error)
+/* ---- order -------------------------------------------------------------------- */
+
+static bool share_a_group(const running *a, const running *b)
 {
-    *ns = call->who.ns;
-    if (!route)
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
-    if (d->judge && identity_admit(d->judge, &call->who, route->method, time(NULL), ns, error) != LKS_OK)
-        return error->code;
-    if (ns->len > SERVICE_NAME_BYTES_MAX)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
-    if (d->in_flight >= d->options.in_flight_max)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many calls under way");
-    if (!peers_enter(d->peers, call->peer))
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
-                             "too many calls under way on this connection");
-    d->in_flight++;
-    return LKS_OK;
+    for (size_t i = 0; i < a->plan.n_calls; i++) {
+        const lks_rpc_slice *x = &a->plan.calls[i].base;
+        for (size_t j = 0; j < b->plan.n_calls; j++) {
+            const lks_rpc_slice *y = &b->plan.calls[j].base;
+            if (x->len == y->len && memcmp(x->data, y->data, x->len) == 0)
+                return true;
+        }
+    }
+    return false;
 }
 
+/* Calls of one method go to the store in their order anyway. */
+static bool must_wait(const running *r)
+{
+    const running *earlier;
+
+    TAILQ_FOREACH(earlier, &r->order->calls, in_order) {
+        if (earlier == r)
+            return false;
+        if ((earlier->method != r->method || earlier->held) && share_a_group(earlier, r))
+            return true;
+    }
+    return false;
+}
+
+static void admit(running *r, const char *who)
+{
+    lks_error error = {0};
+
+    if (caller_admit(&r->call, who, &error) == LKS_OK)
+        return; /* it may be over */
+    r->call.caller = NULL;
+    end(r, NULL, &error);
+}
+
+/* Those that this one held begin. Each may end others, so the list is looked at anew. */
+static void leave_order(running *r)
+{
+    dispatch_order *order = r->order;
+    running *next;
+
+    if (!order)
+        return;
+    r->order = NULL;
+    TAILQ_REMOVE(&order->calls, r, in_order);
+    do {
+        TAILQ_FOREACH(next, &order->calls, in_order)
+            if (next->held && !must_wait(next))
+                break;
+        if (next) {
+            next->held = false;
+            admit(next, NULL);
+        }
+    } while (next);
+}
+
+/* ---- a call begins ------------------------------------------------------------ */
+
 /* Before the first store call: its wake message may come before its reply. */
-static void enter_waiters(running *r)
+static bool enter_waiters(running *r)
 {
     uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->method->method, r->request) * 1000000;
     uint64_t until_ns = r->received_ns + wait_ns;
 
     r->waiter.key = r->plan.wait_key;
-    r->waiter.peer = r->lost_with;
     r->waiter.on_event = on_waiter_event;
-    if (!waiters_enter(r->dispatch->options.waiters, &r->waiter, until_ns < r->deadline_ns ? until_ns : r->deadline_ns))
-        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return waiters_enter(r->dispatch->options.waiters, &r->waiter, until_ns < r->deadline_ns ? until_ns : r->deadline_ns);
 }
 
-/* Unpacks and plans an admitted call. */
-static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns, lks_rpc_arena *arena)
+static running *running_of(caller_call *call)
+{
+    return (running *)((char *)call - offsetof(running, call));
+}
+
+/* It has room: at first, or for what it was woken for. */
+static void on_start(caller_call *call)
+{
+    running *r = running_of(call);
+
+    if (r->begun) {
+        look_again(r);
+        return;
+    }
+    r->begun = true;
+    if (r->deadline_ns <= lks_rpc_now_ns())
+        lks_error_set(&r->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline was over before there was room");
+    else if (r->plan.wait_key.len > 0 && !enter_waiters(r))
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (r->error.code != LKS_OK)
+        end(r, NULL, &r->error);
+    else
+        start_round(r);
+}
+
+void dispatch_abandon(running *r)
+{
+    if (r->begun) {
+        waiters_abandon(r->dispatch->options.waiters, &r->waiter);
+        return;
+    }
+    lks_error_set(&r->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller is gone");
+    end(r, NULL, &r->error);
+}
+
+static void on_abandoned(caller_call *call)
+{
+    dispatch_abandon(running_of(call));
+}
+
+/* Unpacks and plans a call. */
+static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns, void *state, lks_rpc_arena *arena)
 {
     const lks_rpc_method *method = r->method->method;
     ProtobufCMessage *request;
@@ -338,11 +440,12 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns,
     r->deadline_ns = deadline_of(r->dispatch, call, method, request);
     if (r->deadline_ns == 0)
         return lks_error_set(&r->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline was over on arrival");
-    if (!call->alone && lks_rpc_wait_ms(method, request) > 0)
+    r->call.waits = lks_rpc_wait_ms(method, request) > 0;
+    if (call->order && r->call.waits)
         return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "wait_ms: a call that waits must be alone in its frame");
     r->plan = (plan){.arena = arena, .method = method, .ns = ns, .server = r->dispatch->options.server,
-                     .state = r->state, .now_ns = lks_rpc_now_ns()};
+                     .state = state, .now_ns = lks_rpc_now_ns()};
     if (ns.len == 0)
         r->plan.ns = lks_rpc_slice_of("default");
     else if (!(r->plan.ns.data = lks_rpc_arena_copy(arena, ns.data, ns.len))) /* who judged may go */
@@ -350,8 +453,6 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns,
     r->method->prepare(request, &r->plan);
     if (plan_failed(&r->plan))
         r->error = r->plan.error;
-    else if (r->plan.wait_key.len > 0)
-        enter_waiters(r);
     return r->error.code;
 }
 
@@ -359,28 +460,39 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
                          void *arg)
 {
     lks_error error = {0};
-    lks_rpc_slice ns;
+    identity_verdict verdict;
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, call->path);
+    running *r = NULL;
 
-    if (admit(d, call, route, &ns, &error) != LKS_OK) {
-        if (error.code == LKS_RESOURCE_EXHAUSTED)
-            error.retry_after_ms = RETRY_AFTER_MS;
+    if (judge(d, &call->who, route ? route->method : NULL, &verdict, &error) == LKS_OK) {
+        if (verdict.ns.len > SERVICE_NAME_BYTES_MAX)
+            lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                          "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
+        else if (!(r = lks_rpc_arena_alloc(arena, sizeof *r)))
+            lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+    if (!r) {
         done(arg, route ? route->method : NULL, NULL, &error);
         return;
     }
-    running *r = lks_rpc_arena_alloc(arena, sizeof *r);
-    if (!r) {
-        d->in_flight--;
-        peers_leave(d->peers, call->peer);
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        done(arg, route->method, NULL, &error);
+    if (d->judge)
+        budget_set_principal(caller_bytes(call->caller), verdict.principal);
+    const target *t = route->target;
+    *r = (running){.dispatch = d, .method = t->method, .handle = call->handle,
+                   .call = {.settles = route->method->settles, .start = on_start, .abandoned = on_abandoned},
+                   .received_ns = call->received_ns, .done = done, .arg = arg};
+    if (r->handle)
+        *r->handle = r;
+    if (prepare(r, call, verdict.ns, t->state, arena) != LKS_OK) {
+        end(r, NULL, &r->error);
         return;
     }
-    const target *t = route->target;
-    *r = (running){.dispatch = d, .method = t->method, .state = t->state, .peer = call->peer,
-                   .lost_with = call->lost_with ? call->lost_with : call->peer, .received_ns = call->received_ns, .done = done, .arg = arg};
-    if (prepare(r, call, ns, arena) != LKS_OK)
-        end(r, NULL, &r->error);
-    else
-        start_round(r);
+    r->call.caller = call->caller;
+    if (call->order) {
+        r->order = call->order;
+        TAILQ_INSERT_TAIL(&call->order->calls, r, in_order);
+        r->held = must_wait(r);
+    }
+    if (!r->held)
+        admit(r, verdict.principal);
 }

@@ -1,10 +1,10 @@
-/* From a call to its answer: finds the method, checks deadline, namespace and
- * limits and rights, unpacks, lets the service plan, asks the store, lets the service
+/* From a call to its answer: finds the method, checks rights, namespace and deadline,
+ * unpacks, lets the service plan, finds room (callers.h), asks the store, lets the service
  * finish. Every transport hands its calls to this. Loop thread only.
  *
- *   call --> refused (limit, deadline, unknown method, bad request) -------> done
- *        \-> prepare --> answered --------------------------------------/
- *                    \-> store calls ... all replied --> finish --------/
+ *   call --> refused (rights, deadline, unknown method, bad request, no room) ---> done
+ *        \-> prepare --> queued --> answered ----------------------------------/
+ *                               \-> store calls ... all replied --> finish -----/
  */
 #ifndef LOCKSTOCK_SERVER_DISPATCH_H
 #define LOCKSTOCK_SERVER_DISPATCH_H
@@ -17,6 +17,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
+#include "callers.h"
 #include "identity.h"
 #include "services/service.h"
 #include "store/store.h"
@@ -27,13 +28,19 @@ typedef struct dispatch dispatch;
 typedef struct dispatch_options {
     store *store;
     waiters *waiters;
-    const char *server; /* this server's id */
-    uint32_t in_flight_max;
-    uint32_t in_flight_per_peer;
-    uint32_t timeout_ms;     /* of a call that names none */
+    const char *server;      /* this server's id */
+    uint32_t timeout_ms;     /* of a call that names none, beyond what it asks to wait */
     uint32_t timeout_max_ms; /* beyond what the call asks to wait */
     service_options services;
 } dispatch_options;
+
+typedef struct running running;
+
+/* Calls of one message. Those of one group run in their order: a call of another method
+ * than an earlier one of its group begins when that is done. */
+typedef struct dispatch_order {
+    TAILQ_HEAD(, running) calls;
+} dispatch_order;
 
 /* One call as its transport read it. */
 typedef struct dispatch_call {
@@ -42,10 +49,10 @@ typedef struct dispatch_call {
     size_t len;
     uint32_t timeout_ms;  /* 0 = none named */
     uint64_t received_ns; /* CLOCK_MONOTONIC */
-    uint32_t peer;        /* the connection: its calls are limited together */
-    uint32_t lost_with;   /* waiters_peer_lost of this abandons it: the connection, or the call alone; 0 = peer */
-    bool alone;           /* no other call shares its message: it may wait */
+    caller *caller;
     credentials who;
+    dispatch_order *order; /* NULL: no other call shares its message, so it may wait */
+    running **handle;      /* for dispatch_abandon: what it points to is set until done; NULL: not wanted */
 } dispatch_call;
 
 /* Runs exactly once. `response` is NULL unless error->code is LKS_OK; both live in
@@ -63,15 +70,19 @@ void dispatch_judge_by(dispatch *d, const identity *judge);
 /* No call may be under way. Takes NULL. */
 void dispatch_free(dispatch *d);
 
-/* Whether there is a method of that path. */
-bool dispatch_has_method(const dispatch *d, const char *path);
+/* Whether a call of that path would be let in. LKS_UNIMPLEMENTED: there is no such
+ * method; who may not know that hears what identity_admit says. */
+lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error);
 
 /* Whether somebody may do what `method` says: for methods that are not dispatched. */
 lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error);
 
-/* Takes a call. What `call` points to, and the arena, must live until done, which
- * may run before this returns when the store is not needed. */
+/* Takes a call. The caller, the arena, the order and the handle must live until done,
+ * which may run before this returns; what else `call` points to is not kept. */
 void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done,
                          void *arg);
+
+/* Nobody will read the answer of a call that is not done: if it waits, it is withdrawn. */
+void dispatch_abandon(running *call);
 
 #endif

@@ -1,6 +1,7 @@
 /* Invariant: a message is answered exactly once, when the last of its calls is
- * done; results stand in the order of the calls. All of it lives in one arena,
- * which goes back to the pool after the reply. */
+ * done; results stand in the order of the calls. What its calls need lives in one arena,
+ * which goes back to the pool after the reply; the message itself is decoded into another,
+ * which is free again before frames_take returns. */
 #include "frames.h"
 
 #include <stdlib.h>
@@ -16,6 +17,7 @@ struct frames {
     size_t message_bytes_max;
     lks_rpc_arena *pool[POOL_MAX];
     size_t n_pool;
+    bool draining;
 };
 
 /* One message under way. */
@@ -26,7 +28,11 @@ typedef struct exchange {
     lks_rpc_arena *arena;
     Lockstock__Rpc__V1__Reply *reply;
     const lks_rpc_method **methods;
+    dispatch_order order;
+    budget_share *bytes;
+    size_t held;        /* of it */
     size_t waiting_for; /* calls not yet done, and one more while they are started */
+    size_t made;        /* bytes of the results so far */
 } exchange;
 
 typedef struct slot {
@@ -59,7 +65,7 @@ static lks_rpc_arena *take_arena(frames *f)
 
 static void give_arena(frames *f, lks_rpc_arena *arena)
 {
-    if (f->n_pool == POOL_MAX) {
+    if (!arena || f->n_pool == POOL_MAX) {
         lks_rpc_arena_free(arena);
         return;
     }
@@ -86,9 +92,12 @@ static void one_less(exchange *x)
         return;
     frames *f = x->frames;
     lks_rpc_arena *arena = x->arena;
+    budget_share *bytes = x->bytes;
+    size_t held = x->held;
     size_t len = lks_rpc_reply_fit(x->reply, x->methods, f->message_bytes_max);
     send(x->port, x->message, x->reply, len);
     give_arena(f, arena);
+    budget_give(bytes, held);
 }
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
@@ -103,6 +112,7 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
         lks_rpc_result_ok(method, response, x->arena, result);
     else
         lks_rpc_result_fail(error, x->arena, result);
+    x->made += result->payload.len;
     one_less(x);
 }
 
@@ -135,37 +145,42 @@ static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_ar
     send(port, message, reply, lks_rpc_reply_fit(reply, &none, f->message_bytes_max));
 }
 
-void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
-                 const frames_sender *sender, uint64_t received_ns)
+static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
+                              budget_share *bytes)
 {
-    lks_error error = {0};
-    Lockstock__Rpc__V1__Frame *frame;
-    lks_rpc_arena *arena = take_arena(f);
-
-    if (!arena) {
-        port->close_peer(message);
-        return;
-    }
-    if (lks_rpc_frame_decode(data, len, 0, arena, &frame, &error) != LKS_OK) {
-        if (error.code == LKS_DATA_LOSS)
-            port->close_peer(message);
-        else
-            refuse(f, port, message, arena, &error);
-        give_arena(f, arena);
-        return;
-    }
-    size_t n = frame->n_calls;
     exchange *x = lks_rpc_arena_alloc(arena, sizeof *x);
-    slot *slots = lks_rpc_arena_alloc(arena, n * sizeof *slots);
     const lks_rpc_method **methods = lks_rpc_arena_alloc(arena, n * sizeof *methods);
     Lockstock__Rpc__V1__Reply *reply = lks_rpc_reply_new(n, arena);
-    if (!x || !slots || !methods || !reply) {
-        port->close_peer(message);
-        give_arena(f, arena);
-        return;
-    }
+
+    if (!x || !methods || !reply)
+        return NULL;
     *x = (exchange){.frames = f, .port = port, .message = message, .arena = arena, .reply = reply,
-                    .methods = methods, .waiting_for = n + 1};
+                    .methods = methods, .bytes = bytes, .waiting_for = n + 1};
+    TAILQ_INIT(&x->order.calls);
+    return x;
+}
+
+/* Why a call is not even begun; code LKS_OK when it is. */
+static lks_error refusal_of(const exchange *x, bool has_room)
+{
+    lks_error error = {0};
+
+    if (x->frames->draining)
+        lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
+    else if (!has_room)
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
+    else if (x->made >= x->frames->message_bytes_max)
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                      "the answers to the calls before it fill the reply: send fewer in a frame");
+    return error;
+}
+
+static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, const frames_sender *sender,
+                        uint64_t received_ns, bool has_room)
+{
+    size_t n = frame->n_calls;
+    slot *slots = lks_rpc_arena_alloc(x->arena, n * sizeof *slots);
+
     for (size_t i = 0; i < n; i++) {
         const Lockstock__Rpc__V1__Call *from = frame->calls[i];
         const dispatch_call call = {
@@ -174,21 +189,57 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
             .len = from->payload.len,
             .timeout_ms = from->timeout_ms,
             .received_ns = received_ns,
-            .peer = sender->peer,
-            .alone = n == 1,
+            .caller = sender->caller,
             .who = credentials_of(from, sender),
+            .order = n > 1 ? &x->order : NULL,
         };
-        slots[i] = (slot){.exchange = x, .index = i};
-        dispatch_call_start(f->dispatch, &call, arena, on_done, &slots[i]);
+        lks_error refusal = refusal_of(x, has_room && slots);
+        slot none = {.exchange = x, .index = i}, *at = slots ? &slots[i] : &none;
+        *at = none;
+        if (refusal.code != LKS_OK)
+            on_done(at, NULL, NULL, &refusal);
+        else
+            dispatch_call_start(x->frames->dispatch, &call, x->arena, on_done, at);
     }
-    one_less(x);
 }
 
-void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
+                 const frames_sender *sender, uint64_t received_ns)
 {
-    lks_rpc_arena *arena = take_arena(f);
+    lks_error error = {0};
+    Lockstock__Rpc__V1__Frame *frame;
+    budget_share *bytes = caller_bytes(sender->caller);
+    lks_rpc_arena *scratch = take_arena(f), *arena = take_arena(f);
+    exchange *x = NULL;
 
-    refuse(f, port, message, arena, error);
-    if (arena)
+    if (!scratch || !arena)
+        lks_error_set(&error, LKS_DATA_LOSS, LKS_APPLIED_NO, "out of memory");
+    else if (lks_rpc_frame_decode(data, len, 0, scratch, &frame, &error) == LKS_OK &&
+             !(x = new_exchange(f, port, message, arena, frame->n_calls, bytes)))
+        lks_error_set(&error, LKS_DATA_LOSS, LKS_APPLIED_NO, "out of memory");
+    if (x) {
+        bool has_room = budget_take(bytes, x->held = len);
+        if (!has_room)
+            x->held = 0;
+        start_calls(x, frame, sender, received_ns, has_room);
+        /* What its calls have taken by now stays until they are done. */
+        size_t more = lks_rpc_arena_bytes(arena);
+        budget_force(bytes, more);
+        x->held += more;
+        budget_give(bytes, has_room ? len : 0);
+        x->held -= has_room ? len : 0;
+        one_less(x);
+    } else {
+        if (error.code == LKS_DATA_LOSS)
+            port->close_peer(message);
+        else
+            refuse(f, port, message, arena, &error);
         give_arena(f, arena);
+    }
+    give_arena(f, scratch);
+}
+
+void frames_drain(frames *f)
+{
+    f->draining = true;
 }

@@ -28,17 +28,18 @@ void frames_free(frames *f);
 
 /* Who sent a message: the connection, and what it proved. */
 typedef struct frames_sender {
-    uint32_t peer;
+    caller *caller;
     const char *certificate; /* as in credentials */
     const uid_t *uid;
 } frames_sender;
 
-/* Takes a message; what is pointed to, but for the sender itself, live until it is ended, which may be before this
- * returns. received_ns: when it arrived, CLOCK_MONOTONIC. */
+/* Takes a message. Neither its bytes nor the sender, but for the caller, are looked at
+ * after this has returned; the message may be ended before that. received_ns: when it
+ * arrived, CLOCK_MONOTONIC. */
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
                  const frames_sender *sender, uint64_t received_ns);
 
-/* Ends a message with one failed result: it is refused whole. */
-void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error);
+/* From now on each call of a message is refused (UNAVAILABLE, NO). */
+void frames_drain(frames *f);
 
 #endif

@@ -469,9 +469,9 @@ static bool may(const principal *p, const lks_rpc_method *method)
 }
 
 lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_method *method, int64_t now,
-                        lks_rpc_slice *ns, lks_error *error)
+                        identity_verdict *ret, lks_error *error)
 {
-    *ns = c->ns;
+    *ret = (identity_verdict){.ns = c->ns};
     if (!i->required)
         return LKS_OK;
     const principal *p = identify(i, c, now);
@@ -479,9 +479,10 @@ lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_m
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "the caller is not known");
     bool elsewhere = p->ns && c->ns.len > 0 &&
                      (c->ns.len != strlen(p->ns) || memcmp(c->ns.data, p->ns, c->ns.len) != 0);
-    if (elsewhere || !may(p, method))
+    if (elsewhere || (method && !may(p, method)))
         return lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "the caller may not do this");
     if (p->ns)
-        *ns = lks_rpc_slice_of(p->ns);
+        ret->ns = lks_rpc_slice_of(p->ns);
+    ret->principal = p->name;
     return LKS_OK;
 }

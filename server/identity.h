@@ -54,14 +54,20 @@ typedef struct credentials {
     const uid_t *uid;            /* of a unix peer; NULL = none */
 } credentials;
 
-/* Whether the call may be made, and *ns, the namespace that it is made in (valid as long
- * as what it came from). `now` is in seconds since 1970.
+/* What is said of a call that may be made; valid as long as what it came from. */
+typedef struct identity_verdict {
+    lks_rpc_slice ns;      /* the namespace that it is made in */
+    const char *principal; /* who makes it; NULL: nobody was asked */
+} identity_verdict;
+
+/* Whether the call may be made. method NULL: of none, only who calls is looked at. `now` is in
+ * seconds since 1970.
  *
  * LKS_UNAUTHENTICATED: no principal, or a token that is unknown or has ended; a token
  * counts before the connection's evidence. LKS_PERMISSION_DENIED: another namespace than
  * the principal's, or a method it has no right to. Neither says what exists. */
 lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_method *method, int64_t now,
-                        lks_rpc_slice *ns, lks_error *error);
+                        identity_verdict *ret, lks_error *error);
 
 /* Whether a policy is in force. */
 bool identity_required(const identity *i);

@@ -3,7 +3,7 @@
  *   RUNNING --SIGTERM, fatal store--> DRAINING   new calls are refused
  *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
  *   CLOSING_STORE --store closed--> FLUSHING   answers go out
- *   FLUSHING --answers gone, or FLUSH_MS over--> CLOSING_WIRE --closed--> STOPPED   the loop ends
+ *   FLUSHING --answers gone, or FLUSH_MS over--> CLOSING_WIRE --wires, callers closed--> STOPPED   the loop ends
  *
  * Nothing is freed before what still may call it. */
 #include "server.h"
@@ -49,6 +49,8 @@ typedef struct server {
     store *store;
     waiters *waiters;
     sweep *sweep;
+    budget *budget;
+    callers *callers;
     dispatch *dispatch;
     identity *identity;
     frames *frames;
@@ -62,16 +64,27 @@ typedef struct server {
     lks_error failure;
 } server;
 
-static void on_wire_closed(void *arg)
+static void on_callers_closed(void *arg)
 {
     server *s = arg;
 
     s->phase = STOPPED;
-    s->wires = NULL;
+    s->callers = NULL;
     uv_close((uv_handle_t *)&s->on_term, NULL);
     uv_close((uv_handle_t *)&s->on_int, NULL);
     uv_close((uv_handle_t *)&s->on_hup, NULL);
     uv_close((uv_handle_t *)&s->drain_timer, NULL);
+}
+
+static void on_wire_closed(void *arg)
+{
+    server *s = arg;
+
+    s->wires = NULL;
+    if (s->callers)
+        callers_close(s->callers, on_callers_closed, s);
+    else
+        on_callers_closed(s);
 }
 
 static void close_wire(server *s)
@@ -263,6 +276,22 @@ static lks_code load_identity(server *s, lks_error *error)
     return LKS_OK;
 }
 
+static lks_code open_callers(server *s, lks_error *error)
+{
+    const callers_options options = {
+        .loop = &s->loop,
+        .running_max = (uint32_t)s->config->in_flight,
+        .running_per_caller = (uint32_t)s->config->in_flight_per_connection,
+        .waiting_max = (uint32_t)s->config->waiting,
+        .waiting_per_caller = (uint32_t)s->config->waiting_per_connection,
+    };
+
+    s->budget = budget_new((size_t)s->config->memory_bytes);
+    if (!s->budget)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return callers_new(&options, &s->callers, error);
+}
+
 static lks_code open_dispatch(server *s, lks_error *error)
 {
     if (waiters_new(&s->loop, s->store, &s->waiters, error) != LKS_OK ||
@@ -272,8 +301,6 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .store = s->store,
         .waiters = s->waiters,
         .server = s->id,
-        .in_flight_max = (uint32_t)s->config->in_flight,
-        .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
         .services = {.sequence_block = s->config->id_sequence_block},
@@ -281,14 +308,6 @@ static lks_code open_dispatch(server *s, lks_error *error)
     if (dispatch_new(&options, &s->dispatch, error) != LKS_OK || load_identity(s, error) != LKS_OK)
         return error->code;
     return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
-}
-
-static void on_peer_lost(void *arg, uint32_t peer)
-{
-    server *s = arg;
-
-    if (s->waiters)
-        waiters_peer_lost(s->waiters, peer);
 }
 
 static bool knows_service(void *arg, const char *name)
@@ -328,6 +347,8 @@ static lks_code open_wires(server *s, lks_error *error)
         .loop = &s->loop,
         .frames = s->frames,
         .dispatch = s->dispatch,
+        .callers = s->callers,
+        .budget = s->budget,
         .streaming = s->streaming,
         .n_streaming = sizeof s->streaming / sizeof s->streaming[0],
         .message_bytes_max = (size_t)s->config->message_bytes,
@@ -336,8 +357,6 @@ static lks_code open_wires(server *s, lks_error *error)
         .connections_max = (uint32_t)s->config->connections,
         .tls = {s->config->tls_certificate, s->config->tls_key, s->config->tls_client_ca,
                 s->config->tls_client_required},
-        .on_peer_lost = on_peer_lost,
-        .arg = s,
     };
     char bound_url[WIRES_URL_BYTES_MAX];
 
@@ -374,7 +393,8 @@ lks_code server_run(const settings *config, lks_error *error)
     lks_rpc_random_id(s.id);
     init_loop(&s);
     /* The store first: an embedded redis-server is forked before nng has threads. */
-    if (open_store(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
+    if (open_store(&s, &s.failure) != LKS_OK || open_callers(&s, &s.failure) != LKS_OK ||
+        open_dispatch(&s, &s.failure) != LKS_OK ||
         open_standard(&s, &s.failure) != LKS_OK || open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);
@@ -382,6 +402,7 @@ lks_code server_run(const settings *config, lks_error *error)
     reflection_free(s.reflection);
     frames_free(s.frames);
     dispatch_free(s.dispatch);
+    budget_free(s.budget);
     identity_free(s.identity);
     uv_loop_close(&s.loop);
     *error = s.failure;

@@ -195,7 +195,7 @@ static void tell(waiter *w, service_event event)
 
 /* An event may end any waiter, so the list is walked by moving each told one to
  * its end, for as many as there were. */
-static void tell_all(waiters *all, service_event event, bool (*is_meant)(const waiter *, uint32_t), uint32_t peer)
+static void tell_all(waiters *all, service_event event)
 {
     size_t n = 0;
     waiter *w;
@@ -205,31 +205,20 @@ static void tell_all(waiters *all, service_event event, bool (*is_meant)(const w
     for (; n > 0 && (w = TAILQ_FIRST(&all->waiters)); n--) {
         TAILQ_REMOVE(&all->waiters, w, in_all);
         TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
-        if (is_meant(w, peer))
-            tell(w, event);
+        tell(w, event);
     }
-}
-
-static bool everyone(const waiter *w, uint32_t peer)
-{
-    (void)w;
-    (void)peer;
-    return true;
-}
-
-static bool of_peer(const waiter *w, uint32_t peer)
-{
-    return w->peer == peer;
 }
 
 void waiters_missed(waiters *all)
 {
-    tell_all(all, SERVICE_WOKEN, everyone, 0);
+    tell_all(all, SERVICE_WOKEN);
 }
 
-void waiters_peer_lost(waiters *all, uint32_t peer)
+void waiters_abandon(waiters *all, waiter *w)
 {
-    tell_all(all, SERVICE_ABANDONED, of_peer, peer);
+    (void)all;
+    if (w->room)
+        tell(w, SERVICE_ABANDONED);
 }
 
 static void end_chores(waiters *all)
@@ -244,7 +233,7 @@ void waiters_stop(waiters *all)
 {
     all->stopping = true;
     end_chores(all);
-    tell_all(all, SERVICE_STOPPING, everyone, 0);
+    tell_all(all, SERVICE_STOPPING);
 }
 
 static void wake_key(waiters *all, lks_rpc_slice key)

@@ -33,7 +33,6 @@ typedef struct waiters waiters;
 /* A waiting call's part in this; inside the caller's own struct. */
 typedef struct waiter {
     lks_rpc_slice key; /* base and what follows it; wake messages name it */
-    uint32_t peer;
     /* The waiter is BUSY again. Runs from the loop, never from waiters_enter, _park or
      * _leave. */
     void (*on_event)(struct waiter *w, service_event event);
@@ -52,7 +51,7 @@ lks_code waiters_new(struct uv_loop_s *loop, store *store, waiters **ret, lks_er
  * freed. */
 void waiters_close(waiters *all, void (*closed)(void *arg), void *arg);
 
-/* Registers a waiter: key, peer and on_event are set, the rest zero; the key stays the
+/* Registers a waiter: key and on_event are set, the rest zero; the key stays the
  * caller's. Its base ends with the first "}:". False: out of memory. */
 bool waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns);
 
@@ -79,7 +78,9 @@ void waiters_message(waiters *all, const char *data, size_t len);
 /* Messages may have been missed: every waiter is woken. */
 void waiters_missed(waiters *all);
 
-void waiters_peer_lost(waiters *all, uint32_t peer);
+/* Nobody will read what a registered waiter is told: SERVICE_ABANDONED, now or when it
+ * parks. Nothing for one that is not registered. */
+void waiters_abandon(waiters *all, waiter *w);
 
 /* The server is stopping: every waiter gets SERVICE_STOPPING, now or when it parks. */
 void waiters_stop(waiters *all);

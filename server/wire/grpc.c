@@ -189,6 +189,14 @@ static bool begin_session(grpc_connection *c)
            nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0;
 }
 
+static void free_connection(grpc_connection *c)
+{
+    caller_lost(c->caller);
+    budget_close(c->bytes);
+    nghttp2_session_del(c->session);
+    free(c);
+}
+
 static void *on_open(void *arg, stream *s)
 {
     grpc_server *all = arg;
@@ -196,12 +204,13 @@ static void *on_open(void *arg, stream *s)
 
     if (!c)
         return NULL;
-    *c = (grpc_connection){.all = all, .stream = s, .peer = stream_peer(s), .certificate = stream_peer_certificate(s),
-                           .strikes_ns = lks_rpc_now_ns()};
+    *c = (grpc_connection){.all = all, .stream = s, .certificate = stream_peer_certificate(s),
+                           .strikes_ns = lks_rpc_now_ns(), .bytes = budget_open(all->options.budget)};
     TAILQ_INIT(&c->calls);
-    if (!begin_session(c)) {
-        nghttp2_session_del(c->session);
-        free(c);
+    if (c->bytes)
+        c->caller = caller_new(all->options.callers, c->bytes, NULL, NULL);
+    if (!c->caller || !begin_session(c)) {
+        free_connection(c);
         return NULL;
     }
     TAILQ_INSERT_TAIL(&all->connections, c, next);
@@ -281,8 +290,7 @@ static void on_closed(void *arg)
         grpc_call_detach(s);
     TAILQ_REMOVE(&c->all->connections, c, next);
     c->all->n_connections--;
-    nghttp2_session_del(c->session);
-    free(c);
+    free_connection(c);
 }
 
 static const stream_protocol protocol = {

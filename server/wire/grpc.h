@@ -15,8 +15,10 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
+#include "wire/budget.h"
 #include "wire/stream.h"
 
+typedef struct callers callers;
 typedef struct dispatch dispatch;
 typedef struct grpc_server grpc_server;
 
@@ -60,14 +62,12 @@ void grpc_stream_finish(grpc_stream *s, const lks_error *status);
 typedef struct grpc_server_options {
     streams *streams; /* outlives it */
     dispatch *dispatch;
+    callers *callers;
+    budget *budget;
     size_t message_bytes_max;
     uint32_t in_flight_per_peer; /* MAX_CONCURRENT_STREAMS */
     const grpc_streaming_method *methods;
     size_t n_methods;
-    /* A call that dispatch has is lost: cancelled, or its connection is gone. `id` is its
-     * dispatch_call.lost_with. */
-    void (*on_lost)(void *arg, uint32_t id);
-    void *arg;
 } grpc_server_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */

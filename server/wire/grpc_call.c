@@ -8,7 +8,6 @@
 
 #include <lockstock/rpc/exchange.h>
 
-#include "dispatch.h"
 #include "wire/grpc_text.h"
 
 enum {
@@ -21,10 +20,6 @@ enum {
     STATUS_FIELDS = 4,
     GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
 };
-
-/* Above what connections are called (stream_peer). */
-#define CALL_ID_MARK UINT32_C(0xC0000000)
-#define CALL_ID_MASK UINT32_C(0x3FFFFFFF)
 
 static void answer_error(grpc_stream *s, const lks_error *error);
 
@@ -76,7 +71,6 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     s->all = all;
     s->from = from;
     s->id = id;
-    s->lost_with = (++all->last_lost_with & CALL_ID_MASK) | CALL_ID_MARK;
     s->received_ns = lks_rpc_now_ns();
     s->reader.bytes_max = all->options.message_bytes_max;
     TAILQ_INIT(&s->headers);
@@ -130,7 +124,7 @@ void grpc_call_detach(grpc_stream *s)
         free_call(s);
         return;
     }
-    s->all->options.on_lost(s->all->options.arg, s->lost_with);
+    dispatch_abandon(s->running); /* it may be over */
 }
 
 /* ---- headers ------------------------------------------------------------------------ */
@@ -231,6 +225,8 @@ void grpc_call_begin(grpc_stream *s)
     const char *path = header(s, ":path").data;
     bool is_grpc = strncmp(type.data, "application/grpc", 16) == 0 && strchr(";+", type.data[16]);
     const grpc_streaming_method *streaming = find_streaming(s->all, path);
+    const credentials who = credentials_of(s);
+    lks_error error = {0};
 
     if (s->header_bytes > HEADER_BYTES_MAX)
         refuse(s, LKS_RESOURCE_EXHAUSTED, "the metadata is too long");
@@ -244,8 +240,8 @@ void grpc_call_begin(grpc_stream *s)
         refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
     else if (streaming)
         begin_streaming(s, streaming);
-    else if (!dispatch_has_method(s->all->options.dispatch, path))
-        refuse(s, LKS_UNIMPLEMENTED, "method: this server has no such method");
+    else if (dispatch_would_take(s->all->options.dispatch, &who, path, &error) != LKS_OK)
+        answer_error(s, &error);
     s->reader.gzip = header_is(s, "grpc-encoding", "gzip");
 }
 
@@ -315,10 +311,9 @@ static void run(grpc_stream *s)
         .payload = s->request,
         .len = s->request_len,
         .received_ns = s->received_ns,
-        .peer = s->from->peer,
-        .lost_with = s->lost_with,
-        .alone = true,
+        .caller = s->from->caller,
         .who = credentials_of(s),
+        .handle = &s->running,
     };
     if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &call->timeout_ms)) {
         refuse(s, LKS_INVALID_ARGUMENT, "grpc-timeout: not a timeout");

@@ -10,6 +10,7 @@
 #include <lockstock/rpc/arena.h>
 #include <nghttp2/nghttp2.h>
 
+#include "dispatch.h"
 #include "wire/grpc.h"
 #include "wire/grpc_message.h"
 
@@ -37,7 +38,7 @@ struct grpc_stream {
     grpc_server *all;
     struct grpc_connection *from; /* NULL: the HTTP/2 stream is gone */
     int32_t id;                   /* of the HTTP/2 stream */
-    uint32_t lost_with;
+    running *running; /* while dispatch has it */
     grpc_phase phase;
     lks_rpc_arena *arena;
     uint64_t received_ns;
@@ -64,7 +65,8 @@ typedef struct grpc_connection {
     grpc_server *all;
     stream *stream; /* NULL: gone */
     nghttp2_session *session;
-    uint32_t peer;
+    caller *caller;
+    budget_share *bytes;
     const char *certificate;
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls;
@@ -81,7 +83,6 @@ struct grpc_server {
     size_t in_flight; /* calls that live */
     size_t held;      /* bytes of headers, requests and answers */
     size_t n_connections;
-    uint32_t last_lost_with;
     bool draining;
     TAILQ_HEAD(, grpc_connection) connections;
 };

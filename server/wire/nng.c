@@ -1,9 +1,10 @@
 /* Invariant: the inbox is the only thing that nng's threads and the loop share.
  * It is a stack that many push and one takes whole; the loop turns it round, so
  * that messages are served in the order of their arrival, and the loss of a peer
- * is told after the last that it sent. */
+ * is told after the last that it sent. A sender is known from its first message to that. */
 #include "wire/nng.h"
 
+#include <search.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -20,13 +21,21 @@ typedef struct item {
     uint64_t received_ns;
 } item;
 
+/* A connection that has sent something. */
+typedef struct sender {
+    uint32_t id;
+    caller *caller;
+    budget_share *bytes;
+} sender;
+
 struct wire_nng {
     frames *frames;
+    callers *callers;
+    budget *budget;
+    void *senders; /* tsearch, by id; the loop's */
     lks_rpc_nng_rep *rep;
     uv_async_t wake;
     _Atomic(item *) inbox;
-    void (*on_peer_lost)(void *arg, uint32_t peer);
-    void *on_peer_lost_arg;
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -91,17 +100,71 @@ static item *take_all(wire_nng *w)
     return queue;
 }
 
+static int by_id(const void *a, const void *b)
+{
+    uint32_t x = ((const sender *)a)->id, y = ((const sender *)b)->id;
+
+    return (x > y) - (x < y);
+}
+
+static void free_sender(void *gone)
+{
+    sender *p = gone;
+
+    caller_lost(p->caller);
+    budget_close(p->bytes);
+    free(p);
+}
+
+/* NULL when out of memory. */
+static sender *find_or_add(wire_nng *w, uint32_t id)
+{
+    const sender sought = {.id = id};
+    sender **found = tfind(&sought, &w->senders, by_id);
+
+    if (found)
+        return *found;
+    sender *p = malloc(sizeof *p);
+    if (!p)
+        return NULL;
+    *p = (sender){.id = id, .bytes = budget_open(w->budget)};
+    p->caller = p->bytes ? caller_new(w->callers, p->bytes, NULL, NULL) : NULL;
+    if (p->caller && tsearch(p, &w->senders, by_id))
+        return p;
+    free_sender(p);
+    return NULL;
+}
+
+static void lose(wire_nng *w, uint32_t id)
+{
+    const sender sought = {.id = id};
+    sender **found = tfind(&sought, &w->senders, by_id);
+
+    if (!found)
+        return;
+    sender *p = *found;
+    tdelete(p, &w->senders, by_id);
+    free_sender(p);
+}
+
 static void handle(wire_nng *w, const item *i)
 {
     size_t len;
+    const void *data;
 
     if (!i->request) {
-        w->on_peer_lost(w->on_peer_lost_arg, i->peer);
+        lose(w, i->peer);
         return;
     }
-    const void *data = lks_rpc_nng_request_data(i->request, &len);
-    const frames_sender sender = {.peer = i->peer};
-    frames_take(w->frames, &port, i->request, data, len, &sender, i->received_ns);
+    sender *p = find_or_add(w, i->peer);
+    if (!p) {
+        lks_rpc_nng_request_close_peer(i->request);
+        return;
+    }
+    struct nng_msg *message = lks_rpc_nng_request_take(i->request, &data, &len);
+    const frames_sender from = {.caller = p->caller};
+    frames_take(w->frames, &port, i->request, data, len, &from, i->received_ns);
+    lks_rpc_nng_message_free(message);
 }
 
 static void on_wake(uv_async_t *async)
@@ -125,8 +188,8 @@ lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error
     if (!w)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     w->frames = options->frames;
-    w->on_peer_lost = options->on_peer_lost;
-    w->on_peer_lost_arg = options->arg;
+    w->callers = options->callers;
+    w->budget = options->budget;
     w->wake.data = w;
     const lks_rpc_nng_rep_options rep = {
         .message_bytes_max = options->message_bytes_max,
@@ -170,6 +233,7 @@ static void on_wake_closed(uv_handle_t *handle)
     void (*closed)(void *arg) = w->closed;
     void *arg = w->closed_arg;
 
+    tdestroy(w->senders, free_sender);
     free(w);
     closed(arg);
 }

@@ -21,10 +21,8 @@ typedef struct wire_nng_options {
     uint32_t in_flight_max;
     uint32_t in_flight_per_peer; /* calls; see peer_in_flight_max of nng_rep.h */
     uint32_t connections_max;
-    /* On the loop, when the connection of a peer is gone and all that it sent was
-     * taken by `frames`; not after wire_nng_stop_receiving. */
-    void (*on_peer_lost)(void *arg, uint32_t peer);
-    void *arg;
+    callers *callers;
+    budget *budget;
 } wire_nng_options;
 
 lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error *error);

@@ -135,13 +135,13 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
     return SP_FINE;
 }
 
-size_t sp_write_header(sp_mapping mapping, const sp_message *request, size_t len, uint8_t *out)
+size_t sp_write_header(sp_mapping mapping, const uint8_t *ids, size_t ids_len, size_t len, uint8_t *out)
 {
     size_t prefix = prefix_len(mapping);
-    uint64_t length = htobe64(request->ids_len + len);
+    uint64_t length = htobe64(ids_len + len);
 
     out[0] = UNIX_MESSAGE; /* overwritten over TCP */
     memcpy(out + prefix - LENGTH_BYTES, &length, LENGTH_BYTES);
-    memcpy(out + prefix, request->bytes, request->ids_len);
-    return prefix + request->ids_len;
+    memcpy(out + prefix, ids, ids_len);
+    return prefix + ids_len;
 }

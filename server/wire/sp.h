@@ -66,8 +66,8 @@ typedef enum sp_verdict { SP_FINE, SP_BROKEN, SP_NO_MEMORY } sp_verdict;
  * not a request, or it is too long; nothing more can be read. */
 sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg);
 
-/* Writes what stands before a reply of `len` bytes to `request`; gives its length, at
- * most SP_HEADER_BYTES_MAX. */
-size_t sp_write_header(sp_mapping mapping, const sp_message *request, size_t len, uint8_t *out);
+/* Writes what stands before a reply of `len` bytes to a request with those ids; gives its
+ * length, at most SP_HEADER_BYTES_MAX. */
+size_t sp_write_header(sp_mapping mapping, const uint8_t *ids, size_t ids_len, size_t len, uint8_t *out);
 
 #endif

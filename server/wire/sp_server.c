@@ -1,5 +1,5 @@
 /* Invariant: a connection lives while its stream does or a message of it is under way;
- * it is read from only while less than its limit is under way and less than
+ * it is read from only while none of its calls queues for room and less than
  * OUTPUT_BYTES_MAX waits for the peer to read. */
 #include "wire/sp_server.h"
 
@@ -15,7 +15,6 @@ enum { OUTPUT_BYTES_MAX = 1 << 20 };
 struct sp_server {
     sp_server_options options;
     size_t in_flight;
-    bool refusing;
 };
 
 typedef struct connection {
@@ -23,9 +22,10 @@ typedef struct connection {
     stream *stream; /* NULL: gone */
     sp_mapping mapping;
     sp_reader reader;
+    budget_share *bytes;
     frames_sender sender;
     uid_t uid;
-    uint32_t in_flight;
+    uint32_t in_flight; /* messages */
     uint8_t *left; /* read and not yet taken: it had enough */
     size_t left_len;
     bool greeted, reading;
@@ -35,8 +35,9 @@ typedef struct connection {
 /* A request under way. */
 typedef struct request {
     connection *from;
-    sp_message *message;
     stream_block *answer;
+    size_t ids_len;
+    uint8_t ids[SP_STACK_BYTES_MAX];
 } request;
 
 static void free_when_over(connection *c)
@@ -59,8 +60,7 @@ static void hang_up(connection *c)
 
 static bool has_enough(const connection *c)
 {
-    return c->ending || c->in_flight >= c->all->options.in_flight_per_peer ||
-           stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
+    return c->ending || caller_queues(c->sender.caller) || stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len);
@@ -85,7 +85,6 @@ static void end_request(request *r)
 {
     connection *c = r->from;
 
-    free(r->message);
     free(r);
     c->all->in_flight--;
     c->in_flight--;
@@ -100,7 +99,7 @@ static void *port_answer(void *message, size_t len)
 {
     request *r = message;
     uint8_t header[SP_HEADER_BYTES_MAX];
-    size_t header_len = sp_write_header(r->from->mapping, r->message, len, header);
+    size_t header_len = sp_write_header(r->from->mapping, r->ids, r->ids_len, len, header);
 
     r->answer = stream_block_new(header_len + len);
     if (!r->answer)
@@ -130,13 +129,9 @@ static void port_close_peer(void *message)
 
 static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
 
-static const lks_error going_away = {
-    .code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = "the server is shutting down"};
-
 static bool take_message(void *arg, sp_message *message)
 {
     connection *c = arg;
-    sp_server *all = c->all;
     request *r = malloc(sizeof *r);
 
     if (!r) {
@@ -144,16 +139,14 @@ static bool take_message(void *arg, sp_message *message)
         hang_up(c);
         return false;
     }
-    *r = (request){.from = c, .message = message};
+    *r = (request){.from = c, .ids_len = message->ids_len};
+    memcpy(r->ids, message->bytes, message->ids_len);
     c->in_flight++;
-    all->in_flight++;
+    c->all->in_flight++;
     stream_idle(c->stream, false);
-    const uint8_t *frame = message->bytes + message->ids_len;
-    size_t len = message->len - message->ids_len;
-    if (all->refusing)
-        frames_refuse(all->options.frames, &port, r, &going_away);
-    else
-        frames_take(all->options.frames, &port, r, frame, len, &c->sender, lks_rpc_now_ns());
+    frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len, message->len - message->ids_len,
+                &c->sender, lks_rpc_now_ns());
+    free(message);
     return !has_enough(c);
 }
 
@@ -238,9 +231,18 @@ static void on_closed(void *arg)
     c->stream = NULL;
     c->ending = true;
     c->in_flight++; /* what waited may be answered now, as the last of the connection */
-    c->all->options.on_peer_lost(c->all->options.arg, c->sender.peer);
+    caller_lost(c->sender.caller);
+    budget_close(c->bytes);
     c->in_flight--;
     free_when_over(c);
+}
+
+static void on_room(void *arg)
+{
+    connection *c = arg;
+
+    if (c->stream)
+        read_on(c);
 }
 
 static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
@@ -249,7 +251,13 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
 
     if (!c)
         return NULL;
-    *c = (connection){.all = all, .stream = s, .mapping = mapping, .sender = {.peer = stream_peer(s)}};
+    *c = (connection){.all = all, .stream = s, .mapping = mapping, .bytes = budget_open(all->options.budget)};
+    c->sender.caller = c->bytes ? caller_new(all->options.callers, c->bytes, on_room, c) : NULL;
+    if (!c->sender.caller) {
+        budget_close(c->bytes);
+        free(c);
+        return NULL;
+    }
     c->sender.certificate = stream_peer_certificate(s);
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;
@@ -295,11 +303,6 @@ lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *
 lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error)
 {
     return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
-}
-
-void sp_server_refuse(sp_server *all)
-{
-    all->refusing = true;
 }
 
 size_t sp_server_in_flight(const sp_server *all)

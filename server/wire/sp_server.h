@@ -1,7 +1,7 @@
 /* tcp://, tls:// and unix://: frames over SP connections of our own (sp.h), on the loop from
  * end to end. A connection's requests are taken as they come and answered in the order
- * in which they are done; one that has too many under way is not read from until some
- * are answered. Loop thread only. */
+ * in which they are done; while calls of it find no room, it is not read from. Loop thread
+ * only. */
 #ifndef LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
 #define LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
 
@@ -19,11 +19,9 @@ typedef struct sp_server sp_server;
 typedef struct sp_server_options {
     streams *streams; /* outlives it */
     frames *frames;
+    callers *callers;
+    budget *budget;
     size_t message_bytes_max;
-    uint32_t in_flight_per_peer; /* messages; then its connection is not read */
-    /* The connection of a peer is gone; all that it sent was taken by `frames`. */
-    void (*on_peer_lost)(void *arg, uint32_t peer);
-    void *arg;
 } sp_server_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
@@ -33,9 +31,6 @@ lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_er
 lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
                               lks_error *error);
 lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error);
-
-/* From now on messages are refused (UNAVAILABLE, NO) without reaching `frames`. */
-void sp_server_refuse(sp_server *all);
 
 /* Messages taken and not yet answered. */
 size_t sp_server_in_flight(const sp_server *all);

@@ -86,8 +86,8 @@ static lks_code need_nng(wires *w, lks_error *error)
         .in_flight_max = o->in_flight_max,
         .in_flight_per_peer = o->in_flight_per_peer,
         .connections_max = o->connections_max,
-        .on_peer_lost = o->on_peer_lost,
-        .arg = o->arg,
+        .callers = o->callers,
+        .budget = o->budget,
     };
     return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
 }
@@ -115,9 +115,8 @@ static lks_code need_sp(wires *w, lks_error *error)
         .streams = w->streams,
         .frames = o->frames,
         .message_bytes_max = o->message_bytes_max,
-        .in_flight_per_peer = o->in_flight_per_peer,
-        .on_peer_lost = o->on_peer_lost,
-        .arg = o->arg,
+        .callers = o->callers,
+        .budget = o->budget,
     };
     return w->sp ? LKS_OK : sp_server_new(&options, &w->sp, error);
 }
@@ -135,8 +134,8 @@ static lks_code need_grpc(wires *w, lks_error *error)
         .in_flight_per_peer = o->in_flight_per_peer,
         .methods = o->streaming,
         .n_methods = o->n_streaming,
-        .on_lost = o->on_peer_lost,
-        .arg = o->arg,
+        .callers = o->callers,
+        .budget = o->budget,
     };
     return w->grpc ? LKS_OK : grpc_server_new(&options, &w->grpc, error);
 }
@@ -287,10 +286,9 @@ bool wires_busy(const wires *w)
 
 void wires_stop_receiving(wires *w)
 {
+    frames_drain(w->options.frames);
     if (w->nng)
         wire_nng_stop_receiving(w->nng);
-    if (w->sp)
-        sp_server_refuse(w->sp);
     if (w->grpc)
         grpc_server_drain(w->grpc);
     if (w->streams)

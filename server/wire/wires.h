@@ -27,6 +27,8 @@ typedef struct wires_options {
     struct uv_loop_s *loop;
     frames *frames;
     dispatch *dispatch;
+    callers *callers;
+    budget *budget;
     const grpc_streaming_method *streaming; /* of gRPC; outlive it */
     size_t n_streaming;
     size_t message_bytes_max;
@@ -34,10 +36,6 @@ typedef struct wires_options {
     uint32_t in_flight_per_peer;
     uint32_t connections_max;
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
-    /* The connection of a peer is gone, and all that it sent was taken; or a call of gRPC
-     * is. The id is what dispatch_call.lost_with says. */
-    void (*on_peer_lost)(void *arg, uint32_t peer);
-    void *arg;
 } wires_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INVALID_ARGUMENT: a file of TLS. */

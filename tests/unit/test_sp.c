@@ -148,7 +148,7 @@ static void hop_ids_come_back_with_the_answer(void **state)
         size_t len = put_message(bytes, SP_OVER_TCP, ids, hops + 1, "x");
         assert_int_equal(read_all(&r, bytes, len), SP_FINE);
         expect_frame(hops, 4 * (hops + 1), "x");
-        size_t header = sp_write_header(SP_OVER_TCP, took.message[hops], 3, out);
+        size_t header = sp_write_header(SP_OVER_TCP, took.message[hops]->bytes, took.message[hops]->ids_len, 3, out);
         size_t whole = put_message(wanted, SP_OVER_TCP, ids, hops + 1, "abc");
         assert_int_equal(header + 3, whole);
         assert_memory_equal(out, wanted, header);
@@ -174,7 +174,7 @@ static void a_unix_message_has_its_mark(void **state)
     sp_reader r = reader(SP_OVER_UNIX);
     size_t len = put_message(bytes, SP_OVER_UNIX, one_id, 1, "x");
     assert_int_equal(read_all(&r, bytes, len), SP_FINE);
-    size_t header = sp_write_header(SP_OVER_UNIX, took.message[0], 3, out);
+    size_t header = sp_write_header(SP_OVER_UNIX, took.message[0]->bytes, took.message[0]->ids_len, 3, out);
     assert_int_equal(header + 3, put_message(wanted, SP_OVER_UNIX, one_id, 1, "abc"));
     assert_memory_equal(out, wanted, header);
     bytes[0] = 2;

@@ -26,6 +26,9 @@ typedef struct lks_rpc_arena lks_rpc_arena;
 lks_rpc_arena *lks_rpc_arena_new(void);
 void lks_rpc_arena_free(lks_rpc_arena *arena);
 
+/* Bytes of memory that it has taken. */
+size_t lks_rpc_arena_bytes(const lks_rpc_arena *arena);
+
 /* Forgets everything allocated; keeps one block for the next call. */
 void lks_rpc_arena_reset(lks_rpc_arena *arena);
 

@@ -34,6 +34,7 @@ typedef struct lks_rpc_method {
     lks_rpc_effect effect;
     const char *natural_id; /* field path, NULL = none */
     lks_rpc_fill fill;
+    bool settles; /* ends or keeps what its caller has: a full server finds room for it first */
 } lks_rpc_method;
 
 enum { LKS_RPC_RANDOM_ID_LEN = 32 };

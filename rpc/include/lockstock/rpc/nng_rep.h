@@ -76,6 +76,11 @@ void lks_rpc_nng_rep_close(lks_rpc_nng_rep *rep);
 /* The bytes of the request; valid until it is ended. */
 const void *lks_rpc_nng_request_data(const lks_rpc_nng_request *request, size_t *len);
 
+/* Takes those bytes out of the request, so that one that waits does not keep them: the
+ * request has none any more. Free with lks_rpc_nng_message_free. */
+struct nng_msg *lks_rpc_nng_request_take(lks_rpc_nng_request *request, const void **data, size_t *len);
+void lks_rpc_nng_message_free(struct nng_msg *message);
+
 /* Identity of the connection it came on; never reused while that lives. */
 uint32_t lks_rpc_nng_request_peer(const lks_rpc_nng_request *request);
 

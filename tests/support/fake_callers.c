@@ -1,0 +1,133 @@
+/* Invariant: a caller is freed when it is lost; nothing of a test may ask for it later. A share
+ * is freed when it is closed and holds nothing. */
+#include "support/fake_callers.h"
+
+#include <stdlib.h>
+
+struct caller {
+    unsigned number;
+    bool queues;
+    budget_share *bytes;
+    void (*on_room)(void *arg);
+    void *arg;
+};
+
+struct budget_share {
+    size_t held;
+    bool closed;
+};
+
+fake_callers_told fake_callers;
+static void (*tell_lost)(void);
+static bool is_full;
+
+void fake_callers_reset(void (*on_lost)(void))
+{
+    fake_callers = (fake_callers_told){0};
+    tell_lost = on_lost;
+    is_full = false;
+}
+
+unsigned fake_caller_number(const caller *c)
+{
+    return c->number;
+}
+
+void fake_caller_queues(caller *c, bool queues)
+{
+    bool had_none = !c->queues;
+
+    c->queues = queues;
+    if (!queues && !had_none && c->on_room)
+        c->on_room(c->arg);
+}
+
+void fake_budget_is_full(bool full)
+{
+    is_full = full;
+}
+
+caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg)
+{
+    caller *c = malloc(sizeof *c);
+
+    (void)all;
+    if (c)
+        *c = (caller){.number = (unsigned)++fake_callers.opened, .bytes = bytes, .on_room = on_room, .arg = arg};
+    return c;
+}
+
+void caller_lost(caller *c)
+{
+    if (!c)
+        return;
+    fake_callers.lost++;
+    fake_callers.last_lost = c->number;
+    if (tell_lost)
+        tell_lost();
+    free(c);
+}
+
+budget_share *caller_bytes(const caller *c)
+{
+    return c->bytes;
+}
+
+bool caller_queues(const caller *c)
+{
+    return c->queues;
+}
+
+uint32_t caller_parked(const caller *c)
+{
+    (void)c;
+    return 0;
+}
+
+budget_share *budget_open(budget *all)
+{
+    (void)all;
+    fake_callers.shares_opened++;
+    return calloc(1, sizeof(budget_share));
+}
+
+static void free_when_over(budget_share *share)
+{
+    if (!share->closed || share->held > 0)
+        return;
+    fake_callers.shares_closed++;
+    free(share);
+}
+
+void budget_close(budget_share *share)
+{
+    if (!share)
+        return;
+    share->closed = true;
+    free_when_over(share);
+}
+
+bool budget_take(budget_share *share, size_t bytes)
+{
+    if (!is_full)
+        budget_force(share, bytes);
+    return !is_full;
+}
+
+void budget_force(budget_share *share, size_t bytes)
+{
+    share->held += bytes;
+    fake_callers.held += bytes;
+}
+
+void budget_give(budget_share *share, size_t bytes)
+{
+    share->held -= bytes;
+    fake_callers.held -= bytes;
+    free_when_over(share);
+}
+
+size_t budget_share_held(const budget_share *share)
+{
+    return share->held;
+}

@@ -1,0 +1,29 @@
+/* Callers and their shares of a budget that the test leads: for engines and frames, which
+ * only make them, ask them and lose them. */
+#ifndef LOCKSTOCK_TESTS_FAKE_CALLERS_H
+#define LOCKSTOCK_TESTS_FAKE_CALLERS_H
+
+#include "callers.h"
+
+/* What has happened since fake_callers_reset. */
+typedef struct fake_callers_told {
+    size_t opened, lost;
+    unsigned last_lost;                /* the number of a caller, from 1 */
+    size_t shares_opened, shares_closed;
+    size_t held;                       /* bytes of all shares */
+} fake_callers_told;
+extern fake_callers_told fake_callers;
+
+/* on_lost, unless it is NULL, runs whenever a caller is lost. */
+void fake_callers_reset(void (*on_lost)(void));
+
+/* In the order of their beginning, from 1. */
+unsigned fake_caller_number(const caller *c);
+
+/* From now on its calls queue; or do not any more, which it is told. */
+void fake_caller_queues(caller *c, bool queues);
+
+/* From now on no share takes more. */
+void fake_budget_is_full(bool full);
+
+#endif

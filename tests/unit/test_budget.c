@@ -1,0 +1,155 @@
+/* Bytes held for connections, against limits of a connection, a principal and the server. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "wire/budget.h"
+
+enum { KIB = 1024, BYTES = 1024 * KIB, SHARES = 1000 };
+
+static void a_connection_holds_an_eighth_at_most(void **state)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *one = budget_open(all);
+    (void)state;
+
+    assert_true(budget_take(one, BYTES / 8));
+    assert_false(budget_take(one, 1));
+    assert_int_equal(budget_share_held(one), BYTES / 8);
+    assert_int_equal(budget_held(all), BYTES / 8);
+    budget_give(one, 1);
+    assert_true(budget_take(one, 1));
+    budget_give(one, BYTES / 8);
+    budget_close(one);
+    assert_int_equal(budget_held(all), 0);
+    budget_free(all);
+}
+
+static void many_that_take_all_leave_room_for_one_more(void **state)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *greedy[SHARES];
+    (void)state;
+
+    for (size_t i = 0; i < SHARES; i++)
+        greedy[i] = budget_open(all);
+    for (size_t kib = 1; kib <= 256; kib++) /* all of them, a step each time */
+        for (size_t i = 0; i < 40; i++)
+            (void)budget_take(greedy[i], KIB);
+    size_t held = budget_held(all);
+    assert_true(held < BYTES);
+    for (size_t i = 0; i < 40; i++)
+        assert_true(budget_share_held(greedy[i]) <= BYTES - held + KIB);
+    budget_share *modest = budget_open(all);
+    assert_true(budget_take(modest, BYTES - held > BUDGET_SMALL_BYTES ? BUDGET_SMALL_BYTES : 1));
+    budget_give(modest, budget_share_held(modest));
+    budget_close(modest);
+    for (size_t i = 0; i < SHARES; i++) {
+        budget_give(greedy[i], budget_share_held(greedy[i]));
+        budget_close(greedy[i]);
+    }
+    assert_int_equal(budget_held(all), 0);
+    budget_free(all);
+}
+
+static void a_small_part_is_always_there(void **state)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *full = budget_open(all), *late = budget_open(all);
+    (void)state;
+
+    budget_force(full, 2 * BYTES);
+    assert_false(budget_take(full, 1));
+    assert_true(budget_take(late, BUDGET_SMALL_BYTES));
+    assert_false(budget_take(late, 1));
+    budget_give(late, BUDGET_SMALL_BYTES);
+    budget_give(full, 2 * BYTES);
+    budget_close(full);
+    budget_close(late);
+    budget_free(all);
+}
+
+static void a_principal_holds_half_at_most_over_all_its_connections(void **state)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *own[8], *other = budget_open(all);
+    size_t held = 0;
+    (void)state;
+
+    for (size_t i = 0; i < 8; i++) {
+        own[i] = budget_open(all);
+        budget_set_principal(own[i], "billing");
+        while (budget_take(own[i], 4 * KIB))
+            held += 4 * KIB;
+    }
+    /* Each connection may have its small part all the same. */
+    assert_true(held <= BYTES / 2 + 8 * BUDGET_SMALL_BYTES);
+    assert_true(held >= BYTES / 2);
+    assert_true(budget_take(other, BYTES / 8));
+    budget_give(other, BYTES / 8);
+    for (size_t i = 0; i < 8; i++) {
+        budget_give(own[i], budget_share_held(own[i]));
+        budget_close(own[i]);
+    }
+    budget_close(other);
+    budget_free(all);
+}
+
+static void what_a_share_holds_goes_with_it_to_another_principal(void **state)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *a = budget_open(all), *b = budget_open(all), *c = budget_open(all);
+    (void)state;
+
+    budget_set_principal(a, "one");
+    budget_force(a, BYTES / 2);
+    budget_set_principal(b, "one");
+    budget_set_principal(b, "one"); /* again: nothing changes */
+    assert_false(budget_take(b, 2 * BUDGET_SMALL_BYTES));
+    budget_set_principal(a, "two");
+    assert_true(budget_take(b, 2 * BUDGET_SMALL_BYTES));
+    budget_set_principal(c, "two");
+    assert_false(budget_take(c, 2 * BUDGET_SMALL_BYTES));
+    budget_set_principal(c, NULL);
+    assert_true(budget_take(c, 2 * BUDGET_SMALL_BYTES));
+    budget_give(a, BYTES / 2);
+    budget_give(b, 2 * BUDGET_SMALL_BYTES);
+    budget_give(c, 2 * BUDGET_SMALL_BYTES);
+    budget_close(a);
+    budget_close(b);
+    budget_close(c);
+    budget_free(all);
+}
+
+static void a_closed_share_counts_until_all_of_it_is_given_back(void **state)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *gone = budget_open(all);
+    (void)state;
+
+    budget_set_principal(gone, "one");
+    assert_true(budget_take(gone, 2 * KIB));
+    budget_close(gone);
+    assert_int_equal(budget_held(all), 2 * KIB);
+    budget_give(gone, KIB);
+    budget_give(gone, KIB);
+    assert_int_equal(budget_held(all), 0);
+    budget_close(NULL);
+    budget_free(all);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_connection_holds_an_eighth_at_most),
+        cmocka_unit_test(many_that_take_all_leave_room_for_one_more),
+        cmocka_unit_test(a_small_part_is_always_there),
+        cmocka_unit_test(a_principal_holds_half_at_most_over_all_its_connections),
+        cmocka_unit_test(what_a_share_holds_goes_with_it_to_another_principal),
+        cmocka_unit_test(a_closed_share_counts_until_all_of_it_is_given_back),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
