@@ -354,6 +354,8 @@ static lks_code open_wires(server *s, lks_error *error)
         .message_bytes_max = (size_t)s->config->message_bytes,
         .in_flight_max = (uint32_t)s->config->in_flight,
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
+        .waiting_max = (uint32_t)s->config->waiting,
+        .waiting_per_peer = (uint32_t)s->config->waiting_per_connection,
         .connections_max = (uint32_t)s->config->connections,
         .tls = {s->config->tls_certificate, s->config->tls_key, s->config->tls_client_ca,
                 s->config->tls_client_required},

@@ -194,7 +194,7 @@ lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error
     const lks_rpc_nng_rep_options rep = {
         .message_bytes_max = options->message_bytes_max,
         .in_flight_max = options->in_flight_max,
-        .peer_in_flight_max = 2 * options->in_flight_per_peer,
+        .peer_in_flight_max = options->in_flight_per_peer,
         .connections_max = options->connections_max,
         .on_request = on_request,
         .on_peer_lost = on_lost,

@@ -83,8 +83,10 @@ static lks_code need_nng(wires *w, lks_error *error)
         .loop = o->loop,
         .frames = o->frames,
         .message_bytes_max = o->message_bytes_max,
-        .in_flight_max = o->in_flight_max,
-        .in_flight_per_peer = o->in_flight_per_peer,
+        /* Room for all, and as much again: a connection gets no more than is left, and who
+         * has too much is told so by callers.h. */
+        .in_flight_max = 2 * (o->in_flight_max + o->waiting_max),
+        .in_flight_per_peer = 2 * o->in_flight_per_peer + o->waiting_per_peer,
         .connections_max = o->connections_max,
         .callers = o->callers,
         .budget = o->budget,

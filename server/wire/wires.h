@@ -34,6 +34,8 @@ typedef struct wires_options {
     size_t message_bytes_max;
     uint32_t in_flight_max;
     uint32_t in_flight_per_peer;
+    uint32_t waiting_max;
+    uint32_t waiting_per_peer;
     uint32_t connections_max;
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
 } wires_options;

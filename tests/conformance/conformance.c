@@ -22,7 +22,7 @@ static const wire wires[] = {
 
 static int start(void **state)
 {
-    static const char *const args[] = {"--in-flight", "64", NULL};
+    static const char *const args[] = {"--in-flight", "64", "--waiting", "160", NULL};
 
     (void)state;
     here.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
@@ -54,7 +54,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(who_waits_is_told_when_time_is_up),
         cmocka_unit_test(a_wait_ends_with_its_connection),
         cmocka_unit_test(a_cancelled_wait_is_withdrawn),
-        cmocka_unit_test(what_is_too_much_is_refused),
+        cmocka_unit_test(who_waits_does_not_stop_who_runs),
         cmocka_unit_test(the_vectors_are_what_is_spoken),
         cmocka_unit_test(noise_harms_nobody),
         cmocka_unit_test(half_open_connections_harm_nobody),

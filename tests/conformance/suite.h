@@ -21,7 +21,8 @@
 #define LOCK "/lockstock.v1.LockService/"
 
 enum {
-    IN_FLIGHT = 64, /* the server's limit */
+    IN_FLIGHT = 64, /* the server's limits */
+    WAITING = 160,
     PATIENCE_MS = 30000,
 };
 
@@ -94,7 +95,7 @@ void what_is_too_long_is_refused(void **state);
 void who_waits_is_told_when_time_is_up(void **state);
 void a_wait_ends_with_its_connection(void **state);
 void a_cancelled_wait_is_withdrawn(void **state);
-void what_is_too_much_is_refused(void **state);
+void who_waits_does_not_stop_who_runs(void **state);
 void a_stopping_server_answers_and_refuses(void **state);
 
 void noise_harms_nobody(void **state);

@@ -323,6 +323,7 @@ static lks_code asks(sp_caller *c, const char *method, const void *request, cons
     return code;
 }
 
+#define NO_METHOD "/lockstock.v1.StockService/NoSuchMethod"
 #define GET_ITEM "/lockstock.v1.StockService/GetItem"
 #define PUT_ITEM "/lockstock.v1.StockService/PutItem"
 #define INSPECT "/lockstock.v1.LockService/Inspect"
@@ -385,13 +386,15 @@ static void who_is_not_known_may_do_nothing(void **state)
     for (size_t c = 0; c < sizeof callers / sizeof *callers; c++) {
         assert_non_null(callers[c]);
         for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)
-            for (size_t m = 0; m < N_METHODS; m++)
-                assert_int_equal(asks(callers[c], methods[m]->path, NULL, tokens[t], NULL), LKS_UNAUTHENTICATED);
+            for (size_t m = 0; m <= N_METHODS; m++) /* and of one that is not there */
+                assert_int_equal(asks(callers[c], m < N_METHODS ? methods[m]->path : NO_METHOD, NULL, tokens[t], NULL),
+                                 LKS_UNAUTHENTICATED);
         sp_caller_close(callers[c]);
     }
     sp_caller *c = over_tcp();
     for (size_t m = 0; m < N_METHODS; m++)
         assert_int_equal(asks(c, methods[m]->path, NULL, "nothing" SECRET, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(asks(c, NO_METHOD, NULL, "nothing" SECRET, NULL), LKS_UNIMPLEMENTED);
     sp_caller_close(c);
 }
 

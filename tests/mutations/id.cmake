@@ -66,8 +66,8 @@ c_mutation(D21 server/services/id_snowflake.c test_ids [[s->worker = range->work
 
 # UUID_V7
 c_mutation(D13 server/services/id_uuid.c test_id_kinds [[random >> 2 | 1ull << 63]] [[random >> 1 | 1ull << 63]])
-c_mutation(D13 server/services/id_uuid.c test_id_kinds [[%08x-%04x-7%03x]] [[%08x-%04x-4%03x]])
-c_mutation(D13 server/services/id_uuid.c test_id_kinds [[(unsigned)(tick >> 12) & 0xffff]] [[(unsigned)(tick >> 8) & 0xffff]])
+c_mutation(D13 server/services/id_uuid.c test_id_kinds [[0x7000 | (tick & 0xfff)]] [[0x4000 | (tick & 0xfff)]])
+c_mutation(D13 server/services/id_uuid.c test_id_kinds [[(tick << 4 & ~UINT64_C(0xffff))]] [[(tick << 8 & ~UINT64_C(0xffff))]])
 c_mutation(D14 server/services/id_uuid.c test_id_kinds [[tick > last ? tick : last + 1]] [[tick]])
 c_mutation(D14 server/services/id_uuid.c test_id_kinds [[% 1000000 * 4096 / 1000000]] [[% 1000000 * 2048 / 1000000]])
 c_mutation(D15 server/services/id_uuid.c test_id_kinds [[uuid_format(*last, random[i], text[i])]] [[uuid_format(*last, random[0], text[i])]])

@@ -14,10 +14,10 @@ c_mutation(A2 server/identity.c test_admission:*each_right*
 c_mutation(A2 server/identity.c test_admission:*each_right* [[ && is_of_service(method->path, g->service))]] [[)]])
 c_mutation(A2 server/identity.c test_identity:*effects_are* [[    return before == '.' || before == '/';]] [[    return true;]])
 # a principal stays in its namespace
-c_mutation(A3 server/identity.c test_admission:*namespace* [[if (elsewhere || !may(p, method))]] [[if (!may(p, method))]])
+c_mutation(A3 server/identity.c test_admission:*namespace* [[if (elsewhere || (method && !may(p, method)))]] [[if (method && !may(p, method))]])
 c_mutation(A3 server/identity.c test_admission:*namespace*
   [[    if (p->ns)
-        *ns = lks_rpc_slice_of(p->ns);]] "")
+        ret->ns = lks_rpc_slice_of(p->ns);]] "")
 c_mutation(A3 server/identity.c test_identity:*namespace* [[c->ns.len != strlen(p->ns) || ]] "")
 # a token: until its end, only as Bearer, before the connection's evidence
 c_mutation(A4 server/identity.c test_identity:*tokens_end* [[DIGEST_BYTES) == 0 && live)]] [[DIGEST_BYTES) == 0)]])

@@ -285,13 +285,13 @@ c_mutation(L33 server/waiters.c test_waiters
 c_mutation(L33 server/waiters.c test_waiters
   [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
 c_mutation(L33 server/waiters.c test_waiters [[a->again = a->asking;]] [[a->again = false;]])
-c_mutation(L36 server/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN, everyone, 0);]] "")
+c_mutation(L36 server/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
 c_mutation(L34 server/waiters.c test_waiters
   [[if (w->key.len == key.len && memcmp(w->key.data, key.data, key.len) == 0)]] [[if (w->key.len == key.len)]])
 c_mutation(L34 server/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
 c_mutation(L37 server/waiters.c test_waiters
   [[tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] "")
-c_mutation(L38 server/waiters.c test_waiters [[return w->peer == peer;]] [[return true;]])
+c_mutation(L38 server/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
 c_mutation(L40 server/waiters.c test_waiters [[            tell(w, SERVICE_WOKEN);
     }]] [[{
             tell(w, SERVICE_WOKEN);

@@ -54,7 +54,7 @@ c_mutation(W7 rpc/exchange.c test_exchange
 c_mutation(W8 server/dispatch.c test_dispatch [[if (r->deadline_ns == 0)]] [[if (false)]])
 c_mutation(W8 server/dispatch.c test_dispatch [[timeout < limit ? timeout : limit]] [[timeout]])
 c_mutation(W8 server/dispatch.c test_dispatch
-  [[call->timeout_ms ? call->timeout_ms : d->options.timeout_ms]] [[d->options.timeout_ms]])
+  [[call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait]] [[d->options.timeout_ms + wait]])
 
 # frame over the size limit: the connection is closed, and only that one
 c_mutation(W9 rpc/nng_rep.c test_nng_rep
@@ -69,10 +69,18 @@ c_mutation(W10 rpc/frame.c test_frames [[if (frame->n_calls == 0)]] [[if (false)
 c_mutation(W10 rpc/frame.c test_frame [[if (frame->n_calls > max)]] [[if (false)]])
 
 # overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take all
-c_mutation(W11 server/dispatch.c test_dispatch [[if (d->in_flight >= d->options.in_flight_max)]] [[if (false)]])
-c_mutation(W11 server/dispatch.c test_dispatch
-  [[if (!peers_enter(d->peers, call->peer))]] [[if (peers_enter(d->peers, call->peer), false)]])
-c_mutation(W11 server/dispatch.c test_dispatch [[error.retry_after_ms = RETRY_AFTER_MS;]] [[;]])
+c_mutation(W11 server/callers.c test_callers [[return left == 0 || (c->n_taking]] [[return (c->n_taking]])
+c_mutation(W11 server/callers.c test_callers
+  [[return c->n_running < each && c->all->n_running < all;]] [[return c->all->n_running < all;]])
+c_mutation(W11 server/callers.c test_callers
+  [[return c->n_running < each && c->all->n_running < all;]] [[return c->n_running < each;]])
+c_mutation(W11 server/callers.c test_callers [[    error->retry_after_ms = RETRY_AFTER_MS;]] [[    ;]])
+c_mutation(W11 server/callers.c test_callers [[return c->turn == c->all->turn && c->turn_ns >= TURN_NS;]] [[return false;]])
+c_mutation(W11 server/callers.c test_callers [[        TAILQ_INSERT_TAIL(&all->taking, c, taking);
+        return TAILQ_FIRST(&c->takes);]] [[        TAILQ_INSERT_HEAD(&all->taking, c, taking);
+        return TAILQ_FIRST(&c->takes);]])
+c_mutation(W11 server/callers.c test_callers [[            c->on_room(c->arg);]] [[            ;]])
+c_mutation(W11 server/dispatch.c test_dispatch [[    if (r->deadline_ns <= lks_rpc_now_ns())]] [[    if (false)]])
 c_mutation(W11 rpc/nng_rep.c test_nng_rep [[left == 0 || n_peer > options->peer_in_flight_max ||]] [[left == 0 ||]])
 c_mutation(W11 rpc/nng_rep.c test_nng_rep [[ || (!modest && n_peer > left)]] "")
 c_mutation(W11 rpc/nng_rep.c test_nng_rep [[bool full = left == 0 || ]] [[bool full = ]])
@@ -85,14 +93,13 @@ c_mutation(W12 server/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_f
 
 # a call that waits stands alone in its frame; it is parked before its store call
 c_mutation(W13 server/dispatch.c test_dispatch
-  [[if (!call->alone && lks_rpc_wait_ms(method, request) > 0)]] [[if (false)]])
-c_mutation(W13 server/dispatch.c test_dispatch [[    else if (r->plan.wait_key.len > 0)
-        enter_waiters(r);]] "")
+  [[if (call->order && r->call.waits)]] [[if (false)]])
+c_mutation(W13 server/dispatch.c test_dispatch [[r->plan.wait_key.len > 0 && !enter_waiters(r)]] [[false]])
 c_mutation(W13 server/dispatch.c test_dispatch [[if (r->deadline_ns < last_round_ns)]] [[if (false)]])
 
 # SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked
-c_mutation(W14 server/dispatch.c test_dispatch [[if (event == SERVICE_STOPPING) {]] [[if (false) {]])
-c_mutation(W14 server/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING, everyone, 0);]] "")
+c_mutation(W14 server/dispatch.c test_dispatch [[if (r->event == SERVICE_STOPPING) {]] [[if (false) {]])
+c_mutation(W14 server/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING);]] "")
 c_mutation(W14 server/waiters.c test_waiters [[    if (all->stopping)
         w->pending = 1U << SERVICE_STOPPING;]] "")
 

@@ -1,1 +1,460 @@
-int main(void){return 0;}
+/* Room for calls: who runs, who queues, who waits, and whose calls a lost connection
+ * takes with it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <lockstock/rpc/exchange.h>
+#include <uv.h>
+
+#include "callers.h"
+
+enum { RUNNING = 8, EACH = 4, WAITING = 8, WAITING_EACH = 6, CALLS_MAX = 400 };
+#define TAKES_EACH (EACH - EACH / 4)
+#define TAKES (RUNNING - RUNNING / 4)
+
+typedef struct fixture {
+    uv_loop_t loop;
+    callers *all;
+    budget *budget;
+    caller_call calls[CALLS_MAX];
+    size_t n;
+    size_t started[CALLS_MAX]; /* numbers of calls, as they started */
+    size_t n_started;
+    size_t n_abandoned, n_rooms;
+    bool leave_at_once;     /* a call that starts is over */
+    uint64_t costs_ns;      /* what starting one takes */
+    bool closed;
+} fixture;
+
+static fixture *here;
+
+static void on_start(caller_call *call)
+{
+    uint64_t until_ns = lks_rpc_now_ns() + here->costs_ns;
+
+    here->started[here->n_started++] = (size_t)(call - here->calls);
+    while (lks_rpc_now_ns() < until_ns)
+        ;
+    if (here->leave_at_once)
+        caller_leave(call);
+}
+
+static void on_abandoned(caller_call *call)
+{
+    here->n_abandoned++;
+    caller_leave(call);
+}
+
+static void on_room(void *arg)
+{
+    assert_ptr_equal(arg, here);
+    here->n_rooms++;
+}
+
+static int setup(void **state)
+{
+    const callers_options options = {.running_max = RUNNING, .running_per_caller = EACH, .waiting_max = WAITING,
+                                     .waiting_per_caller = WAITING_EACH};
+    lks_error error;
+
+    here = calloc(1, sizeof *here);
+    uv_loop_init(&here->loop);
+    callers_options given = options;
+    given.loop = &here->loop;
+    here->budget = budget_new(1 << 20);
+    *state = here;
+    return callers_new(&given, &here->all, &error) == LKS_OK ? 0 : -1;
+}
+
+static void on_closed(void *arg)
+{
+    ((fixture *)arg)->closed = true;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    size_t running = callers_running(f->all) + callers_parked(f->all);
+
+    callers_close(f->all, on_closed, f);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    budget_free(f->budget);
+    int failed = !f->closed || running > 0 || uv_loop_close(&f->loop) != 0;
+    free(f);
+    return failed;
+}
+
+static caller *connect_one(fixture *f)
+{
+    return caller_new(f->all, budget_open(f->budget), on_room, f);
+}
+
+static void lose(caller *c)
+{
+    budget_share *bytes = caller_bytes(c);
+
+    caller_lost(c);
+    budget_close(bytes);
+}
+
+static caller_call *make(fixture *f, caller *c)
+{
+    caller_call *call = &f->calls[f->n++];
+
+    *call = (caller_call){.caller = c, .start = on_start, .abandoned = on_abandoned};
+    return call;
+}
+
+static caller_call *take(fixture *f, caller *c)
+{
+    caller_call *call = make(f, c);
+    lks_error error;
+
+    assert_int_equal(caller_admit(call, NULL, &error), LKS_OK);
+    return call;
+}
+
+static caller_call *settle(fixture *f, caller *c)
+{
+    caller_call *call = make(f, c);
+    lks_error error;
+
+    call->settles = true;
+    assert_int_equal(caller_admit(call, NULL, &error), LKS_OK);
+    return call;
+}
+
+static lks_code wait_as(fixture *f, caller *c, const char *principal, caller_call **ret)
+{
+    caller_call *call = make(f, c);
+    lks_error error = {0};
+
+    call->waits = true;
+    lks_code code = caller_admit(call, principal, &error);
+    if (code != LKS_OK) {
+        f->n--;
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+        assert_true(error.retry_after_ms > 0);
+        assert_non_null(strstr(error.message, "wait"));
+    }
+    if (ret)
+        *ret = call;
+    return code;
+}
+
+static void turn(fixture *f)
+{
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+}
+
+static void leave_all(fixture *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        caller_leave(&f->calls[i]);
+}
+
+/* ---- running ---------------------------------------------------------------------- */
+
+static void a_connection_runs_so_many_and_the_rest_queue_in_order(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+
+    for (size_t i = 0; i < 2 * EACH; i++)
+        take(f, c);
+    assert_int_equal(f->n_started, TAKES_EACH);
+    assert_true(caller_queues(c));
+    caller_leave(&f->calls[1]);
+    assert_int_equal(f->n_started, TAKES_EACH + 1);
+    assert_int_equal(f->started[TAKES_EACH], TAKES_EACH);
+    leave_all(f);
+    assert_false(caller_queues(c));
+    lose(c);
+}
+
+static void a_call_that_settles_finds_room_when_others_do_not(void **state)
+{
+    fixture *f = *state;
+    caller *a = connect_one(f), *b = connect_one(f), *c = connect_one(f);
+
+    while (!caller_queues(a))
+        take(f, a);
+    settle(f, a); /* the connection's own room */
+    assert_int_equal(f->n_started, EACH);
+    while (!caller_queues(b))
+        take(f, b);
+    take(f, c);
+    assert_int_equal(f->n_started, TAKES);
+    settle(f, c); /* the server's */
+    settle(f, c);
+    assert_int_equal(f->n_started, RUNNING);
+    assert_int_equal(callers_running(f->all), RUNNING);
+    leave_all(f);
+    lose(a);
+    lose(b);
+    lose(c);
+}
+
+static void what_settles_starts_before_what_takes(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+
+    for (size_t i = 0; i < EACH; i++)
+        settle(f, c);
+    take(f, c);
+    caller_call *late = settle(f, c);
+    assert_int_equal(f->n_started, EACH);
+    caller_leave(&f->calls[0]);
+    assert_int_equal(f->n_started, EACH + 1);
+    assert_ptr_equal(&f->calls[f->started[EACH]], late);
+    leave_all(f);
+    lose(c);
+}
+
+static void connections_take_turns(void **state)
+{
+    fixture *f = *state;
+    caller *full = connect_one(f), *greedy = connect_one(f), *modest = connect_one(f);
+
+    for (size_t i = 0; i < TAKES_EACH; i++)
+        take(f, full);
+    for (size_t i = 0; i < TAKES_EACH; i++)
+        take(f, greedy);
+    assert_int_equal(f->n_started, TAKES);
+    for (size_t i = 0; i < 4; i++)
+        take(f, greedy);
+    caller_call *one = take(f, modest);
+    caller_leave(&f->calls[0]);
+    caller_leave(&f->calls[1]);
+    assert_int_equal(one->state, CALL_RUNNING);
+    leave_all(f);
+    lose(full);
+    lose(greedy);
+    lose(modest);
+}
+
+static void too_many_that_queue_are_refused(void **state)
+{
+    fixture *f = *state;
+    caller *c[20];
+    lks_error error = {0};
+    size_t refused = 0;
+
+    for (size_t i = 0; i < 20; i++)
+        c[i] = connect_one(f);
+    for (size_t i = 0; i < 20 && refused == 0; i++) {
+        for (size_t k = 0; k < 2 && refused == 0; k++) {
+            caller_call *call = make(f, c[i]);
+            if (caller_admit(call, NULL, &error) != LKS_OK) {
+                call->caller = NULL;
+                refused++;
+            }
+        }
+    }
+    assert_int_equal(refused, 1);
+    assert_int_equal(f->n - 1, TAKES + RUNNING);
+    assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_true(error.retry_after_ms > 0);
+    settle(f, c[0]); /* never refused for that */
+    leave_all(f);
+    for (size_t i = 0; i < 20; i++)
+        lose(c[i]);
+}
+
+static void whoever_queued_is_told_when_there_is_room_again(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+
+    for (size_t i = 0; i <= TAKES_EACH; i++)
+        take(f, c);
+    assert_true(caller_queues(c));
+    assert_int_equal(f->n_rooms, 0);
+    caller_leave(&f->calls[0]);
+    assert_int_equal(f->n_rooms, 1);
+    leave_all(f);
+    lose(c);
+}
+
+/* What one connection starts in a turn of the loop has a limit in time; then it is the
+ * others' turn, and it goes on in the next. */
+static void a_turn_of_the_loop_is_shared(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+
+    f->leave_at_once = true;
+    f->costs_ns = 100 * 1000;
+    turn(f);
+    for (size_t i = 0; i < 100; i++)
+        settle(f, c);
+    assert_true(f->n_started < 10);
+    assert_true(caller_queues(c));
+    for (size_t turns = 0; turns < 200 && f->n_started < 100; turns++)
+        turn(f);
+    assert_int_equal(f->n_started, 100);
+    for (size_t i = 0; i < 100; i++)
+        assert_int_equal(f->started[i], i);
+    lose(c);
+}
+
+/* ---- waiting ---------------------------------------------------------------------- */
+
+static void a_parked_call_takes_no_room_to_run(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+    caller_call *waiting;
+
+    for (size_t i = 0; i < WAITING_EACH; i++) {
+        assert_int_equal(wait_as(f, c, NULL, &waiting), LKS_OK);
+        assert_int_equal(waiting->state, CALL_RUNNING);
+        caller_park(waiting);
+    }
+    assert_int_equal(callers_running(f->all), 0);
+    assert_int_equal(callers_parked(f->all), WAITING_EACH);
+    assert_int_equal(caller_parked(c), WAITING_EACH);
+    assert_int_equal(take(f, c)->state, CALL_RUNNING);
+    leave_all(f);
+    assert_int_equal(caller_parked(c), 0);
+    lose(c);
+}
+
+static void parking_makes_room(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+    caller_call *waiting[TAKES_EACH + 1];
+
+    for (size_t i = 0; i <= TAKES_EACH; i++)
+        assert_int_equal(wait_as(f, c, NULL, &waiting[i]), LKS_OK);
+    assert_int_equal(waiting[TAKES_EACH]->state, CALL_QUEUED);
+    caller_park(waiting[0]);
+    assert_int_equal(waiting[TAKES_EACH]->state, CALL_RUNNING);
+    leave_all(f);
+    lose(c);
+}
+
+static void waiting_has_limits_of_a_connection_a_principal_and_the_server(void **state)
+{
+    fixture *f = *state;
+    caller *a = connect_one(f), *b = connect_one(f), *c = connect_one(f);
+
+    for (size_t i = 0; i < WAITING / 2; i++) {
+        caller_call *call;
+        assert_int_equal(wait_as(f, i % 2 ? a : b, "billing", &call), LKS_OK);
+        caller_park(call);
+    }
+    assert_int_equal(wait_as(f, c, "billing", NULL), LKS_RESOURCE_EXHAUSTED);
+    for (size_t i = WAITING / 2; i < WAITING; i++) {
+        caller_call *call;
+        assert_int_equal(wait_as(f, c, "shop", &call), LKS_OK);
+        caller_park(call);
+    }
+    assert_int_equal(wait_as(f, a, NULL, NULL), LKS_RESOURCE_EXHAUSTED);
+    leave_all(f);
+    for (size_t i = 0; i < WAITING_EACH; i++) {
+        caller_call *call;
+        assert_int_equal(wait_as(f, a, NULL, &call), LKS_OK);
+        caller_park(call);
+    }
+    assert_int_equal(wait_as(f, a, NULL, NULL), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(wait_as(f, b, "billing", NULL), LKS_OK);
+    leave_all(f);
+    lose(a);
+    lose(b);
+    lose(c);
+}
+
+static void a_woken_call_runs_before_calls_that_take(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+    caller_call *waiting;
+
+    assert_int_equal(wait_as(f, c, NULL, &waiting), LKS_OK);
+    caller_park(waiting);
+    while (!caller_queues(c))
+        take(f, c);
+    size_t started = f->n_started;
+    caller_resume(waiting);
+    assert_int_equal(waiting->state, CALL_RUNNING);
+    assert_int_equal(f->n_started, started + 1);
+    leave_all(f);
+    lose(c);
+}
+
+/* ---- loss ------------------------------------------------------------------------- */
+
+static void a_lost_connection_takes_its_calls_and_no_others(void **state)
+{
+    fixture *f = *state;
+    caller *gone = connect_one(f), *stays = connect_one(f);
+    caller_call *waiting;
+    lks_error error;
+
+    assert_int_equal(wait_as(f, gone, NULL, &waiting), LKS_OK);
+    caller_park(waiting);
+    while (!caller_queues(gone))
+        take(f, gone);
+    size_t n = f->n;
+    take(f, stays);
+    lose(gone);
+    assert_int_equal(f->n_abandoned, n);
+    assert_int_equal(callers_running(f->all), 1);
+    lose(stays);
+    assert_int_equal(f->n_abandoned, n + 1);
+    (void)error;
+}
+
+/* The call goes on, and the caller with it. */
+static void on_abandoned_and_goes_on(caller_call *call)
+{
+    (void)call;
+    here->n_abandoned++;
+}
+
+static void a_lost_connection_starts_nothing_more(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+    caller_call *running = take(f, c);
+    lks_error error;
+
+    running->abandoned = on_abandoned_and_goes_on;
+    lose(c);
+    assert_true(caller_is_lost(c));
+    caller_call *late = make(f, c);
+    assert_int_equal(caller_admit(late, NULL, &error), LKS_CANCELLED);
+    late->caller = NULL;
+    caller_leave(running);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_connection_runs_so_many_and_the_rest_queue_in_order),
+        TEST(a_call_that_settles_finds_room_when_others_do_not),
+        TEST(what_settles_starts_before_what_takes),
+        TEST(connections_take_turns),
+        TEST(too_many_that_queue_are_refused),
+        TEST(whoever_queued_is_told_when_there_is_room_again),
+        TEST(a_turn_of_the_loop_is_shared),
+        TEST(a_parked_call_takes_no_room_to_run),
+        TEST(parking_makes_room),
+        TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server),
+        TEST(a_woken_call_runs_before_calls_that_take),
+        TEST(a_lost_connection_takes_its_calls_and_no_others),
+        TEST(a_lost_connection_starts_nothing_more),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -11,13 +11,15 @@
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/lock.lks.h>
+#include <lockstock/v1/ratelimit.lks.h>
 #include <lockstock/v1/stock.lks.h>
+#include <uv.h>
 
 #include "dispatch.h"
 
 /* ---- a store that keeps what it is given until the test answers it ------------ */
 
-enum { SUBMITTED_MAX = 64 };
+enum { SUBMITTED_MAX = 64, PEERS = 10 };
 
 struct store {
     struct submitted {
@@ -48,6 +50,7 @@ struct waiters {
     waiter *entered, *parked;
     unsigned pending; /* given to the next that parks */
     uint64_t deadline_ns;
+    waiter *abandoned;
     lks_rpc_slice alarm, chore;
 };
 
@@ -64,6 +67,13 @@ bool waiters_park(waiters *all, waiter *w, service_event *event)
     *event = (service_event)all->pending;
     all->pending = 0;
     return *event != 0;
+}
+
+void waiters_abandon(waiters *all, waiter *w)
+{
+    all->abandoned = w;
+    if (all->parked)
+        w->on_event(w, SERVICE_ABANDONED);
 }
 
 void waiters_leave(waiters *all, waiter *w)
@@ -90,8 +100,13 @@ void waiters_chore(waiters *all, lks_rpc_slice base, const char *function, int64
 /* ---- one call and its answer -------------------------------------------------- */
 
 typedef struct fixture {
+    uv_loop_t loop;
     store store;
     waiters waiters;
+    budget *budget;
+    callers *callers;
+    caller *peers[PEERS];
+    bool closed;
     dispatch *dispatch;
     lks_rpc_arena *arena;
     int n_done;
@@ -113,18 +128,50 @@ static int setup(void **state)
     fixture *f = calloc(1, sizeof *f);
     lks_error error;
     const dispatch_options options = {
-        .store = &f->store, .waiters = &f->waiters, .server = "this", .in_flight_max = 4, .in_flight_per_peer = 2, .timeout_ms = 1000, .timeout_max_ms = 2000};
+        .store = &f->store, .waiters = &f->waiters, .server = "this", .timeout_ms = 1000, .timeout_max_ms = 2000};
 
+    uv_loop_init(&f->loop);
+    const callers_options room = {
+        .loop = &f->loop, .running_max = 4, .running_per_caller = 3, .waiting_max = 4, .waiting_per_caller = 2};
     f->arena = lks_rpc_arena_new();
+    f->budget = budget_new(1 << 20);
+    if (callers_new(&room, &f->callers, &error) != LKS_OK)
+        return -1;
+    for (size_t i = 0; i < PEERS; i++)
+        f->peers[i] = caller_new(f->callers, budget_open(f->budget), NULL, NULL);
     if (dispatch_new(&options, &f->dispatch, &error) != LKS_OK)
         return -1;
     *state = f;
     return 0;
 }
 
+static void lose(fixture *f, size_t peer)
+{
+    budget_share *bytes = caller_bytes(f->peers[peer]);
+
+    caller_lost(f->peers[peer]);
+    budget_close(bytes);
+    f->peers[peer] = NULL;
+}
+
+static void on_closed(void *arg)
+{
+    ((fixture *)arg)->closed = true;
+}
+
 static int teardown(void **state)
 {
     fixture *f = *state;
+    for (size_t i = 0; i < PEERS; i++)
+        if (f->peers[i])
+            lose(f, i);
+    if (callers_running(f->callers) > 0)
+        return -1;
+    callers_close(f->callers, on_closed, f);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    if (!f->closed || uv_loop_close(&f->loop) != 0)
+        return -1;
+    budget_free(f->budget);
     dispatch_free(f->dispatch);
     lks_rpc_arena_free(f->arena);
     free(f);
@@ -132,7 +179,7 @@ static int teardown(void **state)
 }
 
 /* Starts a call from connection `peer`; `change` may be NULL. */
-static void start(fixture *f, const char *path, const ProtobufCMessage *request, uint32_t peer,
+static void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer,
                   const dispatch_call *change)
 {
     size_t len = request ? protobuf_c_message_get_packed_size(request) : 0;
@@ -141,11 +188,11 @@ static void start(fixture *f, const char *path, const ProtobufCMessage *request,
 
     if (request)
         protobuf_c_message_pack(request, payload);
-    *call = change ? *change : (dispatch_call){.alone = true};
+    *call = change ? *change : (dispatch_call){0};
     call->path = path;
     call->payload = payload;
     call->len = len;
-    call->peer = peer;
+    call->caller = f->peers[peer];
     if (call->received_ns == 0)
         call->received_ns = lks_rpc_now_ns();
     dispatch_call_start(f->dispatch, call, f->arena, on_done, f);
@@ -153,7 +200,7 @@ static void start(fixture *f, const char *path, const ProtobufCMessage *request,
 
 static const char get_item[] = "/lockstock.v1.StockService/GetItem";
 
-static void start_get_item(fixture *f, uint32_t peer, const dispatch_call *change)
+static void start_get_item(fixture *f, size_t peer, const dispatch_call *change)
 {
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
     request.sku = (char *)"tea";
@@ -205,7 +252,7 @@ static void a_bad_request_never_reaches_the_store(void **state)
 static void a_deadline_that_is_over_is_not_run(void **state)
 {
     fixture *f = *state;
-    const dispatch_call late = {.alone = true, .timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
+    const dispatch_call late = {.timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
     start_get_item(f, 1, &late);
     expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "deadline");
     assert_int_equal(f->store.n, 0);
@@ -219,42 +266,154 @@ static void a_deadline_is_the_callers_up_to_the_limit(void **state)
     const uint64_t given[] = {1000, 500, 2000};
 
     for (size_t i = 0; i < 3; i++) {
-        const dispatch_call call = {.alone = true, .timeout_ms = asked[i], .received_ns = now};
-        start_get_item(f, (uint32_t)i, &call);
+        const dispatch_call call = {.timeout_ms = asked[i], .received_ns = now};
+        start_get_item(f, i, &call);
         assert_int_equal(f->store.submitted[i].deadline_ns, now + given[i] * 1000000);
     }
     for (size_t i = 0; i < 3; i++)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
-static void a_connection_has_a_limit_of_calls(void **state)
+/* What finds no room waits for it: callers.h. */
+static void calls_beyond_the_room_of_their_connection_queue(void **state)
 {
     fixture *f = *state;
-    start_get_item(f, 1, NULL);
-    start_get_item(f, 1, NULL);
-    start_get_item(f, 1, NULL);
-    expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "on this connection");
-    assert_true(f->error.retry_after_ms > 0);
-    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    start_get_item(f, 1, NULL);
+    for (size_t i = 0; i < 4; i++)
+        start_get_item(f, 1, NULL);
     assert_int_equal(f->store.n, 3);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 4);
+    assert_int_equal(f->n_done, 1);
+    for (size_t i = 1; i < 4; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 4);
+}
+
+static void a_queued_call_whose_time_is_over_is_not_run(void **state)
+{
+    fixture *f = *state;
+    const dispatch_call brief = {.timeout_ms = 1};
+    for (size_t i = 0; i < 3; i++)
+        start_get_item(f, 1, NULL);
+    start_get_item(f, 1, &brief);
+    uint64_t until_ns = lks_rpc_now_ns() + 1000000;
+    while (lks_rpc_now_ns() <= until_ns)
+        ;
+    assert_int_equal(f->n_done, 0);
+    f->store.submitted[0].done(f->store.submitted[0].arg,
+                               &(store_result){.code = LKS_NOT_FOUND, .applied = LKS_APPLIED_NO, .message = ""});
+    assert_int_equal(f->store.n, 3);
+    assert_int_equal(f->n_done, 2);
     answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
     answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
-static void the_server_has_a_limit_of_calls(void **state)
+static void too_many_calls_are_refused_with_a_moment_to_wait(void **state)
 {
     fixture *f = *state;
-    for (uint32_t peer = 0; peer < 4; peer++)
+    size_t peer = 0;
+    while (f->n_done == 0 && peer < PEERS) {
         start_get_item(f, peer, NULL);
-    assert_int_equal(f->n_done, 0);
-    start_get_item(f, 9, NULL);
+        if (f->n_done == 0)
+            start_get_item(f, peer, NULL);
+        peer++;
+    }
     expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls under way");
+    assert_true(f->error.retry_after_ms > 0);
+    size_t answered = 0;
+    while (answered < f->store.n)
+        answer_with(f, answered++, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+static void a_call_that_settles_overtakes_those_that_take(void **state)
+{
+    fixture *f = *state;
+    lks_refund_request request = LKS_REFUND_REQUEST_INIT;
+    request.group = (char *)"g";
+    request.request_id = (char *)"0123456789abcdef";
+    for (size_t i = 0; i < 4; i++)
+        start_get_item(f, 1, NULL);
+    start(f, "/lockstock.v1.RateLimitService/Refund", &request.base, 1, NULL);
+    assert_int_equal(f->store.n, 3);
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    start_get_item(f, 9, NULL);
-    assert_int_equal(f->store.n, 5);
-    for (size_t i = 1; i < 5; i++)
+    assert_int_equal(f->store.n, 4);
+    assert_string_equal(f->store.submitted[3].call->function, "ratelimit_refund");
+    size_t answered = 1;
+    while (answered < f->store.n)
+        answer_with(f, answered++, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+/* ---- calls of one message ------------------------------------------------------- */
+
+static void start_of(fixture *f, dispatch_order *order, const char *path, const ProtobufCMessage *request)
+{
+    start(f, path, request, 1, &(dispatch_call){.order = order});
+}
+
+static void confirm_of(fixture *f, dispatch_order *order, const char *group)
+{
+    lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
+    request.group = (char *)(uintptr_t)group;
+    request.order_id = (char *)"o";
+    start_of(f, order, "/lockstock.v1.StockService/Confirm", &request.base);
+}
+
+static void get_order_of(fixture *f, dispatch_order *order, const char *group)
+{
+    lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
+    request.group = (char *)(uintptr_t)group;
+    request.order_id = (char *)"o";
+    start_of(f, order, "/lockstock.v1.StockService/GetOrder", &request.base);
+}
+
+static void calls_of_a_message_and_a_group_run_in_their_order(void **state)
+{
+    fixture *f = *state;
+    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+
+    confirm_of(f, &order, "a");
+    get_order_of(f, &order, "a"); /* after the first */
+    confirm_of(f, &order, "a");   /* after the second */
+    get_order_of(f, &order, "b"); /* of another group: at once */
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[0].call->function, "stock_confirm");
+    assert_int_equal(f->store.submitted[1].call->base.len, strlen("ls:{default/b}:"));
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 2);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 3);
+    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 4);
+    assert_string_equal(f->store.submitted[3].call->function, "stock_confirm");
+    answer_with(f, 3, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 4);
+    assert_true(TAILQ_EMPTY(&order.calls));
+}
+
+/* They share an FCALL, which has their order. */
+static void calls_of_one_method_go_to_the_store_together(void **state)
+{
+    fixture *f = *state;
+    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+
+    for (size_t i = 0; i < 3; i++)
+        confirm_of(f, &order, "a");
+    assert_int_equal(f->store.n, 3);
+    for (size_t i = 0; i < 3; i++)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+static void a_lost_connection_ends_what_its_order_held(void **state)
+{
+    fixture *f = *state;
+    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+
+    confirm_of(f, &order, "a");
+    get_order_of(f, &order, "a");
+    lose(f, 1);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 1);
+    assert_int_equal(f->n_done, 2);
 }
 
 static void a_namespace_has_a_length(void **state)
@@ -262,7 +421,7 @@ static void a_namespace_has_a_length(void **state)
     fixture *f = *state;
     char ns[129];
     memset(ns, 'n', sizeof ns);
-    const dispatch_call call = {.alone = true, .who.ns = {.data = ns, .len = sizeof ns}};
+    const dispatch_call call = {.who.ns = {.data = ns, .len = sizeof ns}};
     start_get_item(f, 1, &call);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
 }
@@ -270,7 +429,7 @@ static void a_namespace_has_a_length(void **state)
 static void a_namespace_places_the_keys(void **state)
 {
     fixture *f = *state;
-    const dispatch_call call = {.alone = true, .who.ns = {.data = "a/}b", .len = 4}};
+    const dispatch_call call = {.who.ns = {.data = "a/}b", .len = 4}};
     start_get_item(f, 1, &call);
     start_get_item(f, 2, NULL);
     const lks_rpc_slice named = f->store.submitted[0].call->base;
@@ -285,8 +444,9 @@ static void a_namespace_places_the_keys(void **state)
 static void a_call_that_waits_must_be_alone(void **state)
 {
     fixture *f = *state;
+    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-    const dispatch_call crowded = {.alone = false};
+    const dispatch_call crowded = {.order = &order};
     request.wait_ms = 1;
     start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1, &crowded);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
@@ -353,7 +513,7 @@ static void a_reply_of_another_shape_is_internal(void **state)
 
 /* ---- calls that wait ------------------------------------------------------------ */
 
-static void start_waiting(fixture *f)
+static void start_waiting_of(fixture *f, size_t peer)
 {
     lks_target target = LKS_TARGET_INIT;
     lks_target *targets[] = {&target};
@@ -365,7 +525,12 @@ static void start_waiting(fixture *f)
     request.token = (char *)"0123456789abcdef";
     request.lease_ms = 1000;
     request.wait_ms = 60000;
-    start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1, NULL);
+    start(f, "/lockstock.v1.LockService/Acquire", &request.base, peer, NULL);
+}
+
+static void start_waiting(fixture *f)
+{
+    start_waiting_of(f, 1);
 }
 
 /* The reply of lock_acquire that says so: nobody's lease ends. */
@@ -434,6 +599,76 @@ static void the_last_round_has_time(void **state)
     answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
+/* Without a deadline of its own a call gets the default one after what it asks to wait. */
+static void a_wait_does_not_shorten_the_time_to_answer(void **state)
+{
+    fixture *f = *state;
+    uint64_t now = lks_rpc_now_ns();
+    start_waiting(f);
+    assert_true(f->store.submitted[0].deadline_ns >= now + UINT64_C(61000) * 1000000);
+    assert_true(f->waiters.deadline_ns < now + UINT64_C(61000) * 1000000);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+static void parked_calls_leave_their_room_to_others(void **state)
+{
+    fixture *f = *state;
+    for (size_t peer = 2; peer < 4; peer++) {
+        start_waiting_of(f, peer);
+        start_waiting_of(f, peer);
+    }
+    for (size_t i = 0; i < 4; i++)
+        answer_queued(f, i);
+    assert_int_equal(callers_parked(f->callers), 4);
+    start_get_item(f, 2, NULL);
+    assert_int_equal(f->store.n, 5);
+    answer_with(f, 4, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_waiting_of(f, 5); /* one too many that waits */
+    assert_int_equal(f->n_done, 2);
+    assert_int_equal(f->error.code, LKS_RESOURCE_EXHAUSTED);
+    size_t n = f->store.n;
+    lose(f, 2);
+    lose(f, 3);
+    assert_int_equal(f->store.n, n + 4);
+    for (size_t i = n; i < n + 4; i++) {
+        assert_string_equal(f->store.submitted[i].call->function, "lock_abandon");
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    }
+    assert_int_equal(callers_parked(f->callers), 0);
+}
+
+/* It was never asked of the store: nothing is to be withdrawn. */
+static void a_queued_call_of_a_lost_connection_is_not_run(void **state)
+{
+    fixture *f = *state;
+    for (size_t i = 0; i < 4; i++)
+        start_get_item(f, 1, NULL);
+    lose(f, 1);
+    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+    for (size_t i = 0; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 3);
+    assert_int_equal(f->n_done, 4);
+}
+
+static void an_abandoned_call_is_withdrawn_alone(void **state)
+{
+    fixture *f = *state;
+    running *handle = NULL;
+    lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+    request.sku = (char *)"tea";
+    for (size_t i = 0; i < 3; i++)
+        start_get_item(f, 1, NULL);
+    start(f, get_item, &request.base, 1, &(dispatch_call){.handle = &handle});
+    assert_non_null(handle);
+    dispatch_abandon(handle);
+    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+    assert_null(handle);
+    for (size_t i = 0; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 4);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -444,8 +679,13 @@ int main(void)
         TEST(a_bad_request_never_reaches_the_store),
         TEST(a_deadline_that_is_over_is_not_run),
         TEST(a_deadline_is_the_callers_up_to_the_limit),
-        TEST(a_connection_has_a_limit_of_calls),
-        TEST(the_server_has_a_limit_of_calls),
+        TEST(calls_beyond_the_room_of_their_connection_queue),
+        TEST(a_queued_call_whose_time_is_over_is_not_run),
+        TEST(too_many_calls_are_refused_with_a_moment_to_wait),
+        TEST(a_call_that_settles_overtakes_those_that_take),
+        TEST(calls_of_a_message_and_a_group_run_in_their_order),
+        TEST(calls_of_one_method_go_to_the_store_together),
+        TEST(a_lost_connection_ends_what_its_order_held),
         TEST(a_namespace_has_a_length),
         TEST(a_namespace_places_the_keys),
         TEST(a_call_that_waits_must_be_alone),
@@ -457,6 +697,10 @@ int main(void)
         TEST(an_event_that_is_pending_starts_the_next_round),
         TEST(a_stopping_server_asks_nothing_more),
         TEST(the_last_round_has_time),
+        TEST(a_wait_does_not_shorten_the_time_to_answer),
+        TEST(parked_calls_leave_their_room_to_others),
+        TEST(a_queued_call_of_a_lost_connection_is_not_run),
+        TEST(an_abandoned_call_is_withdrawn_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,22 +14,23 @@
 #include <lockstock/v1/stock.lks.h>
 
 #include "frames.h"
+#include "support/fake_callers.h"
 
 enum { CALLS_MAX = 300, REPLY_BYTES_MAX = 4096 };
-
-static const frames_sender sender = {.peer = 7};
 
 /* ---- a dispatch that keeps what it is given until the test answers it ---------- */
 
 struct dispatch {
     struct started {
-        dispatch_call call;
+        dispatch_call call; /* path and namespace: copies */
+        char path[32], ns[32];
         lks_rpc_arena *arena;
         dispatch_done *done;
         void *arg;
     } started[CALLS_MAX];
     size_t n;
     bool answer_at_once;
+    size_t answer_len; /* not 0: each call is answered at once, with a text of that length */
 };
 
 static void answer_unavailable(struct started *s)
@@ -38,12 +40,32 @@ static void answer_unavailable(struct started *s)
     s->done(s->arg, NULL, NULL, &error);
 }
 
+static void answer_item(struct started *s, size_t len)
+{
+    char text[REPLY_BYTES_MAX];
+    lks_item item = LKS_ITEM_INIT;
+    lks_put_item_response response = LKS_PUT_ITEM_RESPONSE_INIT;
+    const lks_error ok = {0};
+
+    memset(text, 's', len);
+    text[len] = '\0';
+    item.sku = text;
+    response.item = &item;
+    s->done(s->arg, &lks_stock_put_item_method, &response.base, &ok);
+}
+
 void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
 {
     struct started *s = &d->started[d->n++];
-    *s = (struct started){*call, arena, done, arg};
+    *s = (struct started){.call = *call, .arena = arena, .done = done, .arg = arg};
+    snprintf(s->path, sizeof s->path, "%s", call->path);
+    memcpy(s->ns, call->who.ns.len > 0 ? call->who.ns.data : "", call->who.ns.len);
+    s->call.path = s->path;
+    s->call.who.ns.data = s->ns;
     if (d->answer_at_once)
         answer_unavailable(s);
+    if (d->answer_len > 0)
+        answer_item(s, d->answer_len);
 }
 
 /* ---- a port that keeps the reply ---------------------------------------------- */
@@ -51,6 +73,8 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
 typedef struct fixture {
     dispatch dispatch;
     frames *frames;
+    budget_share *bytes;
+    frames_sender sender;
     uint8_t reply[REPLY_BYTES_MAX];
     size_t reply_len;
     int replies;
@@ -80,6 +104,9 @@ static int setup(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
     lks_error error;
+    fake_callers_reset(NULL);
+    f->bytes = budget_open(NULL);
+    f->sender.caller = caller_new(NULL, f->bytes, NULL, NULL);
     if (frames_new(&f->dispatch, REPLY_BYTES_MAX, &f->frames, &error) != LKS_OK)
         return -1;
     *state = f;
@@ -90,8 +117,10 @@ static int teardown(void **state)
 {
     fixture *f = *state;
     frames_free(f->frames);
+    caller_lost(f->sender.caller);
+    budget_close(f->bytes);
     free(f);
-    return 0;
+    return fake_callers.held == 0 && fake_callers.shares_closed == 1 ? 0 : -1;
 }
 
 /* Sends a frame of n calls; the message's bytes stay until the test ends. */
@@ -121,7 +150,8 @@ static void send_frame(fixture *f, uint32_t version, size_t n)
     frame.n_calls = n;
     assert_true(lockstock__rpc__v1__frame__get_packed_size(&frame) <= sizeof bytes);
     size_t len = lockstock__rpc__v1__frame__pack(&frame, bytes);
-    frames_take(f->frames, &port, f, bytes, len, &sender, 12345);
+    frames_take(f->frames, &port, f, bytes, len, &f->sender, 12345);
+    memset(bytes, 0xEE, sizeof bytes); /* it may not be looked at any more */
 }
 
 static Lockstock__Rpc__V1__Reply *reply_of(fixture *f)
@@ -154,9 +184,10 @@ static void a_call_is_handed_on_as_it_came(void **state)
     const dispatch_call *first = &f->dispatch.started[0].call;
     const dispatch_call *second = &f->dispatch.started[1].call;
     assert_string_equal(first->path, "/m");
-    assert_int_equal(first->peer, 7);
+    assert_ptr_equal(first->caller, f->sender.caller);
     assert_int_equal(first->received_ns, 12345);
-    assert_false(first->alone);
+    assert_non_null(first->order);
+    assert_ptr_equal(first->order, second->order);
     assert_int_equal(first->who.ns.len, 4);
     assert_memory_equal(first->who.ns.data, "shop", 4);
     assert_int_equal(second->who.ns.len, 0);
@@ -169,7 +200,7 @@ static void a_call_alone_is_told_so(void **state)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
-    assert_true(f->dispatch.started[0].call.alone);
+    assert_null(f->dispatch.started[0].call.order);
     answer_unavailable(&f->dispatch.started[0]);
 }
 
@@ -248,10 +279,62 @@ static void a_frame_of_too_many_calls_is_invalid(void **state)
 static void what_is_no_frame_loses_its_connection(void **state)
 {
     fixture *f = *state;
-    frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, &sender, 0);
+    frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, &f->sender, 0);
     assert_int_equal(f->closed, 1);
     assert_int_equal(f->replies, 0);
     assert_int_equal(f->dispatch.n, 0);
+}
+
+/* Each call has its own answer: a caller that matches them must not hang. */
+static void a_draining_server_answers_each_call(void **state)
+{
+    fixture *f = *state;
+    frames_drain(f->frames);
+    send_frame(f, 0, 3);
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(f->dispatch.n, 0);
+    assert_int_equal(reply->n_results, 3);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(reply->results[i]->code, LKS_UNAVAILABLE);
+        assert_int_equal(reply->results[i]->applied, LKS_APPLIED_NO);
+    }
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+}
+
+static void a_message_beyond_its_connections_bytes_is_refused(void **state)
+{
+    fixture *f = *state;
+    fake_budget_is_full(true);
+    send_frame(f, 0, 2);
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(f->dispatch.n, 0);
+    assert_int_equal(reply->n_results, 2);
+    assert_int_equal(reply->results[1]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(reply->results[1]->applied, LKS_APPLIED_NO);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+}
+
+static void what_a_call_keeps_counts_until_it_is_answered(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 0, 1);
+    assert_true(fake_callers.held > 0);
+    answer_unavailable(&f->dispatch.started[0]);
+    assert_int_equal(fake_callers.held, 0);
+}
+
+/* Else a small frame could ask for as much work as it has room for calls. */
+static void calls_whose_answers_cannot_fit_are_not_begun(void **state)
+{
+    fixture *f = *state;
+    f->dispatch.answer_len = REPLY_BYTES_MAX / 2;
+    send_frame(f, 0, 10);
+    assert_true(f->dispatch.n <= 3);
+    Lockstock__Rpc__V1__Reply *reply = reply_of(f);
+    assert_int_equal(reply->n_results, 10);
+    assert_int_equal(reply->results[9]->code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(reply->results[9]->applied, LKS_APPLIED_NO);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -268,6 +351,10 @@ int main(void)
         TEST(a_frame_without_a_call_is_invalid),
         TEST(a_frame_of_too_many_calls_is_invalid),
         TEST(what_is_no_frame_loses_its_connection),
+        TEST(a_draining_server_answers_each_call),
+        TEST(a_message_beyond_its_connections_bytes_is_refused),
+        TEST(what_a_call_keeps_counts_until_it_is_answered),
+        TEST(calls_whose_answers_cannot_fit_are_not_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,8 +72,8 @@ static identity *load(const char *policy, const char *tokens)
 static lks_code judge(const identity *i, credentials c, const lks_rpc_method *method, const char *expected_ns)
 {
     lks_error error = {0};
-    lks_rpc_slice ns = {0};
-    lks_code code = identity_admit(i, &c, method, 1000, &ns, &error);
+    identity_verdict verdict = {0};
+    lks_code code = identity_admit(i, &c, method, 1000, &verdict, &error);
 
     if (code != LKS_OK) {
         assert_int_equal(error.applied, LKS_APPLIED_NO);
@@ -81,8 +81,8 @@ static lks_code judge(const identity *i, credentials c, const lks_rpc_method *me
         assert_string_equal(error.message, code == LKS_UNAUTHENTICATED ? "the caller is not known"
                                                                        : "the caller may not do this");
     } else if (expected_ns) {
-        assert_int_equal(ns.len, strlen(expected_ns));
-        assert_memory_equal(ns.data, expected_ns, ns.len);
+        assert_int_equal(verdict.ns.len, strlen(expected_ns));
+        assert_memory_equal(verdict.ns.data, expected_ns, verdict.ns.len);
     }
     return code;
 }
@@ -399,9 +399,21 @@ static void files_that_are_wrong_are_refused(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void who_is_known_is_known_without_a_method(void **state)
+{
+    identity *i = load("[shop]\ncertificate = shop.internal\nStockService = READ\n", NULL);
+    (void)state;
+
+    assert_int_equal(judge(i, (credentials){.certificate = "shop.internal"}, NULL, NULL), LKS_OK);
+    assert_int_equal(judge(i, (credentials){.certificate = "other.internal"}, NULL, NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(judge(i, (credentials){0}, NULL, NULL), LKS_UNAUTHENTICATED);
+    identity_free(i);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(who_is_known_is_known_without_a_method),
         TEST(without_a_policy_everybody_may),
         TEST(with_a_policy_nobody_unknown_may),
         TEST(effects_are_said_for_each_service),

@@ -100,14 +100,14 @@ static uint64_t ms_from_now(int64_t ms)
     return lks_rpc_now_ns() + (uint64_t)ms * 1000000;
 }
 
-static waiter new_waiter(const char *key, uint32_t peer)
+static waiter new_waiter(const char *key)
 {
-    return (waiter){.key = {key, strlen(key)}, .peer = peer, .on_event = on_event};
+    return (waiter){.key = {key, strlen(key)}, .on_event = on_event};
 }
 
 /* A waiter that stays where it is: registered, with a deadline far away. */
-#define ENTER(name, text, of_peer)                                                                                     \
-    waiter name = new_waiter(text, of_peer);                                                                           \
+#define ENTER(name, text)                                                                                              \
+    waiter name = new_waiter(text);                                                                                    \
     assert_true(waiters_enter(f->all, &(name), ms_from_now(600000)))
 
 static void park(fixture *f, waiter *w)
@@ -135,9 +135,9 @@ static const char room[] = "ls:{ns/g}:";
 static void a_wake_message_finds_its_waiter(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:token-a", 1);
-    ENTER(b, "ls:{ns/g}:token-b", 1);
-    ENTER(other, "ls:{ns/h}:token-b", 1);
+    ENTER(a, "ls:{ns/g}:token-a");
+    ENTER(b, "ls:{ns/g}:token-b");
+    ENTER(other, "ls:{ns/h}:token-b");
     park(f, &a);
     park(f, &b);
     park(f, &other);
@@ -158,8 +158,8 @@ static void a_wake_message_finds_its_waiter(void **state)
 static void all_copies_of_a_call_are_woken(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:token", 1);
-    ENTER(b, "ls:{ns/g}:token", 2);
+    ENTER(a, "ls:{ns/g}:token");
+    ENTER(b, "ls:{ns/g}:token");
     park(f, &a);
     park(f, &b);
     message(f, "W ls:{ns/g}:token");
@@ -173,7 +173,7 @@ static void a_wake_that_overtakes_the_reply_is_told_at_parking(void **state)
 {
     fixture *f = *state;
     service_event event;
-    ENTER(a, "ls:{ns/g}:a", 1);
+    ENTER(a, "ls:{ns/g}:a");
     message(f, "W ls:{ns/g}:a");
     assert_int_equal(n_told, 0);
     assert_true(waiters_park(f->all, &a, &event));
@@ -186,9 +186,9 @@ static void the_gravest_pending_event_is_told_first(void **state)
 {
     fixture *f = *state;
     service_event event;
-    ENTER(a, "ls:{ns/g}:a", 9);
+    ENTER(a, "ls:{ns/g}:a");
     message(f, "W ls:{ns/g}:a");
-    waiters_peer_lost(f->all, 9);
+    waiters_abandon(f->all, &a);
     assert_true(waiters_park(f->all, &a, &event));
     assert_int_equal(event, SERVICE_ABANDONED);
     assert_true(waiters_park(f->all, &a, &event));
@@ -199,7 +199,7 @@ static void the_gravest_pending_event_is_told_first(void **state)
 static void a_deadline_is_told(void **state)
 {
     fixture *f = *state;
-    waiter late = new_waiter("ls:{ns/g}:late", 1), soon = new_waiter("ls:{ns/g}:soon", 1);
+    waiter late = new_waiter("ls:{ns/g}:late"), soon = new_waiter("ls:{ns/g}:soon");
     assert_true(waiters_enter(f->all, &late, ms_from_now(600000)));
     assert_true(waiters_enter(f->all, &soon, ms_from_now(1)));
     park(f, &late);
@@ -211,29 +211,28 @@ static void a_deadline_is_told(void **state)
     waiters_leave(f->all, &soon);
 }
 
-static void a_lost_peer_takes_its_waiters_and_no_other(void **state)
+static void an_abandoned_waiter_is_told_and_no_other(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
-    ENTER(b, "ls:{ns/h}:b", 2);
-    ENTER(c, "ls:{ns/h}:c", 1);
+    ENTER(a, "ls:{ns/g}:a");
+    ENTER(b, "ls:{ns/g}:a");
     park(f, &a);
     park(f, &b);
-    park(f, &c);
-    waiters_peer_lost(f->all, 1);
-    assert_int_equal(n_told, 2);
+    waiters_abandon(f->all, &a);
+    assert_int_equal(n_told, 1);
     assert_ptr_equal(told[0].waiter, &a);
-    assert_ptr_equal(told[1].waiter, &c);
+    assert_int_equal(told[0].event, SERVICE_ABANDONED);
     waiters_leave(f->all, &a);
+    waiters_abandon(f->all, &a); /* it left */
+    assert_int_equal(n_told, 1);
     waiters_leave(f->all, &b);
-    waiters_leave(f->all, &c);
 }
 
 static void missed_messages_wake_everyone(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
-    ENTER(b, "ls:{ns/h}:b", 2);
+    ENTER(a, "ls:{ns/g}:a");
+    ENTER(b, "ls:{ns/h}:b");
     park(f, &a);
     park(f, &b);
     waiters_missed(f->all);
@@ -247,11 +246,11 @@ static void stopping_is_told_to_who_is_there_and_to_who_comes(void **state)
 {
     fixture *f = *state;
     service_event event;
-    ENTER(a, "ls:{ns/g}:a", 1);
+    ENTER(a, "ls:{ns/g}:a");
     park(f, &a);
     waiters_stop(f->all);
     assert_int_equal(told[0].event, SERVICE_STOPPING);
-    ENTER(b, "ls:{ns/g}:b", 1);
+    ENTER(b, "ls:{ns/g}:b");
     assert_true(waiters_park(f->all, &b, &event));
     assert_int_equal(event, SERVICE_STOPPING);
     waiters_leave(f->all, &a);
@@ -263,7 +262,7 @@ static void stopping_is_told_to_who_is_there_and_to_who_comes(void **state)
 static void an_alarm_asks_the_store_until_it_is_told_never(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
+    ENTER(a, "ls:{ns/g}:a");
     message(f, "A 1 ls:{ns/g}: lock_promote the%20name");
     run_until(f, &f->store.n, 1);
     const store_call *call = f->store.asked[0].call;
@@ -282,7 +281,7 @@ static void an_alarm_asks_the_store_until_it_is_told_never(void **state)
 static void of_two_alarms_the_earlier_counts(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
+    ENTER(a, "ls:{ns/g}:a");
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 600000);
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 1);
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 600000);
@@ -296,7 +295,7 @@ static void of_two_alarms_the_earlier_counts(void **state)
 static void an_alarm_that_comes_while_asking_asks_again(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
+    ENTER(a, "ls:{ns/g}:a");
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
     run_until(f, &f->store.n, 1);
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
@@ -311,8 +310,8 @@ static void an_alarm_that_comes_while_asking_asks_again(void **state)
 static void nothing_is_asked_when_nobody_waits(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
-    ENTER(b, "ls:{ns/h}:b", 1);
+    ENTER(a, "ls:{ns/g}:a");
+    ENTER(b, "ls:{ns/h}:b");
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 1);
     waiters_leave(f->all, &a);
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
@@ -330,7 +329,7 @@ static void nothing_is_asked_when_nobody_waits(void **state)
 static void what_the_store_is_asked_outlives_the_room(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
+    ENTER(a, "ls:{ns/g}:a");
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
     run_until(f, &f->store.n, 1);
     waiters_leave(f->all, &a);
@@ -358,7 +357,7 @@ static void a_chore_is_done_though_nobody_waits(void **state)
 static void a_chore_outlives_the_waiters_and_their_alarms_do_not(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a", 1);
+    ENTER(a, "ls:{ns/g}:a");
     waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 1);
     waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 2);
     waiters_leave(f->all, &a);
@@ -407,7 +406,7 @@ int main(void)
         TEST(a_wake_that_overtakes_the_reply_is_told_at_parking),
         TEST(the_gravest_pending_event_is_told_first),
         TEST(a_deadline_is_told),
-        TEST(a_lost_peer_takes_its_waiters_and_no_other),
+        TEST(an_abandoned_waiter_is_told_and_no_other),
         TEST(missed_messages_wake_everyone),
         TEST(stopping_is_told_to_who_is_there_and_to_who_comes),
         TEST(an_alarm_asks_the_store_until_it_is_told_never),
