@@ -5,6 +5,8 @@
 #include <lockstock/rpc/frame.h>
 #include <lockstock/rpc/scan.h>
 
+#include "wire.h"
+
 enum {
     ENVELOPE_DEPTH = 3, /* Frame, Call, Metadata */
     METADATA_MAX = 32,  /* a call, on average over the frame */
@@ -43,6 +45,22 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: more than %u", max);
     *ret = frame;
     return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+}
+
+size_t lks_rpc_frame_count(const void *data, size_t len)
+{
+    enum { VERSION_FIELD = 1, CALLS_FIELD = 2 }; /* version 0 is not written */
+    wire rest = {.at = data, .end = (const uint8_t *)data + len};
+    uint32_t number;
+    wire_type type;
+    size_t n = 0;
+
+    while (rest.at < rest.end) {
+        if (!wire_tag(&rest, &number, &type) || number == VERSION_FIELD || !wire_skip(&rest, type))
+            return 1;
+        n += number == CALLS_FIELD;
+    }
+    return n > 0 && n <= LKS_RPC_FRAME_CALLS_MAX ? n : 1;
 }
 
 lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_rpc_arena *arena,

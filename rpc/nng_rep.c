@@ -238,14 +238,16 @@ static void finish(slot *s)
 
 /* ---- messages ---------------------------------------------------------------- */
 
-static nng_msg *refusal(const lks_error *error)
+/* Each call of the request is refused: a caller that matches results to calls hangs else. */
+static nng_msg *refusal(const slot *s, const lks_error *error)
 {
-    Lockstock__Rpc__V1__Result result;
-    lks_rpc_result_of(error, &result);
-    Lockstock__Rpc__V1__Result *results[] = {&result};
+    Lockstock__Rpc__V1__Result result, *results[LKS_RPC_FRAME_CALLS_MAX];
     Lockstock__Rpc__V1__Reply reply = LOCKSTOCK__RPC__V1__REPLY__INIT;
-    reply.n_results = 1;
+    lks_rpc_result_of(error, &result);
+    reply.n_results = s->message ? lks_rpc_frame_count(nng_msg_body(s->message), nng_msg_len(s->message)) : 1;
     reply.results = results;
+    for (size_t i = 0; i < reply.n_results; i++)
+        results[i] = &result;
     nng_msg *message;
     if (nng_msg_alloc(&message, lockstock__rpc__v1__reply__get_packed_size(&reply)) != 0)
         return NULL;
@@ -312,7 +314,7 @@ static void on_lost(void *arg, uint32_t peer)
 
 static void refuse(slot *s, const lks_error *error)
 {
-    s->answer = refusal(error);
+    s->answer = refusal(s, error);
     if (s->answer) {
         send_answer(s, REFUSING);
         return;
@@ -596,7 +598,7 @@ void lks_rpc_nng_request_reply(lks_rpc_nng_request *request)
 void lks_rpc_nng_request_refuse(lks_rpc_nng_request *request, const lks_error *error)
 {
     nng_msg_free(request->answer);
-    request->answer = refusal(error);
+    request->answer = refusal(request, error);
     if (request->answer)
         send_answer(request, ANSWERING);
     else

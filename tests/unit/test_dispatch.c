@@ -337,7 +337,7 @@ static void a_call_that_settles_overtakes_those_that_take(void **state)
     assert_int_equal(f->store.n, 3);
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
     assert_int_equal(f->store.n, 4);
-    assert_string_equal(f->store.submitted[3].call->function, "ratelimit_refund");
+    assert_string_equal(f->store.submitted[3].call->function, "rate_refund");
     size_t answered = 1;
     while (answered < f->store.n)
         answer_with(f, answered++, LKS_NOT_FOUND, LKS_APPLIED_NO);

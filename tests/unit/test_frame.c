@@ -247,9 +247,30 @@ static void what_a_peer_leaves_open_is_read_carefully(void **state)
     assert_int_equal(error.code, LKS_OK);
 }
 
+static void a_frame_that_is_not_decoded_has_a_result_for_each_call(void **state)
+{
+    static const char call[] = "\x12\x03\x0a\x01m", version[] = "\x08\x01", cut[] = "\x12\x09\x0a";
+    char many[257 * 5], text[64];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof many; i++)
+        many[i] = call[i % 5];
+    assert_int_equal(lks_rpc_frame_count(many, 5), 1);
+    assert_int_equal(lks_rpc_frame_count(many, 3 * 5), 3);
+    assert_int_equal(lks_rpc_frame_count(many, 256 * 5), 256);
+    assert_int_equal(lks_rpc_frame_count(many, 257 * 5), 1);
+    assert_int_equal(lks_rpc_frame_count("", 0), 1);
+    memcpy(text, many, 10);
+    memcpy(text + 10, version, 2);
+    assert_int_equal(lks_rpc_frame_count(text, 12), 1);
+    memcpy(text + 10, cut, 3);
+    assert_int_equal(lks_rpc_frame_count(text, 13), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_frame_that_is_not_decoded_has_a_result_for_each_call),
         cmocka_unit_test_setup_teardown(a_frame_comes_back_as_it_went, make, drop),
         cmocka_unit_test_setup_teardown(a_frame_has_1_to_256_calls, make, drop),
         cmocka_unit_test_setup_teardown(a_flood_of_calls_is_not_unpacked, make, drop),

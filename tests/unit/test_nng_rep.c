@@ -79,6 +79,23 @@ static void expect_refusal(int fd, uint32_t id, lks_code code)
     free(body);
 }
 
+#define ONE_CALL "\x12\x03\x0a\x01m"
+
+static void expect_refusals(int fd, uint32_t id, size_t n_calls, lks_code code)
+{
+    uint32_t got_id;
+    size_t len;
+    uint8_t *body = sp_peer_receive(fd, &got_id, &len);
+    Lockstock__Rpc__V1__Reply *reply = body ? lockstock__rpc__v1__reply__unpack(NULL, len, body) : NULL;
+    assert_non_null(reply);
+    assert_int_equal(got_id & 0x7fffffff, id);
+    assert_int_equal(reply->n_results, n_calls);
+    for (size_t i = 0; i < n_calls; i++)
+        assert_int_equal(reply->results[i]->code, code);
+    lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
+    free(body);
+}
+
 static lks_rpc_nng_request *take(void)
 {
     lks_rpc_nng_request *request = rep_fixture_take(rep);
@@ -307,6 +324,8 @@ static void a_pool_that_stops_refuses_and_still_answers(void **state)
     lks_rpc_nng_rep_stop_receiving(rep_fixture_rep(rep));
     send_message(fd, 2, "too late");
     expect_refusal(fd, 2, LKS_UNAVAILABLE);
+    send_message(fd, 3, ONE_CALL ONE_CALL ONE_CALL);
+    expect_refusals(fd, 3, 3, LKS_UNAVAILABLE);
     int late = open_peer();
     assert_true(sp_peer_closed(late));
     close(late);

@@ -92,8 +92,8 @@ void *lks_rpc_nng_request_answer(lks_rpc_nng_request *request, size_t len);
  * read within the send timeout, loses it silently. */
 void lks_rpc_nng_request_reply(lks_rpc_nng_request *request);
 
-/* Answers the whole message with one failed result: for a frame that is refused
- * as such. */
+/* Answers each call of the message with that error; a message that is no frame with one
+ * result. */
 void lks_rpc_nng_request_refuse(lks_rpc_nng_request *request, const lks_error *error);
 
 /* Ends it without an answer. */
