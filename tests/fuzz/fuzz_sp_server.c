@@ -1,15 +1,15 @@
 /* Whatever comes over an SP connection, whenever its messages are answered and its
- * output is taken: no more messages are under way than it may have, each reply goes to
- * its request's ids, what was held back comes when there is room again, and nothing is
+ * output is taken: it is not read while its calls queue, each reply goes to its request's ids, what was held back comes when there is room again, and nothing is
  * held when the connection is gone.
  *
  *   flags (1)  steps: op (1) argument (1) ...; see step()
  *   flags: 1 unix mapping; 2 any bytes may come, else requests of ours only; 12 how many
- *   messages may be under way */
+ *   messages may wait before they queue */
 #include <endian.h>
 
 #include "fake_stream.h"
 #include "fuzz.h"
+#include "support/fake_callers.h"
 #include "wire/sp.h"
 #include "wire/sp_server.h"
 
@@ -21,11 +21,12 @@ static struct {
     struct {
         const frames_port *port;
         void *message; /* NULL: free */
-        const uint8_t *data;
+        uint8_t data[FRAME_MAX];
         size_t len;
     } parked[PARKED_MAX];
-    size_t n_parked, limit, n_sent, n_taken, n_replied, n_seen, lost;
-    bool any, is_unix, refusing;
+    size_t n_parked, limit, n_sent, n_taken, n_replied, n_seen;
+    caller *caller; /* NULL: lost */
+    bool any, is_unix;
     uint8_t out[1 << 16];
     size_t out_len;
     bool greeted;
@@ -51,17 +52,19 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
     const uint8_t *bytes = data;
     (void)f;
 
-    fuzz_expect(sender->peer == stream_peer(&here.stream) && received_ns > 0 && len <= FRAME_MAX);
-    fuzz_expect(!here.refusing);
+    fuzz_expect(fake_caller_number(sender->caller) == 1 && received_ns > 0 && len <= FRAME_MAX);
+    here.caller = sender->caller;
     here.n_taken++;
     for (size_t i = 0; len > 0 && bytes[0] == 'p' && i < PARKED_MAX; i++) {
         if (!here.parked[i].message) {
             here.parked[i].port = port;
             here.parked[i].message = message;
-            here.parked[i].data = bytes;
+            memcpy(here.parked[i].data, bytes, len);
             here.parked[i].len = len;
             here.n_parked++;
             fuzz_expect(here.n_parked <= here.limit);
+            if (here.n_parked == here.limit)
+                fake_caller_queues(sender->caller, true);
             return;
         }
     }
@@ -69,14 +72,6 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
         port->close_peer(message);
     else
         reply(port, message, bytes, len);
-}
-
-void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
-{
-    (void)f;
-    fuzz_expect(here.refusing && error->code == LKS_UNAVAILABLE && error->applied == LKS_APPLIED_NO);
-    here.n_taken++;
-    reply(port, message, (const uint8_t *)"r", 1);
 }
 
 static void end_parked(size_t i, bool closes)
@@ -91,12 +86,13 @@ static void end_parked(size_t i, bool closes)
         here.parked[i].port->close_peer(message);
     else
         reply(here.parked[i].port, message, here.parked[i].data, here.parked[i].len);
+    if (here.caller && here.n_parked < here.limit)
+        fake_caller_queues(here.caller, false);
 }
 
-static void on_peer_lost(void *arg, uint32_t peer)
+static void on_lost(void)
 {
-    fuzz_expect(arg == &here && peer == stream_peer(&here.stream));
-    here.lost++;
+    here.caller = NULL;
 }
 
 /* ---- replies ---------------------------------------------------------------------------- */
@@ -213,10 +209,7 @@ static void step(fuzz_input *in)
         end_parked(argument % PARKED_MAX, argument >> 6 == 3);
         break;
     case 5:
-        if (argument == 255) {
-            here.refusing = true;
-            sp_server_refuse(here.server);
-        }
+        fake_budget_is_full(argument & 1);
         break;
     }
     fuzz_expect(sp_server_in_flight(here.server) == here.n_parked);
@@ -251,10 +244,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.is_unix = flags & 1;
     here.any = flags & 2;
     here.limit = limits[flags >> 2 & 3];
-    const sp_server_options options = {.message_bytes_max = FRAME_MAX,
-                                       .in_flight_per_peer = (uint32_t)here.limit,
-                                       .on_peer_lost = on_peer_lost,
-                                       .arg = &here};
+    const sp_server_options options = {.message_bytes_max = FRAME_MAX};
+    fake_callers_reset(on_lost);
     fuzz_expect(sp_server_new(&options, &here.server, &error) == LKS_OK);
     if (here.is_unix)
         fuzz_expect(sp_server_listen_unix(here.server, "", &error) == LKS_OK);
@@ -268,10 +259,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (!(flags & 16))
         settle();
     fake_stream_closed(&here.stream);
-    fuzz_expect(here.lost == 1);
+    fuzz_expect(fake_callers.lost == 1);
     for (size_t i = 0; i < PARKED_MAX; i++)
         end_parked(i, i % 2);
-    fuzz_expect(here.lost == 1 && sp_server_in_flight(here.server) == 0);
+    fuzz_expect(fake_callers.lost == 1 && sp_server_in_flight(here.server) == 0);
+    fuzz_expect(fake_callers.shares_closed == 1 && fake_callers.held == 0);
     sp_server_free(here.server);
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SP connections on a real loop: what is taken, when it is answered, and what ends a
- * connection. frames_take is the test's own. */
+ * connection. frames_take is the test's own, and callers are fakes: more than IN_FLIGHT
+ * messages of one that are not answered queue. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include <cmocka.h>
 #include <uv.h>
 
+#include "support/fake_callers.h"
 #include "support/sp_peer.h"
 #include "support/tempdir.h"
 #include "wire/sp_server.h"
@@ -23,7 +25,8 @@ enum { MESSAGES_MAX = 4096, LIMIT_MS = 60000, IN_FLIGHT = 4, BIG = 256 * 1024 };
 typedef struct taken {
     const frames_port *port;
     void *message; /* NULL: ended */
-    uint32_t peer;
+    caller *from;
+    unsigned peer; /* its number */
     char text;
 } taken;
 
@@ -33,11 +36,29 @@ static struct {
     sp_server *server;
     uint16_t port;
     taken taken[MESSAGES_MAX];
-    size_t n, refused, lost, wanted;
-    uint32_t last_lost;
+    size_t n, wanted;
     bool echoes, lets_go, closed, late; /* lets_go: answers what a lost peer left, at once */
     int ticks_left;
 } here;
+
+/* Of one caller, not yet answered. */
+static size_t count_under_way(unsigned peer)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < here.n; i++)
+        n += here.taken[i].message && here.taken[i].peer == peer;
+    return n;
+}
+
+static void forget(size_t i)
+{
+    taken *t = &here.taken[i];
+
+    t->message = NULL;
+    if (t->from && count_under_way(t->peer) < IN_FLIGHT)
+        fake_caller_queues(t->from, false);
+}
 
 static void end_one(size_t i, const void *text, size_t len)
 {
@@ -47,38 +68,39 @@ static void end_one(size_t i, const void *text, size_t len)
     assert_non_null(space);
     memcpy(space, text, len);
     t->port->reply(t->message);
-    t->message = NULL;
+    forget(i);
+}
+
+static void end_as_no_frame(size_t i)
+{
+    here.taken[i].port->close_peer(here.taken[i].message);
+    forget(i);
 }
 
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
                  const frames_sender *sender, uint64_t received_ns)
 {
+    unsigned peer = fake_caller_number(sender->caller);
     (void)f;
+
     assert_true(received_ns > 0);
     assert_true(here.n < MESSAGES_MAX);
-    here.taken[here.n++] = (taken){port, message, sender->peer, len > 0 ? *(const char *)data : '\0'};
+    here.taken[here.n++] = (taken){port, message, sender->caller, peer, len > 0 ? *(const char *)data : '\0'};
     if (here.echoes)
         end_one(here.n - 1, data, len);
+    else if (count_under_way(peer) >= IN_FLIGHT)
+        fake_caller_queues(sender->caller, true);
 }
 
-void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
+static void on_caller_lost(void)
 {
-    (void)f;
-    assert_int_equal(error->code, LKS_UNAVAILABLE);
-    assert_int_equal(error->applied, LKS_APPLIED_NO);
-    here.refused++;
-    memcpy(port->answer(message, 1), "r", 1);
-    port->reply(message);
-}
-
-static void on_peer_lost(void *arg, uint32_t peer)
-{
-    assert_ptr_equal(arg, &here);
-    here.last_lost = peer;
-    here.lost++;
-    for (size_t i = 0; here.lets_go && i < here.n; i++)
-        if (here.taken[i].message)
+    for (size_t i = 0; i < here.n; i++) {
+        if (here.taken[i].peer != fake_callers.last_lost)
+            continue;
+        here.taken[i].from = NULL;
+        if (here.lets_go && here.taken[i].message)
             end_one(i, "x", 1);
+    }
 }
 
 /* ---- the loop --------------------------------------------------------------------- */
@@ -112,12 +134,7 @@ static bool has_taken(void)
 
 static bool has_lost(void)
 {
-    return here.lost >= here.wanted;
-}
-
-static bool has_refused(void)
-{
-    return here.refused >= here.wanted;
+    return fake_callers.lost >= here.wanted;
 }
 
 static bool has_flushed(void)
@@ -141,7 +158,7 @@ static void run_until_lost(size_t n)
 {
     here.wanted = n;
     run_until(has_lost);
-    assert_int_equal(here.lost, n);
+    assert_int_equal(fake_callers.lost, n);
 }
 
 static void start(const streams_options *given)
@@ -150,11 +167,11 @@ static void start(const streams_options *given)
     lks_error error;
 
     memset(&here, 0, sizeof here);
+    fake_callers_reset(on_caller_lost);
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
-    const sp_server_options server = {.streams = here.streams, .message_bytes_max = BIG,
-                                      .in_flight_per_peer = IN_FLIGHT, .on_peer_lost = on_peer_lost, .arg = &here};
+    const sp_server_options server = {.streams = here.streams, .message_bytes_max = BIG};
     assert_int_equal(sp_server_new(&server, &here.server, &error), LKS_OK);
     assert_int_equal(sp_server_listen_tcp(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
 }
@@ -173,6 +190,8 @@ static void stop(void)
             end_one(i, "x", 1);
     run_until(is_closed);
     assert_int_equal(sp_server_in_flight(here.server), 0);
+    assert_int_equal(fake_callers.shares_closed, fake_callers.shares_opened);
+    assert_int_equal(fake_callers.held, 0);
     sp_server_free(here.server);
     assert_int_equal(uv_loop_close(&here.loop), 0);
 }
@@ -247,11 +266,11 @@ static void answers_go_in_the_order_in_which_they_are_done(void **state)
     expect_answer(fd, 0x80000001, 'B');
     close(fd);
     run_until_lost(1);
-    assert_int_equal(here.last_lost, here.taken[0].peer);
+    assert_int_equal(fake_callers.last_lost, here.taken[0].peer);
     stop();
 }
 
-static void a_connection_with_enough_under_way_is_not_read(void **state)
+static void a_connection_with_calls_that_queue_is_not_read(void **state)
 {
     (void)state;
     start(NULL);
@@ -299,8 +318,7 @@ static void what_a_lost_peer_left_is_answered_to_nobody(void **state)
     assert_int_equal(here.n, 2);
     assert_int_equal(sp_server_in_flight(here.server), 2);
     end_one(0, "x", 1);
-    here.taken[1].port->close_peer(here.taken[1].message);
-    here.taken[1].message = NULL;
+    end_as_no_frame(1);
     assert_int_equal(sp_server_in_flight(here.server), 0);
     stop();
 }
@@ -330,8 +348,7 @@ static void what_is_no_frame_ends_the_connection_and_what_follows_it(void **stat
         send_text(fd, 0x80000000 + i, 'a');
     send_text(fd, 0x80000009, 'z');
     run_until_taken(IN_FLIGHT);
-    here.taken[0].port->close_peer(here.taken[0].message);
-    here.taken[0].message = NULL;
+    end_as_no_frame(0);
     run_until_lost(1);
     assert_int_equal(here.n, IN_FLIGHT);
     close(fd);
@@ -351,19 +368,18 @@ static void what_is_no_sp_is_closed(void **state)
     stop();
 }
 
-static void a_stopping_server_refuses(void **state)
+static void a_stopping_server_goes_on_with_those_it_has(void **state)
 {
     (void)state;
     start(NULL);
     int fd = open_peer();
     send_text(fd, 0x80000000, 'a');
     run_until_taken(1);
-    sp_server_refuse(here.server);
     streams_stop_accepting(here.streams);
     send_text(fd, 0x80000001, 'b');
-    here.wanted = 1;
-    run_until(has_refused);
-    assert_int_equal(here.n, 1);
+    run_until_taken(2);
+    end_one(1, "r", 1);
+    run_until(has_flushed);
     expect_greeting(fd);
     expect_answer(fd, 0x80000001, 'r');
     assert_true(sp_peer_connect(here.port, 0) < 0);
@@ -420,10 +436,10 @@ static void who_is_idle_is_closed_and_who_waits_is_not(void **state)
     run_until_taken(1);
     int idle = open_peer();
     run_until_lost(1);
-    assert_int_not_equal(here.last_lost, here.taken[0].peer);
+    assert_int_not_equal(fake_callers.last_lost, here.taken[0].peer);
     end_one(0, "x", 1);
     run_until_lost(2);
-    assert_int_equal(here.last_lost, here.taken[0].peer);
+    assert_int_equal(fake_callers.last_lost, here.taken[0].peer);
     close(waiting);
     close(idle);
     stop();
@@ -437,7 +453,7 @@ static bool has_lost_who_reads_nothing(void)
     for (size_t i = 0; i < here.n; i++)
         if (here.taken[i].message)
             end_one(i, big, sizeof big);
-    return here.lost > 0;
+    return fake_callers.lost > 0;
 }
 
 static void who_reads_nothing_is_not_read_and_then_closed(void **state)
@@ -497,13 +513,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_go_in_the_order_in_which_they_are_done),
-        cmocka_unit_test(a_connection_with_enough_under_way_is_not_read),
+        cmocka_unit_test(a_connection_with_calls_that_queue_is_not_read),
         cmocka_unit_test(many_that_are_answered_at_once),
         cmocka_unit_test(what_a_lost_peer_left_is_answered_to_nobody),
         cmocka_unit_test(what_a_lost_peer_left_may_be_answered_at_once),
         cmocka_unit_test(what_is_no_frame_ends_the_connection_and_what_follows_it),
         cmocka_unit_test(what_is_no_sp_is_closed),
-        cmocka_unit_test(a_stopping_server_refuses),
+        cmocka_unit_test(a_stopping_server_goes_on_with_those_it_has),
         cmocka_unit_test(connections_have_a_limit),
         cmocka_unit_test(who_does_not_greet_is_closed),
         cmocka_unit_test(who_is_idle_is_closed_and_who_waits_is_not),
