@@ -12,14 +12,16 @@
 #include "fuzz.h"
 #include "h2_output.h"
 #include "lockstock/v1/idempotency.lks.h"
+#include "support/fake_callers.h"
 #include "wire/grpc_call.h"
 
 enum { PARKED_MAX = 256, SMALL = 1024, LARGE = 65536, STREAM_SENDS = 100000 };
 
-typedef struct parked {
+typedef struct running {
     dispatch_done *done; /* NULL: free */
     void *arg;
-    uint32_t lost_with;
+    running **handle;
+    bool lost;
 } parked;
 
 typedef struct streaming {
@@ -40,10 +42,13 @@ static struct {
 
 static const lks_rpc_method unary = {.path = "/f.S/Unary", .effect = LKS_RPC_EFFECT_WRITE};
 
-bool dispatch_has_method(const dispatch *d, const char *path)
+lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error)
 {
     (void)d;
-    return strcmp(path, unary.path) == 0;
+    (void)who;
+    if (strcmp(path, unary.path) != 0)
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: no such one");
+    return LKS_OK;
 }
 
 lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error)
@@ -85,11 +90,12 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
     char first = call->len > 0 ? text[0] : '\0';
 
     (void)d;
-    fuzz_expect(arena && strcmp(call->path, unary.path) == 0 && call->alone && call->lost_with > 0);
+    fuzz_expect(arena && strcmp(call->path, unary.path) == 0 && !call->order && call->handle);
     fuzz_expect(call->len <= here.message_max);
     for (size_t i = 0; first == 'p' && i < PARKED_MAX; i++) {
         if (!here.parked[i].done) {
-            here.parked[i] = (parked){.done = done, .arg = arg, .lost_with = call->lost_with};
+            here.parked[i] = (parked){.done = done, .arg = arg, .handle = call->handle};
+            *call->handle = &here.parked[i];
             return;
         }
     }
@@ -105,28 +111,22 @@ static void end_parked(parked *p, bool fails)
 {
     parked it = *p;
 
-    p->done = NULL;
     if (!it.done)
         return;
+    p->done = NULL;
+    *it.handle = NULL;
     if (fails)
         end_with_error(it.done, it.arg, LKS_UNAVAILABLE, "a: \xC3\xA4 %\n", 9);
     else
         end_with_answer(it.done, it.arg, "woken", 5);
 }
 
-static void on_lost(void *arg, uint32_t id)
+void dispatch_abandon(running *call)
 {
-    size_t n = 0;
-
-    fuzz_expect(arg == &here);
-    for (size_t i = 0; i < PARKED_MAX; i++) {
-        if (here.parked[i].done && here.parked[i].lost_with == id) {
-            n++;
-            if (here.lost_ends)
-                end_parked(&here.parked[i], true);
-        }
-    }
-    fuzz_expect(n == 1); /* that call and no other */
+    fuzz_expect(call && call->done && !call->lost);
+    call->lost = true;
+    if (here.lost_ends)
+        end_parked(call, true);
 }
 
 /* ---- a streaming method ------------------------------------------------------------------ */
@@ -366,11 +366,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const grpc_server_options options = {.message_bytes_max = here.message_max,
                                          .in_flight_per_peer = limits[flags >> 3 & 3],
                                          .methods = methods,
-                                         .n_methods = sizeof methods / sizeof *methods,
-                                         .on_lost = on_lost,
-                                         .arg = &here};
+                                         .n_methods = sizeof methods / sizeof *methods};
     fuzz_expect(grpc_server_new(&options, &here.server, &error) == LKS_OK);
     fuzz_expect(grpc_server_listen(here.server, "", NULL, &bound, &error) == LKS_OK);
+    fake_callers_reset(NULL);
     h2_output_begin();
     fuzz_expect(fake_stream_open(&here.stream, h2_output_bytes));
     fake_stream_turn(&here.stream);
@@ -392,6 +391,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     }
     fuzz_expect(grpc_server_in_flight(here.server) == 0);
     grpc_server_free(here.server);
+    fuzz_expect(fake_callers.lost == 1 && fake_callers.shares_closed == 1);
     h2_output_end();
     return 0;
 }

@@ -14,12 +14,15 @@
 #include "grpc/testing/test.pb-c.h"
 #include "wire/grpc.h"
 
-enum { MESSAGE_BYTES_MAX = 4 << 20, GREETING_MS = 10000, IDLE_MS = 60000, STALL_MS = 10000, IN_FLIGHT = 100 };
+enum { MESSAGE_BYTES_MAX = 4 << 20, GREETING_MS = 10000, IDLE_MS = 60000, STALL_MS = 10000, IN_FLIGHT = 100,
+       HELD_BYTES_MAX = 64 << 20 };
 
 static struct {
     uv_loop_t loop;
     uv_signal_t on_term;
     dispatch *dispatch; /* of lockstock's services none is called */
+    budget *budget;
+    callers *callers;
     streams *streams;
     grpc_server *server;
     tls_context *tls; /* NULL: none */
@@ -212,16 +215,16 @@ static const grpc_streaming_method methods[] = {
 
 /* ---- the server ---------------------------------------------------------------------------- */
 
-static void on_lost(void *arg, uint32_t id)
+static void on_callers_closed(void *arg)
 {
     (void)arg;
-    (void)id;
+    uv_close((uv_handle_t *)&here.on_term, NULL);
 }
 
 static void on_closed(void *arg)
 {
     (void)arg;
-    uv_close((uv_handle_t *)&here.on_term, NULL);
+    callers_close(here.callers, on_callers_closed, NULL);
 }
 
 static void on_term(uv_signal_t *handle, int number)
@@ -234,8 +237,6 @@ static void on_term(uv_signal_t *handle, int number)
 static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
 {
     const dispatch_options calls = {.server = "interop",
-                                    .in_flight_max = IN_FLIGHT,
-                                    .in_flight_per_peer = IN_FLIGHT,
                                     .timeout_ms = 1000,
                                     .timeout_max_ms = 1000,
                                     .services = {.sequence_block = 1}};
@@ -247,16 +248,26 @@ static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
 
     if (files->key && tls_context_load(files, "h2", &here.tls, error) != LKS_OK)
         return error->code;
-    if (dispatch_new(&calls, &here.dispatch, error) != LKS_OK ||
+    const callers_options room = {.loop = &here.loop,
+                                  .running_max = IN_FLIGHT,
+                                  .running_per_caller = IN_FLIGHT,
+                                  .waiting_max = IN_FLIGHT,
+                                  .waiting_per_caller = IN_FLIGHT};
+
+    here.budget = budget_new(HELD_BYTES_MAX);
+    if (!here.budget)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (callers_new(&room, &here.callers, error) != LKS_OK || dispatch_new(&calls, &here.dispatch, error) != LKS_OK ||
         streams_new(&connections, &here.streams, error) != LKS_OK)
         return error->code;
     const grpc_server_options options = {.streams = here.streams,
                                          .dispatch = here.dispatch,
+                                         .callers = here.callers,
+                                         .budget = here.budget,
                                          .message_bytes_max = MESSAGE_BYTES_MAX,
                                          .in_flight_per_peer = IN_FLIGHT,
                                          .methods = methods,
-                                         .n_methods = sizeof methods / sizeof *methods,
-                                         .on_lost = on_lost};
+                                         .n_methods = sizeof methods / sizeof *methods};
     return grpc_server_new(&options, &here.server, error) == LKS_OK
                ? grpc_server_listen(here.server, "127.0.0.1:0", files->key ? &here.tls : NULL, port, error)
                : error->code;
@@ -281,6 +292,7 @@ int main(int argc, char **argv)
     uv_run(&here.loop, UV_RUN_DEFAULT);
     grpc_server_free(here.server);
     dispatch_free(here.dispatch);
+    budget_free(here.budget);
     tls_context_free(here.tls);
     return uv_loop_close(&here.loop) == 0 ? 0 : 1;
 }

@@ -24,8 +24,8 @@ c_mutation(G4 server/wire/grpc.c test_grpc
   [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer},]] [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1000},]])
 
 # a call that is cancelled, or whose connection is gone, is lost, alone
-c_mutation(G5 server/wire/grpc_call.c test_grpc
-  [[    dispatch_abandon(s->running); /* it may be over */]] "")
+c_mutation(G5 server/wire/grpc_call.c test_grpc [[    dispatch_abandon(s->running); /* it may be over */]] "")
+c_mutation(G5 server/wire/grpc_call.c test_grpc [[        .caller = s->from->caller,]] "")
 c_mutation(G5 server/wire/grpc.c test_grpc [[    while ((s = TAILQ_FIRST(&c->calls)))
         grpc_call_detach(s);]] "")
 

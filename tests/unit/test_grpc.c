@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "dispatch.h"
+#include "support/fake_callers.h"
 #include "support/h2_peer.h"
 #include "support/sp_peer.h"
 #include "wire/grpc.h"
@@ -27,12 +28,13 @@ enum { CALLS_MAX = 2048, PEERS_MAX = 4, LIMIT_S = 60, MESSAGE_MAX = 256 * 1024, 
 #define GUARDED "/test.v1.Test/Guarded"
 #define EMPTY "\0\0\0\0\0"
 
-typedef struct taken {
+typedef struct running taken;
+struct running {
     dispatch_done *done; /* NULL: ended */
     void *arg;
     dispatch_call call;
     char first; /* of the payload */
-} taken;
+};
 
 static struct {
     uv_loop_t loop;
@@ -43,7 +45,7 @@ static struct {
     size_t n_peers;
     taken taken[CALLS_MAX];
     size_t n, lost, wanted;
-    uint32_t last_lost;
+    const taken *last_lost;
     bool closed, refuses;
     size_t answer_len; /* not 0: every call is answered at once, with so many bytes */
     grpc_stream *streamed;
@@ -57,13 +59,22 @@ static struct {
 
 static const lks_rpc_method method = {.path = PATH, .effect = LKS_RPC_EFFECT_WRITE};
 
+/* The call is over; what tells so. */
+static dispatch_done *end_of(taken *t)
+{
+    dispatch_done *done = t->done;
+
+    t->done = NULL;
+    *t->call.handle = NULL;
+    return done;
+}
+
 static void succeed(size_t i, size_t len)
 {
     Lockstock__Rpc__V1__Call response = LOCKSTOCK__RPC__V1__CALL__INIT;
     const lks_error ok = {0};
-    dispatch_done *done = here.taken[i].done;
+    dispatch_done *done = end_of(&here.taken[i]);
 
-    here.taken[i].done = NULL;
     response.payload = (ProtobufCBinaryData){.data = calloc(1, len + 1), .len = len};
     assert_non_null(response.payload.data);
     done(here.taken[i].arg, &method, &response.base, &ok);
@@ -72,10 +83,7 @@ static void succeed(size_t i, size_t len)
 
 static void fail_with(size_t i, const lks_error *error)
 {
-    dispatch_done *done = here.taken[i].done;
-
-    here.taken[i].done = NULL;
-    done(here.taken[i].arg, &method, NULL, error);
+    end_of(&here.taken[i])(here.taken[i].arg, &method, NULL, error);
 }
 
 void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
@@ -83,15 +91,21 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
     (void)d;
     assert_non_null(arena);
     assert_true(here.n < CALLS_MAX);
-    here.taken[here.n++] = (taken){done, arg, *call, call->len > 0 ? *(const char *)call->payload : '\0'};
+    here.taken[here.n] = (taken){done, arg, *call, call->len > 0 ? *(const char *)call->payload : '\0'};
+    *call->handle = &here.taken[here.n++];
     if (here.answer_len > 0)
         succeed(here.n - 1, here.answer_len);
 }
 
-bool dispatch_has_method(const dispatch *d, const char *path)
+lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error)
 {
     (void)d;
-    return strcmp(path, PATH) == 0;
+    (void)who;
+    if (here.refuses)
+        return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "who are you");
+    if (strcmp(path, PATH) != 0)
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
+    return LKS_OK;
 }
 
 lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *judged, lks_error *error)
@@ -102,10 +116,10 @@ lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc
     return here.refuses ? lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "not you") : LKS_OK;
 }
 
-static void on_lost(void *arg, uint32_t id)
+void dispatch_abandon(running *call)
 {
-    assert_ptr_equal(arg, &here);
-    here.last_lost = id;
+    assert_non_null(call->done);
+    here.last_lost = call;
     here.lost++;
 }
 
@@ -219,13 +233,13 @@ static void start_with(const streams_options *given, size_t answer_len)
     lks_error error;
 
     memset(&here, 0, sizeof here);
+    fake_callers_reset(NULL);
     here.answer_len = answer_len;
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
     const grpc_server_options server = {.streams = here.streams, .message_bytes_max = MESSAGE_MAX,
-                                        .in_flight_per_peer = CONCURRENT, .methods = streaming, .n_methods = 2,
-                                        .on_lost = on_lost, .arg = &here};
+                                        .in_flight_per_peer = CONCURRENT, .methods = streaming, .n_methods = 2};
     assert_int_equal(grpc_server_new(&server, &here.server, &error), LKS_OK);
     assert_int_equal(grpc_server_listen(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
 }
@@ -266,6 +280,8 @@ static void stop(void)
     assert_int_equal(grpc_server_in_flight(here.server), 0);
     assert_null(here.streamed);
     grpc_server_free(here.server);
+    assert_int_equal(fake_callers.lost, fake_callers.opened);
+    assert_int_equal(fake_callers.shares_closed, fake_callers.shares_opened);
     for (size_t i = 0; i < here.n_peers; i++)
         h2_peer_free(here.peers[i]);
     assert_int_equal(uv_loop_close(&here.loop), 0);
@@ -330,7 +346,7 @@ static void a_call_and_its_answer(void **state)
     assert_int_equal(got->len, 3);
     assert_memory_equal(got->payload, "abc", 3);
     assert_int_equal(got->timeout_ms, 1500);
-    assert_true(got->received_ns > 0 && got->alone);
+    assert_true(got->received_ns > 0 && !got->order);
     assert_memory_equal(got->who.ns.data, "shop", got->who.ns.len);
     assert_memory_equal(got->who.authorization.data, "Bearer x", got->who.authorization.len);
     assert_null(got->who.certificate);
@@ -356,8 +372,7 @@ static void an_empty_answer_is_a_message(void **state)
     size_t call = h2_peer_call(start(), PATH, NULL, EMPTY, 5, false);
     run_until_taken(1);
     assert_int_equal(here.taken[0].call.len, 0);
-    here.taken[0].done(here.taken[0].arg, &method, &response.base, &ok);
-    here.taken[0].done = NULL;
+    end_of(&here.taken[0])(here.taken[0].arg, &method, &response.base, &ok);
     assert_int_equal(run_until_answered(call)->len, 5);
     expect_header(call, "grpc-status", "0");
     stop();
@@ -564,9 +579,8 @@ static void a_cancelled_call_is_lost_alone(void **state)
     run_until_taken(2);
     h2_peer_reset(p, 0, NGHTTP2_CANCEL);
     run_until_lost(1);
-    assert_int_equal(here.last_lost, here.taken[0].call.lost_with);
-    assert_int_not_equal(here.taken[0].call.lost_with, here.taken[1].call.lost_with);
-    assert_int_equal(here.taken[0].call.peer, here.taken[1].call.peer);
+    assert_ptr_equal(here.last_lost, &here.taken[0]);
+    assert_ptr_equal(here.taken[0].call.caller, here.taken[1].call.caller);
     succeed(0, 1); /* to nobody */
     succeed(1, 1);
     run_until_answered(1);
