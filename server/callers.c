@@ -11,7 +11,7 @@
 #include <uv.h>
 
 enum {
-    RESERVE = 4,             /* one part in so many of the room to run is for calls that settle */
+    RESERVE = 4,             /* one part in so many of the room to run is not for one kind of calls alone */
     SMALL_QUEUE = 64,        /* of one caller, when others queue nearly all there may be */
     TURN_NS = 200 * 1000,    /* what a caller may start in a turn of the loop, in time of the loop */
     QUEUE_TURN_NS = 1000000, /* what may be started from queues in a turn */
@@ -21,6 +21,11 @@ enum {
 
 typedef TAILQ_HEAD(, caller_call) call_list;
 typedef TAILQ_HEAD(, caller) caller_list;
+
+/* By kind: calls that take, calls that settle. */
+typedef struct running_calls {
+    uint32_t of_kind[2];
+} running_calls;
 
 /* Waiting calls of one principal. */
 typedef struct waiting_sum {
@@ -35,7 +40,8 @@ struct caller {
     void *arg;
     call_list calls;          /* in any state */
     call_list settles, takes; /* those that queue */
-    uint32_t n_running, n_waiting, n_parked, n_taking; /* n_taking: on `takes` */
+    running_calls running;
+    uint32_t n_waiting, n_parked, n_taking; /* n_taking: on `takes` */
     uint64_t turn, turn_ns; /* time that its calls took to start in that turn */
     unsigned pins; /* functions that still look at it */
     bool lost, in_settling, in_taking;
@@ -45,7 +51,8 @@ struct caller {
 struct callers {
     callers_options options;
     caller_list settling, taking;
-    uint32_t n_running, n_waiting, n_parked, n_taking, n_queued;
+    running_calls running;
+    uint32_t n_waiting, n_parked, n_taking, n_queued;
     void *principals; /* tsearch, by name */
     uint64_t turn;
     bool serving;
@@ -58,28 +65,28 @@ struct callers {
 
 /* ---- room ------------------------------------------------------------------------- */
 
-/* Of `max`, what calls may use that take. */
-static uint32_t for_takes(uint32_t max)
+/* Of `max`, what calls of one kind may use: the rest is for the other kind, so that neither
+ * keeps the other from running. */
+static uint32_t for_one_kind(uint32_t max)
 {
     return max - max / RESERVE;
 }
 
-static bool has_room(const caller *c, bool settles)
+static bool has_room_of(const running_calls *running, uint32_t max, bool settles)
 {
-    const callers_options *o = &c->all->options;
-    uint32_t each = settles ? o->running_per_caller : for_takes(o->running_per_caller);
-    uint32_t all = settles ? o->running_max : for_takes(o->running_max);
-
-    return c->n_running < each && c->all->n_running < all;
+    return running->of_kind[settles] < for_one_kind(max) && running->of_kind[0] + running->of_kind[1] < max;
 }
 
 /* Whether a caller's own limit lets it start a call of that kind; the server's is looked at
  * when it starts. */
 static bool may_have(const caller *c, bool settles)
 {
-    uint32_t each = c->all->options.running_per_caller;
+    return has_room_of(&c->running, c->all->options.running_per_caller, settles);
+}
 
-    return c->n_running < (settles ? each : for_takes(each));
+static bool has_room(const caller *c, bool settles)
+{
+    return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles);
 }
 
 static void relist(caller *c)
@@ -159,8 +166,8 @@ static void run(caller_call *call)
         c->turn_ns = 0;
     c->turn = all->turn;
     call->state = CALL_RUNNING;
-    c->n_running++;
-    all->n_running++;
+    c->running.of_kind[call->settles]++;
+    all->running.of_kind[call->settles]++;
     relist(c);
     call->start(call);
     c->turn_ns += lks_rpc_now_ns() - began_ns;
@@ -233,7 +240,8 @@ static void start_or_queue(caller_call *call)
 {
     caller *c = call->caller;
 
-    bool first = TAILQ_EMPTY(&c->settles) && (call->settles || TAILQ_EMPTY(&c->takes));
+    bool first = call->settles ? TAILQ_EMPTY(&c->settles)
+                               : TAILQ_EMPTY(&c->takes) && (TAILQ_EMPTY(&c->settles) || !has_room(c, true));
 
     if (first && has_room(c, call->settles) && !has_had_its_turn(c)) {
         c->pins++;
@@ -353,8 +361,8 @@ static void stop_running(caller_call *call)
 {
     caller *c = call->caller;
 
-    c->n_running--;
-    c->all->n_running--;
+    c->running.of_kind[call->settles]--;
+    c->all->running.of_kind[call->settles]--;
     call->state = CALL_NONE;
     relist(c);
 }
@@ -510,7 +518,7 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg)
 
 uint32_t callers_running(const callers *all)
 {
-    return all->n_running;
+    return all->running.of_kind[0] + all->running.of_kind[1];
 }
 
 uint32_t callers_parked(const callers *all)

@@ -7,8 +7,9 @@
  *               ^                  |  (memory only)  |
  *               +------------------+---- resume -----+      leave: from any state
  *
- * Calls that settle (they end or keep something: Release, Renew, Confirm) find room before
- * those that take: a quarter of the room to run is theirs alone, and they start first.
+ * Calls that settle (they end or keep something: Release, Renew, Confirm) find room when
+ * those that take do not: they start first, and each kind has a quarter of the room to run
+ * that the other cannot use.
  * A caller starts only so much in one turn of the loop; then it is the others' turn.
  * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_CALLERS_H

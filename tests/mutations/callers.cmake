@@ -7,8 +7,9 @@ c_mutation(K1 server/callers.c test_callers [[    all->n_parked++;
     serve(all);]] [[    all->n_parked++;]])
 c_mutation(K1 server/dispatch.c test_dispatch [[        caller_park(&r->call);]] [[        (void)0;]])
 
-# a quarter of the room to run is for calls that settle, and they start first
+# a quarter of the room to run is for calls that settle, another for those that take; what settles starts first
 c_mutation(K2 server/callers.c test_callers [[    return max - max / RESERVE;]] [[    return max;]])
+c_mutation(K2 server/callers.c test_callers [[of_kind[settles] < for_one_kind(max)]] [[of_kind[0] < for_one_kind(max)]])
 c_mutation(K2 server/callers.c test_callers [[    if (c && has_room(c, true)) {]] [[    if (false) {]])
 c_mutation(K2 server/callers.c test_callers [[    if (!call->settles && queue_is_full(c))]] [[    if (queue_is_full(c))]])
 c_mutation(K2 server/dispatch.c test_dispatch [[.settles = route->method->settles, ]] [[.settles = false, ]])

@@ -70,10 +70,10 @@ c_mutation(W10 rpc/frame.c test_frame [[if (frame->n_calls > max)]] [[if (false)
 
 # overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take all
 c_mutation(W11 server/callers.c test_callers [[return left == 0 || (c->n_taking]] [[return (c->n_taking]])
+c_mutation(W11 server/callers.c test_callers [[return may_have(c, settles) && has_room_of]] [[return has_room_of]])
 c_mutation(W11 server/callers.c test_callers
-  [[return c->n_running < each && c->all->n_running < all;]] [[return c->all->n_running < all;]])
-c_mutation(W11 server/callers.c test_callers
-  [[return c->n_running < each && c->all->n_running < all;]] [[return c->n_running < each;]])
+  [[return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles);]]
+  [[return may_have(c, settles);]])
 c_mutation(W11 server/callers.c test_callers [[    error->retry_after_ms = RETRY_AFTER_MS;]] [[    ;]])
 c_mutation(W11 server/callers.c test_callers [[return c->turn == c->all->turn && c->turn_ns >= TURN_NS;]] [[return false;]])
 c_mutation(W11 server/callers.c test_callers [[        TAILQ_INSERT_TAIL(&all->taking, c, taking);

@@ -14,7 +14,7 @@
 #include "callers.h"
 
 enum { RUNNING = 8, EACH = 4, WAITING = 8, WAITING_EACH = 6, CALLS_MAX = 400 };
-#define TAKES_EACH (EACH - EACH / 4)
+#define TAKES_EACH (EACH - EACH / 4) /* and so many that settle */
 #define TAKES (RUNNING - RUNNING / 4)
 
 typedef struct fixture {
@@ -189,9 +189,8 @@ static void a_call_that_settles_finds_room_when_others_do_not(void **state)
     while (!caller_queues(b))
         take(f, b);
     take(f, c);
-    assert_int_equal(f->n_started, TAKES);
+    assert_int_equal(f->n_started, TAKES + 1);
     settle(f, c); /* the server's */
-    settle(f, c);
     assert_int_equal(f->n_started, RUNNING);
     assert_int_equal(callers_running(f->all), RUNNING);
     leave_all(f);
@@ -205,15 +204,44 @@ static void what_settles_starts_before_what_takes(void **state)
     fixture *f = *state;
     caller *c = connect_one(f);
 
-    for (size_t i = 0; i < EACH; i++)
+    for (size_t i = 0; i < TAKES_EACH; i++)
         settle(f, c);
-    take(f, c);
+    for (size_t i = TAKES_EACH; i <= EACH; i++)
+        take(f, c);
     caller_call *late = settle(f, c);
     assert_int_equal(f->n_started, EACH);
     caller_leave(&f->calls[0]);
     assert_int_equal(f->n_started, EACH + 1);
     assert_ptr_equal(&f->calls[f->started[EACH]], late);
     leave_all(f);
+    lose(c);
+}
+
+/* However many settle, what takes goes on. */
+static void calls_that_settle_leave_room_to_those_that_take(void **state)
+{
+    fixture *f = *state;
+    caller *a = connect_one(f), *b = connect_one(f), *c = connect_one(f);
+
+    for (size_t i = 0; i < 2 * EACH; i++) {
+        settle(f, a);
+        settle(f, b);
+        settle(f, c);
+    }
+    assert_int_equal(f->n_started, TAKES);
+    assert_int_equal(take(f, c)->state, CALL_RUNNING);
+    assert_int_equal(take(f, a)->state, CALL_RUNNING);
+    caller_call *next = take(f, b);
+    assert_int_equal(next->state, CALL_QUEUED);
+    caller_leave(&f->calls[0]); /* one that settles takes its place */
+    assert_int_equal(next->state, CALL_QUEUED);
+    for (size_t i = 0; i < f->n - 1 && next->state == CALL_QUEUED; i++)
+        if (f->calls[i].state == CALL_RUNNING && !f->calls[i].settles)
+            caller_leave(&f->calls[i]);
+    assert_int_equal(next->state, CALL_RUNNING);
+    leave_all(f);
+    lose(a);
+    lose(b);
     lose(c);
 }
 
@@ -445,6 +473,7 @@ int main(void)
         TEST(a_connection_runs_so_many_and_the_rest_queue_in_order),
         TEST(a_call_that_settles_finds_room_when_others_do_not),
         TEST(what_settles_starts_before_what_takes),
+        TEST(calls_that_settle_leave_room_to_those_that_take),
         TEST(connections_take_turns),
         TEST(too_many_that_queue_are_refused),
         TEST(whoever_queued_is_told_when_there_is_room_again),

@@ -629,11 +629,11 @@ static void parked_calls_leave_their_room_to_others(void **state)
     size_t n = f->store.n;
     lose(f, 2);
     lose(f, 3);
-    assert_int_equal(f->store.n, n + 4);
-    for (size_t i = n; i < n + 4; i++) {
-        assert_string_equal(f->store.submitted[i].call->function, "lock_abandon");
-        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    for (; n < f->store.n; n++) {
+        assert_string_equal(f->store.submitted[n].call->function, "lock_abandon");
+        answer_with(f, n, LKS_NOT_FOUND, LKS_APPLIED_NO);
     }
+    assert_int_equal(n, 9);
     assert_int_equal(callers_parked(f->callers), 0);
 }
 
