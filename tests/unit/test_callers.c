@@ -248,21 +248,20 @@ static void calls_that_settle_leave_room_to_those_that_take(void **state)
 static void connections_take_turns(void **state)
 {
     fixture *f = *state;
-    caller *full = connect_one(f), *greedy = connect_one(f), *modest = connect_one(f);
+    caller *full[] = {connect_one(f), connect_one(f)}, *greedy = connect_one(f), *modest = connect_one(f);
 
-    for (size_t i = 0; i < TAKES_EACH; i++)
-        take(f, full);
-    for (size_t i = 0; i < TAKES_EACH; i++)
-        take(f, greedy);
+    for (size_t i = 0; i < TAKES; i++)
+        take(f, full[i % 2]);
     assert_int_equal(f->n_started, TAKES);
-    for (size_t i = 0; i < 4; i++)
-        take(f, greedy);
-    caller_call *one = take(f, modest);
+    caller_call *first = take(f, greedy), *second = take(f, greedy), *one = take(f, modest);
     caller_leave(&f->calls[0]);
+    assert_int_equal(first->state, CALL_RUNNING);
     caller_leave(&f->calls[1]);
     assert_int_equal(one->state, CALL_RUNNING);
+    assert_int_equal(second->state, CALL_QUEUED);
     leave_all(f);
-    lose(full);
+    lose(full[0]);
+    lose(full[1]);
     lose(greedy);
     lose(modest);
 }

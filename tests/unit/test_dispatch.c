@@ -366,6 +366,27 @@ static void get_order_of(fixture *f, dispatch_order *order, const char *group)
     start_of(f, order, "/lockstock.v1.StockService/GetOrder", &request.base);
 }
 
+/* second: NULL for one group. */
+static void renew_of(fixture *f, dispatch_order *order, const char *first, const char *second)
+{
+    char token[] = "0123456789abcdef";
+    char *names[] = {(char *)"n"};
+    lks_lease leases[2] = {LKS_LEASE_INIT, LKS_LEASE_INIT};
+    lks_lease *pointers[] = {&leases[0], &leases[1]};
+    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
+
+    for (size_t i = 0; i < 2; i++) {
+        leases[i].group = (char *)(uintptr_t)(i ? second : first);
+        leases[i].names = names;
+        leases[i].n_names = 1;
+        leases[i].token = token;
+        leases[i].lease_ms = 1000;
+    }
+    request.leases = pointers;
+    request.n_leases = second ? 2 : 1;
+    start_of(f, order, "/lockstock.v1.LockService/Renew", &request.base);
+}
+
 static void calls_of_a_message_and_a_group_run_in_their_order(void **state)
 {
     fixture *f = *state;
@@ -388,6 +409,22 @@ static void calls_of_a_message_and_a_group_run_in_their_order(void **state)
     answer_with(f, 3, LKS_NOT_FOUND, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 4);
     assert_true(TAILQ_EMPTY(&order.calls));
+}
+
+static void what_is_held_holds_what_comes_after_it(void **state)
+{
+    fixture *f = *state;
+    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+
+    confirm_of(f, &order, "a");
+    renew_of(f, &order, "a", "b"); /* held by the first */
+    renew_of(f, &order, "b", NULL); /* by the second, though of its method */
+    assert_int_equal(f->store.n, 1);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 4);
+    for (size_t i = 1; i < 4; i++)
+        answer_with(f, i, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 3);
 }
 
 /* They share an FCALL, which has their order. */
@@ -478,22 +515,7 @@ static void a_read_is_never_applied(void **state)
 static void part_of_a_call_that_succeeded_makes_it_maybe(void **state)
 {
     fixture *f = *state;
-    char token[] = "0123456789abcdef";
-    char *names[] = {(char *)"n"};
-    lks_lease leases[2] = {LKS_LEASE_INIT, LKS_LEASE_INIT};
-    lks_lease *pointers[] = {&leases[0], &leases[1]};
-    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
-
-    for (size_t i = 0; i < 2; i++) {
-        leases[i].group = (char *)(i ? "g1" : "g0");
-        leases[i].names = names;
-        leases[i].n_names = 1;
-        leases[i].token = token;
-        leases[i].lease_ms = 1000;
-    }
-    request.leases = pointers;
-    request.n_leases = 2;
-    start(f, "/lockstock.v1.LockService/Renew", &request.base, 1, NULL);
+    renew_of(f, NULL, "g0", "g1");
     assert_int_equal(f->store.n, 2);
     answer_with(f, 1, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     assert_int_equal(f->n_done, 0);
@@ -684,6 +706,7 @@ int main(void)
         TEST(too_many_calls_are_refused_with_a_moment_to_wait),
         TEST(a_call_that_settles_overtakes_those_that_take),
         TEST(calls_of_a_message_and_a_group_run_in_their_order),
+        TEST(what_is_held_holds_what_comes_after_it),
         TEST(calls_of_one_method_go_to_the_store_together),
         TEST(a_lost_connection_ends_what_its_order_held),
         TEST(a_namespace_has_a_length),
