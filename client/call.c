@@ -4,6 +4,7 @@
 #include "call.h"
 
 #include <stdlib.h>
+#include <unistd.h>
 
 static void unref(lks_call *call)
 {
@@ -11,6 +12,7 @@ static void unref(lks_call *call)
         return;
     lks_message_free(call->response);
     free(call->request);
+    free(call->cause);
     pthread_cond_destroy(&call->finished);
     pthread_mutex_destroy(&call->lock);
     free(call);
@@ -52,6 +54,7 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     *call = (lks_call){
         .request = request,
         .start = {.run = run_start},
+        .pid = channel->pid,
         .references = references,
         .channel = channel,
         .cancel = {.run = run_cancel},
@@ -69,7 +72,7 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
 {
     struct request *request = NULL;
     lks_call *call = NULL;
-    lks_code code = channel_admit(channel, error);
+    lks_code code = channel_admit(channel, options != NULL && options->insist, error);
     if (code != LKS_OK)
         return code;
 
@@ -120,6 +123,9 @@ lks_code lks_call_wait(lks_call *call, lks_error *error)
 {
     if (channel_on_completion_thread())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait on the completion thread");
+    if (call->pid != getpid())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "the call belongs to the process before the fork");
     atomic_fetch_add(&call->references, 1);
     pthread_mutex_lock(&call->lock);
     while (!call->complete)
@@ -139,6 +145,8 @@ const ProtobufCMessage *lks_call_response(const lks_call *call)
 
 void lks_call_cancel(lks_call *call)
 {
+    if (call->pid != getpid())
+        return;
     pthread_mutex_lock(&call->lock);
     if (call->channel != NULL && !call->cancelling) {
         call->cancelling = true;

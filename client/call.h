@@ -3,6 +3,7 @@
 #define LOCKSTOCK_CLIENT_CALL_H
 
 #include <lockstock/call.h>
+#include <sys/types.h>
 
 #include "channel.h"
 #include "request.h"
@@ -24,6 +25,7 @@ struct lks_call {
     void *arg;
     struct request *request;
     inbox_item start;
+    pid_t pid; /* whose it is: a child of fork has no driver that would end it */
 
     /* Shared. */
     atomic_uint references; /* the driver's, the user's, one a waiter and one a cancel under way */
@@ -41,6 +43,9 @@ struct lks_call {
     struct endpoint *endpoint;
     endpoint_slot *slot;
     uint32_t tries;      /* that may have reached a server */
+    uint64_t sent_ns;    /* the last of them */
+    uint64_t refusal_ns; /* how long a server took to refuse the last one that may pass */
+    char *cause;         /* and why it did; NULL = none was, or out of memory */
     lks_applied applied; /* by any try so far */
     bool ending;         /* WITHDRAWING: to be settled with `error`, not to be sent again */
 

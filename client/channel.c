@@ -15,7 +15,9 @@
 enum {
     TIMEOUT_MS = 5000,
     IN_FLIGHT_MAX = 256,
+    WAITING_MAX = 16384,
     QUEUE_MAX = 65536,
+    INSISTENT_MAX = 1024, /* calls under way beyond a full queue: of those that end or keep something */
     MESSAGE_BYTES_MAX = 1 << 20,
     URLS_MAX = 64,
     TOKEN_BYTES_MAX = 4096
@@ -30,15 +32,17 @@ bool channel_on_completion_thread(void)
 
 /* ---- shared ------------------------------------------------------------------ */
 
-lks_code channel_admit(lks_channel *channel, lks_error *error)
+lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error)
 {
+    size_t calls_max = channel->calls_max + (insist ? INSISTENT_MAX : 0);
+
     if (channel->pid != getpid())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "the channel belongs to the process before the fork");
-    if (atomic_fetch_add(&channel->under_way, 1) >= channel->calls_max) {
+    if (atomic_fetch_add(&channel->under_way, 1) >= calls_max) {
         channel_dismiss(channel);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%zu calls are under way already",
-                             channel->calls_max);
+                             calls_max);
     }
     if (atomic_load(&channel->closing)) {
         channel_dismiss(channel);
@@ -204,6 +208,7 @@ static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error
 {
     endpoint_options options = {
         .in_flight_max = channel->options.in_flight_max,
+        .waiting_max = channel->options.waiting_max,
         .message_bytes_max = channel->options.message_bytes_max,
         .events = &call_events,
         .inbox = &channel->inbox,
@@ -238,6 +243,8 @@ static void fill_in(lks_channel_options *options)
         options->timeout_ms = TIMEOUT_MS;
     if (options->in_flight_max == 0)
         options->in_flight_max = IN_FLIGHT_MAX;
+    if (options->waiting_max == 0)
+        options->waiting_max = WAITING_MAX;
     if (options->queue_max == 0)
         options->queue_max = QUEUE_MAX;
     if (options->message_bytes_max == 0)
@@ -301,7 +308,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->jitter |= 1; /* never 0, from which there is no way out */
     channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
     channel->arena = lks_rpc_arena_new();
-    bool made = timers_init(&channel->timers, channel->calls_max + 2 * URLS_MAX) && channel->endpoints != NULL &&
+    bool made = timers_init(&channel->timers, channel->calls_max + INSISTENT_MAX + 2 * URLS_MAX) && channel->endpoints != NULL &&
                 channel->arena != NULL && copy_texts(channel);
     if (made)
         return channel;

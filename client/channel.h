@@ -51,12 +51,22 @@ struct lks_channel {
     inbox_item close;
 };
 
-/* Counts a call in. LKS_RESOURCE_EXHAUSTED: the queue is full; LKS_CANCELLED: the
- * channel is being closed; LKS_FAILED_PRECONDITION: in a forked child. Shared. */
-lks_code channel_admit(lks_channel *channel, lks_error *error);
+/* Counts a call in. LKS_RESOURCE_EXHAUSTED: the queue is full, for which one that insists
+ * has room beyond; LKS_CANCELLED: the channel is being closed; LKS_FAILED_PRECONDITION: in
+ * a forked child. Shared. */
+lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error);
 
 /* Undoes channel_admit for a call that was not started. Shared. */
 void channel_dismiss(lks_channel *channel);
+
+/* How long a server is asked to let a call wait at most, which is 24 hours: who asks for
+ * longer wants as long as possible. */
+static inline uint32_t channel_wait_ms(uint32_t ms)
+{
+    const uint32_t most = 86400000;
+
+    return ms < most ? ms : most;
+}
 
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);

@@ -27,7 +27,7 @@ struct endpoint {
     struct timer timer;  /* the end of the pause, or of the patience */
     uint64_t pause_ms;   /* the next one */
     inbox_signal changed;
-    uint32_t in_flight[ENDPOINT_LANES];
+    uint32_t in_flight[ENDPOINT_LANES], in_flight_max[ENDPOINT_LANES];
 };
 
 /* ---- links come and go --------------------------------------------------------- */
@@ -163,12 +163,27 @@ const char *endpoint_why(const struct endpoint *endpoint)
 
 bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane)
 {
-    uint32_t max = endpoint->options.in_flight_max;
-    uint32_t waiting = endpoint->in_flight[ENDPOINT_WAITING];
+    uint64_t all = (uint64_t)endpoint->in_flight[ENDPOINT_PROMPT] + endpoint->in_flight[ENDPOINT_WAITING];
 
-    if (lane == ENDPOINT_WAITING && max > 1 && waiting >= max - (max + 3) / 4)
-        return false;
-    return waiting + endpoint->in_flight[ENDPOINT_PROMPT] < max;
+    return endpoint->in_flight[lane] < endpoint->in_flight_max[lane] && all < endpoint->link_options.slots_max;
+}
+
+/* How many calls may be on a connection. Where waiting calls count as any other, a quarter
+ * of the room is kept from them. */
+static void set_limits(struct endpoint *endpoint)
+{
+    const endpoint_options *options = &endpoint->options;
+    uint32_t prompt = options->in_flight_max, waiting = options->waiting_max, share = prompt - (prompt + 3) / 4;
+
+    if (endpoint->link_options.engine->shares_room) {
+        share = share > 0 ? share : 1;
+        waiting = waiting < share ? waiting : share;
+        endpoint->link_options.slots_max = prompt;
+    } else {
+        endpoint->link_options.slots_max = prompt < UINT32_MAX - waiting ? prompt + waiting : UINT32_MAX;
+    }
+    endpoint->in_flight_max[ENDPOINT_PROMPT] = prompt;
+    endpoint->in_flight_max[ENDPOINT_WAITING] = waiting;
 }
 
 endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, link_message *message, void *owner)
@@ -255,7 +270,6 @@ lks_code endpoint_open(const char *url, size_t len, const endpoint_options *opti
         .scheme = scheme->name,
         .address = endpoint->url + strlen(scheme->prefix),
         .message_bytes_max = options->message_bytes_max,
-        .slots_max = options->in_flight_max,
         .inbox = options->inbox,
         .timers = options->timers,
         .tls = options->tls,
@@ -265,6 +279,7 @@ lks_code endpoint_open(const char *url, size_t len, const endpoint_options *opti
         .outcome = on_outcome,
         .arg = endpoint,
     };
+    set_limits(endpoint);
     code = link_open(&endpoint->link_options, &endpoint->link, error);
     if (code != LKS_OK)
         goto cleanup;

@@ -24,8 +24,8 @@
 struct endpoint;
 typedef link_slot endpoint_slot;
 
-/* Calls that a server holds back for long (WAITING) never take all slots: a call
- * that would end their wait must find one. */
+/* Calls that a server holds back for long (WAITING) never take the room of the others: a
+ * call that would end their wait must find some. */
 typedef enum endpoint_lane { ENDPOINT_PROMPT, ENDPOINT_WAITING, ENDPOINT_LANES } endpoint_lane;
 
 /* None runs inside a function of this header but endpoint_flush. */
@@ -38,7 +38,8 @@ typedef struct endpoint_events {
 
 /* What a channel lends to its endpoints; all of it outlives them. */
 typedef struct endpoint_options {
-    uint32_t in_flight_max;
+    uint32_t in_flight_max; /* PROMPT calls on a connection; of engines that share it, all */
+    uint32_t waiting_max;   /* WAITING calls on a connection */
     size_t message_bytes_max;
     const endpoint_events *events;
     struct inbox *inbox;

@@ -127,7 +127,7 @@ lks_code held_lock_free(struct lock *lock)
 /* In the background; where it cannot even be started the lease ends by itself. */
 static void release_later(const struct lock *lock, const char *token)
 {
-    const lks_call_options options = {.timeout_ms = BACKGROUND_MS};
+    const lks_call_options options = {.timeout_ms = BACKGROUND_MS, .insist = true};
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
 
     request.group = lock->group;
@@ -137,13 +137,16 @@ static void release_later(const struct lock *lock, const char *token)
 
 static lks_code release_now(const struct lock *lock, const char *token, lks_error *error)
 {
+    const lks_call_options options = {.insist = true};
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
     lks_release_response *response = NULL;
 
     request.group = lock->group;
     request.token = (char *)token;
-    lks_code code = lks_lock_release(lock->channel, &request, NULL, &response, error);
-    if (code == LKS_OK && response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
+    lks_code code = lks_lock_release(lock->channel, &request, &options, &response, error);
+    if (code != LKS_OK)
+        release_later(lock, token);
+    else if (response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
         code = lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "the lock had been taken away before");
     lks_release_response_free(response);
     return code;
@@ -229,7 +232,7 @@ static lks_lock_result acquire(struct hold *hold, int64_t permits, uint32_t time
     request.token = hold->token;
     request.owner = lock->owner;
     request.lease_ms = lock->lease_ms;
-    request.wait_ms = timeout_ms;
+    request.wait_ms = channel_wait_ms(timeout_ms);
     if (lks_lock_acquire(lock->channel, &request, NULL, &response, error) != LKS_OK)
         return LKS_LOCK_FAILED;
     lks_lock_result result = outcome_result(response->outcome, error);
@@ -247,6 +250,7 @@ static lks_lock_result acquire(struct hold *hold, int64_t permits, uint32_t time
  * seem to be over although it has just begun: only a renewal tells. */
 static lks_lock_result confirm(const struct hold *hold, int64_t *left_ms, lks_error *error)
 {
+    const lks_call_options options = {.insist = true};
     const struct lock *lock = hold->lock;
     lks_renew_request request = LKS_RENEW_REQUEST_INIT;
     lks_renew_response *response = NULL;
@@ -257,7 +261,7 @@ static lks_lock_result confirm(const struct hold *hold, int64_t *left_ms, lks_er
     lease.lease_ms = lock->lease_ms;
     request.n_leases = 1;
     request.leases = leases;
-    if (lks_lock_renew(lock->channel, &request, NULL, &response, error) != LKS_OK)
+    if (lks_lock_renew(lock->channel, &request, &options, &response, error) != LKS_OK)
         return LKS_LOCK_FAILED;
     bool renewed = response->n_results == 1 && response->results[0]->outcome == LKS_RENEW_OUTCOME_RENEWED;
     if (renewed)

@@ -128,7 +128,7 @@ static void run_stop(inbox_item *item)
 lks_code keeper_init(struct keeper *keeper, lks_channel *channel, const keeper_ops *ops, uint32_t lease_ms,
                      uint32_t keep_ms, lks_error *error)
 {
-    lks_code code = keep_ms != 0 ? channel_admit(channel, error) : LKS_OK;
+    lks_code code = keep_ms != 0 ? channel_admit(channel, false, error) : LKS_OK;
 
     if (code != LKS_OK)
         return code;

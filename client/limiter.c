@@ -116,6 +116,12 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
 
 /* ---- one question ------------------------------------------------------------------ */
 
+/* -1 is never. */
+static uint64_t wait_of(const lks_rule_result *result)
+{
+    return (uint64_t)result->retry_after_ms;
+}
+
 /* Whether `a` says more than `b` about why, or how nearly not. */
 static bool decides(const lks_rule_result *a, const lks_rule_result *b)
 {
@@ -123,7 +129,7 @@ static bool decides(const lks_rule_result *a, const lks_rule_result *b)
 
     if (a_passes != b_passes)
         return b_passes;
-    return a_passes ? a->remaining < b->remaining : a->retry_after_ms > b->retry_after_ms;
+    return a_passes ? a->remaining < b->remaining : wait_of(a) > wait_of(b);
 }
 
 static lks_code take_answer(const lks_limiter *limiter, const lks_check_response *response,
@@ -184,10 +190,14 @@ static lks_code check(const lks_limiter *limiter, const char *key, int64_t cost,
     return code;
 }
 
-/* Whether it says nothing against the question. */
-static bool is_away(lks_code code)
+/* Whether it says nothing against the question. What is full and passes tells when to ask
+ * again; what does not (a key with too many counters) is the caller's own. */
+static bool is_away(const lks_error *error)
 {
-    return code == LKS_UNAVAILABLE || code == LKS_DEADLINE_EXCEEDED || code == LKS_RESOURCE_EXHAUSTED;
+    bool passes = error->origin == LKS_ORIGIN_LOCAL || error->retry_after_ms != 0;
+
+    return error->code == LKS_UNAVAILABLE || error->code == LKS_DEADLINE_EXCEEDED ||
+           (error->code == LKS_RESOURCE_EXHAUSTED && passes);
 }
 
 /* Fills in both. */
@@ -198,7 +208,7 @@ static bool ask(const lks_limiter *limiter, const char *key, int64_t cost, lks_l
     lks_code code = check(limiter, key, cost, decision, error);
     if (code == LKS_OK)
         return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;
-    decision->unchecked = limiter->fail_open && is_away(code);
+    decision->unchecked = limiter->fail_open && is_away(error);
     return decision->unchecked;
 }
 
@@ -273,6 +283,7 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
 {
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;
     lks_refund_response *response = NULL;
+    const lks_call_options options = {.insist = true};
 
     if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
@@ -281,7 +292,7 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
                     : limiter->rules[0].key != NULL ? limiter->rules[0].key
                                                     : (char *)key;
     request.request_id = (char *)decision->request_id;
-    lks_code code = lks_rate_limit_refund(limiter->channel, &request, NULL, &response, error);
+    lks_code code = lks_rate_limit_refund(limiter->channel, &request, &options, &response, error);
     if (code == LKS_OK && response->outcome == LKS_REFUND_OUTCOME_UNKNOWN)
         code = lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "it is forgotten by now");
     lks_refund_response_free(response);

@@ -125,6 +125,7 @@ struct link_engine {
     void (*forget)(link_slot *slot);
     void (*abandon)(struct link *link); /* may be NULL, as flush */
     void (*flush)(struct link *link);
+    bool shares_room;      /* its servers count waiting calls as any other */
     bool overlooks_losses; /* a message that is not taken may mean that the connection is gone */
 };
 

@@ -260,5 +260,6 @@ const struct link_engine link_nng = {
     .send = send_message,
     .withdraw = cancel,
     .forget = cancel,
+    .shares_room = true,
     .overlooks_losses = true,
 };

@@ -44,7 +44,7 @@ static void gift_free(struct gift *gift)
 /* On the completion thread. */
 static void fail_begun(void *arg, lks_code code, const lks_begin_response *response, const lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = BACKGROUND_MS};
+    const lks_call_options options = {.timeout_ms = BACKGROUND_MS, .insist = true};
     struct gift *gift = arg;
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
 
@@ -63,7 +63,7 @@ static void fail_begun(void *arg, lks_code code, const lks_begin_response *respo
  * Where that cannot be done the attempt ends with its lease. */
 static void give_back(const lks_once_attempt *attempt, lks_begin_request request)
 {
-    const lks_call_options options = {.timeout_ms = BACKGROUND_MS};
+    const lks_call_options options = {.timeout_ms = BACKGROUND_MS, .insist = true};
     struct gift *gift = calloc(1, sizeof *gift);
 
     if (gift == NULL)
@@ -114,6 +114,7 @@ static lks_once_outcome begun(lks_once_attempt *attempt, const lks_begin_respons
  * although it has just begun: only Extend tells. */
 static lks_once_outcome confirm(const lks_once_attempt *attempt, lks_error *error)
 {
+    const lks_call_options options = {.insist = true};
     const struct keeper *keeper = &attempt->keeper;
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
     lks_extend_response *response = NULL;
@@ -122,7 +123,7 @@ static lks_once_outcome confirm(const lks_once_attempt *attempt, lks_error *erro
     request.key = attempt->key;
     request.fence = attempt->fence;
     request.lease_ms = keeper->lease_ms;
-    if (lks_idempotency_extend(keeper->channel, &request, NULL, &response, error) != LKS_OK) {
+    if (lks_idempotency_extend(keeper->channel, &request, &options, &response, error) != LKS_OK) {
         error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */
         return LKS_ONCE_FAILED;
     }
@@ -148,7 +149,7 @@ static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options 
         (ProtobufCBinaryData){.len = options->fingerprint_len, .data = (uint8_t *)options->fingerprint};
     request.lease_ms = keeper->lease_ms;
     request.retain_ms = options->retain_ms < INT64_MAX ? (int64_t)options->retain_ms : INT64_MAX;
-    request.wait_ms = options->wait_ms;
+    request.wait_ms = channel_wait_ms(options->wait_ms);
     if (lks_idempotency_begin(keeper->channel, &request, NULL, &response, error) == LKS_OK)
         outcome = begun(attempt, response, result, error);
     lks_begin_response_free(response);
@@ -166,12 +167,13 @@ static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options 
 
 /* ---- ending ------------------------------------------------------------------------- */
 
-/* For as long as the lease: what is not stored is done again by the next one. */
+/* For as long as the lease, whatever is full meanwhile: what is not stored is done again by the next one. */
 static lks_call_options ending_options(const struct keeper *keeper)
 {
     uint32_t timeout_ms = keeper->channel->options.timeout_ms;
 
-    return (lks_call_options){.timeout_ms = timeout_ms > keeper->lease_ms ? timeout_ms : keeper->lease_ms};
+    return (lks_call_options){.timeout_ms = timeout_ms > keeper->lease_ms ? timeout_ms : keeper->lease_ms,
+                              .insist = true};
 }
 
 /* The result of the attempt that took over, if it has ended. */
@@ -193,16 +195,9 @@ static lks_once_outcome superseded(const lks_once_attempt *attempt, lks_once_res
 static lks_once_outcome complete(const lks_once_attempt *attempt, lks_once_result **result, lks_error *error)
 {
     const lks_call_options options = ending_options(&attempt->keeper);
-    lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
+    const lks_complete_request request = once_complete_request(attempt);
     lks_complete_response *response = NULL;
 
-    request.scope = attempt->scope;
-    request.key = attempt->key;
-    request.fence = attempt->fence;
-    request.code = attempt->result.code;
-    request.body = attempt->result.body;
-    request.n_headers = attempt->result.n_headers;
-    request.headers = attempt->result.headers;
     lks_code code = lks_idempotency_complete(attempt->keeper.channel, &request, &options, &response, error);
     lks_complete_outcome outcome = code == LKS_OK ? response->outcome : LKS_COMPLETE_OUTCOME_UNSPECIFIED;
     lks_complete_response_free(response);

@@ -6,9 +6,19 @@
 #include <string.h>
 #include <strings.h>
 
+#include <lockstock/rpc/utf8.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 
-enum { LEASE_MS = 30000, LEASE_MS_MIN = 10, LEASE_MS_MAX = 86400000, HEADER_KEY_MAX = 128, HEADER_VALUE_MAX = 4096 };
+#include "channel.h"
+
+enum {
+    LEASE_MS = 30000,
+    LEASE_MS_MIN = 10,
+    LEASE_MS_MAX = 86400000,
+    HEADER_KEY_MAX = 128,
+    HEADER_VALUE_MAX = 4096,
+    CALL_BYTES = 256 /* more than a Complete is longer on the way, but for what the channel adds */
+};
 
 static const char reserved[] = "lockstock-";
 static char failure_key[] = "lockstock-failure"; /* how a server marks the result of a Fail FINAL */
@@ -33,7 +43,7 @@ static void extended(void *arg, lks_code code, const lks_extend_response *respon
 static lks_code extend(struct keeper *keeper, uint32_t timeout_ms, lks_error *error)
 {
     const lks_once_attempt *attempt = of(keeper);
-    const lks_call_options options = {.timeout_ms = timeout_ms};
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
 
     request.scope = attempt->scope;
@@ -107,8 +117,47 @@ lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options,
 
 /* ---- for its function ------------------------------------------------------------- */
 
+lks_complete_request once_complete_request(const lks_once_attempt *attempt)
+{
+    lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
+
+    request.scope = attempt->scope;
+    request.key = attempt->key;
+    request.fence = attempt->fence;
+    request.code = attempt->result.code;
+    request.body = attempt->result.body;
+    request.n_headers = attempt->result.n_headers;
+    request.headers = attempt->result.headers;
+    return request;
+}
+
+static size_t text_len(const char *text)
+{
+    return text != NULL ? strlen(text) : 0;
+}
+
+/* Whether its result can be sent. What cannot be stored must be refused before the
+ * function returns: afterwards it would be run again. */
+static bool can_be_sent(const lks_once_attempt *attempt)
+{
+    const lks_channel_options *channel = &attempt->keeper.channel->options;
+    const lks_complete_request request = once_complete_request(attempt);
+
+    return protobuf_c_message_get_packed_size(&request.base) + text_len(channel->ns) + text_len(channel->token) +
+               CALL_BYTES <=
+           channel->message_bytes_max;
+}
+
+static bool is_text(const char *text, size_t len_max)
+{
+    size_t len = strlen(text);
+
+    return len <= len_max && lks_rpc_utf8_valid(text, len);
+}
+
 lks_code lks_once_return(lks_once_attempt *attempt, int32_t code, const void *body, size_t len)
 {
+    ProtobufCBinaryData before = attempt->result.body;
     uint8_t *copy = NULL;
 
     if (len > LKS_ONCE_BODY_MAX)
@@ -117,18 +166,23 @@ lks_code lks_once_return(lks_once_attempt *attempt, int32_t code, const void *bo
         return LKS_RESOURCE_EXHAUSTED;
     if (len != 0)
         memcpy(copy, body, len);
-    free(attempt->result.body.data);
-    attempt->result.code = code;
     attempt->result.body = (ProtobufCBinaryData){.len = len, .data = copy};
+    if (!can_be_sent(attempt)) {
+        attempt->result.body = before;
+        free(copy);
+        return LKS_INVALID_ARGUMENT;
+    }
+    attempt->result.code = code;
+    free(before.data);
     return LKS_OK;
 }
 
 lks_code lks_once_add_header(lks_once_attempt *attempt, const char *key, const char *value)
 {
-    size_t at = attempt->result.n_headers, key_len = strlen(key);
+    size_t at = attempt->result.n_headers;
 
-    if (at == LKS_ONCE_HEADERS_MAX || key_len < 1 || key_len > HEADER_KEY_MAX || strlen(value) > HEADER_VALUE_MAX ||
-        strncasecmp(key, reserved, sizeof reserved - 1) == 0)
+    if (at == LKS_ONCE_HEADERS_MAX || *key == '\0' || !is_text(key, HEADER_KEY_MAX) ||
+        !is_text(value, HEADER_VALUE_MAX) || strncasecmp(key, reserved, sizeof reserved - 1) == 0)
         return LKS_INVALID_ARGUMENT;
     lks_result_header header = LKS_RESULT_HEADER_INIT;
     header.key = strdup(key);
@@ -141,13 +195,20 @@ lks_code lks_once_add_header(lks_once_attempt *attempt, const char *key, const c
     attempt->headers[at] = header;
     attempt->header_list[at] = &attempt->headers[at];
     attempt->result.n_headers++;
-    return LKS_OK;
+    if (can_be_sent(attempt))
+        return LKS_OK;
+    attempt->result.n_headers--;
+    free(header.key);
+    free(header.value);
+    return LKS_INVALID_ARGUMENT;
 }
 
 lks_code lks_once_set_detail(lks_once_attempt *attempt, const char *detail)
 {
     size_t len = strlen(detail);
 
+    if (!lks_rpc_utf8_valid(detail, len))
+        return LKS_INVALID_ARGUMENT;
     if (len > LKS_ONCE_DETAIL_MAX) {
         len = LKS_ONCE_DETAIL_MAX;
         while (len > 0 && ((unsigned char)detail[len] & 0xC0) == 0x80)

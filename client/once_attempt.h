@@ -26,6 +26,9 @@ struct lks_once_attempt {
 lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options, lks_once_attempt **ret,
                           lks_error *error);
 
+/* What stores its result; points into the attempt. */
+lks_complete_request once_complete_request(const lks_once_attempt *attempt);
+
 /* A copy for the caller; NULL when out of memory. */
 lks_once_result *once_result_new(const lks_stored_result *stored, bool replayed);
 

@@ -1,5 +1,5 @@
-/* Invariant: all tries of a call carry the same payload but for a field `fresh`,
- * and the same natural id; so a server can tell that they are one call. */
+/* Invariant: all tries of a call carry the same payload but for a field with the option
+ * first_try, and the same natural id; so a server can tell that they are one call. */
 #include "request.h"
 
 #include <stdlib.h>
@@ -19,19 +19,6 @@ static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "author
 static bool is_key(const char *key)
 {
     return key != NULL && *key != '\0' && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(key);
-}
-
-/* The request's field `bool fresh`, by convention "never sent before": a server may
- * take a short cut on it, so it is true in the first try only. NULL = there is none. */
-static protobuf_c_boolean *fresh_of(ProtobufCMessage *message)
-{
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "fresh");
-
-    if (field == NULL || field->type != PROTOBUF_C_TYPE_BOOL || field->label == PROTOBUF_C_LABEL_REPEATED ||
-        (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0)
-        return NULL;
-    return (protobuf_c_boolean *)(void *)((char *)message + field->offset);
 }
 
 static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_ms, uint32_t wait_ms)
@@ -79,11 +66,11 @@ static void call_of(const struct request *request, bool again, uint32_t timeout_
 static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *message,
                              const lks_metadata *metadata, size_t n_metadata, struct request **ret, lks_error *error)
 {
-    protobuf_c_boolean *fresh = fresh_of(message);
-    bool two = fresh != NULL && *fresh;
+    /* Room for two payloads: the second is longer where a default of true is not sent. */
+    enum { LONGER = 16 };
     size_t payload = protobuf_c_message_get_packed_size(message);
     size_t bytes = sizeof(struct request) + n_metadata * (sizeof(Lockstock__Rpc__V1__Metadata) + sizeof(void *)) +
-                   payload * (two ? 2 : 1);
+                   payload + (method->first_try != NULL ? payload + LONGER : 0);
     for (size_t i = 0; i < n_metadata; i++)
         bytes += strlen(metadata[i].key) + 1 + metadata[i].len;
 
@@ -103,10 +90,8 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
     }
     at = put_payload(at, message, &request->first);
     request->again = request->first;
-    if (two) {
-        *fresh = false;
+    if (lks_rpc_end_first_try(method, message))
         put_payload(at, message, &request->again);
-    }
     *ret = request;
     return LKS_OK;
 }
@@ -187,6 +172,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     }
     request->wait_ms = wait_ms < UINT32_MAX ? (uint32_t)wait_ms : UINT32_MAX;
     request->no_retry = defaults->no_retry || (options != NULL && options->no_retry);
+    request->insist = options != NULL && options->insist;
     request->repeatable = repeatable;
     request->deadline_ns = clock_now_ns() +
                            timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;

@@ -17,6 +17,7 @@ struct request {
     uint64_t deadline_ns;
     uint32_t wait_ms; /* how long the server may hold the call; 0 = it answers at once */
     bool no_retry;    /* never to be sent a second time */
+    bool insist;      /* refusals that may pass are tried again, whatever their code */
     bool repeatable;  /* may be sent again even when it may have been applied */
     ProtobufCBinaryData first, again; /* payloads of the first try, and of every later one */
     size_t n_metadata;

@@ -53,7 +53,7 @@ static void extended(void *arg, lks_code code, const lks_extend_hold_response *r
 static lks_code extend(struct keeper *keeper, uint32_t timeout_ms, lks_error *error)
 {
     const lks_reservation *reservation = of(keeper);
-    const lks_call_options options = {.timeout_ms = timeout_ms};
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
 
     request.group = reservation->group;
@@ -92,7 +92,7 @@ static lks_cancel_request cancel_request(const lks_reservation *reservation, con
 /* Where it cannot even be started the hold ends by itself. */
 static void cancel_later(const lks_reservation *reservation)
 {
-    const lks_call_options options = {.timeout_ms = BACKGROUND_MS};
+    const lks_call_options options = {.timeout_ms = BACKGROUND_MS, .insist = true};
     lks_cancel_request request = cancel_request(reservation, NULL);
 
     lks_stock_cancel_start(reservation->keeper.channel, &request, &options, NULL, NULL, NULL, NULL);
@@ -101,7 +101,7 @@ static void cancel_later(const lks_reservation *reservation)
 static lks_cancel_outcome cancel(lks_reservation *reservation, const char *reason, uint32_t timeout_ms,
                                  lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = timeout_ms};
+    const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_cancel_request request = cancel_request(reservation, reason);
     lks_cancel_response *response = NULL;
 
@@ -329,6 +329,7 @@ static lks_confirm_outcome take_confirmed(lks_confirm_outcome outcome, lks_error
 
 lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool reacquire, lks_error *error)
 {
+    const lks_call_options options = {.insist = true};
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
     lks_confirm_response *response = NULL;
     lks_confirm_outcome outcome = LKS_CONFIRM_OUTCOME_UNSPECIFIED;
@@ -338,7 +339,7 @@ lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool r
     request.group = reservation->group;
     request.order_id = reservation->order_id;
     request.reacquire_if_expired = reacquire;
-    if (lks_stock_confirm(reservation->keeper.channel, &request, NULL, &response, error) == LKS_OK)
+    if (lks_stock_confirm(reservation->keeper.channel, &request, &options, &response, error) == LKS_OK)
         outcome = take_confirmed(response->outcome, error);
     lks_confirm_response_free(response);
     if (outcome != LKS_CONFIRM_OUTCOME_UNSPECIFIED)

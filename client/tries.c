@@ -13,6 +13,7 @@
  * return decides between NO and MAYBE. */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <lockstock/rpc/frame.h>
 #include <lockstock/rpc/scan.h>
@@ -24,7 +25,7 @@
 
 enum {
     TRY_MS_MIN = 20,
-    TRY_MS_MAX = 1000,
+    TRY_MS_MAX = 1500, /* a server waits 1 s for its store before it says that there is none */
     WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
     PAUSE_MS_MIN = 10,
     PAUSE_DOUBLINGS = 6
@@ -88,6 +89,15 @@ static void settle(lks_call *call)
     atomic_fetch_sub(&channel->under_way, 1);
 }
 
+/* A try ended without an answer. What a server said before that is not lost with it. */
+static void set_unanswered(lks_call *call, lks_code code, const char *how)
+{
+    const char *cause = call->cause;
+
+    lks_error_set(&call->error, code, LKS_APPLIED_MAYBE, "%s: %s%s%s", endpoint_url(call->endpoint), how,
+                  cause != NULL ? "; before that: " : "", cause != NULL ? cause : "");
+}
+
 static void succeed(lks_call *call, ProtobufCMessage *response)
 {
     call->error = (lks_error){.code = LKS_OK};
@@ -149,6 +159,20 @@ static uint64_t pause_ns(lks_call *call)
     return half + jitter(&call->channel->jitter, half) + call->error.retry_after_ms * CLOCK_NS_PER_MS;
 }
 
+/* A try is worth this much time at least: a server that waited for something before it
+ * refused the last one may do so again. */
+static uint64_t patience_ns(const lks_call *call)
+{
+    return 2 * call->refusal_ns;
+}
+
+/* Whether a try at that time could only spoil what is known: every one so far was refused
+ * with NO, and there is no time for another refusal. */
+static bool would_spoil(const lks_call *call, uint64_t again_ns)
+{
+    return call->applied == LKS_APPLIED_NO && again_ns + patience_ns(call) > call->request->deadline_ns;
+}
+
 /* The try in hand failed with call->error. `transient`: another might not. */
 static void try_failed(lks_call *call, bool transient)
 {
@@ -159,7 +183,8 @@ static void try_failed(lks_call *call, bool transient)
     note_applied(call, call->error.applied);
     if (transient)
         channel_leave(call->channel, call->endpoint);
-    if (!transient || !harmless || request->no_retry || again_ns >= request->deadline_ns) {
+    if (!transient || !harmless || request->no_retry || again_ns >= request->deadline_ns ||
+        would_spoil(call, again_ns)) {
         fail(call);
         return;
     }
@@ -170,13 +195,15 @@ static void try_failed(lks_call *call, bool transient)
 /* ---- a try, on the driver thread -------------------------------------------- */
 
 /* How long one try may take, when there may be another. */
-static uint64_t try_ns(uint64_t now, const struct request *request)
+static uint64_t try_ns(const lks_call *call, uint64_t now)
 {
-    uint64_t third = request->deadline_ns > now ? (request->deadline_ns - now) / 3 : 0;
+    uint64_t deadline_ns = call->request->deadline_ns, ns = deadline_ns > now ? (deadline_ns - now) / 2 : 0;
 
-    if (third < TRY_MS_MIN * CLOCK_NS_PER_MS)
-        return TRY_MS_MIN * CLOCK_NS_PER_MS;
-    return third < TRY_MS_MAX * CLOCK_NS_PER_MS ? third : TRY_MS_MAX * CLOCK_NS_PER_MS;
+    if (ns < TRY_MS_MIN * CLOCK_NS_PER_MS)
+        ns = TRY_MS_MIN * CLOCK_NS_PER_MS;
+    if (ns > TRY_MS_MAX * CLOCK_NS_PER_MS)
+        ns = TRY_MS_MAX * CLOCK_NS_PER_MS;
+    return ns > patience_ns(call) ? ns : patience_ns(call);
 }
 
 void call_send(lks_call *call, struct endpoint *endpoint)
@@ -196,7 +223,7 @@ void call_send(lks_call *call, struct endpoint *endpoint)
         return;
     }
     enter(call, CALL_SENDING);
-    wake_at(call, now + try_ns(now, request));
+    wake_at(call, now + try_ns(call, now));
 }
 
 static void on_sent(void *owner)
@@ -206,6 +233,7 @@ static void on_sent(void *owner)
     uint64_t now = clock_now_ns();
 
     call->tries++;
+    call->sent_ns = now;
     if (call->ending) {
         note_applied(call, LKS_APPLIED_MAYBE);
         endpoint_forget(call->slot);
@@ -218,7 +246,7 @@ static void on_sent(void *owner)
     else if (request->wait_ms != 0)
         wake_at(call, now + ((uint64_t)request->wait_ms + WAIT_MARGIN_MS) * CLOCK_NS_PER_MS);
     else
-        wake_at(call, now + try_ns(now, request));
+        wake_at(call, now + try_ns(call, now));
 }
 
 static void on_unsent(void *owner)
@@ -237,8 +265,7 @@ static void on_lost(void *owner)
 {
     lks_call *call = owner;
 
-    lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "%s: connection lost before the answer",
-                  endpoint_url(call->endpoint));
+    set_unanswered(call, LKS_UNAVAILABLE, "connection lost before the answer");
     try_failed(call, true);
 }
 
@@ -262,6 +289,39 @@ static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *paylo
     return response;
 }
 
+/* Whether the same call may be answered otherwise later. One that insists also outlasts
+ * what is full, and what is wrong with the server itself. */
+static bool may_pass(const lks_call *call)
+{
+    if (call->error.code == LKS_UNAVAILABLE)
+        return true;
+    if (!call->request->insist || call->error.applied != LKS_APPLIED_NO)
+        return false;
+    switch (call->error.code) {
+    case LKS_CANCELLED:
+    case LKS_UNKNOWN:
+    case LKS_DEADLINE_EXCEEDED:
+    case LKS_RESOURCE_EXHAUSTED:
+    case LKS_INTERNAL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A server answered with call->error. */
+static void refused(lks_call *call)
+{
+    bool transient = may_pass(call);
+
+    if (transient) {
+        free(call->cause);
+        call->cause = strdup(call->error.message);
+        call->refusal_ns = clock_now_ns() - call->sent_ns;
+    }
+    try_failed(call, transient);
+}
+
 static void on_reply(void *owner, const void *data, size_t len)
 {
     lks_call *call = owner;
@@ -278,7 +338,7 @@ static void on_reply(void *owner, const void *data, size_t len)
     }
     if (reply->results[0]->code != LKS_OK) {
         lks_rpc_result_error(reply->results[0], &call->error);
-        try_failed(call, call->error.code == LKS_UNAVAILABLE);
+        refused(call);
         return;
     }
     ProtobufCMessage *response = unpack(call, &reply->results[0]->payload);
@@ -310,8 +370,7 @@ static void overdue(lks_call *call)
     bool tried = call->error.code != LKS_OK;
 
     if (call->state == CALL_AWAITING)
-        lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer within the deadline",
-                      endpoint_url(call->endpoint));
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, "no answer within the deadline");
     else if (!tried && channel_connected(call->channel))
         lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "not sent within the deadline");
     else if (!tried)
@@ -330,8 +389,7 @@ static void run_due(struct timer *timer)
         take_back(call, false);
         endpoint_suspect(call->endpoint);
     } else if (call->state == CALL_AWAITING) {
-        lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, "%s: no answer",
-                      endpoint_url(call->endpoint));
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, "no answer");
         endpoint_forget(call->slot);
         try_failed(call, true);
     } else {

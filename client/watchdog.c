@@ -201,7 +201,8 @@ static lks_code round_start(struct round *round, lks_channel *channel, lks_error
     request.leases = list;
     round->sent_ns = clock_now_ns();
     uint64_t left_ms = first_lost_ns > round->sent_ns ? (first_lost_ns - round->sent_ns) / CLOCK_NS_PER_MS : 0;
-    const lks_call_options options = {.timeout_ms = (uint32_t)part_ms(left_ms, 1, CALL_MS_MIN, CALL_MS_MAX)};
+    const lks_call_options options = {.timeout_ms = (uint32_t)part_ms(left_ms, 1, CALL_MS_MIN, CALL_MS_MAX),
+                                      .insist = true};
     return lks_lock_renew_start(channel, &request, &options, round_done, round, NULL, error);
 }
 

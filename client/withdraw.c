@@ -24,7 +24,7 @@ static void release(lks_channel *channel, const struct request *request, const l
     message.group = *acquire->group == '\0' && acquire->n_targets == 1 ? acquire->targets[0]->name : acquire->group;
     message.token = acquire->token;
     const lks_call_options options = {
-        .timeout_ms = TIMEOUT_MS, .metadata = metadata, .n_metadata = request->n_metadata};
+        .timeout_ms = TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = request->n_metadata};
     lks_lock_release_start(channel, &message, &options, NULL, NULL, NULL, NULL);
     free(metadata);
 }

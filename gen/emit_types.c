@@ -83,7 +83,10 @@ static void emit_method(FILE *out, const gen_method *method)
     if (method->settles) {
         fprintf(out, "    .settles = true,\n");
     }
-    fprintf(out, "};\n");
+    if (method->request->first_try != NULL) {
+        fprintf(out, "    .first_try = \"%s\",\n", method->request->first_try);
+    }
+    fputs("};\n", out);
 }
 
 static void emit_source(FILE *out, const gen_file *file)

@@ -40,6 +40,7 @@ typedef struct gen_message {
     const char *pb_descriptor; /* shop__v1__buy_request__descriptor */
     const char *comment;       /* with those of its fields */
     const char *free;          /* shop_v1_buy_request_free; NULL = no response of any method */
+    const char *first_try;     /* its field with that option, NULL = none */
     size_t n_cases;
     gen_constant *cases; /* of all its oneofs */
 } gen_message;

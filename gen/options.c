@@ -5,7 +5,15 @@
 
 #include <string.h>
 
-enum { C_PREFIX = 50700, EFFECT = 50701, NATURAL_ID = 50702, GUARD = 50703, SETTLES = 50704, PB_C_FILE = 1019 };
+enum {
+    C_PREFIX = 50700,
+    EFFECT = 50701,
+    NATURAL_ID = 50702,
+    GUARD = 50703,
+    SETTLES = 50704,
+    FIRST_TRY = 50705,
+    PB_C_FILE = 1019
+};
 
 typedef struct bytes {
     bool present;
@@ -113,4 +121,18 @@ bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool 
     }
     return ret->fill == LOCKSTOCK__RPC__V1__FILL__FILL_UNSPECIFIED ||
            ret->fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM;
+}
+
+bool options_of_field(const Google__Protobuf__FieldOptions *options, field_options *ret)
+{
+    uint64_t first_try = 0;
+    *ret = (field_options){0};
+    if (options == NULL) {
+        return true;
+    }
+    if (!read_number(&options->base, FIRST_TRY, &first_try)) {
+        return false;
+    }
+    ret->first_try = first_try != 0;
+    return true;
 }

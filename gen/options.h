@@ -23,8 +23,13 @@ typedef struct method_options {
     bool settles;
 } method_options;
 
-/* Both take NULL. False: an option that is not what options.proto says. */
+typedef struct field_options {
+    bool first_try;
+} field_options;
+
+/* All take NULL. False: an option that is not what options.proto says. */
 bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *pool, file_options *ret);
 bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret);
+bool options_of_field(const Google__Protobuf__FieldOptions *options, field_options *ret);
 
 #endif

@@ -4,6 +4,7 @@
 
 #include "mangle.h"
 #include "model.h"
+#include "options.h"
 
 typedef Google__Protobuf__DescriptorProto message_proto;
 typedef Google__Protobuf__EnumDescriptorProto enum_proto;
@@ -150,6 +151,36 @@ static void refuse_optional(const gen_scope *here, const message_proto *proto)
     }
 }
 
+static bool is_plain_bool(const field_proto *field)
+{
+    return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_BOOL && !field->has_oneof_index &&
+           field->label != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__LABEL__LABEL_REPEATED;
+}
+
+/* The name of the field with the option first_try; NULL when there is none. */
+static const char *find_first_try(const gen_scope *here, const message_proto *proto)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < proto->n_field; i++) {
+        gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
+        const char *problem = NULL;
+        field_options options;
+        if (!options_of_field(proto->field[i]->options, &options)) {
+            problem = "(lockstock.rpc.v1.first_try) is not a bool: another option has its number";
+        } else if (options.first_try && !is_plain_bool(proto->field[i])) {
+            problem = "(lockstock.rpc.v1.first_try) is for one bool field, outside of a oneof";
+        } else if (options.first_try && found != NULL) {
+            problem = "(lockstock.rpc.v1.first_try) stands at another field of the message already";
+        } else if (options.first_try) {
+            found = proto->field[i]->name;
+        }
+        if (problem != NULL && here->file->wanted) {
+            model_error(here->model, at(&field, "field"), "%s", problem);
+        }
+    }
+    return found;
+}
+
 static void build_message(const gen_scope *here, const message_proto *proto)
 {
     gen_pool *pool = here->model->pool;
@@ -168,6 +199,7 @@ static void build_message(const gen_scope *here, const message_proto *proto)
         .pb_init = pool_format(pool, "%s__INIT", mangle_pb_upper(pool, here->full_name)),
         .pb_descriptor = pool_format(pool, "%s__descriptor", mangle_pb_lower(pool, here->full_name)),
         .comment = message_comment(here, proto),
+        .first_try = find_first_try(here, proto),
         .cases = pool_alloc(pool, proto->n_field + proto->n_oneof_decl, sizeof *made->cases),
     };
     build_cases(here, proto, made);

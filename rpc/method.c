@@ -72,7 +72,21 @@ static size_t number_size(ProtobufCType type)
     }
 }
 
-/* Whether a field holds anything but its zero; of a oneof, only when selected. */
+/* Whether a struct says by a `has_` of its own that the field is there: proto2's optional,
+ * and proto3's, of numbers and bytes. Of text and messages the pointer says it. */
+static bool has_presence(const ProtobufCFieldDescriptor *field)
+{
+    return field->label == PROTOBUF_C_LABEL_OPTIONAL && (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) == 0 &&
+           field->type != PROTOBUF_C_TYPE_STRING && field->type != PROTOBUF_C_TYPE_MESSAGE;
+}
+
+static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    return *(const protobuf_c_boolean *)member(message, field->quantifier_offset) != 0;
+}
+
+/* Whether a field is sent and holds something: a number with presence any, else anything
+ * but zero. Of a oneof, only when selected; a default that is not sent is nothing. */
 static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
@@ -80,18 +94,20 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
     if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
         if (*(const uint32_t *)member(message, field->quantifier_offset) != field->id)
             return false;
+    if (has_presence(field) && !is_present(message, field))
+        return false;
     const void *value = member(message, field->offset);
     switch (field->type) {
     case PROTOBUF_C_TYPE_STRING: {
         const char *text = *(char *const *)value;
-        return text && text[0] != '\0';
+        return text && text != field->default_value && text[0] != '\0';
     }
     case PROTOBUF_C_TYPE_BYTES:
         return ((const ProtobufCBinaryData *)value)->len > 0;
     case PROTOBUF_C_TYPE_MESSAGE:
         return *(ProtobufCMessage *const *)value != NULL;
     default:
-        return !all_zero(value, number_size(field->type));
+        return has_presence(field) || !all_zero(value, number_size(field->type));
     }
 }
 
@@ -152,9 +168,32 @@ int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *re
 {
     static const char name[] = "wait_ms";
     const ProtobufCFieldDescriptor *field = field_named(method->request, name, sizeof name - 1);
-    if (!field || field->type != PROTOBUF_C_TYPE_INT64 || field->label == PROTOBUF_C_LABEL_REPEATED ||
-        !is_set(request, field))
+    if (!field || field->type != PROTOBUF_C_TYPE_INT64 || field->label == PROTOBUF_C_LABEL_REPEATED)
         return 0;
-    int64_t wait_ms = *(const int64_t *)member(request, field->offset);
-    return wait_ms > 0 ? wait_ms : 0;
+    const int64_t *wait_ms = member(request, field->offset);
+    if (has_presence(field) && !is_present(request, field))
+        wait_ms = field->default_value; /* what the server reads then */
+    else if (!is_set(request, field))
+        wait_ms = NULL;
+    return wait_ms && *wait_ms > 0 ? *wait_ms : 0;
+}
+
+bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *request)
+{
+    if (!method->first_try)
+        return false;
+    const ProtobufCFieldDescriptor *field =
+        field_named(request->descriptor, method->first_try, strlen(method->first_try));
+    if (!field || field->type != PROTOBUF_C_TYPE_BOOL || field->label == PROTOBUF_C_LABEL_REPEATED ||
+        (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF))
+        return false;
+    bool presence = has_presence(field);
+    protobuf_c_boolean *value = (protobuf_c_boolean *)((char *)request + field->offset);
+    const protobuf_c_boolean *sent = presence && !is_present(request, field) ? field->default_value : value;
+    if (!sent || !*sent)
+        return false;
+    *value = false;
+    if (presence)
+        *(protobuf_c_boolean *)((char *)request + field->quantifier_offset) = true;
+    return true;
 }

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include <lockstock/rpc/scan.h>
+#include <lockstock/rpc/utf8.h>
 
-#include "utf8.h"
 #include "wire.h"
 
 const lks_rpc_scan_limits lks_rpc_scan_defaults = {
@@ -181,7 +181,7 @@ static bool scan_string(const level *m, wire text)
     /* C strings end at a NUL: what follows one would be lost. */
     if (len > 0 && memchr(text.at, '\0', len))
         return fail(m, "contains a NUL");
-    return utf8_valid(text.at, len) || fail(m, "not valid UTF-8");
+    return lks_rpc_utf8_valid(text.at, len) || fail(m, "not valid UTF-8");
 }
 
 static bool scan_bytes(const level *m, wire bytes)

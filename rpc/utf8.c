@@ -8,9 +8,10 @@
  *   F1..F3 80..BF 80..BF 80..BF
  *   F4     80..8F 80..BF 80..BF
  */
+#include <stdint.h>
 #include <string.h>
 
-#include "utf8.h"
+#include <lockstock/rpc/utf8.h>
 
 static bool within(uint8_t byte, uint8_t low, uint8_t high)
 {
@@ -37,8 +38,9 @@ static size_t character(const uint8_t *text, size_t left)
     return len;
 }
 
-bool utf8_valid(const uint8_t *text, size_t len)
+bool lks_rpc_utf8_valid(const void *bytes, size_t len)
 {
+    const uint8_t *text = bytes;
     size_t i = 0;
     while (i < len) {
         /* Most text is ASCII: eight bytes at a time. */

@@ -113,7 +113,7 @@ c_mutation(C11 client/once_attempt.c test_once:*are_named
   [[options->lease_ms < LEASE_MS_MIN || ]] "")
 c_mutation(C11 client/once_attempt.c test_once:*are_named
   [[|| options->lease_ms > LEASE_MS_MAX]] "")
-c_mutation(C12 client/keeper.c test_once:*full_channel* [[keep_ms != 0 ? channel_admit(channel, error) : LKS_OK]] [[LKS_OK]])
+c_mutation(C12 client/keeper.c test_once:*full_channel* [[keep_ms != 0 ? channel_admit(channel, false, error) : LKS_OK]] [[LKS_OK]])
 c_mutation(C12 client/keeper.c test_keeper:*does_not_begin* [[    else if (keeper->keep_ms != 0)
         channel_dismiss(keeper->channel);]] "")
 c_mutation(C12 client/keeper.c test_once:*full_channel* [[timers_clear(&keeper->channel->timers, &keeper->renewal);

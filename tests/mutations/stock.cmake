@@ -334,7 +334,7 @@ c_mutation(S30 server/services/stock_ledger.c test_stock_input
 c_mutation(S30 server/services/stock_list.c test_stock_input
   [[plan_check_range(p, "page_size", size, 1, PAGE_MAX);]] "")
 c_mutation(S20 server/services/stock_list.c test_stock_list [[if (!is_place(p->arena, place))]] [[if (false)]])
-c_mutation(S31 rpc/scan.c test_stock_input [[return utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]]
+c_mutation(S31 rpc/scan.c test_stock_input [[return lks_rpc_utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]]
   [[return true;]])
 c_mutation(S31 rpc/scan.c test_stock_input [[if (len > 0 && memchr(text.at, '\0', len))]] [[if (false)]])
 c_mutation(S31 rpc/scan.c test_stock_input [[return fail(m, "not of the wire type of the field");]] [[return true;]])

@@ -17,7 +17,7 @@ c_mutation(W1 rpc/exchange.c test_exchange
   [[lks_code code = LKS_OK;]])
 
 # not UTF-8: INVALID_ARGUMENT
-c_mutation(W2 rpc/scan.c test_scan [[return utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]] [[return true;]])
+c_mutation(W2 rpc/scan.c test_scan [[return lks_rpc_utf8_valid(text.at, len) || fail(m, "not valid UTF-8");]] [[return true;]])
 
 # a NUL in a string: INVALID_ARGUMENT
 c_mutation(W3 rpc/scan.c test_scan [[if (len > 0 && memchr(text.at, '\0', len))]] [[if (false)]])

@@ -24,7 +24,16 @@
 
 #include "channel.pb-c.h"
 
-enum { CONNECTIONS_MAX = 128, FAULTS_MAX = 16, HANDSHAKE = 8, LENGTH = 8, ID = 4, HUGE_BYTES = 8 << 20 };
+enum {
+    CONNECTIONS_MAX = 128,
+    FAULTS_MAX = 32,
+    LATE_MAX = 64,
+    LATE_MS = 1000,
+    HANDSHAKE = 8,
+    LENGTH = 8,
+    ID = 4,
+    HUGE_BYTES = 8 << 20
+};
 
 struct connection {
     int fd;
@@ -37,6 +46,13 @@ struct held {
     int fd;
     uint8_t sp_id[ID];
     char id[64];
+};
+
+/* A refusal that is not sent yet. */
+struct late {
+    int64_t at_ms;
+    int fd;
+    uint8_t sp_id[ID];
 };
 
 struct server {
@@ -58,19 +74,22 @@ struct server {
     size_t n_connections;
     struct held *holding;
     size_t n_holding;
+    struct late late[LATE_MAX]; /* by time */
+    size_t n_late;
 };
 
-#define METHOD(name, effect_, id_, fill_)                                                            \
+#define METHOD(name, effect_, id_, fill_, first_)                                                    \
     {.path = "/lockstock.test.PingService/" name,                                                    \
      .request = &lockstock__test__ping_request__descriptor,                                          \
      .response = &lockstock__test__ping_response__descriptor,                                        \
      .effect = (effect_),                                                                            \
      .natural_id = (id_),                                                                            \
-     .fill = (fill_)}
-const lks_rpc_method server_read = METHOD("Read", LKS_RPC_EFFECT_READ, NULL, LKS_RPC_FILL_NONE);
-const lks_rpc_method server_write = METHOD("Write", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_NONE);
-const lks_rpc_method server_filled = METHOD("Filled", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_RANDOM);
-const lks_rpc_method server_plain = METHOD("Plain", LKS_RPC_EFFECT_WRITE, NULL, LKS_RPC_FILL_NONE);
+     .fill = (fill_),                                                                                \
+     .first_try = (first_)}
+const lks_rpc_method server_read = METHOD("Read", LKS_RPC_EFFECT_READ, NULL, LKS_RPC_FILL_NONE, NULL);
+const lks_rpc_method server_write = METHOD("Write", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_NONE, "fresh");
+const lks_rpc_method server_filled = METHOD("Filled", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_RANDOM, NULL);
+const lks_rpc_method server_plain = METHOD("Plain", LKS_RPC_EFFECT_WRITE, NULL, LKS_RPC_FILL_NONE, NULL);
 
 /* ---- answering, on the thread ------------------------------------------------ */
 
@@ -202,6 +221,35 @@ static server_fault_kind fault_of(struct server *server)
     return SERVER_ANSWERS;
 }
 
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000) + now.tv_nsec / 1000000;
+}
+
+static void send_status(const struct server *server, int fd, const uint8_t sp_id[ID])
+{
+    Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
+
+    result.code = server->status.code;
+    result.applied = (Lockstock__Rpc__V1__Applied)server->status.applied;
+    result.retry_after_ms = server->status.retry_after_ms;
+    result.message = "scripted";
+    send_result(fd, sp_id, &result);
+}
+
+/* Sends what is due; returns how long to poll for the next. */
+static int send_late(struct server *server)
+{
+    while (server->n_late != 0 && server->late[0].at_ms <= now_ms()) {
+        send_status(server, server->late[0].fd, server->late[0].sp_id);
+        memmove(&server->late[0], &server->late[1], --server->n_late * sizeof server->late[0]);
+    }
+    return server->n_late == 0 ? -1 : (int)(server->late[0].at_ms - now_ms()) + 1;
+}
+
 /* False = the connection is to be closed. */
 static bool handle(struct server *server, int fd, const uint8_t *data, size_t len)
 {
@@ -254,11 +302,15 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
         write_all(fd, prefix, sizeof prefix);
         break;
     case SERVER_FAILS:
-        result.code = server->status.code;
-        result.applied = (Lockstock__Rpc__V1__Applied)server->status.applied;
-        result.retry_after_ms = server->status.retry_after_ms;
-        result.message = "scripted";
-        send_result(fd, data, &result);
+        send_status(server, fd, data);
+        break;
+    case SERVER_FAILS_LATE:
+        if (server->n_late == LATE_MAX)
+            abort();
+        struct late *late = &server->late[server->n_late++];
+        late->at_ms = now_ms() + LATE_MS;
+        late->fd = fd;
+        memcpy(late->sp_id, data, ID);
         break;
     }
     return true;
@@ -274,6 +326,11 @@ static void forget_held(struct server *server, int fd)
         if (server->holding[i].fd != fd)
             server->holding[kept++] = server->holding[i];
     server->n_holding = kept;
+    kept = 0;
+    for (size_t i = 0; i < server->n_late; i++)
+        if (server->late[i].fd != fd)
+            server->late[kept++] = server->late[i];
+    server->n_late = kept;
 }
 
 static void close_connection(struct server *server, size_t i)
@@ -365,8 +422,9 @@ static void *serve(void *arg)
         for (size_t i = 0; i < n; i++)
             fds[2 + i] = (struct pollfd){.fd = server->connections[i].fd,
                                          .events = server->reading && !server->mute ? POLLIN : 0};
+        int timeout_ms = send_late(server);
         pthread_mutex_unlock(&server->lock);
-        poll(fds, (nfds_t)(n + 2), -1);
+        poll(fds, (nfds_t)(n + 2), timeout_ms);
         pthread_mutex_lock(&server->lock);
         for (size_t i = n; i-- != 0;) /* backwards: closing one moves the last in */
             if (fds[2 + i].revents != 0 && !read_connection(server, &server->connections[i]))

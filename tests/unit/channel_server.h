@@ -21,6 +21,7 @@ typedef enum server_fault_kind {
     SERVER_SENDS_HUGE,     /* a message of 8 MiB */
     SERVER_CLAIMS_HUGE,    /* a length of 0xFFFFFFFFFFFFFFE0 */
     SERVER_FAILS,          /* with the status of server_status */
+    SERVER_FAILS_LATE,     /* the same, a second later: as a server that waits for its store */
 } server_fault_kind;
 
 /* From the request after `after` on, `times` requests. */
@@ -86,8 +87,8 @@ server_request server_request_at(struct server *server, size_t i);
 /* Blocks until it has shaken hands on `n` connections; false after half a minute. */
 bool server_await_accepted(struct server *server, size_t n);
 
-/* Methods of the service: a READ; a WRITE whose natural id the caller sets; one where
- * the stub fills it in; a WRITE without any. */
+/* Methods of the service: a READ; a WRITE whose natural id the caller sets, and whose field
+ * `fresh` has the option first_try; one where the stub fills the id in; a WRITE without any. */
 extern const lks_rpc_method server_read, server_write, server_filled, server_plain;
 
 #endif

@@ -406,10 +406,41 @@ static void a_full_queue_refuses(void **state)
     server_stop(server);
 }
 
+/* So a Release goes out however many calls wait for it. */
+static void what_insists_is_taken_on_by_a_full_queue(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel =
+        open_channel(server_url(server), (lks_channel_options){.in_flight_max = 2, .waiting_max = 1, .queue_max = 1});
+    const lks_call_options insist = {.insist = true};
+    ping_request waiting = ping("wait");
+    struct witness calls[3];
+    lks_error error;
+    (void)state;
+
+    waiting.wait_ms = LONG_MS;
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
+    for (size_t i = 0; i < 3; i++) {
+        memset(&calls[i], 0, sizeof calls[i]);
+        assert_int_equal(lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i],
+                                        &calls[i].call, NULL),
+                         LKS_OK);
+    }
+    run(channel, &server_write, "b", NULL, NULL, &error);
+    assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    assert_true(server_await(server, 1));
+    assert_int_equal(run(channel, &server_write, "release", &insist, NULL, NULL), LKS_OK);
+    server_release(server);
+    for (size_t i = 0; i < 3; i++)
+        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
 static void calls_that_wait_leave_room_for_others(void **state)
 {
     struct server *server = server_start(0);
-    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4});
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4, .waiting_max = 3});
     ping_request waiting = ping("wait");
     struct witness calls[5];
     (void)state;
@@ -496,18 +527,28 @@ static void a_forked_child_is_refused(void **state)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    struct witness held;
     int status = 0;
     (void)state;
 
     assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
+    start(channel, &server_read, "held", NULL, &held);
+    assert_true(server_await(server, 2));
     pid_t child = fork();
-    if (child == 0)
+    if (child == 0) {
+        alarm(LONG_MS / 1000);
+        lks_call_cancel(held.call);
         _exit(run(channel, &server_read, "a", NULL, NULL, NULL) == LKS_FAILED_PRECONDITION &&
+                      lks_call_wait(held.call, NULL) == LKS_FAILED_PRECONDITION &&
                       lks_channel_close(channel) == LKS_FAILED_PRECONDITION
                   ? 0
                   : 1);
+    }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
+    server_release(server);
+    assert_ended(&held, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
     lks_channel_close(channel);
     server_stop(server);
@@ -529,6 +570,7 @@ int main(void)
         cmocka_unit_test(a_deadline_tells_how_far_the_call_came),
         cmocka_unit_test(the_channel_has_a_default_timeout),
         cmocka_unit_test(a_full_queue_refuses),
+        cmocka_unit_test(what_insists_is_taken_on_by_a_full_queue),
         cmocka_unit_test(calls_that_wait_leave_room_for_others),
         cmocka_unit_test(what_cannot_be_sent_is_refused_at_once),
         cmocka_unit_test(urls_are_checked),

@@ -82,6 +82,34 @@ static void thousands_of_calls_at_once(void **state)
     free(calls);
 }
 
+/* Calls that wait for something at the server never take the room of what it may be. Over
+ * libnng most of them wait here. */
+static void ten_thousand_calls_wait_on_one_channel(void **state)
+{
+    bool over_nng = strcmp(server_scheme(), "tcp") != 0;
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    struct witness *calls = calloc(ASYNC_CALLS, sizeof *calls);
+    ping_request waiting = ping("wait");
+    (void)state;
+
+    waiting.wait_ms = LONG_MS;
+    server_add_fault(server, (server_fault){SERVER_HOLDS, 0, over_nng ? 192 : ASYNC_CALLS});
+    for (size_t i = 0; i < ASYNC_CALLS; i++)
+        assert_int_equal(lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i],
+                                        &calls[i].call, NULL),
+                         LKS_OK);
+    assert_true(server_await(server, over_nng ? 192 : ASYNC_CALLS));
+    assert_int_equal(run(channel, &server_write, "release", NULL, NULL, NULL), LKS_OK);
+    server_release(server);
+    for (size_t i = 0; i < ASYNC_CALLS; i++)
+        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_int_equal(server_seen(server), ASYNC_CALLS + 1);
+    lks_channel_close(channel);
+    server_stop(server);
+    free(calls);
+}
+
 static size_t entries_of(const char *path)
 {
     DIR *dir = opendir(path);
@@ -122,6 +150,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(many_threads_share_a_channel),
         cmocka_unit_test(thousands_of_calls_at_once),
+        cmocka_unit_test(ten_thousand_calls_wait_on_one_channel),
         cmocka_unit_test(nothing_is_left_of_a_closed_channel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -94,6 +94,58 @@ static void a_server_that_did_nothing_is_asked_again(void **state)
     server_stop(server);
 }
 
+/* Only an option of the field says so, not its name. */
+static void a_field_without_the_option_is_sent_as_it_is(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    ping_request request = ping("order-1");
+    (void)state;
+
+    request.fresh = true;
+    server_add_fault(server, (server_fault){SERVER_CLOSES, 0, 1});
+    assert_int_equal(lks_call_run(channel, &server_read, &request.base, NULL, NULL, NULL), LKS_OK);
+    assert_one_call(server, 2, "order-1");
+    assert_true(server_request_at(server, 1).fresh);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+/* A Complete or a Release, say. */
+static void what_insists_outlasts_refusals_that_may_pass(void **state)
+{
+    static const struct {
+        lks_code code;
+        lks_applied applied;
+        bool passes;
+    } rows[] = {
+        {LKS_CANCELLED, LKS_APPLIED_NO, true},           {LKS_UNKNOWN, LKS_APPLIED_NO, true},
+        {LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, true},   {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, true},
+        {LKS_INTERNAL, LKS_APPLIED_NO, true},            {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, false},
+        {LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, false},   {LKS_NOT_FOUND, LKS_APPLIED_NO, false},
+        {LKS_ALREADY_EXISTS, LKS_APPLIED_NO, false},     {LKS_PERMISSION_DENIED, LKS_APPLIED_NO, false},
+        {LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, false}, {LKS_ABORTED, LKS_APPLIED_NO, false},
+        {LKS_UNIMPLEMENTED, LKS_APPLIED_NO, false},      {LKS_UNAUTHENTICATED, LKS_APPLIED_NO, false},
+    };
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    lks_error error;
+    char id[8];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(id, sizeof id, "%zu", i);
+        server_set_status(server, (server_status){rows[i].code, rows[i].applied, 1});
+        server_add_fault(server, (server_fault){SERVER_FAILS, 0, rows[i].passes ? 2 : 1});
+        run(channel, &server_plain, id, &(lks_call_options){.insist = true}, NULL, &error);
+        assert_error(&error, rows[i].passes ? LKS_OK : rows[i].code,
+                     rows[i].passes ? LKS_APPLIED_UNSPECIFIED : rows[i].applied);
+        assert_int_equal(server_count(server, id), rows[i].passes ? 3 : 1);
+    }
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
 /* ---- what is not --------------------------------------------------------------- */
 
 static void a_call_that_may_have_been_applied_is_not_repeated_without_an_id(void **state)
@@ -221,6 +273,44 @@ static void a_server_that_never_answers_makes_it_maybe_at_the_deadline(void **st
     assert_error(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
     assert_in_range(server_seen(server), 2, 10);
     assert_one_call(server, server_seen(server), "a");
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+/* A server waits a second for its store before it says that there is none. However often
+ * it is asked, each try is heard to its end, and the call says what they said. */
+static void refusals_that_come_late_are_heard(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.timeout_ms = 5000});
+    lks_error error;
+    (void)state;
+
+    server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0});
+    server_add_fault(server, (server_fault){SERVER_FAILS_LATE, 0, UINT32_MAX});
+    run(channel, &server_write, "a", NULL, NULL, &error);
+    assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(error.origin, LKS_ORIGIN_PEER);
+    assert_string_equal(error.message, "scripted");
+    assert_in_range(server_seen(server), 2, 4);
+    lks_channel_close(channel);
+    server_stop(server);
+}
+
+static void what_was_said_before_is_told_with_a_lost_answer(void **state)
+{
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
+    lks_error error;
+    (void)state;
+
+    server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0});
+    server_add_fault(server, (server_fault){SERVER_FAILS, 0, 1});
+    server_add_fault(server, (server_fault){SERVER_DROPS_REPLY, 0, UINT32_MAX});
+    run(channel, &server_write, "a", &(lks_call_options){.timeout_ms = 300}, NULL, &error);
+    assert_error(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
+    assert_non_null(strstr(error.message, "no answer"));
+    assert_non_null(strstr(error.message, "; before that: scripted"));
     lks_channel_close(channel);
     server_stop(server);
 }
@@ -424,12 +514,16 @@ int main(void)
         cmocka_unit_test(an_empty_id_is_filled_in_and_kept_for_all_tries),
         cmocka_unit_test(a_read_is_asked_again),
         cmocka_unit_test(a_server_that_did_nothing_is_asked_again),
+        cmocka_unit_test(a_field_without_the_option_is_sent_as_it_is),
+        cmocka_unit_test(what_insists_outlasts_refusals_that_may_pass),
         cmocka_unit_test(a_call_that_may_have_been_applied_is_not_repeated_without_an_id),
         cmocka_unit_test(without_an_id_an_answer_is_waited_for_until_the_deadline),
         cmocka_unit_test(other_failures_are_final),
         cmocka_unit_test(a_server_that_asks_for_more_time_than_there_is_is_not_asked_again),
         cmocka_unit_test(one_lost_try_makes_the_call_maybe),
         cmocka_unit_test(a_server_that_never_answers_makes_it_maybe_at_the_deadline),
+        cmocka_unit_test(refusals_that_come_late_are_heard),
+        cmocka_unit_test(what_was_said_before_is_told_with_a_lost_answer),
         cmocka_unit_test(replies_that_are_none_are_internal),
         cmocka_unit_test(a_reply_over_the_limit_is_a_lost_one),
         cmocka_unit_test(what_no_connection_took_was_not_applied),

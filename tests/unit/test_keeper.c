@@ -18,9 +18,10 @@ static struct keeper keeper;
 static int admitted, renewed, freed;
 static bool is_full, is_away;
 
-lks_code channel_admit(lks_channel *of, lks_error *error)
+lks_code channel_admit(lks_channel *of, bool insist, lks_error *error)
 {
     assert_ptr_equal(of, &channel);
+    assert_false(insist);
     admitted += !is_full;
     return is_full ? lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "full") : LKS_OK;
 }

@@ -26,6 +26,10 @@ typedef struct lks_call_options {
     uint32_t timeout_ms; /* for everything, retries included; 0 = the channel's, and at
                             least wait_ms + 5,000 for a request that waits */
     bool no_retry;       /* never send it a second time */
+    bool insist;         /* for what ends or keeps something, a Release, a Complete: any refusal that says
+                            that nothing was done, and may pass, is tried again until the deadline, also
+                            RESOURCE_EXHAUSTED; and it is taken on, up to 1,024 of its kind, when queue_max
+                            is reached */
     const lks_metadata *metadata; /* copied; at most 64, keys of a-z, 0-9, '-', '_', '.' */
     size_t n_metadata;
 } lks_call_options;
@@ -63,8 +67,9 @@ lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const 
                       const lks_call_options *options, ProtobufCMessage **ret, lks_error *error);
 
 /* Blocks until the call completed and its `done` returned. Returns its code;
- * error may be NULL. On a completion thread: LKS_FAILED_PRECONDITION. May be
- * called any number of times, from several threads. */
+ * error may be NULL. On a completion thread, or in a forked child, where nothing would
+ * end it: LKS_FAILED_PRECONDITION. May be called any number of times, from several
+ * threads. */
 lks_code lks_call_wait(lks_call *call, lks_error *error);
 
 /* The response of a call that completed with LKS_OK, until lks_call_free; else
@@ -74,7 +79,8 @@ const ProtobufCMessage *lks_call_response(const lks_call *call);
 /* Ends the call now with LKS_CANCELLED unless it completed already: applied NO
  * if it was never sent, else MAYBE. A late reply is dropped. Does not wait for
  * `done`. The token of a cancelled Acquire that was sent is released in the
- * background: it leaves neither a place in the queue nor a lock. */
+ * background: it leaves neither a place in the queue nor a lock. In a forked child it does
+ * nothing. */
 void lks_call_cancel(lks_call *call);
 
 /* Gives the call up: a call under way goes on and its `done` still runs. Takes

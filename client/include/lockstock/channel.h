@@ -24,10 +24,12 @@ typedef struct lks_channel lks_channel;
 
 typedef struct lks_channel_options {
     uint32_t timeout_ms;      /* of a call that names none; 0 = 5,000 */
-    uint32_t in_flight_max;   /* calls on one connection, more wait here; 0 = 256. A quarter of
-                                 them is kept for calls that do not wait on the server */
-    uint32_t queue_max;       /* calls under way beyond in_flight_max, then RESOURCE_EXHAUSTED;
-                                 0 = 65,536 */
+    uint32_t in_flight_max;   /* calls on one connection that do not wait on the server, more wait here;
+                                 0 = 256. Over nng+*:// all calls, of which a quarter may not wait */
+    uint32_t waiting_max;     /* calls with a wait_ms on one connection, more wait here; 0 = 16,384, for which
+                                 lockstockd has room. They never take that of in_flight_max */
+    uint32_t queue_max;       /* calls under way beyond in_flight_max, those that wait included, then
+                                 RESOURCE_EXHAUSTED; 0 = 65,536 */
     size_t message_bytes_max; /* of a request and of a reply; 0 = 1 MiB */
     const char *ns;           /* metadata lockstock-namespace; NULL = none; copied */
     const char *token;        /* sent as metadata `authorization: Bearer TOKEN`, so over TLS or on one

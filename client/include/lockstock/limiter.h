@@ -43,18 +43,18 @@ typedef struct lks_limiter_options {
     uint32_t timeout_ms; /* of one question, retries included; 0 = 1,000 */
     bool fail_open;      /* allow what no server can be asked about: where serving too much is better than
                             not serving. Not where the limit guards money or a password */
-    bool remembered;     /* each question carries an id, kept for the period (60 s at most): one whose answer
-                            was lost is asked again and counted once, and what was allowed can be refunded.
-                            Costs a record in the store for each */
+    bool remembered;     /* each question carries an id, kept as long as what it was charged counts, and as it
+                            may be asked again: one whose answer was lost is asked again and counted once,
+                            and what was allowed can be refunded. Costs a record in the store for each */
 } lks_limiter_options;
 
-/* Of a decision of several rules: that one which denies for longest; if none does, the
- * one with the least remaining. */
+/* Of a decision of several rules: that one which denies for longest, first of all for ever;
+ * if none does, the one with the least remaining. */
 typedef struct lks_limiter_decision {
     lks_check_outcome outcome; /* 0: no server could be asked, or lks_limiter_stop */
     size_t rule;               /* from 0 */
     int64_t limit, remaining;
-    int64_t retry_after_ms; /* until the same may be allowed; 0 when it was, or when nobody knows */
+    int64_t retry_after_ms; /* until the same may be allowed; 0 when it was, or when nobody knows; -1 = never */
     int64_t reset_after_ms; /* until the counter is as new */
     int64_t banned_ms;      /* left of a ban */
     bool unchecked;         /* allowed by fail_open: no server was asked */
@@ -71,14 +71,15 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
  * is what is counted, 1..128 bytes. Blocks for timeout_ms at most. decision and error
  * may be NULL; both are set in every case. error->code is LKS_OK when a server was
  * asked, whatever it said; else the decision's outcome is 0 and error says why: with
- * UNAVAILABLE, DEADLINE_EXCEEDED and RESOURCE_EXHAUSTED it is allowed if fail_open, with
- * any other code (a policy that does not exist, a malformed key) never. */
+ * UNAVAILABLE, DEADLINE_EXCEEDED and a RESOURCE_EXHAUSTED that passes (of this process, or
+ * with a retry_after_ms) it is allowed if fail_open, with anything else (a policy that does
+ * not exist, a malformed key, one with too many counters) never. */
 bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
                        lks_error *error);
 
 /* Waits until it is allowed, and charges it: true. Sleeps for as long as the server says
  * and asks again; nothing polls. False at once when it would not be allowed within
- * timeout_ms; then the decision says when it would. Also when no server could be asked
+ * timeout_ms; then the decision says when it would (-1: never). Also when no server could be asked
  * (and not fail_open), or after lks_limiter_stop (error: LKS_CANCELLED). Those that wait
  * are not in a queue: who asks at the right moment goes first. With a penalty, each
  * question counts as a try. */

@@ -53,7 +53,7 @@ typedef struct lks_once_options {
     size_t fingerprint_len;  /* 0..64 */
     uint32_t lease_ms;       /* how soon a dead attempt is taken over: 10..86,400,000; 0 = 30,000 */
     uint64_t retain_ms;      /* how long the result is kept; 0 = 24 hours */
-    uint32_t wait_ms;        /* how long to wait while another attempt runs */
+    uint32_t wait_ms;        /* how long to wait while another attempt runs; over 86,400,000 (24 hours) is that */
 } lks_once_options;
 
 typedef struct lks_once_header {
@@ -87,7 +87,7 @@ typedef enum lks_once_outcome {
 /* Runs `function` once. Blocks: for wait_ms at most while another attempt runs, as long
  * as the function runs, and for the result to be stored as long as the lease, or the
  * channel's timeout if that is longer, since a result that is not stored is work that
- * will be done twice. With every outcome but the first two *error says why; error may
+ * will be done twice: every refusal that may pass is tried again for so long. With every outcome but the first two *error says why; error may
  * be NULL. *ret is set with every outcome, to NULL where there is no result, and is to be
  * freed with lks_once_result_free; ret may be NULL. Where there is no memory for a copy it is NULL too. An attempt that may have begun and is
  * not run is given back in the background. LKS_ONCE_FAILED with
@@ -99,16 +99,18 @@ lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *opti
 void lks_once_result_free(lks_once_result *result);
 
 /* For the function: its result, copied; the last counts. LKS_INVALID_ARGUMENT: more than
- * LKS_ONCE_BODY_MAX bytes; LKS_RESOURCE_EXHAUSTED: out of memory. Both leave what was. */
+ * LKS_ONCE_BODY_MAX bytes, or more than a message of the channel holds with its headers
+ * (message_bytes_max); LKS_RESOURCE_EXHAUSTED: out of memory. Both leave what was. */
 lks_code lks_once_return(lks_once_attempt *attempt, int32_t code, const void *body, size_t len);
 
 /* One more header of it, copied: a key of 1..128 bytes that does not begin with "lockstock-",
- * a value of up to 4,096, both UTF-8. LKS_INVALID_ARGUMENT: it is not so, or there are
- * LKS_ONCE_HEADERS_MAX. */
+ * a value of up to 4,096, both UTF-8. LKS_INVALID_ARGUMENT: it is not so, there are
+ * LKS_ONCE_HEADERS_MAX, or the result would be too long; then it is not added. */
 lks_code lks_once_add_header(lks_once_attempt *attempt, const char *key, const char *value);
 
 /* Why it failed, for LKS_ONCE_RETRY and LKS_ONCE_GIVE_UP: copied, and cut to
- * LKS_ONCE_DETAIL_MAX bytes at a whole character. */
+ * LKS_ONCE_DETAIL_MAX bytes at a whole character. LKS_INVALID_ARGUMENT: not UTF-8, and
+ * what was stays. */
 lks_code lks_once_set_detail(lks_once_attempt *attempt, const char *detail);
 
 /* True from the moment on at which another attempt may take over, or has: the time to

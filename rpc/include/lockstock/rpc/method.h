@@ -35,6 +35,7 @@ typedef struct lks_rpc_method {
     const char *natural_id; /* field path, NULL = none */
     lks_rpc_fill fill;
     bool settles; /* ends or keeps what its caller has: a full server finds room for it first */
+    const char *first_try; /* a bool field of the request, true in a first try only; NULL = none */
 } lks_rpc_method;
 
 enum { LKS_RPC_RANDOM_ID_LEN = 32 };
@@ -45,7 +46,8 @@ void lks_rpc_random_id(char id[LKS_RPC_RANDOM_ID_LEN + 1]);
 
 /* Whether a request may be sent again after its reply was lost: the method is
  * READ, or its natural id is set (of a repeated message, in every element, of
- * which there is at least one). Pure. */
+ * which there is at least one). Set is what is sent and not empty or 0; a number
+ * with a `has_` may be 0, and a default that is not sent is not set. Pure. */
 bool lks_rpc_may_repeat(const lks_rpc_method *method, const ProtobufCMessage *request);
 
 /* The address of the string field to fill when fill is RANDOM and the field is
@@ -55,6 +57,10 @@ char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *req
 /* The request's int64 field `wait_ms`, by convention how long the server may
  * hold the call; 0 when there is none or it is negative. Pure. */
 int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *request);
+
+/* Makes the request that of a second or later try: the field with the option
+ * first_try says false from now on. True when it said true before. */
+bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *request);
 
 #ifdef __cplusplus
 }
