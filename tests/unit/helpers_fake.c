@@ -61,6 +61,7 @@ static lks_code take(helpers_fake *fake, fake_event event, int good, int *outcom
     if (manner->fails[method] != LKS_OK && (manner->fail_times == 0 || fake->failed++ < manner->fail_times)) {
         code = manner->fails[method];
         lks_error_set(error, code, manner->applied != 0 ? manner->applied : LKS_APPLIED_NO, "as told");
+        error->retry_after_ms = manner->fail_retry_ms;
     }
     pthread_mutex_unlock(&fake->host.lock);
     return code;
@@ -223,6 +224,8 @@ static lks_code fake_check(void *self, lks_rpc_context *context, const lks_check
         result->limit = 10 * ((int64_t)i + 1);
         result->remaining = outcome == LKS_CHECK_OUTCOME_ALLOWED ? 3 + (int64_t)i : 0;
         result->retry_after_ms = result->outcome == LKS_CHECK_OUTCOME_ALLOWED ? 0 : manner.retry_after_ms + (int64_t)i;
+        if (i + 1 == manner.never_rule)
+            result->retry_after_ms = -1;
         result->reset_after_ms = 5000;
         result->banned_ms = outcome == LKS_CHECK_OUTCOME_BANNED ? manner.retry_after_ms : 0;
         response->rules[i] = result;

@@ -50,11 +50,13 @@ typedef struct fake_manner {
     lks_code fails[FAKE_METHODS]; /* calls of the method, with this code */
     lks_applied applied;          /* of those; 0 = NO */
     uint32_t fail_times;          /* so many of those calls, then no more; 0 = all */
+    uint32_t fail_retry_ms;       /* the retry_after_ms told with those */
     bool holds[FAKE_METHODS];     /* answers them only in another manner */
     uint32_t begin_delay_ms;      /* answers Begin late */
     const char *body;             /* of the result that Begin replays and Get finds; NULL = none */
     const char *failure;          /* instead: the detail of a failure for good */
     int64_t retry_after_ms;       /* of Begin and of a Check's rules */
+    size_t never_rule;            /* of a Check: this rule, from 1, denies for ever; 0 = none */
     uint32_t denied_times;        /* so many Checks get their outcome, then ALLOWED; 0 = all */
     int64_t hold_ms;              /* left, told by Reserve and ExtendHold; 0 = as asked */
     bool replayed;

@@ -167,6 +167,17 @@ static void test_one_of_several_rules_decides(void **state)
     assert_int_equal(decision.rule, 2);
     assert_int_equal(decision.limit, 30);
     assert_int_equal(decision.retry_after_ms, 702);
+
+    /* For ever is longest. */
+    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED,
+                                            .retry_after_ms = 700, .never_rule = 2});
+    assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
+    assert_int_equal(decision.rule, 1);
+    assert_int_equal(decision.retry_after_ms, -1);
+    size_t asked = helpers_fake_seen(fake, FAKE_CHECK);
+    assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, NULL));
+    assert_int_equal(decision.retry_after_ms, -1);
+    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), asked + 1);
     lks_limiter_free(limiter);
 }
 
@@ -175,11 +186,12 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
     static const struct {
         lks_code code;
         bool away;
+        uint32_t retry_ms;
     } codes[] = {
-        {LKS_UNAVAILABLE, true},        {LKS_DEADLINE_EXCEEDED, true}, {LKS_RESOURCE_EXHAUSTED, true},
-        {LKS_INVALID_ARGUMENT, false},  {LKS_NOT_FOUND, false},        {LKS_FAILED_PRECONDITION, false},
-        {LKS_PERMISSION_DENIED, false}, {LKS_UNAUTHENTICATED, false},  {LKS_UNIMPLEMENTED, false},
-        {LKS_INTERNAL, false},
+        {LKS_UNAVAILABLE, true, 0},        {LKS_DEADLINE_EXCEEDED, true, 0}, {LKS_RESOURCE_EXHAUSTED, true, 1},
+        {LKS_INVALID_ARGUMENT, false, 0},  {LKS_NOT_FOUND, false, 0},        {LKS_FAILED_PRECONDITION, false, 0},
+        {LKS_PERMISSION_DENIED, false, 0}, {LKS_UNAUTHENTICATED, false, 0},  {LKS_UNIMPLEMENTED, false, 0},
+        {LKS_INTERNAL, false, 0},          {LKS_RESOURCE_EXHAUSTED, false, 0}, /* a key with too many counters */
     };
     lks_limiter *open = new_with((lks_limiter_options){.fail_open = true}), *closed = new_plain();
     lks_limiter_decision decision;
@@ -188,7 +200,8 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         /* MAYBE: nobody asks again, so that it is one answer each. */
-        helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code, .applied = LKS_APPLIED_MAYBE});
+        helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code, .applied = LKS_APPLIED_MAYBE,
+                                                .fail_retry_ms = codes[i].retry_ms});
         assert_false(lks_limiter_allow(closed, "user-1", 1, &decision, &error));
         assert_int_equal(error.code, codes[i].code);
         assert_int_equal(decision.outcome, 0);
@@ -206,6 +219,34 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
     assert_int_equal(error.code, LKS_INTERNAL);
     lks_limiter_free(open);
     lks_limiter_free(closed);
+}
+
+/* What is full here passes too. */
+static void test_a_full_channel_is_no_server(void **state)
+{
+    const lks_channel_options small = {.in_flight_max = 1, .queue_max = 1};
+    const lks_limiter_options options = {.rules = &login, .n_rules = 1, .fail_open = true};
+    lks_limiter *limiter = NULL;
+    lks_channel *full = NULL;
+    lks_limiter_decision decision;
+    lks_get_request get = LKS_GET_REQUEST_INIT;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &full, NULL), LKS_OK);
+    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(lks_idempotency_get_start(full, &get, NULL, NULL, NULL, NULL, NULL), LKS_OK);
+    assert_int_equal(lks_limiter_new(full, &options, &limiter, NULL), LKS_OK);
+    assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
+    assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
+    assert_true(decision.unchecked);
+    assert_true(helpers_fake_await(fake, FAKE_GET, 1));
+    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    while (!lks_limiter_allow(limiter, "user-1", 1, &decision, NULL) || decision.unchecked)
+        process_pause();
+    lks_limiter_free(limiter);
+    assert_int_equal(lks_channel_close(full), LKS_OK);
 }
 
 static void test_no_server_can_be_reached(void **state)
@@ -408,6 +449,7 @@ int main(void)
         TEST(test_denied_and_banned),
         TEST(test_one_of_several_rules_decides),
         TEST(test_without_a_server_it_is_closed_or_open),
+        TEST(test_a_full_channel_is_no_server),
         TEST(test_no_server_can_be_reached),
         TEST(test_a_lost_answer_is_asked_for_again),
         TEST(test_a_refund_names_its_check),

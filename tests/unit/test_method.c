@@ -10,9 +10,11 @@
 #include <lockstock/rpc/method.h>
 
 #include "method.pb-c.h"
+#include "presence.pb-c.h"
 
 typedef Lockstock__Test__Order order;
 typedef Lockstock__Test__Item item;
+typedef Lockstock__Test__Presence presence;
 
 static lks_rpc_method method = {
     .path = "/lockstock.test.Shop/Buy",
@@ -131,6 +133,93 @@ static void the_wait_is_read_by_convention(void **state)
     assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 0);
 }
 
+/* proto2: what is in the struct without its `has_`, and a default, are not sent. */
+static void only_what_is_sent_is_an_id(void **state)
+{
+    lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor,
+                                  .effect = LKS_RPC_EFFECT_WRITE,
+                                  .fill = LKS_RPC_FILL_RANDOM};
+    presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
+    (void)state;
+
+    of_presence.natural_id = "number";
+    assert_false(lks_rpc_may_repeat(&of_presence, &request.base));
+    request.number = 12;
+    assert_false(lks_rpc_may_repeat(&of_presence, &request.base));
+    request.has_number = true;
+    assert_true(lks_rpc_may_repeat(&of_presence, &request.base));
+    request.number = 0;
+    assert_true(lks_rpc_may_repeat(&of_presence, &request.base));
+
+    of_presence.natural_id = "key";
+    request.key = (ProtobufCBinaryData){.len = 1, .data = (uint8_t *)"k"};
+    assert_false(lks_rpc_may_repeat(&of_presence, &request.base));
+    request.has_key = true;
+    assert_true(lks_rpc_may_repeat(&of_presence, &request.base));
+    request.key.len = 0;
+    assert_false(lks_rpc_may_repeat(&of_presence, &request.base));
+
+    of_presence.natural_id = "must";
+    assert_false(lks_rpc_may_repeat(&of_presence, &request.base));
+    request.must = 1;
+    assert_true(lks_rpc_may_repeat(&of_presence, &request.base));
+
+    of_presence.natural_id = "id";
+    assert_string_equal(request.id, "none");
+    assert_false(lks_rpc_may_repeat(&of_presence, &request.base));
+    assert_ptr_equal(lks_rpc_field_to_fill(&of_presence, &request.base), &request.id);
+    request.id = "mine";
+    assert_true(lks_rpc_may_repeat(&of_presence, &request.base));
+    assert_null(lks_rpc_field_to_fill(&of_presence, &request.base));
+}
+
+static void a_wait_that_is_not_sent_is_its_default(void **state)
+{
+    lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor};
+    presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
+    (void)state;
+
+    request.wait_ms = 99;
+    assert_int_equal(lks_rpc_wait_ms(&of_presence, &request.base), 2500);
+    request.has_wait_ms = true;
+    assert_int_equal(lks_rpc_wait_ms(&of_presence, &request.base), 99);
+    request.wait_ms = 0;
+    assert_int_equal(lks_rpc_wait_ms(&of_presence, &request.base), 0);
+}
+
+static void a_second_try_says_that_it_is_one(void **state)
+{
+    lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor};
+    lks_rpc_method of_order = method;
+    presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
+    order other = LOCKSTOCK__TEST__ORDER__INIT;
+    (void)state;
+
+    other.small = true;
+    assert_false(lks_rpc_end_first_try(&of_order, &other.base));
+    assert_true(other.small);
+    of_order.first_try = "small";
+    assert_true(lks_rpc_end_first_try(&of_order, &other.base));
+    assert_false(other.small);
+    assert_false(lks_rpc_end_first_try(&of_order, &other.base));
+    static const char *const none[] = {"id", "names", "no_such_field"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        of_order.first_try = none[i];
+        assert_false(lks_rpc_end_first_try(&of_order, &other.base));
+    }
+
+    /* A default of true has to be contradicted aloud. */
+    of_presence.first_try = "fresh";
+    assert_true(lks_rpc_end_first_try(&of_presence, &request.base));
+    assert_true(request.has_fresh);
+    assert_false(request.fresh);
+    of_presence.first_try = "unsure";
+    request.unsure = true;
+    assert_false(lks_rpc_end_first_try(&of_presence, &request.base)); /* it is not sent */
+    request.has_unsure = true;
+    assert_true(lks_rpc_end_first_try(&of_presence, &request.base));
+}
+
 static void random_ids_use_their_whole_alphabet_and_differ(void **state)
 {
     enum { IDS = 10000, EXPECTED = IDS * LKS_RPC_RANDOM_ID_LEN / 36 };
@@ -164,6 +253,9 @@ int main(void)
         cmocka_unit_test(an_id_may_lie_deeper),
         cmocka_unit_test(only_an_empty_string_is_filled),
         cmocka_unit_test(the_wait_is_read_by_convention),
+        cmocka_unit_test(only_what_is_sent_is_an_id),
+        cmocka_unit_test(a_wait_that_is_not_sent_is_its_default),
+        cmocka_unit_test(a_second_try_says_that_it_is_one),
         cmocka_unit_test(random_ids_use_their_whole_alphabet_and_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

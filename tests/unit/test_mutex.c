@@ -317,6 +317,46 @@ static void test_unlock_says_what_became_of_it(void **state)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
+/* As long as possible, which is a day. */
+static void test_a_wait_of_days_is_one_of_a_day(void **state)
+{
+    lks_mutex *mutex = new_plain("door");
+
+    (void)state;
+    assert_int_equal(lks_mutex_lock(mutex, UINT32_MAX, NULL), LKS_LOCK_ACQUIRED);
+    assert_int_equal(event_of(FAKE_ACQUIRE, 0).wait_ms, 86400000);
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_free(mutex), LKS_OK);
+}
+
+static void test_a_release_is_not_given_up(void **state)
+{
+    const lks_channel_options brief = {.timeout_ms = 100};
+    lks_mutex *mutex = new_plain("door"), *other = NULL;
+    lks_channel *impatient = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_RESOURCE_EXHAUSTED, .fail_times = 3});
+    assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
+    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 4);
+    lks_mutex_free(mutex);
+
+    /* Longer than its caller waits, in the background. */
+    assert_int_equal(lks_channel_open(lock_fake_url(fake), &brief, &impatient, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_new(impatient, "gate", NULL, &other, NULL), LKS_OK);
+    assert_int_equal(lks_mutex_lock(other, 0, NULL), LKS_LOCK_ACQUIRED);
+    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_UNAVAILABLE});
+    assert_int_equal(lks_mutex_unlock(other, &error), LKS_UNAVAILABLE);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    size_t tried = lock_fake_calls(fake, FAKE_RELEASE);
+    lock_fake_behave(fake, (fake_manner){.acquired = 0});
+    assert_true(lock_fake_await(fake, FAKE_RELEASE, "gate", tried - 4 + 1));
+    lks_mutex_free(other);
+    lks_channel_close(impatient);
+}
+
 static void test_what_is_held_is_not_freed(void **state)
 {
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
@@ -574,6 +614,8 @@ int main(void)
         TEST(test_refusals_are_told_apart),
         TEST(test_a_doubtful_grant_is_given_back),
         TEST(test_unlock_says_what_became_of_it),
+        TEST(test_a_wait_of_days_is_one_of_a_day),
+        TEST(test_a_release_is_not_given_up),
         TEST(test_what_is_held_is_not_freed),
         TEST(test_a_guard_unlocks_at_the_end_of_its_block),
         TEST(test_guards_of_rwlocks_and_permits),

@@ -270,6 +270,81 @@ static void test_what_is_too_much_is_refused(void **state)
     lks_once_result_free(result);
 }
 
+static lks_once_verdict say_what_is_no_text(void *arg, lks_once_attempt *attempt)
+{
+    struct job *job = arg;
+
+    job->codes[0] = lks_once_set_detail(attempt, "kept");
+    job->codes[1] = lks_once_set_detail(attempt, "caf\xE9");
+    job->codes[2] = lks_once_add_header(attempt, "caf\xE9", "");
+    job->codes[3] = lks_once_add_header(attempt, "k", "caf\xE9");
+    job->codes[4] = lks_once_add_header(attempt, "k", "\xED\xA0\x80");
+    return job->verdict;
+}
+
+/* Refused later it would be too late: the server says no to a result that is not UTF-8,
+ * and the function is run again. */
+static void test_what_is_not_utf8_is_refused_at_once(void **state)
+{
+    struct job jobs[] = {{.verdict = LKS_ONCE_GIVE_UP}, {.verdict = LKS_ONCE_STORE}};
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(lks_once_run(channel, &plain, say_what_is_no_text, &jobs[i], NULL, NULL), LKS_ONCE_EXECUTED);
+        assert_int_equal(jobs[i].codes[0], LKS_OK);
+        for (size_t j = 1; j < 5; j++)
+            assert_int_equal(jobs[i].codes[j], LKS_INVALID_ARGUMENT);
+    }
+    assert_string_equal(event_of(FAKE_FAIL, 0).text, "kept");
+    assert_int_equal(event_of(FAKE_COMPLETE, 0).n, 0);
+}
+
+enum { SMALL_BYTES = 2048 };
+
+static lks_once_verdict say_what_cannot_be_sent(void *arg, lks_once_attempt *attempt)
+{
+    static char body[SMALL_BYTES], value[SMALL_BYTES / 2 + 1];
+    struct job *job = arg;
+
+    memset(value, 'v', sizeof value - 1);
+    job->codes[0] = lks_once_return(attempt, 1, body, SMALL_BYTES / 2);
+    job->codes[1] = lks_once_add_header(attempt, "k", value);
+    job->codes[2] = lks_once_return(attempt, 2, body, SMALL_BYTES);
+    job->codes[3] = lks_once_add_header(attempt, "k", "v");
+    return LKS_ONCE_STORE;
+}
+
+static void test_what_the_channel_cannot_send_is_refused_at_once(void **state)
+{
+    const lks_channel_options small = {.message_bytes_max = SMALL_BYTES, .ns = "default", .token = "token"};
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    lks_once_result *result = NULL;
+    lks_channel *narrow = NULL;
+
+    (void)state;
+    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &narrow, NULL), LKS_OK);
+    assert_int_equal(lks_once_run(narrow, &plain, say_what_cannot_be_sent, &job, &result, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(job.codes[0], LKS_OK);
+    assert_int_equal(job.codes[1], LKS_INVALID_ARGUMENT);
+    assert_int_equal(job.codes[2], LKS_INVALID_ARGUMENT);
+    assert_int_equal(job.codes[3], LKS_OK);
+    assert_int_equal(result->code, 1);
+    assert_int_equal(result->body_len, SMALL_BYTES / 2);
+    assert_int_equal(result->n_headers, 1);
+    lks_once_result_free(result);
+    assert_int_equal(lks_channel_close(narrow), LKS_OK);
+}
+
+static void test_a_wait_of_days_is_one_of_a_day(void **state)
+{
+    struct job job = {.verdict = LKS_ONCE_STORE};
+    const lks_once_options options = {.scope = "charge", .key = "order-1", .wait_ms = UINT32_MAX};
+
+    (void)state;
+    assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
+    assert_int_equal(event_of(FAKE_BEGIN, 0).wait_ms, 86400000);
+}
+
 static void test_a_detail_is_cut_at_a_character(void **state)
 {
     char detail[1100];
@@ -438,6 +513,9 @@ int main(void)
         TEST(test_a_doubtful_begin_is_given_back),
         TEST(test_an_unknown_answer_is_given_back),
         TEST(test_what_is_too_much_is_refused),
+        TEST(test_what_is_not_utf8_is_refused_at_once),
+        TEST(test_what_the_channel_cannot_send_is_refused_at_once),
+        TEST(test_a_wait_of_days_is_one_of_a_day),
         TEST(test_a_detail_is_cut_at_a_character),
         TEST(test_not_on_a_completion_thread),
         TEST(test_not_in_a_forked_child),

@@ -244,6 +244,35 @@ static void test_a_result_is_worth_a_lease_of_patience(void **state)
     assert_int_equal(lks_channel_close(other), LKS_OK);
 }
 
+/* Whatever is in the way, as long as it may pass. */
+static void test_a_result_outlasts_refusals(void **state)
+{
+    static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL, LKS_DEADLINE_EXCEEDED};
+    static const struct {
+        lks_once_verdict verdict;
+        fake_method ends;
+        lks_once_outcome outcome;
+    } ends[] = {{LKS_ONCE_STORE, FAKE_COMPLETE, LKS_ONCE_EXECUTED},
+                {LKS_ONCE_GIVE_UP, FAKE_FAIL, LKS_ONCE_EXECUTED},
+                {LKS_ONCE_RETRY, FAKE_FAIL, LKS_ONCE_RETRYABLE}};
+    lks_error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        for (size_t j = 0; j < sizeof ends / sizeof *ends; j++) {
+            struct job job = {.verdict = ends[j].verdict};
+            fake_manner manner = {.fail_times = 4, .fail_retry_ms = 1};
+            size_t before = helpers_fake_seen(fake, ends[j].ends);
+
+            manner.fails[ends[j].ends] = codes[i];
+            helpers_fake_behave(fake, manner);
+            assert_int_equal(run(&plain, &job, NULL, &error), ends[j].outcome);
+            assert_int_equal(error.applied, ends[j].verdict == LKS_ONCE_RETRY ? LKS_APPLIED_YES : 0);
+            assert_int_equal(helpers_fake_seen(fake, ends[j].ends), before + 5);
+            assert_int_equal(atomic_load(&job.runs), 1);
+        }
+}
+
 static void test_a_result_that_may_not_be_stored_is_doubtful(void **state)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
@@ -304,6 +333,7 @@ int main(void)
         TEST(test_a_failure_for_good),
         TEST(test_a_lost_complete_is_sent_again),
         TEST(test_a_result_is_worth_a_lease_of_patience),
+        TEST(test_a_result_outlasts_refusals),
         TEST(test_a_result_that_may_not_be_stored_is_doubtful),
         TEST(test_the_winners_result_is_given),
     };
