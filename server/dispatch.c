@@ -445,7 +445,8 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns,
         return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "wait_ms: a call that waits must be alone in its frame");
     r->plan = (plan){.arena = arena, .method = method, .ns = ns, .server = r->dispatch->options.server,
-                     .state = state, .now_ns = lks_rpc_now_ns()};
+                     .state = state, .now_ns = lks_rpc_now_ns(),
+                     .repeat_ms = call->timeout_ms ? call->timeout_ms : r->dispatch->options.timeout_ms};
     if (ns.len == 0)
         r->plan.ns = lks_rpc_slice_of("default");
     else if (!(r->plan.ns.data = lks_rpc_arena_copy(arena, ns.data, ns.len))) /* who judged may go */

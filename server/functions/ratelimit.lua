@@ -1,6 +1,5 @@
 -- RateLimitService, its functions: each reads all it needs, decides, then writes.
 
-local REQUEST_RETAIN_US = 60000000
 local WORST = {ALLOWED = 1, DENIED = 2, BANNED = 3}
 
 local function ms_until(instant, now)
@@ -121,9 +120,10 @@ local function signature_of(args)
 end
 
 local function check(base, args, now, peek)
-  local cost, independent, request = tonumber(args[1]), args[2] == 'I', args[3]
-  local request_key = base .. 'rate:q:' .. request
-  local signature = request ~= '' and signature_of(args)
+  local cost, independent = tonumber(args[1]), args[2] == 'I'
+  local request, again_ms = string.match(args[3], '^(%S+) (%d+)$')
+  local request_key = request and base .. 'rate:q:' .. request
+  local signature = request and signature_of(args)
   if signature then
     local first = load_request(request_key, now)
     if first and first[3] ~= signature then fail('ALREADY_EXISTS', 'request_id: used for another check') end
@@ -140,17 +140,18 @@ local function check(base, args, now, peek)
     if judged[i].refuses and not rule.shadow then all_pass = false end
   end
 
-  local charges, keep = {}, REQUEST_RETAIN_US
+  -- Remembered for as long as it may be repeated, and as what it charged counts.
+  local charges, keep = {}, (tonumber(again_ms) or 0) * 1000
   for _, j in ipairs(judged) do
     if not peek then
       if not j.refuses and (independent or all_pass) then
         charges[#charges + 1] = charge(j, cost, now)
+        keep = math.max(keep, j.rule.algorithm.as_new_at(j.counter, j.rule, now) - now)
       elseif j.counter.converted then
         put_record(j.k, j.rule.counter, j.rule.algorithm.record(j.counter, j.rule))
       end
       if j.penalty and not j.banned and (independent or all_pass or j.refuses) then count_try(j, now) end
     end
-    keep = math.min(keep, j.rule.period)
   end
 
   local reply, worst = {'', '0'}, 'ALLOWED'
@@ -174,7 +175,8 @@ local function check(base, args, now, peek)
   return reply
 end
 
--- args: cost, A (all or nothing) or I (each by itself), request_id or '', then of each rule:
+-- args: cost, A (all or nothing) or I (each by itself), '' or "request_id ms", where the caller may
+--       repeat it for so long, then of each rule:
 --       key, policy or '', what the rule says (see parse_rule) or '' when there is no such
 --       policy, 1 = shadow
 -- -> {outcome, '1' when replayed, then of each rule what `tell` gives}

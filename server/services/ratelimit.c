@@ -7,7 +7,15 @@
 
 #include "services/ratelimit.h"
 
-enum { RULES_MAX = 8, ARGS_BEFORE_RULES = 3, ARGS_OF_RULE = 4, REPLY_BEFORE_RULES = 2, REPLY_OF_RULE = 6 };
+enum {
+    RULES_MAX = 8,
+    ARGS_BEFORE_RULES = 3,
+    ARGS_OF_RULE = 4,
+    REPLY_BEFORE_RULES = 2,
+    REPLY_OF_RULE = 6,
+    REPEAT_MS_MAX = 86400000,
+    REPEAT_MARGIN_MS = 5000 /* for a copy that was long on the way */
+};
 
 /* ---- Check ---- */
 
@@ -79,6 +87,21 @@ static void rule_args(plan *p, const lks_rule *rule, const char *spec, bool may_
     plan_arg(p, shadow ? "1" : "0");
 }
 
+/* How the functions are told who asks, and for how long the same may come again. */
+static void request_arg(plan *p, const char *request_id)
+{
+    uint32_t repeat_ms = p->repeat_ms < REPEAT_MS_MAX ? p->repeat_ms : REPEAT_MS_MAX;
+    const char *id = plan_encode(p->arena, request_id);
+    const char *text = *request_id == '\0' ? "" : NULL;
+
+    if (!text && id)
+        text = lks_rpc_arena_printf(p->arena, "%s %u", id, repeat_ms + REPEAT_MARGIN_MS);
+    if (text)
+        plan_arg(p, text);
+    else
+        plan_no_memory(p);
+}
+
 /* A round: the policies that are not known are read first. */
 static void plan_check(const lks_check_request *request, plan *p, bool may_read)
 {
@@ -100,7 +123,7 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
               ARGS_BEFORE_RULES + ARGS_OF_RULE * request->n_rules);
     plan_arg_int(p, request->cost != 0 ? request->cost : 1);
     plan_arg(p, request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A");
-    plan_arg_encoded(p, id);
+    request_arg(p, id);
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
         rule_args(p, request->rules[i], specs[i], id[0] != '\0', i);
 }

@@ -57,6 +57,7 @@ typedef struct plan {
     void *state;          /* what the service keeps in this server; NULL when it has no open */
     void *kept;           /* what a round keeps for those after it and for finish; in the arena */
     uint64_t now_ns;      /* CLOCK_MONOTONIC, when this round is planned */
+    uint32_t repeat_ms;   /* what its caller has left for the call, and may repeat it in */
     unsigned round;       /* 0, then one more with each further plan */
     lks_rpc_slice wait_key; /* set by plan_waits */
     service_wake *wake;

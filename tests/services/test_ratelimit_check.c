@@ -415,26 +415,56 @@ static void a_partly_charged_check_is_recorded(void **state)
 }
 
 /* min(period, 60 s); of several rules the shortest period. */
-static void a_request_is_remembered_for_its_period(void **state)
+static void a_request_is_remembered_while_it_may_come_again(void **state)
 {
     static const struct {
         const char *rules;
+        uint32_t repeat_ms;
         int64_t kept_ms;
     } rows[] = {
-        {"bob FIXED 5/1000", 1000}, {"bob BUCKET 5/300000", 60000}, {"bob FIXED 5/300000;bob LOG 5/2000", 2000}};
+        /* As long as its caller goes on, and 5 s more. */
+        {"bob FIXED 5/1000", 1000, 6000},
+        {"eve FIXED 5/1000", 30000, 35000},
+        {"ann FIXED 5/1000", UINT32_MAX, 86405000},
+        /* As long as the charge counts. */
+        {"bob BUCKET 1/1000 burst=100", 1000, 90000},
+        {"bob FIXED 90/3600000", 1000, 3600000},
+        {"bob WINDOW 90/60000", 1000, 120000},
+        {"bob LOG 90/400000;bob FIXED 90/20000", 1000, 400000},
+    };
     char id[8];
     (void)state;
 
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        int64_t units = strstr(rows[i].rules, "/1000") && !strstr(rows[i].rules, "burst") ? 1 : 90;
+        empty_harness(state);
         snprintf(id, sizeof id, "r%zu", i);
-        expect_outcome(check_id(rows[i].rules, 1, id), "ALLOWED");
+        harness_repeat_ms(h, rows[i].repeat_ms);
+        expect_outcome(check_id(rows[i].rules, units, id), "ALLOWED");
         int64_t left = strtoll(harness_redis(h, "PTTL ls:{default/g}:rate:q:%s", id), NULL, 10);
         assert_in_range(left, 3590000 + rows[i].kept_ms, 3600000 + rows[i].kept_ms); /* see empty_harness */
         advance(rows[i].kept_ms - 1);
-        expect_outcome(check_id(rows[i].rules, 1, id), "ALLOWED replayed");
+        expect_outcome(check_id(rows[i].rules, units, id), "ALLOWED replayed");
         advance(1);
-        expect_outcome(check_id(rows[i].rules, 1, id), "ALLOWED");
+        const lks_check_response *after = check_id(rows[i].rules, units, id);
+        assert_true(after && !after->replayed);
     }
+}
+
+/* A bucket of 100 that gets one back a second: the first answer is lost, the same comes
+ * again after more than a period, and nobody pays twice or cannot be paid back. */
+static void a_slow_retry_is_charged_once(void **state)
+{
+    const char *rules = "bob BUCKET 1/1000 burst=100";
+    (void)state;
+
+    expect_outcome(check_id(rules, 60, "r"), "ALLOWED");
+    advance(2500);
+    expect_outcome(check_id(rules, 60, "r"), "ALLOWED replayed");
+    assert_int_equal(peek(rules, 1)->rules[0]->remaining, 42);
+    advance(7500);
+    assert_string_equal(refund("g", "r"), "REFUNDED");
+    assert_int_equal(peek(rules, 1)->rules[0]->remaining, 100);
 }
 
 int main(void)
@@ -466,7 +496,8 @@ int main(void)
         RATE_TEST(a_repeat_survives_the_end_of_its_policy),
         RATE_TEST(a_refusal_leaves_no_record_and_may_change),
         RATE_TEST(a_partly_charged_check_is_recorded),
-        RATE_TEST(a_request_is_remembered_for_its_period),
+        RATE_TEST(a_request_is_remembered_while_it_may_come_again),
+        RATE_TEST(a_slow_retry_is_charged_once),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);
 }

@@ -31,6 +31,7 @@ struct harness {
     lks_rpc_arena *arena;
     const char *ns, *server;
     uint64_t advanced_ns;
+    uint32_t repeat_ms;
     service_options options;
     kept states[STATES_MAX];
     size_t n_states;
@@ -209,9 +210,15 @@ void harness_reset(harness *h)
     if (h->altered)
         load_unaltered(h);
     h->ns = "default";
+    h->repeat_ms = 1000;
     h->server = "harness";
     end_states(h, NULL);
     harness_forget(h);
+}
+
+void harness_repeat_ms(harness *h, uint32_t repeat_ms)
+{
+    h->repeat_ms = repeat_ms;
 }
 
 void harness_namespace(harness *h, const char *ns)
@@ -271,7 +278,8 @@ static void prepare(harness *h, const service *s, const char *server, const char
     if (lks_rpc_request_unpack(r->method->method, bytes, len, h->arena, &r->request, &r->error) != LKS_OK)
         return;
     r->plan = (plan){.arena = h->arena, .method = r->method->method, .ns = lks_rpc_slice_of(h->ns), .server = server,
-                     .state = state_of(h, s, server), .now_ns = lks_rpc_now_ns() + h->advanced_ns};
+                     .state = state_of(h, s, server), .now_ns = lks_rpc_now_ns() + h->advanced_ns,
+                     .repeat_ms = h->repeat_ms};
     r->method->prepare(r->request, &r->plan);
     r->error = r->plan.error;
 }

@@ -33,6 +33,9 @@ void harness_reset(harness *h);
 /* The namespace of the calls that follow; not copied. */
 void harness_namespace(harness *h, const char *ns);
 
+/* What callers have left for the calls that follow, and may repeat them in; 1,000 at first. */
+void harness_repeat_ms(harness *h, uint32_t repeat_ms);
+
 /* The server that the calls which follow are made of, "harness" at first (not copied).
  * Each has a state of its own of every service that keeps one. */
 void harness_server(harness *h, const char *server);

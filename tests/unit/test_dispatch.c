@@ -274,6 +274,36 @@ static void a_deadline_is_the_callers_up_to_the_limit(void **state)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
+/* Its own time, whatever the server's limit: a client repeats a call for as long as that,
+ * and 5 s are added. */
+static void a_plan_knows_how_long_it_may_be_repeated(void **state)
+{
+    fixture *f = *state;
+    const uint32_t asked[] = {0, 500, 60000};
+    const char *const told[] = {"check-1 6000", "check-1 5500", "check-1 65000"};
+    lks_limit limit = LKS_LIMIT_INIT;
+    lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};
+    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+
+    limit.algorithm = LKS_ALGORITHM_FIXED_WINDOW;
+    limit.limit = limit.period_ms = 1;
+    rule.spec_case = LKS_RULE_SPEC_LIMIT;
+    rule.limit = &limit;
+    rule.key = (char *)"bob";
+    request.n_rules = 1;
+    request.rules = rules;
+    request.request_id = (char *)"check-1";
+    for (size_t i = 0; i < 3; i++) {
+        const dispatch_call call = {.timeout_ms = asked[i]};
+        start(f, "/lockstock.v1.RateLimitService/Check", &request.base, i, &call);
+        lks_rpc_slice id = f->store.submitted[i].call->args[2];
+        assert_int_equal(id.len, strlen(told[i]));
+        assert_memory_equal(id.data, told[i], id.len);
+    }
+    for (size_t i = 0; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
 /* What finds no room waits for it: callers.h. */
 static void calls_beyond_the_room_of_their_connection_queue(void **state)
 {
@@ -701,6 +731,7 @@ int main(void)
         TEST(a_bad_request_never_reaches_the_store),
         TEST(a_deadline_that_is_over_is_not_run),
         TEST(a_deadline_is_the_callers_up_to_the_limit),
+        TEST(a_plan_knows_how_long_it_may_be_repeated),
         TEST(calls_beyond_the_room_of_their_connection_queue),
         TEST(a_queued_call_whose_time_is_over_is_not_run),
         TEST(too_many_calls_are_refused_with_a_moment_to_wait),
