@@ -49,6 +49,9 @@ lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_erro
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     host->table.timeout_ms = or_default(given->timeout_ms, TIMEOUT_MS);
     host->table.message_bytes_max = given->message_bytes_max ? given->message_bytes_max : LKS_RPC_MESSAGE_BYTES_MAX;
+    host->table.limits = lks_rpc_scan_defaults;
+    host->table.limits.string_bytes = host->table.limits.bytes_bytes = host->table.message_bytes_max;
+    host->table.limits.open_enums = given->open_enums;
     lks_rpc_nng_rep_options rep = {
         .message_bytes_max = host->table.message_bytes_max,
         .in_flight_max = in_flight_max,

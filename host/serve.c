@@ -49,8 +49,8 @@ static lks_code serve_call(const serve_table *table, const Lockstock__Rpc__V1__C
     if (lks_rpc_now_ns() >= deadline_ns)
         return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline passed before the call ran");
     ProtobufCMessage *request;
-    lks_code code =
-        lks_rpc_request_unpack(route->method, call->payload.data, call->payload.len, arena, &request, error);
+    lks_code code = lks_rpc_request_unpack_within(route->method, call->payload.data, call->payload.len,
+                                                  &table->limits, arena, &request, error);
     if (code != LKS_OK)
         return code;
     ProtobufCMessage *response = lks_rpc_response_new(route->method, arena);

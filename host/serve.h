@@ -17,6 +17,7 @@ typedef struct serve_table {
     size_t n_routes;
     uint32_t timeout_ms; /* of a call that names none, and the longest */
     size_t message_bytes_max;
+    lks_rpc_scan_limits limits; /* of a request */
 } serve_table;
 
 typedef struct serve_target {

@@ -49,7 +49,14 @@ const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, c
 lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len,
                                 lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
 {
-    lks_code code = lks_rpc_scan(method->request, payload, len, &lks_rpc_scan_defaults, error);
+    return lks_rpc_request_unpack_within(method, payload, len, &lks_rpc_scan_defaults, arena, ret, error);
+}
+
+lks_code lks_rpc_request_unpack_within(const lks_rpc_method *method, const void *payload, size_t len,
+                                       const lks_rpc_scan_limits *limits, lks_rpc_arena *arena,
+                                       ProtobufCMessage **ret, lks_error *error)
+{
+    lks_code code = lks_rpc_scan(method->request, payload, len, limits, error);
     if (code != LKS_OK)
         return code;
     ProtobufCMessage *request =

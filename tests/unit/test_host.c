@@ -58,6 +58,8 @@ static lks_code buy(const lks_rpc_service *service, lks_rpc_context *context, co
                                    context->n_metadata ? context->metadata[0].key : "",
                                    context->n_metadata ? (int)context->metadata[0].value.len : 0,
                                    context->n_metadata ? context->metadata[0].value.data : "");
+    out->fence = strlen(in->id);
+    out->colour = in->colour;
     out->wait_ms = (int64_t)((context->deadline_ns - lks_rpc_now_ns()) / 1000000);
     return LKS_OK;
 }
@@ -340,6 +342,59 @@ static void a_response_too_long_is_told_truly(void **state)
     free_reply(reply);
 }
 
+/* A string may be as long as a message, whatever lockstockd takes for itself. */
+static void a_string_may_be_as_long_as_a_message(void **state)
+{
+    enum { LONG = 2 << 20, SMALL = 100 };
+    char *text = malloc(LONG + 1);
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    uint32_t id;
+    (void)state;
+
+    memset(text, 'x', LONG);
+    text[LONG] = '\0';
+    request.id = text;
+    size_t len = lockstock__test__order__get_packed_size(&request);
+    uint8_t *payload = malloc(len);
+    lockstock__test__order__pack(&request, payload);
+    wire_call call = call_of(buy_method.path, (const char *)payload, len);
+    wire_call *calls[] = {&call};
+    start((lks_host_options){.message_bytes_max = 3 * LONG});
+    send_frame(1, calls, 1);
+    wire_reply *reply = receive(&id);
+    order *response = response_of(reply->results[0]);
+    assert_int_equal(response->fence, LONG);
+    lockstock__test__order__free_unpacked(response, NULL);
+    free_reply(reply);
+    free(payload);
+    free(text);
+}
+
+static void an_unknown_value_is_refused_or_reaches_its_handler(void **state)
+{
+    uint32_t id;
+    (void)state;
+
+    for (int open = 0; open < 2; open++) {
+        wire_call call = call_of(buy_method.path, "\x58\x09", 2); /* colour: 9 */
+        wire_call *calls[] = {&call};
+        start((lks_host_options){.open_enums = open != 0});
+        send_frame(1, calls, 1);
+        wire_reply *reply = receive(&id);
+        if (open) {
+            order *response = response_of(reply->results[0]);
+            assert_int_equal(response->colour, 9);
+            lockstock__test__order__free_unpacked(response, NULL);
+        } else {
+            expect_failure(reply->results[0], LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "colour: not a value of the enum");
+            assert_int_equal(the_shop.bought, 0);
+        }
+        free_reply(reply);
+        if (!open)
+            stop(state);
+    }
+}
+
 static void what_is_no_frame_closes_its_connection(void **state)
 {
     size_t len;
@@ -498,6 +553,8 @@ int main(void)
         cmocka_unit_test_teardown(each_call_of_a_frame_has_its_own_result, stop),
         cmocka_unit_test_teardown(a_call_that_is_overdue_is_not_run, stop),
         cmocka_unit_test_teardown(a_response_too_long_is_told_truly, stop),
+        cmocka_unit_test_teardown(a_string_may_be_as_long_as_a_message, stop),
+        cmocka_unit_test_teardown(an_unknown_value_is_refused_or_reaches_its_handler, stop),
         cmocka_unit_test_teardown(what_is_no_frame_closes_its_connection, stop),
         cmocka_unit_test_teardown(handlers_run_side_by_side, stop),
         cmocka_unit_test_teardown(beyond_the_limit_calls_are_refused, stop),

@@ -16,6 +16,7 @@
 #ifndef LOCKSTOCK_HOST_H
 #define LOCKSTOCK_HOST_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,7 +36,16 @@ typedef struct lks_host_options {
     uint32_t connections_max;   /* 0 = 4,096 */
     size_t message_bytes_max;   /* of a request and of a reply; 0 = 1 MiB */
     uint32_t timeout_ms;        /* of a call that names none, and the longest allowed; 0 = 30,000 */
+    bool open_enums;            /* hand handlers the values of an enum that their .proto does not have, as
+                                   numbers: of a newer client. False: such a request is refused */
 } lks_host_options;
+
+/* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
+ * there. A request that is not, or is more than this, is answered INVALID_ARGUMENT, applied
+ * NO, with the field's path, and no handler sees it: a string or bytes as long as
+ * message_bytes_max, 16 messages within each other, 20,000 elements of repeated fields and
+ * nested messages, 1,000 unknown fields (which are skipped), and, unless open_enums, known
+ * values of enums. */
 
 /* A host without a service or an address. options may be NULL. On success *ret is
  * the caller's to close. LKS_RESOURCE_EXHAUSTED: no memory, threads or descriptors. */

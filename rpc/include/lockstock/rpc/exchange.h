@@ -15,6 +15,7 @@
 
 #include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/method.h>
+#include <lockstock/rpc/scan.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 #include <lockstock/status.h>
 
@@ -43,6 +44,11 @@ const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, c
  * LKS_RESOURCE_EXHAUSTED, applied NO, when out of memory. */
 lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len,
                                 lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error);
+
+/* The same, within other limits. */
+lks_code lks_rpc_request_unpack_within(const lks_rpc_method *method, const void *payload, size_t len,
+                                       const lks_rpc_scan_limits *limits, lks_rpc_arena *arena,
+                                       ProtobufCMessage **ret, lks_error *error);
 
 /* An initialised response of `method` in the arena; NULL when out of memory. */
 ProtobufCMessage *lks_rpc_response_new(const lks_rpc_method *method, lks_rpc_arena *arena);
