@@ -6,13 +6,13 @@ c_mutation(C1 client/once.c test_once:*is_stored [[request.scope = attempt->scop
     request.attempt_token]] [[request.scope = attempt->key;
     request.key = attempt->key;
     request.attempt_token]])
-c_mutation(C1 client/once.c test_once:*is_stored [[request.code = attempt->result.code;]] "")
-c_mutation(C1 client/once.c test_once:*is_stored [[request.body = attempt->result.body;]] "")
-c_mutation(C1 client/once.c test_once:*is_stored [[request.n_headers = attempt->result.n_headers;]] "")
+c_mutation(C1 client/once_attempt.c test_once:*is_stored [[request.code = attempt->result.code;]] "")
+c_mutation(C1 client/once_attempt.c test_once:*is_stored [[request.body = attempt->result.body;]] "")
+c_mutation(C1 client/once_attempt.c test_once:*is_stored [[request.n_headers = attempt->result.n_headers;]] "")
 c_mutation(C1 client/once.c test_once:*is_stored [[attempt->number = response->attempt;]] "")
 c_mutation(C1 client/once.c test_once:*is_stored [[attempt->fence = response->fence;]] "")
 c_mutation(C1 client/once.c test_once:*are_sent [[.len = options->fingerprint_len]] [[.len = 0]])
-c_mutation(C1 client/once.c test_once:*are_sent [[request.wait_ms = options->wait_ms;]] "")
+c_mutation(C1 client/once.c test_once:*are_sent [[request.wait_ms = channel_wait_ms(options->wait_ms);]] "")
 c_mutation(C1 client/once.c test_once:*are_sent [[options->retain_ms < INT64_MAX ?]] [[false ?]])
 c_mutation(C1 client/once_attempt.c test_once:*is_stored
   [[.body_len = stored->body.len,]] [[.body_len = stored->body.len + 1,]])
@@ -54,7 +54,8 @@ c_mutation(C6 client/keeper.c test_once_lease:*while_it_runs [[* CLOCK_NS_PER_MS
 c_mutation(C6 client/keeper.c test_once_lease:*is_repeated [[        renew_again(keeper, error);]] [[        ;]])
 c_mutation(C6 client/once_attempt.c test_once_lease:*is_repeated
   [[code != LKS_OK                                     ? KEEPER_UNKNOWN]] [[code != LKS_OK ? KEEPER_LOST]])
-c_mutation(C6 client/once_attempt.c test_once_lease:*while_it_runs [[request.fence = attempt->fence;]] "")
+c_mutation(C6 client/once_attempt.c test_once_lease:*while_it_runs [[request.fence = attempt->fence;
+    request.lease_ms]] [[request.lease_ms]])
 c_mutation(C6 client/keeper.c test_keeper:*a_call_of_its_channel
   [[timers_clear(&keeper->channel->timers, &keeper->renewal);]] "")
 c_mutation(C7 client/keeper.c test_once_lease:*nobody_extends*
@@ -102,10 +103,10 @@ c_mutation(C10 client/once.c test_once_lease:*at_once
 c_mutation(C10 client/once.c test_once_lease:*winners*
   [[*result = keep_result(response->record->result, true);]] [[*result = NULL;]])
 c_mutation(C11 client/once_attempt.c test_once:*too_much* [[if (len > LKS_ONCE_BODY_MAX)]] [[if (false)]])
-c_mutation(C11 client/once_attempt.c test_once:*too_much* [[at == LKS_ONCE_HEADERS_MAX || key_len]] [[at == LKS_ONCE_HEADERS_MAX - 1 || key_len]])
-c_mutation(C11 client/once_attempt.c test_once:*too_much* [[key_len < 1 || ]] "")
-c_mutation(C11 client/once_attempt.c test_once:*too_much* [[key_len > HEADER_KEY_MAX || ]] "")
-c_mutation(C11 client/once_attempt.c test_once:*too_much* [[strlen(value) > HEADER_VALUE_MAX ||]] [[]])
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[at == LKS_ONCE_HEADERS_MAX || ]] [[at == LKS_ONCE_HEADERS_MAX - 1 || ]])
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[*key == '\0' || ]] "")
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[!is_text(key, HEADER_KEY_MAX)]] [[!is_text(key, HEADER_VALUE_MAX)]])
+c_mutation(C11 client/once_attempt.c test_once:*too_much* [[!is_text(value, HEADER_VALUE_MAX)]] [[!is_text(value, LKS_ONCE_BODY_MAX)]])
 c_mutation(C11 client/once_attempt.c test_once:*too_much* [[strncasecmp(key, reserved]] [[strncmp(key, reserved]])
 c_mutation(C11 client/once_attempt.c test_once:*at_a_character [[            len--;]] [[            break;]])
 c_mutation(C11 client/once_attempt.c test_once:*at_a_character [[        len = LKS_ONCE_DETAIL_MAX;]] [[        ;]])
@@ -113,6 +114,15 @@ c_mutation(C11 client/once_attempt.c test_once:*are_named
   [[options->lease_ms < LEASE_MS_MIN || ]] "")
 c_mutation(C11 client/once_attempt.c test_once:*are_named
   [[|| options->lease_ms > LEASE_MS_MAX]] "")
+c_mutation(C11 client/once_attempt.c test_once:*not_utf8* [[return len <= len_max && lks_rpc_utf8_valid(text, len);]] [[return len <= len_max;]])
+c_mutation(C11 client/once_attempt.c test_once:*not_utf8* [[    if (!lks_rpc_utf8_valid(detail, len))
+        return LKS_INVALID_ARGUMENT;]] "")
+c_mutation(C11 client/once_attempt.c test_once:*cannot_send* [[    if (!can_be_sent(attempt)) {]] [[    if (false) {]])
+c_mutation(C11 client/once_attempt.c test_once:*cannot_send* [[    if (can_be_sent(attempt))
+        return LKS_OK;
+    attempt->result.n_headers--;]] [[    if (true)
+        return LKS_OK;
+    attempt->result.n_headers--;]])
 c_mutation(C12 client/keeper.c test_once:*full_channel* [[keep_ms != 0 ? channel_admit(channel, false, error) : LKS_OK]] [[LKS_OK]])
 c_mutation(C12 client/keeper.c test_keeper:*does_not_begin* [[    else if (keeper->keep_ms != 0)
         channel_dismiss(keeper->channel);]] "")
@@ -136,14 +146,19 @@ c_mutation(C14 client/limiter.c test_limiter [[request.cost = cost;]] "")
 c_mutation(C14 client/limiter.c test_limiter [[if (options->n_rules > 1 && !has_text(options->group))]] [[if (false)]])
 c_mutation(C14 client/limiter.c test_limiter [[has_text(options->rules[i].policy) == (options->rules[i].limit != NULL)]] [[false]])
 c_mutation(C14 client/limiter.c test_limiter [[options->n_rules < 1 || ]] "")
-c_mutation(C15 client/limiter.c test_limiter [[return a_passes ? a->remaining < b->remaining : a->retry_after_ms > b->retry_after_ms;]] [[return false;]])
+c_mutation(C15 client/limiter.c test_limiter [[return a_passes ? a->remaining < b->remaining : wait_of(a) > wait_of(b);]] [[return false;]])
+c_mutation(C15 client/limiter.c test_limiter:*several_rules* [[return (uint64_t)result->retry_after_ms;]]
+  [[return result->retry_after_ms < 0 ? 0 : (uint64_t)result->retry_after_ms;]])
 c_mutation(C15 client/limiter.c test_limiter [[        return b_passes;]] [[        return a_passes;]])
 c_mutation(C15 client/limiter.c test_limiter [[return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;]] [[return decision->outcome != LKS_CHECK_OUTCOME_DENIED;]])
 c_mutation(C15 client/limiter.c test_limiter [[response->outcome != LKS_CHECK_OUTCOME_ALLOWED ? result->retry_after_ms : 0;]] [[0;]])
-c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(code)]] [[is_away(code)]])
-c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(code)]] [[limiter->fail_open]])
-c_mutation(C16 client/limiter.c test_limiter [[code == LKS_UNAVAILABLE || ]] "")
-c_mutation(C16 client/limiter.c test_limiter [[ || code == LKS_RESOURCE_EXHAUSTED;]] [[;]])
+c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(error)]] [[is_away(error)]])
+c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(error)]] [[limiter->fail_open]])
+c_mutation(C16 client/limiter.c test_limiter [[error->code == LKS_UNAVAILABLE || ]] "")
+c_mutation(C16 client/limiter.c test_limiter [[(error->code == LKS_RESOURCE_EXHAUSTED && passes);]] [[false;]])
+c_mutation(C16 client/limiter.c test_limiter:*closed_or_open [[(error->code == LKS_RESOURCE_EXHAUSTED && passes);]]
+  [[error->code == LKS_RESOURCE_EXHAUSTED;]])
+c_mutation(C16 client/limiter.c test_limiter:*full_channel* [[error->origin == LKS_ORIGIN_LOCAL || ]] "")
 c_mutation(C16 client/limiter.c test_limiter [[ ||
         response->outcome > LKS_CHECK_OUTCOME_BANNED)]] [[)]])
 c_mutation(C17 client/limiter.c test_limiter [[request.request_id = decision->request_id;]] "")

@@ -13,7 +13,7 @@ c_mutation(W1 rpc/scan.c test_scan [[        return fail(m, "not a whole varint"
 c_mutation(W1 rpc/scan.c test_scan [[if (m->field->label == PROTOBUF_C_LABEL_REPEATED)
         append(path, "[%u]", element_index(m));]] "")
 c_mutation(W1 rpc/exchange.c test_exchange
-  [[lks_code code = lks_rpc_scan(method->request, payload, len, &lks_rpc_scan_defaults, error);]]
+  [[lks_code code = lks_rpc_scan(method->request, payload, len, limits, error);]]
   [[lks_code code = LKS_OK;]])
 
 # not UTF-8: INVALID_ARGUMENT
@@ -130,8 +130,7 @@ c_mutation(W17 client/tries.c test_channel_retry
 c_mutation(W17 client/tries.c test_channel_retry [[    call->error.applied = call->applied;
 ]] "")
 c_mutation(W17 client/tries.c test_channel_retry
-  [[lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "%s: connection lost]]
-  [[lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s: connection lost]])
+  [[lks_error_set(&call->error, code, LKS_APPLIED_MAYBE, ]] [[lks_error_set(&call->error, code, LKS_APPLIED_NO, ]])
 
 # the client: a deadline tells how far the call came; a cancelled call says whether it was sent
 c_mutation(W18 client/tries.c test_channel [[        note_applied(call, LKS_APPLIED_MAYBE);

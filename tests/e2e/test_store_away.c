@@ -1,0 +1,92 @@
+/* What the client says of a call on a real server whose Redis is away: at once, and as
+ * true as the server itself, however it goes on trying. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <string.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/redis_fixture.h"
+#include "support/server_fixture.h"
+
+static redis_fixture *redis;
+static server_fixture *server;
+static lks_channel *channel;
+
+static int setup(void **state)
+{
+    static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
+
+    (void)state;
+    redis = redis_fixture_start(NULL);
+    if (redis == NULL)
+        return -1;
+    server = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe});
+    return server != NULL && lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    lks_channel_close(channel);
+    server_fixture_free(server);
+    redis_fixture_free(redis);
+    return 0;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static lks_code deduct(const lks_call_options *options, lks_error *error)
+{
+    lks_deduct_request order = LKS_DEDUCT_REQUEST_INIT;
+    lks_line line = LKS_LINE_INIT, *lines[] = {&line};
+
+    line.sku = "tea";
+    line.quantity = 1;
+    order.order_id = "order-1";
+    order.n_lines = 1;
+    order.lines = lines;
+    return lks_stock_deduct(channel, &order, options, NULL, error);
+}
+
+static void assert_refused(const lks_error *error)
+{
+    if (error->code != LKS_UNAVAILABLE || error->applied != LKS_APPLIED_NO ||
+        error->origin != LKS_ORIGIN_PEER || strstr(error->message, "No such file") == NULL)
+        fail_msg("%s, applied %s: %s", lks_code_name(error->code), lks_applied_name(error->applied), error->message);
+}
+
+static void test_a_call_without_a_store_is_refused(void **state)
+{
+    const lks_call_options once = {.no_retry = true};
+    lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
+    lks_error error;
+
+    (void)state;
+    assert_int_equal(deduct(NULL, NULL), LKS_OK);
+    assert_true(redis_fixture_stop(redis)); /* its socket goes with it */
+    deduct(NULL, &error);
+    assert_refused(&error);
+    deduct(&once, &error);
+    assert_refused(&error);
+    get.sku = "tea";
+    lks_stock_get_item(channel, &get, NULL, NULL, &error);
+    assert_refused(&error);
+
+    assert_true(redis_fixture_restart(redis));
+    while (deduct(NULL, &error) != LKS_OK)
+        assert_int_equal(error.applied, LKS_APPLIED_NO);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_call_without_a_store_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
