@@ -137,7 +137,7 @@ static void what_insists_outlasts_refusals_that_may_pass(void **state)
         snprintf(id, sizeof id, "%zu", i);
         server_set_status(server, (server_status){rows[i].code, rows[i].applied, 1});
         server_add_fault(server, (server_fault){SERVER_FAILS, 0, rows[i].passes ? 2 : 1});
-        run(channel, &server_plain, id, &(lks_call_options){.insist = true}, NULL, &error);
+        run(channel, &server_write, id, &(lks_call_options){.insist = true}, NULL, &error);
         assert_error(&error, rows[i].passes ? LKS_OK : rows[i].code,
                      rows[i].passes ? LKS_APPLIED_UNSPECIFIED : rows[i].applied);
         assert_int_equal(server_count(server, id), rows[i].passes ? 3 : 1);
