@@ -72,7 +72,7 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
 {
     struct request *request = NULL;
     lks_call *call = NULL;
-    lks_code code = channel_admit(channel, options != NULL && options->insist, error);
+    lks_code code = channel_admit(channel, method->settles || (options != NULL && options->insist), error);
     if (code != LKS_OK)
         return code;
 

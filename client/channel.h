@@ -51,8 +51,8 @@ struct lks_channel {
     inbox_item close;
 };
 
-/* Counts a call in. LKS_RESOURCE_EXHAUSTED: the queue is full, for which one that insists
- * has room beyond; LKS_CANCELLED: the channel is being closed; LKS_FAILED_PRECONDITION: in
+/* Counts a call in. LKS_RESOURCE_EXHAUSTED: the queue is full; one that insists has
+ * room beyond; LKS_CANCELLED: the channel is being closed; LKS_FAILED_PRECONDITION: in
  * a forked child. Shared. */
 lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error);
 

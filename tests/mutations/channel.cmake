@@ -32,6 +32,8 @@ c_mutation(CH3 client/held.c test_mutex:*given_up [[    if (code != LKS_OK)
         release_later(lock, token);
     else if (response->outcome]] [[    if (code == LKS_OK && response->outcome]])
 
+c_mutation(CH3 client/call.c test_channel:*full_queue* [[method->settles || ]] "")
+
 # Fields of a request
 c_mutation(CH4 rpc/method.c test_channel_retry:*option* [[    if (!method->first_try)
         return false;

@@ -413,6 +413,7 @@ static void what_insists_is_taken_on_by_a_full_queue(void **state)
     lks_channel *channel =
         open_channel(server_url(server), (lks_channel_options){.in_flight_max = 2, .waiting_max = 1, .queue_max = 1});
     const lks_call_options insist = {.insist = true};
+    lks_rpc_method settling = server_write;
     ping_request waiting = ping("wait");
     struct witness calls[3];
     lks_error error;
@@ -430,6 +431,8 @@ static void what_insists_is_taken_on_by_a_full_queue(void **state)
     assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
     assert_true(server_await(server, 1));
     assert_int_equal(run(channel, &server_write, "release", &insist, NULL, NULL), LKS_OK);
+    settling.settles = true;
+    assert_int_equal(run(channel, &settling, "release", NULL, NULL, NULL), LKS_OK);
     server_release(server);
     for (size_t i = 0; i < 3; i++)
         assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);

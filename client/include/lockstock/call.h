@@ -29,7 +29,7 @@ typedef struct lks_call_options {
     bool insist;         /* for what ends or keeps something, a Release, a Complete: any refusal that says
                             that nothing was done, and may pass, is tried again until the deadline, also
                             RESOURCE_EXHAUSTED; and it is taken on, up to 1,024 of its kind, when queue_max
-                            is reached */
+                            is reached, as any call of a method with the option settles is */
     const lks_metadata *metadata; /* copied; at most 64, keys of a-z, 0-9, '-', '_', '.' */
     size_t n_metadata;
 } lks_call_options;

@@ -1,0 +1,97 @@
+/* One channel on a real server, as it comes: eight thousand Acquires wait on it, and the
+ * Release that they wait for goes out past them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#include <lockstock/lockstock.h>
+
+#include "support/server_fixture.h"
+
+enum { WAITS = 8000, WAIT_MS = 600000 };
+
+/* Written on the completion thread. */
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t granted, ended;
+} seen = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void on_answer(void *arg, lks_code code, const lks_acquire_response *response, const lks_error *error)
+{
+    (void)arg, (void)error;
+    pthread_mutex_lock(&seen.lock);
+    seen.granted += code == LKS_OK && response->outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED;
+    seen.ended++;
+    pthread_cond_broadcast(&seen.changed);
+    pthread_mutex_unlock(&seen.lock);
+}
+
+static lks_acquire_request acquire_request(char *name, char *token, int64_t wait_ms)
+{
+    static lks_target target, *targets[] = {&target};
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+
+    target = (lks_target)LKS_TARGET_INIT;
+    target.name = name;
+    target.mode = LKS_LOCK_MODE_EXCLUSIVE;
+    request.group = name;
+    request.n_targets = 1;
+    request.targets = targets;
+    request.token = token;
+    request.lease_ms = WAIT_MS;
+    request.wait_ms = wait_ms;
+    return request;
+}
+
+static void test_a_release_goes_out_past_thousands_of_waits(void **state)
+{
+    char holder[] = "the-holder-of-the-door", other[] = "the-holder-of-the-gate", token[32];
+    server_fixture *server = server_fixture_start(NULL);
+    lks_release_request release = LKS_RELEASE_REQUEST_INIT;
+    lks_acquire_request request;
+    lks_channel *channel = NULL;
+    lks_error error;
+
+    (void)state;
+    assert_non_null(server);
+    assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
+    request = acquire_request("door", holder, 0);
+    assert_int_equal(lks_lock_acquire(channel, &request, NULL, NULL, NULL), LKS_OK);
+    for (int i = 0; i < WAITS; i++) {
+        snprintf(token, sizeof token, "waits-for-the-door-%06d", i);
+        request = acquire_request("door", token, WAIT_MS);
+        assert_int_equal(lks_lock_acquire_start(channel, &request, NULL, on_answer, NULL, NULL, NULL), LKS_OK);
+    }
+    /* Whoever asks for something that is free gets it, waiting or not. */
+    request = acquire_request("gate", other, WAIT_MS);
+    if (lks_lock_acquire(channel, &request, NULL, NULL, &error) != LKS_OK)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    release.group = "door";
+    release.token = holder;
+    if (lks_lock_release(channel, &release, NULL, NULL, &error) != LKS_OK)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    pthread_mutex_lock(&seen.lock);
+    while (seen.granted == 0 && seen.ended == 0)
+        pthread_cond_wait(&seen.changed, &seen.lock);
+    assert_int_equal(seen.ended, seen.granted);
+    assert_int_equal(seen.granted, 1);
+    pthread_mutex_unlock(&seen.lock);
+    assert_int_equal(lks_channel_close(channel), LKS_OK);
+    assert_int_equal(seen.ended, WAITS);
+    server_fixture_free(server);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_release_goes_out_past_thousands_of_waits),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
