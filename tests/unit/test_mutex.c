@@ -331,7 +331,7 @@ static void test_a_wait_of_days_is_one_of_a_day(void **state)
 
 static void test_a_release_is_not_given_up(void **state)
 {
-    const lks_channel_options brief = {.timeout_ms = 100};
+    const lks_channel_options brief = {.timeout_ms = 2000};
     lks_mutex *mutex = new_plain("door"), *other = NULL;
     lks_channel *impatient = NULL;
     lks_error error;
