@@ -10,7 +10,12 @@
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
 
-enum { POOL_MAX = 256 };
+enum {
+    POOL_MAX = 256,
+    /* What an ordinary message takes while it is under way, a block of the arena. The room to run and
+     * to wait is limited by calls with that in mind; only what is more counts as bytes held. */
+    CALL_BYTES = 4096 + 64,
+};
 
 struct frames {
     dispatch *dispatch;
@@ -223,7 +228,7 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
             x->held = 0;
         start_calls(x, frame, sender, received_ns, has_room);
         /* What its calls have taken by now stays until they are done. */
-        size_t more = lks_rpc_arena_bytes(arena);
+        size_t taken = lks_rpc_arena_bytes(arena), more = taken > CALL_BYTES ? taken - CALL_BYTES : 0;
         budget_force(bytes, more);
         x->held += more;
         budget_give(bytes, has_room ? len : 0);

@@ -314,12 +314,17 @@ static void a_message_beyond_its_connections_bytes_is_refused(void **state)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-static void what_a_call_keeps_counts_until_it_is_answered(void **state)
+/* A small one has its place in the room to run or to wait: so that many can wait. */
+static void what_a_long_message_keeps_counts_until_it_is_answered(void **state)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
-    assert_true(fake_callers.held > 0);
+    assert_int_equal(fake_callers.held, 0);
     answer_unavailable(&f->dispatch.started[0]);
+    send_frame(f, 0, 256);
+    assert_true(fake_callers.held > 0);
+    for (size_t i = 1; i <= 256; i++)
+        answer_unavailable(&f->dispatch.started[i]);
     assert_int_equal(fake_callers.held, 0);
 }
 
@@ -353,7 +358,7 @@ int main(void)
         TEST(what_is_no_frame_loses_its_connection),
         TEST(a_draining_server_answers_each_call),
         TEST(a_message_beyond_its_connections_bytes_is_refused),
-        TEST(what_a_call_keeps_counts_until_it_is_answered),
+        TEST(what_a_long_message_keeps_counts_until_it_is_answered),
         TEST(calls_whose_answers_cannot_fit_are_not_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
