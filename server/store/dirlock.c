@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -77,27 +76,89 @@ static lks_code take(int lock, const char *dir, lks_error *error)
     return LKS_OK;
 }
 
+static lks_code unusable(lks_error *error, const char *dir, const char *name, const char *why)
+{
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use %s%s: %s", dir, name, why);
+}
+
+/* Opens a directory that this user alone may write in. With others, what lies there
+ * could be links to files of ours, or data that we never wrote. */
+static lks_code open_dir(const char *dir, int *ret, lks_error *error)
+{
+    struct stat found;
+    const char *why = NULL;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &found) != 0)
+        why = strerror(errno);
+    else if (found.st_uid != geteuid())
+        why = "it belongs to another user";
+    else if (found.st_mode & (S_IWGRP | S_IWOTH))
+        why = "others may write in it (chmod go-w)";
+    *ret = fd;
+    if (why && fd >= 0)
+        close(fd);
+    return why ? unusable(error, dir, "", why) : LKS_OK;
+}
+
+/* Opens one of our own files in it, which is made if it is missing, or nothing. `name`
+ * begins with a slash. */
+static lks_code open_file(int dir_fd, const char *dir, const char *name, int *ret, lks_error *error)
+{
+    struct stat found;
+    const char *why = NULL;
+    int fd = openat(dir_fd, name + 1, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0 || fstat(fd, &found) != 0)
+        why = errno == ELOOP ? "it is a symbolic link" : strerror(errno);
+    else if (!S_ISREG(found.st_mode) || found.st_uid != geteuid())
+        why = "it is no file of this user";
+    *ret = fd;
+    if (why && fd >= 0)
+        close(fd);
+    return why ? unusable(error, dir, name, why) : LKS_OK;
+}
+
+/* Files that were made before are closed to others by their directory. */
+static lks_code close_data_to_others(int dir_fd, const char *dir, lks_error *error)
+{
+    int fd = openat(dir_fd, "appendonlydir", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int failed = fd >= 0 && fchmod(fd, 0700) != 0 ? errno : 0;
+
+    if (fd >= 0)
+        close(fd);
+    return failed ? unusable(error, dir, "/appendonlydir", strerror(failed)) : LKS_OK;
+}
+
+static lks_code take_in(int dir_fd, const char *dir, int *ret, lks_error *error)
+{
+    int log;
+
+    if (open_file(dir_fd, dir, "/lock", ret, error) != LKS_OK)
+        return error->code;
+    if (take(*ret, dir, error) == LKS_OK && open_file(dir_fd, dir, "/redis.log", &log, error) == LKS_OK) {
+        close(log);
+        if (close_data_to_others(dir_fd, dir, error) == LKS_OK)
+            return LKS_OK;
+    }
+    close(*ret);
+    return error->code;
+}
+
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
 {
-    char path[PATH_MAX];
-    int lock;
+    int fd;
 
+    *error = (lks_error){0};
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot make the directory %s: %s",
                              dir, strerror(errno));
-    if (snprintf(path, sizeof path, "%s/lock", dir) >= (int)sizeof path)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: the directory's name is too long");
-    lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot open %s: %s", path,
-                             strerror(errno));
-    if (take(lock, dir, error) != LKS_OK) {
-        close(lock);
+    if (open_dir(dir, &fd, error) != LKS_OK)
         return error->code;
-    }
-    dirlock_remove_socket_dir(read_note(lock).socket_dir);
-    *ret = lock;
-    return LKS_OK;
+    if (take_in(fd, dir, ret, error) == LKS_OK)
+        dirlock_remove_socket_dir(read_note(*ret).socket_dir);
+    close(fd);
+    return error->code;
 }
 
 void dirlock_note(int lock, const char *socket_dir)

@@ -24,6 +24,7 @@
 #include <sys/inotify.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -81,7 +82,8 @@ static void become_redis(char *const argv[], int lock, int report, pid_t parent,
     if (getppid() != parent)
         _exit(1); /* it ended before prctl: no signal will come */
     null = open("/dev/null", O_RDWR);
-    output = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    umask(S_IRWXG | S_IRWXO); /* its files are for this user alone */
+    output = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     lock = fcntl(lock, F_DUPFD, HIGH_FD);
     report = fcntl(report, F_DUPFD_CLOEXEC, lock + 1);
     if (lock < 0 || report < 0)

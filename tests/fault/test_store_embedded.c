@@ -27,7 +27,7 @@
 #include "support/store_driver.h"
 #include "support/tempdir.h"
 
-enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000 };
+enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000, OTHER_UID = 12345 };
 
 typedef struct scene {
     char *parent;
@@ -458,6 +458,99 @@ static void a_note_removes_nothing_foreign(void **state)
     tear_down(&s);
 }
 
+/* ---- one user a directory -------------------------------------------------------- */
+
+/* Nobody else may read what redis-server writes, though others may look into DIR; nor what an
+ * older server left readable. */
+static void the_data_is_for_this_user_alone(void **state)
+{
+    scene s;
+    char path[320];
+    struct stat found;
+    mode_t mask = umask(022);
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0755), 0);
+    open_store(&s, NULL);
+    store_driver_wait(s.d, put(&s, "a"));
+    store_driver_close_store(s.d);
+    static const char *const files[] = {"lock", "redis.log", "appendonlydir", "appendonlydir/appendonly.aof.manifest",
+                                        "appendonlydir/appendonly.aof.1.incr.aof",
+                                        "appendonlydir/appendonly.aof.1.base.rdb"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", s.dir, files[i]);
+        assert_int_equal(stat(path, &found), 0);
+        assert_int_equal(found.st_mode & 077, 0);
+    }
+    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
+    assert_int_equal(chmod(path, 0755), 0);
+    open_store(&s, NULL);
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 077, 0);
+    umask(mask);
+    tear_down(&s);
+}
+
+static void assert_unusable(scene *s, const char *why)
+{
+    lks_error error;
+
+    assert_int_equal(try_open(s, NULL, &error), LKS_INVALID_ARGUMENT);
+    if (!strstr(error.message, why))
+        fail_msg("no \"%s\" in: %s", why, error.message);
+    assert_int_equal(redis_of(getpid()), 0);
+}
+
+static void links_in_it_are_not_followed(void **state)
+{
+    static const char *const names[] = {"lock", "redis.log"};
+    scene s;
+    char link[300], target[300];
+    struct stat found;
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    snprintf(target, sizeof target, "%s/precious", s.parent);
+    write_text(target, "precious");
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(link, sizeof link, "%s/%s", s.dir, names[i]);
+        unlink(link);
+        assert_int_equal(symlink(target, link), 0);
+        assert_unusable(&s, "symbolic link");
+        assert_int_equal(unlink(link), 0);
+        assert_int_equal(mkfifo(link, 0600), 0);
+        assert_unusable(&s, names[i]);
+        assert_int_equal(unlink(link), 0);
+    }
+    assert_int_equal(stat(target, &found), 0);
+    assert_int_equal(found.st_size, strlen("precious"));
+    open_store(&s, NULL);
+    tear_down(&s);
+}
+
+static void a_directory_of_others_is_refused(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    assert_int_equal(chmod(s.dir, 0770), 0);
+    assert_unusable(&s, "others may write");
+    assert_int_equal(chmod(s.dir, 01707), 0);
+    assert_unusable(&s, "others may write");
+    assert_int_equal(chmod(s.dir, 0700), 0);
+    if (geteuid() == 0) { /* only root can give it away */
+        assert_int_equal(chown(s.dir, OTHER_UID, OTHER_UID), 0);
+        assert_unusable(&s, "another user");
+        assert_int_equal(chown(s.dir, geteuid(), getegid()), 0);
+    }
+    open_store(&s, NULL);
+    tear_down(&s);
+}
+
 /* ---- what cannot be started ------------------------------------------------------ */
 
 static void what_is_missing_is_said(void **state)
@@ -557,6 +650,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_rest_of_a_dead_server_is_waited_out),
         cmocka_unit_test(a_lock_that_stays_is_refused_in_the_end),
         cmocka_unit_test(a_note_removes_nothing_foreign),
+        cmocka_unit_test(the_data_is_for_this_user_alone),
+        cmocka_unit_test(links_in_it_are_not_followed),
+        cmocka_unit_test(a_directory_of_others_is_refused),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(a_redis_that_cannot_load_its_data_is_fatal),
         cmocka_unit_test(a_long_path_is_no_hindrance),
