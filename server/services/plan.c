@@ -81,14 +81,18 @@ static char *encode_to(char *out, const char *text, size_t len)
     return out;
 }
 
-char *plan_encode(lks_rpc_arena *arena, const char *text)
+char *plan_encode_bytes(lks_rpc_arena *arena, const void *data, size_t len)
 {
-    size_t len = strlen(text);
     char *out = lks_rpc_arena_alloc(arena, 3 * len + 1);
 
     if (out)
-        *encode_to(out, text, len) = '\0';
+        *encode_to(out, data, len) = '\0';
     return out;
+}
+
+char *plan_encode(lks_rpc_arena *arena, const char *text)
+{
+    return plan_encode_bytes(arena, text, strlen(text));
 }
 
 static int hex_digit(char c)

@@ -180,6 +180,7 @@ void plan_arg_encoded(plan *p, const char *text);
  * [A-Za-z0-9._~-]); and its inverse for a part of a key. In the arena. */
 lks_rpc_slice plan_base(plan *p, const char *group);
 char *plan_encode(lks_rpc_arena *arena, const char *text);
+char *plan_encode_bytes(lks_rpc_arena *arena, const void *data, size_t len);
 char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
 
 /* ---- answer.c: reading replies ----------------------------------------------- */

@@ -76,6 +76,7 @@ static const struct kind {
     {"rate:p", IS_ENDED, "ratelimit"},
     {"rate:n", IS_ENDED, "ratelimit"},
     {"rate:v", ENDS, "ratelimit"},
+    {"rate:c", ENDS, "ratelimit"},
     {"id:workers", STAYS, "id"},
     {"id:s", STAYS, "id"},
 };
