@@ -211,7 +211,8 @@ static lks_code load_environment(loading *loader)
     return LKS_OK;
 }
 
-/* Takes one flag, `--name value` or `--name=value` (a bool may stand alone). */
+/* Takes one flag, `--name value` or `--name=value`; a bool may stand alone. Nothing but values stands
+ * without dashes, so what does after a bool is its value. */
 static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];
@@ -225,7 +226,7 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
 
     if (!key && !is_file)
         return invalid(loader, arg, "unknown flag; see --help");
-    if (!value && key && key->type == KEY_BOOL)
+    if (!value && key && key->type == KEY_BOOL && (*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))
         value = "true";
     if (!value) {
         if (*at + 1 == argc)
@@ -281,7 +282,7 @@ void config_free(settings *config)
 void config_print_help(void)
 {
     printf("usage: lockstockd [--flag value]...\n\n"
-           "Each flag can also be set as LOCKSTOCK_FLAG in the environment, or as `flag = value`\n"
+           "--flag=value is the same, and --flag alone is --flag true. Each flag can also be set as LOCKSTOCK_FLAG in the environment, or as `flag = value`\n"
            "in the file that --config names; flags beat the environment, which beats the file.\n\n");
     for (size_t i = 0; i < N_KEYS; i++)
         printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "",

@@ -239,7 +239,8 @@ static void warn_of_modes(const settings *config)
 
 static void judge_by(server *s, identity *loaded)
 {
-    dispatch_judge_by(s->dispatch, loaded);
+    if (s->dispatch)
+        dispatch_judge_by(s->dispatch, loaded);
     identity_free(s->identity);
     s->identity = loaded;
 }
@@ -305,8 +306,9 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
         .services = {.sequence_block = s->config->id_sequence_block},
     };
-    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK || load_identity(s, error) != LKS_OK)
+    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK)
         return error->code;
+    dispatch_judge_by(s->dispatch, s->identity);
     return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
 }
 
@@ -326,6 +328,25 @@ static lks_code check_exposure(const server *s, const char *url, lks_error *erro
         return LKS_OK;
     return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                          "--listen %s: beyond this machine only with TLS and --policy, or --insecure", url);
+}
+
+static tls_files files_of_tls(const settings *config)
+{
+    return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required};
+}
+
+/* All that can be found wrong before anything is made or started. */
+static lks_code check_settings(server *s, lks_error *error)
+{
+    const tls_files files = files_of_tls(s->config);
+
+    if (load_identity(s, error) != LKS_OK || wires_check_tls(&files, error) != LKS_OK)
+        return error->code;
+    for (size_t i = 0; i < s->config->n_listen; i++)
+        if (check_exposure(s, s->config->listen[i], error) != LKS_OK ||
+            wires_check(s->config->listen[i], &files, error) != LKS_OK)
+            return error->code;
+    return LKS_OK;
 }
 
 static lks_code open_standard(server *s, lks_error *error)
@@ -357,16 +378,13 @@ static lks_code open_wires(server *s, lks_error *error)
         .waiting_max = (uint32_t)s->config->waiting,
         .waiting_per_peer = (uint32_t)s->config->waiting_per_connection,
         .connections_max = (uint32_t)s->config->connections,
-        .tls = {s->config->tls_certificate, s->config->tls_key, s->config->tls_client_ca,
-                s->config->tls_client_required},
+        .tls = files_of_tls(s->config),
     };
     char bound_url[WIRES_URL_BYTES_MAX];
 
     if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
     for (size_t i = 0; i < s->config->n_listen; i++) {
-        if (check_exposure(s, s->config->listen[i], error) != LKS_OK)
-            return error->code;
         if (wires_listen(s->wires, s->config->listen[i], bound_url, error) != LKS_OK)
             return error->code;
         log_info("listening", "url=%s", bound_url);
@@ -395,8 +413,8 @@ lks_code server_run(const settings *config, lks_error *error)
     lks_rpc_random_id(s.id);
     init_loop(&s);
     /* The store first: an embedded redis-server is forked before nng has threads. */
-    if (open_store(&s, &s.failure) != LKS_OK || open_callers(&s, &s.failure) != LKS_OK ||
-        open_dispatch(&s, &s.failure) != LKS_OK ||
+    if (check_settings(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
+        open_callers(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
         open_standard(&s, &s.failure) != LKS_OK || open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);

@@ -32,19 +32,15 @@ static const char *port_of(const char *address)
     return right && (size_t)(colon - address) < HOST_BYTES_MAX ? colon : NULL;
 }
 
-lks_code address_check_tcp(const char *address, lks_error *error)
-{
-    return port_of(address) ? LKS_OK : lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
-}
-
 lks_code address_resolve(const char *address, struct addrinfo **ret, lks_error *error)
 {
     char host[HOST_BYTES_MAX];
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
 
-    if (address_check_tcp(address, error) != LKS_OK)
-        return error->code;
     const char *colon = port_of(address);
+
+    if (!colon)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
     size_t len = (size_t)(colon - address);
     bool in_brackets = len >= 2 && address[0] == '[' && colon[-1] == ']';
     snprintf(host, sizeof host, "%.*s", (int)(in_brackets ? len - 2 : len), address + in_brackets);
@@ -52,6 +48,24 @@ lks_code address_resolve(const char *address, struct addrinfo **ret, lks_error *
     if (failed)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
     return LKS_OK;
+}
+
+lks_code address_check_tcp(const char *address, lks_error *error)
+{
+    struct addrinfo *found = NULL;
+    int on = 1;
+
+    if (address_resolve(address, &found, error) != LKS_OK)
+        return error->code;
+    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool bound = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
+                 bind(fd, found->ai_addr, found->ai_addrlen) == 0;
+    if (!bound)
+        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(uv_translate_sys_error(errno)));
+    if (fd >= 0)
+        close(fd);
+    freeaddrinfo(found);
+    return bound ? LKS_OK : error->code;
 }
 
 /* ---- unix sockets --------------------------------------------------------------- */

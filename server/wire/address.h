@@ -8,8 +8,9 @@
 struct addrinfo;
 struct uv_pipe_s;
 
-/* Whether an address is written as "host:port", "[::1]:port" or "*:port". Looks
- * nothing up. LKS_INVALID_ARGUMENT. */
+/* Whether a socket may listen on "host:port", "[::1]:port" or "*:port": binds one, and lets
+ * it go. Blocks for a name. LKS_INVALID_ARGUMENT: badly written, or no such host.
+ * LKS_UNAVAILABLE: in use, or not this machine's. */
 lks_code address_check_tcp(const char *address, lks_error *error);
 
 /* The first of its addresses, to bind to. Blocks for a name. *ret is to be given to

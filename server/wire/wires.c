@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/address.h"
 #include "wire/nng.h"
 #include "wire/sp_server.h"
 #include "wire/stream.h"
@@ -54,24 +55,42 @@ static lks_code check_tls(const tls_files *files, lks_error *error)
     return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
 }
 
+/* Both are NULL without a certificate, and when a file is wrong. */
+static lks_code load_tls(const tls_files *files, tls_context **plain, tls_context **h2, lks_error *error)
+{
+    *plain = *h2 = NULL;
+    if (check_tls(files, error) != LKS_OK || !files->certificate)
+        return error->code;
+    if (tls_context_load(files, NULL, plain, error) == LKS_OK && tls_context_load(files, "h2", h2, error) != LKS_OK) {
+        tls_context_free(*plain);
+        *plain = NULL;
+    }
+    return error->code;
+}
+
 lks_code wires_load_certificates(wires *w, lks_error *error)
 {
-    tls_context *plain = NULL, *h2 = NULL;
+    tls_context *plain, *h2;
 
-    if (check_tls(&w->options.tls, error) != LKS_OK)
+    *error = (lks_error){0};
+    if (load_tls(&w->options.tls, &plain, &h2, error) != LKS_OK || !plain)
         return error->code;
-    if (!w->options.tls.certificate)
-        return LKS_OK;
-    if (tls_context_load(&w->options.tls, NULL, &plain, error) != LKS_OK ||
-        tls_context_load(&w->options.tls, "h2", &h2, error) != LKS_OK) {
-        tls_context_free(plain);
-        return error->code;
-    }
     tls_context_free(w->tls);
     tls_context_free(w->h2);
     w->tls = plain;
     w->h2 = h2;
     return LKS_OK;
+}
+
+lks_code wires_check_tls(const tls_files *files, lks_error *error)
+{
+    tls_context *plain, *h2;
+
+    *error = (lks_error){0};
+    load_tls(files, &plain, &h2, error);
+    tls_context_free(plain);
+    tls_context_free(h2);
+    return error->code;
 }
 
 /* ---- listening ------------------------------------------------------------------ */
@@ -225,6 +244,34 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
     snprintf(out, WIRES_URL_BYTES_MAX, "%.*s%u%s", (int)(authority - url) + (int)host, url, port, authority + end);
 }
 
+static lks_code no_scheme(lks_error *error)
+{
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, nng+tcp:// or nng+ws://");
+}
+
+lks_code wires_check(const char *url, const tls_files *files, lks_error *error)
+{
+    const struct scheme *scheme = scheme_of(url);
+    char address[WIRES_URL_BYTES_MAX];
+    lks_error why = {0};
+
+    *error = (lks_error){0};
+    if (!scheme)
+        return no_scheme(error);
+    const char *rest = url + strlen(scheme->prefix);
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
+    if (scheme->encrypted && !files->certificate)
+        no_certificate(&why);
+    else if (scheme->has_port)
+        address_check_tcp(address, &why);
+    else
+        address_check_unix(address, &why);
+    if (why.code != LKS_OK)
+        lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
+    return error->code;
+}
+
 lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error)
 {
     const struct scheme *scheme = scheme_of(url);
@@ -232,8 +279,7 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     lks_error why = {0};
 
     if (!scheme)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, nng+tcp:// or nng+ws://");
+        return no_scheme(error);
     const char *address = url + strlen(scheme->prefix);
     if (scheme->listen(w, url, address, &bound, &why) != LKS_OK)
         return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
@@ -266,6 +312,8 @@ bool wires_is_exposed(const char *url)
         return false;
     const char *host = url + strlen(scheme->prefix);
     size_t len = strcspn(host, "/");
+    if (!memchr(host, ':', len))
+        return false; /* it has no port, so it cannot be served */
     while (len > 0 && host[len] != ':')
         len--;
     return !is_loopback(host, len);

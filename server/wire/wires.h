@@ -40,6 +40,12 @@ typedef struct wires_options {
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
 } wires_options;
 
+/* Whether the files of TLS can be read; and whether a URL can be served, as far as that can be
+ * known without serving it. So that what is wrong is told before anything is started. Errors as
+ * of wires_new and wires_listen. */
+lks_code wires_check_tls(const tls_files *files, lks_error *error);
+lks_code wires_check(const char *url, const tls_files *files, lks_error *error);
+
 /* LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INVALID_ARGUMENT: a file of TLS. */
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error);
 

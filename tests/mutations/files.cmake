@@ -27,3 +27,20 @@ c_mutation(F2 server/store/dirlock.c test_store_embedded:*directory_of_others*
   [[    else if (found.st_uid != geteuid())]] [[    else if (false)]])
 c_mutation(F2 server/store/dirlock.c test_store_embedded:*alone [[fd >= 0 && fchmod(fd, 0700) != 0]] [[fd >= 0 && false]])
 c_mutation(F2 server/store/embedded.c test_store_embedded:*alone [[    umask(S_IRWXG | S_IRWXO); /*]] [[    /*]])
+
+# an address that cannot be served is told before anything is made or started
+c_mutation(F3 server/server.c test_command:*bad_addresses* [[check_settings(&s, &s.failure) != LKS_OK || ]] "")
+c_mutation(F3 server/wire/wires.c test_command:*bad_addresses* [[        address_check_unix(address, &why);]] [[        ;]])
+c_mutation(F3 server/wire/wires.c test_command:*bad_addresses* [[        address_check_tcp(address, &why);]] [[        ;]])
+c_mutation(F3 server/wire/wires.c test_command:*bad_addresses* [[    if (scheme->encrypted && !files->certificate)]] [[    if (false)]])
+c_mutation(F3 server/wire/address.c test_address:*taken_port* [[bind(fd, found->ai_addr, found->ai_addrlen) == 0;]] [[true;]])
+
+# settings: a bool in three ways; what is wrong with a URL is said, without its password
+c_mutation(F4 server/config.c test_config:*three_ways* [[ && (*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))]] [[)]])
+c_mutation(F4 server/config.c test_config:*three_ways* [[(*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))]] [[*at + 1 == argc)]])
+c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[    if (strchr(end, '@'))]] [[    if (false)]])
+c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[strstr(path, "@/"))]] [[false)]])
+c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[    if (!strstr(text, ":"))]] [[    if (false)]])
+c_mutation(F4 client/endpoint.c test_channel:urls_are_checked [[    if (end == NULL)
+        lks_error_set]] [[    if (false)
+        lks_error_set]])

@@ -260,8 +260,12 @@ static void namespaces_have_policies_of_their_own(void **state)
 {
     (void)state;
     put_policy("web/a", "FIXED 1/1000", false, 0);
-    harness_namespace(h, "elsewhere");
-    expect_statuses(ask("web", "a=1", 0), "OK: OK");
+    expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
+    static const char *const others[] = {"elsewhere", "defaulx"};
+    for (size_t i = 0; i < 2; i++) {
+        harness_namespace(h, others[i]);
+        expect_statuses(ask("web", "a=1", 0), "OK: OK");
+    }
 }
 
 /* What a request through the proxy can say makes neither it nor the others go unjudged. */

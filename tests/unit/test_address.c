@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -192,8 +194,9 @@ static void what_is_no_path_is_refused(void **state)
 
 static void hosts_have_ports(void **state)
 {
-    static const char *const good[] = {"127.0.0.1:7700", "[::1]:0", "*:65535", "host.internal:1"};
-    static const char *const bad[] = {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "h:7x", "h:-1", "h:+1", "h: 1"};
+    static const char *const good[] = {"127.0.0.1:0", "*:0", "localhost:0"};
+    static const char *const bad[] = {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:7x", "127.0.0.1:-1",
+                                      "127.0.0.1:+1", "127.0.0.1: 1", "no such host:1"};
     lks_error error = {0};
     (void)state;
 
@@ -201,6 +204,25 @@ static void hosts_have_ports(void **state)
         assert_int_equal(address_check_tcp(good[i], &error), LKS_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(address_check_tcp(bad[i], &error), LKS_INVALID_ARGUMENT);
+}
+
+static void a_taken_port_is_told(void **state)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof name;
+    char address[32];
+    lks_error error = {0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)state;
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
+    assert_int_equal(address_check_tcp(address, &error), LKS_UNAVAILABLE);
+    close(fd);
+    assert_int_equal(address_check_tcp(address, &error), LKS_OK);
+    assert_int_equal(address_check_tcp("192.0.2.1:0", &error), LKS_UNAVAILABLE); /* of no machine: for documentation */
 }
 
 int main(void)
@@ -212,6 +234,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(where_others_may_write_no_socket_is_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_no_path_is_refused, set_up, tear_down),
         cmocka_unit_test(hosts_have_ports),
+        cmocka_unit_test(a_taken_port_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

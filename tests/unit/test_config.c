@@ -117,6 +117,28 @@ static void a_stronger_list_replaces_a_weaker_one(void **state)
     config_free(&config);
 }
 
+/* As the help shows it, with an equals sign, or alone. */
+static void a_bool_is_said_in_three_ways(void **state)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    (void)state;
+
+    expect_ok(LOAD("--allow-unsafe-store", "true", "--insecure", "--tls-client-required=true"), &error);
+    assert_true(config.allow_unsafe_store && config.insecure && config.tls_client_required);
+    config_free(&config);
+    expect_ok(LOAD("--insecure", "--allow-unsafe-store", "--in-flight", "7"), &error);
+    assert_true(config.allow_unsafe_store && config.insecure);
+    assert_int_equal(config.in_flight, 7);
+    config_free(&config);
+    expect_ok(LOAD("--insecure", "false", "--allow-unsafe-store", "true", "--allow-unsafe-store=false"), &error);
+    assert_false(config.allow_unsafe_store || config.insecure);
+    config_free(&config);
+    expect_invalid(LOAD("--allow-unsafe-store", "maybe"), &error, "--allow-unsafe-store: must be true or false");
+    config_free(&config);
+}
+
 static void what_is_wrong_is_named(void **state)
 {
     settings config;
@@ -172,6 +194,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_the_help),
         cmocka_unit_test(flags_beat_environment_beats_file),
         cmocka_unit_test(a_stronger_list_replaces_a_weaker_one),
+        cmocka_unit_test(a_bool_is_said_in_three_ways),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(help_and_version_are_actions),
     };
