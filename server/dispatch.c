@@ -111,6 +111,8 @@ static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_m
                       lks_error *error)
 {
     *ret = (identity_verdict){.ns = who->ns};
+    if (who->twice) /* a proxy before us may have looked at the other one */
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: stands twice", who->twice);
     if (d->judge && identity_admit(d->judge, who, method, time(NULL), ret, error) != LKS_OK)
         return error->code;
     if (!method)

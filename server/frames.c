@@ -127,11 +127,7 @@ static credentials credentials_of(const Lockstock__Rpc__V1__Call *call, const fr
 
     for (size_t i = 0; i < call->n_metadata; i++) {
         const Lockstock__Rpc__V1__Metadata *item = call->metadata[i];
-        const lks_rpc_slice value = {.data = (const char *)item->value.data, .len = item->value.len};
-        if (strcmp(item->key, "lockstock-namespace") == 0)
-            who.ns = value;
-        else if (strcmp(item->key, "authorization") == 0)
-            who.authorization = value;
+        credentials_take(&who, item->key, (lks_rpc_slice){(const char *)item->value.data, item->value.len});
     }
     return who;
 }

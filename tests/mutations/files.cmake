@@ -44,3 +44,17 @@ c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[    if (!strstr
 c_mutation(F4 client/endpoint.c test_channel:urls_are_checked [[    if (end == NULL)
         lks_error_set]] [[    if (false)
         lks_error_set]])
+
+# what could be read in two ways is refused on every wire
+c_mutation(F5 server/identity.h test_dispatch:*stands_twice* [[        who->twice = name;]] [[        ;]])
+c_mutation(F5 server/identity.h test_dispatch:*stands_twice* [[who->says_ns : strcmp(name, "authorization") == 0 ?]] [[who->says_ns : true ?]])
+c_mutation(F5 server/dispatch.c test_dispatch:*stands_twice* [[    if (who->twice) /*]] [[    if (false) /*]])
+c_mutation(F5 server/frames.c test_frames:*stands_twice*
+  [[credentials_take(&who, item->key, (lks]] [[if (i == 0) credentials_take(&who, item->key, (lks]])
+c_mutation(F5 server/wire/grpc_call.c test_grpc:*stands_twice*
+  [[        credentials_take(&who, field->name,]] [[        if (!who.says_authorization) credentials_take(&who, field->name,]])
+
+# descriptors
+c_mutation(F6 server/descriptors.c test_command:*descriptors* [[before != limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) != 0]] [[true]])
+c_mutation(F6 server/descriptors.c test_command:*descriptors* [[(rlim_t)*connections + DESCRIPTORS_RESERVE)]] [[(rlim_t)*connections)]])
+c_mutation(F6 server/descriptors.c test_command:*descriptors* [[limit.rlim_cur <= DESCRIPTORS_RESERVE]] [[limit.rlim_cur < DESCRIPTORS_RESERVE]])

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -493,6 +494,31 @@ static void a_namespace_has_a_length(void **state)
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
 }
 
+/* Taken from metadata of either wire: the last counts nowhere, nor does the first. */
+static void an_entry_that_stands_twice_is_refused(void **state)
+{
+    static const char *const names[] = {"authorization", "lockstock-namespace"};
+    fixture *f = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        dispatch_call call = {.alone = true};
+        char text[64];
+        credentials_take(&call.who, names[i], lks_rpc_slice_of(""));
+        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_take(&call.who, names[1 - i], lks_rpc_slice_of("a"));
+        assert_null(call.who.twice);
+        credentials_take(&call.who, names[i], lks_rpc_slice_of("a"));
+        snprintf(text, sizeof text, "metadata %s: stands twice", names[i]);
+        f->n_done = 0;
+        start_get_item(f, (uint32_t)i + 1, &call);
+        expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
+        lks_error error = {0};
+        assert_int_equal(dispatch_judge(f->dispatch, &call.who, &lks_stock_get_item_method, &error), LKS_INVALID_ARGUMENT);
+    }
+    assert_int_equal(f->store.n, 0);
+}
+
 static void a_namespace_places_the_keys(void **state)
 {
     fixture *f = *state;
@@ -741,6 +767,7 @@ int main(void)
         TEST(calls_of_one_method_go_to_the_store_together),
         TEST(a_lost_connection_ends_what_its_order_held),
         TEST(a_namespace_has_a_length),
+        TEST(an_entry_that_stands_twice_is_refused),
         TEST(a_namespace_places_the_keys),
         TEST(a_call_that_waits_must_be_alone),
         TEST(the_stores_word_is_passed_on),
