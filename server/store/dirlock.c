@@ -15,23 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 256 };
+enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 32 };
 
-typedef struct note {
-    int pid;
-    char socket_dir[NOTE_BYTES];
-} note;
-
-static note read_note(int lock)
+/* Who noted himself; 0 = nobody. */
+static int read_note(int lock)
 {
     char text[NOTE_BYTES];
-    note n = {0};
     ssize_t len = pread(lock, text, sizeof text - 1, 0);
 
     text[len > 0 ? len : 0] = '\0';
-    if (sscanf(text, "%d %254[^\n]", &n.pid, n.socket_dir) < 1)
-        n.pid = 0;
-    return n;
+    return (int)strtol(text, NULL, 10);
 }
 
 /* Whether the process still lives after a moment: one that was just killed may
@@ -64,7 +57,7 @@ static lks_code take(int lock, const char *dir, lks_error *error)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot lock %s/lock: %s", dir,
                                  strerror(errno));
-        int pid = read_note(lock).pid;
+        int pid = read_note(lock);
         if (lives_on(pid))
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                                  "store: %s is used by another lockstockd (pid %d)", dir, pid);
@@ -155,33 +148,17 @@ lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
                              dir, strerror(errno));
     if (open_dir(dir, &fd, error) != LKS_OK)
         return error->code;
-    if (take_in(fd, dir, ret, error) == LKS_OK)
-        dirlock_remove_socket_dir(read_note(*ret).socket_dir);
+    take_in(fd, dir, ret, error);
     close(fd);
     return error->code;
 }
 
-void dirlock_note(int lock, const char *socket_dir)
+void dirlock_note(int lock)
 {
     char text[NOTE_BYTES];
-    int len = snprintf(text, sizeof text, "%d %s\n", (int)getpid(), socket_dir);
+    int len = snprintf(text, sizeof text, "%d\n", (int)getpid());
 
-    /* A note that is not written only makes a message or a cleaning poorer. */
+    /* A note that is not written only makes a message poorer. */
     if (ftruncate(lock, 0) == 0 && len > 0 && pwrite(lock, text, (size_t)len, 0) < 0)
         return;
-}
-
-/* Anyone may have written the note: only what looks like ours, and is, goes. */
-void dirlock_remove_socket_dir(const char *socket_dir)
-{
-    char path[NOTE_BYTES + 16];
-    const char *name = strrchr(socket_dir, '/');
-    struct stat found;
-
-    if (!name || strncmp(name, "/lks-", 5) != 0 || lstat(socket_dir, &found) != 0 || !S_ISDIR(found.st_mode) ||
-        found.st_uid != geteuid())
-        return;
-    snprintf(path, sizeof path, "%s/redis.sock", socket_dir);
-    unlink(path);
-    rmdir(socket_dir);
 }

@@ -124,6 +124,8 @@ static void on_down(void *arg, const char *reason)
     store *s = arg;
 
     set_not_ready(s, reason);
+    if (s->embedded)
+        embedded_lost(s->embedded);
     if (s->subscription)
         subscription_renew(s->subscription, reason);
 }
@@ -193,6 +195,8 @@ static void on_deaf(void *arg, const char *reason)
     store *s = arg;
 
     s->hears = false;
+    if (s->embedded)
+        embedded_lost(s->embedded);
     if (s->greeted && !s->ready)
         say_not_ready(s, reason);
 }

@@ -111,12 +111,11 @@ c_mutation(T13 server/store/adapter.c test_store_answers
   [[return elements <= REPLY_ELEMENTS_MAX ? a->create_array(task, elements) : NULL;]]
   [[return a->create_array(task, elements);]])
 
-# the data directory has one server; a dead one is waited out; nothing foreign is removed
+# the data directory has one server; a dead one is waited out
 c_mutation(T14 server/store/dirlock.c test_store_embedded:*second_server*
   [[while (flock(lock, LOCK_EX | LOCK_NB) != 0) {]] [[while (false) {]])
 c_mutation(T14 server/store/dirlock.c test_store_embedded:*waited_out
-  [[int pid = read_note(lock).pid;]] [[int pid = getpid();]])
-c_mutation(T14 server/store/dirlock.c test_store_embedded:*foreign [[strncmp(name, "/lks-", 5) != 0 || ]] "")
+  [[int pid = read_note(lock);]] [[int pid = getpid();]])
 c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
   [[close_range(STDERR_FILENO + 1, (unsigned)lock - 1, 0);]] "")
 
@@ -131,7 +130,9 @@ c_mutation(T16 server/store/aof.c test_aof_tail [[if (!inside)
 c_mutation(T16 server/store/aof.c test_aof_tail [[        if (r == MALFORMED)
             return -1;]] [[        if (r == MALFORMED)
             return whole;]])
-c_mutation(T16 server/store/aof.c test_aof_tail [[return inside ? whole : -1;]] [[return -1;]])
+c_mutation(T16 server/store/aof.c test_aof_tail [[    return whole;
+}]] [[    return inside ? -1 : whole;
+}]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
   [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
 
@@ -140,3 +141,34 @@ c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscri
         s->options.on_listening(s->options.arg);]] "")
 c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscription)
         subscription_renew(s->subscription, reason);]] "")
+
+# zeros at the end of the file, from a power loss, are cut off; those in a value stay
+c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[return a->at >= a->size ? TORN : MALFORMED;]] [[return feof(a->file) ? TORN : MALFORMED;]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[while (n > 0 && chunk[n - 1] == '\0') {]] [[while (false) {]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[    if (n > a->size - a->at - 2)
+        return TORN;
+]] "")
+
+# the socket is made again at each start, and one that is missed is; the loop goes on while a file is mended
+c_mutation(T18 server/store/embedded.c test_store_embedded:*removed_socket* [[    kill(e->pid, SIGTERM);
+}
+
+const char]] [[}
+
+const char]])
+c_mutation(T18 server/store/store.c test_store_embedded:*removed_socket* [[    set_not_ready(s, reason);
+    if (s->embedded)
+        embedded_lost(s->embedded);
+]] [[    set_not_ready(s, reason);
+]])
+c_mutation(T18 server/store/embedded.c test_store_embedded:*loop_goes_on*
+  [[    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */]]
+  [[    mend_in_thread(&e->mending);
+    on_mended(&e->mending, 0);]])
+c_mutation(T18 server/store/embedded.c test_store_embedded:closing_stops* [[    atomic_store(&e->stops_mending, true);
+]] "")
+c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    a->told = a->at;
+]] "")
+c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[        return ECANCELED;]] [[        return 0;]])
+c_mutation(T18 server/store/embedded.c test_store_embedded:*long_path*
+  [[    if (strlen(e->dir) + sizeof "/" SOCKET_NAME <= sizeof e->socket)]] [[    if (true)]])

@@ -122,6 +122,17 @@ static void a_file_is_left_alone(void **state)
     assert_int_equal(lstat(path, &found), 0);
     assert_int_equal(access(target, F_OK), 0);
 
+    int fd;
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/other", dir);
+    make_socket(&fd);
+    close(fd);
+    snprintf(path, sizeof path, "%s/s", dir);
+    snprintf(target, sizeof target, "%s/other", dir);
+    assert_int_equal(symlink(target, path), 0);
+    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_int_equal(lstat(path, &found), 0);
+
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_refused(LKS_FAILED_PRECONDITION, "no socket");
