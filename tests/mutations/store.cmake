@@ -126,7 +126,7 @@ c_mutation(T15 server/store/embedded.c test_store_embedded:*started_again [[    
 
 # what was answered survives kill -9, of redis-server and of lockstockd; a cut transaction never runs in half
 c_mutation(T16 server/store/aof.c test_aof_tail [[if (!inside)
-            whole = a.at;]] [[whole = a.at;]])
+            whole = a->at;]] [[whole = a->at;]])
 c_mutation(T16 server/store/aof.c test_aof_tail [[        if (r == MALFORMED)
             return -1;]] [[        if (r == MALFORMED)
             return whole;]])
