@@ -359,18 +359,24 @@ static lks_code open_wires(server *s, lks_error *error)
         .connections_max = (uint32_t)s->config->connections,
         .tls = {s->config->tls_certificate, s->config->tls_key, s->config->tls_client_ca,
                 s->config->tls_client_required},
+        .origins = s->config->allow_origin.of,
+        .n_origins = s->config->allow_origin.n,
     };
     char bound_url[WIRES_URL_BYTES_MAX];
 
     if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
-    for (size_t i = 0; i < s->config->n_listen; i++) {
-        if (check_exposure(s, s->config->listen[i], error) != LKS_OK)
+    bool for_pages = false;
+    for (size_t i = 0; i < s->config->listen.n; i++) {
+        const char *url = s->config->listen.of[i];
+        if (check_exposure(s, url, error) != LKS_OK || wires_listen(s->wires, url, bound_url, error) != LKS_OK)
             return error->code;
-        if (wires_listen(s->wires, s->config->listen[i], bound_url, error) != LKS_OK)
-            return error->code;
+        for_pages = for_pages || wires_is_for_pages(url);
         log_info("listening", "url=%s", bound_url);
     }
+    if (s->config->allow_origin.n > 0 && !for_pages)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--allow-origin needs an address of ws:// or wss://");
     return LKS_OK;
 }
 
