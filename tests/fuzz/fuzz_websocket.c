@@ -1,17 +1,20 @@
 /* However a stream of bytes is cut into pieces, a WebSocket connection gives the same
- * messages and ends at the same place; none is longer than allowed; and what it says is
- * what a client can read: one answer, then whole frames without a mask.
+ * messages and ends at the same place; none is longer than allowed; what it says is
+ * what a client can read: one answer, then whole frames without a mask. SP over it takes
+ * the same messages up to the first that is no request, in memory at most twice what came.
  *
  *   flags (1)  n (1)  n sizes of pieces, 0 = 256, in turn  the stream
  *   flags: 1 the stream begins after a good request; 6 which limit */
 #include "fuzz.h"
-#include "wire/websocket.h"
+#include "wire/sp.h"
 
 static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
                               "Sec-WebSocket-Protocol: p\r\n\r\n";
 static char *origins[] = {(char *)(uintptr_t) "http://a"};
 static const websocket_site site = {.path = "/", .subprotocol = "p", .origins = origins, .n_origins = 1};
+
+enum { ROOM_MIN = 1024 };
 
 typedef struct run {
     websocket *w;
@@ -101,9 +104,48 @@ static void feed(run *r, const uint8_t *data, size_t len)
     free(copy);
 }
 
+/* SP's view: what is taken are the messages of `whole`, in order. */
+typedef struct sp_run {
+    const run *whole;
+    const uint8_t *next;
+    size_t n;
+} sp_run;
+
+static bool take_request(void *arg, sp_message *message)
+{
+    sp_run *r = arg;
+
+    fuzz_expect(r->n < r->whole->n && message->ids_len >= SP_ID_BYTES && message->ids_len <= message->len);
+    fuzz_expect(message->bytes[message->ids_len - SP_ID_BYTES] & 0x80);
+    fuzz_expect(memcmp(message->bytes, r->next, message->len) == 0 && r->next[message->len] == 0xFF);
+    r->next += message->len + 1;
+    r->n++;
+    free(message);
+    return r->n % 3 != 0;
+}
+
+static void read_as_sp(const run *whole, size_t frame_max, const uint8_t *stream, size_t len)
+{
+    sp_run r = {.whole = whole, .next = whole->messages};
+    uint8_t said[SP_SAY_BYTES_MAX];
+    sp_verdict verdict = SP_FINE;
+    sp_reader reader;
+
+    fuzz_expect(sp_reader_init_websocket(&reader, &site, frame_max));
+    for (size_t at = 0, n; at < len && verdict == SP_FINE; at += n) {
+        verdict = sp_read(&reader, stream + at, len - at < 100 ? len - at : 100, &n, take_request, &r);
+        fuzz_expect(verdict != SP_NO_MEMORY);
+        fuzz_expect(verdict != SP_FINE || n > 0);
+        fuzz_expect(!reader.message || reader.room <= 2 * reader.message->len || reader.room <= ROOM_MIN);
+        sp_say(&reader, said);
+    }
+    fuzz_expect(verdict == SP_BROKEN || r.n == whole->n);
+    sp_reader_end(&reader);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    static const size_t limits[] = {0, 4, 1000, 100000};
+    static const size_t limits[] = {SP_STACK_BYTES_MAX, 100, 1000, 100000};
     fuzz_input in = {.data = data, .len = len};
     unsigned flags = fuzz_byte(&in);
     size_t n_sizes = fuzz_byte(&in), n_in;
@@ -127,6 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     fuzz_expect(whole.over == cut.over && whole.opened == cut.opened && whole.n == cut.n && whole.len == cut.len);
     fuzz_expect(memcmp(whole.messages, cut.messages, cut.len) == 0);
     fuzz_expect(!(flags & 1) || cut.opened);
+    read_as_sp(&whole, whole.message_max - SP_STACK_BYTES_MAX, stream, total);
     websocket_free(whole.w);
     websocket_free(cut.w);
     free(whole.messages);

@@ -115,6 +115,14 @@ static void a_stronger_list_replaces_a_weaker_one(void **state)
     config_free(&config);
     assert_int_equal(LOAD("--listen", "tcp://a:1,"), LKS_INVALID_ARGUMENT);
     config_free(&config);
+    expect_ok(LOAD("--listen", "ws://a:1/x", "--allow-origin", "https://a,https://b"), &error);
+    assert_int_equal(config.listen.n, 1);
+    assert_int_equal(config.allow_origin.n, 2);
+    assert_string_equal(config.allow_origin.of[1], "https://b");
+    config_free(&config);
+    expect_ok(LOAD("--listen", "tcp://a:1"), &error);
+    assert_int_equal(config.allow_origin.n, 0);
+    config_free(&config);
 }
 
 static void what_is_wrong_is_named(void **state)
