@@ -328,6 +328,13 @@ static lks_code check_exposure(const server *s, const char *url, lks_error *erro
                          "--listen %s: beyond this machine only with TLS and --policy, or --insecure", url);
 }
 
+static void warn_of_libnng(const char *url)
+{
+    if (wires_is_by_libnng(url) && wires_is_exposed(url))
+        log_warn("libnng-exposed",
+                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"", url);
+}
+
 static lks_code open_standard(server *s, lks_error *error)
 {
     if (reflection_new(reflection_files, reflection_files_len, &s->reflection, error) != LKS_OK)
@@ -369,7 +376,10 @@ static lks_code open_wires(server *s, lks_error *error)
     bool for_pages = false;
     for (size_t i = 0; i < s->config->listen.n; i++) {
         const char *url = s->config->listen.of[i];
-        if (check_exposure(s, url, error) != LKS_OK || wires_listen(s->wires, url, bound_url, error) != LKS_OK)
+        if (check_exposure(s, url, error) != LKS_OK)
+            return error->code;
+        warn_of_libnng(url);
+        if (wires_listen(s->wires, url, bound_url, error) != LKS_OK)
             return error->code;
         for_pages = for_pages || wires_is_for_pages(url);
         log_info("listening", "url=%s", bound_url);

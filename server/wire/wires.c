@@ -320,6 +320,13 @@ bool wires_is_exposed(const char *url)
     return !is_loopback(host, len);
 }
 
+bool wires_is_by_libnng(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->listen == listen_nng;
+}
+
 bool wires_is_for_pages(const char *url)
 {
     const struct scheme *scheme = scheme_of(url);

@@ -61,6 +61,9 @@ lks_code wires_load_certificates(wires *w, lks_error *error);
 /* Whether a URL that can be served is heard beyond this machine. */
 bool wires_is_exposed(const char *url);
 
+/* Whether libnng serves it, with its faults (docs/nng.md). */
+bool wires_is_by_libnng(const char *url);
+
 /* Whether web pages may be allowed to connect to it. */
 bool wires_is_for_pages(const char *url);
 

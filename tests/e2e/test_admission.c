@@ -707,6 +707,12 @@ static void beyond_this_machine_only_safe_or_insecure(void **state)
         assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "beyond this machine" : "not available");
 }
 
+static void libnng_beyond_this_machine_is_warned_of(void **state)
+{
+    (void)state;
+    assert_refused("nng+tcp://192.0.2.1:7700", "--insecure", "level=warn event=libnng-exposed url=nng+tcp://192.0.2.1:7700");
+}
+
 static void settings_that_would_do_nothing_are_refused(void **state)
 {
     (void)state;
@@ -869,6 +875,7 @@ int main(void)
         TEST(certificates_rotate),
         TEST(a_wrong_file_leaves_all_as_it_was),
         TEST(beyond_this_machine_only_safe_or_insecure),
+        TEST(libnng_beyond_this_machine_is_warned_of),
         TEST(settings_that_would_do_nothing_are_refused),
         TEST(the_page_makes_what_the_server_takes),
         TEST(modes_that_are_too_open_are_warned_of),
