@@ -25,7 +25,10 @@ typedef struct setting {
 static const setting keys[] = {
     {"listen", KEY_LIST, AT(listen), "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701", 0, 0,
      "addresses to serve, with commas or several times: tcp://host:port, tls://..., unix:///path,\n"
-     "                               grpc://..., grpcs://..., nng+tcp://..., nng+ws://host:port/path; port 0 = any"},
+     "                               grpc://..., grpcs://..., ws://host:port/path, wss://..., nng+tcp://...,\n"
+     "                               nng+ws://... (another name of ws://); port 0 = any"},
+    {"allow-origin", KEY_LIST, AT(allow_origin), NULL, 0, 0,
+     "web pages that may connect over WebSocket, as https://host or https://host:port"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
     {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},
@@ -127,19 +130,19 @@ static lks_code copy_text(loading *loader, char **target, const char *where, con
 }
 
 /* "a,b" is two. */
-static lks_code add_addresses(loading *loader, settings *config, const char *where, const char *text)
+static lks_code add_to_list(loading *loader, config_list *list, const char *where, const char *text)
 {
     do {
         char one[256];
         size_t len = strcspn(text, ",");
         if (len == 0 || len >= sizeof one)
-            return invalid(loader, where, len == 0 ? "must not be empty" : "too long an address");
-        if (config->n_listen == CONFIG_LISTEN_MAX)
-            return invalid(loader, where, "too many addresses");
+            return invalid(loader, where, len == 0 ? "must not be empty" : "one of them is too long");
+        if (list->n == CONFIG_LIST_MAX)
+            return invalid(loader, where, "too many of them");
         snprintf(one, sizeof one, "%.*s", (int)len, text);
-        if (copy_text(loader, &config->listen[config->n_listen], where, one) != LKS_OK)
+        if (copy_text(loader, &list->of[list->n], where, one) != LKS_OK)
             return loader->error->code;
-        config->n_listen++;
+        list->n++;
         text += len;
     } while (*text++ == ',');
     return LKS_OK;
@@ -149,6 +152,7 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
 {
     source *set_by = &loader->set_by[key - keys];
     settings *config = loader->config;
+    config_list *list;
 
     if (*set_by > from)
         return LKS_OK;
@@ -164,9 +168,10 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
             return invalid(loader, where, "must not be empty");
         return copy_text(loader, (char **)(void *)((char *)config + key->offset), where, text);
     case KEY_LIST:
+        list = (config_list *)(void *)((char *)config + key->offset);
         if (first_of_source)
-            config->n_listen = 0;
-        return add_addresses(loader, config, where, text);
+            list->n = 0;
+        return add_to_list(loader, list, where, text);
     }
     return LKS_OK;
 }
@@ -267,8 +272,10 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
 
 void config_free(settings *config)
 {
-    for (size_t i = 0; i < CONFIG_LISTEN_MAX; i++)
-        free(config->listen[i]);
+    for (size_t i = 0; i < CONFIG_LIST_MAX; i++) {
+        free(config->listen.of[i]);
+        free(config->allow_origin.of[i]);
+    }
     free(config->store);
     free(config->fsync);
     free(config->log_level);

@@ -339,14 +339,30 @@ static tls_files files_of_tls(const settings *config)
 static lks_code check_settings(server *s, lks_error *error)
 {
     const tls_files files = files_of_tls(s->config);
+    bool for_pages = false;
 
     if (load_identity(s, error) != LKS_OK || wires_check_tls(&files, error) != LKS_OK)
         return error->code;
-    for (size_t i = 0; i < s->config->n_listen; i++)
-        if (check_exposure(s, s->config->listen[i], error) != LKS_OK ||
-            wires_check(s->config->listen[i], &files, error) != LKS_OK)
+    for (size_t i = 0; i < s->config->allow_origin.n; i++)
+        if (wires_check_origin(s->config->allow_origin.of[i], error) != LKS_OK)
             return error->code;
+    for (size_t i = 0; i < s->config->listen.n; i++) {
+        const char *url = s->config->listen.of[i];
+        if (check_exposure(s, url, error) != LKS_OK || wires_check(url, &files, error) != LKS_OK)
+            return error->code;
+        for_pages = for_pages || wires_is_for_pages(url);
+    }
+    if (s->config->allow_origin.n > 0 && !for_pages)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--allow-origin needs an address of ws:// or wss://");
     return LKS_OK;
+}
+
+static void warn_of_libnng(const char *url)
+{
+    if (wires_is_by_libnng(url) && wires_is_exposed(url))
+        log_warn("libnng-exposed",
+                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"", url);
 }
 
 static lks_code open_standard(server *s, lks_error *error)
@@ -379,13 +395,17 @@ static lks_code open_wires(server *s, lks_error *error)
         .waiting_per_peer = (uint32_t)s->config->waiting_per_connection,
         .connections_max = (uint32_t)s->config->connections,
         .tls = files_of_tls(s->config),
+        .origins = s->config->allow_origin.of,
+        .n_origins = s->config->allow_origin.n,
     };
     char bound_url[WIRES_URL_BYTES_MAX];
 
     if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
-    for (size_t i = 0; i < s->config->n_listen; i++) {
-        if (wires_listen(s->wires, s->config->listen[i], bound_url, error) != LKS_OK)
+    for (size_t i = 0; i < s->config->listen.n; i++) {
+        const char *url = s->config->listen.of[i];
+        warn_of_libnng(url);
+        if (wires_listen(s->wires, url, bound_url, error) != LKS_OK)
             return error->code;
         log_info("listening", "url=%s", bound_url);
     }

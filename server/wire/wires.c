@@ -26,6 +26,22 @@ struct wires {
     void *closed_arg;
 };
 
+/* As a browser writes an origin: no path, not even "/", and no pattern. */
+static bool is_origin(const char *text)
+{
+    const char *host = strstr(text, "://");
+
+    return host && host > text && host[3] != '\0' && !strpbrk(host + 3, "/*?#@ \t") && !strchr(text, '*');
+}
+
+lks_code wires_check_origin(const char *origin, lks_error *error)
+{
+    if (is_origin(origin))
+        return LKS_OK;
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
+}
+
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
 {
     wires *w = malloc(sizeof *w);
@@ -138,6 +154,8 @@ static lks_code need_sp(wires *w, lks_error *error)
         .message_bytes_max = o->message_bytes_max,
         .callers = o->callers,
         .budget = o->budget,
+        .origins = o->origins,
+        .n_origins = o->n_origins,
     };
     return w->sp ? LKS_OK : sp_server_new(&options, &w->sp, error);
 }
@@ -209,18 +227,47 @@ static lks_code listen_unix(wires *w, const char *url, const char *address, uint
     return need_sp(w, error) == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : error->code;
 }
 
+/* "host:port/path"; without a path it is "/". */
+static lks_code listen_websocket(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                                 lks_error *error)
+{
+    char host[WIRES_URL_BYTES_MAX];
+    size_t len = strcspn(address, "/");
+
+    if (len >= sizeof host)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "too long a name");
+    snprintf(host, sizeof host, "%.*s", (int)len, address);
+    if (need_sp(w, error) != LKS_OK)
+        return error->code;
+    return sp_server_listen_websocket(w->sp, host, address[len] ? address + len : "/", context, bound, error);
+}
+
+static lks_code listen_ws(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return listen_websocket(w, address, NULL, bound, error);
+}
+
+static lks_code listen_wss(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return w->tls ? listen_websocket(w, address, &w->tls, bound, error) : no_certificate(error);
+}
+
 static const struct scheme {
     const char *prefix;
     lks_code (*listen)(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error);
-    bool has_port, encrypted;
+    bool has_port, encrypted, for_pages;
 } schemes[] = {
-    {"tcp://", listen_tcp, true, false},
-    {"tls://", listen_tls, true, true},
-    {"unix://", listen_unix, false, false},
-    {"grpc://", listen_grpc, true, false},
-    {"grpcs://", listen_grpcs, true, true},
-    {"nng+tcp://", listen_nng, true, false},
-    {"nng+ws://", listen_nng, true, false},
+    {.prefix = "tcp://", .listen = listen_tcp, .has_port = true},
+    {.prefix = "tls://", .listen = listen_tls, .has_port = true, .encrypted = true},
+    {.prefix = "unix://", .listen = listen_unix},
+    {.prefix = "grpc://", .listen = listen_grpc, .has_port = true},
+    {.prefix = "grpcs://", .listen = listen_grpcs, .has_port = true, .encrypted = true},
+    {.prefix = "ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
+    {.prefix = "wss://", .listen = listen_wss, .has_port = true, .encrypted = true, .for_pages = true},
+    {.prefix = "nng+ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
+    {.prefix = "nng+tcp://", .listen = listen_nng, .has_port = true},
 };
 enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
@@ -247,7 +294,8 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
 static lks_code no_scheme(lks_error *error)
 {
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, nng+tcp:// or nng+ws://");
+                         "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
+                         "nng+ws://");
 }
 
 lks_code wires_check(const char *url, const tls_files *files, lks_error *error)
@@ -317,6 +365,20 @@ bool wires_is_exposed(const char *url)
     while (len > 0 && host[len] != ':')
         len--;
     return !is_loopback(host, len);
+}
+
+bool wires_is_by_libnng(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->listen == listen_nng;
+}
+
+bool wires_is_for_pages(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->for_pages;
 }
 
 bool wires_is_encrypted(const char *url)
