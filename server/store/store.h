@@ -26,6 +26,10 @@ typedef struct store_value {
 /* A copy that lives in the arena; NULL when out of memory. */
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value);
 
+/* What one FCALL may carry: a unit of weight holds Redis for a quarter of a millisecond at
+ * most (bench/fcall_time.py), so that no FCALL keeps others waiting for much over 16 ms. */
+enum { STORE_WEIGHT_MAX = 64 };
+
 /* One sub-call of one function of the library. Everything pointed to stays the
  * caller's and must live until the call is done. */
 typedef struct store_call {
@@ -34,7 +38,8 @@ typedef struct store_call {
     size_t n_args;
     size_t max_args; /* room in args, for whoever fills it */
     lks_rpc_slice *args;
-    bool combinable; /* may share one FCALL with others of the same function and base */
+    unsigned weight; /* 1..STORE_WEIGHT_MAX units: may share one FCALL with others of the same function and
+                      * base; 0: never does */
     bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
 } store_call;
 

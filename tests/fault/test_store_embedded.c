@@ -94,7 +94,7 @@ static void socket_dir_of(pid_t redis, char *dir, size_t size)
 static outcome *put(scene *s, const char *name)
 {
     return store_driver_submit(
-        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .combinable = true});
+        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .weight = 1});
 }
 
 static void assert_there(scene *s, const char *name)

@@ -103,7 +103,7 @@ static void combined_calls_each_have_their_effect(void **state)
     (void)state;
     set_up(&s);
     for (int i = 0; i < N; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .combinable = i % 2 == 0});
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .weight = i % 2 == 0});
     for (int i = 0; i < N; i++) {
         store_driver_wait(s.d, o[i]);
         long long total = outcome_number(o[i], 1);
@@ -154,7 +154,7 @@ static void what_was_answered_survives_kill_9(void **state)
             snprintf(names[n], sizeof names[n], "w%d", n);
             o[n] = store_driver_submit(s.d, &(driver_call){.function = "put",
                                                            .args = {names[n], names[n]},
-                                                           .combinable = i % 3 == 0,
+                                                           .weight = i % 3 == 0,
                                                            .repeatable = true});
             if (i % 50 == 49)
                 uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
