@@ -163,7 +163,7 @@ define('lock_claim', {'allow-oom'}, acquire)
 
 -- From now on `w` neither stands nor is offered anything. A record follows, and conclude.
 local function step_out(q, w)
-  for _, want in ipairs(w.wants) do due(q, want.name) end
+  for _, want in ipairs(w.wants) do due_and_read(q, want.name) end
   if w.state == 'Q' then leave(q, w) end
   for _, want in ipairs(w.wants) do
     local lock = open(q, want.name).lock
@@ -279,12 +279,13 @@ local function release_waiter(base, token, record, names, now)
   return {'NOT_HELD', 0}
 end
 
--- args: token, names (none = all)
--- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
-define('lock_release', {'allow-oom'}, function(base, args, now)
+-- Of a token that is not known there is nothing to give back, but it will not be granted
+-- any more: where that is left to `bury`, the reply is {'UNSEEN'}.
+local function release(base, args, now, bury)
   local token = args[1]
   local token_key = base .. 'lock:t:' .. token
   local record = read_record(token_key)
+  if not record and not bury then return {'UNSEEN'} end
   local names, outcomes = {unpack(args, 2)}, {}
   if record and record.state ~= '' then return release_waiter(base, token, record, names, now) end
   local q = new_queue(base, now, token)
@@ -302,7 +303,7 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
       local _, _, permits = parse_entry(lock.entry, now)
       if permits then
         lock.permits = permits
-        given_back[#given_back + 1] = due(q, name).lock
+        given_back[#given_back + 1] = due_and_read(q, name).lock
         mode = string.lower(mode)
       end
     end
@@ -334,6 +335,18 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
   if n > 0 and #given_back == 0 then reply[2] = 1 end
   if n == #names or n == 0 then return {reply[1], reply[2]} end
   return reply
+end
+
+-- args of both: token, names (none = all)
+-- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
+--    {'UNSEEN'}: no such token; nothing was changed, and lock_release_unseen is to follow
+define('lock_release', {'allow-oom'}, function(base, args, now)
+  return release(base, args, now, false)
+end)
+
+-- It leaves a key where there was none, so not without memory.
+define('lock_release_unseen', {}, function(base, args, now)
+  return release(base, args, now, true)
 end)
 
 -- args: name -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
@@ -421,11 +434,29 @@ define('lock_list', {'no-writes'}, function(base, args, now)
   return reply
 end)
 
+-- Ends the call with what no lock can have given: fences are instants of the clock, or
+-- follow one on another where it stepped back.
+local function check_fence_given(fence, now)
+  if fence > now + FENCE_AHEAD_US then
+    fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock, no lock can have given it")
+  end
+end
+
 -- args: fence -> {'OK' or 'STALE', the highest seen}
-define('lock_check_fence', {}, function(base, args)
+define('lock_check_fence', {}, function(base, args, now)
   local fence, key = tonumber(args[1]), base .. 'lock:r'
+  check_fence_given(fence, now)
   local high = tonumber(redis.call('GET', key) or 0) or foreign()
   if fence < high then return {'STALE', high} end
   if fence > high then write('SET', key, int(fence)) end
   return {'OK', fence}
+end)
+
+-- args: fence, 0 = none -> {'OK', the highest seen before}
+define('lock_reset_fence', {}, function(base, args, now)
+  local fence, key = tonumber(args[1]), base .. 'lock:r'
+  check_fence_given(fence, now)
+  local high = tonumber(redis.call('GET', key) or 0) or foreign()
+  if fence > 0 then write('SET', key, int(fence)) else write('DEL', key) end
+  return {'OK', high}
 end)

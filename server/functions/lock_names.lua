@@ -27,6 +27,7 @@
 
 local TOKEN_RETAIN_MS = 600000
 local FENCE_RETAIN_MS = 86400000
+local FENCE_AHEAD_US = FENCE_RETAIN_MS * 1000 -- by how much the clock may have stepped back
 local OFFER_US = 2000000
 local HOLDERS_MAX = 4096
 local FIELDS_BESIDE_HOLDERS = 2

@@ -219,17 +219,26 @@ static void renew_prepare(const lks_renew_request *request, plan *p)
     }
 }
 
-static void release_prepare(const lks_release_request *request, plan *p)
+static void plan_release(const lks_release_request *request, plan *p, const char *function)
 {
     plan_check_name_or_empty(p, "group", request->group);
     check_names(p, "names", request->n_names, request->names);
     check_token(p, "token", request->token);
-    plan_call(p, "lock_release", request->group, request->n_names == 1 ? request->names[0] : NULL,
-              1 + request->n_names);
+    plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, 1 + request->n_names);
     weigh_names(p, request->n_names);
     plan_arg_encoded(p, request->token);
     for (size_t i = 0; i < request->n_names; i++)
         plan_arg_encoded(p, request->names[i]);
+}
+
+static void release_prepare(const lks_release_request *request, plan *p)
+{
+    plan_release(request, p, "lock_release");
+}
+
+static void release_unseen(const ProtobufCMessage *request, plan *p)
+{
+    plan_release((const lks_release_request *)(const void *)request, p, "lock_release_unseen");
 }
 
 /* ---- finish ------------------------------------------------------------------- */
@@ -312,6 +321,10 @@ static void release_finish(const lks_release_request *request, answer *a, lks_re
     const store_value *reply = a->replies[0];
 
     (void)request;
+    if (answer_says(reply, "UNSEEN")) {
+        answer_again(a, release_unseen);
+        return;
+    }
     response->outcome = (lks_release_outcome)answer_enum(a, reply, 0, outcome);
     response->replayed = answer_int(a, reply, 1) != 0;
     response->n_names = (answer_count(a, reply) - 2) / 2;

@@ -103,13 +103,23 @@ void list_prepare(const lks_list_request *request, plan *p)
     plan_weighs(p, STORE_WEIGHT_MAX);
 }
 
+static void fence_prepare(const char *function, const char *resource, uint64_t fence, uint64_t min, plan *p)
+{
+    plan_check_name(p, "resource", resource);
+    if (fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX)
+        plan_invalid(p, "fence: must be %llu to %lld", (unsigned long long)min, (long long)SERVICE_QUANTITY_MAX);
+    plan_call(p, function, resource, NULL, 1);
+    plan_arg_int(p, (int64_t)fence);
+}
+
 void check_fence_prepare(const lks_check_fence_request *request, plan *p)
 {
-    plan_check_name(p, "resource", request->resource);
-    if (request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX)
-        plan_invalid(p, "fence: must be 1 to %lld", (long long)SERVICE_QUANTITY_MAX);
-    plan_call(p, "lock_check_fence", request->resource, NULL, 1);
-    plan_arg_int(p, (int64_t)request->fence);
+    fence_prepare("lock_check_fence", request->resource, request->fence, 1, p);
+}
+
+void reset_fence_prepare(const lks_reset_fence_request *request, plan *p)
+{
+    fence_prepare("lock_reset_fence", request->resource, request->fence, 0, p);
 }
 
 /* Notes what the first round found, whose holders begin at element `first`; false when
@@ -207,5 +217,11 @@ void check_fence_finish(const lks_check_fence_request *request, answer *a, lks_c
     (void)request;
     response->outcome =
         (lks_check_fence_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__check_fence_outcome__descriptor);
+    response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);
+}
+
+void reset_fence_finish(const lks_reset_fence_request *request, answer *a, lks_reset_fence_response *response)
+{
+    (void)request;
     response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);
 }

@@ -67,8 +67,10 @@ typedef struct store_options {
     bool allow_unsafe;       /* accept a store that loses data by design */
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
     uint32_t silence_timeout_ms; /* 0 = 10,000: no reply at all for so long, with calls out: reconnect */
+    uint32_t safety_check_ms; /* 0 = 30,000: how often it is looked whether the store still is safe */
     uint32_t in_flight_max;  /* 0 = 8,192; then RESOURCE_EXHAUSTED */
-    /* Tells readiness: called on each change, on the loop. */
+    /* Tells readiness: called on each change, on the loop. A store that was safe and is no
+     * more, as allow_unsafe would accept, is not ready until it is safe again. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
     /* A channel to hear, on a second connection; NULL = none. It must outlive the
      * store, which becomes ready only when it hears, and stays so when it does no more. */

@@ -160,7 +160,7 @@ lua_mutation(L32 test_lock_wait [[
       return]] [[
       return]])
 lua_mutation(L32 test_lock_wait [[if q.looked > LOOK_MAX then]] [[if false then]])
-lua_mutation(L45 test_lock_wait [[w.number = math.max(w.number, (tonumber(last[2]) or 0) + 1)]] "")
+lua_mutation(L45 test_lock_wait [[number = math.max(number, (tonumber(last[2]) or 0) + 1)]] "")
 lua_mutation(L43 test_lock_wait [[write('DEL', line.servers)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)]] "")
@@ -273,12 +273,13 @@ c_mutation(L19 server/services/lock.c test_lock_renew_release [[response->replay
 c_mutation(L19 server/services/lock.c test_lock_renew_release
   [[answer_enum(a, reply, 3 + 2 * i, outcome)]] [[answer_enum(a, reply, 0, outcome)]])
 c_mutation(L22 server/services/lock_admin.c test_lock_fence
-  [[response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] "")
+  [[outcome__descriptor);
+    response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] [[outcome__descriptor);]])
 c_mutation(L23 server/services/lock_admin.c test_lock_admin
   [[response->last_fence = (uint64_t)answer_int(a, reply, 3);]] "")
 c_mutation(L23 server/services/lock_admin.c test_lock_admin [[holders[at]->held_ms = answer_int(a, row, 3);]] "")
 c_mutation(L25 server/services/lock_admin.c test_lock_admin
-  [[response->removed = new_holders(a, &response->n_removed);]] "")
+  [[response->removed = new_holders(a, &response->n_removed);]] [[response->removed = new_holders(a, &(size_t){0});]])
 c_mutation(L23 server/services/lock_admin.c test_lock_modes [[qsort(holders, *n, sizeof *holders, by_fence);]] "")
 c_mutation(L37 server/services/lock.c test_lock_wait_ends [[ || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT]] "")
 
@@ -369,8 +370,8 @@ c_mutation(L47 server/services/lock_admin.c test_lock_input
   [[plan_invalid(p, "page_token: not one that List gave");]] [[;]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input [[digits == 0 || errno != 0]] [[digits == 0]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input [[ && strlen(token) <= PAGE_TOKEN_BYTES_MAX]] "")
-c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "resource", request->resource);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "resource", resource);]] "")
 c_mutation(L47 server/services/lock_admin.c test_lock_input
-  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence < 1]])
+  [[fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[fence < min]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input
-  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence > (uint64_t)SERVICE_QUANTITY_MAX]])
+  [[fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[fence > (uint64_t)SERVICE_QUANTITY_MAX]])

@@ -94,8 +94,8 @@ c_mutation(T11 server/store/batch.c test_store_pipeline [[b->weight + p->call.we
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->bytes + p->bytes <= BATCH_BYTES_MAX]] [[true]])
 
 # a store that loses data by design, is too old, has another layout or another library is refused
-c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (false) {]])
-c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (why) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (g->safety.danger && !g->allow_unsafe) {]] [[if (false) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (g->safety.danger && !g->allow_unsafe) {]] [[if (g->safety.danger) {]])
 c_mutation(T12 server/store/greeting.c test_store_greeting
   [[strtol(field(reply, "version"), NULL, 10) < VERSION_MIN]] [[false]])
 c_mutation(T12 server/store/greeting.c test_store_greeting [[strcmp(field(reply, "role"), "master") != 0]] [[false]])
