@@ -23,7 +23,12 @@ local function read_ledger(base, args)
   local info, field = redis.call('XINFO', 'STREAM', ledger), {}
   for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
   local oldest = field['first-entry'] and field['first-entry'][1] or ''
-  if after ~= '' and id_before(after, field['max-deleted-entry-id']) then return {'TRIMMED', oldest} end
+  local mark = field['max-deleted-entry-id'] -- the last one trimmed; "0-0" before any was
+  if after ~= '' and after ~= mark then
+    -- What follows the mark is there. Another id was given by a ledger of before: what followed
+    -- it there is gone.
+    if id_before(after, mark) or not redis.call('XRANGE', ledger, after, after)[1] then return {'TRIMMED', oldest} end
+  end
 
   local reply = {'OK', oldest}
   local from = after == '' and '-' or '(' .. after

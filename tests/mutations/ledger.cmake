@@ -46,3 +46,9 @@ c_mutation(SL16 examples/ledger/copy.c test_ledger_consumer
   [[!trim(channel, group, position)]] [[!trim(channel, group, "9007199254740991-0")]])
 c_mutation(SL17 examples/ledger/goods.h test_ledger_consumer
   [[#define GOODS_NOTHING_READ "0-0"]] [[#define GOODS_NOTHING_READ ""]])
+c_mutation(SL18 examples/ledger/goods.c test_ledger_consumer:*share_a_database*
+  [[" WHERE ledger = ? AND id = ? AND num >= ?]] [[" WHERE ledger <> ? AND id = ? AND num >= ?]])
+c_mutation(SL19 examples/ledger/copy.c test_ledger_consumer:*forgotten_ledger*
+  [[if (goods_start_over(db, position))]] [[if (false)]])
+c_mutation(SL19 examples/ledger/goods.c test_ledger_consumer:*forgotten_ledger*
+  [[" AND NOT EXISTS (SELECT 1 FROM goods WHERE goods.ledger = consumer.ledger)"]] [[""]])

@@ -88,8 +88,9 @@ lua_mutation(S28 test_stock_items
   [[if not string.find(text, '[^A-Za-z0-9._~-]') then return text end]] [[if true then return text end]])
 
 # The ledger
-lua_mutation(S25 test_stock_ledger [[id_before(after, field['max-deleted-entry-id'])]] [[false]])
-lua_mutation(S25 test_stock_ledger [[tonumber(a_seq) < tonumber(b_seq)]] [[tonumber(a_seq) <= tonumber(b_seq)]])
+lua_mutation(S25 test_stock_ledger [[id_before(after, mark) or]] "")
+lua_mutation(S25 test_stock_ledger [[or not redis.call('XRANGE', ledger, after, after)[1] then]] [[then]])
+lua_mutation(S25 test_stock_ledger [[if after ~= '' and after ~= mark then]] [[if after ~= '' then]])
 lua_mutation(S25 test_stock_ledger [[and 'TRIMMED' or 'OK', ''}]] [[and 'OK' or 'OK', ''}]])
 lua_mutation(S25 test_stock_ledger [[write('XDEL', ledger, last[1])]] "")
 lua_mutation(S24 test_stock_ledger [[write('XTRIM', ledger, 'MINID', '=', last[1])]] "")

@@ -133,7 +133,28 @@ static void trims_up_to_an_id_that_no_entry_has(void **state)
     assert_true(trim_ledger("g", "25-0"));
     expect_trimmed("19-7", "30-0");
     expect_read("20-0", "PUT a 30 \n", "30-0");
-    expect_read("25-0", "PUT a 30 \n", "30-0");
+}
+
+/* What a reader has read of a ledger that was lost, or of another one, is not the place where
+ * it can go on: it would miss what was lost, and wait for what is there. */
+static void an_id_that_was_never_given_is_told(void **state)
+{
+    (void)state;
+    five_entries();
+    expect_trimmed("9007199254740991-0", ids[0]);
+    expect_trimmed("1-0", ids[0]);
+    expect_read("0-0", ledger_text(read_ledger("g", "", 0)), ids[0]);
+    assert_true(trim_ledger("g", ids[3]));
+    expect_trimmed("9007199254740991-0", ids[4]);
+    expect_read(ids[3], "DEDUCTED a 4 o3\n", ids[4]);
+    expect_read(ids[4], "", ids[4]);
+    assert_true(trim_ledger("g", ids[4]));
+    expect_trimmed("9007199254740991-0", "");
+    expect_read(ids[4], "", "");
+    /* The store is as it was a while ago: the reader is ahead of it. */
+    harness_redis(h, "DEL ls:{default/g}:stock:ledger");
+    put_item("g", "a", 30);
+    expect_trimmed(ids[4], read_ledger("g", "", 0)->oldest_id);
 }
 
 static void an_emptied_ledger_still_knows(void **state)
@@ -197,6 +218,7 @@ int main(void)
         STOCK_TEST(tells_what_was_trimmed_unread),
         STOCK_TEST(a_long_ledger_is_trimmed_in_steps),
         STOCK_TEST(trims_up_to_an_id_that_no_entry_has),
+        STOCK_TEST(an_id_that_was_never_given_is_told),
         STOCK_TEST(an_emptied_ledger_still_knows),
         STOCK_TEST(trimming_nothing_makes_no_ledger),
         STOCK_TEST(an_emptied_ledger_ends_where_no_items_are),
