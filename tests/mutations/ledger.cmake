@@ -40,7 +40,8 @@ c_mutation(SL13 server/server.c test_ledger_wait [[waiters_missed(s->waiters);]]
 c_mutation(SL14 examples/ledger/copy.c test_ledger_consumer
   [[options->naive ? goods_copy_naively : goods_copy]] [[goods_copy_naively]])
 c_mutation(SL15 examples/ledger/goods.c test_ledger_consumer
-  [[WHERE ledger = ? AND last_id = ?"]] [[WHERE ledger = ? AND (last_id = ? OR TRUE)"]])
+  [["UPDATE consumer SET last_id = ? WHERE ledger = ? AND last_id = ?"]]
+  [["UPDATE consumer SET last_id = ? WHERE ledger = ? AND (last_id = ? OR TRUE)"]])
 c_mutation(SL15 examples/ledger/copy.c test_ledger_consumer [[if (is_lost(db, position))]] [[if (true)]])
 c_mutation(SL16 examples/ledger/copy.c test_ledger_consumer
   [[!trim(channel, group, position)]] [[!trim(channel, group, "9007199254740991-0")]])
