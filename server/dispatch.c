@@ -221,12 +221,14 @@ static void wait(running *r)
         caller_park(&r->call);
 }
 
-/* A further round: what was done so far was no effect of the method's own. */
-static void go_on(running *r, service_next *next)
+/* A further round. `applied`: what was done so far was an effect of the method's own. */
+static void go_on(running *r, service_next *next, bool applied)
 {
-    r->any_succeeded = false;
+    r->any_succeeded = applied;
     begin_plan(r);
     next(r->request, &r->plan);
+    if (applied)
+        r->plan.error.applied = LKS_APPLIED_MAYBE;
     run_plan(r);
 }
 
@@ -253,7 +255,7 @@ static void finish(running *r)
     }
     set_alarms(r->dispatch->options.waiters, a.alarms);
     if (a.next && a.error.code == LKS_OK)
-        go_on(r, a.next);
+        go_on(r, a.next, a.applied);
     else if (a.waits && a.error.code == LKS_OK)
         wait(r);
     else

@@ -11,7 +11,7 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
-enum { ALARM_TIMEOUT_MS = 5000, ALARM_RETRY_MS = 500, CHORES_MAX = 65536 };
+enum { ALARM_TIMEOUT_MS = 5000, ALARM_RETRY_MS = 500, ALARM_WEIGHT = 32, CHORES_MAX = 65536 };
 
 typedef struct room room;
 
@@ -332,7 +332,7 @@ static alarm_clock *add_alarm(waiters *all, room *r, const char *function, lks_r
     a->room = r;
     a->args[0] = (lks_rpc_slice){.data = a->argument, .len = argument.len};
     a->call = (store_call){.base = {.data = a->base, .len = r->base.len}, .function = a->function, .n_args = 1, .max_args = 1, .args = a->args,
-                           .combinable = true, .repeatable = true};
+                           .weight = ALARM_WEIGHT, .repeatable = true};
     TAILQ_INSERT_TAIL(&r->alarms, a, in_room);
     return a;
 }

@@ -27,6 +27,7 @@
 
 local TOKEN_RETAIN_MS = 600000
 local FENCE_RETAIN_MS = 86400000
+local FENCE_AHEAD_US = FENCE_RETAIN_MS * 1000 -- by how much the clock may have stepped back
 local OFFER_US = 2000000
 local HOLDERS_MAX = 4096
 local FIELDS_BESIDE_HOLDERS = 2
@@ -64,22 +65,33 @@ local function parse_entry(entry, now)
   return end_us, tonumber(fence), tonumber(permits)
 end
 
--- Reads every holder: the lock is from now on as if those whose lease is over
--- were gone. `settle` makes it so.
-local function look(lock, now)
+local function is_offer(entry)
+  return string.find(entry, ' 0 ', 1, true) ~= nil
+end
+
+-- Reads every holder: the lock is from now on as if those whose lease is over were gone.
+-- `settle` makes it so. With `taken`, as if nobody held it, and only its offers were left:
+-- each holder is added there, token and entry as they stand, because to read thousands of
+-- them takes long; lock_describe does.
+local function look(lock, now, taken)
   local all = lock.mode and redis.call('HGETALL', lock.key) or {}
   lock.holders, lock.over, lock.lapsed = {}, {}, {}
   lock.used, lock.soonest = 0, math.huge
   for i = 1, #all, 2 do
-    if #all[i] > 1 then
-      local end_us, fence, permits = parse_entry(all[i + 1], now)
+    local token, entry = all[i], all[i + 1]
+    if #token > 1 and taken and not is_offer(entry) then
+      if not string.find(entry, '^%d+ %d+ %d+$') then foreign() end
+      taken[#taken + 1], taken[#taken + 2] = token, entry
+      lock.over[#lock.over + 1] = token
+    elseif #token > 1 then
+      local end_us, fence, permits = parse_entry(entry, now)
       if end_us then
-        lock.holders[#lock.holders + 1] = {token = all[i], end_us = end_us, fence = fence, permits = permits}
+        lock.holders[#lock.holders + 1] = {token = token, end_us = end_us, fence = fence, permits = permits}
         lock.used = lock.used + permits
         lock.soonest = math.min(lock.soonest, end_us)
       else
-        lock.over[#lock.over + 1] = all[i]
-        if string.find(all[i + 1], ' 0 ', 1, true) then lock.lapsed[#lock.lapsed + 1] = all[i] end
+        lock.over[#lock.over + 1] = token
+        if is_offer(entry) then lock.lapsed[#lock.lapsed + 1] = token end
       end
     end
   end

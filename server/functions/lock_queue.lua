@@ -60,6 +60,8 @@ local function next_of(q, line)
       return nil
     else
       local found = redis.call('ZRANGE', line.queue, line.passed, line.passed + CHUNK - 1, 'WITHSCORES')
+      -- Where anyone stands, this is going to be read or written: foreign data fails now.
+      if #found > 0 and not line.checked then line.checked = redis.call('HLEN', line.servers) end
       line.buffer, line.at, line.at_end = {}, 1, #found < 2 * CHUNK
       for i = 1, #found, 2 do line.buffer[#line.buffer + 1] = {token = found[i], number = tonumber(found[i + 1])} end
     end
@@ -72,6 +74,12 @@ local function due(q, name)
   next_of(q, line)
   line.due = true
   return line
+end
+
+-- The same where nothing else reads the holders before the first write.
+local function due_and_read(q, name)
+  look_if_over(open(q, name).lock, q.now)
+  return due(q, name)
 end
 
 local function ahead_of(line)
@@ -169,13 +177,14 @@ end
 
 -- Takes its place, or its old one again.
 local function stand(q, w, retain_ms)
-  if not w.number then
-    w.number = q.now
-    for _, want in ipairs(w.wants) do
-      local last = redis.call('ZRANGE', open(q, want.name).queue, -1, -1, 'WITHSCORES')
-      w.number = math.max(w.number, (tonumber(last[2]) or 0) + 1)
-    end
+  local number = q.now
+  for _, want in ipairs(w.wants) do
+    local line = open(q, want.name)
+    local last = redis.call('ZRANGE', line.queue, -1, -1, 'WITHSCORES')
+    redis.call('HLEN', line.servers)
+    number = math.max(number, (tonumber(last[2]) or 0) + 1)
   end
+  w.number = w.number or number
   for _, want in ipairs(w.wants) do
     local line = open(q, want.name)
     local is_new = write('ZADD', line.queue, int(w.number), w.token) == 1

@@ -181,7 +181,13 @@ static void start_call(plan *p, const char *function, lks_rpc_slice base, size_t
         plan_no_memory(p);
         return;
     }
-    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .combinable = true};
+    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .weight = 1};
+}
+
+void plan_weighs(plan *p, size_t weight)
+{
+    if (!plan_failed(p))
+        p->calls[p->n_calls - 1].weight = weight < STORE_WEIGHT_MAX ? (unsigned)weight : STORE_WEIGHT_MAX;
 }
 
 void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args)

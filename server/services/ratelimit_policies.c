@@ -9,7 +9,14 @@
 #include "services/ratelimit_cache.h"
 #include "services/ratelimit_domains.h"
 
-enum { CACHE_POLICIES = 4096, CACHE_DOMAINS = 40000, PAGE_DEFAULT = 100, PAGE_MAX = 1000, VIEW_NUMBERS = 4 };
+enum {
+    CACHE_POLICIES = 4096,
+    CACHE_DOMAINS = 40000,
+    PAGE_DEFAULT = 100,
+    PAGE_MAX = 1000,
+    VIEW_NUMBERS = 4,
+    POLICIES_OF_WEIGHT = 16,
+};
 #define READ_POLICIES "rate_get_policies"
 
 /* Only places the calls: all policies of a namespace live there. */
@@ -242,6 +249,7 @@ void list_policies_prepare(const lks_list_policies_request *request, plan *p)
     plan_check_range(p, "page_size", size, 1, PAGE_MAX);
     plan_check_name_or_empty(p, "page_token", request->page_token);
     plan_call(p, "rate_list_policies", ratelimit_policies_group, NULL, 2);
+    plan_weighs(p, 1 + (size_t)size / POLICIES_OF_WEIGHT);
     plan_arg(p, request->page_token);
     plan_arg_int(p, size);
 }

@@ -84,7 +84,8 @@ typedef struct answer {
     const store_value *const *replies;
     size_t n_replies;
     bool waits;         /* set by answer_waits */
-    service_next *next; /* set by answer_again */
+    service_next *next; /* set by answer_again, answer_goes_on */
+    bool applied;       /* set by answer_goes_on */
     service_alarm *alarms;
     lks_error error;
 } answer;
@@ -156,13 +157,16 @@ void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, in
 
 /* Starts a call to `function`, placed by (ns, group). `group` empty: `only` (the
  * one name of the request), or INVALID_ARGUMENT naming `group` when that is NULL.
- * `max_args` is room for plan_arg. The call is combinable unless prepare says
- * otherwise. */
+ * `max_args` is room for plan_arg. The call weighs 1 unless prepare says otherwise. */
 void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args);
 
 /* The same for what is placed by two names: a group of its own, "ls:{ns/first/second}:",
  * which no `group` is. Both have been checked. */
 void plan_call_of_pair(plan *p, const char *function, const char *first, const char *second, size_t max_args);
+
+/* How much of an FCALL the last call started needs at its worst: more than
+ * STORE_WEIGHT_MAX is as much as that. */
+void plan_weighs(plan *p, size_t weight);
 
 /* Says that the call may wait: `key` is the last call's base and `id`, by which a
  * wake message names it; `wake` makes the plan when an event comes. */
@@ -207,6 +211,10 @@ void answer_waits(answer *a);
 /* In finish: there is no answer yet, `next` plans a further round, at once. Only where
  * this round had no effect of the method's own: an error that follows says NO. */
 void answer_again(answer *a, service_next *next);
+
+/* The same where this round, or one before it, had an effect: an error that follows says
+ * MAYBE. */
+void answer_goes_on(answer *a, service_next *next);
 
 /* Asks for function(argument) of the base of calls[0] in in_ms, if the call still
  * waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not copied. */

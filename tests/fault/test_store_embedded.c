@@ -89,7 +89,7 @@ static const char *socket_of(const scene *s)
 static outcome *put(scene *s, const char *name)
 {
     return store_driver_submit(
-        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .combinable = true});
+        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .weight = 1});
 }
 
 static void assert_there(scene *s, const char *name)

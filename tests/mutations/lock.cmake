@@ -40,8 +40,7 @@ lua_mutation(L10 test_lock_modes
   [[if lock.used == lock.permits then lock.soonest = end_us end]] [[lock.soonest = end_us]])
 lua_mutation(L10 test_lock_modes [[if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end]] "")
 lua_mutation(L10 test_lock_modes [[if lock.mode then write('HSET', lock.key, 's', summary(lock)) end]] "")
-lua_mutation(L14 test_lock_modes [[if #lock.holders >= HOLDERS_MAX then]] [[if false then]])
-lua_mutation(L23 test_lock_modes [[table.sort(lock.holders, function(a, b) return a.fence < b.fence end)]] "")
+lua_mutation(L14 test_lock_modes [[if not lock.holders or #lock.holders >= HOLDERS_MAX then]] [[if false then]])
 
 # Renew, Release
 lua_mutation(L16 test_lock_renew_release [[
@@ -100,17 +99,19 @@ lua_mutation(L48 test_lock_fence
 
 # Inspect, List, ForceRelease
 lua_mutation(L25 test_lock_admin
-  [[lock.over[#lock.over + 1], lock.used = holder.token, lock.used - holder.permits]]
-  [[lock.used = lock.used - holder.permits]])
+  [[taken[#taken + 1], taken[#taken + 2] = token, entry
+      lock.over[#lock.over + 1] = token]]
+  [[taken[#taken + 1], taken[#taken + 2] = token, entry]])
 lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
 lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. args[1] .. '*']] [['*}:lock:n:*']])
 lua_mutation(L24 test_lock_admin [[, 'TYPE', 'hash']] "")
-lua_mutation(L24 test_lock_admin [[local room = size - (#reply - 2)]] [[local room = 1000000]])
-lua_mutation(L24 test_lock_admin [[given = given .. table.concat(digests, '', 1, size)]] "")
+lua_mutation(L24 test_lock_admin [[local room, whole, done = size - (#reply - 2), true, given]]
+  [[local room, whole, done = 1000000, true, given]])
+lua_mutation(L24 test_lock_admin [[given = done]] "")
 lua_mutation(L24 test_lock_admin [[or work >= LIST_WORK]] "")
 lua_mutation(L24 test_lock_admin
-  [[if #lock.holders == 0 then return nil, offers + #lock.over end]]
-  [[if #lock.holders == 0 then return {'g', 'x', 'SHARED', 0, 5}, 1 end]])
+  [[if n == 0 then return nil, looked_at end]]
+  [[if n == 0 then return {'g', 'x', 'SHARED', 0, 5}, 1 end]])
 
 # Waiting: the queue
 lua_mutation(L30 test_lock_queue_model
@@ -147,8 +148,8 @@ end)
 end)
 
 -- The caller's]])
-lua_mutation(L31 test_lock_wait [[if lock.used == 0 then lock.mode = nil end
-  conclude(q)]] [[if lock.used == 0 then lock.mode = nil end
+lua_mutation(L31 test_lock_wait [[look(due(q, args[1]).lock, now, reply)
+  conclude(q)]] [[look(due(q, args[1]).lock, now, reply)
   tell(q)]])
 lua_mutation(L33 test_lock_wait [[if end_us < watched then lock.sooner = true end]] "")
 lua_mutation(L33 test_lock_wait
@@ -159,7 +160,7 @@ lua_mutation(L32 test_lock_wait [[
       return]] [[
       return]])
 lua_mutation(L32 test_lock_wait [[if q.looked > LOOK_MAX then]] [[if false then]])
-lua_mutation(L45 test_lock_wait [[w.number = math.max(w.number, (tonumber(last[2]) or 0) + 1)]] "")
+lua_mutation(L45 test_lock_wait [[number = math.max(number, (tonumber(last[2]) or 0) + 1)]] "")
 lua_mutation(L43 test_lock_wait [[write('DEL', line.servers)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)]] "")
@@ -184,8 +185,8 @@ lua_mutation(L34 test_lock_wait
 lua_mutation(L45 test_lock_wait [[if fence == '0' and end_us > now + OFFER_US then return nil end]] "")
 lua_mutation(L34 test_lock_wait [[if not lock.end_us or lock.my_fence == 0 then]] [[if not lock.end_us then]])
 lua_mutation(L34 test_lock_wait
-  [[if holder.fence > 0 then holders[#holders + 1] = holder else offers = offers + 1 end]]
-  [[holders[#holders + 1] = holder]])
+  [[if #token > 1 and taken and not is_offer(entry) then]]
+  [[if #token > 1 and taken then]])
 lua_mutation(L34 test_lock_wait_ends [[if fence ~= 0 then return nil end]] "")
 lua_mutation(L35 test_lock_wait_ends
   [[== 1 then write('HSET', line.servers, server, 0) end]] [[== 2 then write('HSET', line.servers, server, 0) end]])
@@ -231,6 +232,7 @@ lua_mutation(L49 test_lock_acquire [[        dirty = false]] "")
 # C: what reaches the functions
 c_mutation(L18 server/services/lock.c test_lock_renew_release
   [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
+        weigh_names(p, lease->n_names);
         plan_arg_encoded(p, lease->token);]] [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
         plan_arg_encoded(p, request->leases[0]->token);]])
 c_mutation(L28 server/services/lock.c test_lock_acquire [[    if (token[0] == '\0') {
@@ -271,12 +273,14 @@ c_mutation(L19 server/services/lock.c test_lock_renew_release [[response->replay
 c_mutation(L19 server/services/lock.c test_lock_renew_release
   [[answer_enum(a, reply, 3 + 2 * i, outcome)]] [[answer_enum(a, reply, 0, outcome)]])
 c_mutation(L22 server/services/lock_admin.c test_lock_fence
-  [[response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] "")
+  [[outcome__descriptor);
+    response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] [[outcome__descriptor);]])
 c_mutation(L23 server/services/lock_admin.c test_lock_admin
   [[response->last_fence = (uint64_t)answer_int(a, reply, 3);]] "")
-c_mutation(L23 server/services/lock_admin.c test_lock_admin [[holders[i]->held_ms = answer_int(a, row, 3);]] "")
+c_mutation(L23 server/services/lock_admin.c test_lock_admin [[holders[at]->held_ms = answer_int(a, row, 3);]] "")
 c_mutation(L25 server/services/lock_admin.c test_lock_admin
-  [[response->removed = new_holders(a, a->replies[0], 1, &response->n_removed);]] "")
+  [[response->removed = new_holders(a, &response->n_removed);]] [[response->removed = new_holders(a, &(size_t){0});]])
+c_mutation(L23 server/services/lock_admin.c test_lock_modes [[qsort(holders, *n, sizeof *holders, by_fence);]] "")
 c_mutation(L37 server/services/lock.c test_lock_wait_ends [[ || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT]] "")
 
 # C: who waits in a server
@@ -366,8 +370,8 @@ c_mutation(L47 server/services/lock_admin.c test_lock_input
   [[plan_invalid(p, "page_token: not one that List gave");]] [[;]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input [[digits == 0 || errno != 0]] [[digits == 0]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input [[ && strlen(token) <= PAGE_TOKEN_BYTES_MAX]] "")
-c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "resource", request->resource);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "resource", resource);]] "")
 c_mutation(L47 server/services/lock_admin.c test_lock_input
-  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence < 1]])
+  [[fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[fence < min]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input
-  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence > (uint64_t)SERVICE_QUANTITY_MAX]])
+  [[fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[fence > (uint64_t)SERVICE_QUANTITY_MAX]])

@@ -88,15 +88,14 @@ c_mutation(T10 server/store/pipeline.c test_store_pipeline
   [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 100]])
 
 # only calls of one function and base that allow it share an FCALL, and a short one
-c_mutation(T11 server/store/batch.c test_store_pipeline [[if (p->call.combinable) {]] [[if (true) {]])
-c_mutation(T11 server/store/batch.c test_store_pipeline [[same_target(&b->calls.first->call, &p->call) && ]] "")
-c_mutation(T11 server/store/batch.c test_store_pipeline [[b->calls.n < BATCH_CALLS_MAX &&
-                b->bytes]] [[b->bytes]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[if (p->call.weight > 0) {]] [[if (true) {]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[!same_target(&b->calls.first->call, &p->call)]] [[false]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[b->weight + p->call.weight <= STORE_WEIGHT_MAX && ]] "")
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->bytes + p->bytes <= BATCH_BYTES_MAX]] [[true]])
 
 # a store that loses data by design, is too old, has another layout or another library is refused
-c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (false) {]])
-c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (why) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (g->safety.danger && !g->allow_unsafe) {]] [[if (false) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (g->safety.danger && !g->allow_unsafe) {]] [[if (g->safety.danger) {]])
 c_mutation(T12 server/store/greeting.c test_store_greeting
   [[strtol(field(reply, "version"), NULL, 10) < VERSION_MIN]] [[false]])
 c_mutation(T12 server/store/greeting.c test_store_greeting [[strcmp(field(reply, "role"), "master") != 0]] [[false]])

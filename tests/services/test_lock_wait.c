@@ -369,16 +369,47 @@ static void a_clock_that_steps_back_keeps_the_order(void **state)
 static void foreign_data_is_refused_and_left_alone(void **state)
 {
     (void)state;
-    static const char *const commands_[] = {"SET ls:{default/g}:lock:w:a foreign"};
+    static const char refused[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
+    static const char *const commands_[] = {
+        "SET ls:{default/g}:lock:w:b foreign",
+        "SET ls:{default/g}:lock:s:b foreign",
+        "SET ls:{default/g}:lock:n:b foreign",
+        "HSET ls:{default/g}:lock:n:b s foreign",
+        "HSET ls:{default/g}:lock:n:b f foreign",
+    };
 
-    acquire("T1", "a");
     for (size_t i = 0; i < sizeof commands_ / sizeof commands_[0]; i++) {
+        queue_reset(state);
+        acquire("T1", "a b:S");
+        acquire("T3", "b:S");
+        wait_at("S1", "T4", "b c");
         harness_redis(script_harness, commands_[i]);
         const char *before = harness_snapshot(script_harness);
-        says(wait_at("S1", "T2", "a"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
-        says(release("T1", ""), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+        says(wait_at("S1", "T2", "c a b"), refused);
+        says(release("T1", ""), refused);
+        says(force_release("b"), refused);
+        says(release("T4", ""), refused);
+        if (i >= 2)
+            says(renew("T1", ""), refused);
         says(harness_snapshot(script_harness), before);
     }
+}
+
+/* Entries that nobody had to read so far are read before anything is changed. */
+static void foreign_entries_are_refused_and_left_alone(void **state)
+{
+    static const char refused[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
+
+    (void)state;
+    acquire("T1", "a b:S");
+    acquire_for("T3", "b:S", LEASE_MS / 2);
+    harness_redis(script_harness, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
+    const char *before = harness_snapshot(script_harness);
+    says(force_release("b"), refused);
+    pass_seconds(LEASE_MS / 2000);
+    says(release("T1", ""), refused);
+    says(acquire("T2", "b"), refused);
+    says(harness_snapshot(script_harness), before);
 }
 
 int main(void)
@@ -406,6 +437,7 @@ int main(void)
         TEST(every_key_of_the_queue_ends),
         TEST(a_clock_that_steps_back_keeps_the_order),
         TEST(foreign_data_is_refused_and_left_alone),
+        TEST(foreign_entries_are_refused_and_left_alone),
     };
 
     return cmocka_run_group_tests(tests, script_open, servers_close);
