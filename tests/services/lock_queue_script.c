@@ -96,13 +96,26 @@ const char *wait_at(const char *server, const char *token, const char *targets)
     return wait_for_ms(server, token, targets, LEASE_MS, WAIT_MS);
 }
 
+static bool is_of(const struct parked *p, const char *server, const char *token)
+{
+    return strcmp(p->server, server) == 0 && strcmp(p->token, token) == 0;
+}
+
+/* The last that is parked; where none is any more, the last that was. */
 static struct parked *find(const char *server, const char *token)
 {
-    for (size_t i = n_parked; i-- > 0;)
-        if (strcmp(parked[i].server, server) == 0 && strcmp(parked[i].token, token) == 0)
+    struct parked *last = NULL;
+
+    for (size_t i = n_parked; i-- > 0;) {
+        if (!is_of(&parked[i], server, token))
+            continue;
+        if (harness_is_parked(parked[i].call))
             return &parked[i];
-    fail_msg("%s parks no call of %s", server, token);
-    return NULL;
+        last = last ? last : &parked[i];
+    }
+    if (!last)
+        fail_msg("%s parks no call of %s", server, token);
+    return last;
 }
 
 static const char *event(const char *server, const char *token, service_event what)
@@ -115,7 +128,15 @@ static const char *event(const char *server, const char *token, service_event wh
 
 const char *woken(const char *server, const char *token)
 {
-    return event(server, token, SERVICE_WOKEN);
+    const char *said = NULL;
+
+    for (size_t i = 0; i < n_parked; i++) {
+        if (!is_of(&parked[i], server, token) || !harness_is_parked(parked[i].call))
+            continue;
+        harness_event(script_harness, parked[i].call, SERVICE_WOKEN);
+        said = line_of(&parked[i]);
+    }
+    return said ? said : line_of(find(server, token));
 }
 
 const char *timed_out(const char *server, const char *token)

@@ -22,8 +22,8 @@ int queue_reset(void **state);
 const char *wait_at(const char *server, const char *token, const char *targets);
 const char *wait_for_ms(const char *server, const char *token, const char *targets, int64_t lease_ms, int64_t wait_ms);
 
-/* Events of the call of that token which that server parks, the last of several:
- * "QUEUED" while it still waits, or as acquire. */
+/* Events of the calls of that token which that server parks: "QUEUED" while it still
+ * waits, or as acquire. All copies are woken; of the other events, the last has it. */
 const char *woken(const char *server, const char *token);
 const char *timed_out(const char *server, const char *token);
 const char *abandoned(const char *server, const char *token);
