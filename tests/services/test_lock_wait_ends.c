@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "functions/library.h"
+
 /* ---- offers ---------------------------------------------------------------------- */
 
 static void an_offer_that_nobody_claims_passes_on(void **state)
@@ -211,10 +213,13 @@ static void a_try_with_the_token_that_waits_is_granted(void **state)
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a b"), "QUEUED");
     says(wait_at("S1", "T3", "a"), "QUEUED");
+    says(wait_at("S1", "T4", "c a"), "QUEUED");
     says(acquire("T2", "a b"), "BUSY a held by T1");
     server_down("S1");
-    says(acquire("T9", "b"), "ACQUIRED");
+    says(acquire("T9", "b c"), "ACQUIRED"); /* which takes T2 out of b, and T4 out of c */
     release("T9", "");
+    says(acquire("T4", "c a"), "BUSY a held by T1");
+    says(queue_of("a"), "T2 T3");
     release("T1", "");
     says(acquire("T2", "a b"), "ACQUIRED");
     release("T2", "");
@@ -238,6 +243,11 @@ static void an_hour_back_does_not_keep_an_offer(void **state)
     pass_seconds(-3600);
     promote("a"); /* in its time: what is told in ms is not by Redis' clock */
     says(messages(), "S2:W T4");
+    acquire("T5", "b:P200/200");
+    says(wait_at("S1", "T6", "b:P200/200"), "QUEUED");
+    release("T5", "");
+    pass_seconds(-3600);
+    says(acquire("T7", "b:P1/200"), "ACQUIRED");
 }
 
 static void messages_that_were_missed_are_read_again(void **state)
@@ -447,6 +457,10 @@ static void a_lost_copy_takes_out_itself_alone(void **state)
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_at("S2", "T2", "a"), "QUEUED");
     says_begin(abandoned("S2", "T2"), "CANCELLED"); /* the one that came last */
+    says(queue_of("a"), "T2");
+    char late[64]; /* of a copy that is not there any more: it changes nothing */
+    snprintf(late, sizeof late, "%s S1.gone", token_of("T2"));
+    harness_redis(script_harness, "FCALL lock_abandon_%s 1 ls:{default/g}: 1 %s", functions_digest, late);
     says(queue_of("a"), "T2");
     release("T1", "");
     says(messages(), "S1:W T2");
