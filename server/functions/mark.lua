@@ -1,7 +1,7 @@
 -- A mark that stays as long as what the store keeps: who finds another one than before
 -- knows that all was lost (FLUSHALL), though its connection was not.
 --
--- Key, after the base "ls:{mark}:":
+-- Key, after the base "ls:{meta}:":
 --   mark  string  what the first who asked chose; never ends
 
 -- args: the mark to set where there is none -> {'OK', the mark}

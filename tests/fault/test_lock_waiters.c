@@ -243,8 +243,8 @@ static long long commands(fixture *f)
     return n;
 }
 
-/* Time itself is under test: whoever polled would do so within a second. A server that
- * has waiters asks for the store's mark once a second: two or three commands. */
+/* Time itself is under test: whoever polled would do so within a second. A server where
+ * anybody waits asks for the store's mark once a second, in three commands. */
 static void waiting_costs_no_command_a_waiter(void **state)
 {
     fixture *f = *state;

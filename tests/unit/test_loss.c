@@ -83,7 +83,7 @@ static void run_until_asked(fixture *f, size_t n)
         uv_run(&f->loop, UV_RUN_DEFAULT);
 }
 
-static void answer(fixture *f, const char *mark)
+static void answer_mark(fixture *f, const char *mark)
 {
     const store_value elements[] = {{.type = STORE_STRING, .string = {"OK", 2}},
                                     {.type = STORE_STRING, .string = {mark, strlen(mark)}}};
@@ -98,16 +98,16 @@ static void another_mark_wakes_everyone(void **state)
     f->waiters.any = true;
     loss_begin(f->loss);
     run_until_asked(f, 1);
-    answer(f, "first");
+    answer_mark(f, "first");
     assert_int_equal(f->waiters.woken, 0);
     run_until_asked(f, 2);
-    answer(f, "first");
+    answer_mark(f, "first");
     assert_int_equal(f->waiters.woken, 0);
     run_until_asked(f, 3);
-    answer(f, "second");
+    answer_mark(f, "second");
     assert_int_equal(f->waiters.woken, 1);
     run_until_asked(f, 4);
-    answer(f, "second");
+    answer_mark(f, "second");
     assert_int_equal(f->waiters.woken, 1);
 }
 
@@ -116,7 +116,7 @@ static void it_is_asked_for_at_first_though_nobody_waits(void **state)
     fixture *f = *state;
     loss_begin(f->loss);
     assert_int_equal(f->store.n, 1);
-    answer(f, "first");
+    answer_mark(f, "first");
     uv_run(&f->loop, UV_RUN_ONCE); /* the timer */
     assert_int_equal(f->store.n, 1);
 }
@@ -127,11 +127,11 @@ static void a_store_that_fails_says_nothing(void **state)
     const store_result failed = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = ""};
     f->waiters.any = true;
     loss_begin(f->loss);
-    answer(f, "first");
+    answer_mark(f, "first");
     run_until_asked(f, 2);
     f->store.done(f->store.arg, &failed);
     run_until_asked(f, 3);
-    answer(f, "first");
+    answer_mark(f, "first");
     assert_int_equal(f->waiters.woken, 0);
 }
 
@@ -142,10 +142,10 @@ static void each_offer_is_another(void **state)
     f->waiters.any = true;
     loss_begin(f->loss);
     memcpy(first, f->store.offered, sizeof first);
-    answer(f, "first");
+    answer_mark(f, "first");
     run_until_asked(f, 2);
     assert_string_not_equal(f->store.offered, first);
-    answer(f, "first");
+    answer_mark(f, "first");
 }
 
 static void one_question_at_a_time_and_none_after_the_stop(void **state)
@@ -156,7 +156,7 @@ static void one_question_at_a_time_and_none_after_the_stop(void **state)
     loss_begin(f->loss); /* the store is heard once more */
     assert_int_equal(f->store.n, 1);
     loss_stop(f->loss);
-    answer(f, "first");
+    answer_mark(f, "first");
     uv_run(&f->loop, UV_RUN_DEFAULT); /* returns: no timer runs */
     assert_int_equal(f->store.n, 1);
 }
