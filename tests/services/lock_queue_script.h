@@ -15,7 +15,8 @@
 
 enum { WAIT_MS = 80000000 };
 
-/* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. */
+/* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. Time
+ * passes by pass_seconds alone. */
 int queue_reset(void **state);
 
 /* "QUEUED", or as acquire. */
@@ -25,6 +26,7 @@ const char *wait_for_ms(const char *server, const char *token, const char *targe
 /* Events of the calls of that token which that server parks: "QUEUED" while it still
  * waits, or as acquire. All copies are woken; of the other events, the last has it. */
 const char *woken(const char *server, const char *token);
+bool parks(const char *server, const char *token); /* any of them */
 const char *timed_out(const char *server, const char *token);
 const char *abandoned(const char *server, const char *token);
 

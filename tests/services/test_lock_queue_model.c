@@ -416,6 +416,17 @@ static void chaos_call(void)
     }
 }
 
+/* Wakes all of a token's calls; whether one of them waits on. */
+static bool look_at_calls(const struct token *t)
+{
+    static const char *const servers[] = {"S1", "S2"};
+    bool waits = false;
+
+    for (size_t i = 0; i < 2; i++)
+        waits = (parks(servers[i], t->alias) && strcmp(woken(servers[i], t->alias), "QUEUED") == 0) || waits;
+    return waits;
+}
+
 /* What servers do once they live and are heard: look at all they park, and at the
  * ends they were told of. */
 static void heal(void)
@@ -424,8 +435,7 @@ static void heal(void)
     server_up("S2");
     pass_seconds(3);
     for (struct token *t = tokens; t < tokens + TOKENS; t++)
-        if (t->server)
-            woken(t->server, t->alias);
+        look_at_calls(t);
     for (int name = 0; name < NAMES; name++)
         while (promote(name_of(name)) == 0)
             ;
@@ -436,7 +446,7 @@ static void nobody_is_stuck(void)
 {
     look_at_holders();
     for (struct token *t = tokens; t < tokens + TOKENS; t++)
-        if (t->server && strcmp(woken(t->server, t->alias), "QUEUED") == 0)
+        if (look_at_calls(t))
             t->life = STANDING;
     for (const struct token *t = tokens; t < tokens + TOKENS; t++)
         if (t->life == STANDING && is_free_for(t))
