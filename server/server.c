@@ -22,6 +22,7 @@
 #include "frames.h"
 #include "functions/library.h"
 #include "log.h"
+#include "loss.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
@@ -47,7 +48,9 @@ typedef struct server {
     uv_timer_t drain_timer;
     uint64_t drain_until_ms; /* uv_now */
     store *store;
+    alarms *alarms;
     waiters *waiters;
+    loss *loss;
     sweep *sweep;
     budget *budget;
     callers *callers;
@@ -97,13 +100,24 @@ static void close_wire(server *s)
         on_wire_closed(s);
 }
 
+static void on_alarms_closed(void *arg)
+{
+    server *s = arg;
+
+    s->alarms = NULL;
+    s->phase = FLUSHING;
+    s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
+}
+
 static void on_waiters_closed(void *arg)
 {
     server *s = arg;
 
     s->waiters = NULL;
-    s->phase = FLUSHING;
-    s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
+    if (s->alarms)
+        alarms_close(s->alarms, on_alarms_closed, s);
+    else
+        on_alarms_closed(s);
 }
 
 static void on_store_closed(void *arg)
@@ -112,6 +126,7 @@ static void on_store_closed(void *arg)
 
     s->store = NULL;
     sweep_close(s->sweep);
+    loss_close(s->loss);
     if (s->waiters)
         waiters_close(s->waiters, on_waiters_closed, s);
     else
@@ -148,6 +163,9 @@ static void drain(server *s, uint64_t limit_ms)
         if (s->wires)
             wires_stop_receiving(s->wires);
         sweep_stop(s->sweep);
+        loss_stop(s->loss);
+        if (s->alarms)
+            alarms_stop(s->alarms);
         if (s->waiters)
             waiters_stop(s->waiters);
         uv_timer_start(&s->drain_timer, on_drain_timer, 0, DRAIN_LOOK_MS);
@@ -195,6 +213,8 @@ static void on_listening(void *arg)
 
     if (s->waiters)
         waiters_missed(s->waiters);
+    if (s->loss && s->phase == RUNNING)
+        loss_begin(s->loss);
     if (s->sweep)
         sweep_begin(s->sweep);
 }
@@ -295,11 +315,14 @@ static lks_code open_callers(server *s, lks_error *error)
 
 static lks_code open_dispatch(server *s, lks_error *error)
 {
-    if (waiters_new(&s->loop, s->store, &s->waiters, error) != LKS_OK ||
-        sweep_new(&s->loop, s->store, s->waiters, (uint64_t)s->config->sweep_ms, &s->sweep, error) != LKS_OK)
+    if (alarms_new(&s->loop, s->store, &s->alarms, error) != LKS_OK ||
+        waiters_new(&s->loop, s->alarms, &s->waiters, error) != LKS_OK ||
+        loss_new(&s->loop, s->store, s->waiters, &s->loss, error) != LKS_OK ||
+        sweep_new(&s->loop, s->store, s->alarms, (uint64_t)s->config->sweep_ms, &s->sweep, error) != LKS_OK)
         return error->code;
     const dispatch_options options = {
         .store = s->store,
+        .alarms = s->alarms,
         .waiters = s->waiters,
         .server = s->id,
         .timeout_ms = (uint32_t)s->config->timeout_ms,

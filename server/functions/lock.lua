@@ -25,7 +25,7 @@ end
 local function me_of(base, args)
   local targets = table.concat(args, ' ', 6)
   return {token = args[1], key = base .. 'lock:t:' .. args[1], owner = args[2], lease_ms = tonumber(args[3]),
-    wait_ms = tonumber(args[4]), parked = args[5], targets = targets, wants = wants_of(targets)}
+    wait_ms = tonumber(args[4]), copy = args[5], others = '', targets = targets, wants = wants_of(targets)}
 end
 
 -- Grants what `me` wants; the lease begins now.
@@ -44,6 +44,7 @@ local function hold(q, me)
     reply[#reply + 1] = fence
   end
   write('SET', me.key, int(q.now) .. ' ' .. me.owner .. ' ' .. me.targets, 'PX', int(me.lease_ms + TOKEN_RETAIN_MS))
+  wake(q, {token = me.token, parked = me.others})
   tell(q)
   return reply
 end
@@ -56,10 +57,32 @@ local function claim(q, me)
   end
   for _, want in ipairs(me.wants) do
     local lock = open(q, want.name).lock
-    lock.watched, lock.used = lock.soonest, lock.used - want.permits
+    lock.watched, lock.used, lock.offers = lock.soonest, lock.used - want.permits, lock.offers - 1
     if lock.used == 0 then lock.mode = nil end
   end
   return hold(q, me)
+end
+
+-- Offers whose servers are gone are over: nobody can claim them. Only where few have
+-- the name: it reads them all.
+local function void_offers(q, line)
+  local lock = line.lock
+  if lock.offers == 0 or lock.used > LOOK_MAX then return end
+  look(lock, q.now)
+  local holders = lock.holders
+  lock.holders = {}
+  for _, holder in ipairs(holders) do
+    local w = holder.fence == 0 and read_record(q.base .. 'lock:t:' .. holder.token)
+    local heard = not w or w.state ~= 'O'
+    for _, server in ipairs(w and servers_of(w) or {}) do heard = heard or is_subscribed(q, server) end
+    if heard then
+      lock.holders[#lock.holders + 1] = holder
+    else
+      lock.over[#lock.over + 1], lock.lapsed[#lock.lapsed + 1] = holder.token, holder.token
+      lock.used, lock.offers = lock.used - holder.permits, lock.offers - 1
+    end
+  end
+  if lock.used == 0 then lock.mode = nil end
 end
 
 -- What can be said against a request but that it has to wait.
@@ -71,6 +94,7 @@ local function refusal(q, me)
     -- With its record lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
     if is_barred(lock, want) then look_if_over(lock, q.now) end
+    if is_barred(lock, want) then void_offers(q, line) end
     local anyone = next_of(q, line)
     local in_use = lock.mode == 'P' and lock.capacity
     if want.mode == 'P' and anyone and not in_use then
@@ -111,14 +135,28 @@ local function queued(q, me)
   return reply
 end
 
+-- What it is given now, where it stands.
+local function take_turn(q, me)
+  for _, want in ipairs(me.wants) do due(q, want.name) end
+  promote(q)
+  return q.gone[me.token] and claim(q, me)
+end
+
 -- Of one that waits already: it is put (back) in its place, and it may be its turn.
 local function wait_again(q, me)
   take_place(q, me)
-  for _, want in ipairs(me.wants) do due(q, want.name) end
-  promote(q)
-  if q.gone[me.token] then return claim(q, me) end
+  local taken = take_turn(q, me)
+  if taken then return taken end
   tell(q)
   return queued(q, me)
+end
+
+local function try_again(q, me)
+  local taken = take_turn(q, me)
+  if taken then return taken end
+  local reply = {'BUSY', in_the_way(q, me.wants, 1)}
+  tell(q)
+  return reply
 end
 
 local function acquire(base, args, now)
@@ -127,16 +165,20 @@ local function acquire(base, args, now)
   if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
   if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
   local q = new_queue(base, now, me.token)
+  if record then me.number, me.others = tonumber(record.since), without_copy(record.parked, me.copy) end
   local claimed = record and record.state == 'O' and claim(q, me)
   if claimed then return claimed end
   local refused = refusal(q, me)
   if refused then return refused end
-  me.number = record and tonumber(record.since)
+  if me.wait_ms > 0 then me.parked = with_copy(q, record and record.parked or '', me.copy) end
   if record and me.wait_ms > 0 then return wait_again(q, me) end
+  if record and record.state == 'Q' then
+    if redis.call('ZSCORE', open(q, me.wants[1].name).queue, me.token) then return try_again(q, me) end
+    leave(q, me) -- its queue went as a whole: it may stand for its other names
+  end
 
-  local stands = record and record.state == 'Q'
-  if not stands then promote_others(q, me) end
-  local barred = barred_at(q, me.wants, stands and me.number or math.huge) or stands and 1
+  promote_others(q, me)
+  local barred = barred_at(q, me.wants, math.huge)
   if not barred then return hold(q, me) end
   local reply
   if me.wait_ms > 0 then
@@ -149,7 +191,7 @@ local function acquire(base, args, now)
   return reply
 end
 
--- args of these four: token, owner, lease_ms, wait_ms, "<server>.<copy>" where it is
+-- args of these three: token, owner, lease_ms, wait_ms, "<server>.<copy>" where it is
 -- parked, then for each target: name, mode, permits, capacity
 
 -- -> {'ACQUIRED', 1 when again, lease_ms, fence...}
@@ -168,7 +210,7 @@ local function step_out(q, w)
   for _, want in ipairs(w.wants) do
     local lock = open(q, want.name).lock
     local _, fence = parse_entry(lock.entry, q.now)
-    if fence == 0 then drop_holder(lock, w.token, want.permits) end
+    if fence == 0 then drop_holder(lock, w.token, want.permits, true) end
   end
 end
 
@@ -189,6 +231,7 @@ define('lock_withdraw', {'allow-oom'}, function(base, args, now)
   local record = read_record(me.key)
   if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
   local q = new_queue(base, now, me.token)
+  if record then me.others = without_copy(record.parked, me.copy) end
   local claimed = record and record.state == 'O' and claim(q, me)
   if claimed then return claimed end
   local barred = 1
@@ -200,31 +243,37 @@ define('lock_withdraw', {'allow-oom'}, function(base, args, now)
   local reply = {'TIMED_OUT', in_the_way(q, me.wants, barred)}
   if record then me.state, me.number = record.state, tonumber(record.since) end
   spend(q, me)
-  -- Another copy of the call is parked elsewhere: it ends too.
-  if record and record.parked ~= me.parked then wake(q, {token = me.token, parked = record.parked}) end
+  -- Other copies of the call end too.
+  wake(q, {token = me.token, parked = me.others})
   conclude(q)
   return reply
 end)
 
--- The caller's connection is gone. Not spent: who only reconnects sends the same token
--- again, and finds its number kept. -> {'ABANDONED'}
+-- A call is parked no more, and was not answered: its caller's connection is gone, or
+-- the store was. Not spent: who sends the same token again finds its number kept.
+-- args: "<token> <server>.<copy>" -> {'OK', -1}
 define('lock_abandon', {'allow-oom'}, function(base, args, now)
-  local me = me_of(base, args)
-  local record = read_record(me.key)
-  if record and record.state ~= '' and record.parked == me.parked then
-    local q = new_queue(base, now, me.token)
-    me.state, me.number = record.state, tonumber(record.since)
-    step_out(q, me)
-    write_life(q, me, 'A', 'PX', TOKEN_RETAIN_MS)
+  local token, copy = string.match(args[1], '^(%S+) (%S+)$')
+  local w = read_record(base .. 'lock:t:' .. token)
+  local left = w and w.state ~= '' and without_copy(w.parked, copy)
+  if not left or left == w.parked then return {'OK', -1} end
+  local q = new_queue(base, now, token)
+  w.token, w.number, w.wants, w.parked = token, tonumber(w.since), wants_of(w.targets), left
+  if left ~= '' then
+    write_life(q, w, w.state, 'KEEPTTL')
+  else
+    step_out(q, w)
+    write_life(q, w, 'A', 'PX', TOKEN_RETAIN_MS)
     conclude(q)
   end
-  return {'ABANDONED'}
+  return {'OK', -1}
 end)
 
 -- A lease or offer of the name has ended. args: name -> {'OK', ms until again or -1}
 define('lock_promote', {'allow-oom'}, function(base, args, now)
   local q = new_queue(base, now)
   local line = due(q, args[1])
+  q.deep = true
   if not anyone_stands(q, line) then return {'OK', -1} end
   look(line.lock, now)
   conclude(q)

@@ -290,8 +290,7 @@ static void plan_page(plan *p, const char *version)
     plan_arg(p, version);
     plan_arg(p, q->after);
     plan_arg_int(p, PAGE_POLICIES);
-    if (!plan_failed(p))
-        p->calls[0].combinable = false;
+    plan_weighs(p, STORE_WEIGHT_MAX);
 }
 
 static void plan_next_page(const ProtobufCMessage *any, plan *p)

@@ -77,8 +77,10 @@ static void begin_prepare(const lks_begin_request *request, plan *p)
     plan_arg_int(p, request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT);
     plan_arg_int(p, request->wait_ms);
     plan_arg(p, request->wait_ms > 0 ? p->server : "");
-    if (request->wait_ms > 0)
+    if (request->wait_ms > 0) {
         plan_waits(p, WAITERS, begin_wake);
+        plan_watch(p, "idempotency_lease_over", lks_rpc_slice_of(p->server));
+    }
 }
 
 static void begin_finish(const lks_begin_request *request, answer *a, lks_begin_response *response)

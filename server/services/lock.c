@@ -14,6 +14,7 @@ enum {
     LEASE_MS_MAX = 86400000,
     WAIT_MS_MAX = 86400000,
     LEASES_MAX = 256,        /* of one Renew: a process may hold thousands of locks */
+    PARKED_ARG = 4,
     ARGS_BEFORE_TARGETS = 5, /* of lock_acquire: token, owner, lease_ms, wait_ms, parked */
     ARGS_OF_TARGET = 4,
     LOCK_NAMES_OF_WEIGHT = 12, /* that a unit of weight reads, checks and writes */
@@ -135,17 +136,20 @@ static const char *mode_letter(lks_lock_mode mode)
 static void acquire_wake(const ProtobufCMessage *request, plan *p, service_event event)
 {
     static const char *const functions[SERVICE_N_EVENTS] = {
-        [SERVICE_ABANDONED] = "lock_abandon",
         [SERVICE_DEADLINE] = "lock_withdraw",
         [SERVICE_WOKEN] = "lock_claim",
     };
 
     (void)request;
+    if (event == SERVICE_ABANDONED) {
+        lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
+        return;
+    }
     p->calls[0].function = functions[event];
     p->n_calls = 1;
 }
 
-/* "<server>.<copy>": of the same call parked twice, the one that came last counts. */
+/* "<server>.<copy>": tells copies of the same call apart. */
 static void parked_arg(plan *p, bool waits)
 {
     char copy[LKS_RPC_RANDOM_ID_LEN + 1] = "";
@@ -154,6 +158,19 @@ static void parked_arg(plan *p, bool waits)
         lks_rpc_random_id(copy);
     const char *parked = waits ? lks_rpc_arena_printf(p->arena, "%s.%s", p->server, copy) : ".";
     plan_arg_encoded(p, parked ? parked : ".");
+}
+
+/* When the call ends without an answer its copy, and no other, is parked no more. */
+static void abandoned_by(plan *p)
+{
+    const lks_rpc_slice *args = p->calls[0].args;
+    const char *parked = lks_rpc_arena_printf(p->arena, "%.*s %.*s", (int)args[0].len, args[0].data,
+                                              (int)args[PARKED_ARG].len, args[PARKED_ARG].data);
+
+    if (parked)
+        plan_undo(p, "lock_abandon", lks_rpc_slice_of(parked));
+    else
+        plan_no_memory(p);
 }
 
 static void acquire_prepare(const lks_acquire_request *request, plan *p)
@@ -181,11 +198,15 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     plan_arg_int(p, request->wait_ms);
     parked_arg(p, request->wait_ms > 0);
     plan_weighs(p, 1 + request->n_targets / LOCK_NAMES_OF_WEIGHT);
-    if (request->wait_ms > 0 && !plan_failed(p))
+    if (request->wait_ms > 0 && !plan_failed(p)) {
         plan_waits(p, p->calls[0].args[0].data, acquire_wake);
+        abandoned_by(p);
+    }
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++) {
         const lks_target *target = request->targets[i];
         plan_arg_encoded(p, target->name);
+        if (request->wait_ms > 0 && !plan_failed(p))
+            plan_watch(p, "lock_promote", p->calls[0].args[p->calls[0].n_args - 1]);
         plan_arg(p, mode_letter(target->mode));
         plan_arg_int(p, target->permits ? target->permits : 1);
         plan_arg_int(p, target->capacity);
@@ -275,10 +296,6 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
 
     if (answer_says(reply, "QUEUED")) {
         stay(request, a, reply);
-        return;
-    }
-    if (answer_says(reply, "ABANDONED")) {
-        lks_error_set(&a->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
         return;
     }
     /* The one sent: the request's may have been empty. */

@@ -258,3 +258,23 @@ void plan_waits(plan *p, const char *id, service_wake *wake)
     p->wait_key = lks_rpc_slice_of(key);
     p->wake = wake;
 }
+
+void plan_watch(plan *p, const char *function, lks_rpc_slice argument)
+{
+    if (plan_failed(p))
+        return;
+    service_watch *w = lks_rpc_arena_alloc(p->arena, sizeof *w);
+    if (!w) {
+        plan_no_memory(p);
+        return;
+    }
+    *w = (service_watch){
+        .next = p->watches, .base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument};
+    p->watches = w;
+}
+
+void plan_undo(plan *p, const char *function, lks_rpc_slice argument)
+{
+    if (!plan_failed(p))
+        p->undo = (service_alarm){.base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument};
+}

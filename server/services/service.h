@@ -40,6 +40,26 @@ typedef enum service_event {
 
 struct plan;
 
+/* An alarm that a call which waits has an interest in (alarms.h): what it is told of by
+ * answer_alarm, or by a message, before its answer. */
+typedef struct service_watch {
+    struct service_watch *next;
+    lks_rpc_slice base;
+    const char *function;
+    lks_rpc_slice argument;
+    struct alarm_clock *alarm; /* alarms.c's */
+} service_watch;
+
+/* A store call to be made at a moment. */
+typedef struct service_alarm {
+    struct service_alarm *next;
+    lks_rpc_slice base;
+    const char *function;
+    lks_rpc_slice argument;
+    int64_t in_ms;
+    bool lasting; /* a chore; else only as long as a call that watches it waits here */
+} service_alarm;
+
 /* Makes the next plan of a call that waits; p->calls is empty again. */
 typedef void service_wake(const ProtobufCMessage *request, struct plan *p, service_event event);
 
@@ -61,20 +81,12 @@ typedef struct plan {
     unsigned round;       /* 0, then one more with each further plan */
     lks_rpc_slice wait_key; /* set by plan_waits */
     service_wake *wake;
+    service_watch *watches;
+    service_alarm undo;     /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
     size_t n_calls;
     lks_error error;
 } plan;
-
-/* A store call to be made at a moment. */
-typedef struct service_alarm {
-    struct service_alarm *next;
-    lks_rpc_slice base;
-    const char *function;
-    lks_rpc_slice argument;
-    int64_t in_ms;
-    bool lasting; /* else only as long as a call of the base waits here */
-} service_alarm;
 
 /* Given to finish: replies[i] belongs to calls[i]. Setting error.code makes the
  * call fail with it. */
@@ -172,6 +184,15 @@ void plan_weighs(plan *p, size_t weight);
  * wake message names it; `wake` makes the plan when an event comes. */
 void plan_waits(plan *p, const char *id, service_wake *wake);
 
+/* The call that waits watches the alarm function(argument) of the last call's base. Text
+ * is not copied. */
+void plan_watch(plan *p, const char *function, lks_rpc_slice argument);
+
+/* What is called until it is done when the call may wait in the store and yet ends
+ * without an answer, because its caller's connection or the store is gone. As
+ * plan_watch; its reply is {'OK', -1}. */
+void plan_undo(plan *p, const char *function, lks_rpc_slice argument);
+
 /* Appends an argument to the last call started. Text is not copied. */
 void plan_arg(plan *p, const char *text);
 void plan_arg_bytes(plan *p, const void *data, size_t len);
@@ -216,8 +237,9 @@ void answer_again(answer *a, service_next *next);
  * MAYBE. */
 void answer_goes_on(answer *a, service_next *next);
 
-/* Asks for function(argument) of the base of calls[0] in in_ms, if the call still
- * waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not copied. */
+/* Asks for function(argument) of the base of calls[0] in in_ms, if a call that watches
+ * it still waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not
+ * copied. */
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms);
 
 /* The same, without an argument, and whether or not anybody waits, until it replies -1:

@@ -52,6 +52,7 @@ static const struct kind {
 } kinds[] = {
     {"schema", STAYS, "store"},
     {"libraries", STAYS, "store"},
+    {"mark", STAYS, "store"},
     {"lock:n", ENDS, "locks"},
     {"lock:t", ENDS, "locks"},
     {"lock:w", ENDS, "locks"},

@@ -18,7 +18,7 @@ lua_mutation(L3 test_lock_acquire
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] [[if true then return nil end]])
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] "")
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then]] [[if end_us < now then]])
-lua_mutation(L10 test_lock_acquire [[if lock.mode and lock.soonest <= now then look(lock, now) end]] "")
+lua_mutation(L10 test_lock_acquire [[if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end]] "")
 lua_mutation(L48 test_lock_acquire [[if not mode then foreign() end]] "")
 lua_mutation(L48 test_lock_acquire [[if not since then foreign() end]] "")
 lua_mutation(L48 test_lock_acquire [[tonumber(v[1] or 0) or foreign()]] [[tonumber(v[1] or 0) or 0]])
@@ -137,24 +137,26 @@ lua_mutation(L33 test_lock_wait
 lua_mutation(L33 test_lock_wait_ends
   [[return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}]] [[return {'OK', watch_ms(q, line)}]])
 lua_mutation(L33 test_lock_wait
-  [[return line.lock.mode and math.max(0, math.ceil]] [[return false and math.max(0, math.ceil]])
+  [[local ends = lock.mode and]] [[local ends = false and]])
 lua_mutation(L31 test_lock_wait_ends [[
   conclude(q)
   return reply
 end)
 
--- The caller's]] [[
+-- A call is parked]] [[
   return reply
 end)
 
--- The caller's]])
+-- A call is parked]])
 lua_mutation(L31 test_lock_wait [[look(due(q, args[1]).lock, now, reply)
   conclude(q)]] [[look(due(q, args[1]).lock, now, reply)
   tell(q)]])
 lua_mutation(L33 test_lock_wait [[if end_us < watched then lock.sooner = true end]] "")
 lua_mutation(L33 test_lock_wait
-  [[for _, server in ipairs(redis.call('HKEYS', line.servers)) do]]
-  [[for _, server in ipairs({redis.call('HKEYS', line.servers)[1]}) do]])
+  [[for server in pairs(known(line)) do
+        if publish]]
+  [[for server in pairs({[next(known(line))] = 1}) do
+        if publish]])
 lua_mutation(L32 test_lock_wait [[
       q.more = true
       return]] [[
@@ -188,11 +190,11 @@ lua_mutation(L34 test_lock_wait
   [[if #token > 1 and taken and not is_offer(entry) then]]
   [[if #token > 1 and taken then]])
 lua_mutation(L34 test_lock_wait_ends [[if fence ~= 0 then return nil end]] "")
+lua_mutation(L35 test_lock_wait_ends [[line.known[server] = '0']] "")
 lua_mutation(L35 test_lock_wait_ends
-  [[== 1 then write('HSET', line.servers, server, 0) end]] [[== 2 then write('HSET', line.servers, server, 0) end]])
-lua_mutation(L35 test_lock_wait_ends [[if q.subscribed[server_of(w)] then wake(q, w) end]] "")
+  [[if is_subscribed(q, server) then publish(server, 'W', q.base .. w.token) end]] "")
 lua_mutation(L35 test_lock_wait_ends [[redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0]] [[true]])
-lua_mutation(L36 test_lock_wait_ends [[me.number = record and tonumber(record.since)]] "")
+lua_mutation(L36 test_lock_wait_ends [[me.number, me.others = tonumber(record.since), without_copy]] [[me.others = without_copy]])
 lua_mutation(L31 test_lock_wait [[if w.token ~= q.token then wake(q, w) end]] "")
 
 # Waiting: withdrawal
@@ -207,15 +209,53 @@ lua_mutation(L39 test_lock_wait_ends [[
     write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)
   elseif]] [[
   elseif]])
-lua_mutation(L40 test_lock_wait_ends [[if record and record.parked ~= me.parked then wake]] [[if false then wake]])
+lua_mutation(L40 test_lock_wait_ends [[
+  wake(q, {token = me.token, parked = me.others})
+  conclude(q)]] [[
+  conclude(q)]])
 lua_mutation(L39 test_lock_wait_ends [[
     spend(q, w)
     wake(q, w)]] [[
     spend(q, w)]])
-lua_mutation(L38 test_lock_wait_ends [[if fence == 0 then drop_holder(lock, w.token, want.permits) end]] "")
-lua_mutation(L38 test_lock_wait_ends
-  [[if record and record.state ~= '' and record.parked == me.parked then]] [[if record and record.state ~= '' then]])
-lua_mutation(L38 test_lock_wait_ends [[write_life(q, me, 'A', 'PX', TOKEN_RETAIN_MS)]] [[write('DEL', me.key)]])
+lua_mutation(L38 test_lock_wait_ends [[if fence == 0 then drop_holder(lock, w.token, want.permits, true) end]] "")
+lua_mutation(L38 test_lock_wait_ends [[write_life(q, w, 'A', 'PX', TOKEN_RETAIN_MS)]]
+  [[write('DEL', base .. 'lock:t:' .. token)]])
+
+# Waiting: nobody sleeps on
+lua_mutation(L50 test_lock_wait_ends [[return math.min(ends or LOOK_MS, LOOK_MS)]] [[return ends or -1]])
+lua_mutation(L50 test_lock_wait_ends [[(line.joined or line.due and not line.had_room) and]] [[line.joined and]])
+lua_mutation(L50 test_lock_wait_ends [[(line.joined or line.due and not line.had_room) and]]
+  [[line.due and not line.had_room and]])
+lua_mutation(L50 test_lock_wait_ends [[return line.n_known > 1]] [[return true]])
+lua_mutation(L50 test_lock_wait_ends [[elseif q.deep and widen(q, w) then]] [[elseif false then]])
+lua_mutation(L50 test_lock_wait_ends [[local OFFER_US = 500000]] [[local OFFER_US = 2000000]])
+
+# Waiting: copies of a call
+lua_mutation(L51 test_lock_wait_ends [[for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end]]
+  [[publish(servers_of(w)[1], 'W', q.base .. w.token)]])
+lua_mutation(L51 test_lock_wait_ends [[
+  wake(q, {token = me.token, parked = me.others})
+  tell(q)]] [[
+  tell(q)]])
+lua_mutation(L51 test_lock_wait_ends [[if left ~= '' then
+    write_life(q, w, w.state, 'KEEPTTL')
+  else]] [[if true then]])
+lua_mutation(L51 test_lock_wait_ends [[if one ~= copy then left]] [[if server_of(one) ~= server_of(copy) then left]])
+lua_mutation(L51 test_lock_wait_ends [[if not left or left == w.parked then return {'OK', -1} end]]
+  [[if not left or left == w.parked then left = '' end]])
+lua_mutation(L51 test_lock_wait_ends
+  [[if w.others ~= '' then retain_ms = math.max(retain_ms, redis.call('PTTL', w.key)) end]] "")
+lua_mutation(L51 test_lock_wait_ends [[if #all >= COPIES_MAX then
+    fail]] [[if false then
+    fail]])
+lua_mutation(L51 test_lock_wait_ends [[if #all >= COPIES_MAX and not is_subscribed(q, server_of(all[i])) then]] [[if false then]])
+
+# Waiting: what nobody holds or can claim
+lua_mutation(L53 test_lock_wait_ends [[if drop_dead(q, line) then return end]] "")
+lua_mutation(L53 test_lock_wait_ends [[if is_barred(lock, want) then void_offers(q, line) end]] "")
+lua_mutation(L53 test_lock_wait_ends [[heard = heard or is_subscribed(q, server)]] [[heard = false]])
+lua_mutation(L53 test_lock_wait_ends [[leave(q, me) -- its]] [[local _ = me -- its]])
+lua_mutation(L45 test_lock_wait_ends [[or lock.offers > 0 and lock.soonest > now + OFFER_US then]] [[then]])
 lua_mutation(L44 test_lock_wait [[define('lock_withdraw', {'allow-oom'}]] [[define('lock_withdraw', {}]])
 lua_mutation(L44 test_lock_wait [[define('lock_abandon', {'allow-oom'}]] [[define('lock_abandon', {}]])
 lua_mutation(L44 test_lock_wait [[define('lock_claim', {'allow-oom'}]] [[define('lock_claim', {}]])
@@ -249,9 +289,8 @@ c_mutation(L33 server/services/lock.c test_lock_wait [[    for (size_t i = 0; i 
 c_mutation(L34 server/services/lock.c test_lock_wait
   [[[SERVICE_WOKEN] = "lock_claim",]] [[[SERVICE_WOKEN] = "lock_acquire",]])
 c_mutation(L37 server/services/lock.c test_lock_wait_ends
-  [[[SERVICE_DEADLINE] = "lock_withdraw",]] [[[SERVICE_DEADLINE] = "lock_abandon",]])
-c_mutation(L38 server/services/lock.c test_lock_wait_ends
-  [[[SERVICE_ABANDONED] = "lock_abandon",]] [[[SERVICE_ABANDONED] = "lock_withdraw",]])
+  [[[SERVICE_DEADLINE] = "lock_withdraw",]] [[[SERVICE_DEADLINE] = "lock_claim",]])
+c_mutation(L38 server/services/lock.c test_lock_wait_ends [[plan_undo(p, "lock_abandon", lks_rpc_slice_of(parked));]] [[;]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends
   [[        lks_rpc_random_id(copy);]] [[        copy[0] = '\0';]])
 
@@ -284,24 +323,41 @@ c_mutation(L23 server/services/lock_admin.c test_lock_modes [[qsort(holders, *n,
 c_mutation(L37 server/services/lock.c test_lock_wait_ends [[ || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT]] "")
 
 # C: who waits in a server
-c_mutation(L33 server/waiters.c test_waiters
-  [[        set_alarm(a->all, a, in_ms_from_now(again_ms));]] [[        (void)again_ms;]])
-c_mutation(L33 server/waiters.c test_waiters
+c_mutation(L33 server/alarms.c test_alarms [[        set(a, in_ms_from_now(again_ms));]] [[        (void)again_ms;]])
+c_mutation(L33 server/alarms.c test_alarms
   [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
-c_mutation(L33 server/waiters.c test_waiters [[a->again = a->asking;]] [[a->again = false;]])
+c_mutation(L33 server/alarms.c test_alarms [[a->again = a->asking;]] [[a->again = false;]])
+c_mutation(L52 server/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return -1;]])
+c_mutation(L52 server/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return RETRY_MS;]])
+c_mutation(L52 server/dispatch.c test_dispatch [[    if (!response)
+        undo(r, error);]] [[    (void)undo;]])
+c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[r->may_wait]])
+c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]]
+  [[error->applied == LKS_APPLIED_MAYBE]])
+c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[true]])
+c_mutation(L54 server/alarms.c test_alarms [[    if (a->watchers > 0 || a->chore)
+        return;]] [[    return;]])
+c_mutation(L54 server/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
+c_mutation(L54 server/waiters.c test_waiters [[    alarms_unwatch(all->alarms, w->watches);
+    arm_timer(all);]] [[    arm_timer(all);]])
+c_mutation(L54 server/key_table.c test_key_table [[    if (table->n >= table->n_buckets)
+        widen(table);]] [[    if (table->n_buckets == 0)
+        widen(table);]])
+c_mutation(L54 server/key_table.c test_key_table [[    return hash_of(0, lks_rpc_slice_of(id));]] [[    return 0;]])
+c_mutation(L55 server/loss.c test_loss [[    waiters_missed(l->waiters);]] [[    ;]])
+c_mutation(L55 server/loss.c test_loss [[    if (!known)
+        return;]] "")
+c_mutation(L55 server/loss.c test_loss [[    lks_rpc_random_id(l->offered);]] "")
+c_mutation(L55 server/server.c test_waiting:*emptied* [[        loss_begin(s->loss);]] [[        ;]])
 c_mutation(L36 server/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
-c_mutation(L34 server/waiters.c test_waiters
-  [[if (w->key.len == key.len && memcmp(w->key.data, key.data, key.len) == 0)]] [[if (w->key.len == key.len)]])
+c_mutation(L34 server/key_table.c test_waiters
+  [[k->hash == hash && k->key.len == key.len && memcmp(k->key.data, key.data, key.len) == 0]] [[k->key.len == key.len]])
 c_mutation(L34 server/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
 c_mutation(L37 server/waiters.c test_waiters
   [[tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] "")
 c_mutation(L38 server/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
-c_mutation(L40 server/waiters.c test_waiters [[            tell(w, SERVICE_WOKEN);
-    }]] [[{
-            tell(w, SERVICE_WOKEN);
-            return;
-        }
-    }]])
+c_mutation(L40 server/waiters.c test_waiters [[for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {]]
+  [[for (keyed *k = key_table_find(&all->by_key, key); k; k = NULL) {]])
 
 # Bad input
 c_mutation(L46 server/services/lock.c test_lock_input

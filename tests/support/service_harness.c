@@ -495,6 +495,8 @@ void harness_event(harness *h, harness_waiting *w, service_event event)
     r->error = r->plan.error;
     r->waits = false;
     w->response = r->error.code == LKS_OK ? run_rounds(h, r) : failed(r);
+    if (!w->response && !r->waits && r->plan.undo.function)
+        harness_ring(h, &r->plan.undo);
 }
 
 const void *harness_answer(const harness_waiting *w, lks_error *error)
