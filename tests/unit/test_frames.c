@@ -343,6 +343,18 @@ static void what_a_long_message_keeps_counts_until_it_is_answered(void **state)
     assert_int_equal(fake_callers.held, 0);
 }
 
+/* The share of a connection that is gone is there as long as it holds something, and no longer. */
+static void a_small_call_outlives_its_connections_share(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 0, 1);
+    budget_close(f->bytes);
+    assert_int_equal(fake_callers.shares_closed, 1);
+    answer_unavailable(&f->dispatch.started[0]);
+    assert_int_equal(f->replies, 1);
+    f->bytes = NULL;
+}
+
 /* Else a small frame could ask for as much work as it has room for calls. */
 static void calls_whose_answers_cannot_fit_are_not_begun(void **state)
 {
@@ -375,6 +387,7 @@ int main(void)
         TEST(a_draining_server_answers_each_call),
         TEST(a_message_beyond_its_connections_bytes_is_refused),
         TEST(what_a_long_message_keeps_counts_until_it_is_answered),
+        TEST(a_small_call_outlives_its_connections_share),
         TEST(calls_whose_answers_cannot_fit_are_not_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
