@@ -227,7 +227,14 @@ static lks_code listen_unix(wires *w, const char *url, const char *address, uint
     return need_sp(w, error) == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : error->code;
 }
 
-/* "host:port/path"; without a path it is "/". */
+/* Of "host:port/path"; without one it is "/". */
+static const char *path_of(const char *address)
+{
+    const char *path = strchr(address, '/');
+
+    return path ? path : "/";
+}
+
 static lks_code listen_websocket(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
                                  lks_error *error)
 {
@@ -239,7 +246,7 @@ static lks_code listen_websocket(wires *w, const char *address, tls_context *con
     snprintf(host, sizeof host, "%.*s", (int)len, address);
     if (need_sp(w, error) != LKS_OK)
         return error->code;
-    return sp_server_listen_websocket(w->sp, host, address[len] ? address + len : "/", context, bound, error);
+    return sp_server_listen_websocket(w->sp, host, path_of(address), context, bound, error);
 }
 
 static lks_code listen_ws(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -315,6 +322,8 @@ lks_code wires_check(const char *url, const tls_files *files, lks_error *error)
         address_check_tcp(address, &why);
     else
         address_check_unix(address, &why);
+    if (why.code == LKS_OK && scheme->for_pages)
+        sp_server_check_path(path_of(rest), &why);
     if (why.code != LKS_OK)
         lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
     return error->code;
