@@ -682,25 +682,6 @@ static void a_refusal_after_an_effect_says_maybe(void **state)
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
-/* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */
-static void a_refusal_after_an_effect_says_maybe(void **state)
-{
-    static const store_value more = {.type = STORE_STRING, .string = {"MORE", 4}};
-    static const store_value reply = {.type = STORE_ARRAY, .n = 1, .element = &more};
-    const store_result goes_on = {.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &reply};
-    lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
-    fixture *f = *state;
-
-    request.group = (char *)"g";
-    request.up_to = (char *)"1-0";
-    start(f, "/lockstock.v1.StockService/TrimLedger", &request.base, 1, NULL);
-    f->store.submitted[0].done(f->store.submitted[0].arg, &goes_on);
-    assert_int_equal(f->store.n, 2);
-    assert_string_equal(f->store.submitted[1].call->function, "stock_trim_ledger");
-    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
-}
-
 static void an_event_that_is_pending_starts_the_next_round(void **state)
 {
     fixture *f = *state;
