@@ -12,6 +12,7 @@
 
 enum {
     RESERVE = 4,             /* one part in so many of the room to run is not for one kind of calls alone */
+    QUEUES = 4,              /* calls that take may queue, for each that may run */
     SMALL_QUEUE = 64,        /* of one caller, when others queue nearly all there may be */
     TURN_NS = 200 * 1000,    /* what a caller may start in a turn of the loop, in time of the loop */
     QUEUE_TURN_NS = 1000000, /* what may be started from queues in a turn */
@@ -336,7 +337,7 @@ static void leave_waiting(caller_call *call)
 /* Whether so many calls queue to take that one more is of no use. */
 static bool queue_is_full(const caller *c)
 {
-    uint32_t max = c->all->options.running_max;
+    uint32_t max = QUEUES * c->all->options.running_max;
     uint32_t left = c->all->n_taking < max ? max - c->all->n_taking : 0;
 
     return left == 0 || (c->n_taking >= SMALL_QUEUE && c->n_taking >= left);

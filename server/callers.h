@@ -31,7 +31,7 @@ typedef struct caller caller;
 
 typedef struct callers_options {
     struct uv_loop_s *loop;
-    uint32_t running_max;           /* calls that run, and once more as many that queue to take */
+    uint32_t running_max;           /* calls that run; four times as many may queue to take */
     uint32_t running_per_caller;    /* more of one caller queue */
     uint32_t waiting_max;           /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;

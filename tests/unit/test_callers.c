@@ -285,7 +285,7 @@ static void too_many_that_queue_are_refused(void **state)
         }
     }
     assert_int_equal(refused, 1);
-    assert_int_equal(f->n - 1, TAKES + RUNNING);
+    assert_int_equal(f->n - 1, TAKES + 4 * RUNNING);
     assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_true(error.retry_after_ms > 0);
