@@ -60,7 +60,7 @@ static void hang_up(connection *c)
 
 static bool has_enough(const connection *c)
 {
-    return c->ending || caller_queues(c->sender.caller) || stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
+    return c->ending || stream_is_closing(c->stream) || caller_queues(c->sender.caller) || stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len);

@@ -3,20 +3,15 @@
  * `closed` of its protocol runs once, when its handles are gone. */
 #include "wire/stream.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <uv.h>
 
-enum { BACKLOG = 1024, READ_BYTES = 64 * 1024, PARTS_MAX = 64, KEEPALIVE_S = 30, ADDRESS_BYTES_MAX = 280 };
+#include "wire/hangups.h"
+#include "wire/listeners.h"
+
+enum { READ_BYTES = 64 * 1024, PARTS_MAX = 64, KEEPALIVE_S = 30 };
 #define PEER_MARK UINT32_C(0x80000000)
 #define PEER_MASK UINT32_C(0x3FFFFFFF)
 
@@ -26,16 +21,6 @@ typedef union any_handle {
     uv_tcp_t tcp;
     uv_pipe_t pipe;
 } any_handle;
-
-typedef struct listener {
-    any_handle on;
-    streams *all;
-    const stream_protocol *protocol;
-    void *arg;
-    bool is_unix;
-    tls_context *const *tls; /* NULL: in plain */
-    TAILQ_ENTRY(listener) next;
-} listener;
 
 struct stream {
     any_handle on;
@@ -53,6 +38,7 @@ struct stream {
     size_t unwritten;  /* of these, when the timer was set */
     bool stalls;       /* the timer is set for the write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
+    bool hung_up; /* the peer sends no more: what it sent may be read, if it is being read */
     uint64_t greeting_end_ms; /* uv_now: nothing that comes before it is over moves it */
     unsigned open_handles;
     TAILQ_ENTRY(stream) next, next_dirty;
@@ -61,9 +47,11 @@ struct stream {
 struct streams {
     streams_options options;
     uv_prepare_t turn_end;
-    TAILQ_HEAD(, listener) listeners;
+    listeners *listeners;
+    hangups *hangups;
     TAILQ_HEAD(, stream) open, dirty;
-    size_t n_open, n_handles; /* n_handles: not yet closed */
+    size_t n_open;
+    size_t n_handles; /* not yet closed, and modules below */
     uint32_t last_peer;
     char *read_buffer;
     uint8_t *plain_buffer; /* what TLS makes of it */
@@ -119,6 +107,14 @@ static void on_stream_closed(uv_handle_t *handle)
     handle_closed(all);
 }
 
+static void forget_hangup(stream *s)
+{
+    uv_os_fd_t fd;
+
+    if (uv_fileno(&s->on.handle, &fd) == 0)
+        hangups_forget(s->all->hangups, fd);
+}
+
 static void flush(stream *s);
 static void mark_dirty(stream *s);
 
@@ -134,6 +130,7 @@ void stream_close(stream *s)
     s->dirty = false;
     TAILQ_REMOVE(&s->all->open, s, next);
     s->all->n_open--;
+    forget_hangup(s);
     uv_close(&s->on.handle, on_stream_closed);
     uv_close((uv_handle_t *)&s->timer, on_stream_closed);
 }
@@ -435,11 +432,23 @@ static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
         s->protocol->bytes(s->connection, (const uint8_t *)buffer->base, (size_t)n);
 }
 
+/* Who reads hears of the end after what came before it. */
+static void on_hung_up(void *who)
+{
+    stream *s = who;
+
+    s->hung_up = true;
+    if (s->paused)
+        stream_close(s);
+}
+
 void stream_pause(stream *s)
 {
     if (!s->paused && !s->closing)
         uv_read_stop(&s->on.stream);
     s->paused = true;
+    if (s->hung_up)
+        stream_close(s);
 }
 
 void stream_resume(stream *s)
@@ -447,6 +456,11 @@ void stream_resume(stream *s)
     if (s->paused && !s->closing && uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
         stream_close(s);
     s->paused = false;
+}
+
+bool stream_is_closing(const stream *s)
+{
+    return s->closing;
 }
 
 uint32_t stream_peer(const stream *s)
@@ -479,21 +493,18 @@ static lks_code out_of_memory(lks_error *error)
     return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
-static void init_handle(uv_loop_t *loop, any_handle *on, bool is_unix)
-{
-    if (is_unix)
-        uv_pipe_init(loop, &on->pipe, 0);
-    else
-        uv_tcp_init(loop, &on->tcp);
-}
-
 static void begin(stream *s)
 {
     uv_tcp_t *tcp = s->on.handle.type == UV_TCP ? &s->on.tcp : NULL;
+    uv_os_fd_t fd;
 
     if (tcp) {
         uv_tcp_nodelay(tcp, 1);
         uv_tcp_keepalive(tcp, 1, KEEPALIVE_S);
+    }
+    if (uv_fileno(&s->on.handle, &fd) != 0 || !hangups_watch(s->all->hangups, fd, s)) {
+        stream_close(s);
+        return;
     }
     s->paused = true;
     s->greeting_end_ms = uv_now(s->all->options.loop) + s->all->options.greeting_ms;
@@ -503,179 +514,100 @@ static void begin(stream *s)
         open_connection(s);
 }
 
-static void on_connection(uv_stream_t *listening, int status)
+static void on_accept(void *arg, uv_stream_t *from, const served *what)
 {
-    listener *l = listening->data;
-    streams *all = l->all;
-    stream *s = status == 0 ? malloc(sizeof *s) : NULL;
+    streams *all = arg;
+    uv_loop_t *loop = all->options.loop;
+    stream *s = malloc(sizeof *s);
 
-    /* Without a descriptor to spare libuv has closed the connection. */
     if (!s)
         return;
-    *s = (stream){.all = all, .protocol = l->protocol, .arg = l->arg, .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
+    *s = (stream){.all = all, .protocol = what->protocol, .arg = what->arg,
+                  .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
     TAILQ_INIT(&s->output);
-    init_handle(all->options.loop, &s->on, l->is_unix);
-    uv_timer_init(all->options.loop, &s->timer);
+    if (what->is_unix)
+        uv_pipe_init(loop, &s->on.pipe, 0);
+    else
+        uv_tcp_init(loop, &s->on.tcp);
+    uv_timer_init(loop, &s->timer);
     s->on.handle.data = s->timer.data = s->write.data = s;
     all->n_handles += 2;
     TAILQ_INSERT_TAIL(&all->open, s, next);
     all->n_open++;
-    bool wanted = uv_accept(listening, &s->on.stream) == 0 && all->n_open <= all->options.connections_max;
-    if (wanted && l->tls)
-        wanted = (s->tls = tls_accept(*l->tls)) != NULL;
+    bool wanted = uv_accept(from, &s->on.stream) == 0 && all->n_open <= all->options.connections_max;
+    if (wanted && what->tls)
+        wanted = (s->tls = tls_accept(*what->tls)) != NULL;
     if (wanted)
         begin(s);
     else
         stream_close(s);
 }
 
-/* ---- listening ------------------------------------------------------------------ */
-
-static void on_listener_closed(uv_handle_t *handle)
+/* libuv has closed it. */
+static void on_refused(void *arg, const served *what)
 {
-    listener *l = handle->data;
-    streams *all = l->all;
-
-    free(l);
-    handle_closed(all);
-}
-
-static void close_listener(listener *l)
-{
-    TAILQ_REMOVE(&l->all->listeners, l, next);
-    uv_close(&l->on.handle, on_listener_closed);
-}
-
-static listener *new_listener(streams *all, bool is_unix, tls_context *const *context, const stream_protocol *protocol,
-                              void *arg)
-{
-    listener *l = malloc(sizeof *l);
-
-    if (!l)
-        return NULL;
-    *l = (listener){.all = all, .protocol = protocol, .arg = arg, .is_unix = is_unix, .tls = context};
-    init_handle(all->options.loop, &l->on, is_unix);
-    l->on.handle.data = l;
-    all->n_handles++;
-    TAILQ_INSERT_TAIL(&all->listeners, l, next);
-    return l;
-}
-
-/* Ends listening on an address: `failed` < 0 is libuv's word for why. */
-static lks_code listen_on(listener *l, int failed, lks_error *error)
-{
-    if (failed == 0)
-        failed = uv_listen(&l->on.stream, BACKLOG, on_connection);
-    if (failed == 0)
-        return LKS_OK;
-    close_listener(l);
-    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(failed));
-}
-
-/* "host:port", "[::1]:port", "*:port" */
-static lks_code resolve(const char *address, struct addrinfo **ret, lks_error *error)
-{
-    char host[ADDRESS_BYTES_MAX];
-    const char *colon = strrchr(address, ':');
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-
-    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-    if (!colon || (size_t)(colon - address) >= sizeof host || digits == 0 || colon[1 + digits] != '\0' ||
-        strtoul(colon + 1, NULL, 10) > UINT16_MAX)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
-    size_t len = (size_t)(colon - address);
-    bool in_brackets = len >= 2 && address[0] == '[' && colon[-1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)(in_brackets ? len - 2 : len), address + in_brackets);
-    int failed = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, colon + 1, &hints, ret);
-    if (failed)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
-    return LKS_OK;
-}
-
-static uint16_t port_of(const uv_tcp_t *tcp)
-{
-    struct sockaddr_storage name = {0};
-    int len = sizeof name;
-
-    if (uv_tcp_getsockname(tcp, (struct sockaddr *)&name, &len) != 0)
-        return 0;
-    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&name)->sin6_port
-                                            : ((struct sockaddr_in *)(void *)&name)->sin_port);
+    (void)arg;
+    (void)what;
 }
 
 lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
                             const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error)
 {
-    struct addrinfo *found = NULL;
+    const served what = {.protocol = protocol, .arg = arg, .tls = context};
 
-    if (resolve(address, &found, error) != LKS_OK)
-        return error->code;
-    listener *l = new_listener(all, false, context, protocol, arg);
-    lks_code code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
-    freeaddrinfo(found);
-    if (code == LKS_OK)
-        *bound = port_of(&l->on.tcp);
-    return code;
-}
-
-/* A socket's file outlives whoever listened on it. */
-static void remove_stale(const struct sockaddr_un *name)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)name, sizeof *name) != 0 && errno == ECONNREFUSED)
-        unlink(name->sun_path);
-    if (fd >= 0)
-        close(fd);
+    return listeners_add_tcp(all->listeners, address, &what, bound, error);
 }
 
 lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
                              lks_error *error)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    const served what = {.protocol = protocol, .arg = arg, .is_unix = true};
 
-    if (path[0] != '/' || strlen(path) >= sizeof name.sun_path)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "must be an absolute path of fewer than %zu bytes", sizeof name.sun_path);
-    strcpy(name.sun_path, path);
-    remove_stale(&name);
-    listener *l = new_listener(all, true, NULL, protocol, arg);
-    if (!l)
-        return out_of_memory(error);
-    mode_t mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
-    int failed = uv_pipe_bind(&l->on.pipe, path);
-    umask(mask);
-    return listen_on(l, failed, error);
+    return listeners_add_unix(all->listeners, path, &what, error);
 }
 
 void streams_stop_accepting(streams *all)
 {
-    listener *l;
-
-    while ((l = TAILQ_FIRST(&all->listeners)))
-        close_listener(l);
+    listeners_stop(all->listeners);
 }
 
 /* ---- all of them ---------------------------------------------------------------- */
+
+static void ignore(void *arg)
+{
+    (void)arg;
+}
+
+static bool make_parts(streams *all)
+{
+    const listeners_options listening = {
+        .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
+
+    return (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
+           (all->hangups = hangups_new(all->options.loop, on_hung_up)) && (all->listeners = listeners_new(&listening));
+}
 
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error)
 {
     streams *all = calloc(1, sizeof *all);
 
-    if (!all || !(all->read_buffer = malloc(READ_BYTES)) || !(all->plain_buffer = malloc(READ_BYTES))) {
+    if (all)
+        all->options = *options;
+    if (!all || !make_parts(all)) {
+        if (all && all->hangups)
+            hangups_close(all->hangups, ignore, NULL);
         free(all ? all->read_buffer : NULL);
+        free(all ? all->plain_buffer : NULL);
         free(all);
         return out_of_memory(error);
     }
-    all->options = *options;
-    TAILQ_INIT(&all->listeners);
     TAILQ_INIT(&all->open);
     TAILQ_INIT(&all->dirty);
     uv_prepare_init(options->loop, &all->turn_end);
     all->turn_end.data = all;
     uv_prepare_start(&all->turn_end, on_turn_end);
     uv_unref((uv_handle_t *)&all->turn_end);
-    all->n_handles = 1;
+    all->n_handles = 3;
     *ret = all;
     return LKS_OK;
 }
@@ -685,6 +617,11 @@ static void on_turn_end_closed(uv_handle_t *handle)
     handle_closed(handle->data);
 }
 
+static void on_part_closed(void *arg)
+{
+    handle_closed(arg);
+}
+
 void streams_close(streams *all, void (*closed)(void *arg), void *arg)
 {
     stream *s;
@@ -692,8 +629,9 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg)
     all->closed = closed;
     all->arg = arg;
     all->ending = true;
-    streams_stop_accepting(all);
     while ((s = TAILQ_FIRST(&all->open)))
         stream_close(s);
+    listeners_close(all->listeners, on_part_closed, all);
+    hangups_close(all->hangups, on_part_closed, all);
     uv_close((uv_handle_t *)&all->turn_end, on_turn_end_closed);
 }

@@ -34,7 +34,9 @@ typedef struct stream_protocol {
     void (*produce)(void *connection);
     /* Output that waited for the peer is gone. */
     void (*drained)(void *connection);
-    /* It is gone: no function may be called on the stream any more. */
+    /* It is gone: no function may be called on the stream any more. The end of a peer is
+     * seen in any state, also while it is not read from; what it sent and was not read yet
+     * is then dropped. */
     void (*closed)(void *connection);
 } stream_protocol;
 
@@ -105,6 +107,9 @@ void stream_produce(stream *s);
 
 /* Bytes written and not yet taken by the kernel. */
 size_t stream_waiting(const stream *s);
+
+/* Whether it is: then nothing of it needs to be worked for any more. */
+bool stream_is_closing(const stream *s);
 
 /* Ends it: `closed` follows, later. What waits to be written is tried once. */
 void stream_close(stream *s);

@@ -129,6 +129,11 @@ size_t stream_waiting(const stream *s)
     return s->waiting;
 }
 
+bool stream_is_closing(const stream *s)
+{
+    return s->closing;
+}
+
 void stream_close(stream *s)
 {
     s->closing = true;

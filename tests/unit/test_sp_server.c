@@ -9,7 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -306,6 +308,113 @@ static void many_that_are_answered_at_once(void **state)
     stop();
 }
 
+/* ---- the end of a peer, in each state ----------------------------------------------- */
+
+typedef enum ending { CLOSES, RESETS, HALF_CLOSES, ENDINGS } ending;
+
+static void end_peer(int fd, ending how)
+{
+    const struct linger reset = {.l_onoff = 1};
+
+    if (how == RESETS)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    if (how == HALF_CLOSES)
+        shutdown(fd, SHUT_WR);
+    else
+        close(fd);
+}
+
+/* Its calls queue, so nothing is read; and what it sent besides is not run any more. */
+static void the_end_of_a_peer_whose_calls_queue_is_seen(void **state)
+{
+    (void)state;
+    for (ending how = CLOSES; how < ENDINGS; how++) {
+        start(NULL);
+        here.lets_go = true;
+        int fd = open_peer();
+        for (uint32_t i = 0; i < IN_FLIGHT; i++)
+            send_text(fd, 0x80000000 + i, 'a');
+        run_until_taken(IN_FLIGHT);
+        send_text(fd, 0x80000009, 'z');
+        end_peer(fd, how);
+        run_until_lost(1);
+        assert_int_equal(here.n, IN_FLIGHT);
+        assert_int_equal(sp_server_in_flight(here.server), 0);
+        if (how == HALF_CLOSES)
+            close(fd);
+        stop();
+    }
+}
+
+/* Answers at length what is taken, until nothing more is. */
+static bool is_read_no_more(void)
+{
+    static char big[BIG];
+    static size_t before, turns;
+
+    for (size_t i = 0; i < here.n; i++)
+        if (here.taken[i].message)
+            end_one(i, big, sizeof big);
+    turns = here.n == before ? turns + 1 : 0;
+    before = here.n;
+    return here.n > 0 && turns >= 20;
+}
+
+/* It takes no answers. The time for that is long enough to be no part of this. */
+static void the_end_of_a_peer_that_takes_nothing_is_seen(void **state)
+{
+    const streams_options later = {.connections_max = 100, .stall_ms = 10 * LIMIT_MS};
+    (void)state;
+
+    for (ending how = CLOSES; how < ENDINGS; how++) {
+        start(&later);
+        int fd = sp_peer_connect(here.port, 4096);
+        assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+        for (uint32_t i = 0; i < 64; i++)
+            send_text(fd, 0x80000000 + i, 'a');
+        run_until(is_read_no_more);
+        assert_true(here.n < 64 && streams_flushing(here.streams));
+        end_peer(fd, how);
+        run_until_lost(1);
+        if (how == HALF_CLOSES)
+            close(fd);
+        stop();
+    }
+}
+
+static void the_end_of_a_peer_on_a_unix_socket_is_seen(void **state)
+{
+    char *dir = tempdir_make();
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    lks_error error;
+    (void)state;
+
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/sock", dir);
+    for (ending how = CLOSES; how < ENDINGS; how++) {
+        start(NULL);
+        assert_int_equal(sp_server_listen_unix(here.server, name.sun_path, &error), LKS_OK);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
+        assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+        for (uint32_t i = 0; i < IN_FLIGHT + 1; i++) {
+            size_t len;
+            uint8_t *message = sp_peer_message(0x80000000 + i, "a", 1, &len);
+            assert_true(sp_peer_send(fd, "\1", 1) && sp_peer_send(fd, message, len));
+            free(message);
+        }
+        run_until_taken(IN_FLIGHT);
+        end_peer(fd, how);
+        run_until_lost(1);
+        assert_int_equal(here.n, IN_FLIGHT);
+        if (how == HALF_CLOSES)
+            close(fd);
+        stop();
+    }
+    tempdir_remove(dir);
+}
+
+/* ---- who is lost ------------------------------------------------------------------- */
+
 static void what_a_lost_peer_left_is_answered_to_nobody(void **state)
 {
     (void)state;
@@ -515,6 +624,9 @@ int main(void)
         cmocka_unit_test(answers_go_in_the_order_in_which_they_are_done),
         cmocka_unit_test(a_connection_with_calls_that_queue_is_not_read),
         cmocka_unit_test(many_that_are_answered_at_once),
+        cmocka_unit_test(the_end_of_a_peer_whose_calls_queue_is_seen),
+        cmocka_unit_test(the_end_of_a_peer_that_takes_nothing_is_seen),
+        cmocka_unit_test(the_end_of_a_peer_on_a_unix_socket_is_seen),
         cmocka_unit_test(what_a_lost_peer_left_is_answered_to_nobody),
         cmocka_unit_test(what_a_lost_peer_left_may_be_answered_at_once),
         cmocka_unit_test(what_is_no_frame_ends_the_connection_and_what_follows_it),
