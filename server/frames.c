@@ -150,6 +150,14 @@ static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_ar
     send(port, message, reply, lks_rpc_reply_fit(reply, &none, f->message_bytes_max));
 }
 
+void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
+{
+    lks_rpc_arena *arena = take_arena(f);
+
+    refuse(f, port, message, arena, error);
+    give_arena(f, arena);
+}
+
 static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
                               budget_share *bytes)
 {

@@ -1,5 +1,6 @@
 /* Invariant: `wanted` was checked against the limit before anything is allocated, and
- * `room` is never more than what has come, doubled, or ROOM_MIN. Called by sp_server.c. */
+ * `room` is never more than what has come, doubled, or ROOM_MIN; the share holds `room`
+ * bytes, but of a message that is skipped none. Called by sp_server.c. */
 #include "wire/sp.h"
 
 #include <endian.h>
@@ -16,10 +17,18 @@ void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max)
     *r = (sp_reader){.mapping = mapping, .frame_bytes_max = frame_bytes_max};
 }
 
+void sp_reader_charge(sp_reader *r, budget_share *share)
+{
+    r->share = share;
+}
+
 void sp_reader_end(sp_reader *r)
 {
     free(r->message);
     r->message = NULL;
+    if (r->held > 0)
+        budget_give(r->share, r->held);
+    r->held = 0;
 }
 
 bool sp_reader_idle(const sp_reader *r)
@@ -33,23 +42,70 @@ static size_t prefix_len(sp_mapping mapping)
     return mapping == SP_OVER_UNIX ? 1 + LENGTH_BYTES : LENGTH_BYTES;
 }
 
-/* Makes room for `more` bytes that are there, and for no more than as many again. */
+/* Counts a buffer of that many bytes. False, as it was: it would be too much. */
+static bool hold(sp_reader *r, size_t bytes)
+{
+    if (!r->share)
+        return true;
+    if (bytes > r->held && !budget_take(r->share, bytes - r->held))
+        return false;
+    if (bytes < r->held)
+        budget_give(r->share, r->held - bytes);
+    r->held = bytes;
+    return true;
+}
+
+static bool set_room(sp_reader *r, size_t room)
+{
+    sp_message *changed = realloc(r->message, sizeof *changed + room);
+
+    if (!changed)
+        return false;
+    if (!r->message)
+        changed->len = 0;
+    changed->skipped = false;
+    r->message = changed;
+    r->room = room;
+    return true;
+}
+
+/* Of what came only the ids are kept, of what comes nothing else. */
+static bool begin_skipping(sp_reader *r)
+{
+    size_t room = r->wanted < SP_STACK_BYTES_MAX ? r->wanted : SP_STACK_BYTES_MAX;
+
+    if (r->message && r->message->len > room)
+        r->message->len = room;
+    if (!set_room(r, room))
+        return false;
+    hold(r, 0);
+    r->message->skipped = true;
+    return true;
+}
+
+/* Makes room for `more` bytes that are there, and for no more than as many again; or
+ * begins to skip. False when out of memory. */
 static bool make_room(sp_reader *r, size_t more)
 {
     size_t have = r->message ? r->message->len : 0;
 
-    if (r->message && r->room - have >= more)
+    if (r->message && (r->message->skipped || r->room - have >= more))
         return true;
     size_t room = 2 * (have + more) > ROOM_MIN ? 2 * (have + more) : ROOM_MIN;
     if (room > r->wanted)
         room = r->wanted;
-    sp_message *grown = realloc(r->message, sizeof *grown + room);
-    if (!grown)
-        return false;
-    grown->len = have;
-    r->message = grown;
-    r->room = room;
-    return true;
+    return hold(r, room) ? set_room(r, room) : begin_skipping(r);
+}
+
+/* Bytes of a message; there is room for those that are kept. */
+static void append(sp_reader *r, const uint8_t *data, size_t len)
+{
+    sp_message *m = r->message;
+    size_t n = r->room - m->len < len ? r->room - m->len : len;
+
+    memcpy(m->bytes + m->len, data, n);
+    m->len += n;
+    r->seen += len;
 }
 
 /* The prefix of a message is whole. */
@@ -64,17 +120,17 @@ static sp_verdict begin_message(sp_reader *r)
     if (length < SP_ID_BYTES || length > r->frame_bytes_max + SP_STACK_BYTES_MAX)
         return SP_BROKEN;
     r->wanted = (size_t)length;
-    r->head_len = 0;
+    r->seen = r->head_len = 0;
     return make_room(r, 0) ? SP_FINE : SP_NO_MEMORY;
 }
 
 /* Finds the request id, the first with the high bit set. */
-static bool find_ids(sp_message *message, size_t frame_bytes_max)
+static bool find_ids(const sp_reader *r, sp_message *message)
 {
     for (size_t end = SP_ID_BYTES; end <= message->len && end <= SP_STACK_BYTES_MAX; end += SP_ID_BYTES) {
         if (message->bytes[end - SP_ID_BYTES] & 0x80) {
             message->ids_len = end;
-            return message->len - end <= frame_bytes_max;
+            return r->seen - end <= r->frame_bytes_max;
         }
     }
     return false;
@@ -94,11 +150,10 @@ static size_t read_head(sp_reader *r, size_t wanted, const uint8_t *data, size_t
 static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_t *n)
 {
     if (r->message) {
-        *n = r->wanted - r->message->len < len ? r->wanted - r->message->len : len;
+        *n = r->wanted - r->seen < len ? r->wanted - r->seen : len;
         if (!make_room(r, *n))
             return SP_NO_MEMORY;
-        memcpy(r->message->bytes + r->message->len, data, *n);
-        r->message->len += *n;
+        append(r, data, *n);
         return SP_FINE;
     }
     size_t head = r->shaken ? prefix_len(r->mapping) : SP_HANDSHAKE_BYTES;
@@ -124,11 +179,12 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
         if (verdict != SP_FINE)
             return verdict;
         *taken += n;
-        if (r->message && r->message->len == r->wanted) {
+        if (r->message && r->seen == r->wanted) {
             sp_message *whole = r->message;
-            if (!find_ids(whole, r->frame_bytes_max))
+            if (!find_ids(r, whole))
                 return SP_BROKEN;
             r->message = NULL;
+            hold(r, 0);
             more = take(arg, whole);
         }
     }

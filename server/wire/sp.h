@@ -18,6 +18,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/budget.h"
+
 enum {
     SP_HANDSHAKE_BYTES = 8,
     SP_ID_BYTES = 4,
@@ -31,9 +33,10 @@ typedef enum sp_mapping { SP_OVER_TCP, SP_OVER_UNIX } sp_mapping;
 /* What REP says first. */
 extern const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES];
 
-/* A request message. bytes: the ids, then the frame. */
+/* A request message. bytes: the ids, then the frame, unless it was skipped. */
 typedef struct sp_message {
     size_t ids_len, len; /* len: of all bytes */
+    bool skipped;        /* there was no room for it: of `bytes` only the ids may be looked at */
     uint8_t bytes[];
 } sp_message;
 
@@ -43,8 +46,11 @@ typedef struct sp_reader {
     bool shaken;
     uint8_t head[9]; /* handshake, or what stands before a message */
     size_t head_len;
+    budget_share *share; /* NULL: nothing is counted */
     sp_message *message; /* being read; has room for `room` bytes, wants `wanted` */
     size_t room, wanted;
+    size_t seen;         /* bytes of it that came; message->len of them are kept */
+    size_t held;         /* bytes of the share */
 } sp_reader;
 
 /* Takes a message, to be freed with free(). False: enough for now. */
@@ -52,6 +58,10 @@ typedef bool sp_take(void *arg, sp_message *message);
 
 /* A frame may have frame_bytes_max bytes. */
 void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max);
+
+/* From now on what is half read is held as bytes of the share, which outlives the reader;
+ * a message that finds no room there is skipped. */
+void sp_reader_charge(sp_reader *r, budget_share *share);
 
 /* Frees what is half read. */
 void sp_reader_end(sp_reader *r);
@@ -62,7 +72,8 @@ bool sp_reader_idle(const sp_reader *r);
 typedef enum sp_verdict { SP_FINE, SP_BROKEN, SP_NO_MEMORY } sp_verdict;
 
 /* Takes bytes; *taken of them, all unless `take` had enough. Memory grows with what
- * has come, never with the length that was announced. SP_BROKEN: this is not SP, or
+ * has come, never with the length that was announced; a message that is taken is counted
+ * no more. SP_BROKEN: this is not SP, or
  * not a request, or it is too long; nothing more can be read. */
 sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg);
 

@@ -10,7 +10,7 @@
 
 #include "wire/sp.h"
 
-enum { OUTPUT_BYTES_MAX = 1 << 20 };
+enum { OUTPUT_BYTES_MAX = 1 << 20, RETRY_AFTER_MS = 100 };
 
 struct sp_server {
     sp_server_options options;
@@ -29,6 +29,7 @@ typedef struct connection {
     uint8_t *left; /* read and not yet taken: it had enough */
     size_t left_len;
     bool greeted, reading;
+    bool took; /* a message, of the bytes that are read now */
     bool ending; /* its stream is being closed */
 } connection;
 
@@ -44,8 +45,6 @@ static void free_when_over(connection *c)
 {
     if (c->stream || c->in_flight > 0)
         return;
-    sp_reader_end(&c->reader);
-    free(c->left);
     free(c);
 }
 
@@ -65,18 +64,25 @@ static bool has_enough(const connection *c)
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len);
 
+static void free_left(connection *c, uint8_t *left, size_t len)
+{
+    if (left)
+        budget_give(c->bytes, len);
+    free(left);
+}
+
 /* Goes on reading, what was left over first. */
 static void read_on(connection *c)
 {
     uint8_t *left = c->left;
+    size_t len = c->left_len;
 
     if (c->reading || has_enough(c))
         return;
     c->left = NULL;
-    if (left) {
-        take_bytes(c, left, c->left_len);
-        free(left);
-    }
+    if (left)
+        take_bytes(c, left, len);
+    free_left(c, left, len);
     if (!c->left && !has_enough(c))
         stream_resume(c->stream);
 }
@@ -93,6 +99,12 @@ static void end_request(request *r)
         read_on(c);
     }
     free_when_over(c);
+}
+
+/* While it takes no answers, none of its calls starts: it is the answers that fill memory. */
+static void look_at_output(connection *c)
+{
+    caller_hold(c->sender.caller, stream_waiting(c->stream) >= OUTPUT_BYTES_MAX);
 }
 
 static void *port_answer(void *message, size_t len)
@@ -112,10 +124,12 @@ static void port_reply(void *message)
 {
     request *r = message;
 
-    if (r->from->stream)
+    if (r->from->stream) {
         stream_write(r->from->stream, r->answer);
-    else
+        look_at_output(r->from);
+    } else {
         free(r->answer);
+    }
     end_request(r);
 }
 
@@ -129,6 +143,15 @@ static void port_close_peer(void *message)
 
 static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
 
+static void refuse_skipped(request *r)
+{
+    lks_error error;
+
+    lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
+    error.retry_after_ms = RETRY_AFTER_MS;
+    frames_refuse(r->from->all->options.frames, &port, r, &error);
+}
+
 static bool take_message(void *arg, sp_message *message)
 {
     connection *c = arg;
@@ -141,11 +164,15 @@ static bool take_message(void *arg, sp_message *message)
     }
     *r = (request){.from = c, .ids_len = message->ids_len};
     memcpy(r->ids, message->bytes, message->ids_len);
+    c->took = true;
     c->in_flight++;
     c->all->in_flight++;
     stream_idle(c->stream, false);
-    frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len, message->len - message->ids_len,
-                &c->sender, lks_rpc_now_ns());
+    if (message->skipped)
+        refuse_skipped(r);
+    else
+        frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len,
+                    message->len - message->ids_len, &c->sender, lks_rpc_now_ns());
     free(message);
     return !has_enough(c);
 }
@@ -175,6 +202,7 @@ static void keep_left(connection *c, const uint8_t *data, size_t len)
         return;
     }
     memcpy(grown + have, data, len);
+    budget_force(c->bytes, len);
     c->left = grown;
     c->left_len = have + len;
 }
@@ -184,6 +212,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     size_t taken;
 
     c->reading = true;
+    c->took = false;
     sp_verdict verdict = sp_read(&c->reader, data, len, &taken, take_message, c);
     c->reading = false;
     if (verdict != SP_FINE)
@@ -197,6 +226,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     }
     if (taken < len)
         keep_left(c, data + taken, len - taken);
+    stream_unfinished(c->stream, c->greeted && !sp_reader_idle(&c->reader), c->took);
     if (has_enough(c))
         stream_pause(c->stream);
     else
@@ -219,7 +249,10 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 
 static void on_drained(void *arg)
 {
-    read_on(arg);
+    connection *c = arg;
+
+    look_at_output(c);
+    read_on(c);
 }
 
 /* ---- connections -------------------------------------------------------------------- */
@@ -230,6 +263,9 @@ static void on_closed(void *arg)
 
     c->stream = NULL;
     c->ending = true;
+    sp_reader_end(&c->reader);
+    free_left(c, c->left, c->left_len);
+    c->left = NULL;
     c->in_flight++; /* what waited may be answered now, as the last of the connection */
     caller_lost(c->sender.caller);
     budget_close(c->bytes);
@@ -262,6 +298,8 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;
     sp_reader_init(&c->reader, mapping, all->options.message_bytes_max);
+    sp_reader_charge(&c->reader, c->bytes);
+    stream_charge(s, c->bytes);
     greet(c);
     return c;
 }

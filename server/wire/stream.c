@@ -11,7 +11,7 @@
 #include "wire/hangups.h"
 #include "wire/listeners.h"
 
-enum { READ_BYTES = 64 * 1024, PARTS_MAX = 64, KEEPALIVE_S = 30 };
+enum { READ_BYTES = 64 * 1024, PARTS_MAX = 64, KEEPALIVE_S = 30, RECORD_BYTES = 16 * 1024 };
 #define PEER_MARK UINT32_C(0x80000000)
 #define PEER_MASK UINT32_C(0x3FFFFFFF)
 
@@ -39,6 +39,9 @@ struct stream {
     bool stalls;       /* the timer is set for the write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
     bool hung_up; /* the peer sends no more: what it sent may be read, if it is being read */
+    budget_share *share;      /* NULL: output is not counted */
+    size_t held;              /* bytes of it: the blocks of output */
+    uint64_t request_end_ms;  /* uv_now; 0: no message is half there */
     uint64_t greeting_end_ms; /* uv_now: nothing that comes before it is over moves it */
     unsigned open_handles;
     TAILQ_ENTRY(stream) next, next_dirty;
@@ -80,14 +83,26 @@ static void handle_closed(streams *all)
     free_all_when_over(all);
 }
 
+static void give_back(stream *s, size_t bytes)
+{
+    if (s->share && bytes > 0)
+        budget_give(s->share, bytes);
+    s->held -= bytes;
+}
+
+static void drop_block(stream *s, stream_block *block)
+{
+    TAILQ_REMOVE(&s->output, block, next);
+    give_back(s, block->len);
+    free(block);
+}
+
 static void drop_output(stream *s)
 {
     stream_block *block;
 
-    while ((block = TAILQ_FIRST(&s->output))) {
-        TAILQ_REMOVE(&s->output, block, next);
-        free(block);
-    }
+    while ((block = TAILQ_FIRST(&s->output)))
+        drop_block(s, block);
     s->waiting = 0;
 }
 
@@ -98,9 +113,9 @@ static void on_stream_closed(uv_handle_t *handle)
     streams *all = s->all;
 
     if (--s->open_handles == 0) {
+        drop_output(s);
         if (s->connection)
             s->protocol->closed(s->connection);
-        drop_output(s);
         tls_free(s->tls);
         free(s);
     }
@@ -176,6 +191,8 @@ static void arm(stream *s)
     s->stalls = false;
     if (!s->ready && o->greeting_ms > 0)
         ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;
+    else if (s->request_end_ms > 0 && !s->paused)
+        ms = s->request_end_ms > uv_now(o->loop) ? s->request_end_ms - uv_now(o->loop) : 1;
     else if (s->ready && s->idle)
         ms = o->idle_ms;
     if (ms > 0)
@@ -196,6 +213,24 @@ void stream_idle(stream *s, bool idle)
     arm(s);
 }
 
+static void begin_request_time(stream *s)
+{
+    s->request_end_ms = uv_now(s->all->options.loop) + s->all->options.request_ms;
+}
+
+void stream_unfinished(stream *s, bool unfinished, bool anew)
+{
+    bool was = s->request_end_ms > 0;
+
+    if (s->all->options.request_ms == 0 || (unfinished == was && !(was && anew)))
+        return;
+    if (unfinished)
+        begin_request_time(s);
+    else
+        s->request_end_ms = 0;
+    arm(s);
+}
+
 /* ---- output --------------------------------------------------------------------- */
 
 stream_block *stream_block_new(size_t len)
@@ -211,6 +246,16 @@ static void add_output(stream *s, stream_block *block)
 {
     TAILQ_INSERT_TAIL(&s->output, block, next);
     s->waiting += block->len;
+    s->held += block->len;
+    if (s->share)
+        budget_force(s->share, block->len);
+}
+
+/* What was written before, too. */
+void stream_charge(stream *s, budget_share *share)
+{
+    s->share = share;
+    budget_force(share, s->held);
 }
 
 /* The first parts of the output. */
@@ -233,8 +278,7 @@ static void taken(stream *s, size_t n)
     n += s->first_done;
     for (stream_block *block; (block = TAILQ_FIRST(&s->output)) && n >= block->len;) {
         n -= block->len;
-        TAILQ_REMOVE(&s->output, block, next);
-        free(block);
+        drop_block(s, block);
     }
     s->first_done = n;
 }
@@ -281,6 +325,19 @@ static void take_encrypted(stream *s)
         tls_take(s->tls, block->data, len);
         add_output(s, block);
     }
+}
+
+/* TLS keeps a buffer as large as it ever was: so it is given no more than a record at a time. */
+static bool encrypt(stream *s, const uint8_t *data, size_t len)
+{
+    for (size_t n; len > 0; data += n, len -= n) {
+        n = len < RECORD_BYTES ? len : RECORD_BYTES;
+        if (tls_pending(s->tls) + n > RECORD_BYTES)
+            take_encrypted(s);
+        if (!tls_write(s->tls, data, n))
+            return false;
+    }
+    return true;
 }
 
 static void flush(stream *s)
@@ -346,11 +403,10 @@ void stream_produce(stream *s)
 
 void stream_write(stream *s, stream_block *block)
 {
-    bool encrypted = s->tls && !s->closing && tls_write(s->tls, block->data, block->len);
-
     if (!s->tls && !s->closing) {
         add_output(s, block);
     } else {
+        bool encrypted = !s->closing && encrypt(s, block->data, block->len);
         free(block);
         if (!encrypted)
             stream_close(s);
@@ -449,13 +505,23 @@ void stream_pause(stream *s)
     s->paused = true;
     if (s->hung_up)
         stream_close(s);
+    else if (s->request_end_ms > 0)
+        arm(s);
 }
 
 void stream_resume(stream *s)
 {
-    if (s->paused && !s->closing && uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
-        stream_close(s);
+    bool was_paused = s->paused;
+
     s->paused = false;
+    if (!was_paused || s->closing)
+        return;
+    if (uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
+        stream_close(s);
+    if (s->request_end_ms > 0) {
+        begin_request_time(s);
+        arm(s);
+    }
 }
 
 bool stream_is_closing(const stream *s)

@@ -16,6 +16,7 @@
 
 #include <lockstock/status.h>
 
+#include "wire/budget.h"
 #include "wire/tls.h"
 
 struct uv_loop_s;
@@ -46,6 +47,7 @@ typedef struct streams_options {
     uint32_t greeting_ms;     /* from accept to stream_ready, TLS included */
     uint32_t idle_ms;         /* with nothing read or written, while stream_idle says so */
     uint32_t stall_ms;        /* while output waits and the peer takes none */
+    uint32_t request_ms;      /* for a message, from its first byte; 0: as long as it takes */
 } streams_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
@@ -84,6 +86,16 @@ void stream_ready(stream *s);
 
 /* Whether it may be closed when nothing happens for idle_ms; at first it may not. */
 void stream_idle(stream *s, bool idle);
+
+/* Whether a message has begun to come and is not whole; `anew`: it is another one than
+ * when this was called before. One that is not whole within request_ms ends the connection; the
+ * time in which the stream is paused does not count. */
+void stream_unfinished(stream *s, bool unfinished, bool anew);
+
+/* From now on output that waits is held as bytes of the share, which must live until
+ * `closed`. Whose it is (budget_set_principal) tells also who may keep a connection that
+ * is idle. */
+void stream_charge(stream *s, budget_share *share);
 
 /* Stops reading, but for what was read already; and goes on. */
 void stream_pause(stream *s);

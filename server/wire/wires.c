@@ -10,8 +10,9 @@
 #include "wire/nng.h"
 #include "wire/sp_server.h"
 #include "wire/stream.h"
+#include "wire/trim.h"
 
-enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000 };
+enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000, REQUEST_MS = 30000, TRIM_MS = 2000 };
 
 struct wires {
     wires_options options;
@@ -19,6 +20,7 @@ struct wires {
     streams *streams;
     sp_server *sp;
     grpc_server *grpc;
+    trim *trim;
     tls_context *tls, *h2; /* NULL: no certificate */
     unsigned open; /* engines that have to tell that they are closed */
     void (*closed)(void *arg);
@@ -35,6 +37,13 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     if (wires_load_certificates(w, error) != LKS_OK) {
         free(w);
         return error->code;
+    }
+    w->trim = trim_new(options->loop, options->budget, TRIM_MS);
+    if (!w->trim) {
+        tls_context_free(w->tls);
+        tls_context_free(w->h2);
+        free(w);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     *ret = w;
     return LKS_OK;
@@ -103,6 +112,7 @@ static lks_code need_streams(wires *w, lks_error *error)
         .greeting_ms = GREETING_MS,
         .idle_ms = IDLE_MS,
         .stall_ms = STALL_MS,
+        .request_ms = REQUEST_MS,
     };
     return w->streams ? LKS_OK : streams_new(&streams_wanted, &w->streams, error);
 }
@@ -317,7 +327,8 @@ void wires_close(wires *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
     w->closed_arg = arg;
-    w->open = 1U + (w->nng != NULL) + (w->streams != NULL);
+    w->open = 2U + (w->nng != NULL) + (w->streams != NULL);
+    trim_close(w->trim, one_closed, w);
     if (w->nng)
         wire_nng_close(w->nng, one_closed, w);
     if (w->streams)

@@ -91,6 +91,17 @@ void stream_idle(stream *s, bool idle)
     s->idle = idle;
 }
 
+void stream_unfinished(stream *s, bool unfinished, bool anew)
+{
+    (void)anew;
+    s->unfinished = unfinished;
+}
+
+void stream_charge(stream *s, budget_share *share)
+{
+    s->share = share;
+}
+
 void stream_pause(stream *s)
 {
     s->paused = true;

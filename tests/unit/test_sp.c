@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "support/fake_callers.h"
 #include "wire/sp.h"
 
 enum { FRAME_MAX = 1000, TAKEN_MAX = 16 };
@@ -257,6 +258,71 @@ static void who_had_enough_is_given_no_more(void **state)
     sp_reader_end(&r);
 }
 
+/* Wherever in a message the room ends, and however it comes: its ids are known, its bytes
+ * are not kept, and the next one is as ever. */
+static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
+{
+    static const uint32_t hops[] = {1, 2, 0x80000003};
+    static char frame[FRAME_MAX + 1];
+    (void)state;
+
+    memset(frame, 'f', FRAME_MAX);
+    for (size_t full_at = 0; full_at < FRAME_MAX; full_at += 90) {
+        for (size_t piece = 1; piece < FRAME_MAX; piece *= 3) {
+            uint8_t bytes[2 * FRAME_MAX];
+            size_t first = put_message(bytes, SP_OVER_TCP, hops, 3, frame);
+            size_t len = first + put_message(bytes + first, SP_OVER_TCP, one_id, 1, "next");
+            teardown(NULL);
+            setup(NULL);
+            fake_callers_reset(NULL);
+            budget_share *share = budget_open(NULL);
+            sp_reader r = reader(SP_OVER_TCP);
+            sp_reader_charge(&r, share);
+            fake_budget_is_full(true);
+            for (size_t at = 0; at < len; at += piece) {
+                if (at >= full_at || at >= first)
+                    fake_budget_is_full(at < first);
+                assert_int_equal(read_all(&r, bytes + at, piece < len - at ? piece : len - at), SP_FINE);
+                assert_true(r.held <= (r.message ? r.room : 0));
+            }
+            assert_int_equal(took.n, 2);
+            assert_int_equal(took.message[0]->ids_len, 12);
+            assert_memory_equal(took.message[0]->bytes, bytes + 8, 12);
+            assert_true(took.message[0]->skipped);
+            if (piece == 1) {
+                assert_false(took.message[1]->skipped);
+                expect_frame(1, 4, "next");
+            }
+            sp_reader_end(&r);
+            budget_close(share);
+            assert_int_equal(fake_callers.shares_closed, 1);
+        }
+    }
+}
+
+static void what_is_half_read_is_held(void **state)
+{
+    static char frame[FRAME_MAX + 1];
+    uint8_t bytes[2 * FRAME_MAX];
+    (void)state;
+
+    memset(frame, 'f', FRAME_MAX);
+    size_t len = put_message(bytes, SP_OVER_TCP, one_id, 1, frame);
+    fake_callers_reset(NULL);
+    budget_share *share = budget_open(NULL);
+    sp_reader r = reader(SP_OVER_TCP);
+    sp_reader_charge(&r, share);
+    assert_int_equal(read_all(&r, bytes, len - 1), SP_FINE);
+    assert_int_equal(budget_share_held(share), FRAME_MAX + 4);
+    assert_int_equal(read_all(&r, bytes + len - 1, 1), SP_FINE);
+    assert_int_equal(budget_share_held(share), 0);
+    assert_int_equal(read_all(&r, bytes, len - 1), SP_FINE);
+    assert_int_equal(budget_share_held(share), FRAME_MAX + 4);
+    sp_reader_end(&r);
+    assert_int_equal(budget_share_held(share), 0);
+    budget_close(share);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -270,6 +336,8 @@ int main(void)
         TEST(the_longest_frame),
         TEST(memory_grows_with_what_comes),
         TEST(who_had_enough_is_given_no_more),
+        TEST(what_finds_no_room_is_skipped_but_for_its_ids),
+        TEST(what_is_half_read_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,7 +38,7 @@ static struct {
     sp_server *server;
     uint16_t port;
     taken taken[MESSAGES_MAX];
-    size_t n, wanted;
+    size_t n, refused, wanted;
     bool echoes, lets_go, closed, late; /* lets_go: answers what a lost peer left, at once */
     int ticks_left;
 } here;
@@ -94,6 +94,17 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
         fake_caller_queues(sender->caller, true);
 }
 
+void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
+{
+    (void)f;
+    assert_int_equal(error->code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(error->applied, LKS_APPLIED_NO);
+    assert_true(error->retry_after_ms > 0);
+    here.refused++;
+    memcpy(port->answer(message, 1), "r", 1);
+    port->reply(message);
+}
+
 static void on_caller_lost(void)
 {
     for (size_t i = 0; i < here.n; i++) {
@@ -137,6 +148,11 @@ static bool has_taken(void)
 static bool has_lost(void)
 {
     return fake_callers.lost >= here.wanted;
+}
+
+static bool has_refused(void)
+{
+    return here.refused >= here.wanted;
 }
 
 static bool has_flushed(void)
@@ -580,6 +596,174 @@ static void who_reads_nothing_is_not_read_and_then_closed(void **state)
     stop();
 }
 
+/* A peer that takes its time. */
+static struct {
+    int fd;
+    const uint8_t *bytes; /* to be sent */
+    size_t len, sent;
+} slow;
+
+/* ---- memory and time --------------------------------------------------------------- */
+
+static void send_long(int fd, uint32_t id, size_t bytes)
+{
+    static char body[BIG];
+    size_t len;
+    uint8_t *message = sp_peer_message(id, body, BIG, &len);
+
+    assert_true(sp_peer_send(fd, message, bytes < len ? bytes : len));
+    free(message);
+}
+
+static bool has_read_half(void)
+{
+    return fake_callers.held >= BIG / 2;
+}
+
+static void what_is_half_read_or_left_over_is_held(void **state)
+{
+    (void)state;
+    start(NULL);
+    int fd = open_peer();
+    send_long(fd, 0x80000000, BIG / 2 + 100);
+    run_until(has_read_half);
+    close(fd);
+    run_until_lost(1);
+    assert_int_equal(fake_callers.held, 0);
+    fd = open_peer();
+    for (uint32_t i = 0; i < 2 * IN_FLIGHT; i++)
+        send_text(fd, 0x80000000 + i, 'a');
+    run_until_taken(IN_FLIGHT);
+    assert_int_equal(fake_callers.held, IN_FLIGHT * 13);
+    close(fd);
+    run_until_lost(2);
+    assert_int_equal(fake_callers.held, 0);
+    stop();
+}
+
+static void what_finds_no_room_is_refused_and_the_connection_goes_on(void **state)
+{
+    (void)state;
+    start(NULL);
+    here.echoes = true;
+    int fd = open_peer();
+    fake_budget_is_full(true);
+    send_long(fd, 0x80000001, SIZE_MAX);
+    here.wanted = 1;
+    run_until(has_refused);
+    fake_budget_is_full(false);
+    send_text(fd, 0x80000002, 'b');
+    run_until_taken(1);
+    run_until(has_flushed);
+    expect_greeting(fd);
+    expect_answer(fd, 0x80000001, 'r');
+    expect_answer(fd, 0x80000002, 'b');
+    close(fd);
+    stop();
+}
+
+static bool is_held(void)
+{
+    return fake_callers.n_held > 0;
+}
+
+/* The peer reads now. */
+static bool is_free_after_reading(void)
+{
+    static uint8_t bytes[1 << 16];
+
+    while (recv(slow.fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    return fake_callers.n_held == 0 && fake_callers.held == 0;
+}
+
+/* Output is held until the kernel has it; and no call starts while much of it waits. */
+static void output_is_held_and_holds_calls_back(void **state)
+{
+    static char big[BIG];
+    (void)state;
+    start(NULL);
+    int fd = sp_peer_connect(here.port, 4096);
+    assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+    for (size_t i = 0; !is_held(); i++) {
+        send_text(fd, 0x80000000, 'a');
+        run_until_taken(i + 1);
+        end_one(i, big, sizeof big);
+        uv_run(&here.loop, UV_RUN_NOWAIT);
+    }
+    assert_true(fake_callers.held >= 1 << 20);
+    slow.fd = fd;
+    run_until(is_free_after_reading);
+    close(fd);
+    run_until_lost(1);
+    stop();
+}
+
+/* A byte a tick. */
+static void drip(void)
+{
+    if ((size_t)(LIMIT_MS - here.ticks_left) > slow.sent && slow.sent < slow.len &&
+        send(slow.fd, slow.bytes + slow.sent, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+        slow.sent++;
+}
+
+static bool has_lost_while_dripping(void)
+{
+    drip();
+    return has_lost();
+}
+
+static bool has_taken_while_dripping(void)
+{
+    drip();
+    return has_taken();
+}
+
+static void who_does_not_finish_a_message_is_closed(void **state)
+{
+    const streams_options soon = {.connections_max = 100, .request_ms = 50};
+    static uint8_t bytes[BIG] = {0, 0, 0, 0, 0, 3, 0, 0, 0x80};
+    (void)state;
+
+    for (size_t at_once = 0; at_once < 20; at_once += 5) {
+        start(&soon);
+        int fd = open_peer();
+        assert_true(sp_peer_send(fd, bytes, at_once));
+        slow.fd = fd;
+        slow.bytes = bytes + at_once;
+        slow.len = sizeof bytes - at_once;
+        slow.sent = 0;
+        here.wanted = 1;
+        run_until(has_lost_while_dripping);
+        assert_int_equal(here.n, 0);
+        close(fd);
+        stop();
+    }
+}
+
+/* The time is a message's, not the connection's; and what queues has all the time. */
+static void who_is_slow_but_finishes_is_not_closed(void **state)
+{
+    enum { REQUEST_MS = 1500, MESSAGES = 160, LEN = 13 };
+    const streams_options some = {.connections_max = 100, .request_ms = REQUEST_MS};
+    static uint8_t bytes[MESSAGES * LEN];
+    (void)state;
+
+    for (size_t i = 0; i < MESSAGES; i++)
+        memcpy(bytes + i * LEN, (const uint8_t[LEN]){0, 0, 0, 0, 0, 0, 0, 5, 0x80, 0, 0, 1, 'a'}, LEN);
+    start(&some);
+    here.echoes = true;
+    slow.fd = open_peer();
+    slow.bytes = bytes;
+    slow.len = sizeof bytes;
+    slow.sent = 0;
+    here.wanted = MESSAGES;
+    run_until(has_taken_while_dripping);
+    assert_int_equal(fake_callers.lost, 0);
+    close(slow.fd);
+    stop();
+}
+
 static void a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(void **state)
 {
     char *dir = tempdir_make();
@@ -636,6 +820,11 @@ int main(void)
         cmocka_unit_test(who_does_not_greet_is_closed),
         cmocka_unit_test(who_is_idle_is_closed_and_who_waits_is_not),
         cmocka_unit_test(who_reads_nothing_is_not_read_and_then_closed),
+        cmocka_unit_test(what_is_half_read_or_left_over_is_held),
+        cmocka_unit_test(what_finds_no_room_is_refused_and_the_connection_goes_on),
+        cmocka_unit_test(output_is_held_and_holds_calls_back),
+        cmocka_unit_test(who_does_not_finish_a_message_is_closed),
+        cmocka_unit_test(who_is_slow_but_finishes_is_not_closed),
         cmocka_unit_test(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced),
         cmocka_unit_test(addresses_that_are_none),
     };
