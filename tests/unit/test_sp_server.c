@@ -2,6 +2,7 @@
  * connection. frames_take is the test's own, and callers are fakes: more than IN_FLIGHT
  * messages of one that are not answered queue. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -828,5 +829,6 @@ int main(void)
         cmocka_unit_test(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced),
         cmocka_unit_test(addresses_that_are_none),
     };
+    signal(SIGPIPE, SIG_IGN); /* as the server does */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
