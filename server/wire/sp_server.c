@@ -50,11 +50,11 @@ static void free_when_over(connection *c)
 
 /* ---- messages and their answers --------------------------------------------------- */
 
-static void hang_up(connection *c)
+static void hang_up(connection *c, stream_reason why)
 {
     c->ending = true;
     if (c->stream)
-        stream_close(c->stream);
+        stream_end(c->stream, why);
 }
 
 static bool has_enough(const connection *c)
@@ -137,7 +137,7 @@ static void port_close_peer(void *message)
 {
     request *r = message;
 
-    hang_up(r->from);
+    hang_up(r->from, STREAM_BROKEN);
     end_request(r);
 }
 
@@ -159,7 +159,7 @@ static bool take_message(void *arg, sp_message *message)
 
     if (!r) {
         free(message);
-        hang_up(c);
+        hang_up(c, STREAM_NO_MEMORY);
         return false;
     }
     *r = (request){.from = c, .ids_len = message->ids_len};
@@ -184,7 +184,7 @@ static void greet(connection *c)
     stream_block *block = stream_block_new(SP_HANDSHAKE_BYTES);
 
     if (!block) {
-        hang_up(c);
+        hang_up(c, STREAM_NO_MEMORY);
         return;
     }
     memcpy(block->data, sp_rep_handshake, SP_HANDSHAKE_BYTES);
@@ -198,7 +198,7 @@ static void keep_left(connection *c, const uint8_t *data, size_t len)
     uint8_t *grown = realloc(c->left, have + len);
 
     if (!grown) {
-        hang_up(c);
+        hang_up(c, STREAM_NO_MEMORY);
         return;
     }
     memcpy(grown + have, data, len);
@@ -216,7 +216,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     sp_verdict verdict = sp_read(&c->reader, data, len, &taken, take_message, c);
     c->reading = false;
     if (verdict != SP_FINE)
-        hang_up(c);
+        hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
     if (c->ending)
         return;
     if (c->reader.shaken && !c->greeted) {
@@ -315,9 +315,9 @@ static void *on_open_unix(void *arg, stream *s)
 }
 
 static const stream_protocol over_tcp = {
-    .open = on_open_tcp, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+    .name = "tcp", .tls_name = "tls", .open = on_open_tcp, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
 static const stream_protocol over_unix = {
-    .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+    .name = "unix", .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
 
 /* ---- the server --------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
 
 #include "wire/stream_state.h"
 
-enum { KEEPALIVE_S = 30 };
+enum { KEEPALIVE_S = 30, TAKEN_BYTES_MIN = 16 * 1024 /* of a write, in stall_ms */ };
 #define PEER_MARK UINT32_C(0x80000000)
 #define PEER_MASK UINT32_C(0x3FFFFFFF)
 
@@ -25,6 +25,7 @@ static void free_all_when_over(streams *all)
     void *arg = all->arg;
     free(all->read_buffer);
     free(all->plain_buffer);
+    places_free(all->places);
     free(all);
     closed(arg);
 }
@@ -51,21 +52,57 @@ static void on_stream_closed(uv_handle_t *handle)
     handle_closed(all);
 }
 
-void stream_close(stream *s)
+static void tell_end(const stream *s, stream_reason why, const char *more)
+{
+    closings_tell(&s->all->closings, uv_now(s->all->options.loop), why, s->wire, s->from.text, more);
+}
+
+static void end(stream *s, stream_reason why, const char *more)
 {
     if (s->closing)
         return;
     s->closing = true;
+    tell_end(s, why, more);
     if (!s->writing)
         stream_flush(s);
     if (s->dirty)
         TAILQ_REMOVE(&s->all->dirty, s, next_dirty);
     s->dirty = false;
     TAILQ_REMOVE(&s->all->open, s, next);
-    s->all->n_open--;
+    places_leave(s->all->places, &s->place);
     stream_end_reading(s);
     uv_close(&s->on.handle, on_stream_closed);
     uv_close((uv_handle_t *)&s->timer, on_stream_closed);
+}
+
+void stream_end(stream *s, stream_reason why)
+{
+    end(s, why, NULL);
+}
+
+void stream_close(stream *s)
+{
+    end(s, STREAM_ENDED, NULL);
+}
+
+/* ---- places ----------------------------------------------------------------------- */
+
+/* Who needs its place hears nothing of it but the end: it may connect again. */
+static void give_up(place *p)
+{
+    stream *s = (stream *)(void *)((char *)p - offsetof(stream, place));
+
+    end(s, STREAM_GIVEN_UP, NULL);
+}
+
+static bool is_somebodys(const stream *s)
+{
+    return stream_peer_certificate(s) || (s->share && budget_has_principal(s->share));
+}
+
+static void look_at_place(stream *s)
+{
+    places_set_quiet(s->all->places, &s->place, (s->idle || !s->ready) && !is_somebodys(s));
 }
 
 /* ---- timers --------------------------------------------------------------------- */
@@ -83,14 +120,24 @@ static void arm_for_write(stream *s)
         uv_timer_stop(&s->timer);
 }
 
+/* Who takes a byte now and then does not count as taking. */
+static bool has_taken_some(const stream *s)
+{
+    size_t left = uv_stream_get_write_queue_size(&s->on.stream);
+
+    return left < s->unwritten && (left == 0 || s->unwritten - left >= TAKEN_BYTES_MIN);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     stream *s = timer->data;
 
-    if (s->writing && uv_stream_get_write_queue_size(&s->on.stream) < s->unwritten)
+    if (!s->writing)
+        stream_end(s, s->expected);
+    else if (has_taken_some(s))
         arm_for_write(s);
     else
-        stream_close(s);
+        stream_end(s, STREAM_NOT_TAKEN);
 }
 
 /* Sets the timer for what the stream is waiting for now. */
@@ -107,6 +154,7 @@ void stream_arm(stream *s)
         return;
     }
     s->stalls = false;
+    s->expected = !s->ready ? STREAM_NOT_GREETED : s->request_end_ms > 0 && !s->paused ? STREAM_NOT_FINISHED : STREAM_IDLE;
     if (!s->ready && o->greeting_ms > 0)
         ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;
     else if (s->request_end_ms > 0 && !s->paused)
@@ -122,12 +170,14 @@ void stream_arm(stream *s)
 void stream_ready(stream *s)
 {
     s->ready = true;
+    look_at_place(s);
     stream_arm(s);
 }
 
 void stream_idle(stream *s, bool idle)
 {
     s->idle = idle;
+    look_at_place(s);
     stream_arm(s);
 }
 
@@ -196,45 +246,68 @@ static void begin(stream *s)
     }
     s->greeting_end_ms = uv_now(s->all->options.loop) + s->all->options.greeting_ms;
     stream_begin_reading(s);
+    look_at_place(s);
     stream_arm(s);
     if (!s->tls)
         stream_open(s);
 }
 
-static void on_accept(void *arg, uv_stream_t *from, const served *what)
+static const char *wire_of(const served *what)
 {
-    streams *all = arg;
-    uv_loop_t *loop = all->options.loop;
+    const char *name = what->tls ? what->protocol->tls_name : what->protocol->name;
+
+    return name ? name : "other";
+}
+
+/* A stream for a connection that is to be accepted; NULL when out of memory. */
+static stream *new_stream(streams *all, const served *what)
+{
     stream *s = malloc(sizeof *s);
 
     if (!s)
-        return;
-    *s = (stream){.all = all, .protocol = what->protocol, .arg = what->arg,
-                  .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
+        return NULL;
+    *s = (stream){.all = all, .protocol = what->protocol, .arg = what->arg, .wire = wire_of(what),
+                  .from = {.text = "?"}, .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
     TAILQ_INIT(&s->output);
     if (what->is_unix)
-        uv_pipe_init(loop, &s->on.pipe, 0);
+        uv_pipe_init(all->options.loop, &s->on.pipe, 0);
     else
-        uv_tcp_init(loop, &s->on.tcp);
-    uv_timer_init(loop, &s->timer);
+        uv_tcp_init(all->options.loop, &s->on.tcp);
+    uv_timer_init(all->options.loop, &s->timer);
     s->on.handle.data = s->timer.data = s->write.data = s;
     all->n_handles += 2;
     TAILQ_INSERT_TAIL(&all->open, s, next);
-    all->n_open++;
-    bool wanted = uv_accept(from, &s->on.stream) == 0 && all->n_open <= all->options.connections_max;
-    if (wanted && what->tls)
-        wanted = (s->tls = tls_accept(*what->tls)) != NULL;
-    if (wanted)
-        begin(s);
+    return s;
+}
+
+static void on_accept(void *arg, uv_stream_t *from, const served *what)
+{
+    streams *all = arg;
+    stream *s = new_stream(all, what);
+    uv_os_fd_t fd;
+
+    if (!s)
+        return;
+    if (uv_accept(from, &s->on.stream) != 0 || uv_fileno(&s->on.handle, &fd) != 0) {
+        stream_end(s, STREAM_LOST);
+        return;
+    }
+    remote_of(fd, &s->from);
+    const char *full = places_take(all->places, &s->place, s->wire, &s->from.origin);
+    if (full)
+        end(s, STREAM_REFUSED, full);
+    else if (what->tls && !(s->tls = tls_accept(*what->tls)))
+        stream_end(s, STREAM_NO_MEMORY);
     else
-        stream_close(s);
+        begin(s);
 }
 
 /* libuv has closed it. */
 static void on_refused(void *arg, const served *what)
 {
-    (void)arg;
-    (void)what;
+    streams *all = arg;
+
+    closings_tell(&all->closings, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what), "?", NULL);
 }
 
 lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
@@ -271,7 +344,13 @@ static bool make_parts(streams *all)
         .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
     const turns_options taking = {.loop = all->options.loop, .now_ns = lks_rpc_now_ns, .serve = stream_take_turn};
 
-    return (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
+    const places_options placing = {.all = all->options.connections_max,
+                                    .per_wire = all->options.connections_per_wire,
+                                    .per_address = all->options.connections_per_address,
+                                    .for_unix = all->options.connections_for_unix,
+                                    .give_up = give_up};
+
+    return (all->places = places_new(&placing)) && (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
            (all->hangups = hangups_new(all->options.loop, stream_hung_up)) && (all->turns = turns_new(&taking)) &&
            (all->listeners = listeners_new(&listening));
 }
@@ -289,6 +368,7 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
             turns_close(all->turns, ignore, NULL);
         free(all ? all->read_buffer : NULL);
         free(all ? all->plain_buffer : NULL);
+        places_free(all ? all->places : NULL);
         free(all);
         return out_of_memory(error);
     }
@@ -321,7 +401,7 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg)
     all->arg = arg;
     all->ending = true;
     while ((s = TAILQ_FIRST(&all->open)))
-        stream_close(s);
+        stream_end(s, STREAM_STOPPED);
     listeners_close(all->listeners, on_part_closed, all);
     hangups_close(all->hangups, on_part_closed, all);
     turns_close(all->turns, on_part_closed, all);

@@ -10,7 +10,7 @@ void stream_open(stream *s)
 {
     s->connection = s->protocol->open(s->arg, s);
     if (!s->connection)
-        stream_close(s);
+        stream_end(s, STREAM_NO_MEMORY);
 }
 
 static void take_decrypted(stream *s)
@@ -19,7 +19,7 @@ static void take_decrypted(stream *s)
 
     while (!s->closing && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0) {
         if (n < 0)
-            stream_close(s);
+            stream_end(s, STREAM_PEER_LEFT);
         else
             s->protocol->bytes(s->connection, s->all->plain_buffer, (size_t)n);
     }
@@ -36,7 +36,7 @@ static void take_network(stream *s, const uint8_t *data, size_t len)
     }
     stream_mark_dirty(s);
     if (state == TLS_OVER)
-        stream_close(s);
+        stream_end(s, STREAM_NO_TLS);
     else if (state == TLS_UP)
         take_decrypted(s);
 }
@@ -81,7 +81,7 @@ static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
     if (n == UV_ENOBUFS)
         read_in_turn(s);
     else if (n < 0)
-        stream_close(s);
+        stream_end(s, n == UV_EOF ? STREAM_PEER_LEFT : STREAM_LOST);
     else if (n > 0)
         take(s, (const uint8_t *)buffer->base, (size_t)n);
 }
@@ -91,7 +91,7 @@ static void read_at_once(stream *s)
     turns_leave(s->all->turns, &s->turn);
     s->reading = WATCHED;
     if (uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
-        stream_close(s);
+        stream_end(s, STREAM_NO_MEMORY);
 }
 
 static void read_in_turn(stream *s)
@@ -113,8 +113,10 @@ void stream_take_turn(turn_taker *t)
     ssize_t n = read(fd, s->all->read_buffer, wanted);
     if (n > 0)
         take(s, (const uint8_t *)s->all->read_buffer, (size_t)n);
-    else if (n == 0 || (errno != EAGAIN && errno != EINTR))
-        stream_close(s);
+    else if (n == 0)
+        stream_end(s, STREAM_PEER_LEFT);
+    else if (errno != EAGAIN && errno != EINTR)
+        stream_end(s, STREAM_LOST);
     if (n < (ssize_t)wanted && s->reading == QUEUED)
         read_at_once(s);
 }
@@ -126,7 +128,7 @@ void stream_hung_up(void *who)
 
     s->hung_up = true;
     if (s->reading != WATCHED)
-        stream_close(s);
+        stream_end(s, STREAM_PEER_LEFT);
 }
 
 void stream_pause(stream *s)
@@ -137,7 +139,7 @@ void stream_pause(stream *s)
     s->reading = NOT_READING;
     s->paused = true;
     if (s->hung_up)
-        stream_close(s);
+        stream_end(s, STREAM_PEER_LEFT);
     else if (s->request_end_ms > 0)
         stream_arm(s);
 }
@@ -175,5 +177,5 @@ void stream_begin_reading(stream *s)
     if (uv_fileno(&s->on.handle, &fd) == 0 && hangups_watch(s->all->hangups, fd, s))
         stream_resume(s);
     else
-        stream_close(s);
+        stream_end(s, STREAM_NO_MEMORY);
 }

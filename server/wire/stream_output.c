@@ -93,7 +93,7 @@ static void on_written(uv_write_t *request, int status)
         return;
     taken(s, s->write_len);
     if (status < 0)
-        stream_close(s);
+        stream_end(s, STREAM_LOST);
     else
         flush_and_tell(s);
 }
@@ -111,7 +111,7 @@ static void start_write(stream *s)
     if (s->writing)
         stream_arm(s);
     else
-        stream_close(s);
+        stream_end(s, STREAM_LOST);
 }
 
 /* What TLS has for the network becomes output. */
@@ -155,7 +155,7 @@ void stream_flush(stream *s)
     if (sent == UV_EAGAIN && !s->closing)
         start_write(s);
     else if (sent < 0)
-        stream_close(s);
+        stream_end(s, STREAM_LOST);
 }
 
 /* What it has to say costs the loop's time, too. */
@@ -216,7 +216,7 @@ void stream_write(stream *s, stream_block *block)
         bool encrypted = !s->closing && encrypt(s, block->data, block->len);
         free(block);
         if (!encrypted)
-            stream_close(s);
+            stream_end(s, STREAM_LOST);
     }
     stream_mark_dirty(s);
 }

@@ -5,8 +5,11 @@
 
 #include <uv.h>
 
+#include "wire/closings.h"
 #include "wire/hangups.h"
 #include "wire/listeners.h"
+#include "wire/places.h"
+#include "wire/remote.h"
 #include "wire/stream.h"
 #include "wire/turns.h"
 
@@ -33,6 +36,9 @@ struct stream {
     const stream_protocol *protocol;
     void *arg, *connection; /* connection NULL: not open yet */
     uint32_t peer;
+    const char *wire; /* its name */
+    remote from;
+    place place;
     tls *tls; /* NULL: in plain */
     TAILQ_HEAD(, stream_block) output;
     size_t waiting;    /* bytes of output */
@@ -40,6 +46,7 @@ struct stream {
     size_t write_len;  /* bytes of the write under way */
     size_t unwritten;  /* of these, when the timer was set */
     bool stalls;       /* the timer is set for the write */
+    stream_reason expected; /* why the timer would end it, but for a write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
     reading reading; /* NOT_READING while it is paused, or closing */
     turn_taker turn;
@@ -59,8 +66,9 @@ struct streams {
     listeners *listeners;
     hangups *hangups;
     turns *turns;
+    places *places;
+    closings closings;
     TAILQ_HEAD(, stream) open, dirty;
-    size_t n_open;
     size_t n_handles; /* not yet closed, and modules below */
     uint32_t last_peer;
     char *read_buffer;

@@ -62,7 +62,7 @@ void turns_worked(turns *all, turn_taker *t, uint64_t since_ns, size_t bytes)
     uint64_t now_ns = turns_now(all);
     uint64_t used_ns = used_at(t, since_ns) + (now_ns - since_ns);
 
-    if (used_ns < TURNS_LIGHT_NS)
+    if (!t->queued && used_ns < TURNS_LIGHT_NS)
         all->light_ns = now_ns;
     t->used_ns = used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX;
     t->at_ns = now_ns;

@@ -103,12 +103,28 @@ static lks_code need_nng(wires *w, lks_error *error)
     return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
 }
 
+static uint32_t at_least_one(uint32_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+static uint32_t connections_per_wire(const wires_options *o)
+{
+    uint32_t by_default = o->several_wires ? at_least_one(o->connections_max / 4 * 3) : o->connections_max;
+
+    return o->connections_per_wire > 0 ? o->connections_per_wire : by_default;
+}
+
 static lks_code need_streams(wires *w, lks_error *error)
 {
     const wires_options *o = &w->options;
+    uint32_t per_address = o->connections_per_address;
     const streams_options streams_wanted = {
         .loop = o->loop,
         .connections_max = o->connections_max,
+        .connections_per_wire = connections_per_wire(o),
+        .connections_per_address = per_address > 0 ? per_address : at_least_one(o->connections_max / 4),
+        .connections_for_unix = o->connections_max / 16,
         .greeting_ms = GREETING_MS,
         .idle_ms = IDLE_MS,
         .stall_ms = STALL_MS,
@@ -279,6 +295,11 @@ bool wires_is_exposed(const char *url)
     while (len > 0 && host[len] != ':')
         len--;
     return !is_loopback(host, len);
+}
+
+bool wires_are_same(const char *url, const char *other)
+{
+    return scheme_of(url) == scheme_of(other);
 }
 
 bool wires_is_encrypted(const char *url)

@@ -37,6 +37,9 @@ typedef struct wires_options {
     uint32_t waiting_max;
     uint32_t waiting_per_peer;
     uint32_t connections_max;
+    uint32_t connections_per_wire;    /* 0: three quarters of them where several_wires, else all */
+    uint32_t connections_per_address; /* 0: a quarter */
+    bool several_wires;
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
 } wires_options;
 
@@ -55,6 +58,9 @@ lks_code wires_load_certificates(wires *w, lks_error *error);
 
 /* Whether a URL that can be served is heard beyond this machine. */
 bool wires_is_exposed(const char *url);
+
+/* Whether two URLs that can be served are of one scheme. */
+bool wires_are_same(const char *url, const char *other);
 
 /* Whether what goes over it is encrypted. */
 bool wires_is_encrypted(const char *url);

@@ -145,6 +145,12 @@ bool stream_is_closing(const stream *s)
     return s->closing;
 }
 
+void stream_end(stream *s, stream_reason why)
+{
+    (void)why;
+    s->closing = true;
+}
+
 void stream_close(stream *s)
 {
     s->closing = true;

@@ -1,6 +1,8 @@
 /* SP connections on a real loop: what is taken, when it is answered, and what ends a
  * connection. frames_take is the test's own, and callers are fakes: more than IN_FLIGHT
  * messages of one that are not answered queue. */
+#include <arpa/inet.h>
+#include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -151,6 +153,11 @@ static bool has_lost(void)
     return fake_callers.lost >= here.wanted;
 }
 
+static bool has_opened(void)
+{
+    return fake_callers.opened >= here.wanted;
+}
+
 static bool has_refused(void)
 {
     return here.refused >= here.wanted;
@@ -261,6 +268,25 @@ static void expect_answer(int fd, uint32_t id, char text)
     assert_int_equal(len, 1);
     assert_int_equal(body[0], text);
     free(body);
+}
+
+/* The server has closed it; what it said before is skipped. */
+static int closing_fd;
+
+static bool is_hung_up(void)
+{
+    char bytes[256];
+    ssize_t n;
+
+    while ((n = recv(closing_fd, bytes, sizeof bytes, MSG_DONTWAIT)) > 0)
+        ;
+    return n == 0 || errno != EAGAIN;
+}
+
+static void run_until_closed(int fd)
+{
+    closing_fd = fd;
+    run_until(is_hung_up);
 }
 
 /* ---- tests ---------------------------------------------------------------------- */
@@ -513,20 +539,21 @@ static void a_stopping_server_goes_on_with_those_it_has(void **state)
     stop();
 }
 
+/* Those with something under way keep their places. */
 static void connections_have_a_limit(void **state)
 {
     const streams_options two = {.connections_max = 2};
     int fds[3];
     (void)state;
     start(&two);
-    here.echoes = true;
-    for (size_t i = 0; i < 3; i++) {
+    for (size_t i = 0; i < 2; i++) {
         fds[i] = open_peer();
         send_text(fds[i], 0x80000000, 'a');
     }
     run_until_taken(2);
-    run_until(has_flushed);
-    assert_true(sp_peer_closed(fds[2]));
+    fds[2] = open_peer();
+    run_until_closed(fds[2]);
+    assert_int_equal(fake_callers.lost, 0);
     close(fds[0]);
     run_until_lost(1);
     int again = open_peer();
@@ -535,6 +562,86 @@ static void connections_have_a_limit(void **state)
     close(fds[1]);
     close(fds[2]);
     close(again);
+    stop();
+}
+
+/* Half a greeting, then the one that did nothing for longest. */
+static void the_idlest_is_given_up_for_a_newcomer(void **state)
+{
+    const streams_options three = {.connections_max = 3};
+    (void)state;
+    start(&three);
+    here.echoes = true;
+    int half = sp_peer_connect(here.port, 0);
+    assert_true(sp_peer_send(half, handshake, 7));
+    here.wanted = 1;
+    run_until(has_opened);
+    int fds[4];
+    for (size_t i = 0; i < 4; i++) {
+        fds[i] = open_peer();
+        send_text(fds[i], 0x80000000, 'a');
+        run_until_taken(i + 1);
+    }
+    assert_int_equal(fake_callers.lost, 2);
+    run_until_closed(half);
+    run_until_closed(fds[0]);
+    for (size_t i = 1; i < 4; i++)
+        send_text(fds[i], 0x80000001, 'b');
+    run_until_taken(7);
+    close(half);
+    for (size_t i = 0; i < 4; i++)
+        close(fds[i]);
+    stop();
+}
+
+static void who_is_known_is_not_given_up(void **state)
+{
+    const streams_options one = {.connections_max = 1};
+    (void)state;
+    start(&one);
+    here.echoes = true;
+    int fd = open_peer();
+    fake_budget_has_principals(true);
+    send_text(fd, 0x80000000, 'a');
+    run_until_taken(1);
+    int newcomer = open_peer();
+    run_until_closed(newcomer);
+    send_text(fd, 0x80000001, 'b');
+    run_until_taken(2);
+    close(fd);
+    close(newcomer);
+    stop();
+}
+
+static int open_peer_from(const char *address)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(here.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(inet_pton(AF_INET, address, &from.sin_addr), 1);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+    send_text(fd, 0x80000000, 'a');
+    return fd;
+}
+
+static void an_address_has_a_limit_of_its_own(void **state)
+{
+    const streams_options some = {.connections_max = 10, .connections_per_address = 2};
+    int fds[4];
+    (void)state;
+    start(&some);
+    fds[0] = open_peer_from("127.0.0.2");
+    fds[1] = open_peer_from("127.0.0.2");
+    run_until_taken(2);
+    fds[2] = open_peer_from("127.0.0.2");
+    run_until_closed(fds[2]);
+    fds[3] = open_peer_from("127.0.0.3");
+    run_until_taken(3);
+    for (size_t i = 0; i < 4; i++)
+        close(fds[i]);
     stop();
 }
 
@@ -818,6 +925,9 @@ int main(void)
         cmocka_unit_test(what_is_no_sp_is_closed),
         cmocka_unit_test(a_stopping_server_goes_on_with_those_it_has),
         cmocka_unit_test(connections_have_a_limit),
+        cmocka_unit_test(the_idlest_is_given_up_for_a_newcomer),
+        cmocka_unit_test(who_is_known_is_not_given_up),
+        cmocka_unit_test(an_address_has_a_limit_of_its_own),
         cmocka_unit_test(who_does_not_greet_is_closed),
         cmocka_unit_test(who_is_idle_is_closed_and_who_waits_is_not),
         cmocka_unit_test(who_reads_nothing_is_not_read_and_then_closed),
