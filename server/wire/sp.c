@@ -74,6 +74,9 @@ static bool begin_skipping(sp_reader *r)
 {
     size_t room = r->wanted < SP_STACK_BYTES_MAX ? r->wanted : SP_STACK_BYTES_MAX;
 
+    r->calls = (sp_calls){0};
+    if (r->message)
+        sp_calls_pass(&r->calls, r->message->bytes, r->message->len);
     if (r->message && r->message->len > room)
         r->message->len = room;
     if (!set_room(r, room))
@@ -106,6 +109,8 @@ static void append(sp_reader *r, const uint8_t *data, size_t len)
     memcpy(m->bytes + m->len, data, n);
     m->len += n;
     r->seen += len;
+    if (m->skipped)
+        sp_calls_pass(&r->calls, data, len);
 }
 
 /* The prefix of a message is whole. */
@@ -183,6 +188,7 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
             sp_message *whole = r->message;
             if (!find_ids(r, whole))
                 return SP_BROKEN;
+            whole->n_results = whole->skipped ? sp_calls_results(&r->calls) : 0;
             r->message = NULL;
             hold(r, 0);
             more = take(arg, whole);

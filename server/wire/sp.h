@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "wire/budget.h"
+#include "wire/sp_calls.h"
 
 enum {
     SP_HANDSHAKE_BYTES = 8,
@@ -37,6 +38,7 @@ extern const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES];
 typedef struct sp_message {
     size_t ids_len, len; /* len: of all bytes */
     bool skipped;        /* there was no room for it: of `bytes` only the ids may be looked at */
+    size_t n_results;    /* of one that was skipped: results that answer it */
     uint8_t bytes[];
 } sp_message;
 
@@ -51,6 +53,7 @@ typedef struct sp_reader {
     size_t room, wanted;
     size_t seen;         /* bytes of it that came; message->len of them are kept */
     size_t held;         /* bytes of the share */
+    sp_calls calls;      /* of one that is skipped */
 } sp_reader;
 
 /* Takes a message, to be freed with free(). False: enough for now. */

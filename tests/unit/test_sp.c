@@ -300,6 +300,44 @@ static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
     }
 }
 
+/* Each call has a result, whatever else is in the frame, and however it comes. */
+static void the_calls_of_what_is_skipped_are_counted(void **state)
+{
+    static const struct {
+        const char *frame;
+        size_t len, results;
+    } cases[] = {
+        {"\x12\x00", 2, 1},
+        {"\x12\x03" "abc" "\x12\x00\x12\x01x", 10, 3},
+        {"\x08\x00\x12\x02\x12\x00\x1d" "abcd" "\x21" "abcdefgh" "\x12\x00", 22, 2},
+        {"\x12\x80\x01", 3, 1},         /* is not whole */
+        {"\x13\x12\x00\x12\x00", 5, 1}, /* a group */
+        {"", 0, 1},
+    };
+    static char many[2 * 300];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t piece = 1; piece < 40; piece++) {
+            sp_calls c = {0};
+            uint8_t bytes[64] = {0, 0, 0, 1, 0x80, 0, 0, 2};
+            memcpy(bytes + 8, cases[i].frame, cases[i].len);
+            size_t len = 8 + cases[i].len;
+            for (size_t at = 0; at < len; at += piece)
+                sp_calls_pass(&c, bytes + at, piece < len - at ? piece : len - at);
+            assert_int_equal(sp_calls_results(&c), cases[i].results);
+        }
+    }
+    for (size_t i = 0; i < sizeof many; i += 2)
+        many[i] = 0x12;
+    for (size_t n = 255; n <= 257; n++) {
+        sp_calls c = {0};
+        sp_calls_pass(&c, (const uint8_t *)"\x80\0\0\0", 4);
+        sp_calls_pass(&c, (const uint8_t *)many, 2 * n);
+        assert_int_equal(sp_calls_results(&c), n <= 256 ? n : 1);
+    }
+}
+
 static void what_is_half_read_is_held(void **state)
 {
     static char frame[FRAME_MAX + 1];
@@ -337,6 +375,7 @@ int main(void)
         TEST(memory_grows_with_what_comes),
         TEST(who_had_enough_is_given_no_more),
         TEST(what_finds_no_room_is_skipped_but_for_its_ids),
+        TEST(the_calls_of_what_is_skipped_are_counted),
         TEST(what_is_half_read_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
 #include "support/fake_callers.h"
@@ -42,6 +43,7 @@ static struct {
     uint16_t port;
     taken taken[MESSAGES_MAX];
     size_t n, refused, wanted;
+    uint64_t costs_ns; /* what it takes to take a message of 'c' */
     bool echoes, lets_go, closed, late; /* lets_go: answers what a lost peer left, at once */
     int ticks_left;
 } here;
@@ -90,6 +92,8 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
 
     assert_true(received_ns > 0);
     assert_true(here.n < MESSAGES_MAX);
+    while (len > 0 && *(const char *)data == 'c' && lks_rpc_now_ns() < received_ns + here.costs_ns)
+        ;
     here.taken[here.n++] = (taken){port, message, sender->caller, peer, len > 0 ? *(const char *)data : '\0'};
     if (here.echoes)
         end_one(here.n - 1, data, len);
@@ -97,12 +101,13 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
         fake_caller_queues(sender->caller, true);
 }
 
-void frames_refuse(frames *f, const frames_port *port, void *message, const lks_error *error)
+void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, const lks_error *error)
 {
     (void)f;
     assert_int_equal(error->code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(error->applied, LKS_APPLIED_NO);
     assert_true(error->retry_after_ms > 0);
+    assert_int_equal(n, 1);
     here.refused++;
     memcpy(port->answer(message, 1), "r", 1);
     port->reply(message);
@@ -457,6 +462,32 @@ static void the_end_of_a_peer_on_a_unix_socket_is_seen(void **state)
 }
 
 /* ---- who is lost ------------------------------------------------------------------- */
+
+/* Two thousand messages are there when the other's one comes. */
+static void a_costly_peer_is_read_in_turns(void **state)
+{
+    enum { MANY = 2000 };
+    static uint8_t bytes[MANY * 13];
+    size_t others = 0;
+    (void)state;
+
+    for (size_t i = 0; i < MANY; i++)
+        memcpy(bytes + i * 13, (const uint8_t[13]){0, 0, 0, 0, 0, 0, 0, 5, 0x80, 0, 0, 1, 'c'}, 13);
+    start(NULL);
+    here.echoes = true;
+    here.costs_ns = 50 * 1000;
+    int costly = open_peer();
+    int other = open_peer();
+    assert_true(sp_peer_send(costly, bytes, sizeof bytes));
+    send_text(other, 0x80000000, 'o');
+    run_until_taken(MANY + 1);
+    while (here.taken[others].text != 'o')
+        others++;
+    assert_in_range(others, 0, MANY / 2);
+    close(costly);
+    close(other);
+    stop();
+}
 
 static void what_a_lost_peer_left_is_answered_to_nobody(void **state)
 {
@@ -919,6 +950,7 @@ int main(void)
         cmocka_unit_test(the_end_of_a_peer_whose_calls_queue_is_seen),
         cmocka_unit_test(the_end_of_a_peer_that_takes_nothing_is_seen),
         cmocka_unit_test(the_end_of_a_peer_on_a_unix_socket_is_seen),
+        cmocka_unit_test(a_costly_peer_is_read_in_turns),
         cmocka_unit_test(what_a_lost_peer_left_is_answered_to_nobody),
         cmocka_unit_test(what_a_lost_peer_left_may_be_answered_at_once),
         cmocka_unit_test(what_is_no_frame_ends_the_connection_and_what_follows_it),
