@@ -102,7 +102,8 @@ static void one_less(exchange *x)
     size_t len = lks_rpc_reply_fit(x->reply, x->methods, f->message_bytes_max);
     send(x->port, x->message, x->reply, len);
     give_arena(f, arena);
-    budget_give(bytes, held);
+    if (held > 0) /* or the share may be gone */
+        budget_give(bytes, held);
 }
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
