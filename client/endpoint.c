@@ -234,9 +234,13 @@ static const struct scheme *scheme_of(const char *url, lks_error *error)
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be %s", scheme->form);
         return NULL;
     }
-    lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                  "urls: unknown scheme %.*s; tcp, tls, unix, nng+tcp and nng+ws are known",
-                  end == NULL ? 0 : end - url > 32 ? 32 : (int)(end - url), url);
+    if (end == NULL)
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                      "urls: has no scheme; tcp://HOST:PORT, tls://, unix://, nng+tcp:// and nng+ws:// are known");
+    else
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                      "urls: unknown scheme %.*s; tcp, tls, unix, nng+tcp and nng+ws are known",
+                      end - url > 32 ? 32 : (int)(end - url), url);
     return NULL;
 }
 

@@ -181,12 +181,23 @@ static void on_janitor(void *arg)
 
 /* ---- what nng tells ---------------------------------------------------------- */
 
+/* Over WebSocket: a browser opened it for a page. nng itself takes any. */
+static bool is_of_a_page(nng_pipe pipe)
+{
+    char *origin = NULL;
+    bool is = nng_pipe_get_string(pipe, NNG_OPT_WS_REQUEST_HEADER "Origin", &origin) == 0;
+    nng_strfree(origin);
+    return is;
+}
+
+/* Before a message of it is read. */
 static void on_added(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
     connections *all = arg;
     (void)event;
+    bool of_a_page = is_of_a_page(pipe);
     pthread_mutex_lock(&all->lock);
-    bool accepted = !all->refusing && add(all, (uint32_t)nng_pipe_id(pipe));
+    bool accepted = !all->refusing && !of_a_page && add(all, (uint32_t)nng_pipe_id(pipe));
     pthread_mutex_unlock(&all->lock);
     if (!accepted)
         nng_pipe_close(pipe);

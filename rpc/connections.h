@@ -16,8 +16,9 @@ typedef struct connections connections;
  * messages was delivered. On any thread, but not inside connections_enter or _leave. */
 typedef void connections_lost(void *arg, uint32_t id);
 
-/* Watches the socket, which must not listen yet, and closes a connection that
- * comes when there are `max` already. NULL when out of memory. */
+/* Watches the socket, which must not listen yet, and closes a connection that comes when
+ * there are `max` already, or with an Origin: over WebSocket a browser opened it for some
+ * page. NULL when out of memory. */
 connections *connections_new(nng_socket socket, uint32_t max, connections_lost *on_lost, void *arg);
 
 /* Closes every connection that comes from now on. */

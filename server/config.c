@@ -25,7 +25,10 @@ typedef struct setting {
 static const setting keys[] = {
     {"listen", KEY_LIST, AT(listen), "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701", 0, 0,
      "addresses to serve, with commas or several times: tcp://host:port, tls://..., unix:///path,\n"
-     "                               grpc://..., grpcs://..., nng+tcp://..., nng+ws://host:port/path; port 0 = any"},
+     "                               grpc://..., grpcs://..., ws://host:port/path, wss://..., nng+tcp://...,\n"
+     "                               nng+ws://... (another name of ws://); port 0 = any"},
+    {"allow-origin", KEY_LIST, AT(allow_origin), NULL, 0, 0,
+     "web pages that may connect over WebSocket, as https://host or https://host:port"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
     {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},
@@ -53,7 +56,8 @@ static const setting keys[] = {
     {"memory-bytes", KEY_NUMBER, AT(memory_bytes), "268435456", 1048576, 1099511627776,
      "requests and answers held, of all connections together"},
     {"connections", KEY_NUMBER, AT(connections), "4096", 1, 65536,
-     "connections; for one more the idlest of nobody known is given up; a 16th is unix sockets' own"},
+     "connections; fewer where the limit of descriptors (ulimit -Hn) leaves no room for them. For one more the\n"
+     "                               idlest of nobody known is given up; a 16th is unix sockets' own"},
     {"connections-per-wire", KEY_NUMBER, AT(connections_per_wire), "0", 0, 65536,
      "connections of one scheme; 0 = all, but where there are several, three quarters"},
     {"connections-per-address", KEY_NUMBER, AT(connections_per_address), "0", 0, 65536,
@@ -131,19 +135,19 @@ static lks_code copy_text(loading *loader, char **target, const char *where, con
 }
 
 /* "a,b" is two. */
-static lks_code add_addresses(loading *loader, settings *config, const char *where, const char *text)
+static lks_code add_to_list(loading *loader, config_list *list, const char *where, const char *text)
 {
     do {
         char one[256];
         size_t len = strcspn(text, ",");
         if (len == 0 || len >= sizeof one)
-            return invalid(loader, where, len == 0 ? "must not be empty" : "too long an address");
-        if (config->n_listen == CONFIG_LISTEN_MAX)
-            return invalid(loader, where, "too many addresses");
+            return invalid(loader, where, len == 0 ? "must not be empty" : "one of them is too long");
+        if (list->n == CONFIG_LIST_MAX)
+            return invalid(loader, where, "too many of them");
         snprintf(one, sizeof one, "%.*s", (int)len, text);
-        if (copy_text(loader, &config->listen[config->n_listen], where, one) != LKS_OK)
+        if (copy_text(loader, &list->of[list->n], where, one) != LKS_OK)
             return loader->error->code;
-        config->n_listen++;
+        list->n++;
         text += len;
     } while (*text++ == ',');
     return LKS_OK;
@@ -153,6 +157,7 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
 {
     source *set_by = &loader->set_by[key - keys];
     settings *config = loader->config;
+    config_list *list;
 
     if (*set_by > from)
         return LKS_OK;
@@ -168,9 +173,10 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
             return invalid(loader, where, "must not be empty");
         return copy_text(loader, (char **)(void *)((char *)config + key->offset), where, text);
     case KEY_LIST:
+        list = (config_list *)(void *)((char *)config + key->offset);
         if (first_of_source)
-            config->n_listen = 0;
-        return add_addresses(loader, config, where, text);
+            list->n = 0;
+        return add_to_list(loader, list, where, text);
     }
     return LKS_OK;
 }
@@ -216,7 +222,8 @@ static lks_code load_environment(loading *loader)
     return LKS_OK;
 }
 
-/* Takes one flag, `--name value` or `--name=value` (a bool may stand alone). */
+/* Takes one flag, `--name value` or `--name=value`; a bool may stand alone. Nothing but values stands
+ * without dashes, so what does after a bool is its value. */
 static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
 {
     const char *arg = argv[*at];
@@ -230,7 +237,7 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
 
     if (!key && !is_file)
         return invalid(loader, arg, "unknown flag; see --help");
-    if (!value && key && key->type == KEY_BOOL)
+    if (!value && key && key->type == KEY_BOOL && (*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))
         value = "true";
     if (!value) {
         if (*at + 1 == argc)
@@ -270,8 +277,10 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
 
 void config_free(settings *config)
 {
-    for (size_t i = 0; i < CONFIG_LISTEN_MAX; i++)
-        free(config->listen[i]);
+    for (size_t i = 0; i < CONFIG_LIST_MAX; i++) {
+        free(config->listen.of[i]);
+        free(config->allow_origin.of[i]);
+    }
     free(config->store);
     free(config->fsync);
     free(config->log_level);
@@ -286,7 +295,7 @@ void config_free(settings *config)
 void config_print_help(void)
 {
     printf("usage: lockstockd [--flag value]...\n\n"
-           "Each flag can also be set as LOCKSTOCK_FLAG in the environment, or as `flag = value`\n"
+           "--flag=value is the same, and --flag alone is --flag true. Each flag can also be set as LOCKSTOCK_FLAG in the environment, or as `flag = value`\n"
            "in the file that --config names; flags beat the environment, which beats the file.\n\n");
     for (size_t i = 0; i < N_KEYS; i++)
         printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "",

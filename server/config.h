@@ -8,11 +8,17 @@
 
 #include <lockstock/status.h>
 
-enum { CONFIG_LISTEN_MAX = 16 };
+enum { CONFIG_LIST_MAX = 16 };
+
+/* Values with commas between, or of a flag that stands several times. */
+typedef struct config_list {
+    char *of[CONFIG_LIST_MAX];
+    size_t n;
+} config_list;
 
 typedef struct settings {
-    char *listen[CONFIG_LISTEN_MAX];
-    size_t n_listen;
+    config_list listen;
+    config_list allow_origin; /* of web pages */
     char *store;
     char *fsync;
     char *log_level;

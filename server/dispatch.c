@@ -17,7 +17,7 @@ static const service *const services[] = {
 };
 enum {
     N_SERVICES = sizeof services / sizeof services[0],
-    LAST_ROUND_MS = 2000, /* for what a waiting call asks when its time is up */
+    LAST_ROUND_MS = 250, /* kept of the deadline for what a waiting call asks when its time is up */
 };
 
 /* A method, and what its service keeps in this server. */
@@ -55,6 +55,7 @@ struct running {
     const store_value **replies;
     size_t waiting_for;
     bool any_succeeded;
+    bool may_wait; /* there may be something of it in the store that an answer would end */
     lks_error error; /* the first of the store's */
     dispatch_done *done;
     void *arg;
@@ -111,6 +112,8 @@ static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_m
                       lks_error *error)
 {
     *ret = (identity_verdict){.ns = who->ns};
+    if (who->twice) /* a proxy before us may have looked at the other one */
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: stands twice", who->twice);
     if (d->judge && identity_admit(d->judge, who, method, time(NULL), ret, error) != LKS_OK)
         return error->code;
     if (!method)
@@ -146,9 +149,21 @@ void dispatch_free(dispatch *d)
 
 static void leave_order(running *r);
 
+/* What may be left of a call in the store is taken out there in any case, as soon as it
+ * can be. */
+static void undo(const running *r, const lks_error *error)
+{
+    const service_alarm *left = &r->plan.undo;
+
+    if (left->function && (r->may_wait || error->applied == LKS_APPLIED_MAYBE))
+        alarms_chore(r->dispatch->options.alarms, left->base, left->function, left->argument, 0);
+}
+
 /* Ends a call that is planned. The last line: the transport may reset the arena. */
 static void end(running *r, const ProtobufCMessage *response, const lks_error *error)
 {
+    if (!response)
+        undo(r, error);
     waiters_leave(r->dispatch->options.waiters, &r->waiter);
     leave_order(r); /* while the caller lives: those that this one held are its too */
     caller_leave(&r->call);
@@ -178,16 +193,13 @@ static void run_plan(running *r)
 /* One more round of store calls for a call that waits. */
 static void look_again(running *r)
 {
-    uint64_t last_round_ns = lks_rpc_now_ns() + (uint64_t)LAST_ROUND_MS * 1000000;
-
     if (r->event == SERVICE_STOPPING) {
         /* Its place is kept: the caller sends the same call to another server. */
+        r->plan.undo.function = NULL;
         lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the server is shutting down");
         end(r, NULL, &r->error);
         return;
     }
-    if (r->deadline_ns < last_round_ns)
-        r->deadline_ns = last_round_ns;
     begin_plan(r);
     r->plan.wake(r->request, &r->plan, r->event);
     run_plan(r);
@@ -201,30 +213,33 @@ static void on_waiter_event(waiter *w, service_event event)
     caller_resume(&r->call);
 }
 
-static void set_alarms(waiters *all, const service_alarm *alarms)
+static void set_alarms(alarms *all, const service_alarm *list)
 {
-    for (const service_alarm *alarm = alarms; alarm; alarm = alarm->next) {
+    for (const service_alarm *alarm = list; alarm; alarm = alarm->next) {
         if (alarm->lasting)
-            waiters_chore(all, alarm->base, alarm->function, alarm->in_ms);
+            alarms_chore(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
         else
-            waiters_alarm(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
+            alarms_set(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
     }
 }
 
 static void wait(running *r)
 {
+    r->may_wait = true;
     if (waiters_park(r->dispatch->options.waiters, &r->waiter, &r->event))
         look_again(r);
     else
         caller_park(&r->call);
 }
 
-/* A further round: what was done so far was no effect of the method's own. */
-static void go_on(running *r, service_next *next)
+/* A further round. `applied`: what was done so far was an effect of the method's own. */
+static void go_on(running *r, service_next *next, bool applied)
 {
-    r->any_succeeded = false;
+    r->any_succeeded = applied;
     begin_plan(r);
     next(r->request, &r->plan);
+    if (applied)
+        r->plan.error.applied = LKS_APPLIED_MAYBE;
     run_plan(r);
 }
 
@@ -249,9 +264,9 @@ static void finish(running *r)
         if (a.error.code != LKS_OK && method->effect == LKS_RPC_EFFECT_READ)
             a.error.applied = LKS_APPLIED_NO;
     }
-    set_alarms(r->dispatch->options.waiters, a.alarms);
+    set_alarms(r->dispatch->options.alarms, a.alarms);
     if (a.next && a.error.code == LKS_OK)
-        go_on(r, a.next);
+        go_on(r, a.next, a.applied);
     else if (a.waits && a.error.code == LKS_OK)
         wait(r);
     else
@@ -377,15 +392,24 @@ static void leave_order(running *r)
 
 /* ---- a call begins ------------------------------------------------------------ */
 
+/* When its wait is over; early enough that its last round ends by the deadline. */
+static uint64_t wait_until(const running *r)
+{
+    uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->method->method, r->request) * 1000000;
+    uint64_t last_ns = (uint64_t)LAST_ROUND_MS * 1000000;
+    uint64_t half_ns = (r->deadline_ns - r->received_ns) / 2;
+    uint64_t latest_ns = r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);
+
+    return r->received_ns + wait_ns < latest_ns ? r->received_ns + wait_ns : latest_ns;
+}
+
 /* Before the first store call: its wake message may come before its reply. */
 static bool enter_waiters(running *r)
 {
-    uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->method->method, r->request) * 1000000;
-    uint64_t until_ns = r->received_ns + wait_ns;
-
     r->waiter.key = r->plan.wait_key;
+    r->waiter.watches = r->plan.watches;
     r->waiter.on_event = on_waiter_event;
-    return waiters_enter(r->dispatch->options.waiters, &r->waiter, until_ns < r->deadline_ns ? until_ns : r->deadline_ns);
+    return waiters_enter(r->dispatch->options.waiters, &r->waiter, wait_until(r));
 }
 
 static running *running_of(caller_call *call)

@@ -17,6 +17,7 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
+#include "alarms.h"
 #include "callers.h"
 #include "identity.h"
 #include "services/service.h"
@@ -27,6 +28,7 @@ typedef struct dispatch dispatch;
 
 typedef struct dispatch_options {
     store *store;
+    alarms *alarms;
     waiters *waiters;
     const char *server;      /* this server's id */
     uint32_t timeout_ms;     /* of a call that names none, beyond what it asks to wait */

@@ -102,7 +102,7 @@ static void one_less(exchange *x)
     size_t len = lks_rpc_reply_fit(x->reply, x->methods, f->message_bytes_max);
     send(x->port, x->message, x->reply, len);
     give_arena(f, arena);
-    if (held > 0) /* or the share may be gone */
+    if (held > 0) /* else the connection may have gone, and its share with it */
         budget_give(bytes, held);
 }
 
@@ -128,11 +128,7 @@ static credentials credentials_of(const Lockstock__Rpc__V1__Call *call, const fr
 
     for (size_t i = 0; i < call->n_metadata; i++) {
         const Lockstock__Rpc__V1__Metadata *item = call->metadata[i];
-        const lks_rpc_slice value = {.data = (const char *)item->value.data, .len = item->value.len};
-        if (strcmp(item->key, "lockstock-namespace") == 0)
-            who.ns = value;
-        else if (strcmp(item->key, "authorization") == 0)
-            who.authorization = value;
+        credentials_take(&who, item->key, (lks_rpc_slice){(const char *)item->value.data, item->value.len});
     }
     return who;
 }

@@ -5,6 +5,7 @@
 #include <lockstock/version.h>
 
 #include "config.h"
+#include "descriptors.h"
 #include "log.h"
 #include "server.h"
 
@@ -28,7 +29,7 @@ int main(int argc, char **argv)
         status = 2;
     } else {
         log_set_level(level);
-        if (server_run(&config, &error) != LKS_OK) {
+        if (descriptors_raise(&config.connections, &error) != LKS_OK || server_run(&config, &error) != LKS_OK) {
             fprintf(stderr, "lockstockd: %s\n", error.message);
             status = error.code == LKS_INVALID_ARGUMENT ? 2 : 1;
         } else {

@@ -22,6 +22,7 @@
 #include "frames.h"
 #include "functions/library.h"
 #include "log.h"
+#include "loss.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
@@ -47,7 +48,9 @@ typedef struct server {
     uv_timer_t drain_timer;
     uint64_t drain_until_ms; /* uv_now */
     store *store;
+    alarms *alarms;
     waiters *waiters;
+    loss *loss;
     sweep *sweep;
     budget *budget;
     callers *callers;
@@ -97,13 +100,24 @@ static void close_wire(server *s)
         on_wire_closed(s);
 }
 
+static void on_alarms_closed(void *arg)
+{
+    server *s = arg;
+
+    s->alarms = NULL;
+    s->phase = FLUSHING;
+    s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
+}
+
 static void on_waiters_closed(void *arg)
 {
     server *s = arg;
 
     s->waiters = NULL;
-    s->phase = FLUSHING;
-    s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
+    if (s->alarms)
+        alarms_close(s->alarms, on_alarms_closed, s);
+    else
+        on_alarms_closed(s);
 }
 
 static void on_store_closed(void *arg)
@@ -112,6 +126,7 @@ static void on_store_closed(void *arg)
 
     s->store = NULL;
     sweep_close(s->sweep);
+    loss_close(s->loss);
     if (s->waiters)
         waiters_close(s->waiters, on_waiters_closed, s);
     else
@@ -148,6 +163,9 @@ static void drain(server *s, uint64_t limit_ms)
         if (s->wires)
             wires_stop_receiving(s->wires);
         sweep_stop(s->sweep);
+        loss_stop(s->loss);
+        if (s->alarms)
+            alarms_stop(s->alarms);
         if (s->waiters)
             waiters_stop(s->waiters);
         uv_timer_start(&s->drain_timer, on_drain_timer, 0, DRAIN_LOOK_MS);
@@ -195,6 +213,8 @@ static void on_listening(void *arg)
 
     if (s->waiters)
         waiters_missed(s->waiters);
+    if (s->loss && s->phase == RUNNING)
+        loss_begin(s->loss);
     if (s->sweep)
         sweep_begin(s->sweep);
 }
@@ -239,7 +259,8 @@ static void warn_of_modes(const settings *config)
 
 static void judge_by(server *s, identity *loaded)
 {
-    dispatch_judge_by(s->dispatch, loaded);
+    if (s->dispatch)
+        dispatch_judge_by(s->dispatch, loaded);
     identity_free(s->identity);
     s->identity = loaded;
 }
@@ -294,19 +315,23 @@ static lks_code open_callers(server *s, lks_error *error)
 
 static lks_code open_dispatch(server *s, lks_error *error)
 {
-    if (waiters_new(&s->loop, s->store, &s->waiters, error) != LKS_OK ||
-        sweep_new(&s->loop, s->store, s->waiters, (uint64_t)s->config->sweep_ms, &s->sweep, error) != LKS_OK)
+    if (alarms_new(&s->loop, s->store, &s->alarms, error) != LKS_OK ||
+        waiters_new(&s->loop, s->alarms, &s->waiters, error) != LKS_OK ||
+        loss_new(&s->loop, s->store, s->waiters, &s->loss, error) != LKS_OK ||
+        sweep_new(&s->loop, s->store, s->alarms, (uint64_t)s->config->sweep_ms, &s->sweep, error) != LKS_OK)
         return error->code;
     const dispatch_options options = {
         .store = s->store,
+        .alarms = s->alarms,
         .waiters = s->waiters,
         .server = s->id,
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
         .services = {.sequence_block = s->config->id_sequence_block},
     };
-    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK || load_identity(s, error) != LKS_OK)
+    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK)
         return error->code;
+    dispatch_judge_by(s->dispatch, s->identity);
     return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
 }
 
@@ -328,6 +353,41 @@ static lks_code check_exposure(const server *s, const char *url, lks_error *erro
                          "--listen %s: beyond this machine only with TLS and --policy, or --insecure", url);
 }
 
+static tls_files files_of_tls(const settings *config)
+{
+    return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required};
+}
+
+/* All that can be found wrong before anything is made or started. */
+static lks_code check_settings(server *s, lks_error *error)
+{
+    const tls_files files = files_of_tls(s->config);
+    bool for_pages = false;
+
+    if (load_identity(s, error) != LKS_OK || wires_check_tls(&files, error) != LKS_OK)
+        return error->code;
+    for (size_t i = 0; i < s->config->allow_origin.n; i++)
+        if (wires_check_origin(s->config->allow_origin.of[i], error) != LKS_OK)
+            return error->code;
+    for (size_t i = 0; i < s->config->listen.n; i++) {
+        const char *url = s->config->listen.of[i];
+        if (check_exposure(s, url, error) != LKS_OK || wires_check(url, &files, error) != LKS_OK)
+            return error->code;
+        for_pages = for_pages || wires_is_for_pages(url);
+    }
+    if (s->config->allow_origin.n > 0 && !for_pages)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--allow-origin needs an address of ws:// or wss://");
+    return LKS_OK;
+}
+
+static void warn_of_libnng(const char *url)
+{
+    if (wires_is_by_libnng(url) && wires_is_exposed(url))
+        log_warn("libnng-exposed",
+                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"", url);
+}
+
 static lks_code open_standard(server *s, lks_error *error)
 {
     if (reflection_new(reflection_files, reflection_files_len, &s->reflection, error) != LKS_OK)
@@ -343,8 +403,8 @@ static lks_code open_standard(server *s, lks_error *error)
 
 static bool has_several_wires(const settings *config)
 {
-    for (size_t i = 1; i < config->n_listen; i++)
-        if (!wires_are_same(config->listen[0], config->listen[i]))
+    for (size_t i = 1; i < config->listen.n; i++)
+        if (!wires_are_same(config->listen.of[0], config->listen.of[i]))
             return true;
     return false;
 }
@@ -368,17 +428,18 @@ static lks_code open_wires(server *s, lks_error *error)
         .connections_per_wire = (uint32_t)s->config->connections_per_wire,
         .connections_per_address = (uint32_t)s->config->connections_per_address,
         .several_wires = has_several_wires(s->config),
-        .tls = {s->config->tls_certificate, s->config->tls_key, s->config->tls_client_ca,
-                s->config->tls_client_required},
+        .tls = files_of_tls(s->config),
+        .origins = s->config->allow_origin.of,
+        .n_origins = s->config->allow_origin.n,
     };
     char bound_url[WIRES_URL_BYTES_MAX];
 
     if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
-    for (size_t i = 0; i < s->config->n_listen; i++) {
-        if (check_exposure(s, s->config->listen[i], error) != LKS_OK)
-            return error->code;
-        if (wires_listen(s->wires, s->config->listen[i], bound_url, error) != LKS_OK)
+    for (size_t i = 0; i < s->config->listen.n; i++) {
+        const char *url = s->config->listen.of[i];
+        warn_of_libnng(url);
+        if (wires_listen(s->wires, url, bound_url, error) != LKS_OK)
             return error->code;
         log_info("listening", "url=%s", bound_url);
     }
@@ -406,8 +467,8 @@ lks_code server_run(const settings *config, lks_error *error)
     lks_rpc_random_id(s.id);
     init_loop(&s);
     /* The store first: an embedded redis-server is forked before nng has threads. */
-    if (open_store(&s, &s.failure) != LKS_OK || open_callers(&s, &s.failure) != LKS_OK ||
-        open_dispatch(&s, &s.failure) != LKS_OK ||
+    if (check_settings(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
+        open_callers(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
         open_standard(&s, &s.failure) != LKS_OK || open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);
     uv_run(&s.loop, UV_RUN_DEFAULT);

@@ -18,7 +18,7 @@ enum { STEP_MS = 20, STEP_TIMEOUT_MS = 5000, CURSOR_BYTES = 24 };
 struct sweep {
     uv_timer_t timer;
     store *store;
-    waiters *waiters;
+    alarms *alarms;
     uint64_t interval_ms;
     bool passing, stopped;
     char cursor[CURSOR_BYTES];
@@ -50,7 +50,7 @@ static void on_found(void *arg, const store_result *result)
         next_in(s, STEP_MS);
     }
     for (size_t i = 2; cursor && i < reply->n; i++)
-        waiters_chore(s->waiters, reply->element[i].string, CHORE, 0);
+        alarms_chore(s->alarms, reply->element[i].string, CHORE, lks_rpc_slice_of(""), 0);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -78,14 +78,14 @@ void sweep_stop(sweep *s)
     }
 }
 
-lks_code sweep_new(uv_loop_t *loop, store *backing, waiters *waiting, uint64_t interval_ms, sweep **ret,
+lks_code sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms, sweep **ret,
                    lks_error *error)
 {
     sweep *s = calloc(1, sizeof *s);
 
     if (!s)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    *s = (sweep){.store = backing, .waiters = waiting, .interval_ms = interval_ms};
+    *s = (sweep){.store = backing, .alarms = chores, .interval_ms = interval_ms};
     /* It spans groups; its own base only names the call. */
     s->call = (store_call){.base = lks_rpc_slice_of("ls:{sweep}:"), .function = FIND, .n_args = 1, .max_args = 1,
                            .args = s->args, .repeatable = true};

@@ -10,15 +10,15 @@
 
 #include <lockstock/status.h>
 
+#include "alarms.h"
 #include "store/store.h"
-#include "waiters.h"
 
 struct uv_loop_s;
 
 typedef struct sweep sweep;
 
 /* Every interval_ms a pass begins. LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code sweep_new(struct uv_loop_s *loop, store *store, waiters *waiters, uint64_t interval_ms, sweep **ret,
+lks_code sweep_new(struct uv_loop_s *loop, store *store, alarms *alarms, uint64_t interval_ms, sweep **ret,
                    lks_error *error);
 
 /* Begins a pass, unless one is under way. */

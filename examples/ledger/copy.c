@@ -39,12 +39,16 @@ static lks_read_ledger_response *read_after(lks_channel *channel, char *group, c
     return response;
 }
 
-/* TRIMMED means lost, unless another consumer of this database copied them meanwhile. */
+/* TRIMMED means lost, unless another consumer of this database copied them meanwhile, or there
+ * is nothing that could be wrong: of a group that was emptied, and whose ledger was forgotten
+ * after 30 days, the copy is empty too, and a new ledger is read from its beginning. */
 static bool is_lost(goods *db, const char *position)
 {
     char now[GOODS_ID_SIZE];
 
     if (goods_position(db, now) && strcmp(now, position) != 0)
+        return false;
+    if (goods_start_over(db, position))
         return false;
     fprintf(stderr, "entries after %s were trimmed before they were copied: what the database says is wrong for\n"
                     "good. Make it anew from the items; examples/ledger/README.md says how.\n", position);

@@ -15,20 +15,24 @@
 static const char *const schema[] = {
     "CREATE DATABASE IF NOT EXISTS shop",
     "USE shop",
-    "CREATE TABLE IF NOT EXISTS goods (id VARBINARY(128) PRIMARY KEY, num BIGINT NOT NULL CHECK (num >= 0),"
-    " reserved BIGINT NOT NULL CHECK (reserved >= 0), sold BIGINT NOT NULL CHECK (sold >= 0)) ENGINE=InnoDB",
+    "CREATE TABLE IF NOT EXISTS goods (ledger VARBINARY(128), id VARBINARY(128), num BIGINT NOT NULL CHECK (num >= 0),"
+    " reserved BIGINT NOT NULL CHECK (reserved >= 0), sold BIGINT NOT NULL CHECK (sold >= 0),"
+    " PRIMARY KEY (ledger, id)) ENGINE=InnoDB",
     "CREATE TABLE IF NOT EXISTS consumer (ledger VARBINARY(128) PRIMARY KEY, last_id VARBINARY(48) NOT NULL)"
     " ENGINE=InnoDB",
 };
 
-typedef enum statement { MOVE_ON, TAKE, ADD, DROP, N_STATEMENTS } statement;
+typedef enum statement { MOVE_ON, TAKE, ADD, DROP, START_OVER, N_STATEMENTS } statement;
 
 static const char *const texts[N_STATEMENTS] = {
     [MOVE_ON] = "UPDATE consumer SET last_id = ? WHERE ledger = ? AND last_id = ?",
     [TAKE] = "UPDATE goods SET num = num - ?, reserved = reserved - ?, sold = sold - ?"
-             " WHERE id = ? AND num >= ? AND reserved >= ? AND sold >= ?",
-    [ADD] = "INSERT INTO goods (num, id, reserved, sold) VALUES (?, ?, 0, 0)",
-    [DROP] = "DELETE FROM goods WHERE id = ? AND num = ? AND reserved = 0",
+             " WHERE ledger = ? AND id = ? AND num >= ? AND reserved >= ? AND sold >= ?",
+    [ADD] = "INSERT INTO goods (num, ledger, id, reserved, sold) VALUES (?, ?, ?, 0, 0)",
+    [DROP] = "DELETE FROM goods WHERE ledger = ? AND id = ? AND num = ? AND reserved = 0",
+    [START_OVER] = "UPDATE consumer SET last_id = '" GOODS_NOTHING_READ "' WHERE ledger = ? AND last_id = ?"
+                   " AND last_id <> '" GOODS_NOTHING_READ "'"
+                   " AND NOT EXISTS (SELECT 1 FROM goods WHERE goods.ledger = consumer.ledger)",
 };
 
 /* What a unit of each kind takes from num, reserved and sold: the table in stock.proto. */
@@ -89,8 +93,8 @@ static bool take(goods *db, const lks_ledger_entry *e, long long *found)
 {
     int64_t num = takes[e->kind][0] * e->quantity, reserved = takes[e->kind][1] * e->quantity,
             sold = takes[e->kind][2] * e->quantity;
-    MYSQL_BIND values[] = {number(&num),  number(&reserved), number(&sold), text(e->sku),
-                           number(&num), number(&reserved), number(&sold)};
+    MYSQL_BIND values[] = {number(&num),  number(&reserved), number(&sold), text(db->group),
+                           text(e->sku), number(&num),       number(&reserved), number(&sold)};
 
     *found = run(db, TAKE, values);
     return *found >= 0;
@@ -98,7 +102,8 @@ static bool take(goods *db, const lks_ledger_entry *e, long long *found)
 
 static bool apply(goods *db, const lks_ledger_entry *e)
 {
-    MYSQL_BIND values[] = {number(&e->quantity), text(e->sku)}, dropped[] = {text(e->sku), number(&e->quantity)};
+    MYSQL_BIND values[] = {number(&e->quantity), text(db->group), text(e->sku)};
+    MYSQL_BIND dropped[] = {text(db->group), text(e->sku), number(&e->quantity)};
     long long found = 0;
 
     if ((int)e->kind <= 0 || (int)e->kind >= KINDS) {
@@ -163,6 +168,13 @@ goods_result goods_copy_naively(goods *db, const char *after, lks_ledger_entry *
     return move_on(db, after, entries[n - 1]->id) == 1 ? GOODS_COPIED : GOODS_FAILED;
 }
 
+bool goods_start_over(goods *db, const char *position)
+{
+    MYSQL_BIND values[] = {text(db->group), text(position)};
+
+    return run(db, START_OVER, values) == 1;
+}
+
 /* ---- reading ------------------------------------------------------------------------- */
 
 bool goods_position(goods *db, char id[GOODS_ID_SIZE])
@@ -187,10 +199,12 @@ int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE])
 {
     MYSQL_RES *result = NULL;
     MYSQL_ROW row;
+    char escaped[2 * GOODS_NAME_SIZE], sql[512];
     int n = 0;
 
-    if (!query(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT") || !goods_position(db, id) ||
-        !query(db, "SELECT id, num, reserved, sold FROM goods ORDER BY id") ||
+    mysql_real_escape_string(db->connection, escaped, db->group, strlen(db->group));
+    snprintf(sql, sizeof sql, "SELECT id, num, reserved, sold FROM goods WHERE ledger = '%s' ORDER BY id", escaped);
+    if (!query(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT") || !goods_position(db, id) || !query(db, sql) ||
         !(result = mysql_store_result(db->connection))) {
         query(db, "ROLLBACK");
         return -1;

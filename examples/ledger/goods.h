@@ -1,5 +1,5 @@
-/* The shop's own database, which holds a copy of a group's stock: how many of each
- * good there are, and up to which entry of the ledger that is true. Not thread-safe.
+/* The shop's own database, which holds copies of the stock of groups, each by itself: how
+ * many of each good there are, and up to which entry of the group's ledger that is true. Not thread-safe.
  * What fails is said on stderr. */
 #ifndef EXAMPLE_LEDGER_GOODS_H
 #define EXAMPLE_LEDGER_GOODS_H
@@ -44,6 +44,10 @@ goods_result goods_copy(goods *db, const char *after, lks_ledger_entry *const *e
 
 /* The same in two transactions, as it should not be done. */
 goods_result goods_copy_naively(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n);
+
+/* Puts the copy back to where nothing was read, if it is empty and at `position`: whatever
+ * ledger there is now can be copied from its first entry on. false: it cannot. */
+bool goods_start_over(goods *db, const char *position);
 
 /* At most `max` rows in the order of their ids, and the position that they are of; how
  * many, or -1. */

@@ -6,8 +6,10 @@
 # All parts by default.
 #
 # The files are named relative to the current source directory or to one of
-# IMPORT_DIRS, as an `import` names them. lockstock's own and Google's files can be
-# imported without more. To be called in the directory of the target.
+# IMPORT_DIRS, as an `import` names them. lockstock's own files can be imported without
+# more, and so can Google's well-known types (google/protobuf/timestamp.proto and the
+# like): what is made of those is the library lockstock_google_types, made once and
+# linked to each target that needs it. To be called in the directory of the target.
 function(lockstock_generate target)
   lockstock_generate_sources(${ARGV})
   cmake_parse_arguments(ARG "" "" "IMPORT_DIRS;PARTS" ${ARGN})
@@ -42,6 +44,7 @@ function(lockstock_generate_sources target)
     "--plugin=protoc-gen-lockstock=$<TARGET_FILE:lockstock::protoc-gen-lockstock>"
     "--lockstock_out=${parts}:${out}")
 
+  set(google)
   set(suffixes_types .pb-c .lks)
   set(suffixes_client .lks_client)
   set(suffixes_server .lks_server)
@@ -52,6 +55,7 @@ function(lockstock_generate_sources target)
     endif()
     set(sources "${file}")
     _lockstock_add_imports(sources "${file}" "${roots}")
+    list(APPEND google ${sources})
     string(REGEX REPLACE "\\.proto$" "" stem "${out}/${proto}")
     set(made)
     foreach(part IN LISTS ARG_PARTS)
@@ -66,6 +70,32 @@ function(lockstock_generate_sources target)
     target_sources(${target} PRIVATE ${made})
   endforeach()
   target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${out}>")
+  _lockstock_link_google(${target} "${google}" "${ARG_UNPARSED_ARGUMENTS}")
+endfunction()
+
+# The types that Google's files describe, for whom one of `files` is such a file; but not
+# for a target that generates them itself (`own`), nor for descriptor.proto, whose code is
+# libprotobuf-c's.
+function(_lockstock_link_google target files own)
+  set(types any duration empty field_mask source_context struct timestamp wrappers)
+  set(wanted)
+  foreach(type IN LISTS types)
+    if("${PROTOBUF_PROTO_DIR}/google/protobuf/${type}.proto" IN_LIST files
+        AND NOT "google/protobuf/${type}.proto" IN_LIST own)
+      set(wanted TRUE)
+    endif()
+  endforeach()
+  if(NOT wanted)
+    return()
+  endif()
+  if(NOT TARGET lockstock_google_types)
+    list(TRANSFORM types REPLACE "(.+)" "google/protobuf/\\1.proto")
+    add_library(lockstock_google_types STATIC)
+    set_target_properties(lockstock_google_types PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    lockstock_generate_sources(lockstock_google_types ${types} PARTS types)
+    target_link_libraries(lockstock_google_types PUBLIC lockstock::rpc)
+  endif()
+  target_link_libraries(${target} PUBLIC lockstock_google_types)
 endfunction()
 
 # The file that an import means, or "": the first root that has it, as protoc does.

@@ -18,8 +18,9 @@ local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
 -- Whether the running sub-call has written: an error from then on is MAYBE.
 local dirty = false
 
--- How many sub-calls have begun: what is remembered for one of them ends with it.
-local sub_call = 0
+-- How many FCALLs and how many sub-calls have begun: what is remembered for one of them
+-- ends with it.
+local fcall, sub_call = 0, 0
 
 -- Ends a sub-call with a status, from any depth, before its first write.
 local function fail(code, message)
@@ -62,6 +63,7 @@ local function define(name, flags, handler)
     flags = flags,
     callback = function(keys, argv)
       local now, replies, i = clock_us(), {}, 1
+      fcall = fcall + 1
       while i <= #argv do
         local argc = tonumber(argv[i])
         local args = {}

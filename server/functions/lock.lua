@@ -2,9 +2,10 @@
 -- gives those their turn who waited for it. What is kept: lock_names.lua; who comes
 -- next: lock_queue.lua.
 
--- How much one List looks at before its page ends: keys, holders.
+-- How much one List looks at before its page ends: keys, holders. It ends within a step
+-- too, but not within a lock, of which the last may add HOLDERS_MAX.
 local LIST_STEP = 10
-local LIST_WORK = 2000
+local LIST_WORK = 500
 
 -- What the token was given, if it still holds all of it.
 local function acquired_again(base, token, record, targets, now)
@@ -24,7 +25,7 @@ end
 local function me_of(base, args)
   local targets = table.concat(args, ' ', 6)
   return {token = args[1], key = base .. 'lock:t:' .. args[1], owner = args[2], lease_ms = tonumber(args[3]),
-    wait_ms = tonumber(args[4]), parked = args[5], targets = targets, wants = wants_of(targets)}
+    wait_ms = tonumber(args[4]), copy = args[5], others = '', targets = targets, wants = wants_of(targets)}
 end
 
 -- Grants what `me` wants; the lease begins now.
@@ -43,6 +44,7 @@ local function hold(q, me)
     reply[#reply + 1] = fence
   end
   write('SET', me.key, int(q.now) .. ' ' .. me.owner .. ' ' .. me.targets, 'PX', int(me.lease_ms + TOKEN_RETAIN_MS))
+  wake(q, {token = me.token, parked = me.others})
   tell(q)
   return reply
 end
@@ -55,10 +57,32 @@ local function claim(q, me)
   end
   for _, want in ipairs(me.wants) do
     local lock = open(q, want.name).lock
-    lock.watched, lock.used = lock.soonest, lock.used - want.permits
+    lock.watched, lock.used, lock.offers = lock.soonest, lock.used - want.permits, lock.offers - 1
     if lock.used == 0 then lock.mode = nil end
   end
   return hold(q, me)
+end
+
+-- Offers whose servers are gone are over: nobody can claim them. Only where few have
+-- the name: it reads them all.
+local function void_offers(q, line)
+  local lock = line.lock
+  if lock.offers == 0 or lock.used > LOOK_MAX then return end
+  look(lock, q.now)
+  local holders = lock.holders
+  lock.holders = {}
+  for _, holder in ipairs(holders) do
+    local w = holder.fence == 0 and read_record(q.base .. 'lock:t:' .. holder.token)
+    local heard = not w or w.state ~= 'O'
+    for _, server in ipairs(w and servers_of(w) or {}) do heard = heard or is_subscribed(q, server) end
+    if heard then
+      lock.holders[#lock.holders + 1] = holder
+    else
+      lock.over[#lock.over + 1], lock.lapsed[#lock.lapsed + 1] = holder.token, holder.token
+      lock.used, lock.offers = lock.used - holder.permits, lock.offers - 1
+    end
+  end
+  if lock.used == 0 then lock.mode = nil end
 end
 
 -- What can be said against a request but that it has to wait.
@@ -70,6 +94,7 @@ local function refusal(q, me)
     -- With its record lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
     if is_barred(lock, want) then look_if_over(lock, q.now) end
+    if is_barred(lock, want) then void_offers(q, line) end
     local anyone = next_of(q, line)
     local in_use = lock.mode == 'P' and lock.capacity
     if want.mode == 'P' and anyone and not in_use then
@@ -80,8 +105,9 @@ local function refusal(q, me)
       fail('FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', i - 1))
     end
     if not is_barred(lock, want) and is_full(lock) then
-      look(lock, q.now)
-      if #lock.holders >= HOLDERS_MAX then
+      look_if_over(lock, q.now)
+      -- When nobody's lease is over, all of them hold it.
+      if not lock.holders or #lock.holders >= HOLDERS_MAX then
         fail('RESOURCE_EXHAUSTED', string.format('targets[%d]: has %d holders', i - 1, HOLDERS_MAX))
       end
     end
@@ -109,14 +135,28 @@ local function queued(q, me)
   return reply
 end
 
+-- What it is given now, where it stands.
+local function take_turn(q, me)
+  for _, want in ipairs(me.wants) do due(q, want.name) end
+  promote(q)
+  return q.gone[me.token] and claim(q, me)
+end
+
 -- Of one that waits already: it is put (back) in its place, and it may be its turn.
 local function wait_again(q, me)
   take_place(q, me)
-  for _, want in ipairs(me.wants) do due(q, want.name) end
-  promote(q)
-  if q.gone[me.token] then return claim(q, me) end
+  local taken = take_turn(q, me)
+  if taken then return taken end
   tell(q)
   return queued(q, me)
+end
+
+local function try_again(q, me)
+  local taken = take_turn(q, me)
+  if taken then return taken end
+  local reply = {'BUSY', in_the_way(q, me.wants, 1)}
+  tell(q)
+  return reply
 end
 
 local function acquire(base, args, now)
@@ -125,16 +165,20 @@ local function acquire(base, args, now)
   if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
   if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
   local q = new_queue(base, now, me.token)
+  if record then me.number, me.others = tonumber(record.since), without_copy(record.parked, me.copy) end
   local claimed = record and record.state == 'O' and claim(q, me)
   if claimed then return claimed end
   local refused = refusal(q, me)
   if refused then return refused end
-  me.number = record and tonumber(record.since)
+  if me.wait_ms > 0 then me.parked = with_copy(q, record and record.parked or '', me.copy) end
   if record and me.wait_ms > 0 then return wait_again(q, me) end
+  if record and record.state == 'Q' then
+    if redis.call('ZSCORE', open(q, me.wants[1].name).queue, me.token) then return try_again(q, me) end
+    leave(q, me) -- its queue went as a whole: it may stand for its other names
+  end
 
-  local stands = record and record.state == 'Q'
-  if not stands then promote_others(q, me) end
-  local barred = barred_at(q, me.wants, stands and me.number or math.huge) or stands and 1
+  promote_others(q, me)
+  local barred = barred_at(q, me.wants, math.huge)
   if not barred then return hold(q, me) end
   local reply
   if me.wait_ms > 0 then
@@ -147,7 +191,7 @@ local function acquire(base, args, now)
   return reply
 end
 
--- args of these four: token, owner, lease_ms, wait_ms, "<server>.<copy>" where it is
+-- args of these three: token, owner, lease_ms, wait_ms, "<server>.<copy>" where it is
 -- parked, then for each target: name, mode, permits, capacity
 
 -- -> {'ACQUIRED', 1 when again, lease_ms, fence...}
@@ -161,12 +205,12 @@ define('lock_claim', {'allow-oom'}, acquire)
 
 -- From now on `w` neither stands nor is offered anything. A record follows, and conclude.
 local function step_out(q, w)
-  for _, want in ipairs(w.wants) do due(q, want.name) end
+  for _, want in ipairs(w.wants) do due_and_read(q, want.name) end
   if w.state == 'Q' then leave(q, w) end
   for _, want in ipairs(w.wants) do
     local lock = open(q, want.name).lock
     local _, fence = parse_entry(lock.entry, q.now)
-    if fence == 0 then drop_holder(lock, w.token, want.permits) end
+    if fence == 0 then drop_holder(lock, w.token, want.permits, true) end
   end
 end
 
@@ -187,6 +231,7 @@ define('lock_withdraw', {'allow-oom'}, function(base, args, now)
   local record = read_record(me.key)
   if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
   local q = new_queue(base, now, me.token)
+  if record then me.others = without_copy(record.parked, me.copy) end
   local claimed = record and record.state == 'O' and claim(q, me)
   if claimed then return claimed end
   local barred = 1
@@ -198,31 +243,37 @@ define('lock_withdraw', {'allow-oom'}, function(base, args, now)
   local reply = {'TIMED_OUT', in_the_way(q, me.wants, barred)}
   if record then me.state, me.number = record.state, tonumber(record.since) end
   spend(q, me)
-  -- Another copy of the call is parked elsewhere: it ends too.
-  if record and record.parked ~= me.parked then wake(q, {token = me.token, parked = record.parked}) end
+  -- Other copies of the call end too.
+  wake(q, {token = me.token, parked = me.others})
   conclude(q)
   return reply
 end)
 
--- The caller's connection is gone. Not spent: who only reconnects sends the same token
--- again, and finds its number kept. -> {'ABANDONED'}
+-- A call is parked no more, and was not answered: its caller's connection is gone, or
+-- the store was. Not spent: who sends the same token again finds its number kept.
+-- args: "<token> <server>.<copy>" -> {'OK', -1}
 define('lock_abandon', {'allow-oom'}, function(base, args, now)
-  local me = me_of(base, args)
-  local record = read_record(me.key)
-  if record and record.state ~= '' and record.parked == me.parked then
-    local q = new_queue(base, now, me.token)
-    me.state, me.number = record.state, tonumber(record.since)
-    step_out(q, me)
-    write_life(q, me, 'A', 'PX', TOKEN_RETAIN_MS)
+  local token, copy = string.match(args[1], '^(%S+) (%S+)$')
+  local w = read_record(base .. 'lock:t:' .. token)
+  local left = w and w.state ~= '' and without_copy(w.parked, copy)
+  if not left or left == w.parked then return {'OK', -1} end
+  local q = new_queue(base, now, token)
+  w.token, w.number, w.wants, w.parked = token, tonumber(w.since), wants_of(w.targets), left
+  if left ~= '' then
+    write_life(q, w, w.state, 'KEEPTTL')
+  else
+    step_out(q, w)
+    write_life(q, w, 'A', 'PX', TOKEN_RETAIN_MS)
     conclude(q)
   end
-  return {'ABANDONED'}
+  return {'OK', -1}
 end)
 
 -- A lease or offer of the name has ended. args: name -> {'OK', ms until again or -1}
 define('lock_promote', {'allow-oom'}, function(base, args, now)
   local q = new_queue(base, now)
   local line = due(q, args[1])
+  q.deep = true
   if not anyone_stands(q, line) then return {'OK', -1} end
   look(line.lock, now)
   conclude(q)
@@ -277,12 +328,13 @@ local function release_waiter(base, token, record, names, now)
   return {'NOT_HELD', 0}
 end
 
--- args: token, names (none = all)
--- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
-define('lock_release', {'allow-oom'}, function(base, args, now)
+-- Of a token that is not known there is nothing to give back, but it will not be granted
+-- any more: where that is left to `bury`, the reply is {'UNSEEN'}.
+local function release(base, args, now, bury)
   local token = args[1]
   local token_key = base .. 'lock:t:' .. token
   local record = read_record(token_key)
+  if not record and not bury then return {'UNSEEN'} end
   local names, outcomes = {unpack(args, 2)}, {}
   if record and record.state ~= '' then return release_waiter(base, token, record, names, now) end
   local q = new_queue(base, now, token)
@@ -300,7 +352,7 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
       local _, _, permits = parse_entry(lock.entry, now)
       if permits then
         lock.permits = permits
-        given_back[#given_back + 1] = due(q, name).lock
+        given_back[#given_back + 1] = due_and_read(q, name).lock
         mode = string.lower(mode)
       end
     end
@@ -332,65 +384,70 @@ define('lock_release', {'allow-oom'}, function(base, args, now)
   if n > 0 and #given_back == 0 then reply[2] = 1 end
   if n == #names or n == 0 then return {reply[1], reply[2]} end
   return reply
+end
+
+-- args of both: token, names (none = all)
+-- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
+--    {'UNSEEN'}: no such token; nothing was changed, and lock_release_unseen is to follow
+define('lock_release', {'allow-oom'}, function(base, args, now)
+  return release(base, args, now, false)
 end)
 
--- The holders, less those who are only offered the name and still wait.
-local function take_offers_out(lock)
-  local holders, offers = {}, 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.fence > 0 then holders[#holders + 1] = holder else offers = offers + 1 end
-  end
-  lock.holders = holders
-  return offers
-end
+-- It leaves a key where there was none, so not without memory.
+define('lock_release_unseen', {}, function(base, args, now)
+  return release(base, args, now, true)
+end)
 
-local function describe_all(base, lock, now, reply)
-  table.sort(lock.holders, function(a, b) return a.fence < b.fence end)
-  for _, holder in ipairs(lock.holders) do reply[#reply + 1] = describe(base, holder, now) end
-  return reply
-end
-
--- args: name
--- -> {'OK', mode or '', capacity, last fence, waiters, {owner, fence, ms left, ms held, permits}...}
+-- args: name -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
+-- the last two for lock_describe, which knows whose lease is over
 define('lock_inspect', {'no-writes'}, function(base, args, now)
   local lock = read_lock(base .. 'lock:n:' .. args[1], '')
-  look(lock, now)
-  local waiters = take_offers_out(lock) + redis.call('ZCARD', base .. 'lock:w:' .. args[1])
-  local held = #lock.holders > 0
-  return describe_all(base, lock, now,
-    {'OK', held and MODE[lock.mode] or '', held and lock.capacity or 0, lock.fence, waiters})
+  local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
+  look(lock, now, reply)
+  reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. args[1])
+  return reply
 end)
 
--- args: name -> {'OK', {owner, fence, ms left, ms held, permits} of each removed...}
-define('lock_force_release', {'allow-oom'}, function(base, args, now)
-  local q = new_queue(base, now)
-  local lock = due(q, args[1]).lock
-  look(lock, now)
-  take_offers_out(lock)
-  local reply = describe_all(base, lock, now, {'OK'})
-  for _, holder in ipairs(lock.holders) do
-    lock.over[#lock.over + 1], lock.used = holder.token, lock.used - holder.permits
+-- args: token, entry of each -> {'OK', {owner, fence, ms left, ms held, permits} of each whose
+-- lease is not over...}
+define('lock_describe', {'no-writes'}, function(base, args, now)
+  local reply = {'OK'}
+  for i = 1, #args, 2 do
+    local end_us, fence, permits = parse_entry(args[i + 1], now)
+    if end_us then
+      reply[#reply + 1] = describe(base, {token = args[i], end_us = end_us, fence = fence, permits = permits}, now)
+    end
   end
-  if lock.used == 0 then lock.mode = nil end
+  return reply
+end)
+
+-- args: name -> {'OK', token, entry of each removed...}, for lock_describe
+define('lock_force_release', {'allow-oom'}, function(base, args, now)
+  local q, reply = new_queue(base, now), {'OK'}
+  look(due(q, args[1]).lock, now, reply)
   conclude(q)
   return reply
 end)
 
--- group, name, mode, holders, longest ms left; nil when nobody holds it.
+-- group, name, mode, holders, longest ms left; nil when nobody holds it. And how many
+-- entries were looked at.
 local function list_item(key, now)
   local lock = read_lock(key, '')
   look(lock, now)
-  local offers = take_offers_out(lock)
-  if #lock.holders == 0 then return nil, offers + #lock.over end
-  local longest = 0
-  for _, holder in ipairs(lock.holders) do longest = math.max(longest, holder.end_us) end
+  local n, longest = 0, 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.fence > 0 then n, longest = n + 1, math.max(longest, holder.end_us) end
+  end
+  local looked_at = #lock.holders + #lock.over
+  if n == 0 then return nil, looked_at end
   local group, name = string.match(key, '^ls:{[^/]*/([^}]*)}:lock:n:(.*)$')
-  return {group, name, MODE[lock.mode], #lock.holders, ms_left(longest, now)}, #lock.holders + #lock.over
+  return {group, name, MODE[lock.mode], n, ms_left(longest, now)}, looked_at
 end
 
--- SCAN by small steps. A step that does not fit the page begins the next one; one
--- that alone is larger than a page is given in parts, and the cursor then carries
--- the digests of what was given: "<SCAN's cursor>.<digest>...".
+-- SCAN by small steps. A step that does not fit the page, or that nobody had the time to
+-- look at whole, begins the next one; when it is the first of a page, it is given in parts,
+-- and the cursor then carries the digests of the keys that are done with: "<SCAN's
+-- cursor>.<digest>...".
 -- args: prefix, page size, cursor -> {'OK', next cursor or '', item...}
 define('lock_list', {'no-writes'}, function(base, args, now)
   local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. args[1] .. '*'
@@ -398,20 +455,22 @@ define('lock_list', {'no-writes'}, function(base, args, now)
   local cursor, given = string.match(args[3], '^(%d+)(.*)$')
   local reply, work = {'OK', ''}, 0
   repeat
-    local step, items, digests = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP, 'TYPE', 'hash'), {}, {}
+    local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP, 'TYPE', 'hash'), {}
+    local room, whole, done = size - (#reply - 2), true, given
     for _, key in ipairs(step[2]) do
       local digest = '.' .. string.sub(redis.sha1hex(key), 1, 12)
       if not string.find(given, digest, 1, true) then
+        whole = whole and work < LIST_WORK and #items <= room
+        if not whole then break end
         local item, looked_at = list_item(key, now)
-        items[#items + 1], digests[#digests + 1] = item, item and digest
-        work = work + looked_at
+        items[#items + 1], work = item, work + looked_at
+        if #items <= room then done = done .. digest end
       end
     end
-    local room = size - (#reply - 2)
-    if #items > room then
+    if not whole or #items > room then
       if room == size then
-        for i = 1, size do reply[#reply + 1] = items[i] end
-        given = given .. table.concat(digests, '', 1, size)
+        for i = 1, math.min(room, #items) do reply[#reply + 1] = items[i] end
+        given = done
       end
       reply[2] = cursor .. given
       return reply
@@ -424,11 +483,29 @@ define('lock_list', {'no-writes'}, function(base, args, now)
   return reply
 end)
 
+-- Ends the call with what no lock can have given: fences are instants of the clock, or
+-- follow one on another where it stepped back.
+local function check_fence_given(fence, now)
+  if fence > now + FENCE_AHEAD_US then
+    fail('INVALID_ARGUMENT', "fence: over 24 hours ahead of the store's clock, no lock can have given it")
+  end
+end
+
 -- args: fence -> {'OK' or 'STALE', the highest seen}
-define('lock_check_fence', {}, function(base, args)
+define('lock_check_fence', {}, function(base, args, now)
   local fence, key = tonumber(args[1]), base .. 'lock:r'
+  check_fence_given(fence, now)
   local high = tonumber(redis.call('GET', key) or 0) or foreign()
   if fence < high then return {'STALE', high} end
   if fence > high then write('SET', key, int(fence)) end
   return {'OK', fence}
+end)
+
+-- args: fence, 0 = none -> {'OK', the highest seen before}
+define('lock_reset_fence', {}, function(base, args, now)
+  local fence, key = tonumber(args[1]), base .. 'lock:r'
+  check_fence_given(fence, now)
+  local high = tonumber(redis.call('GET', key) or 0) or foreign()
+  if fence > 0 then write('SET', key, int(fence)) else write('DEL', key) end
+  return {'OK', high}
 end)

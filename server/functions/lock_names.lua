@@ -5,14 +5,16 @@
 --
 -- Keys, after the base; names, owners and tokens come percent-encoded:
 --   lock:n:<name>   hash    f        the last fence given
---                           s        "<mode> <capacity> <used> <soonest>", only while there are holders:
---                                    mode E, S or P; permits in use; no lease ends before `soonest`
+--                           s        "<mode> <capacity> <used> <soonest>[ <offers>]", only while there are holders:
+--                                    mode E, S or P; permits in use; no lease ends before `soonest`;
+--                                    how many of the holders are offers, when there are any
 --                           <token>  a holder each: "<end> <fence> <permits>" (no token is as short as f, s);
 --                                    fence 0: not a holder yet, the name is offered to a waiter until <end>
 --   lock:t:<token>  string  "<life> <owner> <target>...", a target "<name> <mode> <permits> <capacity>",
 --                           its mode in small letters once released; no target: the tombstone of a
 --                           token that was never granted. life: since when it holds, 0 when spent, or
---                           of a waiter (see lock_queue.lua) "<Q, O or A><number>:<server>.<copy>"
+--                           of a waiter (see lock_queue.lua) "<Q, O or A><number>:<server>.<copy>[,...]", a
+--                           "<server>.<copy>" for each call that is parked with the token
 --   lock:w:<name>   zset    who waits for the name: tokens by number
 --   lock:s:<name>   hash    while anyone waits:
 --                           @<server>  each server that parks waiters of the name: 1, or 0 when an offer to it
@@ -27,7 +29,8 @@
 
 local TOKEN_RETAIN_MS = 600000
 local FENCE_RETAIN_MS = 86400000
-local OFFER_US = 2000000
+local FENCE_AHEAD_US = FENCE_RETAIN_MS * 1000 -- by how much the clock may have stepped back
+local OFFER_US = 500000
 local HOLDERS_MAX = 4096
 local FIELDS_BESIDE_HOLDERS = 2
 local MODE = {E = 'EXCLUSIVE', S = 'SHARED', P = 'PERMIT'}
@@ -44,11 +47,12 @@ end
 
 local function read_lock(key, token)
   local v = redis.call('HMGET', key, 'f', 's', token)
-  local lock = {key = key, fence = tonumber(v[1] or 0) or foreign(), used = 0, entry = v[3]}
+  local lock = {key = key, fence = tonumber(v[1] or 0) or foreign(), used = 0, offers = 0, entry = v[3]}
   if v[2] then
-    local mode, capacity, used, soonest = string.match(v[2], '^([ESP]) (%d+) (%d+) (%d+)$')
+    local mode, capacity, used, soonest, offers = string.match(v[2], '^([ESP]) (%d+) (%d+) (%d+) ?(%d*)$')
     if not mode then foreign() end
     lock.mode, lock.capacity, lock.used, lock.soonest = mode, tonumber(capacity), tonumber(used), tonumber(soonest)
+    lock.offers = tonumber(offers) or 0
   end
   return lock
 end
@@ -64,34 +68,49 @@ local function parse_entry(entry, now)
   return end_us, tonumber(fence), tonumber(permits)
 end
 
--- Reads every holder: the lock is from now on as if those whose lease is over
--- were gone. `settle` makes it so.
-local function look(lock, now)
+local function is_offer(entry)
+  return string.find(entry, ' 0 ', 1, true) ~= nil
+end
+
+-- Reads every holder: the lock is from now on as if those whose lease is over were gone.
+-- `settle` makes it so. With `taken`, as if nobody held it, and only its offers were left:
+-- each holder is added there, token and entry as they stand, because to read thousands of
+-- them takes long; lock_describe does.
+local function look(lock, now, taken)
   local all = lock.mode and redis.call('HGETALL', lock.key) or {}
   lock.holders, lock.over, lock.lapsed = {}, {}, {}
-  lock.used, lock.soonest = 0, math.huge
+  lock.used, lock.soonest, lock.offers = 0, math.huge, 0
   for i = 1, #all, 2 do
-    if #all[i] > 1 then
-      local end_us, fence, permits = parse_entry(all[i + 1], now)
+    local token, entry = all[i], all[i + 1]
+    if #token > 1 and taken and not is_offer(entry) then
+      if not string.find(entry, '^%d+ %d+ %d+$') then foreign() end
+      taken[#taken + 1], taken[#taken + 2] = token, entry
+      lock.over[#lock.over + 1] = token
+    elseif #token > 1 then
+      local end_us, fence, permits = parse_entry(entry, now)
       if end_us then
-        lock.holders[#lock.holders + 1] = {token = all[i], end_us = end_us, fence = fence, permits = permits}
+        lock.holders[#lock.holders + 1] = {token = token, end_us = end_us, fence = fence, permits = permits}
         lock.used = lock.used + permits
         lock.soonest = math.min(lock.soonest, end_us)
+        if fence == 0 then lock.offers = lock.offers + 1 end
       else
-        lock.over[#lock.over + 1] = all[i]
-        if string.find(all[i + 1], ' 0 ', 1, true) then lock.lapsed[#lock.lapsed + 1] = all[i] end
+        lock.over[#lock.over + 1] = token
+        if is_offer(entry) then lock.lapsed[#lock.lapsed + 1] = token end
       end
     end
   end
   if lock.used == 0 then lock.mode = nil end
 end
 
+-- An offer that ends later than one made now is of a time before the clock stepped back.
 local function look_if_over(lock, now)
-  if lock.mode and lock.soonest <= now then look(lock, now) end
+  if not lock.mode then return end
+  if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end
 end
 
 local function summary(lock)
-  return string.format('%s %d %d %d', lock.mode, lock.capacity, lock.used, lock.soonest)
+  local text = string.format('%s %d %d %d', lock.mode, lock.capacity, lock.used, lock.soonest)
+  return lock.offers > 0 and text .. ' ' .. int(lock.offers) or text
 end
 
 local function settle(lock)
@@ -121,13 +140,15 @@ local function put_holder(lock, wanted, token, end_us, fence)
   lock.soonest = lock.mode and math.min(lock.soonest, end_us) or end_us
   lock.mode, lock.capacity, lock.used = wanted.mode, wanted.capacity, lock.used + wanted.permits
   lock.fence, lock.holders = math.max(lock.fence, fence), nil
+  if fence == 0 then lock.offers = lock.offers + 1 end
   local entry = string.format('%d %d %d', end_us, fence, wanted.permits)
   write('HSET', lock.key, 'f', int(lock.fence), 's', summary(lock), token, entry)
   return entry
 end
 
-local function drop_holder(lock, token, permits)
+local function drop_holder(lock, token, permits, was_offer)
   lock.used, lock.holders = lock.used - permits, nil
+  if was_offer then lock.offers = lock.offers - 1 end
   if lock.used == 0 then
     lock.mode = nil
     write('HDEL', lock.key, token, 's')

@@ -11,22 +11,31 @@
 --             is barred                  its turn                 claim
 --   (unseen) -----------> STANDING (Q) -----------> OFFERED (O) ----------> HELD
 --                           |      ^                    |
---     its server is gone or |      | claim, Acquire     | 2 s unclaimed,
+--     its server is gone or |      | claim, Acquire     | 0.5 s unclaimed,
 --     silent, abandoned     v      | again              | abandoned
 --                           ABSENT (A) <----------------+
 --                                         any of the three -- withdraw, Release --> SPENT
 --
+-- A waiter may be parked in several copies, by a caller that sent it again. Each is a
+-- "<server>.<copy>" of its record; it is absent when the last has gone.
+--
 -- An offer is an entry among the holders with fence 0, so that it bars like one. The
--- server that parks the waiter is told ("W <base><token>") and claims it; the lease
--- begins then. A server that has no subscriber, or let an offer lapse, is passed over
--- at once: its waiters become absent and are told, and a claim puts each back at its
--- number. Whatever changes who holds or stands ends in `promote` and `tell`.
+-- servers that park the waiter are told ("W <base><token>") and one claims it; the lease
+-- begins then, and the other copies are told again. A server that has no subscriber, or
+-- let an offer lapse, is passed over at once: its waiters become absent and are told,
+-- and a claim puts each back at its number. Where all servers of a name are gone its
+-- queue goes as a whole: those records keep their Q, and a claim puts them back too.
+-- Whatever changes who holds or stands ends in `promote` and `tell`.
 --
 -- Redis has no timers: each server that parks waiters of a name is told ("A <ms>
 -- <base> lock_promote <name>") when the first lease or offer there ends, whenever
--- that becomes sooner; lock_promote answers when to call again.
+-- that becomes sooner; lock_promote answers when to call again. Nobody tells that a
+-- server has died. So a name that has room, and yet waiters of several servers, is
+-- looked at each LOOK_MS: one of them may be barred only by one that is dead.
 
 local LOOK_MAX = 128 -- waiters looked at by one promote; the rest in a call of its own
+local LOOK_MS = 300
+local COPIES_MAX = 16
 local WINDOW = 64    -- waiters of a name that can be overtaken
 local CHUNK = 8
 local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
@@ -37,6 +46,11 @@ local function new_queue(base, now, token)
     subscribed = {}, looked = 0}
 end
 
+-- Whether the holders let anybody in beside them.
+local function has_room(lock)
+  return lock.mode ~= 'E' and not (lock.mode == 'P' and lock.used >= lock.capacity)
+end
+
 -- A name's queue, read from its head. `ahead` is what the name would be if those
 -- read already held: nothing passes an EXCLUSIVE one.
 local function open(q, name)
@@ -44,6 +58,7 @@ local function open(q, name)
   if not line then
     line = {name = name, lock = read_lock(q.base .. 'lock:n:' .. name, q.token), queue = q.base .. 'lock:w:' .. name,
       servers = q.base .. 'lock:s:' .. name, buffer = {}, at = 1, passed = 0, last = 0}
+    line.had_room = has_room(line.lock)
     q.lines[#q.lines + 1], q.by_name[name] = line, line
   end
   return line
@@ -60,6 +75,8 @@ local function next_of(q, line)
       return nil
     else
       local found = redis.call('ZRANGE', line.queue, line.passed, line.passed + CHUNK - 1, 'WITHSCORES')
+      -- Where anyone stands, this is going to be read or written: foreign data fails now.
+      if #found > 0 and not line.checked then line.checked = redis.call('HLEN', line.servers) end
       line.buffer, line.at, line.at_end = {}, 1, #found < 2 * CHUNK
       for i = 1, #found, 2 do line.buffer[#line.buffer + 1] = {token = found[i], number = tonumber(found[i + 1])} end
     end
@@ -72,6 +89,12 @@ local function due(q, name)
   next_of(q, line)
   line.due = true
   return line
+end
+
+-- The same where nothing else reads the holders before the first write.
+local function due_and_read(q, name)
+  look_if_over(open(q, name).lock, q.now)
+  return due(q, name)
 end
 
 local function ahead_of(line)
@@ -137,9 +160,52 @@ local function barred_at(q, wants, number)
   end
 end
 
-local function server_of(w)
-  return string.match(w.parked, '^[^.]*')
+-- ---- copies of a call ------------------------------------------------------------
+
+local function server_of(copy)
+  return string.match(copy, '^[^.]*')
 end
+
+local function without_copy(parked, copy)
+  local left = {}
+  for one in string.gmatch(parked, '[^,]+') do
+    if one ~= copy then left[#left + 1] = one end
+  end
+  return table.concat(left, ',')
+end
+
+-- The servers that park it, each once.
+local function servers_of(w)
+  local servers, seen = {}, {}
+  for copy in string.gmatch(w.parked, '[^,]+') do
+    local server = server_of(copy)
+    if not seen[server] then servers[#servers + 1], seen[server] = server, true end
+  end
+  return servers
+end
+
+local function is_subscribed(q, server)
+  if q.subscribed[server] == nil then
+    q.subscribed[server] = redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0
+  end
+  return q.subscribed[server]
+end
+
+-- The copies with one more; those of servers that are gone make room for it.
+local function with_copy(q, parked, copy)
+  local all = {}
+  for one in string.gmatch(without_copy(parked, copy), '[^,]+') do all[#all + 1] = one end
+  for i = #all, 1, -1 do
+    if #all >= COPIES_MAX and not is_subscribed(q, server_of(all[i])) then table.remove(all, i) end
+  end
+  if #all >= COPIES_MAX then
+    fail('RESOURCE_EXHAUSTED', string.format('token: %d calls wait with it already', COPIES_MAX))
+  end
+  all[#all + 1] = copy
+  return table.concat(all, ',')
+end
+
+-- ---- moves -----------------------------------------------------------------------
 
 local function write_life(q, w, state, ...)
   w.state = state
@@ -152,7 +218,7 @@ local function publish(server, ...)
 end
 
 local function wake(q, w)
-  publish(server_of(w), 'W', q.base .. w.token)
+  for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end
 end
 
 local function leave(q, w)
@@ -169,47 +235,73 @@ end
 
 -- Takes its place, or its old one again.
 local function stand(q, w, retain_ms)
-  if not w.number then
-    w.number = q.now
-    for _, want in ipairs(w.wants) do
-      local last = redis.call('ZRANGE', open(q, want.name).queue, -1, -1, 'WITHSCORES')
-      w.number = math.max(w.number, (tonumber(last[2]) or 0) + 1)
-    end
+  local number = q.now
+  for _, want in ipairs(w.wants) do
+    local line = open(q, want.name)
+    local last = redis.call('ZRANGE', line.queue, -1, -1, 'WITHSCORES')
+    redis.call('HLEN', line.servers)
+    number = math.max(number, (tonumber(last[2]) or 0) + 1)
   end
+  w.number = w.number or number
   for _, want in ipairs(w.wants) do
     local line = open(q, want.name)
     local is_new = write('ZADD', line.queue, int(w.number), w.token) == 1
-    write('HSET', line.servers, '@' .. server_of(w), 1)
+    line.joined = write('HSET', line.servers, '@' .. server_of(w.copy), 1) == 1
     if is_new and want.mode == 'P' then
       write('HSET', line.servers, 'c', int(want.capacity))
       write('HINCRBY', line.servers, 'p', 1)
     end
     write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)
     write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)
-    line.buffer, line.at, line.at_end = {}, 1, false
+    line.buffer, line.at, line.at_end, line.known = {}, 1, false, nil
   end
+  -- Another copy may wait for longer.
+  if w.others ~= '' then retain_ms = math.max(retain_ms, redis.call('PTTL', w.key)) end
   write_life(q, w, 'Q', 'PX', int(retain_ms))
 end
 
--- Whether its server would hear of an offer and has claimed the last one.
-local function is_there(q, line, w)
-  if w.token == q.token then return true end
-  local server = server_of(w)
+-- The servers that park waiters of the name: whether each has claimed its last offer.
+local function known(line)
   if not line.known then
-    line.known = {}
+    line.known, line.n_known = {}, 0
     local all = redis.call('HGETALL', line.servers)
-    for i = 1, #all, 2 do line.known[all[i]] = all[i + 1] end
+    for i = 1, #all, 2 do
+      local server = string.match(all[i], '^@(.*)$')
+      if server then line.known[server], line.n_known = all[i + 1], line.n_known + 1 end
+    end
   end
-  if q.subscribed[server] == nil then
-    q.subscribed[server] = redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0
-  end
-  return q.subscribed[server] and line.known['@' .. server] == '1'
+  return line.known
 end
 
-local function pass_over(q, w)
+-- Whether one of its servers would hear of an offer and has claimed the last one.
+local function is_there(q, line, w)
+  if w.token == q.token then return true end
+  for _, server in ipairs(servers_of(w)) do
+    if known(line)[server] == '1' and is_subscribed(q, server) then return true end
+  end
+  return false
+end
+
+-- Takes all waiters out at once, however many they are, where no server is left that
+-- parks any; whether it did.
+local function drop_dead(q, line)
+  for server in pairs(known(line)) do
+    if is_subscribed(q, server) then return false end
+  end
+  if redis.call('ZSCORE', line.queue, q.token) then return false end
+  write('UNLINK', line.queue, line.servers)
+  if line.passed > 0 then q.more = true end
+  line.buffer, line.at, line.at_end, line.passed, line.last, line.ahead = {}, 1, true, 0, 0, nil
+  return true
+end
+
+local function pass_over(q, line, w)
+  if drop_dead(q, line) then return end
   write_life(q, w, 'A', 'KEEPTTL')
   leave(q, w)
-  if q.subscribed[server_of(w)] then wake(q, w) end
+  for _, server in ipairs(servers_of(w)) do
+    if is_subscribed(q, server) then publish(server, 'W', q.base .. w.token) end
+  end
 end
 
 local function offer(q, w)
@@ -235,8 +327,12 @@ local function lapse(q, line)
   for _, token in ipairs(line.lock.lapsed) do
     local ok, w = pcall(read_record, q.base .. 'lock:t:' .. token)
     if ok and w and (w.state == 'O' or w.state == 'A') then
-      local server = '@' .. server_of(w)
-      if redis.call('HEXISTS', line.servers, server) == 1 then write('HSET', line.servers, server, 0) end
+      for _, server in ipairs(servers_of(w)) do
+        if known(line)[server] then
+          write('HSET', line.servers, '@' .. server, 0)
+          line.known[server] = '0'
+        end
+      end
       w.token, w.number = token, tonumber(w.since)
       if w.state == 'O' then write_life(q, w, 'A', 'KEEPTTL') end
     end
@@ -259,12 +355,31 @@ local function first_due(q)
   return first, first_next
 end
 
+-- Who stands before a waiter at its other names is looked at first: it may be dead, or
+-- its turn may have come unseen, because its server is dead or frozen.
+local function widen(q, w)
+  local any = false
+  for _, want in ipairs(w.wants) do
+    local line = open(q, want.name)
+    local next = not line.due and next_of(q, line)
+    if next and next.number < w.number then line.due, line.widened, any = true, true, true end
+  end
+  return any
+end
+
+-- What was asked for is looked at in any case.
+local function narrow(q)
+  q.deep = false
+  for _, line in ipairs(q.lines) do line.due = line.due and not line.widened end
+end
+
 -- Offers the names of the due lines to those whose turn it is.
 local function promote(q)
   while not q.more do
     local line, next = first_due(q)
     if not line then return end
     q.looked = q.looked + 1
+    if q.deep and q.looked > LOOK_MAX / 2 then narrow(q) end
     if q.looked > LOOK_MAX then
       q.more = true
       return
@@ -273,7 +388,9 @@ local function promote(q)
     if not w or not w.want[line.name] then
       sweep(q, line, next.token)
     elseif not is_there(q, line, w) then
-      pass_over(q, w)
+      pass_over(q, line, w)
+    elseif q.deep and widen(q, w) then
+      q.looked = q.looked - 1 -- it comes again
     elseif barred_at(q, w.wants, w.number) then
       pass(line, next.number, w.want[line.name])
     else
@@ -282,14 +399,32 @@ local function promote(q)
   end
 end
 
--- ms until the first lease or offer of a name ends; -1: none.
+-- Whether one who stands may be barred by nobody but by those before it, of whom some
+-- are at other servers.
+local function waits_for_others(line)
+  if not has_room(line.lock) then return false end
+  known(line)
+  return line.n_known > 1
+end
+
+-- ms until the name is to be looked at: when its first lease or offer ends, or before;
+-- -1: never.
 local function watch_ms(q, line)
   if q.more and line.due then return 0 end
-  return line.lock.mode and math.max(0, math.ceil((line.lock.soonest - q.now) / 1000)) or -1
+  local lock = line.lock
+  local ends = lock.mode and math.max(0, math.ceil((lock.soonest - q.now) / 1000))
+  if waits_for_others(line) then return math.min(ends or LOOK_MS, LOOK_MS) end
+  return ends or -1
 end
 
 local function anyone_stands(q, line)
   return line.passed > 0 or next_of(q, line) ~= nil
+end
+
+-- Whether those who park waiters of a name have to look at it sooner than they know.
+local function is_news(q, line)
+  if line.lock.sooner or q.more and line.due then return true end
+  return (line.joined or line.due and not line.had_room) and waits_for_others(line)
 end
 
 -- Every function that promoted or granted ends here.
@@ -298,11 +433,11 @@ local function tell(q)
     settle(line.lock)
     if line.left and not anyone_stands(q, line) then
       write('DEL', line.servers)
-    elseif (line.lock.sooner or q.more and line.due) and anyone_stands(q, line) then
-      for _, server in ipairs(redis.call('HKEYS', line.servers)) do
-        if string.sub(server, 1, 1) == '@' and
-          publish(string.sub(server, 2), 'A', int(watch_ms(q, line)), q.base, 'lock_promote', line.name) == 0 then
-          write('HDEL', line.servers, server)
+    elseif is_news(q, line) and anyone_stands(q, line) then
+      local in_ms = int(watch_ms(q, line))
+      for server in pairs(known(line)) do
+        if publish(server, 'A', in_ms, q.base, 'lock_promote', line.name) == 0 then
+          write('HDEL', line.servers, '@' .. server)
         end
       end
     end

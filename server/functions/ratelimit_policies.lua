@@ -6,6 +6,7 @@
 --                    after, ban_ms, factor, max_ban_ms} (MessagePack)
 --   rate:n   zset    names, all of score 0: pages in order
 --   rate:v   string  the highest version of the policies deleted lately
+--   rate:c   string  the version of all of them: a higher one after each change
 
 local DAY_MS = 86400000
 local POLICY_FIELDS = 11
@@ -23,9 +24,26 @@ local function check_policy_version(expected, current)
   end
 end
 
+-- A version is the time, or more: a mark of it matters while the clock may be behind it, and is
+-- kept until a day later.
+local function mark_version(key, version, now)
+  write('SET', key, int(version), 'PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS))
+end
+
 -- The highest version of a deleted policy that may still be ahead of the clock.
 local function deleted_policy_version(base)
   return tonumber(redis.call('GET', base .. 'rate:v') or '0') or foreign()
+end
+
+-- '0' when none has changed for a day.
+local function policies_version(base)
+  local version = redis.call('GET', base .. 'rate:c') or '0'
+  return tonumber(version) and version or foreign()
+end
+
+-- Not a count: after FLUSHALL no version comes back that a server still knows.
+local function next_policies_version(base, now)
+  return math.max(now, tonumber(policies_version(base)) + 1)
 end
 
 -- name, version, shadow, algorithm, limit, period_ms, burst, after, ban_ms, factor, max_ban_ms
@@ -44,10 +62,12 @@ define('rate_put_policy', {}, function(base, args, now)
   redis.call('ZCARD', names) -- foreign data ends the call here, while nothing is changed
   check_policy_version(tonumber(args[2]), old and old[2] or 0)
   if old then version = old[2] + 1 else version = math.max(now, deleted_policy_version(base) + 1) end
+  local all = next_policies_version(base, now)
   local policy = {'policy', version, tonumber(args[3]), args[4]}
   for i = 5, POLICY_FIELDS do policy[i] = tonumber(args[i]) end
   write('HSET', policies, name, cmsgpack.pack(policy))
   write('ZADD', names, 0, name)
+  mark_version(base .. 'rate:c', all, now)
   return {'OK', view_policy(name, policy)}
 end)
 
@@ -74,6 +94,25 @@ define('rate_list_policies', {'no-writes'}, function(base, args)
   return reply
 end)
 
+-- args: a domain, the version that is known of all policies or '', the name after which the
+--       page begins ('' = from the first), size
+-- -> {'OK', version} when that is known; else {'OK', version, the page's last name or '' when no
+--    more follow, view...} of those whose name begins with the domain and a slash
+define('rate_domain_policies', {'no-writes'}, function(base, args)
+  local version, domain, size = policies_version(base), args[1], tonumber(args[4])
+  if args[2] == version then return {'OK', version} end
+  local from = args[3] == '' and '[' .. domain .. '/' or '(' .. args[3]
+  local behind = '(' .. domain .. '0' -- which comes after the slash
+  local names = redis.call('ZRANGEBYLEX', base .. 'rate:n', from, behind, 'LIMIT', 0, size + 1)
+  local reply = {'OK', version, names[size + 1] and names[size] or ''}
+  local found = #names > 0 and redis.call('HMGET', base .. 'rate:p', unpack(names)) or {}
+  for i = 1, math.min(size, #names) do
+    local policy = parse_policy(found[i])
+    if policy then reply[#reply + 1] = view_policy(names[i], policy) end
+  end
+  return reply
+end)
+
 -- args: name, expected version (0 = any) -> {'OK'}
 define('rate_delete_policy', {}, function(base, args, now)
   local name, policies, names = args[1], base .. 'rate:p', base .. 'rate:n'
@@ -81,11 +120,10 @@ define('rate_delete_policy', {}, function(base, args, now)
   redis.call('ZCARD', names)
   check_policy_version(tonumber(args[2]), old[2])
   local version = math.max(old[2], deleted_policy_version(base))
+  local all = next_policies_version(base, now)
   write('HDEL', policies, name)
   write('ZREM', names, name)
-  -- A new policy's version is the time: the mark matters while that may be behind it,
-  -- and is kept until a day later.
-  write('SET', base .. 'rate:v', int(version),
-    'PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS))
+  mark_version(base .. 'rate:c', all, now)
+  mark_version(base .. 'rate:v', version, now)
   return {'OK'}
 end)

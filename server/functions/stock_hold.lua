@@ -3,8 +3,9 @@
 -- over (give_back_due), who reads counts it as given back (due_lines). What nobody asks
 -- for is given back by a server's chore (stock_expire).
 
--- How much one call gives back, and one reader counts: holds, lines of theirs.
-local HOLDS_MAX, HOLD_LINES_MAX = 1000, 2000
+-- How much one FCALL gives back, and one reader counts: holds, lines of theirs (but for
+-- those of the last hold).
+local HOLDS_MAX, HOLD_LINES_MAX = 300, 600
 -- A chore comes again after this at the soonest, so that ends close together share one.
 local CHORE_MS = 50
 -- Later than that nobody has a chore for the group any more.
@@ -21,18 +22,19 @@ local function due_ids(base, now, max)
   return redis.call('ZRANGEBYSCORE', base .. 'stock:x', '-inf', int(now), 'LIMIT', 0, max + 1)
 end
 
--- The first `max` of them: {order id, order or false}...; and whether that is not all.
-local function load_holds(base, ids, max)
-  local holds, lines = {}, 0
+-- The first `max` of them: {order id, order or false}...; whether that is not all; how many
+-- lines they have with the `lines` that were counted before.
+local function load_holds(base, ids, max, lines)
+  local holds = {}
   for i, id in ipairs(ids) do
-    if i > max or lines >= HOLD_LINES_MAX then return holds, true end
+    if i > max or lines >= HOLD_LINES_MAX then return holds, true, lines end
     local order = load_record(order_key(base, id), 'order')
     -- One whose record was lost holds nothing that is known.
     if order and order[STATE] ~= 'RESERVED' then order = nil end
     lines = lines + (order and (#order - LINES + 1) / LINE or 0)
     holds[i] = {id, order or false}
   end
-  return holds, false
+  return holds, false, lines
 end
 
 local function give_back(base, holds)
@@ -52,16 +54,17 @@ local function give_back(base, holds)
   write('ZREM', base .. 'stock:x', unpack(ids))
 end
 
--- The moment of the last call that gave back, and how many holds that were: all
--- sub-calls of a call share a moment.
-local gave_at, gave = 0, 0
+-- The last FCALL that gave back, and how many holds and lines that were, of all its
+-- sub-calls.
+local gave_in, gave, gave_lines = 0, 0, 0
 
 -- First thing of whoever needs to know what is available. True when more is over than
 -- one call gives back: the answer then is {'MORE'}, and the same is asked again. Also:
 -- whether anything was given back. What it writes is no effect of the call that found it.
 local function give_back_due(base, now)
-  if gave_at ~= now then gave_at, gave = now, 0 end
-  local holds, more = load_holds(base, due_ids(base, now, HOLDS_MAX - gave), HOLDS_MAX - gave)
+  if gave_in ~= fcall then gave_in, gave, gave_lines = fcall, 0, 0 end
+  local holds, more, lines = load_holds(base, due_ids(base, now, HOLDS_MAX - gave), HOLDS_MAX - gave, gave_lines)
+  gave_lines = lines
   if #holds > 0 then
     give_back(base, holds)
     gave = gave + #holds
@@ -70,13 +73,17 @@ local function give_back_due(base, now)
   return more, #holds > 0
 end
 
+-- What was last counted for readers: they write nothing, so that it holds for all
+-- sub-calls of the FCALL.
+local counted = {}
+
 -- For readers: the lines of all holds that are over, by encoded sku: {quantity, era}...;
 -- nil when they are more than `room`, else how much of it is left. Then the answer is
 -- {'MORE'}, and who asked has stock_expire called first.
-local function due_lines(base, now, room)
+local function count_due(base, now, room)
   local ids, due = due_ids(base, now, room), {}
   if #ids > room then return nil end
-  local holds, more = load_holds(base, ids, room)
+  local holds, more = load_holds(base, ids, room, 0)
   if more then return nil end
   for _, hold in ipairs(holds) do
     local order = hold[2] or {}
@@ -88,6 +95,14 @@ local function due_lines(base, now, room)
     end
   end
   return due, room - #holds
+end
+
+local function due_lines(base, now, room)
+  if counted.fcall ~= fcall or counted.base ~= base or counted.room ~= room then
+    local due, left = count_due(base, now, room)
+    counted = {fcall = fcall, base = base, room = room, due = due, left = left}
+  end
+  return counted.due, counted.left
 end
 
 -- The item of that encoded sku as a writer would find it after give_back_due; nil when

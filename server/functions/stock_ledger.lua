@@ -23,7 +23,12 @@ local function read_ledger(base, args)
   local info, field = redis.call('XINFO', 'STREAM', ledger), {}
   for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
   local oldest = field['first-entry'] and field['first-entry'][1] or ''
-  if after ~= '' and id_before(after, field['max-deleted-entry-id']) then return {'TRIMMED', oldest} end
+  local mark = field['max-deleted-entry-id'] -- the last one trimmed; "0-0" before any was
+  if after ~= '' and after ~= mark then
+    -- What follows the mark is there. Another id was given by a ledger of before: what followed
+    -- it there is gone.
+    if id_before(after, mark) or not redis.call('XRANGE', ledger, after, after)[1] then return {'TRIMMED', oldest} end
+  end
 
   local reply = {'OK', oldest}
   local from = after == '' and '-' or '(' .. after
@@ -49,16 +54,23 @@ define('stock_await_ledger', {'allow-oom'}, function(base, args)
   return {'WAIT'}
 end)
 
--- args: the last id to forget -> {'OK'}
+-- How many entries one call forgets, and one node of the stream more.
+local TRIM_STEP = 20000
+
+-- args: the last id to forget -> {'OK'}, {'MORE'}: to be asked again
 define('stock_trim_ledger', {'allow-oom'}, function(base, args)
   local ledger = base .. 'stock:ledger'
   local items = redis.call('ZCARD', base .. 'stock:skus')
   local last = redis.call('XREVRANGE', ledger, args[1], '-', 'COUNT', 1)[1]
   if last then
-    -- XDEL, unlike XTRIM, leaves the mark by which ReadLedger tells TRIMMED.
+    -- XDEL, unlike XTRIM, leaves the mark by which ReadLedger tells TRIMMED. First, so that it
+    -- never goes by what is not forgotten yet.
     write('XDEL', ledger, last[1])
+    -- '~' forgets whole nodes only, which is the way to bound it; what is left is part of one.
+    local gone = write('XTRIM', ledger, 'MINID', '~', last[1], 'LIMIT', TRIM_STEP)
+    if gone > TRIM_STEP / 2 then return {'MORE'} end
     write('XTRIM', ledger, 'MINID', '=', last[1])
-    if items == 0 and redis.call('XLEN', ledger) == 0 then write('PEXPIRE', ledger, int(30 * DAY_MS)) end
   end
+  if items == 0 and redis.call('XLEN', ledger) == 0 then write('PEXPIRE', ledger, int(30 * DAY_MS), 'NX') end
   return {'OK'}
 end)

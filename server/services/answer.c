@@ -124,6 +124,12 @@ void answer_again(answer *a, service_next *next)
     a->next = next;
 }
 
+void answer_goes_on(answer *a, service_next *next)
+{
+    a->next = next;
+    a->applied = true;
+}
+
 static void add_alarm(answer *a, service_alarm alarm)
 {
     service_alarm *added = alarm.in_ms >= 0 ? lks_rpc_arena_alloc(a->arena, sizeof *added) : NULL;

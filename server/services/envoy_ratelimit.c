@@ -1,11 +1,16 @@
 /* envoy.service.ratelimit.v3.RateLimitService on stored policies (docs/envoy.md).
- * Invariant: what is asked of the store for a descriptor, and told of it, is of one
- * reading of its policy; so a policy that changes meanwhile mixes no numbers. A method of
- * RateLimitService's table: its policies are known here too. */
+ * Invariants: what is asked of the store for a descriptor, and told of it, is of one
+ * reading of its policy; so a policy that changes meanwhile mixes no numbers. And nothing
+ * that comes with a request through the proxy, a value above all, makes the call fail:
+ * a proxy lets pass what it gets no answer for. A method of RateLimitService's table: its
+ * policies are known here too. */
 #include <string.h>
+
+#include <openssl/evp.h>
 
 #include "envoy/service/ratelimit/v3/rls.pb-c.h"
 #include "services/ratelimit.h"
+#include "services/ratelimit_domains.h"
 
 typedef Envoy__Service__Ratelimit__V3__RateLimitRequest envoy_request;
 typedef Envoy__Service__Ratelimit__V3__RateLimitResponse envoy_response;
@@ -13,26 +18,53 @@ typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__DescriptorStatus envoy
 typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__RateLimit envoy_limit;
 typedef Envoy__Service__Ratelimit__V3__RateLimitResponse__RateLimit__Unit envoy_unit;
 typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor envoy_descriptor;
+typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor__RateLimitOverride envoy_override;
 typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor__Entry envoy_entry;
 
 #define UNIT(NAME) ENVOY__SERVICE__RATELIMIT__V3__RATE_LIMIT_RESPONSE__RATE_LIMIT__UNIT__##NAME
 #define CODE(NAME) ENVOY__SERVICE__RATELIMIT__V3__RATE_LIMIT_RESPONSE__CODE__##NAME
 
-enum { DESCRIPTORS_MAX = 16, ENTRIES_MAX = 16, KEY_BYTES_MAX = 1024, ARGS_OF_CHECK = 7 };
+enum {
+    DESCRIPTORS_MAX = 16,
+    ENTRIES_MAX = 16,
+    ARGS_OF_CHECK = 7,
+    DIGEST_BYTES = 32,
+    POLICIES_MAX = 10000, /* of a domain */
+    PAGE_POLICIES = 200,
+    VIEWS_AT = 3,
+};
 
-/* A descriptor: what it says in full, and the names under which its policy may stand, the
- * most specific first, as rules, so that RateLimitService's own reading serves. */
+/* After so long all policies are read again whatever their version: an older server changes
+ * them without changing that. */
+#define RELOAD_NS UINT64_C(30000000000)
+
+/* The counter's policy for a limit that came with the descriptor. No policy's name is encoded so. */
+#define OVERRIDE_POLICY "$limit"
+
+typedef enum verdict {
+    FREE,      /* no policy: OK */
+    MALFORMED, /* no descriptor that could be judged: UNKNOWN */
+    NEVER,     /* its own limit is 0: OVER_LIMIT */
+    COUNTED,   /* the store says */
+} verdict;
+
 typedef struct asked {
-    const char *key;
-    lks_rule **candidates;
-    size_t n_candidates;
-    const char *policy; /* NULL: there is none */
+    verdict verdict;
+    const char *key; /* what it says in full */
+    domain_entry *entries;
+    const char *policy; /* "": a limit of its own */
     limit_spec spec;    /* its numbers as they were sent */
 } asked;
 
+/* What the rounds of a call keep. */
 typedef struct question {
     asked *descriptors;
-    lks_check_request candidates; /* of all of them */
+    const char *domain; /* percent-encoded */
+    /* While the domain's policies are read: */
+    domain_policies read;
+    domain_policy *policies;
+    size_t room;
+    const char *after; /* the last name so far; "" = none, or all are read */
 } question;
 
 static void *alloc(plan *p, size_t size)
@@ -46,153 +78,114 @@ static void *alloc(plan *p, size_t size)
 
 /* ---- names ---------------------------------------------------------------------------- */
 
-/* "key=value", or "key"; "/" before it unless it is the first. */
-static char *append(plan *p, char *text, const char *key, const char *value)
+/* "$" and SHA-256 in hex, which no text is encoded as. */
+static char *digest_of(plan *p, const void *data, size_t len)
 {
-    char *key_text = text ? plan_encode(p->arena, key) : NULL;
-    char *value_text = key_text ? plan_encode(p->arena, value) : NULL;
+    static const char hex[] = "0123456789abcdef";
+    unsigned char digest[DIGEST_BYTES];
+    char *text = alloc(p, 1 + 2 * DIGEST_BYTES + 1);
 
-    if (!value_text)
-        return NULL;
-    return lks_rpc_arena_printf(p->arena, "%s%s%s%s%s", text, text[0] ? "/" : "", key_text, value[0] ? "=" : "",
-                                value_text);
-}
-
-/* Entries, the last `without` of them without their values. */
-static char *entries_text(plan *p, const char *domain, const envoy_descriptor *from, size_t without)
-{
-    char *text = domain[0] ? plan_encode(p->arena, domain) : lks_rpc_arena_printf(p->arena, "%s", "");
-
-    for (size_t i = 0; i < from->n_entries; i++)
-        text = append(p, text, from->entries[i]->key, i + without < from->n_entries ? from->entries[i]->value : "");
-    if (!text)
+    if (!text || EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL) != 1) {
         plan_no_memory(p);
+        return NULL;
+    }
+    text[0] = '$';
+    for (size_t i = 0; i < DIGEST_BYTES; i++) {
+        text[1 + 2 * i] = hex[digest[i] >> 4];
+        text[2 + 2 * i] = hex[digest[i] & 15];
+    }
     return text;
 }
 
-/* A name that is too long is no policy's. */
-static void add_candidate(plan *p, asked *to, char *name)
+/* Percent-encoded as far as a policy's name can hold it: `*start` is that much of it. What is
+ * longer cannot be named in full, and is one short text, so that it makes no counter's name long. */
+static const char *name_of(plan *p, const void *data, size_t len, const char **start)
 {
-    lks_rule *rule = name && strlen(name) <= SERVICE_NAME_BYTES_MAX ? alloc(p, sizeof *rule) : NULL;
+    size_t head = len < SERVICE_NAME_BYTES_MAX ? len : SERVICE_NAME_BYTES_MAX;
+    char *text = plan_failed(p) ? NULL : plan_encode_bytes(p->arena, data, head);
 
-    if (!rule)
-        return;
-    *rule = (lks_rule)LKS_RULE_INIT;
-    rule->spec_case = LKS_RULE_SPEC_POLICY;
-    rule->policy = name;
-    to->candidates[to->n_candidates++] = rule;
+    if (!text) {
+        plan_no_memory(p);
+        return NULL;
+    }
+    bool whole = head == len && strlen(text) <= SERVICE_NAME_BYTES_MAX;
+    if (!whole && strlen(text) > SERVICE_NAME_BYTES_MAX)
+        text[SERVICE_NAME_BYTES_MAX] = '\0';
+    *start = text;
+    return whole ? text : digest_of(p, data, len);
+}
+
+static void read_entry(plan *p, const envoy_entry *from, domain_entry *to)
+{
+    const char *unused;
+
+    to->key = name_of(p, from->key, strlen(from->key), &unused);
+    to->value = name_of(p, from->value.data, from->value.len, &to->start);
+}
+
+static char *put(char *to, const char *text)
+{
+    size_t len = strlen(text);
+
+    memcpy(to, text, len);
+    return to + len;
+}
+
+/* "key=value/key": an entry without a value is its key. */
+static const char *join(plan *p, const domain_entry *entries, size_t n)
+{
+    size_t len = 1;
+
+    for (size_t i = 0; i < n; i++)
+        len += strlen(entries[i].key) + strlen(entries[i].value) + 2;
+    char *text = alloc(p, len), *end = text;
+    for (size_t i = 0; text && i < n; i++) {
+        end = put(put(end, i > 0 ? "/" : ""), entries[i].key);
+        if (entries[i].value[0] != '\0')
+            end = put(put(end, "="), entries[i].value);
+    }
+    return text;
 }
 
 /* ---- the request ------------------------------------------------------------------------ */
 
-static void check_descriptor(plan *p, const envoy_descriptor *from, size_t i)
+static bool is_malformed(const envoy_descriptor *from)
 {
-    if (from->n_entries < 1 || from->n_entries > ENTRIES_MAX)
-        plan_invalid(p, "descriptors[%zu].entries: must be 1 to %d", i, ENTRIES_MAX);
-    for (size_t e = 0; e < from->n_entries && !plan_failed(p); e++)
-        if (from->entries[e]->key[0] == '\0')
-            plan_invalid(p, "descriptors[%zu].entries[%zu].key: must not be empty", i, e);
-    if (from->hits_addend && from->hits_addend->value > (uint64_t)SERVICE_QUANTITY_MAX)
-        plan_invalid(p, "descriptors[%zu].hits_addend: must be 0 to %lld", i, (long long)SERVICE_QUANTITY_MAX);
+    bool malformed = from->n_entries < 1 || from->n_entries > ENTRIES_MAX;
+
+    for (size_t i = 0; i < from->n_entries && !malformed; i++)
+        malformed = from->entries[i]->key[0] == '\0';
+    return malformed;
 }
 
-/* Its names; the candidates are the tail of `room`. */
-static void read_descriptor(plan *p, const envoy_request *request, size_t i, asked *to, lks_rule **room)
+static void read_descriptor(plan *p, const envoy_descriptor *from, asked *to)
 {
-    const envoy_descriptor *from = request->descriptors[i];
-
-    check_descriptor(p, from, i);
-    if (plan_failed(p))
+    *to = (asked){.verdict = is_malformed(from) ? MALFORMED : FREE};
+    if (to->verdict == MALFORMED)
         return;
-    to->key = entries_text(p, "", from, 0);
-    to->candidates = room;
-    if (to->key && strlen(to->key) > KEY_BYTES_MAX)
-        plan_invalid(p, "descriptors[%zu].entries: longer than %d bytes, percent-encoded", i, KEY_BYTES_MAX);
-    for (size_t without = 0; without <= from->n_entries && !plan_failed(p); without++)
-        add_candidate(p, to, entries_text(p, request->domain, from, without));
+    to->entries = alloc(p, from->n_entries * sizeof *to->entries);
+    for (size_t i = 0; i < from->n_entries && !plan_failed(p); i++)
+        read_entry(p, from->entries[i], &to->entries[i]);
+    if (!plan_failed(p))
+        to->key = join(p, to->entries, from->n_entries);
 }
 
 static question *read_request(plan *p, const envoy_request *request)
 {
     question *q = alloc(p, sizeof *q);
     asked *descriptors = alloc(p, (request->n_descriptors + 1) * sizeof *descriptors);
-    lks_rule **rules = alloc(p, (size_t)DESCRIPTORS_MAX * (ENTRIES_MAX + 1) * sizeof *rules);
-    size_t n = 0;
 
-    if (!rules)
+    if (!descriptors)
         return NULL;
-    *q = (question){.descriptors = descriptors, .candidates = LKS_CHECK_REQUEST_INIT};
-    for (size_t i = 0; i < request->n_descriptors && !plan_failed(p); i++) {
-        descriptors[i] = (asked){.key = NULL};
-        read_descriptor(p, request, i, &descriptors[i], rules + n);
-        n += descriptors[i].n_candidates;
-    }
-    q->candidates.rules = rules;
-    q->candidates.n_rules = n;
+    *q = (question){.descriptors = descriptors, .domain = plan_encode(p->arena, request->domain)};
+    if (!q->domain)
+        plan_no_memory(p);
+    for (size_t i = 0; i < request->n_descriptors && !plan_failed(p); i++)
+        read_descriptor(p, request->descriptors[i], &descriptors[i]);
     return q;
 }
 
 /* ---- the plan --------------------------------------------------------------------------- */
-
-/* A check of one rule; none where there is no policy. */
-static void plan_descriptor(plan *p, const envoy_request *request, size_t i, asked *d)
-{
-    const envoy_descriptor *from = request->descriptors[i];
-    int64_t hits = request->hits_addend != 0 ? request->hits_addend : 1;
-    const limit_spec *spec = NULL;
-    bool shadow = false;
-
-    if (from->hits_addend)
-        hits = (int64_t)from->hits_addend->value;
-    for (size_t c = 0; c < d->n_candidates && !spec; c++) {
-        d->policy = d->candidates[c]->policy;
-        spec = ratelimit_policy(p, d->policy, &shadow);
-    }
-    if (!spec) {
-        d->policy = NULL;
-        return;
-    }
-    d->spec = *spec;
-    plan_call(p, hits != 0 ? "rate_check" : "rate_peek", request->domain, NULL, ARGS_OF_CHECK);
-    plan_arg_int(p, hits != 0 ? hits : 1);
-    plan_arg(p, "I");
-    plan_arg(p, "");
-    plan_arg_encoded(p, d->key);
-    plan_arg_encoded(p, d->policy);
-    const char *text = ratelimit_spec_text(p->arena, spec);
-    if (!text)
-        plan_no_memory(p);
-    plan_arg(p, text ? text : "");
-    plan_arg(p, shadow ? "1" : "0");
-}
-
-static void plan_descriptors(const ProtobufCMessage *any, plan *p)
-{
-    const envoy_request *request = (const envoy_request *)(const void *)any;
-    question *q = p->kept;
-
-    for (size_t i = 0; i < request->n_descriptors && !plan_failed(p); i++)
-        plan_descriptor(p, request, i, &q->descriptors[i]);
-}
-
-void envoy_should_rate_limit_prepare(const ProtobufCMessage *any, plan *p)
-{
-    const envoy_request *request = (const envoy_request *)(const void *)any;
-
-    plan_check_name(p, "domain", request->domain);
-    if (request->n_descriptors < 1 || request->n_descriptors > DESCRIPTORS_MAX)
-        plan_invalid(p, "descriptors: must be 1 to %d", DESCRIPTORS_MAX);
-    question *q = read_request(p, request);
-    p->kept = q;
-    if (plan_failed(p))
-        return;
-    if (ratelimit_policies_known(p, &q->candidates))
-        plan_descriptors(any, p);
-    else
-        ratelimit_read_policies(p, &q->candidates);
-}
-
-/* ---- the answer --------------------------------------------------------------------------- */
 
 static const struct {
     int64_t ms;
@@ -206,11 +199,208 @@ static const struct {
     {INT64_C(30) * 24 * 60 * 60 * 1000, UNIT(MONTH)},
     {INT64_C(365) * 24 * 60 * 60 * 1000, UNIT(YEAR)},
 };
+enum { N_UNITS = sizeof units / sizeof units[0] };
+
+/* The limit that came with it; false: none, or of a unit that is not known. */
+static bool take_override(const envoy_override *limit, asked *d)
+{
+    size_t i = 0;
+
+    while (limit && i < N_UNITS && (int32_t)units[i].unit != limit->unit)
+        i++;
+    if (!limit || i == N_UNITS)
+        return false;
+    d->verdict = limit->requests_per_unit > 0 ? COUNTED : NEVER;
+    d->policy = "";
+    d->spec = (limit_spec){.algorithm = LKS_ALGORITHM_FIXED_WINDOW, .limit = limit->requests_per_unit,
+                           .period_ms = units[i].ms};
+    return true;
+}
+
+static void plan_check(plan *p, const envoy_request *request, const envoy_descriptor *from, const asked *d, bool shadow)
+{
+    uint64_t hits = from->hits_addend ? from->hits_addend->value : request->hits_addend != 0 ? request->hits_addend : 1;
+
+    if (hits > (uint64_t)SERVICE_QUANTITY_MAX)
+        hits = (uint64_t)SERVICE_QUANTITY_MAX; /* over any limit as well */
+    plan_call(p, hits != 0 ? "rate_check" : "rate_peek", request->domain, NULL, ARGS_OF_CHECK);
+    plan_arg_int(p, hits != 0 ? (int64_t)hits : 1);
+    plan_arg(p, "I");
+    plan_arg(p, "");
+    plan_arg_encoded(p, d->key);
+    if (d->policy[0] != '\0')
+        plan_arg_encoded(p, d->policy);
+    else
+        plan_arg(p, OVERRIDE_POLICY);
+    const char *text = ratelimit_spec_text(p->arena, &d->spec);
+    if (!text)
+        plan_no_memory(p);
+    plan_arg(p, text ? text : "");
+    plan_arg(p, shadow ? "1" : "0");
+}
+
+/* A check of one rule; none where there is nothing to count. */
+static void plan_descriptor(plan *p, const envoy_request *request, size_t i, asked *d, const domain_policies *known)
+{
+    const envoy_descriptor *from = request->descriptors[i];
+    const question *q = p->kept;
+    bool shadow = false;
+
+    if (d->verdict == MALFORMED)
+        return;
+    if (!take_override(from->limit, d)) {
+        const domain_policy *policy = domain_policies_find(known, q->domain, d->entries, from->n_entries);
+        if (!policy)
+            return;
+        d->verdict = COUNTED;
+        d->spec = policy->spec;
+        shadow = policy->shadow;
+        d->policy = lks_rpc_arena_printf(p->arena, "%s", policy->name);
+        if (!d->policy)
+            plan_no_memory(p);
+    }
+    if (d->verdict == COUNTED && !plan_failed(p))
+        plan_check(p, request, from, d, shadow);
+}
+
+static void plan_descriptors(const ProtobufCMessage *any, plan *p)
+{
+    const envoy_request *request = (const envoy_request *)(const void *)any;
+    question *q = p->kept;
+    const domain_policies *known = ratelimit_domains_find(ratelimit_domains_of(p), p->ns, q->domain);
+
+    if (!known)
+        plan_no_memory(p);
+    for (size_t i = 0; i < request->n_descriptors && !plan_failed(p); i++)
+        plan_descriptor(p, request, i, &q->descriptors[i], known);
+}
+
+/* ---- reading the domain's policies ------------------------------------------------------ */
+
+#define READ_PAGE "rate_domain_policies"
+
+/* Behind what was read so far; `version` is what is known already, "" = nothing. Alone in its FCALL:
+ * it is the longest of them. */
+static void plan_page(plan *p, const char *version)
+{
+    const question *q = p->kept;
+
+    plan_call(p, READ_PAGE, ratelimit_policies_group, NULL, 4);
+    plan_arg(p, q->domain);
+    plan_arg(p, version);
+    plan_arg(p, q->after);
+    plan_arg_int(p, PAGE_POLICIES);
+    plan_weighs(p, STORE_WEIGHT_MAX);
+}
+
+static void plan_next_page(const ProtobufCMessage *any, plan *p)
+{
+    (void)any;
+    plan_page(p, "");
+}
+
+static void plan_first_page(plan *p, const domain_policies *known)
+{
+    question *q = p->kept;
+    bool may_be_same = known && p->now_ns < known->read_ns + RELOAD_NS;
+    const char *version = may_be_same ? lks_rpc_arena_printf(p->arena, "%lld", (long long)known->version) : "";
+
+    q->read = (domain_policies){.read_ns = p->now_ns, .checked_ns = p->now_ns};
+    q->after = "";
+    if (!version)
+        plan_no_memory(p);
+    else
+        plan_page(p, version);
+}
+
+void envoy_should_rate_limit_prepare(const ProtobufCMessage *any, plan *p)
+{
+    const envoy_request *request = (const envoy_request *)(const void *)any;
+
+    plan_check_name(p, "domain", request->domain);
+    if (request->n_descriptors < 1 || request->n_descriptors > DESCRIPTORS_MAX)
+        plan_invalid(p, "descriptors: must be 1 to %d", DESCRIPTORS_MAX);
+    question *q = read_request(p, request);
+    p->kept = q;
+    if (plan_failed(p))
+        return;
+    const domain_policies *known = ratelimit_domains_find(ratelimit_domains_of(p), p->ns, q->domain);
+    if (known && p->now_ns < known->checked_ns + RATELIMIT_POLICY_AGE_MAX_NS)
+        plan_descriptors(any, p);
+    else
+        plan_first_page(p, known);
+}
+
+/* Room for `more` policies behind those that were read: twice as many as before, or enough. */
+static bool make_room(answer *a, question *q, size_t more)
+{
+    size_t room = q->read.n + more > 2 * q->room ? q->read.n + more : 2 * q->room;
+
+    if (q->read.n + more > POLICIES_MAX) {
+        lks_error_set(&a->error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                      "domain: the names of more than %d policies begin with it", POLICIES_MAX);
+        return false;
+    }
+    if (q->read.n + more <= q->room)
+        return true;
+    domain_policy *policies = answer_alloc(a, room * sizeof *policies);
+    if (!policies)
+        return false;
+    if (q->read.n > 0)
+        memcpy(policies, q->policies, q->read.n * sizeof *policies);
+    q->policies = policies;
+    q->read.policy = policies;
+    q->room = room;
+    return true;
+}
+
+static void take_views(answer *a, question *q, const store_value *reply)
+{
+    size_t n = answer_count(a, reply);
+
+    if (n > VIEWS_AT && !make_room(a, q, n - VIEWS_AT))
+        return;
+    for (size_t i = VIEWS_AT; i < n && a->error.code == LKS_OK; i++) {
+        const store_value *view = answer_at(a, reply, i);
+        domain_policy *to = &q->policies[q->read.n++];
+        to->name = answer_text(a, view, 0);
+        to->spec = ratelimit_read_view(a, view, &to->shadow);
+    }
+}
+
+/* A page, or that nothing has changed. The version is the first page's: if policies change before the
+ * last one, the next look finds another. */
+static void take_page(answer *a, question *q)
+{
+    ratelimit_domains *domains = ratelimit_domains_of(a->plan);
+    domain_policies *known = ratelimit_domains_find(domains, a->plan->ns, q->domain);
+    const store_value *reply = a->replies[0];
+    bool more = false;
+
+    if (q->after[0] == '\0')
+        q->read.version = answer_int(a, reply, 1);
+    if (answer_count(a, reply) >= VIEWS_AT) {
+        q->after = answer_text(a, reply, 2);
+        take_views(a, q, reply);
+        if (a->error.code == LKS_OK && q->after[0] == '\0' &&
+            !ratelimit_domains_put(domains, a->plan->ns, q->domain, &q->read))
+            answer_no_memory(a);
+        more = q->after[0] != '\0';
+    } else if (known) {
+        known->checked_ns = q->read.checked_ns;
+    } else {
+        more = true; /* others needed its place meanwhile */
+    }
+    if (a->error.code == LKS_OK)
+        answer_again(a, more ? plan_next_page : plan_descriptors);
+}
+
+/* ---- the answer --------------------------------------------------------------------------- */
 
 /* NULL where it cannot be said in Envoy's words. */
 static envoy_limit *limit_of(answer *a, const asked *d)
 {
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    for (size_t i = 0; i < N_UNITS; i++) {
         if (units[i].ms != d->spec.period_ms || d->spec.limit > UINT32_MAX)
             continue;
         envoy_limit *limit = answer_alloc(a, sizeof *limit);
@@ -249,30 +439,41 @@ static void tell(answer *a, const asked *d, const store_value *reply, envoy_stat
     status->current_limit = limit_of(a, d);
 }
 
+static void judge(answer *a, const asked *d, const store_value *reply, envoy_status *status)
+{
+    static const int codes[] = {[FREE] = CODE(OK), [MALFORMED] = CODE(UNKNOWN), [NEVER] = CODE(OVER_LIMIT)};
+
+    if (reply) {
+        tell(a, d, reply, status);
+        return;
+    }
+    status->code = codes[d->verdict];
+    if (d->verdict == NEVER)
+        status->current_limit = limit_of(a, d);
+}
+
 void envoy_should_rate_limit_finish(const ProtobufCMessage *any, answer *a, ProtobufCMessage *any_response)
 {
     const envoy_request *request = (const envoy_request *)(const void *)any;
     envoy_response *response = (envoy_response *)(void *)any_response;
-    const question *q = a->plan->kept;
+    question *q = a->plan->kept;
     size_t next = 0;
 
-    if (a->n_replies > 0 && ratelimit_reads_policies(a->plan)) {
-        ratelimit_keep_policies(a, &q->candidates);
-        answer_again(a, plan_descriptors);
+    if (a->n_replies > 0 && strcmp(a->plan->calls[0].function, READ_PAGE) == 0) {
+        take_page(a, q);
         return;
     }
     response->overall_code = CODE(OK);
     if (!(response->statuses = answer_alloc(a, request->n_descriptors * sizeof *response->statuses)))
         return;
     for (size_t i = 0; i < request->n_descriptors && a->error.code == LKS_OK; i++) {
+        const asked *d = &q->descriptors[i];
         envoy_status *status = answer_alloc(a, sizeof *status);
         if (!status)
             return;
         envoy__service__ratelimit__v3__rate_limit_response__descriptor_status__init(status);
-        status->code = CODE(OK);
-        if (q->descriptors[i].policy)
-            tell(a, &q->descriptors[i], a->replies[next++], status);
-        if (status->code != CODE(OK))
+        judge(a, d, d->verdict == COUNTED ? a->replies[next++] : NULL, status);
+        if (status->code == CODE(OVER_LIMIT))
             response->overall_code = CODE(OVER_LIMIT);
         response->statuses[response->n_statuses++] = status;
     }

@@ -16,7 +16,7 @@
 #include "services/service.h"
 
 /* Rounds of a call whose range is used up by others each time it comes. */
-enum { ROUNDS_MAX = 8 };
+enum { ROUNDS_MAX = 8, GRANT_WEIGHT = 24 /* reads what all workers have */ };
 
 typedef struct id_state {
     snowflake snowflake;
@@ -75,6 +75,7 @@ static bool make_ids(answer *a, size_t count, lks_next_response *response)
 static void plan_grant(plan *p, const snowflake *s)
 {
     plan_call(p, "id_grant", "id", NULL, 3);
+    plan_weighs(p, GRANT_WEIGHT);
     if (plan_failed(p))
         return;
     p->calls[p->n_calls - 1].base = lks_rpc_slice_of("ls:{meta}:");

@@ -15,6 +15,7 @@ enum {
     RETAIN_MS_DEFAULT = 86400000,
     WAIT_MS_MAX = 86400000,
     BEGIN_ARGS = 6,
+    RESULT_WEIGHT = 4, /* of a record, whose result may be as large as one can be */
 };
 #define RETAIN_MS_MAX ((int64_t)30 * 86400000)
 
@@ -26,6 +27,7 @@ void idempotency_call(plan *p, const char *function, const char *scope, const ch
     plan_check_name(p, "scope", scope);
     plan_check_text(p, "key", key, 1, KEY_BYTES_MAX);
     plan_call_of_pair(p, function, scope, key, max_args);
+    plan_weighs(p, RESULT_WEIGHT);
 }
 
 void idempotency_id_arg(plan *p, const char *field, const char *id)
@@ -75,8 +77,10 @@ static void begin_prepare(const lks_begin_request *request, plan *p)
     plan_arg_int(p, request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT);
     plan_arg_int(p, request->wait_ms);
     plan_arg(p, request->wait_ms > 0 ? p->server : "");
-    if (request->wait_ms > 0)
+    if (request->wait_ms > 0) {
         plan_waits(p, WAITERS, begin_wake);
+        plan_watch(p, "idempotency_lease_over", lks_rpc_slice_of(p->server));
+    }
 }
 
 static void begin_finish(const lks_begin_request *request, answer *a, lks_begin_response *response)

@@ -14,8 +14,10 @@ enum {
     LEASE_MS_MAX = 86400000,
     WAIT_MS_MAX = 86400000,
     LEASES_MAX = 256,        /* of one Renew: a process may hold thousands of locks */
+    PARKED_ARG = 4,
     ARGS_BEFORE_TARGETS = 5, /* of lock_acquire: token, owner, lease_ms, wait_ms, parked */
     ARGS_OF_TARGET = 4,
+    LOCK_NAMES_OF_WEIGHT = 12, /* that a unit of weight reads, checks and writes */
 };
 
 /* ---- what both files use ------------------------------------------------------ */
@@ -134,17 +136,20 @@ static const char *mode_letter(lks_lock_mode mode)
 static void acquire_wake(const ProtobufCMessage *request, plan *p, service_event event)
 {
     static const char *const functions[SERVICE_N_EVENTS] = {
-        [SERVICE_ABANDONED] = "lock_abandon",
         [SERVICE_DEADLINE] = "lock_withdraw",
         [SERVICE_WOKEN] = "lock_claim",
     };
 
     (void)request;
+    if (event == SERVICE_ABANDONED) {
+        lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
+        return;
+    }
     p->calls[0].function = functions[event];
     p->n_calls = 1;
 }
 
-/* "<server>.<copy>": of the same call parked twice, the one that came last counts. */
+/* "<server>.<copy>": tells copies of the same call apart. */
 static void parked_arg(plan *p, bool waits)
 {
     char copy[LKS_RPC_RANDOM_ID_LEN + 1] = "";
@@ -153,6 +158,19 @@ static void parked_arg(plan *p, bool waits)
         lks_rpc_random_id(copy);
     const char *parked = waits ? lks_rpc_arena_printf(p->arena, "%s.%s", p->server, copy) : ".";
     plan_arg_encoded(p, parked ? parked : ".");
+}
+
+/* When the call ends without an answer its copy, and no other, is parked no more. */
+static void abandoned_by(plan *p)
+{
+    const lks_rpc_slice *args = p->calls[0].args;
+    const char *parked = lks_rpc_arena_printf(p->arena, "%.*s %.*s", (int)args[0].len, args[0].data,
+                                              (int)args[PARKED_ARG].len, args[PARKED_ARG].data);
+
+    if (parked)
+        plan_undo(p, "lock_abandon", lks_rpc_slice_of(parked));
+    else
+        plan_no_memory(p);
 }
 
 static void acquire_prepare(const lks_acquire_request *request, plan *p)
@@ -179,15 +197,26 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     plan_arg_int(p, request->lease_ms);
     plan_arg_int(p, request->wait_ms);
     parked_arg(p, request->wait_ms > 0);
-    if (request->wait_ms > 0 && !plan_failed(p))
+    plan_weighs(p, 1 + request->n_targets / LOCK_NAMES_OF_WEIGHT);
+    if (request->wait_ms > 0 && !plan_failed(p)) {
         plan_waits(p, p->calls[0].args[0].data, acquire_wake);
+        abandoned_by(p);
+    }
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++) {
         const lks_target *target = request->targets[i];
         plan_arg_encoded(p, target->name);
+        if (request->wait_ms > 0 && !plan_failed(p))
+            plan_watch(p, "lock_promote", p->calls[0].args[p->calls[0].n_args - 1]);
         plan_arg(p, mode_letter(target->mode));
         plan_arg_int(p, target->permits ? target->permits : 1);
         plan_arg_int(p, target->capacity);
     }
+}
+
+/* Of names that are given back or kept; none are all that the token has. */
+static void weigh_names(plan *p, size_t n)
+{
+    plan_weighs(p, 1 + (n ? n : SERVICE_TARGETS_MAX) / LOCK_NAMES_OF_WEIGHT);
 }
 
 static void renew_prepare(const lks_renew_request *request, plan *p)
@@ -203,6 +232,7 @@ static void renew_prepare(const lks_renew_request *request, plan *p)
         check_token(p, path(p, "leases", i, ".token"), lease->token);
         check_lease(p, path(p, "leases", i, ".lease_ms"), lease->lease_ms);
         plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
+        weigh_names(p, lease->n_names);
         plan_arg_encoded(p, lease->token);
         plan_arg_int(p, lease->lease_ms);
         for (size_t k = 0; k < lease->n_names; k++)
@@ -210,16 +240,26 @@ static void renew_prepare(const lks_renew_request *request, plan *p)
     }
 }
 
-static void release_prepare(const lks_release_request *request, plan *p)
+static void plan_release(const lks_release_request *request, plan *p, const char *function)
 {
     plan_check_name_or_empty(p, "group", request->group);
     check_names(p, "names", request->n_names, request->names);
     check_token(p, "token", request->token);
-    plan_call(p, "lock_release", request->group, request->n_names == 1 ? request->names[0] : NULL,
-              1 + request->n_names);
+    plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, 1 + request->n_names);
+    weigh_names(p, request->n_names);
     plan_arg_encoded(p, request->token);
     for (size_t i = 0; i < request->n_names; i++)
         plan_arg_encoded(p, request->names[i]);
+}
+
+static void release_prepare(const lks_release_request *request, plan *p)
+{
+    plan_release(request, p, "lock_release");
+}
+
+static void release_unseen(const ProtobufCMessage *request, plan *p)
+{
+    plan_release((const lks_release_request *)(const void *)request, p, "lock_release_unseen");
 }
 
 /* ---- finish ------------------------------------------------------------------- */
@@ -256,10 +296,6 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
 
     if (answer_says(reply, "QUEUED")) {
         stay(request, a, reply);
-        return;
-    }
-    if (answer_says(reply, "ABANDONED")) {
-        lks_error_set(&a->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
         return;
     }
     /* The one sent: the request's may have been empty. */
@@ -302,6 +338,10 @@ static void release_finish(const lks_release_request *request, answer *a, lks_re
     const store_value *reply = a->replies[0];
 
     (void)request;
+    if (answer_says(reply, "UNSEEN")) {
+        answer_again(a, release_unseen);
+        return;
+    }
     response->outcome = (lks_release_outcome)answer_enum(a, reply, 0, outcome);
     response->replayed = answer_int(a, reply, 1) != 0;
     response->n_names = (answer_count(a, reply) - 2) / 2;

@@ -24,5 +24,7 @@ void force_release_prepare(const lks_force_release_request *request, plan *p);
 void force_release_finish(const lks_force_release_request *request, answer *a, lks_force_release_response *response);
 void check_fence_prepare(const lks_check_fence_request *request, plan *p);
 void check_fence_finish(const lks_check_fence_request *request, answer *a, lks_check_fence_response *response);
+void reset_fence_prepare(const lks_reset_fence_request *request, plan *p);
+void reset_fence_finish(const lks_reset_fence_request *request, answer *a, lks_reset_fence_response *response);
 
 #endif

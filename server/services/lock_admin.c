@@ -6,14 +6,32 @@
 
 #include "services/lock.h"
 
-enum { PAGE_MAX = 1000, PAGE_DEFAULT = 100, PAGE_TOKEN_BYTES_MAX = 1024 };
+enum {
+    PAGE_MAX = 1000,
+    PAGE_DEFAULT = 100,
+    PAGE_TOKEN_BYTES_MAX = 1024,
+    HOLDERS_WEIGHT = 48,  /* of a function that hands on thousands of holders, or removes them */
+    DESCRIBED_MAX = 256,  /* holders that one lock_describe reads */
+    DESCRIBE_WEIGHT = 20,
+};
+
+/* Of Inspect and ForceRelease: what the first round found. A second one reads the holders,
+ * because thousands of them are too much for one call of a function. */
+typedef struct found {
+    const store_value *reply;
+    size_t first; /* its element that is the first holder's token; the entry follows, and so on */
+} found;
 
 static void name_prepare(const char *function, const char *group, const char *name, plan *p)
 {
     plan_check_name_or_empty(p, "group", group);
     plan_check_name(p, "name", name);
     plan_call(p, function, group, name, 1);
+    plan_weighs(p, HOLDERS_WEIGHT);
     plan_arg_encoded(p, name);
+    p->kept = lks_rpc_arena_alloc(p->arena, sizeof(found));
+    if (!p->kept)
+        plan_no_memory(p);
 }
 
 void inspect_prepare(const lks_inspect_request *request, plan *p)
@@ -24,6 +42,34 @@ void inspect_prepare(const lks_inspect_request *request, plan *p)
 void force_release_prepare(const lks_force_release_request *request, plan *p)
 {
     name_prepare("lock_force_release", request->group, request->name, p);
+}
+
+static void describe_holders(const char *group, const char *name, plan *p)
+{
+    const found *f = p->kept;
+
+    for (size_t at = f->first; at + 1 < f->reply->n; at += 2) {
+        if ((at - f->first) / 2 % DESCRIBED_MAX == 0) {
+            plan_call(p, "lock_describe", group, name, 2 * (size_t)DESCRIBED_MAX);
+            plan_weighs(p, DESCRIBE_WEIGHT);
+        }
+        for (size_t i = at; i < at + 2; i++)
+            plan_arg_bytes(p, f->reply->element[i].string.data, f->reply->element[i].string.len);
+    }
+}
+
+static void inspect_next(const ProtobufCMessage *message, plan *p)
+{
+    const lks_inspect_request *request = (const lks_inspect_request *)(const void *)message;
+
+    describe_holders(request->group, request->name, p);
+}
+
+static void force_release_next(const ProtobufCMessage *message, plan *p)
+{
+    const lks_force_release_request *request = (const lks_force_release_request *)(const void *)message;
+
+    describe_holders(request->group, request->name, p);
 }
 
 /* Whether it is what lock_list gives: a SCAN cursor and any number of ".<12 hex digits>". */
@@ -54,47 +100,86 @@ void list_prepare(const lks_list_request *request, plan *p)
     plan_arg_encoded(p, request->prefix);
     plan_arg_int(p, request->page_size ? request->page_size : PAGE_DEFAULT);
     plan_arg(p, cursor);
-    if (!plan_failed(p))
-        p->calls[0].combinable = false; /* several scans as one would hold Redis up */
+    plan_weighs(p, STORE_WEIGHT_MAX);
+}
+
+static void fence_prepare(const char *function, const char *resource, uint64_t fence, uint64_t min, plan *p)
+{
+    plan_check_name(p, "resource", resource);
+    if (fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX)
+        plan_invalid(p, "fence: must be %llu to %lld", (unsigned long long)min, (long long)SERVICE_QUANTITY_MAX);
+    plan_call(p, function, resource, NULL, 1);
+    plan_arg_int(p, (int64_t)fence);
 }
 
 void check_fence_prepare(const lks_check_fence_request *request, plan *p)
 {
-    plan_check_name(p, "resource", request->resource);
-    if (request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX)
-        plan_invalid(p, "fence: must be 1 to %lld", (long long)SERVICE_QUANTITY_MAX);
-    plan_call(p, "lock_check_fence", request->resource, NULL, 1);
-    plan_arg_int(p, (int64_t)request->fence);
+    fence_prepare("lock_check_fence", request->resource, request->fence, 1, p);
 }
 
-/* The elements of `reply` from `first` on. */
-static lks_lock_holder **new_holders(answer *a, const store_value *reply, size_t first, size_t *n)
+void reset_fence_prepare(const lks_reset_fence_request *request, plan *p)
 {
-    size_t count = answer_count(a, reply);
+    fence_prepare("lock_reset_fence", request->resource, request->fence, 0, p);
+}
 
-    *n = count > first ? count - first : 0;
+/* Notes what the first round found, whose holders begin at element `first`; false when
+ * there are none, and so no second round. */
+static bool find_holders(answer *a, size_t first)
+{
+    found *f = a->plan->kept;
+
+    if (a->plan->round > 0)
+        return false;
+    *f = (found){.reply = a->replies[0], .first = first};
+    return answer_count(a, f->reply) > first;
+}
+
+static int by_fence(const void *a, const void *b)
+{
+    const lks_lock_holder *const *left = a, *const *right = b;
+
+    return ((*left)->fence > (*right)->fence) - ((*left)->fence < (*right)->fence);
+}
+
+/* Those that the second round described; none when there was no second one. */
+static lks_lock_holder **new_holders(answer *a, size_t *n)
+{
+    size_t at = 0;
+
+    *n = 0;
+    for (size_t i = 0; a->plan->round > 0 && i < a->n_replies; i++)
+        if (answer_count(a, a->replies[i]) > 0)
+            *n += a->replies[i]->n - 1;
     lks_lock_holder **holders = lock_messages(a, &lockstock__v1__lock_holder__descriptor, n);
-    for (size_t i = 0; i < *n; i++) {
-        const store_value *row = answer_at(a, reply, first + i);
-        holders[i]->owner = lock_text(a, row, 0);
-        holders[i]->fence = (uint64_t)answer_int(a, row, 1);
-        holders[i]->lease_ms = answer_int(a, row, 2);
-        holders[i]->held_ms = answer_int(a, row, 3);
-        holders[i]->permits = answer_int(a, row, 4);
+    for (size_t i = 0; *n > 0 && i < a->n_replies; i++) {
+        for (size_t j = 1; j < a->replies[i]->n; j++, at++) {
+            const store_value *row = answer_at(a, a->replies[i], j);
+            holders[at]->owner = lock_text(a, row, 0);
+            holders[at]->fence = (uint64_t)answer_int(a, row, 1);
+            holders[at]->lease_ms = answer_int(a, row, 2);
+            holders[at]->held_ms = answer_int(a, row, 3);
+            holders[at]->permits = answer_int(a, row, 4);
+        }
     }
+    if (*n > 0)
+        qsort(holders, *n, sizeof *holders, by_fence);
     return holders;
 }
 
 void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_response *response)
 {
-    const store_value *reply = a->replies[0];
-
+    if (find_holders(a, 5)) {
+        answer_again(a, inspect_next);
+        return;
+    }
+    const store_value *reply = ((const found *)a->plan->kept)->reply;
     response->group = lock_group(request->group, request->name);
     response->name = request->name;
-    response->holders = new_holders(a, reply, 5, &response->n_holders);
-    if (response->n_holders > 0)
+    response->holders = new_holders(a, &response->n_holders);
+    if (response->n_holders > 0) {
         response->mode = (lks_lock_mode)answer_enum(a, reply, 1, &lockstock__v1__lock_mode__descriptor);
-    response->capacity = answer_int(a, reply, 2);
+        response->capacity = answer_int(a, reply, 2);
+    }
     response->last_fence = (uint64_t)answer_int(a, reply, 3);
     response->waiters = answer_int(a, reply, 4);
 }
@@ -121,7 +206,10 @@ void list_finish(const lks_list_request *request, answer *a, lks_list_response *
 void force_release_finish(const lks_force_release_request *request, answer *a, lks_force_release_response *response)
 {
     (void)request;
-    response->removed = new_holders(a, a->replies[0], 1, &response->n_removed);
+    if (find_holders(a, 1))
+        answer_goes_on(a, force_release_next);
+    else
+        response->removed = new_holders(a, &response->n_removed);
 }
 
 void check_fence_finish(const lks_check_fence_request *request, answer *a, lks_check_fence_response *response)
@@ -129,5 +217,11 @@ void check_fence_finish(const lks_check_fence_request *request, answer *a, lks_c
     (void)request;
     response->outcome =
         (lks_check_fence_outcome)answer_enum(a, a->replies[0], 0, &lockstock__v1__check_fence_outcome__descriptor);
+    response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);
+}
+
+void reset_fence_finish(const lks_reset_fence_request *request, answer *a, lks_reset_fence_response *response)
+{
+    (void)request;
     response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);
 }

@@ -81,14 +81,18 @@ static char *encode_to(char *out, const char *text, size_t len)
     return out;
 }
 
-char *plan_encode(lks_rpc_arena *arena, const char *text)
+char *plan_encode_bytes(lks_rpc_arena *arena, const void *data, size_t len)
 {
-    size_t len = strlen(text);
     char *out = lks_rpc_arena_alloc(arena, 3 * len + 1);
 
     if (out)
-        *encode_to(out, text, len) = '\0';
+        *encode_to(out, data, len) = '\0';
     return out;
+}
+
+char *plan_encode(lks_rpc_arena *arena, const char *text)
+{
+    return plan_encode_bytes(arena, text, strlen(text));
 }
 
 static int hex_digit(char c)
@@ -177,7 +181,13 @@ static void start_call(plan *p, const char *function, lks_rpc_slice base, size_t
         plan_no_memory(p);
         return;
     }
-    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .combinable = true};
+    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .weight = 1};
+}
+
+void plan_weighs(plan *p, size_t weight)
+{
+    if (!plan_failed(p))
+        p->calls[p->n_calls - 1].weight = weight < STORE_WEIGHT_MAX ? (unsigned)weight : STORE_WEIGHT_MAX;
 }
 
 void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args)
@@ -247,4 +257,24 @@ void plan_waits(plan *p, const char *id, service_wake *wake)
     }
     p->wait_key = lks_rpc_slice_of(key);
     p->wake = wake;
+}
+
+void plan_watch(plan *p, const char *function, lks_rpc_slice argument)
+{
+    if (plan_failed(p))
+        return;
+    service_watch *w = lks_rpc_arena_alloc(p->arena, sizeof *w);
+    if (!w) {
+        plan_no_memory(p);
+        return;
+    }
+    *w = (service_watch){
+        .next = p->watches, .base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument};
+    p->watches = w;
+}
+
+void plan_undo(plan *p, const char *function, lks_rpc_slice argument)
+{
+    if (!plan_failed(p))
+        p->undo = (service_alarm){.base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument};
 }

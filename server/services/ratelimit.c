@@ -121,6 +121,7 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
     plan_call(p, request->peek ? "rate_peek" : "rate_check", request->group,
               request->n_rules == 1 ? request->rules[0]->key : NULL,
               ARGS_BEFORE_RULES + ARGS_OF_RULE * request->n_rules);
+    plan_weighs(p, request->n_rules); /* a key may have as many counters as one can have */
     plan_arg_int(p, request->cost != 0 ? request->cost : 1);
     plan_arg(p, request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A");
     request_arg(p, id);
@@ -181,6 +182,7 @@ static void refund_prepare(const lks_refund_request *request, plan *p)
 {
     plan_check_name(p, "request_id", request->request_id);
     plan_call(p, "rate_refund", request->group, NULL, 1);
+    plan_weighs(p, RULES_MAX);
     plan_arg_encoded(p, request->request_id);
 }
 
@@ -195,6 +197,7 @@ static void reset_prepare(const lks_reset_request *request, plan *p)
 {
     plan_check_name(p, "key", request->key);
     plan_call(p, "rate_reset", request->group, request->key, 1);
+    plan_weighs(p, RULES_MAX);
     plan_arg_encoded(p, request->key);
 }
 

@@ -1,6 +1,7 @@
 /* What the files of RateLimitService share: ratelimit.c holds the table, Check, Refund
  * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits,
- * envoy_ratelimit.c what Envoy asks. Private to them. */
+ * envoy_ratelimit.c what Envoy asks; ratelimit_cache.c and ratelimit_domains.c what a
+ * server remembers of policies for the one and for the other. Private to them. */
 #ifndef LOCKSTOCK_SERVER_RATELIMIT_H
 #define LOCKSTOCK_SERVER_RATELIMIT_H
 
@@ -28,6 +29,16 @@ char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec);
 /* What the service keeps in a server: the policies read lately. */
 void *ratelimit_open(const service_options *options);
 void ratelimit_close(void *state);
+struct ratelimit_domains *ratelimit_domains_of(const plan *p);
+
+/* How old what is known of policies may be; the rest of a second is for the way to the store. */
+#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)
+
+/* The group of the calls about policies: all of a namespace live there. */
+extern const char ratelimit_policies_group[];
+
+/* The numbers of a policy's view, as functions give it; its name is element 0. */
+limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow);
 
 /* Whether all policies that the rules name were read a moment ago. */
 bool ratelimit_policies_known(plan *p, const lks_check_request *request);

@@ -9,6 +9,9 @@ enum { LOG_LIMIT_MAX = 100000, FACTOR_MAX = 1000 };
 #define UNITS_MAX 1000000000000LL
 #define SPAN_MAX_MS (366LL * 24 * 3600 * 1000)
 
+/* Units times milliseconds need 75 bits. */
+__extension__ typedef __int128 wide;
+
 /* "rules[3].limit" and "period_ms" */
 static const char *path(plan *p, const char *field, const char *name)
 {
@@ -48,7 +51,7 @@ limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *li
     plan_check_range(p, path(p, field, "burst"), limit->burst, 0, bucket ? UNITS_MAX : 0);
     if (bucket && !plan_failed(p)) {
         spec.burst = limit->burst != 0 ? limit->burst : limit->limit;
-        if (spec.burst / spec.limit > SPAN_MAX_MS / spec.period_ms)
+        if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)
             plan_invalid(p, "%s: takes longer than 366 days to flow back", path(p, field, "burst"));
     }
     if (limit->penalty)

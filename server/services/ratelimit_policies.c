@@ -1,27 +1,71 @@
 /* RateLimitService: stored limits. Invariant: what a Check takes a policy for was read
- * from the store less than POLICY_AGE_MAX_NS before the Check was planned, also that there
+ * from the store less than RATELIMIT_POLICY_AGE_MAX_NS before the Check was planned, also that there
  * is none; so a change is in force on every server within a second. */
 #include <string.h>
 
+#include <stdlib.h>
+
 #include "services/ratelimit.h"
 #include "services/ratelimit_cache.h"
+#include "services/ratelimit_domains.h"
 
-enum { CACHE_POLICIES = 4096, PAGE_DEFAULT = 100, PAGE_MAX = 1000, VIEW_NUMBERS = 4 };
-#define POLICY_AGE_MAX_NS UINT64_C(900000000) /* the rest of a second is for the way to the store */
+enum {
+    CACHE_POLICIES = 4096,
+    CACHE_DOMAINS = 40000,
+    PAGE_DEFAULT = 100,
+    PAGE_MAX = 1000,
+    VIEW_NUMBERS = 4,
+    POLICIES_OF_WEIGHT = 16,
+};
 #define READ_POLICIES "rate_get_policies"
 
 /* Only places the calls: all policies of a namespace live there. */
-static const char policies_group[] = "policies";
+const char ratelimit_policies_group[] = "policies";
 
-void *ratelimit_open(const service_options *options)
-{
-    (void)options;
-    return ratelimit_cache_new(CACHE_POLICIES);
-}
+typedef struct ratelimit_state {
+    ratelimit_cache *policies;
+    ratelimit_domains *domains;
+} ratelimit_state;
 
 void ratelimit_close(void *state)
 {
-    ratelimit_cache_free(state);
+    ratelimit_state *s = state;
+
+    ratelimit_cache_free(s->policies);
+    ratelimit_domains_free(s->domains);
+    free(s);
+}
+
+void *ratelimit_open(const service_options *options)
+{
+    ratelimit_state *s = calloc(1, sizeof *s);
+
+    (void)options;
+    if (!s)
+        return NULL;
+    s->policies = ratelimit_cache_new(CACHE_POLICIES);
+    s->domains = ratelimit_domains_new(CACHE_DOMAINS);
+    if (s->policies && s->domains)
+        return s;
+    ratelimit_close(s);
+    return NULL;
+}
+
+static ratelimit_cache *policies_of(const plan *p)
+{
+    return ((const ratelimit_state *)p->state)->policies;
+}
+
+ratelimit_domains *ratelimit_domains_of(const plan *p)
+{
+    return ((const ratelimit_state *)p->state)->domains;
+}
+
+/* This server need not wait for its own change. */
+static void forget(const plan *p, const char *name)
+{
+    ratelimit_cache_forget(policies_of(p), p->ns, name);
+    ratelimit_domains_forget(ratelimit_domains_of(p), p->ns, name);
 }
 
 /* ---- views ---- */
@@ -39,6 +83,12 @@ static limit_spec spec_of(answer *a, const store_value *view)
         .factor = answer_int(a, view, VIEW_NUMBERS + 5),
         .max_ban_ms = answer_int(a, view, VIEW_NUMBERS + 6),
     };
+}
+
+limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow)
+{
+    *shadow = answer_int(a, view, 2) != 0;
+    return spec_of(a, view);
 }
 
 static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
@@ -87,8 +137,8 @@ bool ratelimit_policies_known(plan *p, const lks_check_request *request)
         const lks_rule *rule = request->rules[i];
         if (rule->spec_case != LKS_RULE_SPEC_POLICY)
             continue;
-        const cached_policy *known = ratelimit_cache_find(p->state, p->ns, rule->policy);
-        if (!known || p->now_ns >= known->read_ns + POLICY_AGE_MAX_NS)
+        const cached_policy *known = ratelimit_cache_find(policies_of(p), p->ns, rule->policy);
+        if (!known || p->now_ns >= known->read_ns + RATELIMIT_POLICY_AGE_MAX_NS)
             return false;
     }
     return true;
@@ -96,7 +146,7 @@ bool ratelimit_policies_known(plan *p, const lks_check_request *request)
 
 void ratelimit_read_policies(plan *p, const lks_check_request *request)
 {
-    plan_call(p, READ_POLICIES, policies_group, NULL, request->n_rules);
+    plan_call(p, READ_POLICIES, ratelimit_policies_group, NULL, request->n_rules);
     for (size_t i = 0; i < request->n_rules; i++)
         if (request->rules[i]->spec_case == LKS_RULE_SPEC_POLICY)
             plan_arg(p, request->rules[i]->policy);
@@ -116,18 +166,16 @@ void ratelimit_keep_policies(answer *a, const lks_check_request *request)
             continue;
         const store_value *view = answer_at(a, a->replies[0], at++);
         cached_policy policy = {.exists = answer_count(a, view) > 0, .read_ns = a->plan->now_ns};
-        if (policy.exists) {
-            policy.shadow = answer_int(a, view, 2) != 0;
-            policy.spec = spec_of(a, view);
-        }
-        if (!ratelimit_cache_put(a->plan->state, a->plan->ns, request->rules[i]->policy, &policy))
+        if (policy.exists)
+            policy.spec = ratelimit_read_view(a, view, &policy.shadow);
+        if (!ratelimit_cache_put(policies_of(a->plan), a->plan->ns, request->rules[i]->policy, &policy))
             lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
 }
 
 const limit_spec *ratelimit_policy(plan *p, const char *name, bool *shadow)
 {
-    const cached_policy *known = ratelimit_cache_find(p->state, p->ns, name);
+    const cached_policy *known = ratelimit_cache_find(policies_of(p), p->ns, name);
 
     *shadow = known && known->shadow;
     return known && known->exists ? &known->spec : NULL;
@@ -154,7 +202,7 @@ void put_policy_prepare(const lks_put_policy_request *request, plan *p)
         plan_invalid(p, "limit: must be set");
     if (plan_failed(p))
         return;
-    plan_call(p, "rate_put_policy", policies_group, NULL, 11);
+    plan_call(p, "rate_put_policy", ratelimit_policies_group, NULL, 11);
     plan_arg(p, request->name);
     plan_arg_int(p, request->expected_version);
     plan_arg(p, request->shadow ? "1" : "0");
@@ -170,15 +218,14 @@ void put_policy_prepare(const lks_put_policy_request *request, plan *p)
 
 void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response)
 {
-    /* This server need not wait for its own change. */
-    ratelimit_cache_forget(a->plan->state, a->plan->ns, request->name);
+    forget(a->plan, request->name);
     response->policy = new_policy(a, answer_at(a, a->replies[0], 1));
 }
 
 void get_policy_prepare(const lks_get_policy_request *request, plan *p)
 {
     plan_check_name(p, "name", request->name);
-    plan_call(p, READ_POLICIES, policies_group, NULL, 1);
+    plan_call(p, READ_POLICIES, ratelimit_policies_group, NULL, 1);
     plan_arg(p, request->name);
 }
 
@@ -201,7 +248,8 @@ void list_policies_prepare(const lks_list_policies_request *request, plan *p)
 
     plan_check_range(p, "page_size", size, 1, PAGE_MAX);
     plan_check_name_or_empty(p, "page_token", request->page_token);
-    plan_call(p, "rate_list_policies", policies_group, NULL, 2);
+    plan_call(p, "rate_list_policies", ratelimit_policies_group, NULL, 2);
+    plan_weighs(p, 1 + (size_t)size / POLICIES_OF_WEIGHT);
     plan_arg(p, request->page_token);
     plan_arg_int(p, size);
 }
@@ -230,7 +278,7 @@ void delete_policy_prepare(const lks_delete_policy_request *request, plan *p)
 {
     plan_check_name(p, "name", request->name);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
-    plan_call(p, "rate_delete_policy", policies_group, NULL, 2);
+    plan_call(p, "rate_delete_policy", ratelimit_policies_group, NULL, 2);
     plan_arg(p, request->name);
     plan_arg_int(p, request->expected_version);
 }
@@ -238,6 +286,6 @@ void delete_policy_prepare(const lks_delete_policy_request *request, plan *p)
 void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response)
 {
     (void)response;
-    ratelimit_cache_forget(a->plan->state, a->plan->ns, request->name);
+    forget(a->plan, request->name);
     answer_at(a, a->replies[0], 0);
 }

@@ -40,6 +40,26 @@ typedef enum service_event {
 
 struct plan;
 
+/* An alarm that a call which waits has an interest in (alarms.h): what it is told of by
+ * answer_alarm, or by a message, before its answer. */
+typedef struct service_watch {
+    struct service_watch *next;
+    lks_rpc_slice base;
+    const char *function;
+    lks_rpc_slice argument;
+    struct alarm_clock *alarm; /* alarms.c's */
+} service_watch;
+
+/* A store call to be made at a moment. */
+typedef struct service_alarm {
+    struct service_alarm *next;
+    lks_rpc_slice base;
+    const char *function;
+    lks_rpc_slice argument;
+    int64_t in_ms;
+    bool lasting; /* a chore; else only as long as a call that watches it waits here */
+} service_alarm;
+
 /* Makes the next plan of a call that waits; p->calls is empty again. */
 typedef void service_wake(const ProtobufCMessage *request, struct plan *p, service_event event);
 
@@ -61,20 +81,12 @@ typedef struct plan {
     unsigned round;       /* 0, then one more with each further plan */
     lks_rpc_slice wait_key; /* set by plan_waits */
     service_wake *wake;
+    service_watch *watches;
+    service_alarm undo;     /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
     size_t n_calls;
     lks_error error;
 } plan;
-
-/* A store call to be made at a moment. */
-typedef struct service_alarm {
-    struct service_alarm *next;
-    lks_rpc_slice base;
-    const char *function;
-    lks_rpc_slice argument;
-    int64_t in_ms;
-    bool lasting; /* else only as long as a call of the base waits here */
-} service_alarm;
 
 /* Given to finish: replies[i] belongs to calls[i]. Setting error.code makes the
  * call fail with it. */
@@ -84,7 +96,8 @@ typedef struct answer {
     const store_value *const *replies;
     size_t n_replies;
     bool waits;         /* set by answer_waits */
-    service_next *next; /* set by answer_again */
+    service_next *next; /* set by answer_again, answer_goes_on */
+    bool applied;       /* set by answer_goes_on */
     service_alarm *alarms;
     lks_error error;
 } answer;
@@ -156,17 +169,29 @@ void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, in
 
 /* Starts a call to `function`, placed by (ns, group). `group` empty: `only` (the
  * one name of the request), or INVALID_ARGUMENT naming `group` when that is NULL.
- * `max_args` is room for plan_arg. The call is combinable unless prepare says
- * otherwise. */
+ * `max_args` is room for plan_arg. The call weighs 1 unless prepare says otherwise. */
 void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args);
 
 /* The same for what is placed by two names: a group of its own, "ls:{ns/first/second}:",
  * which no `group` is. Both have been checked. */
 void plan_call_of_pair(plan *p, const char *function, const char *first, const char *second, size_t max_args);
 
+/* How much of an FCALL the last call started needs at its worst: more than
+ * STORE_WEIGHT_MAX is as much as that. */
+void plan_weighs(plan *p, size_t weight);
+
 /* Says that the call may wait: `key` is the last call's base and `id`, by which a
  * wake message names it; `wake` makes the plan when an event comes. */
 void plan_waits(plan *p, const char *id, service_wake *wake);
+
+/* The call that waits watches the alarm function(argument) of the last call's base. Text
+ * is not copied. */
+void plan_watch(plan *p, const char *function, lks_rpc_slice argument);
+
+/* What is called until it is done when the call may wait in the store and yet ends
+ * without an answer, because its caller's connection or the store is gone. As
+ * plan_watch; its reply is {'OK', -1}. */
+void plan_undo(plan *p, const char *function, lks_rpc_slice argument);
 
 /* Appends an argument to the last call started. Text is not copied. */
 void plan_arg(plan *p, const char *text);
@@ -180,6 +205,7 @@ void plan_arg_encoded(plan *p, const char *text);
  * [A-Za-z0-9._~-]); and its inverse for a part of a key. In the arena. */
 lks_rpc_slice plan_base(plan *p, const char *group);
 char *plan_encode(lks_rpc_arena *arena, const char *text);
+char *plan_encode_bytes(lks_rpc_arena *arena, const void *data, size_t len);
 char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded);
 
 /* ---- answer.c: reading replies ----------------------------------------------- */
@@ -207,8 +233,13 @@ void answer_waits(answer *a);
  * this round had no effect of the method's own: an error that follows says NO. */
 void answer_again(answer *a, service_next *next);
 
-/* Asks for function(argument) of the base of calls[0] in in_ms, if the call still
- * waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not copied. */
+/* The same where this round, or one before it, had an effect: an error that follows says
+ * MAYBE. */
+void answer_goes_on(answer *a, service_next *next);
+
+/* Asks for function(argument) of the base of calls[0] in in_ms, if a call that watches
+ * it still waits then; -1 = never. Its reply must be {'OK', ms until again}. Text is not
+ * copied. */
 void answer_alarm(answer *a, const char *function, const char *argument, int64_t in_ms);
 
 /* The same, without an argument, and whether or not anybody waits, until it replies -1:

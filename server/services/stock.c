@@ -57,6 +57,7 @@ static void plan_order(plan *p, const char *function, const char *group, const c
         plan_invalid(p, "lines: must not be empty");
     stock_check_lines(p, lines, n);
     plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, 3 + 2 * n);
+    plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
     plan_arg(p, order_id);
     plan_arg(p, buyer_id);
     plan_arg_int(p, hold_ms);

@@ -7,6 +7,9 @@
 #include "services/service.h"
 
 enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
+/* Lines that are sold, and items that are read, by a unit of weight. An order that only its
+ * id is known of may have as many lines as one can have. */
+enum { STOCK_LINES_OF_WEIGHT = 8, STOCK_ITEMS_OF_WEIGHT = 16, STOCK_ORDER_WEIGHT = 6 };
 #define STOCK_HOLD_MAX_MS (30LL * 24 * 3600 * 1000)
 #define STOCK_EXPIRE "stock_expire" /* the function that gives back the group's holds that are over */
 

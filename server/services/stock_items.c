@@ -111,8 +111,10 @@ void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p
     check_skus(p, request->skus, request->n_skus);
     if (plan_failed(p))
         return;
-    if (one_group)
+    if (one_group) {
         plan_call(p, "stock_get_items", request->group, NULL, request->n_skus);
+        plan_weighs(p, 1 + request->n_skus / STOCK_ITEMS_OF_WEIGHT);
+    }
     for (size_t i = 0; i < request->n_skus; i++) {
         if (!one_group)
             plan_call(p, "stock_get_items", "", request->skus[i], 1);

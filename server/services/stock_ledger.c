@@ -5,7 +5,7 @@
 
 #include "services/stock.h"
 
-enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000, WAIT_MS_MAX = 86400000 };
+enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000, WAIT_MS_MAX = 86400000, ENTRIES_OF_WEIGHT = 50 };
 
 /* A decimal number up to 2^53-1 without needless zeros; NULL or what follows it. */
 static const char *after_number(const char *text)
@@ -57,6 +57,7 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
     plan_check_range(p, "limit", limit, 1, LIMIT_MAX);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
     plan_call(p, waits ? "stock_await_ledger" : "stock_read_ledger", request->group, NULL, ARGS);
+    plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);
     plan_arg(p, request->after);
     plan_arg_int(p, limit);
     if (!waits)
@@ -105,7 +106,13 @@ void trim_ledger_prepare(const lks_trim_ledger_request *request, plan *p)
 {
     check_id(p, "up_to", request->up_to);
     plan_call(p, "stock_trim_ledger", request->group, NULL, 1);
+    plan_weighs(p, STORE_WEIGHT_MAX);
     plan_arg(p, request->up_to);
+}
+
+static void trim_ledger_next(const ProtobufCMessage *request, plan *p)
+{
+    trim_ledger_prepare((const lks_trim_ledger_request *)(const void *)request, p);
 }
 
 void trim_ledger_finish(const lks_trim_ledger_request *request, answer *a, lks_trim_ledger_response *response)
@@ -113,4 +120,6 @@ void trim_ledger_finish(const lks_trim_ledger_request *request, answer *a, lks_t
     (void)request;
     (void)response;
     answer_at(a, a->replies[0], 0);
+    if (answer_says(a->replies[0], "MORE"))
+        answer_goes_on(a, trim_ledger_next);
 }

@@ -11,7 +11,19 @@
 
 #include "services/stock.h"
 
-enum { PAGE_DEFAULT = 100, PAGE_MAX = 1000, CURSOR_DIGITS_MAX = 20 };
+enum {
+    PAGE_DEFAULT = 100,
+    PAGE_MAX = 1000,
+    STEP_MAX = 250,   /* items that one call of a function lists */
+    PLACES_MAX = 500, /* in a page token: a step of a scan finds a few more than were asked for */
+    CURSOR_DIGITS_MAX = 20,
+};
+
+/* The page so far: a group's is listed by several rounds. */
+typedef struct listing {
+    lks_item **items;
+    size_t n, size;
+} listing;
 
 static void bad_token(plan *p)
 {
@@ -49,25 +61,36 @@ static bool is_place(lks_rpc_arena *arena, lks_rpc_slice place)
            decode(arena, (lks_rpc_slice){.data = slash + 1, .len = (size_t)(end - slash - 1)});
 }
 
-static void list_group(const lks_list_items_request *request, plan *p, int32_t size)
+static int32_t step_of(size_t size)
 {
-    const char *after = "";
+    return size < STEP_MAX ? (int32_t)size : STEP_MAX;
+}
 
-    if (request->page_token[0] != '\0') {
+static void list_group(const lks_list_items_request *request, plan *p)
+{
+    const listing *page = p->kept;
+    const char *after = "";
+    int32_t step = step_of(page->size - page->n);
+
+    if (page->n > 0) {
+        after = page->items[page->n - 1]->sku;
+    } else if (request->page_token[0] != '\0') {
         after = request->page_token[0] == 'G' ? decode(p->arena, lks_rpc_slice_of(request->page_token + 1)) : NULL;
         if (!after || after[0] == '\0')
             bad_token(p);
     }
     plan_call(p, "stock_list_group", request->group, NULL, 3);
+    plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);
     plan_arg(p, request->prefix);
     if (!plan_failed(p))
         plan_arg(p, after);
-    plan_arg_int(p, size);
+    plan_arg_int(p, step);
 }
 
 /* The group only places the call: a scan sees all of them. */
-static void list_namespace(const lks_list_items_request *request, plan *p, int32_t size)
+static void list_namespace(const lks_list_items_request *request, plan *p)
 {
+    const listing *page = p->kept;
     const char *at = request->page_token;
     lks_rpc_slice cursor = lks_rpc_slice_of("0");
     size_t places = 0;
@@ -82,18 +105,32 @@ static void list_namespace(const lks_list_items_request *request, plan *p, int32
             (cursor.len == 0 && places == 0))
             bad_token(p);
     }
+    if (places > PLACES_MAX)
+        bad_token(p);
     plan_call(p, "stock_list_namespace", "-", NULL, 3 + places);
+    plan_weighs(p, STORE_WEIGHT_MAX);
     plan_arg(p, request->prefix);
     plan_arg_bytes(p, cursor.data, cursor.len);
-    plan_arg_int(p, size);
+    plan_arg_int(p, step_of(page->size));
     for (size_t i = 0; i < places && !plan_failed(p); i++) {
         lks_rpc_slice place = part_until(&at, ':');
         if (!is_place(p->arena, place))
             bad_token(p);
         plan_arg_bytes(p, place.data, place.len);
     }
-    if (!plan_failed(p))
-        p->calls[0].combinable = false;
+}
+
+static listing *new_listing(plan *p, int32_t size)
+{
+    listing *page = lks_rpc_arena_alloc(p->arena, sizeof *page);
+    lks_item **items = lks_rpc_arena_alloc(p->arena, (size_t)size * sizeof(lks_item *));
+
+    if (!page || !items) {
+        plan_no_memory(p);
+        return NULL;
+    }
+    *page = (listing){.items = items, .size = (size_t)size};
+    return page;
 }
 
 void list_items_prepare(const lks_list_items_request *request, plan *p)
@@ -102,10 +139,19 @@ void list_items_prepare(const lks_list_items_request *request, plan *p)
 
     plan_check_name_or_empty(p, "prefix", request->prefix);
     plan_check_range(p, "page_size", size, 1, PAGE_MAX);
+    if (!plan_failed(p) && !p->kept)
+        p->kept = new_listing(p, size);
+    if (plan_failed(p))
+        return;
     if (request->group[0] != '\0')
-        list_group(request, p, size);
+        list_group(request, p);
     else
-        list_namespace(request, p, size);
+        list_namespace(request, p);
+}
+
+static void list_items_next(const ProtobufCMessage *request, plan *p)
+{
+    list_items_prepare((const lks_list_items_request *)(const void *)request, p);
 }
 
 static char *text_or_fail(answer *a, char *text)
@@ -118,23 +164,30 @@ static char *text_or_fail(answer *a, char *text)
 static void finish_group(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
 {
     const store_value *reply = a->replies[0];
+    listing *page = a->plan->kept;
     size_t n = answer_count(a, reply);
+    bool more = answer_int(a, reply, 1) != 0;
 
-    if (!(response->items = answer_alloc(a, n * sizeof *response->items)))
+    for (size_t i = 2; i < n && page->n < page->size && a->error.code == LKS_OK; i++)
+        page->items[page->n++] = stock_item(a, answer_at(a, reply, i), request->group);
+    if (more && n > 2 && page->n < page->size) {
+        answer_again(a, list_items_next);
         return;
-    for (size_t i = 2; i < n && a->error.code == LKS_OK; i++)
-        response->items[response->n_items++] = stock_item(a, answer_at(a, reply, i), request->group);
-    if (a->error.code == LKS_OK && answer_int(a, reply, 1) != 0 && response->n_items > 0) {
-        char *last = plan_encode(a->arena, response->items[response->n_items - 1]->sku);
+    }
+    response->items = page->items;
+    response->n_items = page->n;
+    if (a->error.code == LKS_OK && more && page->n > 0) {
+        char *last = plan_encode(a->arena, page->items[page->n - 1]->sku);
         response->next_page_token = text_or_fail(a, last ? lks_rpc_arena_printf(a->arena, "G%s", last) : NULL);
     }
 }
 
 /* Groups and skus come encoded, as they stand in the keys. */
-static void finish_namespace(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
+static void finish_namespace(answer *a, lks_list_items_response *response)
 {
     const store_value *reply = a->replies[0];
-    size_t size = request->page_size != 0 ? (size_t)request->page_size : PAGE_DEFAULT;
+    const listing *page = a->plan->kept;
+    size_t size = (size_t)step_of(page->size);
     size_t n = answer_count(a, reply);
     char *token = lks_rpc_arena_printf(a->arena, "N%s", answer_text(a, reply, 1));
 
@@ -165,5 +218,5 @@ void list_items_finish(const lks_list_items_request *request, answer *a, lks_lis
     if (request->group[0] != '\0')
         finish_group(request, a, response);
     else
-        finish_namespace(request, a, response);
+        finish_namespace(a, response);
 }

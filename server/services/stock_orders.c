@@ -53,6 +53,7 @@ void confirm_prepare(const lks_confirm_request *request, plan *p)
 {
     plan_check_name(p, "order_id", request->order_id);
     plan_call(p, "stock_confirm", request->group, NULL, 2);
+    plan_weighs(p, STOCK_ORDER_WEIGHT);
     plan_arg(p, request->order_id);
     plan_arg(p, request->reacquire_if_expired ? "1" : "0");
 }
@@ -98,6 +99,7 @@ static void plan_cancel(const lks_cancel_request *request, plan *p, const char *
     plan_check_name(p, "order_id", request->order_id);
     plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);
     plan_call(p, function, request->group, NULL, 2);
+    plan_weighs(p, STOCK_ORDER_WEIGHT);
     plan_arg(p, request->order_id);
     plan_arg(p, request->reason);
 }
@@ -134,6 +136,7 @@ void return_prepare(const lks_return_request *request, plan *p)
     stock_check_lines(p, request->lines, request->n_lines);
     plan_call(p, "stock_return", request->group, request->n_lines == 1 ? request->lines[0]->sku : NULL,
               2 + 2 * request->n_lines);
+    plan_weighs(p, STOCK_ORDER_WEIGHT);
     plan_arg(p, request->return_id);
     plan_arg(p, request->order_id);
     stock_arg_lines(p, request->lines, request->n_lines);

@@ -9,6 +9,9 @@
  * after it (valkey-io/valkey#4342 is the same fault). One order would then be sold
  * in half, or twice.
  *
+ * After a power loss the file may also end with zeros, in place of bytes that never
+ * reached the disk: no command ends with one, so the file counts as ending before them.
+ *
  *   file     command*
  *   command  '*' count CRLF ('$' length CRLF bytes CRLF)*count   |   '#' text CRLF */
 #include "store/aof.h"
@@ -23,13 +26,17 @@
 #include <strings.h>
 #include <unistd.h>
 
-enum { LINE_BYTES = 512, WORD_BYTES = 16 };
+enum { LINE_BYTES = 512, WORD_BYTES = 16, CHUNK_BYTES = 65536 };
 
-typedef enum reading { WHOLE, TORN, MALFORMED } reading;
+typedef enum reading { WHOLE, TORN, MALFORMED, STOPPED } reading;
 
 typedef struct aof {
     FILE *file;
+    off_t size;            /* without zeros at its end */
     off_t at;              /* read so far */
+    off_t told;            /* of that, when it was told last */
+    aof_progress *progress;
+    void *arg;
     char word[WORD_BYTES]; /* the last command's first, if it is short */
 } aof;
 
@@ -41,7 +48,7 @@ static reading read_line(aof *a, char *line)
     a->at += (off_t)n;
     if (n >= 2 && line[n - 1] == '\n' && line[n - 2] == '\r')
         return WHOLE;
-    return feof(a->file) ? TORN : MALFORMED;
+    return a->at >= a->size ? TORN : MALFORMED;
 }
 
 /* A line of `mark` and a number. */
@@ -57,11 +64,22 @@ static reading read_number(aof *a, char mark, long *number)
     return line[0] == mark && end > line + 1 && *end == '\r' && errno == 0 && *number >= 0 ? WHOLE : MALFORMED;
 }
 
+/* Tells how far it is, now and then. */
+static bool goes_on(aof *a)
+{
+    if (!a->progress || a->at - a->told < AOF_PROGRESS_BYTES)
+        return true;
+    a->told = a->at;
+    return a->progress(a->arg, a->at, a->size);
+}
+
 static reading read_bytes(aof *a, long n, char *word)
 {
-    char chunk[4096];
+    char chunk[CHUNK_BYTES];
 
     word[0] = '\0';
+    if (n > a->size - a->at - 2)
+        return TORN;
     for (long left = n + 2; left > 0;) {
         size_t wanted = left < (long)sizeof chunk ? (size_t)left : sizeof chunk;
         if (fread(chunk, 1, wanted, a->file) != wanted)
@@ -72,6 +90,8 @@ static reading read_bytes(aof *a, long n, char *word)
         }
         left -= (long)wanted;
         a->at += (off_t)wanted;
+        if (!goes_on(a))
+            return STOPPED;
         if (left == 0 && chunk[wanted - 1] != '\n')
             return MALFORMED;
     }
@@ -98,35 +118,51 @@ static reading read_command(aof *a)
     return r;
 }
 
-static bool at_end(aof *a)
+/* Where the file is to end; -1 = as it is, -2 = it was stopped. */
+static off_t find_end(aof *a)
 {
-    int next = getc(a->file);
-
-    ungetc(next, a->file);
-    return next == EOF;
-}
-
-/* Where the file is to end; -1 = as it is. */
-static off_t find_end(FILE *file)
-{
-    aof a = {.file = file};
     off_t whole = 0; /* up to here commands outside of transactions */
     bool inside = false;
 
-    while (!at_end(&a)) {
-        reading r = read_command(&a);
+    while (a->at < a->size) {
+        reading r = goes_on(a) ? read_command(a) : STOPPED;
+        if (r == STOPPED)
+            return -2;
         if (r == MALFORMED)
             return -1;
         if (r == TORN)
             return whole;
-        if (strcasecmp(a.word, "MULTI") == 0)
+        if (strcasecmp(a->word, "MULTI") == 0)
             inside = true;
-        else if (strcasecmp(a.word, "EXEC") == 0)
+        else if (strcasecmp(a->word, "EXEC") == 0)
             inside = false;
         if (!inside)
-            whole = a.at;
+            whole = a->at;
     }
-    return inside ? whole : -1;
+    return whole;
+}
+
+/* The file's size without the zeros that it ends with; -1 with errno. */
+static off_t size_without_zeros(FILE *file)
+{
+    char chunk[CHUNK_BYTES];
+    off_t size = fseeko(file, 0, SEEK_END) == 0 ? ftello(file) : -1;
+
+    while (size > 0) {
+        size_t n = size < (off_t)sizeof chunk ? (size_t)size : sizeof chunk;
+        ssize_t got = pread(fileno(file), chunk, n, size - (off_t)n);
+        if (got != (ssize_t)n) {
+            errno = got < 0 ? errno : EIO;
+            return -1;
+        }
+        while (n > 0 && chunk[n - 1] == '\0') {
+            n--;
+            size--;
+        }
+        if (n > 0)
+            break;
+    }
+    return size;
 }
 
 /* The last incremental file that the manifest names; "" = none. */
@@ -157,6 +193,8 @@ static int cut_at(FILE *file, off_t end, off_t *cut)
     if (fseeko(file, 0, SEEK_END) != 0)
         return errno;
     off_t size = ftello(file);
+    if (size == end)
+        return 0;
     if (ftruncate(fileno(file), end) != 0 || fsync(fileno(file)) != 0)
         failure = errno;
     else
@@ -164,7 +202,21 @@ static int cut_at(FILE *file, off_t end, off_t *cut)
     return failure;
 }
 
-int aof_mend(const char *dir, off_t *cut)
+static int mend(FILE *file, aof_progress *progress, void *arg, off_t *cut)
+{
+    aof a = {.file = file, .size = size_without_zeros(file), .progress = progress, .arg = arg};
+
+    if (a.size < 0 || fseeko(file, 0, SEEK_SET) != 0)
+        return errno;
+    off_t end = find_end(&a);
+    if (ferror(file))
+        return EIO;
+    if (end == -2)
+        return ECANCELED;
+    return end >= 0 ? cut_at(file, end, cut) : 0;
+}
+
+int aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut)
 {
     char path[PATH_MAX];
     int failure = last_increment(dir, path);
@@ -175,11 +227,7 @@ int aof_mend(const char *dir, off_t *cut)
     FILE *file = fopen(path, "r+e");
     if (!file)
         return errno == ENOENT ? 0 : errno; /* named before it was made */
-    off_t end = find_end(file);
-    if (ferror(file))
-        failure = EIO;
-    else if (end >= 0)
-        failure = cut_at(file, end, cut);
+    failure = mend(file, progress, arg, cut);
     fclose(file);
     return failure;
 }

@@ -4,7 +4,9 @@
  *   reply: one element a sub-call, {OUTCOME, ...} or {'ERR', code, applied, message, detail}
  *
  * Invariant: only calls that both allow it, of one function and one base, share
- * a batch; so a batch is placed and refused as each of them alone would be. */
+ * a batch; so a batch is placed and refused as each of them alone would be. Its calls
+ * weigh STORE_WEIGHT_MAX at most together. Calls of one function and one base go out in
+ * the order in which they came. */
 #include "store/batch.h"
 
 #include <stdio.h>
@@ -48,18 +50,21 @@ static batch *new_batch(gathering *g, struct pipeline *pipeline)
     return b;
 }
 
+static bool has_room(const batch *b, const pending *p)
+{
+    return b->weight + p->call.weight <= STORE_WEIGHT_MAX && b->bytes + p->bytes <= BATCH_BYTES_MAX;
+}
+
 void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
 {
     batch *b = NULL;
 
-    if (p->call.combinable) {
+    if (p->call.weight > 0) {
         batch **bucket = &g->bucket[bucket_of(&p->call)];
-        for (b = *bucket; b; b = b->same_bucket) {
-            if (same_target(&b->calls.first->call, &p->call) && b->calls.n < BATCH_CALLS_MAX &&
-                b->bytes + p->bytes <= BATCH_BYTES_MAX)
-                break;
-        }
-        if (!b) {
+        /* The newest of the target alone: in an older one it would overtake. */
+        for (b = *bucket; b && !same_target(&b->calls.first->call, &p->call); b = b->same_bucket)
+            ;
+        if (!b || !has_room(b, p)) {
             b = new_batch(g, pipeline);
             b->same_bucket = *bucket;
             *bucket = b;
@@ -69,6 +74,7 @@ void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
     }
     pending_push(&b->calls, p);
     b->bytes += p->bytes;
+    b->weight += p->call.weight;
 }
 
 void batch_send(batch *b, connection *link, const char *digest, connection_reply *on_reply)

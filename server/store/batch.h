@@ -5,8 +5,8 @@
 #include "store/connection.h"
 #include "store/pending.h"
 
-/* A combined FCALL holds Redis for all its calls: it stays short. */
-enum { BATCH_CALLS_MAX = 64, BATCH_BYTES_MAX = 256 * 1024, BATCH_BUCKETS = 256 };
+/* A combined FCALL holds Redis for all its calls: it stays short. None weighs less than 1. */
+enum { BATCH_CALLS_MAX = STORE_WEIGHT_MAX, BATCH_BYTES_MAX = 256 * 1024, BATCH_BUCKETS = 256 };
 
 struct pipeline;
 
@@ -14,6 +14,7 @@ typedef struct batch {
     struct pipeline *pipeline;
     pending_list calls; /* in the order of the sub-calls */
     size_t bytes;
+    unsigned weight;
     struct batch *next;        /* of one turn */
     struct batch *same_bucket; /* that may still take calls */
 } batch;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -16,23 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 256 };
+enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 32 };
 
-typedef struct note {
-    int pid;
-    char socket_dir[NOTE_BYTES];
-} note;
-
-static note read_note(int lock)
+/* Who noted himself; 0 = nobody. */
+static int read_note(int lock)
 {
     char text[NOTE_BYTES];
-    note n = {0};
     ssize_t len = pread(lock, text, sizeof text - 1, 0);
 
     text[len > 0 ? len : 0] = '\0';
-    if (sscanf(text, "%d %254[^\n]", &n.pid, n.socket_dir) < 1)
-        n.pid = 0;
-    return n;
+    return (int)strtol(text, NULL, 10);
 }
 
 /* Whether the process still lives after a moment: one that was just killed may
@@ -65,7 +57,7 @@ static lks_code take(int lock, const char *dir, lks_error *error)
         if (errno != EWOULDBLOCK && errno != EINTR)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot lock %s/lock: %s", dir,
                                  strerror(errno));
-        int pid = read_note(lock).pid;
+        int pid = read_note(lock);
         if (lives_on(pid))
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                                  "store: %s is used by another lockstockd (pid %d)", dir, pid);
@@ -77,50 +69,96 @@ static lks_code take(int lock, const char *dir, lks_error *error)
     return LKS_OK;
 }
 
+static lks_code unusable(lks_error *error, const char *dir, const char *name, const char *why)
+{
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use %s%s: %s", dir, name, why);
+}
+
+/* Opens a directory that this user alone may write in. With others, what lies there
+ * could be links to files of ours, or data that we never wrote. */
+static lks_code open_dir(const char *dir, int *ret, lks_error *error)
+{
+    struct stat found;
+    const char *why = NULL;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0 || fstat(fd, &found) != 0)
+        why = strerror(errno);
+    else if (found.st_uid != geteuid())
+        why = "it belongs to another user";
+    else if (found.st_mode & (S_IWGRP | S_IWOTH))
+        why = "others may write in it (chmod go-w)";
+    *ret = fd;
+    if (why && fd >= 0)
+        close(fd);
+    return why ? unusable(error, dir, "", why) : LKS_OK;
+}
+
+/* Opens one of our own files in it, which is made if it is missing, or nothing. `name`
+ * begins with a slash. */
+static lks_code open_file(int dir_fd, const char *dir, const char *name, int *ret, lks_error *error)
+{
+    struct stat found;
+    const char *why = NULL;
+    int fd = openat(dir_fd, name + 1, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+
+    if (fd < 0 || fstat(fd, &found) != 0)
+        why = errno == ELOOP ? "it is a symbolic link" : strerror(errno);
+    else if (!S_ISREG(found.st_mode) || found.st_uid != geteuid())
+        why = "it is no file of this user";
+    *ret = fd;
+    if (why && fd >= 0)
+        close(fd);
+    return why ? unusable(error, dir, name, why) : LKS_OK;
+}
+
+/* Files that were made before are closed to others by their directory. */
+static lks_code close_data_to_others(int dir_fd, const char *dir, lks_error *error)
+{
+    int fd = openat(dir_fd, "appendonlydir", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int failed = fd >= 0 && fchmod(fd, 0700) != 0 ? errno : 0;
+
+    if (fd >= 0)
+        close(fd);
+    return failed ? unusable(error, dir, "/appendonlydir", strerror(failed)) : LKS_OK;
+}
+
+static lks_code take_in(int dir_fd, const char *dir, int *ret, lks_error *error)
+{
+    int log;
+
+    if (open_file(dir_fd, dir, "/lock", ret, error) != LKS_OK)
+        return error->code;
+    if (take(*ret, dir, error) == LKS_OK && open_file(dir_fd, dir, "/redis.log", &log, error) == LKS_OK) {
+        close(log);
+        if (close_data_to_others(dir_fd, dir, error) == LKS_OK)
+            return LKS_OK;
+    }
+    close(*ret);
+    return error->code;
+}
+
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
 {
-    char path[PATH_MAX];
-    int lock;
+    int fd;
 
+    *error = (lks_error){0};
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot make the directory %s: %s",
                              dir, strerror(errno));
-    if (snprintf(path, sizeof path, "%s/lock", dir) >= (int)sizeof path)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: the directory's name is too long");
-    lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (lock < 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot open %s: %s", path,
-                             strerror(errno));
-    if (take(lock, dir, error) != LKS_OK) {
-        close(lock);
+    if (open_dir(dir, &fd, error) != LKS_OK)
         return error->code;
-    }
-    dirlock_remove_socket_dir(read_note(lock).socket_dir);
-    *ret = lock;
-    return LKS_OK;
+    take_in(fd, dir, ret, error);
+    close(fd);
+    return error->code;
 }
 
-void dirlock_note(int lock, const char *socket_dir)
+void dirlock_note(int lock)
 {
     char text[NOTE_BYTES];
-    int len = snprintf(text, sizeof text, "%d %s\n", (int)getpid(), socket_dir);
+    int len = snprintf(text, sizeof text, "%d\n", (int)getpid());
 
-    /* A note that is not written only makes a message or a cleaning poorer. */
+    /* A note that is not written only makes a message poorer. */
     if (ftruncate(lock, 0) == 0 && len > 0 && pwrite(lock, text, (size_t)len, 0) < 0)
         return;
-}
-
-/* Anyone may have written the note: only what looks like ours, and is, goes. */
-void dirlock_remove_socket_dir(const char *socket_dir)
-{
-    char path[NOTE_BYTES + 16];
-    const char *name = strrchr(socket_dir, '/');
-    struct stat found;
-
-    if (!name || strncmp(name, "/lks-", 5) != 0 || lstat(socket_dir, &found) != 0 || !S_ISDIR(found.st_mode) ||
-        found.st_uid != geteuid())
-        return;
-    snprintf(path, sizeof path, "%s/redis.sock", socket_dir);
-    unlink(path);
-    rmdir(socket_dir);
 }

@@ -5,18 +5,17 @@
 
 #include <lockstock/status.h>
 
-/* Makes the directory if it is missing and takes DIR/lock. When the server that
- * noted itself there is dead, waits up to 10 s for what it left behind to go, and
- * removes its socket directory. *ret is the descriptor that holds the lock, as
- * does each inherited copy of it; the caller closes it.
+/* Makes the directory if it is missing, looks whether it and its files are this user's
+ * alone, closes the data in it to others, and takes DIR/lock. When the server that
+ * noted itself there is dead, waits up to 10 s for what it left behind to go. *ret is
+ * the descriptor that holds the lock, as does each inherited copy of it; the caller
+ * closes it.
  * LKS_FAILED_PRECONDITION: another server has it; LKS_INVALID_ARGUMENT: the
- * directory cannot be made or used. */
+ * directory cannot be made, is another user's or writable for others, or `lock` or
+ * `redis.log` in it is no plain file of this user. */
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error);
 
-/* Notes this process and its socket directory. */
-void dirlock_note(int lock, const char *socket_dir);
-
-/* Removes a socket directory and the socket in it. */
-void dirlock_remove_socket_dir(const char *socket_dir);
+/* Notes this process. */
+void dirlock_note(int lock);
 
 #endif

@@ -2,14 +2,16 @@
  * the lock, so the directory is taken for as long as either process lives; and
  * the kernel kills it when its parent ends.
  *
- *   RUNNING --ended--> PAUSING --pause over--> RUNNING
+ *   RUNNING --ended--> PAUSING --pause over--> MENDING --mended--> RUNNING
  *      \--close--> STOPPING --ended--> closed
  *
  *   DIR/lock           who has it (dirlock.c)
  *   DIR/redis.log      what redis-server says
+ *   DIR/redis.sock     where it listens, for this user alone
  *   DIR/appendonlydir  the data
- *   /tmp/lks-XXXXXX    0700, with the socket: a path of 108 bytes is refused by
- *                      the kernel, so it does not lie in DIR */
+ *
+ * The kernel takes no path of 108 bytes for a socket: redis-server names it as seen from
+ * DIR, where it works, and this process through a descriptor of DIR when it must. */
 #include "store/embedded.h"
 
 #include <errno.h>
@@ -17,6 +19,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +27,7 @@
 #include <sys/inotify.h>
 #include <sys/pidfd.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -42,8 +46,9 @@ enum {
     HIGH_FD = 10, /* above standard descriptors */
     SOCKET_BYTES = sizeof((struct sockaddr_un *)0)->sun_path,
 };
+#define SOCKET_NAME "redis.sock"
 
-typedef enum state { RUNNING, PAUSING, STOPPING } state;
+typedef enum state { RUNNING, PAUSING, MENDING, STOPPING } state;
 
 struct embedded {
     embedded_options options;
@@ -52,13 +57,17 @@ struct embedded {
     bool served; /* since the store was opened */
     char dir[PATH_MAX];
     char log_path[PATH_MAX];
-    char socket_dir[SOCKET_BYTES];
     char socket[SOCKET_BYTES];
+    int dir_fd; /* of dir */
     int lock;
     pid_t pid; /* 0 = none */
     int pidfd; /* of pid; -1 = none, or the watch's */
     unsigned failures;
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
+    uv_work_t mending;
+    int mend_failure;
+    bool mends;
+    atomic_bool stops_mending;
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -81,7 +90,8 @@ static void become_redis(char *const argv[], int lock, int report, pid_t parent,
     if (getppid() != parent)
         _exit(1); /* it ended before prctl: no signal will come */
     null = open("/dev/null", O_RDWR);
-    output = open(log_path, O_WRONLY | O_CREAT | O_APPEND, 0600);
+    umask(S_IRWXG | S_IRWXO); /* its files are for this user alone */
+    output = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW, 0600);
     lock = fcntl(lock, F_DUPFD, HIGH_FD);
     report = fcntl(report, F_DUPFD_CLOEXEC, lock + 1);
     if (lock < 0 || report < 0)
@@ -106,7 +116,7 @@ static pid_t fork_redis(embedded *e, int report)
     const char *argv[] = {
         "redis-server",
         "--port", "0",
-        "--unixsocket", e->socket,
+        "--unixsocket", SOCKET_NAME,
         "--unixsocketperm", "700",
         "--dir", e->dir,
         "--appendonly", "yes",
@@ -130,10 +140,19 @@ static pid_t fork_redis(embedded *e, int report)
     return pid;
 }
 
-static int mend(const embedded *e)
+static bool on_mending(void *arg, off_t done, off_t size)
+{
+    embedded *e = arg;
+
+    log_info("store-mending", "dir=%s bytes=%lld of=%lld", e->dir, (long long)done, (long long)size);
+    return !atomic_load(&e->stops_mending);
+}
+
+/* Any thread. */
+static int mend(embedded *e)
 {
     off_t cut;
-    int failure = aof_mend(e->dir, &cut);
+    int failure = aof_mend(e->dir, on_mending, e, &cut);
 
     if (failure == 0 && cut > 0)
         log_warn("store-mended", "dir=%s bytes=%lld reason=\"it ended in the middle of a transaction\"", e->dir,
@@ -144,10 +163,8 @@ static int mend(const embedded *e)
 /* Starts redis-server; returns when it was executed. 0, or an errno. */
 static int spawn(embedded *e)
 {
-    int report[2], failure = mend(e);
+    int report[2], failure = 0;
 
-    if (failure != 0)
-        return failure;
     if (pipe2(report, O_CLOEXEC) != 0)
         return errno;
     pid_t pid = fork_redis(e, report[1]);
@@ -197,10 +214,10 @@ static void on_timer_closed(uv_handle_t *handle)
 
 static void let_go(embedded *e)
 {
-    dirlock_remove_socket_dir(e->socket_dir);
     if (ftruncate(e->lock, 0) != 0)
         log_warn("store-note", "error=\"%s\"", strerror(errno));
     close(e->lock);
+    close(e->dir_fd);
     uv_close((uv_handle_t *)&e->timer, on_timer_closed);
 }
 
@@ -259,11 +276,24 @@ static void watch(embedded *e)
     log_info("store-started", "pid=%d dir=%s fsync=%s", (int)e->pid, e->dir, e->options.fsync);
 }
 
-static void on_pause_over(uv_timer_t *timer)
+static void mend_in_thread(uv_work_t *work)
 {
-    embedded *e = timer->data;
-    int failure = spawn(e);
+    embedded *e = work->data;
 
+    e->mend_failure = mend(e);
+}
+
+static void on_mended(uv_work_t *work, int status)
+{
+    embedded *e = work->data;
+    (void)status;
+
+    e->mends = false;
+    if (e->state == STOPPING) {
+        let_go(e);
+        return;
+    }
+    int failure = e->mend_failure != 0 ? e->mend_failure : spawn(e);
     if (failure != 0) {
         log_error("store-not-started", "error=\"%s\"", strerror(failure));
         pause_then_spawn(e);
@@ -272,40 +302,64 @@ static void on_pause_over(uv_timer_t *timer)
     }
 }
 
+static void on_pause_over(uv_timer_t *timer)
+{
+    embedded *e = timer->data;
+
+    e->state = MENDING;
+    e->mends = true;
+    e->mending.data = e;
+    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */
+}
+
 /* ---- opening ------------------------------------------------------------------- */
 
-static lks_code make_socket_dir(embedded *e, lks_error *error)
+/* The socket's path, short enough for this process. */
+static lks_code name_socket(embedded *e, lks_error *error)
 {
-    const char *parents[] = {getenv("TMPDIR"), "/tmp"};
+    e->dir_fd = open(e->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (e->dir_fd < 0)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use the directory %s: %s",
+                             e->dir, strerror(errno));
+    if (strlen(e->dir) + sizeof "/" SOCKET_NAME <= sizeof e->socket)
+        snprintf(e->socket, sizeof e->socket, "%.*s/" SOCKET_NAME, (int)(sizeof e->socket - sizeof "/" SOCKET_NAME),
+                 e->dir);
+    else
+        snprintf(e->socket, sizeof e->socket, "/proc/self/fd/%d/" SOCKET_NAME, e->dir_fd);
+    return LKS_OK;
+}
 
-    for (size_t i = 0; i < 2; i++) {
-        if (!parents[i] || parents[i][0] != '/' ||
-            snprintf(e->socket, sizeof e->socket, "%s/lks-XXXXXX/redis.sock", parents[i]) >= (int)sizeof e->socket)
-            continue;
-        snprintf(e->socket_dir, sizeof e->socket_dir, "%s/lks-XXXXXX", parents[i]);
-        if (mkdtemp(e->socket_dir)) {
-            size_t len = strlen(e->socket_dir);
-            memcpy(e->socket, e->socket_dir, len); /* of the same length: it fits */
-            dirlock_note(e->lock, e->socket_dir);
-            return LKS_OK;
-        }
+/* Whether the socket is among what was made in the directory. */
+static bool socket_was_made(int notify)
+{
+    union {
+        struct inotify_event event;
+        char bytes[4096];
+    } read_in;
+    ssize_t len = read(notify, &read_in, sizeof read_in);
+
+    for (ssize_t at = 0; at < len;) {
+        const struct inotify_event *event = (const void *)(read_in.bytes + at);
+        if (event->len > 0 && strcmp(event->name, SOCKET_NAME) == 0)
+            return true;
+        at += (ssize_t)(sizeof *event + event->len);
     }
-    e->socket_dir[0] = '\0';
-    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: cannot make a socket directory in /tmp: %s",
-                         strerror(errno));
+    return false;
 }
 
 /* Until the socket is there, or the process is not. */
 static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
 {
     struct pollfd events[] = {{.fd = notify, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
+    uint64_t until = uv_hrtime() / 1000000 + START_TIMEOUT_MS;
     int how = 0, n;
 
     do {
-        n = poll(events, 2, START_TIMEOUT_MS);
-    } while (n < 0 && errno == EINTR);
-    if (n > 0 && events[1].revents == 0)
-        return LKS_OK;
+        uint64_t now = uv_hrtime() / 1000000;
+        n = poll(events, 2, now < until ? (int)(until - now) : 0);
+        if (n > 0 && events[0].revents && socket_was_made(notify))
+            return LKS_OK;
+    } while ((n > 0 && events[1].revents == 0) || (n < 0 && errno == EINTR));
     if (n <= 0)
         kill(e->pid, SIGKILL);
     waitpid(e->pid, &how, 0);
@@ -316,10 +370,12 @@ static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
 
 static lks_code start(embedded *e, lks_error *error)
 {
-    int notify = inotify_init1(IN_CLOEXEC);
-    int failure = notify < 0 || inotify_add_watch(notify, e->socket_dir, IN_CREATE) < 0 ? errno : spawn(e);
+    int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+    int failure = notify < 0 || inotify_add_watch(notify, e->dir, IN_CREATE) < 0 ? errno : mend(e);
 
     *error = (lks_error){0};
+    if (failure == 0)
+        failure = spawn(e);
     if (failure != 0)
         lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: cannot start redis-server: %s%s",
                       strerror(failure), failure == ENOENT ? " (is it installed?)" : "");
@@ -335,7 +391,7 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     const char *dir = options->dir, *fsync = options->fsync;
     embedded *e = memory_alloc(sizeof *e);
 
-    *e = (embedded){.options = *options, .lock = -1, .pidfd = -1};
+    *e = (embedded){.options = *options, .dir_fd = -1, .lock = -1, .pidfd = -1};
     if (strcmp(fsync, "always") != 0 && strcmp(fsync, "everysec") != 0) {
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "fsync: must be always or everysec");
         goto failed;
@@ -348,7 +404,8 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     }
     snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"),
              e->dir);
-    if (make_socket_dir(e, error) != LKS_OK || start(e, error) != LKS_OK)
+    dirlock_note(e->lock);
+    if (name_socket(e, error) != LKS_OK || start(e, error) != LKS_OK)
         goto failed;
     uv_timer_init(options->loop, &e->timer);
     e->timer.data = e;
@@ -357,9 +414,10 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     return LKS_OK;
 
 failed:
-    dirlock_remove_socket_dir(e->socket_dir);
     if (e->pidfd >= 0)
         close(e->pidfd);
+    if (e->dir_fd >= 0)
+        close(e->dir_fd);
     if (e->lock >= 0)
         close(e->lock);
     free(e);
@@ -370,6 +428,19 @@ void embedded_serves(embedded *e)
 {
     e->serves = true;
     e->served = true;
+}
+
+/* A cleaner may have removed the socket of a redis-server that runs: it makes another one only when it
+ * starts. */
+void embedded_lost(embedded *e)
+{
+    struct stat found;
+
+    if (e->state != RUNNING || e->pid == 0 || !e->serves || fstatat(e->dir_fd, SOCKET_NAME, &found, 0) == 0 ||
+        errno != ENOENT)
+        return;
+    log_warn("store-socket-gone", "pid=%d dir=%s action=\"start it again\"", (int)e->pid, e->dir);
+    kill(e->pid, SIGTERM);
 }
 
 const char *embedded_socket(const embedded *e)
@@ -391,6 +462,9 @@ void embedded_close(embedded *e, void (*closed)(void *arg), void *arg)
     e->closed_arg = arg;
     e->state = STOPPING;
     uv_timer_stop(&e->timer);
+    atomic_store(&e->stops_mending, true);
+    if (e->mends)
+        return; /* on_mended goes on */
     if (e->pid == 0) {
         let_go(e);
         return;

@@ -17,8 +17,9 @@ typedef struct embedded_options {
     void *arg;
 } embedded_options;
 
-/* Takes `dir` (made when missing) and starts redis-server on it; waits for at
- * most 10 s until it listens. Starts it again whenever it ends, after a pause.
+/* Takes `dir` (made when missing), mends its file (aof.h) and starts redis-server on
+ * it; waits for at most 10 s until it listens. Starts it again whenever it ends, after
+ * a pause; the file is then mended by another thread.
  * Main thread only, which must live as long as the store: the kernel kills
  * redis-server when that thread ends. LKS_FAILED_PRECONDITION: another server
  * uses dir; LKS_INVALID_ARGUMENT: dir or fsync; LKS_UNAVAILABLE: redis-server is
@@ -27,6 +28,10 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
 
 /* redis-server has answered: should it end now, it is started again at once. */
 void embedded_serves(embedded *embedded);
+
+/* A connection to it was lost. If that is because its socket was removed while it runs, it is ended and
+ * started again. */
+void embedded_lost(embedded *embedded);
 
 /* Path of its socket, the same over restarts. */
 const char *embedded_socket(const embedded *embedded);

@@ -13,7 +13,7 @@
 #include "store/errors.h"
 #include "store/value.h"
 
-enum { VERSION_MIN = 7, WORDS_MAX = 6, TEXT_BYTES = 192 };
+enum { VERSION_MIN = 7, WORDS_MAX = SAFETY_WORDS, TEXT_BYTES = 192 };
 
 /* A step sends words (none: it is skipped) and judges their reply; NULL = go on. */
 typedef struct step {
@@ -112,44 +112,21 @@ static void judge_hello(greeting *g, const redisReply *reply)
 
 static size_t config_words(greeting *g, const char **words)
 {
-    static const char *const all[] = {"CONFIG", "GET", "save", "appendonly", "maxmemory", "maxmemory-policy"};
-
     (void)g;
-    memcpy(words, all, sizeof all);
-    return sizeof all / sizeof *all;
-}
-
-/* Why it would lose data by design; NULL = it would not. */
-static const char *danger(const redisReply *config)
-{
-    if (strcmp(field(config, "maxmemory"), "0") != 0 && strcmp(field(config, "maxmemory-policy"), "noeviction") != 0)
-        return "the store evicts keys when its memory is full (maxmemory-policy is not noeviction)";
-    if (strcmp(field(config, "appendonly"), "yes") != 0 && field(config, "save")[0] == '\0')
-        return "the store keeps nothing on disk (appendonly is no and save is empty)";
-    return NULL;
+    return safety_words(words);
 }
 
 static void judge_config(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
 
-    if (reply->type != REDIS_REPLY_ARRAY) {
-        /* Hosted stores often hide CONFIG: then what they do is their operator's word. */
-        log_warn("store-safety-unknown", "reason=\"CONFIG GET is not permitted\"");
-        next(g);
-        return;
-    }
-    const char *why = danger(reply);
-    if (why && !g->allow_unsafe) {
-        snprintf(text, sizeof text, "%s; --allow-unsafe-store accepts that", why);
+    g->safety = safety_of(reply);
+    if (g->safety.danger && !g->allow_unsafe) {
+        snprintf(text, sizeof text, "%s; --allow-unsafe-store accepts that", g->safety.danger);
         stop(g, text);
         return;
     }
-    if (why)
-        log_warn("store-unsafe", "reason=\"%s\"", why);
-    else if (strcmp(field(reply, "appendonly"), "yes") != 0)
-        log_warn("store-snapshots-only",
-                 "reason=\"appendonly is no: a crash loses what came after the last snapshot\"");
+    safety_log(&g->safety, NULL, g->allow_unsafe);
     next(g);
 }
 

@@ -8,6 +8,7 @@
 
 #include "store/connection.h"
 #include "store/library.h"
+#include "store/safety.h"
 #include "store/url.h"
 
 /* The data layout; a server refuses a store whose number before the dot differs. */
@@ -33,6 +34,7 @@ typedef struct greeting {
     connection *connection; /* from here on greeting.c's own */
     size_t step;
     bool has_schema;
+    safety safety; /* what was found, once it passed with a library */
     char db[12];
 } greeting;
 

@@ -1,10 +1,13 @@
 /* Puts the store together. Invariant: the pipeline has a link exactly while the
- * connection was greeted, the wake channel was heard then, and nothing was found
- * against the connection since; that is what ready means.
+ * connection was greeted, the wake channel was heard then, the store is safe, and nothing
+ * was found against the connection since; that is what ready means.
  *
  *   embedded --socket--> connection --fresh--> greeting --passed--> pipeline up
  *                            ^ \--lost-------------------------> pipeline down
  *                            \--retire-- useless <--error row-- pipeline
+ *
+ * Settings of a running Redis can be changed: a store that is not safe any more has no
+ * link until it is again; its connection stays, so that this can be seen.
  *
  * The subscription, a connection of its own, is renewed whenever the first one was
  * lost: the next may reach another Redis, whose publishers must find it there.
@@ -25,6 +28,7 @@
 #include "store/library.h"
 #include "store/memory.h"
 #include "store/pipeline.h"
+#include "store/safety.h"
 #include "store/subscription.h"
 #include "store/url.h"
 
@@ -33,6 +37,7 @@ enum {
     SILENCE_TIMEOUT_MS = 10000,
     IN_FLIGHT_MAX = 8192,
     UPKEEP_MS = 3600 * 1000,
+    SAFETY_CHECK_MS = 30 * 1000,
     REASON_BYTES = 256,
 };
 
@@ -46,12 +51,14 @@ struct store {
     library *library;
     greeting greeting;
     pipeline *pipeline;
-    uv_timer_t upkeep;
+    uv_timer_t upkeep, safety_check;
     uv_idle_t closing;
     unsigned handles;
 
     bool greeted; /* the connection; and nothing was found against it since */
     bool hears;   /* the channel */
+    bool asks;    /* whether the store is safe */
+    safety safety; /* as of the last answer */
     bool ready;
     char reason[REASON_BYTES]; /* why not */
     char fatal[REASON_BYTES];
@@ -74,11 +81,16 @@ static void set_ready(store *s)
         s->options.on_ready(s->options.arg, true, NULL);
 }
 
-/* The connection was greeted, or the channel is heard: when both hold, calls may go
+static bool is_unsafe(const store *s)
+{
+    return s->safety.danger && !s->options.allow_unsafe;
+}
+
+/* The connection was greeted, or the channel is heard, or the store safe again: when all hold, calls may go
  * out, those of whoever may have missed a message too. */
 static void advance(store *s)
 {
-    if (!s->greeted || (s->subscription && !s->hears))
+    if (!s->greeted || (s->subscription && !s->hears) || is_unsafe(s))
         return;
     if (!s->ready)
         set_ready(s);
@@ -124,6 +136,8 @@ static void on_down(void *arg, const char *reason)
     store *s = arg;
 
     set_not_ready(s, reason);
+    if (s->embedded)
+        embedded_lost(s->embedded);
     if (s->subscription)
         subscription_renew(s->subscription, reason);
 }
@@ -140,6 +154,7 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
     }
     connection_ready(s->connection);
     s->greeted = true;
+    s->safety = s->greeting.safety;
     advance(s);
 }
 
@@ -193,8 +208,40 @@ static void on_deaf(void *arg, const char *reason)
     store *s = arg;
 
     s->hears = false;
+    if (s->embedded)
+        embedded_lost(s->embedded);
     if (s->greeted && !s->ready)
         say_not_ready(s, reason);
+}
+
+/* ---- safety -------------------------------------------------------------------- */
+
+static void on_safety(void *arg, const struct redisReply *reply, bool sent)
+{
+    store *s = arg;
+    safety before = s->safety;
+
+    (void)sent;
+    s->asks = false;
+    if (!reply || !s->greeted)
+        return;
+    s->safety = safety_of(reply);
+    safety_log(&s->safety, &before, s->options.allow_unsafe);
+    if (is_unsafe(s))
+        say_not_ready(s, s->safety.danger);
+    else if (!s->ready)
+        advance(s);
+}
+
+static void on_safety_check(uv_timer_t *timer)
+{
+    store *s = timer->data;
+    const char *words[SAFETY_WORDS];
+
+    if (!s->greeted || s->asks)
+        return;
+    s->asks = true;
+    connection_words(s->connection, on_safety, s, safety_words(words), words);
 }
 
 static void on_upkeep(uv_timer_t *timer)
@@ -262,10 +309,13 @@ static void assemble(store *s)
         s->subscription = open_subscription(s, &to_connection);
     s->n_connections = s->subscription ? 2 : 1;
     uv_timer_init(loop, &s->upkeep);
+    uv_timer_init(loop, &s->safety_check);
     uv_idle_init(loop, &s->closing);
-    s->handles = 2;
-    s->upkeep.data = s->closing.data = s;
+    s->handles = 3;
+    s->upkeep.data = s->safety_check.data = s->closing.data = s;
     uv_timer_start(&s->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
+    uv_timer_start(&s->safety_check, on_safety_check, or_default(s->options.safety_check_ms, SAFETY_CHECK_MS),
+                   or_default(s->options.safety_check_ms, SAFETY_CHECK_MS));
 }
 
 static void on_broken(void *arg, const char *reason)
@@ -338,6 +388,7 @@ static void on_embedded_closed(void *arg)
     store *s = arg;
 
     uv_close((uv_handle_t *)&s->upkeep, on_handle_closed);
+    uv_close((uv_handle_t *)&s->safety_check, on_handle_closed);
     uv_close((uv_handle_t *)&s->closing, on_handle_closed);
 }
 
@@ -376,5 +427,6 @@ void store_close(store *s, void (*closed)(void *arg), void *arg)
     s->closed = closed;
     s->closed_arg = arg;
     uv_timer_stop(&s->upkeep);
+    uv_timer_stop(&s->safety_check);
     uv_idle_start(&s->closing, on_closing);
 }

@@ -26,6 +26,10 @@ typedef struct store_value {
 /* A copy that lives in the arena; NULL when out of memory. */
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value);
 
+/* What one FCALL may carry: a unit of weight holds Redis for a quarter of a millisecond at
+ * most (bench/fcall_time.py), so that no FCALL keeps others waiting for much over 16 ms. */
+enum { STORE_WEIGHT_MAX = 64 };
+
 /* One sub-call of one function of the library. Everything pointed to stays the
  * caller's and must live until the call is done. */
 typedef struct store_call {
@@ -34,7 +38,8 @@ typedef struct store_call {
     size_t n_args;
     size_t max_args; /* room in args, for whoever fills it */
     lks_rpc_slice *args;
-    bool combinable; /* may share one FCALL with others of the same function and base */
+    unsigned weight; /* 1..STORE_WEIGHT_MAX units: may share one FCALL with others of the same function and
+                      * base; 0: never does */
     bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
 } store_call;
 
@@ -62,8 +67,10 @@ typedef struct store_options {
     bool allow_unsafe;       /* accept a store that loses data by design */
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
     uint32_t silence_timeout_ms; /* 0 = 10,000: no reply at all for so long, with calls out: reconnect */
+    uint32_t safety_check_ms; /* 0 = 30,000: how often it is looked whether the store still is safe */
     uint32_t in_flight_max;  /* 0 = 8,192; then RESOURCE_EXHAUSTED */
-    /* Tells readiness: called on each change, on the loop. */
+    /* Tells readiness: called on each change, on the loop. A store that was safe and is no
+     * more, as allow_unsafe would accept, is not ready until it is safe again. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
     /* A channel to hear, on a second connection; NULL = none. It must outlive the
      * store, which becomes ready only when it hears, and stays so when it does no more. */

@@ -63,6 +63,12 @@ static lks_code invalid(lks_error *error, const char *what)
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: %s", what);
 }
 
+/* Where the host or path is taken to begin there is an @ behind it: it was the password that ended there. */
+static lks_code cut_password(lks_error *error)
+{
+    return invalid(error, "in a user or password / ? and % are written %2F, %3F and %25");
+}
+
 /* "[user]:password@" at *text, which ends at `end`; moves *text behind it. */
 static lks_code parse_credentials(const char **text, const char *end, url *ret, lks_error *error)
 {
@@ -113,6 +119,8 @@ static lks_code parse_tcp(const char *text, url *ret, lks_error *error)
     const char *db = *end == '/' ? end + 1 : end;
 
     ret->kind = URL_TCP;
+    if (strchr(end, '@'))
+        return cut_password(error);
     if (parse_credentials(&text, end, ret, error) != LKS_OK || parse_host(text, end, ret, error) != LKS_OK)
         return error->code;
     if (*db != '\0' && (db == end || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
@@ -126,6 +134,8 @@ static lks_code parse_unix(const char *text, url *ret, lks_error *error)
     const char *query;
 
     ret->kind = URL_UNIX;
+    if (path && path != text && path[-1] != '@' && strstr(path, "@/"))
+        return cut_password(error);
     if (!path || (path != text && path[-1] != '@'))
         return invalid(error, "unix:// needs an absolute path: unix:///run/redis.sock");
     if (parse_credentials(&text, path, ret, error) != LKS_OK)
@@ -162,6 +172,8 @@ lks_code url_parse(const char *text, url *ret, lks_error *error)
             url_clear(ret);
         return code;
     }
+    if (!strstr(text, ":"))
+        return invalid(error, "has no scheme: embedded:DIR, redis://[user:password@]host:port/db or unix:///path");
     return invalid(error, "must be embedded:DIR, redis://[user:password@]host:port/db or unix:///path");
 }
 

@@ -175,11 +175,12 @@ static bool header_is(const grpc_stream *s, const char *name, const char *value)
 
 static credentials credentials_of(const grpc_stream *s)
 {
-    return (credentials){
-        .authorization = header(s, "authorization"),
-        .ns = header(s, "lockstock-namespace"),
-        .certificate = s->from->certificate,
-    };
+    credentials who = {.certificate = s->from->certificate};
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, &s->headers, next)
+        credentials_take(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
+    return who;
 }
 
 static const grpc_streaming_method *find_streaming(const grpc_server *all, const char *path)

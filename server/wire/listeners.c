@@ -3,24 +3,19 @@
  * stream.c. */
 #include "wire/listeners.h"
 
-#include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/queue.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "wire/address.h"
+
 enum {
     BACKLOG = 1024,
-    ADDRESS_BYTES_MAX = 280,
     TURN_NS = 200 * 1000, /* of a turn of the loop, for accepting */
 };
 
@@ -181,26 +176,6 @@ static lks_code listen_on(listener *l, int failed, lks_error *error)
     return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(failed));
 }
 
-/* "host:port", "[::1]:port", "*:port" */
-static lks_code resolve(const char *address, struct addrinfo **ret, lks_error *error)
-{
-    char host[ADDRESS_BYTES_MAX];
-    const char *colon = strrchr(address, ':');
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-
-    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-    if (!colon || (size_t)(colon - address) >= sizeof host || digits == 0 || colon[1 + digits] != '\0' ||
-        strtoul(colon + 1, NULL, 10) > UINT16_MAX)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
-    size_t len = (size_t)(colon - address);
-    bool in_brackets = len >= 2 && address[0] == '[' && colon[-1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)(in_brackets ? len - 2 : len), address + in_brackets);
-    int failed = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, colon + 1, &hints, ret);
-    if (failed)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
-    return LKS_OK;
-}
-
 static uint16_t port_of(const uv_tcp_t *tcp)
 {
     struct sockaddr_storage name = {0};
@@ -216,7 +191,7 @@ lks_code listeners_add_tcp(listeners *all, const char *address, const served *wh
 {
     struct addrinfo *found = NULL;
 
-    if (resolve(address, &found, error) != LKS_OK)
+    if (address_resolve(address, &found, error) != LKS_OK)
         return error->code;
     listener *l = new_listener(all, what);
     lks_code code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
@@ -226,33 +201,17 @@ lks_code listeners_add_tcp(listeners *all, const char *address, const served *wh
     return code;
 }
 
-/* A socket's file outlives whoever listened on it. */
-static void remove_stale(const struct sockaddr_un *name)
-{
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd >= 0 && connect(fd, (const struct sockaddr *)name, sizeof *name) != 0 && errno == ECONNREFUSED)
-        unlink(name->sun_path);
-    if (fd >= 0)
-        close(fd);
-}
-
 lks_code listeners_add_unix(listeners *all, const char *path, const served *what, lks_error *error)
 {
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-
-    if (path[0] != '/' || strlen(path) >= sizeof name.sun_path)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "must be an absolute path of fewer than %zu bytes", sizeof name.sun_path);
-    strcpy(name.sun_path, path);
-    remove_stale(&name);
     listener *l = new_listener(all, what);
+
     if (!l)
         return out_of_memory(error);
-    mode_t mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
-    int failed = uv_pipe_bind(&l->on.pipe, path);
-    umask(mask);
-    return listen_on(l, failed, error);
+    if (address_bind_unix(&l->on.pipe, path, error) != LKS_OK) {
+        close_listener(l);
+        return error->code;
+    }
+    return listen_on(l, 0, error);
 }
 
 /* ---- all of them ------------------------------------------------------------------ */

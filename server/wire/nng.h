@@ -1,4 +1,4 @@
-/* nng+tcp:// and nng+ws://: frames over libnng REP sockets. nng's threads only
+/* nng+tcp://: frames over a libnng REP socket. nng's threads only
  * push a message onto a list and wake the loop; everything else is the loop's. */
 #ifndef LOCKSTOCK_SERVER_WIRE_NNG_H
 #define LOCKSTOCK_SERVER_WIRE_NNG_H

@@ -7,10 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, ROOM_MIN = 1024, UNIX_MESSAGE = 1 };
+enum { LENGTH_BYTES = 8, ROOM_MIN = 1024, UNIX_MESSAGE = 1, PLAIN_BYTES = 4096 /* whole masks */ };
 
 static const uint8_t req_handshake[SP_HANDSHAKE_BYTES] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
 const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
+const char sp_rep_subprotocol[] = "rep.sp.nanomsg.org";
 
 void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max)
 {
@@ -22,6 +23,13 @@ void sp_reader_charge(sp_reader *r, budget_share *share)
     r->share = share;
 }
 
+bool sp_reader_init_websocket(sp_reader *r, const websocket_site *site, size_t frame_bytes_max)
+{
+    sp_reader_init(r, SP_OVER_WEBSOCKET, frame_bytes_max);
+    r->websocket = websocket_new(site, frame_bytes_max + SP_STACK_BYTES_MAX);
+    return r->websocket;
+}
+
 void sp_reader_end(sp_reader *r)
 {
     free(r->message);
@@ -29,6 +37,8 @@ void sp_reader_end(sp_reader *r)
     if (r->held > 0)
         budget_give(r->share, r->held);
     r->held = 0;
+    websocket_free(r->websocket);
+    r->websocket = NULL;
 }
 
 bool sp_reader_idle(const sp_reader *r)
@@ -72,7 +82,7 @@ static bool set_room(sp_reader *r, size_t room)
 /* Of what came only the ids are kept, of what comes nothing else. */
 static bool begin_skipping(sp_reader *r)
 {
-    size_t room = r->wanted < SP_STACK_BYTES_MAX ? r->wanted : SP_STACK_BYTES_MAX;
+    size_t room = SP_STACK_BYTES_MAX;
 
     r->calls = (sp_calls){0};
     if (r->message)
@@ -151,9 +161,56 @@ static size_t read_head(sp_reader *r, size_t wanted, const uint8_t *data, size_t
     return n;
 }
 
+/* What is skipped is unmasked as well: its ids and calls are looked at as they pass. */
+static void append_piece(sp_reader *r, const websocket_piece *piece)
+{
+    uint8_t plain[PLAIN_BYTES];
+    websocket_piece part = *piece;
+
+    if (!r->message->skipped) {
+        websocket_unmask(piece, r->message->bytes + r->message->len);
+        r->message->len += piece->len;
+        r->seen += piece->len;
+        return;
+    }
+    for (size_t left = piece->len; left > 0; left -= part.len, part.bytes += part.len) {
+        part.len = left < sizeof plain ? left : sizeof plain;
+        websocket_unmask(&part, plain);
+        append(r, plain, part.len);
+    }
+}
+
+static sp_verdict read_websocket(sp_reader *r, const uint8_t *data, size_t len, size_t *n)
+{
+    websocket_piece piece;
+
+    switch (websocket_read(r->websocket, data, len, n, &piece)) {
+    case WEBSOCKET_MORE:
+        return SP_FINE;
+    case WEBSOCKET_OPENED:
+        r->shaken = true;
+        return SP_FINE;
+    case WEBSOCKET_PIECE:
+        if (!r->message)
+            r->seen = 0;
+        r->wanted = piece.announced;
+        r->more = !piece.last;
+        if (!make_room(r, piece.len))
+            return SP_NO_MEMORY;
+        append_piece(r, &piece);
+        return SP_FINE;
+    case WEBSOCKET_OVER:
+        return SP_BROKEN;
+    default:
+        return SP_NO_MEMORY;
+    }
+}
+
 /* One step: handshake, prefix or body, as far as the data goes. */
 static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_t *n)
 {
+    if (r->websocket)
+        return read_websocket(r, data, len, n);
     if (r->message) {
         *n = r->wanted - r->seen < len ? r->wanted - r->seen : len;
         if (!make_room(r, *n))
@@ -173,6 +230,13 @@ static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_
     return r->head_len == head ? begin_message(r) : SP_FINE;
 }
 
+static sp_verdict no_request(sp_reader *r)
+{
+    if (r->websocket)
+        websocket_fail(r->websocket, WEBSOCKET_WRONG);
+    return SP_BROKEN;
+}
+
 sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg)
 {
     bool more = true;
@@ -180,21 +244,36 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
     *taken = 0;
     while (*taken < len && more) {
         size_t n;
+        bool was_shaken = r->shaken;
         sp_verdict verdict = read_some(r, data + *taken, len - *taken, &n);
         if (verdict != SP_FINE)
             return verdict;
         *taken += n;
-        if (r->message && r->seen == r->wanted) {
+        if (r->message && r->seen == r->wanted && !r->more) {
             sp_message *whole = r->message;
             if (!find_ids(r, whole))
-                return SP_BROKEN;
+                return no_request(r);
             whole->n_results = whole->skipped ? sp_calls_results(&r->calls) : 0;
             r->message = NULL;
             hold(r, 0);
             more = take(arg, whole);
         }
+        /* A WebSocket's answers must not overtake what opens it. */
+        if (r->websocket && r->shaken && !was_shaken)
+            more = false;
     }
     return SP_FINE;
+}
+
+size_t sp_say(sp_reader *r, uint8_t out[SP_SAY_BYTES_MAX])
+{
+    if (r->websocket)
+        return websocket_say(r->websocket, out);
+    if (r->greeted)
+        return 0;
+    r->greeted = true;
+    memcpy(out, sp_rep_handshake, SP_HANDSHAKE_BYTES);
+    return SP_HANDSHAKE_BYTES;
 }
 
 size_t sp_write_header(sp_mapping mapping, const uint8_t *ids, size_t ids_len, size_t len, uint8_t *out)
@@ -202,8 +281,12 @@ size_t sp_write_header(sp_mapping mapping, const uint8_t *ids, size_t ids_len, s
     size_t prefix = prefix_len(mapping);
     uint64_t length = htobe64(ids_len + len);
 
-    out[0] = UNIX_MESSAGE; /* overwritten over TCP */
-    memcpy(out + prefix - LENGTH_BYTES, &length, LENGTH_BYTES);
+    if (mapping == SP_OVER_WEBSOCKET) {
+        prefix = websocket_write_header(true, true, ids_len + len, out);
+    } else {
+        out[0] = UNIX_MESSAGE; /* overwritten over TCP */
+        memcpy(out + prefix - LENGTH_BYTES, &length, LENGTH_BYTES);
+    }
     memcpy(out + prefix, ids, ids_len);
     return prefix + ids_len;
 }

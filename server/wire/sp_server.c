@@ -5,16 +5,30 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include <lockstock/rpc/exchange.h>
 
 #include "wire/sp.h"
 
-enum { OUTPUT_BYTES_MAX = 1 << 20, RETRY_AFTER_MS = 100 };
+enum {
+    OUTPUT_BYTES_MAX = 1 << 20,
+    RETRY_AFTER_MS = 100,
+    WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng takes no longer one, however long its messages may be */
+};
+
+/* What one address serves over WebSocket. */
+typedef struct site {
+    sp_server *all;
+    websocket_site web;
+    SLIST_ENTRY(site) next;
+    char path[];
+} site;
 
 struct sp_server {
     sp_server_options options;
     size_t in_flight;
+    SLIST_HEAD(, site) sites;
 };
 
 typedef struct connection {
@@ -28,7 +42,7 @@ typedef struct connection {
     uint32_t in_flight; /* messages */
     uint8_t *left; /* read and not yet taken: it had enough */
     size_t left_len;
-    bool greeted, reading;
+    bool ready, reading;
     bool took; /* a message, of the bytes that are read now */
     bool ending; /* its stream is being closed */
 } connection;
@@ -37,6 +51,7 @@ typedef struct connection {
 typedef struct request {
     connection *from;
     stream_block *answer;
+    size_t prefix_len; /* what stands in it before the ids */
     size_t ids_len;
     uint8_t ids[SP_STACK_BYTES_MAX];
 } request;
@@ -113,6 +128,7 @@ static void *port_answer(void *message, size_t len)
     uint8_t header[SP_HEADER_BYTES_MAX];
     size_t header_len = sp_write_header(r->from->mapping, r->ids, r->ids_len, len, header);
 
+    r->prefix_len = header_len - r->ids_len;
     r->answer = stream_block_new(header_len + len);
     if (!r->answer)
         return NULL;
@@ -120,16 +136,41 @@ static void *port_answer(void *message, size_t len)
     return r->answer->data + header_len;
 }
 
+/* A WebSocket message in several frames. */
+static void write_frames(connection *c, const uint8_t *message, size_t len)
+{
+    uint8_t header[WEBSOCKET_HEADER_BYTES_MAX];
+    size_t n;
+
+    for (size_t at = 0; at < len; at += n) {
+        n = len - at < WEBSOCKET_FRAME_BYTES_MAX ? len - at : WEBSOCKET_FRAME_BYTES_MAX;
+        size_t header_len = websocket_write_header(at == 0, at + n == len, n, header);
+        stream_block *block = stream_block_new(header_len + n);
+        if (!block) {
+            hang_up(c, STREAM_NO_MEMORY);
+            return;
+        }
+        memcpy(block->data, header, header_len);
+        memcpy(block->data + header_len, message + at, n);
+        stream_write(c->stream, block);
+    }
+}
+
 static void port_reply(void *message)
 {
     request *r = message;
+    connection *c = r->from;
+    size_t len = r->answer->len - r->prefix_len;
+    bool is_long = c->mapping == SP_OVER_WEBSOCKET && len > WEBSOCKET_FRAME_BYTES_MAX;
 
-    if (r->from->stream) {
-        stream_write(r->from->stream, r->answer);
-        look_at_output(r->from);
-    } else {
+    if (c->stream && is_long)
+        write_frames(c, r->answer->data + r->prefix_len, len);
+    if (c->stream && !is_long)
+        stream_write(c->stream, r->answer);
+    else
         free(r->answer);
-    }
+    if (c->stream)
+        look_at_output(c);
     end_request(r);
 }
 
@@ -179,16 +220,19 @@ static bool take_message(void *arg, sp_message *message)
 
 /* ---- bytes ------------------------------------------------------------------------ */
 
-static void greet(connection *c)
+/* What the peer is to be told besides replies. */
+static void say(connection *c)
 {
-    stream_block *block = stream_block_new(SP_HANDSHAKE_BYTES);
+    uint8_t bytes[SP_SAY_BYTES_MAX];
+    size_t len = sp_say(&c->reader, bytes);
+    stream_block *block = len > 0 ? stream_block_new(len) : NULL;
 
-    if (!block) {
+    if (block) {
+        memcpy(block->data, bytes, len);
+        stream_write(c->stream, block);
+    } else if (len > 0) {
         hang_up(c, STREAM_NO_MEMORY);
-        return;
     }
-    memcpy(block->data, sp_rep_handshake, SP_HANDSHAKE_BYTES);
-    stream_write(c->stream, block);
 }
 
 /* What was read before the pause may be more than one piece. */
@@ -215,18 +259,19 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     c->took = false;
     sp_verdict verdict = sp_read(&c->reader, data, len, &taken, take_message, c);
     c->reading = false;
+    say(c);
     if (verdict != SP_FINE)
         hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
     if (c->ending)
         return;
-    if (c->reader.shaken && !c->greeted) {
-        c->greeted = true;
+    if (c->reader.shaken && !c->ready) {
+        c->ready = true;
         stream_ready(c->stream);
         stream_idle(c->stream, c->in_flight == 0);
     }
     if (taken < len)
         keep_left(c, data + taken, len - taken);
-    stream_unfinished(c->stream, c->greeted && !sp_reader_idle(&c->reader), c->took);
+    stream_unfinished(c->stream, c->ready && !sp_reader_idle(&c->reader), c->took);
     if (has_enough(c))
         stream_pause(c->stream);
     else
@@ -281,7 +326,18 @@ static void on_room(void *arg)
         read_on(c);
 }
 
-static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
+/* web: over WebSocket; else NULL. False when out of memory. */
+static bool init_reader(connection *c, const websocket_site *web)
+{
+    size_t frame_bytes_max = c->all->options.message_bytes_max;
+
+    if (web)
+        return sp_reader_init_websocket(&c->reader, web, frame_bytes_max);
+    sp_reader_init(&c->reader, c->mapping, frame_bytes_max);
+    return true;
+}
+
+static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping, const websocket_site *web)
 {
     connection *c = malloc(sizeof *c);
 
@@ -289,7 +345,8 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
         return NULL;
     *c = (connection){.all = all, .stream = s, .mapping = mapping, .bytes = budget_open(all->options.budget)};
     c->sender.caller = c->bytes ? caller_new(all->options.callers, c->bytes, on_room, c) : NULL;
-    if (!c->sender.caller) {
+    if (!c->sender.caller || !init_reader(c, web)) {
+        caller_lost(c->sender.caller);
         budget_close(c->bytes);
         free(c);
         return NULL;
@@ -297,27 +354,35 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping)
     c->sender.certificate = stream_peer_certificate(s);
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;
-    sp_reader_init(&c->reader, mapping, all->options.message_bytes_max);
     sp_reader_charge(&c->reader, c->bytes);
     stream_charge(s, c->bytes);
-    greet(c);
+    say(c);
     return c;
 }
 
 static void *on_open_tcp(void *arg, stream *s)
 {
-    return new_connection(arg, s, SP_OVER_TCP);
+    return new_connection(arg, s, SP_OVER_TCP, NULL);
 }
 
 static void *on_open_unix(void *arg, stream *s)
 {
-    return new_connection(arg, s, SP_OVER_UNIX);
+    return new_connection(arg, s, SP_OVER_UNIX, NULL);
+}
+
+static void *on_open_websocket(void *arg, stream *s)
+{
+    const site *at = arg;
+
+    return new_connection(at->all, s, SP_OVER_WEBSOCKET, &at->web);
 }
 
 static const stream_protocol over_tcp = {
     .name = "tcp", .tls_name = "tls", .open = on_open_tcp, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
 static const stream_protocol over_unix = {
     .name = "unix", .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+static const stream_protocol over_websocket = {
+    .name = "ws", .tls_name = "wss", .open = on_open_websocket, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
 
 /* ---- the server --------------------------------------------------------------------- */
 
@@ -328,6 +393,7 @@ lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_er
     if (!all)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *all = (sp_server){.options = *options};
+    SLIST_INIT(&all->sites);
     *ret = all;
     return LKS_OK;
 }
@@ -343,6 +409,36 @@ lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *erro
     return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
 }
 
+/* As it can stand in a request, without a query. */
+static bool is_path(const char *path)
+{
+    for (const char *c = path; *c; c++)
+        if (*c <= ' ' || *c > '~' || *c == '?' || *c == '#')
+            return false;
+    return path[0] == '/';
+}
+
+lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
+                                    uint16_t *bound, lks_error *error)
+{
+    size_t path_size = strlen(path) + 1;
+
+    if (!is_path(path))
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "the path must be /, or begin with it, and have no space, ? or #");
+    site *at = malloc(sizeof *at + path_size);
+    if (!at)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    memcpy(at->path, path, path_size);
+    at->all = all;
+    at->web = (websocket_site){.path = at->path,
+                               .subprotocol = sp_rep_subprotocol,
+                               .origins = all->options.origins,
+                               .n_origins = all->options.n_origins};
+    SLIST_INSERT_HEAD(&all->sites, at, next);
+    return streams_listen_tcp(all->options.streams, address, context, &over_websocket, at, bound, error);
+}
+
 size_t sp_server_in_flight(const sp_server *all)
 {
     return all->in_flight;
@@ -350,5 +446,11 @@ size_t sp_server_in_flight(const sp_server *all)
 
 void sp_server_free(sp_server *all)
 {
+    site *at;
+
+    while (all && (at = SLIST_FIRST(&all->sites))) {
+        SLIST_REMOVE_HEAD(&all->sites, next);
+        free(at);
+    }
     free(all);
 }

@@ -1,7 +1,7 @@
-/* tcp://, tls:// and unix://: frames over SP connections of our own (sp.h), on the loop from
- * end to end. A connection's requests are taken as they come and answered in the order
- * in which they are done; while calls of it find no room, it is not read from. Loop thread
- * only. */
+/* tcp://, tls://, unix://, ws:// and wss://: frames over SP connections of our own (sp.h), on
+ * the loop from end to end. A connection's requests are taken as they come and answered in
+ * the order in which they are done; while calls of it find no room, it is not read from.
+ * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
 #define LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
 
@@ -22,6 +22,8 @@ typedef struct sp_server_options {
     callers *callers;
     budget *budget;
     size_t message_bytes_max;
+    char *const *origins; /* of pages that may connect over WebSocket; outlive it */
+    size_t n_origins;
 } sp_server_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
@@ -31,6 +33,10 @@ lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_er
 lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
                               lks_error *error);
 lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error);
+
+/* path: of the request, "/lockstock". LKS_INVALID_ARGUMENT: no such path either. */
+lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
+                                    uint16_t *bound, lks_error *error);
 
 /* Messages taken and not yet answered. */
 size_t sp_server_in_flight(const sp_server *all);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "wire/address.h"
 #include "wire/nng.h"
 #include "wire/sp_server.h"
 #include "wire/stream.h"
@@ -26,6 +27,22 @@ struct wires {
     void (*closed)(void *arg);
     void *closed_arg;
 };
+
+/* As a browser writes an origin: no path, not even "/", and no pattern. */
+static bool is_origin(const char *text)
+{
+    const char *host = strstr(text, "://");
+
+    return host && host > text && host[3] != '\0' && !strpbrk(host + 3, "/*?#@ \t") && !strchr(text, '*');
+}
+
+lks_code wires_check_origin(const char *origin, lks_error *error)
+{
+    if (is_origin(origin))
+        return LKS_OK;
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
+}
 
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
 {
@@ -63,24 +80,42 @@ static lks_code check_tls(const tls_files *files, lks_error *error)
     return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
 }
 
+/* Both are NULL without a certificate, and when a file is wrong. */
+static lks_code load_tls(const tls_files *files, tls_context **plain, tls_context **h2, lks_error *error)
+{
+    *plain = *h2 = NULL;
+    if (check_tls(files, error) != LKS_OK || !files->certificate)
+        return error->code;
+    if (tls_context_load(files, NULL, plain, error) == LKS_OK && tls_context_load(files, "h2", h2, error) != LKS_OK) {
+        tls_context_free(*plain);
+        *plain = NULL;
+    }
+    return error->code;
+}
+
 lks_code wires_load_certificates(wires *w, lks_error *error)
 {
-    tls_context *plain = NULL, *h2 = NULL;
+    tls_context *plain, *h2;
 
-    if (check_tls(&w->options.tls, error) != LKS_OK)
+    *error = (lks_error){0};
+    if (load_tls(&w->options.tls, &plain, &h2, error) != LKS_OK || !plain)
         return error->code;
-    if (!w->options.tls.certificate)
-        return LKS_OK;
-    if (tls_context_load(&w->options.tls, NULL, &plain, error) != LKS_OK ||
-        tls_context_load(&w->options.tls, "h2", &h2, error) != LKS_OK) {
-        tls_context_free(plain);
-        return error->code;
-    }
     tls_context_free(w->tls);
     tls_context_free(w->h2);
     w->tls = plain;
     w->h2 = h2;
     return LKS_OK;
+}
+
+lks_code wires_check_tls(const tls_files *files, lks_error *error)
+{
+    tls_context *plain, *h2;
+
+    *error = (lks_error){0};
+    load_tls(files, &plain, &h2, error);
+    tls_context_free(plain);
+    tls_context_free(h2);
+    return error->code;
 }
 
 /* ---- listening ------------------------------------------------------------------ */
@@ -145,6 +180,8 @@ static lks_code need_sp(wires *w, lks_error *error)
         .message_bytes_max = o->message_bytes_max,
         .callers = o->callers,
         .budget = o->budget,
+        .origins = o->origins,
+        .n_origins = o->n_origins,
     };
     return w->sp ? LKS_OK : sp_server_new(&options, &w->sp, error);
 }
@@ -216,18 +253,47 @@ static lks_code listen_unix(wires *w, const char *url, const char *address, uint
     return need_sp(w, error) == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : error->code;
 }
 
+/* "host:port/path"; without a path it is "/". */
+static lks_code listen_websocket(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                                 lks_error *error)
+{
+    char host[WIRES_URL_BYTES_MAX];
+    size_t len = strcspn(address, "/");
+
+    if (len >= sizeof host)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "too long a name");
+    snprintf(host, sizeof host, "%.*s", (int)len, address);
+    if (need_sp(w, error) != LKS_OK)
+        return error->code;
+    return sp_server_listen_websocket(w->sp, host, address[len] ? address + len : "/", context, bound, error);
+}
+
+static lks_code listen_ws(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return listen_websocket(w, address, NULL, bound, error);
+}
+
+static lks_code listen_wss(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return w->tls ? listen_websocket(w, address, &w->tls, bound, error) : no_certificate(error);
+}
+
 static const struct scheme {
     const char *prefix;
     lks_code (*listen)(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error);
-    bool has_port, encrypted;
+    bool has_port, encrypted, for_pages;
 } schemes[] = {
-    {"tcp://", listen_tcp, true, false},
-    {"tls://", listen_tls, true, true},
-    {"unix://", listen_unix, false, false},
-    {"grpc://", listen_grpc, true, false},
-    {"grpcs://", listen_grpcs, true, true},
-    {"nng+tcp://", listen_nng, true, false},
-    {"nng+ws://", listen_nng, true, false},
+    {.prefix = "tcp://", .listen = listen_tcp, .has_port = true},
+    {.prefix = "tls://", .listen = listen_tls, .has_port = true, .encrypted = true},
+    {.prefix = "unix://", .listen = listen_unix},
+    {.prefix = "grpc://", .listen = listen_grpc, .has_port = true},
+    {.prefix = "grpcs://", .listen = listen_grpcs, .has_port = true, .encrypted = true},
+    {.prefix = "ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
+    {.prefix = "wss://", .listen = listen_wss, .has_port = true, .encrypted = true, .for_pages = true},
+    {.prefix = "nng+ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
+    {.prefix = "nng+tcp://", .listen = listen_nng, .has_port = true},
 };
 enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
@@ -251,6 +317,35 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
     snprintf(out, WIRES_URL_BYTES_MAX, "%.*s%u%s", (int)(authority - url) + (int)host, url, port, authority + end);
 }
 
+static lks_code no_scheme(lks_error *error)
+{
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
+                         "nng+ws://");
+}
+
+lks_code wires_check(const char *url, const tls_files *files, lks_error *error)
+{
+    const struct scheme *scheme = scheme_of(url);
+    char address[WIRES_URL_BYTES_MAX];
+    lks_error why = {0};
+
+    *error = (lks_error){0};
+    if (!scheme)
+        return no_scheme(error);
+    const char *rest = url + strlen(scheme->prefix);
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
+    if (scheme->encrypted && !files->certificate)
+        no_certificate(&why);
+    else if (scheme->has_port)
+        address_check_tcp(address, &why);
+    else
+        address_check_unix(address, &why);
+    if (why.code != LKS_OK)
+        lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
+    return error->code;
+}
+
 lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error)
 {
     const struct scheme *scheme = scheme_of(url);
@@ -258,8 +353,7 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     lks_error why = {0};
 
     if (!scheme)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, nng+tcp:// or nng+ws://");
+        return no_scheme(error);
     const char *address = url + strlen(scheme->prefix);
     if (scheme->listen(w, url, address, &bound, &why) != LKS_OK)
         return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
@@ -292,6 +386,8 @@ bool wires_is_exposed(const char *url)
         return false;
     const char *host = url + strlen(scheme->prefix);
     size_t len = strcspn(host, "/");
+    if (!memchr(host, ':', len))
+        return false; /* it has no port, so it cannot be served */
     while (len > 0 && host[len] != ':')
         len--;
     return !is_loopback(host, len);
@@ -300,6 +396,20 @@ bool wires_is_exposed(const char *url)
 bool wires_are_same(const char *url, const char *other)
 {
     return scheme_of(url) == scheme_of(other);
+}
+
+bool wires_is_by_libnng(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->listen == listen_nng;
+}
+
+bool wires_is_for_pages(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->for_pages;
 }
 
 bool wires_is_encrypted(const char *url)

@@ -3,7 +3,9 @@
  *
  *   tcp://host:port  tls://...  unix:///path   sp_server.h, on the loop
  *   grpc://host:port  grpcs://...              grpc.h, on the loop
- *   nng+tcp://host:port  nng+ws://...    nng.h: libnng, which starts threads of its own
+ *   ws://host:port/path  wss://...  nng+ws://... (another name of ws://)
+ *                                              sp_server.h, over WebSocket
+ *   nng+tcp://host:port              nng.h: libnng, which starts threads of its own
  *
  * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_WIRES_H
@@ -41,7 +43,18 @@ typedef struct wires_options {
     uint32_t connections_per_address; /* 0: a quarter */
     bool several_wires;
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
+    char *const *origins; /* "https://shop.example": of web pages that may connect, checked; outlive it */
+    size_t n_origins;
 } wires_options;
+
+/* Whether the files of TLS can be read; and whether a URL can be served, as far as that can be
+ * known without serving it. So that what is wrong is told before anything is started. Errors as
+ * of wires_new and wires_listen. */
+lks_code wires_check_tls(const tls_files *files, lks_error *error);
+lks_code wires_check(const char *url, const tls_files *files, lks_error *error);
+
+/* Whether it is an origin as a browser writes it; LKS_INVALID_ARGUMENT. */
+lks_code wires_check_origin(const char *origin, lks_error *error);
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INVALID_ARGUMENT: a file of TLS. */
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error);
@@ -61,6 +74,12 @@ bool wires_is_exposed(const char *url);
 
 /* Whether two URLs that can be served are of one scheme. */
 bool wires_are_same(const char *url, const char *other);
+
+/* Whether libnng serves it, with its faults (docs/nng.md). */
+bool wires_is_by_libnng(const char *url);
+
+/* Whether web pages may be allowed to connect to it. */
+bool wires_is_for_pages(const char *url);
 
 /* Whether what goes over it is encrypted. */
 bool wires_is_encrypted(const char *url);

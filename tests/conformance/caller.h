@@ -41,6 +41,7 @@ typedef struct wire_driver {
 } wire_driver;
 
 extern const wire_driver sp_driver;   /* its own bytes, over TCP, TLS and unix sockets */
+extern const wire_driver ws_driver;   /* the same over WebSocket, in plain and over TLS */
 extern const wire_driver nng_driver;  /* REQ sockets of libnng, unmodified */
 extern const wire_driver grpc_driver; /* nghttp2's client */
 

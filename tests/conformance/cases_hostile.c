@@ -68,15 +68,28 @@ static void assert_as_before(weight before)
 #endif
 }
 
+enum { BEGINNING_MAX = 256 };
+
 /* What a peer may begin with before it turns to noise: what is spoken on this wire. */
-static size_t put_beginning(uint8_t *to)
+static size_t put_beginning(uint8_t to[BEGINNING_MAX])
 {
     static const uint8_t req[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
-    static const char http[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-    bool is_grpc = here.wire->driver == &grpc_driver;
+    static const char http2[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+    static const char upgrade[] = "GET /lockstock HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+                                  "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
+    const void *from = req;
+    size_t len = sizeof req;
 
-    memcpy(to, is_grpc ? (const void *)http : req, is_grpc ? sizeof http - 1 : sizeof req);
-    return is_grpc ? sizeof http - 1 : sizeof req;
+    if (here.wire->driver == &grpc_driver) {
+        from = http2;
+        len = sizeof http2 - 1;
+    } else if (strstr(here.wire->scheme, "ws") != NULL) {
+        from = upgrade;
+        len = sizeof upgrade - 1;
+    }
+    memcpy(to, from, len);
+    return len;
 }
 
 void noise_harms_nobody(void **state)
@@ -123,7 +136,7 @@ void half_open_connections_harm_nobody(void **state)
     assert_served(caller);
     weight before = weigh();
     for (size_t i = 0; i < n; i++) {
-        uint8_t bytes[64];
+        uint8_t bytes[BEGINNING_MAX];
         lines[i] = line_open(url(), NULL, NULL);
         assert_non_null(lines[i]);
         size_t len = put_beginning(bytes);

@@ -118,7 +118,7 @@ void the_vectors_are_what_is_spoken(void **state)
     (void)state;
 
     if (here.wire->vectors == NULL) {
-        skip(); /* WebSocket frames around SP messages, which libnng makes */
+        skip(); /* libnng makes the bytes; each other wire has the same ones */
     }
     file = fopen(VECTORS_PATH, "r");
     assert_non_null(file);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# nngcat.sh LOCKSTOCKD: nngcat, as Debian has it, sends a Frame of vectors.txt over tcp://
-# and unix:// and gets its Reply. Exit 77: there is no nngcat.
+# nngcat.sh LOCKSTOCKD: nngcat, as Debian has it, sends a Frame of vectors.txt over tcp://,
+# unix:// and ws:// and gets its Reply. Exit 77: there is no nngcat.
 set -euo pipefail
 command -v nngcat >/dev/null || {
   echo "skipped: no nngcat (Debian: nng-utils)"
@@ -27,7 +27,7 @@ body() {
 }
 
 printf '%b' "$(body '>' | sed 's/../\\x&/g')" >"$work/frame"
-"$1" --listen tcp://127.0.0.1:0 --listen "unix://$work/server" --store "embedded:$work/data" >"$work/log" 2>&1 &
+"$1" --listen tcp://127.0.0.1:0 --listen "unix://$work/server" --listen ws://127.0.0.1:0/lockstock --store "embedded:$work/data" >"$work/log" 2>&1 &
 server=$!
 until grep -q 'event=ready' "$work/log"; do
   kill -0 "$server" 2>/dev/null || {
@@ -37,7 +37,8 @@ until grep -q 'event=ready' "$work/log"; do
   sleep 0.05
 done
 tcp=$(sed -n 's/.*event=listening url=\(tcp:[^ ]*\).*/\1/p' "$work/log")
-for url in "$tcp" "ipc://$work/server"; do
+ws=$(sed -n 's/.*event=listening url=\(ws:[^ ]*\).*/\1/p' "$work/log")
+for url in "$tcp" "ipc://$work/server" "$ws"; do
   reply=$(nngcat --req --dial "$url" --file "$work/frame" --recv-timeout 20 --raw | od -An -v -tx1 | tr -d ' \n')
   if [ "$reply" != "$(body '<')" ]; then
     echo "$url: got ${reply:-nothing} instead of $(body '<')" >&2

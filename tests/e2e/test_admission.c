@@ -688,6 +688,10 @@ static void beyond_this_machine_only_safe_or_insecure(void **state)
         {"grpc://192.0.2.1:7700", "--policy policy", true},
         {"nng+tcp://192.0.2.1:7700", "--policy policy", true},
         {"nng+ws://192.0.2.1:7700/x", "--policy policy", true},
+        {"ws://192.0.2.1:7700/x", "--policy policy", true},
+        {"ws://0.0.0.0:0", "", true},
+        {"wss://192.0.2.1:7700/x", TLS, true},
+        {"wss://192.0.2.1:7700/x", TLS " --policy policy", false},
         {"tls://192.0.2.1:7700", TLS, true},
         {"grpcs://192.0.2.1:7700", TLS, true},
         {"tls://192.0.2.1:7700", TLS " --tls-client-ca client-ca --tls-client-required", true},
@@ -703,10 +707,23 @@ static void beyond_this_machine_only_safe_or_insecure(void **state)
         assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "beyond this machine" : "not available");
 }
 
+static void libnng_beyond_this_machine_is_warned_of(void **state)
+{
+    (void)state;
+    assert_refused("nng+tcp://192.0.2.1:7700", "--insecure", "level=warn event=libnng-exposed url=nng+tcp://192.0.2.1:7700");
+}
+
 static void settings_that_would_do_nothing_are_refused(void **state)
 {
     (void)state;
     assert_refused("tls://127.0.0.1:0", "", "--tls-certificate and --tls-key");
+    assert_refused("wss://127.0.0.1:0/x", "", "--tls-certificate and --tls-key");
+    assert_refused("tcp://127.0.0.1:0", "--allow-origin=https://shop.example", "needs an address of ws://");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=*", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=null", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=https://*.shop.example", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=https://shop.example/", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0/a?b", "", "the path must be /");
     assert_refused("tcp://127.0.0.1:0", "--tls-certificate server", "need each other");
     assert_refused("tcp://127.0.0.1:0", "--tls-key server.key", "need each other");
     assert_refused("tcp://127.0.0.1:0", "--tls-client-ca client-ca", "needs --tls-certificate");
@@ -858,6 +875,7 @@ int main(void)
         TEST(certificates_rotate),
         TEST(a_wrong_file_leaves_all_as_it_was),
         TEST(beyond_this_machine_only_safe_or_insecure),
+        TEST(libnng_beyond_this_machine_is_warned_of),
         TEST(settings_that_would_do_nothing_are_refused),
         TEST(the_page_makes_what_the_server_takes),
         TEST(modes_that_are_too_open_are_warned_of),

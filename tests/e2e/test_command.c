@@ -125,6 +125,109 @@ static void test_taken_address_is_told(void **state)
     server_fixture_free(server);
 }
 
+/* Nothing is made or started before the addresses are known to be good. */
+static void test_bad_addresses_come_first(void **state)
+{
+    char *dir = tempdir_make(), file[128], store[160], data[128], line[32] = "";
+    char on_file[160];
+    (void)state;
+
+    snprintf(file, sizeof file, "%s/precious", dir);
+    snprintf(data, sizeof data, "%s/data", dir);
+    snprintf(store, sizeof store, "embedded:%s", data);
+    snprintf(on_file, sizeof on_file, "unix://%s", file);
+    FILE *precious = fopen(file, "w");
+    assert_non_null(precious);
+    fputs("precious", precious);
+    fclose(precious);
+    server_fixture *server = server_fixture_start(NULL);
+    assert_non_null(server);
+    const struct {
+        const char *url, *named;
+        int code;
+    } cases[] = {
+        {"127.0.0.1:0", "must begin with tcp://", 2},
+        {"tpc://127.0.0.1:0", "must begin with tcp://", 2},
+        {"tcp://127.0.0.1", "must be host:port", 2},
+        {"nng+ws://127.0.0.1/path", "must be host:port", 2},
+        {"unix://x", "absolute path", 2},
+        {"tls://127.0.0.1:0", "needs --tls-certificate", 1},
+        {"tcp://0.0.0.0:0", "beyond this machine", 1},
+        {on_file, "no socket", 1},
+        {server_fixture_url(server), "address already in use", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        assert_ends(FLAGS("--listen", "tcp://127.0.0.1:0", "--listen", cases[i].url, "--store", store), cases[i].code,
+                    FLAGS(cases[i].named));
+        assert_int_equal(access(data, F_OK), -1);
+    }
+    precious = fopen(file, "r");
+    assert_non_null(precious);
+    assert_non_null(fgets(line, sizeof line, precious));
+    fclose(precious);
+    assert_string_equal(line, "precious");
+    server_fixture_free(server);
+    tempdir_remove(dir);
+}
+
+/* The soft limit of a process' descriptors, as the kernel tells it. */
+static unsigned long descriptors_of(pid_t pid)
+{
+    char path[64], line[256];
+    unsigned long soft = 0;
+
+    snprintf(path, sizeof path, "/proc/%d/limits", (int)pid);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file))
+        if (sscanf(line, "Max open files %lu", &soft) == 1)
+            break;
+    fclose(file);
+    return soft;
+}
+
+/* lockstockd under `ulimit`, with an embedded store of its own in dir. */
+static process *spawn_under(const char *ulimit, const char *connections, const char *dir)
+{
+    char command[160], store[160];
+    snprintf(command, sizeof command, "%s; exec \"$@\"", ulimit);
+    snprintf(store, sizeof store, "embedded:%s/data", dir);
+    const char *argv[] = {"sh", "-c", command, "sh", server_fixture_program(), "--listen", "tcp://127.0.0.1:0", "--store",
+                          store, "--connections", connections, NULL};
+    process *p = process_spawn(argv, NULL);
+    assert_non_null(p);
+    return p;
+}
+
+/* Where descriptors do not suffice that is told at start, and fewer connections are let in. */
+static void test_descriptors_are_counted_at_start(void **state)
+{
+    char *dir = tempdir_make(), line[256];
+    (void)state;
+
+    process *p = spawn_under("ulimit -Sn 200; ulimit -Hn 3000", "2900", dir);
+    assert_true(process_wait_line(p, "event=ready", NULL, 0, LIMIT_MS));
+    assert_int_equal(descriptors_of(process_pid(p)), 3000);
+    assert_null(strstr(process_output(p), "few-descriptors"));
+    process_signal(p, SIGTERM);
+    assert_true(process_exited_with(p, 0, LIMIT_MS));
+    process_free(p);
+
+    p = spawn_under("ulimit -n 3000", "2901", dir);
+    assert_true(process_wait_line(p, "event=few-descriptors", line, sizeof line, LIMIT_MS));
+    assert_non_null(strstr(line, "limit=3000 wanted=2901 connections=2900"));
+    assert_true(process_wait_line(p, "event=ready", NULL, 0, LIMIT_MS));
+    process_signal(p, SIGTERM);
+    assert_true(process_exited_with(p, 0, LIMIT_MS));
+    process_free(p);
+
+    p = spawn_under("ulimit -n 100", "1", dir);
+    assert_true(process_exited_with(p, 1, LIMIT_MS));
+    assert_non_null(strstr(process_output(p), "descriptors: this process may have 100"));
+    process_free(p);
+    tempdir_remove(dir);
+}
+
 static void test_second_server_on_one_directory_is_refused(void **state)
 {
     (void)state;
@@ -277,6 +380,8 @@ int main(void)
         cmocka_unit_test(test_bad_flags_are_named),
         cmocka_unit_test(test_several_addresses_of_any_port),
         cmocka_unit_test(test_taken_address_is_told),
+        cmocka_unit_test(test_bad_addresses_come_first),
+        cmocka_unit_test(test_descriptors_are_counted_at_start),
         cmocka_unit_test(test_second_server_on_one_directory_is_refused),
         cmocka_unit_test(test_unix_store),
         cmocka_unit_test(test_store_that_forgets_is_refused),

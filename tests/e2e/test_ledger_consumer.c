@@ -243,20 +243,26 @@ static lks_read_ledger_response *oldest_entry(void)
     return response;
 }
 
-/* A consumer that nobody kills brings the copy to where the items are, and trims behind
- * itself all there is. */
-static void expect_equal(void)
+static void expect_trimmed_whole(void)
 {
-    process *copy = start_copy(NULL, false);
     bool empty;
 
-    expect_copied();
     do {
         lks_read_ledger_response *oldest = oldest_entry();
         empty = oldest->n_entries == 0;
         lks_read_ledger_response_free(oldest);
         process_pause();
     } while (!empty);
+}
+
+/* A consumer that nobody kills brings the copy to where the items are, and trims behind
+ * itself all there is. */
+static void expect_equal(void)
+{
+    process *copy = start_copy(NULL, false);
+
+    expect_copied();
+    expect_trimmed_whole();
     kill_copy(copy);
 }
 
@@ -454,6 +460,66 @@ static void what_was_trimmed_unread_is_said(void **state)
     expect_lost();
 }
 
+/* The same names in two groups are two goods. */
+static void groups_share_a_database(void **state)
+{
+    char first[sizeof group];
+
+    (void)state;
+    NEEDS_MARIADB();
+    memcpy(first, group, sizeof first);
+    sell(ORDERS);
+    expect_equal();
+    snprintf(group, sizeof group, "%.20s of another", first);
+    run((const char *const[]){LEDGER_PATH, "fill", urls, group, NULL}, 0);
+    expect_equal();
+    sell(ORDERS);
+    expect_equal();
+    memcpy(group, first, sizeof group);
+    sell(ORDERS);
+    expect_equal();
+}
+
+static void delete_all(void)
+{
+    lks_delete_item_request deletion = LKS_DELETE_ITEM_REQUEST_INIT;
+    lks_list_items_response *items = list();
+
+    deletion.group = group;
+    for (size_t i = 0; i < items->n_items; i++) {
+        deletion.sku = items->items[i]->sku;
+        assert_int_equal(lks_stock_delete_item(channel, &deletion, NULL, NULL, NULL), LKS_OK);
+    }
+    lks_list_items_response_free(items);
+}
+
+static void forget_ledger(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof command, "DEL ls:{default/shop%%20%s}:stock:ledger", group + strlen("shop "));
+    free(redis_fixture_command(redis, command));
+}
+
+/* Nothing is lost where the group and its copy are empty; where the copy is not, it is. */
+static void a_forgotten_ledger_is_begun_anew(void **state)
+{
+    (void)state;
+    NEEDS_MARIADB();
+    process *copy = start_copy(NULL, false);
+    expect_copied();
+    delete_all();
+    expect_trimmed_whole();
+    kill_copy(copy);
+    forget_ledger();
+    copy = start_copy(NULL, false);
+    run((const char *const[]){LEDGER_PATH, "fill", urls, group, NULL}, 0);
+    expect_copied();
+    kill_copy(copy);
+    forget_ledger();
+    expect_lost();
+}
+
 static void the_database_is_killed(void **state)
 {
     (void)state;
@@ -528,6 +594,8 @@ int main(void)
         TEST(at_the_same_point_the_other_does_not),
         TEST(every_kind_is_copied),
         TEST(what_was_trimmed_unread_is_said),
+        TEST(groups_share_a_database),
+        TEST(a_forgotten_ledger_is_begun_anew),
         TEST(the_database_is_killed),
         cmocka_unit_test(it_runs_by_hand),
         cmocka_unit_test(the_page_shows_the_files),

@@ -52,6 +52,7 @@ static const struct kind {
 } kinds[] = {
     {"schema", STAYS, "store"},
     {"libraries", STAYS, "store"},
+    {"mark", STAYS, "store"},
     {"lock:n", ENDS, "locks"},
     {"lock:t", ENDS, "locks"},
     {"lock:w", ENDS, "locks"},
@@ -76,6 +77,7 @@ static const struct kind {
     {"rate:p", IS_ENDED, "ratelimit"},
     {"rate:n", IS_ENDED, "ratelimit"},
     {"rate:v", ENDS, "ratelimit"},
+    {"rate:c", ENDS, "ratelimit"},
     {"id:workers", STAYS, "id"},
     {"id:s", STAYS, "id"},
 };

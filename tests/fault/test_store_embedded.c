@@ -7,9 +7,11 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,17 +19,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include <cmocka.h>
 
+#include "store/aof.h"
 #include "support/process.h"
 #include "support/store_driver.h"
 #include "support/tempdir.h"
 
-enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000 };
+enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000, OTHER_UID = 12345 };
 
 typedef struct scene {
     char *parent;
@@ -71,30 +77,19 @@ static pid_t redis_of(pid_t parent)
     return process_find_child(parent, "redis-server");
 }
 
-/* The directory of the socket, from redis' own command line. */
-static void socket_dir_of(pid_t redis, char *dir, size_t size)
+/* Where redis-server listens. */
+static const char *socket_of(const scene *s)
 {
-    char path[64], line[4096] = "";
+    static char path[300];
 
-    snprintf(path, sizeof path, "/proc/%d/cmdline", (int)redis);
-    FILE *file = fopen(path, "r");
-    assert_non_null(file);
-    size_t n = fread(line, 1, sizeof line - 1, file);
-    fclose(file);
-    for (size_t i = 0; i < n; i++)
-        line[i] = line[i] ? line[i] : ' ';
-    const char *start = strstr(line, "unixsocket:");
-    start = start ? start + strlen("unixsocket:") : strstr(line, "/tmp/lks-");
-    assert_non_null(start);
-    snprintf(dir, size, "%.*s", (int)strcspn(start, " "), start);
-    if (strrchr(dir, '/') && strstr(dir, "/redis.sock"))
-        *strrchr(dir, '/') = '\0';
+    snprintf(path, sizeof path, "%s/redis.sock", s->dir);
+    return path;
 }
 
 static outcome *put(scene *s, const char *name)
 {
     return store_driver_submit(
-        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .combinable = true});
+        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .weight = 1});
 }
 
 static void assert_there(scene *s, const char *name)
@@ -125,22 +120,22 @@ static void data_is_there_after_an_orderly_end(void **state)
 {
     scene s;
     struct stat at;
-    char socket_dir[256];
 
     (void)state;
     set_up(&s);
     open_store(&s, NULL);
     pid_t redis = redis_of(getpid());
     assert_true(redis > 0);
-    socket_dir_of(redis, socket_dir, sizeof socket_dir);
-    assert_int_equal(stat(socket_dir, &at), 0);
+    assert_int_equal(stat(socket_of(&s), &at), 0);
+    assert_int_equal(at.st_mode & 07777, 0700);
+    assert_int_equal(stat(s.dir, &at), 0);
     assert_int_equal(at.st_mode & 07777, 0700);
     assert_true(getsid(redis) != getsid(0));
     store_driver_wait(s.d, put(&s, "a"));
     store_driver_close_store(s.d);
     assert_true(process_wait_gone(redis, 0));
     assert_true(redis_said(&s, "Redis is now ready to exit"));
-    assert_int_equal(stat(socket_dir, &at), -1);
+    assert_int_equal(stat(socket_of(&s), &at), -1);
     open_store(&s, "everysec");
     assert_there(&s, "a");
     store_driver_wait(s.d, put(&s, "b"));
@@ -158,15 +153,12 @@ static void it_is_set_up_as_promised(void **state)
                                               {"save", "save\n\n"},
                                               {"maxmemory-policy", "maxmemory-policy\nnoeviction\n"}};
     scene s;
-    char socket_dir[256], socket[300];
 
     (void)state;
     set_up(&s);
     open_store(&s, NULL);
-    socket_dir_of(redis_of(getpid()), socket_dir, sizeof socket_dir);
-    snprintf(socket, sizeof socket, "%s/redis.sock", socket_dir);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        const char *ask[] = {"redis-cli", "-s", socket, "CONFIG", "GET", expected[i][0], NULL};
+        const char *ask[] = {"redis-cli", "-s", socket_of(&s), "CONFIG", "GET", expected[i][0], NULL};
         process *cli = process_spawn(ask, NULL);
         assert_non_null(cli);
         assert_false(process_wait_line(cli, "no such line", NULL, 0, WAIT_MS)); /* to the output's end */
@@ -222,6 +214,130 @@ static void an_ended_redis_is_started_again(void **state)
         store_driver_wait(s.d, o);
         assert_true(redis_of(getpid()) != redis);
     }
+    tear_down(&s);
+}
+
+/* A connection of the test's own. */
+static int connect_to(const char *path)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
+    return fd;
+}
+
+/* Whoever cleans up may take the socket at any time: there is another one from the next start on, and
+ * that comes as soon as the old one is missed, also while redis-server lives. */
+static void a_removed_socket_is_made_again(void **state)
+{
+    static const char cut_off[] = "CLIENT KILL TYPE normal SKIPME yes\r\n";
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    for (int i = 0; i < 2; i++) {
+        pid_t redis = redis_of(getpid());
+        int fd = connect_to(socket_of(&s));
+        assert_int_equal(unlink(socket_of(&s)), 0);
+        if (i == 0)
+            assert_int_equal(kill(redis, SIGKILL), 0);
+        else
+            assert_int_equal(write(fd, cut_off, sizeof cut_off - 1), sizeof cut_off - 1);
+        store_driver_wait_ready(s.d, false);
+        store_driver_wait_ready(s.d, true);
+        assert_true(redis_of(getpid()) != redis);
+        store_driver_wait(s.d, put(&s, "a"));
+        assert_there(&s, "a");
+        close(fd);
+    }
+    tear_down(&s);
+}
+
+/* ---- mending beside the loop ---------------------------------------------------- */
+
+/* aof_mend of the store is replaced by this (CMakeLists.txt: --wrap): it waits until the test has seen the
+ * loop go round. */
+int __real_aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut);
+int __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut);
+
+static struct mending {
+    bool held;          /* the next one waits */
+    bool until_stopped; /* and goes on until it is told to stop */
+    sem_t go_on;
+    atomic_bool begun, timed_out, stopped;
+} mending;
+
+int __wrap_aof_mend(const char *dir, aof_progress *progress, void *arg, off_t *cut)
+{
+    struct timespec until;
+
+    if (mending.held) {
+        atomic_store(&mending.begun, true);
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_sec += WAIT_MS / 1000;
+        if (sem_timedwait(&mending.go_on, &until) != 0)
+            atomic_store(&mending.timed_out, true);
+        do {
+            process_pause();
+            atomic_store(&mending.stopped, !progress(arg, 1, 2));
+        } while (mending.until_stopped && !mending.stopped && !mending.timed_out);
+    }
+    return __real_aof_mend(dir, progress, arg, cut);
+}
+
+static bool has_begun(void *arg)
+{
+    (void)arg;
+    return mending.begun;
+}
+
+static void hold_mending(scene *s)
+{
+    sem_init(&mending.go_on, 0, 0);
+    mending.begun = mending.timed_out = mending.stopped = false;
+    mending.held = true;
+    kill(redis_of(getpid()), SIGKILL);
+    store_driver_wait_ready(s->d, false);
+    store_driver_until(s->d, has_begun, NULL);
+}
+
+static void the_loop_goes_on_while_the_file_is_mended(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    store_driver_wait(s.d, put(&s, "a"));
+    hold_mending(&s);
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "get", .args = {"a"}, .timeout_ms = 50});
+    assert_int_equal(o->code, LKS_DEADLINE_EXCEEDED); /* which the loop has told */
+    sem_post(&mending.go_on);
+    store_driver_wait_ready(s.d, true);
+    assert_there(&s, "a");
+    assert_false(mending.timed_out || mending.stopped);
+    mending.held = false;
+    tear_down(&s);
+}
+
+static void closing_stops_the_mending(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    open_store(&s, NULL);
+    mending.until_stopped = true;
+    hold_mending(&s);
+    sem_post(&mending.go_on);
+    store_driver_close_store(s.d);
+    assert_true(mending.stopped);
+    assert_int_equal(redis_of(getpid()), 0);
+    mending.held = mending.until_stopped = false;
+    open_store(&s, NULL);
     tear_down(&s);
 }
 
@@ -369,7 +485,6 @@ static void a_second_server_is_refused(void **state)
 static void a_killed_server_takes_its_redis_along(void **state)
 {
     scene s;
-    char socket_dir[256];
 
     (void)state;
     set_up(&s);
@@ -377,11 +492,9 @@ static void a_killed_server_takes_its_redis_along(void **state)
         process *holder = hold(&s);
         pid_t redis = redis_of(process_pid(holder));
         assert_true(redis > 0);
-        socket_dir_of(redis, socket_dir, sizeof socket_dir);
         kill(process_pid(holder), SIGKILL);
         open_store(&s, NULL);
         assert_true(process_wait_gone(redis, 0));
-        assert_int_equal(access(socket_dir, F_OK), -1);
         char name[16];
         snprintf(name, sizeof name, "n%d", i);
         store_driver_wait(s.d, put(&s, name));
@@ -411,7 +524,7 @@ static void the_rest_of_a_dead_server_is_waited_out(void **state)
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
-    write_text(lock, "999999999 /tmp/lks-none\n");
+    write_text(lock, "999999999\n");
     const char *args[] = {"flock", lock, "sh", "-c", "echo locked; sleep 1", NULL};
     process *rest = process_spawn(args, NULL);
     assert_non_null(rest);
@@ -439,22 +552,96 @@ static void a_lock_that_stays_is_refused_in_the_end(void **state)
     tear_down(&s);
 }
 
-/* The note is text in a file: it must not lead to another's directory. */
-static void a_note_removes_nothing_foreign(void **state)
+/* ---- one user a directory -------------------------------------------------------- */
+
+/* Nobody else may read what redis-server writes, though others may look into DIR; nor what an
+ * older server left readable. */
+static void the_data_is_for_this_user_alone(void **state)
 {
     scene s;
-    char lock[300], foreign[300], note[400];
+    char path[320];
+    struct stat found;
+    mode_t mask = umask(022);
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0755), 0);
+    open_store(&s, NULL);
+    store_driver_wait(s.d, put(&s, "a"));
+    store_driver_close_store(s.d);
+    static const char *const files[] = {"lock", "redis.log", "appendonlydir", "appendonlydir/appendonly.aof.manifest",
+                                        "appendonlydir/appendonly.aof.1.incr.aof",
+                                        "appendonlydir/appendonly.aof.1.base.rdb"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        snprintf(path, sizeof path, "%s/%s", s.dir, files[i]);
+        assert_int_equal(stat(path, &found), 0);
+        assert_int_equal(found.st_mode & 077, 0);
+    }
+    snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
+    assert_int_equal(chmod(path, 0755), 0);
+    open_store(&s, NULL);
+    assert_int_equal(stat(path, &found), 0);
+    assert_int_equal(found.st_mode & 077, 0);
+    umask(mask);
+    tear_down(&s);
+}
+
+static void assert_unusable(scene *s, const char *why)
+{
+    lks_error error;
+
+    assert_int_equal(try_open(s, NULL, &error), LKS_INVALID_ARGUMENT);
+    if (!strstr(error.message, why))
+        fail_msg("no \"%s\" in: %s", why, error.message);
+    assert_int_equal(redis_of(getpid()), 0);
+}
+
+static void links_in_it_are_not_followed(void **state)
+{
+    static const char *const names[] = {"lock", "redis.log"};
+    scene s;
+    char link[300], target[300];
+    struct stat found;
 
     (void)state;
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
-    snprintf(lock, sizeof lock, "%s/lock", s.dir);
-    snprintf(foreign, sizeof foreign, "%s/precious", s.parent);
-    assert_int_equal(mkdir(foreign, 0700), 0);
-    snprintf(note, sizeof note, "1 %s\n", foreign);
-    write_text(lock, note);
+    snprintf(target, sizeof target, "%s/precious", s.parent);
+    write_text(target, "precious");
+    for (size_t i = 0; i < 2; i++) {
+        snprintf(link, sizeof link, "%s/%s", s.dir, names[i]);
+        unlink(link);
+        assert_int_equal(symlink(target, link), 0);
+        assert_unusable(&s, "symbolic link");
+        assert_int_equal(unlink(link), 0);
+        assert_int_equal(mkfifo(link, 0600), 0);
+        assert_unusable(&s, names[i]);
+        assert_int_equal(unlink(link), 0);
+    }
+    assert_int_equal(stat(target, &found), 0);
+    assert_int_equal(found.st_size, strlen("precious"));
     open_store(&s, NULL);
-    assert_int_equal(access(foreign, F_OK), 0);
+    tear_down(&s);
+}
+
+static void a_directory_of_others_is_refused(void **state)
+{
+    scene s;
+
+    (void)state;
+    set_up(&s);
+    assert_int_equal(mkdir(s.dir, 0700), 0);
+    assert_int_equal(chmod(s.dir, 0770), 0);
+    assert_unusable(&s, "others may write");
+    assert_int_equal(chmod(s.dir, 01707), 0);
+    assert_unusable(&s, "others may write");
+    assert_int_equal(chmod(s.dir, 0700), 0);
+    if (geteuid() == 0) { /* only root can give it away */
+        assert_int_equal(chown(s.dir, OTHER_UID, OTHER_UID), 0);
+        assert_unusable(&s, "another user");
+        assert_int_equal(chown(s.dir, geteuid(), getegid()), 0);
+    }
+    open_store(&s, NULL);
     tear_down(&s);
 }
 
@@ -546,6 +733,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(it_is_set_up_as_promised),
         cmocka_unit_test(only_the_lock_is_inherited),
         cmocka_unit_test(an_ended_redis_is_started_again),
+        cmocka_unit_test(a_removed_socket_is_made_again),
+        cmocka_unit_test(the_loop_goes_on_while_the_file_is_mended),
+        cmocka_unit_test(closing_stops_the_mending),
         cmocka_unit_test(closing_while_redis_is_down_is_orderly),
         cmocka_unit_test(answers_survive_kill_9_in_the_middle),
 #ifdef SLOW_FDATASYNC_PATH
@@ -556,7 +746,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_killed_server_takes_its_redis_along),
         cmocka_unit_test(the_rest_of_a_dead_server_is_waited_out),
         cmocka_unit_test(a_lock_that_stays_is_refused_in_the_end),
-        cmocka_unit_test(a_note_removes_nothing_foreign),
+        cmocka_unit_test(the_data_is_for_this_user_alone),
+        cmocka_unit_test(links_in_it_are_not_followed),
+        cmocka_unit_test(a_directory_of_others_is_refused),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(a_redis_that_cannot_load_its_data_is_fatal),
         cmocka_unit_test(a_long_path_is_no_hindrance),

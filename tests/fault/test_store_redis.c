@@ -103,7 +103,7 @@ static void combined_calls_each_have_their_effect(void **state)
     (void)state;
     set_up(&s);
     for (int i = 0; i < N; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .combinable = i % 2 == 0});
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .weight = i % 2 == 0});
     for (int i = 0; i < N; i++) {
         store_driver_wait(s.d, o[i]);
         long long total = outcome_number(o[i], 1);
@@ -154,7 +154,7 @@ static void what_was_answered_survives_kill_9(void **state)
             snprintf(names[n], sizeof names[n], "w%d", n);
             o[n] = store_driver_submit(s.d, &(driver_call){.function = "put",
                                                            .args = {names[n], names[n]},
-                                                           .combinable = i % 3 == 0,
+                                                           .weight = i % 3 == 0,
                                                            .repeatable = true});
             if (i % 50 == 49)
                 uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
@@ -300,6 +300,60 @@ static void unsafe_stores_are_refused(void **state)
     store_driver_close_store(s.d);
     open_store(&s, &(store_options){0});
     store_driver_until(s.d, is_fatal, &s);
+    tear_down(&s);
+}
+
+static bool says_evicts(void *arg)
+{
+    return strstr(store_driver_reason(((scene *)arg)->d), "evicts") != NULL;
+}
+
+static bool says_nothing_on_disk(void *arg)
+{
+    return strstr(store_driver_reason(((scene *)arg)->d), "nothing on disk") != NULL;
+}
+
+static bool was_asked_twice(void *arg)
+{
+    char *stats = redis_fixture_command(((scene *)arg)->redis, "INFO commandstats");
+    const char *asked = strstr(stats, "cmdstat_config|get:calls=");
+    bool twice = asked && atoi(asked + strlen("cmdstat_config|get:calls=")) >= 2;
+
+    free(stats);
+    return twice;
+}
+
+/* What was right at the start is looked at again: nobody loses locks to a setting that was
+ * changed under a server that runs. */
+static void a_store_that_becomes_unsafe_is_not_used(void **state)
+{
+    const driver_call echo = {.function = "echo", .timeout_ms = 60000};
+    scene s;
+
+    (void)state;
+    start_redis(&s, NULL);
+    open_store(&s, &(store_options){.safety_check_ms = 10});
+    store_driver_wait_ready(s.d, true);
+    tell_redis(&s, "CONFIG SET maxmemory 100mb maxmemory-policy allkeys-lru", "+OK");
+    store_driver_until(s.d, says_evicts, &s);
+    store_driver_wait_ready(s.d, false);
+    outcome *refused = store_driver_call(s.d, &echo);
+    assert_outcome(refused, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_non_null(strstr(refused->message, "evicts"));
+    assert_null(store_fatal(store_driver_store(s.d)));
+    tell_redis(&s, "CONFIG SET maxmemory-policy noeviction appendonly no", "+OK");
+    store_driver_until(s.d, says_nothing_on_disk, &s);
+    tell_redis(&s, "CONFIG SET appendonly yes", "+OK");
+    store_driver_wait_ready(s.d, true);
+    assert_outcome(store_driver_call(s.d, &echo), LKS_OK, LKS_APPLIED_YES);
+    store_driver_close_store(s.d);
+    /* Who accepts that goes on. */
+    open_store(&s, &(store_options){.safety_check_ms = 10, .allow_unsafe = true});
+    store_driver_wait_ready(s.d, true);
+    tell_redis(&s, "CONFIG SET maxmemory-policy allkeys-lru", "+OK");
+    tell_redis(&s, "CONFIG RESETSTAT", "+OK");
+    store_driver_until(s.d, was_asked_twice, &s);
+    assert_true(store_ready(store_driver_store(s.d), NULL));
     tear_down(&s);
 }
 
@@ -493,6 +547,7 @@ int main(void)
         cmocka_unit_test(too_few_replicas_is_unavailable),
         cmocka_unit_test(a_dropped_client_comes_back),
         cmocka_unit_test(unsafe_stores_are_refused),
+        cmocka_unit_test(a_store_that_becomes_unsafe_is_not_used),
         cmocka_unit_test(another_layout_is_refused),
         cmocka_unit_test(an_altered_library_is_refused),
         cmocka_unit_test(forgotten_libraries_go_after_seven_days),

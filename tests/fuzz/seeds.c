@@ -126,6 +126,91 @@ static void make_sp_server(void)
     }
 }
 
+/* ---- fuzz_websocket ----------------------------------------------------------------- */
+
+static void put_ws(seed *s, unsigned first, const void *payload, size_t len)
+{
+    static const uint8_t mask[4] = {0x37, 0xfa, 0x21, 0x3d};
+    const uint8_t *from = payload;
+
+    seed_byte(s, first);
+    seed_byte(s, 0x80U | (len < 126 ? (unsigned)len : 126U));
+    if (len >= 126)
+        seed_put(s, &(uint16_t){htobe16((uint16_t)len)}, 2);
+    seed_put(s, mask, sizeof mask);
+    for (size_t i = 0; i < len; i++)
+        seed_byte(s, from[i] ^ mask[i % 4]);
+}
+
+/* flags, one size of pieces */
+static seed ws_begin(unsigned flags, unsigned piece)
+{
+    seed s = {.len = 0};
+
+    seed_byte(&s, flags);
+    seed_byte(&s, 1);
+    seed_byte(&s, piece);
+    return s;
+}
+
+static void make_websocket(void)
+{
+    static const struct {
+        const char *name, *request;
+    } requests[] = {
+        {"request", "GET / HTTP/1.1\r\nHost: h\r\nOrigin: http://a\r\nUpgrade: a, websocket\r\nConnection: Upgrade\r\n"
+                    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+                    "Sec-WebSocket-Protocol: o, p\r\n\r\n"},
+        {"other_origin", "GET / HTTP/1.1\r\nHost: h\r\nOrigin: http://b\r\n\r\n"},
+        {"other_version", "GET /?x HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: upgrade\r\n\r\n"},
+        {"no_http", "GET / HTTP/1.1\r\nHost\r\n\r\n"},
+        {"post", "POST / HTTP/1.1\r\n"},
+    };
+    static const uint8_t message[] = {0, 0, 0, 1, 0x80, 0, 0, 2, 'f', 'r', 'a', 'm', 'e'};
+    static uint8_t long_message[300] = {0x80};
+
+    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+        seed s = ws_begin(4, (unsigned)i * 7 + 1);
+        seed_put(&s, requests[i].request, strlen(requests[i].request));
+        if (i == 0)
+            put_ws(&s, 0x82, message, sizeof message);
+        seed_save(&s, "fuzz_websocket", requests[i].name);
+    }
+    seed s = ws_begin(5, 1);
+    put_ws(&s, 0x02, message, 3);
+    put_ws(&s, 0x89, "ping", 4);
+    put_ws(&s, 0x00, "", 0);
+    put_ws(&s, 0x80, message + 3, sizeof message - 3);
+    put_ws(&s, 0x82, message, sizeof message);
+    seed_save(&s, "fuzz_websocket", "fragments");
+
+    s = ws_begin(5, 60);
+    for (size_t i = 0; i < 5; i++)
+        put_ws(&s, 0x82, i % 2 ? long_message : message, i % 2 ? sizeof long_message : sizeof message);
+    put_ws(&s, 0x88, "\3\350bye", 5);
+    seed_save(&s, "fuzz_websocket", "messages_and_close");
+
+    s = ws_begin(1, 9);
+    put_ws(&s, 0x02, message, sizeof message);
+    put_ws(&s, 0x80, long_message, 30);
+    seed_save(&s, "fuzz_websocket", "limit");
+
+    s = ws_begin(7, 0);
+    put_ws(&s, 0x82, message, sizeof message);
+    seed_put(&s, "\x82\xff\0\0\0\0\0\1\x86\xa0\1\2\3\4", 14);
+    seed_put(&s, long_message, sizeof long_message);
+    seed_save(&s, "fuzz_websocket", "not_whole");
+
+    s = ws_begin(5, 2);
+    for (unsigned i = 0; i < 66; i++)
+        put_ws(&s, i == 0 ? 0x02 : 0x00, "", 0);
+    seed_save(&s, "fuzz_websocket", "no_progress");
+
+    s = ws_begin(5, 5);
+    put_ws(&s, 0x82, message, 2);
+    seed_save(&s, "fuzz_websocket", "no_request");
+}
+
 /* ---- fuzz_requests ------------------------------------------------------------------ */
 
 enum { VARIANTS = 4, VARIANT_NAMELESS = 3 };
@@ -275,6 +360,7 @@ int main(int argc, char **argv)
     root = argv[1];
     make_sp();
     make_sp_server();
+    make_websocket();
     make_requests();
     make_texts();
     seeds_grpc();

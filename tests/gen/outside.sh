@@ -24,9 +24,9 @@ cmake --build "$project/build"
 echo "pkg-config"
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name lockstock.pc)")
 export PKG_CONFIG_PATH
-generated="$project/build/shop.lockstock"
-eval "${CC:-cc} -std=c11 $flags '-I$generated' $(pkg-config --cflags lockstock lockstock-host) '$project/visit.c' \
-  '$generated'/shop*.c '$generated'/money/v1/*.c $(pkg-config --libs lockstock lockstock-host) -o '$work/visit'"
+generated="$project/build/shop.lockstock" google="$project/build/lockstock_google_types.lockstock"
+eval "${CC:-cc} -std=c11 $flags '-I$generated' '-I$google' $(pkg-config --cflags lockstock lockstock-host) '$project/visit.c' \
+  '$generated'/shop*.c '$generated'/money/v1/*.c '$google'/google/protobuf/timestamp*.c $(pkg-config --libs lockstock lockstock-host) -o '$work/visit'"
 LD_LIBRARY_PATH=$(dirname "$PKG_CONFIG_PATH") "$work/visit"
 protos=
 eval "protos=$(pkg-config --variable=protodir lockstock-rpc)" # it escapes spaces

@@ -21,9 +21,9 @@ def main(address):
 
         request = rls_pb2.RateLimitRequest(domain="web")
         entries = request.descriptors.add().entries
-        entries.add(key="path", value="login")
-        entries.add(key="remote_address", value="10.0.0.1")
-        request.descriptors.add().entries.add(key="path", value="home")
+        entries.add(key="path", value=b"login")
+        entries.add(key="remote_address", value=b"10.0.0.1")
+        request.descriptors.add().entries.add(key="path", value=b"home")
         request.descriptors[0].hits_addend.value = 2
 
         told = ask(request, metadata=shop, timeout=5)

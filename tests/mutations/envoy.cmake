@@ -1,22 +1,27 @@
 # What keeps the promises of Envoy's ShouldRateLimit.
 c_mutation(EV1 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[        d->policy = NULL;
-        return;]] [[        return;]])
-c_mutation(EV2 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[domain[0] ? plan_encode(p->arena, domain) :]] [[false ? plan_encode(p->arena, domain) :]])
-c_mutation(EV2 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[text[0] ? "/" : ""]] [[""]])
-c_mutation(EV2 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[value[0] ? "=" : ""]] [[""]])
-c_mutation(EV3 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[c < d->n_candidates && !spec]] [[c < d->n_candidates]])
-c_mutation(EV3 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[i + without < from->n_entries ?]] [[i >= without ?]])
-c_mutation(EV3 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[without <= from->n_entries &&]] [[without < from->n_entries &&]])
+  [[        if (!policy)
+            return;]] [[        if (!policy) {
+            d->verdict = NEVER;
+            return;
+        }]])
+c_mutation(EV2 server/services/ratelimit_domains.c test_envoy_ratelimit
+  [[int len = snprintf(s.name, sizeof s.name, "%s/", name);]] [[int len = snprintf(s.name, sizeof s.name, "web/");]])
+c_mutation(EV2 server/services/ratelimit_domains.c test_envoy_ratelimit
+  [[value, star, last ? "" : "/");]] [[value, star, "/");]])
+c_mutation(EV2 server/services/ratelimit_domains.c test_envoy_ratelimit [[bare ? "" : "="]] [[""]])
+c_mutation(EV2 server/services/ratelimit_domains.c test_envoy_ratelimit [[last ? len + 1 : len);]] [[len);]])
+c_mutation(EV2 server/services/ratelimit_domains.c test_envoy_ratelimit
+  [[memcmp(d->ns.data, ns.data, ns.len) == 0]] [[true]])
+c_mutation(EV3 server/services/ratelimit_domains.c test_envoy_ratelimit
+  [[for (size_t n = s->in->has_stars ? strlen(entry->start) + 1 : 0; n > 0 && !found; n--)]]
+  [[for (size_t n = s->in->has_stars ? strlen(entry->start) + 1 : 0; n > 0; n--)]])
+c_mutation(EV3 server/services/ratelimit_domains.c test_envoy_ratelimit
+  [[if (!found && entry->value[0] != '\0')]] [[if (entry->value[0] != '\0')]])
+c_mutation(EV3 server/services/ratelimit_domains.c test_envoy_ratelimit
+  [[        found = look_for(s, at, len, within, "", 0, "");]] [[        ;]])
 c_mutation(EV4 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[char *value_text = key_text ? plan_encode(p->arena, value) : NULL;]]
-  [[char *value_text = key_text ? (char *)(uintptr_t)value : NULL;]])
+  [[plan_encode_bytes(p->arena, data, head)]] [[lks_rpc_arena_copy(p->arena, data, head)]])
 c_mutation(EV5 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[response->overall_code = CODE(OVER_LIMIT);]] [[response->overall_code = CODE(UNKNOWN);]])
 c_mutation(EV5 server/services/envoy_ratelimit.c test_envoy_ratelimit
@@ -25,16 +30,18 @@ c_mutation(EV9 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[== LKS_CHECK_OUTCOME_ALLOWED ?]] [[!= LKS_CHECK_OUTCOME_DENIED ?]])
 c_mutation(EV5 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [=[a->replies[next++]]=] [=[a->replies[next]]=])
+c_mutation(EV5 server/services/envoy_ratelimit.c test_envoy_ratelimit
+  [[        if (status->code == CODE(OVER_LIMIT))]] [[        if (status->code != CODE(OK))]])
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[request->hits_addend != 0 ? request->hits_addend : 1]] [[1]])
+  [[request->hits_addend != 0 ? request->hits_addend : 1;]] [[1;]])
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[request->hits_addend != 0 ? request->hits_addend : 1]] [[request->hits_addend]])
+  [[request->hits_addend != 0 ? request->hits_addend : 1;]] [[request->hits_addend;]])
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[hits = (int64_t)from->hits_addend->value;]] [[hits = 1;]])
+  [[from->hits_addend ? from->hits_addend->value :]] [[from->hits_addend ? 1 :]])
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[hits != 0 ? "rate_check" : "rate_peek"]] [["rate_check"]])
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[plan_arg_int(p, hits != 0 ? hits : 1);]] [[plan_arg_int(p, hits);]])
+  [[plan_arg_int(p, hits != 0 ? (int64_t)hits : 1);]] [[plan_arg_int(p, (int64_t)hits);]])
 c_mutation(EV7 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[UNIT(WEEK)]] [[UNIT(DAY)]])
 c_mutation(EV7 server/services/envoy_ratelimit.c test_envoy_ratelimit
@@ -58,18 +65,53 @@ c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[plan_arg_encoded(p, d->policy);]] [[plan_arg_encoded(p, "x");]])
 c_mutation(EV11 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[if (ratelimit_policies_known(p, &q->candidates))]] [[if (true)]])
+  [[p->now_ns < known->checked_ns + RATELIMIT_POLICY_AGE_MAX_NS)]] [[true)]])
+c_mutation(EV11 server/services/ratelimit_policies.c test_envoy_ratelimit
+  [[    ratelimit_domains_forget(ratelimit_domains_of(p), p->ns, name);]] "")
+lua_mutation(EV11 test_envoy_ratelimit [[if args[2] == version then]] [[if args[2] ~= '' then]])
+lua_mutation(EV11 test_envoy_ratelimit [[mark_version(base .. 'rate:c', all, now)]] [[]])
 c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[plan_check_name(p, "domain", request->domain);]] "")
 c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[request->n_descriptors < 1 ||]] "")
 c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[ || request->n_descriptors > DESCRIPTORS_MAX]] "")
-c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
+
+# a descriptor that cannot be judged hides no other; no value makes the call fail
+c_mutation(EV13 server/services/envoy_ratelimit.c test_envoy_ratelimit:*cannot_be_judged*
   [[from->n_entries < 1 ||]] "")
-c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[from->entries[e]->key[0] == '\0']] [[false]])
-c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[from->hits_addend->value > (uint64_t)SERVICE_QUANTITY_MAX]] [[false]])
-c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[strlen(to->key) > KEY_BYTES_MAX]] [[false]])
+c_mutation(EV13 server/services/envoy_ratelimit.c test_envoy_ratelimit:*cannot_be_judged*
+  [[ || from->n_entries > ENTRIES_MAX;]] ";")
+c_mutation(EV13 server/services/envoy_ratelimit.c test_envoy_ratelimit:*cannot_be_judged*
+  [[malformed = from->entries[i]->key[0] == '\0';]] [[malformed = false;]])
+c_mutation(EV13 server/services/envoy_ratelimit.c test_envoy_ratelimit:*cannot_be_judged*
+  [[        hits = (uint64_t)SERVICE_QUANTITY_MAX; /*]] [[        /*]])
+c_mutation(EV13 server/services/envoy_ratelimit.c test_envoy_ratelimit:values_are_bytes
+  [[from->value.data, from->value.len, &to->start]] [[from->value.data, strlen((char *)from->value.data), &to->start]])
+
+# a long value is hashed, by all of it; what it begins with still counts
+c_mutation(EV14 server/services/envoy_ratelimit.c test_envoy_ratelimit:a_long_value*
+  [[return whole ? text : digest_of(p, data, len);]] [[return text;]])
+c_mutation(EV14 server/services/envoy_ratelimit.c test_envoy_ratelimit:a_long_value*
+  [[return whole ? text : digest_of(p, data, len);]] [[return whole ? text : digest_of(p, data, head);]])
+c_mutation(EV14 server/services/envoy_ratelimit.c test_envoy_ratelimit:a_long_value*
+  [[    *start = text;
+]] [[    *start = whole ? text : "";
+]])
+
+# a star, any entry without its value, the limit of a descriptor
+c_mutation(EV15 server/services/ratelimit_domains.c test_envoy_ratelimit:*star*
+  [[found = look_for(s, at, len, within, entry->start, n - 1, "*");]]
+  [[found = look_for(s, at, len, within, entry->start, strlen(entry->start) + 1 - n, "*");]])
+c_mutation(EV15 server/services/ratelimit_domains.c test_envoy_ratelimit:*any_entry*
+  [[: look(s, at + 1, len, found);]] [[: at > 0 || bare ? NULL : look(s, at + 1, len, found);]])
+c_mutation(EV16 server/services/envoy_ratelimit.c test_envoy_ratelimit:*comes_along*
+  [[if (!take_override(from->limit, d)) {]] [[if (true) {]])
+c_mutation(EV16 server/services/envoy_ratelimit.c test_envoy_ratelimit:*comes_along*
+  [[limit->requests_per_unit > 0 ? COUNTED : NEVER;]] [[COUNTED;]])
+c_mutation(EV16 server/services/envoy_ratelimit.c test_envoy_ratelimit:*comes_along*
+  [[        plan_arg(p, OVERRIDE_POLICY);]] [[        plan_arg(p, "");]])
+
+# all pages of a domain are read, and no other domain's policies
+lua_mutation(EV17 test_envoy_ratelimit [[names[size + 1] and names[size] or '']] [['']])
+lua_mutation(EV17 test_envoy_ratelimit [[local behind = '(' .. domain .. '0']] [[local behind = '(' .. domain .. '.']])

@@ -40,9 +40,16 @@ c_mutation(SL13 server/server.c test_ledger_wait [[waiters_missed(s->waiters);]]
 c_mutation(SL14 examples/ledger/copy.c test_ledger_consumer
   [[options->naive ? goods_copy_naively : goods_copy]] [[goods_copy_naively]])
 c_mutation(SL15 examples/ledger/goods.c test_ledger_consumer
-  [[WHERE ledger = ? AND last_id = ?"]] [[WHERE ledger = ? AND (last_id = ? OR TRUE)"]])
+  [["UPDATE consumer SET last_id = ? WHERE ledger = ? AND last_id = ?"]]
+  [["UPDATE consumer SET last_id = ? WHERE ledger = ? AND (last_id = ? OR TRUE)"]])
 c_mutation(SL15 examples/ledger/copy.c test_ledger_consumer [[if (is_lost(db, position))]] [[if (true)]])
 c_mutation(SL16 examples/ledger/copy.c test_ledger_consumer
   [[!trim(channel, group, position)]] [[!trim(channel, group, "9007199254740991-0")]])
 c_mutation(SL17 examples/ledger/goods.h test_ledger_consumer
   [[#define GOODS_NOTHING_READ "0-0"]] [[#define GOODS_NOTHING_READ ""]])
+c_mutation(SL18 examples/ledger/goods.c test_ledger_consumer:*share_a_database*
+  [[" WHERE ledger = ? AND id = ? AND num >= ?]] [[" WHERE ledger <> ? AND id = ? AND num >= ?]])
+c_mutation(SL19 examples/ledger/copy.c test_ledger_consumer:*forgotten_ledger*
+  [[if (goods_start_over(db, position))]] [[if (false)]])
+c_mutation(SL19 examples/ledger/goods.c test_ledger_consumer:*forgotten_ledger*
+  [[" AND NOT EXISTS (SELECT 1 FROM goods WHERE goods.ledger = consumer.ledger)"]] [[""]])

@@ -18,7 +18,7 @@ lua_mutation(L3 test_lock_acquire
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] [[if true then return nil end]])
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] "")
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then]] [[if end_us < now then]])
-lua_mutation(L10 test_lock_acquire [[if lock.mode and lock.soonest <= now then look(lock, now) end]] "")
+lua_mutation(L10 test_lock_acquire [[if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end]] "")
 lua_mutation(L48 test_lock_acquire [[if not mode then foreign() end]] "")
 lua_mutation(L48 test_lock_acquire [[if not since then foreign() end]] "")
 lua_mutation(L48 test_lock_acquire [[tonumber(v[1] or 0) or foreign()]] [[tonumber(v[1] or 0) or 0]])
@@ -40,8 +40,7 @@ lua_mutation(L10 test_lock_modes
   [[if lock.used == lock.permits then lock.soonest = end_us end]] [[lock.soonest = end_us]])
 lua_mutation(L10 test_lock_modes [[if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end]] "")
 lua_mutation(L10 test_lock_modes [[if lock.mode then write('HSET', lock.key, 's', summary(lock)) end]] "")
-lua_mutation(L14 test_lock_modes [[if #lock.holders >= HOLDERS_MAX then]] [[if false then]])
-lua_mutation(L23 test_lock_modes [[table.sort(lock.holders, function(a, b) return a.fence < b.fence end)]] "")
+lua_mutation(L14 test_lock_modes [[if not lock.holders or #lock.holders >= HOLDERS_MAX then]] [[if false then]])
 
 # Renew, Release
 lua_mutation(L16 test_lock_renew_release [[
@@ -100,17 +99,19 @@ lua_mutation(L48 test_lock_fence
 
 # Inspect, List, ForceRelease
 lua_mutation(L25 test_lock_admin
-  [[lock.over[#lock.over + 1], lock.used = holder.token, lock.used - holder.permits]]
-  [[lock.used = lock.used - holder.permits]])
+  [[taken[#taken + 1], taken[#taken + 2] = token, entry
+      lock.over[#lock.over + 1] = token]]
+  [[taken[#taken + 1], taken[#taken + 2] = token, entry]])
 lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
 lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. args[1] .. '*']] [['*}:lock:n:*']])
 lua_mutation(L24 test_lock_admin [[, 'TYPE', 'hash']] "")
-lua_mutation(L24 test_lock_admin [[local room = size - (#reply - 2)]] [[local room = 1000000]])
-lua_mutation(L24 test_lock_admin [[given = given .. table.concat(digests, '', 1, size)]] "")
+lua_mutation(L24 test_lock_admin [[local room, whole, done = size - (#reply - 2), true, given]]
+  [[local room, whole, done = 1000000, true, given]])
+lua_mutation(L24 test_lock_admin [[given = done]] "")
 lua_mutation(L24 test_lock_admin [[or work >= LIST_WORK]] "")
 lua_mutation(L24 test_lock_admin
-  [[if #lock.holders == 0 then return nil, offers + #lock.over end]]
-  [[if #lock.holders == 0 then return {'g', 'x', 'SHARED', 0, 5}, 1 end]])
+  [[if n == 0 then return nil, looked_at end]]
+  [[if n == 0 then return {'g', 'x', 'SHARED', 0, 5}, 1 end]])
 
 # Waiting: the queue
 lua_mutation(L30 test_lock_queue_model
@@ -136,30 +137,32 @@ lua_mutation(L33 test_lock_wait
 lua_mutation(L33 test_lock_wait_ends
   [[return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}]] [[return {'OK', watch_ms(q, line)}]])
 lua_mutation(L33 test_lock_wait
-  [[return line.lock.mode and math.max(0, math.ceil]] [[return false and math.max(0, math.ceil]])
+  [[local ends = lock.mode and]] [[local ends = false and]])
 lua_mutation(L31 test_lock_wait_ends [[
   conclude(q)
   return reply
 end)
 
--- The caller's]] [[
+-- A call is parked]] [[
   return reply
 end)
 
--- The caller's]])
-lua_mutation(L31 test_lock_wait [[if lock.used == 0 then lock.mode = nil end
-  conclude(q)]] [[if lock.used == 0 then lock.mode = nil end
+-- A call is parked]])
+lua_mutation(L31 test_lock_wait [[look(due(q, args[1]).lock, now, reply)
+  conclude(q)]] [[look(due(q, args[1]).lock, now, reply)
   tell(q)]])
 lua_mutation(L33 test_lock_wait [[if end_us < watched then lock.sooner = true end]] "")
 lua_mutation(L33 test_lock_wait
-  [[for _, server in ipairs(redis.call('HKEYS', line.servers)) do]]
-  [[for _, server in ipairs({redis.call('HKEYS', line.servers)[1]}) do]])
+  [[for server in pairs(known(line)) do
+        if publish]]
+  [[for server in pairs({[next(known(line))] = 1}) do
+        if publish]])
 lua_mutation(L32 test_lock_wait [[
       q.more = true
       return]] [[
       return]])
 lua_mutation(L32 test_lock_wait [[if q.looked > LOOK_MAX then]] [[if false then]])
-lua_mutation(L45 test_lock_wait [[w.number = math.max(w.number, (tonumber(last[2]) or 0) + 1)]] "")
+lua_mutation(L45 test_lock_wait [[number = math.max(number, (tonumber(last[2]) or 0) + 1)]] "")
 lua_mutation(L43 test_lock_wait [[write('DEL', line.servers)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)]] "")
@@ -184,14 +187,14 @@ lua_mutation(L34 test_lock_wait
 lua_mutation(L45 test_lock_wait [[if fence == '0' and end_us > now + OFFER_US then return nil end]] "")
 lua_mutation(L34 test_lock_wait [[if not lock.end_us or lock.my_fence == 0 then]] [[if not lock.end_us then]])
 lua_mutation(L34 test_lock_wait
-  [[if holder.fence > 0 then holders[#holders + 1] = holder else offers = offers + 1 end]]
-  [[holders[#holders + 1] = holder]])
+  [[if #token > 1 and taken and not is_offer(entry) then]]
+  [[if #token > 1 and taken then]])
 lua_mutation(L34 test_lock_wait_ends [[if fence ~= 0 then return nil end]] "")
+lua_mutation(L35 test_lock_wait_ends [[line.known[server] = '0']] "")
 lua_mutation(L35 test_lock_wait_ends
-  [[== 1 then write('HSET', line.servers, server, 0) end]] [[== 2 then write('HSET', line.servers, server, 0) end]])
-lua_mutation(L35 test_lock_wait_ends [[if q.subscribed[server_of(w)] then wake(q, w) end]] "")
+  [[if is_subscribed(q, server) then publish(server, 'W', q.base .. w.token) end]] "")
 lua_mutation(L35 test_lock_wait_ends [[redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0]] [[true]])
-lua_mutation(L36 test_lock_wait_ends [[me.number = record and tonumber(record.since)]] "")
+lua_mutation(L36 test_lock_wait_ends [[me.number, me.others = tonumber(record.since), without_copy]] [[me.others = without_copy]])
 lua_mutation(L31 test_lock_wait [[if w.token ~= q.token then wake(q, w) end]] "")
 
 # Waiting: withdrawal
@@ -206,15 +209,53 @@ lua_mutation(L39 test_lock_wait_ends [[
     write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)
   elseif]] [[
   elseif]])
-lua_mutation(L40 test_lock_wait_ends [[if record and record.parked ~= me.parked then wake]] [[if false then wake]])
+lua_mutation(L40 test_lock_wait_ends [[
+  wake(q, {token = me.token, parked = me.others})
+  conclude(q)]] [[
+  conclude(q)]])
 lua_mutation(L39 test_lock_wait_ends [[
     spend(q, w)
     wake(q, w)]] [[
     spend(q, w)]])
-lua_mutation(L38 test_lock_wait_ends [[if fence == 0 then drop_holder(lock, w.token, want.permits) end]] "")
-lua_mutation(L38 test_lock_wait_ends
-  [[if record and record.state ~= '' and record.parked == me.parked then]] [[if record and record.state ~= '' then]])
-lua_mutation(L38 test_lock_wait_ends [[write_life(q, me, 'A', 'PX', TOKEN_RETAIN_MS)]] [[write('DEL', me.key)]])
+lua_mutation(L38 test_lock_wait_ends [[if fence == 0 then drop_holder(lock, w.token, want.permits, true) end]] "")
+lua_mutation(L38 test_lock_wait_ends [[write_life(q, w, 'A', 'PX', TOKEN_RETAIN_MS)]]
+  [[write('DEL', base .. 'lock:t:' .. token)]])
+
+# Waiting: nobody sleeps on
+lua_mutation(L50 test_lock_wait_ends [[return math.min(ends or LOOK_MS, LOOK_MS)]] [[return ends or -1]])
+lua_mutation(L50 test_lock_wait_ends [[(line.joined or line.due and not line.had_room) and]] [[line.joined and]])
+lua_mutation(L50 test_lock_wait_ends [[(line.joined or line.due and not line.had_room) and]]
+  [[line.due and not line.had_room and]])
+lua_mutation(L50 test_lock_wait_ends [[return line.n_known > 1]] [[return true]])
+lua_mutation(L50 test_lock_wait_ends [[elseif q.deep and widen(q, w) then]] [[elseif false then]])
+lua_mutation(L50 test_lock_wait_ends [[local OFFER_US = 500000]] [[local OFFER_US = 2000000]])
+
+# Waiting: copies of a call
+lua_mutation(L51 test_lock_wait_ends [[for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end]]
+  [[publish(servers_of(w)[1], 'W', q.base .. w.token)]])
+lua_mutation(L51 test_lock_wait_ends [[
+  wake(q, {token = me.token, parked = me.others})
+  tell(q)]] [[
+  tell(q)]])
+lua_mutation(L51 test_lock_wait_ends [[if left ~= '' then
+    write_life(q, w, w.state, 'KEEPTTL')
+  else]] [[if true then]])
+lua_mutation(L51 test_lock_wait_ends [[if one ~= copy then left]] [[if server_of(one) ~= server_of(copy) then left]])
+lua_mutation(L51 test_lock_wait_ends [[if not left or left == w.parked then return {'OK', -1} end]]
+  [[if not left or left == w.parked then left = '' end]])
+lua_mutation(L51 test_lock_wait_ends
+  [[if w.others ~= '' then retain_ms = math.max(retain_ms, redis.call('PTTL', w.key)) end]] "")
+lua_mutation(L51 test_lock_wait_ends [[if #all >= COPIES_MAX then
+    fail]] [[if false then
+    fail]])
+lua_mutation(L51 test_lock_wait_ends [[if #all >= COPIES_MAX and not is_subscribed(q, server_of(all[i])) then]] [[if false then]])
+
+# Waiting: what nobody holds or can claim
+lua_mutation(L53 test_lock_wait_ends [[if drop_dead(q, line) then return end]] "")
+lua_mutation(L53 test_lock_wait_ends [[if is_barred(lock, want) then void_offers(q, line) end]] "")
+lua_mutation(L53 test_lock_wait_ends [[heard = heard or is_subscribed(q, server)]] [[heard = false]])
+lua_mutation(L53 test_lock_wait_ends [[leave(q, me) -- its]] [[local _ = me -- its]])
+lua_mutation(L45 test_lock_wait_ends [[or lock.offers > 0 and lock.soonest > now + OFFER_US then]] [[then]])
 lua_mutation(L44 test_lock_wait [[define('lock_withdraw', {'allow-oom'}]] [[define('lock_withdraw', {}]])
 lua_mutation(L44 test_lock_wait [[define('lock_abandon', {'allow-oom'}]] [[define('lock_abandon', {}]])
 lua_mutation(L44 test_lock_wait [[define('lock_claim', {'allow-oom'}]] [[define('lock_claim', {}]])
@@ -231,6 +272,7 @@ lua_mutation(L49 test_lock_acquire [[        dirty = false]] "")
 # C: what reaches the functions
 c_mutation(L18 server/services/lock.c test_lock_renew_release
   [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
+        weigh_names(p, lease->n_names);
         plan_arg_encoded(p, lease->token);]] [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
         plan_arg_encoded(p, request->leases[0]->token);]])
 c_mutation(L28 server/services/lock.c test_lock_acquire [[    if (token[0] == '\0') {
@@ -247,9 +289,8 @@ c_mutation(L33 server/services/lock.c test_lock_wait [[    for (size_t i = 0; i 
 c_mutation(L34 server/services/lock.c test_lock_wait
   [[[SERVICE_WOKEN] = "lock_claim",]] [[[SERVICE_WOKEN] = "lock_acquire",]])
 c_mutation(L37 server/services/lock.c test_lock_wait_ends
-  [[[SERVICE_DEADLINE] = "lock_withdraw",]] [[[SERVICE_DEADLINE] = "lock_abandon",]])
-c_mutation(L38 server/services/lock.c test_lock_wait_ends
-  [[[SERVICE_ABANDONED] = "lock_abandon",]] [[[SERVICE_ABANDONED] = "lock_withdraw",]])
+  [[[SERVICE_DEADLINE] = "lock_withdraw",]] [[[SERVICE_DEADLINE] = "lock_claim",]])
+c_mutation(L38 server/services/lock.c test_lock_wait_ends [[plan_undo(p, "lock_abandon", lks_rpc_slice_of(parked));]] [[;]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends
   [[        lks_rpc_random_id(copy);]] [[        copy[0] = '\0';]])
 
@@ -271,33 +312,52 @@ c_mutation(L19 server/services/lock.c test_lock_renew_release [[response->replay
 c_mutation(L19 server/services/lock.c test_lock_renew_release
   [[answer_enum(a, reply, 3 + 2 * i, outcome)]] [[answer_enum(a, reply, 0, outcome)]])
 c_mutation(L22 server/services/lock_admin.c test_lock_fence
-  [[response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] "")
+  [[outcome__descriptor);
+    response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] [[outcome__descriptor);]])
 c_mutation(L23 server/services/lock_admin.c test_lock_admin
   [[response->last_fence = (uint64_t)answer_int(a, reply, 3);]] "")
-c_mutation(L23 server/services/lock_admin.c test_lock_admin [[holders[i]->held_ms = answer_int(a, row, 3);]] "")
+c_mutation(L23 server/services/lock_admin.c test_lock_admin [[holders[at]->held_ms = answer_int(a, row, 3);]] "")
 c_mutation(L25 server/services/lock_admin.c test_lock_admin
-  [[response->removed = new_holders(a, a->replies[0], 1, &response->n_removed);]] "")
+  [[response->removed = new_holders(a, &response->n_removed);]] [[response->removed = new_holders(a, &(size_t){0});]])
+c_mutation(L23 server/services/lock_admin.c test_lock_modes [[qsort(holders, *n, sizeof *holders, by_fence);]] "")
 c_mutation(L37 server/services/lock.c test_lock_wait_ends [[ || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT]] "")
 
 # C: who waits in a server
-c_mutation(L33 server/waiters.c test_waiters
-  [[        set_alarm(a->all, a, in_ms_from_now(again_ms));]] [[        (void)again_ms;]])
-c_mutation(L33 server/waiters.c test_waiters
+c_mutation(L33 server/alarms.c test_alarms [[        set(a, in_ms_from_now(again_ms));]] [[        (void)again_ms;]])
+c_mutation(L33 server/alarms.c test_alarms
   [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
-c_mutation(L33 server/waiters.c test_waiters [[a->again = a->asking;]] [[a->again = false;]])
+c_mutation(L33 server/alarms.c test_alarms [[a->again = a->asking;]] [[a->again = false;]])
+c_mutation(L52 server/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return -1;]])
+c_mutation(L52 server/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return RETRY_MS;]])
+c_mutation(L52 server/dispatch.c test_dispatch [[    if (!response)
+        undo(r, error);]] [[    (void)undo;]])
+c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[r->may_wait]])
+c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]]
+  [[error->applied == LKS_APPLIED_MAYBE]])
+c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[true]])
+c_mutation(L54 server/alarms.c test_alarms [[    if (a->watchers > 0 || a->chore)
+        return;]] [[    return;]])
+c_mutation(L54 server/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
+c_mutation(L54 server/waiters.c test_waiters [[    alarms_unwatch(all->alarms, w->watches);
+    arm_timer(all);]] [[    arm_timer(all);]])
+c_mutation(L54 server/key_table.c test_key_table [[    if (table->n >= table->n_buckets)
+        widen(table);]] [[    if (table->n_buckets == 0)
+        widen(table);]])
+c_mutation(L54 server/key_table.c test_key_table [[    return hash_of(0, lks_rpc_slice_of(id));]] [[    return 0;]])
+c_mutation(L55 server/loss.c test_loss [[    waiters_missed(l->waiters);]] [[    ;]])
+c_mutation(L55 server/loss.c test_loss [[    if (!known)
+        return;]] "")
+c_mutation(L55 server/loss.c test_loss [[    lks_rpc_random_id(l->offered);]] "")
+c_mutation(L55 server/server.c test_waiting:*emptied* [[        loss_begin(s->loss);]] [[        ;]])
 c_mutation(L36 server/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
-c_mutation(L34 server/waiters.c test_waiters
-  [[if (w->key.len == key.len && memcmp(w->key.data, key.data, key.len) == 0)]] [[if (w->key.len == key.len)]])
+c_mutation(L34 server/key_table.c test_waiters
+  [[k->hash == hash && k->key.len == key.len && memcmp(k->key.data, key.data, key.len) == 0]] [[k->key.len == key.len]])
 c_mutation(L34 server/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
 c_mutation(L37 server/waiters.c test_waiters
   [[tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] "")
 c_mutation(L38 server/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
-c_mutation(L40 server/waiters.c test_waiters [[            tell(w, SERVICE_WOKEN);
-    }]] [[{
-            tell(w, SERVICE_WOKEN);
-            return;
-        }
-    }]])
+c_mutation(L40 server/waiters.c test_waiters [[for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {]]
+  [[for (keyed *k = key_table_find(&all->by_key, key); k; k = NULL) {]])
 
 # Bad input
 c_mutation(L46 server/services/lock.c test_lock_input
@@ -366,8 +426,8 @@ c_mutation(L47 server/services/lock_admin.c test_lock_input
   [[plan_invalid(p, "page_token: not one that List gave");]] [[;]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input [[digits == 0 || errno != 0]] [[digits == 0]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input [[ && strlen(token) <= PAGE_TOKEN_BYTES_MAX]] "")
-c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "resource", request->resource);]] "")
+c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "resource", resource);]] "")
 c_mutation(L47 server/services/lock_admin.c test_lock_input
-  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence < 1]])
+  [[fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[fence < min]])
 c_mutation(L47 server/services/lock_admin.c test_lock_input
-  [[request->fence < 1 || request->fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[request->fence > (uint64_t)SERVICE_QUANTITY_MAX]])
+  [[fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX]] [[fence > (uint64_t)SERVICE_QUANTITY_MAX]])

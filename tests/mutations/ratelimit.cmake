@@ -129,10 +129,9 @@ lua_mutation(R28 test_ratelimit_policies [[write('HDEL', policies, name)]] "")
 lua_mutation(R28 test_ratelimit_policies [[names[size + 1] and '1' or '0']] [['0']])
 c_mutation(R29 server/services/ratelimit.c test_ratelimit_policies [[spec = policy ? ratelimit_spec_text(p->arena, policy) : "";]] [[spec = policy ? "F,9,1000" : "";]])
 c_mutation(R29 server/services/ratelimit.c test_ratelimit_policies [["rules[%zu].policy: no such policy", i]] [["rules[0].policy: no such policy"]])
-c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[#define POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define POLICY_AGE_MAX_NS UINT64_C(2000000000)]])
-c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[#define POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define POLICY_AGE_MAX_NS UINT64_C(0)]])
-c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[/* This server need not wait for its own change. */
-    ratelimit_cache_forget(a->plan->state, a->plan->ns, request->name);]] "")
+c_mutation(R30 server/services/ratelimit.h test_ratelimit_policies [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(2000000000)]])
+c_mutation(R30 server/services/ratelimit.h test_ratelimit_policies [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)]] [[#define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(0)]])
+c_mutation(R30 server/services/ratelimit_policies.c test_ratelimit_policies [[    ratelimit_cache_forget(policies_of(p), p->ns, name);]] "")
 c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[memcmp(e->text, ns.data, ns.len) == 0 &&]] "")
 c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[if (c->n == c->capacity)]] [[if (false)]])
 c_mutation(R30 server/services/ratelimit_cache.c test_ratelimit_cache [[e->name_len == name_len && memcmp(e->text, ns.data, ns.len) == 0 &&]] [[memcmp(e->text, ns.data, ns.len) == 0 &&]])
@@ -184,7 +183,7 @@ c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[plan_in
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[log ? LOG_LIMIT_MAX : UNITS_MAX]] [[UNITS_MAX]])
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[limit->period_ms, 1, SPAN_MAX_MS]] [[limit->period_ms, 1, INT64_MAX]])
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[bucket ? UNITS_MAX : 0]] [[UNITS_MAX]])
-c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[if (spec.burst / spec.limit > SPAN_MAX_MS / spec.period_ms)]] [[if (false)]])
+c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)]] [[if (false)]])
 c_mutation(R36 server/services/ratelimit_policies.c test_ratelimit_input [[plan_invalid(p, "limit: must be set");]] [[;]])
 c_mutation(R36 server/services/ratelimit_policies.c test_ratelimit_input [[plan_check_range(p, "page_size", size, 1, PAGE_MAX);]] "")
 c_mutation(R36 server/services/ratelimit_policies.c test_ratelimit_input [[plan_check_name_or_empty(p, "page_token", request->page_token);]] "")
@@ -204,3 +203,6 @@ c_mutation(R39 server/services/ratelimit.c test_ratelimit_faults [[result->banne
         response->rules[response->n_rules++] = result;]] [[a->error.code = LKS_OK;
         response->rules[response->n_rules++] = result;]])
 lua_mutation(R40 test_ratelimit_refund [[elseif start == c.start + period then]] [[elseif start ~= c.start then]])
+c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input
+  [[if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)]]
+  [[if (spec.burst / spec.limit > SPAN_MAX_MS / spec.period_ms)]])

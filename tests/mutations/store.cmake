@@ -88,15 +88,14 @@ c_mutation(T10 server/store/pipeline.c test_store_pipeline
   [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 100]])
 
 # only calls of one function and base that allow it share an FCALL, and a short one
-c_mutation(T11 server/store/batch.c test_store_pipeline [[if (p->call.combinable) {]] [[if (true) {]])
-c_mutation(T11 server/store/batch.c test_store_pipeline [[same_target(&b->calls.first->call, &p->call) && ]] "")
-c_mutation(T11 server/store/batch.c test_store_pipeline [[b->calls.n < BATCH_CALLS_MAX &&
-                b->bytes]] [[b->bytes]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[if (p->call.weight > 0) {]] [[if (true) {]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[!same_target(&b->calls.first->call, &p->call)]] [[false]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[b->weight + p->call.weight <= STORE_WEIGHT_MAX && ]] "")
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->bytes + p->bytes <= BATCH_BYTES_MAX]] [[true]])
 
 # a store that loses data by design, is too old, has another layout or another library is refused
-c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (false) {]])
-c_mutation(T12 server/store/greeting.c test_store_greeting [[if (why && !g->allow_unsafe) {]] [[if (why) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (g->safety.danger && !g->allow_unsafe) {]] [[if (false) {]])
+c_mutation(T12 server/store/greeting.c test_store_greeting [[if (g->safety.danger && !g->allow_unsafe) {]] [[if (g->safety.danger) {]])
 c_mutation(T12 server/store/greeting.c test_store_greeting
   [[strtol(field(reply, "version"), NULL, 10) < VERSION_MIN]] [[false]])
 c_mutation(T12 server/store/greeting.c test_store_greeting [[strcmp(field(reply, "role"), "master") != 0]] [[false]])
@@ -111,12 +110,11 @@ c_mutation(T13 server/store/adapter.c test_store_answers
   [[return elements <= REPLY_ELEMENTS_MAX ? a->create_array(task, elements) : NULL;]]
   [[return a->create_array(task, elements);]])
 
-# the data directory has one server; a dead one is waited out; nothing foreign is removed
+# the data directory has one server; a dead one is waited out
 c_mutation(T14 server/store/dirlock.c test_store_embedded:*second_server*
   [[while (flock(lock, LOCK_EX | LOCK_NB) != 0) {]] [[while (false) {]])
 c_mutation(T14 server/store/dirlock.c test_store_embedded:*waited_out
-  [[int pid = read_note(lock).pid;]] [[int pid = getpid();]])
-c_mutation(T14 server/store/dirlock.c test_store_embedded:*foreign [[strncmp(name, "/lks-", 5) != 0 || ]] "")
+  [[int pid = read_note(lock);]] [[int pid = getpid();]])
 c_mutation(T14 server/store/embedded.c test_store_embedded:*inherited
   [[close_range(STDERR_FILENO + 1, (unsigned)lock - 1, 0);]] "")
 
@@ -127,11 +125,13 @@ c_mutation(T15 server/store/embedded.c test_store_embedded:*started_again [[    
 
 # what was answered survives kill -9, of redis-server and of lockstockd; a cut transaction never runs in half
 c_mutation(T16 server/store/aof.c test_aof_tail [[if (!inside)
-            whole = a.at;]] [[whole = a.at;]])
+            whole = a->at;]] [[whole = a->at;]])
 c_mutation(T16 server/store/aof.c test_aof_tail [[        if (r == MALFORMED)
             return -1;]] [[        if (r == MALFORMED)
             return whole;]])
-c_mutation(T16 server/store/aof.c test_aof_tail [[return inside ? whole : -1;]] [[return -1;]])
+c_mutation(T16 server/store/aof.c test_aof_tail [[    return whole;
+}]] [[    return inside ? -1 : whole;
+}]])
 c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
   [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
 
@@ -140,3 +140,34 @@ c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscri
         s->options.on_listening(s->options.arg);]] "")
 c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscription)
         subscription_renew(s->subscription, reason);]] "")
+
+# zeros at the end of the file, from a power loss, are cut off; those in a value stay
+c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[return a->at >= a->size ? TORN : MALFORMED;]] [[return feof(a->file) ? TORN : MALFORMED;]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[while (n > 0 && chunk[n - 1] == '\0') {]] [[while (false) {]])
+c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[    if (n > a->size - a->at - 2)
+        return TORN;
+]] "")
+
+# the socket is made again at each start, and one that is missed is; the loop goes on while a file is mended
+c_mutation(T18 server/store/embedded.c test_store_embedded:*removed_socket* [[    kill(e->pid, SIGTERM);
+}
+
+const char]] [[}
+
+const char]])
+c_mutation(T18 server/store/store.c test_store_embedded:*removed_socket* [[    set_not_ready(s, reason);
+    if (s->embedded)
+        embedded_lost(s->embedded);
+]] [[    set_not_ready(s, reason);
+]])
+c_mutation(T18 server/store/embedded.c test_store_embedded:*loop_goes_on*
+  [[    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */]]
+  [[    mend_in_thread(&e->mending);
+    on_mended(&e->mending, 0);]])
+c_mutation(T18 server/store/embedded.c test_store_embedded:closing_stops* [[    atomic_store(&e->stops_mending, true);
+]] "")
+c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    a->told = a->at;
+]] "")
+c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[        return ECANCELED;]] [[        return 0;]])
+c_mutation(T18 server/store/embedded.c test_store_embedded:*long_path*
+  [[    if (strlen(e->dir) + sizeof "/" SOCKET_NAME <= sizeof e->socket)]] [[    if (true)]])

@@ -95,7 +95,9 @@ c_mutation(W12 server/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_f
 c_mutation(W13 server/dispatch.c test_dispatch
   [[if (call->order && r->call.waits)]] [[if (false)]])
 c_mutation(W13 server/dispatch.c test_dispatch [[r->plan.wait_key.len > 0 && !enter_waiters(r)]] [[false]])
-c_mutation(W13 server/dispatch.c test_dispatch [[if (r->deadline_ns < last_round_ns)]] [[if (false)]])
+c_mutation(W13 server/dispatch.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
+c_mutation(W13 server/dispatch.c test_dispatch [[        /* Its place is kept: the caller sends the same call to another server. */
+        r->plan.undo.function = NULL;]] "")
 
 # SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked
 c_mutation(W14 server/dispatch.c test_dispatch [[if (r->event == SERVICE_STOPPING) {]] [[if (false) {]])

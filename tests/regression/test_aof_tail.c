@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -76,7 +77,7 @@ static void assert_mended(const void *data, size_t len, size_t expected)
 
     write_file("appendonly.aof.manifest", manifest, sizeof manifest - 1);
     write_file("appendonly.aof.3.incr.aof", data, len);
-    assert_int_equal(aof_mend(dir, &cut), 0);
+    assert_int_equal(aof_mend(dir, NULL, NULL, &cut), 0);
     assert_int_equal(cut, len - expected);
     assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), expected);
 }
@@ -118,12 +119,86 @@ static void test_damage_is_left_alone(void **state)
     }
 }
 
+/* A power loss leaves zeros where bytes did not reach the disk: as many as there are. */
+static void test_zeros_at_the_end(void **state)
+{
+    static const size_t zeros[] = {1, 511, 512, 513, 70000, 300000};
+    static char text[sizeof first + sizeof second + 300000];
+    const size_t n_first = sizeof first - 1, n_second = sizeof second - 1;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
+        for (size_t n = n_first; n <= n_first + n_second; n += i == 1 ? 1 : 7) {
+            memset(text, 0, sizeof text);
+            memcpy(text, first, n_first);
+            memcpy(text + n_first, second, n - n_first);
+            assert_mended(text, n + zeros[i], n == n_first + n_second ? n : n_first);
+        }
+    }
+    assert_mended(text + sizeof text - 1000, 1000, 0);
+}
+
+/* Zeros in a value are the value's; zeros with something behind are damage. */
+static void test_other_zeros(void **state)
+{
+    static const char in_value[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$6\r\n\0\0\0\0\0\0\r\n";
+    static const char torn_value[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$6\r\n\0\0\0";
+    static const char damaged[] = "*1\r\n$4\r\nPING\r\n\0\0\0\0*1\r\n$4\r\nPING\r\n";
+
+    (void)state;
+    assert_mended(in_value, sizeof in_value - 1, sizeof in_value - 1);
+    assert_mended(torn_value, sizeof torn_value - 1, 0);
+    assert_mended(damaged, sizeof damaged - 1, sizeof damaged - 1);
+}
+
+typedef struct told {
+    int n;
+    off_t done, size;
+    int stop_after;
+} told;
+
+static bool on_progress(void *arg, off_t done, off_t size)
+{
+    told *t = arg;
+
+    assert_true(done > t->done && done <= size);
+    t->done = done;
+    t->size = size;
+    return ++t->n != t->stop_after;
+}
+
+/* A value of 600 MiB that is a hole. */
+static void test_progress_is_told(void **state)
+{
+    static const char head[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$629145600\r\n";
+    const off_t size = (off_t)sizeof head - 1 + 629145600 + 2;
+    off_t cut;
+
+    (void)state;
+    assert_mended(first, sizeof first - 1, sizeof first - 1);
+    write_file("appendonly.aof.3.incr.aof", head, sizeof head - 1);
+    const char *path = path_of(dir, "appendonly.aof.3.incr.aof");
+    assert_int_equal(truncate(path, size - 2), 0);
+    FILE *file = fopen(path, "a");
+    assert_non_null(file);
+    fputs("\r\n*1\r\n", file);
+    fclose(file);
+    told t = {.stop_after = 1};
+    assert_int_equal(aof_mend(dir, on_progress, &t, &cut), ECANCELED);
+    assert_int_equal(size_of(dir, "appendonly.aof.3.incr.aof"), size + 4);
+    t = (told){0};
+    assert_int_equal(aof_mend(dir, on_progress, &t, &cut), 0);
+    assert_int_equal(t.n, 2);
+    assert_int_equal(t.size, size + 4);
+    assert_int_equal(cut, 4);
+}
+
 static void test_a_new_directory(void **state)
 {
     off_t cut = -1;
 
     (void)state;
-    assert_int_equal(aof_mend(dir, &cut), 0);
+    assert_int_equal(aof_mend(dir, NULL, NULL, &cut), 0);
     assert_int_equal(cut, 0);
 }
 
@@ -150,14 +225,14 @@ static void test_half_a_transaction_never_runs(void **state)
 
     /* Killed in the middle of EXEC. */
     assert_int_equal(truncate(path_of(redis_fixture_dir(redis), name), size_of(redis_fixture_dir(redis), name) - 4), 0);
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), &cut), 0);
+    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &cut), 0);
     assert_true(cut > 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");
     assert_reply(redis, "EVAL \"redis.call('SET','x','1') redis.call('SET','y','1') return 1\" 0", ":1\r\n");
     redis_fixture_kill(redis);
 
-    assert_int_equal(aof_mend(redis_fixture_dir(redis), &cut), 0);
+    assert_int_equal(aof_mend(redis_fixture_dir(redis), NULL, NULL, &cut), 0);
     assert_int_equal(cut, 0);
     assert_true(redis_fixture_restart(redis));
     assert_reply(redis, "EXISTS half whole", ":0\r\n");
@@ -171,6 +246,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_torn_anywhere, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_remarks_are_no_commands, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_damage_is_left_alone, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_zeros_at_the_end, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_other_zeros, make_dir, remove_dir),
+        cmocka_unit_test_setup_teardown(test_progress_is_told, make_dir, remove_dir),
         cmocka_unit_test_setup_teardown(test_a_new_directory, make_dir, remove_dir),
         cmocka_unit_test(test_half_a_transaction_never_runs),
     };

@@ -88,7 +88,5 @@ int64_t clock_ms(void)
 
 long store_calls(void)
 {
-    const char *calls = strstr(harness_redis(h, "INFO commandstats"), "cmdstat_fcall:calls=");
-
-    return calls ? strtol(calls + strlen("cmdstat_fcall:calls="), NULL, 10) : 0;
+    return harness_commands(h, "fcall");
 }

@@ -15,16 +15,18 @@
 
 enum { WAIT_MS = 80000000 };
 
-/* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. */
+/* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. Time
+ * passes by pass_seconds alone. */
 int queue_reset(void **state);
 
 /* "QUEUED", or as acquire. */
 const char *wait_at(const char *server, const char *token, const char *targets);
 const char *wait_for_ms(const char *server, const char *token, const char *targets, int64_t lease_ms, int64_t wait_ms);
 
-/* Events of the call of that token which that server parks, the last of several:
- * "QUEUED" while it still waits, or as acquire. */
+/* Events of the calls of that token which that server parks: "QUEUED" while it still
+ * waits, or as acquire. All copies are woken; of the other events, the last has it. */
 const char *woken(const char *server, const char *token);
+bool parks(const char *server, const char *token); /* any of them */
 const char *timed_out(const char *server, const char *token);
 const char *abandoned(const char *server, const char *token);
 

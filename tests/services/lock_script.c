@@ -216,3 +216,16 @@ const char *check_fence(const char *resource, uint64_t value)
             response->high_water);
     return line;
 }
+
+const char *reset_fence(const char *resource, uint64_t value)
+{
+    lks_reset_fence_request request = LKS_RESET_FENCE_REQUEST_INIT;
+    char *line = new_line();
+
+    request.resource = harness_unconst(resource);
+    request.fence = value;
+    const lks_reset_fence_response *response = run("ResetFence", &request, line);
+    if (response)
+        add(line, LINE_BYTES, "%lu", response->high_water);
+    return line;
+}

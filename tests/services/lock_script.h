@@ -50,6 +50,9 @@ const char *force_release(const char *name);
 /* "OK 7", "STALE 7" */
 const char *check_fence(const char *resource, uint64_t value);
 
+/* What the register held before: "7" */
+const char *reset_fence(const char *resource, uint64_t value);
+
 /* Runs any call and says how it failed: "INVALID_ARGUMENT NO targets: ..."; "OK". */
 const char *call(const char *method, const void *request);
 

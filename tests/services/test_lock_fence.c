@@ -2,6 +2,8 @@
  * when the clock steps back or the key is lost; and the fence register. */
 #include "services/lock_script.h"
 
+#include <time.h>
+
 static int64_t now_us(void)
 {
     return atoll(harness_redis(script_harness, "EVAL %s 0",
@@ -115,6 +117,7 @@ static void the_register_refuses_what_is_lower(void **state)
     says(check_fence("disk", 4), "STALE 5");
     says(check_fence("disk", 9), "OK 9");
     says(check_fence("disk", 5), "STALE 9");
+    pass_seconds(9007199254 - time(NULL)); /* to where fences are as large as numbers are exact */
     says(check_fence("disk", 9007199254740991), "OK 9007199254740991");
     says(check_fence("disk", 9007199254740990), "STALE 9007199254740991");
     says(check_fence("disk", 9007199254740991), "OK 9007199254740991");
@@ -142,6 +145,47 @@ static void a_foreign_register_is_left_alone(void **state)
     says(harness_redis(script_harness, "GET ls:{default/a}:lock:r"), "foreign");
     harness_redis(script_harness, "HSET ls:{default/b}:lock:r f 1");
     says(check_fence("b", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+    says(reset_fence("a", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+    says(reset_fence("b", 0), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+}
+
+/* One call with a number that is no fence would make every holder STALE for good. */
+static void what_no_clock_can_have_given_is_refused(void **state)
+{
+    static const char refused[] =
+        "INVALID_ARGUMENT NO fence: over 24 hours ahead of the store's clock, no lock can have given it";
+
+    (void)state;
+    acquire("T1", "a");
+    uint64_t given = fence();
+    says_begin(check_fence("row", given), "OK ");
+    const char *before = harness_snapshot(script_harness);
+    says(check_fence("row", SERVICE_QUANTITY_MAX), refused);
+    says(check_fence("row", given + 90000000000), refused);
+    says(reset_fence("row", SERVICE_QUANTITY_MAX), refused);
+    says(harness_snapshot(script_harness), before);
+    says_begin(check_fence("row", given), "OK ");
+    /* What was given before the clock stepped back is taken. */
+    pass_seconds(-80000);
+    says_begin(check_fence("row", given), "OK ");
+    says_begin(check_fence("row", given + 1), "OK ");
+}
+
+static void a_register_is_reset(void **state)
+{
+    (void)state;
+    says(check_fence("row", 9000), "OK 9000");
+    says(reset_fence("row", 70), "9000");
+    says(check_fence("row", 69), "STALE 70");
+    says(check_fence("row", 71), "OK 71");
+    says(reset_fence("row", 0), "71");
+    says(harness_snapshot(script_harness), "");
+    says(check_fence("row", 1), "OK 1");
+    says(reset_fence("never", 0), "0");
+    says(reset_fence("never", 5), "0");
+    says(check_fence("never", 4), "STALE 5");
+    says(reset_fence("", 5), "INVALID_ARGUMENT NO resource: must not be empty");
+    says(reset_fence("never", UINT64_MAX), "INVALID_ARGUMENT NO fence: must be 0 to 9007199254740991");
 }
 
 /* What fences are for: the lease of a frozen holder is over, the next one has
@@ -171,6 +215,8 @@ int main(void)
         cmocka_unit_test_setup(the_register_refuses_what_is_lower, script_reset),
         cmocka_unit_test_setup(registers_are_apart_and_stay, script_reset),
         cmocka_unit_test_setup(a_foreign_register_is_left_alone, script_reset),
+        cmocka_unit_test_setup(what_no_clock_can_have_given_is_refused, script_reset),
+        cmocka_unit_test_setup(a_register_is_reset, script_reset),
         cmocka_unit_test_setup(a_late_holder_is_kept_out, script_reset),
     };
 

@@ -22,7 +22,8 @@ typedef struct target {
 
 static struct token {
     char alias[8];
-    const char *server;
+    const char *server; /* of the last copy */
+    int copies[2];      /* calls parked at S1, S2 */
     char text[64];
     life life;
     int number, n;
@@ -82,6 +83,7 @@ static bool is_free_for(const struct token *t)
 static void take(struct token *t)
 {
     t->life = HELD;
+    t->copies[0] = t->copies[1] = 0;
     t->end_s = now_s + t->lease_s;
     for (int i = 0; i < t->n; i++)
         t->targets[i].held = true;
@@ -199,8 +201,6 @@ static void do_acquire(struct token *t)
         return;
     const char *said = waits ? wait_for_ms(server, t->alias, t->text, t->lease_s * 1000, WAIT_MS)
                              : acquire_for(t->alias, t->text, t->lease_s * 1000);
-    if (waits)
-        t->server = server;
     if (t->life == SPENT) {
         says(said, "TOKEN_SPENT");
     } else if (t->life == HELD) {
@@ -211,6 +211,7 @@ static void do_acquire(struct token *t)
     } else if (waits) {
         says(said, "QUEUED");
         t->life = STANDING;
+        t->copies[server[1] - '1']++;
     } else {
         says_begin(said, "BUSY n");
         t->life = first ? UNSEEN : t->life;
@@ -235,20 +236,30 @@ static void do_release(struct token *t)
         t->life = SPENT;
 }
 
+/* One that parks a copy of a token that stands. */
+static const char *server_of(const struct token *t)
+{
+    return t->copies[0] == 0 || (t->copies[1] > 0 && pick(2)) ? "S2" : "S1";
+}
+
 static void do_time_out(struct token *t)
 {
     if (t->life != STANDING)
         return;
-    says_begin(timed_out(t->server, t->alias), "TIMED_OUT n");
+    says_begin(timed_out(server_of(t), t->alias), "TIMED_OUT n");
     t->life = SPENT;
 }
 
+/* It stands as long as any copy is parked. */
 static void do_abandon(struct token *t)
 {
     if (t->life != STANDING)
         return;
-    says_begin(abandoned(t->server, t->alias), "CANCELLED");
-    t->life = ABSENT;
+    const char *server = server_of(t);
+    says_begin(abandoned(server, t->alias), "CANCELLED");
+    t->copies[server[1] - '1']--;
+    if (t->copies[0] + t->copies[1] == 0)
+        t->life = ABSENT;
 }
 
 /* A server's subscription is away for a moment: it looks at all that it parks. */
@@ -259,7 +270,7 @@ static void do_interrupt(void)
     server_down(server);
     server_up(server);
     for (struct token *t = tokens; t < tokens + TOKENS; t++)
-        if (t->life == STANDING && t->server == server)
+        if (t->life == STANDING && t->copies[server[1] - '1'] > 0)
             says(woken(server, t->alias), "QUEUED");
 }
 
@@ -405,6 +416,17 @@ static void chaos_call(void)
     }
 }
 
+/* Wakes all of a token's calls; whether one of them waits on. */
+static bool look_at_calls(const struct token *t)
+{
+    static const char *const servers[] = {"S1", "S2"};
+    bool waits = false;
+
+    for (size_t i = 0; i < 2; i++)
+        waits = (parks(servers[i], t->alias) && strcmp(woken(servers[i], t->alias), "QUEUED") == 0) || waits;
+    return waits;
+}
+
 /* What servers do once they live and are heard: look at all they park, and at the
  * ends they were told of. */
 static void heal(void)
@@ -413,8 +435,7 @@ static void heal(void)
     server_up("S2");
     pass_seconds(3);
     for (struct token *t = tokens; t < tokens + TOKENS; t++)
-        if (t->server)
-            woken(t->server, t->alias);
+        look_at_calls(t);
     for (int name = 0; name < NAMES; name++)
         while (promote(name_of(name)) == 0)
             ;
@@ -425,7 +446,7 @@ static void nobody_is_stuck(void)
 {
     look_at_holders();
     for (struct token *t = tokens; t < tokens + TOKENS; t++)
-        if (t->server && strcmp(woken(t->server, t->alias), "QUEUED") == 0)
+        if (look_at_calls(t))
             t->life = STANDING;
     for (const struct token *t = tokens; t < tokens + TOKENS; t++)
         if (t->life == STANDING && is_free_for(t))

@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include "functions/library.h"
+
 /* ---- offers ---------------------------------------------------------------------- */
 
 static void an_offer_that_nobody_claims_passes_on(void **state)
@@ -85,19 +87,167 @@ static void what_the_dead_left_is_in_nobodys_way(void **state)
 {
     (void)state;
     acquire("T1", "b");
-    for (int i = 0; i < 200; i++) {
+    for (int i = 0; i < 1000; i++) {
         char token[16];
         snprintf(token, sizeof token, "D%d", i);
         says(wait_at("S1", token, "a b"), "QUEUED");
     }
     says(acquire("T2", "a"), "BUSY a held by D0");
     server_down("S1");
-    says(acquire("T3", "a"), "BUSY a held by D128"); /* not all at once */
-    says(acquire("T3", "a"), "ACQUIRED");
+    says(acquire("T3", "a"), "ACQUIRED"); /* at once, however many they were */
     release("T3", "");
     release("T1", "");
     says(acquire("T4", "a b"), "ACQUIRED");
     assert_int_equal(queue_keys(), 0);
+}
+
+/* Nobody holds b: W is barred by V alone, whose server says nothing any more. */
+static void who_is_barred_by_the_dead_alone_is_looked_at(void **state)
+{
+    (void)state;
+    acquire("T1", "x");
+    says(wait_at("S1", "V", "x y"), "QUEUED");
+    says(wait_at("S2", "W", "y"), "QUEUED");
+    messages();
+    assert_int_equal(promote("y"), 300);
+    server_down("S1");
+    pass_seconds(1);
+    ring_alarms();
+    says(deliver(), "W");
+    assert_int_equal(promote("y"), -1);
+}
+
+static void who_stands_behind_a_dead_writer_is_looked_at(void **state)
+{
+    (void)state;
+    acquire("T1", "a:S");
+    says(wait_at("S1", "V", "a"), "QUEUED");
+    says(wait_at("S2", "W", "a:S"), "QUEUED");
+    server_down("S1");
+    pass_seconds(1);
+    ring_alarms();
+    says(deliver(), "W");
+}
+
+/* When W came, x was held; it is told when nobody holds it any more. */
+static void room_that_comes_later_is_looked_at_too(void **state)
+{
+    (void)state;
+    acquire("T1", "x");
+    acquire("T2", "y");
+    says(wait_at("S1", "V", "x y"), "QUEUED");
+    says(wait_at("S2", "W", "y"), "QUEUED");
+    release("T2", "");
+    says(messages(), "S1:A y S2:A y");
+    server_down("S1");
+    pass_seconds(1);
+    ring_alarms();
+    says(deliver(), "W");
+}
+
+/* W waits behind V, which waits behind U, which is dead; and V's server does not look. */
+static void who_bars_those_who_bar_is_looked_at(void **state)
+{
+    (void)state;
+    server_up("S3");
+    acquire("T1", "x");
+    says(wait_at("S1", "U", "x y"), "QUEUED");
+    says(wait_at("S3", "V", "y z"), "QUEUED");
+    says(wait_at("S2", "W", "z"), "QUEUED");
+    server_down("S1");
+    messages();
+    promote("z"); /* the only one that S2 asks for */
+    assert_non_null(strstr(messages(), "S3:W V"));
+    says(woken("S3", "V"), "ACQUIRED");
+    says(inspect("z"), "EXCLUSIVE V");
+}
+
+/* A server is frozen: it is heard, but claims nothing. */
+static void a_frozen_server_costs_half_a_second(void **state)
+{
+    (void)state;
+    acquire_for("T1", "a", 1000000);
+    says(wait_at("S1", "V", "a"), "QUEUED");
+    says(wait_at("S2", "W", "a"), "QUEUED");
+    pass_seconds(1000);
+    int64_t offered_ms = promote("a");
+    assert_true(offered_ms > 0 && offered_ms <= 500);
+    says(messages(), "S1:W V S1:A a S2:A a");
+    harness_advance_ms(script_harness, offered_ms);
+    promote("a");
+    says(messages(), "S2:W W");
+    says(woken("S2", "W"), "ACQUIRED");
+}
+
+static void one_server_asks_nothing_for_its_own(void **state)
+{
+    (void)state;
+    acquire("T1", "x");
+    says(wait_at("S1", "V", "x y"), "QUEUED");
+    says(wait_at("S1", "W", "y"), "QUEUED");
+    assert_int_equal(promote("y"), -1);
+    says(messages(), "");
+    says(wait_at("S2", "U", "y"), "QUEUED");
+    says(messages(), "S1:A y S2:A y"); /* it may come before W again, with its number */
+}
+
+static void an_offer_to_the_dead_bars_no_try(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "V", "a"), "QUEUED");
+    release("T1", "");
+    says(acquire("T2", "a"), "BUSY a held by V");
+    server_down("S1");
+    says(acquire("T2", "a"), "ACQUIRED");
+    says(woken("S1", "V"), "QUEUED");
+    release("T2", "");
+    server_up("S1");
+    says(woken("S1", "V"), "ACQUIRED");
+}
+
+/* Its own waiting call went with the server. */
+static void a_try_with_the_token_that_waits_is_granted(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a b"), "QUEUED");
+    says(wait_at("S1", "T3", "a"), "QUEUED");
+    says(wait_at("S1", "T4", "c a"), "QUEUED");
+    says(acquire("T2", "a b"), "BUSY a held by T1");
+    server_down("S1");
+    says(acquire("T9", "b c"), "ACQUIRED"); /* which takes T2 out of b, and T4 out of c */
+    release("T9", "");
+    says(acquire("T4", "c a"), "BUSY a held by T1");
+    says(queue_of("a"), "T2 T3");
+    release("T1", "");
+    says(acquire("T2", "a b"), "ACQUIRED");
+    release("T2", "");
+    says(acquire("T3", "a"), "ACQUIRED");
+    assert_int_equal(queue_keys(), 0);
+}
+
+static void an_hour_back_does_not_keep_an_offer(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    release("T1", "");
+    says(messages(), "S1:W T2");
+    pass_seconds(-3600);
+    says(acquire("T3", "a"), "ACQUIRED");
+    says(woken("S1", "T2"), "QUEUED");
+    says(wait_at("S2", "T4", "a"), "QUEUED");
+    release("T3", "");
+    says(messages(), "S1:W T2 S1:A a S2:A a");
+    pass_seconds(-3600);
+    promote("a"); /* in its time: what is told in ms is not by Redis' clock */
+    says(messages(), "S2:W T4");
+    acquire("T5", "b:P200/200");
+    says(wait_at("S1", "T6", "b:P200/200"), "QUEUED");
+    release("T5", "");
+    pass_seconds(-3600);
+    says(acquire("T7", "b:P1/200"), "ACQUIRED");
 }
 
 static void messages_that_were_missed_are_read_again(void **state)
@@ -277,12 +427,92 @@ static void the_same_token_again_is_the_same_place(void **state)
     says(acquire("T2", "b"), "ALREADY_EXISTS NO token: used for other targets");
     says(queue_of("a"), "T2 T3");
     release("T1", "");
-    says(messages(), "S1:A a S2:W T2 S2:A a");
+    says(messages(), "S1:W T2 S1:A a S2:W T2 S2:A a");
     says(acquire("T2", "a"), "ACQUIRED"); /* whoever asks first claims */
+    says(messages(), "S1:W T2 S2:W T2");
     says(woken("S2", "T2"), "ACQUIRED again");
     says(woken("S1", "T2"), "ACQUIRED again");
     release("T2", "");
     says(messages(), "S1:W T3");
+}
+
+static void all_copies_are_told_and_get_the_grant(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(wait_at("S2", "T2", "a"), "QUEUED");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    release("T1", "");
+    says(messages(), "S1:W T2 S2:W T2");
+    says(woken("S2", "T2"), "ACQUIRED");
+    says(messages(), "S1:W T2"); /* once more: it may have come first */
+    says(woken("S1", "T2"), "ACQUIRED again");
+}
+
+static void a_lost_copy_takes_out_itself_alone(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(wait_at("S2", "T2", "a"), "QUEUED");
+    says_begin(abandoned("S2", "T2"), "CANCELLED"); /* the one that came last */
+    says(queue_of("a"), "T2");
+    char late[64]; /* of a copy that is not there any more: it changes nothing */
+    snprintf(late, sizeof late, "%s S1.gone", token_of("T2"));
+    harness_redis(script_harness, "FCALL lock_abandon_%s 1 ls:{default/g}: 1 %s", functions_digest, late);
+    says(queue_of("a"), "T2");
+    release("T1", "");
+    says(messages(), "S1:W T2");
+    says(woken("S1", "T2"), "ACQUIRED");
+}
+
+static void a_release_ends_all_copies(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(wait_at("S2", "T2", "a"), "QUEUED");
+    says(release("T2", ""), "NOT_HELD");
+    says(messages(), "S1:W T2 S2:W T2");
+    says(woken("S1", "T2"), "TOKEN_SPENT");
+    says(woken("S2", "T2"), "TOKEN_SPENT");
+}
+
+static void the_turn_of_a_copy_outlives_the_others_server(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(wait_at("S2", "T2", "a"), "QUEUED");
+    says(wait_at("S1", "T3", "a"), "QUEUED");
+    server_down("S2");
+    release("T1", "");
+    says(deliver(), "T2");
+}
+
+/* Who waits longest keeps its place as long. */
+static void a_copy_that_waits_less_shortens_nothing(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(wait_for_ms("S2", "T2", "a", 1000, 1), "QUEUED");
+    assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) >
+                WAIT_MS + LEASE_MS);
+}
+
+static void copies_are_bounded_and_the_dead_make_room(void **state)
+{
+    (void)state;
+    acquire("T1", "a");
+    for (int i = 0; i < 16; i++)
+        says(wait_at("S1", "T2", "a"), "QUEUED");
+    says(wait_at("S2", "T2", "a"), "RESOURCE_EXHAUSTED NO token: 16 calls wait with it already");
+    server_down("S1");
+    says(wait_at("S2", "T2", "a"), "QUEUED");
+    release("T1", "");
+    says(deliver(), "T2");
 }
 
 static void a_copy_that_times_out_ends_the_other(void **state)
@@ -305,6 +535,15 @@ int main(void)
         TEST(an_offer_is_not_a_lock),
         TEST(waiters_of_a_server_that_is_gone_are_passed_over_at_once),
         TEST(what_the_dead_left_is_in_nobodys_way),
+        TEST(who_is_barred_by_the_dead_alone_is_looked_at),
+        TEST(who_stands_behind_a_dead_writer_is_looked_at),
+        TEST(room_that_comes_later_is_looked_at_too),
+        TEST(who_bars_those_who_bar_is_looked_at),
+        TEST(a_frozen_server_costs_half_a_second),
+        TEST(one_server_asks_nothing_for_its_own),
+        TEST(an_offer_to_the_dead_bars_no_try),
+        TEST(a_try_with_the_token_that_waits_is_granted),
+        TEST(an_hour_back_does_not_keep_an_offer),
         TEST(messages_that_were_missed_are_read_again),
         TEST(a_waiter_whose_record_was_lost_queues_anew),
         TEST(a_waiter_whose_time_is_over_is_withdrawn),
@@ -317,6 +556,12 @@ int main(void)
         TEST(a_release_withdraws),
         TEST(a_late_copy_after_the_release_does_not_queue),
         TEST(the_same_token_again_is_the_same_place),
+        TEST(all_copies_are_told_and_get_the_grant),
+        TEST(a_lost_copy_takes_out_itself_alone),
+        TEST(a_release_ends_all_copies),
+        TEST(the_turn_of_a_copy_outlives_the_others_server),
+        TEST(a_copy_that_waits_less_shortens_nothing),
+        TEST(copies_are_bounded_and_the_dead_make_room),
         TEST(a_copy_that_times_out_ends_the_other),
     };
 

@@ -109,6 +109,8 @@ static const struct foreign {
     {"SET %s x", P "rate:n", call_list},
     {"SET %s x", P "rate:v", call_put},
     {"LPUSH %s x", P "rate:v", call_delete},
+    {"SET %s x", P "rate:c", call_put},
+    {"LPUSH %s x", P "rate:c", call_delete},
 };
 
 static void foreign_data_changes_nothing(void **state)

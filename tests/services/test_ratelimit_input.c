@@ -108,6 +108,8 @@ static const bad_limit bad_limits[] = {
     {"BUCKET 5/1000 burst=1000000000001", "burst"},
     {"BUCKET 1/31622400000 burst=2", "burst"},
     {"BUCKET 1/1000 burst=31622401", "burst"},
+    {"BUCKET 100/31622400000 burst=101", "burst"},
+    {"BUCKET 1000000000000/31622400000 burst=1000000000001", "burst"},
     {"FIXED 5/1000 after=-1", "penalty.after"},
     {"FIXED 5/1000 after=1000000000001 ban=1", "penalty.after"},
     {"FIXED 5/1000 ban=1", "penalty.after"},

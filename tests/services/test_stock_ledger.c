@@ -1,4 +1,5 @@
 /* The ledger: every change in order, and told when a part of it is gone. */
+#include "functions/library.h"
 #include "stock_script.h"
 
 /* A ledger of five entries; their ids. */
@@ -101,6 +102,29 @@ static void tells_what_was_trimmed_unread(void **state)
     expect_unchanged();
 }
 
+/* In steps of 20,000 entries, and the readers of what is left are told from the first on. */
+static void a_long_ledger_is_trimmed_in_steps(void **state)
+{
+    (void)state;
+    put_item("g", "a", 1);
+    harness_redis(h, "EVAL %s 0",
+                  "for i = 1, 50000 do redis.call('XADD', 'ls:{default/g}:stock:ledger', '9000000000000-' .. i,\n"
+                  "  'kind', 'PUT', 'sku', 'a', 'quantity', i, 'order', '') end");
+    harness_redis(h, "CONFIG RESETSTAT");
+    harness_redis(h, "FCALL stock_trim_ledger_%s 1 ls:{default/g}: 1 9000000000000-49990", functions_digest);
+    assert_int_equal(atoll(harness_redis(h, "XLEN ls:{default/g}:stock:ledger")), 50001 - 20000 - 1);
+    expect_trimmed("9000000000000-49989", read_ledger("g", "", 1)->entries[0]->id);
+    expect_read("9000000000000-49999", "PUT a 50000 \n", read_ledger("g", "", 1)->entries[0]->id);
+    harness_redis(h, "CONFIG RESETSTAT");
+    assert_true(trim_ledger("g", "9000000000000-49990"));
+    assert_in_range(harness_commands(h, "fcall"), 2, 3);
+    assert_int_equal(read_ledger("g", "", 0)->n_entries, 10);
+    /* Emptied in steps, and no item left: it ends as any emptied one. */
+    assert_true(delete_item("g", "a"));
+    assert_true(trim_ledger("g", "9007199254740991-0"));
+    assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:ledger")), 1, 30LL * 86400000);
+}
+
 static void trims_up_to_an_id_that_no_entry_has(void **state)
 {
     (void)state;
@@ -109,7 +133,28 @@ static void trims_up_to_an_id_that_no_entry_has(void **state)
     assert_true(trim_ledger("g", "25-0"));
     expect_trimmed("19-7", "30-0");
     expect_read("20-0", "PUT a 30 \n", "30-0");
-    expect_read("25-0", "PUT a 30 \n", "30-0");
+}
+
+/* What a reader has read of a ledger that was lost, or of another one, is not the place where
+ * it can go on: it would miss what was lost, and wait for what is there. */
+static void an_id_that_was_never_given_is_told(void **state)
+{
+    (void)state;
+    five_entries();
+    expect_trimmed("9007199254740991-0", ids[0]);
+    expect_trimmed("1-0", ids[0]);
+    expect_read("0-0", ledger_text(read_ledger("g", "", 0)), ids[0]);
+    assert_true(trim_ledger("g", ids[3]));
+    expect_trimmed("9007199254740991-0", ids[4]);
+    expect_read(ids[3], "DEDUCTED a 4 o3\n", ids[4]);
+    expect_read(ids[4], "", ids[4]);
+    assert_true(trim_ledger("g", ids[4]));
+    expect_trimmed("9007199254740991-0", "");
+    expect_read(ids[4], "", "");
+    /* The store is as it was a while ago: the reader is ahead of it. */
+    harness_redis(h, "DEL ls:{default/g}:stock:ledger");
+    put_item("g", "a", 30);
+    expect_trimmed(ids[4], read_ledger("g", "", 0)->oldest_id);
 }
 
 static void an_emptied_ledger_still_knows(void **state)
@@ -171,7 +216,9 @@ int main(void)
         STOCK_TEST(entries_tell_the_time),
         STOCK_TEST(a_limit_is_a_hundred_unless_said),
         STOCK_TEST(tells_what_was_trimmed_unread),
+        STOCK_TEST(a_long_ledger_is_trimmed_in_steps),
         STOCK_TEST(trims_up_to_an_id_that_no_entry_has),
+        STOCK_TEST(an_id_that_was_never_given_is_told),
         STOCK_TEST(an_emptied_ledger_still_knows),
         STOCK_TEST(trimming_nothing_makes_no_ledger),
         STOCK_TEST(an_emptied_ledger_ends_where_no_items_are),

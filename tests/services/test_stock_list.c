@@ -221,6 +221,41 @@ static void a_page_token_is_checked(void **state)
     assert_string_equal(page(list("", "", 0, "N:g/a")), "g/a");
 }
 
+/* A page of a thousand is made in steps; a name space's is a step long. */
+static void a_large_page_is_made_in_steps(void **state)
+{
+    char sku[16];
+
+    (void)state;
+    for (int i = 0; i < 1010; i++) {
+        snprintf(sku, sizeof sku, "s%04d", i);
+        put_item("g", sku, i);
+    }
+    harness_redis(h, "CONFIG RESETSTAT");
+    const lks_list_items_response *all = list("g", "", 1000, "");
+    assert_int_equal(harness_commands(h, "fcall"), 4);
+    assert_int_equal(all->n_items, 1000);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(all->items[i]->available, i);
+    assert_int_equal(list("g", "", 1000, all->next_page_token)->n_items, 10);
+    assert_int_equal(list("g", "s1", 1000, "")->n_items, 10);
+    assert_in_range(list("", "", 1000, "")->n_items, 1, 250);
+}
+
+/* What a caller makes up is not looked at without end. */
+static void a_page_token_has_a_bounded_number_of_places(void **state)
+{
+    static char token[4 * 501 + 2] = "N";
+
+    (void)state;
+    for (int i = 0; i < 501; i++)
+        strcat(token, ":g/a");
+    assert_null(list("", "", 0, token));
+    expect_error(LKS_INVALID_ARGUMENT, "page_token");
+    token[strlen(token) - 4] = '\0';
+    assert_non_null(list("", "", 0, token));
+}
+
 /* A scan takes its time: others are not kept waiting behind several. */
 static void scans_travel_alone(void **state)
 {
@@ -235,7 +270,7 @@ static void scans_travel_alone(void **state)
             continue;
         method->prepare(&request.base, &p);
         assert_int_equal(p.n_calls, 1);
-        assert_false(p.calls[0].combinable);
+        assert_int_equal(p.calls[0].weight, STORE_WEIGHT_MAX);
     }
     lks_rpc_arena_free(arena);
 }
@@ -250,6 +285,8 @@ int main(void)
         STOCK_TEST(a_namespace_of_many_keys),
         STOCK_TEST(foreign_data_is_not_listed),
         STOCK_TEST(a_page_token_is_checked),
+        STOCK_TEST(a_large_page_is_made_in_steps),
+        STOCK_TEST(a_page_token_has_a_bounded_number_of_places),
         STOCK_TEST(scans_travel_alone),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);

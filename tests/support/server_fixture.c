@@ -104,16 +104,21 @@ static void make_url(server_fixture *fixture)
         snprintf(fixture->url, sizeof fixture->url, "unix://%s/server", fixture->dir);
     } else {
         snprintf(fixture->url, sizeof fixture->url, "%s://127.0.0.1:%u%s", scheme, fixture->port,
-                 strcmp(scheme, "nng+ws") == 0 ? "/lockstock" : "");
+                 strstr(scheme, "ws") != NULL ? "/lockstock" : "");
     }
 }
 
 /* As the openssl command makes it. */
 static bool make_certificate(server_fixture *fixture)
 {
+    static const char *const encrypted[] = {"tls", "grpcs", "wss"};
     const char *scheme = fixture->options.scheme;
+    bool wanted = false;
 
-    if (scheme == NULL || (strcmp(scheme, "tls") != 0 && strcmp(scheme, "grpcs") != 0)) {
+    for (size_t i = 0; scheme != NULL && i < sizeof encrypted / sizeof *encrypted; i++) {
+        wanted = wanted || strcmp(scheme, encrypted[i]) == 0;
+    }
+    if (!wanted) {
         return true;
     }
     snprintf(fixture->certificate, sizeof fixture->certificate, "%s/server.pem", fixture->dir);

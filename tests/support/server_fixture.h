@@ -14,7 +14,8 @@ typedef struct server_fixture_options {
     const char *store;       /* --store; NULL = embedded, in the fixture's own directory */
     const char *const *args; /* more arguments, NULL-terminated; must stay valid */
     const char *const *env;  /* "NAME=value", NULL-terminated; must stay valid */
-    const char *scheme;      /* "tcp" (NULL), "unix", "tls", "grpc", "grpcs", "nng+tcp" or "nng+ws" */
+    const char *scheme;      /* "tcp" (NULL), "unix", "tls", "grpc", "grpcs", "ws", "wss", "nng+tcp" or "nng+ws";
+                                the path of WebSocket is /lockstock */
     bool peers_die;          /* connections break while they are answered: allow what libnng then loses
                                 (nng_answers.supp) */
 } server_fixture_options;
@@ -26,7 +27,7 @@ server_fixture *server_fixture_start(const server_fixture_options *options);
 /* "tcp://127.0.0.1:21345", "unix:///tmp/lks-AbCdEf/server", the same for its whole life. */
 const char *server_fixture_url(const server_fixture *fixture);
 
-/* With "tls" and "grpcs": its certificate, PEM, made for localhost and 127.0.0.1 and signed
+/* With "tls", "grpcs" and "wss": its certificate, PEM, made for localhost and 127.0.0.1 and signed
  * by itself. */
 const char *server_fixture_certificate(const server_fixture *fixture);
 

@@ -86,6 +86,14 @@ const char *harness_redis(harness *h, const char *format, ...)
     return text;
 }
 
+long harness_commands(harness *h, const char *command)
+{
+    const char *name = lks_rpc_arena_printf(h->arena, "cmdstat_%s:calls=", command);
+    const char *at = strstr(harness_redis(h, "INFO commandstats"), name);
+
+    return at ? strtol(at + strlen(name), NULL, 10) : 0;
+}
+
 const char *harness_snapshot(harness *h)
 {
     static const char script[] =
@@ -451,7 +459,7 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
     for (size_t i = 0; i < n; i++) {
         lks_rpc_slice bytes = packed(h, requests[i]);
         prepare(h, s, h->server, method, bytes.data, bytes.len, &r[i]);
-        if (r[i].error.code != LKS_OK || r[i].plan.n_calls != 1 || !r[i].plan.calls[0].combinable)
+        if (r[i].error.code != LKS_OK || r[i].plan.n_calls != 1 || r[i].plan.calls[0].weight == 0)
             fail_msg("request %zu cannot be combined: %s", i, r[i].error.message);
         calls[i] = &r[i].plan.calls[0];
     }
@@ -487,6 +495,8 @@ void harness_event(harness *h, harness_waiting *w, service_event event)
     r->error = r->plan.error;
     r->waits = false;
     w->response = r->error.code == LKS_OK ? run_rounds(h, r) : failed(r);
+    if (!w->response && !r->waits && r->plan.undo.function)
+        harness_ring(h, &r->plan.undo);
 }
 
 const void *harness_answer(const harness_waiting *w, lks_error *error)

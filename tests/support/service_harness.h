@@ -96,6 +96,10 @@ void harness_advance_ms(harness *h, int64_t ms);
  * line. Valid like a response. */
 const char *harness_redis(harness *h, const char *format, ...);
 
+/* How often Redis has run that command ("fcall", in small letters) since it started or the
+ * last CONFIG RESETSTAT, inside functions too. */
+long harness_commands(harness *h, const char *command);
+
 /* One line for each key (but the clock's): name, type, instant of its end, digest
  * of its value. Two equal snapshots: nothing was changed. Valid like a response. */
 const char *harness_snapshot(harness *h);

@@ -142,7 +142,7 @@ outcome *store_driver_submit(store_driver *d, const driver_call *call)
         .n_args = n,
         .max_args = ARGS_MAX,
         .args = s->args,
-        .combinable = call->combinable,
+        .weight = call->weight,
         .repeatable = call->repeatable,
     };
     d->submitting = true;

@@ -27,7 +27,7 @@ typedef struct driver_call {
     const char *function;
     const char *base; /* NULL = "ls:{test/g}:" */
     const char *args[8];
-    bool combinable;
+    unsigned weight;
     bool repeatable;
     int timeout_ms; /* negative: the deadline is past */
 } driver_call;

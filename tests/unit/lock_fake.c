@@ -156,6 +156,7 @@ FAKE_OTHER(inspect)
 FAKE_OTHER(list)
 FAKE_OTHER(force_release)
 FAKE_OTHER(check_fence)
+FAKE_OTHER(reset_fence)
 
 /* ---- for tests ------------------------------------------------------------------ */
 

@@ -521,6 +521,8 @@ static void urls_are_checked(void **state)
     lks_channel *channel = NULL;
     lks_channel_open("http://127.0.0.1:80", NULL, &channel, &error);
     assert_non_null(strstr(error.message, "http"));
+    lks_channel_open("127.0.0.1:80", NULL, &channel, &error);
+    assert_non_null(strstr(error.message, "has no scheme; tcp://"));
     assert_int_equal(lks_channel_close(NULL), LKS_OK);
     lks_call_free(NULL);
     lks_message_free(NULL);

@@ -59,9 +59,9 @@ static void defaults_are_those_of_the_help(void **state)
 
     expect_ok(load(&config, &error, &action, 0, NULL), &error);
     assert_int_equal(action, CONFIG_RUN);
-    assert_int_equal(config.n_listen, 2);
-    assert_string_equal(config.listen[0], "tcp://127.0.0.1:7700");
-    assert_string_equal(config.listen[1], "grpc://127.0.0.1:7701");
+    assert_int_equal(config.listen.n, 2);
+    assert_string_equal(config.listen.of[0], "tcp://127.0.0.1:7700");
+    assert_string_equal(config.listen.of[1], "grpc://127.0.0.1:7701");
     assert_string_equal(config.fsync, "always");
     assert_int_equal(config.message_bytes, 1 << 20);
     assert_int_equal(config.in_flight_per_connection, 256);
@@ -88,8 +88,8 @@ static void flags_beat_environment_beats_file(void **state)
     assert_int_equal(config.in_flight, 11);
     assert_int_equal(config.timeout_ms, 222);
     assert_int_equal(config.drain_ms, 3333);
-    assert_int_equal(config.n_listen, 2);
-    assert_string_equal(config.listen[1], "nng+tcp://127.0.0.1:2");
+    assert_int_equal(config.listen.n, 2);
+    assert_string_equal(config.listen.of[1], "nng+tcp://127.0.0.1:2");
     config_free(&config);
 }
 
@@ -104,16 +104,46 @@ static void a_stronger_list_replaces_a_weaker_one(void **state)
     lks_code code = LOAD("--listen", "nng+tcp://127.0.0.1:1", "--listen", "nng+ws://127.0.0.1:2/x");
     unsetenv("LOCKSTOCK_LISTEN");
     expect_ok(code, &error);
-    assert_int_equal(config.n_listen, 2);
-    assert_string_equal(config.listen[1], "nng+ws://127.0.0.1:2/x");
+    assert_int_equal(config.listen.n, 2);
+    assert_string_equal(config.listen.of[1], "nng+ws://127.0.0.1:2/x");
     config_free(&config);
     expect_ok(LOAD("--listen", "tcp://a:1,tcp://b:2", "--listen", "tcp://c:3"), &error);
-    assert_int_equal(config.n_listen, 3);
-    assert_string_equal(config.listen[0], "tcp://a:1");
-    assert_string_equal(config.listen[1], "tcp://b:2");
-    assert_string_equal(config.listen[2], "tcp://c:3");
+    assert_int_equal(config.listen.n, 3);
+    assert_string_equal(config.listen.of[0], "tcp://a:1");
+    assert_string_equal(config.listen.of[1], "tcp://b:2");
+    assert_string_equal(config.listen.of[2], "tcp://c:3");
     config_free(&config);
     assert_int_equal(LOAD("--listen", "tcp://a:1,"), LKS_INVALID_ARGUMENT);
+    config_free(&config);
+    expect_ok(LOAD("--listen", "ws://a:1/x", "--allow-origin", "https://a,https://b"), &error);
+    assert_int_equal(config.listen.n, 1);
+    assert_int_equal(config.allow_origin.n, 2);
+    assert_string_equal(config.allow_origin.of[1], "https://b");
+    config_free(&config);
+    expect_ok(LOAD("--listen", "tcp://a:1"), &error);
+    assert_int_equal(config.allow_origin.n, 0);
+    config_free(&config);
+}
+
+/* As the help shows it, with an equals sign, or alone. */
+static void a_bool_is_said_in_three_ways(void **state)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    (void)state;
+
+    expect_ok(LOAD("--allow-unsafe-store", "true", "--insecure", "--tls-client-required=true"), &error);
+    assert_true(config.allow_unsafe_store && config.insecure && config.tls_client_required);
+    config_free(&config);
+    expect_ok(LOAD("--insecure", "--allow-unsafe-store", "--in-flight", "7"), &error);
+    assert_true(config.allow_unsafe_store && config.insecure);
+    assert_int_equal(config.in_flight, 7);
+    config_free(&config);
+    expect_ok(LOAD("--insecure", "false", "--allow-unsafe-store", "true", "--allow-unsafe-store=false"), &error);
+    assert_false(config.allow_unsafe_store || config.insecure);
+    config_free(&config);
+    expect_invalid(LOAD("--allow-unsafe-store", "maybe"), &error, "--allow-unsafe-store: must be true or false");
     config_free(&config);
 }
 
@@ -172,6 +202,7 @@ int main(void)
         cmocka_unit_test(defaults_are_those_of_the_help),
         cmocka_unit_test(flags_beat_environment_beats_file),
         cmocka_unit_test(a_stronger_list_replaces_a_weaker_one),
+        cmocka_unit_test(a_bool_is_said_in_three_ways),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(help_and_version_are_actions),
     };

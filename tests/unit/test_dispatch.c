@@ -4,7 +4,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -51,7 +53,6 @@ struct waiters {
     unsigned pending; /* given to the next that parks */
     uint64_t deadline_ns;
     waiter *abandoned;
-    lks_rpc_slice alarm, chore;
 };
 
 bool waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
@@ -82,7 +83,15 @@ void waiters_leave(waiters *all, waiter *w)
         all->entered = all->parked = NULL;
 }
 
-void waiters_alarm(waiters *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+/* ---- alarms that are only kept --------------------------------------------------- */
+
+struct alarms {
+    lks_rpc_slice alarm;
+    char chore[160]; /* "<base> <function> <argument>" */
+    size_t n_chores;
+};
+
+void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
     (void)base;
     (void)function;
@@ -90,11 +99,12 @@ void waiters_alarm(waiters *all, lks_rpc_slice base, const char *function, lks_r
     all->alarm = argument;
 }
 
-void waiters_chore(waiters *all, lks_rpc_slice base, const char *function, int64_t in_ms)
+void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
-    (void)function;
-    (void)in_ms;
-    all->chore = base;
+    assert_int_equal(in_ms, 0);
+    all->n_chores++;
+    snprintf(all->chore, sizeof all->chore, "%.*s %s %.*s", (int)base.len, base.data, function, (int)argument.len,
+             argument.data);
 }
 
 /* ---- one call and its answer -------------------------------------------------- */
@@ -103,6 +113,7 @@ typedef struct fixture {
     uv_loop_t loop;
     store store;
     waiters waiters;
+    alarms alarms;
     budget *budget;
     callers *callers;
     caller *peers[PEERS];
@@ -128,7 +139,7 @@ static int setup(void **state)
     fixture *f = calloc(1, sizeof *f);
     lks_error error;
     const dispatch_options options = {
-        .store = &f->store, .waiters = &f->waiters, .server = "this", .timeout_ms = 1000, .timeout_max_ms = 2000};
+        .store = &f->store, .waiters = &f->waiters, .alarms = &f->alarms, .server = "this", .timeout_ms = 1000, .timeout_max_ms = 2000};
 
     uv_loop_init(&f->loop);
     const callers_options room = {
@@ -493,6 +504,31 @@ static void a_namespace_has_a_length(void **state)
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
 }
 
+/* Taken from metadata of either wire: the last counts nowhere, nor does the first. */
+static void an_entry_that_stands_twice_is_refused(void **state)
+{
+    static const char *const names[] = {"authorization", "lockstock-namespace"};
+    fixture *f = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        dispatch_call call = {0};
+        char text[64];
+        credentials_take(&call.who, names[i], lks_rpc_slice_of(""));
+        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
+        credentials_take(&call.who, names[1 - i], lks_rpc_slice_of("a"));
+        assert_null(call.who.twice);
+        credentials_take(&call.who, names[i], lks_rpc_slice_of("a"));
+        snprintf(text, sizeof text, "metadata %s: stands twice", names[i]);
+        f->n_done = 0;
+        start_get_item(f, 1, &call);
+        expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
+        lks_error error = {0};
+        assert_int_equal(dispatch_judge(f->dispatch, &call.who, &lks_stock_get_item_method, &error), LKS_INVALID_ARGUMENT);
+    }
+    assert_int_equal(f->store.n, 0);
+}
+
 static void a_namespace_places_the_keys(void **state)
 {
     fixture *f = *state;
@@ -565,7 +601,7 @@ static void a_reply_of_another_shape_is_internal(void **state)
 
 /* ---- calls that wait ------------------------------------------------------------ */
 
-static void start_waiting_of(fixture *f, size_t peer)
+static void start_waiting_of(fixture *f, size_t peer, const dispatch_call *change)
 {
     lks_target target = LKS_TARGET_INIT;
     lks_target *targets[] = {&target};
@@ -577,12 +613,12 @@ static void start_waiting_of(fixture *f, size_t peer)
     request.token = (char *)"0123456789abcdef";
     request.lease_ms = 1000;
     request.wait_ms = 60000;
-    start(f, "/lockstock.v1.LockService/Acquire", &request.base, peer, NULL);
+    start(f, "/lockstock.v1.LockService/Acquire", &request.base, peer, change);
 }
 
 static void start_waiting(fixture *f)
 {
-    start_waiting_of(f, 1);
+    start_waiting_of(f, 1, NULL);
 }
 
 /* The reply of lock_acquire that says so: nobody's lease ends. */
@@ -594,6 +630,18 @@ static void answer_queued(fixture *f, size_t i)
     static const store_value queued = {.type = STORE_ARRAY, .n = 3, .element = elements};
     const store_result result = {.code = LKS_OK, .message = "", .value = &queued};
     f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+}
+
+/* The copy that is taken out is the one that was sent. */
+static void expect_abandoned(const fixture *f)
+{
+    const lks_rpc_slice *args = f->store.submitted[0].call->args;
+    char expected[160];
+
+    snprintf(expected, sizeof expected, "ls:{default/n}: lock_abandon %.*s %.*s", (int)args[0].len, args[0].data,
+             (int)args[4].len, args[4].data);
+    assert_string_equal(f->alarms.chore, expected);
+    assert_non_null(strstr(f->alarms.chore, " this."));
 }
 
 static void a_call_that_waits_is_there_before_its_store_call(void **state)
@@ -612,6 +660,26 @@ static void a_call_that_waits_is_there_before_its_store_call(void **state)
     answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
     assert_null(f->waiters.entered);
+    expect_abandoned(f);
+}
+
+/* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */
+static void a_refusal_after_an_effect_says_maybe(void **state)
+{
+    static const store_value more = {.type = STORE_STRING, .string = {"MORE", 4}};
+    static const store_value reply = {.type = STORE_ARRAY, .n = 1, .element = &more};
+    const store_result goes_on = {.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &reply};
+    lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
+    fixture *f = *state;
+
+    request.group = (char *)"g";
+    request.up_to = (char *)"1-0";
+    start(f, "/lockstock.v1.StockService/TrimLedger", &request.base, 1, NULL);
+    f->store.submitted[0].done(f->store.submitted[0].arg, &goes_on);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[1].call->function, "stock_trim_ledger");
+    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
 static void an_event_that_is_pending_starts_the_next_round(void **state)
@@ -624,9 +692,38 @@ static void an_event_that_is_pending_starts_the_next_round(void **state)
     assert_string_equal(f->store.submitted[1].call->function, "lock_withdraw");
     answer_queued(f, 1); /* still: it parks again */
     f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
-    assert_string_equal(f->store.submitted[2].call->function, "lock_abandon");
-    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 2);
     assert_int_equal(f->n_done, 1);
+    expect_abandoned(f);
+}
+
+/* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
+static void a_withdrawal_that_fails_is_made_up_for(void **state)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 1);
+    expect_abandoned(f);
+}
+
+static void an_acquire_that_may_have_queued_is_made_up_for(void **state)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect_abandoned(f);
+}
+
+static void what_left_nothing_needs_no_chore(void **state)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 1);
+    assert_string_equal(f->alarms.chore, "");
 }
 
 /* Its place in the queue is kept: the same call goes on at another server. */
@@ -638,16 +735,20 @@ static void a_stopping_server_asks_nothing_more(void **state)
     f->waiters.parked->on_event(f->waiters.parked, SERVICE_STOPPING);
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
     assert_int_equal(f->store.n, 1);
+    assert_string_equal(f->alarms.chore, "");
 }
 
-static void the_last_round_has_time(void **state)
+/* The wait ends before the deadline by as much as its last round takes; that one has no
+ * more than the deadline. */
+static void the_last_round_ends_by_the_deadline(void **state)
 {
     fixture *f = *state;
-    start_waiting(f);
+    start_waiting_of(f, 1, &(dispatch_call){.timeout_ms = 2000});
+    uint64_t deadline_ns = f->store.submitted[0].deadline_ns;
+    assert_int_equal(f->waiters.deadline_ns, deadline_ns - 250000000);
     answer_queued(f, 0);
-    uint64_t now = lks_rpc_now_ns();
     f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
-    assert_true(f->store.submitted[1].deadline_ns >= now + 2000000000);
+    assert_int_equal(f->store.submitted[1].deadline_ns, deadline_ns);
     answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
@@ -666,8 +767,8 @@ static void parked_calls_leave_their_room_to_others(void **state)
 {
     fixture *f = *state;
     for (size_t peer = 2; peer < 4; peer++) {
-        start_waiting_of(f, peer);
-        start_waiting_of(f, peer);
+        start_waiting_of(f, peer, NULL);
+        start_waiting_of(f, peer, NULL);
     }
     for (size_t i = 0; i < 4; i++)
         answer_queued(f, i);
@@ -675,17 +776,13 @@ static void parked_calls_leave_their_room_to_others(void **state)
     start_get_item(f, 2, NULL);
     assert_int_equal(f->store.n, 5);
     answer_with(f, 4, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    start_waiting_of(f, 5); /* one too many that waits */
+    start_waiting_of(f, 5, NULL); /* one too many that waits */
     assert_int_equal(f->n_done, 2);
     assert_int_equal(f->error.code, LKS_RESOURCE_EXHAUSTED);
-    size_t n = f->store.n;
     lose(f, 2);
     lose(f, 3);
-    for (; n < f->store.n; n++) {
-        assert_string_equal(f->store.submitted[n].call->function, "lock_abandon");
-        answer_with(f, n, LKS_NOT_FOUND, LKS_APPLIED_NO);
-    }
-    assert_int_equal(n, 9);
+    assert_int_equal(f->store.n, 5);
+    assert_int_equal(f->alarms.n_chores, 4);
     assert_int_equal(callers_parked(f->callers), 0);
 }
 
@@ -741,6 +838,7 @@ int main(void)
         TEST(calls_of_one_method_go_to_the_store_together),
         TEST(a_lost_connection_ends_what_its_order_held),
         TEST(a_namespace_has_a_length),
+        TEST(an_entry_that_stands_twice_is_refused),
         TEST(a_namespace_places_the_keys),
         TEST(a_call_that_waits_must_be_alone),
         TEST(the_stores_word_is_passed_on),
@@ -748,9 +846,13 @@ int main(void)
         TEST(part_of_a_call_that_succeeded_makes_it_maybe),
         TEST(a_reply_of_another_shape_is_internal),
         TEST(a_call_that_waits_is_there_before_its_store_call),
+        TEST(a_refusal_after_an_effect_says_maybe),
         TEST(an_event_that_is_pending_starts_the_next_round),
         TEST(a_stopping_server_asks_nothing_more),
-        TEST(the_last_round_has_time),
+        TEST(a_withdrawal_that_fails_is_made_up_for),
+        TEST(an_acquire_that_may_have_queued_is_made_up_for),
+        TEST(what_left_nothing_needs_no_chore),
+        TEST(the_last_round_ends_by_the_deadline),
         TEST(a_wait_does_not_shorten_the_time_to_answer),
         TEST(parked_calls_leave_their_room_to_others),
         TEST(a_queued_call_of_a_lost_connection_is_not_run),

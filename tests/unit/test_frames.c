@@ -123,14 +123,15 @@ static int teardown(void **state)
     return fake_callers.held == 0 && fake_callers.shares_closed == 1 ? 0 : -1;
 }
 
-/* Sends a frame of n calls; the message's bytes stay until the test ends. */
-static void send_frame(fixture *f, uint32_t version, size_t n)
+/* Sends a frame of n calls, the first of them with the same entry of metadata `copies` times; the
+ * message's bytes stay until the test ends. */
+static void send_frame_with(fixture *f, uint32_t version, size_t n, size_t copies)
 {
     static uint8_t bytes[64 * CALLS_MAX];
     static Lockstock__Rpc__V1__Call calls[CALLS_MAX];
     static Lockstock__Rpc__V1__Call *pointers[CALLS_MAX];
     Lockstock__Rpc__V1__Metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT;
-    Lockstock__Rpc__V1__Metadata *items[] = {&item};
+    Lockstock__Rpc__V1__Metadata *items[] = {&item, &item};
     Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
 
     item.key = (char *)"lockstock-namespace";
@@ -143,7 +144,7 @@ static void send_frame(fixture *f, uint32_t version, size_t n)
     }
     if (n > 0) {
         calls[0].metadata = items;
-        calls[0].n_metadata = 1;
+        calls[0].n_metadata = copies;
     }
     frame.version = version;
     frame.calls = pointers;
@@ -152,6 +153,11 @@ static void send_frame(fixture *f, uint32_t version, size_t n)
     size_t len = lockstock__rpc__v1__frame__pack(&frame, bytes);
     frames_take(f->frames, &port, f, bytes, len, &f->sender, 12345);
     memset(bytes, 0xEE, sizeof bytes); /* it may not be looked at any more */
+}
+
+static void send_frame(fixture *f, uint32_t version, size_t n)
+{
+    send_frame_with(f, version, n, 1);
 }
 
 static Lockstock__Rpc__V1__Reply *reply_of(fixture *f)
@@ -176,6 +182,14 @@ static void expect_refused_whole(fixture *f, lks_code code)
 
 /* ---- tests -------------------------------------------------------------------- */
 
+static void what_stands_twice_is_told(void **state)
+{
+    fixture *f = *state;
+    send_frame_with(f, 0, 1, 2);
+    assert_string_equal(f->dispatch.started[0].call.who.twice, "lockstock-namespace");
+    answer_unavailable(&f->dispatch.started[0]);
+}
+
 static void a_call_is_handed_on_as_it_came(void **state)
 {
     fixture *f = *state;
@@ -191,6 +205,7 @@ static void a_call_is_handed_on_as_it_came(void **state)
     assert_int_equal(first->who.ns.len, 4);
     assert_memory_equal(first->who.ns.data, "shop", 4);
     assert_int_equal(second->who.ns.len, 0);
+    assert_null(first->who.twice);
     assert_int_equal(second->timeout_ms, 1);
     answer_unavailable(&f->dispatch.started[0]);
     answer_unavailable(&f->dispatch.started[1]);
@@ -328,6 +343,18 @@ static void what_a_long_message_keeps_counts_until_it_is_answered(void **state)
     assert_int_equal(fake_callers.held, 0);
 }
 
+/* The share of a connection that is gone is there as long as it holds something, and no longer. */
+static void a_small_call_outlives_its_connections_share(void **state)
+{
+    fixture *f = *state;
+    send_frame(f, 0, 1);
+    budget_close(f->bytes);
+    assert_int_equal(fake_callers.shares_closed, 1);
+    answer_unavailable(&f->dispatch.started[0]);
+    assert_int_equal(f->replies, 1);
+    f->bytes = NULL;
+}
+
 /* Else a small frame could ask for as much work as it has room for calls. */
 static void calls_whose_answers_cannot_fit_are_not_begun(void **state)
 {
@@ -348,6 +375,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_call_is_handed_on_as_it_came),
+        TEST(what_stands_twice_is_told),
         TEST(a_call_alone_is_told_so),
         TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls),
         TEST(calls_answered_at_once_make_one_reply),
@@ -359,6 +387,7 @@ int main(void)
         TEST(a_draining_server_answers_each_call),
         TEST(a_message_beyond_its_connections_bytes_is_refused),
         TEST(what_a_long_message_keeps_counts_until_it_is_answered),
+        TEST(a_small_call_outlives_its_connections_share),
         TEST(calls_whose_answers_cannot_fit_are_not_begun),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

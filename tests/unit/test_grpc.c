@@ -333,6 +333,20 @@ static void expect_ended(uint32_t error)
 
 /* ---- unary calls ---------------------------------------------------------------------- */
 
+static void what_stands_twice_is_told(void **state)
+{
+    static const char *const fields[] = {"authorization", "Bearer x", "lockstock-namespace", "shop", "authorization",
+                                         "Bearer y", NULL};
+    (void)state;
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
+    run_until_taken(1);
+    assert_string_equal(here.taken[0].call.who.twice, "authorization");
+    succeed(0, 3);
+    run_until_answered(call);
+    stop();
+}
+
 static void a_call_and_its_answer(void **state)
 {
     static const char *const fields[] = {"grpc-timeout", "1500m", "lockstock-namespace", "shop", "authorization",
@@ -986,6 +1000,7 @@ static void streams_that_are_not_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_stands_twice_is_told),
         cmocka_unit_test(a_call_and_its_answer),
         cmocka_unit_test(an_empty_answer_is_a_message),
         cmocka_unit_test(every_error_is_trailers_only),

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <lockstock/rpc/frame.h>
@@ -386,22 +387,31 @@ static void addresses_that_cannot_be_served_are_told(void **state)
     close(fd);
 }
 
-static void nng_itself_is_served_over_websocket_too(void **state)
+/* nng cannot choose a port for ws: one that was free a moment ago must do. */
+static unsigned short listen_over_websocket(void)
 {
     lks_error error;
     uint16_t port = 0;
+    lks_code code = LKS_UNAVAILABLE;
+    int wanted = 0;
+    char url[64];
+    for (int i = 0; i < 100 && code == LKS_UNAVAILABLE; i++) {
+        wanted = 20000 + (getpid() * 7 + i * 131) % 20000;
+        snprintf(url, sizeof url, "ws://127.0.0.1:%d/lockstock", wanted);
+        code = lks_rpc_nng_rep_listen(rep_fixture_rep(rep), url, &port, &error);
+    }
+    assert_int_equal(code, LKS_OK);
+    return (unsigned short)wanted;
+}
+
+static void nng_itself_is_served_over_websocket_too(void **state)
+{
     nng_socket req;
     char url[64];
     (void)state;
     start((lks_rpc_nng_rep_options){.message_bytes_max = 1000});
     rep_fixture_echo(rep, 0);
-    /* nng cannot choose a port for ws: one that was free a moment ago must do. */
-    lks_code code = LKS_UNAVAILABLE;
-    for (int i = 0; i < 100 && code == LKS_UNAVAILABLE; i++) {
-        snprintf(url, sizeof url, "ws://127.0.0.1:%d/lockstock", 20000 + (getpid() * 7 + i * 131) % 20000);
-        code = lks_rpc_nng_rep_listen(rep_fixture_rep(rep), url, &port, &error);
-    }
-    assert_int_equal(code, LKS_OK);
+    snprintf(url, sizeof url, "ws://127.0.0.1:%d/lockstock", listen_over_websocket());
     assert_int_equal(nng_req0_open(&req), 0);
     assert_int_equal(nng_socket_set_ms(req, NNG_OPT_RECVTIMEO, 30000), 0);
     assert_int_equal(nng_dial(req, url, NULL, 0), 0);
@@ -413,6 +423,33 @@ static void nng_itself_is_served_over_websocket_too(void **state)
     assert_memory_equal(body, "hello", 5);
     nng_free(body, len);
     nng_close(req);
+}
+
+/* nng shakes hands with whoever asks, also a browser; what the page then says is not heard. */
+static void a_web_page_is_not_heard(void **state)
+{
+#define BEGINNING "GET /lockstock HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s"
+#define REST "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" \
+             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n"
+    static const char *const origins[] = {"Origin: http://evil.example\r\n", "origin: null\r\n", ""};
+    static const uint8_t message[] = {0x82, 0x85, 0, 0, 0, 0, 0x80, 0, 0, 1, 'a'}; /* id, "a"; a mask of zeros */
+    char bytes[512];
+    (void)state;
+    start((lks_rpc_nng_rep_options){.message_bytes_max = 1000});
+    unsigned short port = listen_over_websocket();
+    for (size_t i = 0; i < sizeof origins / sizeof *origins; i++) {
+        int fd = sp_peer_connect(port, 0);
+        int len = snprintf(bytes, sizeof bytes, BEGINNING REST, port, origins[i]);
+        assert_true(fd >= 0 && sp_peer_send(fd, bytes, (size_t)len));
+        (void)sp_peer_send(fd, message, sizeof message); /* it may be closed before */
+        if (origins[i][0] != '\0')
+            while (recv(fd, bytes, sizeof bytes, 0) > 0)
+                ;
+        else
+            assert_true(rep_fixture_wait_count(rep, 1)); /* who is no browser */
+        assert_int_equal(rep_fixture_count(rep), origins[i][0] == '\0');
+        close(fd);
+    }
 }
 
 int main(void)
@@ -431,6 +468,7 @@ int main(void)
         cmocka_unit_test_teardown(closing_sends_what_is_being_answered, stop),
         cmocka_unit_test_teardown(addresses_that_cannot_be_served_are_told, stop),
         cmocka_unit_test_teardown(nng_itself_is_served_over_websocket_too, stop),
+        cmocka_unit_test_teardown(a_web_page_is_not_heard, stop),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -361,6 +361,95 @@ static void what_is_half_read_is_held(void **state)
     budget_close(share);
 }
 
+static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                              "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+                              "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
+
+/* A connection that is open. */
+static sp_reader websocket_reader(void)
+{
+    static const websocket_site site = {.path = "/", .subprotocol = sp_rep_subprotocol};
+    uint8_t said[SP_SAY_BYTES_MAX];
+    sp_reader r;
+
+    assert_true(sp_reader_init_websocket(&r, &site, FRAME_MAX));
+    assert_int_equal(sp_say(&r, said), 0);
+    assert_int_equal(read_all(&r, request, sizeof request - 1), SP_FINE);
+    assert_true(r.shaken);
+    assert_true(sp_say(&r, said) > 0);
+    assert_memory_equal(said, "HTTP/1.1 101 ", 13);
+    return r;
+}
+
+/* Appends a frame of fewer than 126 bytes, its mask zeros. */
+static size_t put_frame(uint8_t *out, unsigned first, const void *payload, size_t len)
+{
+    memcpy(out, (uint8_t[]){(uint8_t)first, (uint8_t)(0x80 | len), 0, 0, 0, 0}, 6);
+    memcpy(out + 6, payload, len);
+    return 6 + len;
+}
+
+static void websocket_frames_make_messages(void **state)
+{
+    static const uint8_t message[] = {0, 0, 0, 1, 0x80, 0, 0, 2, 'h', 'e', 'l', 'l', 'o'};
+    (void)state;
+
+    for (size_t piece = 1; piece < 80; piece++) {
+        uint8_t bytes[256];
+        teardown(NULL);
+        setup(NULL);
+        size_t len = put_frame(bytes, 0x02, message, 3);
+        len += put_frame(bytes + len, 0x00, message + 3, 6);
+        len += put_frame(bytes + len, 0x80, message + 9, 4);
+        len += put_frame(bytes + len, 0x82, message + 4, 9);
+        sp_reader r = websocket_reader();
+        for (size_t at = 0; at < len; at += piece)
+            assert_int_equal(read_all(&r, bytes + at, len - at < piece ? len - at : piece), SP_FINE);
+        assert_int_equal(took.n, 2);
+        expect_frame(0, 8, "hello");
+        expect_frame(1, 4, "hello");
+        sp_reader_end(&r);
+    }
+}
+
+static void a_websocket_message_that_is_no_request_closes(void **state)
+{
+    static const char *const messages[] = {"", "abc", "abcd", "abcdefgh"};
+    static const uint8_t close[] = {0x88, 2, 1002 >> 8, 1002 & 0xFF};
+    uint8_t bytes[64], said[SP_SAY_BYTES_MAX];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
+        sp_reader r = websocket_reader();
+        size_t len = put_frame(bytes, 0x82, messages[i], strlen(messages[i]));
+        assert_int_equal(read_all(&r, bytes, len), SP_BROKEN);
+        assert_int_equal(sp_say(&r, said), sizeof close);
+        assert_memory_equal(said, close, sizeof close);
+        sp_reader_end(&r);
+    }
+    assert_int_equal(took.n, 0);
+}
+
+/* What was announced is checked, and then only what comes takes room. */
+static void websocket_memory_grows_with_what_comes(void **state)
+{
+    static const websocket_site site = {.path = "/", .subprotocol = sp_rep_subprotocol};
+    static const uint8_t head[] = {0x82, 0xff, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0}; /* a MiB */
+    static uint8_t bytes[4096];
+    sp_reader r;
+    (void)state;
+
+    assert_true(sp_reader_init_websocket(&r, &site, 1 << 20));
+    assert_int_equal(read_all(&r, request, sizeof request - 1), SP_FINE);
+    assert_int_equal(read_all(&r, head, sizeof head), SP_FINE);
+    assert_null(r.message);
+    for (size_t have = sizeof bytes; have <= 16 * sizeof bytes; have += sizeof bytes) {
+        assert_int_equal(read_all(&r, bytes, sizeof bytes), SP_FINE);
+        assert_true(r.room >= have && r.room <= 2 * have);
+    }
+    sp_reader_end(&r);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -374,6 +463,9 @@ int main(void)
         TEST(the_longest_frame),
         TEST(memory_grows_with_what_comes),
         TEST(who_had_enough_is_given_no_more),
+        TEST(websocket_frames_make_messages),
+        TEST(a_websocket_message_that_is_no_request_closes),
+        TEST(websocket_memory_grows_with_what_comes),
         TEST(what_finds_no_room_is_skipped_but_for_its_ids),
         TEST(the_calls_of_what_is_skipped_are_counted),
         TEST(what_is_half_read_is_held),

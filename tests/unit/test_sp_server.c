@@ -40,7 +40,7 @@ static struct {
     uv_loop_t loop;
     streams *streams;
     sp_server *server;
-    uint16_t port;
+    uint16_t port, web_port;
     taken taken[MESSAGES_MAX];
     size_t n, refused, wanted;
     uint64_t costs_ns; /* what it takes to take a message of 'c' */
@@ -205,6 +205,7 @@ static void start(const streams_options *given)
     const sp_server_options server = {.streams = here.streams, .message_bytes_max = BIG};
     assert_int_equal(sp_server_new(&server, &here.server, &error), LKS_OK);
     assert_int_equal(sp_server_listen_tcp(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
+    assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", "/x", NULL, &here.web_port, &error), LKS_OK);
 }
 
 static void on_closed(void *arg)
@@ -249,16 +250,21 @@ static void send_text(int fd, uint32_t id, char text)
     free(message);
 }
 
+static void receive(int fd, uint8_t *to, size_t len)
+{
+    for (size_t n = 0; n < len;) {
+        ssize_t more = read(fd, to + n, len - n);
+        assert_true(more > 0);
+        n += (size_t)more;
+    }
+}
+
 static void expect_greeting(int fd)
 {
     static const uint8_t rep[] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
     uint8_t got[sizeof rep];
 
-    for (size_t n = 0; n < sizeof got;) {
-        ssize_t more = read(fd, got + n, sizeof got - n);
-        assert_true(more > 0);
-        n += (size_t)more;
-    }
+    receive(fd, got, sizeof got);
     assert_memory_equal(got, rep, sizeof rep);
 }
 
@@ -903,6 +909,127 @@ static void who_is_slow_but_finishes_is_not_closed(void **state)
     stop();
 }
 
+/* ---- over WebSocket: a frame is 2 bytes, a mask of zeros and the message --------------- */
+
+static const char request[] = "GET /x HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                              "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+                              "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
+static const uint8_t frame_a[] = {0x82, 0x85, 0, 0, 0, 0, 0x80, 0, 0, 1, 'a'};
+
+static const char accepted[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+                               "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+                               "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
+
+static const uint8_t *expect_bytes(const uint8_t *at, const void *bytes, size_t len)
+{
+    assert_memory_equal(at, bytes, len);
+    return at + len;
+}
+
+/* Messages need not wait for the answer to the request, but are answered after it. */
+static void over_websocket_the_first_answer_is_to_the_request(void **state)
+{
+    static const uint8_t reply[] = {0x82, 5, 0x80, 0, 0, 1, 'a'};
+    uint8_t got[sizeof accepted - 1 + 2 * sizeof reply];
+    (void)state;
+    start(NULL);
+    here.echoes = true;
+    int fd = sp_peer_connect(here.web_port, 0);
+    assert_true(sp_peer_send(fd, request, sizeof request - 1));
+    assert_true(sp_peer_send(fd, frame_a, sizeof frame_a));
+    assert_true(sp_peer_send(fd, frame_a, sizeof frame_a));
+    run_until_taken(2);
+    run_until(has_flushed);
+    receive(fd, got, sizeof got);
+    const uint8_t *at = expect_bytes(got, accepted, sizeof accepted - 1);
+    expect_bytes(expect_bytes(at, reply, sizeof reply), reply, sizeof reply);
+    close(fd);
+    stop();
+}
+
+/* libnng takes no frame above a mebibyte. */
+static void over_websocket_a_long_answer_goes_in_frames(void **state)
+{
+    enum { MIB = 1 << 20, LEN = 2 * MIB + 5 };
+    static uint8_t text[LEN], got[LEN + 512];
+    static const uint8_t first[] = {0x02, 127, 0, 0, 0, 0, 0, 0x10, 0, 0}, second[] = {0x00, 127, 0, 0, 0, 0, 0, 0x10, 0, 0};
+    static const uint8_t last[] = {0x80, 9}, id[] = {0x80, 0, 0, 1};
+    (void)state;
+    for (size_t i = 0; i < LEN; i++)
+        text[i] = (uint8_t)(i * 31 >> 4);
+    start(NULL);
+    int fd = sp_peer_connect(here.web_port, 0);
+    assert_true(sp_peer_send(fd, request, sizeof request - 1));
+    assert_true(sp_peer_send(fd, frame_a, sizeof frame_a));
+    run_until_taken(1);
+    end_one(0, text, LEN);
+    size_t n = 0, wanted = sizeof first + sizeof second + sizeof last + sizeof id + LEN;
+    while (n < sizeof accepted - 1 + wanted) {
+        /* The kernel does not hold all of it: the loop must write on. */
+        uv_run(&here.loop, UV_RUN_NOWAIT);
+        ssize_t more = recv(fd, got + n, sizeof got - n, MSG_DONTWAIT);
+        n += more > 0 ? (size_t)more : 0;
+    }
+    assert_int_equal(n, sizeof accepted - 1 + wanted);
+    const uint8_t *at = got;
+    at = expect_bytes(at, accepted, sizeof accepted - 1);
+    at = expect_bytes(at, first, sizeof first);
+    at = expect_bytes(at, id, sizeof id);
+    at = expect_bytes(at, text, MIB - sizeof id);
+    at = expect_bytes(at, second, sizeof second);
+    at = expect_bytes(at, text + MIB - sizeof id, MIB);
+    at = expect_bytes(at, last, sizeof last);
+    expect_bytes(at, text + 2 * MIB - sizeof id, LEN - (2 * MIB - sizeof id));
+    close(fd);
+    stop();
+}
+
+static void who_does_not_finish_the_handshake_is_closed(void **state)
+{
+    const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
+    (void)state;
+    start(&soon);
+    int silent = sp_peer_connect(here.web_port, 0);
+    int half = sp_peer_connect(here.web_port, 0);
+    assert_true(sp_peer_send(half, request, sizeof request - 2));
+    run_until_lost(2);
+    close(silent);
+    close(half);
+    stop();
+}
+
+/* The one that began first goes for the third. */
+static void a_handshake_takes_a_place(void **state)
+{
+    const streams_options two = {.connections_max = 2};
+    int fds[3];
+    (void)state;
+    start(&two);
+    for (size_t i = 0; i < 3; i++)
+        fds[i] = sp_peer_connect(here.web_port, 0);
+    run_until_closed(fds[0]);
+    assert_true(sp_peer_send(fds[1], request, sizeof request - 1));
+    assert_true(sp_peer_send(fds[1], frame_a, sizeof frame_a));
+    run_until_taken(1);
+    for (size_t i = 0; i < 3; i++)
+        close(fds[i]);
+    stop();
+}
+
+static void paths_that_are_none(void **state)
+{
+    static const char *const paths[] = {"", "x", "/a b", "/a?b", "/a#b", "/\n", "/\xC3\xA4"};
+    lks_error error;
+    uint16_t port;
+    (void)state;
+
+    start(NULL);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", paths[i], NULL, &port, &error),
+                         LKS_INVALID_ARGUMENT);
+    stop();
+}
+
 static void a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(void **state)
 {
     char *dir = tempdir_make();
@@ -956,6 +1083,11 @@ int main(void)
         cmocka_unit_test(what_is_no_frame_ends_the_connection_and_what_follows_it),
         cmocka_unit_test(what_is_no_sp_is_closed),
         cmocka_unit_test(a_stopping_server_goes_on_with_those_it_has),
+        cmocka_unit_test(over_websocket_the_first_answer_is_to_the_request),
+        cmocka_unit_test(over_websocket_a_long_answer_goes_in_frames),
+        cmocka_unit_test(who_does_not_finish_the_handshake_is_closed),
+        cmocka_unit_test(a_handshake_takes_a_place),
+        cmocka_unit_test(paths_that_are_none),
         cmocka_unit_test(connections_have_a_limit),
         cmocka_unit_test(the_idlest_is_given_up_for_a_newcomer),
         cmocka_unit_test(who_is_known_is_not_given_up),

@@ -25,9 +25,9 @@ static void calls_of_one_turn_and_target_share_an_fcall(void **state)
     scene_start(&s);
     s.script[0] = "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*5\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n"
                   "*2\r\n$5\r\nTHREE\r\n:3\r\n";
-    o[0] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"a"}, .combinable = true});
-    o[1] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"b", ""}, .combinable = true});
-    o[2] = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true});
+    o[0] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"a"}, .weight = 1});
+    o[1] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"b", ""}, .weight = 1});
+    o[2] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1});
     for (int i = 0; i < 3; i++)
         store_driver_wait(s.d, o[i]);
     assert_int_equal(fake_redis_calls(s.fake), 1);
@@ -46,12 +46,12 @@ static void what_differs_or_forbids_it_goes_alone(void **state)
     scene s;
     outcome *o[6];
     static const driver_call calls[] = {
-        {.function = "echo", .combinable = true},
-        {.function = "get", .combinable = true},
-        {.function = "echo", .combinable = true, .base = "ls:{test/h}:"},
-        {.function = "echo", .combinable = false},
-        {.function = "echo", .combinable = false},
-        {.function = "echo", .combinable = true},
+        {.function = "echo", .weight = 1},
+        {.function = "get", .weight = 1},
+        {.function = "echo", .weight = 1, .base = "ls:{test/h}:"},
+        {.function = "echo", .weight = 0},
+        {.function = "echo", .weight = 0},
+        {.function = "echo", .weight = 1},
     };
 
     (void)state;
@@ -80,9 +80,9 @@ static void what_differs_is_told_apart_among_many(void **state)
     for (int i = 0; i < N; i++) {
         snprintf(functions[i], sizeof functions[i], "f%d", i);
         snprintf(bases[i], sizeof bases[i], "ls:{test/%d}:", i);
-        o[2 * i] = store_driver_submit(s.d, &(driver_call){.function = functions[i], .combinable = true});
+        o[2 * i] = store_driver_submit(s.d, &(driver_call){.function = functions[i], .weight = 1});
         o[2 * i + 1] =
-            store_driver_submit(s.d, &(driver_call){.function = "echo", .base = bases[i], .combinable = true});
+            store_driver_submit(s.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
     }
     for (int i = 0; i < 2 * N; i++) {
         store_driver_wait(s.d, o[i]);
@@ -101,7 +101,7 @@ static void a_shared_fcall_stays_short(void **state)
     (void)state;
     scene_start(&s);
     for (int i = 0; i < 200; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true});
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1});
     for (int i = 0; i < 200; i++) {
         store_driver_wait(s.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
@@ -115,6 +115,29 @@ static void a_shared_fcall_stays_short(void **state)
     scene_end(&s);
 }
 
+/* What is heavy shares an FCALL with few, and nothing overtakes it. */
+static void a_shared_fcall_carries_a_bounded_weight(void **state)
+{
+    scene s;
+    outcome *o[7];
+    static const unsigned weights[] = {40, 24, 1, 60, 1, 64, 1};
+
+    (void)state;
+    scene_start(&s);
+    for (int i = 0; i < 7; i++)
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = weights[i]});
+    for (int i = 0; i < 7; i++) {
+        store_driver_wait(s.d, o[i]);
+        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+    }
+    assert_int_equal(s.seen, 4);
+    assert_int_equal(s.sub_calls[0], 2); /* 40, 24 */
+    assert_int_equal(s.sub_calls[1], 3); /* 1, 60, 1 */
+    assert_int_equal(s.sub_calls[2], 1); /* 64 */
+    assert_int_equal(s.sub_calls[3], 1);
+    scene_end(&s);
+}
+
 static void a_shared_fcall_has_few_bytes(void **state)
 {
     scene s;
@@ -125,7 +148,7 @@ static void a_shared_fcall_has_few_bytes(void **state)
     scene_start(&s);
     memset(long_text, 'x', sizeof long_text - 1);
     for (int i = 0; i < 3; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {long_text}, .combinable = true});
+        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {long_text}, .weight = 1});
     for (int i = 0; i < 3; i++) {
         store_driver_wait(s.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
@@ -172,8 +195,8 @@ static void one_call_of_a_shared_fcall_may_be_late(void **state)
     (void)state;
     scene_start(&s);
     s.script[0] = fake_silent;
-    outcome *late = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true, .timeout_ms = 30});
-    outcome *patient = store_driver_submit(s.d, &(driver_call){.function = "echo", .combinable = true});
+    outcome *late = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = 30});
+    outcome *patient = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1});
     store_driver_wait(s.d, late);
     fake_redis_say(s.fake, "*2\r\n*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
     store_driver_wait(s.d, patient);
@@ -325,6 +348,7 @@ int main(void)
         cmocka_unit_test(what_differs_or_forbids_it_goes_alone),
         cmocka_unit_test(what_differs_is_told_apart_among_many),
         cmocka_unit_test(a_shared_fcall_stays_short),
+        cmocka_unit_test(a_shared_fcall_carries_a_bounded_weight),
         cmocka_unit_test(a_shared_fcall_has_few_bytes),
         cmocka_unit_test(a_deadline_says_no_before_sending_and_maybe_after),
         cmocka_unit_test(one_call_of_a_shared_fcall_may_be_late),

@@ -109,11 +109,34 @@ static void what_is_not_understood_is_refused(void **state)
     }
 }
 
+/* What to write instead is said; the password is not. */
+static void it_is_said_how_to_write_it(void **state)
+{
+    static const char *const rows[][2] = {
+        {"redis://:hunter2/x@db", "%2F"},      {"redis://me:hunter2?@db:6379/0", "%3F"},
+        {"redis://:hun/ter2@db/1", "%2F"},     {"unix://:hunter2/x@/run/redis.sock", "%2F"},
+        {"localhost", "has no scheme"},        {"/run/redis.sock", "has no scheme"},
+        {"", "has no scheme"},                 {"localhost:6379", "must be embedded:DIR"},
+        {"rediss://localhost", "must be embedded:DIR"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        url got;
+        lks_error error;
+        print_message("%s\n", rows[i][0]);
+        assert_int_equal(url_parse(rows[i][0], &got, &error), LKS_INVALID_ARGUMENT);
+        assert_non_null(strstr(error.message, rows[i][1]));
+        assert_null(strstr(error.message, "hunter2"));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_form_is_taken_apart),
         cmocka_unit_test(what_is_not_understood_is_refused),
+        cmocka_unit_test(it_is_said_how_to_write_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

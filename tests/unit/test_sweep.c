@@ -21,7 +21,7 @@ struct store {
     size_t n;
 };
 
-struct waiters {
+struct alarms {
     lks_rpc_slice chores[4];
     const char *function;
     size_t n;
@@ -30,7 +30,7 @@ struct waiters {
 typedef struct fixture {
     uv_loop_t loop;
     store store;
-    waiters waiters;
+    alarms alarms;
     sweep *sweep;
 } fixture;
 
@@ -47,8 +47,9 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
     uv_stop(running_loop);
 }
 
-void waiters_chore(waiters *all, lks_rpc_slice base, const char *function, int64_t in_ms)
+void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
+    assert_int_equal(argument.len, 0);
     assert_int_equal(in_ms, 0);
     assert_string_equal(function, "stock_expire");
     all->chores[all->n++] = base;
@@ -61,7 +62,7 @@ static void begin(fixture *f, uint64_t interval_ms)
     *f = (fixture){.sweep = NULL};
     uv_loop_init(&f->loop);
     running_loop = &f->loop;
-    assert_int_equal(sweep_new(&f->loop, &f->store, &f->waiters, interval_ms, &f->sweep, &error), LKS_OK);
+    assert_int_equal(sweep_new(&f->loop, &f->store, &f->alarms, interval_ms, &f->sweep, &error), LKS_OK);
 }
 
 static void end(fixture *f)
@@ -102,8 +103,8 @@ static void a_pass_goes_through_all_and_what_it_finds_is_done(void **state)
     run_until_asked(&f, 2);
     assert_string_equal(f.store.cursors[1], "17");
     reply(&f, "", "ls:{ns/g}:");
-    assert_int_equal(f.waiters.n, 1);
-    assert_memory_equal(f.waiters.chores[0].data, "ls:{ns/g}:", 10);
+    assert_int_equal(f.alarms.n, 1);
+    assert_memory_equal(f.alarms.chores[0].data, "ls:{ns/g}:", 10);
     end(&f);
 }
 

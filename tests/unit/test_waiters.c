@@ -1,8 +1,9 @@
-/* Waiting calls on a real loop, over a store of the test's own. */
+/* Waiting calls on a real loop. Their alarms: test_alarms.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,36 +13,50 @@
 
 #include "waiters.h"
 
-enum { ASKED_MAX = 16, TOLD_MAX = 16 };
+enum { TOLD_MAX = 16, MANY = 4000 };
 
 /* Something happened: run_until looks whether it was what it waits for. */
 static uv_loop_t *running_loop;
 
-/* ---- a store that keeps what it is asked --------------------------------------- */
+/* ---- alarms that are only counted ------------------------------------------------ */
 
-struct store {
-    struct asked {
-        const store_call *call;
-        store_done *done;
-        void *arg;
-    } asked[ASKED_MAX];
-    size_t n;
+struct alarms {
+    size_t watched;
+    char set[128];
+    bool full;
 };
 
-void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+bool alarms_watch(alarms *all, service_watch *list)
 {
-    (void)deadline_ns;
-    assert_true(s->n < ASKED_MAX);
-    s->asked[s->n++] = (struct asked){call, done, arg};
-    uv_stop(running_loop);
+    if (all->full)
+        return false;
+    for (; list; list = list->next)
+        all->watched++;
+    return true;
 }
 
-static void reply_again_in(store *s, size_t i, int64_t ms)
+void alarms_unwatch(alarms *all, service_watch *list)
 {
-    const store_value elements[] = {{.type = STORE_STRING, .string = {"OK", 2}}, {.type = STORE_INTEGER, .integer = ms}};
-    const store_value value = {.type = STORE_ARRAY, .n = 2, .element = elements};
-    const store_result result = {.code = LKS_OK, .value = &value};
-    s->asked[i].done(s->asked[i].arg, &result);
+    for (; list; list = list->next)
+        all->watched--;
+}
+
+void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+{
+    snprintf(all->set, sizeof all->set, "%.*s %s %.*s in %d", (int)base.len, base.data, function, (int)argument.len,
+             argument.data, (int)in_ms);
+}
+
+/* ---- how much is compared --------------------------------------------------------- */
+
+static size_t compared;
+
+extern int __real_memcmp(const void *a, const void *b, size_t n) __attribute__((visibility("default")));
+int __wrap_memcmp(const void *a, const void *b, size_t n) __attribute__((visibility("default")));
+int __wrap_memcmp(const void *a, const void *b, size_t n)
+{
+    compared++;
+    return __real_memcmp(a, b, n);
 }
 
 /* ---- the fixture ---------------------------------------------------------------- */
@@ -61,7 +76,7 @@ static void on_event(waiter *w, service_event event)
 
 typedef struct fixture {
     uv_loop_t loop;
-    store store;
+    alarms alarms;
     waiters *all;
 } fixture;
 
@@ -72,7 +87,7 @@ static int setup(void **state)
     n_told = 0;
     uv_loop_init(&f->loop);
     running_loop = &f->loop;
-    if (waiters_new(&f->loop, &f->store, &f->all, &error) != LKS_OK)
+    if (waiters_new(&f->loop, &f->alarms, &f->all, &error) != LKS_OK)
         return -1;
     *state = f;
     return 0;
@@ -121,14 +136,12 @@ static void message(fixture *f, const char *text)
     waiters_message(f->all, text, strlen(text));
 }
 
-/* Runs the loop until the store was asked n times or n events were told. */
+/* Runs the loop until n events were told. */
 static void run_until(fixture *f, const size_t *count, size_t n)
 {
     while (*count < n)
         uv_run(&f->loop, UV_RUN_DEFAULT);
 }
-
-static const char room[] = "ls:{ns/g}:";
 
 /* ---- events --------------------------------------------------------------------- */
 
@@ -257,143 +270,55 @@ static void stopping_is_told_to_who_is_there_and_to_who_comes(void **state)
     waiters_leave(f->all, &b);
 }
 
-/* ---- alarms --------------------------------------------------------------------- */
-
-static void an_alarm_asks_the_store_until_it_is_told_never(void **state)
+static void who_waits_watches_its_alarms(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a");
-    message(f, "A 1 ls:{ns/g}: lock_promote the%20name");
-    run_until(f, &f->store.n, 1);
-    const store_call *call = f->store.asked[0].call;
-    assert_string_equal(call->function, "lock_promote");
-    assert_int_equal(call->base.len, strlen(room));
-    assert_memory_equal(call->base.data, room, call->base.len);
-    assert_int_equal(call->args[0].len, strlen("the%20name"));
-    reply_again_in(&f->store, 0, 1);
-    run_until(f, &f->store.n, 2);
-    reply_again_in(&f->store, 1, -1);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(f->store.n, 2);
+    service_watch second = {.function = "f"}, first = {.next = &second, .function = "f"};
+    waiter a = new_waiter("ls:{ns/g}:a");
+    a.watches = &first;
+    assert_true(waiters_enter(f->all, &a, ms_from_now(600000)));
+    assert_int_equal(f->alarms.watched, 2);
+    assert_true(waiters_any(f->all));
+    message(f, "A 7 ls:{ns/g}: lock_promote the%20name");
+    assert_string_equal(f->alarms.set, "ls:{ns/g}: lock_promote the%20name in 7");
     waiters_leave(f->all, &a);
+    assert_int_equal(f->alarms.watched, 0);
+    assert_false(waiters_any(f->all));
+    f->alarms.full = true;
+    assert_false(waiters_enter(f->all, &a, ms_from_now(600000)));
+    assert_false(waiters_any(f->all));
 }
 
-static void of_two_alarms_the_earlier_counts(void **state)
+/* The comparisons of a hand-over among n that wait in one group. */
+static size_t compared_among(fixture *f, size_t n)
 {
-    fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a");
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 600000);
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 1);
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 600000);
-    run_until(f, &f->store.n, 1);
-    reply_again_in(&f->store, 0, -1);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(f->store.n, 1);
-    waiters_leave(f->all, &a);
+    waiter *all = calloc(n, sizeof *all);
+    char (*keys)[48] = calloc(n, sizeof *keys);
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(keys[i], sizeof keys[i], "ls:{ns/g}:token-%zu", i);
+        all[i] = new_waiter(keys[i]);
+        assert_true(waiters_enter(f->all, &all[i], ms_from_now(600000)));
+        park(f, &all[i]);
+    }
+    n_told = compared = 0;
+    message(f, "W ls:{ns/g}:token-5");
+    size_t spent = compared;
+    assert_int_equal(n_told, 1);
+    assert_ptr_equal(told[0].waiter, &all[5]);
+    for (size_t i = 0; i < n; i++)
+        waiters_leave(f->all, &all[i]);
+    free(keys);
+    free(all);
+    return spent;
 }
 
-static void an_alarm_that_comes_while_asking_asks_again(void **state)
+static void a_wake_looks_at_as_few_among_many(void **state)
 {
     fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a");
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
-    run_until(f, &f->store.n, 1);
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(f->store.n, 1);
-    reply_again_in(&f->store, 0, -1);
-    assert_int_equal(f->store.n, 2);
-    reply_again_in(&f->store, 1, -1);
-    waiters_leave(f->all, &a);
-}
 
-static void nothing_is_asked_when_nobody_waits(void **state)
-{
-    fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a");
-    ENTER(b, "ls:{ns/h}:b");
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 1);
-    waiters_leave(f->all, &a);
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
-    waiters_alarm(f->all, lks_rpc_slice_of("ls:{ns/h}:"), "f", lks_rpc_slice_of("y"), 2);
-    run_until(f, &f->store.n, 1);
-    assert_memory_equal(f->store.asked[0].call->args[0].data, "y", 1);
-    /* The room goes while the store is asked: the reply finds nobody. */
-    waiters_leave(f->all, &b);
-    reply_again_in(&f->store, 0, 0);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(f->store.n, 1);
-}
-
-/* Read after the room went: by a store that sends it once more. */
-static void what_the_store_is_asked_outlives_the_room(void **state)
-{
-    fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a");
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 0);
-    run_until(f, &f->store.n, 1);
-    waiters_leave(f->all, &a);
-    assert_memory_equal(f->store.asked[0].call->base.data, room, strlen(room));
-    reply_again_in(&f->store, 0, -1);
-}
-
-/* ---- chores --------------------------------------------------------------------- */
-
-static void a_chore_is_done_though_nobody_waits(void **state)
-{
-    fixture *f = *state;
-    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 1);
-    run_until(f, &f->store.n, 1);
-    assert_string_equal(f->store.asked[0].call->function, "expire");
-    assert_memory_equal(f->store.asked[0].call->base.data, room, strlen(room));
-    assert_int_equal(f->store.asked[0].call->args[0].len, 0);
-    reply_again_in(&f->store, 0, 1);
-    run_until(f, &f->store.n, 2);
-    reply_again_in(&f->store, 1, -1);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(f->store.n, 2);
-}
-
-static void a_chore_outlives_the_waiters_and_their_alarms_do_not(void **state)
-{
-    fixture *f = *state;
-    ENTER(a, "ls:{ns/g}:a");
-    waiters_alarm(f->all, lks_rpc_slice_of(room), "f", lks_rpc_slice_of("x"), 1);
-    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 2);
-    waiters_leave(f->all, &a);
-    run_until(f, &f->store.n, 1);
-    assert_string_equal(f->store.asked[0].call->function, "expire");
-    reply_again_in(&f->store, 0, -1);
-}
-
-/* The reply was made before what set the chore again. */
-static void a_chore_set_while_asking_is_kept(void **state)
-{
-    fixture *f = *state;
-    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 0);
-    run_until(f, &f->store.n, 1);
-    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 1);
-    reply_again_in(&f->store, 0, -1);
-    run_until(f, &f->store.n, 2);
-    reply_again_in(&f->store, 1, -1);
-}
-
-static void a_stopping_server_has_no_chores(void **state)
-{
-    fixture *f = *state;
-    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 0);
-    waiters_stop(f->all);
-    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 0);
-    uv_run(&f->loop, UV_RUN_NOWAIT);
-    assert_int_equal(f->store.n, 0);
-}
-
-/* teardown: what is left on the list is freed. */
-static void a_chore_that_never_comes_due_is_freed(void **state)
-{
-    fixture *f = *state;
-    waiters_chore(f->all, lks_rpc_slice_of(room), "expire", 600000);
-    waiters_chore(f->all, lks_rpc_slice_of("ls:{ns/h}:"), "expire", 600000);
+    assert_int_equal(compared_among(f, 10), 1);
+    assert_int_equal(compared_among(f, MANY), 1);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -409,16 +334,8 @@ int main(void)
         TEST(an_abandoned_waiter_is_told_and_no_other),
         TEST(missed_messages_wake_everyone),
         TEST(stopping_is_told_to_who_is_there_and_to_who_comes),
-        TEST(an_alarm_asks_the_store_until_it_is_told_never),
-        TEST(of_two_alarms_the_earlier_counts),
-        TEST(an_alarm_that_comes_while_asking_asks_again),
-        TEST(nothing_is_asked_when_nobody_waits),
-        TEST(what_the_store_is_asked_outlives_the_room),
-        TEST(a_chore_is_done_though_nobody_waits),
-        TEST(a_chore_outlives_the_waiters_and_their_alarms_do_not),
-        TEST(a_chore_set_while_asking_is_kept),
-        TEST(a_stopping_server_has_no_chores),
-        TEST(a_chore_that_never_comes_due_is_freed),
+        TEST(who_waits_watches_its_alarms),
+        TEST(a_wake_looks_at_as_few_among_many),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -58,7 +58,10 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
 
 /* Listens on "nng+tcp://address:port" or "nng+ws://address:port/path"; may be called
  * again for further addresses. Port 0 lets the system choose; the bound port is
- * stored in *port when not NULL. LKS_INVALID_ARGUMENT: a URL that is none of these;
+ * stored in *port when not NULL (0 over WebSocket, where libnng does not tell). Over
+ * WebSocket a connection that a web page opens is closed unread, but libnng holds
+ * connections that never finish their handshake, as many as come: it is for peers that
+ * are trusted, on a network that is. LKS_INVALID_ARGUMENT: a URL that is none of these;
  * LKS_UNAVAILABLE: the address is in use or not ours. */
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error);
 

@@ -6,9 +6,12 @@
 #include <lockstock/host.h>
 #include <lockstock/lockstock.h>
 
+#include "google/protobuf/timestamp.lks.h"
 #include "money/v1/money.lks.h"
 #include "shop.lks_client.h"
 #include "shop.lks_server.h"
+
+enum { SINCE = 1700000000 };
 
 static lks_code my_ask(void *self, lks_rpc_context *context, const shop_ask_request *request,
                        shop_ask_response *response, lks_error *error)
@@ -22,6 +25,12 @@ static lks_code my_ask(void *self, lks_rpc_context *context, const shop_ask_requ
     }
     *response->price = (money_v1_price)MONEY_V1_PRICE_INIT;
     response->price->cents = *(const int64_t *)self;
+    response->price->since = lks_rpc_arena_alloc(context->arena, sizeof *response->price->since);
+    if (response->price->since == NULL) {
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+    *response->price->since = (google_protobuf_timestamp)GOOGLE_PROTOBUF_TIMESTAMP_INIT;
+    response->price->since->seconds = SINCE;
     return LKS_OK;
 }
 
@@ -41,7 +50,7 @@ static const char *visit(lks_channel *channel, lks_error *error)
     if (shop_shop_ask(channel, &request, NULL, &response, error) != LKS_OK) {
         return error->message;
     }
-    int64_t cents = response->price->cents;
+    int64_t cents = response->price->since->seconds == SINCE ? response->price->cents : -1;
     shop_ask_response_free(response);
     if (cents != 250) {
         return "another price";

@@ -47,7 +47,8 @@ lks_code lks_rpc_nng_rep_open(const lks_rpc_nng_rep_options *options, lks_rpc_nn
 
 /* Listens on an nng URL ("tcp://127.0.0.1:7700", "ws://..."; port 0 lets the
  * system choose). May be called again for further addresses. The bound port is
- * stored in *port when not NULL (0 when nng does not tell: ws). LKS_INVALID_ARGUMENT:
+ * stored in *port when not NULL (0 when nng does not tell: ws). Over ws a connection with
+ * an Origin, which is a web page's, is closed before it is read. LKS_INVALID_ARGUMENT:
  * a URL that is none, or of another transport; LKS_UNAVAILABLE: the address is in use
  * or not ours. */
 lks_code lks_rpc_nng_rep_listen(lks_rpc_nng_rep *rep, const char *url, uint16_t *port, lks_error *error);

@@ -1,0 +1,52 @@
+/* Redis functions have no timers: an alarm is a store call that this server makes at a
+ * moment (the end of a lease). It is kept as long as a call that waits here watches it,
+ * or until it is done:
+ *
+ *   watched   by calls that wait: rings as often as it is told to, and goes with the last
+ *             of them
+ *   a chore   rings until it replies -1, or is refused for good, or the server stops
+ *
+ * Function and argument name an alarm of a base; its reply is {'OK', ms until again, or
+ * -1: not until it is told}. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_ALARMS_H
+#define LOCKSTOCK_SERVER_ALARMS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/status.h>
+
+#include "services/service.h"
+#include "store/store.h"
+
+struct uv_loop_s;
+
+typedef struct alarms alarms;
+
+/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code alarms_new(struct uv_loop_s *loop, store *store, alarms **ret, lks_error *error);
+
+/* With nothing watched and no store call under way. `closed` runs on the loop when it
+ * is freed. */
+void alarms_close(alarms *all, void (*closed)(void *arg), void *arg);
+
+/* Watches all of a list, or with false, out of memory, none. Text is copied; the list
+ * stays the caller's. */
+bool alarms_watch(alarms *all, service_watch *list);
+void alarms_unwatch(alarms *all, service_watch *list);
+
+/* Rings it in in_ms; -1 = never. Of several moments the earliest counts. Ignored when
+ * nobody watches it. */
+void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
+
+/* Rings it in in_ms as a chore, watched or not. Ignored beyond 262,144 of them. */
+void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
+
+/* How many there are, of both kinds. */
+size_t alarms_count(const alarms *all);
+
+/* The server is stopping: chores are forgotten, and there are no more. */
+void alarms_stop(alarms *all);
+
+#endif

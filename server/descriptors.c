@@ -1,0 +1,33 @@
+/* Called once by main, before anything is opened. The hard limit is left as it is: it is
+ * what an administrator has said. */
+#include "descriptors.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "log.h"
+
+lks_code descriptors_raise(long *connections, lks_error *error)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+        return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "descriptors: %s", strerror(errno));
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = limit.rlim_max;
+    if (before != limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) != 0)
+        limit.rlim_cur = before;
+    if (limit.rlim_cur >= (rlim_t)*connections + DESCRIPTORS_RESERVE) /* also when there is no limit */
+        return LKS_OK;
+    if (limit.rlim_cur <= DESCRIPTORS_RESERVE)
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "descriptors: this process may have %llu (ulimit -Hn, LimitNOFILE), and needs more than %d",
+                             (unsigned long long)limit.rlim_cur, DESCRIPTORS_RESERVE);
+    long wanted = *connections;
+    *connections = (long)(limit.rlim_cur - DESCRIPTORS_RESERVE);
+    log_warn("few-descriptors",
+             "limit=%llu wanted=%ld connections=%ld reason=\"raise ulimit -Hn or LimitNOFILE, or lower --connections\"",
+             (unsigned long long)limit.rlim_cur, wanted, *connections);
+    return LKS_OK;
+}

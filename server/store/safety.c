@@ -1,0 +1,52 @@
+/* Asked by greeting.c before a connection is used, and by store.c now and then: settings
+ * of a running Redis can be changed. */
+#include "store/safety.h"
+
+#include <hiredis/hiredis.h>
+#include <string.h>
+
+#include "log.h"
+#include "store/value.h"
+
+size_t safety_words(const char **words)
+{
+    static const char *const all[] = {"CONFIG", "GET", "save", "appendonly", "maxmemory", "maxmemory-policy"};
+
+    memcpy(words, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+/* A setting's text; "" = none. */
+static const char *setting(const redisReply *config, const char *name)
+{
+    const redisReply *value = value_field(config, name);
+
+    return value && value->type == REDIS_REPLY_STRING ? value->str : "";
+}
+
+safety safety_of(const redisReply *reply)
+{
+    safety s = {.known = reply->type == REDIS_REPLY_ARRAY};
+
+    if (!s.known)
+        return s;
+    bool appends = strcmp(setting(reply, "appendonly"), "yes") == 0;
+    if (strcmp(setting(reply, "maxmemory"), "0") != 0 && strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0)
+        s.danger = "the store evicts keys when its memory is full (maxmemory-policy is not noeviction)";
+    else if (!appends && setting(reply, "save")[0] == '\0')
+        s.danger = "the store keeps nothing on disk (appendonly is no and save is empty)";
+    s.snapshots_only = !s.danger && !appends;
+    return s;
+}
+
+void safety_log(const safety *now, const safety *before, bool allow_unsafe)
+{
+    /* Hosted stores often hide CONFIG: then what they do is their operator's word. */
+    if (!now->known && (!before || before->known))
+        log_warn("store-safety-unknown", "reason=\"CONFIG GET is not permitted\"");
+    if (now->danger && (!before || now->danger != before->danger))
+        log_warn("store-unsafe", "reason=\"%s\"%s", now->danger, allow_unsafe ? " allowed=yes" : "");
+    if (now->snapshots_only && (!before || !before->snapshots_only))
+        log_warn("store-snapshots-only",
+                 "reason=\"appendonly is no: a crash loses what came after the last snapshot\"");
+}

@@ -1,0 +1,75 @@
+# Rows B: no FCALL holds Redis for long (docs/contract-coverage.md).
+
+c_mutation(B1 server/store/batch.c test_store_pipeline [[b->weight += p->call.weight;]] "")
+c_mutation(B1 server/services/lock.c test_weights [[plan_weighs(p, 1 + request->n_targets / LOCK_NAMES_OF_WEIGHT);]] "")
+c_mutation(B1 server/services/lock.c test_weights [[(n ? n : SERVICE_TARGETS_MAX)]] [[n]])
+c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, HOLDERS_WEIGHT);]] "")
+c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, STORE_WEIGHT_MAX);]] "")
+c_mutation(B1 server/services/stock.c test_weights [[plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);]] "")
+c_mutation(B1 server/services/stock_items.c test_weights
+  [[plan_weighs(p, 1 + request->n_skus / STOCK_ITEMS_OF_WEIGHT);]] "")
+c_mutation(B1 server/services/stock_orders.c test_weights [[    plan_call(p, "stock_confirm", request->group, NULL, 2);
+    plan_weighs(p, STOCK_ORDER_WEIGHT);]] [[    plan_call(p, "stock_confirm", request->group, NULL, 2);]])
+c_mutation(B1 server/services/stock_list.c test_weights [[plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);]] "")
+c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);]] "")
+c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, STORE_WEIGHT_MAX);]] "")
+c_mutation(B1 server/services/ratelimit.c test_weights [[plan_weighs(p, request->n_rules);]] "")
+c_mutation(B1 server/services/ratelimit_policies.c test_weights [[plan_weighs(p, 1 + (size_t)size / POLICIES_OF_WEIGHT);]] "")
+c_mutation(B1 server/services/idempotency.c test_weights [[plan_weighs(p, RESULT_WEIGHT);]] "")
+c_mutation(B1 server/services/id.c test_weights [[plan_weighs(p, GRANT_WEIGHT);]] "")
+
+lua_mutation(B2 test_lock_modes [[if not is_barred(lock, want) and is_full(lock) then
+      look_if_over(lock, q.now)]] [[if not is_barred(lock, want) and is_full(lock) then
+      look(lock, q.now)]])
+c_mutation(B2 server/services/lock_admin.c test_lock_modes [[% DESCRIBED_MAX == 0]] [[== 0]])
+
+lua_mutation(B3 test_lock_admin [[whole = whole and work < LIST_WORK and]] [[whole = whole and]])
+c_mutation(B3 server/services/stock_list.c test_stock_list [[return size < STEP_MAX ? (int32_t)size : STEP_MAX;]]
+  [[return (int32_t)size;]])
+c_mutation(B3 server/services/stock_list.c test_stock_list [[        answer_again(a, list_items_next);
+        return;]] "")
+c_mutation(B3 server/services/stock_list.c test_stock_list [[places > PLACES_MAX]] [[false]])
+
+lua_mutation(B4 test_stock_expiry [[if counted.fcall ~= fcall or]] [[if true or]])
+lua_mutation(B4 test_stock_expiry [[if counted.fcall ~= fcall or]] [[if]])
+
+lua_mutation(B5 test_stock_ledger [[, 'LIMIT', TRIM_STEP)]] [[, 'LIMIT', 0)]])
+lua_mutation(B5 test_stock_ledger [[if gone > TRIM_STEP / 2 then return {'MORE'} end]] "")
+c_mutation(B5 server/services/stock_ledger.c test_stock_ledger [[answer_goes_on(a, trim_ledger_next);]] [[(void)trim_ledger_next;]])
+
+lua_mutation(B6 test_lock_renew_release [[if not record and not bury then return {'UNSEEN'} end]] "")
+lua_mutation(B6 test_lock_renew_release [[define('lock_release_unseen', {}]] [[define('lock_release_unseen', {'allow-oom'}]])
+lua_mutation(B6 test_lock_renew_release [[return release(base, args, now, true)]] [[return release(base, args, now, false) or {}]])
+c_mutation(B6 server/services/lock.c test_lock_renew_release
+  [[plan_release((const lks_release_request *)(const void *)request, p, "lock_release_unseen");]]
+  [[plan_release((const lks_release_request *)(const void *)request, p, "lock_renew");]])
+
+lua_mutation(B7 test_lock_wait
+  [[if #found > 0 and not line.checked then line.checked = redis.call('HLEN', line.servers) end]] "")
+lua_mutation(B7 test_lock_wait [[due_and_read(q, name).lock]] [[due(q, name).lock]])
+lua_mutation(B7 test_lock_wait [[if not string.find(entry, '^%d+ %d+ %d+$') then foreign() end]] "")
+
+lua_mutation(B8 test_lock_fence [[if fence > now + FENCE_AHEAD_US then]] [[if false then]])
+lua_mutation(B8 test_lock_fence [[if fence > now + FENCE_AHEAD_US then]] [[if fence > now then]])
+lua_mutation(B9 test_lock_fence [[if fence > 0 then write('SET', key, int(fence)) else write('DEL', key) end]]
+  [[if fence > 0 then write('SET', key, int(fence)) end]])
+lua_mutation(B9 test_lock_fence [[if fence > 0 then write('SET', key, int(fence)) else write('DEL', key) end]]
+  [[write('DEL', key)]])
+c_mutation(B9 server/services/lock_admin.c test_lock_fence [[    (void)request;
+    response->high_water = (uint64_t)answer_int(a, a->replies[0], 1);]] [[    (void)request;
+    (void)response;
+    (void)a;]])
+
+c_mutation(B10 server/store/store.c test_store_redis:*becomes_unsafe*
+  [[return s->safety.danger && !s->options.allow_unsafe;]] [[return false;]])
+c_mutation(B10 server/store/store.c test_store_redis:*becomes_unsafe*
+  [[return s->safety.danger && !s->options.allow_unsafe;]] [[return s->safety.danger;]])
+c_mutation(B10 server/store/store.c test_store_redis:*becomes_unsafe* [[    else if (!s->ready)
+        advance(s);]] "")
+c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
+  [[else if (!appends && setting(reply, "save")[0] == '\0')]] [[else if (false)]])
+c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
+  [[strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0)]] [[false)]])
+
+c_mutation(B11 server/dispatch.c test_dispatch [[r->any_succeeded = applied;]] [[r->any_succeeded = false;]])
+c_mutation(B11 server/services/answer.c test_dispatch [[a->applied = true;]] "")

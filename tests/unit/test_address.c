@@ -1,0 +1,252 @@
+/* Addresses to listen on. A unix socket replaces a dead socket of the same user, and
+ * nothing else; and it is not made where others could put theirs in its place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "support/tempdir.h"
+#include "wire/address.h"
+
+enum { OTHER_UID = 12345 };
+
+static char *dir;
+static char path[200];
+static uv_loop_t loop;
+static uv_pipe_t bound;
+
+static int set_up(void **state)
+{
+    (void)state;
+    dir = tempdir_make();
+    snprintf(path, sizeof path, "%s/s", dir);
+    return uv_loop_init(&loop);
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    uv_loop_close(&loop);
+    tempdir_remove(dir);
+    return 0;
+}
+
+static lks_code bind_there(lks_error *error)
+{
+    *error = (lks_error){0};
+    uv_pipe_init(&loop, &bound, 0);
+    return address_bind_unix(&bound, path, error);
+}
+
+static void let_go(void)
+{
+    uv_close((uv_handle_t *)&bound, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+}
+
+/* Refused, by the look and by the binding, and told why. */
+static void assert_refused(lks_code code, const char *why)
+{
+    lks_error error = {0};
+
+    assert_int_equal(address_check_unix(path, &error), code);
+    assert_non_null(strstr(error.message, why));
+    assert_int_equal(bind_there(&error), code);
+    let_go();
+}
+
+static void assert_bound(void)
+{
+    lks_error error = {0};
+    struct stat found;
+
+    assert_int_equal(address_check_unix(path, &error), LKS_OK);
+    if (bind_there(&error) != LKS_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(lstat(path, &found), 0);
+    assert_true(S_ISSOCK(found.st_mode));
+    assert_int_equal(found.st_mode & 07777, 0600);
+    let_go();
+}
+
+static void write_file(const char *text)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* A socket's file; *fd is to be closed, which makes it stale. */
+static void make_socket(int *fd)
+{
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+
+    strcpy(name.sun_path, path);
+    *fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(*fd, (struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(*fd, 1), 0);
+}
+
+static void a_file_is_left_alone(void **state)
+{
+    char text[16] = "", target[210];
+    struct stat found;
+    (void)state;
+
+    write_file("precious");
+    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    assert_string_equal(text, "precious");
+
+    snprintf(target, sizeof target, "%s.target", path);
+    assert_int_equal(rename(path, target), 0);
+    assert_int_equal(symlink(target, path), 0);
+    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_int_equal(lstat(path, &found), 0);
+    assert_int_equal(access(target, F_OK), 0);
+
+    int fd;
+    assert_int_equal(unlink(path), 0);
+    snprintf(path, sizeof path, "%s/other", dir);
+    make_socket(&fd);
+    close(fd);
+    snprintf(path, sizeof path, "%s/s", dir);
+    snprintf(target, sizeof target, "%s/other", dir);
+    assert_int_equal(symlink(target, path), 0);
+    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_int_equal(lstat(path, &found), 0);
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_refused(LKS_FAILED_PRECONDITION, "no socket");
+    assert_int_equal(access(path, F_OK), 0);
+}
+
+static void a_stale_socket_is_replaced(void **state)
+{
+    int fd;
+    lks_error error = {0};
+    (void)state;
+
+    assert_bound(); /* nothing there */
+    make_socket(&fd);
+    assert_int_equal(bind_there(&error), LKS_UNAVAILABLE); /* it is listened on */
+    let_go();
+    assert_int_equal(access(path, F_OK), 0);
+    close(fd);
+    assert_bound();
+}
+
+static void another_users_socket_stays(void **state)
+{
+    int fd;
+    (void)state;
+
+    if (geteuid() != 0)
+        skip(); /* only root can make one */
+    make_socket(&fd);
+    close(fd);
+    assert_int_equal(chown(path, OTHER_UID, OTHER_UID), 0);
+    assert_refused(LKS_FAILED_PRECONDITION, "another user");
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(chown(dir, OTHER_UID, OTHER_UID), 0);
+    assert_refused(LKS_FAILED_PRECONDITION, "its directory belongs to another user");
+    assert_int_equal(chown(dir, geteuid(), getegid()), 0);
+}
+
+static void where_others_may_write_no_socket_is_made(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(dir, 0777), 0);
+    assert_refused(LKS_FAILED_PRECONDITION, "writable for all");
+    assert_int_equal(chmod(dir, 01777), 0); /* as /tmp: only an owner removes */
+    assert_bound();
+    assert_int_equal(chmod(dir, 0755), 0);
+    assert_bound();
+}
+
+static void what_is_no_path_is_refused(void **state)
+{
+    static const char *const bad[] = {"", "s", "/", "./s", "@s", "/tmp/"};
+    struct sockaddr_un name;
+    (void)state;
+
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        snprintf(path, sizeof path, "%s", bad[i]);
+        assert_refused(LKS_INVALID_ARGUMENT, "absolute path");
+    }
+    snprintf(path, sizeof path, "%s/no/s", dir);
+    assert_refused(LKS_INVALID_ARGUMENT, "its directory");
+    size_t len = (size_t)snprintf(path, sizeof path, "%s/", dir);
+    memset(path + len, 's', sizeof path - len);
+    path[sizeof name.sun_path] = '\0';
+    assert_refused(LKS_INVALID_ARGUMENT, "108 bytes");
+    path[sizeof name.sun_path - 1] = '\0'; /* the longest that the kernel takes */
+    assert_bound();
+}
+
+static void hosts_have_ports(void **state)
+{
+    static const char *const good[] = {"127.0.0.1:0", "*:0", "localhost:0"};
+    static const char *const bad[] = {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:7x", "127.0.0.1:-1",
+                                      "127.0.0.1:+1", "127.0.0.1: 1", "no such host:1"};
+    lks_error error = {0};
+    (void)state;
+
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_int_equal(address_check_tcp(good[i], &error), LKS_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_int_equal(address_check_tcp(bad[i], &error), LKS_INVALID_ARGUMENT);
+}
+
+static void a_taken_port_is_told(void **state)
+{
+    struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof name;
+    char address[32];
+    lks_error error = {0};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)state;
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
+    snprintf(address, sizeof address, "127.0.0.1:%d", ntohs(name.sin_port));
+    assert_int_equal(address_check_tcp(address, &error), LKS_UNAVAILABLE);
+    close(fd);
+    assert_int_equal(address_check_tcp(address, &error), LKS_OK);
+    assert_int_equal(address_check_tcp("192.0.2.1:0", &error), LKS_UNAVAILABLE); /* of no machine: for documentation */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_file_is_left_alone, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_stale_socket_is_replaced, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_users_socket_stays, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(where_others_may_write_no_socket_is_made, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_no_path_is_refused, set_up, tear_down),
+        cmocka_unit_test(hosts_have_ports),
+        cmocka_unit_test(a_taken_port_is_told),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,389 @@
+/* Alarms on a real loop, over a store of the test's own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "alarms.h"
+
+enum { ASKED_MAX = 16, MANY = 20000, NEVER_MS = 600000 };
+
+/* Something happened: run_until looks whether it was what it waits for. */
+static uv_loop_t *running_loop;
+
+/* ---- a store that keeps what it is asked --------------------------------------- */
+
+struct store {
+    struct asked {
+        const store_call *call;
+        store_done *done;
+        void *arg;
+    } asked[ASKED_MAX];
+    size_t n;
+};
+
+void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    (void)deadline_ns;
+    assert_true(s->n < ASKED_MAX);
+    s->asked[s->n++] = (struct asked){call, done, arg};
+    uv_stop(running_loop);
+}
+
+static void reply_again_in(store *s, size_t i, int64_t ms)
+{
+    const store_value elements[] = {{.type = STORE_STRING, .string = {"OK", 2}}, {.type = STORE_INTEGER, .integer = ms}};
+    const store_value value = {.type = STORE_ARRAY, .n = 2, .element = elements};
+    const store_result result = {.code = LKS_OK, .value = &value};
+    s->asked[i].done(s->asked[i].arg, &result);
+}
+
+static void fail_with(store *s, size_t i, lks_code code)
+{
+    const store_result result = {.code = code, .applied = LKS_APPLIED_NO, .message = "it said so"};
+    s->asked[i].done(s->asked[i].arg, &result);
+}
+
+/* ---- how much is compared --------------------------------------------------------- */
+
+static size_t compared;
+
+extern int __real_memcmp(const void *a, const void *b, size_t n) __attribute__((visibility("default")));
+int __wrap_memcmp(const void *a, const void *b, size_t n) __attribute__((visibility("default")));
+int __wrap_memcmp(const void *a, const void *b, size_t n)
+{
+    compared++;
+    return __real_memcmp(a, b, n);
+}
+
+/* ---- the fixture ---------------------------------------------------------------- */
+
+typedef struct fixture {
+    uv_loop_t loop;
+    store store;
+    alarms *all;
+} fixture;
+
+static const char group[] = "ls:{ns/g}:";
+
+static int setup(void **state)
+{
+    fixture *f = calloc(1, sizeof *f);
+    lks_error error;
+    uv_loop_init(&f->loop);
+    running_loop = &f->loop;
+    if (alarms_new(&f->loop, &f->store, &f->all, &error) != LKS_OK)
+        return -1;
+    *state = f;
+    return 0;
+}
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+/* Nothing may be left: the sanitizer sees what is. */
+static int teardown(void **state)
+{
+    fixture *f = *state;
+    bool closed = false;
+    alarms_close(f->all, on_closed, &closed);
+    while (!closed)
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+    int left = uv_loop_close(&f->loop);
+    free(f);
+    return closed && left == 0 ? 0 : -1;
+}
+
+static void run_until_asked(fixture *f, size_t n)
+{
+    while (f->store.n < n)
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+}
+
+static service_watch watch_of(const char *argument)
+{
+    return (service_watch){.base = lks_rpc_slice_of(group), .function = "lock_promote",
+                           .argument = lks_rpc_slice_of(argument)};
+}
+
+static void set(fixture *f, const char *argument, int64_t in_ms)
+{
+    alarms_set(f->all, lks_rpc_slice_of(group), "lock_promote", lks_rpc_slice_of(argument), in_ms);
+}
+
+static void chore(fixture *f, const char *argument, int64_t in_ms)
+{
+    alarms_chore(f->all, lks_rpc_slice_of(group), "expire", lks_rpc_slice_of(argument), in_ms);
+}
+
+/* A watch that lasts for the test. */
+#define WATCH(name, argument)                                                                                          \
+    service_watch name = watch_of(argument);                                                                           \
+    assert_true(alarms_watch(f->all, &(name)))
+
+/* ---- watched alarms --------------------------------------------------------------- */
+
+static void an_alarm_asks_the_store_until_it_is_told_never(void **state)
+{
+    fixture *f = *state;
+    WATCH(w, "the%20name");
+    set(f, "the%20name", 1);
+    run_until_asked(f, 1);
+    const store_call *call = f->store.asked[0].call;
+    assert_string_equal(call->function, "lock_promote");
+    assert_int_equal(call->base.len, strlen(group));
+    assert_memory_equal(call->base.data, group, call->base.len);
+    assert_int_equal(call->args[0].len, strlen("the%20name"));
+    assert_memory_equal(call->args[0].data, "the%20name", call->args[0].len);
+    reply_again_in(&f->store, 0, 1);
+    run_until_asked(f, 2);
+    reply_again_in(&f->store, 1, -1);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 2);
+    set(f, "the%20name", 0); /* it is still watched */
+    run_until_asked(f, 3);
+    reply_again_in(&f->store, 2, -1);
+    alarms_unwatch(f->all, &w);
+}
+
+static void of_two_moments_the_earlier_counts(void **state)
+{
+    fixture *f = *state;
+    WATCH(w, "x");
+    set(f, "x", NEVER_MS);
+    set(f, "x", 1);
+    set(f, "x", NEVER_MS);
+    set(f, "x", -1);
+    run_until_asked(f, 1);
+    reply_again_in(&f->store, 0, -1);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 1);
+    alarms_unwatch(f->all, &w);
+}
+
+static void a_moment_that_comes_while_asking_asks_again(void **state)
+{
+    fixture *f = *state;
+    WATCH(w, "x");
+    set(f, "x", 0);
+    run_until_asked(f, 1);
+    set(f, "x", 0);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 1);
+    reply_again_in(&f->store, 0, -1);
+    assert_int_equal(f->store.n, 2);
+    reply_again_in(&f->store, 1, -1);
+    alarms_unwatch(f->all, &w);
+}
+
+static void what_nobody_watches_is_not_asked(void **state)
+{
+    fixture *f = *state;
+    WATCH(w, "x");
+    WATCH(other, "y");
+    set(f, "x", 1);
+    alarms_unwatch(f->all, &w);
+    set(f, "x", 0);
+    set(f, "nobody", 0);
+    set(f, "y", 2);
+    run_until_asked(f, 1);
+    assert_memory_equal(f->store.asked[0].call->args[0].data, "y", 1);
+    /* It goes while the store is asked: what is asked is still there, and the reply finds nobody. */
+    alarms_unwatch(f->all, &other);
+    assert_memory_equal(f->store.asked[0].call->base.data, group, strlen(group));
+    set(f, "y", 0);
+    reply_again_in(&f->store, 0, 0);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 1);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+static void it_goes_with_the_last_who_watches_it(void **state)
+{
+    fixture *f = *state;
+    WATCH(a, "x");
+    WATCH(b, "x");
+    assert_int_equal(alarms_count(f->all), 1);
+    alarms_unwatch(f->all, &a);
+    assert_int_equal(alarms_count(f->all), 1);
+    set(f, "x", 0);
+    run_until_asked(f, 1);
+    reply_again_in(&f->store, 0, NEVER_MS);
+    alarms_unwatch(f->all, &b);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+static void a_call_watches_all_that_it_waits_for(void **state)
+{
+    fixture *f = *state;
+    service_watch b = watch_of("b"), a = watch_of("a");
+    a.next = &b;
+    assert_true(alarms_watch(f->all, &a));
+    assert_int_equal(alarms_count(f->all), 2);
+    set(f, "b", 0);
+    run_until_asked(f, 1);
+    reply_again_in(&f->store, 0, -1);
+    alarms_unwatch(f->all, &a);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+/* One call waits on while thousands of names were waited for, each until a day later. */
+static void names_once_waited_for_are_forgotten(void **state)
+{
+    fixture *f = *state;
+    char name[32];
+    WATCH(stays, "stays");
+    for (int i = 0; i < MANY; i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        service_watch w = watch_of(name);
+        assert_true(alarms_watch(f->all, &w));
+        set(f, name, 86400000);
+        alarms_unwatch(f->all, &w);
+    }
+    assert_int_equal(alarms_count(f->all), 1);
+    alarms_unwatch(f->all, &stays);
+}
+
+/* The comparisons that setting one of n alarms takes. */
+static size_t compared_among(fixture *f, size_t n)
+{
+    service_watch *all = calloc(n, sizeof *all);
+    char (*names)[32] = calloc(n, sizeof *names);
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(names[i], sizeof names[i], "n%zu", i);
+        all[i] = watch_of(names[i]);
+        assert_true(alarms_watch(f->all, &all[i]));
+    }
+    compared = 0;
+    set(f, "n5", NEVER_MS);
+    size_t spent = compared;
+    for (size_t i = 0; i < n; i++)
+        alarms_unwatch(f->all, &all[i]);
+    free(names);
+    free(all);
+    return spent;
+}
+
+static void an_alarm_is_found_among_many_as_among_few(void **state)
+{
+    fixture *f = *state;
+
+    assert_int_equal(compared_among(f, 10), 1);
+    assert_int_equal(compared_among(f, MANY), 1);
+}
+
+/* ---- chores --------------------------------------------------------------------- */
+
+static void a_chore_is_done_though_nobody_waits(void **state)
+{
+    fixture *f = *state;
+    chore(f, "", 1);
+    run_until_asked(f, 1);
+    assert_string_equal(f->store.asked[0].call->function, "expire");
+    assert_memory_equal(f->store.asked[0].call->base.data, group, strlen(group));
+    assert_int_equal(f->store.asked[0].call->args[0].len, 0);
+    reply_again_in(&f->store, 0, 1);
+    run_until_asked(f, 2);
+    reply_again_in(&f->store, 1, -1);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 2);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+static void a_chore_is_tried_until_the_store_answers(void **state)
+{
+    fixture *f = *state;
+    chore(f, "token", 0);
+    run_until_asked(f, 1);
+    fail_with(&f->store, 0, LKS_UNAVAILABLE);
+    run_until_asked(f, 2);
+    fail_with(&f->store, 1, LKS_DEADLINE_EXCEEDED);
+    run_until_asked(f, 3);
+    assert_memory_equal(f->store.asked[2].call->args[0].data, "token", 5);
+    reply_again_in(&f->store, 2, -1);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+static void a_chore_that_is_refused_for_good_ends(void **state)
+{
+    fixture *f = *state;
+    chore(f, "token", 0);
+    run_until_asked(f, 1);
+    fail_with(&f->store, 0, LKS_FAILED_PRECONDITION);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+static void a_chore_outlives_those_who_watch(void **state)
+{
+    fixture *f = *state;
+    service_watch w = {.base = lks_rpc_slice_of(group), .function = "expire", .argument = lks_rpc_slice_of("x")};
+    assert_true(alarms_watch(f->all, &w));
+    chore(f, "x", 1);
+    alarms_unwatch(f->all, &w);
+    run_until_asked(f, 1);
+    reply_again_in(&f->store, 0, -1);
+    assert_int_equal(alarms_count(f->all), 0);
+}
+
+/* The reply was made before what set the chore again. */
+static void a_chore_set_while_asking_is_kept(void **state)
+{
+    fixture *f = *state;
+    chore(f, "", 0);
+    run_until_asked(f, 1);
+    chore(f, "", 1);
+    reply_again_in(&f->store, 0, -1);
+    run_until_asked(f, 2);
+    reply_again_in(&f->store, 1, -1);
+}
+
+static void a_stopping_server_has_no_chores(void **state)
+{
+    fixture *f = *state;
+    chore(f, "", 0);
+    alarms_stop(f->all);
+    chore(f, "", 0);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->store.n, 0);
+}
+
+/* teardown: what is left on the list is freed. */
+static void a_chore_that_never_comes_due_is_freed(void **state)
+{
+    fixture *f = *state;
+    chore(f, "", NEVER_MS);
+    chore(f, "another", NEVER_MS);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_alarm_asks_the_store_until_it_is_told_never),
+        TEST(of_two_moments_the_earlier_counts),
+        TEST(a_moment_that_comes_while_asking_asks_again),
+        TEST(what_nobody_watches_is_not_asked),
+        TEST(it_goes_with_the_last_who_watches_it),
+        TEST(a_call_watches_all_that_it_waits_for),
+        TEST(names_once_waited_for_are_forgotten),
+        TEST(an_alarm_is_found_among_many_as_among_few),
+        TEST(a_chore_is_done_though_nobody_waits),
+        TEST(a_chore_is_tried_until_the_store_answers),
+        TEST(a_chore_that_is_refused_for_good_ends),
+        TEST(a_chore_outlives_those_who_watch),
+        TEST(a_chore_set_while_asking_is_kept),
+        TEST(a_stopping_server_has_no_chores),
+        TEST(a_chore_that_never_comes_due_is_freed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,176 @@
+/* The watch over what the store keeps, with a store and waiters of the test's own, on a
+ * real loop. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "loss.h"
+
+struct store {
+    char offered[64];
+    store_done *done;
+    void *arg;
+    size_t n;
+};
+
+struct waiters {
+    bool any;
+    size_t woken;
+};
+
+typedef struct fixture {
+    uv_loop_t loop;
+    store store;
+    waiters waiters;
+    loss *loss;
+} fixture;
+
+static uv_loop_t *running_loop;
+
+void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    (void)deadline_ns;
+    assert_string_equal(call->function, "mark_read");
+    assert_int_equal(call->n_args, 1);
+    assert_true(call->args[0].len < sizeof s->offered);
+    memset(s->offered, 0, sizeof s->offered);
+    memcpy(s->offered, call->args[0].data, call->args[0].len);
+    s->done = done;
+    s->arg = arg;
+    s->n++;
+    uv_stop(running_loop);
+}
+
+bool waiters_any(const waiters *all)
+{
+    return all->any;
+}
+
+void waiters_missed(waiters *all)
+{
+    all->woken++;
+}
+
+static int setup(void **state)
+{
+    static fixture f;
+    lks_error error;
+
+    f = (fixture){.loss = NULL};
+    uv_loop_init(&f.loop);
+    running_loop = &f.loop;
+    *state = &f;
+    return loss_new(&f.loop, &f.store, &f.waiters, &f.loss, &error) == LKS_OK ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+    fixture *f = *state;
+
+    loss_close(f->loss);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    return uv_loop_close(&f->loop);
+}
+
+static void run_until_asked(fixture *f, size_t n)
+{
+    while (f->store.n < n)
+        uv_run(&f->loop, UV_RUN_DEFAULT);
+}
+
+static void answer_mark(fixture *f, const char *mark)
+{
+    const store_value elements[] = {{.type = STORE_STRING, .string = {"OK", 2}},
+                                    {.type = STORE_STRING, .string = {mark, strlen(mark)}}};
+    const store_value value = {.type = STORE_ARRAY, .n = 2, .element = elements};
+    const store_result result = {.code = LKS_OK, .value = &value};
+    f->store.done(f->store.arg, &result);
+}
+
+static void another_mark_wakes_everyone(void **state)
+{
+    fixture *f = *state;
+    f->waiters.any = true;
+    loss_begin(f->loss);
+    run_until_asked(f, 1);
+    answer_mark(f, "first");
+    assert_int_equal(f->waiters.woken, 0);
+    run_until_asked(f, 2);
+    answer_mark(f, "first");
+    assert_int_equal(f->waiters.woken, 0);
+    run_until_asked(f, 3);
+    answer_mark(f, "second");
+    assert_int_equal(f->waiters.woken, 1);
+    run_until_asked(f, 4);
+    answer_mark(f, "second");
+    assert_int_equal(f->waiters.woken, 1);
+}
+
+static void it_is_asked_for_at_first_though_nobody_waits(void **state)
+{
+    fixture *f = *state;
+    loss_begin(f->loss);
+    assert_int_equal(f->store.n, 1);
+    answer_mark(f, "first");
+    uv_run(&f->loop, UV_RUN_ONCE); /* the timer */
+    assert_int_equal(f->store.n, 1);
+}
+
+static void a_store_that_fails_says_nothing(void **state)
+{
+    fixture *f = *state;
+    const store_result failed = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = ""};
+    f->waiters.any = true;
+    loss_begin(f->loss);
+    answer_mark(f, "first");
+    run_until_asked(f, 2);
+    f->store.done(f->store.arg, &failed);
+    run_until_asked(f, 3);
+    answer_mark(f, "first");
+    assert_int_equal(f->waiters.woken, 0);
+}
+
+static void each_offer_is_another(void **state)
+{
+    fixture *f = *state;
+    char first[sizeof f->store.offered];
+    f->waiters.any = true;
+    loss_begin(f->loss);
+    memcpy(first, f->store.offered, sizeof first);
+    answer_mark(f, "first");
+    run_until_asked(f, 2);
+    assert_string_not_equal(f->store.offered, first);
+    answer_mark(f, "first");
+}
+
+static void one_question_at_a_time_and_none_after_the_stop(void **state)
+{
+    fixture *f = *state;
+    f->waiters.any = true;
+    loss_begin(f->loss);
+    loss_begin(f->loss); /* the store is heard once more */
+    assert_int_equal(f->store.n, 1);
+    loss_stop(f->loss);
+    answer_mark(f, "first");
+    uv_run(&f->loop, UV_RUN_DEFAULT); /* returns: no timer runs */
+    assert_int_equal(f->store.n, 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(another_mark_wakes_everyone),
+        TEST(it_is_asked_for_at_first_though_nobody_waits),
+        TEST(a_store_that_fails_says_nothing),
+        TEST(each_offer_is_another),
+        TEST(one_question_at_a_time_and_none_after_the_stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
