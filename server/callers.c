@@ -45,7 +45,7 @@ struct caller {
     uint32_t n_waiting, n_parked, n_taking; /* n_taking: on `takes` */
     uint64_t turn, turn_ns; /* time that its calls took to start in that turn */
     unsigned pins; /* functions that still look at it */
-    bool lost, in_settling, in_taking;
+    bool lost, held, in_settling, in_taking;
     TAILQ_ENTRY(caller) settling, taking;
 };
 
@@ -82,7 +82,7 @@ static bool has_room_of(const running_calls *running, uint32_t max, bool settles
  * when it starts. */
 static bool may_have(const caller *c, bool settles)
 {
-    return has_room_of(&c->running, c->all->options.running_per_caller, settles);
+    return !c->held && has_room_of(&c->running, c->all->options.running_per_caller, settles);
 }
 
 static bool has_room(const caller *c, bool settles)
@@ -449,6 +449,16 @@ void caller_lost(caller *c)
         call->abandoned(call);
     }
     unpin(c);
+}
+
+void caller_hold(caller *c, bool held)
+{
+    if (held == c->held)
+        return;
+    c->held = held;
+    relist(c);
+    if (!held && caller_queues(c) && !c->all->serving)
+        uv_idle_start(&c->all->busy, on_busy);
 }
 
 bool caller_is_lost(const caller *c)

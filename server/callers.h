@@ -52,6 +52,9 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
  * with the last of them. Takes NULL. */
 void caller_lost(caller *c);
 
+/* While it is held, no call of it starts: they queue. */
+void caller_hold(caller *c, bool held);
+
 /* Whether its connection is gone. */
 bool caller_is_lost(const caller *c);
 

@@ -56,7 +56,12 @@ static const setting keys[] = {
     {"memory-bytes", KEY_NUMBER, AT(memory_bytes), "268435456", 1048576, 1099511627776,
      "requests and answers held, of all connections together"},
     {"connections", KEY_NUMBER, AT(connections), "4096", 1, 65536,
-     "connections; fewer where the limit of descriptors (ulimit -Hn) leaves no room for them"},
+     "connections; fewer where the limit of descriptors (ulimit -Hn) leaves no room for them. For one more the\n"
+     "                               idlest of nobody known is given up; a 16th is unix sockets' own"},
+    {"connections-per-wire", KEY_NUMBER, AT(connections_per_wire), "0", 0, 65536,
+     "connections of one scheme; 0 = all, but where there are several, three quarters"},
+    {"connections-per-address", KEY_NUMBER, AT(connections_per_address), "0", 0, 65536,
+     "connections from one address, or by unix sockets from one user; 0 = a quarter"},
     {"timeout-ms", KEY_NUMBER, AT(timeout_ms), "5000", 1, 86400000, "deadline of a call that names none"},
     {"timeout-max-ms", KEY_NUMBER, AT(timeout_max_ms), "30000", 1, 86400000,
      "latest deadline, beyond what a call asks to wait"},

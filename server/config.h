@@ -34,6 +34,8 @@ typedef struct settings {
     long waiting_per_connection;
     long memory_bytes;
     long connections;
+    long connections_per_wire;
+    long connections_per_address;
     long timeout_ms;
     long timeout_max_ms;
     long drain_ms;

@@ -133,18 +133,30 @@ static credentials credentials_of(const Lockstock__Rpc__V1__Call *call, const fr
     return who;
 }
 
-/* Answers a frame that was refused whole with one result. */
-static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, const lks_error *error)
+/* Answers a frame that was refused whole. */
+static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
+                   const lks_error *error)
 {
-    Lockstock__Rpc__V1__Reply *reply = arena ? lks_rpc_reply_new(1, arena) : NULL;
-    const lks_rpc_method *none = NULL;
+    Lockstock__Rpc__V1__Reply *reply = arena ? lks_rpc_reply_new(n, arena) : NULL;
+    const lks_rpc_method **methods = arena ? lks_rpc_arena_alloc(arena, n * sizeof *methods) : NULL;
 
-    if (!reply) {
+    if (!reply || !methods) {
         port->close_peer(message);
         return;
     }
-    lks_rpc_result_fail(error, arena, reply->results[0]);
-    send(port, message, reply, lks_rpc_reply_fit(reply, &none, f->message_bytes_max));
+    for (size_t i = 0; i < n; i++) {
+        methods[i] = NULL;
+        lks_rpc_result_fail(error, arena, reply->results[i]);
+    }
+    send(port, message, reply, lks_rpc_reply_fit(reply, methods, f->message_bytes_max));
+}
+
+void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, const lks_error *error)
+{
+    lks_rpc_arena *arena = take_arena(f);
+
+    refuse(f, port, message, arena, n, error);
+    give_arena(f, arena);
 }
 
 static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
@@ -235,7 +247,7 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
         if (error.code == LKS_DATA_LOSS)
             port->close_peer(message);
         else
-            refuse(f, port, message, arena, &error);
+            refuse(f, port, message, arena, 1, &error);
         give_arena(f, arena);
     }
     give_arena(f, scratch);

@@ -39,6 +39,9 @@ typedef struct frames_sender {
 void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
                  const frames_sender *sender, uint64_t received_ns);
 
+/* Answers a message that was not taken: that refusal for each of its n calls. */
+void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, const lks_error *error);
+
 /* From now on each call of a message is refused (UNAVAILABLE, NO). */
 void frames_drain(frames *f);
 

@@ -404,6 +404,14 @@ static lks_code open_standard(server *s, lks_error *error)
     return LKS_OK;
 }
 
+static bool has_several_wires(const settings *config)
+{
+    for (size_t i = 1; i < config->listen.n; i++)
+        if (!wires_are_same(config->listen.of[0], config->listen.of[i]))
+            return true;
+    return false;
+}
+
 static lks_code open_wires(server *s, lks_error *error)
 {
     const wires_options options = {
@@ -420,6 +428,9 @@ static lks_code open_wires(server *s, lks_error *error)
         .waiting_max = (uint32_t)s->config->waiting,
         .waiting_per_peer = (uint32_t)s->config->waiting_per_connection,
         .connections_max = (uint32_t)s->config->connections,
+        .connections_per_wire = (uint32_t)s->config->connections_per_wire,
+        .connections_per_address = (uint32_t)s->config->connections_per_address,
+        .several_wires = has_several_wires(s->config),
         .tls = files_of_tls(s->config),
         .origins = s->config->allow_origin.of,
         .n_origins = s->config->allow_origin.n,

@@ -15,7 +15,7 @@ typedef struct principal_sum {
 } principal_sum;
 
 struct budget {
-    size_t bytes, held;
+    size_t bytes, held, peak;
     void *principals; /* tsearch, by name */
 };
 
@@ -43,6 +43,14 @@ void budget_free(budget *all)
 size_t budget_held(const budget *all)
 {
     return all->held;
+}
+
+size_t budget_peak(budget *all)
+{
+    size_t peak = all->peak;
+
+    all->peak = all->held;
+    return peak;
 }
 
 budget_share *budget_open(budget *all)
@@ -107,6 +115,11 @@ void budget_set_principal(budget_share *share, const char *principal)
     }
 }
 
+bool budget_has_principal(const budget_share *share)
+{
+    return share->principal;
+}
+
 /* ---- bytes ------------------------------------------------------------------------ */
 
 static size_t smaller(size_t a, size_t b)
@@ -134,6 +147,8 @@ void budget_force(budget_share *share, size_t bytes)
 {
     share->held += bytes;
     share->all->held += bytes;
+    if (share->all->held > share->all->peak)
+        share->all->peak = share->all->held;
     if (share->principal)
         share->principal->held += bytes;
 }

@@ -24,6 +24,9 @@ void budget_free(budget *all);
 /* Bytes held now, of all. */
 size_t budget_held(const budget *all);
 
+/* The most that was held since this was called before; at first, since the beginning. */
+size_t budget_peak(budget *all);
+
 /* The share of a new connection; NULL when out of memory. */
 budget_share *budget_open(budget *all);
 
@@ -34,6 +37,9 @@ void budget_close(budget_share *share);
  * together. The name is copied; NULL: nobody's. The last one counts. Out of memory it
  * stays as it was. */
 void budget_set_principal(budget_share *share, const char *principal);
+
+/* Whether it is somebody's. */
+bool budget_has_principal(const budget_share *share);
 
 /* Holds bytes. False, holding nothing: it would be more than its part. */
 bool budget_take(budget_share *share, size_t bytes);

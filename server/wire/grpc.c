@@ -294,7 +294,7 @@ static void on_closed(void *arg)
 }
 
 static const stream_protocol protocol = {
-    .open = on_open, .bytes = on_bytes, .produce = on_produce, .drained = on_drained, .closed = on_closed};
+    .name = "grpc", .tls_name = "grpcs", .open = on_open, .bytes = on_bytes, .produce = on_produce, .drained = on_drained, .closed = on_closed};
 
 /* ---- the server --------------------------------------------------------------------- */
 

@@ -1,12 +1,13 @@
 /* Invariant: `wanted` was checked against the limit before anything is allocated, and
- * `room` is never more than what has come, doubled, or ROOM_MIN. Called by sp_server.c. */
+ * `room` is never more than what has come, doubled, or ROOM_MIN; the share holds `room`
+ * bytes, but of a message that is skipped none. Called by sp_server.c. */
 #include "wire/sp.h"
 
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH_BYTES = 8, ROOM_MIN = 1024, UNIX_MESSAGE = 1 };
+enum { LENGTH_BYTES = 8, ROOM_MIN = 1024, UNIX_MESSAGE = 1, PLAIN_BYTES = 4096 /* whole masks */ };
 
 static const uint8_t req_handshake[SP_HANDSHAKE_BYTES] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
 const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
@@ -15,6 +16,11 @@ const char sp_rep_subprotocol[] = "rep.sp.nanomsg.org";
 void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max)
 {
     *r = (sp_reader){.mapping = mapping, .frame_bytes_max = frame_bytes_max};
+}
+
+void sp_reader_charge(sp_reader *r, budget_share *share)
+{
+    r->share = share;
 }
 
 bool sp_reader_init_websocket(sp_reader *r, const websocket_site *site, size_t frame_bytes_max)
@@ -28,6 +34,9 @@ void sp_reader_end(sp_reader *r)
 {
     free(r->message);
     r->message = NULL;
+    if (r->held > 0)
+        budget_give(r->share, r->held);
+    r->held = 0;
     websocket_free(r->websocket);
     r->websocket = NULL;
 }
@@ -43,23 +52,75 @@ static size_t prefix_len(sp_mapping mapping)
     return mapping == SP_OVER_UNIX ? 1 + LENGTH_BYTES : LENGTH_BYTES;
 }
 
-/* Makes room for `more` bytes that are there, and for no more than as many again. */
+/* Counts a buffer of that many bytes. False, as it was: it would be too much. */
+static bool hold(sp_reader *r, size_t bytes)
+{
+    if (!r->share)
+        return true;
+    if (bytes > r->held && !budget_take(r->share, bytes - r->held))
+        return false;
+    if (bytes < r->held)
+        budget_give(r->share, r->held - bytes);
+    r->held = bytes;
+    return true;
+}
+
+static bool set_room(sp_reader *r, size_t room)
+{
+    sp_message *changed = realloc(r->message, sizeof *changed + room);
+
+    if (!changed)
+        return false;
+    if (!r->message)
+        changed->len = 0;
+    changed->skipped = false;
+    r->message = changed;
+    r->room = room;
+    return true;
+}
+
+/* Of what came only the ids are kept, of what comes nothing else. */
+static bool begin_skipping(sp_reader *r)
+{
+    size_t room = SP_STACK_BYTES_MAX;
+
+    r->calls = (sp_calls){0};
+    if (r->message)
+        sp_calls_pass(&r->calls, r->message->bytes, r->message->len);
+    if (r->message && r->message->len > room)
+        r->message->len = room;
+    if (!set_room(r, room))
+        return false;
+    hold(r, 0);
+    r->message->skipped = true;
+    return true;
+}
+
+/* Makes room for `more` bytes that are there, and for no more than as many again; or
+ * begins to skip. False when out of memory. */
 static bool make_room(sp_reader *r, size_t more)
 {
     size_t have = r->message ? r->message->len : 0;
 
-    if (r->message && r->room - have >= more)
+    if (r->message && (r->message->skipped || r->room - have >= more))
         return true;
     size_t room = 2 * (have + more) > ROOM_MIN ? 2 * (have + more) : ROOM_MIN;
     if (room > r->wanted)
         room = r->wanted;
-    sp_message *grown = realloc(r->message, sizeof *grown + room);
-    if (!grown)
-        return false;
-    grown->len = have;
-    r->message = grown;
-    r->room = room;
-    return true;
+    return hold(r, room) ? set_room(r, room) : begin_skipping(r);
+}
+
+/* Bytes of a message; there is room for those that are kept. */
+static void append(sp_reader *r, const uint8_t *data, size_t len)
+{
+    sp_message *m = r->message;
+    size_t n = r->room - m->len < len ? r->room - m->len : len;
+
+    memcpy(m->bytes + m->len, data, n);
+    m->len += n;
+    r->seen += len;
+    if (m->skipped)
+        sp_calls_pass(&r->calls, data, len);
 }
 
 /* The prefix of a message is whole. */
@@ -74,17 +135,17 @@ static sp_verdict begin_message(sp_reader *r)
     if (length < SP_ID_BYTES || length > r->frame_bytes_max + SP_STACK_BYTES_MAX)
         return SP_BROKEN;
     r->wanted = (size_t)length;
-    r->head_len = 0;
+    r->seen = r->head_len = 0;
     return make_room(r, 0) ? SP_FINE : SP_NO_MEMORY;
 }
 
 /* Finds the request id, the first with the high bit set. */
-static bool find_ids(sp_message *message, size_t frame_bytes_max)
+static bool find_ids(const sp_reader *r, sp_message *message)
 {
     for (size_t end = SP_ID_BYTES; end <= message->len && end <= SP_STACK_BYTES_MAX; end += SP_ID_BYTES) {
         if (message->bytes[end - SP_ID_BYTES] & 0x80) {
             message->ids_len = end;
-            return message->len - end <= frame_bytes_max;
+            return r->seen - end <= r->frame_bytes_max;
         }
     }
     return false;
@@ -100,6 +161,25 @@ static size_t read_head(sp_reader *r, size_t wanted, const uint8_t *data, size_t
     return n;
 }
 
+/* What is skipped is unmasked as well: its ids and calls are looked at as they pass. */
+static void append_piece(sp_reader *r, const websocket_piece *piece)
+{
+    uint8_t plain[PLAIN_BYTES];
+    websocket_piece part = *piece;
+
+    if (!r->message->skipped) {
+        websocket_unmask(piece, r->message->bytes + r->message->len);
+        r->message->len += piece->len;
+        r->seen += piece->len;
+        return;
+    }
+    for (size_t left = piece->len; left > 0; left -= part.len, part.bytes += part.len) {
+        part.len = left < sizeof plain ? left : sizeof plain;
+        websocket_unmask(&part, plain);
+        append(r, plain, part.len);
+    }
+}
+
 static sp_verdict read_websocket(sp_reader *r, const uint8_t *data, size_t len, size_t *n)
 {
     websocket_piece piece;
@@ -111,12 +191,13 @@ static sp_verdict read_websocket(sp_reader *r, const uint8_t *data, size_t len, 
         r->shaken = true;
         return SP_FINE;
     case WEBSOCKET_PIECE:
+        if (!r->message)
+            r->seen = 0;
         r->wanted = piece.announced;
         r->more = !piece.last;
         if (!make_room(r, piece.len))
             return SP_NO_MEMORY;
-        websocket_unmask(&piece, r->message->bytes + r->message->len);
-        r->message->len += piece.len;
+        append_piece(r, &piece);
         return SP_FINE;
     case WEBSOCKET_OVER:
         return SP_BROKEN;
@@ -131,11 +212,10 @@ static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_
     if (r->websocket)
         return read_websocket(r, data, len, n);
     if (r->message) {
-        *n = r->wanted - r->message->len < len ? r->wanted - r->message->len : len;
+        *n = r->wanted - r->seen < len ? r->wanted - r->seen : len;
         if (!make_room(r, *n))
             return SP_NO_MEMORY;
-        memcpy(r->message->bytes + r->message->len, data, *n);
-        r->message->len += *n;
+        append(r, data, *n);
         return SP_FINE;
     }
     size_t head = r->shaken ? prefix_len(r->mapping) : SP_HANDSHAKE_BYTES;
@@ -169,11 +249,13 @@ sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken,
         if (verdict != SP_FINE)
             return verdict;
         *taken += n;
-        if (r->message && r->message->len == r->wanted && !r->more) {
+        if (r->message && r->seen == r->wanted && !r->more) {
             sp_message *whole = r->message;
-            if (!find_ids(whole, r->frame_bytes_max))
+            if (!find_ids(r, whole))
                 return no_request(r);
+            whole->n_results = whole->skipped ? sp_calls_results(&r->calls) : 0;
             r->message = NULL;
+            hold(r, 0);
             more = take(arg, whole);
         }
         /* A WebSocket's answers must not overtake what opens it. */

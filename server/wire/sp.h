@@ -22,6 +22,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "wire/budget.h"
+#include "wire/sp_calls.h"
 #include "wire/websocket.h"
 
 enum {
@@ -39,9 +41,11 @@ typedef enum sp_mapping { SP_OVER_TCP, SP_OVER_UNIX, SP_OVER_WEBSOCKET } sp_mapp
 extern const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES];
 extern const char sp_rep_subprotocol[];
 
-/* A request message. bytes: the ids, then the frame. */
+/* A request message. bytes: the ids, then the frame, unless it was skipped. */
 typedef struct sp_message {
     size_t ids_len, len; /* len: of all bytes */
+    bool skipped;        /* there was no room for it: of `bytes` only the ids may be looked at */
+    size_t n_results;    /* of one that was skipped: results that answer it */
     uint8_t bytes[];
 } sp_message;
 
@@ -52,8 +56,12 @@ typedef struct sp_reader {
     bool shaken, greeted;
     uint8_t head[9]; /* handshake, or what stands before a message */
     size_t head_len;
+    budget_share *share; /* NULL: nothing is counted */
     sp_message *message; /* being read; has room for `room` bytes, wants `wanted` */
     size_t room, wanted;
+    size_t seen;         /* bytes of it that came; message->len of them are kept */
+    size_t held;         /* bytes of the share */
+    sp_calls calls;      /* of one that is skipped */
     bool more; /* wants yet more, whose length is not known */
 } sp_reader;
 
@@ -62,6 +70,10 @@ typedef bool sp_take(void *arg, sp_message *message);
 
 /* A frame may have frame_bytes_max bytes. */
 void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max);
+
+/* From now on what is half read is held as bytes of the share, which outlives the reader;
+ * a message that finds no room there is skipped. */
+void sp_reader_charge(sp_reader *r, budget_share *share);
 
 /* The same for SP_OVER_WEBSOCKET. The site outlives it. False when out of memory. */
 bool sp_reader_init_websocket(sp_reader *r, const websocket_site *site, size_t frame_bytes_max);
@@ -76,8 +88,8 @@ typedef enum sp_verdict { SP_FINE, SP_BROKEN, SP_NO_MEMORY } sp_verdict;
 
 /* Takes bytes; *taken of them, all unless `take` had enough, or something is to be said
  * before what follows. Memory grows with what has come, never with the length that was
- * announced. SP_BROKEN: this is not SP, or not a request, or it is too long, or the peer
- * closes; nothing more can be read. */
+ * announced; a message that is taken is counted no more. SP_BROKEN: this is not SP, or not
+ * a request, or it is too long, or the peer closes; nothing more can be read. */
 sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg);
 
 /* What the peer is to be told besides replies: first of all, after each sp_read, and

@@ -13,6 +13,7 @@
 
 enum {
     OUTPUT_BYTES_MAX = 1 << 20,
+    RETRY_AFTER_MS = 100,
     WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng takes no longer one, however long its messages may be */
 };
 
@@ -42,6 +43,7 @@ typedef struct connection {
     uint8_t *left; /* read and not yet taken: it had enough */
     size_t left_len;
     bool ready, reading;
+    bool took; /* a message, of the bytes that are read now */
     bool ending; /* its stream is being closed */
 } connection;
 
@@ -58,39 +60,44 @@ static void free_when_over(connection *c)
 {
     if (c->stream || c->in_flight > 0)
         return;
-    sp_reader_end(&c->reader);
-    free(c->left);
     free(c);
 }
 
 /* ---- messages and their answers --------------------------------------------------- */
 
-static void hang_up(connection *c)
+static void hang_up(connection *c, stream_reason why)
 {
     c->ending = true;
     if (c->stream)
-        stream_close(c->stream);
+        stream_end(c->stream, why);
 }
 
 static bool has_enough(const connection *c)
 {
-    return c->ending || caller_queues(c->sender.caller) || stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
+    return c->ending || stream_is_closing(c->stream) || caller_queues(c->sender.caller) || stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len);
+
+static void free_left(connection *c, uint8_t *left, size_t len)
+{
+    if (left)
+        budget_give(c->bytes, len);
+    free(left);
+}
 
 /* Goes on reading, what was left over first. */
 static void read_on(connection *c)
 {
     uint8_t *left = c->left;
+    size_t len = c->left_len;
 
     if (c->reading || has_enough(c))
         return;
     c->left = NULL;
-    if (left) {
-        take_bytes(c, left, c->left_len);
-        free(left);
-    }
+    if (left)
+        take_bytes(c, left, len);
+    free_left(c, left, len);
     if (!c->left && !has_enough(c))
         stream_resume(c->stream);
 }
@@ -107,6 +114,12 @@ static void end_request(request *r)
         read_on(c);
     }
     free_when_over(c);
+}
+
+/* While it takes no answers, none of its calls starts: it is the answers that fill memory. */
+static void look_at_output(connection *c)
+{
+    caller_hold(c->sender.caller, stream_waiting(c->stream) >= OUTPUT_BYTES_MAX);
 }
 
 static void *port_answer(void *message, size_t len)
@@ -134,7 +147,7 @@ static void write_frames(connection *c, const uint8_t *message, size_t len)
         size_t header_len = websocket_write_header(at == 0, at + n == len, n, header);
         stream_block *block = stream_block_new(header_len + n);
         if (!block) {
-            hang_up(c);
+            hang_up(c, STREAM_NO_MEMORY);
             return;
         }
         memcpy(block->data, header, header_len);
@@ -156,6 +169,8 @@ static void port_reply(void *message)
         stream_write(c->stream, r->answer);
     else
         free(r->answer);
+    if (c->stream)
+        look_at_output(c);
     end_request(r);
 }
 
@@ -163,11 +178,20 @@ static void port_close_peer(void *message)
 {
     request *r = message;
 
-    hang_up(r->from);
+    hang_up(r->from, STREAM_BROKEN);
     end_request(r);
 }
 
 static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
+
+static void refuse_skipped(request *r, size_t n_results)
+{
+    lks_error error;
+
+    lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
+    error.retry_after_ms = RETRY_AFTER_MS;
+    frames_refuse(r->from->all->options.frames, &port, r, n_results, &error);
+}
 
 static bool take_message(void *arg, sp_message *message)
 {
@@ -176,16 +200,20 @@ static bool take_message(void *arg, sp_message *message)
 
     if (!r) {
         free(message);
-        hang_up(c);
+        hang_up(c, STREAM_NO_MEMORY);
         return false;
     }
     *r = (request){.from = c, .ids_len = message->ids_len};
     memcpy(r->ids, message->bytes, message->ids_len);
+    c->took = true;
     c->in_flight++;
     c->all->in_flight++;
     stream_idle(c->stream, false);
-    frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len, message->len - message->ids_len,
-                &c->sender, lks_rpc_now_ns());
+    if (message->skipped)
+        refuse_skipped(r, message->n_results);
+    else
+        frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len,
+                    message->len - message->ids_len, &c->sender, lks_rpc_now_ns());
     free(message);
     return !has_enough(c);
 }
@@ -203,7 +231,7 @@ static void say(connection *c)
         memcpy(block->data, bytes, len);
         stream_write(c->stream, block);
     } else if (len > 0) {
-        hang_up(c);
+        hang_up(c, STREAM_NO_MEMORY);
     }
 }
 
@@ -214,10 +242,11 @@ static void keep_left(connection *c, const uint8_t *data, size_t len)
     uint8_t *grown = realloc(c->left, have + len);
 
     if (!grown) {
-        hang_up(c);
+        hang_up(c, STREAM_NO_MEMORY);
         return;
     }
     memcpy(grown + have, data, len);
+    budget_force(c->bytes, len);
     c->left = grown;
     c->left_len = have + len;
 }
@@ -227,11 +256,12 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     size_t taken;
 
     c->reading = true;
+    c->took = false;
     sp_verdict verdict = sp_read(&c->reader, data, len, &taken, take_message, c);
     c->reading = false;
     say(c);
     if (verdict != SP_FINE)
-        hang_up(c);
+        hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
     if (c->ending)
         return;
     if (c->reader.shaken && !c->ready) {
@@ -241,6 +271,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len)
     }
     if (taken < len)
         keep_left(c, data + taken, len - taken);
+    stream_unfinished(c->stream, c->ready && !sp_reader_idle(&c->reader), c->took);
     if (has_enough(c))
         stream_pause(c->stream);
     else
@@ -263,7 +294,10 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 
 static void on_drained(void *arg)
 {
-    read_on(arg);
+    connection *c = arg;
+
+    look_at_output(c);
+    read_on(c);
 }
 
 /* ---- connections -------------------------------------------------------------------- */
@@ -274,6 +308,9 @@ static void on_closed(void *arg)
 
     c->stream = NULL;
     c->ending = true;
+    sp_reader_end(&c->reader);
+    free_left(c, c->left, c->left_len);
+    c->left = NULL;
     c->in_flight++; /* what waited may be answered now, as the last of the connection */
     caller_lost(c->sender.caller);
     budget_close(c->bytes);
@@ -317,6 +354,8 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
     c->sender.certificate = stream_peer_certificate(s);
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;
+    sp_reader_charge(&c->reader, c->bytes);
+    stream_charge(s, c->bytes);
     say(c);
     return c;
 }
@@ -339,11 +378,11 @@ static void *on_open_websocket(void *arg, stream *s)
 }
 
 static const stream_protocol over_tcp = {
-    .open = on_open_tcp, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+    .name = "tcp", .tls_name = "tls", .open = on_open_tcp, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
 static const stream_protocol over_unix = {
-    .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+    .name = "unix", .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
 static const stream_protocol over_websocket = {
-    .open = on_open_websocket, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+    .name = "ws", .tls_name = "wss", .open = on_open_websocket, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
 
 /* ---- the server --------------------------------------------------------------------- */
 

@@ -1,72 +1,19 @@
-/* Invariant: a stream is on the list `dirty` exactly while it has something to say that
- * was not yet offered to the kernel in this turn; one write request is under way at most; and
- * `closed` of its protocol runs once, when its handles are gone. */
+/* Invariant: `closed` of a stream's protocol runs once, when its handles are gone; its one
+ * timer is set for what it waits for now. The other halves are stream_output.c and
+ * stream_input.c. */
 #include "wire/stream.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
+#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
-#include "wire/address.h"
+#include "wire/stream_state.h"
 
-enum { BACKLOG = 1024, READ_BYTES = 64 * 1024, PARTS_MAX = 64, KEEPALIVE_S = 30 };
+enum { KEEPALIVE_S = 30, TAKEN_BYTES_MIN = 16 * 1024 /* of a write, in stall_ms */ };
 #define PEER_MARK UINT32_C(0x80000000)
 #define PEER_MASK UINT32_C(0x3FFFFFFF)
-
-typedef union any_handle {
-    uv_handle_t handle;
-    uv_stream_t stream;
-    uv_tcp_t tcp;
-    uv_pipe_t pipe;
-} any_handle;
-
-typedef struct listener {
-    any_handle on;
-    streams *all;
-    const stream_protocol *protocol;
-    void *arg;
-    bool is_unix;
-    tls_context *const *tls; /* NULL: in plain */
-    TAILQ_ENTRY(listener) next;
-} listener;
-
-struct stream {
-    any_handle on;
-    uv_timer_t timer;
-    uv_write_t write;
-    streams *all;
-    const stream_protocol *protocol;
-    void *arg, *connection; /* connection NULL: not open yet */
-    uint32_t peer;
-    tls *tls; /* NULL: in plain */
-    TAILQ_HEAD(, stream_block) output;
-    size_t waiting;    /* bytes of output */
-    size_t first_done; /* bytes of its first block that were taken */
-    size_t write_len;  /* bytes of the write under way */
-    size_t unwritten;  /* of these, when the timer was set */
-    bool stalls;       /* the timer is set for the write */
-    bool ready, idle, paused, dirty, wants_produce, writing, closing;
-    uint64_t greeting_end_ms; /* uv_now: nothing that comes before it is over moves it */
-    unsigned open_handles;
-    TAILQ_ENTRY(stream) next, next_dirty;
-};
-
-struct streams {
-    streams_options options;
-    uv_prepare_t turn_end;
-    TAILQ_HEAD(, listener) listeners;
-    TAILQ_HEAD(, stream) open, dirty;
-    size_t n_open, n_handles; /* n_handles: not yet closed */
-    uint32_t last_peer;
-    char *read_buffer;
-    uint8_t *plain_buffer; /* what TLS makes of it */
-    void (*closed)(void *arg);
-    void *arg;
-    bool ending;
-};
 
 /* ---- the end -------------------------------------------------------------------- */
 
@@ -78,6 +25,7 @@ static void free_all_when_over(streams *all)
     void *arg = all->arg;
     free(all->read_buffer);
     free(all->plain_buffer);
+    places_free(all->places);
     free(all);
     closed(arg);
 }
@@ -88,17 +36,6 @@ static void handle_closed(streams *all)
     free_all_when_over(all);
 }
 
-static void drop_output(stream *s)
-{
-    stream_block *block;
-
-    while ((block = TAILQ_FIRST(&s->output))) {
-        TAILQ_REMOVE(&s->output, block, next);
-        free(block);
-    }
-    s->waiting = 0;
-}
-
 /* Both handles tell; the second frees. */
 static void on_stream_closed(uv_handle_t *handle)
 {
@@ -106,32 +43,66 @@ static void on_stream_closed(uv_handle_t *handle)
     streams *all = s->all;
 
     if (--s->open_handles == 0) {
+        stream_drop_output(s);
         if (s->connection)
             s->protocol->closed(s->connection);
-        drop_output(s);
         tls_free(s->tls);
         free(s);
     }
     handle_closed(all);
 }
 
-static void flush(stream *s);
-static void mark_dirty(stream *s);
+static void tell_end(const stream *s, stream_reason why, const char *more)
+{
+    closings_tell(&s->all->closings, uv_now(s->all->options.loop), why, s->wire, s->from.text, more);
+}
 
-void stream_close(stream *s)
+static void end(stream *s, stream_reason why, const char *more)
 {
     if (s->closing)
         return;
     s->closing = true;
+    tell_end(s, why, more);
     if (!s->writing)
-        flush(s);
+        stream_flush(s);
     if (s->dirty)
         TAILQ_REMOVE(&s->all->dirty, s, next_dirty);
     s->dirty = false;
     TAILQ_REMOVE(&s->all->open, s, next);
-    s->all->n_open--;
+    places_leave(s->all->places, &s->place);
+    stream_end_reading(s);
     uv_close(&s->on.handle, on_stream_closed);
     uv_close((uv_handle_t *)&s->timer, on_stream_closed);
+}
+
+void stream_end(stream *s, stream_reason why)
+{
+    end(s, why, NULL);
+}
+
+void stream_close(stream *s)
+{
+    end(s, STREAM_ENDED, NULL);
+}
+
+/* ---- places ----------------------------------------------------------------------- */
+
+/* Who needs its place hears nothing of it but the end: it may connect again. */
+static void give_up(place *p)
+{
+    stream *s = (stream *)(void *)((char *)p - offsetof(stream, place));
+
+    end(s, STREAM_GIVEN_UP, NULL);
+}
+
+static bool is_somebodys(const stream *s)
+{
+    return stream_peer_certificate(s) || (s->share && budget_has_principal(s->share));
+}
+
+static void look_at_place(stream *s)
+{
+    places_set_quiet(s->all->places, &s->place, (s->idle || !s->ready) && !is_somebodys(s));
 }
 
 /* ---- timers --------------------------------------------------------------------- */
@@ -149,18 +120,28 @@ static void arm_for_write(stream *s)
         uv_timer_stop(&s->timer);
 }
 
+/* Who takes a byte now and then does not count as taking. */
+static bool has_taken_some(const stream *s)
+{
+    size_t left = uv_stream_get_write_queue_size(&s->on.stream);
+
+    return left < s->unwritten && (left == 0 || s->unwritten - left >= TAKEN_BYTES_MIN);
+}
+
 static void on_timer(uv_timer_t *timer)
 {
     stream *s = timer->data;
 
-    if (s->writing && uv_stream_get_write_queue_size(&s->on.stream) < s->unwritten)
+    if (!s->writing)
+        stream_end(s, s->expected);
+    else if (has_taken_some(s))
         arm_for_write(s);
     else
-        stream_close(s);
+        stream_end(s, STREAM_NOT_TAKEN);
 }
 
 /* Sets the timer for what the stream is waiting for now. */
-static void arm(stream *s)
+void stream_arm(stream *s)
 {
     const streams_options *o = &s->all->options;
     uint64_t ms = 0;
@@ -173,8 +154,11 @@ static void arm(stream *s)
         return;
     }
     s->stalls = false;
+    s->expected = !s->ready ? STREAM_NOT_GREETED : s->request_end_ms > 0 && !s->paused ? STREAM_NOT_FINISHED : STREAM_IDLE;
     if (!s->ready && o->greeting_ms > 0)
         ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;
+    else if (s->request_end_ms > 0 && !s->paused)
+        ms = s->request_end_ms > uv_now(o->loop) ? s->request_end_ms - uv_now(o->loop) : 1;
     else if (s->ready && s->idle)
         ms = o->idle_ms;
     if (ms > 0)
@@ -186,263 +170,40 @@ static void arm(stream *s)
 void stream_ready(stream *s)
 {
     s->ready = true;
-    arm(s);
+    look_at_place(s);
+    stream_arm(s);
 }
 
 void stream_idle(stream *s, bool idle)
 {
     s->idle = idle;
-    arm(s);
+    look_at_place(s);
+    stream_arm(s);
 }
 
-/* ---- output --------------------------------------------------------------------- */
-
-stream_block *stream_block_new(size_t len)
+void stream_arm_request(stream *s)
 {
-    stream_block *block = malloc(sizeof *block + len);
-
-    if (block)
-        block->len = len;
-    return block;
+    s->request_end_ms = uv_now(s->all->options.loop) + s->all->options.request_ms;
 }
 
-static void add_output(stream *s, stream_block *block)
+void stream_unfinished(stream *s, bool unfinished, bool anew)
 {
-    TAILQ_INSERT_TAIL(&s->output, block, next);
-    s->waiting += block->len;
-}
+    bool was = s->request_end_ms > 0;
 
-/* The first parts of the output. */
-static unsigned gather(const stream *s, uv_buf_t *parts)
-{
-    unsigned n = 0;
-    size_t skip = s->first_done;
-
-    for (stream_block *block = TAILQ_FIRST(&s->output); block && n < PARTS_MAX; block = TAILQ_NEXT(block, next)) {
-        parts[n++] = uv_buf_init((char *)block->data + skip, (unsigned)(block->len - skip));
-        skip = 0;
-    }
-    return n;
-}
-
-/* The kernel took n bytes. */
-static void taken(stream *s, size_t n)
-{
-    s->waiting -= n;
-    n += s->first_done;
-    for (stream_block *block; (block = TAILQ_FIRST(&s->output)) && n >= block->len;) {
-        n -= block->len;
-        TAILQ_REMOVE(&s->output, block, next);
-        free(block);
-    }
-    s->first_done = n;
-}
-
-static void flush_and_tell(stream *s);
-
-static void on_written(uv_write_t *request, int status)
-{
-    stream *s = request->data;
-
-    s->writing = false;
-    if (s->closing)
+    if (s->all->options.request_ms == 0 || (unfinished == was && !(was && anew)))
         return;
-    taken(s, s->write_len);
-    if (status < 0)
-        stream_close(s);
+    if (unfinished)
+        stream_arm_request(s);
     else
-        flush_and_tell(s);
+        s->request_end_ms = 0;
+    stream_arm(s);
 }
 
-/* The kernel takes no more now: libuv writes when it does. */
-static void start_write(stream *s)
+/* ---- what it is ------------------------------------------------------------------ */
+
+bool stream_is_closing(const stream *s)
 {
-    uv_buf_t parts[PARTS_MAX];
-    unsigned n = gather(s, parts);
-
-    s->write_len = 0;
-    for (unsigned i = 0; i < n; i++)
-        s->write_len += parts[i].len;
-    s->writing = uv_write(&s->write, &s->on.stream, parts, n, on_written) == 0;
-    if (s->writing)
-        arm(s);
-    else
-        stream_close(s);
-}
-
-/* What TLS has for the network becomes output. */
-static void take_encrypted(stream *s)
-{
-    size_t len = s->tls ? tls_pending(s->tls) : 0;
-    stream_block *block = len > 0 ? stream_block_new(len) : NULL;
-
-    if (block) {
-        tls_take(s->tls, block->data, len);
-        add_output(s, block);
-    }
-}
-
-static void flush(stream *s)
-{
-    uv_buf_t parts[PARTS_MAX];
-    int sent = 0;
-
-    take_encrypted(s);
-
-    while (!TAILQ_EMPTY(&s->output) && sent >= 0) {
-        unsigned n = gather(s, parts);
-        sent = uv_try_write(&s->on.stream, parts, n);
-        if (sent > 0)
-            taken(s, (size_t)sent);
-    }
-    if (sent == UV_EAGAIN && !s->closing)
-        start_write(s);
-    else if (sent < 0)
-        stream_close(s);
-}
-
-static void flush_and_tell(stream *s)
-{
-    if (s->writing)
-        return;
-    flush(s);
-    arm(s);
-    if (s->connection && !s->closing && !s->writing)
-        s->protocol->drained(s->connection);
-}
-
-/* Once a turn, before the loop waits. */
-static void on_turn_end(uv_prepare_t *prepare)
-{
-    streams *all = prepare->data;
-    stream *s;
-
-    while ((s = TAILQ_FIRST(&all->dirty))) {
-        if (s->wants_produce) {
-            s->wants_produce = false;
-            s->protocol->produce(s->connection);
-            continue;
-        }
-        TAILQ_REMOVE(&all->dirty, s, next_dirty);
-        s->dirty = false;
-        flush_and_tell(s);
-    }
-}
-
-static void mark_dirty(stream *s)
-{
-    if (!s->dirty && (!s->writing || s->wants_produce) && !s->closing) {
-        s->dirty = true;
-        TAILQ_INSERT_TAIL(&s->all->dirty, s, next_dirty);
-    }
-}
-
-void stream_produce(stream *s)
-{
-    s->wants_produce = true;
-    mark_dirty(s);
-}
-
-void stream_write(stream *s, stream_block *block)
-{
-    bool encrypted = s->tls && !s->closing && tls_write(s->tls, block->data, block->len);
-
-    if (!s->tls && !s->closing) {
-        add_output(s, block);
-    } else {
-        free(block);
-        if (!encrypted)
-            stream_close(s);
-    }
-    mark_dirty(s);
-}
-
-size_t stream_waiting(const stream *s)
-{
-    return s->waiting + (s->tls ? tls_pending(s->tls) : 0);
-}
-
-bool streams_flushing(const streams *all)
-{
-    const stream *s;
-
-    TAILQ_FOREACH(s, &all->open, next)
-        if (stream_waiting(s) > 0)
-            return true;
-    return false;
-}
-
-/* ---- input ---------------------------------------------------------------------- */
-
-/* One buffer for all: what was read is taken before the next read. */
-static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
-{
-    stream *s = handle->data;
-
-    (void)suggested;
-    *buffer = uv_buf_init(s->all->read_buffer, READ_BYTES);
-}
-
-/* The connection is the protocol's from now on. */
-static void open_connection(stream *s)
-{
-    s->connection = s->protocol->open(s->arg, s);
-    if (!s->connection)
-        stream_close(s);
-}
-
-static void take_decrypted(stream *s)
-{
-    int n;
-
-    while (!s->closing && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0) {
-        if (n < 0)
-            stream_close(s);
-        else
-            s->protocol->bytes(s->connection, s->all->plain_buffer, (size_t)n);
-    }
-}
-
-static void take_network(stream *s, const uint8_t *data, size_t len)
-{
-    tls_state state = tls_feed(s->tls, data, len) ? TLS_UP : TLS_OVER;
-
-    if (state == TLS_UP && !s->connection) {
-        state = tls_shake(s->tls);
-        if (state == TLS_UP)
-            open_connection(s);
-    }
-    mark_dirty(s);
-    if (state == TLS_OVER)
-        stream_close(s);
-    else if (state == TLS_UP)
-        take_decrypted(s);
-}
-
-static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
-{
-    stream *s = handle->data;
-
-    if (n < 0)
-        stream_close(s);
-    else if (n > 0 && s->tls)
-        take_network(s, (const uint8_t *)buffer->base, (size_t)n);
-    else if (n > 0)
-        s->protocol->bytes(s->connection, (const uint8_t *)buffer->base, (size_t)n);
-}
-
-void stream_pause(stream *s)
-{
-    if (!s->paused && !s->closing)
-        uv_read_stop(&s->on.stream);
-    s->paused = true;
-}
-
-void stream_resume(stream *s)
-{
-    if (s->paused && !s->closing && uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
-        stream_close(s);
-    s->paused = false;
+    return s->closing;
 }
 
 uint32_t stream_peer(const stream *s)
@@ -475,14 +236,6 @@ static lks_code out_of_memory(lks_error *error)
     return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 }
 
-static void init_handle(uv_loop_t *loop, any_handle *on, bool is_unix)
-{
-    if (is_unix)
-        uv_pipe_init(loop, &on->pipe, 0);
-    else
-        uv_tcp_init(loop, &on->tcp);
-}
-
 static void begin(stream *s)
 {
     uv_tcp_t *tcp = s->on.handle.type == UV_TCP ? &s->on.tcp : NULL;
@@ -491,151 +244,141 @@ static void begin(stream *s)
         uv_tcp_nodelay(tcp, 1);
         uv_tcp_keepalive(tcp, 1, KEEPALIVE_S);
     }
-    s->paused = true;
     s->greeting_end_ms = uv_now(s->all->options.loop) + s->all->options.greeting_ms;
-    stream_resume(s);
-    arm(s);
+    stream_begin_reading(s);
+    look_at_place(s);
+    stream_arm(s);
     if (!s->tls)
-        open_connection(s);
+        stream_open(s);
 }
 
-static void on_connection(uv_stream_t *listening, int status)
+static const char *wire_of(const served *what)
 {
-    listener *l = listening->data;
-    streams *all = l->all;
-    stream *s = status == 0 ? malloc(sizeof *s) : NULL;
+    const char *name = what->tls ? what->protocol->tls_name : what->protocol->name;
 
-    /* Without a descriptor to spare libuv has closed the connection. */
+    return name ? name : "other";
+}
+
+/* A stream for a connection that is to be accepted; NULL when out of memory. */
+static stream *new_stream(streams *all, const served *what)
+{
+    stream *s = malloc(sizeof *s);
+
     if (!s)
-        return;
-    *s = (stream){.all = all, .protocol = l->protocol, .arg = l->arg, .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
+        return NULL;
+    *s = (stream){.all = all, .protocol = what->protocol, .arg = what->arg, .wire = wire_of(what),
+                  .from = {.text = "?"}, .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
     TAILQ_INIT(&s->output);
-    init_handle(all->options.loop, &s->on, l->is_unix);
+    if (what->is_unix)
+        uv_pipe_init(all->options.loop, &s->on.pipe, 0);
+    else
+        uv_tcp_init(all->options.loop, &s->on.tcp);
     uv_timer_init(all->options.loop, &s->timer);
     s->on.handle.data = s->timer.data = s->write.data = s;
     all->n_handles += 2;
     TAILQ_INSERT_TAIL(&all->open, s, next);
-    all->n_open++;
-    bool wanted = uv_accept(listening, &s->on.stream) == 0 && all->n_open <= all->options.connections_max;
-    if (wanted && l->tls)
-        wanted = (s->tls = tls_accept(*l->tls)) != NULL;
-    if (wanted)
-        begin(s);
+    return s;
+}
+
+static void on_accept(void *arg, uv_stream_t *from, const served *what)
+{
+    streams *all = arg;
+    stream *s = new_stream(all, what);
+    uv_os_fd_t fd;
+
+    if (!s)
+        return;
+    if (uv_accept(from, &s->on.stream) != 0 || uv_fileno(&s->on.handle, &fd) != 0) {
+        stream_end(s, STREAM_LOST);
+        return;
+    }
+    remote_of(fd, &s->from);
+    const char *full = places_take(all->places, &s->place, s->wire, &s->from.origin);
+    if (full)
+        end(s, STREAM_REFUSED, full);
+    else if (what->tls && !(s->tls = tls_accept(*what->tls)))
+        stream_end(s, STREAM_NO_MEMORY);
     else
-        stream_close(s);
+        begin(s);
 }
 
-/* ---- listening ------------------------------------------------------------------ */
-
-static void on_listener_closed(uv_handle_t *handle)
+/* libuv has closed it. */
+static void on_refused(void *arg, const served *what)
 {
-    listener *l = handle->data;
-    streams *all = l->all;
+    streams *all = arg;
 
-    free(l);
-    handle_closed(all);
-}
-
-static void close_listener(listener *l)
-{
-    TAILQ_REMOVE(&l->all->listeners, l, next);
-    uv_close(&l->on.handle, on_listener_closed);
-}
-
-static listener *new_listener(streams *all, bool is_unix, tls_context *const *context, const stream_protocol *protocol,
-                              void *arg)
-{
-    listener *l = malloc(sizeof *l);
-
-    if (!l)
-        return NULL;
-    *l = (listener){.all = all, .protocol = protocol, .arg = arg, .is_unix = is_unix, .tls = context};
-    init_handle(all->options.loop, &l->on, is_unix);
-    l->on.handle.data = l;
-    all->n_handles++;
-    TAILQ_INSERT_TAIL(&all->listeners, l, next);
-    return l;
-}
-
-/* Ends listening on an address: `failed` < 0 is libuv's word for why. */
-static lks_code listen_on(listener *l, int failed, lks_error *error)
-{
-    if (failed == 0)
-        failed = uv_listen(&l->on.stream, BACKLOG, on_connection);
-    if (failed == 0)
-        return LKS_OK;
-    close_listener(l);
-    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(failed));
-}
-
-static uint16_t port_of(const uv_tcp_t *tcp)
-{
-    struct sockaddr_storage name = {0};
-    int len = sizeof name;
-
-    if (uv_tcp_getsockname(tcp, (struct sockaddr *)&name, &len) != 0)
-        return 0;
-    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&name)->sin6_port
-                                            : ((struct sockaddr_in *)(void *)&name)->sin_port);
+    closings_tell(&all->closings, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what), "?", NULL);
 }
 
 lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
                             const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error)
 {
-    struct addrinfo *found = NULL;
+    const served what = {.protocol = protocol, .arg = arg, .tls = context};
 
-    if (address_resolve(address, &found, error) != LKS_OK)
-        return error->code;
-    listener *l = new_listener(all, false, context, protocol, arg);
-    lks_code code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
-    freeaddrinfo(found);
-    if (code == LKS_OK)
-        *bound = port_of(&l->on.tcp);
-    return code;
+    return listeners_add_tcp(all->listeners, address, &what, bound, error);
 }
 
 lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
                              lks_error *error)
 {
-    listener *l = new_listener(all, true, NULL, protocol, arg);
+    const served what = {.protocol = protocol, .arg = arg, .is_unix = true};
 
-    if (!l)
-        return out_of_memory(error);
-    if (address_bind_unix(&l->on.pipe, path, error) != LKS_OK) {
-        close_listener(l);
-        return error->code;
-    }
-    return listen_on(l, 0, error);
+    return listeners_add_unix(all->listeners, path, &what, error);
 }
 
 void streams_stop_accepting(streams *all)
 {
-    listener *l;
-
-    while ((l = TAILQ_FIRST(&all->listeners)))
-        close_listener(l);
+    listeners_stop(all->listeners);
 }
 
 /* ---- all of them ---------------------------------------------------------------- */
+
+static void ignore(void *arg)
+{
+    (void)arg;
+}
+
+static bool make_parts(streams *all)
+{
+    const listeners_options listening = {
+        .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
+    const turns_options taking = {.loop = all->options.loop, .now_ns = lks_rpc_now_ns, .serve = stream_take_turn};
+
+    const places_options placing = {.all = all->options.connections_max,
+                                    .per_wire = all->options.connections_per_wire,
+                                    .per_address = all->options.connections_per_address,
+                                    .for_unix = all->options.connections_for_unix,
+                                    .give_up = give_up};
+
+    return (all->places = places_new(&placing)) && (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
+           (all->hangups = hangups_new(all->options.loop, stream_hung_up)) && (all->turns = turns_new(&taking)) &&
+           (all->listeners = listeners_new(&listening));
+}
 
 lks_code streams_new(const streams_options *options, streams **ret, lks_error *error)
 {
     streams *all = calloc(1, sizeof *all);
 
-    if (!all || !(all->read_buffer = malloc(READ_BYTES)) || !(all->plain_buffer = malloc(READ_BYTES))) {
+    if (all)
+        all->options = *options;
+    if (!all || !make_parts(all)) {
+        if (all && all->hangups)
+            hangups_close(all->hangups, ignore, NULL);
+        if (all && all->turns)
+            turns_close(all->turns, ignore, NULL);
         free(all ? all->read_buffer : NULL);
+        free(all ? all->plain_buffer : NULL);
+        places_free(all ? all->places : NULL);
         free(all);
         return out_of_memory(error);
     }
-    all->options = *options;
-    TAILQ_INIT(&all->listeners);
     TAILQ_INIT(&all->open);
     TAILQ_INIT(&all->dirty);
     uv_prepare_init(options->loop, &all->turn_end);
     all->turn_end.data = all;
-    uv_prepare_start(&all->turn_end, on_turn_end);
+    uv_prepare_start(&all->turn_end, streams_turn_end);
     uv_unref((uv_handle_t *)&all->turn_end);
-    all->n_handles = 1;
+    all->n_handles = 4;
     *ret = all;
     return LKS_OK;
 }
@@ -645,6 +388,11 @@ static void on_turn_end_closed(uv_handle_t *handle)
     handle_closed(handle->data);
 }
 
+static void on_part_closed(void *arg)
+{
+    handle_closed(arg);
+}
+
 void streams_close(streams *all, void (*closed)(void *arg), void *arg)
 {
     stream *s;
@@ -652,8 +400,10 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg)
     all->closed = closed;
     all->arg = arg;
     all->ending = true;
-    streams_stop_accepting(all);
     while ((s = TAILQ_FIRST(&all->open)))
-        stream_close(s);
+        stream_end(s, STREAM_STOPPED);
+    listeners_close(all->listeners, on_part_closed, all);
+    hangups_close(all->hangups, on_part_closed, all);
+    turns_close(all->turns, on_part_closed, all);
     uv_close((uv_handle_t *)&all->turn_end, on_turn_end_closed);
 }

@@ -11,8 +11,9 @@
 #include "wire/nng.h"
 #include "wire/sp_server.h"
 #include "wire/stream.h"
+#include "wire/trim.h"
 
-enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000 };
+enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000, REQUEST_MS = 30000, TRIM_MS = 2000 };
 
 struct wires {
     wires_options options;
@@ -20,6 +21,7 @@ struct wires {
     streams *streams;
     sp_server *sp;
     grpc_server *grpc;
+    trim *trim;
     tls_context *tls, *h2; /* NULL: no certificate */
     unsigned open; /* engines that have to tell that they are closed */
     void (*closed)(void *arg);
@@ -52,6 +54,13 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     if (wires_load_certificates(w, error) != LKS_OK) {
         free(w);
         return error->code;
+    }
+    w->trim = trim_new(options->loop, options->budget, TRIM_MS);
+    if (!w->trim) {
+        tls_context_free(w->tls);
+        tls_context_free(w->h2);
+        free(w);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     *ret = w;
     return LKS_OK;
@@ -129,15 +138,32 @@ static lks_code need_nng(wires *w, lks_error *error)
     return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
 }
 
+static uint32_t at_least_one(uint32_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+static uint32_t connections_per_wire(const wires_options *o)
+{
+    uint32_t by_default = o->several_wires ? at_least_one(o->connections_max / 4 * 3) : o->connections_max;
+
+    return o->connections_per_wire > 0 ? o->connections_per_wire : by_default;
+}
+
 static lks_code need_streams(wires *w, lks_error *error)
 {
     const wires_options *o = &w->options;
+    uint32_t per_address = o->connections_per_address;
     const streams_options streams_wanted = {
         .loop = o->loop,
         .connections_max = o->connections_max,
+        .connections_per_wire = connections_per_wire(o),
+        .connections_per_address = per_address > 0 ? per_address : at_least_one(o->connections_max / 4),
+        .connections_for_unix = o->connections_max / 16,
         .greeting_ms = GREETING_MS,
         .idle_ms = IDLE_MS,
         .stall_ms = STALL_MS,
+        .request_ms = REQUEST_MS,
     };
     return w->streams ? LKS_OK : streams_new(&streams_wanted, &w->streams, error);
 }
@@ -376,6 +402,11 @@ bool wires_is_exposed(const char *url)
     return !is_loopback(host, len);
 }
 
+bool wires_are_same(const char *url, const char *other)
+{
+    return scheme_of(url) == scheme_of(other);
+}
+
 bool wires_is_by_libnng(const char *url)
 {
     const struct scheme *scheme = scheme_of(url);
@@ -436,7 +467,8 @@ void wires_close(wires *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
     w->closed_arg = arg;
-    w->open = 1U + (w->nng != NULL) + (w->streams != NULL);
+    w->open = 2U + (w->nng != NULL) + (w->streams != NULL);
+    trim_close(w->trim, one_closed, w);
     if (w->nng)
         wire_nng_close(w->nng, one_closed, w);
     if (w->streams)

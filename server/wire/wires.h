@@ -39,6 +39,9 @@ typedef struct wires_options {
     uint32_t waiting_max;
     uint32_t waiting_per_peer;
     uint32_t connections_max;
+    uint32_t connections_per_wire;    /* 0: three quarters of them where several_wires, else all */
+    uint32_t connections_per_address; /* 0: a quarter */
+    bool several_wires;
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
     char *const *origins; /* "https://shop.example": of web pages that may connect, checked; outlive it */
     size_t n_origins;
@@ -68,6 +71,9 @@ lks_code wires_load_certificates(wires *w, lks_error *error);
 
 /* Whether a URL that can be served is heard beyond this machine. */
 bool wires_is_exposed(const char *url);
+
+/* Whether two URLs that can be served are of one scheme. */
+bool wires_are_same(const char *url, const char *other);
 
 /* Whether libnng serves it, with its faults (docs/nng.md). */
 bool wires_is_by_libnng(const char *url);

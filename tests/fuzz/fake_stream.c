@@ -91,6 +91,17 @@ void stream_idle(stream *s, bool idle)
     s->idle = idle;
 }
 
+void stream_unfinished(stream *s, bool unfinished, bool anew)
+{
+    (void)anew;
+    s->unfinished = unfinished;
+}
+
+void stream_charge(stream *s, budget_share *share)
+{
+    s->share = share;
+}
+
 void stream_pause(stream *s)
 {
     s->paused = true;
@@ -127,6 +138,17 @@ void stream_produce(stream *s)
 size_t stream_waiting(const stream *s)
 {
     return s->waiting;
+}
+
+bool stream_is_closing(const stream *s)
+{
+    return s->closing;
+}
+
+void stream_end(stream *s, stream_reason why)
+{
+    (void)why;
+    s->closing = true;
 }
 
 void stream_close(stream *s)

@@ -9,7 +9,8 @@ struct stream {
     void *connection;
     void (*output)(const uint8_t *data, size_t len);
     size_t waiting;
-    bool wants_produce, closing, paused, idle, ready;
+    bool wants_produce, closing, paused, idle, ready, unfinished;
+    budget_share *share;
 };
 
 /* A connection to what listens. False: it was refused. */

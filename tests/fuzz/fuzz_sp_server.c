@@ -74,6 +74,14 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
         reply(port, message, bytes, len);
 }
 
+void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, const lks_error *error)
+{
+    (void)f;
+    fuzz_expect(n >= 1 && n <= 256 && error->code == LKS_RESOURCE_EXHAUSTED && error->applied == LKS_APPLIED_NO);
+    here.n_taken++;
+    reply(port, message, (const uint8_t *)"r", 1);
+}
+
 static void end_parked(size_t i, bool closes)
 {
     void *message = here.parked[i].message;

@@ -72,7 +72,7 @@ c_mutation(A9 server/wire/stream.c test_stream_tls:*does_not_shake*
   [[        ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;]] [[        ms = o->greeting_ms;]])
 c_mutation(A9 server/wire/stream.c test_stream_tls:*does_not_read* [[    if (s->all->options.stall_ms > 0)]] [[    if (false)]])
 c_mutation(A9 server/wire/stream.c test_stream_tls:*is_told_why* [[    if (!s->writing)
-        flush(s);]] "")
+        stream_flush(s);]] "")
 # a reload is whole or nothing, and ends no connection
 c_mutation(A10 server/server.c test_admission:*wrong_file* [[        wires_load_certificates(s->wires, &error) != LKS_OK) {
         identity_free(loaded);

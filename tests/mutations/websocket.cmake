@@ -33,8 +33,7 @@ c_mutation(WS2 server/wire/websocket.c test_websocket:*in_any_pieces
 # a handshake that is not finished ends, and takes a place
 c_mutation(WS3 server/wire/sp_server.c test_sp_server:*finish_the_handshake* [[if (c->reader.shaken && !c->ready) {]]
   [[if (!c->ready) {]])
-c_mutation(WS3 server/wire/stream.c test_sp_server:*takes_a_place
-  [[ && all->n_open <= all->options.connections_max]] "")
+c_mutation(WS3 server/wire/stream.c test_sp_server:*takes_a_place* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[s->idle && !is_somebodys(s)]])
 
 # frames against the protocol close: mask, reserved bits, opcodes, order, shortest length
 c_mutation(WS4 server/wire/websocket.c test_websocket:*breaks* [[(w->head[0] & RESERVED) || ]] "")

@@ -63,7 +63,7 @@ c_mutation(W9 rpc/nng_rep.c test_nng_rep
 # not a frame: the connection is closed; a frame that cannot be served is refused whole
 c_mutation(W10 server/frames.c test_frames [[if (error.code == LKS_DATA_LOSS)]] [[if (false)]])
 c_mutation(W10 server/frames.c test_frames
-  [[            refuse(f, port, message, arena, &error);]] [[            port->close_peer(message);]])
+  [[            refuse(f, port, message, arena, 1, &error);]] [[            port->close_peer(message);]])
 c_mutation(W10 rpc/frame.c test_frames [[if (frame->version != LKS_RPC_FRAME_VERSION)]] [[if (false)]])
 c_mutation(W10 rpc/frame.c test_frames [[if (frame->n_calls == 0)]] [[if (false)]])
 c_mutation(W10 rpc/frame.c test_frame [[if (frame->n_calls > max)]] [[if (false)]])

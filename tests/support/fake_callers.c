@@ -6,7 +6,7 @@
 
 struct caller {
     unsigned number;
-    bool queues;
+    bool queues, held;
     budget_share *bytes;
     void (*on_room)(void *arg);
     void *arg;
@@ -19,13 +19,13 @@ struct budget_share {
 
 fake_callers_told fake_callers;
 static void (*tell_lost)(void);
-static bool is_full;
+static bool is_full, has_principals;
 
 void fake_callers_reset(void (*on_lost)(void))
 {
     fake_callers = (fake_callers_told){0};
     tell_lost = on_lost;
-    is_full = false;
+    is_full = has_principals = false;
 }
 
 unsigned fake_caller_number(const caller *c)
@@ -40,6 +40,24 @@ void fake_caller_queues(caller *c, bool queues)
     c->queues = queues;
     if (!queues && !had_none && c->on_room)
         c->on_room(c->arg);
+}
+
+void fake_budget_has_principals(bool has)
+{
+    has_principals = has;
+}
+
+bool budget_has_principal(const budget_share *share)
+{
+    (void)share;
+    return has_principals;
+}
+
+void caller_hold(caller *c, bool held)
+{
+    if (held != c->held)
+        fake_callers.n_held += held ? 1 : (size_t)-1;
+    c->held = held;
 }
 
 void fake_budget_is_full(bool full)
@@ -63,6 +81,7 @@ void caller_lost(caller *c)
         return;
     fake_callers.lost++;
     fake_callers.last_lost = c->number;
+    caller_hold(c, false);
     if (tell_lost)
         tell_lost();
     free(c);

@@ -11,6 +11,7 @@ typedef struct fake_callers_told {
     unsigned last_lost;                /* the number of a caller, from 1 */
     size_t shares_opened, shares_closed;
     size_t held;                       /* bytes of all shares */
+    size_t n_held;                     /* callers that are held */
 } fake_callers_told;
 extern fake_callers_told fake_callers;
 
@@ -22,6 +23,9 @@ unsigned fake_caller_number(const caller *c);
 
 /* From now on its calls queue; or do not any more, which it is told. */
 void fake_caller_queues(caller *c, bool queues);
+
+/* From now on every share is somebody's; or none is. */
+void fake_budget_has_principals(bool has);
 
 /* From now on no share takes more. */
 void fake_budget_is_full(bool full);

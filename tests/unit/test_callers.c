@@ -466,6 +466,34 @@ static void a_lost_connection_starts_nothing_more(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static void who_is_held_starts_nothing_and_then_all(void **state)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f), *other = connect_one(f);
+
+    f->leave_at_once = true;
+    caller_hold(c, true);
+    take(f, c);
+    make(f, c)->settles = true;
+    lks_error error;
+    assert_int_equal(caller_admit(&f->calls[1], NULL, &error), LKS_OK);
+    take(f, other);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->n_started, 1);
+    assert_int_equal(f->started[0], 2);
+    assert_true(caller_queues(c));
+    caller_hold(c, false);
+    uv_run(&f->loop, UV_RUN_NOWAIT);
+    assert_int_equal(f->n_started, 3);
+    assert_false(caller_queues(c));
+    /* Who is lost meanwhile takes its calls along. */
+    caller_hold(c, true);
+    take(f, c);
+    lose(c);
+    assert_int_equal(f->n_abandoned, 1);
+    lose(other);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +511,7 @@ int main(void)
         TEST(a_woken_call_runs_before_calls_that_take),
         TEST(a_lost_connection_takes_its_calls_and_no_others),
         TEST(a_lost_connection_starts_nothing_more),
+        TEST(who_is_held_starts_nothing_and_then_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

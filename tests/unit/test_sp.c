@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "support/fake_callers.h"
 #include "wire/sp.h"
 
 enum { FRAME_MAX = 1000, TAKEN_MAX = 16 };
@@ -257,6 +258,109 @@ static void who_had_enough_is_given_no_more(void **state)
     sp_reader_end(&r);
 }
 
+/* Wherever in a message the room ends, and however it comes: its ids are known, its bytes
+ * are not kept, and the next one is as ever. */
+static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
+{
+    static const uint32_t hops[] = {1, 2, 0x80000003};
+    static char frame[FRAME_MAX + 1];
+    (void)state;
+
+    memset(frame, 'f', FRAME_MAX);
+    for (size_t full_at = 0; full_at < FRAME_MAX; full_at += 90) {
+        for (size_t piece = 1; piece < FRAME_MAX; piece *= 3) {
+            uint8_t bytes[2 * FRAME_MAX];
+            size_t first = put_message(bytes, SP_OVER_TCP, hops, 3, frame);
+            size_t len = first + put_message(bytes + first, SP_OVER_TCP, one_id, 1, "next");
+            teardown(NULL);
+            setup(NULL);
+            fake_callers_reset(NULL);
+            budget_share *share = budget_open(NULL);
+            sp_reader r = reader(SP_OVER_TCP);
+            sp_reader_charge(&r, share);
+            fake_budget_is_full(true);
+            for (size_t at = 0; at < len; at += piece) {
+                if (at >= full_at || at >= first)
+                    fake_budget_is_full(at < first);
+                assert_int_equal(read_all(&r, bytes + at, piece < len - at ? piece : len - at), SP_FINE);
+                assert_true(r.held <= (r.message ? r.room : 0));
+            }
+            assert_int_equal(took.n, 2);
+            assert_int_equal(took.message[0]->ids_len, 12);
+            assert_memory_equal(took.message[0]->bytes, bytes + 8, 12);
+            assert_true(took.message[0]->skipped);
+            if (piece == 1) {
+                assert_false(took.message[1]->skipped);
+                expect_frame(1, 4, "next");
+            }
+            sp_reader_end(&r);
+            budget_close(share);
+            assert_int_equal(fake_callers.shares_closed, 1);
+        }
+    }
+}
+
+/* Each call has a result, whatever else is in the frame, and however it comes. */
+static void the_calls_of_what_is_skipped_are_counted(void **state)
+{
+    static const struct {
+        const char *frame;
+        size_t len, results;
+    } cases[] = {
+        {"\x12\x00", 2, 1},
+        {"\x12\x03" "abc" "\x12\x00\x12\x01x", 10, 3},
+        {"\x08\x00\x12\x02\x12\x00\x1d" "abcd" "\x21" "abcdefgh" "\x12\x00", 22, 2},
+        {"\x12\x80\x01", 3, 1},         /* is not whole */
+        {"\x13\x12\x00\x12\x00", 5, 1}, /* a group */
+        {"", 0, 1},
+    };
+    static char many[2 * 300];
+    (void)state;
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (size_t piece = 1; piece < 40; piece++) {
+            sp_calls c = {0};
+            uint8_t bytes[64] = {0, 0, 0, 1, 0x80, 0, 0, 2};
+            memcpy(bytes + 8, cases[i].frame, cases[i].len);
+            size_t len = 8 + cases[i].len;
+            for (size_t at = 0; at < len; at += piece)
+                sp_calls_pass(&c, bytes + at, piece < len - at ? piece : len - at);
+            assert_int_equal(sp_calls_results(&c), cases[i].results);
+        }
+    }
+    for (size_t i = 0; i < sizeof many; i += 2)
+        many[i] = 0x12;
+    for (size_t n = 255; n <= 257; n++) {
+        sp_calls c = {0};
+        sp_calls_pass(&c, (const uint8_t *)"\x80\0\0\0", 4);
+        sp_calls_pass(&c, (const uint8_t *)many, 2 * n);
+        assert_int_equal(sp_calls_results(&c), n <= 256 ? n : 1);
+    }
+}
+
+static void what_is_half_read_is_held(void **state)
+{
+    static char frame[FRAME_MAX + 1];
+    uint8_t bytes[2 * FRAME_MAX];
+    (void)state;
+
+    memset(frame, 'f', FRAME_MAX);
+    size_t len = put_message(bytes, SP_OVER_TCP, one_id, 1, frame);
+    fake_callers_reset(NULL);
+    budget_share *share = budget_open(NULL);
+    sp_reader r = reader(SP_OVER_TCP);
+    sp_reader_charge(&r, share);
+    assert_int_equal(read_all(&r, bytes, len - 1), SP_FINE);
+    assert_int_equal(budget_share_held(share), FRAME_MAX + 4);
+    assert_int_equal(read_all(&r, bytes + len - 1, 1), SP_FINE);
+    assert_int_equal(budget_share_held(share), 0);
+    assert_int_equal(read_all(&r, bytes, len - 1), SP_FINE);
+    assert_int_equal(budget_share_held(share), FRAME_MAX + 4);
+    sp_reader_end(&r);
+    assert_int_equal(budget_share_held(share), 0);
+    budget_close(share);
+}
+
 static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
                               "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
@@ -362,6 +466,9 @@ int main(void)
         TEST(websocket_frames_make_messages),
         TEST(a_websocket_message_that_is_no_request_closes),
         TEST(websocket_memory_grows_with_what_comes),
+        TEST(what_finds_no_room_is_skipped_but_for_its_ids),
+        TEST(the_calls_of_what_is_skipped_are_counted),
+        TEST(what_is_half_read_is_held),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /* SP connections on a real loop: what is taken, when it is answered, and what ends a
- * connection. frames_take is the test's own, and callers are fakes: more than IN_FLIGHT
- * messages of one that are not answered queue. */
+ * connection. */
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,242 +14,9 @@
 #include <unistd.h>
 
 #include <cmocka.h>
-#include <uv.h>
 
-#include "support/fake_callers.h"
-#include "support/sp_peer.h"
+#include "sp_scene.h"
 #include "support/tempdir.h"
-#include "wire/sp_server.h"
-
-enum { MESSAGES_MAX = 4096, LIMIT_MS = 60000, IN_FLIGHT = 4, BIG = 256 * 1024 };
-
-typedef struct taken {
-    const frames_port *port;
-    void *message; /* NULL: ended */
-    caller *from;
-    unsigned peer; /* its number */
-    char text;
-} taken;
-
-static struct {
-    uv_loop_t loop;
-    streams *streams;
-    sp_server *server;
-    uint16_t port, web_port;
-    taken taken[MESSAGES_MAX];
-    size_t n, wanted;
-    bool echoes, lets_go, closed, late; /* lets_go: answers what a lost peer left, at once */
-    int ticks_left;
-} here;
-
-/* Of one caller, not yet answered. */
-static size_t count_under_way(unsigned peer)
-{
-    size_t n = 0;
-
-    for (size_t i = 0; i < here.n; i++)
-        n += here.taken[i].message && here.taken[i].peer == peer;
-    return n;
-}
-
-static void forget(size_t i)
-{
-    taken *t = &here.taken[i];
-
-    t->message = NULL;
-    if (t->from && count_under_way(t->peer) < IN_FLIGHT)
-        fake_caller_queues(t->from, false);
-}
-
-static void end_one(size_t i, const void *text, size_t len)
-{
-    taken *t = &here.taken[i];
-    void *space = t->port->answer(t->message, len);
-
-    assert_non_null(space);
-    memcpy(space, text, len);
-    t->port->reply(t->message);
-    forget(i);
-}
-
-static void end_as_no_frame(size_t i)
-{
-    here.taken[i].port->close_peer(here.taken[i].message);
-    forget(i);
-}
-
-void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
-                 const frames_sender *sender, uint64_t received_ns)
-{
-    unsigned peer = fake_caller_number(sender->caller);
-    (void)f;
-
-    assert_true(received_ns > 0);
-    assert_true(here.n < MESSAGES_MAX);
-    here.taken[here.n++] = (taken){port, message, sender->caller, peer, len > 0 ? *(const char *)data : '\0'};
-    if (here.echoes)
-        end_one(here.n - 1, data, len);
-    else if (count_under_way(peer) >= IN_FLIGHT)
-        fake_caller_queues(sender->caller, true);
-}
-
-static void on_caller_lost(void)
-{
-    for (size_t i = 0; i < here.n; i++) {
-        if (here.taken[i].peer != fake_callers.last_lost)
-            continue;
-        here.taken[i].from = NULL;
-        if (here.lets_go && here.taken[i].message)
-            end_one(i, "x", 1);
-    }
-}
-
-/* ---- the loop --------------------------------------------------------------------- */
-
-/* Every millisecond: a condition may come true without an event. */
-static void on_tick(uv_timer_t *timer)
-{
-    (void)timer;
-    here.late = --here.ticks_left == 0;
-}
-
-static void run_until(bool (*condition)(void))
-{
-    uv_timer_t limit;
-
-    here.ticks_left = LIMIT_MS;
-    uv_timer_init(&here.loop, &limit);
-    uv_timer_start(&limit, on_tick, 1, 1);
-    while (!condition() && !here.late)
-        uv_run(&here.loop, UV_RUN_ONCE);
-    uv_close((uv_handle_t *)&limit, NULL);
-    for (int turns = 0; turns < 3; turns++)
-        uv_run(&here.loop, UV_RUN_NOWAIT);
-    assert_true(condition());
-}
-
-static bool has_taken(void)
-{
-    return here.n >= here.wanted;
-}
-
-static bool has_lost(void)
-{
-    return fake_callers.lost >= here.wanted;
-}
-
-static bool has_flushed(void)
-{
-    return !streams_flushing(here.streams);
-}
-
-static bool is_closed(void)
-{
-    return here.closed;
-}
-
-static void run_until_taken(size_t n)
-{
-    here.wanted = n;
-    run_until(has_taken);
-    assert_int_equal(here.n, n);
-}
-
-static void run_until_lost(size_t n)
-{
-    here.wanted = n;
-    run_until(has_lost);
-    assert_int_equal(fake_callers.lost, n);
-}
-
-static void start(const streams_options *given)
-{
-    streams_options options = given ? *given : (streams_options){.connections_max = 100};
-    lks_error error;
-
-    memset(&here, 0, sizeof here);
-    fake_callers_reset(on_caller_lost);
-    uv_loop_init(&here.loop);
-    options.loop = &here.loop;
-    assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
-    const sp_server_options server = {.streams = here.streams, .message_bytes_max = BIG};
-    assert_int_equal(sp_server_new(&server, &here.server, &error), LKS_OK);
-    assert_int_equal(sp_server_listen_tcp(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
-    assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", "/x", NULL, &here.web_port, &error), LKS_OK);
-}
-
-static void on_closed(void *arg)
-{
-    assert_ptr_equal(arg, &here);
-    here.closed = true;
-}
-
-static void stop(void)
-{
-    streams_close(here.streams, on_closed, &here);
-    for (size_t i = 0; i < here.n; i++)
-        if (here.taken[i].message)
-            end_one(i, "x", 1);
-    run_until(is_closed);
-    assert_int_equal(sp_server_in_flight(here.server), 0);
-    assert_int_equal(fake_callers.shares_closed, fake_callers.shares_opened);
-    assert_int_equal(fake_callers.held, 0);
-    sp_server_free(here.server);
-    assert_int_equal(uv_loop_close(&here.loop), 0);
-}
-
-/* ---- peers: what they send waits in the kernel until the loop runs ------------------ */
-
-static const uint8_t handshake[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
-
-static int open_peer(void)
-{
-    int fd = sp_peer_connect(here.port, 0);
-
-    assert_true(fd >= 0);
-    assert_true(sp_peer_send(fd, handshake, sizeof handshake));
-    return fd;
-}
-
-static void send_text(int fd, uint32_t id, char text)
-{
-    size_t len;
-    uint8_t *message = sp_peer_message(id, &text, 1, &len);
-
-    assert_true(sp_peer_send(fd, message, len));
-    free(message);
-}
-
-static void receive(int fd, uint8_t *to, size_t len)
-{
-    for (size_t n = 0; n < len;) {
-        ssize_t more = read(fd, to + n, len - n);
-        assert_true(more > 0);
-        n += (size_t)more;
-    }
-}
-
-static void expect_greeting(int fd)
-{
-    static const uint8_t rep[] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
-    uint8_t got[sizeof rep];
-
-    receive(fd, got, sizeof got);
-    assert_memory_equal(got, rep, sizeof rep);
-}
-
-static void expect_answer(int fd, uint32_t id, char text)
-{
-    uint32_t got_id;
-    size_t len;
-    uint8_t *body = sp_peer_receive(fd, &got_id, &len);
-
-    assert_non_null(body);
-    assert_int_equal(got_id, id);
-    assert_int_equal(len, 1);
-    assert_int_equal(body[0], text);
-    free(body);
-}
 
 /* ---- tests ---------------------------------------------------------------------- */
 
@@ -312,6 +79,8 @@ static void many_that_are_answered_at_once(void **state)
     close(fd);
     stop();
 }
+
+/* ---- who is lost ------------------------------------------------------------------- */
 
 static void what_a_lost_peer_left_is_answered_to_nobody(void **state)
 {
@@ -391,31 +160,6 @@ static void a_stopping_server_goes_on_with_those_it_has(void **state)
     expect_answer(fd, 0x80000001, 'r');
     assert_true(sp_peer_connect(here.port, 0) < 0);
     close(fd);
-    stop();
-}
-
-static void connections_have_a_limit(void **state)
-{
-    const streams_options two = {.connections_max = 2};
-    int fds[3];
-    (void)state;
-    start(&two);
-    here.echoes = true;
-    for (size_t i = 0; i < 3; i++) {
-        fds[i] = open_peer();
-        send_text(fds[i], 0x80000000, 'a');
-    }
-    run_until_taken(2);
-    run_until(has_flushed);
-    assert_true(sp_peer_closed(fds[2]));
-    close(fds[0]);
-    run_until_lost(1);
-    int again = open_peer();
-    send_text(again, 0x80000000, 'b');
-    run_until_taken(3);
-    close(fds[1]);
-    close(fds[2]);
-    close(again);
     stop();
 }
 
@@ -567,6 +311,7 @@ static void who_does_not_finish_the_handshake_is_closed(void **state)
     stop();
 }
 
+/* The one that began first goes for the third. */
 static void a_handshake_takes_a_place(void **state)
 {
     const streams_options two = {.connections_max = 2};
@@ -575,10 +320,10 @@ static void a_handshake_takes_a_place(void **state)
     start(&two);
     for (size_t i = 0; i < 3; i++)
         fds[i] = sp_peer_connect(here.web_port, 0);
+    run_until_closed(fds[0]);
     assert_true(sp_peer_send(fds[1], request, sizeof request - 1));
     assert_true(sp_peer_send(fds[1], frame_a, sizeof frame_a));
     run_until_taken(1);
-    assert_true(sp_peer_closed(fds[2]));
     for (size_t i = 0; i < 3; i++)
         close(fds[i]);
     stop();
@@ -647,17 +392,17 @@ int main(void)
         cmocka_unit_test(what_is_no_frame_ends_the_connection_and_what_follows_it),
         cmocka_unit_test(what_is_no_sp_is_closed),
         cmocka_unit_test(a_stopping_server_goes_on_with_those_it_has),
-        cmocka_unit_test(connections_have_a_limit),
-        cmocka_unit_test(who_does_not_greet_is_closed),
-        cmocka_unit_test(who_is_idle_is_closed_and_who_waits_is_not),
-        cmocka_unit_test(who_reads_nothing_is_not_read_and_then_closed),
         cmocka_unit_test(over_websocket_the_first_answer_is_to_the_request),
         cmocka_unit_test(over_websocket_a_long_answer_goes_in_frames),
         cmocka_unit_test(who_does_not_finish_the_handshake_is_closed),
         cmocka_unit_test(a_handshake_takes_a_place),
         cmocka_unit_test(paths_that_are_none),
+        cmocka_unit_test(who_does_not_greet_is_closed),
+        cmocka_unit_test(who_is_idle_is_closed_and_who_waits_is_not),
+        cmocka_unit_test(who_reads_nothing_is_not_read_and_then_closed),
         cmocka_unit_test(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced),
         cmocka_unit_test(addresses_that_are_none),
     };
+    signal(SIGPIPE, SIG_IGN); /* as the server does */
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
  * gone while hands are shaken. The protocol echoes. */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -432,5 +433,6 @@ int main(void)
         cmocka_unit_test(who_does_not_read_is_left),
         cmocka_unit_test(closing_all_in_the_middle),
     };
+    signal(SIGPIPE, SIG_IGN); /* as the server does */
     return cmocka_run_group_tests(tests, make_files, remove_files);
 }

@@ -1,0 +1,21 @@
+/* Invariant: `left_out` counts what was refused since the last line that was allowed. Called
+ * by who logs what peers cause. */
+#include "log_rate.h"
+
+bool log_rate_allows(log_rate *r, uint64_t now_ms, uint32_t *left_out)
+{
+    uint64_t second = now_ms / 1000;
+
+    if (second != r->second) {
+        r->second = second;
+        r->lines = 0;
+    }
+    if (r->lines >= LOG_RATE_LINES) {
+        r->left_out++;
+        return false;
+    }
+    r->lines++;
+    *left_out = r->left_out;
+    r->left_out = 0;
+    return true;
+}

@@ -1,0 +1,23 @@
+/* Counts the calls of a request whose bytes are not kept, as they pass: each is to have a
+ * result of its own, also where all of them are refused. */
+#ifndef LOCKSTOCK_SERVER_WIRE_SP_CALLS_H
+#define LOCKSTOCK_SERVER_WIRE_SP_CALLS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Zero at first. */
+typedef struct sp_calls {
+    enum { SP_CALLS_IDS, SP_CALLS_TAG, SP_CALLS_VARINT, SP_CALLS_LENGTH, SP_CALLS_SKIP, SP_CALLS_LOST } state;
+    uint64_t number, left; /* a varint so far; bytes to skip */
+    unsigned n;            /* bytes of the varint, or of the id */
+    uint32_t calls;
+} sp_calls;
+
+/* Further bytes of the request, from its ids on. */
+void sp_calls_pass(sp_calls *c, const uint8_t *data, size_t len);
+
+/* After all of it: how many results answer it; one, if it is no frame or has too many calls. */
+size_t sp_calls_results(const sp_calls *c);
+
+#endif

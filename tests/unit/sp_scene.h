@@ -1,0 +1,85 @@
+/* An SP server on a loop of the test's own, and peers by hand. frames_take is the scene's,
+ * and callers are fakes: those with IN_FLIGHT messages or more that are not answered queue. */
+#ifndef LOCKSTOCK_TESTS_SP_SCENE_H
+#define LOCKSTOCK_TESTS_SP_SCENE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <uv.h>
+
+#include "support/fake_callers.h"
+#include "support/sp_peer.h"
+#include "wire/sp_server.h"
+
+enum { MESSAGES_MAX = 4096, LIMIT_MS = 60000, IN_FLIGHT = 4, BIG = 256 * 1024 };
+
+typedef struct taken {
+    const frames_port *port;
+    void *message; /* NULL: ended */
+    caller *from;
+    unsigned peer; /* its number */
+    char text;
+} taken;
+
+extern struct sp_scene {
+    uv_loop_t loop;
+    streams *streams;
+    sp_server *server;
+    uint16_t port, web_port;
+    taken taken[MESSAGES_MAX];
+    size_t n, refused, wanted;
+    uint64_t costs_ns; /* what it takes to take a message of 'c' */
+    bool echoes, lets_go, closed, late; /* lets_go: answers what a lost peer left, at once */
+    int ticks_left;
+} here;
+
+/* REQ's. */
+extern const uint8_t handshake[8];
+
+/* Answers the i-th message that was taken. */
+void end_one(size_t i, const void *text, size_t len);
+
+/* Or says that it was no frame. */
+void end_as_no_frame(size_t i);
+
+/* Runs the loop until it is so; fails when it takes too long. */
+void run_until(bool (*condition)(void));
+
+/* here.wanted messages; callers lost; callers opened; messages refused. */
+bool has_taken(void);
+bool has_lost(void);
+bool has_opened(void);
+bool has_refused(void);
+
+/* No output waits. */
+bool has_flushed(void);
+
+/* Exactly so many messages, callers. */
+void run_until_taken(size_t n);
+void run_until_lost(size_t n);
+
+/* A server on here.port and, over WebSocket, on here.web_port; NULL: with room for 100. */
+void start(const streams_options *given);
+
+/* Answers what is under way and expects that nothing is held. */
+void stop(void);
+
+/* Connects and says the handshake. */
+int open_peer(void);
+
+/* A request whose frame is one byte. */
+void send_text(int fd, uint32_t id, char text);
+
+/* Exactly so many bytes. */
+void receive(int fd, uint8_t *to, size_t len);
+
+/* What the server says first; and an answer of one byte. */
+void expect_greeting(int fd);
+void expect_answer(int fd, uint32_t id, char text);
+
+/* By the server; what it said before is skipped. */
+void run_until_closed(int fd);
+
+#endif

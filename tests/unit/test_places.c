@@ -1,0 +1,184 @@
+/* Who has a place, who is given up, and who is not let in. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "wire/places.h"
+
+enum { PLACES = 100 };
+
+static struct {
+    places *all;
+    place place[PLACES];
+    size_t given_up[PLACES], n_given_up;
+} here;
+
+static void give_up(place *p)
+{
+    here.given_up[here.n_given_up++] = (size_t)(p - here.place);
+    places_leave(here.all, p);
+}
+
+static void start(places_options options)
+{
+    memset(&here, 0, sizeof here);
+    options.give_up = give_up;
+    here.all = places_new(&options);
+    assert_non_null(here.all);
+}
+
+static void stop(void)
+{
+    for (size_t i = 0; i < PLACES; i++)
+        places_leave(here.all, &here.place[i]);
+    places_free(here.all);
+}
+
+static place_origin host(uint8_t n)
+{
+    return (place_origin){PLACE_IPV4, {127, 0, 0, n}};
+}
+
+static place_origin user(uint8_t n)
+{
+    return (place_origin){PLACE_USER, {n}};
+}
+
+static const char *enter(size_t i, const char *wire, place_origin origin)
+{
+    return places_take(here.all, &here.place[i], wire, &origin);
+}
+
+static void enter_quiet(size_t i, const char *wire, place_origin origin)
+{
+    assert_null(enter(i, wire, origin));
+    places_set_quiet(here.all, &here.place[i], true);
+}
+
+static void assert_given_up(size_t n, size_t last)
+{
+    assert_int_equal(here.n_given_up, n);
+    assert_int_equal(here.given_up[n - 1], last);
+}
+
+static void the_idlest_is_given_up(void **state)
+{
+    (void)state;
+    start((places_options){.all = 3});
+    for (size_t i = 0; i < 3; i++)
+        enter_quiet(i, "tcp", host(1));
+    places_set_quiet(here.all, &here.place[0], false);
+    places_set_quiet(here.all, &here.place[0], true); /* it did something */
+    enter_quiet(3, "tcp", host(1));
+    assert_given_up(1, 1);
+    enter_quiet(4, "tcp", host(1));
+    assert_given_up(2, 2);
+    enter_quiet(5, "tcp", host(1));
+    assert_given_up(3, 0);
+    stop();
+}
+
+static void who_is_not_quiet_keeps_its_place(void **state)
+{
+    (void)state;
+    start((places_options){.all = 2});
+    assert_null(enter(0, "tcp", host(1)));
+    enter_quiet(1, "tcp", host(1));
+    assert_null(enter(2, "tcp", host(1)));
+    assert_given_up(1, 1);
+    assert_string_equal(enter(3, "tcp", host(1)), "connections");
+    assert_int_equal(here.n_given_up, 1);
+    places_leave(here.all, &here.place[0]);
+    assert_null(enter(3, "tcp", host(1)));
+    stop();
+}
+
+static void an_address_has_its_part(void **state)
+{
+    (void)state;
+    start((places_options){.all = 10, .per_address = 2});
+    enter_quiet(0, "tcp", host(2));
+    enter_quiet(1, "tcp", host(1));
+    enter_quiet(2, "grpc", host(1));
+    enter_quiet(3, "tcp", host(1)); /* one of its own goes */
+    assert_given_up(1, 1);
+    places_set_quiet(here.all, &here.place[2], false);
+    places_set_quiet(here.all, &here.place[3], false);
+    assert_string_equal(enter(4, "tcp", host(1)), "connections from one address");
+    assert_null(enter(4, "tcp", host(2)));
+    assert_null(enter(5, "tcp", host(3)));
+    assert_int_equal(here.n_given_up, 1);
+    stop();
+}
+
+static void addresses_users_and_networks_differ(void **state)
+{
+    const place_origin one = {PLACE_IPV6, {0x20, 1, 1}}, other = {PLACE_IPV6, {0x20, 1, 2}};
+    (void)state;
+    start((places_options){.all = 10, .per_address = 1});
+    assert_null(enter(0, "tcp", one));
+    assert_null(enter(1, "tcp", other));
+    assert_null(enter(2, "unix", user(0x20)));
+    assert_null(enter(3, "unix", user(0x21)));
+    assert_non_null(enter(4, "grpc", one));
+    assert_non_null(enter(5, "unix", user(0x20)));
+    stop();
+}
+
+static void a_wire_has_its_part(void **state)
+{
+    (void)state;
+    start((places_options){.all = 10, .per_wire = 2});
+    enter_quiet(0, "tcp", host(1));
+    enter_quiet(1, "grpc", host(1));
+    assert_null(enter(2, "grpc", host(2)));
+    assert_null(enter(3, "grpc", host(3)));
+    assert_given_up(1, 1);
+    assert_string_equal(enter(4, "grpc", host(4)), "connections of one wire");
+    assert_null(enter(4, "tcp", host(4)));
+    stop();
+}
+
+/* Whatever the network does. What unix sockets do not use of theirs stays theirs. */
+static void unix_sockets_keep_room(void **state)
+{
+    (void)state;
+    start((places_options){.all = 4, .for_unix = 1});
+    for (size_t i = 0; i < 3; i++)
+        assert_null(enter(i, "tcp", host(1)));
+    assert_non_null(enter(3, "tcp", host(1)));
+    enter_quiet(4, "unix", user(1));
+    assert_non_null(enter(5, "tcp", host(1))); /* not at a unix socket's cost */
+    assert_int_equal(here.n_given_up, 0);
+    enter_quiet(6, "unix", user(2));
+    assert_given_up(1, 4);
+    places_set_quiet(here.all, &here.place[6], false);
+    places_set_quiet(here.all, &here.place[0], true);
+    assert_null(enter(7, "unix", user(3))); /* but at the network's */
+    assert_given_up(2, 0);
+    assert_non_null(enter(8, "tcp", host(1))); /* all are taken */
+    places_set_quiet(here.all, &here.place[7], true);
+    assert_non_null(enter(8, "tcp", host(1)));
+    places_set_quiet(here.all, &here.place[1], true);
+    assert_null(enter(8, "tcp", host(1)));
+    assert_given_up(3, 1);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_idlest_is_given_up),
+        cmocka_unit_test(who_is_not_quiet_keeps_its_place),
+        cmocka_unit_test(an_address_has_its_part),
+        cmocka_unit_test(addresses_users_and_networks_differ),
+        cmocka_unit_test(a_wire_has_its_part),
+        cmocka_unit_test(unix_sockets_keep_room),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

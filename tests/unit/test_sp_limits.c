@@ -1,0 +1,450 @@
+/* What a connection may cost on a real loop: places, bytes, time and the loop's; and that its
+ * end is seen. */
+#include <arpa/inet.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "sp_scene.h"
+#include "support/tempdir.h"
+
+/* ---- the end of a peer, in each state ----------------------------------------------- */
+
+typedef enum ending { CLOSES, RESETS, HALF_CLOSES, ENDINGS } ending;
+
+static void end_peer(int fd, ending how)
+{
+    const struct linger reset = {.l_onoff = 1};
+
+    if (how == RESETS)
+        setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    if (how == HALF_CLOSES)
+        shutdown(fd, SHUT_WR);
+    else
+        close(fd);
+}
+
+/* Its calls queue, so nothing is read; and what it sent besides is not run any more. */
+static void the_end_of_a_peer_whose_calls_queue_is_seen(void **state)
+{
+    (void)state;
+    for (ending how = CLOSES; how < ENDINGS; how++) {
+        start(NULL);
+        here.lets_go = true;
+        int fd = open_peer();
+        for (uint32_t i = 0; i < IN_FLIGHT; i++)
+            send_text(fd, 0x80000000 + i, 'a');
+        run_until_taken(IN_FLIGHT);
+        send_text(fd, 0x80000009, 'z');
+        end_peer(fd, how);
+        run_until_lost(1);
+        assert_int_equal(here.n, IN_FLIGHT);
+        assert_int_equal(sp_server_in_flight(here.server), 0);
+        if (how == HALF_CLOSES)
+            close(fd);
+        stop();
+    }
+}
+
+/* Answers at length what is taken, until nothing more is. */
+static bool is_read_no_more(void)
+{
+    static char big[BIG];
+    static size_t before, turns;
+
+    for (size_t i = 0; i < here.n; i++)
+        if (here.taken[i].message)
+            end_one(i, big, sizeof big);
+    turns = here.n == before ? turns + 1 : 0;
+    before = here.n;
+    return here.n > 0 && turns >= 20;
+}
+
+/* It takes no answers. The time for that is long enough to be no part of this. */
+static void the_end_of_a_peer_that_takes_nothing_is_seen(void **state)
+{
+    const streams_options later = {.connections_max = 100, .stall_ms = 10 * LIMIT_MS};
+    (void)state;
+
+    for (ending how = CLOSES; how < ENDINGS; how++) {
+        start(&later);
+        int fd = sp_peer_connect(here.port, 4096);
+        assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+        for (uint32_t i = 0; i < 64; i++)
+            send_text(fd, 0x80000000 + i, 'a');
+        run_until(is_read_no_more);
+        assert_true(here.n < 64 && streams_flushing(here.streams));
+        end_peer(fd, how);
+        run_until_lost(1);
+        if (how == HALF_CLOSES)
+            close(fd);
+        stop();
+    }
+}
+
+static void the_end_of_a_peer_on_a_unix_socket_is_seen(void **state)
+{
+    char *dir = tempdir_make();
+    struct sockaddr_un name = {.sun_family = AF_UNIX};
+    lks_error error;
+    (void)state;
+
+    snprintf(name.sun_path, sizeof name.sun_path, "%s/sock", dir);
+    for (ending how = CLOSES; how < ENDINGS; how++) {
+        start(NULL);
+        assert_int_equal(sp_server_listen_unix(here.server, name.sun_path, &error), LKS_OK);
+        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        assert_int_equal(connect(fd, (const struct sockaddr *)&name, sizeof name), 0);
+        assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+        for (uint32_t i = 0; i < IN_FLIGHT + 1; i++) {
+            size_t len;
+            uint8_t *message = sp_peer_message(0x80000000 + i, "a", 1, &len);
+            assert_true(sp_peer_send(fd, "\1", 1) && sp_peer_send(fd, message, len));
+            free(message);
+        }
+        run_until_taken(IN_FLIGHT);
+        end_peer(fd, how);
+        run_until_lost(1);
+        assert_int_equal(here.n, IN_FLIGHT);
+        if (how == HALF_CLOSES)
+            close(fd);
+        stop();
+    }
+    tempdir_remove(dir);
+}
+
+/* ---- the loop is shared ----------------------------------------------------------- */
+
+/* Two thousand messages are there when the other's one comes. */
+static void a_costly_peer_is_read_in_turns(void **state)
+{
+    enum { MANY = 2000 };
+    static uint8_t bytes[MANY * 13];
+    size_t others = 0;
+    (void)state;
+
+    for (size_t i = 0; i < MANY; i++)
+        memcpy(bytes + i * 13, (const uint8_t[13]){0, 0, 0, 0, 0, 0, 0, 5, 0x80, 0, 0, 1, 'c'}, 13);
+    start(NULL);
+    here.echoes = true;
+    here.costs_ns = 50 * 1000;
+    int costly = open_peer();
+    int other = open_peer();
+    assert_true(sp_peer_send(costly, bytes, sizeof bytes));
+    send_text(other, 0x80000000, 'o');
+    run_until_taken(MANY + 1);
+    while (here.taken[others].text != 'o')
+        others++;
+    assert_in_range(others, 0, MANY / 2);
+    close(costly);
+    close(other);
+    stop();
+}
+
+/* ---- places ----------------------------------------------------------------------- */
+
+/* Those with something under way keep their places. */
+static void connections_have_a_limit(void **state)
+{
+    const streams_options two = {.connections_max = 2};
+    int fds[3];
+    (void)state;
+    start(&two);
+    for (size_t i = 0; i < 2; i++) {
+        fds[i] = open_peer();
+        send_text(fds[i], 0x80000000, 'a');
+    }
+    run_until_taken(2);
+    fds[2] = open_peer();
+    run_until_closed(fds[2]);
+    assert_int_equal(fake_callers.lost, 0);
+    close(fds[0]);
+    run_until_lost(1);
+    int again = open_peer();
+    send_text(again, 0x80000000, 'b');
+    run_until_taken(3);
+    close(fds[1]);
+    close(fds[2]);
+    close(again);
+    stop();
+}
+
+/* Half a greeting, then the one that did nothing for longest. */
+static void the_idlest_is_given_up_for_a_newcomer(void **state)
+{
+    const streams_options three = {.connections_max = 3};
+    (void)state;
+    start(&three);
+    here.echoes = true;
+    int half = sp_peer_connect(here.port, 0);
+    assert_true(sp_peer_send(half, handshake, 7));
+    here.wanted = 1;
+    run_until(has_opened);
+    int fds[4];
+    for (size_t i = 0; i < 4; i++) {
+        fds[i] = open_peer();
+        send_text(fds[i], 0x80000000, 'a');
+        run_until_taken(i + 1);
+    }
+    assert_int_equal(fake_callers.lost, 2);
+    run_until_closed(half);
+    run_until_closed(fds[0]);
+    for (size_t i = 1; i < 4; i++)
+        send_text(fds[i], 0x80000001, 'b');
+    run_until_taken(7);
+    close(half);
+    for (size_t i = 0; i < 4; i++)
+        close(fds[i]);
+    stop();
+}
+
+static void who_is_known_is_not_given_up(void **state)
+{
+    const streams_options one = {.connections_max = 1};
+    (void)state;
+    start(&one);
+    here.echoes = true;
+    int fd = open_peer();
+    fake_budget_has_principals(true);
+    send_text(fd, 0x80000000, 'a');
+    run_until_taken(1);
+    int newcomer = open_peer();
+    run_until_closed(newcomer);
+    send_text(fd, 0x80000001, 'b');
+    run_until_taken(2);
+    close(fd);
+    close(newcomer);
+    stop();
+}
+
+static int open_peer_from(const char *address)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(here.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_int_equal(inet_pton(AF_INET, address, &from.sin_addr), 1);
+    assert_int_equal(bind(fd, (const struct sockaddr *)&from, sizeof from), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+    send_text(fd, 0x80000000, 'a');
+    return fd;
+}
+
+static void an_address_has_a_limit_of_its_own(void **state)
+{
+    const streams_options some = {.connections_max = 10, .connections_per_address = 2};
+    int fds[4];
+    (void)state;
+    start(&some);
+    fds[0] = open_peer_from("127.0.0.2");
+    fds[1] = open_peer_from("127.0.0.2");
+    run_until_taken(2);
+    fds[2] = open_peer_from("127.0.0.2");
+    run_until_closed(fds[2]);
+    fds[3] = open_peer_from("127.0.0.3");
+    run_until_taken(3);
+    for (size_t i = 0; i < 4; i++)
+        close(fds[i]);
+    stop();
+}
+
+/* A peer that takes its time. */
+static struct {
+    int fd;
+    const uint8_t *bytes; /* to be sent */
+    size_t len, sent;
+} slow;
+
+/* ---- memory and time --------------------------------------------------------------- */
+
+static void send_long(int fd, uint32_t id, size_t bytes)
+{
+    static char body[BIG];
+    size_t len;
+    uint8_t *message = sp_peer_message(id, body, BIG, &len);
+
+    assert_true(sp_peer_send(fd, message, bytes < len ? bytes : len));
+    free(message);
+}
+
+static bool has_read_half(void)
+{
+    return fake_callers.held >= BIG / 2;
+}
+
+static void what_is_half_read_or_left_over_is_held(void **state)
+{
+    (void)state;
+    start(NULL);
+    int fd = open_peer();
+    send_long(fd, 0x80000000, BIG / 2 + 100);
+    run_until(has_read_half);
+    close(fd);
+    run_until_lost(1);
+    assert_int_equal(fake_callers.held, 0);
+    fd = open_peer();
+    for (uint32_t i = 0; i < 2 * IN_FLIGHT; i++)
+        send_text(fd, 0x80000000 + i, 'a');
+    run_until_taken(IN_FLIGHT);
+    assert_int_equal(fake_callers.held, IN_FLIGHT * 13);
+    close(fd);
+    run_until_lost(2);
+    assert_int_equal(fake_callers.held, 0);
+    stop();
+}
+
+static void what_finds_no_room_is_refused_and_the_connection_goes_on(void **state)
+{
+    (void)state;
+    start(NULL);
+    here.echoes = true;
+    int fd = open_peer();
+    fake_budget_is_full(true);
+    send_long(fd, 0x80000001, SIZE_MAX);
+    here.wanted = 1;
+    run_until(has_refused);
+    fake_budget_is_full(false);
+    send_text(fd, 0x80000002, 'b');
+    run_until_taken(1);
+    run_until(has_flushed);
+    expect_greeting(fd);
+    expect_answer(fd, 0x80000001, 'r');
+    expect_answer(fd, 0x80000002, 'b');
+    close(fd);
+    stop();
+}
+
+static bool is_held(void)
+{
+    return fake_callers.n_held > 0;
+}
+
+/* The peer reads now. */
+static bool is_free_after_reading(void)
+{
+    static uint8_t bytes[1 << 16];
+
+    while (recv(slow.fd, bytes, sizeof bytes, MSG_DONTWAIT) > 0)
+        ;
+    return fake_callers.n_held == 0 && fake_callers.held == 0;
+}
+
+/* Output is held until the kernel has it; and no call starts while much of it waits. */
+static void output_is_held_and_holds_calls_back(void **state)
+{
+    static char big[BIG];
+    (void)state;
+    start(NULL);
+    int fd = sp_peer_connect(here.port, 4096);
+    assert_true(sp_peer_send(fd, handshake, sizeof handshake));
+    for (size_t i = 0; !is_held(); i++) {
+        send_text(fd, 0x80000000, 'a');
+        run_until_taken(i + 1);
+        end_one(i, big, sizeof big);
+        uv_run(&here.loop, UV_RUN_NOWAIT);
+    }
+    assert_true(fake_callers.held >= 1 << 20);
+    slow.fd = fd;
+    run_until(is_free_after_reading);
+    close(fd);
+    run_until_lost(1);
+    stop();
+}
+
+/* A byte a tick. */
+static void drip(void)
+{
+    if ((size_t)(LIMIT_MS - here.ticks_left) > slow.sent && slow.sent < slow.len &&
+        send(slow.fd, slow.bytes + slow.sent, 1, MSG_DONTWAIT | MSG_NOSIGNAL) == 1)
+        slow.sent++;
+}
+
+static bool has_lost_while_dripping(void)
+{
+    drip();
+    return has_lost();
+}
+
+static bool has_taken_while_dripping(void)
+{
+    drip();
+    return has_taken();
+}
+
+static void who_does_not_finish_a_message_is_closed(void **state)
+{
+    const streams_options soon = {.connections_max = 100, .request_ms = 50};
+    static uint8_t bytes[BIG] = {0, 0, 0, 0, 0, 3, 0, 0, 0x80};
+    (void)state;
+
+    for (size_t at_once = 0; at_once < 20; at_once += 5) {
+        start(&soon);
+        int fd = open_peer();
+        assert_true(sp_peer_send(fd, bytes, at_once));
+        slow.fd = fd;
+        slow.bytes = bytes + at_once;
+        slow.len = sizeof bytes - at_once;
+        slow.sent = 0;
+        here.wanted = 1;
+        run_until(has_lost_while_dripping);
+        assert_int_equal(here.n, 0);
+        close(fd);
+        stop();
+    }
+}
+
+/* The time is a message's, not the connection's; and what queues has all the time. */
+static void who_is_slow_but_finishes_is_not_closed(void **state)
+{
+    enum { REQUEST_MS = 1500, MESSAGES = 160, LEN = 13 };
+    const streams_options some = {.connections_max = 100, .request_ms = REQUEST_MS};
+    static uint8_t bytes[MESSAGES * LEN];
+    (void)state;
+
+    for (size_t i = 0; i < MESSAGES; i++)
+        memcpy(bytes + i * LEN, (const uint8_t[LEN]){0, 0, 0, 0, 0, 0, 0, 5, 0x80, 0, 0, 1, 'a'}, LEN);
+    start(&some);
+    here.echoes = true;
+    slow.fd = open_peer();
+    slow.bytes = bytes;
+    slow.len = sizeof bytes;
+    slow.sent = 0;
+    here.wanted = MESSAGES;
+    run_until(has_taken_while_dripping);
+    assert_int_equal(fake_callers.lost, 0);
+    close(slow.fd);
+    stop();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_end_of_a_peer_whose_calls_queue_is_seen),
+        cmocka_unit_test(the_end_of_a_peer_that_takes_nothing_is_seen),
+        cmocka_unit_test(the_end_of_a_peer_on_a_unix_socket_is_seen),
+        cmocka_unit_test(a_costly_peer_is_read_in_turns),
+        cmocka_unit_test(connections_have_a_limit),
+        cmocka_unit_test(the_idlest_is_given_up_for_a_newcomer),
+        cmocka_unit_test(who_is_known_is_not_given_up),
+        cmocka_unit_test(an_address_has_a_limit_of_its_own),
+        cmocka_unit_test(what_is_half_read_or_left_over_is_held),
+        cmocka_unit_test(what_finds_no_room_is_refused_and_the_connection_goes_on),
+        cmocka_unit_test(output_is_held_and_holds_calls_back),
+        cmocka_unit_test(who_does_not_finish_a_message_is_closed),
+        cmocka_unit_test(who_is_slow_but_finishes_is_not_closed),
+    };
+    signal(SIGPIPE, SIG_IGN); /* as the server does */
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

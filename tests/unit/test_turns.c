@@ -1,0 +1,190 @@
+/* Who is served when, by a clock of the test's own: work takes what the test says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <uv.h>
+
+#include "wire/turns.h"
+
+enum { TAKERS = 20, MS = 1000 * 1000, US = 1000 };
+
+static struct {
+    uv_loop_t loop;
+    turns *all;
+    turn_taker taker[TAKERS];
+    uint64_t now_ns, cost_ns;
+    size_t served[TAKERS], n_served;
+    size_t last; /* leaves after so many */
+    bool closed;
+} here;
+
+static uint64_t now(void)
+{
+    return here.now_ns;
+}
+
+static void work(size_t i, uint64_t ns, size_t bytes)
+{
+    uint64_t began_ns = here.now_ns;
+
+    here.now_ns += ns;
+    turns_worked(here.all, &here.taker[i], began_ns, bytes);
+}
+
+static void serve(turn_taker *t)
+{
+    size_t i = (size_t)(t - here.taker);
+
+    here.served[i]++;
+    here.n_served++;
+    work(i, here.cost_ns, turns_bytes(here.all, t, 65536));
+    if (here.n_served == here.last)
+        turns_leave(here.all, t);
+}
+
+static int start(void **state)
+{
+    (void)state;
+    memset(&here, 0, sizeof here);
+    here.now_ns = UINT64_C(1000) * MS;
+    here.cost_ns = 100 * US;
+    uv_loop_init(&here.loop);
+    here.all = turns_new(&(turns_options){.loop = &here.loop, .now_ns = now, .serve = serve});
+    return here.all ? 0 : -1;
+}
+
+static void on_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < TAKERS; i++)
+        turns_leave(here.all, &here.taker[i]);
+    turns_close(here.all, on_closed, &here.closed);
+    uv_run(&here.loop, UV_RUN_DEFAULT);
+    return here.closed && uv_loop_close(&here.loop) == 0 ? 0 : -1;
+}
+
+/* One turn of the loop: how many were served. */
+static size_t turn(void)
+{
+    size_t before = here.n_served;
+
+    uv_run(&here.loop, UV_RUN_NOWAIT);
+    return here.n_served - before;
+}
+
+static void queue_all(void)
+{
+    for (size_t i = 1; i < TAKERS; i++)
+        turns_queue(here.all, &here.taker[i]);
+}
+
+static void who_costs_much_is_heavy_until_it_leaks_away(void **state)
+{
+    (void)state;
+    assert_true(turns_is_light(here.all, &here.taker[0]));
+    work(0, TURNS_LIGHT_NS - 1, 1000);
+    assert_true(turns_is_light(here.all, &here.taker[0]));
+    work(0, 2 * TURNS_LIGHT_NS, 1000);
+    assert_false(turns_is_light(here.all, &here.taker[0]));
+    here.now_ns += 2 * TURNS_LIGHT_NS * TURNS_LEAK_PART - 100 * US;
+    assert_false(turns_is_light(here.all, &here.taker[0]));
+    here.now_ns += 200 * US;
+    assert_true(turns_is_light(here.all, &here.taker[0]));
+    /* What one piece of work cost is not held against it for ever. */
+    work(0, UINT64_C(60000) * MS, 1000);
+    here.now_ns += 200 * MS;
+    assert_true(turns_is_light(here.all, &here.taker[0]));
+}
+
+static void a_small_share_in_the_long_run_stays_light(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1000; i++) {
+        work(0, 50 * US, 1000);
+        assert_true(turns_is_light(here.all, &here.taker[0]));
+        here.now_ns += TURNS_LEAK_PART * 50 * US;
+    }
+}
+
+/* However many are heavy, and whatever the light ones do meanwhile. */
+static void heavy_ones_together_cost_the_light_one_part_of_a_turn(void **state)
+{
+    (void)state;
+    queue_all();
+    for (int i = 0; i < 100; i++) {
+        work(0, 5 * US, 100);
+        assert_int_equal(turn(), TURNS_CONTENDED_NS / here.cost_ns);
+        here.now_ns += 5 * MS; /* or it would be heavy in the long run */
+    }
+    for (size_t i = 1; i < TAKERS; i++)
+        assert_in_range(here.served[i], here.n_served / (TAKERS - 1), here.n_served / (TAKERS - 1) + 1);
+}
+
+static void heavy_ones_alone_have_longer_turns(void **state)
+{
+    (void)state;
+    work(0, 5 * US, 100);
+    queue_all();
+    here.now_ns += TURNS_QUIET_NS;
+    assert_int_equal(turn(), TURNS_ALONE_NS / here.cost_ns);
+    work(1, 5 * US, 100); /* one of their own does not count */
+    assert_int_equal(turn(), TURNS_ALONE_NS / here.cost_ns);
+    work(0, 5 * US, 100);
+    assert_int_equal(turn(), TURNS_CONTENDED_NS / here.cost_ns);
+}
+
+static void who_leaves_in_its_turn_has_none(void **state)
+{
+    (void)state;
+    turns_queue(here.all, &here.taker[1]);
+    turns_queue(here.all, &here.taker[1]);
+    turns_queue(here.all, &here.taker[2]);
+    turns_leave(here.all, &here.taker[2]);
+    here.last = 3;
+    assert_int_equal(turn(), 3);
+    assert_int_equal(here.served[1], 3);
+    assert_int_equal(turn(), 0);
+    assert_int_equal(uv_loop_alive(&here.loop), 0); /* it may wait */
+}
+
+/* What is dear is read in small pieces, what is cheap in large ones. */
+static void pieces_are_as_long_as_they_are_cheap(void **state)
+{
+    (void)state;
+    here.now_ns += 1000 * MS;
+    work(0, 100 * US, 1024);
+    here.now_ns += 1000 * MS;
+    assert_in_range(turns_bytes(here.all, &here.taker[0], 65536), 1400, 1600);
+    work(0, 5 * MS, 1024);
+    here.now_ns += 1000 * MS;
+    assert_int_equal(turns_bytes(here.all, &here.taker[0], 65536), TURNS_BYTES_MIN);
+    for (int i = 0; i < 50; i++) {
+        work(0, 1 * US, 4096);
+        here.now_ns += 1000 * MS;
+    }
+    assert_int_equal(turns_bytes(here.all, &here.taker[0], 65536), 65536);
+    assert_int_equal(turns_bytes(here.all, &here.taker[0], 16384), 16384);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(who_costs_much_is_heavy_until_it_leaks_away, start, stop),
+        cmocka_unit_test_setup_teardown(a_small_share_in_the_long_run_stays_light, start, stop),
+        cmocka_unit_test_setup_teardown(heavy_ones_together_cost_the_light_one_part_of_a_turn, start, stop),
+        cmocka_unit_test_setup_teardown(heavy_ones_alone_have_longer_turns, start, stop),
+        cmocka_unit_test_setup_teardown(who_leaves_in_its_turn_has_none, start, stop),
+        cmocka_unit_test_setup_teardown(pieces_are_as_long_as_they_are_cheap, start, stop),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
