@@ -1,6 +1,8 @@
 /* Invariant: nghttp2 is entered from two places only, on_bytes (it takes) and on_produce
  * (it gives), so that no callback of it runs inside another call into it; everything
- * else just submits and asks for on_produce. Called by wires.c. */
+ * else just submits and asks for on_produce. What ends the session, and what follows from
+ * what was sent, is only noted in its callbacks: settle does it when nghttp2 has returned.
+ * Called by wires.c. */
 #include "wire/grpc.h"
 
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "log.h"
 #include "wire/grpc_call.h"
 
 enum {
@@ -15,29 +18,51 @@ enum {
     CONNECTION_WINDOW = 4 * 1024 * 1024,
     OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
     PRODUCE_BYTES = 64 * 1024,
-    STRIKES_MAX = 1000,      /* at once: cancels, pings, settings, empty frames */
-    STRIKES_PER_SECOND = 200, /* in the long run */
+    GOOD_PIECE = 256, /* bytes of DATA that are worth a WINDOW_UPDATE */
 };
 
-/* ---- limits ------------------------------------------------------------------------- */
+/* ---- what must wait until nghttp2 has returned ---------------------------------------- */
 
-/* A leaky bucket of frames that cost us and bring nothing. False: it runs over. */
-static bool strike(grpc_connection *c)
+/* The connection costs too much; why, and what it costs. In a callback that runs while
+ * nghttp2 reads, NGHTTP2_ERR_CALLBACK_FAILURE has to follow: it would read on. */
+static void give_up(grpc_connection *c, const char *why)
 {
-    uint64_t now = lks_rpc_now_ns();
-    double leaked = (double)(now - c->strikes_ns) / 1e9 * STRIKES_PER_SECOND;
-
-    c->strikes = c->strikes > leaked ? c->strikes - leaked : 0;
-    c->strikes_ns = now;
-    c->strikes += 1;
-    return c->strikes <= STRIKES_MAX;
+    if (!c->given_up)
+        c->given_up = why;
 }
 
-static int enhance_your_calm(grpc_connection *c)
+/* All that was sent before the client read the first GOAWAY has come: now the last one,
+ * which says what was taken. */
+static void say_goodbye(grpc_connection *c)
 {
-    nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
-    c->ending = true;
-    return 0;
+    nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+                          NGHTTP2_NO_ERROR, NULL, 0);
+    grpc_meter_no_more_calls(&c->meter);
+    c->goodbye = GOODBYE_SAID;
+}
+
+/* Whether there is more to send now. */
+static bool settle(grpc_connection *c)
+{
+    bool any = !TAILQ_EMPTY(&c->stops);
+    grpc_stream *s;
+
+    while ((s = TAILQ_FIRST(&c->stops))) {
+        TAILQ_REMOVE(&c->stops, s, in_stops);
+        s->stops = false;
+        nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    }
+    if (c->goodbye == GOODBYE_DUE) {
+        say_goodbye(c);
+        any = true;
+    }
+    if (c->given_up && !c->ending) {
+        log_debug("closed", "wire=grpc reason=\"%s\"", c->given_up);
+        nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
+        c->ending = true;
+        any = true;
+    }
+    return any;
 }
 
 /* ---- what nghttp2 tells --------------------------------------------------------------- */
@@ -51,6 +76,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     grpc_connection *c = user;
 
+    c->header_bytes = 0;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
     grpc_stream *s = grpc_call_new(c, frame->hd.stream_id);
@@ -61,39 +87,38 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     return 0;
 }
 
+/* A field of any block of headers, also of one that is dropped. */
+static int count_header(grpc_connection *c, size_t name_len, size_t value_len)
+{
+    c->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
+    if (c->header_bytes <= GRPC_HEADER_BYTES_WORST)
+        return 0;
+    give_up(c, "headers too long");
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
     grpc_stream *s = call_of(session, frame->hd.stream_id);
+    int failed = count_header(user, name_len, value_len);
     (void)flags;
 
-    if (!s || frame->headers.cat != NGHTTP2_HCAT_REQUEST || grpc_call_header(s, name, name_len, value, value_len))
-        return 0;
-    return enhance_your_calm(user);
+    if (failed == 0 && s && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        grpc_call_header(s, name, name_len, value, value_len);
+    return failed;
 }
 
-static bool is_costly(const nghttp2_frame *frame)
+/* Without this nghttp2 would drop it without a word. */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                             size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
-    switch (frame->hd.type) {
-    case NGHTTP2_RST_STREAM:
-    case NGHTTP2_PING:
-    case NGHTTP2_SETTINGS:
-    case NGHTTP2_PRIORITY:
-        return true;
-    case NGHTTP2_DATA:
-        return frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-    default:
-        return false;
-    }
-}
-
-/* All that was sent before the client read the first GOAWAY has come: now the last one,
- * which says what was taken. */
-static void say_goodbye(grpc_connection *c)
-{
-    nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
-                          NGHTTP2_NO_ERROR, NULL, 0);
-    c->told_to_go = false;
+    (void)session;
+    (void)frame;
+    (void)name;
+    (void)value;
+    (void)flags;
+    return count_header(user, name_len, value_len);
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -106,12 +131,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
         stream_ready(c->stream);
         stream_idle(c->stream, c->n_calls == 0);
     }
-    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->told_to_go) {
-        say_goodbye(c);
-        return 0;
-    }
-    if (is_costly(frame) && !strike(c))
-        return enhance_your_calm(c);
+    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->goodbye == GOODBYE_TOLD)
+        c->goodbye = GOODBYE_DUE;
     if (!s)
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -151,15 +172,21 @@ static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code,
  * answer's end went out: nghttp2 would drop it. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
+    grpc_connection *c = user;
     grpc_stream *s = call_of(session, frame->hd.stream_id);
-    bool last = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
-                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+    bool is_answer = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+    bool last = is_answer && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 
     /* A peer that makes us reset its calls costs as much as one that does it. */
-    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR && !strike(user))
-        return enhance_your_calm(user);
-    if (s && last && !s->half_closed)
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
+        !grpc_meter_strike(&c->meter))
+        give_up(c, "too many calls that are reset");
+    if (last || (is_answer && frame->hd.length >= GOOD_PIECE))
+        grpc_meter_earn(&c->meter);
+    if (s && last && !s->half_closed) {
+        TAILQ_INSERT_TAIL(&c->stops, s, in_stops);
+        s->stops = true;
+    }
     return 0;
 }
 
@@ -169,23 +196,33 @@ static bool begin_session(grpc_connection *c)
 {
     const grpc_server_options *o = &c->all->options;
     nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
     const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->message_bytes_max + GRPC_PREFIX_BYTES},
     };
 
-    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+    if (nghttp2_option_new(&option) != 0)
         return false;
+    if (nghttp2_session_callbacks_new(&callbacks) != 0) {
+        nghttp2_option_del(option);
+        return false;
+    }
+    /* Resets are ours to count. */
+    nghttp2_option_set_stream_reset_rate_limit(option, UINT32_MAX, UINT32_MAX);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_closed);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
-    bool begun = nghttp2_session_server_new(&c->session, callbacks, c) == 0;
+    bool begun = nghttp2_session_server_new2(&c->session, callbacks, c, option) == 0;
     nghttp2_session_callbacks_del(callbacks);
-    return begun && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 3) == 0 &&
+    nghttp2_option_del(option);
+    return begun && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 4) == 0 &&
            nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0;
 }
 
@@ -205,8 +242,9 @@ static void *on_open(void *arg, stream *s)
     if (!c)
         return NULL;
     *c = (grpc_connection){.all = all, .stream = s, .certificate = stream_peer_certificate(s),
-                           .strikes_ns = lks_rpc_now_ns(), .bytes = budget_open(all->options.budget)};
+                           .meter = grpc_meter_new(), .bytes = budget_open(all->options.budget)};
     TAILQ_INIT(&c->calls);
+    TAILQ_INIT(&c->stops);
     if (c->bytes)
         c->caller = caller_new(all->options.callers, c->bytes, NULL, NULL);
     if (!c->caller || !begin_session(c)) {
@@ -222,10 +260,16 @@ static void *on_open(void *arg, stream *s)
 static void on_bytes(void *arg, const uint8_t *data, size_t len)
 {
     grpc_connection *c = arg;
+    size_t good;
 
     if (c->ending)
         return;
-    if (nghttp2_session_mem_recv(c->session, data, len) < 0)
+    const char *why = grpc_meter_take(&c->meter, data, len, &good);
+    bool broken = nghttp2_session_mem_recv(c->session, data, good) < 0;
+    if (why)
+        give_up(c, why);
+    settle(c);
+    if (broken)
         c->ending = true; /* what it has to say about that goes out, then it ends */
     stream_produce(c->stream);
 }
@@ -235,10 +279,13 @@ static bool produce(grpc_connection *c, bool *all)
 {
     stream_block *block = NULL;
     const uint8_t *data;
-    ssize_t n = 0;
+    ssize_t n = 1;
     size_t room = 0;
 
-    while (stream_waiting(c->stream) < OUTPUT_BYTES_MAX && (n = nghttp2_session_mem_send(c->session, &data)) > 0) {
+    while (stream_waiting(c->stream) < OUTPUT_BYTES_MAX &&
+           ((n = nghttp2_session_mem_send(c->session, &data)) > 0 || settle(c))) {
+        if (n <= 0)
+            continue;
         if (!block || room - block->len < (size_t)n) {
             if (block)
                 stream_write(c->stream, block);
@@ -325,7 +372,7 @@ void grpc_server_drain(grpc_server *all)
     TAILQ_FOREACH(c, &all->connections, next) {
         nghttp2_submit_shutdown_notice(c->session);
         nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-        c->told_to_go = true;
+        c->goodbye = GOODBYE_TOLD;
         TAILQ_FOREACH(s, &c->calls, in_connection)
             grpc_call_stop(s);
         stream_produce(c->stream);

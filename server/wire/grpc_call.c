@@ -12,7 +12,6 @@
 
 enum {
     HEADER_BYTES_MAX = 16 * 1024,      /* more: RESOURCE_EXHAUSTED */
-    HEADER_BYTES_WORST = 64 * 1024,    /* more: the connection ends */
     HELD_BYTES_MAX = 64 * 1024 * 1024, /* of all calls; then a connection gets no more than its share */
     WAITING_BYTES_MAX = 4 * 1024 * 1024, /* sent by a streaming method and not taken; then the call ends */
     CALL_BYTES = 4096, /* what a call costs, without what it carries */
@@ -113,6 +112,8 @@ void grpc_call_detach(grpc_stream *s)
 
     TAILQ_REMOVE(&c->calls, s, in_connection);
     c->n_calls--;
+    if (s->stops)
+        TAILQ_REMOVE(&c->stops, s, in_stops);
     c->held -= s->held;
     s->from = NULL;
     if (s->method && s->state) {
@@ -142,13 +143,12 @@ static void add_field(grpc_stream *s, grpc_fields *to, const char *name, size_t 
     TAILQ_INSERT_TAIL(to, field, next);
 }
 
-bool grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
+void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
 {
-    s->header_bytes += name_len + value_len + 32;
-    hold(s, name_len + value_len + 32);
+    s->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
+    hold(s, name_len + value_len + GRPC_FIELD_BYTES);
     if (s->header_bytes <= HEADER_BYTES_MAX)
         add_field(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
-    return s->header_bytes <= HEADER_BYTES_WORST;
 }
 
 static lks_rpc_slice header(const grpc_stream *s, const char *name)

@@ -13,6 +13,7 @@
 #include "dispatch.h"
 #include "wire/grpc.h"
 #include "wire/grpc_message.h"
+#include "wire/grpc_meter.h"
 
 typedef struct grpc_field {
     const char *name, *value;
@@ -57,8 +58,16 @@ struct grpc_stream {
     size_t waiting; /* bytes of output */
     bool responded, finished;
     lks_error status;
-    TAILQ_ENTRY(grpc_stream) in_connection;
+    TAILQ_ENTRY(grpc_stream) in_connection, in_stops;
+    bool stops; /* its client is to be told to stop */
 };
+
+/* What a field of headers costs beyond its name and value (RFC 7541, 4.1). */
+enum { GRPC_FIELD_BYTES = 32 };
+
+/*   NOT --drain--> TOLD (GOAWAY, and a ping after it) --the ping is back--> DUE --> SAID */
+typedef enum grpc_goodbye { GOODBYE_NOT, GOODBYE_TOLD, GOODBYE_DUE, GOODBYE_SAID } grpc_goodbye;
+
 
 /* What grpc.c lends to calls. */
 typedef struct grpc_connection {
@@ -71,10 +80,12 @@ typedef struct grpc_connection {
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls;
     size_t held; /* bytes of its calls */
+    TAILQ_HEAD(, grpc_stream) stops;
     bool ready, ending;
-    bool told_to_go; /* the first GOAWAY went out, and a ping after it */
-    double strikes; /* frames that cost us and bring nothing; they leak away */
-    uint64_t strikes_ns;
+    grpc_goodbye goodbye;
+    const char *given_up; /* why it has to end; NULL: it has not */
+    grpc_meter meter;
+    size_t header_bytes; /* of the block that is being read, decoded */
     TAILQ_ENTRY(grpc_connection) next;
 } grpc_connection;
 
@@ -93,8 +104,8 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);
 /* Its HTTP/2 stream is gone: it is freed, now or when dispatch is done with it. */
 void grpc_call_detach(grpc_stream *s);
 
-/* A header came. False: there are too many, the connection must end. */
-bool grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len);
+/* A header came. */
+void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len);
 
 /* All headers came. */
 void grpc_call_begin(grpc_stream *s);

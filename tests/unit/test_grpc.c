@@ -595,6 +595,7 @@ static void a_cancelled_call_is_lost_alone(void **state)
     run_until_lost(1);
     assert_ptr_equal(here.last_lost, &here.taken[0]);
     assert_ptr_equal(here.taken[0].call.caller, here.taken[1].call.caller);
+    assert_int_equal(fake_caller_number(here.taken[0].call.caller), 1);
     succeed(0, 1); /* to nobody */
     succeed(1, 1);
     run_until_answered(1);
@@ -803,6 +804,42 @@ static void a_flood_of_continuations(void **state)
     run_until(is_over);
     assert_int_equal(grpc_server_in_flight(here.server), 0);
     stop();
+}
+
+/* nghttp2 reads on behind the frame that ends the connection, unless it is told to stop. */
+static void what_follows_a_flood_in_one_read_is_not_looked_at(void **state)
+{
+    static const uint8_t empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
+    static const struct {
+        uint8_t bytes[17];
+        size_t len;
+    } last[] = {
+        {{0, 0, 4, 2, 0, 0, 0, 0, 1, 1, 2, 3, 4}, 13},          /* PRIORITY of 4 bytes */
+        {{0, 0, 3, 3, 0, 0, 0, 0, 1, 1, 2, 3}, 12},             /* RST_STREAM of 3 */
+        {{0, 0, 3, 8, 0, 0, 0, 0, 1, 1, 2, 3}, 12},             /* WINDOW_UPDATE of 3 */
+        {{0, 0, 7, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7}, 16}, /* PING of 7 */
+        {{0, 0, 5, 4, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5}, 14},       /* SETTINGS of 5 */
+        {{0, 0, 7, 7, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7}, 16}, /* GOAWAY of 7 */
+        {{0, 0, 1, 9, 0, 0, 0, 0, 1, 1}, 10},                   /* CONTINUATION of nothing */
+        {{0, 0, 1, 0, 8, 0, 0, 0, 1, 9}, 10},                   /* DATA, padded beyond its end */
+        {{0, 0, 3, 1, 4, 0, 0, 0, 5, 0x83, 0x86, 0x84}, 12},    /* HEADERS of another call */
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
+        uint8_t bytes[2000 * sizeof empty + sizeof last[0].bytes];
+        size_t len = 0;
+        h2_peer *p = start();
+        h2_peer_call(p, PATH, NULL, "", 0, true);
+        for (int turns = 0; turns < 10; turns++)
+            turn();
+        for (size_t n = 0; n < 2000; n++, len += sizeof empty)
+            memcpy(bytes + len, empty, sizeof empty);
+        memcpy(bytes + len, last[i].bytes, last[i].len);
+        h2_peer_raw(p, bytes, len + last[i].len);
+        expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
+        run_until(nothing_lives);
+        stop();
+    }
 }
 
 static void what_is_no_http2_is_closed(void **state)
@@ -1021,6 +1058,7 @@ int main(void)
         cmocka_unit_test(floods_of_settings),
         cmocka_unit_test(floods_of_empty_data),
         cmocka_unit_test(a_flood_of_continuations),
+        cmocka_unit_test(what_follows_a_flood_in_one_read_is_not_looked_at),
         cmocka_unit_test(what_is_no_http2_is_closed),
         cmocka_unit_test(draining_lets_calls_end),
         cmocka_unit_test(streams_go_both_ways),
