@@ -37,6 +37,7 @@ struct caller {
     callers *all;
     budget_share *bytes;
     void (*on_room)(void *arg);
+    void (*on_park)(void *arg);
     void *arg;
     call_list calls;          /* in any state */
     call_list settles, takes; /* those that queue */
@@ -375,8 +376,19 @@ void caller_park(caller_call *call)
     call->settles = true; /* what it does from now on ends its wait */
     call->state = CALL_PARKED;
     call->caller->n_parked++;
+    if (call->bytes > 0)
+        budget_give(call->caller->bytes, call->bytes);
+    if (call->caller->on_park)
+        call->caller->on_park(call->caller->arg);
     all->n_parked++;
     serve(all);
+}
+
+/* Its bytes: it is parked no more, or its caller is lost. */
+static void count_again(const caller_call *call)
+{
+    if (call->bytes > 0)
+        budget_force(call->caller->bytes, call->bytes);
 }
 
 static void unpark(caller_call *call)
@@ -384,6 +396,7 @@ static void unpark(caller_call *call)
     call->state = CALL_NONE;
     call->caller->n_parked--;
     call->caller->all->n_parked--;
+    count_again(call);
 }
 
 void caller_resume(caller_call *call)
@@ -429,8 +442,13 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
     return c;
 }
 
+void caller_on_park(caller *c, void (*on_park)(void *arg))
+{
+    c->on_park = on_park;
+}
+
 /* Telling one may end others: the list is walked by moving each that was told to its end,
- * for as many as there were. */
+ * for as many as there were. What waited counts again: the share is to be closed. */
 void caller_lost(caller *c)
 {
     size_t n = 0;
@@ -439,9 +457,14 @@ void caller_lost(caller *c)
     if (!c)
         return;
     c->lost = true;
+    c->on_park = NULL;
     c->pins++;
-    TAILQ_FOREACH(call, &c->calls, in_caller)
+    TAILQ_FOREACH(call, &c->calls, in_caller) {
         n++;
+        if (call->state == CALL_PARKED)
+            count_again(call);
+        call->bytes = 0;
+    }
     for (; n > 0 && (call = TAILQ_FIRST(&c->calls)); n--) {
         TAILQ_REMOVE(&c->calls, call, in_caller);
         TAILQ_INSERT_TAIL(&c->calls, call, in_caller);

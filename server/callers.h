@@ -48,6 +48,10 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg);
  * caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
 
+/* on_park, with caller_new's arg, runs whenever one of its calls has parked. It may call
+ * nothing of this header but what asks. */
+void caller_on_park(caller *c, void (*on_park)(void *arg));
+
 /* The connection is gone: each of its calls is told (`abandoned`), and the caller is freed
  * with the last of them. Takes NULL. */
 void caller_lost(caller *c);
@@ -71,6 +75,7 @@ typedef struct caller_call {
     caller *caller;
     bool settles;
     bool waits; /* it may be parked */
+    size_t bytes; /* of the caller's share, held for it; not while it is parked: that has limits of its own */
     /* It has room: first after admission, then after each resume. May leave or park it. */
     void (*start)(struct caller_call *call);
     /* Its caller is lost. May leave. */

@@ -36,6 +36,7 @@ typedef struct settings {
     long connections;
     long timeout_ms;
     long timeout_max_ms;
+    long request_ms;
     long drain_ms;
     long sweep_ms;
     long id_sequence_block;

@@ -419,6 +419,7 @@ static lks_code open_wires(server *s, lks_error *error)
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .waiting_max = (uint32_t)s->config->waiting,
         .waiting_per_peer = (uint32_t)s->config->waiting_per_connection,
+        .request_ms = (uint32_t)s->config->request_ms,
         .connections_max = (uint32_t)s->config->connections,
         .tls = files_of_tls(s->config),
         .origins = s->config->allow_origin.of,

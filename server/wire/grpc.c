@@ -19,6 +19,9 @@ enum {
     OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
     PRODUCE_BYTES = 64 * 1024,
     GOOD_PIECE = 256, /* bytes of DATA that are worth a WINDOW_UPDATE */
+    CONNECTION_BYTES = 8 * 1024, /* what a connection costs: nghttp2's session and its tables of headers */
+    NO_LIMIT = INT32_MAX,
+    FRAME_HEAD_BYTES = 9,
 };
 
 /* ---- what must wait until nghttp2 has returned ---------------------------------------- */
@@ -65,6 +68,35 @@ static bool settle(grpc_connection *c)
     return any;
 }
 
+/* ---- how many calls at a time ----------------------------------------------------------- */
+
+/* nghttp2 would end the connection of a peer that passes the limit which it has acknowledged:
+ * so nghttp2 knows none, what is written is ours, and on_begin_headers refuses. */
+static void put_calls_max(const grpc_connection *c, uint8_t *frame)
+{
+    if (frame[3] != NGHTTP2_SETTINGS || frame[4] & NGHTTP2_FLAG_ACK)
+        return;
+    for (int i = 0; i < 4; i++) /* its first entry: two bytes of id, four of value */
+        frame[FRAME_HEAD_BYTES + 2 + i] = (uint8_t)(c->calls_max >> (24 - 8 * i));
+}
+
+/* Calls that wait take streams: without more of them a call that ends their wait could not
+ * be sent. Room for twice as many each time. */
+static void on_park(void *arg)
+{
+    grpc_connection *c = arg;
+    const grpc_server_options *o = &c->all->options;
+    const nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT};
+    uint32_t parked = caller_parked(c->caller), most = o->in_flight_per_peer + o->waiting_per_peer;
+    uint32_t wanted = o->in_flight_per_peer + (parked < o->waiting_per_peer / 2 ? 2 * parked : o->waiting_per_peer);
+
+    if (c->calls_max >= most || parked + o->in_flight_per_peer / 2 < c->calls_max)
+        return;
+    c->calls_max = wanted;
+    nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, &entry, 1);
+    stream_produce(c->stream);
+}
+
 /* ---- what nghttp2 tells --------------------------------------------------------------- */
 
 static grpc_stream *call_of(nghttp2_session *session, int32_t id)
@@ -79,11 +111,11 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     c->header_bytes = 0;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    grpc_stream *s = grpc_call_new(c, frame->hd.stream_id);
-    if (!s)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
-    stream_idle(c->stream, false);
+    grpc_stream *s = c->n_calls < c->calls_max ? grpc_call_new(c, frame->hd.stream_id) : NULL;
+    if (s)
+        nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
+    else
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
     return 0;
 }
 
@@ -121,6 +153,16 @@ static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *fram
     return count_header(user, name_len, value_len);
 }
 
+/* Who has sent no whole call does nothing, whatever else comes. */
+static void tell_idle(grpc_connection *c)
+{
+    bool idle = c->ready && c->n_whole == 0;
+
+    if (idle != c->idle)
+        stream_idle(c->stream, idle);
+    c->idle = idle;
+}
+
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
     grpc_connection *c = user;
@@ -129,7 +171,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (frame->hd.type == NGHTTP2_SETTINGS && !c->ready) {
         c->ready = true;
         stream_ready(c->stream);
-        stream_idle(c->stream, c->n_calls == 0);
+        tell_idle(c);
     }
     if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->goodbye == GOODBYE_TOLD)
         c->goodbye = GOODBYE_DUE;
@@ -140,6 +182,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         grpc_call_half_close(s);
+    tell_idle(c);
     return 0;
 }
 
@@ -164,7 +207,7 @@ static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code,
         return 0;
     nghttp2_session_set_stream_user_data(session, id, NULL);
     grpc_call_detach(s);
-    stream_idle(c->stream, c->n_calls == 0);
+    tell_idle(c);
     return 0;
 }
 
@@ -198,8 +241,8 @@ static bool begin_session(grpc_connection *c)
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
     const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT}, /* first: see put_calls_max */
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->message_bytes_max + GRPC_PREFIX_BYTES},
     };
@@ -229,6 +272,8 @@ static bool begin_session(grpc_connection *c)
 static void free_connection(grpc_connection *c)
 {
     caller_lost(c->caller);
+    if (c->bytes)
+        budget_give(c->bytes, CONNECTION_BYTES);
     budget_close(c->bytes);
     nghttp2_session_del(c->session);
     free(c);
@@ -245,14 +290,18 @@ static void *on_open(void *arg, stream *s)
                            .meter = grpc_meter_new(), .bytes = budget_open(all->options.budget)};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->stops);
-    if (c->bytes)
-        c->caller = caller_new(all->options.callers, c->bytes, NULL, NULL);
+    c->calls_max = all->options.in_flight_per_peer;
+    if (c->bytes) {
+        budget_force(c->bytes, CONNECTION_BYTES);
+        c->caller = caller_new(all->options.callers, c->bytes, NULL, c);
+    }
+    if (c->caller)
+        caller_on_park(c->caller, on_park);
     if (!c->caller || !begin_session(c)) {
         free_connection(c);
         return NULL;
     }
     TAILQ_INSERT_TAIL(&all->connections, c, next);
-    all->n_connections++;
     stream_produce(s);
     return c;
 }
@@ -296,6 +345,7 @@ static bool produce(grpc_connection *c, bool *all)
             block->len = 0;
         }
         memcpy(block->data + block->len, data, (size_t)n);
+        put_calls_max(c, block->data + block->len);
         block->len += (size_t)n;
     }
     if (block)
@@ -336,7 +386,6 @@ static void on_closed(void *arg)
     while ((s = TAILQ_FIRST(&c->calls)))
         grpc_call_detach(s);
     TAILQ_REMOVE(&c->all->connections, c, next);
-    c->all->n_connections--;
     free_connection(c);
 }
 
@@ -353,6 +402,7 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *all = (grpc_server){.options = *options};
     TAILQ_INIT(&all->connections);
+    TAILQ_INIT(&all->watched);
     *ret = all;
     return LKS_OK;
 }
@@ -361,6 +411,20 @@ lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *
                             lks_error *error)
 {
     return streams_listen_tcp(all->options.streams, address, context, &protocol, all, bound, error);
+}
+
+void grpc_server_tick(grpc_server *all)
+{
+    uint64_t now_ns = lks_rpc_now_ns();
+    grpc_stream *s;
+
+    TAILQ_FOREACH(s, &all->watched, in_watched) {
+        if (s->from->ending || grpc_call_tick(s, now_ns))
+            continue;
+        give_up(s->from, s->begun ? "it takes no answers" : "headers not whole in time");
+        settle(s->from);
+        stream_produce(s->from->stream);
+    }
 }
 
 void grpc_server_drain(grpc_server *all)

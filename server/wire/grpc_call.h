@@ -44,22 +44,30 @@ struct grpc_stream {
     lks_rpc_arena *arena;
     uint64_t received_ns;
     size_t header_bytes;
+    uint32_t timeout_ms; /* 0: none named */
     grpc_fields headers; /* pseudo-headers too */
     grpc_reader reader;
-    size_t held; /* bytes that count towards the server's limit */
-    size_t reading; /* those of the message that is being read, and of its prefix */
+    budget_share *bytes; /* the connection's; outlives the call, which holds some */
+    size_t held;    /* bytes of it */
+    size_t reading; /* those of messages that came and are not taken */
+    uint64_t input_due_ns; /* when the request, or a stream's next message, must have come */
+    uint64_t deadline_ns;  /* grpc-timeout; 0: none */
     uint8_t *request;
     size_t request_len;
     const grpc_streaming_method *method;
     void *state;
-    bool compressed, half_closed;
+    bool too_much; /* it did not fit into the budget */
+    bool compressed, begun, half_closed, whole, gzip; /* whole: its request came; gzip: for the answer */
     grpc_fields reply_headers, trailers;
     TAILQ_HEAD(, grpc_output) output;
     size_t waiting; /* bytes of output */
+    size_t taken;   /* bytes that the client took of it since moved_ns */
+    uint64_t moved_ns;
     bool responded, finished;
     lks_error status;
-    TAILQ_ENTRY(grpc_stream) in_connection, in_stops;
-    bool stops; /* its client is to be told to stop */
+    TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
+    bool stops;   /* its client is to be told to stop */
+    bool watched; /* by the clock; calls that run have one of their own */
 };
 
 /* What a field of headers costs beyond its name and value (RFC 7541, 4.1). */
@@ -78,10 +86,11 @@ typedef struct grpc_connection {
     budget_share *bytes;
     const char *certificate;
     TAILQ_HEAD(, grpc_stream) calls;
-    uint32_t n_calls;
-    size_t held; /* bytes of its calls */
+    uint32_t n_calls, n_whole; /* n_whole: whose request came */
+    uint32_t calls_max; /* as it was told */
+    uint64_t moved_ns;  /* when it last took of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
-    bool ready, ending;
+    bool ready, idle, ending;
     grpc_goodbye goodbye;
     const char *given_up; /* why it has to end; NULL: it has not */
     grpc_meter meter;
@@ -92,9 +101,8 @@ typedef struct grpc_connection {
 struct grpc_server {
     grpc_server_options options;
     size_t in_flight; /* calls that live */
-    size_t held;      /* bytes of headers, requests and answers */
-    size_t n_connections;
     bool draining;
+    TAILQ_HEAD(, grpc_stream) watched;
     TAILQ_HEAD(, grpc_connection) connections;
 };
 
@@ -115,6 +123,9 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len);
 
 /* The client has sent all. */
 void grpc_call_half_close(grpc_stream *s);
+
+/* Ends it when its time is over. False: its connection has to end too. */
+bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
 
 /* Ends a streaming call because the server stops. */
 void grpc_call_stop(grpc_stream *s);

@@ -38,6 +38,7 @@ typedef struct wires_options {
     uint32_t in_flight_per_peer;
     uint32_t waiting_max;
     uint32_t waiting_per_peer;
+    uint32_t request_ms; /* see grpc.h */
     uint32_t connections_max;
     tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
     char *const *origins; /* "https://shop.example": of web pages that may connect, checked; outlive it */

@@ -365,6 +365,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.message_max = flags & 4 ? SMALL : LARGE;
     const grpc_server_options options = {.message_bytes_max = here.message_max,
                                          .in_flight_per_peer = limits[flags >> 3 & 3],
+                                         .waiting_per_peer = 200,
+                                         .request_ms = 30000,
+                                         .stall_ms = 10000,
                                          .methods = methods,
                                          .n_methods = sizeof methods / sizeof *methods};
     fuzz_expect(grpc_server_new(&options, &here.server, &error) == LKS_OK);
@@ -380,7 +383,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const grpc_connection *c = here.stream.connection;
     while (in.len > 0 && !here.stream.closing) {
         step(&in);
-        fuzz_expect(c->n_calls <= options.in_flight_per_peer);
+        fuzz_expect(c->n_calls <= c->calls_max);
     }
     fake_stream_turn(&here.stream);
     fake_stream_closed(&here.stream);

@@ -23,6 +23,9 @@ unsigned fake_caller_number(const caller *c);
 /* From now on its calls queue; or do not any more, which it is told. */
 void fake_caller_queues(caller *c, bool queues);
 
+/* So many of its calls are parked from now on, which it is told. */
+void fake_caller_parks(caller *c, uint32_t parked);
+
 /* From now on no share takes more. */
 void fake_budget_is_full(bool full);
 
