@@ -376,19 +376,10 @@ void caller_park(caller_call *call)
     call->settles = true; /* what it does from now on ends its wait */
     call->state = CALL_PARKED;
     call->caller->n_parked++;
-    if (call->bytes > 0)
-        budget_give(call->caller->bytes, call->bytes);
     if (call->caller->on_park)
         call->caller->on_park(call->caller->arg);
     all->n_parked++;
     serve(all);
-}
-
-/* Its bytes: it is parked no more, or its caller is lost. */
-static void count_again(const caller_call *call)
-{
-    if (call->bytes > 0)
-        budget_force(call->caller->bytes, call->bytes);
 }
 
 static void unpark(caller_call *call)
@@ -396,7 +387,6 @@ static void unpark(caller_call *call)
     call->state = CALL_NONE;
     call->caller->n_parked--;
     call->caller->all->n_parked--;
-    count_again(call);
 }
 
 void caller_resume(caller_call *call)
@@ -448,7 +438,7 @@ void caller_on_park(caller *c, void (*on_park)(void *arg))
 }
 
 /* Telling one may end others: the list is walked by moving each that was told to its end,
- * for as many as there were. What waited counts again: the share is to be closed. */
+ * for as many as there were. */
 void caller_lost(caller *c)
 {
     size_t n = 0;
@@ -459,12 +449,8 @@ void caller_lost(caller *c)
     c->lost = true;
     c->on_park = NULL;
     c->pins++;
-    TAILQ_FOREACH(call, &c->calls, in_caller) {
+    TAILQ_FOREACH(call, &c->calls, in_caller)
         n++;
-        if (call->state == CALL_PARKED)
-            count_again(call);
-        call->bytes = 0;
-    }
     for (; n > 0 && (call = TAILQ_FIRST(&c->calls)); n--) {
         TAILQ_REMOVE(&c->calls, call, in_caller);
         TAILQ_INSERT_TAIL(&c->calls, call, in_caller);

@@ -75,7 +75,6 @@ typedef struct caller_call {
     caller *caller;
     bool settles;
     bool waits; /* it may be parked */
-    size_t bytes; /* of the caller's share, held for it; not while it is parked: that has limits of its own */
     /* It has room: first after admission, then after each resume. May leave or park it. */
     void (*start)(struct caller_call *call);
     /* Its caller is lost. May leave. */

@@ -513,7 +513,6 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
         return;
     }
     r->call.caller = call->caller;
-    r->call.bytes = call->bytes;
     if (call->order) {
         r->order = call->order;
         TAILQ_INSERT_TAIL(&call->order->calls, r, in_order);

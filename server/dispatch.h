@@ -52,7 +52,6 @@ typedef struct dispatch_call {
     uint32_t timeout_ms;  /* 0 = none named */
     uint64_t received_ns; /* CLOCK_MONOTONIC */
     caller *caller;
-    size_t bytes; /* of the caller's share, held for the call; not counted while it waits */
     credentials who;
     dispatch_order *order; /* NULL: no other call shares its message, so it may wait */
     running **handle;      /* for dispatch_abandon: what it points to is set until done; NULL: not wanted */

@@ -15,6 +15,7 @@ enum {
     WAITING_BYTES_MAX = 4 * 1024 * 1024, /* sent by a streaming method and not taken; then the call ends */
     ARENA_BYTES = 4096, /* its first block */
     CALL_BYTES = ARENA_BYTES + 1024, /* what a call costs, without what it carries */
+    RUNNING_BYTES = 64, /* a call that runs: not nothing, so that the share outlives it */
     TAKEN_BYTES = 16 * 1024, /* to take less of an answer in stall_ms, and not all of it, is to stall */
     OPEN_MESSAGE_BYTES = 4096, /* of a method that is open to everybody */
     FIELDS_MAX = 64,
@@ -66,14 +67,23 @@ static void drop_input(grpc_stream *s)
     s->reading = 0;
 }
 
-/* A call that runs holds its arena, in which its request is by now: what came of it goes. */
+/* What it holds by now. */
+static void hold_only(grpc_stream *s, size_t bytes)
+{
+    if (bytes > s->held)
+        hold(s, bytes - s->held);
+    else
+        let_go(s, s->held - bytes);
+}
+
+/* A call that runs is in its arena. What an ordinary one takes is bounded by how many may
+ * run and wait (callers.h); only what is more counts. */
 static void keep_arena(grpc_stream *s)
 {
     size_t arena = lks_rpc_arena_bytes(s->arena);
 
     drop_input(s);
-    let_go(s, s->held - CALL_BYTES);
-    hold(s, arena > ARENA_BYTES ? arena - ARENA_BYTES : 0);
+    hold_only(s, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));
 }
 
 /* Its answer is made: all that led to it goes. */
@@ -81,7 +91,7 @@ static void forget_arena(grpc_stream *s)
 {
     TAILQ_INIT(&s->headers);
     lks_rpc_arena_reset(s->arena);
-    let_go(s, s->held - CALL_BYTES - s->waiting);
+    hold_only(s, CALL_BYTES + s->waiting);
 }
 
 static const char too_much[] = "too many bytes are under way";
@@ -254,17 +264,6 @@ static lks_rpc_slice header(const grpc_stream *s, const char *name)
     return (lks_rpc_slice){.data = "", .len = 0};
 }
 
-/* Of two it could not be said which counts. */
-static bool is_twice(const grpc_stream *s, const char *name)
-{
-    const grpc_field *field;
-    size_t n = 0;
-
-    TAILQ_FOREACH(field, &s->headers, next)
-        n += strcmp(field->name, name) == 0;
-    return n > 1;
-}
-
 const char *grpc_stream_header(const grpc_stream *s, const char *name)
 {
     lks_rpc_slice value = header(s, name);
@@ -349,10 +348,6 @@ void grpc_call_begin(grpc_stream *s)
         answer_http(s, "405");
     else if (!is_grpc)
         answer_http(s, "415");
-    else if (is_twice(s, "authorization"))
-        refuse(s, LKS_INVALID_ARGUMENT, "metadata authorization: must be given once");
-    else if (is_twice(s, "lockstock-namespace"))
-        refuse(s, LKS_INVALID_ARGUMENT, "metadata lockstock-namespace: must be given once");
     else if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &timeout_ms))
         refuse(s, LKS_INVALID_ARGUMENT, "grpc-timeout: not a timeout");
     else if (s->all->draining)
@@ -438,7 +433,6 @@ static void run(grpc_stream *s)
         .timeout_ms = s->timeout_ms,
         .received_ns = s->received_ns,
         .caller = s->from->caller,
-        .bytes = CALL_BYTES,
         .who = credentials_of(s),
         .handle = &s->running,
     };

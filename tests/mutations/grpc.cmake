@@ -33,7 +33,7 @@ c_mutation(G5 server/wire/grpc_call.c test_grpc [[        .caller = s->from->cal
 c_mutation(G5 server/wire/grpc.c test_grpc [[    while ((s = TAILQ_FIRST(&c->calls)))
         grpc_call_detach(s);]] "")
 
-# bytes held count on the connection's share, and only for as long; what waits does not count
+# bytes held count on the connection's share, and only for as long; what runs or waits does not count
 c_mutation(G6 server/wire/grpc_call.c test_grpc [[    if (!budget_take(s->bytes, bytes))
         return false;]] [[    budget_force(s->bytes, bytes);]])
 c_mutation(G6 server/wire/grpc_call.c test_grpc [[    if (s->waiting > WAITING_BYTES_MAX)]] [[    if (false)]])
@@ -41,15 +41,9 @@ c_mutation(G6 server/wire/grpc_call.c test_grpc [[        let_go(s, s->reading);
         s->reading = 0;
         expect_input(s);]] [[        expect_input(s);]])
 c_mutation(G6 server/wire/grpc_call.c test_grpc [[    drop_input(s);
-    let_go(s, s->held - CALL_BYTES);]] "")
-c_mutation(G6 server/wire/grpc_call.c test_grpc [[    let_go(s, s->held - CALL_BYTES - s->waiting);]] "")
+    hold_only(s, RUNNING]] [[    hold_only(s, RUNNING]])
+c_mutation(G6 server/wire/grpc_call.c test_grpc [[    hold_only(s, CALL_BYTES + s->waiting);]] "")
 c_mutation(G6 server/wire/grpc.c test_grpc [[        budget_force(c->bytes, CONNECTION_BYTES);]] "")
-c_mutation(G6 server/wire/grpc_call.c test_grpc [[        .bytes = CALL_BYTES,]] "")
-c_mutation(G6 server/dispatch.c test_dispatch [[    r->call.bytes = call->bytes;]] "")
-c_mutation(G6 server/callers.c test_callers [[        budget_give(call->caller->bytes, call->bytes);]] [[        ;]])
-c_mutation(G6 server/callers.c test_callers [[        budget_force(call->caller->bytes, call->bytes);]] [[        ;]])
-c_mutation(G6 server/callers.c test_callers [[        if (call->state == CALL_PARKED)
-            count_again(call);]] "")
 
 # what brings nothing is struck, before nghttp2 reads it, and ends the connection
 c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[    return m->strikes <= GRPC_STRIKES_MAX;]] [[    return true;]])
@@ -125,7 +119,3 @@ c_mutation(G14 server/wire/grpc.c test_grpc [[parked + o->in_flight_per_peer / 2
 c_mutation(G14 server/wire/grpc.c test_grpc [[c->calls_max >= most || ]] "")
 c_mutation(G14 server/callers.c test_callers [[        call->caller->on_park(call->caller->arg);]] [[        ;]])
 c_mutation(G14 server/callers.c test_callers [[    c->on_park = NULL;]] "")
-
-# credentials and the namespace are given once
-c_mutation(G15 server/wire/grpc_call.c test_grpc [[    else if (is_twice(s, "authorization"))]] [[    else if (false)]])
-c_mutation(G15 server/wire/grpc_call.c test_grpc [[    else if (is_twice(s, "lockstock-namespace"))]] [[    else if (false)]])

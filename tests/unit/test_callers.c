@@ -400,29 +400,6 @@ static void waiting_has_limits_of_a_connection_a_principal_and_the_server(void *
     lose(c);
 }
 
-/* What a parked call holds is bounded by how many may park. */
-static void a_parked_call_does_not_count_as_bytes(void **state)
-{
-    fixture *f = *state;
-    caller *c = connect_one(f);
-    budget_share *share = caller_bytes(c);
-    caller_call *waiting;
-    size_t held = budget_share_held(share);
-
-    assert_int_equal(wait_as(f, c, NULL, &waiting), LKS_OK);
-    budget_force(share, 1000);
-    waiting->bytes = 1000;
-    caller_park(waiting);
-    assert_int_equal(budget_share_held(share), held);
-    caller_resume(waiting);
-    assert_int_equal(budget_share_held(share), held + 1000);
-    caller_park(waiting);
-    assert_int_equal(budget_share_held(share), held);
-    lose(c); /* the share is to be closed: all that is held counts */
-    assert_int_equal(budget_share_held(share), held + 1000);
-    budget_give(share, 1000);
-}
-
 static size_t n_told;
 
 static void on_park(void *arg)
@@ -529,7 +506,6 @@ int main(void)
         TEST(a_parked_call_takes_no_room_to_run),
         TEST(parking_makes_room),
         TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server),
-        TEST(a_parked_call_does_not_count_as_bytes),
         TEST(who_asks_is_told_of_each_that_parks),
         TEST(a_woken_call_runs_before_calls_that_take),
         TEST(a_lost_connection_takes_its_calls_and_no_others),

@@ -549,22 +549,6 @@ static void requests_that_are_refused(void **state)
     stop();
 }
 
-/* Two of them: it could not be said which counts. */
-static void credentials_are_given_once(void **state)
-{
-    static const char *const tokens[] = {"authorization", "Bearer x", "authorization", "Bearer y", NULL};
-    static const char *const same[] = {"lockstock-namespace", "a", "lockstock-namespace", "a", NULL};
-    static const char *const others[] = {"x-a", "1", "x-a", "2", "lockstock-namespace", "a", NULL};
-    (void)state;
-    h2_peer *p = start();
-    expect_refused(h2_peer_call(p, PATH, tokens, EMPTY, 5, false), "3", "metadata authorization: must be given once");
-    expect_refused(h2_peer_call(p, PATH, same, EMPTY, 5, false), "3", "metadata lockstock-namespace: must be given once");
-    expect_refused(h2_peer_call(p, GUARDED, tokens, EMPTY, 5, false), "3", "metadata authorization: must be given once");
-    h2_peer_call(p, PATH, others, EMPTY, 5, false);
-    run_until_taken(1);
-    stop();
-}
-
 /* Who may not know hears of no method, and nothing of his is unpacked. */
 static void who_is_not_let_in_is_refused_at_the_headers(void **state)
 {
@@ -868,8 +852,7 @@ static void what_is_beyond_the_budget_is_refused(void **state)
     call_text(p, 'b');
     size_t reading = h2_peer_call(p, PATH, NULL, "\0\0\0\1\0", 5, true);
     run_until_taken(2);
-    assert_true(fake_callers.held > empty + 3 * 4096);
-    size_t held = fake_callers.held;
+    assert_true(fake_callers.held > empty + 4096);
     fake_budget_is_full(true);
     succeed(0, 100); /* its answer does not fit */
     run_until_answered(0);
@@ -880,7 +863,6 @@ static void what_is_beyond_the_budget_is_refused(void **state)
     expect_refused(reading, "8", "too many bytes are under way");
     expect_refused(call_text(p, 'c'), "8", "too many bytes are under way");
     fake_budget_is_full(false);
-    assert_true(fake_callers.held < held);
     succeed(1, 100);
     run_until_answered(1);
     expect_header(1, "grpc-status", "0");
@@ -905,8 +887,7 @@ static void requests_and_headers_are_let_go(void **state)
     assert_in_range(fake_callers.held - empty, LEN, LEN + 8192);
     h2_peer_more(p, call, "", 0, false);
     run_until_taken(1);
-    assert_in_range(fake_callers.held - empty, 1000, 8192);
-    assert_int_equal(here.taken[0].call.bytes, fake_callers.held - empty);
+    assert_in_range(fake_callers.held - empty, 1, 100); /* its place among those that run is its own */
     succeed(0, 50000);
     turn();
     assert_in_range(fake_callers.held - empty, 50000, 50000 + 8192);
@@ -1069,8 +1050,22 @@ static void flood(void (*one)(h2_peer *p, size_t i))
     stop();
 }
 
-/* Calls that are begun and reset, so many a second; how many before the connection ends. */
-static size_t count_resets(size_t n, uint64_t a_second)
+/* A call that ends in two ways: its client resets it, or it is no HTTP, so that we do. */
+static size_t put_reset_call(uint8_t *out, size_t n, bool ours)
+{
+    size_t len = put_raw_call(out, n);
+    const uint8_t reset[] = {0, 0, 4, NGHTTP2_RST_STREAM, 0, 0, 0, out[7], out[8], 0, 0, 0, NGHTTP2_CANCEL};
+
+    if (ours) {
+        out[9] = 0x88; /* :status in a request */
+        return len;
+    }
+    memcpy(out + len, reset, sizeof reset);
+    return len + sizeof reset;
+}
+
+/* So many a second; how many before the connection ends. */
+static size_t count_resets(size_t n, uint64_t a_second, bool ours)
 {
     frames_seen seen = {0};
 
@@ -1081,10 +1076,7 @@ static size_t count_resets(size_t n, uint64_t a_second)
     while (i < n && !seen.over) {
         for (size_t end = i + 100; i < end; i++, here.ahead_ns += 1000000000 / a_second) {
             uint8_t bytes[128];
-            size_t len = put_raw_call(bytes, i);
-            const uint8_t reset[] = {0, 0, 4, NGHTTP2_RST_STREAM, 0, 0, 0, bytes[7], bytes[8], 0, 0, 0, NGHTTP2_CANCEL};
-            memcpy(bytes + len, reset, sizeof reset);
-            sp_peer_send(fd, bytes, len + sizeof reset);
+            sp_peer_send(fd, bytes, put_reset_call(bytes, i, ours));
         }
         seen = read_frames(fd);
         if (seen.n_goaways > 0)
@@ -1100,8 +1092,9 @@ static size_t count_resets(size_t n, uint64_t a_second)
 static void resets_have_a_rate(void **state)
 {
     (void)state;
-    assert_int_equal(count_resets(4000, 100), 4000);
-    assert_in_range(count_resets(4000, 10000), 1000, 1200);
+    assert_int_equal(count_resets(4000, 100, false), 4000);
+    assert_in_range(count_resets(4000, 10000, false), 1000, 1200);
+    assert_in_range(count_resets(4000, 10000, true), 1000, 1200);
 }
 
 static void flood_window_updates(h2_peer *p, size_t i)
@@ -1493,7 +1486,6 @@ int main(void)
         cmocka_unit_test(messages_in_pieces_and_big_ones),
         cmocka_unit_test(gzip_both_ways),
         cmocka_unit_test(requests_that_are_refused),
-        cmocka_unit_test(credentials_are_given_once),
         cmocka_unit_test(who_is_not_let_in_is_refused_at_the_headers),
         cmocka_unit_test(open_methods_take_short_messages),
         cmocka_unit_test(headers_have_limits),
