@@ -123,7 +123,9 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 static int count_header(grpc_connection *c, size_t name_len, size_t value_len)
 {
     c->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
-    if (c->header_bytes <= GRPC_HEADER_BYTES_WORST)
+    /* Beyond what was announced each costs: a byte may stand for one of 4 KiB. */
+    if (c->header_bytes <= HEADER_LIST_BYTES ||
+        (c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))
         return 0;
     give_up(c, "headers too long");
     return NGHTTP2_ERR_CALLBACK_FAILURE;

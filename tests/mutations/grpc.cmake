@@ -20,7 +20,8 @@ c_mutation(G3 server/wire/grpc_call.c test_grpc [[strchr(";+", type.data[16])]] 
 
 # limits of headers, of calls at a time: what is beyond is refused alone
 c_mutation(G4 server/wire/grpc_call.c test_grpc [[    else if (s->header_bytes > HEADER_BYTES_MAX)]] [[    else if (false)]])
-c_mutation(G4 server/wire/grpc.c test_grpc [[    if (c->header_bytes <= GRPC_HEADER_BYTES_WORST)]] [[    if (true)]])
+c_mutation(G4 server/wire/grpc.c test_grpc [[(c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))]] [[grpc_meter_strike(&c->meter))]])
+c_mutation(G7 server/wire/grpc.c test_grpc [[ && grpc_meter_strike(&c->meter)))]] [[))]])
 c_mutation(G4 server/wire/grpc.c test_grpc [[    return count_header(user, name_len, value_len);]] [[    return (void)name_len, (void)value_len, (void)user, 0;]])
 c_mutation(G4 server/wire/grpc.c test_grpc [[c->n_calls < c->calls_max ? ]] [[true ? ]])
 c_mutation(G4 server/wire/grpc.c test_grpc [[        put_calls_max(c, block->data + block->len);]] "")

@@ -1184,6 +1184,38 @@ static void headers_by_reference_are_not_decoded_without_end(void **state)
     }
 }
 
+/* Calls whose headers are longer than was announced, and short enough to be refused alone. */
+static void long_headers_by_reference_are_a_flood(void **state)
+{
+    enum { VALUE = 127 + 0x21 + (0x1e << 7), REFERENCES = 12 };
+    static uint8_t frame[9 + 3 + 6 + VALUE + REFERENCES];
+    frames_seen seen = {0};
+    size_t n = 0;
+    (void)state;
+    start_with(NULL, 0);
+    int fd = open_raw();
+    read_frames(fd);
+    for (; n < 1000 && !seen.over; n++) {
+        const size_t len = (n == 0 ? 6 + VALUE : 0) + 3 + REFERENCES;
+        const uint8_t head[] = {0, (uint8_t)(len >> 8), (uint8_t)len, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 0, 0,
+                                (uint8_t)((2 * n + 1) >> 8), (uint8_t)(2 * n + 1), 0x83, 0x86, 0x84,
+                                0x40, 1, 'x', 0x7f, 0xa1, 0x1e};
+        size_t at = n == 0 ? sizeof head : sizeof head - 6;
+        memcpy(frame, head, sizeof head);
+        if (n == 0)
+            memset(frame + at, 'v', VALUE), at += VALUE;
+        memset(frame + at, 0xbe, REFERENCES);
+        sp_peer_send(fd, frame, at + REFERENCES);
+        if (n % 10 == 9)
+            seen = read_frames(fd);
+    }
+    assert_in_range(n, 20, 200);
+    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+    close(fd);
+    run_until(nothing_lives);
+    stop();
+}
+
 static void flood_pings(h2_peer *p, size_t i)
 {
     const uint8_t ping[17] = {0, 0, 8, 6, 0};
@@ -1511,6 +1543,7 @@ int main(void)
         cmocka_unit_test(who_takes_no_answers_is_given_up),
         cmocka_unit_test(resets_have_a_rate),
         cmocka_unit_test(floods_of_all_that_brings_nothing),
+        cmocka_unit_test(long_headers_by_reference_are_a_flood),
         cmocka_unit_test(headers_by_reference_are_not_decoded_without_end),
         cmocka_unit_test(floods_of_pings),
         cmocka_unit_test(floods_of_settings),
