@@ -427,6 +427,7 @@ static lks_code open_wires(server *s, lks_error *error)
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .waiting_max = (uint32_t)s->config->waiting,
         .waiting_per_peer = (uint32_t)s->config->waiting_per_connection,
+        .request_ms = (uint32_t)s->config->request_ms,
         .connections_max = (uint32_t)s->config->connections,
         .connections_per_wire = (uint32_t)s->config->connections_per_wire,
         .connections_per_address = (uint32_t)s->config->connections_per_address,
