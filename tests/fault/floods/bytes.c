@@ -75,6 +75,7 @@ void h2_put_preface(bytes *b, long window)
 
     bytes_put(b, NGHTTP2_CLIENT_MAGIC, NGHTTP2_CLIENT_MAGIC_LEN);
     h2_put_frame(b, NGHTTP2_SETTINGS, 0, 0, setting, window >= 0 ? sizeof setting : 0);
+    h2_put_frame(b, NGHTTP2_SETTINGS, NGHTTP2_FLAG_ACK, 0, "", 0); /* at once: the server's windows and limits count */
 }
 
 /* RFC 7541, 5.1, with a prefix of 7 bits. */

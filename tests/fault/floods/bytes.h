@@ -21,7 +21,7 @@ void bytes_free(bytes *b);
 
 /* ---- HTTP/2 ---- */
 
-/* The client's preface and SETTINGS; window: of each stream, negative = the default. */
+/* The client's preface, SETTINGS, and the ACK of the server's; window: of each stream, negative = the default. */
 void h2_put_preface(bytes *b, long window);
 
 void h2_put_frame(bytes *b, uint8_t type, uint8_t flags, uint32_t id, const void *data, size_t len);

@@ -5,7 +5,7 @@
 
 #include "attack.h"
 
-enum { PIECES = 4096, MANY = 2000 };
+enum { PIECES = 4096, UPDATES = 500 };
 
 static void connects(attacker *a)
 {
@@ -47,7 +47,7 @@ static bool make_key_updates(SSL *tls, int type, bytes *b)
     BIO_up_ref(socket);
     SSL_set0_wbio(tls, memory);
     ERR_clear_error();
-    for (size_t i = 0; i < MANY && made; i++) {
+    for (size_t i = 0; i < UPDATES && made; i++) {
         made = SSL_key_update(tls, type) == 1 && SSL_do_handshake(tls) == 1;
     }
     long len = BIO_get_mem_data(memory, &data);

@@ -110,6 +110,7 @@ static bool take_answers(attacker *a, raw *r, const char *path, const bytes *req
         h2_put_message(&b, (uint32_t)(2 * i + 1), request->data, request->len, false, NGHTTP2_FLAG_END_STREAM);
     }
     r->patience_ms = PATIENCE_MS;
+    r->deaf = true; /* await_answers reads */
     bool sent = raw_send(r, b.data, b.len) || r->stalled;
     bytes_free(&b);
     return sent;
@@ -146,7 +147,7 @@ static bool take_results(attacker *a, raw *r, size_t i)
     return taken;
 }
 
-/* One stream, 500 questions about a service: 4 MiB is what a stream may keep. */
+/* One stream, so many questions that the answers, 14 kB each, are just below the 4 MiB that it may keep. */
 static bool take_descriptions(attacker *a, raw *r, size_t i)
 {
     static const char symbol[] = "\42\37lockstock.v1.IdempotencyService"; /* file_containing_symbol */
@@ -159,10 +160,11 @@ static bool take_descriptions(attacker *a, raw *r, size_t i)
     }
     h2_put_preface(&b, 0);
     h2_put_call(&b, 1, &call, 0);
-    for (size_t n = 0; n < 500; n++) {
+    for (size_t n = 0; n < 290; n++) {
         h2_put_message(&b, 1, symbol, sizeof symbol - 1, false, 0);
     }
     r->patience_ms = PATIENCE_MS;
+    r->deaf = true; /* await_answers reads */
     bool sent = raw_send(r, b.data, b.len) || r->stalled;
     bytes_free(&b);
     return sent;

@@ -26,7 +26,7 @@ enum { OTHERS_SAME, OTHERS_ELSEWHERE, OTHERS_NEWCOMER, N_OTHERS };
 typedef struct others_phase {
     latencies calls[N_OTHERS]; /* that were answered OK */
     size_t failed[N_OTHERS];   /* otherwise, or not at all */
-    char why[N_OTHERS][160];   /* the last of these */
+    char why[N_OTHERS][LKS_ERROR_MESSAGE_MAX];   /* the last of these */
 } others_phase;
 
 /* Connects those with a connection. False when they cannot. */

@@ -29,7 +29,7 @@ static const char *const schemes[N_WIRES] = {
 
 const char *target_program(void)
 {
-    const char *path = getenv("LOCKSTOCK_RELEASE_SERVER");
+    const char *path = getenv("LOCKSTOCK_FLOODS_SERVER");
 
     return path != NULL ? path : server_fixture_program();
 }

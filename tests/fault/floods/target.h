@@ -38,7 +38,7 @@ typedef struct target_figures {
 
 target_figures target_measure(void);
 
-/* Path of the server: $LOCKSTOCK_RELEASE_SERVER, else that of this build. */
+/* Path of the server: $LOCKSTOCK_FLOODS_SERVER, else that of this build. */
 const char *target_program(void);
 
 #endif
