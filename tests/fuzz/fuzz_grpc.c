@@ -2,9 +2,10 @@
  * gRPC engine writes only what a client can take, has no more calls than it allows,
  * ends each call that it began once, and holds nothing when the connection is gone.
  *
- *   flags (1)  steps: op (1) argument (1) ...; see step()
+ *   flags (1)  [how to split (2)]  steps: op (1) argument (1) ...; see step()
  *   flags: 1 the client's preface and SETTINGS come by themselves; 2 a lost call ends at
- *   once; 4 small messages only; 24 which limit of calls */
+ *   once; 4 small messages only; 24 which limit of calls; 32 what the steps send is put
+ *   together and comes in pieces of random lengths, up to the next step that sends nothing */
 #include <lockstock/rpc/exchange.h>
 
 #include "dispatch.h"
@@ -15,7 +16,7 @@
 #include "support/fake_callers.h"
 #include "wire/grpc_call.h"
 
-enum { PARKED_MAX = 256, SMALL = 1024, LARGE = 65536, STREAM_SENDS = 100000 };
+enum { PARKED_MAX = 256, SMALL = 1024, LARGE = 65536, STREAM_SENDS = 100000, RUN_BYTES_MAX = 65536, RUN_STEP = 8 };
 
 typedef struct running {
     dispatch_done *done; /* NULL: free */
@@ -34,8 +35,12 @@ static struct {
     grpc_server *server;
     parked parked[PARKED_MAX];
     streaming streaming[PARKED_MAX];
-    bool lost_ends;
+    bool lost_ends, in_pieces;
     size_t message_max;
+    uint32_t random; /* how pieces are split */
+    uint8_t *line;   /* put together, and not yet come */
+    size_t line_len;
+    size_t times; /* that the step's bytes come */
 } here;
 
 /* ---- dispatch, as the calls say --------------------------------------------------------- */
@@ -193,6 +198,62 @@ static void on_closed(void *arg)
 
 /* ---- what comes ---------------------------------------------------------------------------- */
 
+static unsigned next_random(unsigned below)
+{
+    here.random ^= here.random << 13;
+    here.random ^= here.random >> 17;
+    here.random ^= here.random << 5;
+    return here.random % below;
+}
+
+/* A few bytes, some frames, or as much as a socket brings at once. */
+static void give_in_pieces(const uint8_t *data, size_t len)
+{
+    static const unsigned longest[] = {16, 512, 32768};
+
+    while (len > 0 && !here.stream.closing) {
+        size_t n = 1 + next_random(longest[next_random(3)]);
+        size_t piece_len = n < len ? n : len;
+        uint8_t *piece = malloc(piece_len);
+        fuzz_expect(piece != NULL);
+        memcpy(piece, data, piece_len);
+        fake_stream_bytes(&here.stream, piece, piece_len);
+        free(piece);
+        if (next_random(2))
+            fake_stream_turn(&here.stream);
+        data += piece_len;
+        len -= piece_len;
+    }
+}
+
+/* Gives what was put together. */
+static void flush_line(void)
+{
+    give_in_pieces(here.line, here.line_len);
+    here.line_len = 0;
+}
+
+/* A step's bytes, as many times as it says. */
+static void give(const uint8_t *data, size_t len)
+{
+    size_t most = len > 0 ? RUN_BYTES_MAX / len : 0, times = here.times < most ? here.times : most;
+
+    if (times == 0)
+        times = 1;
+    here.line = realloc(here.line, here.line_len + times * len + 1);
+    fuzz_expect(here.line != NULL);
+    for (size_t i = 0; i < times && len > 0; i++, here.line_len += len)
+        memcpy(here.line + here.line_len, data, len);
+    if (!here.in_pieces) {
+        uint8_t *all = malloc(here.line_len + 1);
+        fuzz_expect(all != NULL);
+        memcpy(all, here.line, here.line_len);
+        fake_stream_bytes(&here.stream, all, here.line_len);
+        free(all);
+        here.line_len = 0;
+    }
+}
+
 static void feed_frame(unsigned type, unsigned flags, unsigned nth, const uint8_t *data, size_t len)
 {
     uint32_t id = nth > 0 ? 2 * nth - 1 : 0;
@@ -205,7 +266,7 @@ static void feed_frame(unsigned type, unsigned flags, unsigned nth, const uint8_
            9);
     if (len > 0)
         memcpy(frame + 9, data, len);
-    fake_stream_bytes(&here.stream, frame, 9 + len);
+    give(frame, 9 + len);
     free(frame);
 }
 
@@ -238,6 +299,7 @@ static void feed_call(unsigned which, unsigned nth)
     put_field(&b, ":method", which & 64 ? "GET" : "POST");
     put_field(&b, ":scheme", "http");
     put_field(&b, ":path", paths[which & 3]);
+    put_field(&b, ":authority", "fuzz"); /* else nghttp2 resets the call before the engine sees it */
     put_field(&b, "content-type", "application/grpc");
     put_field(&b, "te", "trailers");
     if (which & 4) {
@@ -277,7 +339,7 @@ static void feed_raw(fuzz_input *in, size_t len)
     size_t n;
     uint8_t *data = fuzz_bytes(in, len, &n);
 
-    fake_stream_bytes(&here.stream, data, n);
+    give(data, n);
     free(data);
 }
 
@@ -301,11 +363,16 @@ static void act(streaming *state, unsigned how)
         grpc_stream_send(state->stream, "told", 4);
 }
 
-/* op: 0..7 what; 8 the server drains; 128 the turn goes on. */
+/* op: 0..7 what; 8 the server drains; 16 its bytes come often: eight times what a byte says;
+ * 128 the turn goes on. */
 static void step(fuzz_input *in)
 {
     unsigned op = fuzz_byte(in), argument = fuzz_byte(in);
+    bool sends = (op & 7) < 2 || (op & 7) > 4;
 
+    here.times = op & 16 ? (size_t)RUN_STEP * fuzz_byte(in) : 1;
+    if (!sends || op & 8)
+        flush_line();
     if (op & 8)
         grpc_server_drain(here.server);
     switch (op & 7) {
@@ -362,6 +429,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     lks_error error;
 
     here.lost_ends = flags & 2;
+    here.in_pieces = flags & 32;
+    here.times = 1;
+    here.random = 1;
+    if (here.in_pieces)
+        here.random += (uint32_t)fuzz_byte(&in) << 8 | fuzz_byte(&in);
     here.message_max = flags & 4 ? SMALL : LARGE;
     const grpc_server_options options = {.message_bytes_max = here.message_max,
                                          .in_flight_per_peer = limits[flags >> 3 & 3],
@@ -374,7 +446,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     fuzz_expect(fake_stream_open(&here.stream, h2_output_bytes));
     fake_stream_turn(&here.stream);
     if (flags & 1) {
-        fake_stream_bytes(&here.stream, (const uint8_t *)"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
+        give((const uint8_t *)"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 24);
         feed_frame(NGHTTP2_SETTINGS, 0, 0, NULL, 0);
     }
     const grpc_connection *c = here.stream.connection;
@@ -382,6 +454,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         step(&in);
         fuzz_expect(c->n_calls <= options.in_flight_per_peer);
     }
+    flush_line();
+    fuzz_expect(c->n_calls <= options.in_flight_per_peer);
     fake_stream_turn(&here.stream);
     fake_stream_closed(&here.stream);
     for (size_t i = 0; i < PARKED_MAX; i++) {
@@ -392,6 +466,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     fuzz_expect(grpc_server_in_flight(here.server) == 0);
     grpc_server_free(here.server);
     fuzz_expect(fake_callers.lost == 1 && fake_callers.shares_closed == 1);
+    free(here.line);
+    here.line = NULL;
+    here.line_len = 0;
     h2_output_end();
     return 0;
 }

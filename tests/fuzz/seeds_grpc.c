@@ -6,8 +6,8 @@
 #include "fuzz.h"
 #include "seeds.h"
 
-enum { RAW = 0, RAW_64 = 1, TAKE = 2, END_PARKED = 3, ACT = 4, FRAME = 5, CALL = 6, MESSAGE = 7, DRAIN = 8 };
-enum { ITS_PREFACE = 1, LOST_ENDS = 2, SMALL = 4, LIMIT_4 = 8, LIMIT_100 = 16 };
+enum { RAW = 0, RAW_64 = 1, TAKE = 2, END_PARKED = 3, ACT = 4, FRAME = 5, CALL = 6, MESSAGE = 7, DRAIN = 8, OFTEN = 16 };
+enum { ITS_PREFACE = 1, LOST_ENDS = 2, SMALL = 4, LIMIT_4 = 8, LIMIT_100 = 16, IN_PIECES = 32 };
 enum {
     UNARY = 0,
     ECHO = 1,
@@ -55,6 +55,8 @@ static seed begin(unsigned flags)
     seed s = {.len = 0};
 
     seed_byte(&s, ITS_PREFACE | flags);
+    if (flags & IN_PIECES)
+        seed_put(&s, "\1\2", 2);
     put_frame(&s, NGHTTP2_SETTINGS, 0, NGHTTP2_FLAG_ACK, "", 0);
     return s;
 }
@@ -147,6 +149,68 @@ static void make_calls(void)
     save(&s, "costly");
 }
 
+/* ---- many cheap frames, then what is malformed -------------------------------------------------- */
+
+typedef struct frame_kind {
+    const char *name;
+    unsigned type, nth, flags;
+    size_t len;
+} frame_kind;
+
+static const uint8_t frame_bytes[64] = {0, 0, 0, 1};
+
+static void put_often(seed *s, const frame_kind *f, unsigned eights)
+{
+    put_step(s, FRAME | OFTEN, f->type);
+    seed_byte(s, eights);
+    seed_byte(s, f->nth);
+    seed_byte(s, f->flags);
+    seed_byte(s, (unsigned)f->len);
+    seed_put(s, frame_bytes, f->len);
+}
+
+/* More of each than a connection may send, and all that ends one, in one read and in pieces. */
+static void make_runs(void)
+{
+    static const frame_kind cheap[] = {
+        {"empty_data", NGHTTP2_DATA, 1, 0, 0},   {"padding", NGHTTP2_DATA, 1, NGHTTP2_FLAG_PADDED, 1},
+        {"ping", NGHTTP2_PING, 0, 0, 8},         {"settings", NGHTTP2_SETTINGS, 0, 0, 0},
+        {"priority", NGHTTP2_PRIORITY, 2, 0, 5}, {"window_update", NGHTTP2_WINDOW_UPDATE, 0, 0, 4},
+        {"goaway", NGHTTP2_GOAWAY, 0, 0, 8},     {"unknown", 14, 0, 0, 0},
+        {"late_reset", NGHTTP2_RST_STREAM, 1, 0, 4},
+    };
+    static const frame_kind malformed[] = {
+        {"", NGHTTP2_PRIORITY, 1, 0, 4},     {"", NGHTTP2_RST_STREAM, 1, 0, 3},
+        {"", NGHTTP2_WINDOW_UPDATE, 0, 0, 3}, {"", NGHTTP2_PING, 0, 0, 7},
+        {"", NGHTTP2_SETTINGS, 0, 0, 5},     {"", NGHTTP2_SETTINGS, 0, NGHTTP2_FLAG_ACK, 6},
+        {"", NGHTTP2_GOAWAY, 0, 0, 4},       {"", NGHTTP2_DATA, 0, 0, 1},
+        {"", NGHTTP2_HEADERS, 0, NGHTTP2_FLAG_END_HEADERS, 1}, {"", NGHTTP2_CONTINUATION, 1, NGHTTP2_FLAG_END_HEADERS, 1},
+        {"", NGHTTP2_PUSH_PROMISE, 1, NGHTTP2_FLAG_END_HEADERS, 4}, {"", NGHTTP2_DATA, 1, NGHTTP2_FLAG_PADDED, 0},
+    };
+    char name[64];
+
+    for (size_t i = 0; i < sizeof cheap / sizeof *cheap; i++) {
+        for (unsigned pieces = 0; pieces <= IN_PIECES; pieces += IN_PIECES) {
+            const frame_kind *last = &malformed[(i + (pieces ? 5 : 0)) % (sizeof malformed / sizeof *malformed)];
+            seed s = begin(LIMIT_4 | pieces);
+            put_call(&s, UNARY, 1);
+            put_often(&s, &cheap[i], 150);
+            put_frame(&s, last->type, last->nth, last->flags, frame_bytes, last->len);
+            snprintf(name, sizeof name, "run_of_%s%s", cheap[i].name, pieces ? "_in_pieces" : "");
+            save(&s, name);
+        }
+    }
+    for (size_t i = 0; i < sizeof malformed / sizeof *malformed; i++) {
+        seed s = begin(LIMIT_4 | IN_PIECES);
+        put_call(&s, UNARY, 1);
+        put_often(&s, &cheap[0], 150);
+        put_frame(&s, malformed[i].type, malformed[i].nth, malformed[i].flags, frame_bytes, malformed[i].len);
+        put_message(&s, END, 1, "hello");
+        snprintf(name, sizeof name, "run_then_malformed_%zu", i);
+        save(&s, name);
+    }
+}
+
 /* ---- what nghttp2's client says ------------------------------------------------------------ */
 
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *data, size_t len, uint32_t *flags,
@@ -214,6 +278,19 @@ static void make_client(void)
         seed_put(&s, bytes.data + at, len);
     }
     save(&s, "client_in_pieces");
+    for (unsigned how = 0; how < 4; how++) { /* in one line, split in four ways */
+        s = (seed){.len = 0};
+        seed_byte(&s, LIMIT_4 | IN_PIECES);
+        seed_put(&s, (uint8_t[]){(uint8_t)how, (uint8_t)(how * 37)}, 2);
+        for (size_t at = 0; at < bytes.len; at += 255) {
+            size_t len = bytes.len - at < 255 ? bytes.len - at : 255;
+            put_step(&s, RAW, (unsigned)len);
+            seed_put(&s, bytes.data + at, len);
+        }
+        char name[32];
+        snprintf(name, sizeof name, "client_split_%u", how);
+        save(&s, name);
+    }
 }
 
 /* ---- fuzz_grpc_message --------------------------------------------------------------------- */
@@ -269,6 +346,7 @@ static void make_messages(void)
 void seeds_grpc(void)
 {
     make_calls();
+    make_runs();
     make_client();
     make_messages();
 }
