@@ -15,7 +15,7 @@
 
 enum {
     PATIENCE_MS = 300,   /* of a sender that the server does not read from */
-    QUIET_MS = 3000,     /* nothing comes for so long: the server makes no more answers */
+    QUIET_MS = 5000,     /* nothing comes or goes for so long: the server makes no more answers */
     CALLS = 256,         /* that a connection may have */
     REFUSALS_MAX = 100,  /* in a row: the server takes no more */
     WAIT_MS = 60000,
@@ -77,7 +77,8 @@ static void hold(attacker *a, size_t n, take *take_one)
     keep_all(a, &h);
 }
 
-/* Until the server has begun so many answers on each connection, or says nothing more. */
+/* Until the server has begun so many answers on each connection and has answered the PING, which came after all
+ * else, or says nothing more. */
 static void await_answers(attacker *a, const holding *h, size_t n_calls)
 {
     bool quiet = false;
@@ -86,9 +87,11 @@ static void await_answers(attacker *a, const holding *h, size_t n_calls)
         frames in = {.from = &h->raws[i]};
         frame got;
         size_t n = 0;
-        while (n < n_calls && !quiet && attacker_goes_on(a)) {
+        bool heard = false;
+        while ((n < n_calls || !heard) && !quiet && attacker_goes_on(a)) {
             quiet = !frames_next(&in, &got, QUIET_MS);
             n += !quiet && got.type == NGHTTP2_HEADERS;
+            heard = heard || (!quiet && got.type == NGHTTP2_PING);
         }
         frames_free(&in);
     }
@@ -109,7 +112,8 @@ static bool take_answers(attacker *a, raw *r, const char *path, const bytes *req
         h2_put_call(&b, (uint32_t)(2 * i + 1), &call, 0);
         h2_put_message(&b, (uint32_t)(2 * i + 1), request->data, request->len, false, NGHTTP2_FLAG_END_STREAM);
     }
-    r->patience_ms = PATIENCE_MS;
+    h2_put_frame(&b, NGHTTP2_PING, 0, 0, "12345678", 8);
+    r->patience_ms = QUIET_MS;
     r->deaf = true; /* await_answers reads */
     bool sent = raw_send(r, b.data, b.len) || r->stalled;
     bytes_free(&b);
@@ -147,7 +151,7 @@ static bool take_results(attacker *a, raw *r, size_t i)
     return taken;
 }
 
-/* One stream, so many questions that the answers, 14 kB each, are just below the 4 MiB that it may keep. */
+/* Three streams, each with so many questions that the answers are just below what it may keep. */
 static bool take_descriptions(attacker *a, raw *r, size_t i)
 {
     static const char symbol[] = "\42\37lockstock.v1.IdempotencyService"; /* file_containing_symbol */
@@ -159,11 +163,14 @@ static bool take_descriptions(attacker *a, raw *r, size_t i)
         return false;
     }
     h2_put_preface(&b, 0);
-    h2_put_call(&b, 1, &call, 0);
-    for (size_t n = 0; n < 290; n++) {
-        h2_put_message(&b, 1, symbol, sizeof symbol - 1, false, 0);
+    for (uint32_t id = 1; id <= 5; id += 2) {
+        h2_put_call(&b, id, &call, 0);
+        for (size_t n = 0; n < 290; n++) {
+            h2_put_message(&b, id, symbol, sizeof symbol - 1, false, 0);
+        }
     }
-    r->patience_ms = PATIENCE_MS;
+    h2_put_frame(&b, NGHTTP2_PING, 0, 0, "12345678", 8);
+    r->patience_ms = QUIET_MS;
     r->deaf = true; /* await_answers reads */
     bool sent = raw_send(r, b.data, b.len) || r->stalled;
     bytes_free(&b);
@@ -191,7 +198,7 @@ static void held_results(attacker *a)
 
 static void held_descriptions(attacker *a)
 {
-    hold_answers(a, counts_of(150, 600), take_descriptions, 1);
+    hold_answers(a, counts_of(150, 600), take_descriptions, 3);
 }
 
 /* ---- preparations ------------------------------------------------------------------------- */
