@@ -144,8 +144,8 @@ static double watch(const row *r, target_figures *peak, long long ms)
     return (now.cpu_s - begin.cpu_s) * 1000 / (double)(process_now_ms() - begun + 1);
 }
 
-/* Until connections and memory have come back, or do not. */
-static target_figures settle(const target_figures *before)
+/* Until connections, and memory beyond left_kib more, have come back, or do not. */
+static target_figures settle(const target_figures *before, size_t left_kib)
 {
     long long end = process_now_ms() + AFTER_MS;
     target_figures now;
@@ -154,7 +154,7 @@ static target_figures settle(const target_figures *before)
         process_pause();
         now = target_measure();
     } while (now.rss_kib > 0 && process_now_ms() < end &&
-             (now.descriptors > before->descriptors + DESCRIPTORS_MORE || now.rss_kib > before->rss_kib + LEFT_KIB));
+             (now.descriptors > before->descriptors + DESCRIPTORS_MORE || now.rss_kib > before->rss_kib + left_kib));
     return now;
 }
 
@@ -178,9 +178,10 @@ static void measure(const row *r, seen *s)
         s->cpu += watch(r, &s->peak, attack_ms) / (double)rounds;
         others_pause();
         stop_attackers(r, s);
+        settle(&s->before, SIZE_MAX / 2); /* what was sent is worked off */
     }
     others_close();
-    s->after = settle(&s->before);
+    s->after = settle(&s->before, LEFT_KIB);
 }
 
 /* ---- what is printed ---------------------------------------------------------------------- */

@@ -15,6 +15,7 @@
 
 enum {
     PATIENCE_MS = 300,   /* of a sender that the server does not read from */
+    UNREAD_PATIENCE_MS = 2000, /* where it is busy with what was sent */
     QUIET_MS = 5000,     /* nothing comes or goes for so long: the server makes no more answers */
     CALLS = 256,         /* that a connection may have */
     REFUSALS_MAX = 100,  /* in a row: the server takes no more */
@@ -393,7 +394,7 @@ static bool take_unread(attacker *a, raw *r, size_t n_calls, size_t n_frames)
     bool sent = false;
     if (attacker_open(a, r)) {
         r->deaf = true;
-        r->patience_ms = PATIENCE_MS;
+        r->patience_ms = UNREAD_PATIENCE_MS;
         sent = raw_send(r, b.data, b.len) || r->stalled;
     }
     bytes_free(&request);
@@ -415,12 +416,12 @@ static bool take_unread_frames(attacker *a, raw *r, size_t i)
 
 static void unread_uuids(attacker *a)
 {
-    hold(a, counts_of(10, 100), take_unread_calls);
+    hold(a, counts_of(3, 20), take_unread_calls);
 }
 
 static void unread_uuid_frames(attacker *a)
 {
-    hold(a, counts_of(1, 10), take_unread_frames);
+    hold(a, counts_of(1, 4), take_unread_frames);
 }
 
 /* ---- places ------------------------------------------------------------------------------- */
