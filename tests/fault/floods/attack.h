@@ -14,6 +14,7 @@
 /* Sets of wires. */
 enum {
     ON_TCP = 1 << WIRE_TCP,
+    ON_UNIX = 1 << WIRE_UNIX,
     ON_TLS = 1 << WIRE_TLS,
     ON_GRPCS = 1 << WIRE_GRPCS,
     ON_SP = 1 << WIRE_TCP | 1 << WIRE_UNIX | 1 << WIRE_TLS | 1 << WIRE_NNG_TCP,
@@ -52,7 +53,7 @@ struct attack {
     bool (*fill)(bytes *b, flood *f);
     /* Before it, with a connection of the others'; may be NULL. */
     void (*prepare)(void);
-    /* It fills all places for connections: newcomers may be turned away on the wire attacked while it lasts. */
+    /* It fills all places for connections. */
     bool fills_places;
 };
 

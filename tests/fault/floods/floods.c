@@ -254,6 +254,10 @@ static void assert_bounds(const row *r, const seen *s)
                                         : "on another wire",
                      s->attacked.why[i]);
         }
+        if (s->attacked.failed[i] > s->attacked.calls[i].n) {
+            fail_msg("%s: more calls of others failed (%zu) than were answered (%zu): %s", r->name,
+                     s->attacked.failed[i], s->attacked.calls[i].n, s->attacked.why[i]);
+        }
         if (s->attacked.failed[i] > 0 && i != OTHERS_NEWCOMER) {
             fail_msg("%s: %zu calls of others with a connection failed: %s", r->name, s->attacked.failed[i],
                      s->attacked.why[i]);

@@ -483,7 +483,7 @@ static void idle_connections(attacker *a)
     hold(a, counts_of(600, PLACES_MORE), take_idle_place);
 }
 
-/* Of forty addresses, on all wires but the unix socket. */
+/* Of forty addresses, on all wires but the unix socket, whichever wire the newcomers of the row take. */
 static bool take_place_in_crowd(attacker *a, raw *r, size_t i)
 {
     static const wire wires[] = {WIRE_TCP, WIRE_TLS, WIRE_GRPC, WIRE_GRPCS, WIRE_NNG_TCP};
@@ -556,6 +556,6 @@ const attack holds[] = {
     {.name = "unread_uuid_frames", .wires = ON_SP, .run = unread_uuid_frames},
     {.name = "half_beginnings", .wires = ON_PORTS, .run = half_beginnings, .fills_places = true},
     {.name = "idle_connections", .wires = ON_PORTS, .run = idle_connections, .fills_places = true},
-    {.name = "crowd", .wires = ON_TCP | ON_GRPCS, .run = crowd, .fills_places = true},
+    {.name = "crowd", .wires = ON_TCP | ON_UNIX | ON_GRPCS, .run = crowd, .fills_places = true},
     {.name = NULL},
 };
