@@ -69,7 +69,8 @@ uint32_t latencies_at(latencies *l, double p)
 void latencies_free(latencies *l)
 {
     free(l->us);
-    *l = (latencies){0};
+    l->us = NULL;
+    l->room = 0;
 }
 
 /* ---- calls ------------------------------------------------------------------------------ */

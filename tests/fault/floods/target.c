@@ -138,7 +138,7 @@ bool target_stop(void)
 
 bool target_lives(void)
 {
-    if (here.server == NULL) {
+    if (here.server == NULL || here.store == NULL) {
         return false;
     }
     if (!process_wait(server_fixture_process(here.server), 0, NULL)) {
