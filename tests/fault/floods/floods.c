@@ -265,19 +265,19 @@ static void assert_bounds(const row *r, const seen *s)
     }
 }
 
-/* A server of the row's own; in the fast form one for as long as it lives and its settings fit. There places are
- * fewer, so that few connections fill them. */
-static bool start_target(bool fills_places)
+/* A server of the row's own; in the fast form the floods share one for as long as it lives, and places are fewer, so
+ * that few connections fill them. */
+static bool start_target(bool alone, bool fills_places)
 {
     static const char *const few_places[] = {"--connections", "512", NULL};
-    static bool has_few;
+    static bool shared;
     bool full = counts_of(0, 1);
 
-    if (!full && target_lives() && has_few == fills_places) {
+    if (shared && !alone && target_lives()) {
         return true;
     }
-    has_few = fills_places && !full;
-    return target_stop() && target_start(has_few ? few_places : NULL);
+    shared = !alone && !full;
+    return target_stop() && target_start(fills_places && !full ? few_places : NULL);
 }
 
 static void test_row(void **state)
@@ -285,7 +285,7 @@ static void test_row(void **state)
     const row *r = *state;
     seen s = {0};
 
-    if (!start_target(r->attack->fills_places)) {
+    if (!start_target(is_hold(r->attack), r->attack->fills_places)) {
         fail_msg("the server does not start");
     }
     measure(r, &s);
@@ -301,7 +301,7 @@ static void test_row(void **state)
 static int start_for_honest(void **state)
 {
     (void)state;
-    return start_target(false) ? 0 : -1;
+    return start_target(false, false) ? 0 : -1;
 }
 
 static int stop_after(void **state)
