@@ -17,13 +17,14 @@
 #include "support/counts.h"
 #include "support/process.h"
 
-enum { STREAMS = 256, ANSWER_MS = 20000 };
+enum { STREAMS_MAX = 65536, ANSWER_MS = 20000 };
 
 static const atomic_bool go_on;
 
 typedef struct peer {
     raw r;
     frames in;
+    uint32_t streams_max; /* as its server says */
 } peer;
 
 /* Opened, SETTINGS exchanged. */
@@ -41,6 +42,13 @@ static void open_peer(peer *p, wire w)
         assert_true(frames_next(&p->in, &got, ANSWER_MS));
         assert_int_not_equal(got.type, NGHTTP2_GOAWAY);
     } while (got.type != NGHTTP2_SETTINGS);
+    for (size_t at = 0; at + 6 <= got.len; at += 6) {
+        const uint8_t *entry = got.data + at;
+        if (entry[1] == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS) {
+            p->streams_max = (uint32_t)entry[2] << 24 | (uint32_t)entry[3] << 16 | (uint32_t)entry[4] << 8 | entry[5];
+        }
+    }
+    assert_in_range(p->streams_max, 1, STREAMS_MAX);
     bytes_free(&b);
 }
 
@@ -103,9 +111,9 @@ void honest_one_stream_too_many(void **state)
     peer p;
     frame got = {0};
     bytes b = {0};
-    uint32_t last = 2 * STREAMS + 1;
 
     open_peer(&p, *(const wire *)*state);
+    uint32_t last = 2 * p.streams_max + 1;
     for (uint32_t id = 1; id <= last; id += 2) {
         h2_put_call(&b, id, &known, 0);
     }
