@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ./test.sh                the fast suite under ASan+UBSan and under TSan, and buf
-# ./test.sh --soak         the full counts (label soak) under ASan+UBSan, and the mutations
+# ./test.sh --soak         the full counts (label soak) under ASan+UBSan, the mutations, and floods on a release build
 # ./test.sh --fuzz [s] [fuzz_x...]   each fuzz target (tests/fuzz), or those, for s seconds (60)
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)

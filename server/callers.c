@@ -12,6 +12,7 @@
 
 enum {
     RESERVE = 4,             /* one part in so many of the room to run is not for one kind of calls alone */
+    QUEUES = 4,              /* calls that take may queue, for each that may run */
     SMALL_QUEUE = 64,        /* of one caller, when others queue nearly all there may be */
     TURN_NS = 200 * 1000,    /* what a caller may start in a turn of the loop, in time of the loop */
     QUEUE_TURN_NS = 1000000, /* what may be started from queues in a turn */
@@ -37,6 +38,7 @@ struct caller {
     callers *all;
     budget_share *bytes;
     void (*on_room)(void *arg);
+    void (*on_park)(void *arg);
     void *arg;
     call_list calls;          /* in any state */
     call_list settles, takes; /* those that queue */
@@ -336,7 +338,7 @@ static void leave_waiting(caller_call *call)
 /* Whether so many calls queue to take that one more is of no use. */
 static bool queue_is_full(const caller *c)
 {
-    uint32_t max = c->all->options.running_max;
+    uint32_t max = QUEUES * c->all->options.running_max;
     uint32_t left = c->all->n_taking < max ? max - c->all->n_taking : 0;
 
     return left == 0 || (c->n_taking >= SMALL_QUEUE && c->n_taking >= left);
@@ -375,6 +377,8 @@ void caller_park(caller_call *call)
     call->settles = true; /* what it does from now on ends its wait */
     call->state = CALL_PARKED;
     call->caller->n_parked++;
+    if (call->caller->on_park)
+        call->caller->on_park(call->caller->arg);
     all->n_parked++;
     serve(all);
 }
@@ -429,6 +433,11 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
     return c;
 }
 
+void caller_on_park(caller *c, void (*on_park)(void *arg))
+{
+    c->on_park = on_park;
+}
+
 /* Telling one may end others: the list is walked by moving each that was told to its end,
  * for as many as there were. */
 void caller_lost(caller *c)
@@ -439,6 +448,7 @@ void caller_lost(caller *c)
     if (!c)
         return;
     c->lost = true;
+    c->on_park = NULL;
     c->pins++;
     TAILQ_FOREACH(call, &c->calls, in_caller)
         n++;

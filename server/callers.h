@@ -31,7 +31,7 @@ typedef struct caller caller;
 
 typedef struct callers_options {
     struct uv_loop_s *loop;
-    uint32_t running_max;           /* calls that run, and once more as many that queue to take */
+    uint32_t running_max;           /* calls that run; four times as many may queue to take */
     uint32_t running_per_caller;    /* more of one caller queue */
     uint32_t waiting_max;           /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;
@@ -47,6 +47,10 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg);
  * on_room runs when none of its calls queues any more, not from inside a function of this header but
  * caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
+
+/* on_park, with caller_new's arg, runs whenever one of its calls has parked. It may call
+ * nothing of this header but what asks. */
+void caller_on_park(caller *c, void (*on_park)(void *arg));
 
 /* The connection is gone: each of its calls is told (`abandoned`), and the caller is freed
  * with the last of them. Takes NULL. */

@@ -65,6 +65,8 @@ static const setting keys[] = {
     {"timeout-ms", KEY_NUMBER, AT(timeout_ms), "5000", 1, 86400000, "deadline of a call that names none"},
     {"timeout-max-ms", KEY_NUMBER, AT(timeout_max_ms), "30000", 1, 86400000,
      "latest deadline, beyond what a call asks to wait"},
+    {"request-ms", KEY_NUMBER, AT(request_ms), "30000", 100, 86400000,
+     "time in which a gRPC call's headers and body must have come"},
     {"drain-ms", KEY_NUMBER, AT(drain_ms), "10000", 0, 600000, "time to finish what runs after SIGTERM"},
     {"sweep-ms", KEY_NUMBER, AT(sweep_ms), "600000", 100, 86400000,
      "how often to look for ended holds of servers that are gone"},

@@ -38,6 +38,7 @@ typedef struct settings {
     long connections_per_address;
     long timeout_ms;
     long timeout_max_ms;
+    long request_ms;
     long drain_ms;
     long sweep_ms;
     long id_sequence_block;

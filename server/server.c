@@ -358,6 +358,13 @@ static tls_files files_of_tls(const settings *config)
     return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required};
 }
 
+static void warn_of_libnng(const char *url)
+{
+    if (wires_is_by_libnng(url) && wires_is_exposed(url))
+        log_warn("libnng-exposed",
+                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"", url);
+}
+
 /* All that can be found wrong before anything is made or started. */
 static lks_code check_settings(server *s, lks_error *error)
 {
@@ -371,7 +378,10 @@ static lks_code check_settings(server *s, lks_error *error)
             return error->code;
     for (size_t i = 0; i < s->config->listen.n; i++) {
         const char *url = s->config->listen.of[i];
-        if (check_exposure(s, url, error) != LKS_OK || wires_check(url, &files, error) != LKS_OK)
+        if (check_exposure(s, url, error) != LKS_OK)
+            return error->code;
+        warn_of_libnng(url);
+        if (wires_check(url, &files, error) != LKS_OK)
             return error->code;
         for_pages = for_pages || wires_is_for_pages(url);
     }
@@ -379,13 +389,6 @@ static lks_code check_settings(server *s, lks_error *error)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "--allow-origin needs an address of ws:// or wss://");
     return LKS_OK;
-}
-
-static void warn_of_libnng(const char *url)
-{
-    if (wires_is_by_libnng(url) && wires_is_exposed(url))
-        log_warn("libnng-exposed",
-                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"", url);
 }
 
 static lks_code open_standard(server *s, lks_error *error)
@@ -424,6 +427,7 @@ static lks_code open_wires(server *s, lks_error *error)
         .in_flight_per_peer = (uint32_t)s->config->in_flight_per_connection,
         .waiting_max = (uint32_t)s->config->waiting,
         .waiting_per_peer = (uint32_t)s->config->waiting_per_connection,
+        .request_ms = (uint32_t)s->config->request_ms,
         .connections_max = (uint32_t)s->config->connections,
         .connections_per_wire = (uint32_t)s->config->connections_per_wire,
         .connections_per_address = (uint32_t)s->config->connections_per_address,
@@ -437,9 +441,7 @@ static lks_code open_wires(server *s, lks_error *error)
     if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
     for (size_t i = 0; i < s->config->listen.n; i++) {
-        const char *url = s->config->listen.of[i];
-        warn_of_libnng(url);
-        if (wires_listen(s->wires, url, bound_url, error) != LKS_OK)
+        if (wires_listen(s->wires, s->config->listen.of[i], bound_url, error) != LKS_OK)
             return error->code;
         log_info("listening", "url=%s", bound_url);
     }

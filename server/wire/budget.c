@@ -163,6 +163,8 @@ static void free_when_over(budget_share *share)
 
 void budget_give(budget_share *share, size_t bytes)
 {
+    if (bytes == 0)
+        return; /* a closed share lives only while something is held of it */
     share->held -= bytes;
     share->all->held -= bytes;
     if (share->principal)

@@ -47,7 +47,7 @@ bool budget_take(budget_share *share, size_t bytes);
 /* Holds bytes that are there already, whatever the part. */
 void budget_force(budget_share *share, size_t bytes);
 
-/* Gives bytes back that were taken or forced. */
+/* Gives bytes back that were taken or forced; of none, the share need not be there any more. */
 void budget_give(budget_share *share, size_t bytes);
 
 /* Bytes that the share holds. */

@@ -1,6 +1,8 @@
 /* Invariant: nghttp2 is entered from two places only, on_bytes (it takes) and on_produce
  * (it gives), so that no callback of it runs inside another call into it; everything
- * else just submits and asks for on_produce. Called by wires.c. */
+ * else just submits and asks for on_produce. What ends the session, and what follows from
+ * what was sent, is only noted in its callbacks: settle does it when nghttp2 has returned.
+ * Called by wires.c. */
 #include "wire/grpc.h"
 
 #include <stdlib.h>
@@ -8,6 +10,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "log.h"
 #include "wire/grpc_call.h"
 
 enum {
@@ -15,29 +18,83 @@ enum {
     CONNECTION_WINDOW = 4 * 1024 * 1024,
     OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
     PRODUCE_BYTES = 64 * 1024,
-    STRIKES_MAX = 1000,      /* at once: cancels, pings, settings, empty frames */
-    STRIKES_PER_SECOND = 200, /* in the long run */
+    GOOD_PIECE = 256, /* bytes of DATA that are worth a WINDOW_UPDATE */
+    CONNECTION_BYTES = 8 * 1024, /* what a connection costs: nghttp2's session and its tables of headers */
+    NO_LIMIT = INT32_MAX,
+    FRAME_HEAD_BYTES = 9,
 };
 
-/* ---- limits ------------------------------------------------------------------------- */
+/* ---- what must wait until nghttp2 has returned ---------------------------------------- */
 
-/* A leaky bucket of frames that cost us and bring nothing. False: it runs over. */
-static bool strike(grpc_connection *c)
+/* The connection costs too much; why, and what it costs. In a callback that runs while
+ * nghttp2 reads, NGHTTP2_ERR_CALLBACK_FAILURE has to follow: it would read on. */
+static void give_up(grpc_connection *c, const char *why)
 {
-    uint64_t now = lks_rpc_now_ns();
-    double leaked = (double)(now - c->strikes_ns) / 1e9 * STRIKES_PER_SECOND;
-
-    c->strikes = c->strikes > leaked ? c->strikes - leaked : 0;
-    c->strikes_ns = now;
-    c->strikes += 1;
-    return c->strikes <= STRIKES_MAX;
+    if (!c->given_up)
+        c->given_up = why;
 }
 
-static int enhance_your_calm(grpc_connection *c)
+/* All that was sent before the client read the first GOAWAY has come: now the last one,
+ * which says what was taken. */
+static void say_goodbye(grpc_connection *c)
 {
-    nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
-    c->ending = true;
-    return 0;
+    nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+                          NGHTTP2_NO_ERROR, NULL, 0);
+    grpc_meter_no_more_calls(&c->meter);
+    c->goodbye = GOODBYE_SAID;
+}
+
+/* Whether there is more to send now. */
+static bool settle(grpc_connection *c)
+{
+    bool any = !TAILQ_EMPTY(&c->stops);
+    grpc_stream *s;
+
+    while ((s = TAILQ_FIRST(&c->stops))) {
+        TAILQ_REMOVE(&c->stops, s, in_stops);
+        s->stops = false;
+        nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    }
+    if (c->goodbye == GOODBYE_DUE) {
+        say_goodbye(c);
+        any = true;
+    }
+    if (c->given_up && !c->ending) {
+        log_debug("closed", "wire=grpc reason=\"%s\"", c->given_up);
+        nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
+        c->ending = true;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- how many calls at a time ----------------------------------------------------------- */
+
+/* nghttp2 would end the connection of a peer that passes the limit which it has acknowledged:
+ * so nghttp2 knows none, what is written is ours, and on_begin_headers refuses. */
+static void put_calls_max(const grpc_connection *c, uint8_t *frame)
+{
+    if (frame[3] != NGHTTP2_SETTINGS || frame[4] & NGHTTP2_FLAG_ACK)
+        return;
+    for (int i = 0; i < 4; i++) /* its first entry: two bytes of id, four of value */
+        frame[FRAME_HEAD_BYTES + 2 + i] = (uint8_t)(c->calls_max >> (24 - 8 * i));
+}
+
+/* Calls that wait take streams: without more of them a call that ends their wait could not
+ * be sent. Room for twice as many each time. */
+static void on_park(void *arg)
+{
+    grpc_connection *c = arg;
+    const grpc_server_options *o = &c->all->options;
+    const nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT};
+    uint32_t parked = caller_parked(c->caller), most = o->in_flight_per_peer + o->waiting_per_peer;
+    uint32_t wanted = o->in_flight_per_peer + (parked < o->waiting_per_peer / 2 ? 2 * parked : o->waiting_per_peer);
+
+    if (c->calls_max >= most || parked + o->in_flight_per_peer / 2 < c->calls_max)
+        return;
+    c->calls_max = wanted;
+    nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, &entry, 1);
+    stream_produce(c->stream);
 }
 
 /* ---- what nghttp2 tells --------------------------------------------------------------- */
@@ -51,49 +108,61 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
 {
     grpc_connection *c = user;
 
+    c->header_bytes = 0;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    grpc_stream *s = grpc_call_new(c, frame->hd.stream_id);
-    if (!s)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
-    stream_idle(c->stream, false);
+    grpc_stream *s = c->n_calls < c->calls_max ? grpc_call_new(c, frame->hd.stream_id) : NULL;
+    if (s)
+        nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
+    else
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
     return 0;
+}
+
+/* A field of any block of headers, also of one that is dropped. */
+static int count_header(grpc_connection *c, size_t name_len, size_t value_len)
+{
+    c->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
+    /* Beyond what was announced each costs: a byte may stand for one of 4 KiB. */
+    if (c->header_bytes <= HEADER_LIST_BYTES ||
+        (c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))
+        return 0;
+    give_up(c, "headers too long");
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
                      const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
     grpc_stream *s = call_of(session, frame->hd.stream_id);
+    int failed = count_header(user, name_len, value_len);
     (void)flags;
 
-    if (!s || frame->headers.cat != NGHTTP2_HCAT_REQUEST || grpc_call_header(s, name, name_len, value, value_len))
-        return 0;
-    return enhance_your_calm(user);
+    if (failed == 0 && s && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        grpc_call_header(s, name, name_len, value, value_len);
+    return failed;
 }
 
-static bool is_costly(const nghttp2_frame *frame)
+/* Without this nghttp2 would drop it without a word. */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                             size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
-    switch (frame->hd.type) {
-    case NGHTTP2_RST_STREAM:
-    case NGHTTP2_PING:
-    case NGHTTP2_SETTINGS:
-    case NGHTTP2_PRIORITY:
-        return true;
-    case NGHTTP2_DATA:
-        return frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
-    default:
-        return false;
-    }
+    (void)session;
+    (void)frame;
+    (void)name;
+    (void)value;
+    (void)flags;
+    return count_header(user, name_len, value_len);
 }
 
-/* All that was sent before the client read the first GOAWAY has come: now the last one,
- * which says what was taken. */
-static void say_goodbye(grpc_connection *c)
+/* Who has sent no whole call does nothing, whatever else comes. */
+static void tell_idle(grpc_connection *c)
 {
-    nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
-                          NGHTTP2_NO_ERROR, NULL, 0);
-    c->told_to_go = false;
+    bool idle = c->ready && c->n_whole == 0;
+
+    if (idle != c->idle)
+        stream_idle(c->stream, idle);
+    c->idle = idle;
 }
 
 static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
@@ -104,14 +173,10 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (frame->hd.type == NGHTTP2_SETTINGS && !c->ready) {
         c->ready = true;
         stream_ready(c->stream);
-        stream_idle(c->stream, c->n_calls == 0);
+        tell_idle(c);
     }
-    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->told_to_go) {
-        say_goodbye(c);
-        return 0;
-    }
-    if (is_costly(frame) && !strike(c))
-        return enhance_your_calm(c);
+    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->goodbye == GOODBYE_TOLD)
+        c->goodbye = GOODBYE_DUE;
     if (!s)
         return 0;
     if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
@@ -119,6 +184,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
         (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
         grpc_call_half_close(s);
+    tell_idle(c);
     return 0;
 }
 
@@ -143,7 +209,7 @@ static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code,
         return 0;
     nghttp2_session_set_stream_user_data(session, id, NULL);
     grpc_call_detach(s);
-    stream_idle(c->stream, c->n_calls == 0);
+    tell_idle(c);
     return 0;
 }
 
@@ -151,15 +217,21 @@ static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code,
  * answer's end went out: nghttp2 would drop it. */
 static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
 {
+    grpc_connection *c = user;
     grpc_stream *s = call_of(session, frame->hd.stream_id);
-    bool last = (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
-                (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+    bool is_answer = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+    bool last = is_answer && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
 
     /* A peer that makes us reset its calls costs as much as one that does it. */
-    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR && !strike(user))
-        return enhance_your_calm(user);
-    if (s && last && !s->half_closed)
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
+        !grpc_meter_strike(&c->meter))
+        give_up(c, "too many calls that are reset");
+    if (last || (is_answer && frame->hd.length >= GOOD_PIECE))
+        grpc_meter_earn(&c->meter);
+    if (s && last && !s->half_closed) {
+        TAILQ_INSERT_TAIL(&c->stops, s, in_stops);
+        s->stops = true;
+    }
     return 0;
 }
 
@@ -169,29 +241,41 @@ static bool begin_session(grpc_connection *c)
 {
     const grpc_server_options *o = &c->all->options;
     nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
     const nghttp2_settings_entry settings[] = {
-        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer},
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT}, /* first: see put_calls_max */
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->message_bytes_max + GRPC_PREFIX_BYTES},
     };
 
-    if (nghttp2_session_callbacks_new(&callbacks) != 0)
+    if (nghttp2_option_new(&option) != 0)
         return false;
+    if (nghttp2_session_callbacks_new(&callbacks) != 0) {
+        nghttp2_option_del(option);
+        return false;
+    }
+    /* Resets are ours to count. */
+    nghttp2_option_set_stream_reset_rate_limit(option, UINT32_MAX, UINT32_MAX);
     nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
     nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_closed);
     nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
-    bool begun = nghttp2_session_server_new(&c->session, callbacks, c) == 0;
+    bool begun = nghttp2_session_server_new2(&c->session, callbacks, c, option) == 0;
     nghttp2_session_callbacks_del(callbacks);
-    return begun && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 3) == 0 &&
+    nghttp2_option_del(option);
+    return begun && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 4) == 0 &&
            nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0;
 }
 
 static void free_connection(grpc_connection *c)
 {
     caller_lost(c->caller);
+    if (c->bytes)
+        budget_give(c->bytes, CONNECTION_BYTES);
     budget_close(c->bytes);
     nghttp2_session_del(c->session);
     free(c);
@@ -205,16 +289,21 @@ static void *on_open(void *arg, stream *s)
     if (!c)
         return NULL;
     *c = (grpc_connection){.all = all, .stream = s, .certificate = stream_peer_certificate(s),
-                           .strikes_ns = lks_rpc_now_ns(), .bytes = budget_open(all->options.budget)};
+                           .meter = grpc_meter_new(), .bytes = budget_open(all->options.budget)};
     TAILQ_INIT(&c->calls);
-    if (c->bytes)
-        c->caller = caller_new(all->options.callers, c->bytes, NULL, NULL);
+    TAILQ_INIT(&c->stops);
+    c->calls_max = all->options.in_flight_per_peer;
+    if (c->bytes) {
+        budget_force(c->bytes, CONNECTION_BYTES);
+        c->caller = caller_new(all->options.callers, c->bytes, NULL, c);
+    }
+    if (c->caller)
+        caller_on_park(c->caller, on_park);
     if (!c->caller || !begin_session(c)) {
         free_connection(c);
         return NULL;
     }
     TAILQ_INSERT_TAIL(&all->connections, c, next);
-    all->n_connections++;
     stream_produce(s);
     return c;
 }
@@ -222,10 +311,16 @@ static void *on_open(void *arg, stream *s)
 static void on_bytes(void *arg, const uint8_t *data, size_t len)
 {
     grpc_connection *c = arg;
+    size_t good;
 
     if (c->ending)
         return;
-    if (nghttp2_session_mem_recv(c->session, data, len) < 0)
+    const char *why = grpc_meter_take(&c->meter, data, len, &good);
+    bool broken = nghttp2_session_mem_recv(c->session, data, good) < 0;
+    if (why)
+        give_up(c, why);
+    settle(c);
+    if (broken)
         c->ending = true; /* what it has to say about that goes out, then it ends */
     stream_produce(c->stream);
 }
@@ -235,10 +330,13 @@ static bool produce(grpc_connection *c, bool *all)
 {
     stream_block *block = NULL;
     const uint8_t *data;
-    ssize_t n = 0;
+    ssize_t n = 1;
     size_t room = 0;
 
-    while (stream_waiting(c->stream) < OUTPUT_BYTES_MAX && (n = nghttp2_session_mem_send(c->session, &data)) > 0) {
+    while (stream_waiting(c->stream) < OUTPUT_BYTES_MAX &&
+           ((n = nghttp2_session_mem_send(c->session, &data)) > 0 || settle(c))) {
+        if (n <= 0)
+            continue;
         if (!block || room - block->len < (size_t)n) {
             if (block)
                 stream_write(c->stream, block);
@@ -249,6 +347,7 @@ static bool produce(grpc_connection *c, bool *all)
             block->len = 0;
         }
         memcpy(block->data + block->len, data, (size_t)n);
+        put_calls_max(c, block->data + block->len);
         block->len += (size_t)n;
     }
     if (block)
@@ -289,7 +388,6 @@ static void on_closed(void *arg)
     while ((s = TAILQ_FIRST(&c->calls)))
         grpc_call_detach(s);
     TAILQ_REMOVE(&c->all->connections, c, next);
-    c->all->n_connections--;
     free_connection(c);
 }
 
@@ -306,6 +404,7 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *all = (grpc_server){.options = *options};
     TAILQ_INIT(&all->connections);
+    TAILQ_INIT(&all->watched);
     *ret = all;
     return LKS_OK;
 }
@@ -314,6 +413,20 @@ lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *
                             lks_error *error)
 {
     return streams_listen_tcp(all->options.streams, address, context, &protocol, all, bound, error);
+}
+
+void grpc_server_tick(grpc_server *all)
+{
+    uint64_t now_ns = lks_rpc_now_ns();
+    grpc_stream *s;
+
+    TAILQ_FOREACH(s, &all->watched, in_watched) {
+        if (s->from->ending || grpc_call_tick(s, now_ns))
+            continue;
+        give_up(s->from, s->begun ? "it takes no answers" : "headers not whole in time");
+        settle(s->from);
+        stream_produce(s->from->stream);
+    }
 }
 
 void grpc_server_drain(grpc_server *all)
@@ -325,7 +438,7 @@ void grpc_server_drain(grpc_server *all)
     TAILQ_FOREACH(c, &all->connections, next) {
         nghttp2_submit_shutdown_notice(c->session);
         nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-        c->told_to_go = true;
+        c->goodbye = GOODBYE_TOLD;
         TAILQ_FOREACH(s, &c->calls, in_connection)
             grpc_call_stop(s);
         stream_produce(c->stream);

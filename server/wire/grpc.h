@@ -59,13 +59,18 @@ size_t grpc_stream_waiting(const grpc_stream *s);
 /* Ends the call with a status (code LKS_OK: success); `closed` follows. */
 void grpc_stream_finish(grpc_stream *s, const lks_error *status);
 
+enum { GRPC_TICK_MS = 500 };
+
 typedef struct grpc_server_options {
     streams *streams; /* outlives it */
     dispatch *dispatch;
     callers *callers;
     budget *budget;
     size_t message_bytes_max;
-    uint32_t in_flight_per_peer; /* MAX_CONCURRENT_STREAMS */
+    uint32_t in_flight_per_peer; /* MAX_CONCURRENT_STREAMS, while no call waits */
+    uint32_t waiting_per_peer;   /* more of them, as calls wait */
+    uint32_t request_ms; /* from a call's first byte to its last, or between messages of a stream */
+    uint32_t stall_ms;   /* while an answer is held back and the peer takes none of it */
     const grpc_streaming_method *methods;
     size_t n_methods;
 } grpc_server_options;
@@ -76,6 +81,10 @@ lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, 
 /* Errors as streams_listen_tcp; context NULL: without TLS (h2c with prior knowledge). */
 lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
                             lks_error *error);
+
+/* Ends the calls, and the connections, whose time is over: to be called now and then,
+ * every GRPC_TICK_MS or so. */
+void grpc_server_tick(grpc_server *all);
 
 /* Tells every connection to send no new calls (GOAWAY, in two steps), and refuses those
  * that come all the same. */

@@ -12,10 +12,12 @@
 
 enum {
     HEADER_BYTES_MAX = 16 * 1024,      /* more: RESOURCE_EXHAUSTED */
-    HEADER_BYTES_WORST = 64 * 1024,    /* more: the connection ends */
-    HELD_BYTES_MAX = 64 * 1024 * 1024, /* of all calls; then a connection gets no more than its share */
     WAITING_BYTES_MAX = 4 * 1024 * 1024, /* sent by a streaming method and not taken; then the call ends */
-    CALL_BYTES = 4096, /* what a call costs, without what it carries */
+    ARENA_BYTES = 4096, /* its first block */
+    CALL_BYTES = ARENA_BYTES + 1024, /* what a call costs, without what it carries */
+    RUNNING_BYTES = 64, /* a call that runs: not nothing, so that the share outlives it */
+    TAKEN_BYTES = 16 * 1024, /* to take less of an answer in stall_ms, and not all of it, is to stall */
+    OPEN_MESSAGE_BYTES = 4096, /* of a method that is open to everybody */
     FIELDS_MAX = 64,
     STATUS_FIELDS = 4,
     GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
@@ -33,28 +35,122 @@ static void refuse(grpc_stream *s, lks_code code, const char *why)
 
 /* ---- memory --------------------------------------------------------------------------- */
 
+/* What is there already. */
 static void hold(grpc_stream *s, size_t bytes)
 {
     s->held += bytes;
-    s->all->held += bytes;
-    if (s->from)
-        s->from->held += bytes;
+    budget_force(s->bytes, bytes);
+}
+
+/* False: it is too much. */
+static bool try_hold(grpc_stream *s, size_t bytes)
+{
+    if (!budget_take(s->bytes, bytes))
+        return false;
+    s->held += bytes;
+    return true;
 }
 
 static void let_go(grpc_stream *s, size_t bytes)
 {
     s->held -= bytes;
-    s->all->held -= bytes;
-    if (s->from)
-        s->from->held -= bytes;
+    budget_give(s->bytes, bytes);
+}
+
+/* What came of messages and is not taken. */
+static void drop_input(grpc_stream *s)
+{
+    grpc_reader_end(&s->reader);
+    free(s->request);
+    s->request = NULL;
+    let_go(s, s->reading);
+    s->reading = 0;
+}
+
+/* What it holds by now. */
+static void hold_only(grpc_stream *s, size_t bytes)
+{
+    if (bytes > s->held)
+        hold(s, bytes - s->held);
+    else
+        let_go(s, s->held - bytes);
+}
+
+/* A call that runs is in its arena. What an ordinary one takes is bounded by how many may
+ * run and wait (callers.h); only what is more counts. */
+static void keep_arena(grpc_stream *s)
+{
+    size_t arena = lks_rpc_arena_bytes(s->arena);
+
+    drop_input(s);
+    hold_only(s, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));
+}
+
+/* Its answer is made: all that led to it goes. */
+static void forget_arena(grpc_stream *s)
+{
+    TAILQ_INIT(&s->headers);
+    lks_rpc_arena_reset(s->arena);
+    hold_only(s, CALL_BYTES + s->waiting);
 }
 
 static const char too_much[] = "too many bytes are under way";
 
-/* Who holds little is served also while others hold too much. */
-static bool holds_too_much(const grpc_stream *s)
+/* ---- the clock ------------------------------------------------------------------------ */
+
+static void watch(grpc_stream *s, bool watched)
 {
-    return s->all->held > HELD_BYTES_MAX && s->from->held > HELD_BYTES_MAX / s->all->n_connections;
+    if (watched && !s->watched)
+        TAILQ_INSERT_TAIL(&s->all->watched, s, in_watched);
+    else if (!watched && s->watched)
+        TAILQ_REMOVE(&s->all->watched, s, in_watched);
+    s->watched = watched;
+}
+
+/* A message must come from now on. */
+static void expect_input(grpc_stream *s)
+{
+    s->input_due_ns = lks_rpc_now_ns() + (uint64_t)s->all->options.request_ms * 1000000;
+}
+
+static void note_moved(grpc_stream *s)
+{
+    s->moved_ns = s->from->moved_ns = lks_rpc_now_ns();
+    s->taken = 0;
+}
+
+/* Flow control alone holds its answer back: what waits for the kernel is stream.c's to judge. */
+static bool stalls(const grpc_stream *s, uint64_t moved_ns, uint64_t now_ns)
+{
+    uint64_t limit_ns = (uint64_t)s->all->options.stall_ms * 1000000;
+
+    return s->waiting > 0 && stream_waiting(s->from->stream) == 0 && now_ns >= moved_ns + limit_ns;
+}
+
+static void reset(grpc_stream *s)
+{
+    s->phase = GRPC_ANSWERED;
+    s->finished = true;
+    nghttp2_submit_rst_stream(s->from->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
+    stream_produce(s->from->stream);
+}
+
+bool grpc_call_tick(grpc_stream *s, uint64_t now_ns)
+{
+    bool late = (!s->half_closed && now_ns >= s->input_due_ns) || (s->deadline_ns > 0 && now_ns >= s->deadline_ns);
+
+    if (stream_waiting(s->from->stream) > 0 && s->waiting > 0)
+        note_moved(s);
+    if (stalls(s, s->moved_ns, now_ns)) {
+        if (stalls(s, s->from->moved_ns, now_ns))
+            return false;
+        reset(s);
+    } else if (late && s->phase != GRPC_ANSWERED) {
+        if (!s->begun)
+            return false; /* nothing else can come before its headers' end */
+        refuse(s, LKS_DEADLINE_EXCEEDED, "the deadline was over before the request was whole");
+    }
+    return true;
 }
 
 /* ---- life --------------------------------------------------------------------------- */
@@ -70,6 +166,7 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     }
     s->all = all;
     s->from = from;
+    s->bytes = from->bytes;
     s->id = id;
     s->received_ns = lks_rpc_now_ns();
     s->reader.bytes_max = all->options.message_bytes_max;
@@ -80,7 +177,9 @@ grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
     TAILQ_INSERT_TAIL(&from->calls, s, in_connection);
     from->n_calls++;
     all->in_flight++;
-    hold(s, CALL_BYTES);
+    s->too_much = !try_hold(s, CALL_BYTES);
+    expect_input(s);
+    watch(s, true);
     return s;
 }
 
@@ -99,11 +198,11 @@ static void drop_output(grpc_stream *s)
 static void free_call(grpc_stream *s)
 {
     s->all->in_flight--;
-    let_go(s, s->held);
-    grpc_reader_end(&s->reader);
-    free(s->request);
+    watch(s, false);
+    drop_input(s);
     drop_output(s);
     lks_rpc_arena_free(s->arena);
+    let_go(s, s->held);
     free(s);
 }
 
@@ -113,7 +212,10 @@ void grpc_call_detach(grpc_stream *s)
 
     TAILQ_REMOVE(&c->calls, s, in_connection);
     c->n_calls--;
-    c->held -= s->held;
+    c->n_whole -= s->whole;
+    if (s->stops)
+        TAILQ_REMOVE(&c->stops, s, in_stops);
+    watch(s, false);
     s->from = NULL;
     if (s->method && s->state) {
         void *state = s->state;
@@ -142,13 +244,14 @@ static void add_field(grpc_stream *s, grpc_fields *to, const char *name, size_t 
     TAILQ_INSERT_TAIL(to, field, next);
 }
 
-bool grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
+void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
 {
-    s->header_bytes += name_len + value_len + 32;
-    hold(s, name_len + value_len + 32);
-    if (s->header_bytes <= HEADER_BYTES_MAX)
+    s->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
+    if (s->header_bytes > HEADER_BYTES_MAX || s->too_much)
+        return;
+    s->too_much = !try_hold(s, name_len + value_len + GRPC_FIELD_BYTES);
+    if (!s->too_much)
         add_field(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
-    return s->header_bytes <= HEADER_BYTES_WORST;
 }
 
 static lks_rpc_slice header(const grpc_stream *s, const char *name)
@@ -199,6 +302,7 @@ static void answer_http(grpc_stream *s, const char *status)
 
     s->phase = GRPC_ANSWERED;
     s->finished = true;
+    drop_input(s);
     nghttp2_submit_response(s->from->session, s->id, &field, 1, NULL);
     stream_produce(s->from->stream);
 }
@@ -215,6 +319,8 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
     }
     s->phase = GRPC_STREAMING;
     s->method = method;
+    if (!method->effect)
+        s->reader.bytes_max = OPEN_MESSAGE_BYTES;
     s->state = method->open(method->arg, s);
     if (!s->state)
         refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
@@ -227,23 +333,32 @@ void grpc_call_begin(grpc_stream *s)
     bool is_grpc = strncmp(type.data, "application/grpc", 16) == 0 && strchr(";+", type.data[16]);
     const grpc_streaming_method *streaming = find_streaming(s->all, path);
     const credentials who = credentials_of(s);
+    lks_rpc_slice timeout = header(s, "grpc-timeout");
+    uint32_t timeout_ms = 0;
     lks_error error = {0};
 
-    if (s->header_bytes > HEADER_BYTES_MAX)
+    s->begun = true;
+    s->gzip = strstr(header(s, "grpc-accept-encoding").data, "gzip") != NULL;
+    s->reader.gzip = header_is(s, "grpc-encoding", "gzip");
+    if (s->too_much)
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+    else if (s->header_bytes > HEADER_BYTES_MAX)
         refuse(s, LKS_RESOURCE_EXHAUSTED, "the metadata is too long");
     else if (!header_is(s, ":method", "POST"))
         answer_http(s, "405");
     else if (!is_grpc)
         answer_http(s, "415");
-    else if (holds_too_much(s))
-        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+    else if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &timeout_ms))
+        refuse(s, LKS_INVALID_ARGUMENT, "grpc-timeout: not a timeout");
     else if (s->all->draining)
         refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
     else if (streaming)
         begin_streaming(s, streaming);
     else if (dispatch_would_take(s->all->options.dispatch, &who, path, &error) != LKS_OK)
         answer_error(s, &error);
-    s->reader.gzip = header_is(s, "grpc-encoding", "gzip");
+    if (timeout_ms > 0)
+        s->deadline_ns = s->received_ns + (uint64_t)timeout_ms * 1000000;
+    s->timeout_ms = timeout_ms;
 }
 
 /* ---- the request -------------------------------------------------------------------- */
@@ -252,20 +367,26 @@ void grpc_call_begin(grpc_stream *s)
 static void take_message(grpc_stream *s, uint8_t *message, size_t len)
 {
     s->compressed = s->reader.prefix[0] != 0;
+    if (s->compressed && try_hold(s, len)) {
+        s->reading += len;
+    } else if (s->compressed) {
+        free(message);
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        return;
+    }
     if (s->phase == GRPC_STREAMING) {
         if (s->state)
             s->method->message(s->state, message, len);
         free(message);
         let_go(s, s->reading);
         s->reading = 0;
+        expect_input(s);
     } else if (s->request) {
         free(message);
         refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
     } else {
         s->request = message;
         s->request_len = len;
-        if (s->compressed)
-            hold(s, len);
     }
 }
 
@@ -275,12 +396,11 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
 
     if (s->phase == GRPC_ANSWERED)
         return;
-    hold(s, len);
-    s->reading += len;
-    if (holds_too_much(s)) {
+    if (!try_hold(s, len)) {
         refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
         return;
     }
+    s->reading += len;
     while (len > 0 && s->phase != GRPC_ANSWERED) {
         uint8_t *message;
         size_t used, message_len;
@@ -300,7 +420,6 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
 
 static void run(grpc_stream *s)
 {
-    lks_rpc_slice timeout = header(s, "grpc-timeout");
     dispatch_call *call = lks_rpc_arena_alloc(s->arena, sizeof *call);
 
     if (!call) {
@@ -311,17 +430,17 @@ static void run(grpc_stream *s)
         .path = header(s, ":path").data,
         .payload = s->request,
         .len = s->request_len,
+        .timeout_ms = s->timeout_ms,
         .received_ns = s->received_ns,
         .caller = s->from->caller,
         .who = credentials_of(s),
         .handle = &s->running,
     };
-    if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &call->timeout_ms)) {
-        refuse(s, LKS_INVALID_ARGUMENT, "grpc-timeout: not a timeout");
-        return;
-    }
     s->phase = GRPC_RUNNING;
+    watch(s, false);
     dispatch_call_start(s->all->options.dispatch, call, s->arena, on_done, s);
+    if (s->phase == GRPC_RUNNING)
+        keep_arena(s);
 }
 
 void grpc_call_half_close(grpc_stream *s)
@@ -329,6 +448,8 @@ void grpc_call_half_close(grpc_stream *s)
     s->half_closed = true;
     if (s->phase == GRPC_ANSWERED)
         return;
+    s->whole = true;
+    s->from->n_whole++;
     if (!grpc_reader_idle(&s->reader))
         refuse(s, LKS_INTERNAL, "the last message is not whole");
     else if (s->phase == GRPC_STREAMING && s->state)
@@ -363,17 +484,12 @@ static void put_all(fields *f, const grpc_fields *from)
             put(f, field->name, field->value, field->value_len);
 }
 
-static bool answers_gzip(const grpc_stream *s)
-{
-    return strstr(header(s, "grpc-accept-encoding").data, "gzip") != NULL;
-}
-
 static void put_head(fields *f, const grpc_stream *s)
 {
     put(f, ":status", "200", 3);
     put(f, "content-type", "application/grpc", 16);
     put(f, "grpc-accept-encoding", "identity,gzip", 13);
-    if (answers_gzip(s))
+    if (s->gzip)
         put(f, "grpc-encoding", "gzip", 4);
     put_all(f, &s->reply_headers);
 }
@@ -427,7 +543,10 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
         free(o);
     }
     s->waiting -= n;
+    s->taken += n;
     let_go(s, n);
+    if (s->waiting == 0 || s->taken >= TAKEN_BYTES)
+        note_moved(s);
     if (TAILQ_EMPTY(&s->output) && s->finished) {
         *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
         submit_trailers(s);
@@ -461,6 +580,8 @@ static void finish(grpc_stream *s, const lks_error *status)
     s->phase = GRPC_ANSWERED;
     s->finished = true;
     s->status = *status;
+    drop_input(s);
+    watch(s, true);
     respond(s);
 }
 
@@ -474,16 +595,18 @@ static bool add_output(grpc_stream *s, const void *message, size_t len)
 {
     size_t written;
     grpc_output *o = malloc(sizeof *o);
-    uint8_t *data = o ? grpc_write(message, len, answers_gzip(s) && len >= GZIP_BYTES_MIN, &written) : NULL;
+    uint8_t *data = o ? grpc_write(message, len, s->gzip && len >= GZIP_BYTES_MIN, &written) : NULL;
 
-    if (!data) {
+    if (!data || !try_hold(s, written)) {
+        free(data);
         free(o);
         return false;
     }
+    if (s->waiting == 0)
+        note_moved(s);
     *o = (grpc_output){.data = data, .len = written};
     TAILQ_INSERT_TAIL(&s->output, o, next);
     s->waiting += o->len;
-    hold(s, o->len);
     return true;
 }
 
@@ -501,7 +624,7 @@ static void answer_message(grpc_stream *s, const lks_rpc_method *method, const P
         return;
     }
     lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method),
-                  len > s->all->options.message_bytes_max ? "the response is too long" : "out of memory");
+                  len > s->all->options.message_bytes_max ? "the response is too long" : too_much);
     finish(s, &error);
 }
 
@@ -509,8 +632,9 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
                     const lks_error *error)
 {
     grpc_stream *s = arg;
+    const grpc_connection *from = s->from;
 
-    if (!s->from) {
+    if (!from) {
         s->phase = GRPC_ANSWERED;
         free_call(s);
     } else if (error->code != LKS_OK) {
@@ -518,6 +642,8 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     } else {
         answer_message(s, method, response);
     }
+    if (from)
+        forget_arena(s);
 }
 
 /* ---- streaming methods ---------------------------------------------------------------- */
@@ -542,14 +668,11 @@ void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
     if (!s->from || s->finished)
         return;
     if (s->waiting > WAITING_BYTES_MAX) { /* gRPC's word for RESOURCE_EXHAUSTED */
-        s->phase = GRPC_ANSWERED;
-        s->finished = true;
-        nghttp2_submit_rst_stream(s->from->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
-        stream_produce(s->from->stream);
+        reset(s);
         return;
     }
     if (!add_output(s, data, len)) {
-        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
         return;
     }
     respond(s);

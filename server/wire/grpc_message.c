@@ -8,7 +8,16 @@
 
 #include <zlib.h>
 
-enum { ROOM_MIN = 512, GZIP_WINDOW = 15 + 16, COMPRESSED = 1, LEVEL = 1, MEMORY = 8 };
+enum {
+    ROOM_MIN = 512,
+    GZIP_WINDOW = 15 + 16,
+    COMPRESSED = 1,
+    LEVEL = 1,
+    MEMORY = 8,
+    BLOCKS_FREE = 16,    /* of deflate: each may bring a table, whose making costs as much as kilobytes */
+    BLOCK_BYTES = 1024,  /* what the others must make each; compressors make 16 KiB and more */
+    END_OF_BLOCK = 128,  /* of z_stream.data_type (zlib.h, inflate) */
+};
 
 static lks_code fail(lks_error *error, lks_code code, const char *why)
 {
@@ -42,6 +51,16 @@ static bool make_room(grpc_reader *r, size_t more)
     return true;
 }
 
+/* Decompresses up to the end of a block, the message or the memory. */
+static int inflate_block(z_stream *z, size_t *blocks)
+{
+    int state = inflate(z, Z_BLOCK);
+
+    if (state == Z_OK && z->data_type & END_OF_BLOCK && ++*blocks > BLOCKS_FREE + z->total_out / BLOCK_BYTES)
+        return Z_DATA_ERROR;
+    return state;
+}
+
 /* Decompresses into memory that doubles up to bytes_max. */
 static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, uint8_t **ret, size_t *ret_len,
                             lks_error *error)
@@ -49,6 +68,7 @@ static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, u
     z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (uInt)len};
     size_t room = len < ROOM_MIN ? ROOM_MIN : len;
     uint8_t *out = NULL;
+    size_t blocks = 0;
     int state = inflateInit2(&z, GZIP_WINDOW);
 
     if (state != Z_OK)
@@ -63,8 +83,10 @@ static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, u
         out = grown;
         z.next_out = out + z.total_out;
         z.avail_out = (uInt)(room - z.total_out);
-        state = inflate(&z, Z_FINISH);
-    } while (state == Z_BUF_ERROR && z.avail_out == 0 && z.total_out <= bytes_max);
+        do
+            state = inflate_block(&z, &blocks);
+        while (state == Z_OK && z.avail_out > 0);
+    } while (state == Z_OK && z.total_out <= bytes_max);
     *ret_len = z.total_out;
     inflateEnd(&z);
     *ret = out;

@@ -410,12 +410,15 @@ lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *erro
 }
 
 /* As it can stand in a request, without a query. */
-static bool is_path(const char *path)
+lks_code sp_server_check_path(const char *path, lks_error *error)
 {
+    bool good = path[0] == '/';
+
     for (const char *c = path; *c; c++)
-        if (*c <= ' ' || *c > '~' || *c == '?' || *c == '#')
-            return false;
-    return path[0] == '/';
+        good = good && *c > ' ' && *c <= '~' && *c != '?' && *c != '#';
+    return good ? LKS_OK
+                : lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                "the path must be /, or begin with it, and have no space, ? or #");
 }
 
 lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
@@ -423,9 +426,8 @@ lks_code sp_server_listen_websocket(sp_server *all, const char *address, const c
 {
     size_t path_size = strlen(path) + 1;
 
-    if (!is_path(path))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "the path must be /, or begin with it, and have no space, ? or #");
+    if (sp_server_check_path(path, error) != LKS_OK)
+        return error->code;
     site *at = malloc(sizeof *at + path_size);
     if (!at)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

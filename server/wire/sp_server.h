@@ -35,6 +35,7 @@ lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *
 lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error);
 
 /* path: of the request, "/lockstock". LKS_INVALID_ARGUMENT: no such path either. */
+lks_code sp_server_check_path(const char *path, lks_error *error);
 lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
                                     uint16_t *bound, lks_error *error);
 

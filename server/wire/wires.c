@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <uv.h>
+
 #include "wire/address.h"
 #include "wire/nng.h"
 #include "wire/sp_server.h"
@@ -22,6 +24,7 @@ struct wires {
     sp_server *sp;
     grpc_server *grpc;
     trim *trim;
+    uv_timer_t grpc_tick;
     tls_context *tls, *h2; /* NULL: no certificate */
     unsigned open; /* engines that have to tell that they are closed */
     void (*closed)(void *arg);
@@ -186,6 +189,13 @@ static lks_code need_sp(wires *w, lks_error *error)
     return w->sp ? LKS_OK : sp_server_new(&options, &w->sp, error);
 }
 
+static void on_grpc_tick(uv_timer_t *timer)
+{
+    const wires *w = timer->data;
+
+    grpc_server_tick(w->grpc);
+}
+
 static lks_code need_grpc(wires *w, lks_error *error)
 {
     const wires_options *o = &w->options;
@@ -197,12 +207,23 @@ static lks_code need_grpc(wires *w, lks_error *error)
         .dispatch = o->dispatch,
         .message_bytes_max = o->message_bytes_max,
         .in_flight_per_peer = o->in_flight_per_peer,
+        .waiting_per_peer = o->waiting_per_peer,
+        .request_ms = o->request_ms,
+        .stall_ms = STALL_MS,
         .methods = o->streaming,
         .n_methods = o->n_streaming,
         .callers = o->callers,
         .budget = o->budget,
     };
-    return w->grpc ? LKS_OK : grpc_server_new(&options, &w->grpc, error);
+    if (w->grpc)
+        return LKS_OK;
+    if (grpc_server_new(&options, &w->grpc, error) != LKS_OK)
+        return error->code;
+    uv_timer_init(o->loop, &w->grpc_tick);
+    w->grpc_tick.data = w;
+    uv_timer_start(&w->grpc_tick, on_grpc_tick, GRPC_TICK_MS, GRPC_TICK_MS);
+    uv_unref((uv_handle_t *)&w->grpc_tick);
+    return LKS_OK;
 }
 
 static lks_code listen_nng(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -253,7 +274,14 @@ static lks_code listen_unix(wires *w, const char *url, const char *address, uint
     return need_sp(w, error) == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : error->code;
 }
 
-/* "host:port/path"; without a path it is "/". */
+/* Of "host:port/path"; without one it is "/". */
+static const char *path_of(const char *address)
+{
+    const char *path = strchr(address, '/');
+
+    return path ? path : "/";
+}
+
 static lks_code listen_websocket(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
                                  lks_error *error)
 {
@@ -265,7 +293,7 @@ static lks_code listen_websocket(wires *w, const char *address, tls_context *con
     snprintf(host, sizeof host, "%.*s", (int)len, address);
     if (need_sp(w, error) != LKS_OK)
         return error->code;
-    return sp_server_listen_websocket(w->sp, host, address[len] ? address + len : "/", context, bound, error);
+    return sp_server_listen_websocket(w->sp, host, path_of(address), context, bound, error);
 }
 
 static lks_code listen_ws(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -341,6 +369,8 @@ lks_code wires_check(const char *url, const tls_files *files, lks_error *error)
         address_check_tcp(address, &why);
     else
         address_check_unix(address, &why);
+    if (why.code == LKS_OK && scheme->for_pages)
+        sp_server_check_path(path_of(rest), &why);
     if (why.code != LKS_OK)
         lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
     return error->code;
@@ -454,12 +484,19 @@ static void one_closed(void *arg)
     closed(closed_arg);
 }
 
+static void on_tick_closed(uv_handle_t *handle)
+{
+    one_closed(handle->data);
+}
+
 void wires_close(wires *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
     w->closed_arg = arg;
-    w->open = 2U + (w->nng != NULL) + (w->streams != NULL);
+    w->open = 2U + (w->nng != NULL) + (w->streams != NULL) + (w->grpc != NULL);
     trim_close(w->trim, one_closed, w);
+    if (w->grpc)
+        uv_close((uv_handle_t *)&w->grpc_tick, on_tick_closed);
     if (w->nng)
         wire_nng_close(w->nng, one_closed, w);
     if (w->streams)

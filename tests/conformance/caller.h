@@ -26,6 +26,7 @@ typedef struct call_spec {
     size_t len;
     uint32_t timeout_ms;
     const char *ns; /* metadata lockstock-namespace; NULL: none */
+    const char *authorization; /* "Bearer ..."; NULL: none */
 } call_spec;
 
 typedef struct wire_driver {

@@ -238,7 +238,7 @@ static unsigned start(void *caller, const call_spec *spec)
     grpc_caller *c = caller;
     grpc_call *call = calloc(1, sizeof *call);
     char timeout[32];
-    nghttp2_nv fields[9] = {field(":method", "POST"), field(":scheme", "http"), field(":path", spec->method),
+    nghttp2_nv fields[10] = {field(":method", "POST"), field(":scheme", "http"), field(":path", spec->method),
                             field(":authority", "localhost"), field("te", "trailers"),
                             field("content-type", "application/grpc")};
     size_t n = 6;
@@ -260,6 +260,9 @@ static unsigned start(void *caller, const call_spec *spec)
     }
     if (spec->ns != NULL) {
         fields[n++] = field("lockstock-namespace", spec->ns);
+    }
+    if (spec->authorization != NULL) {
+        fields[n++] = field("authorization", spec->authorization);
     }
     const nghttp2_data_provider provider = {.source = {.ptr = call}, .read_callback = on_read};
     int32_t id = nghttp2_submit_request(c->session, NULL, fields, n, &provider, call);

@@ -6,28 +6,34 @@
 
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 
+static void add_metadata(Lockstock__Rpc__V1__Call *call, const char *key, const char *value)
+{
+    Lockstock__Rpc__V1__Metadata *item = value != NULL ? call->metadata[call->n_metadata++] : NULL;
+
+    if (item != NULL) {
+        lockstock__rpc__v1__metadata__init(item);
+        item->key = (char *)(uintptr_t)key;
+        item->value = (ProtobufCBinaryData){.len = strlen(value), .data = (uint8_t *)(uintptr_t)value};
+    }
+}
+
 uint8_t *sp_frame_of(const call_spec *call, size_t *len)
 {
     Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
     Lockstock__Rpc__V1__Call one = LOCKSTOCK__RPC__V1__CALL__INIT;
-    Lockstock__Rpc__V1__Metadata metadata = LOCKSTOCK__RPC__V1__METADATA__INIT;
+    Lockstock__Rpc__V1__Metadata metadata[2];
     Lockstock__Rpc__V1__Call *calls[] = {&one};
-    Lockstock__Rpc__V1__Metadata *list[] = {&metadata};
-    char method[256], ns[256];
+    Lockstock__Rpc__V1__Metadata *list[] = {&metadata[0], &metadata[1]};
+    char method[256];
 
     snprintf(method, sizeof method, "%s", call->method);
     one.method = method;
     one.payload.data = (uint8_t *)(uintptr_t)call->payload;
     one.payload.len = call->len;
     one.timeout_ms = call->timeout_ms;
-    if (call->ns != NULL) {
-        snprintf(ns, sizeof ns, "%s", call->ns);
-        metadata.key = (char *)(uintptr_t) "lockstock-namespace";
-        metadata.value.data = (uint8_t *)ns;
-        metadata.value.len = strlen(ns);
-        one.n_metadata = 1;
-        one.metadata = list;
-    }
+    one.metadata = list;
+    add_metadata(&one, "lockstock-namespace", call->ns);
+    add_metadata(&one, "authorization", call->authorization);
     frame.n_calls = 1;
     frame.calls = calls;
     *len = lockstock__rpc__v1__frame__get_packed_size(&frame);

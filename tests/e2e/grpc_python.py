@@ -266,6 +266,46 @@ class Calls(unittest.TestCase):
             self.assertEqual(answers[3].error_response.error_code, grpc.StatusCode.NOT_FOUND.value[0])
 
 
+class Waiting(unittest.TestCase):
+    def test_who_waits_does_not_bar_what_ends_the_wait(self):
+        """One channel, as it comes: more waits than any limit of calls at a time, then what they wait for."""
+        n = 10000 if os.environ.get("LOCKSTOCK_SOAK") else 600
+        patience = 20 * LIMIT_S
+        server = Server()
+        with grpc.insecure_channel(server.address) as channel:
+            lock = service(channel, lock_pb2, "LockService")
+            held = [lock.Acquire.future(acquire(f"w{i}", f"holds{i}", 3600000), timeout=patience) for i in range(n)]
+            self.assertTrue(all(call.result().outcome == lock_pb2.ACQUIRE_OUTCOME_ACQUIRED for call in held))
+            waits = [lock.Acquire.future(acquire(f"w{i}", f"waits{i}", 3600000, wait_ms=1000 * patience - 1000),
+                                         timeout=patience) for i in range(n)]
+            ends = [lock.Release.future(lock_pb2.ReleaseRequest(names=[f"w{i}"], token=token_of(f"holds{i}")),
+                                        timeout=patience) for i in range(n)]
+            for call in ends:
+                call.result()
+            self.assertTrue(all(call.result().outcome == lock_pb2.ACQUIRE_OUTCOME_ACQUIRED for call in waits))
+        server.stop()
+
+
+class Unfinished(unittest.TestCase):
+    def test_a_call_that_is_not_sent_whole_ends(self):
+        server = Server("--request-ms", "200")
+        ends = threading.Event()
+        self.addCleanup(ends.set)
+
+        def requests():
+            ends.wait()
+            yield b""
+
+        with grpc.insecure_channel(server.address) as channel:
+            put = channel.stream_unary("/lockstock.v1.StockService/PutItem", lambda b: b, lambda b: b)
+            with self.assertRaises(grpc.RpcError) as caught:
+                put(requests(), timeout=LIMIT_S)
+            self.assertEqual(caught.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+            self.assertEqual(caught.exception.details(), "the deadline was over before the request was whole")
+            self.assertEqual(dict(caught.exception.trailing_metadata())["lockstock-applied"], "NO")
+        server.stop()
+
+
 class Draining(unittest.TestCase):
     def test_watches_and_waits_are_told(self):
         server = Server()
@@ -363,4 +403,4 @@ class Certificates(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1], verbosity=2)
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)

@@ -21,8 +21,10 @@ static server_fixture *server;
 
 static int start(void **state)
 {
+    static const char *const args[] = {"--memory-bytes", "16777216", NULL};
     (void)state;
-    server = server_fixture_start(&(server_fixture_options){.scheme = "grpc"});
+
+    server = server_fixture_start(&(server_fixture_options){.scheme = "grpc", .args = args});
     return server ? 0 : -1;
 }
 
@@ -45,7 +47,7 @@ static h2_peer *open_peer(void)
 
 /* A whole message: DecodeRequest{id: 1}. */
 static const uint8_t decode[] = {0, 0, 0, 0, 2, 0x08, 1};
-static const char decode_path[] = "/lockstock.v1.IdService/Decode";
+static const char decode_path[] = "/lockstock.v1.IdService/Decode", next_path[] = "/lockstock.v1.IdService/Next";
 
 static void assert_others_are_served(void)
 {
@@ -144,9 +146,62 @@ static void malformed_calls_by_the_thousand(void **state)
 #endif
 }
 
+/* Calls whose answers are long and are not taken: the server keeps what its budget allows,
+ * refuses the rest, and serves others meanwhile. Who takes nothing at all is given up. */
+static void answers_that_nobody_takes(void **state)
+{
+    enum { CALLS = 100, BUDGET_KIB = 16 * 1024, ANSWER_KIB = 350 };
+    /* NextRequest{kind: UUID_V7, count: 10000}, which are 36 bytes each. */
+    static const uint8_t next[] = {0, 0, 0, 0, 5, 0x08, 2, 0x18, 0x90, 0x4e};
+    size_t n_peers = counts_of(2, 10), n_refused = 0, n_served = 0;
+    h2_peer *peers[10];
+    (void)state;
+
+    size_t before = process_rss_kib(server_fixture_pid(server));
+    for (size_t i = 0; i < n_peers; i++) {
+        assert_non_null(peers[i] = h2_peer_open(server_fixture_port(server), 1));
+        for (size_t n = 0; n < CALLS; n++)
+            h2_peer_call(peers[i], next_path, NULL, next, sizeof next, false);
+    }
+    long long end = process_now_ms() + LIMIT_MS;
+    for (size_t i = 0; i < n_peers; i++) {
+        for (size_t n = 0; n < CALLS; n++) {
+            const h2_answer *a = h2_peer_answer(peers[i], n);
+            while (!a->closed && a->blocks == 0) { /* refused by trailers, or the beginning of an answer */
+                assert_true(h2_peer_turn(peers[i]));
+                assert_true(process_now_ms() < end);
+            }
+            if (strcmp(h2_peer_header(peers[i], n, "grpc-status"), "8") == 0)
+                n_refused++;
+            else
+                n_served++;
+        }
+        assert_others_are_served();
+    }
+    print_message("    %zu answers held, %zu refused\n", n_served, n_refused);
+    assert_true(n_served > 0);
+    assert_true(n_served <= BUDGET_KIB / ANSWER_KIB + n_peers);
+    assert_int_equal(n_served + n_refused, n_peers * CALLS);
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+    size_t rss = process_rss_kib(server_fixture_pid(server));
+    if (rss > before + BUDGET_KIB + GROWTH_MAX_KIB)
+        fail_msg("resident memory grew from %zu to %zu KiB", before, rss);
+#else
+    (void)before;
+#endif
+    end = process_now_ms() + LIMIT_MS;
+    for (size_t i = 0; i < n_peers; i++) {
+        while (h2_peer_turn(peers[i])) /* it does not take a byte, and is closed */
+            assert_true(process_now_ms() < end);
+        h2_peer_free(peers[i]);
+    }
+    assert_others_are_served();
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(malformed_calls_by_the_thousand)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(malformed_calls_by_the_thousand),
+                                       cmocka_unit_test(answers_that_nobody_takes)};
 
     return cmocka_run_group_tests(tests, start, stop);
 }

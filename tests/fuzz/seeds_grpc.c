@@ -6,7 +6,7 @@
 #include "fuzz.h"
 #include "seeds.h"
 
-enum { RAW = 0, RAW_64 = 1, TAKE = 2, END_PARKED = 3, ACT = 4, FRAME = 5, CALL = 6, MESSAGE = 7, DRAIN = 8 };
+enum { RAW = 0, RAW_64 = 1, TAKE = 2, END_PARKED = 3, ACT = 4, FRAME = 5, CALL = 6, MESSAGE = 7, DRAIN = 8, AGAIN = 16, TOGETHER = 32, PIECES = 64 };
 enum { ITS_PREFACE = 1, LOST_ENDS = 2, SMALL = 4, LIMIT_4 = 8, LIMIT_100 = 16 };
 enum {
     UNARY = 0,
@@ -147,6 +147,65 @@ static void make_calls(void)
     save(&s, "costly");
 }
 
+/* A frame many times, and in the same read one that is malformed. */
+static void put_flood(seed *s, unsigned type, unsigned flags, const char *data, size_t len)
+{
+    put_step(s, FRAME | AGAIN | TOGETHER, type);
+    seed_byte(s, type == NGHTTP2_PING || type == NGHTTP2_SETTINGS ? 0 : 1);
+    seed_byte(s, flags);
+    seed_byte(s, (unsigned)len);
+    seed_put(s, data, len);
+    seed_byte(s, 250);
+}
+
+static void make_floods(void)
+{
+    static const struct {
+        const char *name;
+        unsigned type, flags;
+        const char *data;
+        size_t len;
+    } floods[] = {
+        {"flood_empty_data", NGHTTP2_DATA, 0, "", 0},
+        {"flood_padding", NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, "\3\0\0\0", 4},
+        {"flood_window_updates", NGHTTP2_WINDOW_UPDATE, 0, "\0\0\0\1", 4},
+        {"flood_pings", NGHTTP2_PING, 0, "12345678", 8},
+        {"flood_settings", NGHTTP2_SETTINGS, 0, "", 0},
+        {"flood_resets", NGHTTP2_RST_STREAM, 0, "\0\0\0\10", 4},
+        {"flood_priorities", NGHTTP2_PRIORITY, 0, "\0\0\0\0\1", 5},
+        {"flood_unknown", 14, 0, "x", 1},
+        {"flood_continuations", NGHTTP2_CONTINUATION, 0, "\202", 1},
+        {"flood_trailers", NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, "\220\220", 2},
+    };
+    for (size_t i = 0; i < sizeof floods / sizeof floods[0]; i++) {
+        seed s = begin(LIMIT_4);
+        put_call(&s, ECHO, 1);
+        put_flood(&s, floods[i].type, floods[i].flags, floods[i].data, floods[i].len);
+        put_frame(&s, NGHTTP2_PRIORITY, 1, 0, "\0\0\0\0", 4);
+        put_step(&s, TAKE, 0);
+        save(&s, floods[i].name);
+    }
+
+    seed s = begin(LIMIT_100); /* a call in pieces, and time that passes */
+    put_step(&s, CALL | TOGETHER, UNARY);
+    seed_byte(&s, 1);
+    put_step(&s, MESSAGE | PIECES, 0);
+    seed_byte(&s, 1);
+    seed_byte(&s, 5);
+    seed_put(&s, "piece", 5);
+    seed_byte(&s, 6);
+    put_step(&s, TAKE, 128 | 31);
+    put_call(&s, ECHO, 2);
+    put_message(&s, 0, 2, "b");
+    put_step(&s, TAKE, 128 | 11);
+    put_call(&s, UNARY, 3);
+    put_message(&s, END, 3, "park");
+    put_step(&s, TAKE, 64);
+    put_frame(&s, NGHTTP2_HEADERS, 4, 0, "\203", 1);
+    put_step(&s, TAKE, 128 | 31);
+    save(&s, "late");
+}
+
 /* ---- what nghttp2's client says ------------------------------------------------------------ */
 
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *data, size_t len, uint32_t *flags,
@@ -269,6 +328,7 @@ static void make_messages(void)
 void seeds_grpc(void)
 {
     make_calls();
+    make_floods();
     make_client();
     make_messages();
 }

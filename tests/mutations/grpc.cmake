@@ -13,15 +13,20 @@ c_mutation(G2 server/wire/grpc_call.c test_grpc [[        if (len > 0)
             put(f, "grpc-status-details-bin"]])
 
 # what is refused at its headers: who still sends is told to stop, after the answer
-c_mutation(G3 server/wire/grpc.c test_grpc [[if (s && last && !s->half_closed)]] [[if (false)]])
+c_mutation(G3 server/wire/grpc.c test_grpc [[if (s && last && !s->half_closed) {]] [[if (false) {]])
+c_mutation(G3 server/wire/grpc_call.c test_grpc [[else if (dispatch_would_take(]] [[else if (false && dispatch_would_take(]])
 c_mutation(G3 server/wire/grpc_call.c test_grpc [[answer_http(s, "405");]] [[answer_http(s, "404");]])
 c_mutation(G3 server/wire/grpc_call.c test_grpc [[strchr(";+", type.data[16])]] [[true]])
 
-# limits of headers, of calls at a time
-c_mutation(G4 server/wire/grpc_call.c test_grpc [[    if (s->header_bytes > HEADER_BYTES_MAX)]] [[    if (false)]])
-c_mutation(G4 server/wire/grpc_call.c test_grpc [[return s->header_bytes <= HEADER_BYTES_WORST;]] [[return true;]])
+# limits of headers, of calls at a time: what is beyond is refused alone
+c_mutation(G4 server/wire/grpc_call.c test_grpc [[    else if (s->header_bytes > HEADER_BYTES_MAX)]] [[    else if (false)]])
+c_mutation(G4 server/wire/grpc.c test_grpc [[(c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))]] [[grpc_meter_strike(&c->meter))]])
+c_mutation(G7 server/wire/grpc.c test_grpc [[ && grpc_meter_strike(&c->meter)))]] [[))]])
+c_mutation(G4 server/wire/grpc.c test_grpc [[    return count_header(user, name_len, value_len);]] [[    return (void)name_len, (void)value_len, (void)user, 0;]])
+c_mutation(G4 server/wire/grpc.c test_grpc [[c->n_calls < c->calls_max ? ]] [[true ? ]])
+c_mutation(G4 server/wire/grpc.c test_grpc [[        put_calls_max(c, block->data + block->len);]] "")
 c_mutation(G4 server/wire/grpc.c test_grpc
-  [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer},]] [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, 1000},]])
+  [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT}, /*]] [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer}, /*]])
 
 # a call that is cancelled, or whose connection is gone, is lost, alone
 c_mutation(G5 server/wire/grpc_call.c test_grpc [[    dispatch_abandon(s->running); /* it may be over */]] "")
@@ -29,25 +34,40 @@ c_mutation(G5 server/wire/grpc_call.c test_grpc [[        .caller = s->from->cal
 c_mutation(G5 server/wire/grpc.c test_grpc [[    while ((s = TAILQ_FIRST(&c->calls)))
         grpc_call_detach(s);]] "")
 
-# memory is bounded: by share, by what is not taken, by what was handed on
-c_mutation(G6 server/wire/grpc_call.c test_grpc [[    return s->all->held > HELD_BYTES_MAX && s->from->held]] [[    return false && s->from->held]])
-c_mutation(G6 server/wire/grpc_call.c test_grpc
-  [[ && s->from->held > HELD_BYTES_MAX / s->all->n_connections;]] [[;]])
+# bytes held count on the connection's share, and only for as long; what runs or waits does not count
+c_mutation(G6 server/wire/grpc_call.c test_grpc [[    if (!budget_take(s->bytes, bytes))
+        return false;]] [[    budget_force(s->bytes, bytes);]])
 c_mutation(G6 server/wire/grpc_call.c test_grpc [[    if (s->waiting > WAITING_BYTES_MAX)]] [[    if (false)]])
-c_mutation(G6 server/wire/grpc_call.c test_grpc [[        let_go(s, s->reading);]] "")
+c_mutation(G6 server/wire/grpc_call.c test_grpc [[        let_go(s, s->reading);
+        s->reading = 0;
+        expect_input(s);]] [[        expect_input(s);]])
+c_mutation(G6 server/wire/grpc_call.c test_grpc [[    hold_only(s, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));]] [[    (void)arena;]])
+c_mutation(G6 server/wire/grpc_call.c test_grpc [[    hold_only(s, CALL_BYTES + s->waiting);]] "")
+c_mutation(G6 server/wire/grpc.c test_grpc [[        budget_force(c->bytes, CONNECTION_BYTES);]] "")
 
-# floods end the connection
-c_mutation(G7 server/wire/grpc.c test_grpc [[    return c->strikes <= STRIKES_MAX;]] [[    return true;]])
-c_mutation(G7 server/wire/grpc.c test_grpc [[    case NGHTTP2_PING:
-    case NGHTTP2_SETTINGS:]] [[    case NGHTTP2_SETTINGS:]])
-c_mutation(G7 server/wire/grpc.c test_grpc
-  [[return frame->hd.length == 0 && !(frame->hd.flags & NGHTTP2_FLAG_END_STREAM);]] [[return false;]])
-c_mutation(G7 server/wire/grpc.c test_grpc [[(frame->hd.flags & NGHTTP2_FLAG_ACK) && c->told_to_go)]] [[(frame->hd.flags & NGHTTP2_FLAG_ACK))]])
+# what brings nothing is struck, before nghttp2 reads it, and ends the connection
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[    return m->strikes <= GRPC_STRIKES_MAX;]] [[    return true;]])
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[m->strikes > leaked ? m->strikes - leaked : 0;]] [[m->strikes;]])
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[>= padding + SMALL_DATA)]] [[>= SMALL_DATA)]])
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[    if (!is_new)
+        return strikes]] [[    if (false)
+        return strikes]])
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[    if (m->block > GRPC_HEADER_BYTES_WORST)
+        return false;]] "")
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[    earn(m, EARNED_BY_CALL);]] "")
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[        return strikes(m, 1 + length_of(m->head) / BYTES_A_STRIKE);]] [[        return true;]])
+c_mutation(G7 server/wire/grpc_meter.c test_grpc_meter [[    m->last_id = UINT32_MAX;]] "")
+c_mutation(G7 server/wire/grpc.c test_grpc [[nghttp2_session_mem_recv(c->session, data, good) < 0;]] [[nghttp2_session_mem_recv(c->session, data, len) < 0;]])
+c_mutation(G7 server/wire/grpc.c test_grpc [[    if (why)
+        give_up(c, why);]] [[    (void)why;]])
+c_mutation(G7 server/wire/grpc.c test_grpc [[        !grpc_meter_strike(&c->meter))]] [[        false)]])
+c_mutation(G7 server/wire/grpc.c test_grpc [[    nghttp2_option_set_stream_reset_rate_limit(option, UINT32_MAX, UINT32_MAX);]] "")
+c_mutation(G7 server/wire/grpc.c test_grpc [[(frame->hd.flags & NGHTTP2_FLAG_ACK) && c->goodbye == GOODBYE_TOLD)]] [[(frame->hd.flags & NGHTTP2_FLAG_ACK))]])
 
 # draining: two GOAWAYs, calls under way end whole
 c_mutation(G8 server/wire/grpc.c test_grpc [[        nghttp2_submit_shutdown_notice(c->session);]] "")
 c_mutation(G8 server/wire/grpc.c test_grpc [[        say_goodbye(c);
-]] "")
+        any = true;]] "")
 c_mutation(G8 server/wire/grpc_call.c test_grpc [[    else if (s->all->draining)]] [[    else if (false)]])
 c_mutation(G8 server/wire/grpc.c test_grpc [[            grpc_call_stop(s);]] [[            (void)s;]])
 
@@ -70,3 +90,32 @@ c_mutation(G11 server/wire/grpc_message.c test_grpc_message [[    if (*ret_len >
         return]])
 c_mutation(G11 server/wire/grpc_message.c test_grpc_message [[(r->prefix[0] == COMPRESSED && !r->gzip)]] [[false]])
 c_mutation(G11 server/wire/grpc_message.c test_grpc_message [[    size_t room = 2 * (r->len + more) > ROOM_MIN ? 2 * (r->len + more) : ROOM_MIN;]] [[    size_t room = r->wanted;]])
+c_mutation(G11 server/wire/grpc_message.c test_grpc_message [[++*blocks > BLOCKS_FREE + z->total_out / BLOCK_BYTES)]] [[++*blocks == 0)]])
+c_mutation(G11 server/wire/grpc_call.c test_grpc [[        s->reader.bytes_max = OPEN_MESSAGE_BYTES;]] [[        s->reader.bytes_max += 0;]])
+
+# a request comes within its time, or ends
+c_mutation(G12 server/wire/grpc_call.c test_grpc [[(!s->half_closed && now_ns >= s->input_due_ns)]] [[(false)]])
+c_mutation(G12 server/wire/grpc_call.c test_grpc [[(s->deadline_ns > 0 && now_ns >= s->deadline_ns);]] [[(false);]])
+c_mutation(G12 server/wire/grpc_call.c test_grpc [[        if (!s->begun)
+            return false; /*]] [[        if (false)
+            return false; /*]])
+c_mutation(G12 server/wire/grpc_call.c test_grpc [[        s->reading = 0;
+        expect_input(s);]] [[        s->reading = 0;]])
+c_mutation(G12 server/wire/grpc_call.c test_grpc [[late && s->phase != GRPC_ANSWERED]] [[late]])
+c_mutation(G12 server/wire/grpc.c test_grpc [[    bool idle = c->ready && c->n_whole == 0;]] [[    bool idle = c->ready && c->n_calls == 0;]])
+
+# an answer is taken within its time, or is dropped; with its connection when none is taken
+c_mutation(G13 server/wire/grpc_call.c test_grpc [[    if (stalls(s, s->moved_ns, now_ns)) {]] [[    if (false) {]])
+c_mutation(G13 server/wire/grpc_call.c test_grpc [[        if (stalls(s, s->from->moved_ns, now_ns))
+            return false;]] "")
+c_mutation(G13 server/wire/grpc_call.c test_grpc [[        if (stalls(s, s->from->moved_ns, now_ns))
+            return]] [[        if (true)
+            return]])
+c_mutation(G13 server/wire/grpc_call.c test_grpc [[s->taken >= TAKEN_BYTES)]] [[true)]])
+
+# calls that wait make room for others
+c_mutation(G14 server/wire/grpc.c test_grpc [[        caller_on_park(c->caller, on_park);]] [[        (void)on_park;]])
+c_mutation(G14 server/wire/grpc.c test_grpc [[parked + o->in_flight_per_peer / 2 < c->calls_max)]] [[parked < c->calls_max)]])
+c_mutation(G14 server/wire/grpc.c test_grpc [[c->calls_max >= most || ]] "")
+c_mutation(G14 server/callers.c test_callers [[        call->caller->on_park(call->caller->arg);]] [[        ;]])
+c_mutation(G14 server/callers.c test_callers [[    c->on_park = NULL;]] "")

@@ -64,7 +64,8 @@ unsigned short server_fixture_free_port(void)
 
 bool server_fixture_restart(server_fixture *fixture)
 {
-    const char *args[ARGS_MAX] = {LOCKSTOCKD_PATH, "--listen", fixture->url, "--store", fixture->store};
+    const char *program = fixture->options.program != NULL ? fixture->options.program : LOCKSTOCKD_PATH;
+    const char *args[ARGS_MAX] = {program, "--listen", fixture->url, "--store", fixture->store};
     size_t n = 5;
 
     if (fixture->certificate[0] != '\0') {

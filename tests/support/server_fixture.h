@@ -11,6 +11,7 @@
 typedef struct server_fixture server_fixture;
 
 typedef struct server_fixture_options {
+    const char *program;     /* lockstockd; NULL = the one of this build */
     const char *store;       /* --store; NULL = embedded, in the fixture's own directory */
     const char *const *args; /* more arguments, NULL-terminated; must stay valid */
     const char *const *env;  /* "NAME=value", NULL-terminated; must stay valid */

@@ -28,6 +28,19 @@ static void a_connection_holds_an_eighth_at_most(void **state)
     budget_free(all);
 }
 
+/* As calls are that held nothing of it when their connection went. */
+static void nothing_may_be_given_to_a_share_that_is_gone(void **state)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *one = budget_open(all);
+    (void)state;
+
+    budget_close(one);
+    budget_give(one, 0);
+    assert_int_equal(budget_held(all), 0);
+    budget_free(all);
+}
+
 static void many_that_take_all_leave_room_for_one_more(void **state)
 {
     budget *all = budget_new(BYTES);
@@ -145,6 +158,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_connection_holds_an_eighth_at_most),
+        cmocka_unit_test(nothing_may_be_given_to_a_share_that_is_gone),
         cmocka_unit_test(many_that_take_all_leave_room_for_one_more),
         cmocka_unit_test(a_small_part_is_always_there),
         cmocka_unit_test(a_principal_holds_half_at_most_over_all_its_connections),

@@ -177,6 +177,58 @@ static void gzip_bombs(void **state)
     }
 }
 
+/* Blocks that make nothing cost their tables: a message is not read to its end for them. */
+static void blocks_of_nothing_are_no_gzip(void **state)
+{
+    static const uint8_t header[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3}, stored[] = {0, 0, 0, 0xff, 0xff},
+                         last[] = {1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0};
+    (void)state;
+    for (size_t blocks = 1; blocks < 40; blocks++) {
+        uint8_t data[GRPC_PREFIX_BYTES + sizeof header + 40 * sizeof stored + sizeof last] = {1};
+        size_t len = GRPC_PREFIX_BYTES;
+        grpc_reader r = {.bytes_max = MAX, .gzip = true};
+        uint8_t *message;
+        size_t used, message_len;
+        lks_error error;
+        memcpy(data + len, header, sizeof header), len += sizeof header;
+        for (size_t i = 0; i + 1 < blocks; i++, len += sizeof stored)
+            memcpy(data + len, stored, sizeof stored);
+        memcpy(data + len, last, sizeof last), len += sizeof last;
+        data[3] = (uint8_t)((len - GRPC_PREFIX_BYTES) >> 8);
+        data[4] = (uint8_t)(len - GRPC_PREFIX_BYTES);
+        lks_code code = grpc_read(&r, data, len, &used, &message, &message_len, &error);
+        assert_int_equal(code, blocks < 16 ? LKS_OK : LKS_INTERNAL); /* the header counts */
+        free(code == LKS_OK ? message : NULL);
+        grpc_reader_end(&r);
+    }
+}
+
+/* Whatever zlib's settings make is read, but for the smallest memory. */
+static void gzip_of_any_level(void **state)
+{
+    static uint8_t text[MAX], out[2 * MAX];
+    (void)state;
+    for (size_t i = 0; i < sizeof text; i++)
+        text[i] = (uint8_t)(i * i >> 7 ^ i);
+    for (int level = 0; level <= 9; level++) {
+        z_stream z = {.next_in = text, .avail_in = sizeof text, .next_out = out + GRPC_PREFIX_BYTES,
+                      .avail_out = sizeof out - GRPC_PREFIX_BYTES};
+        assert_int_equal(deflateInit2(&z, level, Z_DEFLATED, 15 + 16, level > 5 ? 8 : 9, Z_DEFAULT_STRATEGY), Z_OK);
+        assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+        deflateEnd(&z);
+        const uint8_t prefix[] = {1, 0, (uint8_t)(z.total_out >> 16), (uint8_t)(z.total_out >> 8), (uint8_t)z.total_out};
+        memcpy(out, prefix, sizeof prefix);
+        grpc_reader r = {.bytes_max = 10 * MAX, .gzip = true};
+        uint8_t *message;
+        size_t used, len;
+        lks_error error;
+        assert_int_equal(grpc_read(&r, out, GRPC_PREFIX_BYTES + z.total_out, &used, &message, &len, &error), LKS_OK);
+        assert_int_equal(len, sizeof text);
+        assert_memory_equal(message, text, len);
+        free(message);
+    }
+}
+
 static void what_is_no_gzip(void **state)
 {
     const uint8_t noise[] = {1, 0, 0, 0, 4, 'n', 'o', 'n', 'e'}, empty[] = {1, 0, 0, 0, 0};
@@ -202,6 +254,8 @@ int main(void)
         cmocka_unit_test(what_is_too_long_is_refused_at_its_prefix),
         cmocka_unit_test(compression_that_was_not_announced),
         cmocka_unit_test(gzip_bombs),
+        cmocka_unit_test(blocks_of_nothing_are_no_gzip),
+        cmocka_unit_test(gzip_of_any_level),
         cmocka_unit_test(what_is_no_gzip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
