@@ -5,7 +5,7 @@ c_mutation(CN1 server/wire/stream_input.c test_sp_limits:*end_of_a_peer*
   [[    if (s->reading != WATCHED)
         stream_end(s, STREAM_PEER_LEFT);]] "")
 c_mutation(CN1 server/wire/hangups.c test_sp_limits:*end_of_a_peer* [[.events = EPOLLRDHUP | EPOLLET]] [[.events = EPOLLET]])
-c_mutation(CN1 server/wire/sp_server.c test_sp_limits:*end_of_a_peer*
+c_mutation(CN1 server/wire/sp_server.c test_sp_limits:*dead_peer*
   [[stream_is_closing(c->stream) || ]] "")
 
 # heavy ones together have one part of a turn, longer ones alone, and take turns

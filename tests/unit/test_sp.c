@@ -266,7 +266,8 @@ static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
     static char frame[FRAME_MAX + 1];
     (void)state;
 
-    memset(frame, 'f', FRAME_MAX);
+    for (size_t i = 0; i < FRAME_MAX; i += 5)
+        memcpy(frame + i, "\x12\x03" "abc", 5); /* a call */
     for (size_t full_at = 0; full_at < FRAME_MAX; full_at += 90) {
         for (size_t piece = 1; piece < FRAME_MAX; piece *= 3) {
             uint8_t bytes[2 * FRAME_MAX];
@@ -289,6 +290,7 @@ static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
             assert_int_equal(took.message[0]->ids_len, 12);
             assert_memory_equal(took.message[0]->bytes, bytes + 8, 12);
             assert_true(took.message[0]->skipped);
+            assert_int_equal(took.message[0]->n_results, FRAME_MAX / 5);
             if (piece == 1) {
                 assert_false(took.message[1]->skipped);
                 expect_frame(1, 4, "next");
