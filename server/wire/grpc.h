@@ -27,7 +27,7 @@ typedef struct grpc_stream grpc_stream;
 
 typedef struct grpc_streaming_method {
     const char *path;      /* "/grpc.health.v1.Health/Watch" */
-    lks_rpc_effect effect; /* what a policy must allow; 0: it is open to everybody */
+    lks_rpc_effect effect; /* what a policy must allow; 0: it is open to everybody, for requests of 4 KiB at most */
     /* It begins; what is kept for it, NULL when out of memory. */
     void *(*open)(void *arg, grpc_stream *s);
     /* A request message; data until it returns. */

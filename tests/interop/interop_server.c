@@ -199,10 +199,12 @@ static void on_input_end(void *state)
     end(c, LKS_OK, NULL);
 }
 
-#define METHOD(name, on_message, on_half_closed)                                             \
-    {                                                                                        \
-        .path = "/grpc.testing.TestService/" name, .open = on_open, .message = (on_message), \
-        .half_closed = (on_half_closed), .closed = free                                      \
+/* Of some effect: requests to a method that is open to everybody are short. */
+#define METHOD(name, on_message, on_half_closed)                                           \
+    {                                                                                      \
+        .path = "/grpc.testing.TestService/" name, .effect = LKS_RPC_EFFECT_WRITE,         \
+        .open = on_open, .message = (on_message), .half_closed = (on_half_closed),         \
+        .closed = free                                                                     \
     }
 
 static const grpc_streaming_method methods[] = {
