@@ -70,6 +70,14 @@ static bool settle(grpc_connection *c)
 
 /* ---- how many calls at a time ----------------------------------------------------------- */
 
+/* Calls that wait have streams of their own: what ends their wait must find one. All at once,
+ * since clients of gRPC's C core look for a larger limit only when a call begins or ends. What
+ * is too much to run queues; then the connection is read no further. */
+static uint32_t calls_max(const grpc_connection *c)
+{
+    return c->all->options.in_flight_per_peer + c->all->options.waiting_per_peer;
+}
+
 /* nghttp2 would end the connection of a peer that passes the limit which it has acknowledged:
  * so nghttp2 knows none, what is written is ours, and on_begin_headers refuses. */
 static void put_calls_max(const grpc_connection *c, uint8_t *frame)
@@ -77,24 +85,7 @@ static void put_calls_max(const grpc_connection *c, uint8_t *frame)
     if (frame[3] != NGHTTP2_SETTINGS || frame[4] & NGHTTP2_FLAG_ACK)
         return;
     for (int i = 0; i < 4; i++) /* its first entry: two bytes of id, four of value */
-        frame[FRAME_HEAD_BYTES + 2 + i] = (uint8_t)(c->calls_max >> (24 - 8 * i));
-}
-
-/* Calls that wait take streams: without more of them a call that ends their wait could not
- * be sent. Room for twice as many each time. */
-static void on_park(void *arg)
-{
-    grpc_connection *c = arg;
-    const grpc_server_options *o = &c->all->options;
-    const nghttp2_settings_entry entry = {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT};
-    uint32_t parked = caller_parked(c->caller), most = o->in_flight_per_peer + o->waiting_per_peer;
-    uint32_t wanted = o->in_flight_per_peer + (parked < o->waiting_per_peer / 2 ? 2 * parked : o->waiting_per_peer);
-
-    if (c->calls_max >= most || parked + o->in_flight_per_peer / 2 < c->calls_max)
-        return;
-    c->calls_max = wanted;
-    nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, &entry, 1);
-    stream_produce(c->stream);
+        frame[FRAME_HEAD_BYTES + 2 + i] = (uint8_t)(calls_max(c) >> (24 - 8 * i));
 }
 
 /* ---- what nghttp2 tells --------------------------------------------------------------- */
@@ -111,7 +102,7 @@ static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame
     c->header_bytes = 0;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    grpc_stream *s = c->n_calls < c->calls_max ? grpc_call_new(c, frame->hd.stream_id) : NULL;
+    grpc_stream *s = c->n_calls < calls_max(c) ? grpc_call_new(c, frame->hd.stream_id) : NULL;
     if (s)
         nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
     else
@@ -281,6 +272,15 @@ static void free_connection(grpc_connection *c)
     free(c);
 }
 
+/* None of its calls queues any more. */
+static void on_room(void *arg)
+{
+    grpc_connection *c = arg;
+
+    c->paused = false;
+    stream_resume(c->stream);
+}
+
 static void *on_open(void *arg, stream *s)
 {
     grpc_server *all = arg;
@@ -292,13 +292,10 @@ static void *on_open(void *arg, stream *s)
                            .meter = grpc_meter_new(), .bytes = budget_open(all->options.budget)};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->stops);
-    c->calls_max = all->options.in_flight_per_peer;
     if (c->bytes) {
         budget_force(c->bytes, CONNECTION_BYTES);
-        c->caller = caller_new(all->options.callers, c->bytes, NULL, c);
+        c->caller = caller_new(all->options.callers, c->bytes, on_room, c);
     }
-    if (c->caller)
-        caller_on_park(c->caller, on_park);
     if (!c->caller || !begin_session(c)) {
         free_connection(c);
         return NULL;
@@ -320,6 +317,10 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (why)
         give_up(c, why);
     settle(c);
+    if (!c->paused && caller_queues(c->caller)) {
+        c->paused = true;
+        stream_pause(c->stream);
+    }
     if (broken)
         c->ending = true; /* what it has to say about that goes out, then it ends */
     stream_produce(c->stream);
@@ -421,7 +422,7 @@ void grpc_server_tick(grpc_server *all)
     grpc_stream *s;
 
     TAILQ_FOREACH(s, &all->watched, in_watched) {
-        if (s->from->ending || grpc_call_tick(s, now_ns))
+        if (s->from->ending || s->from->paused || grpc_call_tick(s, now_ns)) /* what comes is not read while paused */
             continue;
         give_up(s->from, s->begun ? "it takes no answers" : "headers not whole in time");
         settle(s->from);

@@ -67,8 +67,7 @@ typedef struct grpc_server_options {
     callers *callers;
     budget *budget;
     size_t message_bytes_max;
-    uint32_t in_flight_per_peer; /* MAX_CONCURRENT_STREAMS, while no call waits */
-    uint32_t waiting_per_peer;   /* more of them, as calls wait */
+    uint32_t in_flight_per_peer, waiting_per_peer; /* MAX_CONCURRENT_STREAMS: both */
     uint32_t request_ms; /* from a call's first byte to its last, or between messages of a stream */
     uint32_t stall_ms;   /* while an answer is held back and the peer takes none of it */
     const grpc_streaming_method *methods;

@@ -87,10 +87,9 @@ typedef struct grpc_connection {
     const char *certificate;
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls, n_whole; /* n_whole: whose request came */
-    uint32_t calls_max; /* as it was told */
     uint64_t moved_ns;  /* when it last took of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
-    bool ready, idle, ending;
+    bool ready, idle, paused, ending;
     grpc_goodbye goodbye;
     const char *given_up; /* why it has to end; NULL: it has not */
     grpc_meter meter;

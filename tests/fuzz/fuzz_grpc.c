@@ -334,18 +334,15 @@ static void act(streaming *state, unsigned how)
         grpc_stream_send(state->stream, "told", 4);
 }
 
-/* The peer takes what waits; 128: time passes, and the clock looks; 64: calls wait. */
+/* The peer takes what waits; 128: time passes, and the clock looks; 64: its calls queue, or
+ * not any more. */
 static void take(unsigned argument)
 {
     const grpc_connection *c = here.stream.connection;
-    uint32_t n = 0;
 
     fake_stream_take(&here.stream);
-    if (argument & 64) {
-        for (size_t i = 0; i < PARKED_MAX; i++)
-            n += here.parked[i].done && !here.parked[i].lost;
-        fake_caller_parks(c->caller, n);
-    }
+    if (argument & 64)
+        fake_caller_queues(c->caller, !caller_queues(c->caller));
     if (argument & 128) {
         here.now_ns += (uint64_t)(argument & 63) * 1000000000;
         grpc_server_tick(here.server);
@@ -425,7 +422,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.message_max = flags & 4 ? SMALL : LARGE;
     const grpc_server_options options = {.message_bytes_max = here.message_max,
                                          .in_flight_per_peer = limits[flags >> 3 & 3],
-                                         .waiting_per_peer = 200,
+                                         .waiting_per_peer = 3,
                                          .request_ms = 30000,
                                          .stall_ms = 10000,
                                          .methods = methods,
@@ -444,7 +441,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     const grpc_connection *c = here.stream.connection;
     while (in.len > 0 && !here.stream.closing) {
         step(&in);
-        fuzz_expect(c->n_calls <= c->calls_max);
+        fuzz_expect(c->n_calls <= options.in_flight_per_peer + options.waiting_per_peer);
     }
     fake_stream_turn(&here.stream);
     fake_stream_closed(&here.stream);

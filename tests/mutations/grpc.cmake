@@ -23,10 +23,10 @@ c_mutation(G4 server/wire/grpc_call.c test_grpc [[    else if (s->header_bytes >
 c_mutation(G4 server/wire/grpc.c test_grpc [[(c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))]] [[grpc_meter_strike(&c->meter))]])
 c_mutation(G7 server/wire/grpc.c test_grpc [[ && grpc_meter_strike(&c->meter)))]] [[))]])
 c_mutation(G4 server/wire/grpc.c test_grpc [[    return count_header(user, name_len, value_len);]] [[    return (void)name_len, (void)value_len, (void)user, 0;]])
-c_mutation(G4 server/wire/grpc.c test_grpc [[c->n_calls < c->calls_max ? ]] [[true ? ]])
+c_mutation(G4 server/wire/grpc.c test_grpc [[c->n_calls < calls_max(c) ? ]] [[true ? ]])
 c_mutation(G4 server/wire/grpc.c test_grpc [[        put_calls_max(c, block->data + block->len);]] "")
 c_mutation(G4 server/wire/grpc.c test_grpc
-  [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT}, /*]] [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, o->in_flight_per_peer}, /*]])
+  [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT}, /*]] [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, calls_max(c)}, /*]])
 
 # a call that is cancelled, or whose connection is gone, is lost, alone
 c_mutation(G5 server/wire/grpc_call.c test_grpc [[    dispatch_abandon(s->running); /* it may be over */]] "")
@@ -101,7 +101,6 @@ c_mutation(G12 server/wire/grpc_call.c test_grpc [[        if (!s->begun)
             return false; /*]])
 c_mutation(G12 server/wire/grpc_call.c test_grpc [[        s->reading = 0;
         expect_input(s);]] [[        s->reading = 0;]])
-c_mutation(G12 server/wire/grpc_call.c test_grpc [[late && s->phase != GRPC_ANSWERED]] [[late]])
 c_mutation(G12 server/wire/grpc.c test_grpc [[    bool idle = c->ready && c->n_whole == 0;]] [[    bool idle = c->ready && c->n_calls == 0;]])
 
 # an answer is taken within its time, or is dropped; with its connection when none is taken
@@ -113,9 +112,10 @@ c_mutation(G13 server/wire/grpc_call.c test_grpc [[        if (stalls(s, s->from
             return]])
 c_mutation(G13 server/wire/grpc_call.c test_grpc [[s->taken >= TAKEN_BYTES)]] [[true)]])
 
-# calls that wait make room for others
-c_mutation(G14 server/wire/grpc.c test_grpc [[        caller_on_park(c->caller, on_park);]] [[        (void)on_park;]])
-c_mutation(G14 server/wire/grpc.c test_grpc [[parked + o->in_flight_per_peer / 2 < c->calls_max)]] [[parked < c->calls_max)]])
-c_mutation(G14 server/wire/grpc.c test_grpc [[c->calls_max >= most || ]] "")
-c_mutation(G14 server/callers.c test_callers [[        call->caller->on_park(call->caller->arg);]] [[        ;]])
-c_mutation(G14 server/callers.c test_callers [[    c->on_park = NULL;]] "")
+# calls that wait have streams of their own; who has calls that queue is read no further
+c_mutation(G14 server/wire/grpc.c test_grpc [[ + c->all->options.waiting_per_peer;]] [[;]])
+c_mutation(G14 server/wire/grpc.c test_grpc [[        stream_pause(c->stream);]] "")
+c_mutation(G14 server/wire/grpc.c test_grpc [[    c->paused = false;
+    stream_resume(c->stream);]] [[    stream_resume(c->stream);]])
+c_mutation(G14 server/wire/grpc.c test_grpc [[    stream_resume(c->stream);]] "")
+c_mutation(G14 server/wire/grpc.c test_grpc [[ || s->from->paused || ]] [[ || ]])

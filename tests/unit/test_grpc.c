@@ -22,7 +22,7 @@
 #include "support/sp_peer.h"
 #include "wire/grpc.h"
 
-enum { CALLS_MAX = 2048, PEERS_MAX = 4, LIMIT_S = 60, MESSAGE_MAX = 256 * 1024, CONCURRENT = 16, WAITING = 200 };
+enum { CALLS_MAX = 2048, PEERS_MAX = 4, LIMIT_S = 60, MESSAGE_MAX = 256 * 1024, RUNNING = 6, WAITING = 10, CONCURRENT = RUNNING + WAITING };
 #define PATH "/test.v1.Test/Do"
 #define STREAMED "/test.v1.Test/Stream"
 #define GUARDED "/test.v1.Test/Guarded"
@@ -263,7 +263,7 @@ static void start_with(const streams_options *given, size_t answer_len)
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
     const grpc_server_options server = {.streams = here.streams, .message_bytes_max = MESSAGE_MAX,
-                                        .in_flight_per_peer = CONCURRENT, .waiting_per_peer = WAITING,
+                                        .in_flight_per_peer = RUNNING, .waiting_per_peer = WAITING,
                                         .request_ms = 30000, .stall_ms = 10000, .methods = streaming, .n_methods = 2};
     assert_int_equal(grpc_server_new(&server, &here.server, &error), LKS_OK);
     assert_int_equal(grpc_server_listen(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
@@ -633,45 +633,26 @@ static void calls_beyond_the_limit_are_refused(void **state)
     stop();
 }
 
-static uint32_t wanted_limit;
-
-static bool knows_that_limit(void)
-{
-    return h2_peer_concurrent_max(here.peers[0]) == wanted_limit;
-}
-
-static void run_until_limit(uint32_t limit)
-{
-    wanted_limit = limit;
-    run_until(knows_that_limit);
-}
-
-/* Who waits must not keep out the call that ends the wait: streams grow with what waits. */
-static void calls_that_wait_make_room_for_others(void **state)
+/* Who has calls that queue is not read, until none does. */
+static void calls_that_queue_stop_the_reading(void **state)
 {
     (void)state;
     h2_peer *p = start();
-    run_until_limit(CONCURRENT);
-    for (size_t i = 0; i < CONCURRENT + 4; i++)
-        call_text(p, 'a');
-    run_until_taken(CONCURRENT);
+    call_text(p, 'a');
+    run_until_taken(1);
     caller *c = here.taken[0].call.caller;
-    fake_caller_parks(c, CONCURRENT / 2 - 1);
-    for (int i = 0; i < 20; i++)
-        turn();
-    assert_int_equal(h2_peer_concurrent_max(p), CONCURRENT); /* not with each of them */
-    fake_caller_parks(c, CONCURRENT / 2);
-    run_until_limit(2 * CONCURRENT);
-    run_until_taken(CONCURRENT + 4);
-    fake_caller_parks(c, 20); /* there is room for some more */
-    fake_caller_parks(c, 24);
-    run_until_limit(CONCURRENT + 48);
-    fake_caller_parks(c, 150);
-    run_until_limit(CONCURRENT + WAITING);
-    fake_caller_parks(c, WAITING);
-    for (int i = 0; i < 20; i++)
-        turn();
-    assert_int_equal(h2_peer_concurrent_max(p), CONCURRENT + WAITING);
+    fake_caller_queues(c, true);
+    call_text(p, 'b'); /* with it comes that there is no room */
+    run_until_taken(2);
+    size_t late = h2_peer_call(p, PATH, NULL, "\0\0", 2, true);
+    call_text(p, 'c');
+    turns(50);
+    assert_int_equal(here.n, 2);
+    pass_ms(100000); /* nobody can be late whom we do not read */
+    fake_caller_queues(c, false);
+    run_until_taken(3);
+    turns(20);
+    assert_false(h2_peer_answer(p, late)->closed);
     stop();
 }
 
@@ -928,17 +909,22 @@ static void requests_must_come_in_time(void **state)
 
 static void headers_must_come_in_time(void **state)
 {
-    static const uint8_t half[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83};
+    static const uint8_t half[] = {0, 0, 1, NGHTTP2_HEADERS, 0, 0, 0, 0, 1, 0x83};
     (void)state;
-    h2_peer *p = start();
-    turns(5);
-    h2_peer_raw(p, half, sizeof half);
+    start_with(NULL, 0);
+    int fd = open_raw();
+    read_frames(fd);
+    assert_true(sp_peer_send(fd, half, sizeof half));
     turns(5);
     pass_ms(29900);
-    turns(5);
-    assert_false(is_over());
+    frames_seen seen = read_frames(fd);
+    assert_false(seen.over || seen.n_goaways > 0);
     pass_ms(200);
-    expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
+    seen = read_frames(fd);
+    assert_int_equal(seen.n_goaways, 1);
+    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+    assert_true(seen.over);
+    close(fd);
     run_until(nothing_lives);
     stop();
 }
@@ -1528,7 +1514,7 @@ int main(void)
         cmocka_unit_test(headers_have_limits),
         cmocka_unit_test(concurrent_calls_have_a_limit),
         cmocka_unit_test(calls_beyond_the_limit_are_refused),
-        cmocka_unit_test(calls_that_wait_make_room_for_others),
+        cmocka_unit_test(calls_that_queue_stop_the_reading),
         cmocka_unit_test(a_call_beyond_the_limit_is_refused_alone),
         cmocka_unit_test(a_cancelled_call_is_lost_alone),
         cmocka_unit_test(a_lost_connection_loses_all_its_calls),
