@@ -14,7 +14,7 @@ enum {
     RESERVE = 4,             /* one part in so many of the room to run is not for one kind of calls alone */
     QUEUES = 4,              /* calls that take may queue, for each that may run */
     SMALL_QUEUE = 64,        /* of one caller, when others queue nearly all there may be */
-    TURN_NS = 200 * 1000,    /* what a caller may start in a turn of the loop, in time of the loop */
+    TURN_NS = 200 * 1000,
     QUEUE_TURN_NS = 1000000, /* what may be started from queues in a turn */
     RETRY_AFTER_MS = 100,
     PRINCIPAL_PART = 2,
@@ -177,7 +177,7 @@ static void run(caller_call *call)
 
 static bool has_had_its_turn(const caller *c)
 {
-    return c->turn == c->all->turn && c->turn_ns >= TURN_NS;
+    return c->turn == c->all->turn && c->turn_ns >= c->all->options.turn_ns;
 }
 
 /* The queued call that starts next, of the caller that waits longest for one; NULL when
@@ -504,6 +504,8 @@ lks_code callers_new(const callers_options *options, callers **ret, lks_error *e
     if (!all)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     all->options = *options;
+    if (all->options.turn_ns == 0)
+        all->options.turn_ns = TURN_NS;
     TAILQ_INIT(&all->settling);
     TAILQ_INIT(&all->taking);
     uv_prepare_init(options->loop, &all->turn_end);

@@ -35,6 +35,7 @@ typedef struct callers_options {
     uint32_t running_per_caller;    /* more of one caller queue */
     uint32_t waiting_max;           /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;
+    uint64_t turn_ns; /* time of the loop that a caller's calls may take to start in one turn; 0 = 0.2 ms */
 } callers_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */

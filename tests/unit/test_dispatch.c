@@ -143,7 +143,7 @@ static int setup(void **state)
 
     uv_loop_init(&f->loop);
     const callers_options room = {
-        .loop = &f->loop, .running_max = 4, .running_per_caller = 3, .waiting_max = 4, .waiting_per_caller = 2};
+        .loop = &f->loop, .running_max = 4, .running_per_caller = 3, .waiting_max = 4, .waiting_per_caller = 2, .turn_ns = UINT64_MAX};
     f->arena = lks_rpc_arena_new();
     f->budget = budget_new(1 << 20);
     if (callers_new(&room, &f->callers, &error) != LKS_OK)
