@@ -38,7 +38,6 @@ struct caller {
     callers *all;
     budget_share *bytes;
     void (*on_room)(void *arg);
-    void (*on_park)(void *arg);
     void *arg;
     call_list calls;          /* in any state */
     call_list settles, takes; /* those that queue */
@@ -377,8 +376,6 @@ void caller_park(caller_call *call)
     call->settles = true; /* what it does from now on ends its wait */
     call->state = CALL_PARKED;
     call->caller->n_parked++;
-    if (call->caller->on_park)
-        call->caller->on_park(call->caller->arg);
     all->n_parked++;
     serve(all);
 }
@@ -433,11 +430,6 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
     return c;
 }
 
-void caller_on_park(caller *c, void (*on_park)(void *arg))
-{
-    c->on_park = on_park;
-}
-
 /* Telling one may end others: the list is walked by moving each that was told to its end,
  * for as many as there were. */
 void caller_lost(caller *c)
@@ -448,7 +440,6 @@ void caller_lost(caller *c)
     if (!c)
         return;
     c->lost = true;
-    c->on_park = NULL;
     c->pins++;
     TAILQ_FOREACH(call, &c->calls, in_caller)
         n++;

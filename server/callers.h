@@ -49,10 +49,6 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg);
  * caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
 
-/* on_park, with caller_new's arg, runs whenever one of its calls has parked. It may call
- * nothing of this header but what asks. */
-void caller_on_park(caller *c, void (*on_park)(void *arg));
-
 /* The connection is gone: each of its calls is told (`abandoned`), and the caller is freed
  * with the last of them. Takes NULL. */
 void caller_lost(caller *c);

@@ -19,6 +19,7 @@ static const struct {
     [STREAM_NOT_GREETED] = {"closed", "the greeting was not finished in time", false},
     [STREAM_NOT_FINISHED] = {"closed", "a request was not finished in time", false},
     [STREAM_NOT_TAKEN] = {"closed", "answers were not taken in time", false},
+    [STREAM_TOO_COSTLY] = {"closed", "too much came that brings nothing", false},
     [STREAM_IDLE] = {"closed", "idle", false},
     [STREAM_NO_MEMORY] = {"closed", "out of memory", true},
     [STREAM_GIVEN_UP] = {"given-up", "idle, and another needs its place", true},

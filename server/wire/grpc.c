@@ -10,7 +10,6 @@
 
 #include <lockstock/rpc/exchange.h>
 
-#include "log.h"
 #include "wire/grpc_call.h"
 
 enum {
@@ -26,12 +25,12 @@ enum {
 
 /* ---- what must wait until nghttp2 has returned ---------------------------------------- */
 
-/* The connection costs too much; why, and what it costs. In a callback that runs while
- * nghttp2 reads, NGHTTP2_ERR_CALLBACK_FAILURE has to follow: it would read on. */
-static void give_up(grpc_connection *c, const char *why)
+/* The connection has to end. In a callback that runs while nghttp2 reads,
+ * NGHTTP2_ERR_CALLBACK_FAILURE has to follow: it would read on. */
+static void give_up(grpc_connection *c, stream_reason why)
 {
-    if (!c->given_up)
-        c->given_up = why;
+    if (c->why == STREAM_ENDED)
+        c->why = why;
 }
 
 /* All that was sent before the client read the first GOAWAY has come: now the last one,
@@ -59,8 +58,7 @@ static bool settle(grpc_connection *c)
         say_goodbye(c);
         any = true;
     }
-    if (c->given_up && !c->ending) {
-        log_debug("closed", "wire=grpc reason=\"%s\"", c->given_up);
+    if (c->why != STREAM_ENDED && !c->ending) {
         nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
         c->ending = true;
         any = true;
@@ -118,7 +116,7 @@ static int count_header(grpc_connection *c, size_t name_len, size_t value_len)
     if (c->header_bytes <= HEADER_LIST_BYTES ||
         (c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))
         return 0;
-    give_up(c, "headers too long");
+    give_up(c, STREAM_TOO_COSTLY);
     return NGHTTP2_ERR_CALLBACK_FAILURE;
 }
 
@@ -216,7 +214,7 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     /* A peer that makes us reset its calls costs as much as one that does it. */
     if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
         !grpc_meter_strike(&c->meter))
-        give_up(c, "too many calls that are reset");
+        give_up(c, STREAM_TOO_COSTLY);
     if (last || (is_answer && frame->hd.length >= GOOD_PIECE))
         grpc_meter_earn(&c->meter);
     if (s && last && !s->half_closed) {
@@ -301,6 +299,7 @@ static void *on_open(void *arg, stream *s)
         return NULL;
     }
     TAILQ_INSERT_TAIL(&all->connections, c, next);
+    stream_charge(s, c->bytes);
     stream_produce(s);
     return c;
 }
@@ -312,15 +311,17 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 
     if (c->ending)
         return;
-    const char *why = grpc_meter_take(&c->meter, data, len, &good);
+    bool fine = grpc_meter_take(&c->meter, data, len, &good);
     bool broken = nghttp2_session_mem_recv(c->session, data, good) < 0;
-    if (why)
-        give_up(c, why);
+    if (!fine)
+        give_up(c, STREAM_TOO_COSTLY);
     settle(c);
     if (!c->paused && caller_queues(c->caller)) {
         c->paused = true;
         stream_pause(c->stream);
     }
+    if (broken && !c->ending)
+        c->why = STREAM_BROKEN;
     if (broken)
         c->ending = true; /* what it has to say about that goes out, then it ends */
     stream_produce(c->stream);
@@ -369,7 +370,7 @@ static void on_produce(void *arg)
     bool all = false;
 
     if (!produce(c, &all) || (all && is_over(c) && stream_waiting(c->stream) == 0))
-        stream_close(c->stream);
+        stream_end(c->stream, c->why);
 }
 
 static void on_drained(void *arg)
@@ -424,7 +425,7 @@ void grpc_server_tick(grpc_server *all)
     TAILQ_FOREACH(s, &all->watched, in_watched) {
         if (s->from->ending || s->from->paused || grpc_call_tick(s, now_ns)) /* what comes is not read while paused */
             continue;
-        give_up(s->from, s->begun ? "it takes no answers" : "headers not whole in time");
+        give_up(s->from, s->begun ? STREAM_NOT_TAKEN : STREAM_NOT_FINISHED);
         settle(s->from);
         stream_produce(s->from->stream);
     }

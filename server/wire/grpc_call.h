@@ -91,7 +91,7 @@ typedef struct grpc_connection {
     TAILQ_HEAD(, grpc_stream) stops;
     bool ready, idle, paused, ending;
     grpc_goodbye goodbye;
-    const char *given_up; /* why it has to end; NULL: it has not */
+    stream_reason why; /* it has to end; STREAM_ENDED: it has not */
     grpc_meter meter;
     size_t header_bytes; /* of the block that is being read, decoded */
     TAILQ_ENTRY(grpc_connection) next;

@@ -124,7 +124,7 @@ static size_t head_wanted(const grpc_meter *m)
     return m->head_len >= HEAD_BYTES && is_padded_data(m->head) ? HEAD_BYTES + 1 : HEAD_BYTES;
 }
 
-const char *grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size_t *good)
+bool grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size_t *good)
 {
     size_t at = 0;
 
@@ -141,7 +141,7 @@ const char *grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size
         at += n;
         if (m->head_len == head_wanted(m)) {
             if (!pay(m))
-                return m->block > GRPC_HEADER_BYTES_WORST ? "headers too long" : "too many frames that bring nothing";
+                return false;
             m->left = length_of(m->head) - (m->head_len - HEAD_BYTES);
             m->head_len = 0;
         }
@@ -149,5 +149,5 @@ const char *grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size
             *good = at;
     }
     *good = len;
-    return NULL;
+    return true;
 }

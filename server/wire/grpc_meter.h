@@ -32,10 +32,10 @@ typedef struct grpc_meter {
 /* The meter of a new connection. */
 grpc_meter grpc_meter_new(void);
 
-/* Looks at bytes that came. NULL: all is fine, else why the connection has to end, and
- * nothing may be taken any more.
+/* Looks at bytes that came. False: the connection has to end, and nothing may be taken any
+ * more.
  * *good of the bytes may be handed on in any case. */
-const char *grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size_t *good);
+bool grpc_meter_take(grpc_meter *m, const uint8_t *data, size_t len, size_t *good);
 
 /* Something else cost a strike. False: it was one too many. */
 bool grpc_meter_strike(grpc_meter *m);

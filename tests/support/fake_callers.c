@@ -7,8 +7,6 @@
 struct caller {
     unsigned number;
     bool queues, held;
-    uint32_t parked;
-    void (*on_park)(void *arg);
     budget_share *bytes;
     void (*on_room)(void *arg);
     void *arg;
@@ -67,12 +65,6 @@ void fake_budget_is_full(bool full)
     is_full = full;
 }
 
-void fake_caller_parks(caller *c, uint32_t parked)
-{
-    c->parked = parked;
-    c->on_park(c->arg);
-}
-
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg)
 {
     caller *c = malloc(sizeof *c);
@@ -107,12 +99,8 @@ bool caller_queues(const caller *c)
 
 uint32_t caller_parked(const caller *c)
 {
-    return c->parked;
-}
-
-void caller_on_park(caller *c, void (*on_park)(void *arg))
-{
-    c->on_park = on_park;
+    (void)c;
+    return 0;
 }
 
 budget_share *budget_open(budget *all)

@@ -27,9 +27,6 @@ void fake_caller_queues(caller *c, bool queues);
 /* From now on every share is somebody's; or none is. */
 void fake_budget_has_principals(bool has);
 
-/* So many of its calls are parked from now on, which it is told. */
-void fake_caller_parks(caller *c, uint32_t parked);
-
 /* From now on no share takes more. */
 void fake_budget_is_full(bool full);
 

@@ -411,32 +411,6 @@ static void waiting_has_limits_of_a_connection_a_principal_and_the_server(void *
     lose(c);
 }
 
-static size_t n_told;
-
-static void on_park(void *arg)
-{
-    (void)arg;
-    n_told++;
-}
-
-static void who_asks_is_told_of_each_that_parks(void **state)
-{
-    fixture *f = *state;
-    caller *c = connect_one(f);
-    caller_call *waiting;
-
-    n_told = 0;
-    assert_int_equal(wait_as(f, c, NULL, &waiting), LKS_OK);
-    caller_park(waiting);
-    caller_resume(waiting);
-    assert_int_equal(n_told, 0); /* nobody asked */
-    caller_on_park(c, on_park);
-    caller_park(waiting);
-    assert_int_equal(n_told, 1);
-    lose(c);
-    assert_int_equal(n_told, 1);
-}
-
 static void a_woken_call_runs_before_calls_that_take(void **state)
 {
     fixture *f = *state;
@@ -545,7 +519,6 @@ int main(void)
         TEST(a_parked_call_takes_no_room_to_run),
         TEST(parking_makes_room),
         TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server),
-        TEST(who_asks_is_told_of_each_that_parks),
         TEST(a_woken_call_runs_before_calls_that_take),
         TEST(a_lost_connection_takes_its_calls_and_no_others),
         TEST(a_lost_connection_starts_nothing_more),
