@@ -638,13 +638,13 @@ static void calls_that_queue_stop_the_reading(void **state)
 {
     (void)state;
     h2_peer *p = start();
+    size_t late = h2_peer_call(p, PATH, NULL, "\0\0", 2, true);
     call_text(p, 'a');
     run_until_taken(1);
     caller *c = here.taken[0].call.caller;
     fake_caller_queues(c, true);
     call_text(p, 'b'); /* with it comes that there is no room */
     run_until_taken(2);
-    size_t late = h2_peer_call(p, PATH, NULL, "\0\0", 2, true);
     call_text(p, 'c');
     turns(50);
     assert_int_equal(here.n, 2);
@@ -653,6 +653,14 @@ static void calls_that_queue_stop_the_reading(void **state)
     run_until_taken(3);
     turns(20);
     assert_false(h2_peer_answer(p, late)->closed);
+    fake_caller_queues(c, true); /* and once more */
+    call_text(p, 'd');
+    run_until_taken(4);
+    call_text(p, 'e');
+    turns(50);
+    assert_int_equal(here.n, 4);
+    fake_caller_queues(c, false);
+    run_until_taken(5);
     stop();
 }
 
@@ -1288,17 +1296,21 @@ static void what_follows_a_flood_in_one_read_is_not_looked_at(void **state)
     };
     (void)state;
     for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
-        uint8_t bytes[2000 * sizeof empty + sizeof last[0].bytes];
+        uint8_t bytes[1010 * sizeof empty + sizeof last[0].bytes];
         size_t len = 0;
-        h2_peer *p = start();
-        h2_peer_call(p, PATH, NULL, "", 0, true);
-        for (int turns = 0; turns < 10; turns++)
-            turn();
-        for (size_t n = 0; n < 2000; n++, len += sizeof empty)
+        start_with(NULL, 0);
+        int fd = open_raw();
+        assert_true(sp_peer_send(fd, bytes, put_raw_call(bytes, 0)));
+        read_frames(fd);
+        for (size_t n = 0; n < 1010; n++, len += sizeof empty)
             memcpy(bytes + len, empty, sizeof empty);
         memcpy(bytes + len, last[i].bytes, last[i].len);
-        h2_peer_raw(p, bytes, len + last[i].len);
-        expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
+        assert_true(sp_peer_send(fd, bytes, len + last[i].len));
+        frames_seen seen = read_frames(fd);
+        assert_int_equal(seen.n_goaways, 1);
+        assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+        assert_true(seen.over);
+        close(fd);
         run_until(nothing_lives);
         stop();
     }
