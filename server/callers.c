@@ -42,7 +42,7 @@ struct caller {
     call_list calls;          /* in any state */
     call_list settles, takes; /* those that queue */
     running_calls running;
-    uint32_t n_waiting, n_parked, n_taking; /* n_taking: on `takes` */
+    uint32_t n_waiting, n_taking; /* n_taking: on `takes` */
     uint64_t turn, turn_ns; /* time that its calls took to start in that turn */
     unsigned pins; /* functions that still look at it */
     bool lost, held, in_settling, in_taking;
@@ -375,7 +375,6 @@ void caller_park(caller_call *call)
     stop_running(call);
     call->settles = true; /* what it does from now on ends its wait */
     call->state = CALL_PARKED;
-    call->caller->n_parked++;
     all->n_parked++;
     serve(all);
 }
@@ -383,7 +382,6 @@ void caller_park(caller_call *call)
 static void unpark(caller_call *call)
 {
     call->state = CALL_NONE;
-    call->caller->n_parked--;
     call->caller->all->n_parked--;
 }
 
@@ -474,11 +472,6 @@ budget_share *caller_bytes(const caller *c)
 bool caller_queues(const caller *c)
 {
     return !TAILQ_EMPTY(&c->settles) || !TAILQ_EMPTY(&c->takes);
-}
-
-uint32_t caller_parked(const caller *c)
-{
-    return c->n_parked;
 }
 
 /* ---- all of them -------------------------------------------------------------------- */

@@ -65,9 +65,6 @@ budget_share *caller_bytes(const caller *c);
 /* Whether calls of it queue: its transport may as well stop reading. */
 bool caller_queues(const caller *c);
 
-/* Calls of it that are parked. */
-uint32_t caller_parked(const caller *c);
-
 typedef enum caller_call_state { CALL_NONE, CALL_QUEUED, CALL_RUNNING, CALL_PARKED } caller_call_state;
 
 /* A call's part in this; inside the struct of whoever runs it. */

@@ -97,12 +97,6 @@ bool caller_queues(const caller *c)
     return c->queues;
 }
 
-uint32_t caller_parked(const caller *c)
-{
-    (void)c;
-    return 0;
-}
-
 budget_share *budget_open(budget *all)
 {
     (void)all;
