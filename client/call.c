@@ -67,8 +67,8 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
 }
 
 lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
-                        const lks_call_options *options, lks_call_done *done, lks_call_function *function,
-                        void *arg, lks_call **ret, lks_error *error)
+                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
+                        lks_call **ret, lks_error *error)
 {
     struct request *request = NULL;
     lks_call *call = NULL;

@@ -308,16 +308,15 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->jitter |= 1; /* never 0, from which there is no way out */
     channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
     channel->arena = lks_rpc_arena_new();
-    bool made = timers_init(&channel->timers, channel->calls_max + INSISTENT_MAX + 2 * URLS_MAX) && channel->endpoints != NULL &&
-                channel->arena != NULL && copy_texts(channel);
+    bool made = timers_init(&channel->timers, channel->calls_max + INSISTENT_MAX + 2 * URLS_MAX) &&
+                channel->endpoints != NULL && channel->arena != NULL && copy_texts(channel);
     if (made)
         return channel;
     channel_free(channel);
     return NULL;
 }
 
-lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret,
-                          lks_error *error)
+lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret, lks_error *error)
 {
     sigset_t all, before;
 

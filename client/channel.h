@@ -25,9 +25,9 @@ typedef TAILQ_HEAD(call_list, lks_call) call_list;
 struct lks_channel {
     /* Shared, constant after open. */
     lks_channel_options options; /* every default filled in */
-    char *ns, *server_name;   /* those of the options */
-    char *authorization;      /* options.token, which is "Bearer " and the token here */
-    tls_context *tls;         /* NULL = no URL needs it */
+    char *ns, *server_name;      /* those of the options */
+    char *authorization;         /* options.token, which is "Bearer " and the token here */
+    tls_context *tls;            /* NULL = no URL needs it */
     size_t calls_max;
     pid_t pid;
     pthread_t driver;
@@ -42,12 +42,12 @@ struct lks_channel {
     size_t n_endpoints;
     size_t current; /* the endpoint that calls go to while it is connected */
     struct timers timers;
-    call_list calls;                   /* all that are not settled */
-    call_list queue[ENDPOINT_LANES];   /* those that wait for room in a connection */
-    uint64_t enqueued;                 /* calls put into a queue so far */
-    call_list settled;                 /* those whose completion is still to run */
-    lks_rpc_arena *arena;              /* of the reply in hand */
-    uint64_t jitter;                   /* state of jitter() */
+    call_list calls;                 /* all that are not settled */
+    call_list queue[ENDPOINT_LANES]; /* those that wait for room in a connection */
+    uint64_t enqueued;               /* calls put into a queue so far */
+    call_list settled;               /* those whose completion is still to run */
+    lks_rpc_arena *arena;            /* of the reply in hand */
+    uint64_t jitter;                 /* state of jitter() */
     inbox_item close;
 };
 

@@ -26,7 +26,7 @@ typedef struct conn_options {
     const char *server_name; /* to be in the server's certificate */
     struct inbox *inbox;
     struct timers *timers; /* one, until it is up */
-    uint32_t *holds; /* one more while something is to come back through the inbox: not to be closed then */
+    uint32_t *holds;       /* one more while something is to come back through the inbox: not to be closed then */
     void (*up)(void *arg);
     void (*readable)(void *arg); /* conn_read until it gives none */
     void (*over)(void *arg);     /* before it was up: conn_why */

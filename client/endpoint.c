@@ -24,8 +24,8 @@ struct endpoint {
     TAILQ_HEAD(, link) lost;
     bool connected;
     char why[WHY_BYTES_MAX]; /* it is not */
-    struct timer timer;  /* the end of the pause, or of the patience */
-    uint64_t pause_ms;   /* the next one */
+    struct timer timer;      /* the end of the pause, or of the patience */
+    uint64_t pause_ms;       /* the next one */
     inbox_signal changed;
     uint32_t in_flight[ENDPOINT_LANES], in_flight_max[ENDPOINT_LANES];
 };

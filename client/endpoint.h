@@ -43,7 +43,7 @@ typedef struct endpoint_options {
     size_t message_bytes_max;
     const endpoint_events *events;
     struct inbox *inbox;
-    struct timers *timers; /* two an endpoint */
+    struct timers *timers;   /* two an endpoint */
     struct tls_context *tls; /* of tls:// */
     const char *server_name; /* in its certificate; NULL = the URL's host */
     uint64_t *jitter;

@@ -61,10 +61,10 @@ typedef struct link_options {
     size_t message_bytes_max;
     uint32_t slots_max;
     struct inbox *inbox;
-    struct timers *timers; /* one a link that connects */
-    struct tls_context *tls; /* of tls:// */
-    const char *server_name; /* in its certificate; NULL = the address' host */
-    inbox_signal *changed;   /* raised when link_state may have changed, or */
+    struct timers *timers;                     /* one a link that connects */
+    struct tls_context *tls;                   /* of tls:// */
+    const char *server_name;                   /* in its certificate; NULL = the address' host */
+    inbox_signal *changed;                     /* raised when link_state may have changed, or */
     void (*moved)(void *arg, const char *why); /* called; why: it is over, else NULL */
     /* The slot is over unless SENT; data (of a REPLY) until it returns. */
     void (*outcome)(void *arg, link_slot *slot, link_outcome outcome, const void *data, size_t len);

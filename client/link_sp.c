@@ -43,9 +43,9 @@ typedef struct sp_link {
     struct link base;
     link_state state;
     conn *conn;
-    char *address;     /* what conn's options point into */
-    size_t prefix;     /* bytes before the length: 1 on unix sockets */
-    uint32_t id_step;  /* a power of two; a slot's ids are its index + n * id_step */
+    char *address;    /* what conn's options point into */
+    size_t prefix;    /* bytes before the length: 1 on unix sockets */
+    uint32_t id_step; /* a power of two; a slot's ids are its index + n * id_step */
 
     TAILQ_HEAD(, link_message) output;
     size_t output_done; /* bytes of the first message that were written */

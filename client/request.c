@@ -39,8 +39,7 @@ static char *put_bytes(char *at, const void *data, size_t len, ProtobufCBinaryDa
 
 static char *put_payload(char *at, const ProtobufCMessage *message, ProtobufCBinaryData *ret)
 {
-    *ret = (ProtobufCBinaryData){.data = (uint8_t *)at,
-                                 .len = protobuf_c_message_pack(message, (uint8_t *)at)};
+    *ret = (ProtobufCBinaryData){.data = (uint8_t *)at, .len = protobuf_c_message_pack(message, (uint8_t *)at)};
     return at + ret->len;
 }
 
@@ -63,8 +62,8 @@ static void call_of(const struct request *request, bool again, uint32_t timeout_
 }
 
 /* `message` is the caller's to change. */
-static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *message,
-                             const lks_metadata *metadata, size_t n_metadata, struct request **ret, lks_error *error)
+static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *message, const lks_metadata *metadata,
+                             size_t n_metadata, struct request **ret, lks_error *error)
 {
     /* Room for two payloads: the second is longer where a default of true is not sent. */
     enum { LONGER = 16 };
@@ -96,12 +95,11 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
     return LKS_OK;
 }
 
-static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *message,
-                      const lks_call_options *options, lks_error *error)
+static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
+                      lks_error *error)
 {
     if (message == NULL || message->descriptor != method->request)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "request: not a %s",
-                             method->request->name);
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "request: not a %s", method->request->name);
     if (options == NULL)
         return LKS_OK;
     if (options->n_metadata > METADATA_MAX)
@@ -133,9 +131,8 @@ static size_t gather_metadata(const lks_call_options *options, const lks_channel
     return n;
 }
 
-lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message,
-                     const lks_call_options *options, const lks_channel_options *defaults, struct request **ret,
-                     lks_error *error)
+lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
+                     const lks_channel_options *defaults, struct request **ret, lks_error *error)
 {
     char id[LKS_RPC_RANDOM_ID_LEN + 1];
     lks_metadata metadata[METADATA_MAX + 2];
@@ -174,8 +171,8 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     request->no_retry = defaults->no_retry || (options != NULL && options->no_retry);
     request->insist = options != NULL && options->insist;
     request->repeatable = repeatable;
-    request->deadline_ns = clock_now_ns() +
-                           timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
+    request->deadline_ns =
+        clock_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
     *ret = request;
     return LKS_OK;
 }

@@ -25,7 +25,7 @@
 
 enum {
     TRY_MS_MIN = 20,
-    TRY_MS_MAX = 1500, /* a server waits 1 s for its store before it says that there is none */
+    TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
     WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
     PAUSE_MS_MIN = 10,
     PAUSE_DOUBLINGS = 6

@@ -268,7 +268,7 @@ static bool tell_loss(uint64_t now)
 {
     struct watch *watch;
 
-    LIST_FOREACH (watch, &dog.watches, in_watches) {
+    LIST_FOREACH(watch, &dog.watches, in_watches) {
         if (timers_next_ns(&watch->losses) <= now) {
             tell_first_loss(watch);
             return true;
@@ -285,7 +285,7 @@ static uint64_t make_round(void)
 
     while (tell_loss(now))
         now = clock_now_ns();
-    LIST_FOREACH (watch, &dog.watches, in_watches) {
+    LIST_FOREACH(watch, &dog.watches, in_watches) {
         uint64_t loss_ns = timers_next_ns(&watch->losses), renewal_ns;
 
         while ((renewal_ns = timers_next_ns(&watch->renewals)) <= now)
@@ -348,7 +348,7 @@ struct watch *watchdog_attach(lks_channel *channel)
     struct watch *watch;
 
     pthread_mutex_lock(&dog.lock);
-    LIST_FOREACH (watch, &dog.watches, in_watches) {
+    LIST_FOREACH(watch, &dog.watches, in_watches) {
         if (watch->channel == channel)
             break;
     }

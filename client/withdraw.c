@@ -33,8 +33,8 @@ void withdraw(lks_channel *channel, const struct request *request)
 {
     if (request->method != &lks_lock_acquire_method)
         return;
-    ProtobufCMessage *acquire = protobuf_c_message_unpack(request->method->request, NULL, request->first.len,
-                                                         request->first.data);
+    ProtobufCMessage *acquire =
+        protobuf_c_message_unpack(request->method->request, NULL, request->first.len, request->first.data);
     if (acquire != NULL)
         release(channel, request, (const lks_acquire_request *)(const void *)acquire);
     lks_message_free(acquire);

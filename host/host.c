@@ -59,7 +59,8 @@ lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_erro
         .on_request = on_request,
         .arg = host,
     };
-    lks_code code = workers_new(&host->table, or_default(given->threads, THREADS), in_flight_max, &host->workers, error);
+    lks_code code =
+        workers_new(&host->table, or_default(given->threads, THREADS), in_flight_max, &host->workers, error);
     if (code == LKS_OK)
         code = lks_rpc_nng_rep_open(&rep, &host->rep, error);
     if (code != LKS_OK) {

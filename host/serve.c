@@ -38,8 +38,8 @@ static lks_code run(const serve_target *target, lks_rpc_context *context, const 
 }
 
 static lks_code serve_call(const serve_table *table, const Lockstock__Rpc__V1__Call *call, uint64_t received_ns,
-                           lks_rpc_arena *arena, const lks_rpc_method **method,
-                           Lockstock__Rpc__V1__Result *result, lks_error *error)
+                           lks_rpc_arena *arena, const lks_rpc_method **method, Lockstock__Rpc__V1__Result *result,
+                           lks_error *error)
 {
     const lks_rpc_route *route = lks_rpc_route_find(table->routes, table->n_routes, call->method);
     if (!route)
@@ -49,8 +49,8 @@ static lks_code serve_call(const serve_table *table, const Lockstock__Rpc__V1__C
     if (lks_rpc_now_ns() >= deadline_ns)
         return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline passed before the call ran");
     ProtobufCMessage *request;
-    lks_code code = lks_rpc_request_unpack_within(route->method, call->payload.data, call->payload.len,
-                                                  &table->limits, arena, &request, error);
+    lks_code code = lks_rpc_request_unpack_within(route->method, call->payload.data, call->payload.len, &table->limits,
+                                                  arena, &request, error);
     if (code != LKS_OK)
         return code;
     ProtobufCMessage *response = lks_rpc_response_new(route->method, arena);
@@ -69,8 +69,8 @@ static lks_code serve_call(const serve_table *table, const Lockstock__Rpc__V1__C
     return code;
 }
 
-static void reply(lks_rpc_nng_request *request, Lockstock__Rpc__V1__Reply *answer,
-                  const lks_rpc_method *const *methods, size_t bytes_max)
+static void reply(lks_rpc_nng_request *request, Lockstock__Rpc__V1__Reply *answer, const lks_rpc_method *const *methods,
+                  size_t bytes_max)
 {
     void *space = lks_rpc_nng_request_answer(request, lks_rpc_reply_fit(answer, methods, bytes_max));
     if (!space) {
@@ -83,8 +83,7 @@ static void reply(lks_rpc_nng_request *request, Lockstock__Rpc__V1__Reply *answe
     lks_rpc_nng_request_reply(request);
 }
 
-void serve_message(const serve_table *table, lks_rpc_nng_request *request, uint64_t received_ns,
-                   lks_rpc_arena *arena)
+void serve_message(const serve_table *table, lks_rpc_nng_request *request, uint64_t received_ns, lks_rpc_arena *arena)
 {
     size_t len;
     const void *data = lks_rpc_nng_request_data(request, &len);

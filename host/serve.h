@@ -27,7 +27,6 @@ typedef struct serve_target {
 
 /* Runs the calls of a message in their order and ends the request. received_ns: when
  * it arrived, CLOCK_MONOTONIC. The arena is the caller's to reset afterwards. */
-void serve_message(const serve_table *table, lks_rpc_nng_request *request, uint64_t received_ns,
-                   lks_rpc_arena *arena);
+void serve_message(const serve_table *table, lks_rpc_nng_request *request, uint64_t received_ns, lks_rpc_arena *arena);
 
 #endif

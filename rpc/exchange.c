@@ -32,8 +32,7 @@ lks_code lks_rpc_routes_sort(lks_rpc_route *routes, size_t n, lks_error *error)
         qsort(routes, n, sizeof *routes, by_path);
     for (size_t i = 1; i < n; i++)
         if (by_path(&routes[i - 1], &routes[i]) == 0)
-            return lks_error_set(error, LKS_ALREADY_EXISTS, LKS_APPLIED_NO, "%s: served twice",
-                                 routes[i].method->path);
+            return lks_error_set(error, LKS_ALREADY_EXISTS, LKS_APPLIED_NO, "%s: served twice", routes[i].method->path);
     return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
 }
 
@@ -46,15 +45,15 @@ const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, c
 
 /* ---- messages ---------------------------------------------------------------- */
 
-lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len,
-                                lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
+lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len, lks_rpc_arena *arena,
+                                ProtobufCMessage **ret, lks_error *error)
 {
     return lks_rpc_request_unpack_within(method, payload, len, &lks_rpc_scan_defaults, arena, ret, error);
 }
 
 lks_code lks_rpc_request_unpack_within(const lks_rpc_method *method, const void *payload, size_t len,
-                                       const lks_rpc_scan_limits *limits, lks_rpc_arena *arena,
-                                       ProtobufCMessage **ret, lks_error *error)
+                                       const lks_rpc_scan_limits *limits, lks_rpc_arena *arena, ProtobufCMessage **ret,
+                                       lks_error *error)
 {
     lks_code code = lks_rpc_scan(method->request, payload, len, limits, error);
     if (code != LKS_OK)

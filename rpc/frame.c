@@ -33,8 +33,7 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
     lks_error problem;
     if (lks_rpc_scan(&lockstock__rpc__v1__frame__descriptor, data, len, &limits, &problem) != LKS_OK)
         return lks_error_set(error, LKS_DATA_LOSS, LKS_APPLIED_NO, "not a frame: %.200s", problem.message);
-    Lockstock__Rpc__V1__Frame *frame =
-        lockstock__rpc__v1__frame__unpack(lks_rpc_arena_allocator(arena), len, data);
+    Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(lks_rpc_arena_allocator(arena), len, data);
     if (!frame)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     if (frame->version != LKS_RPC_FRAME_VERSION)
@@ -71,8 +70,7 @@ lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_
     if (lks_rpc_scan(&lockstock__rpc__v1__reply__descriptor, data, len, &limits, &problem) != LKS_OK)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's answer is no reply: %.160s",
                              problem.message);
-    Lockstock__Rpc__V1__Reply *reply =
-        lockstock__rpc__v1__reply__unpack(lks_rpc_arena_allocator(arena), len, data);
+    Lockstock__Rpc__V1__Reply *reply = lockstock__rpc__v1__reply__unpack(lks_rpc_arena_allocator(arena), len, data);
     if (!reply)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "out of memory for the peer's answer");
     /* One result for several calls is the refusal of all of them, never a success. */

@@ -111,8 +111,7 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
     }
 }
 
-static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *type, const char *name,
-                                                   size_t len)
+static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *type, const char *name, size_t len)
 {
     for (unsigned i = 0; i < type->n_fields; i++) {
         const char *candidate = type->fields[i].name;
@@ -138,7 +137,7 @@ static bool path_is_set(const ProtobufCMessage *message, const char *path)
     const void *value = member(message, field->offset);
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         return path_is_set(*(ProtobufCMessage *const *)value, rest);
-    ProtobufCMessage *const *elements = *(ProtobufCMessage **const *)value;
+    ProtobufCMessage *const *elements = *(ProtobufCMessage * *const *)value;
     for (size_t i = 0; i < repeated_count(message, field); i++)
         if (!path_is_set(elements[i], rest))
             return false;

@@ -34,8 +34,8 @@ enum {
     PEER_IN_FLIGHT_MAX = 512,
     CONNECTIONS_MAX = 4096,
     SEND_TIMEOUT_MS = 500,
-    SMALL_SHARE = 32, /* of one connection, when others have nearly all */
-    REFUSING_MAX = 256,      /* refusals on their way at a time; beyond, messages are dropped */
+    SMALL_SHARE = 32,         /* of one connection, when others have nearly all */
+    REFUSING_MAX = 256,       /* refusals on their way at a time; beyond, messages are dropped */
     REQUEST_HEADER_BYTES = 4, /* counted by nng as part of the message */
     RETRY_AFTER_MS = 100,
     CLOSE_SECONDS_MAX = 5,

@@ -44,7 +44,8 @@ struct alarms {
 /* ---- the table ---------------------------------------------------------------- */
 
 /* The key in `text`; len 0 when it does not fit. */
-static lks_rpc_slice name_of(char text[NAME_BYTES_MAX], lks_rpc_slice base, const char *function, lks_rpc_slice argument)
+static lks_rpc_slice name_of(char text[NAME_BYTES_MAX], lks_rpc_slice base, const char *function,
+                             lks_rpc_slice argument)
 {
     size_t function_len = strlen(function) + 1;
     size_t len = base.len + function_len + argument.len;
@@ -76,8 +77,13 @@ static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
     const char *function = a->text + base_len;
     const char *argument = function + strlen(function) + 1;
     a->args[0] = (lks_rpc_slice){.data = argument, .len = name.len - (size_t)(argument - a->text)};
-    a->call = (store_call){.base = {.data = a->text, .len = base_len}, .function = function, .n_args = 1,
-                           .max_args = 1, .args = a->args, .weight = ALARM_WEIGHT, .repeatable = true};
+    a->call = (store_call){.base = {.data = a->text, .len = base_len},
+                           .function = function,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = a->args,
+                           .weight = ALARM_WEIGHT,
+                           .repeatable = true};
     if (!key_table_add(&all->table, &a->entry)) {
         free(a);
         return NULL;
@@ -151,7 +157,8 @@ static int64_t again_in_ms(const alarm_clock *a, const store_result *result)
 
     if (result->code != LKS_OK)
         return passes(result->code) || !a->chore ? RETRY_MS : -1;
-    return v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER ? v->element[1].integer : RETRY_MS;
+    return v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER ? v->element[1].integer
+                                                                                      : RETRY_MS;
 }
 
 static void ring(alarm_clock *a);

@@ -11,9 +11,9 @@
 #include <uv.h>
 
 enum {
-    RESERVE = 4,             /* one part in so many of the room to run is not for one kind of calls alone */
-    QUEUES = 4,              /* calls that take may queue, for each that may run */
-    SMALL_QUEUE = 64,        /* of one caller, when others queue nearly all there may be */
+    RESERVE = 4,      /* one part in so many of the room to run is not for one kind of calls alone */
+    QUEUES = 4,       /* calls that take may queue, for each that may run */
+    SMALL_QUEUE = 64, /* of one caller, when others queue nearly all there may be */
     TURN_NS = 200 * 1000,
     QUEUE_TURN_NS = 1000000, /* what may be started from queues in a turn */
     RETRY_AFTER_MS = 100,
@@ -43,8 +43,8 @@ struct caller {
     call_list settles, takes; /* those that queue */
     running_calls running;
     uint32_t n_waiting, n_taking; /* n_taking: on `takes` */
-    uint64_t turn, turn_ns; /* time that its calls took to start in that turn */
-    unsigned pins; /* functions that still look at it */
+    uint64_t turn, turn_ns;       /* time that its calls took to start in that turn */
+    unsigned pins;                /* functions that still look at it */
     bool lost, held, in_settling, in_taking;
     TAILQ_ENTRY(caller) settling, taking;
 };

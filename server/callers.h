@@ -31,9 +31,9 @@ typedef struct caller caller;
 
 typedef struct callers_options {
     struct uv_loop_s *loop;
-    uint32_t running_max;           /* calls that run; four times as many may queue to take */
-    uint32_t running_per_caller;    /* more of one caller queue */
-    uint32_t waiting_max;           /* calls that may wait; half of them a principal's */
+    uint32_t running_max;        /* calls that run; four times as many may queue to take */
+    uint32_t running_per_caller; /* more of one caller queue */
+    uint32_t waiting_max;        /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;
     uint64_t turn_ns; /* time of the loop that a caller's calls may take to start in one turn; 0 = 0.2 ms */
 } callers_options;

@@ -32,18 +32,16 @@ static const setting keys[] = {
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
     {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},
-    {"allow-unsafe-store", KEY_BOOL, AT(allow_unsafe_store), "false", 0, 0,
-     "accept a store that loses data by design"},
-    {"policy", KEY_TEXT, AT(policy), NULL, 0, 0, "file of principals and what they may do; without it everybody may everything"},
+    {"allow-unsafe-store", KEY_BOOL, AT(allow_unsafe_store), "false", 0, 0, "accept a store that loses data by design"},
+    {"policy", KEY_TEXT, AT(policy), NULL, 0, 0,
+     "file of principals and what they may do; without it everybody may everything"},
     {"tokens", KEY_TEXT, AT(tokens), NULL, 0, 0, "file of bearer tokens' SHA-256 digests and whose they are"},
-    {"insecure", KEY_BOOL, AT(insecure), "false", 0, 0,
-     "listen beyond this machine without TLS, or without a policy"},
+    {"insecure", KEY_BOOL, AT(insecure), "false", 0, 0, "listen beyond this machine without TLS, or without a policy"},
     {"tls-certificate", KEY_TEXT, AT(tls_certificate), NULL, 0, 0, "the server's certificate chain, PEM"},
     {"tls-key", KEY_TEXT, AT(tls_key), NULL, 0, 0, "its key, PEM"},
     {"tls-client-ca", KEY_TEXT, AT(tls_client_ca), NULL, 0, 0,
      "who signs clients' certificates, PEM; without it none is asked for"},
-    {"tls-client-required", KEY_BOOL, AT(tls_client_required), "false", 0, 0,
-     "refuse clients without a certificate"},
+    {"tls-client-required", KEY_BOOL, AT(tls_client_required), "false", 0, 0, "refuse clients without a certificate"},
     {"log-level", KEY_TEXT, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
     {"message-bytes", KEY_NUMBER, AT(message_bytes), "1048576", 1024, 67108864, "longest message, either way"},
     {"in-flight", KEY_NUMBER, AT(in_flight), "4096", 1, 65536, "calls under way"},
@@ -297,7 +295,8 @@ void config_free(settings *config)
 void config_print_help(void)
 {
     printf("usage: lockstockd [--flag value]...\n\n"
-           "--flag=value is the same, and --flag alone is --flag true. Each flag can also be set as LOCKSTOCK_FLAG in the environment, or as `flag = value`\n"
+           "--flag=value is the same, and --flag alone is --flag true. Each flag can also be set as LOCKSTOCK_FLAG in "
+           "the environment, or as `flag = value`\n"
            "in the file that --config names; flags beat the environment, which beats the file.\n\n");
     for (size_t i = 0; i < N_KEYS; i++)
         printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "",

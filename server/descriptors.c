@@ -21,9 +21,10 @@ lks_code descriptors_raise(long *connections, lks_error *error)
     if (limit.rlim_cur >= (rlim_t)*connections + DESCRIPTORS_RESERVE) /* also when there is no limit */
         return LKS_OK;
     if (limit.rlim_cur <= DESCRIPTORS_RESERVE)
-        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                             "descriptors: this process may have %llu (ulimit -Hn, LimitNOFILE), and needs more than %d",
-                             (unsigned long long)limit.rlim_cur, DESCRIPTORS_RESERVE);
+        return lks_error_set(
+            error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+            "descriptors: this process may have %llu (ulimit -Hn, LimitNOFILE), and needs more than %d",
+            (unsigned long long)limit.rlim_cur, DESCRIPTORS_RESERVE);
     long wanted = *connections;
     *connections = (long)(limit.rlim_cur - DESCRIPTORS_RESERVE);
     log_warn("few-descriptors",

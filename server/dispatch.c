@@ -42,7 +42,7 @@ struct running {
     dispatch *dispatch;
     const service_method *method;
     caller_call call;
-    bool held;    /* by an earlier one of its order */
+    bool held; /* by an earlier one of its order */
     bool begun;
     service_event event; /* what its next round is about, once it has begun */
     dispatch_order *order;
@@ -55,7 +55,7 @@ struct running {
     const store_value **replies;
     size_t waiting_for;
     bool any_succeeded;
-    bool may_wait; /* there may be something of it in the store that an answer would end */
+    bool may_wait;   /* there may be something of it in the store that an answer would end */
     lks_error error; /* the first of the store's */
     dispatch_done *done;
     void *arg;
@@ -468,8 +468,12 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns,
     if (call->order && r->call.waits)
         return lks_error_set(&r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "wait_ms: a call that waits must be alone in its frame");
-    r->plan = (plan){.arena = arena, .method = method, .ns = ns, .server = r->dispatch->options.server,
-                     .state = state, .now_ns = lks_rpc_now_ns(),
+    r->plan = (plan){.arena = arena,
+                     .method = method,
+                     .ns = ns,
+                     .server = r->dispatch->options.server,
+                     .state = state,
+                     .now_ns = lks_rpc_now_ns(),
                      .repeat_ms = call->timeout_ms ? call->timeout_ms : r->dispatch->options.timeout_ms};
     if (ns.len == 0)
         r->plan.ns = lks_rpc_slice_of("default");
@@ -481,8 +485,7 @@ static lks_code prepare(running *r, const dispatch_call *call, lks_rpc_slice ns,
     return r->error.code;
 }
 
-void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done,
-                         void *arg)
+void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
 {
     lks_error error = {0};
     identity_verdict verdict;
@@ -503,9 +506,13 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
     if (d->judge)
         budget_set_principal(caller_bytes(call->caller), verdict.principal);
     const target *t = route->target;
-    *r = (running){.dispatch = d, .method = t->method, .handle = call->handle,
+    *r = (running){.dispatch = d,
+                   .method = t->method,
+                   .handle = call->handle,
                    .call = {.settles = route->method->settles, .start = on_start, .abandoned = on_abandoned},
-                   .received_ns = call->received_ns, .done = done, .arg = arg};
+                   .received_ns = call->received_ns,
+                   .done = done,
+                   .arg = arg};
     if (r->handle)
         *r->handle = r;
     if (prepare(r, call, verdict.ns, t->state, arena) != LKS_OK) {

@@ -81,8 +81,7 @@ lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc
 
 /* Takes a call. The caller, the arena, the order and the handle must live until done,
  * which may run before this returns; what else `call` points to is not kept. */
-void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done,
-                         void *arg);
+void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg);
 
 /* Nobody will read the answer of a call that is not done: if it waits, it is withdrawn. */
 void dispatch_abandon(running *call);

@@ -106,8 +106,7 @@ static void one_less(exchange *x)
         budget_give(bytes, held);
 }
 
-static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
-                    const lks_error *error)
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
 {
     const slot *at = arg;
     exchange *x = at->exchange;
@@ -168,8 +167,14 @@ static exchange *new_exchange(frames *f, const frames_port *port, void *message,
 
     if (!x || !methods || !reply)
         return NULL;
-    *x = (exchange){.frames = f, .port = port, .message = message, .arena = arena, .reply = reply,
-                    .methods = methods, .bytes = bytes, .waiting_for = n + 1};
+    *x = (exchange){.frames = f,
+                    .port = port,
+                    .message = message,
+                    .arena = arena,
+                    .reply = reply,
+                    .methods = methods,
+                    .bytes = bytes,
+                    .waiting_for = n + 1};
     TAILQ_INIT(&x->order.calls);
     return x;
 }

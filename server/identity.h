@@ -54,7 +54,7 @@ typedef struct credentials {
     const char *certificate;     /* a verified client certificate's name; NULL = none */
     const uid_t *uid;            /* of a unix peer; NULL = none */
     bool says_authorization, says_ns;
-    const char *twice;           /* an entry that stands twice, so that it could be read in two ways; NULL = none */
+    const char *twice; /* an entry that stands twice, so that it could be read in two ways; NULL = none */
 } credentials;
 
 /* Takes an entry of a call's metadata, if it is one of these two. Nothing is copied. */

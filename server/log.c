@@ -27,8 +27,8 @@ void log_set_level(log_level level)
     threshold = level;
 }
 
-__attribute__((format(printf, 3, 0))) static void write_line(log_level level, const char *event,
-                                                             const char *format, va_list args)
+__attribute__((format(printf, 3, 0))) static void write_line(log_level level, const char *event, const char *format,
+                                                             va_list args)
 {
     char line[1024];
     struct timespec now;

@@ -76,8 +76,12 @@ lks_code loss_new(uv_loop_t *loop, store *backing, waiters *waiting, loss **ret,
     if (!l)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *l = (loss){.store = backing, .waiters = waiting};
-    l->call = (store_call){.base = lks_rpc_slice_of("ls:{meta}:"), .function = "mark_read", .n_args = 1,
-                           .max_args = 1, .args = l->args, .repeatable = true};
+    l->call = (store_call){.base = lks_rpc_slice_of("ls:{meta}:"),
+                           .function = "mark_read",
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = l->args,
+                           .repeatable = true};
     uv_timer_init(loop, &l->timer);
     l->timer.data = l;
     *ret = l;

@@ -362,7 +362,8 @@ static void warn_of_libnng(const char *url)
 {
     if (wires_is_by_libnng(url) && wires_is_exposed(url))
         log_warn("libnng-exposed",
-                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"", url);
+                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"",
+                 url);
 }
 
 /* All that can be found wrong before anything is made or started. */

@@ -78,8 +78,7 @@ void sweep_stop(sweep *s)
     }
 }
 
-lks_code sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms, sweep **ret,
-                   lks_error *error)
+lks_code sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms, sweep **ret, lks_error *error)
 {
     sweep *s = calloc(1, sizeof *s);
 
@@ -87,8 +86,12 @@ lks_code sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t int
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *s = (sweep){.store = backing, .alarms = chores, .interval_ms = interval_ms};
     /* It spans groups; its own base only names the call. */
-    s->call = (store_call){.base = lks_rpc_slice_of("ls:{sweep}:"), .function = FIND, .n_args = 1, .max_args = 1,
-                           .args = s->args, .repeatable = true};
+    s->call = (store_call){.base = lks_rpc_slice_of("ls:{sweep}:"),
+                           .function = FIND,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = s->args,
+                           .repeatable = true};
     uv_timer_init(loop, &s->timer);
     s->timer.data = s;
     *ret = s;

@@ -30,7 +30,7 @@ typedef struct waiters waiters;
 
 /* A waiting call's part in this; inside the caller's own struct. */
 typedef struct waiter {
-    lks_rpc_slice key; /* wake messages name it */
+    lks_rpc_slice key;      /* wake messages name it */
     service_watch *watches; /* its alarms: kept as long as it is registered */
     /* The waiter is BUSY again. Runs from the loop, never from waiters_enter, _park or
      * _leave. */

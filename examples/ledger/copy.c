@@ -50,8 +50,10 @@ static bool is_lost(goods *db, const char *position)
         return false;
     if (goods_start_over(db, position))
         return false;
-    fprintf(stderr, "entries after %s were trimmed before they were copied: what the database says is wrong for\n"
-                    "good. Make it anew from the items; examples/ledger/README.md says how.\n", position);
+    fprintf(stderr,
+            "entries after %s were trimmed before they were copied: what the database says is wrong for\n"
+            "good. Make it anew from the items; examples/ledger/README.md says how.\n",
+            position);
     return true;
 }
 

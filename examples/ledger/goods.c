@@ -37,14 +37,10 @@ static const char *const texts[N_STATEMENTS] = {
 
 /* What a unit of each kind takes from num, reserved and sold: the table in stock.proto. */
 static const int takes[][3] = {
-    [LKS_LEDGER_KIND_PUT] = {-1, 0, 0},
-    [LKS_LEDGER_KIND_ADJUSTED] = {-1, 0, 0},
-    [LKS_LEDGER_KIND_DEDUCTED] = {1, 0, -1},
-    [LKS_LEDGER_KIND_RESERVED] = {1, -1, 0},
-    [LKS_LEDGER_KIND_CONFIRMED] = {0, 1, -1},
-    [LKS_LEDGER_KIND_CANCELLED] = {-1, 1, 0},
-    [LKS_LEDGER_KIND_EXPIRED] = {-1, 1, 0},
-    [LKS_LEDGER_KIND_RETURNED] = {-1, 0, 1},
+    [LKS_LEDGER_KIND_PUT] = {-1, 0, 0},       [LKS_LEDGER_KIND_ADJUSTED] = {-1, 0, 0},
+    [LKS_LEDGER_KIND_DEDUCTED] = {1, 0, -1},  [LKS_LEDGER_KIND_RESERVED] = {1, -1, 0},
+    [LKS_LEDGER_KIND_CONFIRMED] = {0, 1, -1}, [LKS_LEDGER_KIND_CANCELLED] = {-1, 1, 0},
+    [LKS_LEDGER_KIND_EXPIRED] = {-1, 1, 0},   [LKS_LEDGER_KIND_RETURNED] = {-1, 0, 1},
     [LKS_LEDGER_KIND_DELETED] = {0, 0, 0},
 };
 enum { KINDS = sizeof takes / sizeof takes[0] };
@@ -64,8 +60,8 @@ static MYSQL_BIND number(const int64_t *value)
 
 static MYSQL_BIND text(const char *value)
 {
-    return (MYSQL_BIND){.buffer_type = MYSQL_TYPE_STRING, .buffer = (void *)(uintptr_t)value,
-                        .buffer_length = strlen(value)};
+    return (MYSQL_BIND){
+        .buffer_type = MYSQL_TYPE_STRING, .buffer = (void *)(uintptr_t)value, .buffer_length = strlen(value)};
 }
 
 static bool query(goods *db, const char *sql)
@@ -93,8 +89,8 @@ static bool take(goods *db, const lks_ledger_entry *e, long long *found)
 {
     int64_t num = takes[e->kind][0] * e->quantity, reserved = takes[e->kind][1] * e->quantity,
             sold = takes[e->kind][2] * e->quantity;
-    MYSQL_BIND values[] = {number(&num),  number(&reserved), number(&sold), text(db->group),
-                           text(e->sku), number(&num),       number(&reserved), number(&sold)};
+    MYSQL_BIND values[] = {number(&num), number(&reserved), number(&sold),     text(db->group),
+                           text(e->sku), number(&num),      number(&reserved), number(&sold)};
 
     *found = run(db, TAKE, values);
     return *found >= 0;

@@ -120,10 +120,8 @@ static const lock_scene *find_lock_scene(const char *name, size_t len)
 
 static bool run_lock_scene(const lock_scene *scene, const seckill_settings *settings)
 {
-    const lock_setup setup = {.urls = settings->url,
-                              .redis = settings->redis,
-                              .program = "/proc/self/exe",
-                              .waiters = settings->waiters};
+    const lock_setup setup = {
+        .urls = settings->url, .redis = settings->redis, .program = "/proc/self/exe", .waiters = settings->waiters};
     lock_claims claims = {.table = stdout, .good = true};
     lks_error error = {0};
 

@@ -32,9 +32,9 @@ static const char bought[] = "bought", sold_out[] = "sold out", no_money[] = "no
 
 typedef struct crowd {
     const char *who;
-    size_t clicks, slowed, run, again; /* allowed ones run, or are told what the first was told */
+    size_t clicks, slowed, run, again;          /* allowed ones run, or are told what the first was told */
     size_t bought, sold_out, no_money, has_one; /* orders, by what they were told */
-    bool alike; /* both clicks of each order were told the same */
+    bool alike;                                 /* both clicks of each order were told the same */
 } crowd;
 
 typedef struct shop {
@@ -100,9 +100,11 @@ static lks_once_verdict run_order(void *arg, lks_once_attempt *attempt)
 static void *handle(void *arg)
 {
     click *c = arg;
-    const lks_once_options options = {
-        .scope = c->shop->group, .key = c->order_id, .fingerprint = c->buyer, .fingerprint_len = strlen(c->buyer),
-        .wait_ms = PATIENCE_MS};
+    const lks_once_options options = {.scope = c->shop->group,
+                                      .key = c->order_id,
+                                      .fingerprint = c->buyer,
+                                      .fingerprint_len = strlen(c->buyer),
+                                      .wait_ms = PATIENCE_MS};
     lks_once_result *result = NULL;
 
     c->error = (lks_error){.code = LKS_OK};
@@ -110,8 +112,7 @@ static void *handle(void *arg)
         c->slowed = c->error.code == LKS_OK;
         return NULL;
     }
-    lks_once_outcome outcome =
-        lks_once_run(c->shop->channels[c->server], &options, run_order, c, &result, &c->error);
+    lks_once_outcome outcome = lks_once_run(c->shop->channels[c->server], &options, run_order, c, &result, &c->error);
     c->ran = outcome == LKS_ONCE_EXECUTED;
     if (c->ran || outcome == LKS_ONCE_REPLAYED) {
         snprintf(c->told, sizeof c->told, "%s", (const char *)result->body);
@@ -131,8 +132,8 @@ static void make_click(click *c, shop *s, const crowd *them, size_t buyer, size_
 static lks_code failure(const click *c, lks_error *error)
 {
     if (!c->slowed && c->told[0] == '\0') {
-        return lks_error_set(error, c->error.code != LKS_OK ? c->error.code : LKS_INTERNAL, LKS_APPLIED_MAYBE,
-                             "%s: %s", c->order_id, c->error.message);
+        return lks_error_set(error, c->error.code != LKS_OK ? c->error.code : LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: %s",
+                             c->order_id, c->error.message);
     }
     return LKS_OK;
 }
@@ -301,8 +302,8 @@ static lks_code look(shop *s, lks_item *ret, lks_error *error)
     request.sku = sku;
     lks_code code = lks_stock_get_item(s->channels[0], &request, NULL, &response, error);
     if (code == LKS_OK) {
-        *ret = (lks_item){.available = response->item->available, .reserved = response->item->reserved,
-                          .sold = response->item->sold};
+        *ret = (lks_item){
+            .available = response->item->available, .reserved = response->item->reserved, .sold = response->item->sold};
         lks_get_item_response_free(response);
     }
     return code;
@@ -330,8 +331,8 @@ lks_code scene_click(const lock_setup *setup, lock_claims *claims, lks_error *er
         goto cleanup;
     }
     fprintf(claims->table, "scene h: everybody clicks twice, for %d lamps\n", LAMPS);
-    fprintf(claims->table, "  %-14s %7s %9s %5s %11s %7s %8s %9s %9s\n", "who", "clicks", "too many", "run", "told again",
-            "bought", "has one", "no money", "sold out");
+    fprintf(claims->table, "  %-14s %7s %9s %5s %11s %7s %8s %9s %9s\n", "who", "clicks", "too many", "run",
+            "told again", "bought", "has one", "no money", "sold out");
     print(claims->table, &robot);
     print(claims->table, &poor);
     print(claims->table, &buyers);
@@ -345,8 +346,9 @@ lks_code scene_click(const lock_setup *setup, lock_claims *claims, lks_error *er
                "an order did not run just once");
     lock_claim(claims, poor.alike && buyers.alike, "two clicks of an order were told different things");
     lock_claim(claims, poor.no_money == PENNILESS, "what nobody paid for was not there for the next");
-    lock_claim(claims, atomic_load(&s.payments) == LAMPS && lamps.sold == LAMPS && lamps.available == 0 &&
-                           lamps.reserved == 0 && robot.bought + buyers.bought == LAMPS,
+    lock_claim(claims,
+               atomic_load(&s.payments) == LAMPS && lamps.sold == LAMPS && lamps.available == 0 &&
+                   lamps.reserved == 0 && robot.bought + buyers.bought == LAMPS,
                "payments and lamps differ");
     lock_claim(claims, hand.payments == 2 && hand.stock == -1, "the shop by hand did not fail");
 cleanup:

@@ -36,8 +36,7 @@ static chaos_proxy *start_proxy(const char *url, lks_error *error)
 
     if (proxy == NULL) {
         lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s",
-                      port != 0 ? "the proxy cannot be started"
-                                : "this scene needs a server at tcp://127.0.0.1:PORT");
+                      port != 0 ? "the proxy cannot be started" : "this scene needs a server at tcp://127.0.0.1:PORT");
     }
     return proxy;
 }

@@ -149,6 +149,6 @@ void answer_alarm(answer *a, const char *function, const char *argument, int64_t
 
 void answer_chore(answer *a, const char *function, int64_t in_ms)
 {
-    add_alarm(a, (service_alarm){
-                     .function = function, .argument = lks_rpc_slice_of(""), .in_ms = in_ms, .lasting = true});
+    add_alarm(a,
+              (service_alarm){.function = function, .argument = lks_rpc_slice_of(""), .in_ms = in_ms, .lasting = true});
 }

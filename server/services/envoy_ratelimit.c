@@ -212,8 +212,8 @@ static bool take_override(const envoy_override *limit, asked *d)
         return false;
     d->verdict = limit->requests_per_unit > 0 ? COUNTED : NEVER;
     d->policy = "";
-    d->spec = (limit_spec){.algorithm = LKS_ALGORITHM_FIXED_WINDOW, .limit = limit->requests_per_unit,
-                           .period_ms = units[i].ms};
+    d->spec = (limit_spec){
+        .algorithm = LKS_ALGORITHM_FIXED_WINDOW, .limit = limit->requests_per_unit, .period_ms = units[i].ms};
     return true;
 }
 

@@ -10,7 +10,7 @@
 
 enum { SEQUENCE_BITS = 12, WORKER_BITS = 10, SEQUENCES = 1 << SEQUENCE_BITS, WORKERS = 1 << WORKER_BITS };
 
-static const int64_t EPOCH_MS = 1704067200000;        /* 2024-01-01, as in id.lua */
+static const int64_t EPOCH_MS = 1704067200000;      /* 2024-01-01, as in id.lua */
 static const uint64_t RANGE_NS = 1000 * 1000000ull; /* id.lua: RANGE_MS */
 
 void snowflake_init(snowflake *s)
@@ -59,8 +59,7 @@ void snowflake_grant(snowflake *s, const snowflake_range *range)
 {
     uint64_t first = (uint64_t)(range->first_ms - EPOCH_MS) * SEQUENCES;
     /* Of a ms that was begun the rest is this worker's only. */
-    uint64_t next = s->worker == range->worker ? s->next
-                                               : (uint64_t)(snowflake_unused_ms(s) - EPOCH_MS) * SEQUENCES;
+    uint64_t next = s->worker == range->worker ? s->next : (uint64_t)(snowflake_unused_ms(s) - EPOCH_MS) * SEQUENCES;
 
     s->worker = range->worker;
     s->next = next > first ? next : first;
@@ -74,8 +73,8 @@ bool snowflake_take(snowflake *s, uint64_t now_ns, size_t count, int64_t *ids)
     if (!snowflake_left(s, now_ns, count))
         return false;
     for (size_t i = 0; i < count; i++, s->next++)
-        ids[i] = (int64_t)(s->next / SEQUENCES << (WORKER_BITS + SEQUENCE_BITS) |
-                           (uint64_t)s->worker << SEQUENCE_BITS | s->next % SEQUENCES);
+        ids[i] = (int64_t)(s->next / SEQUENCES << (WORKER_BITS + SEQUENCE_BITS) | (uint64_t)s->worker << SEQUENCE_BITS |
+                           s->next % SEQUENCES);
     return true;
 }
 

@@ -13,7 +13,7 @@ enum {
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
     WAIT_MS_MAX = 86400000,
-    LEASES_MAX = 256,        /* of one Renew: a process may hold thousands of locks */
+    LEASES_MAX = 256, /* of one Renew: a process may hold thousands of locks */
     PARKED_ARG = 4,
     ARGS_BEFORE_TARGETS = 5, /* of lock_acquire: token, owner, lease_ms, wait_ms, parked */
     ARGS_OF_TARGET = 4,
@@ -190,8 +190,7 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         lks_rpc_random_id(made_up);
         token = made_up;
     }
-    plan_call(p, "lock_acquire", request->group, only,
-              ARGS_BEFORE_TARGETS + ARGS_OF_TARGET * request->n_targets);
+    plan_call(p, "lock_acquire", request->group, only, ARGS_BEFORE_TARGETS + ARGS_OF_TARGET * request->n_targets);
     plan_arg_encoded(p, token);
     plan_arg_encoded(p, request->owner);
     plan_arg_int(p, request->lease_ms);

@@ -10,8 +10,8 @@ enum {
     PAGE_MAX = 1000,
     PAGE_DEFAULT = 100,
     PAGE_TOKEN_BYTES_MAX = 1024,
-    HOLDERS_WEIGHT = 48,  /* of a function that hands on thousands of holders, or removes them */
-    DESCRIBED_MAX = 256,  /* holders that one lock_describe reads */
+    HOLDERS_WEIGHT = 48, /* of a function that hands on thousands of holders, or removes them */
+    DESCRIBED_MAX = 256, /* holders that one lock_describe reads */
     DESCRIBE_WEIGHT = 20,
 };
 

@@ -211,9 +211,10 @@ static void reset_finish(const lks_reset_request *request, answer *a, lks_reset_
 LKS_RATE_LIMIT_METHODS(SERVICE_PAIR)
 
 static const service_method methods[] = {
-    LKS_RATE_LIMIT_METHODS(SERVICE_ROW)
     {&envoy_should_rate_limit_method, envoy_should_rate_limit_prepare, envoy_should_rate_limit_finish},
-};
+    LKS_RATE_LIMIT_METHODS(SERVICE_ROW)};
 
-const service ratelimit_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods,
-                                   .open = ratelimit_open, .close = ratelimit_close};
+const service ratelimit_service = {.n_methods = sizeof methods / sizeof methods[0],
+                                   .methods = methods,
+                                   .open = ratelimit_open,
+                                   .close = ratelimit_close};

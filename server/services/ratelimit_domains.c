@@ -16,7 +16,7 @@ typedef struct domain {
 } domain;
 
 struct ratelimit_domains {
-    size_t capacity, n; /* policies */
+    size_t capacity, n;                   /* policies */
     TAILQ_HEAD(domain_list, domain) list; /* the most recently used first */
 };
 
@@ -156,8 +156,8 @@ static range begin_with(const search *s, range within, size_t len)
 static const domain_policy *look(search *s, size_t at, size_t len, range within);
 
 /* Behind the first `len` bytes of the name: this entry as it is said here, then the rest. */
-static const domain_policy *look_for(search *s, size_t at, size_t len, range within, const char *value, size_t value_len,
-                                     const char *star)
+static const domain_policy *look_for(search *s, size_t at, size_t len, range within, const char *value,
+                                     size_t value_len, const char *star)
 {
     bool last = at + 1 == s->n, bare = value_len == 0 && *star == '\0';
     int more = snprintf(s->name + len, sizeof s->name - len, "%s%s%.*s%s%s", s->entries[at].key, bare ? "" : "=",

@@ -72,17 +72,17 @@ typedef void service_next(const ProtobufCMessage *request, struct plan *p);
 typedef struct plan {
     lks_rpc_arena *arena;
     const lks_rpc_method *method;
-    lks_rpc_slice ns;     /* namespace of the caller */
-    const char *server;   /* this server's id: functions publish on "ls:wake:<id>" */
-    void *state;          /* what the service keeps in this server; NULL when it has no open */
-    void *kept;           /* what a round keeps for those after it and for finish; in the arena */
-    uint64_t now_ns;      /* CLOCK_MONOTONIC, when this round is planned */
-    uint32_t repeat_ms;   /* what its caller has left for the call, and may repeat it in */
-    unsigned round;       /* 0, then one more with each further plan */
+    lks_rpc_slice ns;       /* namespace of the caller */
+    const char *server;     /* this server's id: functions publish on "ls:wake:<id>" */
+    void *state;            /* what the service keeps in this server; NULL when it has no open */
+    void *kept;             /* what a round keeps for those after it and for finish; in the arena */
+    uint64_t now_ns;        /* CLOCK_MONOTONIC, when this round is planned */
+    uint32_t repeat_ms;     /* what its caller has left for the call, and may repeat it in */
+    unsigned round;         /* 0, then one more with each further plan */
     lks_rpc_slice wait_key; /* set by plan_waits */
     service_wake *wake;
     service_watch *watches;
-    service_alarm undo;     /* set by plan_undo; its function is NULL when there is none */
+    service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
     size_t n_calls;
     lks_error error;
@@ -137,18 +137,16 @@ extern const service lock_service, stock_service, idempotency_service, ratelimit
  * with `static void put_item_prepare(const lks_put_item_request *, plan *)` and
  * `static void put_item_finish(const lks_put_item_request *, answer *,
  * lks_put_item_response *)` before. */
-#define SERVICE_PAIR(name, Name, request_type, response_type, method_constant)                     \
-    static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                    \
-    {                                                                                              \
-        name##_prepare((const request_type *)(const void *)request, p);                         \
-    }                                                                                              \
-    static void name##_finish_any(const ProtobufCMessage *request, answer *a,                 \
-                                  ProtobufCMessage *response)                                      \
-    {                                                                                              \
-        name##_finish((const request_type *)(const void *)request, a,                         \
-                      (response_type *)(void *)response);                                          \
+#define SERVICE_PAIR(name, Name, request_type, response_type, method_constant)                            \
+    static void name##_prepare_any(const ProtobufCMessage *request, plan *p)                              \
+    {                                                                                                     \
+        name##_prepare((const request_type *)(const void *)request, p);                                   \
+    }                                                                                                     \
+    static void name##_finish_any(const ProtobufCMessage *request, answer *a, ProtobufCMessage *response) \
+    {                                                                                                     \
+        name##_finish((const request_type *)(const void *)request, a, (response_type *)(void *)response); \
     }
-#define SERVICE_ROW(name, Name, request_type, response_type, method_constant)                      \
+#define SERVICE_ROW(name, Name, request_type, response_type, method_constant) \
     {&(method_constant), name##_prepare_any, name##_finish_any},
 
 /* ---- plan.c: building plans -------------------------------------------------- */

@@ -106,8 +106,8 @@ static void on_message(void *state, const uint8_t *data, size_t len)
         return;
     }
     i->asked = true;
-    if (lks_rpc_scan(&grpc__health__v1__health_check_request__descriptor, data, len, &lks_rpc_scan_defaults,
-                     &error) != LKS_OK) {
+    if (lks_rpc_scan(&grpc__health__v1__health_check_request__descriptor, data, len, &lks_rpc_scan_defaults, &error) !=
+        LKS_OK) {
         grpc_stream_finish(i->call, &error);
         return;
     }

@@ -32,9 +32,9 @@ typedef enum reading { WHOLE, TORN, MALFORMED, STOPPED } reading;
 
 typedef struct aof {
     FILE *file;
-    off_t size;            /* without zeros at its end */
-    off_t at;              /* read so far */
-    off_t told;            /* of that, when it was told last */
+    off_t size; /* without zeros at its end */
+    off_t at;   /* read so far */
+    off_t told; /* of that, when it was told last */
     aof_progress *progress;
     void *arg;
     char word[WORD_BYTES]; /* the last command's first, if it is short */

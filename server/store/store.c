@@ -55,9 +55,9 @@ struct store {
     uv_idle_t closing;
     unsigned handles;
 
-    bool greeted; /* the connection; and nothing was found against it since */
-    bool hears;   /* the channel */
-    bool asks;    /* whether the store is safe */
+    bool greeted;  /* the connection; and nothing was found against it since */
+    bool hears;    /* the channel */
+    bool asks;     /* whether the store is safe */
     safety safety; /* as of the last answer */
     bool ready;
     char reason[REASON_BYTES]; /* why not */

@@ -60,15 +60,15 @@ typedef struct store store;
 
 typedef struct store_options {
     struct uv_loop_s *loop;
-    const char *url;         /* embedded:DIR, redis://[user:pass@]host:port/db, unix:///path */
-    const char *library_text;   /* the function library and its digest; static */
+    const char *url;          /* embedded:DIR, redis://[user:pass@]host:port/db, unix:///path */
+    const char *library_text; /* the function library and its digest; static */
     const char *library_digest;
-    const char *fsync;       /* embedded: "always" (NULL) or "everysec" */
-    bool allow_unsafe;       /* accept a store that loses data by design */
+    const char *fsync;           /* embedded: "always" (NULL) or "everysec" */
+    bool allow_unsafe;           /* accept a store that loses data by design */
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
     uint32_t silence_timeout_ms; /* 0 = 10,000: no reply at all for so long, with calls out: reconnect */
-    uint32_t safety_check_ms; /* 0 = 30,000: how often it is looked whether the store still is safe */
-    uint32_t in_flight_max;  /* 0 = 8,192; then RESOURCE_EXHAUSTED */
+    uint32_t safety_check_ms;    /* 0 = 30,000: how often it is looked whether the store still is safe */
+    uint32_t in_flight_max;      /* 0 = 8,192; then RESOURCE_EXHAUSTED */
     /* Tells readiness: called on each change, on the loop. A store that was safe and is no
      * more, as allow_unsafe would accept, is not ready until it is safe again. */
     void (*on_ready)(void *arg, bool ready, const char *reason);

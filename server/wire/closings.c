@@ -27,7 +27,8 @@ static const struct {
     [STREAM_NO_DESCRIPTOR] = {"refused", "no descriptor to spare", true},
 };
 
-void closings_tell(closings *c, uint64_t now_ms, stream_reason why, const char *wire, const char *from, const char *more)
+void closings_tell(closings *c, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
+                   const char *more)
 {
     uint32_t left_out;
     char suffix[48] = "";

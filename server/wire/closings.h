@@ -14,6 +14,7 @@ typedef struct closings {
 
 /* `from` as remote.h has it; more: in other words, or NULL. At level debug, and what the
  * limits of connections cost somebody at level warn. */
-void closings_tell(closings *c, uint64_t now_ms, stream_reason why, const char *wire, const char *from, const char *more);
+void closings_tell(closings *c, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
+                   const char *more);
 
 #endif

@@ -17,7 +17,7 @@ enum {
     CONNECTION_WINDOW = 4 * 1024 * 1024,
     OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
     PRODUCE_BYTES = 64 * 1024,
-    GOOD_PIECE = 256, /* bytes of DATA that are worth a WINDOW_UPDATE */
+    GOOD_PIECE = 256,            /* bytes of DATA that are worth a WINDOW_UPDATE */
     CONNECTION_BYTES = 8 * 1024, /* what a connection costs: nghttp2's session and its tables of headers */
     NO_LIMIT = INT32_MAX,
     FRAME_HEAD_BYTES = 9,
@@ -133,8 +133,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
 }
 
 /* Without this nghttp2 would drop it without a word. */
-static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                             size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags, void *user)
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                             const uint8_t *value, size_t value_len, uint8_t flags, void *user)
 {
     (void)session;
     (void)frame;
@@ -286,8 +286,11 @@ static void *on_open(void *arg, stream *s)
 
     if (!c)
         return NULL;
-    *c = (grpc_connection){.all = all, .stream = s, .certificate = stream_peer_certificate(s),
-                           .meter = grpc_meter_new(), .bytes = budget_open(all->options.budget)};
+    *c = (grpc_connection){.all = all,
+                           .stream = s,
+                           .certificate = stream_peer_certificate(s),
+                           .meter = grpc_meter_new(),
+                           .bytes = budget_open(all->options.budget)};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->stops);
     if (c->bytes) {
@@ -393,8 +396,13 @@ static void on_closed(void *arg)
     free_connection(c);
 }
 
-static const stream_protocol protocol = {
-    .name = "grpc", .tls_name = "grpcs", .open = on_open, .bytes = on_bytes, .produce = on_produce, .drained = on_drained, .closed = on_closed};
+static const stream_protocol protocol = {.name = "grpc",
+                                         .tls_name = "grpcs",
+                                         .open = on_open,
+                                         .bytes = on_bytes,
+                                         .produce = on_produce,
+                                         .drained = on_drained,
+                                         .closed = on_closed};
 
 /* ---- the server --------------------------------------------------------------------- */
 

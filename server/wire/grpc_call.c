@@ -11,13 +11,13 @@
 #include "wire/grpc_text.h"
 
 enum {
-    HEADER_BYTES_MAX = 16 * 1024,      /* more: RESOURCE_EXHAUSTED */
+    HEADER_BYTES_MAX = 16 * 1024,        /* more: RESOURCE_EXHAUSTED */
     WAITING_BYTES_MAX = 4 * 1024 * 1024, /* sent by a streaming method and not taken; then the call ends */
-    ARENA_BYTES = 4096, /* its first block */
-    CALL_BYTES = ARENA_BYTES + 1024, /* what a call costs, without what it carries */
-    RUNNING_BYTES = 64, /* a call that runs: not nothing, so that the share outlives it */
-    TAKEN_BYTES = 16 * 1024, /* to take less of an answer in stall_ms, and not all of it, is to stall */
-    OPEN_MESSAGE_BYTES = 4096, /* of a method that is open to everybody */
+    ARENA_BYTES = 4096,                  /* its first block */
+    CALL_BYTES = ARENA_BYTES + 1024,     /* what a call costs, without what it carries */
+    RUNNING_BYTES = 64,                  /* a call that runs: not nothing, so that the share outlives it */
+    TAKEN_BYTES = 16 * 1024,             /* to take less of an answer in stall_ms, and not all of it, is to stall */
+    OPEN_MESSAGE_BYTES = 4096,           /* of a method that is open to everybody */
     FIELDS_MAX = 64,
     STATUS_FIELDS = 4,
     GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
@@ -415,8 +415,7 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
     }
 }
 
-static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
-                    const lks_error *error);
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error);
 
 static void run(grpc_stream *s)
 {
@@ -628,8 +627,7 @@ static void answer_message(grpc_stream *s, const lks_rpc_method *method, const P
     finish(s, &error);
 }
 
-static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
-                    const lks_error *error)
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
 {
     grpc_stream *s = arg;
     const grpc_connection *from = s->from;

@@ -39,7 +39,7 @@ struct grpc_stream {
     grpc_server *all;
     struct grpc_connection *from; /* NULL: the HTTP/2 stream is gone */
     int32_t id;                   /* of the HTTP/2 stream */
-    running *running; /* while dispatch has it */
+    running *running;             /* while dispatch has it */
     grpc_phase phase;
     lks_rpc_arena *arena;
     uint64_t received_ns;
@@ -47,16 +47,16 @@ struct grpc_stream {
     uint32_t timeout_ms; /* 0: none named */
     grpc_fields headers; /* pseudo-headers too */
     grpc_reader reader;
-    budget_share *bytes; /* the connection's; outlives the call, which holds some */
-    size_t held;    /* bytes of it */
-    size_t reading; /* those of messages that came and are not taken */
+    budget_share *bytes;   /* the connection's; outlives the call, which holds some */
+    size_t held;           /* bytes of it */
+    size_t reading;        /* those of messages that came and are not taken */
     uint64_t input_due_ns; /* when the request, or a stream's next message, must have come */
     uint64_t deadline_ns;  /* grpc-timeout; 0: none */
     uint8_t *request;
     size_t request_len;
     const grpc_streaming_method *method;
     void *state;
-    bool too_much; /* it did not fit into the budget */
+    bool too_much;                                    /* it did not fit into the budget */
     bool compressed, begun, half_closed, whole, gzip; /* whole: its request came; gzip: for the answer */
     grpc_fields reply_headers, trailers;
     TAILQ_HEAD(, grpc_output) output;
@@ -76,7 +76,6 @@ enum { GRPC_FIELD_BYTES = 32 };
 /*   NOT --drain--> TOLD (GOAWAY, and a ping after it) --the ping is back--> DUE --> SAID */
 typedef enum grpc_goodbye { GOODBYE_NOT, GOODBYE_TOLD, GOODBYE_DUE, GOODBYE_SAID } grpc_goodbye;
 
-
 /* What grpc.c lends to calls. */
 typedef struct grpc_connection {
     grpc_server *all;
@@ -87,7 +86,7 @@ typedef struct grpc_connection {
     const char *certificate;
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls, n_whole; /* n_whole: whose request came */
-    uint64_t moved_ns;  /* when it last took of an answer */
+    uint64_t moved_ns;         /* when it last took of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
     bool ready, idle, paused, ending;
     grpc_goodbye goodbye;

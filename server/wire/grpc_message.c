@@ -14,9 +14,9 @@ enum {
     COMPRESSED = 1,
     LEVEL = 1,
     MEMORY = 8,
-    BLOCKS_FREE = 16,    /* of deflate: each may bring a table, whose making costs as much as kilobytes */
-    BLOCK_BYTES = 1024,  /* what the others must make each; compressors make 16 KiB and more */
-    END_OF_BLOCK = 128,  /* of z_stream.data_type (zlib.h, inflate) */
+    BLOCKS_FREE = 16,   /* of deflate: each may bring a table, whose making costs as much as kilobytes */
+    BLOCK_BYTES = 1024, /* what the others must make each; compressors make 16 KiB and more */
+    END_OF_BLOCK = 128, /* of z_stream.data_type (zlib.h, inflate) */
 };
 
 static lks_code fail(lks_error *error, lks_code code, const char *why)
@@ -103,8 +103,8 @@ static lks_code inflate_all(const uint8_t *data, size_t len, size_t bytes_max, u
 /* A prefix is whole. */
 static lks_code begin(grpc_reader *r, lks_error *error)
 {
-    uint32_t length = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 | (uint32_t)r->prefix[3] << 8 |
-                      r->prefix[4];
+    uint32_t length =
+        (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 | (uint32_t)r->prefix[3] << 8 | r->prefix[4];
 
     if (r->prefix[0] > COMPRESSED || (r->prefix[0] == COMPRESSED && !r->gzip))
         return fail(error, LKS_UNIMPLEMENTED, "grpc-encoding: only gzip and identity are known");
@@ -164,8 +164,8 @@ lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used
 /* Compressed into `out`, which has room for len bytes; 0 when that is not enough. */
 static size_t deflate_all(const void *message, size_t len, uint8_t *out)
 {
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)message, .avail_in = (uInt)len, .next_out = out,
-                  .avail_out = (uInt)len};
+    z_stream z = {
+        .next_in = (Bytef *)(uintptr_t)message, .avail_in = (uInt)len, .next_out = out, .avail_out = (uInt)len};
 
     if (deflateInit2(&z, LEVEL, Z_DEFLATED, GZIP_WINDOW, MEMORY, Z_DEFAULT_STRATEGY) != Z_OK)
         return 0;

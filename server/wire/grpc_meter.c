@@ -10,8 +10,8 @@
 enum {
     HEAD_BYTES = 9,
     PREFACE_BYTES = 24,
-    SMALL_DATA = 256,    /* DATA of fewer bytes carries little */
-    EARNED_BY_CALL = 4,  /* its message in pieces, and the end */
+    SMALL_DATA = 256,     /* DATA of fewer bytes carries little */
+    EARNED_BY_CALL = 4,   /* its message in pieces, and the end */
     EARNED_BY_ANSWER = 3, /* WINDOW_UPDATEs of the stream and the connection, a PING */
     EARNED_MAX = 100000,
     BYTES_A_STRIKE = 2048,      /* of a payload that is dropped: reading it costs as much */

@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 enum {
-    GRPC_STRIKES_MAX = 1000,       /* at once */
-    GRPC_STRIKES_PER_SECOND = 200, /* in the long run */
+    GRPC_STRIKES_MAX = 1000,             /* at once */
+    GRPC_STRIKES_PER_SECOND = 200,       /* in the long run */
     GRPC_HEADER_BYTES_WORST = 64 * 1024, /* of a call's headers, as they come and once decoded */
 };
 

@@ -14,8 +14,12 @@ bool grpc_parse_timeout(const char *text, size_t len, uint32_t *ms)
     static const struct {
         char unit;
         uint64_t ns;
-    } units[] = {{'H', UINT64_C(3600000000000)}, {'M', UINT64_C(60000000000)}, {'S', 1000000000}, {'m', 1000000},
-                 {'u', 1000}, {'n', 1}};
+    } units[] = {{'H', UINT64_C(3600000000000)},
+                 {'M', UINT64_C(60000000000)},
+                 {'S', 1000000000},
+                 {'m', 1000000},
+                 {'u', 1000},
+                 {'n', 1}};
     uint64_t value = 0;
 
     if (len < 2 || len > TIMEOUT_DIGITS_MAX + 1)
@@ -133,8 +137,8 @@ static size_t encode_base64(const unsigned char *data, size_t len, char *out)
 
     for (size_t i = 0; i < len; i += 3) {
         size_t have = len - i < 3 ? len - i : 3;
-        uint32_t bits = (uint32_t)data[i] << 16 | (have > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
-                        (have > 2 ? data[i + 2] : 0);
+        uint32_t bits =
+            (uint32_t)data[i] << 16 | (have > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (have > 2 ? data[i + 2] : 0);
         for (size_t d = 0; d <= have; d++)
             out[n++] = digits[bits >> (18 - 6 * d) & 63];
     }

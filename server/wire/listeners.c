@@ -35,10 +35,10 @@ typedef struct listener {
 struct listeners {
     listeners_options options;
     TAILQ_HEAD(, listener) open;
-    uv_idle_t later;       /* takes what is pending; and the loop does not wait meanwhile */
+    uv_idle_t later; /* takes what is pending; and the loop does not wait meanwhile */
     uv_prepare_t turn_end;
-    uint64_t used_ns;      /* of this turn */
-    size_t n_handles;      /* not yet closed */
+    uint64_t used_ns; /* of this turn */
+    size_t n_handles; /* not yet closed */
     bool ending;
     void (*closed)(void *arg);
     void *arg;

@@ -18,8 +18,8 @@ typedef struct listeners listeners;
 /* What an address serves. */
 typedef struct served {
     const stream_protocol *protocol;
-    void *arg;                 /* of its `open` */
-    tls_context *const *tls;   /* NULL: in plain */
+    void *arg;               /* of its `open` */
+    tls_context *const *tls; /* NULL: in plain */
     bool is_unix;
 } served;
 

@@ -18,7 +18,7 @@ typedef struct wire_nng_options {
     struct uv_loop_s *loop;
     frames *frames;
     size_t message_bytes_max;
-    uint32_t in_flight_max;      /* messages, also of calls that wait; see nng_rep.h */
+    uint32_t in_flight_max; /* messages, also of calls that wait; see nng_rep.h */
     uint32_t in_flight_per_peer;
     uint32_t connections_max;
     callers *callers;

@@ -29,10 +29,10 @@ typedef struct place {
 } place;
 
 typedef struct places_options {
-    uint32_t all;         /* at least 1 */
-    uint32_t per_wire;    /* 0: no limit */
-    uint32_t per_address; /* 0: no limit */
-    uint32_t for_unix;    /* of all, for unix sockets only */
+    uint32_t all;              /* at least 1 */
+    uint32_t per_wire;         /* 0: no limit */
+    uint32_t per_address;      /* 0: no limit */
+    uint32_t for_unix;         /* of all, for unix sockets only */
     void (*give_up)(place *p); /* gives it up by places_leave before it returns */
 } places_options;
 

@@ -59,10 +59,10 @@ typedef struct sp_reader {
     budget_share *share; /* NULL: nothing is counted */
     sp_message *message; /* being read; has room for `room` bytes, wants `wanted` */
     size_t room, wanted;
-    size_t seen;         /* bytes of it that came; message->len of them are kept */
-    size_t held;         /* bytes of the share */
-    sp_calls calls;      /* of one that is skipped */
-    bool more; /* wants yet more, whose length is not known */
+    size_t seen;    /* bytes of it that came; message->len of them are kept */
+    size_t held;    /* bytes of the share */
+    sp_calls calls; /* of one that is skipped */
+    bool more;      /* wants yet more, whose length is not known */
 } sp_reader;
 
 /* Takes a message, to be freed with free(). False: enough for now. */

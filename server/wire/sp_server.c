@@ -40,10 +40,10 @@ typedef struct connection {
     frames_sender sender;
     uid_t uid;
     uint32_t in_flight; /* messages */
-    uint8_t *left; /* read and not yet taken: it had enough */
+    uint8_t *left;      /* read and not yet taken: it had enough */
     size_t left_len;
     bool ready, reading;
-    bool took; /* a message, of the bytes that are read now */
+    bool took;   /* a message, of the bytes that are read now */
     bool ending; /* its stream is being closed */
 } connection;
 
@@ -74,7 +74,8 @@ static void hang_up(connection *c, stream_reason why)
 
 static bool has_enough(const connection *c)
 {
-    return c->ending || stream_is_closing(c->stream) || caller_queues(c->sender.caller) || stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
+    return c->ending || stream_is_closing(c->stream) || caller_queues(c->sender.caller) ||
+           stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
 static void take_bytes(connection *c, const uint8_t *data, size_t len);
@@ -377,12 +378,20 @@ static void *on_open_websocket(void *arg, stream *s)
     return new_connection(at->all, s, SP_OVER_WEBSOCKET, &at->web);
 }
 
-static const stream_protocol over_tcp = {
-    .name = "tcp", .tls_name = "tls", .open = on_open_tcp, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+static const stream_protocol over_tcp = {.name = "tcp",
+                                         .tls_name = "tls",
+                                         .open = on_open_tcp,
+                                         .bytes = on_bytes,
+                                         .drained = on_drained,
+                                         .closed = on_closed};
 static const stream_protocol over_unix = {
     .name = "unix", .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
-static const stream_protocol over_websocket = {
-    .name = "ws", .tls_name = "wss", .open = on_open_websocket, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+static const stream_protocol over_websocket = {.name = "ws",
+                                               .tls_name = "wss",
+                                               .open = on_open_websocket,
+                                               .bytes = on_bytes,
+                                               .drained = on_drained,
+                                               .closed = on_closed};
 
 /* ---- the server --------------------------------------------------------------------- */
 

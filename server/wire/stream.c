@@ -154,7 +154,9 @@ void stream_arm(stream *s)
         return;
     }
     s->stalls = false;
-    s->expected = !s->ready ? STREAM_NOT_GREETED : s->request_end_ms > 0 && !s->paused ? STREAM_NOT_FINISHED : STREAM_IDLE;
+    s->expected = !s->ready                             ? STREAM_NOT_GREETED
+                  : s->request_end_ms > 0 && !s->paused ? STREAM_NOT_FINISHED
+                                                        : STREAM_IDLE;
     if (!s->ready && o->greeting_ms > 0)
         ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;
     else if (s->request_end_ms > 0 && !s->paused)
@@ -266,8 +268,13 @@ static stream *new_stream(streams *all, const served *what)
 
     if (!s)
         return NULL;
-    *s = (stream){.all = all, .protocol = what->protocol, .arg = what->arg, .wire = wire_of(what),
-                  .from = {.text = "?"}, .peer = (++all->last_peer & PEER_MASK) | PEER_MARK, .open_handles = 2};
+    *s = (stream){.all = all,
+                  .protocol = what->protocol,
+                  .arg = what->arg,
+                  .wire = wire_of(what),
+                  .from = {.text = "?"},
+                  .peer = (++all->last_peer & PEER_MASK) | PEER_MARK,
+                  .open_handles = 2};
     TAILQ_INIT(&s->output);
     if (what->is_unix)
         uv_pipe_init(all->options.loop, &s->on.pipe, 0);
@@ -350,7 +357,8 @@ static bool make_parts(streams *all)
                                     .for_unix = all->options.connections_for_unix,
                                     .give_up = give_up};
 
-    return (all->places = places_new(&placing)) && (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
+    return (all->places = places_new(&placing)) && (all->read_buffer = malloc(READ_BYTES)) &&
+           (all->plain_buffer = malloc(READ_BYTES)) &&
            (all->hangups = hangups_new(all->options.loop, stream_hung_up)) && (all->turns = turns_new(&taking)) &&
            (all->listeners = listeners_new(&listening));
 }

@@ -70,10 +70,10 @@ typedef struct streams_options {
     uint32_t connections_per_wire;    /* 0: as many */
     uint32_t connections_per_address; /* 0: as many; of a unix socket the user counts */
     uint32_t connections_for_unix;    /* of connections_max, for unix sockets only */
-    uint32_t greeting_ms;     /* from accept to stream_ready, TLS included */
-    uint32_t idle_ms;         /* with nothing read or written, while stream_idle says so */
-    uint32_t stall_ms;        /* while output waits and the peer takes none */
-    uint32_t request_ms;      /* for a message, from its first byte; 0: as long as it takes */
+    uint32_t greeting_ms;             /* from accept to stream_ready, TLS included */
+    uint32_t idle_ms;                 /* with nothing read or written, while stream_idle says so */
+    uint32_t stall_ms;                /* while output waits and the peer takes none */
+    uint32_t request_ms;              /* for a message, from its first byte; 0: as long as it takes */
 } streams_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */

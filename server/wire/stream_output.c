@@ -235,4 +235,3 @@ bool streams_flushing(const streams *all)
             return true;
     return false;
 }
-

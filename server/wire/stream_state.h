@@ -41,17 +41,17 @@ struct stream {
     place place;
     tls *tls; /* NULL: in plain */
     TAILQ_HEAD(, stream_block) output;
-    size_t waiting;    /* bytes of output */
-    size_t first_done; /* bytes of its first block that were taken */
-    size_t write_len;  /* bytes of the write under way */
-    size_t unwritten;  /* of these, when the timer was set */
-    bool stalls;       /* the timer is set for the write */
+    size_t waiting;         /* bytes of output */
+    size_t first_done;      /* bytes of its first block that were taken */
+    size_t write_len;       /* bytes of the write under way */
+    size_t unwritten;       /* of these, when the timer was set */
+    bool stalls;            /* the timer is set for the write */
     stream_reason expected; /* why the timer would end it, but for a write */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
     reading reading; /* NOT_READING while it is paused, or closing */
     turn_taker turn;
-    uint64_t read_ns; /* when the reading under way began */
-    bool hung_up; /* the peer sends no more: what it sent may be read, if it is being read */
+    uint64_t read_ns;         /* when the reading under way began */
+    bool hung_up;             /* the peer sends no more: what it sent may be read, if it is being read */
     budget_share *share;      /* NULL: output is not counted */
     size_t held;              /* bytes of it: the blocks of output */
     uint64_t request_end_ms;  /* uv_now; 0: no message is half there */

@@ -25,7 +25,7 @@ struct tls {
     SSL *ssl;
     BIO *in, *out; /* the SSL's */
     bool wants_alpn, over;
-    size_t chatter; /* of what waits in `out`: what reading wrote there */
+    size_t chatter;            /* of what waits in `out`: what reading wrote there */
     char name[NAME_BYTES_MAX]; /* "" = none */
 };
 
@@ -91,8 +91,8 @@ lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context 
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);
-    SSL_CTX_set_options(context->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
-                                           SSL_OP_NO_TICKET);
+    SSL_CTX_set_options(context->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                          SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_NO_TICKET);
     /* No resumption: every connection shows a certificate that is valid now. */
     SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context->ssl, 0);

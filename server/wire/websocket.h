@@ -25,7 +25,7 @@ enum {
 
 /* Why a connection ends, in the close frame. */
 enum {
-    WEBSOCKET_WRONG = 1002,       /* against the protocol */
+    WEBSOCKET_WRONG = 1002, /* against the protocol */
     WEBSOCKET_NOT_BINARY = 1003,
     WEBSOCKET_NO_PROGRESS = 1008, /* more than WEBSOCKET_EMPTY_MAX */
     WEBSOCKET_TOO_LONG = 1009,

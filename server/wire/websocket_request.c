@@ -281,9 +281,10 @@ size_t websocket_answer(const websocket_site *site, const websocket_verdict *ver
                        "Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: %s\r\n\r\n",
                        verdict->accept, site->subprotocol);
     else
-        len = snprintf(out, WEBSOCKET_ANSWER_BYTES_MAX,
-                       "HTTP/1.1 %u %s\r\nConnection: %s\r\n%sContent-Type: text/plain\r\nContent-Length: %zu\r\n\r\n%s\n",
-                       verdict->status, reason(verdict->status), verdict->status == 426 ? "Upgrade, close" : "close",
-                       also(verdict->status), strlen(verdict->why) + 1, verdict->why);
+        len = snprintf(
+            out, WEBSOCKET_ANSWER_BYTES_MAX,
+            "HTTP/1.1 %u %s\r\nConnection: %s\r\n%sContent-Type: text/plain\r\nContent-Length: %zu\r\n\r\n%s\n",
+            verdict->status, reason(verdict->status), verdict->status == 426 ? "Upgrade, close" : "close",
+            also(verdict->status), strlen(verdict->why) + 1, verdict->why);
     return (size_t)len;
 }

@@ -21,8 +21,8 @@ typedef struct websocket_site {
 enum { WEBSOCKET_ACCEPT_BYTES = 28, WEBSOCKET_ANSWER_BYTES_MAX = 320 };
 
 typedef struct websocket_verdict {
-    unsigned status; /* 101: accepted */
-    const char *why; /* static; not with 101 */
+    unsigned status;                         /* 101: accepted */
+    const char *why;                         /* static; not with 101 */
     char accept[WEBSOCKET_ACCEPT_BYTES + 1]; /* with 101: proves that the key was read */
 } websocket_verdict;
 

@@ -26,7 +26,7 @@ struct wires {
     trim *trim;
     uv_timer_t grpc_tick;
     tls_context *tls, *h2; /* NULL: no certificate */
-    unsigned open; /* engines that have to tell that they are closed */
+    unsigned open;         /* engines that have to tell that they are closed */
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -347,9 +347,10 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
 
 static lks_code no_scheme(lks_error *error)
 {
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
-                         "nng+ws://");
+    return lks_error_set(
+        error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+        "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
+        "nng+ws://");
 }
 
 lks_code wires_check(const char *url, const tls_files *files, lks_error *error)

@@ -43,7 +43,7 @@ typedef struct wires_options {
     uint32_t connections_per_wire;    /* 0: three quarters of them where several_wires, else all */
     uint32_t connections_per_address; /* 0: a quarter */
     bool several_wires;
-    tls_files tls; /* certificate NULL: no TLS; the paths outlive it */
+    tls_files tls;        /* certificate NULL: no TLS; the paths outlive it */
     char *const *origins; /* "https://shop.example": of web pages that may connect, checked; outlive it */
     size_t n_origins;
 } wires_options;

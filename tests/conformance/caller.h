@@ -15,7 +15,7 @@ typedef struct outcome {
     lks_code code;
     lks_applied applied;
     char message[LKS_ERROR_MESSAGE_MAX];
-    bool says_when; /* to come again: retry_after_ms, or RetryInfo */
+    bool says_when;   /* to come again: retry_after_ms, or RetryInfo */
     uint8_t *payload; /* to be freed; NULL unless code is LKS_OK */
     size_t len;
 } outcome;
@@ -25,7 +25,7 @@ typedef struct call_spec {
     const void *payload;
     size_t len;
     uint32_t timeout_ms;
-    const char *ns; /* metadata lockstock-namespace; NULL: none */
+    const char *ns;            /* metadata lockstock-namespace; NULL: none */
     const char *authorization; /* "Bearer ..."; NULL: none */
 } call_spec;
 

@@ -72,7 +72,10 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *data, size
 
 static int hex_digit(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 static void decode_percent(const char *text, size_t len, char *out, size_t size)
@@ -238,9 +241,9 @@ static unsigned start(void *caller, const call_spec *spec)
     grpc_caller *c = caller;
     grpc_call *call = calloc(1, sizeof *call);
     char timeout[32];
-    nghttp2_nv fields[10] = {field(":method", "POST"), field(":scheme", "http"), field(":path", spec->method),
-                            field(":authority", "localhost"), field("te", "trailers"),
-                            field("content-type", "application/grpc")};
+    nghttp2_nv fields[10] = {field(":method", "POST"),     field(":scheme", "http"),
+                             field(":path", spec->method), field(":authority", "localhost"),
+                             field("te", "trailers"),      field("content-type", "application/grpc")};
     size_t n = 6;
 
     if (call == NULL || (call->request = malloc(PREFIX + spec->len)) == NULL) {

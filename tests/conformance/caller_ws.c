@@ -64,7 +64,9 @@ static bool send_frame(ws_caller *c, unsigned head, const uint8_t *payload, size
         abort();
     }
     frame[0] = (uint8_t)head;
-    frame[1] = (uint8_t)(MASKED | (length_bytes == 0 ? len : length_bytes == 2 ? (size_t)LENGTH_16 : (size_t)LENGTH_64));
+    frame[1] = (uint8_t)(MASKED | (length_bytes == 0   ? len
+                                   : length_bytes == 2 ? (size_t)LENGTH_16
+                                                       : (size_t)LENGTH_64));
     for (size_t i = length_bytes; i-- > 0;) {
         frame[n++] = (uint8_t)(len >> (8 * i));
     }

@@ -75,9 +75,10 @@ static size_t put_beginning(uint8_t to[BEGINNING_MAX])
 {
     static const uint8_t req[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
     static const char http2[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
-    static const char upgrade[] = "GET /lockstock HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-                                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
-                                  "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
+    static const char upgrade[] =
+        "GET /lockstock HTTP/1.1\r\nHost: here\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
     const void *from = req;
     size_t len = sizeof req;
 

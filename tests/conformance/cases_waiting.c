@@ -24,8 +24,9 @@ void who_waits_is_told_when_time_is_up(void **state)
     suite_expect_acquired(suite_await(caller, suite_acquire(caller, "bridge", waiting, 200, PATIENCE_MS)),
                           LKS_ACQUIRE_OUTCOME_TIMED_OUT);
     /* The call's own deadline ends the wait too. */
-    suite_expect_acquired(suite_await(caller, suite_acquire(caller, "bridge", "token-of-a-second-waiter", PATIENCE_MS, 300)),
-                          LKS_ACQUIRE_OUTCOME_TIMED_OUT);
+    suite_expect_acquired(
+        suite_await(caller, suite_acquire(caller, "bridge", "token-of-a-second-waiter", PATIENCE_MS, 300)),
+        LKS_ACQUIRE_OUTCOME_TIMED_OUT);
     suite_until_waiters(owner, "bridge", 0);
     suite_release(owner, "bridge", holder);
     suite_close(caller);

@@ -111,9 +111,9 @@ static void follow_entry(books *b, const lks_ledger_entry *e)
     } else {
         /* The table of LedgerKind in stock.proto. */
         static const int change[10][3] = {
-            [LKS_LEDGER_KIND_DEDUCTED] = {-1, 0, 1}, [LKS_LEDGER_KIND_RESERVED] = {-1, 1, 0},
+            [LKS_LEDGER_KIND_DEDUCTED] = {-1, 0, 1},  [LKS_LEDGER_KIND_RESERVED] = {-1, 1, 0},
             [LKS_LEDGER_KIND_CONFIRMED] = {0, -1, 1}, [LKS_LEDGER_KIND_CANCELLED] = {1, -1, 0},
-            [LKS_LEDGER_KIND_EXPIRED] = {1, -1, 0}, [LKS_LEDGER_KIND_RETURNED] = {1, 0, -1},
+            [LKS_LEDGER_KIND_EXPIRED] = {1, -1, 0},   [LKS_LEDGER_KIND_RETURNED] = {1, 0, -1},
         };
         b->available[which] += change[e->kind][0] * q;
         b->reserved[which] += change[e->kind][1] * q;
@@ -201,8 +201,8 @@ void books_compare(books *b)
             const book_line *l = &b->lines[i * STORM_LINES + (size_t)k];
             int32_t expected = sold ? o->lines[k].quantity - o->returned[k] : 0;
             if (l->reserved != 0 || l->sold != expected || l->returned != o->returned[k])
-                storm_fault(s, "o%zu line %d: the ledger has %d reserved, %d sold, %d returned; told were %d sold", i, k,
-                            l->reserved, l->sold, l->returned, expected);
+                storm_fault(s, "o%zu line %d: the ledger has %d reserved, %d sold, %d returned; told were %d sold", i,
+                            k, l->reserved, l->sold, l->returned, expected);
         }
     }
     for (int i = 0; i < STORM_GOODS; i++) {

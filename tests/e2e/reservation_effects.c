@@ -280,9 +280,9 @@ static void compare(storm *s, size_t index, const effect *e, const told *again)
     const told *both[] = {first, again};
     for (int i = 0; i < 2; i++)
         snprintf(texts[i], sizeof texts[i], "%s outcome %d%s, left %d %d %d, state %d, returned %d %d %d",
-                 lks_code_name(both[i]->code), both[i]->outcome, both[i]->replayed ? " replayed" : "",
-                 both[i]->left[0], both[i]->left[1], both[i]->left[2], (int)both[i]->state, both[i]->returned[0],
-                 both[i]->returned[1], both[i]->returned[2]);
+                 lks_code_name(both[i]->code), both[i]->outcome, both[i]->replayed ? " replayed" : "", both[i]->left[0],
+                 both[i]->left[1], both[i]->left[2], (int)both[i]->state, both[i]->returned[0], both[i]->returned[1],
+                 both[i]->returned[2]);
     if (!same(e->kind, first, again))
         storm_fault(s, "o%zu kind %d: first %s; again %s", index, (int)e->kind, texts[0], texts[1]);
 }

@@ -57,13 +57,14 @@ static bool chance(uint64_t *state, uint32_t percent)
 
 static void draw_order(storm *s, order *o, uint64_t *seed)
 {
-    *o = (order){.group = (int)random_below(seed, STORM_GROUPS), .buyer = (int)random_below(seed, (uint32_t)s->n_buyers),
+    *o = (order){.group = (int)random_below(seed, STORM_GROUPS),
+                 .buyer = (int)random_below(seed, (uint32_t)s->n_buyers),
                  .is_adjustment = chance(seed, 5)};
     int first = (int)random_below(seed, STORM_GOODS);
     o->n_lines = o->is_adjustment ? 1 : 1 + (int)random_below(seed, STORM_LINES);
     for (int i = 0; i < o->n_lines; i++)
-        o->lines[i] = (order_line){.good = (first + i) % STORM_GOODS,
-                                   .quantity = 1 + (int32_t)random_below(seed, QUANTITY_MAX)};
+        o->lines[i] =
+            (order_line){.good = (first + i) % STORM_GOODS, .quantity = 1 + (int32_t)random_below(seed, QUANTITY_MAX)};
     if (o->is_adjustment) {
         o->lines[0].good = SCARCE;
         o->lines[0].quantity = chance(seed, 70) ? 10 : -8;
@@ -156,7 +157,7 @@ static void follow(storm *s, size_t index, const effect *e)
         if (t->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED) {
             o->ends = e->hold_ms < LONG_MS;
         } else if (t->outcome == LKS_EXTEND_HOLD_OUTCOME_EXPIRED &&
-                 (o->ends || (e->hold_ms < LONG_MS && (e->uncertain || s->is_lossy)))) {
+                   (o->ends || (e->hold_ms < LONG_MS && (e->uncertain || s->is_lossy)))) {
             /* A short hold may be over when the lost answer is asked for again. */
             o->ends = true;
             o->state = LKS_ORDER_STATE_EXPIRED;
@@ -384,8 +385,7 @@ void *storm_reader(void *arg)
         request.group = (char *)(uintptr_t)groups[group];
         request.n_skus = STORM_GOODS;
         request.skus = skus;
-        lks_code code =
-            lks_stock_batch_get_items(s->channels[r->server], &request, &s->options, &response, &error);
+        lks_code code = lks_stock_batch_get_items(s->channels[r->server], &request, &s->options, &response, &error);
         if (code != LKS_OK) {
             if (!s->is_lossy)
                 storm_fault(s, "BatchGetItems: %s: %s", lks_code_name(code), error.message);

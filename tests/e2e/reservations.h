@@ -56,10 +56,10 @@ typedef struct told {
 
 typedef struct effect {
     effect_kind kind;
-    int server;        /* that was asked first */
-    unsigned number;   /* of its order; makes the id of a Return */
+    int server;      /* that was asked first */
+    unsigned number; /* of its order; makes the id of a Return */
     bool reacquire;
-    bool uncertain;    /* an earlier sending was not answered */
+    bool uncertain; /* an earlier sending was not answered */
     int32_t hold_ms;
     int32_t back[STORM_LINES]; /* Return: of each line; all 0 = all that is left */
     told first;
@@ -103,11 +103,11 @@ typedef struct storm {
     good goods[STORM_GROUPS][STORM_GOODS];
     atomic_size_t taken, done; /* orders begun, orders that no thread will touch again */
     atomic_bool over;
-    atomic_size_t n_faults; /* the first one ends the storm */
+    atomic_size_t n_faults;                  /* the first one ends the storm */
     atomic_size_t outcomes[EFFECT_KINDS][8]; /* how often each was told first */
     atomic_size_t repeats, races, reads;     /* effects sent again; twice at once; looks at the items */
-    pthread_mutex_t mutex;      /* of all below */
-    repeat ring[STORM_REPEATS]; /* effects for other threads to repeat */
+    pthread_mutex_t mutex;                   /* of all below */
+    repeat ring[STORM_REPEATS];              /* effects for other threads to repeat */
     size_t n_ring;
     char fault[512]; /* the first */
 } storm;
@@ -139,8 +139,8 @@ void effect_repeat(storm *s, size_t index, effect *e, int server);
 
 /* ---- threads; all end by themselves ---- */
 
-void *storm_worker(void *arg);   /* takes orders until none is left */
-void *storm_checker(void *arg);  /* after the storm: repeats each effect elsewhere, looks at each order */
+void *storm_worker(void *arg);  /* takes orders until none is left */
+void *storm_checker(void *arg); /* after the storm: repeats each effect elsewhere, looks at each order */
 
 typedef struct reader {
     storm *storm;

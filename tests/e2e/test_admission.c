@@ -33,10 +33,8 @@
 enum { EXIT_TIMEOUT_MS = 60000, LINE_TIMEOUT_MS = 60000 };
 
 #define METHOD(name, Name, request, response, constant) &(constant),
-static const lks_rpc_method *const methods[] = {
-    LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(METHOD)
-    LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD)
-};
+static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(
+    METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD)};
 enum { N_METHODS = sizeof methods / sizeof methods[0] };
 
 static const char *const services[] = {"LockService", "StockService", "IdempotencyService", "RateLimitService",
@@ -475,8 +473,12 @@ static void a_refusal_does_not_tell_what_exists(void **state)
     static char secret_name[] = PAYLOAD, none[] = "no-such-thing";
     static const struct {
         const char *token, *ns;
-    } callers[] = {{NULL, NULL},           {"unknown", NULL},         {"shop-ended" SECRET, "shop"},
-                   {"nothing" SECRET, NULL}, {"shop" SECRET, "other"}, {"looks" SECRET, "shop"}};
+    } callers[] = {{NULL, NULL},
+                   {"unknown", NULL},
+                   {"shop-ended" SECRET, "shop"},
+                   {"nothing" SECRET, NULL},
+                   {"shop" SECRET, "other"},
+                   {"looks" SECRET, "shop"}};
     lks_get_item_request item[2] = {LKS_GET_ITEM_REQUEST_INIT, LKS_GET_ITEM_REQUEST_INIT};
     lks_put_item_request put[2] = {LKS_PUT_ITEM_REQUEST_INIT, LKS_PUT_ITEM_REQUEST_INIT};
     lks_inspect_request lock[2] = {LKS_INSPECT_REQUEST_INIT, LKS_INSPECT_REQUEST_INIT};
@@ -497,7 +499,8 @@ static void a_refusal_does_not_tell_what_exists(void **state)
     acquire.token = token;
     for (int ns = 0; ns < 2; ns++) {
         assert_int_equal(puts_item(c, PAYLOAD, "ops" SECRET, ns ? "shop" : "other"), LKS_OK);
-        assert_int_equal(asks(c, "/lockstock.v1.LockService/Acquire", &acquire, "ops" SECRET, ns ? "shop" : "other"), LKS_OK);
+        assert_int_equal(asks(c, "/lockstock.v1.LockService/Acquire", &acquire, "ops" SECRET, ns ? "shop" : "other"),
+                         LKS_OK);
     }
     for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
         assert_same_refusal(c, GET_ITEM, &item[0], &item[1], callers[i].token, callers[i].ns);
@@ -517,7 +520,9 @@ static void the_client_says_who_it_is(void **state)
     static const struct {
         const char *token;
         lks_code code;
-    } cases[] = {{"shop" SECRET, LKS_OK}, {"auditor" SECRET, LKS_PERMISSION_DENIED}, {"wrong", LKS_UNAUTHENTICATED},
+    } cases[] = {{"shop" SECRET, LKS_OK},
+                 {"auditor" SECRET, LKS_PERMISSION_DENIED},
+                 {"wrong", LKS_UNAUTHENTICATED},
                  {NULL, LKS_UNAUTHENTICATED}};
     lks_put_item_request item = LKS_PUT_ITEM_REQUEST_INIT;
     static char sku[] = "by-the-library";
@@ -542,8 +547,8 @@ static void the_client_says_who_it_is(void **state)
 /* gRPC over TLS, by its own client, with health and reflection. */
 static void grpc_judges_alike(void **state)
 {
-    const char *const args[] = {"/usr/bin/python3", ADMISSION_GRPC, here.grpcs_url + strlen("grpcs://"), here.dir,
-                                SECRET, NULL};
+    const char *const args[] = {"/usr/bin/python3", ADMISSION_GRPC, here.grpcs_url + strlen("grpcs://"),
+                                here.dir,           SECRET,         NULL};
     process *script = process_spawn(args, NULL);
     (void)state;
 
@@ -710,7 +715,8 @@ static void beyond_this_machine_only_safe_or_insecure(void **state)
 static void libnng_beyond_this_machine_is_warned_of(void **state)
 {
     (void)state;
-    assert_refused("nng+tcp://192.0.2.1:7700", "--insecure", "level=warn event=libnng-exposed url=nng+tcp://192.0.2.1:7700");
+    assert_refused("nng+tcp://192.0.2.1:7700", "--insecure",
+                   "level=warn event=libnng-exposed url=nng+tcp://192.0.2.1:7700");
 }
 
 static void settings_that_would_do_nothing_are_refused(void **state)
@@ -786,7 +792,8 @@ static void the_page_makes_what_the_server_takes(void **state)
     run_commands(directory);
     snprintf(command, sizeof command,
              "cd '%s' && cp page/tokens tokens && cp page/lockstock.pem server && cp page/lockstock.key server.key && "
-             "cp page/ca.pem client-ca", here.dir);
+             "cp page/ca.pem client-ca",
+             here.dir);
     const char *const args[] = {"sh", "-c", command, NULL};
     process *shell = process_spawn(args, NULL);
     assert_true(process_exited_with(shell, 0, EXIT_TIMEOUT_MS));
@@ -832,8 +839,8 @@ static void no_password_is_logged_when_the_store_refuses(void **state)
     (void)state;
 
     snprintf(store, sizeof store, "unix://:wrong-" STORE_PASSWORD "@%s", redis_fixture_socket(here.redis));
-    const char *const args[] = {server_fixture_program(), "--listen",  "tcp://127.0.0.1:0", "--store", store,
-                                "--log-level",            "debug", NULL};
+    const char *const args[] = {
+        server_fixture_program(), "--listen", "tcp://127.0.0.1:0", "--store", store, "--log-level", "debug", NULL};
     process *p = process_spawn(args, NULL);
     assert_non_null(p);
     assert_true(process_wait_line(p, "event=not-ready", NULL, 0, LINE_TIMEOUT_MS));

@@ -41,8 +41,18 @@ static server_fixture *serve(char url[64], const char *certificate, const char *
     snprintf(url, 64, "tls://localhost:%u", server_fixture_free_port());
     char listen[64];
     snprintf(listen, sizeof listen, "tls://127.0.0.1:%s", strrchr(url, ':') + 1);
-    const char *args[] = {"--listen", listen, "--listen", here.unix_url, "--tls-certificate", path(certificate), "--tls-key",
-                          path(key), strict ? "--tls-client-ca" : NULL, path("ca.pem"), "--tls-client-required", NULL};
+    const char *args[] = {"--listen",
+                          listen,
+                          "--listen",
+                          here.unix_url,
+                          "--tls-certificate",
+                          path(certificate),
+                          "--tls-key",
+                          path(key),
+                          strict ? "--tls-client-ca" : NULL,
+                          path("ca.pem"),
+                          "--tls-client-required",
+                          NULL};
     const server_fixture_options options = {.args = args};
     return server_fixture_start(&options);
 }
@@ -118,7 +128,8 @@ static void each_transport_carries_calls(void **state)
     (void)state;
 
     for (size_t i = 0; i < 3; i++) {
-        lks_channel *channel = open_or_fail(urls[i], (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
+        lks_channel *channel =
+            open_or_fail(urls[i], (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
         lks_next_request request = LKS_NEXT_REQUEST_INIT;
         atomic_int answered = 0;
 
@@ -137,7 +148,8 @@ static void each_transport_carries_calls(void **state)
 static void big_messages_go_both_ways_over_tls(void **state)
 {
     static uint8_t body[200000];
-    lks_channel *channel = open_or_fail(here.tls_url, (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
+    lks_channel *channel =
+        open_or_fail(here.tls_url, (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
     (void)state;
 
     for (size_t i = 0; i < sizeof body; i++)
@@ -150,7 +162,7 @@ static void big_messages_go_both_ways_over_tls(void **state)
         char key[32], token[64];
 
         snprintf(key, sizeof key, "key-%d", i);
-        begin.scope = complete.scope = (char *)(uintptr_t)"big";
+        begin.scope = complete.scope = (char *)(uintptr_t) "big";
         begin.key = complete.key = key;
         snprintf(token, sizeof token, "attempt-token-of-key-%d", i);
         begin.attempt_token = token;
@@ -162,7 +174,7 @@ static void big_messages_go_both_ways_over_tls(void **state)
         complete.body = (ProtobufCBinaryData){.len = sizeof body, .data = body};
         lks_message_free(&begun->base);
         assert_int_equal(lks_idempotency_complete(channel, &complete, NULL, NULL, NULL), LKS_OK);
-        begin.attempt_token = (char *)(uintptr_t)"attempt-token-of-another";
+        begin.attempt_token = (char *)(uintptr_t) "attempt-token-of-another";
         assert_int_equal(lks_idempotency_begin(channel, &begin, NULL, &replayed, NULL), LKS_OK);
         assert_non_null(replayed->result);
         assert_int_equal(replayed->result->body.len, sizeof body);
@@ -219,11 +231,14 @@ static void a_server_may_ask_for_a_certificate(void **state)
     const char *ca = path("ca.pem");
     (void)state;
 
-    assert_taken(here.strict_url, (lks_channel_options){
-        .ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("client.key")});
+    assert_taken(
+        here.strict_url,
+        (lks_channel_options){.ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("client.key")});
     assert_refused(here.strict_url, (lks_channel_options){.ca_file = ca}, "certificate required");
-    assert_refused(here.strict_url, (lks_channel_options){
-        .ca_file = ca, .certificate_file = path("stranger.pem"), .key_file = path("stranger.key")}, "TLS: ");
+    assert_refused(here.strict_url,
+                   (lks_channel_options){
+                       .ca_file = ca, .certificate_file = path("stranger.pem"), .key_file = path("stranger.key")},
+                   "TLS: ");
 }
 
 static void files_that_cannot_be_used_are_named(void **state)

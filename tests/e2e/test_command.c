@@ -192,8 +192,18 @@ static process *spawn_under(const char *ulimit, const char *connections, const c
     char command[160], store[160];
     snprintf(command, sizeof command, "%s; exec \"$@\"", ulimit);
     snprintf(store, sizeof store, "embedded:%s/data", dir);
-    const char *argv[] = {"sh", "-c", command, "sh", server_fixture_program(), "--listen", "tcp://127.0.0.1:0", "--store",
-                          store, "--connections", connections, NULL};
+    const char *argv[] = {"sh",
+                          "-c",
+                          command,
+                          "sh",
+                          server_fixture_program(),
+                          "--listen",
+                          "tcp://127.0.0.1:0",
+                          "--store",
+                          store,
+                          "--connections",
+                          connections,
+                          NULL};
     process *p = process_spawn(argv, NULL);
     assert_non_null(p);
     return p;

@@ -63,13 +63,11 @@ static const example examples[] = {
     {"limiter", "docs/client.md",
      "alice: go on, 2 left\nalice: go on, 1 left\nalice: go on, 0 left\n"
      "alice: too often, rule 0; try again in a while\nbob: go on, 2 left\nalice: not within a second\n"},
-    {"reservation", "docs/client.md",
-     "alice: not paid\nbob: sold\ncarol: sold out: seat, of which 1 are available\n"},
+    {"reservation", "docs/client.md", "alice: not paid\nbob: sold\ncarol: sold out: seat, of which 1 are available\n"},
     {"charge", "docs/idempotency.md",
      "charged: 20 EUR for order-7\ncharged before: 20 EUR for order-7\n"
      "refused: order-7 was for another amount\n"},
-    {"ids", "docs/id.md",
-     "10 ids, increasing, made since 2024\na UUID of version 7\nticket 1\nticket 2\n"},
+    {"ids", "docs/id.md", "10 ids, increasing, made since 2024\na UUID of version 7\nticket 1\nticket 2\n"},
     {"ratelimit", "docs/ratelimit.md",
      "message-1: sent, 2 left\nmessage-2: sent, 1 left\nmessage-3: sent, 0 left\n"
      "message-4: not before many minutes\nmessage-3: given back\nmessage-5: sent, 0 left\n"},

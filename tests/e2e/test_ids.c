@@ -66,7 +66,7 @@ static bool ask(source *from, lks_id_kind kind, int32_t count, int64_t *ids)
     lks_error error;
 
     request.kind = kind;
-    request.name = kind == LKS_ID_KIND_SEQUENCE ? (char *)(uintptr_t)"orders" : request.name;
+    request.name = kind == LKS_ID_KIND_SEQUENCE ? (char *)(uintptr_t) "orders" : request.name;
     request.count = count;
     lks_code code = lks_id_next(from->channel, &request, NULL, &response, &error);
     if (code != LKS_OK) {
@@ -233,8 +233,7 @@ static int setup(void **state)
     s.shift_us = mmap(NULL, sizeof *s.shift_us, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     if (s.shift_us == MAP_FAILED ||
-        !(s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = env})) ||
-        !clock_moves())
+        !(s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = env})) || !clock_moves())
         return -1;
     for (size_t i = 0; i < SERVERS; i++) {
         const server_fixture_options options = {.store = redis_fixture_url(s.redis), .args = args};

@@ -60,8 +60,8 @@ static int setup_all(void **state)
     if (!redis || !start_database())
         return -1;
     for (int i = 0; i < 2; i++) {
-        servers[i] = server_fixture_start(&(server_fixture_options){
-            .store = redis_fixture_url(redis), .args = unsafe, .peers_die = true});
+        servers[i] = server_fixture_start(
+            &(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe, .peers_die = true});
         if (!servers[i])
             return -1;
     }
@@ -122,8 +122,8 @@ static process *start_selling(int server, int orders)
     char count[16];
 
     snprintf(count, sizeof count, "%d", orders);
-    return start(
-        (const char *const[]){LEDGER_PATH, "sell", server_fixture_url(servers[server]), group, count, NULL}, NULL);
+    return start((const char *const[]){LEDGER_PATH, "sell", server_fixture_url(servers[server]), group, count, NULL},
+                 NULL);
 }
 
 static void sell(int orders)
@@ -137,8 +137,8 @@ static void sell(int orders)
 /* A consumer; halt: "<point>:<n>" where it stops, or NULL. */
 static process *start_copy(const char *halt, bool naive)
 {
-    const char *const argv[] = {LEDGER_PATH, "copy", urls, database_socket, group, "--limit", "7",
-                                naive ? "--naive" : NULL, NULL};
+    const char *const argv[] = {
+        LEDGER_PATH, "copy", urls, database_socket, group, "--limit", "7", naive ? "--naive" : NULL, NULL};
     char variable[64];
     const char *const env[] = {variable, NULL};
 

@@ -35,8 +35,8 @@ static int start(void **state, bool keeps)
     if (!f->redis)
         return -1;
     for (int i = 0; i < STORM_SERVERS; i++) {
-        f->servers[i] = server_fixture_start(&(server_fixture_options){
-            .store = redis_fixture_url(f->redis), .args = args, .peers_die = true});
+        f->servers[i] = server_fixture_start(
+            &(server_fixture_options){.store = redis_fixture_url(f->redis), .args = args, .peers_die = true});
         if (!f->servers[i])
             return -1;
     }
@@ -251,13 +251,13 @@ static void expect_variety(fixture *f)
         effect_kind kind;
         int outcome;
     } wanted[] = {
-        {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_RESERVED},   {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_SOLD_OUT},
-        {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_BUYER_LIMIT}, {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_CANCELLED},
-        {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_CONFIRMED},  {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_EXPIRED},
-        {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_SOLD_OUT},   {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER},
-        {EFFECT_EXTEND, LKS_EXTEND_HOLD_OUTCOME_EXTENDED}, {EFFECT_CANCEL, LKS_CANCEL_OUTCOME_CANCELLED},
+        {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_RESERVED},        {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_SOLD_OUT},
+        {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_BUYER_LIMIT},     {EFFECT_RESERVE, LKS_RESERVE_OUTCOME_CANCELLED},
+        {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_CONFIRMED},       {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_EXPIRED},
+        {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_SOLD_OUT},        {EFFECT_CONFIRM, LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER},
+        {EFFECT_EXTEND, LKS_EXTEND_HOLD_OUTCOME_EXTENDED},     {EFFECT_CANCEL, LKS_CANCEL_OUTCOME_CANCELLED},
         {EFFECT_CANCEL, LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED}, {EFFECT_CANCEL, LKS_CANCEL_OUTCOME_UNKNOWN_ORDER},
-        {EFFECT_RETURN, LKS_RETURN_OUTCOME_RETURNED},     {EFFECT_RETURN, LKS_RETURN_OUTCOME_TOO_MANY},
+        {EFFECT_RETURN, LKS_RETURN_OUTCOME_RETURNED},          {EFFECT_RETURN, LKS_RETURN_OUTCOME_TOO_MANY},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (told_times(f, wanted[i].kind, wanted[i].outcome) == 0)

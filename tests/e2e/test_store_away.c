@@ -55,8 +55,8 @@ static lks_code deduct(const lks_call_options *options, lks_error *error)
 
 static void assert_refused(const lks_error *error)
 {
-    if (error->code != LKS_UNAVAILABLE || error->applied != LKS_APPLIED_NO ||
-        error->origin != LKS_ORIGIN_PEER || strstr(error->message, "No such file") == NULL)
+    if (error->code != LKS_UNAVAILABLE || error->applied != LKS_APPLIED_NO || error->origin != LKS_ORIGIN_PEER ||
+        strstr(error->message, "No such file") == NULL)
         fail_msg("%s, applied %s: %s", lks_code_name(error->code), lks_applied_name(error->applied), error->message);
 }
 

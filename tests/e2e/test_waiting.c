@@ -284,10 +284,8 @@ static void nobody_sleeps_on_when_redis_is_emptied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(who_waits_behind_a_killed_server_is_granted),
-        TEST(who_waits_behind_a_stopped_server_is_granted),
-        TEST(who_waits_behind_a_frozen_server_is_granted),
-        TEST(what_a_failed_withdrawal_left_bars_nobody),
+        TEST(who_waits_behind_a_killed_server_is_granted), TEST(who_waits_behind_a_stopped_server_is_granted),
+        TEST(who_waits_behind_a_frozen_server_is_granted), TEST(what_a_failed_withdrawal_left_bars_nobody),
         TEST(nobody_sleeps_on_when_redis_is_emptied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

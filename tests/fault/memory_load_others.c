@@ -95,8 +95,7 @@ static void tickets(lks_channel *const channels[], size_t round)
         load_ok(lks_idempotency_issue_ticket(channels[0], &issue, NULL, &response, &error), &error, "IssueTicket");
         consume.ticket = response->ticket;
         if (i == 0)
-            load_ok(lks_idempotency_consume_ticket(channels[1], &consume, NULL, NULL, &error), &error,
-                    "ConsumeTicket");
+            load_ok(lks_idempotency_consume_ticket(channels[1], &consume, NULL, NULL, &error), &error, "ConsumeTicket");
         lks_issue_ticket_response_free(response);
     }
 }
@@ -108,8 +107,8 @@ void load_idempotency(lks_channel *const channels[LOAD_SERVERS], size_t round)
     lks_error error;
 
     /* Completed while another one waits for it. */
-    uint64_t fence = begin(channels[0], begin_request(round, "completed", "token-one", LONG_MS), 0,
-                           LKS_BEGIN_OUTCOME_EXECUTE);
+    uint64_t fence =
+        begin(channels[0], begin_request(round, "completed", "token-one", LONG_MS), 0, LKS_BEGIN_OUTCOME_EXECUTE);
     lks_begin_request other = begin_request(round, "completed", "token-two", LONG_MS);
     other.wait_ms = LONG_MS;
     load_ok(lks_idempotency_begin_start(channels[1], &other, NULL, NULL, NULL, &waiting, &error), &error, "Begin");

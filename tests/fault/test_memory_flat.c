@@ -411,8 +411,9 @@ static figures measure(fixture *f)
 
 static void print_figures(size_t n, const figures *m, size_t most, const keys *left)
 {
-    print_message("    cycle %zu: %zu keys, %zu of %lld bytes stay; Redis %lld bytes, its Lua %lld, lockstockd %lld KiB\n",
-                  n, most, left->n, left->bytes, m->redis, m->lua, m->servers_kib);
+    print_message(
+        "    cycle %zu: %zu keys, %zu of %lld bytes stay; Redis %lld bytes, its Lua %lld, lockstockd %lld KiB\n", n,
+        most, left->n, left->bytes, m->redis, m->lua, m->servers_kib);
 }
 
 /* Redis gives memory back in its own time: waits until it is as it was. */

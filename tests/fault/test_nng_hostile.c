@@ -162,7 +162,7 @@ static void half_messages_may_be_held_open(void **state)
 typedef struct flood {
     pthread_t thread;
     int fd;
-    size_t messages; /* to be sent */
+    size_t messages;    /* to be sent */
     atomic_bool closed; /* by the server, before all was sent */
     atomic_bool stop;
 } flood;

@@ -86,7 +86,8 @@ static void test_killed_clients(void **state)
     /* Asked over tcp:// also where others are killed elsewhere. */
     snprintf(beside, sizeof beside, "tcp://127.0.0.1:%u", server_fixture_free_port());
     const char *const args[] = {"--listen", beside, NULL};
-    server_fixture *server = server_fixture_start(&(server_fixture_options){.scheme = w->scheme, .args = args, .peers_die = true});
+    server_fixture *server =
+        server_fixture_start(&(server_fixture_options){.scheme = w->scheme, .args = args, .peers_die = true});
     assert_non_null(server);
     const char *url = beside;
     pid_t pid = server_fixture_pid(server);
@@ -98,7 +99,8 @@ static void test_killed_clients(void **state)
     }
     size_t fds_after = settled_fds(pid, fds);
     print_message("    %s: %zu clients killed: descriptors %zu -> %zu, memory %zu -> %zu KiB, threads %zu -> %zu\n",
-                  w->scheme, batches * BATCH, fds, fds_after, rss, process_rss_kib(pid), threads, process_thread_count(pid));
+                  w->scheme, batches * BATCH, fds, fds_after, rss, process_rss_kib(pid), threads,
+                  process_thread_count(pid));
     assert_true(fds_after <= fds + batches * BATCH * w->leaks_a_client);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     assert_true(process_rss_kib(pid) <= rss + GROWTH_MAX_KIB);

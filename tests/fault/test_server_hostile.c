@@ -398,14 +398,10 @@ static void test_report(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_impossible_lengths),
-        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_half_frames_held_open),
-        cmocka_unit_test(test_silent_connections),
-        cmocka_unit_test(test_peer_that_never_reads),
-        cmocka_unit_test(test_peers_that_vanish),
-        cmocka_unit_test(test_malformed_frames),
-        cmocka_unit_test(test_report),
+        cmocka_unit_test(test_impossible_lengths),    cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_half_frames_held_open), cmocka_unit_test(test_silent_connections),
+        cmocka_unit_test(test_peer_that_never_reads), cmocka_unit_test(test_peers_that_vanish),
+        cmocka_unit_test(test_malformed_frames),      cmocka_unit_test(test_report),
     };
 
     struct rlimit files;

@@ -569,7 +569,10 @@ static void the_data_is_for_this_user_alone(void **state)
     open_store(&s, NULL);
     store_driver_wait(s.d, put(&s, "a"));
     store_driver_close_store(s.d);
-    static const char *const files[] = {"lock", "redis.log", "appendonlydir", "appendonlydir/appendonly.aof.manifest",
+    static const char *const files[] = {"lock",
+                                        "redis.log",
+                                        "appendonlydir",
+                                        "appendonlydir/appendonly.aof.manifest",
                                         "appendonlydir/appendonly.aof.1.incr.aof",
                                         "appendonlydir/appendonly.aof.1.base.rdb"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {

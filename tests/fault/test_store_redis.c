@@ -152,10 +152,9 @@ static void what_was_answered_survives_kill_9(void **state)
         int answered = n;
         for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
             snprintf(names[n], sizeof names[n], "w%d", n);
-            o[n] = store_driver_submit(s.d, &(driver_call){.function = "put",
-                                                           .args = {names[n], names[n]},
-                                                           .weight = i % 3 == 0,
-                                                           .repeatable = true});
+            o[n] = store_driver_submit(
+                s.d, &(driver_call){
+                         .function = "put", .args = {names[n], names[n]}, .weight = i % 3 == 0, .repeatable = true});
             if (i % 50 == 49)
                 uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
         }
@@ -486,10 +485,11 @@ static void the_documented_user_may_run_every_command_of_the_library(void **stat
         for (const char *at = functions_text; (at = strstr(at, callers[i]));) {
             char command[256], *reply = NULL;
             at += strlen(callers[i]);
-            const char *sub = strncmp(at, "XINFO'", 6) == 0 ? " STREAM" : strncmp(at, "PUBSUB'", 7) == 0 ? " NUMSUB" : "";
+            const char *sub = strncmp(at, "XINFO'", 6) == 0    ? " STREAM"
+                              : strncmp(at, "PUBSUB'", 7) == 0 ? " NUMSUB"
+                                                               : "";
             const char *word = strncmp(at, "PUB", 3) == 0 ? "ls:wake:id" : "ls:{t}:k";
-            int used = snprintf(command, sizeof command, "ACL DRYRUN lockstock %.*s%s", (int)strcspn(at, "'"), at,
-                                sub);
+            int used = snprintf(command, sizeof command, "ACL DRYRUN lockstock %.*s%s", (int)strcspn(at, "'"), at, sub);
             do {
                 free(reply);
                 reply = redis_fixture_command(s.redis, command);

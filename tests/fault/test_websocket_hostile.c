@@ -18,8 +18,9 @@
 
 enum { CONNECTIONS_MAX = 8, SPARE_DESCRIPTORS = 40, PEERS = 200 };
 
-#define REST "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" \
-             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n"
+#define REST                                                                                       \
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" \
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n"
 #define BEGINNING "GET /lockstock HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 
 static server_fixture *server;
@@ -89,8 +90,8 @@ static void no_page_may_connect(void **state)
 
 static void a_page_that_is_named_may(void **state)
 {
-    static const char *const args[] = {"--allow-origin", "https://shop.example,http://localhost:3000",
-                                       "--allow-origin", "https://till.example", NULL};
+    static const char *const args[] = {"--allow-origin", "https://shop.example,http://localhost:3000", "--allow-origin",
+                                       "https://till.example", NULL};
     (void)state;
 
     start("ws", args);

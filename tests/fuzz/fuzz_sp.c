@@ -62,7 +62,8 @@ static bool take(void *arg, sp_message *message)
     fuzz_expect(message->ids_len == ids_len && message->len >= ids_len);
     fuzz_expect(memcmp(message->bytes, r->stream + r->at + prefix, message->len) == 0);
     /* A reply as long as the frame has the request's own header. */
-    fuzz_expect(sp_write_header(r->mapping, message->bytes, ids_len, message->len - ids_len, header) == prefix + ids_len);
+    fuzz_expect(sp_write_header(r->mapping, message->bytes, ids_len, message->len - ids_len, header) ==
+                prefix + ids_len);
     fuzz_expect(memcmp(header, r->stream + r->at, prefix + ids_len) == 0);
     r->at += (size_t)len;
     free(message);

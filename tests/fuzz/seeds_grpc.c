@@ -6,7 +6,20 @@
 #include "fuzz.h"
 #include "seeds.h"
 
-enum { RAW = 0, RAW_64 = 1, TAKE = 2, END_PARKED = 3, ACT = 4, FRAME = 5, CALL = 6, MESSAGE = 7, DRAIN = 8, AGAIN = 16, TOGETHER = 32, PIECES = 64 };
+enum {
+    RAW = 0,
+    RAW_64 = 1,
+    TAKE = 2,
+    END_PARKED = 3,
+    ACT = 4,
+    FRAME = 5,
+    CALL = 6,
+    MESSAGE = 7,
+    DRAIN = 8,
+    AGAIN = 16,
+    TOGETHER = 32,
+    PIECES = 64
+};
 enum { ITS_PREFACE = 1, LOST_ENDS = 2, SMALL = 4, LIMIT_4 = 8, LIMIT_100 = 16 };
 enum {
     UNARY = 0,

@@ -14,8 +14,14 @@
 #include "grpc/testing/test.pb-c.h"
 #include "wire/grpc.h"
 
-enum { MESSAGE_BYTES_MAX = 4 << 20, GREETING_MS = 10000, IDLE_MS = 60000, STALL_MS = 10000, IN_FLIGHT = 100,
-       HELD_BYTES_MAX = 64 << 20 };
+enum {
+    MESSAGE_BYTES_MAX = 4 << 20,
+    GREETING_MS = 10000,
+    IDLE_MS = 60000,
+    STALL_MS = 10000,
+    IN_FLIGHT = 100,
+    HELD_BYTES_MAX = 64 << 20
+};
 
 static struct {
     uv_loop_t loop;
@@ -200,11 +206,10 @@ static void on_input_end(void *state)
 }
 
 /* Of some effect: requests to a method that is open to everybody are short. */
-#define METHOD(name, on_message, on_half_closed)                                           \
-    {                                                                                      \
-        .path = "/grpc.testing.TestService/" name, .effect = LKS_RPC_EFFECT_WRITE,         \
-        .open = on_open, .message = (on_message), .half_closed = (on_half_closed),         \
-        .closed = free                                                                     \
+#define METHOD(name, on_message, on_half_closed)                                                    \
+    {                                                                                               \
+        .path = "/grpc.testing.TestService/" name, .effect = LKS_RPC_EFFECT_WRITE, .open = on_open, \
+        .message = (on_message), .half_closed = (on_half_closed), .closed = free                    \
     }
 
 static const grpc_streaming_method methods[] = {
@@ -238,10 +243,8 @@ static void on_term(uv_signal_t *handle, int number)
 
 static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
 {
-    const dispatch_options calls = {.server = "interop",
-                                    .timeout_ms = 1000,
-                                    .timeout_max_ms = 1000,
-                                    .services = {.sequence_block = 1}};
+    const dispatch_options calls = {
+        .server = "interop", .timeout_ms = 1000, .timeout_max_ms = 1000, .services = {.sequence_block = 1}};
     const streams_options connections = {.loop = &here.loop,
                                          .connections_max = IN_FLIGHT,
                                          .greeting_ms = GREETING_MS,

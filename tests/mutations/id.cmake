@@ -1,7 +1,7 @@
 # What keeps IdService's promises.
 
 # SNOWFLAKE: bits and time
-c_mutation(D1 server/services/id_snowflake.c test_id_snowflake [[1704067200000;        /* 2024]] [[1704067200001;        /* 2024]])
+c_mutation(D1 server/services/id_snowflake.c test_id_snowflake [[1704067200000;      /* 2024]] [[1704067200001;        /* 2024]])
 c_mutation(D1 server/services/id_snowflake.c test_id_snowflake
   [[(uint64_t)s->worker << SEQUENCE_BITS |]] [[(uint64_t)s->worker << WORKER_BITS |]])
 c_mutation(D1 server/services/id_snowflake.c test_id_snowflake

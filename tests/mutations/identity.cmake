@@ -58,8 +58,7 @@ c_mutation(A8 server/wire/tls.c test_tls:*versions*
   [[    SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);]]
   [[    SSL_CTX_set_min_proto_version(context->ssl, TLS1_VERSION);
     SSL_CTX_set_security_level(context->ssl, 0);]])
-c_mutation(A8 server/wire/tls.c test_tls:*anew* [[ |
-                                           SSL_OP_NO_TICKET);
+c_mutation(A8 server/wire/tls.c test_tls:*anew* [[ | SSL_OP_NO_TICKET);
     /* No resumption: every connection shows a certificate that is valid now. */
     SSL_CTX_set_session_cache_mode(context->ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_num_tickets(context->ssl, 0);]] [[);

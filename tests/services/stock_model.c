@@ -102,9 +102,9 @@ static void tell(char *told, int sku, int64_t available)
 
 lks_deduct_outcome model_make_order(model_group *g, int id, model_order asked, char *told)
 {
-    static const lks_deduct_outcome gravest_first[] = {
-        LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, LKS_DEDUCT_OUTCOME_NOT_OPEN, LKS_DEDUCT_OUTCOME_CLOSED,
-        LKS_DEDUCT_OUTCOME_BUYER_LIMIT, LKS_DEDUCT_OUTCOME_SOLD_OUT};
+    static const lks_deduct_outcome gravest_first[] = {LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, LKS_DEDUCT_OUTCOME_NOT_OPEN,
+                                                       LKS_DEDUCT_OUTCOME_CLOSED, LKS_DEDUCT_OUTCOME_BUYER_LIMIT,
+                                                       LKS_DEDUCT_OUTCOME_SOLD_OUT};
 
     told[0] = '\0';
     for (size_t rank = 0; rank < sizeof gravest_first / sizeof gravest_first[0]; rank++) {
@@ -146,8 +146,7 @@ static lks_confirm_outcome barred(const model_group *g, const model_order *order
     for (int i = 0; i < order->n; i++) {
         const model_item *item = &g->items[order->lines[i].sku];
         int64_t quantity = order->lines[i].quantity;
-        if (item->exists && item->limit > 0 &&
-            (order->buyer == 0 || item->held[order->buyer] + quantity > item->limit))
+        if (item->exists && item->limit > 0 && (order->buyer == 0 || item->held[order->buyer] + quantity > item->limit))
             return LKS_CONFIRM_OUTCOME_EXPIRED;
         if (!item->exists || item->available < quantity)
             outcome = LKS_CONFIRM_OUTCOME_SOLD_OUT;

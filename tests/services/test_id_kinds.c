@@ -30,8 +30,8 @@ static void a_tick_is_the_time_or_the_next_one(void **state)
     assert_int_equal(uuid_tick(0, 1, 999999), second + 4095);
     assert_int_equal(uuid_tick(0, 1, 1000000), second + 4096);
     assert_int_equal(uuid_tick(0, 1, 500000), second + 2048);
-    assert_int_equal(uuid_tick(second, 1, 0), second + 1);          /* in the same one */
-    assert_int_equal(uuid_tick(2 * second, 1, 0), 2 * second + 1);  /* the clock stepped back */
+    assert_int_equal(uuid_tick(second, 1, 0), second + 1);           /* in the same one */
+    assert_int_equal(uuid_tick(2 * second, 1, 0), 2 * second + 1);   /* the clock stepped back */
     assert_int_equal(uuid_tick(second + 4095, 1, 0), second + 4096); /* the ms is used up */
 }
 
@@ -177,7 +177,7 @@ static void blocks_asked_for_at_once(void **state)
 
     (void)state;
     request.kind = LKS_ID_KIND_SEQUENCE;
-    request.name = (char *)(uintptr_t)"s";
+    request.name = (char *)(uintptr_t) "s";
     for (int i = 0; i < N; i++)
         requests[i] = &request;
     harness_call_together(h, &id_service, "Next", N, requests, responses, errors);
@@ -214,16 +214,11 @@ static void bad_input_is_named(void **state)
         int32_t count;
         const char *field;
     } bad[] = {
-        {LKS_ID_KIND_UNSPECIFIED, "", 1, "kind: "},
-        {(lks_id_kind)4, "", 1, "kind: "},
-        {LKS_ID_KIND_SNOWFLAKE, "", -1, "count: "},
-        {LKS_ID_KIND_SNOWFLAKE, "", 10001, "count: "},
-        {LKS_ID_KIND_UUID_V7, "", 10001, "count: "},
-        {LKS_ID_KIND_UUID_V7, "", INT32_MIN, "count: "},
-        {LKS_ID_KIND_SEQUENCE, "s", 10001, "count: "},
-        {LKS_ID_KIND_SEQUENCE, "", 1, "name: "},
-        {LKS_ID_KIND_SEQUENCE, too_long, 1, "name: "},
-        {LKS_ID_KIND_SNOWFLAKE, "s", 1, "name: "},
+        {LKS_ID_KIND_UNSPECIFIED, "", 1, "kind: "},    {(lks_id_kind)4, "", 1, "kind: "},
+        {LKS_ID_KIND_SNOWFLAKE, "", -1, "count: "},    {LKS_ID_KIND_SNOWFLAKE, "", 10001, "count: "},
+        {LKS_ID_KIND_UUID_V7, "", 10001, "count: "},   {LKS_ID_KIND_UUID_V7, "", INT32_MIN, "count: "},
+        {LKS_ID_KIND_SEQUENCE, "s", 10001, "count: "}, {LKS_ID_KIND_SEQUENCE, "", 1, "name: "},
+        {LKS_ID_KIND_SEQUENCE, too_long, 1, "name: "}, {LKS_ID_KIND_SNOWFLAKE, "s", 1, "name: "},
         {LKS_ID_KIND_UUID_V7, "s", 1, "name: "},
     };
     static const int64_t ids[] = {0, -1, INT64_MIN};

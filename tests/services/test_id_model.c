@@ -55,19 +55,31 @@ static size_t count_doubles(given *g)
 typedef struct course {
     unsigned asks, advances, steps_back, lost_replies, ends; /* the rest: losses */
     int64_t steps_ms[7];
-    int32_t few, many;    /* ids a call, mostly and at times */
-    unsigned many_of;     /* one call in so many */
+    int32_t few, many; /* ids a call, mostly and at times */
+    unsigned many_of;  /* one call in so many */
 } course;
 
 /* Hours, and long ranges with few ids in them. */
-static const course wide = {
-    .asks = 700, .advances = 240, .steps_back = 20, .lost_replies = 10, .ends = 25,
-    .steps_ms = {1, 30, 300, 1000, 3000, 7000, HOUR_MS}, .few = 60, .many = 10000, .many_of = 20};
+static const course wide = {.asks = 700,
+                            .advances = 240,
+                            .steps_back = 20,
+                            .lost_replies = 10,
+                            .ends = 25,
+                            .steps_ms = {1, 30, 300, 1000, 3000, 7000, HOUR_MS},
+                            .few = 60,
+                            .many = 10000,
+                            .many_of = 20};
 
 /* Milliseconds, all used up: who makes ids of a time that others had too, makes the same. */
-static const course narrow = {
-    .asks = 580, .advances = 140, .steps_back = 100, .lost_replies = 30, .ends = 120,
-    .steps_ms = {1, 2, 5, 10, 30, 60, LEASE_MS}, .few = 40, .many = 10000, .many_of = 3};
+static const course narrow = {.asks = 580,
+                              .advances = 140,
+                              .steps_back = 100,
+                              .lost_replies = 30,
+                              .ends = 120,
+                              .steps_ms = {1, 2, 5, 10, 30, 60, LEASE_MS},
+                              .few = 40,
+                              .many = 10000,
+                              .many_of = 3};
 
 /* ---- the world ------------------------------------------------------------------------- */
 
@@ -113,12 +125,11 @@ static void ask(world *w, size_t i)
 /* The end of the latest range, as far as the store knows. */
 static int64_t latest_ms(void)
 {
-    static const char script[] =
-        "local latest = 0\n"
-        "for _, text in ipairs(redis.call('HVALS', 'ls:{meta}:id:workers')) do\n"
-        "  latest = math.max(latest, tonumber(string.match(text, '^%d+ (%d+) ') or text))\n"
-        "end\n"
-        "return string.format('%.0f', latest)";
+    static const char script[] = "local latest = 0\n"
+                                 "for _, text in ipairs(redis.call('HVALS', 'ls:{meta}:id:workers')) do\n"
+                                 "  latest = math.max(latest, tonumber(string.match(text, '^%d+ (%d+) ') or text))\n"
+                                 "end\n"
+                                 "return string.format('%.0f', latest)";
 
     return strtoll(harness_redis(h, "EVAL %s 0", script), NULL, 10);
 }
@@ -137,9 +148,10 @@ static void lose_the_data(world *w)
     if (roll(w, 2))
         harness_redis(h, "DEL ls:{meta}:id:workers");
     else
-        harness_redis(h, "EVAL %s 0", "local at = redis.call('GET', 'ls:test:clock_offset_us')\n"
-                                      "redis.call('FLUSHALL')\n"
-                                      "redis.call('SET', 'ls:test:clock_offset_us', at or 0)");
+        harness_redis(h, "EVAL %s 0",
+                      "local at = redis.call('GET', 'ls:test:clock_offset_us')\n"
+                      "redis.call('FLUSHALL')\n"
+                      "redis.call('SET', 'ls:test:clock_offset_us', at or 0)");
     w->n_losses++;
     harness_server(h, "who notices");
     assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 1));
@@ -156,8 +168,9 @@ static void few_workers(void)
 /* The store grants, and the reply is lost. */
 static void lose_a_reply(world *w, size_t i)
 {
-    harness_alter(h, "local WORKERS = 1024", "local WORKERS = 8\n"
-                                             "local function write(...) write(...) error('lost') end");
+    harness_alter(h, "local WORKERS = 1024",
+                  "local WORKERS = 8\n"
+                  "local function write(...) write(...) error('lost') end");
     harness_server(h, names[i]);
     const lks_next_response *response = next(LKS_ID_KIND_SNOWFLAKE, "", 1);
     if (response) { /* out of the range it has */

@@ -61,8 +61,11 @@ static void a_range_makes_these_ids(void **state)
 {
     snowflake s;
     int64_t ids[4098];
-    const snowflake_range range = {.worker = 5, .first_ms = EPOCH_MS + 100, .end_ms = EPOCH_MS + 103,
-                                   .clock_ms = EPOCH_MS + 100, .asked_ns = 1000000000};
+    const snowflake_range range = {.worker = 5,
+                                   .first_ms = EPOCH_MS + 100,
+                                   .end_ms = EPOCH_MS + 103,
+                                   .clock_ms = EPOCH_MS + 100,
+                                   .asked_ns = 1000000000};
 
     (void)state;
     snowflake_init(&s);
@@ -89,10 +92,10 @@ static void a_late_grant_takes_nothing_back(void **state)
 {
     snowflake s;
     int64_t before[2], after[2];
-    const snowflake_range old = {.worker = 5, .first_ms = EPOCH_MS + 100, .end_ms = EPOCH_MS + 200,
-                                 .clock_ms = EPOCH_MS + 100, .asked_ns = 0};
-    const snowflake_range other = {.worker = 6, .first_ms = EPOCH_MS + 100, .end_ms = EPOCH_MS + 200,
-                                   .clock_ms = EPOCH_MS + 100, .asked_ns = 0};
+    const snowflake_range old = {
+        .worker = 5, .first_ms = EPOCH_MS + 100, .end_ms = EPOCH_MS + 200, .clock_ms = EPOCH_MS + 100, .asked_ns = 0};
+    const snowflake_range other = {
+        .worker = 6, .first_ms = EPOCH_MS + 100, .end_ms = EPOCH_MS + 200, .clock_ms = EPOCH_MS + 100, .asked_ns = 0};
 
     (void)state;
     snowflake_init(&s);

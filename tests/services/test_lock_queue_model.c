@@ -175,7 +175,10 @@ static void choose_targets(struct token *t)
         target *w = &t->targets[i];
         size_t len = strlen(t->text);
         *w = (target){.name = (first + i) % NAMES, .mode = "EESSP"[pick(5)], .permits = 1};
-        snprintf(t->text + len, sizeof t->text - len, w->mode == 'E' ? "n%d " : w->mode == 'S' ? "n%d:S " : "n%d:P",
+        snprintf(t->text + len, sizeof t->text - len,
+                 w->mode == 'E'   ? "n%d "
+                 : w->mode == 'S' ? "n%d:S "
+                                  : "n%d:P",
                  w->name);
         if (w->mode == 'P') {
             w->permits = 1 + pick(CAPACITY);

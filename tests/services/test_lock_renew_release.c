@@ -230,14 +230,13 @@ static void locks_are_kept_and_given_back_when_memory_is_short(void **state)
     acquire("T2", "b:S");
     harness_redis(script_harness, "CONFIG SET maxmemory 1");
     assert_non_null(strstr(harness_redis(script_harness, "SET any thing"), "OOM"));
-    const char *said_acquire =
-        harness_redis(script_harness, "FCALL lock_acquire_%s 1 ls:{default/g}: 9 T5.............. owner 1000 0 . c E 1 0",
-                      functions_digest);
+    const char *said_acquire = harness_redis(
+        script_harness, "FCALL lock_acquire_%s 1 ls:{default/g}: 9 T5.............. owner 1000 0 . c E 1 0",
+        functions_digest);
     const char *said_renew = renew("T1", "");
     const char *said_release = release("T1", "");
-    const char *said_unseen =
-        harness_redis(script_harness, "FCALL lock_release_unseen_%s 1 ls:{default/g}: 2 T3.............. a",
-                      functions_digest);
+    const char *said_unseen = harness_redis(
+        script_harness, "FCALL lock_release_unseen_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
     const char *said_first =
         harness_redis(script_harness, "FCALL lock_release_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
     const char *said_inspect = inspect("b");

@@ -200,8 +200,8 @@ static void a_waiter_arms_an_alarm_for_each_lease(void **state)
     (void)state;
     acquire("T1", "a");
     pass_seconds(400);
-    harness_waiting *w = harness_start(script_harness, &lock_service, "S1", "Acquire",
-                                       acquire_request("T2", "b a", LEASE_MS, WAIT_MS));
+    harness_waiting *w =
+        harness_start(script_harness, &lock_service, "S1", "Acquire", acquire_request("T2", "b a", LEASE_MS, WAIT_MS));
     assert_true(harness_is_parked(w));
     const service_alarm *alarm = harness_alarms(w);
     assert_non_null(alarm);
@@ -371,10 +371,8 @@ static void foreign_data_is_refused_and_left_alone(void **state)
     (void)state;
     static const char refused[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
     static const char *const commands_[] = {
-        "SET ls:{default/g}:lock:w:b foreign",
-        "SET ls:{default/g}:lock:s:b foreign",
-        "SET ls:{default/g}:lock:n:b foreign",
-        "HSET ls:{default/g}:lock:n:b s foreign",
+        "SET ls:{default/g}:lock:w:b foreign",    "SET ls:{default/g}:lock:s:b foreign",
+        "SET ls:{default/g}:lock:n:b foreign",    "HSET ls:{default/g}:lock:n:b s foreign",
         "HSET ls:{default/g}:lock:n:b f foreign",
     };
 

@@ -374,8 +374,8 @@ static void only_who_parks_a_waiter_abandons_it(void **state)
     says(queue_of("a"), "T2");
     wait_at("S2", "T3", "a");
     /* Sent again to the same one, on another connection. */
-    harness_waiting *first = harness_start(script_harness, &lock_service, "S1", "Acquire",
-                                           acquire_request("T4", "a", LEASE_MS, WAIT_MS));
+    harness_waiting *first =
+        harness_start(script_harness, &lock_service, "S1", "Acquire", acquire_request("T4", "a", LEASE_MS, WAIT_MS));
     wait_at("S1", "T4", "a");
     harness_event(script_harness, first, SERVICE_ABANDONED);
     says(queue_of("a"), "T2 T3 T4");

@@ -115,8 +115,7 @@ static void step_check(policy *p)
         fail_msg("%s", err.message);
     int64_t most = most_in_force(p, got->rules[0]->limit, &known);
     if (p->algorithm != 'B' && !known)
-        fail_msg("%s: a limit of %lld was replaced more than a second ago", p->name,
-                 (long long)got->rules[0]->limit);
+        fail_msg("%s: a limit of %lld was replaced more than a second ago", p->name, (long long)got->rules[0]->limit);
     if (got->outcome != LKS_CHECK_OUTCOME_ALLOWED)
         return;
     if (p->n_charges == CHARGES_MAX)

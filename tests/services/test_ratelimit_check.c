@@ -161,7 +161,7 @@ static void independent_rules_are_charged_each_for_itself(void **state)
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     (void)state;
 
-    request.group = (char *)(uintptr_t)"g";
+    request.group = (char *)(uintptr_t) "g";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
     set_rules(&request, "bob FIXED 1/1000;bob LOG 3/1000");
     expect_outcome(check(&request), "ALLOWED");
@@ -202,9 +202,9 @@ static void a_counter_is_group_key_and_limit(void **state)
 
     set_rules(&request, "bob FIXED 1/1000");
     expect_outcome(check(&request), "ALLOWED"); /* the group is "bob" */
-    request.group = (char *)(uintptr_t)"bob";
+    request.group = (char *)(uintptr_t) "bob";
     expect_outcome(check(&request), "DENIED");
-    request.group = (char *)(uintptr_t)"other";
+    request.group = (char *)(uintptr_t) "other";
     expect_outcome(check(&request), "ALLOWED");
     expect_outcome(check_rules("bob FIXED 1/1000"), "ALLOWED");
     expect_outcome(check_rules("bob FIXED 1/1000"), "DENIED");
@@ -261,7 +261,7 @@ static void calls_may_travel_together(void **state)
     lks_error errors[N];
     (void)state;
 
-    request.group = (char *)(uintptr_t)"g";
+    request.group = (char *)(uintptr_t) "g";
     set_rules(&request, "bob FIXED 2/1000 after=4 ban=500;bob LOG 3/1000;eve BUCKET 5/1000");
     for (int i = 0; i < N; i++)
         requests[i] = &request;
@@ -312,7 +312,7 @@ static void a_peek_has_no_identity(void **state)
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     (void)state;
 
-    request.request_id = (char *)(uintptr_t)"r";
+    request.request_id = (char *)(uintptr_t) "r";
     set_rules(&request, "g FIXED 2/1000");
     expect_outcome(check(&request), "ALLOWED");
     request.peek = true;
@@ -352,8 +352,8 @@ static void a_request_id_means_one_check(void **state)
     }
     assert_null(check_id("bob FIXED 5/1000", 2, "r"));
     expect_error(LKS_ALREADY_EXISTS, "request_id");
-    request.group = (char *)(uintptr_t)"g";
-    request.request_id = (char *)(uintptr_t)"r";
+    request.group = (char *)(uintptr_t) "g";
+    request.request_id = (char *)(uintptr_t) "r";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
     set_rules(&request, "bob FIXED 5/1000");
     assert_null(check(&request));
@@ -402,8 +402,8 @@ static void a_partly_charged_check_is_recorded(void **state)
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     (void)state;
 
-    request.group = (char *)(uintptr_t)"g";
-    request.request_id = (char *)(uintptr_t)"r";
+    request.group = (char *)(uintptr_t) "g";
+    request.request_id = (char *)(uintptr_t) "r";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
     check_rules("bob FIXED 1/1000");
     set_rules(&request, "bob FIXED 1/1000;bob LOG 3/1000");

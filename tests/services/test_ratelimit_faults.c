@@ -86,7 +86,9 @@ static const struct foreign {
     {"HSET %s L,5,1000 \x92\xa1L\x01", G "rate:k:a", call_check},
     {"HSET %s L,5,1000 \x92\xa1L\x01", G "rate:k:a", call_reset},
     {"HSET %s F,5,1000,0,3,9,1,31622400000 \x95\xa1X\x01\x01\x01\x01", G "rate:k:a", call_check},
-    {"HSET %s F,5,1000,0,3,9,1,31622400000 \x95\xa1" "F\x01\xa1x\x01\x01", G "rate:k:a", call_check},
+    {"HSET %s F,5,1000,0,3,9,1,31622400000 \x95\xa1"
+     "F\x01\xa1x\x01\x01",
+     G "rate:k:a", call_check},
     {"HSET %s F,5,1000,0,3,9,1,31622400000! \x92\xa1P\x01", G "rate:k:a", call_check},
     {"SET %s x", G "rate:l:a:L,5,1000:0", call_check},
     {"SET %s x", G "rate:l:a:L,5,1000:1", call_costly_check},
@@ -160,11 +162,13 @@ static void an_error_after_a_write_is_maybe(void **state)
 static void a_reply_of_another_shape_is_an_error(void **state)
 {
     (void)state;
-    harness_alter(h, "local reply, worst = {'', '0'}, 'ALLOWED'", "if true then return {'ALLOWED', '0', 'x'} end\n"
-                                                                    "local reply, worst = {'', '0'}, 'ALLOWED'");
+    harness_alter(h, "local reply, worst = {'', '0'}, 'ALLOWED'",
+                  "if true then return {'ALLOWED', '0', 'x'} end\n"
+                  "local reply, worst = {'', '0'}, 'ALLOWED'");
     assert_null(check_rules("a FIXED 5/1000"));
     assert_int_equal(err.code, LKS_INTERNAL);
-    harness_alter(h, "local policy = parse_policy(found[i])", "local policy = nil reply[2] = 'x' if true then break end");
+    harness_alter(h, "local policy = parse_policy(found[i])",
+                  "local policy = nil reply[2] = 'x' if true then break end");
     assert_null(get_policy("api"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_null(check_rules("a @api"));

@@ -17,7 +17,7 @@ static int with_a_counter(void **state)
     assert_non_null(check_rules("a FIXED 5/1000"));
     assert_non_null(put_policy("api", "FIXED 5/1000", false, 0));
     good = (lks_check_request)LKS_CHECK_REQUEST_INIT;
-    good.group = (char *)(uintptr_t)"g";
+    good.group = (char *)(uintptr_t) "g";
     set_rules(&good, "a FIXED 5/1000");
     remember();
     return 0;
@@ -33,11 +33,11 @@ static void invalid(const char *method, const void *request, const char *field)
 }
 
 /* Sets one member of a good request to a bad value. */
-#define INVALID(method, good, member, value, field)                                                \
-    do {                                                                                           \
-        r = (good);                                                                                \
-        r.member = (value);                                                                        \
-        invalid(method, &r, field);                                                                \
+#define INVALID(method, good, member, value, field) \
+    do {                                            \
+        r = (good);                                 \
+        r.member = (value);                         \
+        invalid(method, &r, field);                 \
     } while (0)
 
 static void check_names_what_is_wrong(void **state)
@@ -57,7 +57,7 @@ static void check_names_what_is_wrong(void **state)
                   "i FIXED 1/1");
     invalid("Check", &r, "rules");
     r.n_rules = 2;
-    r.group = (char *)(uintptr_t)"";
+    r.group = (char *)(uintptr_t) "";
     invalid("Check", &r, "group");
 }
 
@@ -67,15 +67,15 @@ static void rules_name_what_is_wrong(void **state)
     (void)state;
 
     set_rules(&r, "a FIXED 5/1000;b FIXED 5/1000");
-    r.rules[1]->key = (char *)(uintptr_t)"";
+    r.rules[1]->key = (char *)(uintptr_t) "";
     invalid("Check", &r, "rules[1].key");
     r.rules[1]->key = name_129;
     invalid("Check", &r, "rules[1].key");
-    r.rules[1]->key = (char *)(uintptr_t)"b";
+    r.rules[1]->key = (char *)(uintptr_t) "b";
     r.rules[1]->spec_case = LKS_RULE_SPEC_NOT_SET;
     invalid("Check", &r, "rules[1].policy");
     r.rules[1]->spec_case = LKS_RULE_SPEC_POLICY;
-    r.rules[1]->policy = (char *)(uintptr_t)"";
+    r.rules[1]->policy = (char *)(uintptr_t) "";
     invalid("Check", &r, "rules[1].policy");
     r.rules[1]->policy = name_129;
     invalid("Check", &r, "rules[1].policy");
@@ -135,7 +135,7 @@ static void limits_name_what_is_wrong(void **state)
     lks_limit limit;
     (void)state;
 
-    put.name = (char *)(uintptr_t)"api";
+    put.name = (char *)(uintptr_t) "api";
     put.limit = &limit;
     for (int i = 0; i < N_BAD_LIMITS; i++) {
         snprintf(rules, sizeof rules, "a FIXED 5/1000;b %s", bad_limits[i].text);
@@ -212,19 +212,19 @@ static void refund_and_reset_name_what_is_wrong(void **state)
     lks_reset_request reset_good = LKS_RESET_REQUEST_INIT;
     (void)state;
 
-    refund_good.group = refund_good.request_id = (char *)(uintptr_t)"g";
+    refund_good.group = refund_good.request_id = (char *)(uintptr_t) "g";
     {
         lks_refund_request r;
-        INVALID("Refund", refund_good, group, (char *)(uintptr_t)"", "group");
+        INVALID("Refund", refund_good, group, (char *)(uintptr_t) "", "group");
         INVALID("Refund", refund_good, group, name_129, "group");
-        INVALID("Refund", refund_good, request_id, (char *)(uintptr_t)"", "request_id");
+        INVALID("Refund", refund_good, request_id, (char *)(uintptr_t) "", "request_id");
         INVALID("Refund", refund_good, request_id, name_129, "request_id");
     }
-    reset_good.key = (char *)(uintptr_t)"a";
+    reset_good.key = (char *)(uintptr_t) "a";
     {
         lks_reset_request r;
         INVALID("Reset", reset_good, group, name_129, "group");
-        INVALID("Reset", reset_good, key, (char *)(uintptr_t)"", "key");
+        INVALID("Reset", reset_good, key, (char *)(uintptr_t) "", "key");
         INVALID("Reset", reset_good, key, name_129, "key");
     }
 }
@@ -240,11 +240,11 @@ static void policies_name_what_is_wrong(void **state)
     (void)state;
 
     set_limit(&limit, &penalty, "FIXED 5/1000");
-    put_good.name = delete_good.name = (char *)(uintptr_t)"api";
+    put_good.name = delete_good.name = (char *)(uintptr_t) "api";
     put_good.limit = &limit;
     {
         lks_put_policy_request r;
-        INVALID("PutPolicy", put_good, name, (char *)(uintptr_t)"", "name");
+        INVALID("PutPolicy", put_good, name, (char *)(uintptr_t) "", "name");
         INVALID("PutPolicy", put_good, name, name_129, "name");
         INVALID("PutPolicy", put_good, limit, NULL, "limit");
         INVALID("PutPolicy", put_good, expected_version, -1, "expected_version");
@@ -252,7 +252,7 @@ static void policies_name_what_is_wrong(void **state)
     }
     {
         lks_get_policy_request r;
-        INVALID("GetPolicy", get_good, name, (char *)(uintptr_t)"", "name");
+        INVALID("GetPolicy", get_good, name, (char *)(uintptr_t) "", "name");
         INVALID("GetPolicy", get_good, name, name_129, "name");
     }
     {
@@ -263,7 +263,7 @@ static void policies_name_what_is_wrong(void **state)
     }
     {
         lks_delete_policy_request r;
-        INVALID("DeletePolicy", delete_good, name, (char *)(uintptr_t)"", "name");
+        INVALID("DeletePolicy", delete_good, name, (char *)(uintptr_t) "", "name");
         INVALID("DeletePolicy", delete_good, name, name_129, "name");
         INVALID("DeletePolicy", delete_good, expected_version, -1, "expected_version");
         INVALID("DeletePolicy", delete_good, expected_version, MAX + 1, "expected_version");
@@ -289,14 +289,10 @@ static void bytes_that_are_no_request(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        INPUT_TEST(check_names_what_is_wrong),
-        INPUT_TEST(rules_name_what_is_wrong),
-        INPUT_TEST(limits_name_what_is_wrong),
-        INPUT_TEST(the_largest_numbers_work),
-        INPUT_TEST(long_products_are_exact),
-        INPUT_TEST(refund_and_reset_name_what_is_wrong),
-        INPUT_TEST(policies_name_what_is_wrong),
-        INPUT_TEST(bytes_that_are_no_request),
+        INPUT_TEST(check_names_what_is_wrong),   INPUT_TEST(rules_name_what_is_wrong),
+        INPUT_TEST(limits_name_what_is_wrong),   INPUT_TEST(the_largest_numbers_work),
+        INPUT_TEST(long_products_are_exact),     INPUT_TEST(refund_and_reset_name_what_is_wrong),
+        INPUT_TEST(policies_name_what_is_wrong), INPUT_TEST(bytes_that_are_no_request),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);
 }

@@ -241,8 +241,8 @@ static asked random_check(void)
     while (a.n < n)
         add_rule(&a);
     for (size_t i = 0; i < a.n; i++)
-        snprintf(a.text + strlen(a.text), sizeof a.text - strlen(a.text), "%s%s %s", i > 0 ? ";" : "",
-                 keys[a.key[i]], limits[a.limit[i]].rule);
+        snprintf(a.text + strlen(a.text), sizeof a.text - strlen(a.text), "%s%s %s", i > 0 ? ";" : "", keys[a.key[i]],
+                 limits[a.limit[i]].rule);
     return a;
 }
 
@@ -250,7 +250,7 @@ static const lks_check_response *send_check(const asked *a, const char *request_
 {
     lks_check_request r = LKS_CHECK_REQUEST_INIT;
 
-    r.group = (char *)(uintptr_t)"g";
+    r.group = (char *)(uintptr_t) "g";
     r.cost = a->cost;
     r.peek = a->peek;
     r.mode = a->independent ? LKS_CHECK_MODE_INDEPENDENT : LKS_CHECK_MODE_ALL_OR_NOTHING;
@@ -294,8 +294,8 @@ static void decide(const asked *a, int64_t at, char *told_text, request *r, bool
         if (l[i]->shadow)
             outcome = 0;
         worst = outcome > worst ? outcome : worst;
-        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), ": %s %lld %lld %lld %lld %lld",
-                 words[outcome], (long long)l[i]->limit, (long long)(left > 0 ? left : 0), (long long)retry,
+        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), ": %s %lld %lld %lld %lld %lld", words[outcome],
+                 (long long)l[i]->limit, (long long)(left > 0 ? left : 0), (long long)retry,
                  (long long)((as_new_at(l[i], c[i], at) - at + 999) / 1000),
                  (long long)(banned[i] ? (c[i]->ban_end - at + 999) / 1000 : 0));
     }

@@ -82,8 +82,8 @@ static void one_limit_after_the_other_charges_for_nothing(void **state)
     (void)state;
     harness_redis(h, "SET naive:all 100");
     for (int i = 0; i < 5; i++) {
-        assert_true(number(harness_redis(h, "INCR naive:bob")) <= 5);   /* passes */
-        assert_true(number(harness_redis(h, "INCR naive:all")) > 100);  /* does not */
+        assert_true(number(harness_redis(h, "INCR naive:bob")) <= 5);  /* passes */
+        assert_true(number(harness_redis(h, "INCR naive:all")) > 100); /* does not */
     }
     harness_redis(h, "SET naive:all 0"); /* there is room again, but not for bob */
     assert_true(number(harness_redis(h, "INCR naive:bob")) > 5);

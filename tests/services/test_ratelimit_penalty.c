@@ -175,7 +175,7 @@ static void independent_rules_count_each_try(void **state)
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     (void)state;
 
-    request.group = (char *)(uintptr_t)"g";
+    request.group = (char *)(uintptr_t) "g";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
     set_rules(&request, "bob FIXED 1/1000;bob LOG 9/1000 after=2 ban=500");
     check(&request);

@@ -314,8 +314,7 @@ static void a_shadow_tells_of_its_bans(void **state)
     check_rules("bob @api");
     check_rules("bob @api");
     expect_told(check_rules("bob @api"), "ALLOWED: ALLOWED 1 0 5000 1000 5000");
-    expect_told(check_rules("bob @api;eve FIXED 1/1000"),
-                "ALLOWED: ALLOWED 1 0 5000 1000 5000: ALLOWED 1 0 0 1000 0");
+    expect_told(check_rules("bob @api;eve FIXED 1/1000"), "ALLOWED: ALLOWED 1 0 5000 1000 5000: ALLOWED 1 0 0 1000 0");
 }
 
 int main(void)

@@ -61,7 +61,7 @@ static void the_group_is_that_of_the_check(void **state)
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     (void)state;
 
-    request.request_id = (char *)(uintptr_t)"r";
+    request.request_id = (char *)(uintptr_t) "r";
     set_rules(&request, "bob FIXED 1/1000");
     expect_outcome(check(&request), "ALLOWED");
     assert_string_equal(refund("bob", "r"), "REFUNDED");

@@ -208,8 +208,8 @@ static void buy_again(void)
 /* More than one call gives back or counts: it takes several rounds. */
 static void thousands_of_holds_are_as_exact(void **state)
 {
-    static void (*const calls[])(void) = {get_one,  get_batch, get_list,  get_namespace, make_order,
-                                          sell,     put_over,  adjust_it, delete_it,     buy_again};
+    static void (*const calls[])(void) = {get_one, get_batch, get_list,  get_namespace, make_order,
+                                          sell,    put_over,  adjust_it, delete_it,     buy_again};
 
     for (size_t i = 0; i < sizeof calls / sizeof calls[0]; i++) {
         empty_harness(state);
@@ -241,7 +241,8 @@ static void a_list_gives_back_in_each_group(void **state)
     harness_advance_ms(h, 100000);
     harness_redis(h, "FCALL stock_expire_listed_%s 1 ls:{default/-}: 3 %s 0 100", functions_digest, "");
     assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:stock:x ls:{default/h}:stock:x "
-                                         "ls:{default/g}:stock:r ls:{default/h}:stock:r"), "0");
+                                         "ls:{default/g}:stock:r ls:{default/h}:stock:r"),
+                        "0");
     assert_string_equal(ledger_text(read_ledger("h", "", 0)), "PUT a 10 \nRESERVED a 2 o1\nEXPIRED a 2 o1\n");
 }
 

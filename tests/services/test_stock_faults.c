@@ -120,7 +120,9 @@ static const struct foreign {
     {"SET %s x", "stock:o:o", call_deduct},
     {"SET %s \xc1", "stock:o:o", call_deduct},
     {"SET %s x", "stock:o:o", call_get_order},
-    {"SET %s \x91\xaa" "adjustment", "stock:o:o", call_get_order},
+    {"SET %s \x91\xaa"
+     "adjustment",
+     "stock:o:o", call_get_order},
     {"LPUSH %s x", "stock:a:adj", call_adjust},
     {"SET %s x", "stock:a:adj", call_adjust},
     {"SET %s x", "stock:skus", call_put_new},
@@ -346,12 +348,9 @@ static void a_reply_of_another_shape_is_an_error(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STOCK_TEST(foreign_data_changes_nothing),
-        STOCK_TEST(a_foreign_order_among_those_that_are_over),
-        STOCK_TEST(stock_comes_back_when_memory_is_short),
-        STOCK_TEST(an_error_after_a_write_is_maybe),
-        STOCK_TEST(an_error_while_giving_back_is_maybe),
-        STOCK_TEST(an_error_before_a_write_is_no),
+        STOCK_TEST(foreign_data_changes_nothing),          STOCK_TEST(a_foreign_order_among_those_that_are_over),
+        STOCK_TEST(stock_comes_back_when_memory_is_short), STOCK_TEST(an_error_after_a_write_is_maybe),
+        STOCK_TEST(an_error_while_giving_back_is_maybe),   STOCK_TEST(an_error_before_a_write_is_no),
         STOCK_TEST(a_reply_of_another_shape_is_an_error),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);

@@ -24,11 +24,11 @@ static void invalid(const char *method, const void *request, const char *field)
 }
 
 /* Sets one member of a good request `r` to a bad value. */
-#define INVALID(method, good, member, value, field)                                                \
-    do {                                                                                           \
-        r = (good);                                                                                \
-        r.member = (value);                                                                        \
-        invalid(method, &r, field);                                                                \
+#define INVALID(method, good, member, value, field) \
+    do {                                            \
+        r = (good);                                 \
+        r.member = (value);                         \
+        invalid(method, &r, field);                 \
     } while (0)
 
 static void put_item_names_what_is_wrong(void **state)
@@ -318,9 +318,23 @@ static void get_order_names_what_is_wrong(void **state)
 
 static void ledger_calls_name_what_is_wrong(void **state)
 {
-    static char *const ids[] = {"x",  "1",    "-",    "1-",   "-1",  "1-1-1", "1-x",  " 1-1",
-                                "+",  "$",    "01-1", "1-01", "(1-1", "9007199254740992-0", "1-9007199254740992",
-                                "99999999999999999999999999-0", "1-1 "};
+    static char *const ids[] = {"x",
+                                "1",
+                                "-",
+                                "1-",
+                                "-1",
+                                "1-1-1",
+                                "1-x",
+                                " 1-1",
+                                "+",
+                                "$",
+                                "01-1",
+                                "1-01",
+                                "(1-1",
+                                "9007199254740992-0",
+                                "1-9007199254740992",
+                                "99999999999999999999999999-0",
+                                "1-1 "};
     lks_read_ledger_request good = LKS_READ_LEDGER_REQUEST_INIT, r;
     lks_trim_ledger_request trim = LKS_TRIM_LEDGER_REQUEST_INIT;
 
@@ -384,10 +398,19 @@ static void put_bytes(const char *more, size_t len, lks_code code, const char *f
 static void bytes_that_are_no_request(void **state)
 {
     (void)state;
-    put_bytes("\x12\x03" "b\xff" "c", 5, LKS_INVALID_ARGUMENT, "sku");      /* not UTF-8 */
-    put_bytes("\x12\x03" "b\0c", 5, LKS_INVALID_ARGUMENT, "sku");           /* a NUL */
-    put_bytes("\x0a\x04\xed\xa0\x80" "x", 6, LKS_INVALID_ARGUMENT, "group"); /* a surrogate */
-    put_bytes("\x12\x09" "b", 3, LKS_INVALID_ARGUMENT, "sku");              /* cut off */
+    put_bytes("\x12\x03"
+              "b\xff"
+              "c",
+              5, LKS_INVALID_ARGUMENT, "sku"); /* not UTF-8 */
+    put_bytes("\x12\x03"
+              "b\0c",
+              5, LKS_INVALID_ARGUMENT, "sku"); /* a NUL */
+    put_bytes("\x0a\x04\xed\xa0\x80"
+              "x",
+              6, LKS_INVALID_ARGUMENT, "group"); /* a surrogate */
+    put_bytes("\x12\x09"
+              "b",
+              3, LKS_INVALID_ARGUMENT, "sku"); /* cut off */
     put_bytes("\x18", 1, LKS_INVALID_ARGUMENT, "on_hand");
     put_bytes("\x1a\x01x", 3, LKS_INVALID_ARGUMENT, "on_hand"); /* another wire type */
     put_bytes("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11, LKS_INVALID_ARGUMENT, "");
@@ -406,20 +429,13 @@ int main(void)
     }
 #define INPUT_TEST(function) cmocka_unit_test_setup(function, with_an_item)
     const struct CMUnitTest tests[] = {
-        INPUT_TEST(put_item_names_what_is_wrong),
-        INPUT_TEST(get_item_names_what_is_wrong),
-        INPUT_TEST(batch_get_items_names_what_is_wrong),
-        INPUT_TEST(list_items_names_what_is_wrong),
-        INPUT_TEST(adjust_names_what_is_wrong),
-        INPUT_TEST(deduct_names_what_is_wrong),
-        INPUT_TEST(reserve_names_what_is_wrong),
-        INPUT_TEST(confirm_names_what_is_wrong),
-        INPUT_TEST(extend_hold_names_what_is_wrong),
-        INPUT_TEST(cancel_names_what_is_wrong),
-        INPUT_TEST(return_names_what_is_wrong),
-        INPUT_TEST(get_order_names_what_is_wrong),
-        INPUT_TEST(ledger_calls_name_what_is_wrong),
-        INPUT_TEST(delete_item_names_what_is_wrong),
+        INPUT_TEST(put_item_names_what_is_wrong),        INPUT_TEST(get_item_names_what_is_wrong),
+        INPUT_TEST(batch_get_items_names_what_is_wrong), INPUT_TEST(list_items_names_what_is_wrong),
+        INPUT_TEST(adjust_names_what_is_wrong),          INPUT_TEST(deduct_names_what_is_wrong),
+        INPUT_TEST(reserve_names_what_is_wrong),         INPUT_TEST(confirm_names_what_is_wrong),
+        INPUT_TEST(extend_hold_names_what_is_wrong),     INPUT_TEST(cancel_names_what_is_wrong),
+        INPUT_TEST(return_names_what_is_wrong),          INPUT_TEST(get_order_names_what_is_wrong),
+        INPUT_TEST(ledger_calls_name_what_is_wrong),     INPUT_TEST(delete_item_names_what_is_wrong),
         INPUT_TEST(bytes_that_are_no_request),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);

@@ -212,16 +212,11 @@ static void an_emptied_ledger_ends_where_no_items_are(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STOCK_TEST(reads_on_from_where_it_was),
-        STOCK_TEST(entries_tell_the_time),
-        STOCK_TEST(a_limit_is_a_hundred_unless_said),
-        STOCK_TEST(tells_what_was_trimmed_unread),
-        STOCK_TEST(a_long_ledger_is_trimmed_in_steps),
-        STOCK_TEST(trims_up_to_an_id_that_no_entry_has),
-        STOCK_TEST(an_id_that_was_never_given_is_told),
-        STOCK_TEST(an_emptied_ledger_still_knows),
-        STOCK_TEST(trimming_nothing_makes_no_ledger),
-        STOCK_TEST(an_emptied_ledger_ends_where_no_items_are),
+        STOCK_TEST(reads_on_from_where_it_was),         STOCK_TEST(entries_tell_the_time),
+        STOCK_TEST(a_limit_is_a_hundred_unless_said),   STOCK_TEST(tells_what_was_trimmed_unread),
+        STOCK_TEST(a_long_ledger_is_trimmed_in_steps),  STOCK_TEST(trims_up_to_an_id_that_no_entry_has),
+        STOCK_TEST(an_id_that_was_never_given_is_told), STOCK_TEST(an_emptied_ledger_still_knows),
+        STOCK_TEST(trimming_nothing_makes_no_ledger),   STOCK_TEST(an_emptied_ledger_ends_where_no_items_are),
     };
     return cmocka_run_group_tests(tests, start_harness, stop_harness);
 }

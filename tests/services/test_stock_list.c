@@ -198,9 +198,24 @@ static void foreign_data_is_not_listed(void **state)
 static void a_page_token_is_checked(void **state)
 {
     static const char *const of_group[] = {"x", "G", "Ga b", "G%4", "G%41", "G%e9", "N0", "g"};
-    static const char *const of_namespace[] = {"x", "X0", "N",      "Nx",        "N:",      "N0:",     "N0:g",
-                                               "N0:/a", "N0:g/",  "N0:g/a:",   "N0:g/%41", "N0:g/a}", "N0:{x/g/a",
-                                               "Ga",    "N 0",    "N-1",       "N000000000000000000001", "N0:g/a/b"};
+    static const char *const of_namespace[] = {"x",
+                                               "X0",
+                                               "N",
+                                               "Nx",
+                                               "N:",
+                                               "N0:",
+                                               "N0:g",
+                                               "N0:/a",
+                                               "N0:g/",
+                                               "N0:g/a:",
+                                               "N0:g/%41",
+                                               "N0:g/a}",
+                                               "N0:{x/g/a",
+                                               "Ga",
+                                               "N 0",
+                                               "N-1",
+                                               "N000000000000000000001",
+                                               "N0:g/a/b"};
 
     (void)state;
     put_item("g", "a", 1);

@@ -208,8 +208,12 @@ static void step_adjust(int g)
         assert_true(got && !got->replayed);
         item->available += delta;
         item->touched = true;
-        *first = (model_adjustment){.exists = true, .sku = s, .delta = delta, .available = item->available,
-                                    .reserved = item->reserved, .sold = item->sold};
+        *first = (model_adjustment){.exists = true,
+                                    .sku = s,
+                                    .delta = delta,
+                                    .available = item->available,
+                                    .reserved = item->reserved,
+                                    .sold = item->sold};
     }
 }
 
@@ -428,8 +432,9 @@ static void records_end(void)
         step_chore(g);
         model_forget(&model[g]);
     }
-    harness_redis(h, "EVAL %s 0", "for _, k in ipairs(redis.call('KEYS', '*}:stock:[oat]:*')) do "
-                                  "if redis.call('PTTL', k) > 0 then redis.call('DEL', k) end end");
+    harness_redis(h, "EVAL %s 0",
+                  "for _, k in ipairs(redis.call('KEYS', '*}:stock:[oat]:*')) do "
+                  "if redis.call('PTTL', k) > 0 then redis.call('DEL', k) end end");
 }
 
 static void random_step(int g)

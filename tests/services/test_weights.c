@@ -33,7 +33,10 @@ static unsigned carried(const service *s, const char *method, const void *reques
         const service_method *m = &s->methods[i];
         if (strcmp(strrchr(m->method->path, '/') + 1, method) != 0)
             continue;
-        plan p = {.arena = arena, .method = m->method, .ns = lks_rpc_slice_of("default"), .server = "server",
+        plan p = {.arena = arena,
+                  .method = m->method,
+                  .ns = lks_rpc_slice_of("default"),
+                  .server = "server",
                   .state = s->open ? s->open(&options) : NULL};
         m->prepare(request, &p);
         if (plan_failed(&p) || p.n_calls == 0)

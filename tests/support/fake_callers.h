@@ -8,10 +8,10 @@
 /* What has happened since fake_callers_reset. */
 typedef struct fake_callers_told {
     size_t opened, lost;
-    unsigned last_lost;                /* the number of a caller, from 1 */
+    unsigned last_lost; /* the number of a caller, from 1 */
     size_t shares_opened, shares_closed;
-    size_t held;                       /* bytes of all shares */
-    size_t n_held;                     /* callers that are held */
+    size_t held;   /* bytes of all shares */
+    size_t n_held; /* callers that are held */
 } fake_callers_told;
 extern fake_callers_told fake_callers;
 

@@ -244,8 +244,11 @@ static void set_body(body *b, const void *data, size_t len, bool more)
 
 size_t h2_peer_call(h2_peer *p, const char *path, const char *const *fields, const void *data, size_t len, bool more)
 {
-    nghttp2_nv list[FIELDS_MAX] = {field(":method", given(fields, ":method", "POST")), field(":scheme", "http"),
-                                   field(":path", path), field(":authority", "test"), field("te", "trailers"),
+    nghttp2_nv list[FIELDS_MAX] = {field(":method", given(fields, ":method", "POST")),
+                                   field(":scheme", "http"),
+                                   field(":path", path),
+                                   field(":authority", "test"),
+                                   field("te", "trailers"),
                                    field("content-type", given(fields, "content-type", "application/grpc"))};
     size_t n = 6, at = p->n++;
     body *b = &p->bodies[at];

@@ -15,10 +15,10 @@ typedef struct h2_peer h2_peer;
 typedef struct h2_answer {
     int32_t id;
     bool closed;
-    uint32_t error; /* of RST_STREAM */
+    uint32_t error;     /* of RST_STREAM */
     char headers[4096]; /* "name: value\n", trailers too */
-    int blocks; /* of headers: 1 = trailers only */
-    uint8_t *data;  /* what came of DATA */
+    int blocks;         /* of headers: 1 = trailers only */
+    uint8_t *data;      /* what came of DATA */
     size_t len, room;
 } h2_answer;
 

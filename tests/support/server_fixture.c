@@ -124,10 +124,25 @@ static bool make_certificate(server_fixture *fixture)
     }
     snprintf(fixture->certificate, sizeof fixture->certificate, "%s/server.pem", fixture->dir);
     snprintf(fixture->key, sizeof fixture->key, "%s/server.key", fixture->dir);
-    const char *const argv[] = {"openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                                "-nodes", "-days", "2", "-subj", "/CN=localhost", "-addext",
-                                "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", fixture->key, "-out",
-                                fixture->certificate, NULL};
+    const char *const argv[] = {"openssl",
+                                "req",
+                                "-x509",
+                                "-newkey",
+                                "ec",
+                                "-pkeyopt",
+                                "ec_paramgen_curve:P-256",
+                                "-nodes",
+                                "-days",
+                                "2",
+                                "-subj",
+                                "/CN=localhost",
+                                "-addext",
+                                "subjectAltName=DNS:localhost,IP:127.0.0.1",
+                                "-keyout",
+                                fixture->key,
+                                "-out",
+                                fixture->certificate,
+                                NULL};
     process *openssl = process_spawn(argv, NULL);
     bool made = openssl != NULL && process_exited_with(openssl, 0, READY_TIMEOUT_MS);
     process_free(openssl);

@@ -279,14 +279,18 @@ static const service_method *find_method(const service *s, const char *name)
     return NULL;
 }
 
-static void prepare(harness *h, const service *s, const char *server, const char *method, const void *bytes,
-                    size_t len, running *r)
+static void prepare(harness *h, const service *s, const char *server, const char *method, const void *bytes, size_t len,
+                    running *r)
 {
     *r = (running){.method = find_method(s, method)};
     if (lks_rpc_request_unpack(r->method->method, bytes, len, h->arena, &r->request, &r->error) != LKS_OK)
         return;
-    r->plan = (plan){.arena = h->arena, .method = r->method->method, .ns = lks_rpc_slice_of(h->ns), .server = server,
-                     .state = state_of(h, s, server), .now_ns = lks_rpc_now_ns() + h->advanced_ns,
+    r->plan = (plan){.arena = h->arena,
+                     .method = r->method->method,
+                     .ns = lks_rpc_slice_of(h->ns),
+                     .server = server,
+                     .state = state_of(h, s, server),
+                     .now_ns = lks_rpc_now_ns() + h->advanced_ns,
                      .repeat_ms = h->repeat_ms};
     r->method->prepare(r->request, &r->plan);
     r->error = r->plan.error;
@@ -299,9 +303,9 @@ static store_value value_of(harness *h, const redisReply *reply)
     if (reply->type == REDIS_REPLY_INTEGER)
         return (store_value){.type = STORE_INTEGER, .integer = reply->integer};
     if (reply->type != REDIS_REPLY_ARRAY)
-        return (store_value){.type = reply->type == REDIS_REPLY_ERROR ? STORE_ERROR : STORE_STRING,
-                             .string = {.data = lks_rpc_arena_copy(h->arena, reply->str, reply->len),
-                                        .len = reply->len}};
+        return (store_value){
+            .type = reply->type == REDIS_REPLY_ERROR ? STORE_ERROR : STORE_STRING,
+            .string = {.data = lks_rpc_arena_copy(h->arena, reply->str, reply->len), .len = reply->len}};
     store_value *element = lks_rpc_arena_alloc(h->arena, reply->elements * sizeof *element);
     for (size_t i = 0; i < reply->elements; i++)
         element[i] = value_of(h, reply->element[i]);
@@ -419,8 +423,8 @@ static const void *run_rounds(harness *h, running *r)
     return response;
 }
 
-const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes,
-                               size_t len, lks_error *error)
+const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len,
+                               lks_error *error)
 {
     const void *response = NULL;
     running r;
@@ -442,16 +446,15 @@ static lks_rpc_slice packed(harness *h, const void *request)
     return (lks_rpc_slice){.data = bytes, .len = len};
 }
 
-const void *harness_call(harness *h, const service *s, const char *method, const void *request,
-                         lks_error *error)
+const void *harness_call(harness *h, const service *s, const char *method, const void *request, lks_error *error)
 {
     lks_rpc_slice bytes = packed(h, request);
 
     return harness_call_bytes(h, s, method, bytes.data, bytes.len, error);
 }
 
-void harness_call_together(harness *h, const service *s, const char *method, size_t n,
-                           const void *const requests[], const void *responses[], lks_error errors[])
+void harness_call_together(harness *h, const service *s, const char *method, size_t n, const void *const requests[],
+                           const void *responses[], lks_error errors[])
 {
     running *r = lks_rpc_arena_alloc(h->arena, n * sizeof *r);
     const store_call **calls = lks_rpc_arena_alloc(h->arena, n * sizeof(store_call *));

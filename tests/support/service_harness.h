@@ -50,12 +50,11 @@ void harness_service_options(harness *h, const service_options *options);
 /* Runs one request of the service's method ("Deduct"). Returns the response,
  * valid until harness_reset or harness_forget; NULL with *error set when the call
  * fails. On success error->code is LKS_OK. */
-const void *harness_call(harness *h, const service *s, const char *method, const void *request,
-                         lks_error *error);
+const void *harness_call(harness *h, const service *s, const char *method, const void *request, lks_error *error);
 
 /* The same for a serialised request, which need not be well-formed. */
-const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes,
-                               size_t len, lks_error *error);
+const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len,
+                               lks_error *error);
 
 /* A call that may wait, on the server with that id (not copied). Functions publish to
  * "ls:wake:<id>"; nobody hears that but who subscribes. Valid like a response. */
@@ -81,8 +80,8 @@ int64_t harness_ring(harness *h, const service_alarm *alarm);
 
 /* Runs n requests, each of one call to the same function and base, as one FCALL.
  * responses[i] is NULL where errors[i] is set. */
-void harness_call_together(harness *h, const service *s, const char *method, size_t n,
-                           const void *const requests[], const void *responses[], lks_error errors[]);
+void harness_call_together(harness *h, const service *s, const char *method, size_t n, const void *const requests[],
+                           const void *responses[], lks_error errors[]);
 
 /* Frees all responses and texts given so far: for tests of very many calls. */
 void harness_forget(harness *h);

@@ -30,8 +30,8 @@ ping_request ping(const char *id)
     return request;
 }
 
-lks_code run(lks_channel *channel, const lks_rpc_method *method, const char *id,
-             const lks_call_options *options, ping_response **ret, lks_error *error)
+lks_code run(lks_channel *channel, const lks_rpc_method *method, const char *id, const lks_call_options *options,
+             ping_response **ret, lks_error *error)
 {
     ping_request request = ping(id);
     ProtobufCMessage *response = NULL;
@@ -57,15 +57,14 @@ void see(lks_call_function *function, void *arg, lks_code code, const ProtobufCM
     atomic_fetch_add(&witness->runs, 1);
 }
 
-void start(lks_channel *channel, const lks_rpc_method *method, const char *id,
-           const lks_call_options *options, struct witness *witness)
+void start(lks_channel *channel, const lks_rpc_method *method, const char *id, const lks_call_options *options,
+           struct witness *witness)
 {
     ping_request request = ping(id);
     lks_error error;
 
     memset(witness, 0, sizeof *witness);
-    lks_code code = lks_call_start(channel, method, &request.base, options, see, NULL, witness, &witness->call,
-                                   &error);
+    lks_code code = lks_call_start(channel, method, &request.base, options, see, NULL, witness, &witness->call, &error);
     if (code != LKS_OK)
         fail_msg("start %s: %s %s", id, lks_code_name(code), error.message);
 }
@@ -73,9 +72,8 @@ void start(lks_channel *channel, const lks_rpc_method *method, const char *id,
 void assert_error(const lks_error *error, lks_code code, lks_applied applied)
 {
     if (error->code != code || error->applied != applied)
-        fail_msg("expected %s, applied %s; got %s, applied %s: %s", lks_code_name(code),
-                 lks_applied_name(applied), lks_code_name(error->code), lks_applied_name(error->applied),
-                 error->message);
+        fail_msg("expected %s, applied %s; got %s, applied %s: %s", lks_code_name(code), lks_applied_name(applied),
+                 lks_code_name(error->code), lks_applied_name(error->applied), error->message);
 }
 
 void assert_ended(struct witness *witness, lks_code code, lks_applied applied)

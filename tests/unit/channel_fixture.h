@@ -33,13 +33,13 @@ lks_channel *open_channel(const char *urls, lks_channel_options options);
 ping_request ping(const char *id);
 
 /* A synchronous call. ret may be NULL; else *ret is to be freed with lks_message_free. */
-lks_code run(lks_channel *channel, const lks_rpc_method *method, const char *id,
-             const lks_call_options *options, ping_response **ret, lks_error *error);
+lks_code run(lks_channel *channel, const lks_rpc_method *method, const char *id, const lks_call_options *options,
+             ping_response **ret, lks_error *error);
 
 /* Starts a call that the witness sees the end of; witness->call is to be freed. Fails
  * the test when it cannot. */
-void start(lks_channel *channel, const lks_rpc_method *method, const char *id,
-           const lks_call_options *options, struct witness *witness);
+void start(lks_channel *channel, const lks_rpc_method *method, const char *id, const lks_call_options *options,
+           struct witness *witness);
 
 /* A `done` whose arg is a witness. */
 void see(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,

@@ -78,14 +78,12 @@ struct server {
     size_t n_late;
 };
 
-#define METHOD(name, effect_, id_, fill_, first_)                                                    \
-    {.path = "/lockstock.test.PingService/" name,                                                    \
-     .request = &lockstock__test__ping_request__descriptor,                                          \
-     .response = &lockstock__test__ping_response__descriptor,                                        \
-     .effect = (effect_),                                                                            \
-     .natural_id = (id_),                                                                            \
-     .fill = (fill_),                                                                                \
-     .first_try = (first_)}
+#define METHOD(name, effect_, id_, fill_, first_)                                                           \
+    {                                                                                                       \
+        .path = "/lockstock.test.PingService/" name, .request = &lockstock__test__ping_request__descriptor, \
+        .response = &lockstock__test__ping_response__descriptor, .effect = (effect_), .natural_id = (id_),  \
+        .fill = (fill_), .first_try = (first_)                                                              \
+    }
 const lks_rpc_method server_read = METHOD("Read", LKS_RPC_EFFECT_READ, NULL, LKS_RPC_FILL_NONE, NULL);
 const lks_rpc_method server_write = METHOD("Write", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_NONE, "fresh");
 const lks_rpc_method server_filled = METHOD("Filled", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_RANDOM, NULL);
@@ -365,8 +363,7 @@ static bool read_connection(struct server *server, struct connection *connection
         connection->capacity = 2 * connection->capacity + 65536;
         connection->data = realloc(connection->data, connection->capacity);
     }
-    ssize_t n = recv(connection->fd, connection->data + connection->len,
-                     connection->capacity - connection->len, 0);
+    ssize_t n = recv(connection->fd, connection->data + connection->len, connection->capacity - connection->len, 0);
     if (n <= 0)
         return false;
     connection->len += (size_t)n;

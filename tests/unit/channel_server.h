@@ -12,16 +12,16 @@
 
 typedef enum server_fault_kind {
     SERVER_ANSWERS,
-    SERVER_DROPS_REPLY,    /* the call takes effect, nobody is told */
-    SERVER_CLOSES,         /* the connection, instead of answering */
-    SERVER_HOLDS,          /* answers when server_release is called */
-    SERVER_SENDS_GARBAGE,  /* what is no Reply */
-    SERVER_SENDS_NO_RESULT,/* a Reply without any */
-    SERVER_SENDS_BAD_TEXT, /* a response whose string is not UTF-8 */
-    SERVER_SENDS_HUGE,     /* a message of 8 MiB */
-    SERVER_CLAIMS_HUGE,    /* a length of 0xFFFFFFFFFFFFFFE0 */
-    SERVER_FAILS,          /* with the status of server_status */
-    SERVER_FAILS_LATE,     /* the same, a second later: as a server that waits for its store */
+    SERVER_DROPS_REPLY,     /* the call takes effect, nobody is told */
+    SERVER_CLOSES,          /* the connection, instead of answering */
+    SERVER_HOLDS,           /* answers when server_release is called */
+    SERVER_SENDS_GARBAGE,   /* what is no Reply */
+    SERVER_SENDS_NO_RESULT, /* a Reply without any */
+    SERVER_SENDS_BAD_TEXT,  /* a response whose string is not UTF-8 */
+    SERVER_SENDS_HUGE,      /* a message of 8 MiB */
+    SERVER_CLAIMS_HUGE,     /* a length of 0xFFFFFFFFFFFFFFE0 */
+    SERVER_FAILS,           /* with the status of server_status */
+    SERVER_FAILS_LATE,      /* the same, a second later: as a server that waits for its store */
 } server_fault_kind;
 
 /* From the request after `after` on, `times` requests. */

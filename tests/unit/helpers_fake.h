@@ -36,11 +36,11 @@ typedef struct fake_event {
     char token[40]; /* attempt_token, or buyer_id */
     char text[160]; /* body, detail, reason, or fingerprint */
     uint64_t fence;
-    int64_t lease_ms; /* or hold_ms */
+    int64_t lease_ms;                   /* or hold_ms */
     int64_t wait_ms, retain_ms, number; /* number: code, cost, or quantity of the first line */
-    bool flag;        /* fresh, reacquire_if_expired, or FINAL */
-    size_t n;         /* headers, rules, or lines */
-    char keys[FAKE_RULES][40]; /* of rules: "policy p:key" or "limit n:key"; of lines: skus */
+    bool flag;                          /* fresh, reacquire_if_expired, or FINAL */
+    size_t n;                           /* headers, rules, or lines */
+    char keys[FAKE_RULES][40];          /* of rules: "policy p:key" or "limit n:key"; of lines: skus */
     uint64_t at_ns;
 } fake_event;
 

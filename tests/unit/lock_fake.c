@@ -145,12 +145,12 @@ static lks_code fake_release(void *self, lks_rpc_context *context, const lks_rel
 }
 
 /* What the lock library does not call. */
-#define FAKE_OTHER(name) \
+#define FAKE_OTHER(name)                                                                                   \
     static lks_code fake_##name(void *self, lks_rpc_context *context, const lks_##name##_request *request, \
-                                lks_##name##_response *response, lks_error *error) \
-    { \
-        (void)self, (void)context, (void)request, (void)response; \
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "not faked"); \
+                                lks_##name##_response *response, lks_error *error)                         \
+    {                                                                                                      \
+        (void)self, (void)context, (void)request, (void)response;                                          \
+        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "not faked");                       \
     }
 FAKE_OTHER(inspect)
 FAKE_OTHER(list)

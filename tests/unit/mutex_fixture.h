@@ -38,7 +38,10 @@ struct witness {
     lks_lock_result locked;
 };
 
-#define WITNESS_INIT {.lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER}
+#define WITNESS_INIT                                                        \
+    {                                                                       \
+        .lock = PTHREAD_MUTEX_INITIALIZER, .told = PTHREAD_COND_INITIALIZER \
+    }
 
 /* An on_lost whose arg is a witness. */
 void see_loss(void *arg, const lks_lock_loss *loss);

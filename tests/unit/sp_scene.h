@@ -30,7 +30,7 @@ extern struct sp_scene {
     uint16_t port, web_port;
     taken taken[MESSAGES_MAX];
     size_t n, refused, wanted;
-    uint64_t costs_ns; /* what it takes to take a message of 'c' */
+    uint64_t costs_ns;                  /* what it takes to take a message of 'c' */
     bool echoes, lets_go, closed, late; /* lets_go: answers what a lost peer left, at once */
     int ticks_left;
 } here;

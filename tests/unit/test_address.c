@@ -206,8 +206,15 @@ static void what_is_no_path_is_refused(void **state)
 static void hosts_have_ports(void **state)
 {
     static const char *const good[] = {"127.0.0.1:0", "*:0", "localhost:0"};
-    static const char *const bad[] = {"", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:7x", "127.0.0.1:-1",
-                                      "127.0.0.1:+1", "127.0.0.1: 1", "no such host:1"};
+    static const char *const bad[] = {"",
+                                      "127.0.0.1",
+                                      "127.0.0.1:",
+                                      "127.0.0.1:65536",
+                                      "127.0.0.1:7x",
+                                      "127.0.0.1:-1",
+                                      "127.0.0.1:+1",
+                                      "127.0.0.1: 1",
+                                      "no such host:1"};
     lks_error error = {0};
     (void)state;
 

@@ -38,7 +38,8 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
 
 static void reply_again_in(store *s, size_t i, int64_t ms)
 {
-    const store_value elements[] = {{.type = STORE_STRING, .string = {"OK", 2}}, {.type = STORE_INTEGER, .integer = ms}};
+    const store_value elements[] = {{.type = STORE_STRING, .string = {"OK", 2}},
+                                    {.type = STORE_INTEGER, .integer = ms}};
     const store_value value = {.type = STORE_ARRAY, .n = 2, .element = elements};
     const store_result result = {.code = LKS_OK, .value = &value};
     s->asked[i].done(s->asked[i].arg, &result);
@@ -110,8 +111,8 @@ static void run_until_asked(fixture *f, size_t n)
 
 static service_watch watch_of(const char *argument)
 {
-    return (service_watch){.base = lks_rpc_slice_of(group), .function = "lock_promote",
-                           .argument = lks_rpc_slice_of(argument)};
+    return (service_watch){
+        .base = lks_rpc_slice_of(group), .function = "lock_promote", .argument = lks_rpc_slice_of(argument)};
 }
 
 static void set(fixture *f, const char *argument, int64_t in_ms)
@@ -125,8 +126,8 @@ static void chore(fixture *f, const char *argument, int64_t in_ms)
 }
 
 /* A watch that lasts for the test. */
-#define WATCH(name, argument)                                                                                          \
-    service_watch name = watch_of(argument);                                                                           \
+#define WATCH(name, argument)                \
+    service_watch name = watch_of(argument); \
     assert_true(alarms_watch(f->all, &(name)))
 
 /* ---- watched alarms --------------------------------------------------------------- */
@@ -256,7 +257,7 @@ static void names_once_waited_for_are_forgotten(void **state)
 static size_t compared_among(fixture *f, size_t n)
 {
     service_watch *all = calloc(n, sizeof *all);
-    char (*names)[32] = calloc(n, sizeof *names);
+    char(*names)[32] = calloc(n, sizeof *names);
 
     for (size_t i = 0; i < n; i++) {
         snprintf(names[i], sizeof names[i], "n%zu", i);

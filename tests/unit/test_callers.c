@@ -26,8 +26,8 @@ typedef struct fixture {
     size_t started[CALLS_MAX]; /* numbers of calls, as they started */
     size_t n_started;
     size_t n_abandoned, n_rooms;
-    bool leave_at_once;     /* a call that starts is over */
-    uint64_t costs_ns;      /* what starting one takes */
+    bool leave_at_once; /* a call that starts is over */
+    uint64_t costs_ns;  /* what starting one takes */
     bool closed;
 } fixture;
 
@@ -58,8 +58,11 @@ static void on_room(void *arg)
 
 static int setup_with(void **state, uint64_t turn_ns)
 {
-    const callers_options options = {.running_max = RUNNING, .running_per_caller = EACH, .waiting_max = WAITING,
-                                     .waiting_per_caller = WAITING_EACH, .turn_ns = turn_ns};
+    const callers_options options = {.running_max = RUNNING,
+                                     .running_per_caller = EACH,
+                                     .waiting_max = WAITING,
+                                     .waiting_per_caller = WAITING_EACH,
+                                     .turn_ns = turn_ns};
     lks_error error;
 
     here = calloc(1, sizeof *here);

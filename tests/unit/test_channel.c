@@ -140,8 +140,8 @@ struct inside {
     atomic_bool ended;
 };
 
-static void try_to_block(lks_call_function *function, void *arg, lks_code code,
-                         const ProtobufCMessage *response, const lks_error *error)
+static void try_to_block(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                         const lks_error *error)
 {
     struct inside *inside = arg;
     (void)function, (void)code, (void)response, (void)error;
@@ -160,8 +160,8 @@ static void blocking_in_a_completion_is_refused(void **state)
     ping_request request = ping("a");
     (void)state;
 
-    assert_int_equal(lks_call_start(inside.channel, &server_write, &request.base, NULL, try_to_block, NULL,
-                                    &inside, &inside.call, NULL),
+    assert_int_equal(lks_call_start(inside.channel, &server_write, &request.base, NULL, try_to_block, NULL, &inside,
+                                    &inside.call, NULL),
                      LKS_OK);
     assert_int_equal(lks_call_wait(inside.call, NULL), LKS_OK);
     assert_true(atomic_load(&inside.ended)); /* a wait lasts until `done` returned */
@@ -207,9 +207,9 @@ static void a_completion_may_free_its_call_and_start_and_cancel_others(void **st
     ping_request request = ping("first");
     (void)state;
 
-    assert_int_equal(lks_call_start(chain.channel, &server_write, &request.base, NULL, start_next, NULL, &chain,
-                                    &chain.call, NULL),
-                     LKS_OK);
+    assert_int_equal(
+        lks_call_start(chain.channel, &server_write, &request.base, NULL, start_next, NULL, &chain, &chain.call, NULL),
+        LKS_OK);
     assert_true(server_await(server, 100)); /* one of the 101 is cancelled before it is sent, or after */
     assert_int_equal(run(chain.channel, &server_read, "x", NULL, NULL, NULL), LKS_OK);
     lks_channel_close(chain.channel);
@@ -226,10 +226,8 @@ static void a_call_without_a_handle_frees_itself(void **state)
     struct witness left = {.runs = 0}, freed;
     (void)state;
 
-    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, see, NULL, &left, NULL, NULL),
-                     LKS_OK);
-    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, NULL, NULL, NULL, NULL, NULL),
-                     LKS_OK);
+    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, see, NULL, &left, NULL, NULL), LKS_OK);
+    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, NULL, NULL, NULL, NULL, NULL), LKS_OK);
     start(channel, &server_write, "b", NULL, &freed);
     lks_call_free(freed.call);
     assert_true(server_await(server, 3));
@@ -386,8 +384,7 @@ static void the_channel_has_a_default_timeout(void **state)
 static void a_full_queue_refuses(void **state)
 {
     struct server *server = server_start(0);
-    lks_channel *channel =
-        open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1, .queue_max = 2});
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1, .queue_max = 2});
     struct witness calls[3];
     lks_error error;
     (void)state;
@@ -423,9 +420,9 @@ static void what_insists_is_taken_on_by_a_full_queue(void **state)
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
     for (size_t i = 0; i < 3; i++) {
         memset(&calls[i], 0, sizeof calls[i]);
-        assert_int_equal(lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i],
-                                        &calls[i].call, NULL),
-                         LKS_OK);
+        assert_int_equal(
+            lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i], &calls[i].call, NULL),
+            LKS_OK);
     }
     run(channel, &server_write, "b", NULL, NULL, &error);
     assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
@@ -443,7 +440,8 @@ static void what_insists_is_taken_on_by_a_full_queue(void **state)
 static void calls_that_wait_leave_room_for_others(void **state)
 {
     struct server *server = server_start(0);
-    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4, .waiting_max = 3});
+    lks_channel *channel =
+        open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4, .waiting_max = 3});
     ping_request waiting = ping("wait");
     struct witness calls[5];
     (void)state;
@@ -452,9 +450,9 @@ static void calls_that_wait_leave_room_for_others(void **state)
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 3});
     for (size_t i = 0; i < 5; i++) {
         memset(&calls[i], 0, sizeof calls[i]);
-        assert_int_equal(lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i],
-                                        &calls[i].call, NULL),
-                         LKS_OK);
+        assert_int_equal(
+            lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i], &calls[i].call, NULL),
+            LKS_OK);
     }
     assert_true(server_await(server, 3));
     assert_int_equal(run(channel, &server_write, "prompt", NULL, NULL, NULL), LKS_OK);
@@ -499,13 +497,42 @@ static void what_cannot_be_sent_is_refused_at_once(void **state)
 static void urls_are_checked(void **state)
 {
     static const char *const bad[] = {
-        "", ",", "127.0.0.1:7700", "tcp://127.0.0.1", "unix://", "unix://x", "unix:///", "http://127.0.0.1:80", "nng+tcp://", "nng+tcp://host",
-        "nng+tcp://host:", "nng+tcp://host:0", "nng+tcp://host:70000", "nng+tcp://host:http:", "nng+ipc:///tmp/x",
-        "nng+tcp://127.0.0.1:7700,", "nng+tcp://127.0.0.1:7700,,nng+tcp://127.0.0.1:7701",
+        "",
+        ",",
+        "127.0.0.1:7700",
+        "tcp://127.0.0.1",
+        "unix://",
+        "unix://x",
+        "unix:///",
+        "http://127.0.0.1:80",
+        "nng+tcp://",
+        "nng+tcp://host",
+        "nng+tcp://host:",
+        "nng+tcp://host:0",
+        "nng+tcp://host:70000",
+        "nng+tcp://host:http:",
+        "nng+ipc:///tmp/x",
+        "nng+tcp://127.0.0.1:7700,",
+        "nng+tcp://127.0.0.1:7700,,nng+tcp://127.0.0.1:7701",
         "nng+tcp://127.0.0.1:7700 nng+tcp://127.0.0.1:7701",
-        "tcp://", "tcp://host", "tcp://host:", "tcp://:7700", "tcp://host:0", "tcp://host:70000", "tcp://host:http",
-        "tcp://host:7700/path", "tcp://user@host:7700", "tcp://::1:7700", "tcp://[::1]", "tcp://[::1:7700", "tcp://[]:7700",
-        "tcp://127.0.0.1:7700,", "tls://host", "unix:///tmp/a,", "tcp://127.0.0.1:7700 ", "tcp://host:000007700",
+        "tcp://",
+        "tcp://host",
+        "tcp://host:",
+        "tcp://:7700",
+        "tcp://host:0",
+        "tcp://host:70000",
+        "tcp://host:http",
+        "tcp://host:7700/path",
+        "tcp://user@host:7700",
+        "tcp://::1:7700",
+        "tcp://[::1]",
+        "tcp://[::1:7700",
+        "tcp://[]:7700",
+        "tcp://127.0.0.1:7700,",
+        "tls://host",
+        "unix:///tmp/a,",
+        "tcp://127.0.0.1:7700 ",
+        "tcp://host:000007700",
     };
     lks_error error;
     (void)state;

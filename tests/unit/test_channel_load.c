@@ -96,9 +96,9 @@ static void ten_thousand_calls_wait_on_one_channel(void **state)
     waiting.wait_ms = LONG_MS;
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, over_nng ? 192 : ASYNC_CALLS});
     for (size_t i = 0; i < ASYNC_CALLS; i++)
-        assert_int_equal(lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i],
-                                        &calls[i].call, NULL),
-                         LKS_OK);
+        assert_int_equal(
+            lks_call_start(channel, &server_write, &waiting.base, NULL, see, NULL, &calls[i], &calls[i].call, NULL),
+            LKS_OK);
     assert_true(server_await(server, over_nng ? 192 : ASYNC_CALLS));
     assert_int_equal(run(channel, &server_write, "release", NULL, NULL, NULL), LKS_OK);
     server_release(server);
@@ -140,7 +140,7 @@ static void nothing_is_left_of_a_closed_channel(void **state)
         assert_int_equal(lks_channel_close(channel), LKS_OK);
     }
     assert_in_range(entries_of("/proc/self/fd"), 1, descriptors + 1); /* the server may close its last one late */
-    assert_in_range(entries_of("/proc/self/task"), 1, threads + 1); /* the one that closes sockets may still end */
+    assert_in_range(entries_of("/proc/self/task"), 1, threads + 1);   /* the one that closes sockets may still end */
     assert_in_range(mallinfo2().uordblks, 0, bytes + ROUNDS * BYTES_A_ROUND);
     server_stop(server);
 }

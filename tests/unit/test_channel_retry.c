@@ -119,13 +119,20 @@ static void what_insists_outlasts_refusals_that_may_pass(void **state)
         lks_applied applied;
         bool passes;
     } rows[] = {
-        {LKS_CANCELLED, LKS_APPLIED_NO, true},           {LKS_UNKNOWN, LKS_APPLIED_NO, true},
-        {LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, true},   {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, true},
-        {LKS_INTERNAL, LKS_APPLIED_NO, true},            {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, false},
-        {LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, false},   {LKS_NOT_FOUND, LKS_APPLIED_NO, false},
-        {LKS_ALREADY_EXISTS, LKS_APPLIED_NO, false},     {LKS_PERMISSION_DENIED, LKS_APPLIED_NO, false},
-        {LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, false}, {LKS_ABORTED, LKS_APPLIED_NO, false},
-        {LKS_UNIMPLEMENTED, LKS_APPLIED_NO, false},      {LKS_UNAUTHENTICATED, LKS_APPLIED_NO, false},
+        {LKS_CANCELLED, LKS_APPLIED_NO, true},
+        {LKS_UNKNOWN, LKS_APPLIED_NO, true},
+        {LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, true},
+        {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, true},
+        {LKS_INTERNAL, LKS_APPLIED_NO, true},
+        {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, false},
+        {LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, false},
+        {LKS_NOT_FOUND, LKS_APPLIED_NO, false},
+        {LKS_ALREADY_EXISTS, LKS_APPLIED_NO, false},
+        {LKS_PERMISSION_DENIED, LKS_APPLIED_NO, false},
+        {LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, false},
+        {LKS_ABORTED, LKS_APPLIED_NO, false},
+        {LKS_UNIMPLEMENTED, LKS_APPLIED_NO, false},
+        {LKS_UNAUTHENTICATED, LKS_APPLIED_NO, false},
     };
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
@@ -376,9 +383,8 @@ static void what_no_connection_took_was_not_applied(void **state)
         snprintf(ids[i], sizeof ids[i], "%zu", i);
         request.ballast = (ProtobufCBinaryData){.len = BYTES, .data = ballast};
         memset(&calls[i], 0, sizeof calls[i]);
-        assert_int_equal(lks_call_start(channel, &server_plain, &request.base,
-                                        &(lks_call_options){.timeout_ms = 1500}, see, NULL, &calls[i],
-                                        &calls[i].call, NULL),
+        assert_int_equal(lks_call_start(channel, &server_plain, &request.base, &(lks_call_options){.timeout_ms = 1500},
+                                        see, NULL, &calls[i], &calls[i].call, NULL),
                          LKS_OK);
     }
     for (size_t i = 0; i < CALLS; i++)

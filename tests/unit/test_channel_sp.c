@@ -27,9 +27,8 @@ static void start_heavy(lks_channel *channel, const char *id, struct witness *wi
 
     memset(witness, 0, sizeof *witness);
     request.ballast = (ProtobufCBinaryData){.len = BALLAST, .data = ballast};
-    assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, see, NULL, witness, &witness->call,
-                                    NULL),
-                     LKS_OK);
+    assert_int_equal(
+        lks_call_start(channel, &server_write, &request.base, NULL, see, NULL, witness, &witness->call, NULL), LKS_OK);
 }
 
 /* The server reads nothing, so the kernel takes some messages, a part of one, and none of

@@ -23,8 +23,8 @@ static lks_code load(settings *config, lks_error *error, config_action *action, 
     return config_load(n + 1, argv, config, action, error);
 }
 
-#define LOAD(...)                                                                                                      \
-    load(&config, &error, &action, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)),                      \
+#define LOAD(...)                                                                                 \
+    load(&config, &error, &action, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), \
          (const char *[]){__VA_ARGS__})
 
 static void expect_ok(lks_code code, const lks_error *error)

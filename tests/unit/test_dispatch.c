@@ -138,12 +138,20 @@ static int setup(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
     lks_error error;
-    const dispatch_options options = {
-        .store = &f->store, .waiters = &f->waiters, .alarms = &f->alarms, .server = "this", .timeout_ms = 1000, .timeout_max_ms = 2000};
+    const dispatch_options options = {.store = &f->store,
+                                      .waiters = &f->waiters,
+                                      .alarms = &f->alarms,
+                                      .server = "this",
+                                      .timeout_ms = 1000,
+                                      .timeout_max_ms = 2000};
 
     uv_loop_init(&f->loop);
-    const callers_options room = {
-        .loop = &f->loop, .running_max = 4, .running_per_caller = 3, .waiting_max = 4, .waiting_per_caller = 2, .turn_ns = UINT64_MAX};
+    const callers_options room = {.loop = &f->loop,
+                                  .running_max = 4,
+                                  .running_per_caller = 3,
+                                  .waiting_max = 4,
+                                  .waiting_per_caller = 2,
+                                  .turn_ns = UINT64_MAX};
     f->arena = lks_rpc_arena_new();
     f->budget = budget_new(1 << 20);
     if (callers_new(&room, &f->callers, &error) != LKS_OK)
@@ -458,7 +466,7 @@ static void what_is_held_holds_what_comes_after_it(void **state)
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
 
     confirm_of(f, &order, "a");
-    renew_of(f, &order, "a", "b"); /* held by the first */
+    renew_of(f, &order, "a", "b");  /* held by the first */
     renew_of(f, &order, "b", NULL); /* by the second, though of its method */
     assert_int_equal(f->store.n, 1);
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
@@ -524,7 +532,8 @@ static void an_entry_that_stands_twice_is_refused(void **state)
         start_get_item(f, 1, &call);
         expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, text);
         lks_error error = {0};
-        assert_int_equal(dispatch_judge(f->dispatch, &call.who, &lks_stock_get_item_method, &error), LKS_INVALID_ARGUMENT);
+        assert_int_equal(dispatch_judge(f->dispatch, &call.who, &lks_stock_get_item_method, &error),
+                         LKS_INVALID_ARGUMENT);
     }
     assert_int_equal(f->store.n, 0);
 }

@@ -98,7 +98,10 @@ static void a_response_travels_as_payload(void **state)
     lks_rpc_result_ok(&write_method, &response->base, arena, &result);
     assert_int_equal(result.code, LKS_OK);
     assert_int_equal(result.payload.len, 5);
-    assert_memory_equal(result.payload.data, "\x0a\x03" "abc", 5);
+    assert_memory_equal(result.payload.data,
+                        "\x0a\x03"
+                        "abc",
+                        5);
 }
 
 static void a_failure_keeps_its_text(void **state)

@@ -153,8 +153,17 @@ static void what_is_no_frame_is_refused(void **state)
         const char *bytes;
         size_t len;
     } cases[] = {
-        {"GET / HTTP/1.1\r\n", 16}, {"\x12\x05\x0a\x03/a", 6}, {"\x12\x03\x0a\x01\xff", 5}, {"\x12", 1},
-        {"\x12\x05\x0a\x03" "a\0b", 7}, {"\x0b", 1}, {"\x12\x06\x22\x04\x0a\x02" "a", 7},
+        {"GET / HTTP/1.1\r\n", 16},
+        {"\x12\x05\x0a\x03/a", 6},
+        {"\x12\x03\x0a\x01\xff", 5},
+        {"\x12", 1},
+        {"\x12\x05\x0a\x03"
+         "a\0b",
+         7},
+        {"\x0b", 1},
+        {"\x12\x06\x22\x04\x0a\x02"
+         "a",
+         7},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -213,7 +222,8 @@ static void one_refusal_answers_a_whole_frame_but_one_success_does_not(void **st
 
 static void an_error_becomes_a_result_and_back(void **state)
 {
-    lks_error error = {.code = LKS_RESOURCE_EXHAUSTED, .applied = LKS_APPLIED_NO, .retry_after_ms = 70, .message = "full"};
+    lks_error error = {
+        .code = LKS_RESOURCE_EXHAUSTED, .applied = LKS_APPLIED_NO, .retry_after_ms = 70, .message = "full"};
     lks_error back;
     wire_result result;
     (void)state;

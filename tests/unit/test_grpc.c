@@ -22,7 +22,15 @@
 #include "support/sp_peer.h"
 #include "wire/grpc.h"
 
-enum { CALLS_MAX = 2048, PEERS_MAX = 4, LIMIT_S = 60, MESSAGE_MAX = 256 * 1024, RUNNING = 6, WAITING = 10, CONCURRENT = RUNNING + WAITING };
+enum {
+    CALLS_MAX = 2048,
+    PEERS_MAX = 4,
+    LIMIT_S = 60,
+    MESSAGE_MAX = 256 * 1024,
+    RUNNING = 6,
+    WAITING = 10,
+    CONCURRENT = RUNNING + WAITING
+};
 #define PATH "/test.v1.Test/Do"
 #define STREAMED "/test.v1.Test/Stream"
 #define GUARDED "/test.v1.Test/Guarded"
@@ -99,7 +107,7 @@ static void succeed(size_t i, size_t len)
 
 static void fail_with(size_t i, const lks_error *error)
 {
-    end_of(&here.taken[i])(here.taken[i].arg, &method, NULL, error);
+    end_of (&here.taken[i])(here.taken[i].arg, &method, NULL, error);
 }
 
 void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
@@ -262,9 +270,14 @@ static void start_with(const streams_options *given, size_t answer_len)
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
-    const grpc_server_options server = {.streams = here.streams, .message_bytes_max = MESSAGE_MAX,
-                                        .in_flight_per_peer = RUNNING, .waiting_per_peer = WAITING,
-                                        .request_ms = 30000, .stall_ms = 10000, .methods = streaming, .n_methods = 2};
+    const grpc_server_options server = {.streams = here.streams,
+                                        .message_bytes_max = MESSAGE_MAX,
+                                        .in_flight_per_peer = RUNNING,
+                                        .waiting_per_peer = WAITING,
+                                        .request_ms = 30000,
+                                        .stall_ms = 10000,
+                                        .methods = streaming,
+                                        .n_methods = 2};
     assert_int_equal(grpc_server_new(&server, &here.server, &error), LKS_OK);
     assert_int_equal(grpc_server_listen(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
 }
@@ -326,8 +339,7 @@ static void expect_header(size_t call, const char *name, const char *value)
     const char *got = h2_peer_header(here.peers[0], call, name);
 
     if (strcmp(got, value) != 0)
-        fail_msg("%s is \"%s\", not \"%s\"; all:\n%s", name, got, value,
-                 h2_peer_answer(here.peers[0], call)->headers);
+        fail_msg("%s is \"%s\", not \"%s\"; all:\n%s", name, got, value, h2_peer_answer(here.peers[0], call)->headers);
 }
 
 /* Answered by trailers only. */
@@ -362,7 +374,7 @@ static void expect_ended(uint32_t error)
 static void what_stands_twice_is_told(void **state)
 {
     static const char *const fields[] = {"authorization", "Bearer x", "lockstock-namespace", "shop", "authorization",
-                                         "Bearer y", NULL};
+                                         "Bearer y",      NULL};
     (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
@@ -376,7 +388,7 @@ static void what_stands_twice_is_told(void **state)
 static void a_call_and_its_answer(void **state)
 {
     static const char *const fields[] = {"grpc-timeout", "1500m", "lockstock-namespace", "shop", "authorization",
-                                         "Bearer x", NULL};
+                                         "Bearer x",     NULL};
     (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
@@ -412,7 +424,7 @@ static void an_empty_answer_is_a_message(void **state)
     size_t call = h2_peer_call(start(), PATH, NULL, EMPTY, 5, false);
     run_until_taken(1);
     assert_int_equal(here.taken[0].call.len, 0);
-    end_of(&here.taken[0])(here.taken[0].arg, &method, &response.base, &ok);
+    end_of (&here.taken[0])(here.taken[0].arg, &method, &response.base, &ok);
     assert_int_equal(run_until_answered(call)->len, 5);
     expect_header(call, "grpc-status", "0");
     stop();
@@ -499,7 +511,8 @@ static void messages_in_pieces_and_big_ones(void **state)
 static void gzip_both_ways(void **state)
 {
     static const char *const fields[] = {"grpc-encoding", "gzip", "grpc-accept-encoding", "identity,gzip", NULL};
-    static const uint8_t x[] = {1, 0, 0, 0, 0x15, 0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 2, 3, 0xab, 0, 0, 0x83, 0x16, 0xdc, 0x8c, 1, 0, 0, 0};
+    static const uint8_t x[] = {1, 0, 0,    0, 0x15, 0x1f, 0x8b, 8,    0,    0, 0, 0, 0,
+                                2, 3, 0xab, 0, 0,    0x83, 0x16, 0xdc, 0x8c, 1, 0, 0, 0};
     (void)state;
     size_t call = h2_peer_call(start(), PATH, fields, x, sizeof x, false);
     run_until_taken(1);
@@ -678,9 +691,19 @@ static int open_raw(void)
 /* POST PATH, and more to come. */
 static size_t put_raw_call(uint8_t *out, size_t n)
 {
-    static const uint8_t block[] = "\x83\x86\x01\x01" "t" "\x04\x10" PATH "\x0f\x10\x10" "application/grpc";
-    const uint8_t head[] = {0, 0, sizeof block - 1, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 0, 0,
-                            (uint8_t)((2 * n + 1) >> 8), (uint8_t)(2 * n + 1)};
+    static const uint8_t block[] = "\x83\x86\x01\x01"
+                                   "t"
+                                   "\x04\x10" PATH "\x0f\x10\x10"
+                                   "application/grpc";
+    const uint8_t head[] = {0,
+                            0,
+                            sizeof block - 1,
+                            NGHTTP2_HEADERS,
+                            NGHTTP2_FLAG_END_HEADERS,
+                            0,
+                            0,
+                            (uint8_t)((2 * n + 1) >> 8),
+                            (uint8_t)(2 * n + 1)};
 
     memcpy(out, head, sizeof head);
     memcpy(out + sizeof head, block, sizeof block - 1);
@@ -1157,10 +1180,24 @@ static void headers_by_reference_are_not_decoded_without_end(void **state)
     const size_t len = sizeof frame - 9;
     (void)state;
     for (int i = 0; i < 2; i++) {
-        const uint8_t head[] = {(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, NGHTTP2_HEADERS,
-                                NGHTTP2_FLAG_END_HEADERS, 0, 0, 0, 1,
-                                0x83, 0x86, 0x84, /* POST http / */
-                                0x40, 1, i == 0 ? 'x' : '"', 0x7f, 0xa1, 0x1e};
+        const uint8_t head[] = {(uint8_t)(len >> 16),
+                                (uint8_t)(len >> 8),
+                                (uint8_t)len,
+                                NGHTTP2_HEADERS,
+                                NGHTTP2_FLAG_END_HEADERS,
+                                0,
+                                0,
+                                0,
+                                1,
+                                0x83,
+                                0x86,
+                                0x84, /* POST http / */
+                                0x40,
+                                1,
+                                i == 0 ? 'x' : '"',
+                                0x7f,
+                                0xa1,
+                                0x1e};
         start_with(NULL, 0);
         int fd = open_raw();
         read_frames(fd);
@@ -1191,9 +1228,24 @@ static void long_headers_by_reference_are_a_flood(void **state)
     read_frames(fd);
     for (; n < 1000 && !seen.over; n++) {
         const size_t len = (n == 0 ? 6 + VALUE : 0) + 3 + REFERENCES;
-        const uint8_t head[] = {0, (uint8_t)(len >> 8), (uint8_t)len, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 0, 0,
-                                (uint8_t)((2 * n + 1) >> 8), (uint8_t)(2 * n + 1), 0x83, 0x86, 0x84,
-                                0x40, 1, 'x', 0x7f, 0xa1, 0x1e};
+        const uint8_t head[] = {0,
+                                (uint8_t)(len >> 8),
+                                (uint8_t)len,
+                                NGHTTP2_HEADERS,
+                                NGHTTP2_FLAG_END_HEADERS,
+                                0,
+                                0,
+                                (uint8_t)((2 * n + 1) >> 8),
+                                (uint8_t)(2 * n + 1),
+                                0x83,
+                                0x86,
+                                0x84,
+                                0x40,
+                                1,
+                                'x',
+                                0x7f,
+                                0xa1,
+                                0x1e};
         size_t at = n == 0 ? sizeof head : sizeof head - 6;
         memcpy(frame, head, sizeof head);
         if (n == 0)

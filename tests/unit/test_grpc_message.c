@@ -165,8 +165,12 @@ static void gzip_bombs(void **state)
     static const struct {
         size_t len;
         lks_code code;
-    } rows[] = {{1, LKS_OK}, {MAX - 1, LKS_OK}, {MAX, LKS_OK}, {MAX + 1, LKS_RESOURCE_EXHAUSTED},
-                {2 * MAX, LKS_RESOURCE_EXHAUSTED}, {50 << 20, LKS_RESOURCE_EXHAUSTED}};
+    } rows[] = {{1, LKS_OK},
+                {MAX - 1, LKS_OK},
+                {MAX, LKS_OK},
+                {MAX + 1, LKS_RESOURCE_EXHAUSTED},
+                {2 * MAX, LKS_RESOURCE_EXHAUSTED},
+                {50 << 20, LKS_RESOURCE_EXHAUSTED}};
     (void)state;
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -211,12 +215,15 @@ static void gzip_of_any_level(void **state)
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (uint8_t)(i * i >> 7 ^ i);
     for (int level = 0; level <= 9; level++) {
-        z_stream z = {.next_in = text, .avail_in = sizeof text, .next_out = out + GRPC_PREFIX_BYTES,
+        z_stream z = {.next_in = text,
+                      .avail_in = sizeof text,
+                      .next_out = out + GRPC_PREFIX_BYTES,
                       .avail_out = sizeof out - GRPC_PREFIX_BYTES};
         assert_int_equal(deflateInit2(&z, level, Z_DEFLATED, 15 + 16, level > 5 ? 8 : 9, Z_DEFAULT_STRATEGY), Z_OK);
         assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
         deflateEnd(&z);
-        const uint8_t prefix[] = {1, 0, (uint8_t)(z.total_out >> 16), (uint8_t)(z.total_out >> 8), (uint8_t)z.total_out};
+        const uint8_t prefix[] = {1, 0, (uint8_t)(z.total_out >> 16), (uint8_t)(z.total_out >> 8),
+                                  (uint8_t)z.total_out};
         memcpy(out, prefix, sizeof prefix);
         grpc_reader r = {.bytes_max = 10 * MAX, .gzip = true};
         uint8_t *message;

@@ -38,8 +38,8 @@ static grpc_meter begin(void)
 static bool take(grpc_meter *m, uint8_t type, uint8_t flags, uint32_t id, size_t len)
 {
     static uint8_t frame[9 + 16384];
-    const uint8_t head[] = {(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, type, flags,
-                            (uint8_t)(id >> 24), (uint8_t)(id >> 16), (uint8_t)(id >> 8), (uint8_t)id};
+    const uint8_t head[] = {(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len,       type,       flags,
+                            (uint8_t)(id >> 24),  (uint8_t)(id >> 16), (uint8_t)(id >> 8), (uint8_t)id};
     size_t good;
 
     assert_true(len <= 16384);

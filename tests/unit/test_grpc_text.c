@@ -15,9 +15,28 @@ static void timeouts(void **state)
         const char *text;
         uint32_t ms; /* 0: none */
     } rows[] = {
-        {"1H", 3600000}, {"1M", 60000}, {"1S", 1000}, {"100m", 100}, {"1000u", 1}, {"1001u", 2}, {"1n", 1},
-        {"0n", 1}, {"99999999H", UINT32_MAX}, {"00000001S", 1000}, {"", 0}, {"S", 0}, {"1", 0}, {"-1S", 0},
-        {"1.5S", 0}, {"1s", 0}, {"123456789S", 0}, {" 1S", 0}, {"1S ", 0}, {"1 S", 0}, {"+1S", 0}, {"0x1S", 0},
+        {"1H", 3600000},
+        {"1M", 60000},
+        {"1S", 1000},
+        {"100m", 100},
+        {"1000u", 1},
+        {"1001u", 2},
+        {"1n", 1},
+        {"0n", 1},
+        {"99999999H", UINT32_MAX},
+        {"00000001S", 1000},
+        {"", 0},
+        {"S", 0},
+        {"1", 0},
+        {"-1S", 0},
+        {"1.5S", 0},
+        {"1s", 0},
+        {"123456789S", 0},
+        {" 1S", 0},
+        {"1S ", 0},
+        {"1 S", 0},
+        {"+1S", 0},
+        {"0x1S", 0},
     };
     (void)state;
 
@@ -153,7 +172,8 @@ static void details_of_a_bad_field(void **state)
     bytes status = details_of(&error, raw);
     assert_int_equal(get(status, 1, 0, NULL), 3);
     expect_text(status, 2, "lines[0].sku: must not be empty");
-    assert_int_not_equal(get(detail(status, 0, "type.googleapis.com/google.rpc.BadRequest"), 1, 0, &violation), UINT64_MAX);
+    assert_int_not_equal(get(detail(status, 0, "type.googleapis.com/google.rpc.BadRequest"), 1, 0, &violation),
+                         UINT64_MAX);
     expect_text(violation, 1, "lines[0].sku");
     expect_text(violation, 2, "must not be empty");
     assert_int_equal(get(status, 3, 1, NULL), UINT64_MAX);

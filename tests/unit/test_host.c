@@ -104,12 +104,12 @@ static lks_code block(const lks_rpc_service *service, lks_rpc_context *context, 
     return LKS_OK;
 }
 
-#define METHOD(name, Name, its_effect)                                                             \
-    static const lks_rpc_method name##_method = {                                                  \
-        .path = "/lockstock.test.Shop/" #Name,                                                     \
-        .request = &lockstock__test__order__descriptor,                                            \
-        .response = &lockstock__test__order__descriptor,                                           \
-        .effect = its_effect,                                                                      \
+#define METHOD(name, Name, its_effect)                   \
+    static const lks_rpc_method name##_method = {        \
+        .path = "/lockstock.test.Shop/" #Name,           \
+        .request = &lockstock__test__order__descriptor,  \
+        .response = &lockstock__test__order__descriptor, \
+        .effect = its_effect,                            \
     };
 METHOD(buy, Buy, LKS_RPC_EFFECT_WRITE)
 METHOD(refuse, Refuse, LKS_RPC_EFFECT_WRITE)
@@ -272,12 +272,9 @@ static void a_handler_knows_its_call(void **state)
 static void each_call_of_a_frame_has_its_own_result(void **state)
 {
     wire_call some[] = {
-        call_of(buy_method.path, "\x0a\x01x", 3),
-        call_of("/lockstock.test.Shop/Steal", "", 0),
-        call_of(buy_method.path, "\x0a\x01\xff", 3),
-        call_of(refuse_method.path, "\x0a\x01x", 3),
-        call_of(refuse_method.path, "", 0),
-        call_of(buy_method.path, "\x0a\x01y", 3),
+        call_of(buy_method.path, "\x0a\x01x", 3),    call_of("/lockstock.test.Shop/Steal", "", 0),
+        call_of(buy_method.path, "\x0a\x01\xff", 3), call_of(refuse_method.path, "\x0a\x01x", 3),
+        call_of(refuse_method.path, "", 0),          call_of(buy_method.path, "\x0a\x01y", 3),
     };
     enum { N = sizeof some / sizeof *some };
     wire_call *calls[N];

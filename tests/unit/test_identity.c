@@ -78,8 +78,8 @@ static lks_code judge(const identity *i, credentials c, const lks_rpc_method *me
     if (code != LKS_OK) {
         assert_int_equal(error.applied, LKS_APPLIED_NO);
         /* The same words for every reason: nothing tells what exists. */
-        assert_string_equal(error.message, code == LKS_UNAUTHENTICATED ? "the caller is not known"
-                                                                       : "the caller may not do this");
+        assert_string_equal(error.message,
+                            code == LKS_UNAUTHENTICATED ? "the caller is not known" : "the caller may not do this");
     } else if (expected_ns) {
         assert_int_equal(verdict.ns.len, strlen(expected_ns));
         assert_memory_equal(verdict.ns.data, expected_ns, verdict.ns.len);
@@ -187,9 +187,10 @@ static void each_kind_of_evidence(void **state)
     const uid_t alice = 1001, bob = 1002;
     (void)state;
 
-    identity *i = load("[alice]\nuid = 1001\nnamespace = a\n* = READ\n"
-                       "[bob]\nuid = 1002\ncertificate = bob.internal\ncertificate = bob.example\nnamespace = b\n* = READ\n",
-                       DIGEST_OF_SESAME " bob\n");
+    identity *i =
+        load("[alice]\nuid = 1001\nnamespace = a\n* = READ\n"
+             "[bob]\nuid = 1002\ncertificate = bob.internal\ncertificate = bob.example\nnamespace = b\n* = READ\n",
+             DIGEST_OF_SESAME " bob\n");
     assert_int_equal(judge(i, (credentials){.uid = &alice}, &reads, "a"), LKS_OK);
     assert_int_equal(judge(i, (credentials){.uid = &bob}, &reads, "b"), LKS_OK);
     assert_int_equal(judge(i, (credentials){.certificate = "BOB.internal"}, &reads, "b"), LKS_OK);
@@ -209,8 +210,8 @@ static void each_kind_of_evidence(void **state)
 static void tokens_end_and_two_live_side_by_side(void **state)
 {
     (void)state;
-    identity *i = load("[a]\n* = READ\n", "# the old one and the new one\n\n" DIGEST_OF_OPEN " a 1001 # soon over\n"
-                                          DIGEST_OF_SESAME " a\n");
+    identity *i = load("[a]\n* = READ\n", "# the old one and the new one\n\n" DIGEST_OF_OPEN
+                                          " a 1001 # soon over\n" DIGEST_OF_SESAME " a\n");
     assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
     identity_free(i);
     i = load("[a]\n* = READ\n", DIGEST_OF_SESAME " a 1001\n");
@@ -266,8 +267,9 @@ static void a_service_may_be_named_with_its_package(void **state)
 /* Only "Bearer" says a token, and one of no bytes is none. */
 static void other_schemes_are_nobody(void **state)
 {
-    static const char *const headers[] = {"Basic sesame", "Digest sesame", "Bearer",         "Bearer ",        "sesame",
-                                          "Bearersesame", "Bearer  sesame", "Bearer sesame ", "Bearer sesame\n", " Bearer sesame"};
+    static const char *const headers[] = {"Basic sesame",    "Digest sesame", "Bearer",         "Bearer ",
+                                          "sesame",          "Bearersesame",  "Bearer  sesame", "Bearer sesame ",
+                                          "Bearer sesame\n", " Bearer sesame"};
     static const char with_nul[] = "Bearer sesame\0x";
     (void)state;
 

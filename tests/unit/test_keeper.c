@@ -246,10 +246,14 @@ static void test_a_server_may_ask_for_a_pause(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_it_is_a_call_of_its_channel),  TEST(test_what_is_not_kept_is_none),
-        TEST(test_what_does_not_begin_is_ended), TEST(test_what_was_lost_stays_lost),
-        TEST(test_what_is_lost_is_not_renewed),  TEST(test_what_was_ended_is_not_renewed),
-        TEST(test_it_may_end_at_once),           TEST(test_it_is_kept_no_longer_than_told),
+        TEST(test_it_is_a_call_of_its_channel),
+        TEST(test_what_is_not_kept_is_none),
+        TEST(test_what_does_not_begin_is_ended),
+        TEST(test_what_was_lost_stays_lost),
+        TEST(test_what_is_lost_is_not_renewed),
+        TEST(test_what_was_ended_is_not_renewed),
+        TEST(test_it_may_end_at_once),
+        TEST(test_it_is_kept_no_longer_than_told),
         TEST(test_a_renewal_that_cannot_start_is_repeated),
         TEST(test_a_server_may_ask_for_a_pause),
     };

@@ -61,7 +61,7 @@ static void a_look_takes_few_steps_among_many(void **state)
 {
     key_table table = {0};
     keyed *entries = calloc(MANY, sizeof *entries);
-    char (*keys)[48] = calloc(MANY, sizeof *keys);
+    char(*keys)[48] = calloc(MANY, sizeof *keys);
 
     (void)state;
     for (size_t i = 0; i < MANY; i++) {

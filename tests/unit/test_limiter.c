@@ -169,8 +169,8 @@ static void test_one_of_several_rules_decides(void **state)
     assert_int_equal(decision.retry_after_ms, 702);
 
     /* For ever is longest. */
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED,
-                                            .retry_after_ms = 700, .never_rule = 2});
+    helpers_fake_behave(
+        fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700, .never_rule = 2});
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
     assert_int_equal(decision.rule, 1);
     assert_int_equal(decision.retry_after_ms, -1);
@@ -188,9 +188,9 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
         bool away;
         uint32_t retry_ms;
     } codes[] = {
-        {LKS_UNAVAILABLE, true, 0},        {LKS_DEADLINE_EXCEEDED, true, 0}, {LKS_RESOURCE_EXHAUSTED, true, 1},
-        {LKS_INVALID_ARGUMENT, false, 0},  {LKS_NOT_FOUND, false, 0},        {LKS_FAILED_PRECONDITION, false, 0},
-        {LKS_PERMISSION_DENIED, false, 0}, {LKS_UNAUTHENTICATED, false, 0},  {LKS_UNIMPLEMENTED, false, 0},
+        {LKS_UNAVAILABLE, true, 0},        {LKS_DEADLINE_EXCEEDED, true, 0},   {LKS_RESOURCE_EXHAUSTED, true, 1},
+        {LKS_INVALID_ARGUMENT, false, 0},  {LKS_NOT_FOUND, false, 0},          {LKS_FAILED_PRECONDITION, false, 0},
+        {LKS_PERMISSION_DENIED, false, 0}, {LKS_UNAUTHENTICATED, false, 0},    {LKS_UNIMPLEMENTED, false, 0},
         {LKS_INTERNAL, false, 0},          {LKS_RESOURCE_EXHAUSTED, false, 0}, /* a key with too many counters */
     };
     lks_limiter *open = new_with((lks_limiter_options){.fail_open = true}), *closed = new_plain();
@@ -200,7 +200,8 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         /* MAYBE: nobody asks again, so that it is one answer each. */
-        helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code, .applied = LKS_APPLIED_MAYBE,
+        helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code,
+                                                .applied = LKS_APPLIED_MAYBE,
                                                 .fail_retry_ms = codes[i].retry_ms});
         assert_false(lks_limiter_allow(closed, "user-1", 1, &decision, &error));
         assert_int_equal(error.code, codes[i].code);

@@ -136,9 +136,8 @@ static void the_wait_is_read_by_convention(void **state)
 /* proto2: what is in the struct without its `has_`, and a default, are not sent. */
 static void only_what_is_sent_is_an_id(void **state)
 {
-    lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor,
-                                  .effect = LKS_RPC_EFFECT_WRITE,
-                                  .fill = LKS_RPC_FILL_RANDOM};
+    lks_rpc_method of_presence = {
+        .request = &lockstock__test__presence__descriptor, .effect = LKS_RPC_EFFECT_WRITE, .fill = LKS_RPC_FILL_RANDOM};
     presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
     (void)state;
 

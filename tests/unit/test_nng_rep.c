@@ -429,8 +429,9 @@ static void nng_itself_is_served_over_websocket_too(void **state)
 static void a_web_page_is_not_heard(void **state)
 {
 #define BEGINNING "GET /lockstock HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s"
-#define REST "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" \
-             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n"
+#define REST                                                                                       \
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n" \
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n"
     static const char *const origins[] = {"Origin: http://evil.example\r\n", "origin: null\r\n", ""};
     static const uint8_t message[] = {0x82, 0x85, 0, 0, 0, 0, 0x80, 0, 0, 1, 'a'}; /* id, "a"; a mask of zeros */
     char bytes[512];

@@ -173,12 +173,9 @@ static void unix_sockets_keep_room(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_idlest_is_given_up),
-        cmocka_unit_test(who_is_not_quiet_keeps_its_place),
-        cmocka_unit_test(an_address_has_its_part),
-        cmocka_unit_test(addresses_users_and_networks_differ),
-        cmocka_unit_test(a_wire_has_its_part),
-        cmocka_unit_test(unix_sockets_keep_room),
+        cmocka_unit_test(the_idlest_is_given_up),  cmocka_unit_test(who_is_not_quiet_keeps_its_place),
+        cmocka_unit_test(an_address_has_its_part), cmocka_unit_test(addresses_users_and_networks_differ),
+        cmocka_unit_test(a_wire_has_its_part),     cmocka_unit_test(unix_sockets_keep_room),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,8 +82,8 @@ static void passes_every_kind_of_field(void **state)
     PASSES("\xb0\x01\x01\xb2\x01\x02\x00\x01");
     PASSES("\xba\x01\x02\x00\x01");
     PASSES("\xc2\x01\x01w\xca\x01\x03\x0a\x01x\xd0\x01\x07"); /* a oneof, again and again */
-    PASSES("\xfa\xff\xff\xff\x0f\x01x"); /* the greatest number a field can have */
-    PASSES("\x08\x81\x80\x80\x00");      /* longer than needed, not than allowed */
+    PASSES("\xfa\xff\xff\xff\x0f\x01x");                      /* the greatest number a field can have */
+    PASSES("\x08\x81\x80\x80\x00");                           /* longer than needed, not than allowed */
 }
 
 static void refuses_what_is_cut_short(void **state)
@@ -165,25 +165,28 @@ static void strings_are_utf8(void **state)
     PASSES("\x7a\x03\xef\xbf\xbf");
     PASSES("\x7a\x04\xf0\x90\x80\x80");
     PASSES("\x7a\x04\xf4\x8f\xbf\xbf");
-    PASSES("\x7a\x0b" "ascii\xe2\x82\xac" "abc");
+    PASSES("\x7a\x0b"
+           "ascii\xe2\x82\xac"
+           "abc");
     static const char *const broken[] = {
-        "\x7a\x01\x80",             /* a continuation alone */
-        "\x7a\x02\xc0\x80",         /* overlong */
+        "\x7a\x01\x80",     /* a continuation alone */
+        "\x7a\x02\xc0\x80", /* overlong */
         "\x7a\x02\xc1\xbf",
         "\x7a\x03\xe0\x9f\xbf",
         "\x7a\x04\xf0\x8f\xbf\xbf",
-        "\x7a\x03\xed\xa0\x80",     /* surrogates */
+        "\x7a\x03\xed\xa0\x80", /* surrogates */
         "\x7a\x03\xed\xbf\xbf",
         "\x7a\x04\xf4\x90\x80\x80", /* above U+10FFFF */
         "\x7a\x04\xf5\x80\x80\x80",
         "\x7a\x01\xff",
-        "\x7a\x01\xc2",             /* cut short */
+        "\x7a\x01\xc2", /* cut short */
         "\x7a\x02\xe2\x82",
         "\x7a\x03\xf0\x90\x80",
         "\x7a\x02\xc2\x41",
         "\x7a\x03\xe2\x82\x41",
         "\x7a\x04\xf0\x90\x80\x41",
-        "\x7a\x09" "12345678\xc2",  /* after eight bytes of ASCII */
+        "\x7a\x09"
+        "12345678\xc2", /* after eight bytes of ASCII */
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         expect(broken[i], 2 + (size_t)broken[i][1], "text: not valid UTF-8");
@@ -193,7 +196,9 @@ static void strings_are_utf8(void **state)
 static void strings_have_no_nul(void **state)
 {
     (void)state;
-    REFUSED("\x7a\x03" "a\0b", "text: contains a NUL");
+    REFUSED("\x7a\x03"
+            "a\0b",
+            "text: contains a NUL");
     REFUSED("\x7a\x01\0", "text: contains a NUL");
     PASSES("\x82\x01\x01\0");
 }
@@ -262,18 +267,27 @@ static void limits_sizes(void **state)
     (void)state;
     limits.string_bytes = 3;
     limits.bytes_bytes = 2;
-    PASSES("\x7a\x03" "abc");
-    REFUSED("\x7a\x04" "abcd", "text: string too long");
-    PASSES("\x82\x01\x02" "ab");
-    REFUSED("\x82\x01\x03" "abc", "blob: too many bytes");
+    PASSES("\x7a\x03"
+           "abc");
+    REFUSED("\x7a\x04"
+            "abcd",
+            "text: string too long");
+    PASSES("\x82\x01\x02"
+           "ab");
+    REFUSED("\x82\x01\x03"
+            "abc",
+            "blob: too many bytes");
 }
 
 static void limits_unknown_fields(void **state)
 {
     (void)state;
     limits.unknown = 2;
-    PASSES("\xf8\x7f\x01\xf9\x7f" "12345678" "\x08\x01");
-    PASSES("\xfa\x7f\x02\xff\xff\xfd\x7f" "1234");
+    PASSES("\xf8\x7f\x01\xf9\x7f"
+           "12345678"
+           "\x08\x01");
+    PASSES("\xfa\x7f\x02\xff\xff\xfd\x7f"
+           "1234");
     REFUSED("\xf8\x7f\x01\xf8\x7f\x01\xf8\x7f\x01", "Kinds: too many unknown fields");
     REFUSED("\xfb\x7f\xfc\x7f", "Kinds: not a field's tag"); /* an unknown group */
 }

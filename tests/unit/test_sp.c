@@ -185,8 +185,13 @@ static void a_unix_message_has_its_mark(void **state)
 
 static void a_length_is_checked_before_anything_is_allocated(void **state)
 {
-    const uint64_t lengths[] = {0, 3, FRAME_MAX + SP_STACK_BYTES_MAX + 1, UINT64_C(1) << 32, UINT64_C(1) << 63,
-                                UINT64_C(0xFFFFFFFFFFFFFFE0), UINT64_MAX};
+    const uint64_t lengths[] = {0,
+                                3,
+                                FRAME_MAX + SP_STACK_BYTES_MAX + 1,
+                                UINT64_C(1) << 32,
+                                UINT64_C(1) << 63,
+                                UINT64_C(0xFFFFFFFFFFFFFFE0),
+                                UINT64_MAX};
     (void)state;
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -267,7 +272,10 @@ static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
     (void)state;
 
     for (size_t i = 0; i < FRAME_MAX; i += 5)
-        memcpy(frame + i, "\x12\x03" "abc", 5); /* a call */
+        memcpy(frame + i,
+               "\x12\x03"
+               "abc",
+               5); /* a call */
     for (size_t full_at = 0; full_at < FRAME_MAX; full_at += 90) {
         for (size_t piece = 1; piece < FRAME_MAX; piece *= 3) {
             uint8_t bytes[2 * FRAME_MAX];
@@ -310,8 +318,16 @@ static void the_calls_of_what_is_skipped_are_counted(void **state)
         size_t len, results;
     } cases[] = {
         {"\x12\x00", 2, 1},
-        {"\x12\x03" "abc" "\x12\x00\x12\x01x", 10, 3},
-        {"\x08\x00\x12\x02\x12\x00\x1d" "abcd" "\x21" "abcdefgh" "\x12\x00", 22, 2},
+        {"\x12\x03"
+         "abc"
+         "\x12\x00\x12\x01x",
+         10, 3},
+        {"\x08\x00\x12\x02\x12\x00\x1d"
+         "abcd"
+         "\x21"
+         "abcdefgh"
+         "\x12\x00",
+         22, 2},
         {"\x12\x80\x01", 3, 1},         /* is not whole */
         {"\x13\x12\x00\x12\x00", 5, 1}, /* a group */
         {"", 0, 1},

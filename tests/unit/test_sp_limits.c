@@ -258,7 +258,8 @@ static void who_is_known_is_not_given_up(void **state)
 
 static int open_peer_from(const char *address)
 {
-    const struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(here.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct sockaddr_in to = {
+        .sin_family = AF_INET, .sin_port = htons(here.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct sockaddr_in from = {.sin_family = AF_INET};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 

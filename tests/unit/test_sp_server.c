@@ -265,7 +265,8 @@ static void over_websocket_a_long_answer_goes_in_frames(void **state)
 {
     enum { MIB = 1 << 20, LEN = 2 * MIB + 5 };
     static uint8_t text[LEN], got[LEN + 512];
-    static const uint8_t first[] = {0x02, 127, 0, 0, 0, 0, 0, 0x10, 0, 0}, second[] = {0x00, 127, 0, 0, 0, 0, 0, 0x10, 0, 0};
+    static const uint8_t first[] = {0x02, 127, 0, 0, 0, 0, 0, 0x10, 0, 0},
+                         second[] = {0x00, 127, 0, 0, 0, 0, 0, 0x10, 0, 0};
     static const uint8_t last[] = {0x80, 9}, id[] = {0x80, 0, 0, 1};
     (void)state;
     for (size_t i = 0; i < LEN; i++)

@@ -81,8 +81,7 @@ static void what_differs_is_told_apart_among_many(void **state)
         snprintf(functions[i], sizeof functions[i], "f%d", i);
         snprintf(bases[i], sizeof bases[i], "ls:{test/%d}:", i);
         o[2 * i] = store_driver_submit(s.d, &(driver_call){.function = functions[i], .weight = 1});
-        o[2 * i + 1] =
-            store_driver_submit(s.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
+        o[2 * i + 1] = store_driver_submit(s.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
     }
     for (int i = 0; i < 2 * N; i++) {
         store_driver_wait(s.d, o[i]);

@@ -113,10 +113,14 @@ static void what_is_not_understood_is_refused(void **state)
 static void it_is_said_how_to_write_it(void **state)
 {
     static const char *const rows[][2] = {
-        {"redis://:hunter2/x@db", "%2F"},      {"redis://me:hunter2?@db:6379/0", "%3F"},
-        {"redis://:hun/ter2@db/1", "%2F"},     {"unix://:hunter2/x@/run/redis.sock", "%2F"},
-        {"localhost", "has no scheme"},        {"/run/redis.sock", "has no scheme"},
-        {"", "has no scheme"},                 {"localhost:6379", "must be embedded:DIR"},
+        {"redis://:hunter2/x@db", "%2F"},
+        {"redis://me:hunter2?@db:6379/0", "%3F"},
+        {"redis://:hun/ter2@db/1", "%2F"},
+        {"unix://:hunter2/x@/run/redis.sock", "%2F"},
+        {"localhost", "has no scheme"},
+        {"/run/redis.sock", "has no scheme"},
+        {"", "has no scheme"},
+        {"localhost:6379", "must be embedded:DIR"},
         {"rediss://localhost", "must be embedded:DIR"},
     };
 

@@ -127,8 +127,8 @@ static void start(const streams_options *given)
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
-    assert_int_equal(streams_listen_tcp(here.streams, "127.0.0.1:0", &here.context, &protocol, NULL, &here.port, &error),
-                     LKS_OK);
+    assert_int_equal(
+        streams_listen_tcp(here.streams, "127.0.0.1:0", &here.context, &protocol, NULL, &here.port, &error), LKS_OK);
 }
 
 static void dial(void)

@@ -28,7 +28,7 @@ static struct {
     SSL_CTX *client_context;
     SSL *client;
     BIO *to_client, *from_client;
-    size_t piece;   /* bytes are carried in pieces of so many */
+    size_t piece; /* bytes are carried in pieces of so many */
     int client_error;
     size_t to_feed; /* of the client's bytes the server gets so many */
 } here;
@@ -62,7 +62,8 @@ static int make_files(void **state)
     sign(here.ours, "server", (certificate_wish){.common = {"server", 0}, .dns = {{"localhost", 0}}});
     sign(here.ours, "good", (certificate_wish){.common = {"good", 0}, .usage = "clientAuth"});
     sign(here.others, "foreign", (certificate_wish){.common = {"good", 0}});
-    sign(here.ours, "expired", (certificate_wish){.common = {"good", 0}, .valid_from_s = -7200, .valid_until_s = -3600});
+    sign(here.ours, "expired",
+         (certificate_wish){.common = {"good", 0}, .valid_from_s = -7200, .valid_until_s = -3600});
     sign(here.ours, "early", (certificate_wish){.common = {"good", 0}, .valid_from_s = 3600});
     sign(here.ours, "for-servers", (certificate_wish){.common = {"good", 0}, .usage = "serverAuth"});
     return here.dir ? 0 : -1;
@@ -294,7 +295,10 @@ static void client_certificates(void **state)
     }
 }
 
-#define TEXT(s) {s, sizeof s - 1}
+#define TEXT(s)         \
+    {                   \
+        s, sizeof s - 1 \
+    }
 
 static void names_of_certificates(void **state)
 {
@@ -340,12 +344,9 @@ static void alpn_must_be_the_one_that_is_spoken(void **state)
         size_t len;
         tls_state state;
     } cases[] = {
-        {"h2", NULL, 0, TLS_OVER},
-        {"h2", "\x08http/1.1", 9, TLS_OVER},
-        {"h2", "\x02h3", 3, TLS_OVER},
-        {"h2", "\x08http/1.1\x02h2", 12, TLS_UP},
-        {"h2", "\x02h2", 3, TLS_UP},
-        {NULL, "\x02h2", 3, TLS_UP},
+        {"h2", NULL, 0, TLS_OVER},     {"h2", "\x08http/1.1", 9, TLS_OVER},
+        {"h2", "\x02h3", 3, TLS_OVER}, {"h2", "\x08http/1.1\x02h2", 12, TLS_UP},
+        {"h2", "\x02h2", 3, TLS_UP},   {NULL, "\x02h2", 3, TLS_UP},
     };
     const unsigned char *chosen;
     unsigned len;
@@ -356,7 +357,8 @@ static void alpn_must_be_the_one_that_is_spoken(void **state)
             load(false, false, cases[c].server);
             make_client_context(versions[v], NULL);
             if (cases[c].client)
-                SSL_CTX_set_alpn_protos(here.client_context, (const unsigned char *)cases[c].client, (unsigned)cases[c].len);
+                SSL_CTX_set_alpn_protos(here.client_context, (const unsigned char *)cases[c].client,
+                                        (unsigned)cases[c].len);
             meet();
             shake();
             if (here.state != cases[c].state)
@@ -458,12 +460,12 @@ static void bytes_that_are_no_tls(void **state)
     } cases[] = {
         TEXT("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
         TEXT("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-        TEXT("\0SP\0\0\x30\0\0"),                                     /* SP in plain */
-        TEXT("\x80\x09\x01\0\x02\0\0\0\0\0\x10"),                     /* SSL 2 */
-        TEXT("\x16\x03\x01\xff\xff\x01\0\0\x05 too long a record"),   /* a length of 65,535 */
-        TEXT("\x16\x03\x01\0\x04\x02\0\0\0"),                         /* a server's hello */
-        TEXT("\x17\x03\x03\0\x05hello"),                              /* data before hands were shaken */
-        TEXT("\x15\x03\x01\0\x02\x02\x28"),                           /* a fatal alert */
+        TEXT("\0SP\0\0\x30\0\0"),                                   /* SP in plain */
+        TEXT("\x80\x09\x01\0\x02\0\0\0\0\0\x10"),                   /* SSL 2 */
+        TEXT("\x16\x03\x01\xff\xff\x01\0\0\x05 too long a record"), /* a length of 65,535 */
+        TEXT("\x16\x03\x01\0\x04\x02\0\0\0"),                       /* a server's hello */
+        TEXT("\x17\x03\x03\0\x05hello"),                            /* data before hands were shaken */
+        TEXT("\x15\x03\x01\0\x02\x02\x28"),                         /* a fatal alert */
         {(const char *)noise, sizeof noise},
     };
     uint8_t byte;
@@ -634,10 +636,10 @@ static void files_that_are_wrong(void **state)
     static const struct {
         const char *certificate, *key, *ca, *said;
     } cases[] = {
-        {"nowhere", "server.key", NULL, "nowhere"},     {"garbage", "server.key", NULL, "garbage"},
-        {"server", "nowhere", NULL, "nowhere"},         {"server", "garbage", NULL, "garbage"},
-        {"server", "good.key", NULL, "good.key"},       {"locked", "locked.key", NULL, "locked.key"},
-        {"server", "server.key", "nowhere", "nowhere"}, {"server", "server.key", "garbage", "garbage"},
+        {"nowhere", "server.key", NULL, "nowhere"},       {"garbage", "server.key", NULL, "garbage"},
+        {"server", "nowhere", NULL, "nowhere"},           {"server", "garbage", NULL, "garbage"},
+        {"server", "good.key", NULL, "good.key"},         {"locked", "locked.key", NULL, "locked.key"},
+        {"server", "server.key", "nowhere", "nowhere"},   {"server", "server.key", "garbage", "garbage"},
         {"server", "server.key", "good.key", "good.key"},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

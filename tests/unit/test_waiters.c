@@ -121,8 +121,8 @@ static waiter new_waiter(const char *key)
 }
 
 /* A waiter that stays where it is: registered, with a deadline far away. */
-#define ENTER(name, text)                                                                                              \
-    waiter name = new_waiter(text);                                                                                    \
+#define ENTER(name, text)           \
+    waiter name = new_waiter(text); \
     assert_true(waiters_enter(f->all, &(name), ms_from_now(600000)))
 
 static void park(fixture *f, waiter *w)
@@ -293,7 +293,7 @@ static void who_waits_watches_its_alarms(void **state)
 static size_t compared_among(fixture *f, size_t n)
 {
     waiter *all = calloc(n, sizeof *all);
-    char (*keys)[48] = calloc(n, sizeof *keys);
+    char(*keys)[48] = calloc(n, sizeof *keys);
 
     for (size_t i = 0; i < n; i++) {
         snprintf(keys[i], sizeof keys[i], "ls:{ns/g}:token-%zu", i);

@@ -176,8 +176,10 @@ static void what_a_request_must_have(void **state)
     expect_status(FIRST_LINE HOST UPGRADE VERSION PROTOCOL "\r\n", 400);
     expect_status(FIRST_LINE HOST UPGRADE KEY KEY VERSION PROTOCOL "\r\n", 400);
     expect_status(FIRST_LINE HOST UPGRADE "Sec-WebSocket-Key: short==\r\n" VERSION PROTOCOL "\r\n", 400);
-    expect_status(FIRST_LINE HOST UPGRADE "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQA=\r\n" VERSION PROTOCOL "\r\n", 400);
-    expect_status(FIRST_LINE HOST UPGRADE "Sec-WebSocket-Key: dGhlIHNhbXBs-SBub25jZQ==\r\n" VERSION PROTOCOL "\r\n", 400);
+    expect_status(FIRST_LINE HOST UPGRADE "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQA=\r\n" VERSION PROTOCOL "\r\n",
+                  400);
+    expect_status(FIRST_LINE HOST UPGRADE "Sec-WebSocket-Key: dGhlIHNhbXBs-SBub25jZQ==\r\n" VERSION PROTOCOL "\r\n",
+                  400);
     expect_status(FIRST_LINE HOST UPGRADE KEY VERSION "\r\n", 400);
     expect_status(FIRST_LINE HOST UPGRADE KEY VERSION "Sec-WebSocket-Protocol: pub.example\r\n\r\n", 400);
     expect_status(FIRST_LINE HOST UPGRADE KEY VERSION "Sec-WebSocket-Protocol: rep.example.org\r\n\r\n", 400);
@@ -263,7 +265,13 @@ static void put(bytes *b, unsigned first, const void *payload, size_t len)
 {
     const uint8_t *from = payload;
 
-    put_head(b, first, 0x80 | (len < 126 ? (unsigned)len : len < 65536 ? 126 : 127), len < 126 ? 0 : len < 65536 ? 2 : 8,
+    put_head(b, first,
+             0x80 | (len < 126     ? (unsigned)len
+                     : len < 65536 ? 126
+                                   : 127),
+             len < 126     ? 0
+             : len < 65536 ? 2
+                           : 8,
              len);
     for (size_t i = 0; i < len; i++)
         b->at[b->len++] = from[i] ^ mask[i % 4];
@@ -469,10 +477,13 @@ static void what_is_written_has_the_shortest_length(void **state)
         const char *header;
         size_t header_len;
     } rows[] = {
-        {true, true, 0, "\x82\x00", 2},       {true, true, 125, "\x82\x7d", 2},
-        {true, true, 126, "\x82\x7e\x00\x7e", 4}, {true, true, 65535, "\x82\x7e\xff\xff", 4},
+        {true, true, 0, "\x82\x00", 2},
+        {true, true, 125, "\x82\x7d", 2},
+        {true, true, 126, "\x82\x7e\x00\x7e", 4},
+        {true, true, 65535, "\x82\x7e\xff\xff", 4},
         {true, true, 65536, "\x82\x7f\x00\x00\x00\x00\x00\x01\x00\x00", 10},
-        {true, false, 1, "\x02\x01", 2},      {false, false, 1, "\x00\x01", 2},
+        {true, false, 1, "\x02\x01", 2},
+        {false, false, 1, "\x00\x01", 2},
         {false, true, 1, "\x80\x01", 2},
     };
     uint8_t header[WEBSOCKET_HEADER_BYTES_MAX];

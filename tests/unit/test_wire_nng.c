@@ -112,8 +112,7 @@ static bool is_closed(void)
 
 static void start(void)
 {
-    const wire_nng_options options = {
-        .loop = &here.loop, .in_flight_per_peer = 64};
+    const wire_nng_options options = {.loop = &here.loop, .in_flight_per_peer = 64};
     lks_error error;
 
     memset(&here, 0, sizeof here);

@@ -23,10 +23,10 @@ typedef struct lks_metadata {
 } lks_metadata;
 
 typedef struct lks_call_options {
-    uint32_t timeout_ms; /* for everything, retries included; 0 = the channel's, and at
+    uint32_t timeout_ms;          /* for everything, retries included; 0 = the channel's, and at
                             least wait_ms + 5,000 for a request that waits */
-    bool no_retry;       /* never send it a second time */
-    bool insist;         /* for what ends or keeps something, a Release, a Complete: any refusal that says
+    bool no_retry;                /* never send it a second time */
+    bool insist;                  /* for what ends or keeps something, a Release, a Complete: any refusal that says
                             that nothing was done, and may pass, is tried again until the deadline, also
                             RESOURCE_EXHAUSTED; and it is taken on, up to 1,024 of its kind, when queue_max
                             is reached, as any call of a method with the option settles is */
@@ -43,8 +43,8 @@ typedef void lks_call_function(void);
  * lks_call_start: a generated stub's `done` casts `function` back to the typed
  * callback and calls it, since C may not call it as anything else. `response` is
  * NULL unless code is LKS_OK; it and `error` are valid until `done` returns. */
-typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code,
-                           const ProtobufCMessage *response, const lks_error *error);
+typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code, const ProtobufCMessage *response,
+                           const lks_error *error);
 
 /* Starts a call. The request is copied before this returns; an empty natural id that
  * the stub is to fill in is filled in in the copy. `done` may be NULL (use
@@ -55,8 +55,8 @@ typedef void lks_call_done(lks_call_function *function, void *arg, lks_code code
  * LKS_FAILED_PRECONDITION (in a forked child), LKS_CANCELLED (from a `done` while the
  * channel closes). Thread-safe; does not block. */
 lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *request,
-                        const lks_call_options *options, lks_call_done *done,
-                        lks_call_function *function, void *arg, lks_call **ret, lks_error *error);
+                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
+                        lks_call **ret, lks_error *error);
 
 /* Starts, waits and takes the response: what every synchronous stub is. *ret is
  * the caller's, to be freed with lks_message_free; it is set only on LKS_OK, and ret

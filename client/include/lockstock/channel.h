@@ -52,8 +52,7 @@ typedef struct lks_channel_options {
  * scheme is unknown, a token that is none, or a file of the options that cannot be
  * used; LKS_RESOURCE_EXHAUSTED: memory, descriptors or threads. On
  * success *ret is the caller's to close. Thread-safe; does not block. */
-lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret,
-                          lks_error *error);
+lks_code lks_channel_open(const char *urls, const lks_channel_options *options, lks_channel **ret, lks_error *error);
 
 /* Ends every call under way (CANCELLED; MAYBE where it was sent), runs their
  * `done`, frees the channel. Blocks until they returned. Not to be called from a

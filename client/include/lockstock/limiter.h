@@ -64,8 +64,7 @@ typedef struct lks_limiter_decision {
 /* A limiter; nothing is sent. All that options point to is copied. *ret is the caller's
  * to free. LKS_INVALID_ARGUMENT: no rule, too many, one without a policy or limit or
  * with both, several without a group; LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret,
-                         lks_error *error);
+lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *options, lks_limiter **ret, lks_error *error);
 
 /* Whether this may happen now, `cost` times (1..2^53-1; 0 = once); charges it if so. key
  * is what is counted, 1..128 bytes. Blocks for timeout_ms at most. decision and error

@@ -30,13 +30,13 @@ extern "C" {
 typedef struct lks_host lks_host;
 
 typedef struct lks_host_options {
-    uint32_t threads;           /* that run handlers; 0 = 4 */
-    uint32_t in_flight_max;     /* messages that wait for a thread, run or are being answered; more are
+    uint32_t threads;         /* that run handlers; 0 = 4 */
+    uint32_t in_flight_max;   /* messages that wait for a thread, run or are being answered; more are
                                    refused with RESOURCE_EXHAUSTED, applied NO; 0 = 1,024 */
-    uint32_t connections_max;   /* 0 = 4,096 */
-    size_t message_bytes_max;   /* of a request and of a reply; 0 = 1 MiB */
-    uint32_t timeout_ms;        /* of a call that names none, and the longest allowed; 0 = 30,000 */
-    bool open_enums;            /* hand handlers the values of an enum that their .proto does not have, as
+    uint32_t connections_max; /* 0 = 4,096 */
+    size_t message_bytes_max; /* of a request and of a reply; 0 = 1 MiB */
+    uint32_t timeout_ms;      /* of a call that names none, and the longest allowed; 0 = 30,000 */
+    bool open_enums;          /* hand handlers the values of an enum that their .proto does not have, as
                                    numbers: of a newer client. False: such a request is refused */
 } lks_host_options;
 

@@ -31,7 +31,7 @@ typedef struct attacker {
     wire wire;
     unsigned nth; /* its address is 127.0.0.2 + nth */
     const atomic_bool *stop;
-    atomic_bool at_peak; /* all that it wants to hold is held */
+    atomic_bool at_peak;       /* all that it wants to hold is held */
     atomic_size_t connections; /* that were opened */
     atomic_size_t left;        /* of those that it holds, when it is stopped */
 } attacker;

@@ -213,8 +213,10 @@ void pack_waiting_acquire(bytes *b, unsigned nth, uint32_t wait_ms, size_t paddi
     request.wait_ms = wait_ms;
     pack(b, &request.base);
     if (padding > 0) { /* field 1000, bytes */
-        bytes_put(b, (const uint8_t[]){0xC2, 0x3E, (uint8_t)(padding | 0x80), (uint8_t)(padding >> 7 | 0x80),
-                                       (uint8_t)(padding >> 14 & 0x7F)}, 5);
+        bytes_put(b,
+                  (const uint8_t[]){0xC2, 0x3E, (uint8_t)(padding | 0x80), (uint8_t)(padding >> 7 | 0x80),
+                                    (uint8_t)(padding >> 14 & 0x7F)},
+                  5);
         bytes_fill(b, 'x', padding);
     }
 }

@@ -34,7 +34,7 @@ void hpack_put_start(bytes *b, const char *path);
 
 typedef struct h2_call {
     const char *path;
-    const char *token;     /* NULL: none */
+    const char *token;        /* NULL: none */
     const char *name, *value; /* one more field; NULL: none */
 } h2_call;
 

@@ -28,11 +28,13 @@
 
 enum {
     ATTACKERS_MAX = 16,
-    BUDGET_KIB = 256 * 1024,     /* what all connections may hold (docs/security.md) */
-    OVERHEAD_KIB = 128 * 1024,   /* of the allocator, of nghttp2 and OpenSSL for what they hold */
-    LEFT_KIB = 64 * 1024,        /* that may stay resident when it is over */
-    DESCRIPTORS_MORE = 8,        /* that may stay: connections to the store */
-    PEAK_MS = 120000, SERVED_MS = 60000, AFTER_MS = 20000,
+    BUDGET_KIB = 256 * 1024,   /* what all connections may hold (docs/security.md) */
+    OVERHEAD_KIB = 128 * 1024, /* of the allocator, of nghttp2 and OpenSSL for what they hold */
+    LEFT_KIB = 64 * 1024,      /* that may stay resident when it is over */
+    DESCRIPTORS_MORE = 8,      /* that may stay: connections to the store */
+    PEAK_MS = 120000,
+    SERVED_MS = 60000,
+    AFTER_MS = 20000,
     NICE = 5, /* attackers are elsewhere: they do not take the others' processor */
 };
 
@@ -139,8 +141,8 @@ static double watch(const row *r, target_figures *peak, long long ms)
         }
         now = target_measure();
         add_to_peak(peak, &now);
-    } while (now.rss_kib > 0 && (waits || process_now_ms() < end ||
-                                 (!others_were_served() && process_now_ms() < begun + SERVED_MS)));
+    } while (now.rss_kib > 0 &&
+             (waits || process_now_ms() < end || (!others_were_served() && process_now_ms() < begun + SERVED_MS)));
     return (now.cpu_s - begin.cpu_s) * 1000 / (double)(process_now_ms() - begun + 1);
 }
 
@@ -194,14 +196,15 @@ static size_t mib(size_t kib)
 static void print_head(void)
 {
     printf("%-32s %5s | %-14s | %-17s | %4s | %s\n", "attack, wire, attackers", "conns", "MiB bef/pk/aft",
-           "fds bef/peak/aft", "cpu%", "p50/p99/worst us, idle > attacked (p99 ratio): on the same wire; elsewhere; newcomers");
+           "fds bef/peak/aft", "cpu%",
+           "p50/p99/worst us, idle > attacked (p99 ratio): on the same wire; elsewhere; newcomers");
 }
 
 static void print_row(const row *r, seen *s)
 {
     printf("%-32s %5zu | %4zu %4zu %4zu | %5zu %5zu %5zu | %3.0f%%", r->name, s->connections, mib(s->before.rss_kib),
-           mib(s->peak.rss_kib), mib(s->after.rss_kib), s->before.descriptors, s->peak.descriptors, s->after.descriptors,
-           s->cpu * 100);
+           mib(s->peak.rss_kib), mib(s->after.rss_kib), s->before.descriptors, s->peak.descriptors,
+           s->after.descriptors, s->cpu * 100);
     for (size_t i = 0; i < N_OTHERS; i++) {
         latencies *idle = &s->idle.calls[i], *attacked = &s->attacked.calls[i];
         uint32_t idle_p99 = latencies_at(idle, 0.99);
@@ -230,7 +233,8 @@ static void assert_bounds(const row *r, const seen *s)
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     size_t left = LEFT_KIB;
 #else
-    size_t left = getenv("LOCKSTOCK_FLOODS_SERVER") != NULL ? LEFT_KIB : SIZE_MAX / 2; /* a sanitizer keeps what is freed */
+    size_t left =
+        getenv("LOCKSTOCK_FLOODS_SERVER") != NULL ? LEFT_KIB : SIZE_MAX / 2; /* a sanitizer keeps what is freed */
 #endif
 #if defined(__SANITIZE_THREAD__)
     bool measured = getenv("LOCKSTOCK_FLOODS_SERVER") != NULL; /* TSan's shadow makes reserved memory resident */
@@ -249,9 +253,9 @@ static void assert_bounds(const row *r, const seen *s)
     for (size_t i = 0; i < N_OTHERS; i++) {
         if (s->attacked.calls[i].n == 0) {
             fail_msg("%s: others are not served (%s): %s", r->name,
-                     i == OTHERS_NEWCOMER  ? "newcomers"
-                     : i == OTHERS_SAME ? "on the same wire"
-                                        : "on another wire",
+                     i == OTHERS_NEWCOMER ? "newcomers"
+                     : i == OTHERS_SAME   ? "on the same wire"
+                                          : "on another wire",
                      s->attacked.why[i]);
         }
         if (s->attacked.failed[i] > s->attacked.calls[i].n) {
@@ -335,8 +339,8 @@ static void add_row(const attack *a, wire w, unsigned n)
     }
     *r = (row){.attack = a, .wire = w, .n = n};
     snprintf(r->name, sizeof r->name, "%s %s x%u", a->name, target_wire_name(w), n);
-    tests[n_tests++] = (struct CMUnitTest){
-        .name = r->name, .test_func = test_row, .teardown_func = stop_after, .initial_state = r};
+    tests[n_tests++] =
+        (struct CMUnitTest){.name = r->name, .test_func = test_row, .teardown_func = stop_after, .initial_state = r};
 }
 
 /* The fast form takes of the wires of an attack one after the other. */

@@ -100,8 +100,7 @@ static void asked_key_updates(attacker *a)
 static void single_bytes(attacker *a)
 {
     static const h2_call call = {.path = PATH_DECODE, .token = TARGET_ATTACKERS_TOKEN};
-    static const sp_call frame = {
-        .path = PATH_DECODE, .payload = "\10\1", .len = 2, .token = TARGET_ATTACKERS_TOKEN};
+    static const sp_call frame = {.path = PATH_DECODE, .payload = "\10\1", .len = 2, .token = TARGET_ATTACKERS_TOKEN};
     bytes b = {0};
 
     while (attacker_goes_on(a)) {

@@ -14,14 +14,14 @@
 #include "support/process.h"
 
 enum {
-    PATIENCE_MS = 300,   /* of a sender that the server does not read from */
+    PATIENCE_MS = 300,         /* of a sender that the server does not read from */
     UNREAD_PATIENCE_MS = 2000, /* where it is busy with what was sent */
-    QUIET_MS = 5000,     /* nothing comes or goes for so long: the server makes no more answers */
-    CALLS = 256,         /* that a connection may have */
-    REFUSALS_MAX = 100,  /* in a row: the server takes no more */
+    QUIET_MS = 5000,           /* nothing comes or goes for so long: the server makes no more answers */
+    CALLS = 256,               /* that a connection may have */
+    REFUSALS_MAX = 100,        /* in a row: the server takes no more */
     WAIT_MS = 60000,
     MESSAGE_MAX = 1 << 20,
-    PLACES_MORE = 4200,  /* connections: more than --connections */
+    PLACES_MORE = 4200, /* connections: more than --connections */
 };
 
 /* ---- holding ---------------------------------------------------------------------------- */
@@ -207,7 +207,10 @@ static void held_descriptions(attacker *a)
 static void prepared(wire w, const char *path, const bytes *request, outcome *ret)
 {
     const wire_driver *driver = target_driver(w);
-    const call_spec spec = {.method = path, .payload = request->data, .len = request->len, .timeout_ms = 20000,
+    const call_spec spec = {.method = path,
+                            .payload = request->data,
+                            .len = request->len,
+                            .timeout_ms = 20000,
                             .authorization = "Bearer " TARGET_OTHERS_TOKEN};
     void *caller = driver->open(target_url(w), target_certificate(w));
 
@@ -359,8 +362,8 @@ static void waiting_acquires(attacker *a)
 /* Calls whose message does not come: as many as a connection may have. */
 static bool take_bodiless(attacker *a, raw *r, size_t i)
 {
-    static const h2_call call = {.path = PATH_DECODE, .token = TARGET_ATTACKERS_TOKEN, .name = "grpc-timeout",
-                                 .value = "1000H"};
+    static const h2_call call = {
+        .path = PATH_DECODE, .token = TARGET_ATTACKERS_TOKEN, .name = "grpc-timeout", .value = "1000H"};
     bytes b = {0};
     (void)i;
 
@@ -385,8 +388,11 @@ static bool take_unread(attacker *a, raw *r, size_t n_calls, size_t n_frames)
     bytes request = {0}, b = {0};
 
     pack_uuids(&request);
-    const sp_call call = {.path = PATH_NEXT, .payload = request.data, .len = request.len,
-                          .token = TARGET_ATTACKERS_TOKEN, .timeout_ms = 30000};
+    const sp_call call = {.path = PATH_NEXT,
+                          .payload = request.data,
+                          .len = request.len,
+                          .token = TARGET_ATTACKERS_TOKEN,
+                          .timeout_ms = 30000};
     sp_put_greeting(&b);
     for (uint32_t id = 1; id <= n_frames; id++) {
         sp_put_frame(&b, a->wire, id, &call, n_calls);
@@ -507,17 +513,22 @@ typedef struct frame_kind {
 /* A strike for each of the cheap ones, then what is no frame of HTTP/2, in one write. */
 static void many_and_malformed(attacker *a)
 {
-    static const frame_kind cheap[] = {{NGHTTP2_DATA, 0, 1, 0},   {NGHTTP2_PING, 0, 0, 8},     {NGHTTP2_SETTINGS, 0, 0, 0},
-                                       {NGHTTP2_PRIORITY, 0, 3, 5}, {0xEE, 0, 0, 0},           {NGHTTP2_WINDOW_UPDATE, 0, 0, 4},
-                                       {NGHTTP2_GOAWAY, 0, 0, 8}, {NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, 1, 1}},
-                            malformed[] = {{NGHTTP2_PRIORITY, 0, 1, 4},  {NGHTTP2_RST_STREAM, 0, 1, 3},
+    static const frame_kind cheap[] = {{NGHTTP2_DATA, 0, 1, 0},
+                                       {NGHTTP2_PING, 0, 0, 8},
+                                       {NGHTTP2_SETTINGS, 0, 0, 0},
+                                       {NGHTTP2_PRIORITY, 0, 3, 5},
+                                       {0xEE, 0, 0, 0},
+                                       {NGHTTP2_WINDOW_UPDATE, 0, 0, 4},
+                                       {NGHTTP2_GOAWAY, 0, 0, 8},
+                                       {NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, 1, 1}},
+                            malformed[] = {{NGHTTP2_PRIORITY, 0, 1, 4},      {NGHTTP2_RST_STREAM, 0, 1, 3},
                                            {NGHTTP2_WINDOW_UPDATE, 0, 0, 3}, {NGHTTP2_PING, 0, 0, 7},
-                                           {NGHTTP2_SETTINGS, 0, 0, 5},  {NGHTTP2_SETTINGS, 1, 0, 6},
-                                           {NGHTTP2_GOAWAY, 0, 0, 4},    {NGHTTP2_DATA, 0, 0, 1},
-                                           {NGHTTP2_HEADERS, 4, 0, 1},   {NGHTTP2_HEADERS, 4, 2, 1},
-                                           {NGHTTP2_HEADERS, 0x0C, 3, 1}, {NGHTTP2_CONTINUATION, 4, 1, 1},
-                                           {NGHTTP2_PUSH_PROMISE, 4, 1, 4}, {NGHTTP2_DATA, 8, 1, 0},
-                                           {NGHTTP2_DATA, 0, 1, 20000},  {NGHTTP2_RST_STREAM, 0, 99, 4}};
+                                           {NGHTTP2_SETTINGS, 0, 0, 5},      {NGHTTP2_SETTINGS, 1, 0, 6},
+                                           {NGHTTP2_GOAWAY, 0, 0, 4},        {NGHTTP2_DATA, 0, 0, 1},
+                                           {NGHTTP2_HEADERS, 4, 0, 1},       {NGHTTP2_HEADERS, 4, 2, 1},
+                                           {NGHTTP2_HEADERS, 0x0C, 3, 1},    {NGHTTP2_CONTINUATION, 4, 1, 1},
+                                           {NGHTTP2_PUSH_PROMISE, 4, 1, 4},  {NGHTTP2_DATA, 8, 1, 0},
+                                           {NGHTTP2_DATA, 0, 1, 20000},      {NGHTTP2_RST_STREAM, 0, 99, 4}};
     static const uint8_t body[20000] = {0, 0, 0, 1};
     static const h2_call call = {.path = PATH_DECODE};
     bytes b = {0};

@@ -145,7 +145,7 @@ static bool connect_client(client *c)
 static void note_failure(client *c, const char *why)
 {
     ++*c->failed;
-    snprintf(c->why, sizeof ((others_phase *)0)->why[0], "%s", why);
+    snprintf(c->why, sizeof((others_phase *)0)->why[0], "%s", why);
 }
 
 /* A newcomer's time includes that of connecting. */
@@ -157,8 +157,11 @@ static void call(client *c)
     uint64_t begun = now_us();
     bool connected = connect_client(c);
     const char *path = pack_step(c, &payload);
-    const call_spec spec = {.method = path, .payload = payload.data, .len = payload.len,
-                            .timeout_ms = CALL_TIMEOUT_MS, .authorization = "Bearer " TARGET_OTHERS_TOKEN};
+    const call_spec spec = {.method = path,
+                            .payload = payload.data,
+                            .len = payload.len,
+                            .timeout_ms = CALL_TIMEOUT_MS,
+                            .authorization = "Bearer " TARGET_OTHERS_TOKEN};
 
     if (!connected) {
         note_failure(c, "not connected");

@@ -24,9 +24,9 @@ enum { OTHERS_SAME, OTHERS_ELSEWHERE, OTHERS_NEWCOMER, N_OTHERS };
 
 /* What one of them met, since the phase began. */
 typedef struct others_phase {
-    latencies calls[N_OTHERS]; /* that were answered OK; their count outlives latencies_free */
-    size_t failed[N_OTHERS];   /* otherwise, or not at all */
-    char why[N_OTHERS][LKS_ERROR_MESSAGE_MAX];   /* the last of these */
+    latencies calls[N_OTHERS];                 /* that were answered OK; their count outlives latencies_free */
+    size_t failed[N_OTHERS];                   /* otherwise, or not at all */
+    char why[N_OTHERS][LKS_ERROR_MESSAGE_MAX]; /* the last of these */
 } others_phase;
 
 /* Connects those with a connection. False when they cannot. */

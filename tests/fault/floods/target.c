@@ -23,8 +23,8 @@ static struct {
 } here;
 
 static const char *const schemes[N_WIRES] = {
-    [WIRE_TCP] = "tcp", [WIRE_UNIX] = "unix", [WIRE_TLS] = "tls", [WIRE_NNG_TCP] = "nng+tcp",
-    [WIRE_GRPC] = "grpc", [WIRE_GRPCS] = "grpcs",
+    [WIRE_TCP] = "tcp",         [WIRE_UNIX] = "unix", [WIRE_TLS] = "tls",
+    [WIRE_NNG_TCP] = "nng+tcp", [WIRE_GRPC] = "grpc", [WIRE_GRPCS] = "grpcs",
 };
 
 const char *target_program(void)

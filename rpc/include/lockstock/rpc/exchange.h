@@ -42,13 +42,13 @@ const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, c
 /* Scans (lks_rpc_scan_defaults) and unpacks a request of `method`. *ret lives in
  * the arena. LKS_INVALID_ARGUMENT, applied NO, naming the field; or
  * LKS_RESOURCE_EXHAUSTED, applied NO, when out of memory. */
-lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len,
-                                lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error);
+lks_code lks_rpc_request_unpack(const lks_rpc_method *method, const void *payload, size_t len, lks_rpc_arena *arena,
+                                ProtobufCMessage **ret, lks_error *error);
 
 /* The same, within other limits. */
 lks_code lks_rpc_request_unpack_within(const lks_rpc_method *method, const void *payload, size_t len,
-                                       const lks_rpc_scan_limits *limits, lks_rpc_arena *arena,
-                                       ProtobufCMessage **ret, lks_error *error);
+                                       const lks_rpc_scan_limits *limits, lks_rpc_arena *arena, ProtobufCMessage **ret,
+                                       lks_error *error);
 
 /* An initialised response of `method` in the arena; NULL when out of memory. */
 ProtobufCMessage *lks_rpc_response_new(const lks_rpc_method *method, lks_rpc_arena *arena);
@@ -75,8 +75,7 @@ Lockstock__Rpc__V1__Reply *lks_rpc_reply_new(size_t n, lks_rpc_arena *arena);
  * RESOURCE_EXHAUSTED with a truthful `applied`, the others stay. methods[i]
  * belongs to results[i] and is NULL for an unknown one. Returns the packed size,
  * for lockstock__rpc__v1__reply__pack. bytes_max is at least 64 bytes a result. */
-size_t lks_rpc_reply_fit(Lockstock__Rpc__V1__Reply *reply, const lks_rpc_method *const *methods,
-                         size_t bytes_max);
+size_t lks_rpc_reply_fit(Lockstock__Rpc__V1__Reply *reply, const lks_rpc_method *const *methods, size_t bytes_max);
 
 #ifdef __cplusplus
 }

@@ -34,7 +34,7 @@ typedef struct lks_rpc_method {
     lks_rpc_effect effect;
     const char *natural_id; /* field path, NULL = none */
     lks_rpc_fill fill;
-    bool settles; /* ends or keeps what its caller has: a full server finds room for it first */
+    bool settles;          /* ends or keeps what its caller has: a full server finds room for it first */
     const char *first_try; /* a bool field of the request, true in a first try only; NULL = none */
 } lks_rpc_method;
 

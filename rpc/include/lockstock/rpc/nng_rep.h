@@ -24,14 +24,14 @@ typedef struct lks_rpc_nng_rep lks_rpc_nng_rep;
 typedef struct lks_rpc_nng_request lks_rpc_nng_request;
 
 typedef struct lks_rpc_nng_rep_options {
-    size_t message_bytes_max;   /* 0 = 1 MiB; a longer one closes its connection */
-    uint32_t receiving;         /* 0 = 64; contexts kept receiving, 16..64 */
-    uint32_t in_flight_max;     /* 0 = 4096; messages between receive and reply, more are refused */
+    size_t message_bytes_max;    /* 0 = 1 MiB; a longer one closes its connection */
+    uint32_t receiving;          /* 0 = 64; contexts kept receiving, 16..64 */
+    uint32_t in_flight_max;      /* 0 = 4096; messages between receive and reply, more are refused */
     uint32_t peer_in_flight_max; /* 0 = 512; the same of one connection; twice that is dropped unread.
                                     An answer counts until nng has sent it, when its reader may long
                                     have sent the next: so twice what a client has under way */
-    uint32_t connections_max;   /* 0 = 4096; one more is closed at once */
-    uint32_t send_timeout_ms;   /* 0 = 500; a peer that does not read is closed, once it pauses */
+    uint32_t connections_max;    /* 0 = 4096; one more is closed at once */
+    uint32_t send_timeout_ms;    /* 0 = 500; a peer that does not read is closed, once it pauses */
     /* Runs on an nng thread: must not block, and must not call _close. */
     void (*on_request)(void *arg, lks_rpc_nng_request *request);
     /* The connection of a peer is gone: runs once, after on_request returned for the

@@ -16,13 +16,13 @@ extern "C" {
 #endif
 
 typedef struct lks_rpc_scan_limits {
-    uint32_t depth;        /* nested messages; the outermost is 1 */
-    uint32_t elements;     /* of all repeated fields together, packed ones counted singly; and
+    uint32_t depth;      /* nested messages; the outermost is 1 */
+    uint32_t elements;   /* of all repeated fields together, packed ones counted singly; and
                               nested messages, and repetitions of a field that is not repeated */
-    size_t string_bytes;   /* of one string field */
-    size_t bytes_bytes;    /* of one bytes field */
-    uint32_t unknown;      /* unknown fields, which are skipped */
-    bool open_enums;       /* pass unknown enum values: what a newer server answers */
+    size_t string_bytes; /* of one string field */
+    size_t bytes_bytes;  /* of one bytes field */
+    uint32_t unknown;    /* unknown fields, which are skipped */
+    bool open_enums;     /* pass unknown enum values: what a newer server answers */
 } lks_rpc_scan_limits;
 
 /* depth 16, 20,000 elements, 64 KiB a string, 1 MiB bytes, 1,000 unknown. */

@@ -17,14 +17,14 @@ extern "C" {
 /* What a handler may know of its call beside the request. Valid until the
  * handler returns. */
 typedef struct lks_rpc_context {
-    lks_rpc_arena *arena;  /* memory for the response; freed after it was sent */
+    lks_rpc_arena *arena; /* memory for the response; freed after it was sent */
     const lks_rpc_method *method;
-    uint64_t deadline_ns;  /* CLOCK_MONOTONIC */
+    uint64_t deadline_ns; /* CLOCK_MONOTONIC */
     size_t n_metadata;
     const struct lks_rpc_metadata {
         const char *key;
         lks_rpc_slice value;
-    } *metadata;
+    } * metadata;
 } lks_rpc_context;
 
 typedef struct lks_rpc_service lks_rpc_service;
@@ -34,8 +34,7 @@ typedef struct lks_rpc_service lks_rpc_service;
  * arena or be static. Returns LKS_OK, or a code with *error set (applied too).
  * May block; runs on a worker thread, several at a time. */
 typedef lks_code lks_rpc_handler(const lks_rpc_service *service, lks_rpc_context *context,
-                                 const ProtobufCMessage *request, ProtobufCMessage *response,
-                                 lks_error *error);
+                                 const ProtobufCMessage *request, ProtobufCMessage *response, lks_error *error);
 
 typedef struct lks_rpc_binding {
     const lks_rpc_method *method;
