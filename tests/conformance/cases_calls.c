@@ -12,11 +12,9 @@
 
 enum { LONGEST = 1 << 20, BODY = 256 * 1024, HEADERS = 32, HEADER = 4096 };
 
-void a_call_is_answered(void **state)
+TEST(a_call_is_answered)
 {
     void *caller = suite_open(here.server);
-    (void)state;
-
     suite_put(caller, "pear", 7);
     suite_expect_available(suite_get(caller, "pear"), "pear", 7);
     suite_expect_acquired(suite_await(caller, suite_acquire(caller, "gate", "token-of-the-first-one", 0, 0)),
@@ -36,13 +34,11 @@ static outcome ask_bytes(void *caller, const char *method, const void *payload, 
     return suite_await(caller, call);
 }
 
-void each_refusal_says_what_and_whether(void **state)
+TEST(each_refusal_says_what_and_whether)
 {
     void *caller = suite_open(here.server);
     lks_acquire_request acquire = LKS_ACQUIRE_REQUEST_INIT;
     lks_target one = LKS_TARGET_INIT, other = LKS_TARGET_INIT, *targets[] = {&one, &other};
-    (void)state;
-
     one.name = (char *)(uintptr_t) "door";
     other.name = (char *)(uintptr_t) "window";
     acquire.group = (char *)(uintptr_t) "house";
@@ -63,15 +59,13 @@ void each_refusal_says_what_and_whether(void **state)
     suite_close(caller);
 }
 
-void a_namespace_is_a_world_of_its_own(void **state)
+TEST(a_namespace_is_a_world_of_its_own)
 {
     static const uint8_t pear[] = {0x0a, 4, 'p', 'l', 'u', 'm', 0x12, 4, 'p', 'l', 'u', 'm', 0x18, 3};
     static const char *const worlds[] = {"one", "two", NULL};
     void *caller = suite_open(here.server);
     call_spec spec = {.method = STOCK "PutItem", .payload = pear, .len = sizeof pear, .ns = "one"};
     char long_name[130];
-    (void)state;
-
     suite_expect(suite_await(caller, here.wire->driver->start(caller, &spec)), LKS_OK, LKS_APPLIED_YES, "");
     spec.method = STOCK "GetItem";
     spec.len -= 2; /* without on_hand */
@@ -101,13 +95,11 @@ static void until_served(void *caller)
     suite_expect(got, LKS_NOT_FOUND, LKS_APPLIED_NO, "");
 }
 
-void a_store_that_hangs_is_a_deadline(void **state)
+TEST(a_store_that_hangs_is_a_deadline)
 {
     void *caller = suite_open(here.server);
     lks_put_item_request put = LKS_PUT_ITEM_REQUEST_INIT;
     lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
-    (void)state;
-
     until_served(caller);
     put.group = put.sku = get.group = get.sku = (char *)(uintptr_t) "late";
     kill(redis_fixture_pid(here.redis), SIGSTOP);
@@ -120,13 +112,11 @@ void a_store_that_hangs_is_a_deadline(void **state)
     suite_close(caller);
 }
 
-void a_store_that_is_away_is_unavailable(void **state)
+TEST(a_store_that_is_away_is_unavailable)
 {
     void *caller = suite_open(here.server);
     process *server = server_fixture_process(here.server);
     lks_put_item_request put = LKS_PUT_ITEM_REQUEST_INIT;
-    (void)state;
-
     put.group = put.sku = (char *)(uintptr_t) "late";
     redis_fixture_kill(here.redis);
     assert_true(process_wait_line(server, "event=not-ready", NULL, 0, PATIENCE_MS));
@@ -140,14 +130,12 @@ void a_store_that_is_away_is_unavailable(void **state)
 
 /* One that waits does not stand in the way of those behind it, and every answer finds its
  * own call. */
-void answers_come_when_they_are_ready(void **state)
+TEST(answers_come_when_they_are_ready)
 {
     enum { CALLS = 30 };
     void *caller = suite_open(here.server), *other = suite_open(here.server);
     unsigned calls[CALLS];
     bool answered[CALLS] = {false};
-    (void)state;
-
     for (int i = 0; i < CALLS; i++) {
         char sku[16];
         snprintf(sku, sizeof sku, "sku-%02d", i);
@@ -254,21 +242,17 @@ static void store_and_read_back(void *caller)
     }
 }
 
-void big_messages_go_both_ways(void **state)
+TEST(big_messages_go_both_ways)
 {
     void *caller = suite_open(here.server);
-    (void)state;
-
     suite_expect(ask_with_owner(caller, LONGEST - 256), LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "owner");
     store_and_read_back(caller);
     suite_close(caller);
 }
 
-void what_is_too_long_is_refused(void **state)
+TEST(what_is_too_long_is_refused)
 {
     void *caller = suite_open(here.server), *other = suite_open(here.server);
-    (void)state;
-
     if (here.wire->driver == &nng_driver) {
         suite_close(caller);
         suite_close(other);

@@ -93,13 +93,11 @@ static size_t put_beginning(uint8_t to[BEGINNING_MAX])
     return len;
 }
 
-void noise_harms_nobody(void **state)
+TEST(noise_harms_nobody)
 {
     void *caller = suite_open(here.server);
     const char *certificate = server_fixture_certificate(here.server);
     uint8_t noise[4096];
-    (void)state;
-
     assert_served(caller);
     weight before = weigh();
     for (size_t i = 0; i < counts_of(60, 2000); i++) {
@@ -126,13 +124,11 @@ void noise_harms_nobody(void **state)
     suite_close(caller);
 }
 
-void half_open_connections_harm_nobody(void **state)
+TEST(half_open_connections_harm_nobody)
 {
     size_t n = here.wire->by_libnng ? counts_of(200, HALF_OPEN) : HALF_OPEN;
     void *caller = suite_open(here.server);
     line **lines = calloc(n, sizeof *lines);
-    (void)state;
-
     assert_non_null(lines);
     assert_served(caller);
     weight before = weigh();
@@ -159,12 +155,10 @@ void half_open_connections_harm_nobody(void **state)
 }
 
 /* Each sends calls and is gone before the answers. */
-void vanishing_peers_leave_nothing(void **state)
+TEST(vanishing_peers_leave_nothing)
 {
     void *caller = suite_open(here.server);
     lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
-    (void)state;
-
     if (here.wire->driver == &nng_driver) {
         suite_close(caller);
         skip(); /* it is the client's libnng that would not end (docs/client.md) */

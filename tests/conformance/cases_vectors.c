@@ -109,14 +109,12 @@ static bool differs_by_libnng(const char *name)
     return strstr(name, "/pipelined") != NULL || strstr(name, "/endless-ids") != NULL;
 }
 
-void the_vectors_are_what_is_spoken(void **state)
+TEST(the_vectors_are_what_is_spoken)
 {
     static char text[TEXT_MAX];
     static step s;
     static play p;
     FILE *file;
-    (void)state;
-
     if (here.wire->vectors == NULL) {
         skip(); /* libnng makes the bytes; each other wire has the same ones */
     }

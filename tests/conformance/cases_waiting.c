@@ -16,11 +16,9 @@ static void *hold(const char *name)
     return caller;
 }
 
-void who_waits_is_told_when_time_is_up(void **state)
+TEST(who_waits_is_told_when_time_is_up)
 {
     void *owner = hold("bridge"), *caller = suite_open(here.server);
-    (void)state;
-
     suite_expect_acquired(suite_await(caller, suite_acquire(caller, "bridge", waiting, 200, PATIENCE_MS)),
                           LKS_ACQUIRE_OUTCOME_TIMED_OUT);
     /* The call's own deadline ends the wait too. */
@@ -34,11 +32,9 @@ void who_waits_is_told_when_time_is_up(void **state)
 }
 
 /* Its place in the queue is free at once, not when its time is up. */
-void a_wait_ends_with_its_connection(void **state)
+TEST(a_wait_ends_with_its_connection)
 {
     void *owner = hold("ferry"), *caller = suite_open(here.server);
-    (void)state;
-
     (void)suite_acquire(caller, "ferry", waiting, 10 * PATIENCE_MS, 10 * PATIENCE_MS);
     suite_until_waiters(owner, "ferry", 1);
     suite_close(caller);
@@ -47,11 +43,9 @@ void a_wait_ends_with_its_connection(void **state)
     suite_close(owner);
 }
 
-void a_cancelled_wait_is_withdrawn(void **state)
+TEST(a_cancelled_wait_is_withdrawn)
 {
     void *owner, *caller;
-    (void)state;
-
     if (here.wire->driver->cancel == NULL) {
         skip(); /* SP cancels by closing */
     }
@@ -78,13 +72,11 @@ static void crowd_in(void *caller, int first, int n)
 
 /* As many wait as may run, and more: whoever they wait for, and everybody else, is served
  * on their connections too. */
-void who_waits_does_not_stop_who_runs(void **state)
+TEST(who_waits_does_not_stop_who_runs)
 {
     enum { HALF = WAITING / 2 }; /* more than may run at a time */
     void *owner = hold("needle"), *first = suite_open(here.server), *second = suite_open(here.server);
     outcome got = {0};
-    (void)state;
-
     suite_put(owner, "pear", 7);
     crowd_in(first, 0, HALF);
     suite_until_waiters(owner, "needle", HALF);
@@ -113,13 +105,11 @@ static outcome probe(void *caller)
     return suite_await(caller, call);
 }
 
-void a_stopping_server_answers_and_refuses(void **state)
+TEST(a_stopping_server_answers_and_refuses)
 {
     server_fixture *server = suite_server(NULL);
     lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
     int status = -1;
-    (void)state;
-
     assert_non_null(server);
     void *caller = suite_open(server), *other = suite_open(server);
     suite_put(caller, "pear", 7);

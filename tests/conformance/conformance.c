@@ -26,7 +26,6 @@ static int start(void **state)
 {
     static const char *const args[] = {"--in-flight", "64", "--waiting", "160", NULL};
 
-    (void)state;
     here.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
     if (here.redis == NULL) {
         return -1;
@@ -37,7 +36,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     int status = server_fixture_stop(here.server, 60000) ? 0 : -1;
     server_fixture_free(here.server);
     redis_fixture_free(here.redis);
@@ -46,25 +44,6 @@ static int stop(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_call_is_answered),
-        cmocka_unit_test(each_refusal_says_what_and_whether),
-        cmocka_unit_test(a_namespace_is_a_world_of_its_own),
-        cmocka_unit_test(answers_come_when_they_are_ready),
-        cmocka_unit_test(big_messages_go_both_ways),
-        cmocka_unit_test(what_is_too_long_is_refused),
-        cmocka_unit_test(who_waits_is_told_when_time_is_up),
-        cmocka_unit_test(a_wait_ends_with_its_connection),
-        cmocka_unit_test(a_cancelled_wait_is_withdrawn),
-        cmocka_unit_test(who_waits_does_not_stop_who_runs),
-        cmocka_unit_test(the_vectors_are_what_is_spoken),
-        cmocka_unit_test(noise_harms_nobody),
-        cmocka_unit_test(half_open_connections_harm_nobody),
-        cmocka_unit_test(vanishing_peers_leave_nothing),
-        cmocka_unit_test(a_store_that_hangs_is_a_deadline),
-        cmocka_unit_test(a_store_that_is_away_is_unavailable),
-        cmocka_unit_test(a_stopping_server_answers_and_refuses),
-    };
     struct rlimit files;
 
     for (size_t i = 0; argc == 2 && i < sizeof wires / sizeof *wires; i++) {
@@ -81,5 +60,5 @@ int main(int argc, char **argv)
         files.rlim_cur = files.rlim_max; /* the server's too, which inherits it */
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    return cmocka_run_group_tests_name(argv[1], tests, start, stop);
+    return TEST_RUN(.setup_all = start, .teardown_all = stop);
 }

@@ -3,19 +3,13 @@
 #ifndef LOCKSTOCK_TESTS_SUITE_H
 #define LOCKSTOCK_TESTS_SUITE_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-
 #include <lockstock/v1/lock.lks.h>
 #include <lockstock/v1/stock.lks.h>
 
 #include "conformance/caller.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 #define STOCK "/lockstock.v1.StockService/"
 #define LOCK "/lockstock.v1.LockService/"
@@ -80,28 +74,5 @@ void suite_release(void *caller, const char *name, const char *token);
 
 /* Returns when so many wait for the lock. */
 void suite_until_waiters(void *caller, const char *name, int64_t n);
-
-/* ---- the cases --------------------------------------------------------------------- */
-
-void a_call_is_answered(void **state);
-void each_refusal_says_what_and_whether(void **state);
-void a_namespace_is_a_world_of_its_own(void **state);
-void a_store_that_hangs_is_a_deadline(void **state);
-void a_store_that_is_away_is_unavailable(void **state);
-void answers_come_when_they_are_ready(void **state);
-void big_messages_go_both_ways(void **state);
-void what_is_too_long_is_refused(void **state);
-
-void who_waits_is_told_when_time_is_up(void **state);
-void a_wait_ends_with_its_connection(void **state);
-void a_cancelled_wait_is_withdrawn(void **state);
-void who_waits_does_not_stop_who_runs(void **state);
-void a_stopping_server_answers_and_refuses(void **state);
-
-void noise_harms_nobody(void **state);
-void half_open_connections_harm_nobody(void **state);
-void vanishing_peers_leave_nothing(void **state);
-
-void the_vectors_are_what_is_spoken(void **state);
 
 #endif

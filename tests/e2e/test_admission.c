@@ -1,16 +1,8 @@
 /* Who may do what, on a real lockstockd: the whole matrix of evidence, services and
  * effects over every transport that carries it; files that change under it; and nothing
  * secret in its log. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +21,7 @@
 #include "support/server_fixture.h"
 #include "support/sp_caller.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 enum { EXIT_TIMEOUT_MS = 60000, LINE_TIMEOUT_MS = 60000 };
 
@@ -177,7 +170,6 @@ static void reload(const char *event)
 
 static int put_files_back(void **state)
 {
-    (void)state;
     write_uid_policy();
     write_tokens();
     write_certificates("first");
@@ -233,7 +225,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     server_fixture_free(here.server);
     redis_fixture_free(here.redis);
     authority_free(here.ours);
@@ -354,12 +345,10 @@ static bool is_of(const lks_rpc_method *method, const char *service)
 }
 
 /* Every right there is, against every method: what it does not say is refused. */
-static void each_right_allows_its_methods_and_no_other(void **state)
+TEST(each_right_allows_its_methods_and_no_other)
 {
     sp_caller *c = over_tcp();
     size_t allowed = 0;
-    (void)state;
-
     for (size_t s = 0; s < N_SERVICES; s++) {
         for (size_t e = 0; e < N_EFFECTS; e++) {
             for (size_t m = 0; m < N_METHODS; m++) {
@@ -375,12 +364,10 @@ static void each_right_allows_its_methods_and_no_other(void **state)
     sp_caller_close(c);
 }
 
-static void who_is_not_known_may_do_nothing(void **state)
+TEST(who_is_not_known_may_do_nothing)
 {
     static const char *const tokens[] = {NULL, "", "unknown", "shop-ended" SECRET, "ops", "OPS" SECRET};
     sp_caller *callers[] = {over_tcp(), over_tls(NULL), over_tls("unknown")};
-    (void)state;
-
     for (size_t c = 0; c < sizeof callers / sizeof *callers; c++) {
         assert_non_null(callers[c]);
         for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)
@@ -396,9 +383,8 @@ static void who_is_not_known_may_do_nothing(void **state)
     sp_caller_close(c);
 }
 
-static void a_certificate_is_a_principal(void **state)
+TEST(a_certificate_is_a_principal)
 {
-    (void)state;
     assert_null(over_tls("foreign"));
     assert_null(over_tls("expired"));
     sp_caller *c = over_tls("shop");
@@ -413,11 +399,9 @@ static void a_certificate_is_a_principal(void **state)
     sp_caller_close(c);
 }
 
-static void a_uid_is_a_principal(void **state)
+TEST(a_uid_is_a_principal)
 {
     sp_caller *c = over_unix();
-    (void)state;
-
     assert_int_equal(puts_item(c, "by-uid", NULL, NULL), LKS_OK);
     assert_int_equal(gets(c, "by-uid", NULL, "box"), LKS_OK);
     assert_int_equal(gets(c, "by-uid", NULL, "shop"), LKS_PERMISSION_DENIED);
@@ -432,11 +416,9 @@ static void a_uid_is_a_principal(void **state)
     sp_caller_close(c);
 }
 
-static void a_principal_stays_in_its_namespace(void **state)
+TEST(a_principal_stays_in_its_namespace)
 {
     sp_caller *c = over_tcp();
-    (void)state;
-
     assert_int_equal(puts_item(c, "apart", "shop" SECRET, NULL), LKS_OK);
     assert_int_equal(gets(c, "apart", "ops" SECRET, "shop"), LKS_OK);
     assert_int_equal(gets(c, "apart", "ops" SECRET, NULL), LKS_NOT_FOUND);
@@ -468,7 +450,7 @@ static void assert_same_refusal(sp_caller *c, const char *method, const void *th
     assert_memory_equal(bytes[0], bytes[1], len[0]);
 }
 
-static void a_refusal_does_not_tell_what_exists(void **state)
+TEST(a_refusal_does_not_tell_what_exists)
 {
     static char secret_name[] = PAYLOAD, none[] = "no-such-thing";
     static const struct {
@@ -485,8 +467,6 @@ static void a_refusal_does_not_tell_what_exists(void **state)
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     lks_acquire_request acquire = LKS_ACQUIRE_REQUEST_INIT;
     sp_caller *c = over_tcp();
-    (void)state;
-
     item[0].sku = put[0].sku = lock[0].name = target.name = secret_name;
     item[1].sku = put[1].sku = lock[1].name = none;
     put[0].on_hand = put[1].on_hand = 7;
@@ -515,7 +495,7 @@ static void a_refusal_does_not_tell_what_exists(void **state)
 }
 
 /* The library, with its token, over what it dials. */
-static void the_client_says_who_it_is(void **state)
+TEST(the_client_says_who_it_is)
 {
     static const struct {
         const char *token;
@@ -526,8 +506,6 @@ static void the_client_says_who_it_is(void **state)
                  {NULL, LKS_UNAUTHENTICATED}};
     lks_put_item_request item = LKS_PUT_ITEM_REQUEST_INIT;
     static char sku[] = "by-the-library";
-    (void)state;
-
     item.sku = sku;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const lks_channel_options options = {.token = cases[i].token};
@@ -545,13 +523,11 @@ static void the_client_says_who_it_is(void **state)
 }
 
 /* gRPC over TLS, by its own client, with health and reflection. */
-static void grpc_judges_alike(void **state)
+TEST(grpc_judges_alike)
 {
     const char *const args[] = {"/usr/bin/python3", ADMISSION_GRPC, here.grpcs_url + strlen("grpcs://"),
                                 here.dir,           SECRET,         NULL};
     process *script = process_spawn(args, NULL);
-    (void)state;
-
     assert_non_null(script);
     assert_true(process_exited_with(script, 0, EXIT_TIMEOUT_MS));
     process_free(script);
@@ -572,11 +548,9 @@ static void write_two_tokens(const char *first, const char *second)
 }
 
 /* The old, both, the new: no moment without one that counts. */
-static void tokens_rotate(void **state)
+TEST(tokens_rotate)
 {
     sp_caller *c = over_tcp();
-    (void)state;
-
     write_two_tokens("old" SECRET, NULL);
     reload("event=reloaded");
     assert_int_equal(puts_item(c, "rotated", "old" SECRET, NULL), LKS_OK);
@@ -592,11 +566,9 @@ static void tokens_rotate(void **state)
     sp_caller_close(c);
 }
 
-static void certificates_rotate(void **state)
+TEST(certificates_rotate)
 {
     sp_caller *old = over_tls("shop");
-    (void)state;
-
     assert_non_null(old);
     assert_string_equal(sp_caller_server_name(old), "first");
     write_certificates("second");
@@ -626,12 +598,10 @@ static void assert_all_as_it_was(sp_caller *c)
 }
 
 /* One wrong file, and none of them counts. */
-static void a_wrong_file_leaves_all_as_it_was(void **state)
+TEST(a_wrong_file_leaves_all_as_it_was)
 {
     static const char *const files[] = {"policy", "tokens", "server", "server.key", "client-ca"};
     sp_caller *c = over_tcp();
-    (void)state;
-
     for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
         for (int gone = 0; gone < 2; gone++) {
             write_policy("[new]\n* = READ\n");
@@ -677,7 +647,7 @@ static void assert_refused(const char *url, const char *flags, const char *text)
 }
 
 /* 192.0.2.1 is nobody's (RFC 5737): past the rule it cannot be bound. */
-static void beyond_this_machine_only_safe_or_insecure(void **state)
+TEST(beyond_this_machine_only_safe_or_insecure)
 {
 #define TLS "--tls-certificate server --tls-key server.key"
     static const struct {
@@ -706,22 +676,18 @@ static void beyond_this_machine_only_safe_or_insecure(void **state)
         {"tls://192.0.2.1:7700", TLS " --insecure", false},
         {"grpc://192.0.2.1:7700", "--insecure --policy policy", false},
     };
-    (void)state;
-
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
         assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "beyond this machine" : "not available");
 }
 
-static void libnng_beyond_this_machine_is_warned_of(void **state)
+TEST(libnng_beyond_this_machine_is_warned_of)
 {
-    (void)state;
     assert_refused("nng+tcp://192.0.2.1:7700", "--insecure",
                    "level=warn event=libnng-exposed url=nng+tcp://192.0.2.1:7700");
 }
 
-static void settings_that_would_do_nothing_are_refused(void **state)
+TEST(settings_that_would_do_nothing_are_refused)
 {
-    (void)state;
     assert_refused("tls://127.0.0.1:0", "", "--tls-certificate and --tls-key");
     assert_refused("wss://127.0.0.1:0/x", "", "--tls-certificate and --tls-key");
     assert_refused("tcp://127.0.0.1:0", "--allow-origin=https://shop.example", "needs an address of ws://");
@@ -781,12 +747,10 @@ static void read_word(const char *file, char *word, size_t size)
 }
 
 /* What the page's commands make, in place of the test's own files. */
-static void the_page_makes_what_the_server_takes(void **state)
+TEST(the_page_makes_what_the_server_takes)
 {
     char directory[160], token[128], command[1024];
     static char ca[256], certificate[256], key[256];
-    (void)state;
-
     snprintf(directory, sizeof directory, "%s", path("page"));
     assert_int_equal(mkdir(directory, 0700), 0);
     run_commands(directory);
@@ -819,12 +783,10 @@ static void the_page_makes_what_the_server_takes(void **state)
 /* ---- the log ------------------------------------------------------------------------ */
 
 /* Last: all that was done above is in it. */
-static void no_secret_is_logged(void **state)
+TEST(no_secret_is_logged)
 {
     static const char *const secrets[] = {SECRET, STORE_PASSWORD, PAYLOAD, "PRIVATE KEY", "earer"};
     const char *log = process_output(server_fixture_process(here.server));
-    (void)state;
-
     assert_non_null(strstr(log, "event=listening"));
     assert_non_null(strstr(log, "event=not-reloaded"));
     for (size_t s = 0; s < sizeof secrets / sizeof *secrets; s++)
@@ -833,11 +795,9 @@ static void no_secret_is_logged(void **state)
 }
 
 /* Neither when the store refuses it, at once and later. */
-static void no_password_is_logged_when_the_store_refuses(void **state)
+TEST(no_password_is_logged_when_the_store_refuses)
 {
     char store[256];
-    (void)state;
-
     snprintf(store, sizeof store, "unix://:wrong-" STORE_PASSWORD "@%s", redis_fixture_socket(here.redis));
     const char *const args[] = {
         server_fixture_program(), "--listen", "tcp://127.0.0.1:0", "--store", store, "--log-level", "debug", NULL};
@@ -850,11 +810,9 @@ static void no_password_is_logged_when_the_store_refuses(void **state)
     process_free(p);
 }
 
-static void modes_that_are_too_open_are_warned_of(void **state)
+TEST(modes_that_are_too_open_are_warned_of)
 {
     const char *log;
-    (void)state;
-
     chmod(path("server.key"), 0644);
     chmod(path("tokens"), 0622);
     reload("event=reloaded");
@@ -865,29 +823,4 @@ static void modes_that_are_too_open_are_warned_of(void **state)
     chmod(path("tokens"), 0600);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, put_files_back)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(each_right_allows_its_methods_and_no_other),
-        TEST(who_is_not_known_may_do_nothing),
-        TEST(a_certificate_is_a_principal),
-        TEST(a_uid_is_a_principal),
-        TEST(a_principal_stays_in_its_namespace),
-        TEST(a_refusal_does_not_tell_what_exists),
-        TEST(the_client_says_who_it_is),
-        TEST(grpc_judges_alike),
-        TEST(tokens_rotate),
-        TEST(certificates_rotate),
-        TEST(a_wrong_file_leaves_all_as_it_was),
-        TEST(beyond_this_machine_only_safe_or_insecure),
-        TEST(libnng_beyond_this_machine_is_warned_of),
-        TEST(settings_that_would_do_nothing_are_refused),
-        TEST(the_page_makes_what_the_server_takes),
-        TEST(modes_that_are_too_open_are_warned_of),
-        TEST(no_password_is_logged_when_the_store_refuses),
-        TEST(no_secret_is_logged),
-    };
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(.setup_all = start, .teardown_all = stop, .setup = put_files_back)

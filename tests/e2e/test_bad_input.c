@@ -1,15 +1,7 @@
 /* Bad input, end to end: each request is answered by its code and the field's
  * name, applied NO, and nothing has changed. Requests travel as hand-made bytes,
  * so that what no stub would send is sent too. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <lockstock/status.h>
@@ -18,6 +10,7 @@
 
 #include "support/server_fixture.h"
 #include "support/sp_peer.h"
+#include "test.h"
 
 #define STOCK "/lockstock.v1.StockService/"
 #define LOCK "/lockstock.v1.LockService/"
@@ -97,7 +90,6 @@ static int start(void **state)
 {
     lks_put_item_request item = LKS_PUT_ITEM_REQUEST_INIT;
 
-    (void)state;
     memset(long_name, 'x', sizeof long_name - 1);
     server = server_fixture_start(NULL);
     if (server == NULL || (peer = sp_peer_open(server_fixture_port(server))) < 0) {
@@ -113,7 +105,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     close(peer);
     int status = server_fixture_stop(server, 60000) ? 0 : -1;
     server_fixture_free(server);
@@ -129,7 +120,7 @@ typedef struct deduct_row {
     } lines[2];
 } deduct_row;
 
-static void test_deduct(void **state)
+TEST(test_deduct)
 {
     const deduct_row rows[] = {
         {"no order id", "order_id", "pear", "", "b", {{"pear", 1}}},
@@ -148,7 +139,6 @@ static void test_deduct(void **state)
         {"greatest quantity", "lines[0].quantity", "pear", "o", "b", {{"pear", INT64_MAX}}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
         lks_line lines[2] = {LKS_LINE_INIT, LKS_LINE_INIT}, *pointers[2] = {&lines[0], &lines[1]};
@@ -164,13 +154,12 @@ static void test_deduct(void **state)
     }
 }
 
-static void test_too_many_lines(void **state)
+TEST(test_too_many_lines)
 {
     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
     lks_line lines[65], *pointers[65];
     char skus[65][16];
 
-    (void)state;
     for (size_t i = 0; i < 65; i++) {
         lines[i] = (lks_line)LKS_LINE_INIT;
         snprintf(skus[i], sizeof skus[i], "sku-%zu", i);
@@ -185,7 +174,7 @@ static void test_too_many_lines(void **state)
     assert_refused("65 lines", call(STOCK "Deduct", &request), LKS_INVALID_ARGUMENT, "lines");
 }
 
-static void test_put_item(void **state)
+TEST(test_put_item)
 {
     static const struct {
         const char *what, *field, *sku;
@@ -203,7 +192,6 @@ static void test_put_item(void **state)
         {"negative retention", "order_retain_ms", "pear", 1, 0, 0, 0, -1},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
         request.group = "pear";
@@ -217,7 +205,7 @@ static void test_put_item(void **state)
     }
 }
 
-static void test_adjust(void **state)
+TEST(test_adjust)
 {
     static const struct {
         const char *what, *field;
@@ -231,7 +219,6 @@ static void test_adjust(void **state)
         {"below zero", "delta", -101, LKS_FAILED_PRECONDITION},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
         request.group = request.sku = "pear";
@@ -241,7 +228,7 @@ static void test_adjust(void **state)
     }
 }
 
-static void test_acquire(void **state)
+TEST(test_acquire)
 {
     static const char token[] = "token-of-32-characters-for-a-lock";
     static const struct {
@@ -261,7 +248,6 @@ static void test_acquire(void **state)
         {"no capacity", "targets[0].capacity", "l", token, 1, 0, 1000, 0, LKS_LOCK_MODE_PERMIT},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
         lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
@@ -279,7 +265,7 @@ static void test_acquire(void **state)
 }
 
 /* Payloads that protobuf-c would take, crash on or cut short. */
-static void test_malformed_payloads(void **state)
+TEST(test_malformed_payloads)
 {
     static const struct {
         const char *what, *field, *bytes;
@@ -298,7 +284,6 @@ static void test_malformed_payloads(void **state)
 #undef ROW
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_refused(rows[i].what, call_bytes(STOCK "Deduct", rows[i].bytes, rows[i].len), LKS_INVALID_ARGUMENT,
                        rows[i].field);
@@ -307,32 +292,29 @@ static void test_malformed_payloads(void **state)
     assert_refused("garbage", call_bytes(STOCK "Deduct", "\xff\xff\xff\xff", 4), LKS_INVALID_ARGUMENT, "");
 }
 
-static void test_unknown_field_is_ignored(void **state)
+TEST(test_unknown_field_is_ignored)
 {
     /* GetItem of pear in pear, and fields 1000 (varint) and 1001 (bytes). */
     static const char bytes[] = "\x0a\x04pear\x12\x04pear\xc0\x3e\x01\xca\x3e\x03new";
 
-    (void)state;
     reply_message *reply = call_bytes(STOCK "GetItem", bytes, sizeof bytes - 1);
     assert_int_equal(reply->results[0]->code, LKS_OK);
     free_reply(reply);
 }
 
-static void test_unknown_method(void **state)
+TEST(test_unknown_method)
 {
     static const char *const paths[] = {STOCK "Steal", "/lockstock.v1.Nothing/GetItem", "", "GetItem", STOCK};
 
-    (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         assert_refused(paths[i], call_bytes(paths[i], "", 0), LKS_UNIMPLEMENTED, "");
     }
 }
 
-static void test_frames(void **state)
+TEST(test_frames)
 {
     static const char unknown_version[] = "\x08\x07\x12\x00";
 
-    (void)state;
     assert_refused("an unknown version", sp_peer_ask(peer, unknown_version, sizeof unknown_version - 1),
                    LKS_UNIMPLEMENTED, "version");
 
@@ -346,11 +328,10 @@ static void test_frames(void **state)
 }
 
 /* What is no frame at all ends its connection, and only that. */
-static void test_what_is_no_frame_closes(void **state)
+TEST(test_what_is_no_frame_closes)
 {
     static const char *const bodies[] = {"\xff\xff\xff\xff\xff\xff", "\x12\x7f", "hello, world"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         size_t len = 0;
         int fd = sp_peer_open(server_fixture_port(server));
@@ -364,7 +345,7 @@ static void test_what_is_no_frame_closes(void **state)
     test_unknown_field_is_ignored(NULL); /* the first connection still serves */
 }
 
-static void test_nothing_changed(void **state)
+TEST(test_nothing_changed)
 {
     lks_get_order_request order = LKS_GET_ORDER_REQUEST_INIT;
     lks_inspect_request lock = LKS_INSPECT_REQUEST_INIT;
@@ -402,21 +383,4 @@ static int remember(void **state)
     return status;
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_deduct),
-        cmocka_unit_test(test_too_many_lines),
-        cmocka_unit_test(test_put_item),
-        cmocka_unit_test(test_adjust),
-        cmocka_unit_test(test_acquire),
-        cmocka_unit_test(test_malformed_payloads),
-        cmocka_unit_test(test_unknown_field_is_ignored),
-        cmocka_unit_test(test_unknown_method),
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_what_is_no_frame_closes),
-        cmocka_unit_test(test_nothing_changed),
-    };
-
-    return cmocka_run_group_tests(tests, remember, stop);
-}
+TEST_MAIN(.setup_all = remember, .teardown_all = stop)

@@ -1,21 +1,14 @@
 /* The C client and the real server over each transport of their own, and whom the client
  * does not talk to over TLS. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/certificates.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 enum { PIPELINED = 1000, IDS = 1000 };
 
@@ -59,7 +52,6 @@ static server_fixture *serve(char url[64], const char *certificate, const char *
 
 static int set_up(void **state)
 {
-    (void)state;
     here.dir = tempdir_make();
     authority *ours = authority_new("ours"), *others = authority_new("others");
     authority_write(ours, path("ca.pem"));
@@ -87,7 +79,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     server_fixture_free(here.server);
     server_fixture_free(here.strict);
     server_fixture_free(here.expired);
@@ -122,11 +113,9 @@ static void count_ids(void *arg, lks_code code, const lks_next_response *respons
         atomic_fetch_add((atomic_int *)arg, 1);
 }
 
-static void each_transport_carries_calls(void **state)
+TEST(each_transport_carries_calls)
 {
     const char *const urls[] = {server_fixture_url(here.server), here.unix_url, here.tls_url};
-    (void)state;
-
     for (size_t i = 0; i < 3; i++) {
         lks_channel *channel =
             open_or_fail(urls[i], (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
@@ -145,13 +134,11 @@ static void each_transport_carries_calls(void **state)
     }
 }
 
-static void big_messages_go_both_ways_over_tls(void **state)
+TEST(big_messages_go_both_ways_over_tls)
 {
     static uint8_t body[200000];
     lks_channel *channel =
         open_or_fail(here.tls_url, (lks_channel_options){.ca_file = path("ca.pem"), .timeout_ms = 60000});
-    (void)state;
-
     for (size_t i = 0; i < sizeof body; i++)
         body[i] = (uint8_t)(i * 31 >> 3);
     for (int i = 0; i < 20; i++) {
@@ -206,11 +193,9 @@ static void assert_taken(const char *url, lks_channel_options options)
     lks_channel_close(channel);
 }
 
-static void a_server_must_show_a_certificate_for_its_name(void **state)
+TEST(a_server_must_show_a_certificate_for_its_name)
 {
     char by_address[64], as_plain[64], as_tls[64];
-    (void)state;
-
     snprintf(by_address, sizeof by_address, "tls://127.0.0.1:%s", strrchr(here.tls_url, ':') + 1);
     snprintf(as_plain, sizeof as_plain, "tcp://127.0.0.1:%s", strrchr(here.tls_url, ':') + 1);
     snprintf(as_tls, sizeof as_tls, "tls://127.0.0.1:%u", server_fixture_port(here.server));
@@ -226,11 +211,9 @@ static void a_server_must_show_a_certificate_for_its_name(void **state)
     assert_refused(as_tls, (lks_channel_options){.ca_file = ca}, "TLS: ");
 }
 
-static void a_server_may_ask_for_a_certificate(void **state)
+TEST(a_server_may_ask_for_a_certificate)
 {
     const char *ca = path("ca.pem");
-    (void)state;
-
     assert_taken(
         here.strict_url,
         (lks_channel_options){.ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("client.key")});
@@ -241,7 +224,7 @@ static void a_server_may_ask_for_a_certificate(void **state)
                    "TLS: ");
 }
 
-static void files_that_cannot_be_used_are_named(void **state)
+TEST(files_that_cannot_be_used_are_named)
 {
     const char *ca = path("ca.pem");
     const struct {
@@ -255,8 +238,6 @@ static void files_that_cannot_be_used_are_named(void **state)
         {{.ca_file = ca, .certificate_file = path("client.pem"), .key_file = path("stranger.key")}, "stranger.key"},
         {{.ca_file = ca, .certificate_file = path("locked.pem"), .key_file = path("locked.key")}, "locked.key"},
     };
-    (void)state;
-
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lks_channel *channel = NULL;
         lks_error error;
@@ -269,14 +250,4 @@ static void files_that_cannot_be_used_are_named(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_transport_carries_calls),
-        cmocka_unit_test(big_messages_go_both_ways_over_tls),
-        cmocka_unit_test(a_server_must_show_a_certificate_for_its_name),
-        cmocka_unit_test(a_server_may_ask_for_a_certificate),
-        cmocka_unit_test(files_that_cannot_be_used_are_named),
-    };
-    return cmocka_run_group_tests(tests, set_up, tear_down);
-}
+TEST_MAIN(.setup_all = set_up, .teardown_all = tear_down)

@@ -1,15 +1,7 @@
 /* lockstockd as a command: flags, addresses, signals, one server a directory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <lockstock/v1/stock.lks_client.h>
@@ -18,6 +10,7 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 enum { LIMIT_MS = 60000 };
 
@@ -49,17 +42,15 @@ static void assert_ends(const char *const flags[], int code, const char *const t
 
 #define FLAGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void test_help_and_version(void **state)
+TEST(test_help_and_version)
 {
-    (void)state;
     assert_ends(FLAGS("--help"), 0,
                 FLAGS("--listen", "--store", "--fsync", "--config", "--log-level", "--help", "--version"));
     assert_ends(FLAGS("--version"), 0, FLAGS("lockstockd " LOCKSTOCK_VERSION));
 }
 
-static void test_bad_flags_are_named(void **state)
+TEST(test_bad_flags_are_named)
 {
-    (void)state;
     assert_ends(FLAGS("--colour", "red"), 2, FLAGS("colour"));
     assert_ends(FLAGS("--in-flight", "many"), 2, FLAGS("in-flight"));
     assert_ends(FLAGS("--in-flight", "0"), 2, FLAGS("in-flight"));
@@ -89,9 +80,8 @@ static void assert_serves(const char *url)
 }
 
 /* Port 0 is any port, and each address is told. */
-static void test_several_addresses_of_any_port(void **state)
+TEST(test_several_addresses_of_any_port)
 {
-    (void)state;
     char *dir = tempdir_make(), store[160], line[256];
     snprintf(store, sizeof store, "embedded:%s/data", dir);
     process *p = spawn_with(FLAGS("--listen", "nng+tcp://127.0.0.1:0", "--listen", "nng+tcp://127.0.0.1:0", "--store",
@@ -113,9 +103,8 @@ static void test_several_addresses_of_any_port(void **state)
     tempdir_remove(dir);
 }
 
-static void test_taken_address_is_told(void **state)
+TEST(test_taken_address_is_told)
 {
-    (void)state;
     server_fixture *server = server_fixture_start(NULL);
     assert_non_null(server);
     char store[160];
@@ -126,12 +115,10 @@ static void test_taken_address_is_told(void **state)
 }
 
 /* Nothing is made or started before the addresses are known to be good. */
-static void test_bad_addresses_come_first(void **state)
+TEST(test_bad_addresses_come_first)
 {
     char *dir = tempdir_make(), file[128], store[160], data[128], line[32] = "";
     char on_file[160];
-    (void)state;
-
     snprintf(file, sizeof file, "%s/precious", dir);
     snprintf(data, sizeof data, "%s/data", dir);
     snprintf(store, sizeof store, "embedded:%s", data);
@@ -210,11 +197,9 @@ static process *spawn_under(const char *ulimit, const char *connections, const c
 }
 
 /* Where descriptors do not suffice that is told at start, and fewer connections are let in. */
-static void test_descriptors_are_counted_at_start(void **state)
+TEST(test_descriptors_are_counted_at_start)
 {
     char *dir = tempdir_make(), line[256];
-    (void)state;
-
     process *p = spawn_under("ulimit -Sn 200; ulimit -Hn 3000", "2900", dir);
     assert_true(process_wait_line(p, "event=ready", NULL, 0, LIMIT_MS));
     assert_int_equal(descriptors_of(process_pid(p)), 3000);
@@ -238,9 +223,8 @@ static void test_descriptors_are_counted_at_start(void **state)
     tempdir_remove(dir);
 }
 
-static void test_second_server_on_one_directory_is_refused(void **state)
+TEST(test_second_server_on_one_directory_is_refused)
 {
-    (void)state;
     server_fixture *server = server_fixture_start(NULL);
     assert_non_null(server);
     char store[192], dir[160];
@@ -260,9 +244,8 @@ static void test_second_server_on_one_directory_is_refused(void **state)
     server_fixture_free(server);
 }
 
-static void test_unix_store(void **state)
+TEST(test_unix_store)
 {
-    (void)state;
     redis_fixture *redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
     assert_non_null(redis);
     server_fixture *server = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis)});
@@ -276,12 +259,11 @@ static void test_unix_store(void **state)
 }
 
 /* A store that forgets by design is refused, unless it is wanted. */
-static void test_store_that_forgets_is_refused(void **state)
+TEST(test_store_that_forgets_is_refused)
 {
     static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
     const redis_fixture_options bad[] = {{.append_only = false}, {.append_only = true, .args = evicting}};
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         redis_fixture *redis = redis_fixture_start(&bad[i]);
         assert_non_null(redis);
@@ -297,9 +279,8 @@ static void test_store_that_forgets_is_refused(void **state)
     }
 }
 
-static void test_settings_from_file_and_environment(void **state)
+TEST(test_settings_from_file_and_environment)
 {
-    (void)state;
     char *dir = tempdir_make(), path[160];
     snprintf(path, sizeof path, "%s/lockstock.ini", dir);
     FILE *file = fopen(path, "w");
@@ -337,10 +318,9 @@ static void count(void *arg, lks_code code, const lks_put_item_response *respons
 }
 
 /* SIGTERM with calls under way: they are answered, the server exits with 0. */
-static void test_sigterm_drains(void **state)
+TEST(test_sigterm_drains)
 {
     enum { CALLS = 500 };
-    (void)state;
     server_fixture *server = server_fixture_start(NULL);
     assert_non_null(server);
     const lks_channel_options once = {.no_retry = true, .timeout_ms = 20000};
@@ -383,21 +363,4 @@ static void test_sigterm_drains(void **state)
     server_fixture_free(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_help_and_version),
-        cmocka_unit_test(test_bad_flags_are_named),
-        cmocka_unit_test(test_several_addresses_of_any_port),
-        cmocka_unit_test(test_taken_address_is_told),
-        cmocka_unit_test(test_bad_addresses_come_first),
-        cmocka_unit_test(test_descriptors_are_counted_at_start),
-        cmocka_unit_test(test_second_server_on_one_directory_is_refused),
-        cmocka_unit_test(test_unix_store),
-        cmocka_unit_test(test_store_that_forgets_is_refused),
-        cmocka_unit_test(test_settings_from_file_and_environment),
-        cmocka_unit_test(test_sigterm_drains),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,15 +1,7 @@
 /* Code in README and docs/ is a file that is compiled and run here, to the letter. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "support/server_fixture.h"
+#include "test.h"
 
 static char *read_file(const char *path)
 {
@@ -75,11 +67,9 @@ static const example examples[] = {
 };
 enum { N_EXAMPLES = sizeof examples / sizeof examples[0] };
 
-static void test_pages_show_the_files(void **state)
+TEST(test_pages_show_the_files)
 {
     char page[512], marker[64], source[512];
-    (void)state;
-
     for (size_t i = 0; i < N_EXAMPLES; i++) {
         snprintf(page, sizeof page, SOURCE_DIR "/%s", examples[i].page);
         snprintf(marker, sizeof marker, "<!-- examples/%s.c -->\n```c\n", examples[i].name);
@@ -101,9 +91,8 @@ static void assert_says(const char *url, const example *e)
     process_free(p);
 }
 
-static void test_they_run(void **state)
+TEST(test_they_run)
 {
-    (void)state;
     server_fixture *server = server_fixture_start(NULL);
     assert_non_null(server);
     for (size_t i = 0; i < N_EXAMPLES; i++) {
@@ -114,12 +103,4 @@ static void test_they_run(void **state)
     server_fixture_free(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_pages_show_the_files),
-        cmocka_unit_test(test_they_run),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,17 +1,9 @@
 /* lks_once, lks_limiter and lks_reservation on two real servers and one Redis, with
  * processes that are killed and frozen while they use them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <lockstock/lockstock.h>
@@ -19,6 +11,7 @@
 #include "support/counts.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 /* LEASE_MS is what must not end however busy the machine is, KEPT_MS what must not end
  * while it is kept, SHORT_MS what a test waits for. */
@@ -33,7 +26,6 @@ static int setup(void **state)
 {
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
-    (void)state;
     redis = redis_fixture_start(NULL);
     if (redis == NULL)
         return -1;
@@ -54,7 +46,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     unlink(gate);
     for (int i = 0; i < 2; i++) {
         lks_channel_close(channels[i]);
@@ -63,8 +54,6 @@ static int teardown(void **state)
     redis_fixture_free(redis);
     return 0;
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static void open_gate(void)
 {
@@ -147,12 +136,11 @@ static lks_once_verdict run_here(void *arg, lks_once_attempt *attempt)
 }
 
 /* The second click comes to another server while the first one runs. */
-static void test_a_double_click_of_two_processes_runs_once(void **state)
+TEST(test_a_double_click_of_two_processes_runs_once)
 {
     struct run late = {.runs = 0};
     char body[32];
 
-    (void)state;
     process *first = spawn_once(0, "order-1", LEASE_MS, "first");
     assert_line(first, "running attempt=1");
     process *second = spawn_once(1, "order-1", LEASE_MS, "second");
@@ -169,12 +157,11 @@ static void test_a_double_click_of_two_processes_runs_once(void **state)
 }
 
 /* Whoever wakes late finds the other's result, and cannot overwrite it. */
-static void test_a_frozen_attempt_wakes_late(void **state)
+TEST(test_a_frozen_attempt_wakes_late)
 {
     struct run run = {.runs = 0}, late = {.runs = 0};
     char body[32];
 
-    (void)state;
     process *frozen = spawn_once(0, "order-1", SHORT_MS, "frozen");
     assert_line(frozen, "running attempt=1");
     process_signal(frozen, SIGSTOP);
@@ -189,12 +176,11 @@ static void test_a_frozen_attempt_wakes_late(void **state)
     assert_string_equal(body, "here");
 }
 
-static void test_a_killed_attempt_is_taken_over(void **state)
+TEST(test_a_killed_attempt_is_taken_over)
 {
     struct run run = {.runs = 0};
     char body[32];
 
-    (void)state;
     process *killed = spawn_once(0, "order-1", SHORT_MS, "killed");
     assert_line(killed, "running attempt=1");
     process_kill(killed);
@@ -205,23 +191,21 @@ static void test_a_killed_attempt_is_taken_over(void **state)
     process_free(killed);
 }
 
-static void test_an_attempt_of_several_leases_is_kept(void **state)
+TEST(test_an_attempt_of_several_leases_is_kept)
 {
     struct run run = {.lasts_ms = 2 * KEPT_MS, .other = LKS_ONCE_EXECUTED};
     char body[32];
 
-    (void)state;
     assert_int_equal(once_here(0, "order-1", 0, KEPT_MS, &run, body), LKS_ONCE_EXECUTED);
     assert_int_equal(run.other, LKS_ONCE_IN_PROGRESS);
     assert_int_equal(run.number, 1);
 }
 
-static void test_a_result_finds_another_server(void **state)
+TEST(test_a_result_finds_another_server)
 {
     struct run run = {.kills = servers[0]}, late = {.runs = 0};
     char body[32];
 
-    (void)state;
     assert_int_equal(once_here(0, "order-1", 0, LEASE_MS, &run, body), LKS_ONCE_EXECUTED);
     assert_int_equal(once_here(1, "order-1", 0, LEASE_MS, &late, body), LKS_ONCE_REPLAYED);
     assert_string_equal(body, "here");
@@ -238,14 +222,13 @@ static lks_once_verdict fail_for_now(void *arg, lks_once_attempt *attempt)
     return LKS_ONCE_RETRY;
 }
 
-static void test_failures_for_now_and_for_good(void **state)
+TEST(test_failures_for_now_and_for_good)
 {
     const lks_once_options options = {.scope = "pay", .key = "order-1"};
     struct run run = {.runs = 0};
     uint64_t fence = 0;
     char body[32];
 
-    (void)state;
     for (int64_t i = 1; i <= 3; i++) {
         assert_int_equal(lks_once_run(channels[i % 2], &options, fail_for_now, &run, NULL, NULL), LKS_ONCE_RETRYABLE);
         assert_int_equal(run.number, i);
@@ -265,14 +248,13 @@ static lks_once_verdict give_up(void *arg, lks_once_attempt *attempt)
 }
 
 /* What the one who gave up is told is what all others are told. */
-static void test_a_failure_for_good_is_the_same_for_all(void **state)
+TEST(test_a_failure_for_good_is_the_same_for_all)
 {
     const lks_once_options options = {.scope = "pay", .key = "order-1", .fingerprint = "a", .fingerprint_len = 1};
     lks_once_options other = options;
     lks_once_result *results[2];
     int runs = 0;
 
-    (void)state;
     assert_int_equal(lks_once_run(channels[0], &options, give_up, &runs, &results[0], NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(lks_once_run(channels[1], &options, give_up, &runs, &results[1], NULL), LKS_ONCE_REPLAYED);
     assert_int_equal(runs, 1);
@@ -346,11 +328,10 @@ static int ask_at_both(lks_limiter *const limiters[2], int asks, bool waits)
     return allowed;
 }
 
-static void test_a_limit_holds_over_servers(void **state)
+TEST(test_a_limit_holds_over_servers)
 {
     lks_limiter *limiters[2];
 
-    (void)state;
     for (int i = 0; i < 2; i++)
         limiters[i] =
             new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 20, 3600000, (lks_limiter_options){.timeout_ms = LIMIT_MS});
@@ -359,12 +340,11 @@ static void test_a_limit_holds_over_servers(void **state)
         lks_limiter_free(limiters[i]);
 }
 
-static void test_those_that_wait_all_come_through(void **state)
+TEST(test_those_that_wait_all_come_through)
 {
     lks_limiter *limiters[2];
     int asks = (int)counts_of(4, 40);
 
-    (void)state;
     for (int i = 0; i < 2; i++)
         limiters[i] = new_limiter(i, LKS_ALGORITHM_SLIDING_LOG, 5, 200, (lks_limiter_options){.timeout_ms = LIMIT_MS});
     assert_int_equal(ask_at_both(limiters, asks, true), 4 * asks);
@@ -372,13 +352,12 @@ static void test_those_that_wait_all_come_through(void **state)
         lks_limiter_free(limiters[i]);
 }
 
-static void test_what_was_charged_is_refunded_once(void **state)
+TEST(test_what_was_charged_is_refunded_once)
 {
     lks_limiter *limiter = new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 1, 3600000,
                                        (lks_limiter_options){.remembered = true, .timeout_ms = LIMIT_MS});
     lks_limiter_decision decision, denied;
 
-    (void)state;
     assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &denied, NULL));
     assert_int_equal(denied.outcome, LKS_CHECK_OUTCOME_DENIED);
@@ -390,7 +369,7 @@ static void test_what_was_charged_is_refunded_once(void **state)
     lks_limiter_free(limiter);
 }
 
-static void test_a_limiter_without_servers(void **state)
+TEST(test_a_limiter_without_servers)
 {
     lks_limiter *closed =
                     new_limiter(0, LKS_ALGORITHM_SLIDING_LOG, 3, 3600000, (lks_limiter_options){.timeout_ms = 300}),
@@ -398,7 +377,6 @@ static void test_a_limiter_without_servers(void **state)
                                     (lks_limiter_options){.fail_open = true, .timeout_ms = 300});
     lks_limiter_decision decision;
 
-    (void)state;
     for (int i = 0; i < 2; i++)
         server_fixture_kill(servers[i]);
     assert_false(lks_limiter_allow(closed, "user-1", 1, NULL, NULL));
@@ -448,12 +426,11 @@ static lks_reserve_outcome reserve(const char *order_id, uint32_t hold_ms, lks_r
 }
 
 /* It is kept while its process lives, for longer than its hold; and not when it is dead. */
-static void test_what_a_killed_process_reserved_comes_back(void **state)
+TEST(test_what_a_killed_process_reserved_comes_back)
 {
     lks_reservation *reservation = NULL;
     char hold[16];
 
-    (void)state;
     put_seats(1);
     snprintf(hold, sizeof hold, "%d", KEPT_MS);
     const char *const argv[] = {HELPER_PATH, "reserve", urls[0], "order-1", hold, NULL};
@@ -472,9 +449,8 @@ static void test_what_a_killed_process_reserved_comes_back(void **state)
     process_free(p);
 }
 
-static void test_the_end_of_the_block_gives_back(void **state)
+TEST(test_the_end_of_the_block_gives_back)
 {
-    (void)state;
     put_seats(2);
     {
         LKS_RESERVATION lks_reservation *first = NULL, *second = NULL;
@@ -493,11 +469,10 @@ static void test_the_end_of_the_block_gives_back(void **state)
     assert_int_equal(available_seats(), 1);
 }
 
-static void test_the_same_order_is_the_same_reservation(void **state)
+TEST(test_the_same_order_is_the_same_reservation)
 {
     lks_reservation *first = NULL, *same = NULL;
 
-    (void)state;
     put_seats(5);
     assert_int_equal(reserve("order-1", LONG_MS, &first), LKS_RESERVE_OUTCOME_RESERVED);
     assert_int_equal(reserve("order-1", LONG_MS, &same), LKS_RESERVE_OUTCOME_RESERVED);
@@ -513,11 +488,10 @@ static void test_the_same_order_is_the_same_reservation(void **state)
 }
 
 /* Paid for when the hold had ended: it is sold if the stock is still there. */
-static void test_what_had_run_out_is_taken_again_if_it_is_there(void **state)
+TEST(test_what_had_run_out_is_taken_again_if_it_is_there)
 {
     lks_reservation *reservations[2] = {NULL, NULL};
 
-    (void)state;
     put_seats(2);
     assert_int_equal(reserve("order-1", 50, &reservations[0]), LKS_RESERVE_OUTCOME_RESERVED);
     assert_int_equal(reserve("order-2", 50, &reservations[1]), LKS_RESERVE_OUTCOME_RESERVED);
@@ -539,11 +513,10 @@ static void test_what_had_run_out_is_taken_again_if_it_is_there(void **state)
 }
 
 /* A server that dies is no reason for stock to stay reserved: the cancel finds another. */
-static void test_a_cancel_finds_another_server(void **state)
+TEST(test_a_cancel_finds_another_server)
 {
     lks_reservation *reservation = NULL;
 
-    (void)state;
     put_seats(1);
     assert_int_equal(reserve("order-1", LONG_MS, &reservation), LKS_RESERVE_OUTCOME_RESERVED);
     server_fixture_kill(servers[1]);
@@ -552,26 +525,4 @@ static void test_a_cancel_finds_another_server(void **state)
         process_pause();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_double_click_of_two_processes_runs_once),
-        TEST(test_a_frozen_attempt_wakes_late),
-        TEST(test_a_killed_attempt_is_taken_over),
-        TEST(test_an_attempt_of_several_leases_is_kept),
-        TEST(test_a_result_finds_another_server),
-        TEST(test_failures_for_now_and_for_good),
-        TEST(test_a_failure_for_good_is_the_same_for_all),
-        TEST(test_a_limit_holds_over_servers),
-        TEST(test_those_that_wait_all_come_through),
-        TEST(test_what_was_charged_is_refunded_once),
-        TEST(test_a_limiter_without_servers),
-        TEST(test_what_a_killed_process_reserved_comes_back),
-        TEST(test_the_end_of_the_block_gives_back),
-        TEST(test_the_same_order_is_the_same_reservation),
-        TEST(test_what_had_run_out_is_taken_again_if_it_is_there),
-        TEST(test_a_cancel_finds_another_server),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,16 +1,8 @@
 /* IdempotencyService on two real servers and one Redis: a double click from two
  * processes, lost replies, a frozen attempt, many who wait, a server that dies, and a
  * ticket that many want. Beside it, what a lock without a result does. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/v1/idempotency.lks_client.h>
 
@@ -19,6 +11,7 @@
 #include "support/counts.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { LIMIT_MS = 60000, LEASE_MS = 600000, CHANNELS = 4, WAITERS = 500, BODY = 3000, CONSUMERS = 50 };
 
@@ -190,7 +183,7 @@ static void double_click(fixture *f, const char *way, const char *const where[2]
     }
 }
 
-static void a_double_click_runs_once(void **state)
+TEST(a_double_click_runs_once)
 {
     fixture *f = *state;
     const char *const where[] = {server_fixture_url(f->servers[0]), server_fixture_url(f->servers[1])};
@@ -206,7 +199,7 @@ static void a_double_click_runs_once(void **state)
 }
 
 /* The same two clicks with SET NX EX, at two moments. */
-static void a_lock_without_a_result_pays_twice_or_answers_nothing(void **state)
+TEST(a_lock_without_a_result_pays_twice_or_answers_nothing)
 {
     fixture *f = *state;
     const char *const where[] = {redis_fixture_socket(f->redis), redis_fixture_socket(f->redis)};
@@ -221,7 +214,7 @@ static void a_lock_without_a_result_pays_twice_or_answers_nothing(void **state)
 
 /* ---- what goes astray --------------------------------------------------------------------- */
 
-static void a_lost_execute_is_found_again(void **state)
+TEST(a_lost_execute_is_found_again)
 {
     fixture *f = *state;
     static const chaos_fault lost = {.which = CHAOS_REPLY_CUTS, .times = 1};
@@ -249,7 +242,7 @@ static void a_lost_execute_is_found_again(void **state)
     chaos_proxy_stop(proxy);
 }
 
-static void an_execute_outlives_its_server(void **state)
+TEST(an_execute_outlives_its_server)
 {
     fixture *f = *state;
     lks_begin_response *first = begin(f->channels[0], "k", "an-attempt's-token", 0);
@@ -263,7 +256,7 @@ static void an_execute_outlives_its_server(void **state)
     lks_begin_response_free(again);
 }
 
-static void a_frozen_attempt_that_wakes_late_overwrites_nothing(void **state)
+TEST(a_frozen_attempt_that_wakes_late_overwrites_nothing)
 {
     fixture *f = *state;
     process *frozen = start_click(f, "frozen", server_fixture_url(f->servers[0]), "k", NULL);
@@ -286,12 +279,11 @@ static void a_frozen_attempt_that_wakes_late_overwrites_nothing(void **state)
 }
 
 /* A store of its own, all of it killed between two calls. */
-static void what_was_stored_outlives_its_store(void **state)
+TEST(what_was_stored_outlives_its_store)
 {
     server_fixture *server = server_fixture_start(&(server_fixture_options){.peers_die = true});
     lks_channel *channel = NULL;
 
-    (void)state;
     assert_non_null(server);
     assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
     lks_begin_response *stored = begin(channel, "stored", "the-first-attempt", 0);
@@ -345,7 +337,7 @@ static void expect_replays(const void *body, size_t len)
     }
 }
 
-static void five_hundred_get_the_same_bytes(void **state)
+TEST(five_hundred_get_the_same_bytes)
 {
     fixture *f = *state;
     static uint8_t body[BODY];
@@ -362,7 +354,7 @@ static void five_hundred_get_the_same_bytes(void **state)
     lks_begin_response_free(first);
 }
 
-static void the_waiters_of_a_dead_server_wait_at_another(void **state)
+TEST(the_waiters_of_a_dead_server_wait_at_another)
 {
     fixture *f = *state;
     lks_begin_response *first = begin(f->channels[0], "k", "", 0);
@@ -378,7 +370,7 @@ static void the_waiters_of_a_dead_server_wait_at_another(void **state)
 
 /* ---- tickets -------------------------------------------------------------------------------- */
 
-static void one_of_many_consumers_wins(void **state)
+TEST(one_of_many_consumers_wins)
 {
     fixture *f = *state;
     lks_issue_ticket_request issue = LKS_ISSUE_TICKET_REQUEST_INIT;
@@ -420,20 +412,4 @@ static void one_of_many_consumers_wins(void **state)
     lks_issue_ticket_response_free(issued);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_double_click_runs_once),
-        TEST(a_lock_without_a_result_pays_twice_or_answers_nothing),
-        TEST(a_lost_execute_is_found_again),
-        TEST(an_execute_outlives_its_server),
-        TEST(a_frozen_attempt_that_wakes_late_overwrites_nothing),
-        TEST(what_was_stored_outlives_its_store),
-        TEST(five_hundred_get_the_same_bytes),
-        TEST(the_waiters_of_a_dead_server_wait_at_another),
-        TEST(one_of_many_consumers_wins),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

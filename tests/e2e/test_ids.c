@@ -1,19 +1,11 @@
 /* Ids from four lockstockd on one Redis, while servers are killed and come back, Redis is
  * killed and comes back, loses its data once, and its clock is set back and forth: none
  * comes twice, and those of one life of a server increase. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -24,6 +16,7 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 enum { SERVERS = 4, COUNT = 10000, SEQUENCE_COUNT = 10, SECOND_US = 1000000, HOUR_S = 3600 };
 
@@ -219,8 +212,6 @@ static int setup(void **state)
     static const char *const args[] = {"--id-sequence-block", "100", NULL};
     static char preload[400], shift[400];
     static const char *const env[] = {preload, shift, NULL};
-    (void)state;
-
     s.dir = tempdir_make();
     /* LD_PRELOAD takes no path with a space in it. */
     snprintf(preload, sizeof preload, "LD_PRELOAD=%s/clock.so", s.dir);
@@ -247,7 +238,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     munmap((void *)(uintptr_t)s.shift_us, sizeof *s.shift_us);
     for (size_t i = 0; i < SERVERS; i++) {
         lks_channel_close(s.sources[i].channel);
@@ -276,13 +266,11 @@ static void expect_unique(const char *what, int64_t *all, size_t n)
     free(all);
 }
 
-static void no_id_comes_twice(void **state)
+TEST(no_id_comes_twice)
 {
     size_t wanted = counts_of(400000, 10000000);
     size_t n_events = counts_of(7, 40);
     size_t n_ids = 0, n_numbers = 0, n_failed = 0;
-    (void)state;
-
     atomic_store(&s.running, SERVERS);
     for (size_t i = 0; i < SERVERS; i++) {
         source *from = &s.sources[i];
@@ -315,7 +303,7 @@ static void no_id_comes_twice(void **state)
 }
 
 /* What was granted is used up to its end, a second; then there is nothing until Redis is back. */
-static void without_a_store_ids_end(void **state)
+TEST(without_a_store_ids_end)
 {
     source here = {.channel = s.sources[0].channel};
     const lks_call_options once = {.no_retry = true};
@@ -323,8 +311,6 @@ static void without_a_store_ids_end(void **state)
     int64_t id, last = 0;
     lks_code code;
     lks_error error;
-    (void)state;
-
     while (!ask(&here, LKS_ID_KIND_SNOWFLAKE, 1, &last)) /* the store is new */
         assert_string_equal(here.fault, "");
     redis_fixture_kill(s.redis);
@@ -341,11 +327,4 @@ static void without_a_store_ids_end(void **state)
     assert_true(id > last);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_id_comes_twice, setup, teardown),
-        cmocka_unit_test_setup_teardown(without_a_store_ids_end, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,16 +1,8 @@
 /* examples/ledger: the consumer is killed at named points and at random, with two
  * lockstockd selling, and every row of its database equals the item; the naive one, killed
  * at the same point, counts twice. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include <lockstock/lockstock.h>
@@ -19,6 +11,7 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 enum { LIMIT_MS = 100000, ORDERS = 40 };
 
@@ -47,7 +40,6 @@ static int setup_all(void **state)
 {
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
-    (void)state;
     installed = system("PATH=\"$PATH:/usr/sbin\"; command -v mariadbd mariadb-install-db >/dev/null") == 0;
     if (!installed) {
         printf("skipped: MariaDB is not installed (apt-get install mariadb-server)\n");
@@ -71,7 +63,6 @@ static int setup_all(void **state)
 
 static int teardown_all(void **state)
 {
-    (void)state;
     lks_channel_close(channel);
     for (int i = 0; i < 2; i++)
         server_fixture_free(servers[i]);
@@ -108,7 +99,6 @@ static int fill(void **state)
 {
     static int groups;
 
-    (void)state;
     if (!installed)
         return 0;
     snprintf(group, sizeof group, "shop %d", ++groups);
@@ -283,11 +273,10 @@ static void trim_all(void)
             skip();     \
     } while (0)
 
-static void killed_at_each_point(void **state)
+TEST(killed_at_each_point)
 {
     static const char *const points[] = {"begun", "read", "applied", "committed"};
 
-    (void)state;
     NEEDS_MARIADB();
     for (size_t i = 0; i < sizeof points / sizeof points[0]; i++)
         for (int n = 1; n <= 3; n++) {
@@ -297,9 +286,8 @@ static void killed_at_each_point(void **state)
     expect_equal();
 }
 
-static void what_is_not_committed_is_not_trimmed(void **state)
+TEST(what_is_not_committed_is_not_trimmed)
 {
-    (void)state;
     NEEDS_MARIADB();
     kill_copy_at("applied", 1, false);
     lks_read_ledger_response *first = oldest_entry();
@@ -312,11 +300,10 @@ static void what_is_not_committed_is_not_trimmed(void **state)
     expect_equal();
 }
 
-static void killed_at_random(void **state)
+TEST(killed_at_random)
 {
     int kills = (int)counts_of(15, 300);
 
-    (void)state;
     NEEDS_MARIADB();
     srandom((unsigned)getpid());
     process *sellers[] = {start_selling(0, 40 * kills), start_selling(1, 40 * kills)};
@@ -333,11 +320,10 @@ static void killed_at_random(void **state)
     expect_equal();
 }
 
-static void two_consumers_copy_once(void **state)
+TEST(two_consumers_copy_once)
 {
     int rounds = (int)counts_of(2, 30);
 
-    (void)state;
     NEEDS_MARIADB();
     process *steady = start_copy(NULL, false);
     for (int i = 0; i < rounds; i++) {
@@ -353,11 +339,10 @@ static void two_consumers_copy_once(void **state)
 }
 
 /* It finds its entries copied, or even trimmed, by another one, and copies what is next. */
-static void an_overtaken_consumer_goes_on(void **state)
+TEST(an_overtaken_consumer_goes_on)
 {
     static const char *const points[] = {"begun", "read"};
 
-    (void)state;
     NEEDS_MARIADB();
     for (size_t i = 0; i < 2; i++) {
         sell(ORDERS);
@@ -385,9 +370,8 @@ static void buy_one(void)
     assert_int_equal(lks_stock_deduct(channel, &request, NULL, NULL, NULL), LKS_OK);
 }
 
-static void the_naive_one_counts_twice(void **state)
+TEST(the_naive_one_counts_twice)
 {
-    (void)state;
     NEEDS_MARIADB();
     expect_equal();
     buy_one();
@@ -399,9 +383,8 @@ static void the_naive_one_counts_twice(void **state)
     kill_copy(copy);
 }
 
-static void at_the_same_point_the_other_does_not(void **state)
+TEST(at_the_same_point_the_other_does_not)
 {
-    (void)state;
     NEEDS_MARIADB();
     expect_equal();
     buy_one();
@@ -409,13 +392,12 @@ static void at_the_same_point_the_other_does_not(void **state)
     expect_equal();
 }
 
-static void every_kind_is_copied(void **state)
+TEST(every_kind_is_copied)
 {
     lks_adjust_request adjust = LKS_ADJUST_REQUEST_INIT;
     lks_put_item_request put = LKS_PUT_ITEM_REQUEST_INIT;
     lks_delete_item_request deletion = LKS_DELETE_ITEM_REQUEST_INIT;
 
-    (void)state;
     NEEDS_MARIADB();
     put.group = adjust.group = deletion.group = group;
     put.sku = adjust.sku = deletion.sku = "Goods\xc3\xa9 ";
@@ -446,9 +428,8 @@ static void expect_lost(void)
     process_free(copy);
 }
 
-static void what_was_trimmed_unread_is_said(void **state)
+TEST(what_was_trimmed_unread_is_said)
 {
-    (void)state;
     NEEDS_MARIADB();
     /* Before the first start too: a copy of a part is none. */
     trim_all();
@@ -461,11 +442,10 @@ static void what_was_trimmed_unread_is_said(void **state)
 }
 
 /* The same names in two groups are two goods. */
-static void groups_share_a_database(void **state)
+TEST(groups_share_a_database)
 {
     char first[sizeof group];
 
-    (void)state;
     NEEDS_MARIADB();
     memcpy(first, group, sizeof first);
     sell(ORDERS);
@@ -502,9 +482,8 @@ static void forget_ledger(void)
 }
 
 /* Nothing is lost where the group and its copy are empty; where the copy is not, it is. */
-static void a_forgotten_ledger_is_begun_anew(void **state)
+TEST(a_forgotten_ledger_is_begun_anew)
 {
-    (void)state;
     NEEDS_MARIADB();
     process *copy = start_copy(NULL, false);
     expect_copied();
@@ -520,9 +499,8 @@ static void a_forgotten_ledger_is_begun_anew(void **state)
     expect_lost();
 }
 
-static void the_database_is_killed(void **state)
+TEST(the_database_is_killed)
 {
-    (void)state;
     NEEDS_MARIADB();
     process *seller = start_selling(0, ORDERS);
     for (int i = 0; i < 3; i++) {
@@ -538,9 +516,8 @@ static void the_database_is_killed(void **state)
     expect_equal();
 }
 
-static void it_runs_by_hand(void **state)
+TEST_WITH(it_runs_by_hand, NULL, NULL)
 {
-    (void)state;
     NEEDS_MARIADB();
     const char *const argv[] = {RUN_SH, NULL}, *const env[] = {"BUILD=" BUILD_DIR, "KILLS=3", NULL};
     process *p = start(argv, env);
@@ -550,13 +527,12 @@ static void it_runs_by_hand(void **state)
 }
 
 /* Blocks of the page are parts of the files, to the letter. */
-static void the_page_shows_the_files(void **state)
+TEST_WITH(the_page_shows_the_files, NULL, NULL)
 {
     static char page[1 << 18], source[1 << 18];
     char path[512], name[64];
     int blocks = 0;
 
-    (void)state;
     FILE *file = fopen(SOURCE_DIR "/docs/ledger.md", "r");
     assert_non_null(file);
     page[fread(page, 1, sizeof page - 1, file)] = '\0';
@@ -580,25 +556,4 @@ static void the_page_shows_the_files(void **state)
     assert_true(blocks > 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, fill)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(killed_at_each_point),
-        TEST(what_is_not_committed_is_not_trimmed),
-        TEST(killed_at_random),
-        TEST(two_consumers_copy_once),
-        TEST(an_overtaken_consumer_goes_on),
-        TEST(the_naive_one_counts_twice),
-        TEST(at_the_same_point_the_other_does_not),
-        TEST(every_kind_is_copied),
-        TEST(what_was_trimmed_unread_is_said),
-        TEST(groups_share_a_database),
-        TEST(a_forgotten_ledger_is_begun_anew),
-        TEST(the_database_is_killed),
-        cmocka_unit_test(it_runs_by_hand),
-        cmocka_unit_test(the_page_shows_the_files),
-    };
-    return cmocka_run_group_tests(tests, setup_all, teardown_all);
-}
+TEST_MAIN(.setup_all = setup_all, .teardown_all = teardown_all, .setup = fill)

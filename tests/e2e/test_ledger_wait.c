@@ -1,20 +1,13 @@
 /* Readers of the ledger that wait, on two real servers and one Redis: a reader is
  * answered by what is sold through the other server, and by nothing else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { READERS = 200, WAIT_MS = 600000 };
 
@@ -148,7 +141,6 @@ static int setup(void **state)
 {
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
-    (void)state;
     redis = redis_fixture_start(NULL);
     if (!redis)
         return -1;
@@ -163,7 +155,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (int i = 0; i < 2; i++) {
         lks_channel_close(channels[i]);
         channels[i] = NULL;
@@ -175,11 +166,10 @@ static int teardown(void **state)
     return 0;
 }
 
-static void a_sale_elsewhere_answers_the_reader(void **state)
+TEST(a_sale_elsewhere_answers_the_reader)
 {
     reader last;
 
-    (void)state;
     start(&readers[0], channels[0], "", WAIT_MS); /* the group is not there yet */
     until_parked(1);
     put(channels[1], 10);
@@ -191,11 +181,10 @@ static void a_sale_elsewhere_answers_the_reader(void **state)
     assert_int_equal(servers_with_readers(), 0);
 }
 
-static void nothing_to_read_is_an_answer_too(void **state)
+TEST(nothing_to_read_is_an_answer_too)
 {
     reader last;
 
-    (void)state;
     put(channels[0], 10);
     start(&readers[0], channels[0], last_id(&last), 50);
     expect_answer(&readers[0], 0, "");
@@ -203,11 +192,10 @@ static void nothing_to_read_is_an_answer_too(void **state)
 
 /* Time itself is under test: whoever polled would do so within a second. A server where
  * anybody waits asks for the store's mark once a second, in three commands. */
-static void many_wait_and_nobody_asks(void **state)
+TEST(many_wait_and_nobody_asks)
 {
     reader last;
 
-    (void)state;
     put(channels[0], 10);
     last_id(&last);
     for (int i = 0; i < READERS; i++)
@@ -226,13 +214,12 @@ static void many_wait_and_nobody_asks(void **state)
     assert_int_equal(number_after("INFO commandstats", "cmdstat_publish:calls=") - told, 2);
 }
 
-static void readers_outlive_their_server(void **state)
+TEST(readers_outlive_their_server)
 {
     lks_channel *either;
     char urls[256];
     reader last;
 
-    (void)state;
     put(channels[0], 10);
     last_id(&last);
     snprintf(urls, sizeof urls, "%s,%s", server_fixture_url(servers[0]), server_fixture_url(servers[1]));
@@ -250,9 +237,8 @@ static void readers_outlive_their_server(void **state)
     lks_channel_close(either);
 }
 
-static void a_server_that_stops_lets_its_readers_go(void **state)
+TEST(a_server_that_stops_lets_its_readers_go)
 {
-    (void)state;
     start(&readers[0], channels[0], "", WAIT_MS);
     until_parked(1);
     assert_true(server_fixture_stop(servers[0], 60000));
@@ -262,11 +248,10 @@ static void a_server_that_stops_lets_its_readers_go(void **state)
     expect_answer(&readers[0], 1, "");
 }
 
-static void a_message_that_is_missed_is_made_up_for(void **state)
+TEST(a_message_that_is_missed_is_made_up_for)
 {
     reader last;
 
-    (void)state;
     put(channels[0], 10);
     last_id(&last);
     start(&readers[0], channels[0], last.id, WAIT_MS);
@@ -279,17 +264,4 @@ static void a_message_that_is_missed_is_made_up_for(void **state)
     expect_answer(&readers[0], 1, "o1");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_sale_elsewhere_answers_the_reader),
-        TEST(nothing_to_read_is_an_answer_too),
-        TEST(many_wait_and_nobody_asks),
-        TEST(readers_outlive_their_server),
-        TEST(a_server_that_stops_lets_its_readers_go),
-        TEST(a_message_that_is_missed_is_made_up_for),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,17 +1,12 @@
 /* One channel on a real server, as it comes: ten thousand Acquires wait on it, and the
  * Release that they wait for goes out past them. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { WAITS = 10000, WAIT_MS = 600000 };
 
@@ -49,7 +44,7 @@ static lks_acquire_request acquire_request(char *name, char *token, int64_t wait
     return request;
 }
 
-static void test_a_release_goes_out_past_thousands_of_waits(void **state)
+TEST(test_a_release_goes_out_past_thousands_of_waits)
 {
     char holder[] = "the-holder-of-the-door", other[] = "the-holder-of-the-gate", token[32];
     server_fixture *server = server_fixture_start(NULL);
@@ -58,7 +53,6 @@ static void test_a_release_goes_out_past_thousands_of_waits(void **state)
     lks_channel *channel = NULL;
     lks_error error;
 
-    (void)state;
     assert_non_null(server);
     assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
     request = acquire_request("door", holder, 0);
@@ -87,11 +81,4 @@ static void test_a_release_goes_out_past_thousands_of_waits(void **state)
     server_fixture_free(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_release_goes_out_past_thousands_of_waits),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,16 +1,8 @@
 /* Mutexes, read-write locks and semaphores on a real lockstockd. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -18,6 +10,7 @@
 
 #include "support/counts.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { LONG_MS = 60000, LEASE_MS = 5000 };
 
@@ -26,14 +19,12 @@ static lks_channel *channel;
 
 static int setup(void **state)
 {
-    (void)state;
     server = server_fixture_start(NULL);
     return server != NULL && lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     lks_channel_close(channel);
     server_fixture_free(server);
     return 0;
@@ -162,13 +153,12 @@ static void *count_up(void *arg)
     return NULL;
 }
 
-static void test_threads_exclude_each_other(void **state)
+TEST(test_threads_exclude_each_other)
 {
     enum { THREADS = 4 };
     struct shared shared = {.mutex = new_mutex("door", 30000, NULL), .rounds = (int)counts_of(50, 2000)};
     pthread_t threads[THREADS];
 
-    (void)state;
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, count_up, &shared), 0);
     for (size_t i = 0; i < THREADS; i++)
@@ -178,12 +168,11 @@ static void test_threads_exclude_each_other(void **state)
     assert_int_equal(lks_mutex_free(shared.mutex), LKS_OK);
 }
 
-static void test_busy_and_timed_out(void **state)
+TEST(test_busy_and_timed_out)
 {
     lks_mutex *mutex = new_locked("door", 30000, NULL);
     struct attempt attempt = {.mutex = mutex};
 
-    (void)state;
     assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
     attempt.timeout_ms = 100;
     assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_TIMED_OUT);
@@ -192,7 +181,7 @@ static void test_busy_and_timed_out(void **state)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-static void test_a_waiting_thread_is_woken(void **state)
+TEST(test_a_waiting_thread_is_woken)
 {
     lks_mutex *mutex = new_locked("door", 30000, NULL);
     struct attempt attempt = {.mutex = mutex, .timeout_ms = LONG_MS};
@@ -200,7 +189,6 @@ static void test_a_waiting_thread_is_woken(void **state)
     pthread_t thread;
     int64_t waiters;
 
-    (void)state;
     assert_int_equal(pthread_create(&thread, NULL, make_attempt, &attempt), 0);
     do {
         lks_inspect_response *response = inspect("door");
@@ -215,7 +203,7 @@ static void test_a_waiting_thread_is_woken(void **state)
 }
 
 /* A wait of more than one lease: its grant is a whole lease nevertheless. */
-static void test_a_wait_longer_than_the_lease(void **state)
+TEST(test_a_wait_longer_than_the_lease)
 {
     static struct loss loss; /* static: a failed assertion leaves the thread behind */
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL), *same = new_mutex("door", LEASE_MS, &loss);
@@ -223,7 +211,6 @@ static void test_a_wait_longer_than_the_lease(void **state)
     pthread_t thread;
     int64_t held_ms;
 
-    (void)state;
     attempt = (struct attempt){.mutex = same, .timeout_ms = LONG_MS};
     assert_int_equal(pthread_create(&thread, NULL, make_attempt, &attempt), 0);
     do {
@@ -243,14 +230,13 @@ static void test_a_wait_longer_than_the_lease(void **state)
 
 /* ---- keeping --------------------------------------------------------------------- */
 
-static void test_many_locks_are_held_over_several_leases(void **state)
+TEST(test_many_locks_are_held_over_several_leases)
 {
     enum { LOCKS = 300 };
     lks_mutex *mutexes[LOCKS];
     struct loss loss = {0};
     int64_t held_ms;
 
-    (void)state;
     for (size_t i = 0; i < LOCKS; i++) {
         char name[32];
         snprintf(name, sizeof name, "lock-%zu", i);
@@ -276,13 +262,12 @@ static void test_many_locks_are_held_over_several_leases(void **state)
 
 /* ---- losing ---------------------------------------------------------------------- */
 
-static void test_a_frozen_server_loses_its_locks(void **state)
+TEST(test_a_frozen_server_loses_its_locks)
 {
     struct loss loss = {0};
     lks_mutex *mutex = new_locked("door", LEASE_MS, &loss);
     struct attempt attempt = {.mutex = mutex, .timeout_ms = LONG_MS};
 
-    (void)state;
     process_signal(server_fixture_process(server), SIGSTOP);
     await_loss(&loss);
     assert_int_equal(loss.reason, LKS_LOSS_UNRENEWED);
@@ -294,13 +279,12 @@ static void test_a_frozen_server_loses_its_locks(void **state)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-static void test_a_server_that_comes_back(void **state)
+TEST(test_a_server_that_comes_back)
 {
     struct loss loss = {0};
     lks_mutex *mutex = new_locked("door", LEASE_MS, &loss);
     uint64_t fence = lks_mutex_fence(mutex);
 
-    (void)state;
     server_fixture_kill(server);
     await_loss(&loss);
     assert_int_equal(loss.reason, LKS_LOSS_UNRENEWED);
@@ -312,13 +296,12 @@ static void test_a_server_that_comes_back(void **state)
 }
 
 /* Gone for less than a lease: nothing is lost. */
-static void test_a_short_absence_is_survived(void **state)
+TEST(test_a_short_absence_is_survived)
 {
     struct loss loss = {0};
     lks_mutex *mutex = new_locked("door", 60000, &loss);
     struct attempt attempt = {.mutex = mutex};
 
-    (void)state;
     server_fixture_kill(server);
     assert_true(server_fixture_restart(server));
     assert_int_equal(attempt_elsewhere(&attempt), LKS_LOCK_BUSY);
@@ -327,14 +310,13 @@ static void test_a_short_absence_is_survived(void **state)
     unlock_and_free(mutex, LKS_OK);
 }
 
-static void test_a_lock_that_is_taken_away(void **state)
+TEST(test_a_lock_that_is_taken_away)
 {
     lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
     struct loss loss = {0};
     lks_mutex *mutex = new_locked("door", LEASE_MS, &loss), *quick = new_locked("gate", 30000, NULL);
     char door[] = "door", gate[] = "gate";
 
-    (void)state;
     request.name = door;
     assert_int_equal(lks_lock_force_release(channel, &request, NULL, NULL, NULL), LKS_OK);
     await_loss(&loss);
@@ -348,12 +330,11 @@ static void test_a_lock_that_is_taken_away(void **state)
 
 /* ---- read-write locks and semaphores ---------------------------------------------- */
 
-static void test_readers_share_and_writers_do_not(void **state)
+TEST(test_readers_share_and_writers_do_not)
 {
     lks_rwlock *rwlock = NULL;
     struct attempt read = {0}, write = {0};
 
-    (void)state;
     assert_int_equal(lks_rwlock_new(channel, "book", NULL, &rwlock, NULL), LKS_OK);
     read.reads = write.writes = rwlock;
     assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -368,13 +349,12 @@ static void test_readers_share_and_writers_do_not(void **state)
     assert_int_equal(lks_rwlock_free(rwlock), LKS_OK);
 }
 
-static void test_permits_are_counted(void **state)
+TEST(test_permits_are_counted)
 {
     lks_semaphore *semaphore = NULL, *other = NULL;
     lks_permit *pair = NULL, *third = NULL, *none = NULL;
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_semaphore_new(channel, "seats", 3, NULL, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_new(channel, "seats", 4, NULL, &other, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 2, 0, &pair, NULL), LKS_LOCK_ACQUIRED);
@@ -392,23 +372,4 @@ static void test_permits_are_counted(void **state)
     assert_int_equal(lks_semaphore_free(other), LKS_OK);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_threads_exclude_each_other),
-        TEST(test_busy_and_timed_out),
-        TEST(test_a_waiting_thread_is_woken),
-        TEST(test_a_wait_longer_than_the_lease),
-        TEST(test_many_locks_are_held_over_several_leases),
-        TEST(test_a_frozen_server_loses_its_locks),
-        TEST(test_a_server_that_comes_back),
-        TEST(test_a_short_absence_is_survived),
-        TEST(test_a_lock_that_is_taken_away),
-        TEST(test_readers_share_and_writers_do_not),
-        TEST(test_permits_are_counted),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -2,16 +2,8 @@
  * one key while a server is killed never get more than each algorithm's bound; a policy
  * reaches the other server; and what still works when the store is short of memory.
  * Nothing here says that something is fast. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include <lockstock/v1/ratelimit.lks_client.h>
@@ -20,6 +12,7 @@
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/two_servers.h"
+#include "test.h"
 
 enum { SERVERS = 2, THREADS = 8, ALGORITHMS = 4, LIMIT = 20, PERIOD_MS = 500, ALLOWED_MAX = 200000 };
 #define PERIOD_US ((int64_t)PERIOD_MS * 1000)
@@ -156,7 +149,7 @@ static void within_bounds(int algorithm, const allowed *all, size_t n)
     }
 }
 
-static void bounds_hold_while_threads_hammer_and_servers_die(void **state)
+TEST(bounds_hold_while_threads_hammer_and_servers_die)
 {
     fixture *f = *state;
     static hammer hammers[THREADS];
@@ -247,7 +240,7 @@ static int64_t limit_in_force(lks_channel *channel, char *name)
 }
 
 /* Seen by the other server; how soon is shown on a driven clock. */
-static void a_policy_reaches_the_other_server(void **state)
+TEST(a_policy_reaches_the_other_server)
 {
     fixture *f = *state;
     lks_delete_policy_request request = LKS_DELETE_POLICY_REQUEST_INIT;
@@ -284,7 +277,7 @@ static lks_refund_outcome refund(lks_channel *channel, char *request_id)
     return outcome;
 }
 
-static void without_memory_only_checks_are_refused(void **state)
+TEST(without_memory_only_checks_are_refused)
 {
     fixture *f = *state;
     lks_check_response *response = NULL;
@@ -310,12 +303,4 @@ static void without_memory_only_checks_are_refused(void **state)
     lks_check_response_free(response);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(bounds_hold_while_threads_hammer_and_servers_die),
-        cmocka_unit_test(a_policy_reaches_the_other_server),
-        cmocka_unit_test(without_memory_only_checks_are_refused),
-    };
-    return cmocka_run_group_tests(tests, setup, teardown);
-}
+TEST_MAIN(.setup_all = setup, .teardown_all = teardown)

@@ -1,20 +1,12 @@
 /* Reservations by sixteen threads on two servers: the equations of stock hold at every
  * look, the ledger adds up to the same, and every effect that is repeated changes
  * nothing and is answered the same. LOCKSTOCK_SEED=n varies the run. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "reservations.h"
 #include "support/counts.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { TIMEOUT_MS = 60000, STALL_MS = 300000 };
 
@@ -279,29 +271,19 @@ static void weather(fixture *f, size_t n, victim what, size_t kills)
     expect_variety(f);
 }
 
-static void the_books_are_balanced_and_repeats_change_nothing(void **state)
+TEST(the_books_are_balanced_and_repeats_change_nothing)
 {
     weather(*state, counts_of(2000, 140000), SERVERS, 0);
 }
 
-static void the_same_while_servers_are_killed(void **state)
+TEST(the_same_while_servers_are_killed)
 {
     weather(*state, counts_of(1500, 20000), SERVERS, counts_of(2, 20));
 }
 
-static void the_same_while_redis_is_killed(void **state)
+TEST_WITH(the_same_while_redis_is_killed, setup_lasting, teardown)
 {
     weather(*state, counts_of(1500, 20000), REDIS, counts_of(2, 10));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(the_books_are_balanced_and_repeats_change_nothing),
-        TEST(the_same_while_servers_are_killed),
-        cmocka_unit_test_setup_teardown(the_same_while_redis_is_killed, setup_lasting, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

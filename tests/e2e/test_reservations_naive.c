@@ -1,21 +1,13 @@
 /* Two ways in which reservations are made by hand, each at the point where it fails, and
  * lockstock at the same point: a counter that only a sweeper puts up again, and a counter
  * without a record of who counted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/v1/stock.lks_client.h>
 
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/two_servers.h"
+#include "test.h"
 
 enum { BRIEF_MS = 50, LONG_MS = 3600000 };
 
@@ -143,7 +135,7 @@ static void expect_ledger(fixture *f, int server, const char *expected)
 /* ---- tests -------------------------------------------------------------------------- */
 
 /* A hold ends, and the sweeper has not come yet. */
-static void a_sweeper_is_late_and_lockstock_is_not(void **state)
+TEST(a_sweeper_is_late_and_lockstock_is_not)
 {
     fixture *f = *state;
     char command[96];
@@ -174,7 +166,7 @@ static void a_sweeper_is_late_and_lockstock_is_not(void **state)
 }
 
 /* A reply is lost, and the call is sent again. */
-static void a_counter_without_a_record_counts_twice_and_lockstock_does_not(void **state)
+TEST(a_counter_without_a_record_counts_twice_and_lockstock_does_not)
 {
     fixture *f = *state;
 
@@ -189,13 +181,4 @@ static void a_counter_without_a_record_counts_twice_and_lockstock_does_not(void 
     expect_ledger(f, 1, "PR");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_sweeper_is_late_and_lockstock_is_not),
-        TEST(a_counter_without_a_record_counts_twice_and_lockstock_does_not),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

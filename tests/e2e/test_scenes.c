@@ -1,21 +1,15 @@
 /* The flash sale's scenes against a real lockstockd with its embedded store: every
  * run of each is exact. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "scenes.h"
 #include "support/counts.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 static server_fixture *server;
 
 static int start_server(void **state)
 {
-    (void)state;
     server = server_fixture_start(NULL);
     return server != NULL ? 0 : -1;
 }
@@ -23,7 +17,6 @@ static int start_server(void **state)
 /* An orderly end belongs to the test: sanitizers report at exit. */
 static int stop_server(void **state)
 {
-    (void)state;
     int status = server_fixture_stop(server, 60000) ? 0 : -1;
     server_fixture_free(server);
     return status;
@@ -64,35 +57,23 @@ static void run(const char *name, const sale_plan *plan, size_t runs, size_t exp
 }
 
 /* Each buyer gets one of two goods: nothing is left, every order is another. */
-static void test_threads_empty_two_goods(void **state)
+TEST(test_threads_empty_two_goods)
 {
-    (void)state;
     sale_plan plan = {.n_goods = 2, .n_buyers = counts_of(200, 1000), .patience_ms = 120000};
     plan.stock = (int64_t)plan.n_buyers / 2;
     run("a", &plan, counts_of(2, 20), plan.n_buyers, SIZE_MAX);
 }
 
-static void test_async_buyers_fight_for_few(void **state)
+TEST(test_async_buyers_fight_for_few)
 {
-    (void)state;
     sale_plan plan = {.n_goods = 1, .stock = 100, .n_buyers = counts_of(1000, 10000), .patience_ms = 120000};
     run("b", &plan, counts_of(2, 20), 100, plan.n_buyers - 100);
 }
 
-static void test_every_reply_lost_once(void **state)
+TEST(test_every_reply_lost_once)
 {
-    (void)state;
     sale_plan plan = {.n_goods = 1, .stock = 50, .n_buyers = counts_of(100, 1000), .patience_ms = 120000};
     run("c", &plan, counts_of(1, 5), 50, plan.n_buyers - 50);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_empty_two_goods),
-        cmocka_unit_test(test_async_buyers_fight_for_few),
-        cmocka_unit_test(test_every_reply_lost_once),
-    };
-
-    return cmocka_run_group_tests(tests, start_server, stop_server);
-}
+TEST_MAIN(.setup_all = start_server, .teardown_all = stop_server)

@@ -1,19 +1,11 @@
 /* The scenes about locks, on a Redis that naive locks and lockstockd share. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "lock_scenes.h"
 #include "naive_schedules.h"
 #include "support/counts.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { SERVERS = 2, LIMIT_MS = 120000, PAGE_MAX = 65536 };
 
@@ -25,7 +17,6 @@ static int start(void **state)
 {
     static const char *const args[] = {"--allow-unsafe-store", NULL};
 
-    (void)state;
     redis = redis_fixture_start(NULL);
     if (redis == NULL) {
         return -1;
@@ -46,7 +37,6 @@ static int stop(void **state)
 {
     int status = 0;
 
-    (void)state;
     for (size_t i = 0; i < SERVERS; i++) {
         status |= server_fixture_stop(servers[i], LIMIT_MS) ? 0 : -1;
         server_fixture_free(servers[i]);
@@ -117,28 +107,24 @@ static void run_documented(const char *name)
     free(page);
 }
 
-static void test_work_outlasts_the_lease(void **state)
+TEST(test_work_outlasts_the_lease)
 {
-    (void)state;
     run_documented("d");
 }
 
-static void test_holder_killed_or_frozen(void **state)
+TEST(test_holder_killed_or_frozen)
 {
-    (void)state;
     run_documented("e");
 }
 
-static void test_many_wait_at_two_servers(void **state)
+TEST(test_many_wait_at_two_servers)
 {
-    (void)state;
     free(run_scene("f", both_urls));
 }
 
 /* A scene can fail: what it claims of several servers is not so of one. */
-static void test_claims_are_looked_at(void **state)
+TEST(test_claims_are_looked_at)
 {
-    (void)state;
     lock_setup setup = setup_at(server_fixture_url(servers[0]));
     lock_claims claims = {.table = stdout, .good = true};
     lks_error error = {0};
@@ -188,9 +174,8 @@ static void assert_two_at_once(const lock_way *naive, const char *both, const ch
     assert_false(right.granted);
 }
 
-static void test_setnx_then_expire_blocks_for_ever(void **state)
+TEST(test_setnx_then_expire_blocks_for_ever)
 {
-    (void)state;
     schedule_outcome wrong = play(&naive_setnx_expire, false), right = play(&naive_setnx_expire, true);
 
     assert_true(wrong.endless);
@@ -201,21 +186,18 @@ static void test_setnx_then_expire_blocks_for_ever(void **state)
     assert_int_equal(right.sold, 1);
 }
 
-static void test_getset_shortens_a_lease_of_others(void **state)
+TEST(test_getset_shortens_a_lease_of_others)
 {
-    (void)state;
     assert_two_at_once(&naive_getset, "B, C", "B");
 }
 
-static void test_blind_del_frees_a_lock_of_others(void **state)
+TEST(test_blind_del_frees_a_lock_of_others)
 {
-    (void)state;
     assert_two_at_once(&naive_blind_del, "B, C", "B");
 }
 
-static void test_refreshing_waiter_keeps_the_dead_alive(void **state)
+TEST(test_refreshing_waiter_keeps_the_dead_alive)
 {
-    (void)state;
     schedule_outcome wrong = play(&naive_refreshing, false), right = play(&naive_refreshing, true);
 
     assert_int_equal(wrong.tries, 5);
@@ -225,23 +207,20 @@ static void test_refreshing_waiter_keeps_the_dead_alive(void **state)
     assert_int_equal(right.moved, 0);
 }
 
-static void test_count_of_a_thread_outlives_the_lease(void **state)
+TEST(test_count_of_a_thread_outlives_the_lease)
 {
-    (void)state;
     assert_two_at_once(&naive_by_thread, "A, B", "B");
 }
 
 /* What the table says is what the scene itself holds to be true. */
-static void test_scene_of_naive_locks(void **state)
+TEST(test_scene_of_naive_locks)
 {
-    (void)state;
     run_documented("g");
 }
 
 /* The second click of each order comes at the other server. */
-static void test_double_clicks(void **state)
+TEST(test_double_clicks)
 {
-    (void)state;
     char *page = read_page(), *table = run_scene("h", both_urls);
 
     assert_non_null(strstr(page, table));
@@ -250,7 +229,7 @@ static void test_double_clicks(void **state)
 }
 
 /* Exit statuses are what scripts go by. */
-static void test_command(void **state)
+TEST(test_command)
 {
     const char *const good[] = {SECKILL_PATH, "--url",   server_fixture_url(servers[0]), "--scene",
                                 "g",          "--redis", redis_fixture_url(redis),       NULL};
@@ -269,7 +248,6 @@ static void test_command(void **state)
         {no_scene, 2, "no scene \"z\""},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         process *p = process_spawn(rows[i].argv, NULL);
         assert_non_null(p);
@@ -281,22 +259,4 @@ static void test_command(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_setnx_then_expire_blocks_for_ever),
-        cmocka_unit_test(test_getset_shortens_a_lease_of_others),
-        cmocka_unit_test(test_blind_del_frees_a_lock_of_others),
-        cmocka_unit_test(test_refreshing_waiter_keeps_the_dead_alive),
-        cmocka_unit_test(test_count_of_a_thread_outlives_the_lease),
-        cmocka_unit_test(test_scene_of_naive_locks),
-        cmocka_unit_test(test_work_outlasts_the_lease),
-        cmocka_unit_test(test_holder_killed_or_frozen),
-        cmocka_unit_test(test_many_wait_at_two_servers),
-        cmocka_unit_test(test_double_clicks),
-        cmocka_unit_test(test_claims_are_looked_at),
-        cmocka_unit_test(test_command),
-    };
-
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(.setup_all = start, .teardown_all = stop)

@@ -1,17 +1,11 @@
 /* What the client says of a call on a real server whose Redis is away: at once, and as
  * true as the server itself, however it goes on trying. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 static redis_fixture *redis;
 static server_fixture *server;
@@ -21,7 +15,6 @@ static int setup(void **state)
 {
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
-    (void)state;
     redis = redis_fixture_start(NULL);
     if (redis == NULL)
         return -1;
@@ -31,14 +24,11 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     lks_channel_close(channel);
     server_fixture_free(server);
     redis_fixture_free(redis);
     return 0;
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 static lks_code deduct(const lks_call_options *options, lks_error *error)
 {
@@ -60,13 +50,12 @@ static void assert_refused(const lks_error *error)
         fail_msg("%s, applied %s: %s", lks_code_name(error->code), lks_applied_name(error->applied), error->message);
 }
 
-static void test_a_call_without_a_store_is_refused(void **state)
+TEST(test_a_call_without_a_store_is_refused)
 {
     const lks_call_options once = {.no_retry = true};
     lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
     lks_error error;
 
-    (void)state;
     assert_int_equal(deduct(NULL, NULL), LKS_OK);
     assert_true(redis_fixture_stop(redis)); /* its socket goes with it */
     get.sku = "tea";
@@ -85,11 +74,4 @@ static void test_a_call_without_a_store_is_refused(void **state)
         assert_int_equal(error.applied, LKS_APPLIED_NO);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_call_without_a_store_is_refused),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,21 +1,14 @@
 /* Calls that wait, on two real servers and one Redis, while a server is killed or frozen
  * and Redis is away or emptied: nobody sleeps on where nothing is in the way any more.
  * None of the waits ends by itself before ctest would end the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/two_servers.h"
+#include "test.h"
 
 enum { WAIT_MS = 600000, LONG_MS = 600000, PATIENCE_MS = 200000 };
 
@@ -35,7 +28,6 @@ static int setup(void **state)
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
     static const redis_fixture_options options = {.append_only = true};
 
-    (void)state;
     two = (two_servers){0};
     memset(calls, 0, sizeof calls);
     return two_servers_start(&two, &options, (server_fixture_options){.args = unsafe, .peers_die = true}) ? 0 : -1;
@@ -43,7 +35,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     two_servers_end(&two);
     return 0;
 }
@@ -134,9 +125,8 @@ static void expect(waiting *call, int outcome)
     assert_int_equal(call->outcome, outcome);
 }
 
-static void who_waits_behind_a_killed_server_is_granted(void **state)
+TEST(who_waits_behind_a_killed_server_is_granted)
 {
-    (void)state;
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);
     start_acquire(&calls[0], two.channels[0], "the-first-waiter", "xy", WAIT_MS);
     start_acquire(&calls[1], two.channels[1], "the-other-waiter", "y", WAIT_MS);
@@ -144,9 +134,8 @@ static void who_waits_behind_a_killed_server_is_granted(void **state)
     expect(&calls[1], LKS_ACQUIRE_OUTCOME_ACQUIRED);
 }
 
-static void who_waits_behind_a_stopped_server_is_granted(void **state)
+TEST(who_waits_behind_a_stopped_server_is_granted)
 {
-    (void)state;
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);
     start_acquire(&calls[0], two.channels[0], "the-first-waiter", "xy", WAIT_MS);
     start_acquire(&calls[1], two.channels[1], "the-other-waiter", "y", WAIT_MS);
@@ -155,9 +144,8 @@ static void who_waits_behind_a_stopped_server_is_granted(void **state)
 }
 
 /* The frozen server parks the first of both names, and alone looks when the lease ends. */
-static void who_waits_behind_a_frozen_server_is_granted(void **state)
+TEST(who_waits_behind_a_frozen_server_is_granted)
 {
-    (void)state;
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", 2000), LKS_ACQUIRE_OUTCOME_ACQUIRED);
     start_acquire(&calls[0], two.channels[0], "the-first-waiter", "xy", WAIT_MS);
     start_acquire(&calls[1], two.channels[1], "the-other-waiter", "y", WAIT_MS);
@@ -168,9 +156,8 @@ static void who_waits_behind_a_frozen_server_is_granted(void **state)
 
 /* Redis is away as the wait ends: the waiter is answered, and what it left goes when
  * Redis is back. It would bar y for 20 minutes. */
-static void what_a_failed_withdrawal_left_bars_nobody(void **state)
+TEST(what_a_failed_withdrawal_left_bars_nobody)
 {
-    (void)state;
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);
     start_acquire(&calls[0], two.channels[0], "the-first-waiter", "xy", 2000);
     redis_fixture_kill(two.redis);
@@ -264,9 +251,8 @@ static void until_there(const char *key)
     }
 }
 
-static void nobody_sleeps_on_when_redis_is_emptied(void **state)
+TEST(nobody_sleeps_on_when_redis_is_emptied)
 {
-    (void)state;
     assert_int_equal(acquire(two.channels[1], "the-holder-of-x-", "x", LONG_MS), LKS_ACQUIRE_OUTCOME_ACQUIRED);
     start_acquire(&calls[0], two.channels[0], "the-first-waiter", "x", WAIT_MS);
     start_reader(&calls[1]);
@@ -279,14 +265,4 @@ static void nobody_sleeps_on_when_redis_is_emptied(void **state)
     expect(&calls[2], LKS_BEGIN_OUTCOME_EXECUTE);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(who_waits_behind_a_killed_server_is_granted), TEST(who_waits_behind_a_stopped_server_is_granted),
-        TEST(who_waits_behind_a_frozen_server_is_granted), TEST(what_a_failed_withdrawal_left_bars_nobody),
-        TEST(nobody_sleeps_on_when_redis_is_emptied),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,18 +1,11 @@
 /* Locks in every mode and every end: released, run out, taken away; waiters that are
  * granted, time out, are cancelled; tombstones; fence registers, of which there are as
  * many as resources. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <lockstock/v1/lock.lks_client.h>
 
 #include "fault/memory_load.h"
+#include "test.h"
 
 enum { BRIEF_MS = 20, LONG_MS = 60000, RESOURCES = 4, NAME_MAX_BYTES = 64 };
 

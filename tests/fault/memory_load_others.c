@@ -1,19 +1,12 @@
 /* Records of idempotency in every state, tickets used and unused; counters of every
  * algorithm with bans, request ids and stored policies; ids of every kind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <lockstock/v1/id.lks_client.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 #include <lockstock/v1/ratelimit.lks_client.h>
 
 #include "fault/memory_load.h"
+#include "test.h"
 
 enum { BRIEF_MS = 20, LONG_MS = 60000, NAME_MAX_BYTES = 64, SEQUENCES = 4 };
 

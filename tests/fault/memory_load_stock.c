@@ -1,17 +1,10 @@
 /* Orders in every state they can end in, adjustments, returns, holds, items with buyers
  * and without, and the ledger: a group of its own each round, and one group that stays. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <lockstock/v1/stock.lks_client.h>
 
 #include "fault/memory_load.h"
+#include "test.h"
 
 enum { BRIEF_MS = 20, LONG_MS = 60000, ON_HAND = 1000000, NAME_MAX_BYTES = 64 };
 

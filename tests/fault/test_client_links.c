@@ -1,20 +1,13 @@
 /* The client while connections break under load. In libnng 1.5.2 that leaks, and in time
  * hangs the thread that clears connections away (docs/client.md): calls must go on, and
  * what they are told be true, before it and after. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <unistd.h>
 
 #include "support/counts.h"
 #include "support/process.h"
 #include "unit/channel_fixture.h"
+#include "test.h"
 
 enum { CHANNELS = 10, WRITERS = 3 * CHANNELS, BALLAST = 200000 };
 enum { THREADS = 16, CALLS = 150, CALLS_A_BREAK = 10, DEATHS = 30, CALLS_A_LIFE = 500, ASYNC_CALLS = 10000 };
@@ -58,14 +51,12 @@ static void *call_and_break(void *arg)
  *   applied NO  none did, and none will
  *   no id       none saw it twice
  *   an id       it ends OK, however often it takes */
-static void what_a_call_was_told_is_true(void **state)
+TEST(what_a_call_was_told_is_true)
 {
     static struct caller callers[THREADS];
     struct server *servers[2] = {server_start(0), server_start(0)};
     size_t ok = 0, no = 0, maybe = 0;
     char urls[256];
-    (void)state;
-
     snprintf(urls, sizeof urls, "%s,%s", server_url(servers[0]), server_url(servers[1]));
     lks_channel *channel = open_channel(urls, (lks_channel_options){.in_flight_max = 8});
     for (uint32_t i = 0; i < 6; i++) {
@@ -128,15 +119,13 @@ static void *call_without_end(void *arg)
 }
 
 /* It dies with requests unread and replies on their way, as after kill -9. */
-static void calls_outlive_a_server_that_dies_again_and_again(void **state)
+TEST(calls_outlive_a_server_that_dies_again_and_again)
 {
     static struct endless callers[THREADS * 4];
     struct server *server = server_start(0);
     uint16_t port = server_port(server);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     atomic_bool stop = false;
-    (void)state;
-
     for (size_t i = 0; i < THREADS * 4; i++) {
         callers[i] = (struct endless){.number = i, .channel = channel, .stop = &stop};
         assert_int_equal(pthread_create(&callers[i].thread, NULL, call_without_end, &callers[i]), 0);
@@ -157,13 +146,11 @@ static void calls_outlive_a_server_that_dies_again_and_again(void **state)
     server_stop(server);
 }
 
-static void closing_under_load_ends_each_call_once(void **state)
+TEST(closing_under_load_ends_each_call_once)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     struct witness *calls = calloc(ASYNC_CALLS, sizeof *calls);
-    (void)state;
-
     for (size_t i = 0; i < ASYNC_CALLS; i++) {
         start(channel, &server_write, "a", NULL, &calls[i]);
         if (i % 3 == 0)
@@ -182,12 +169,10 @@ static void closing_under_load_ends_each_call_once(void **state)
     free(calls);
 }
 
-static void a_channel_may_be_closed_while_it_connects(void **state)
+TEST(a_channel_may_be_closed_while_it_connects)
 {
     struct server *server = server_start(0);
     struct witness witness;
-    (void)state;
-
     for (int i = 0; i < 100; i++) {
         lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
 
@@ -219,15 +204,13 @@ static void *write_without_end(void *arg)
 
 /* Where libnng hangs or leaks: each time all connections break in the middle of messages.
  * What a channel had open is closed at the latest with it. */
-static void connections_that_break_while_written_to_leave_nothing(void **state)
+TEST(connections_that_break_while_written_to_leave_nothing)
 {
     static struct endless callers[WRITERS];
     struct server *server = server_start(0);
     lks_channel *channels[CHANNELS];
     size_t before = process_fd_count(getpid()), rounds = counts_of(30, 100);
     atomic_bool stop = false;
-    (void)state;
-
     if (strcmp(server_scheme(), "tcp") != 0) {
         server_stop(server);
         skip();
@@ -256,14 +239,4 @@ static void connections_that_break_while_written_to_leave_nothing(void **state)
     server_stop(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_a_call_was_told_is_true),
-        cmocka_unit_test(calls_outlive_a_server_that_dies_again_and_again),
-        cmocka_unit_test(closing_under_load_ends_each_call_once),
-        cmocka_unit_test(a_channel_may_be_closed_while_it_connects),
-        cmocka_unit_test(connections_that_break_while_written_to_leave_nothing),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

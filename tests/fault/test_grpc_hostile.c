@@ -1,19 +1,12 @@
 /* lockstockd on grpc:// under malformed calls by the thousand: each is refused, or ends
  * its connection; others are served all the while, and memory stays bounded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <nghttp2/nghttp2.h>
 
 #include "support/counts.h"
 #include "support/h2_peer.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { PEERS = 8, BATCH = 100, LIMIT_MS = 60000, GROWTH_MAX_KIB = 64 * 1024 };
 
@@ -22,8 +15,6 @@ static server_fixture *server;
 static int start(void **state)
 {
     static const char *const args[] = {"--memory-bytes", "16777216", NULL};
-    (void)state;
-
     server = server_fixture_start(&(server_fixture_options){.scheme = "grpc", .args = args});
     return server ? 0 : -1;
 }
@@ -31,8 +22,6 @@ static int start(void **state)
 static int stop(void **state)
 {
     bool stopped = server_fixture_stop(server, LIMIT_MS);
-    (void)state;
-
     server_fixture_free(server);
     return stopped ? 0 : -1;
 }
@@ -101,12 +90,10 @@ static bool refused(const h2_peer *p, size_t call)
     return true;
 }
 
-static void malformed_calls_by_the_thousand(void **state)
+TEST(malformed_calls_by_the_thousand)
 {
     static const uint8_t no_frame[] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
     size_t batches = counts_of(5, 100), n_refused = 0;
-    (void)state;
-
     assert_others_are_served();
     size_t before = process_rss_kib(server_fixture_pid(server));
     long long begun = process_now_ms();
@@ -148,15 +135,13 @@ static void malformed_calls_by_the_thousand(void **state)
 
 /* Calls whose answers are long and are not taken: the server keeps what its budget allows,
  * refuses the rest, and serves others meanwhile. Who takes nothing at all is given up. */
-static void answers_that_nobody_takes(void **state)
+TEST(answers_that_nobody_takes)
 {
     enum { CALLS = 100, BUDGET_KIB = 16 * 1024, ANSWER_KIB = 350 };
     /* NextRequest{kind: UUID_V7, count: 10000}, which are 36 bytes each. */
     static const uint8_t next[] = {0, 0, 0, 0, 5, 0x08, 2, 0x18, 0x90, 0x4e};
     size_t n_peers = counts_of(2, 10), n_refused = 0, n_served = 0;
     h2_peer *peers[10];
-    (void)state;
-
     size_t before = process_rss_kib(server_fixture_pid(server));
     for (size_t i = 0; i < n_peers; i++) {
         assert_non_null(peers[i] = h2_peer_open(server_fixture_port(server), 1));
@@ -198,10 +183,4 @@ static void answers_that_nobody_takes(void **state)
     assert_others_are_served();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(malformed_calls_by_the_thousand),
-                                       cmocka_unit_test(answers_that_nobody_takes)};
-
-    return cmocka_run_group_tests(tests, start, stop);
-}
+TEST_MAIN(.setup_all = start, .teardown_all = stop)

@@ -1,16 +1,8 @@
 /* Many waiters on one hot lock over two servers; then, while they wait, a third of
  * the clients cancel, a third are killed, and one server is killed: everyone who is
  * left gets the lock, one at a time, and nothing is left of the queue. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/v1/lock.lks_client.h>
 
@@ -18,6 +10,7 @@
 #include "support/counts.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { CLIENTS = 15, LIMIT_MS = 240000 };
 
@@ -192,7 +185,7 @@ static void expect_one_at_a_time(fixture *f, size_t granted)
 
 /* ---- tests -------------------------------------------------------------------- */
 
-static void everyone_left_gets_the_lock_once(void **state)
+TEST(everyone_left_gets_the_lock_once)
 {
     fixture *f = *state;
     size_t expected = 0, cancelled;
@@ -217,7 +210,7 @@ static void everyone_left_gets_the_lock_once(void **state)
     expect_one_at_a_time(f, expected);
 }
 
-static void a_server_that_stops_sends_its_waiters_to_another(void **state)
+TEST(a_server_that_stops_sends_its_waiters_to_another)
 {
     fixture *f = *state;
     size_t cancelled;
@@ -245,7 +238,7 @@ static long long commands(fixture *f)
 
 /* Time itself is under test: whoever polled would do so within a second. A server where
  * anybody waits asks for the store's mark once a second, in three commands. */
-static void waiting_costs_no_command_a_waiter(void **state)
+TEST(waiting_costs_no_command_a_waiter)
 {
     fixture *f = *state;
 
@@ -257,14 +250,4 @@ static void waiting_costs_no_command_a_waiter(void **state)
     assert_in_range(commands(f) - before, 1, 1 + 3 * marks);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(everyone_left_gets_the_lock_once),
-        TEST(a_server_that_stops_sends_its_waiters_to_another),
-        TEST(waiting_costs_no_command_a_waiter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

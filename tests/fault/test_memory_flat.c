@@ -2,19 +2,10 @@
  * uses all services, then days pass, by a clock that the test puts forward, until all is
  * gone that is to go. What may stay is written in the docs, and nothing else does; the
  * memory of Redis and of lockstockd stays where it was after the second cycle. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -24,6 +15,7 @@
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
 #include "support/two_servers.h"
+#include "test.h"
 
 enum {
     LIMIT_MS = 120000,
@@ -131,9 +123,8 @@ static void read_rows(const char *page, bool found[N_KINDS])
     fclose(file);
 }
 
-static void the_docs_list_every_kind_of_key(void **state)
+TEST(the_docs_list_every_kind_of_key)
 {
-    (void)state;
     for (size_t i = 0; i < N_KINDS; i++) {
         bool found[N_KINDS] = {false};
         read_rows(kinds[i].page, found);
@@ -451,7 +442,7 @@ static void expect_flat(const figures *early, const figures *late)
     assert_int_equal(late->threads, early->threads);
 }
 
-static void memory_is_flat(void **state)
+TEST_WITH(memory_is_flat, setup, teardown)
 {
     fixture *f = running = *state;
     size_t cycles = counts_of(4, 8), rounds = counts_of(15, 300);
@@ -482,11 +473,4 @@ static void memory_is_flat(void **state)
         assert_true(server_fixture_stop(f->two.servers[i], LIMIT_MS));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_docs_list_every_kind_of_key),
-        cmocka_unit_test_setup_teardown(memory_is_flat, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

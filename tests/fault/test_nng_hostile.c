@@ -1,17 +1,9 @@
 /* The REP context pool against peers that are out to harm it, and what libnng makes
  * of them (docs/nng.md). While each misbehaves, others are served. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -20,6 +12,7 @@
 #include "support/process.h"
 #include "support/rep_fixture.h"
 #include "support/sp_peer.h"
+#include "test.h"
 
 enum { GROWTH_MAX_KIB = 64 * 1024 };
 
@@ -50,7 +43,6 @@ static void start(lks_rpc_nng_rep_options options)
 
 static int stop(void **state)
 {
-    (void)state;
     close(others);
     rep_fixture_free(rep);
     rep = NULL;
@@ -113,11 +105,10 @@ static void assert_nothing_leaks(void)
 
 /* Each of these lengths ends its connection; nothing is allocated for it. The first
  * one makes libnng write before its buffer, where it is left to itself. */
-static void impossible_lengths_close_their_connection(void **state)
+TEST(impossible_lengths_close_their_connection)
 {
     static const uint64_t lengths[] = {UINT64_C(0xFFFFFFFFFFFFFFE0), UINT64_MAX, UINT64_C(1) << 63, UINT64_C(1) << 32,
                                        (1 << 20) + 5};
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     size_t before = rss_kib();
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -135,12 +126,11 @@ static void impossible_lengths_close_their_connection(void **state)
     assert_nothing_leaks();
 }
 
-static void half_messages_may_be_held_open(void **state)
+TEST(half_messages_may_be_held_open)
 {
     enum { PEERS = 300 };
     static const uint8_t half[] = {0, 0, 0, 0, 0, 0x0f, 0, 0, 0x80, 0, 0, 1, 0x12};
     int peers[PEERS];
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     size_t before = rss_kib();
     for (size_t i = 0; i < PEERS; i++) {
@@ -187,10 +177,9 @@ static void flood_start(flood *f, size_t messages)
 
 /* 20,000 calls, and answers that fill every buffer on the way. The slots that one peer
  * can take are a fraction of all there are; in half a second they are free again. */
-static void a_peer_that_never_reads_is_closed(void **state)
+TEST(a_peer_that_never_reads_is_closed)
 {
     flood f;
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     size_t before = rss_kib();
     rep_fixture_echo(rep, 16 * 1024);
@@ -213,11 +202,10 @@ static void a_peer_that_never_reads_is_closed(void **state)
 
 /* To close a connection in the middle of a message hangs libnng for good, so one that
  * sends without pause is left alone until it pauses. */
-static void a_flood_is_closed_when_it_pauses(void **state)
+TEST(a_flood_is_closed_when_it_pauses)
 {
     enum { FLOODS = 4 };
     flood floods[FLOODS];
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     rep_fixture_echo(rep, 16 * 1024);
     for (size_t i = 0; i < FLOODS; i++)
@@ -241,9 +229,8 @@ static void a_flood_is_closed_when_it_pauses(void **state)
 
 /* ---- peers that vanish, last: libnng does not recover from them --------------- */
 
-static void garbage_harms_nobody(void **state)
+TEST(garbage_harms_nobody)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     size_t before = rss_kib();
     for (size_t i = 0; i < counts_of(100, 2000); i++) {
@@ -267,12 +254,11 @@ static void garbage_harms_nobody(void **state)
 /* A peer that sends some calls and goes without reading an answer. Where libnng's
  * reaper hangs over it, connections are not given back any more; what can be kept
  * up is service, also to more newcomers than connections_max. */
-static void peers_that_vanish_take_no_places(void **state)
+TEST(peers_that_vanish_take_no_places)
 {
     enum { CONNECTIONS_MAX = 32, CALLS = 64 };
     size_t peers = counts_of(300, 3000), hung = 0;
     size_t len;
-    (void)state;
     start((lks_rpc_nng_rep_options){.connections_max = CONNECTIONS_MAX});
     uint8_t *bytes = sp_peer_message(7, "hello", 5, &len);
     uint8_t *burst = malloc(CALLS * len);
@@ -302,15 +288,4 @@ static void peers_that_vanish_take_no_places(void **state)
     free(bytes);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(impossible_lengths_close_their_connection, stop),
-        cmocka_unit_test_teardown(half_messages_may_be_held_open, stop),
-        cmocka_unit_test_teardown(a_peer_that_never_reads_is_closed, stop),
-        cmocka_unit_test_teardown(a_flood_is_closed_when_it_pauses, stop),
-        cmocka_unit_test_teardown(garbage_harms_nobody, stop),
-        cmocka_unit_test_teardown(peers_that_vanish_take_no_places, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.teardown = stop)

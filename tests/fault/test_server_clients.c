@@ -1,20 +1,14 @@
 /* Clients that die: processes killed with SIGKILL while each has 8 calls in flight. The
  * server goes on answering, and of those on its own engines it keeps nothing; what libnng
  * keeps is reported. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <lockstock/v1/stock.lks_client.h>
 
 #include "support/counts.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { BATCH = 10, LIMIT_MS = 120000, GROWTH_MAX_KIB = 16 * 1024 };
 
@@ -117,11 +111,8 @@ int main(void)
         {.scheme = "grpc", .program = HOLD_CALLS_GRPC_PATH, .fast = 40, .soak = 1000},
         {.scheme = "nng+tcp", .program = HOLD_CALLS_PATH, .fast = 20, .soak = 200, .leaks_a_client = 1},
     };
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_killed_clients, &wires[0]),
-        cmocka_unit_test_prestate(test_killed_clients, &wires[1]),
-        cmocka_unit_test_prestate(test_killed_clients, &wires[2]),
-    };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < sizeof wires / sizeof *wires; i++)
+        test_add_with(wires[i].scheme, test_killed_clients, NULL, NULL, &wires[i]);
+    return TEST_RUN();
 }

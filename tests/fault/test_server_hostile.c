@@ -1,17 +1,9 @@
 /* Hostile peers on lockstockd's port. While each misbehaves, others are served
  * within a second, and the server's memory stays bounded. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -22,6 +14,7 @@
 #include "support/counts.h"
 #include "support/server_fixture.h"
 #include "support/sp_peer.h"
+#include "test.h"
 
 /* A call's deadline. Sanitizers take their share of the second; and in the soak eight
  * peers have thousands of batch reads before every other call. */
@@ -87,7 +80,6 @@ static int start(void **state)
     static char options[512];
     const char *inherited = getenv("ASAN_OPTIONS");
 
-    (void)state;
     snprintf(options, sizeof options, "ASAN_OPTIONS=%s:quarantine_size_mb=16", inherited != NULL ? inherited : "");
     env[0] = options;
     server = server_fixture_start(&(server_fixture_options){.env = env, .peers_die = true});
@@ -111,7 +103,6 @@ static int start(void **state)
 
 static int stop(void **state)
 {
-    (void)state;
     lks_channel_close(others);
     int status = server_fixture_stop(server, 60000) ? 0 : -1;
     server_fixture_free(server);
@@ -127,12 +118,11 @@ static int open_peer(void)
 }
 
 /* Each of these lengths ends its connection; nothing is allocated for it. */
-static void test_impossible_lengths(void **state)
+TEST(test_impossible_lengths)
 {
     static const uint64_t lengths[] = {UINT64_C(0xFFFFFFFFFFFFFFE0), UINT64_MAX, UINT64_C(1) << 63, UINT64_C(1) << 40,
                                        UINT64_C(64) << 20};
 
-    (void)state;
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         uint8_t bytes[8 + 64] = {0};
         for (size_t k = 0; k < 8; k++) {
@@ -148,11 +138,10 @@ static void test_impossible_lengths(void **state)
     assert_memory_is_bounded();
 }
 
-static void test_garbage(void **state)
+TEST(test_garbage)
 {
     uint8_t noise[4096];
 
-    (void)state;
     for (size_t i = 0; i < counts_of(30, 1000); i++) {
         assert_int_equal(getrandom(noise, sizeof noise, 0), sizeof noise);
         int fd = sp_peer_connect(server_fixture_port(server), 0);
@@ -175,13 +164,12 @@ static void test_garbage(void **state)
     assert_memory_is_bounded();
 }
 
-static void test_half_frames_held_open(void **state)
+TEST(test_half_frames_held_open)
 {
     enum { PEERS = 300 };
     static const uint8_t half[] = {0, 0, 0, 0, 0, 0x0f, 0, 0, 0x80, 0, 0, 1, 0x12};
     int peers[PEERS];
 
-    (void)state;
     for (size_t i = 0; i < PEERS; i++) {
         peers[i] = open_peer();
         /* Of the header, of the id, of the body. */
@@ -199,12 +187,11 @@ static void test_half_frames_held_open(void **state)
 }
 
 /* Connections that say nothing at all, not even hello. */
-static void test_silent_connections(void **state)
+TEST(test_silent_connections)
 {
     enum { PEERS = 1000 };
     static int peers[PEERS];
 
-    (void)state;
     for (size_t i = 0; i < PEERS; i++) {
         peers[i] = sp_peer_connect(server_fixture_port(server), 0);
         assert_true(peers[i] >= 0);
@@ -268,13 +255,12 @@ static void pipeline_more(pipeliner *p, size_t n)
     }
 }
 
-static void test_peer_that_never_reads(void **state)
+TEST(test_peer_that_never_reads)
 {
     enum { CALLS = 20000, STEP = 1000 };
     size_t n_peers = counts_of(1, 8);
     pipeliner peers[8];
 
-    (void)state;
     for (size_t i = 0; i < n_peers; i++) {
         peers[i] = (pipeliner){.fd = sp_peer_connect(server_fixture_port(server), 4096)};
         assert_true(peers[i].fd >= 0);
@@ -301,11 +287,10 @@ static void test_peer_that_never_reads(void **state)
 }
 
 /* Pipelines, and is gone before an answer can be sent. */
-static void test_peers_that_vanish(void **state)
+TEST(test_peers_that_vanish)
 {
     size_t n = counts_of(30, 500);
 
-    (void)state;
     for (size_t i = 0; i < n; i++) {
         pipeliner p = {.fd = open_peer()};
         pipeline_more(&p, 40);
@@ -338,13 +323,11 @@ static uint8_t *malformed(size_t n, size_t *len, bool *closes)
 }
 
 /* Peers that send nothing else, as fast as it is refused. */
-static void test_malformed_frames(void **state)
+TEST(test_malformed_frames)
 {
     enum { PEERS = 8, BATCH = 100 };
     size_t batches = counts_of(25, 500), refused = 0, closed = 0;
     int peers[PEERS];
-    (void)state;
-
     for (size_t i = 0; i < PEERS; i++) {
         peers[i] = open_peer();
     }
@@ -385,11 +368,10 @@ static void test_malformed_frames(void **state)
     assert_memory_is_bounded();
 }
 
-static void test_report(void **state)
+TEST(test_report)
 {
     pid_t pid = server_fixture_pid(server);
 
-    (void)state;
     print_message("    in the end: %zu descriptors, %zu threads, memory %zu -> %zu KiB\n", process_fd_count(pid),
                   process_thread_count(pid), rss_before, process_rss_kib(pid));
     assert_newcomer_is_served();
@@ -397,18 +379,11 @@ static void test_report(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_impossible_lengths),    cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_half_frames_held_open), cmocka_unit_test(test_silent_connections),
-        cmocka_unit_test(test_peer_that_never_reads), cmocka_unit_test(test_peers_that_vanish),
-        cmocka_unit_test(test_malformed_frames),      cmocka_unit_test(test_report),
-    };
-
     struct rlimit files;
 
     if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
         files.rlim_cur = files.rlim_max; /* the server's too, which inherits it */
         setrlimit(RLIMIT_NOFILE, &files);
     }
-    return cmocka_run_group_tests(tests, start, stop);
+    return TEST_RUN(.setup_all = start, .teardown_all = stop);
 }

@@ -1,17 +1,9 @@
 /* kill -9, again and again in the middle of a sale, of the embedded redis-server
  * and of lockstockd, while buyers send the same orders again: stock stays exact,
  * and what was sold once stays sold. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,6 +11,7 @@
 #include "support/counts.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 enum { PATIENCE_MS = 240000, STALL_MS = 240000 };
 
@@ -138,21 +131,18 @@ static void run(const server_fixture_options *options, victim victims, size_t ki
     server_fixture_free(server);
 }
 
-static void test_redis_is_killed(void **state)
+TEST(test_redis_is_killed)
 {
-    (void)state;
     run(NULL, REDIS, counts_of(5, 50), counts_of(2500, 12000), counts_of(2000, 10000));
 }
 
-static void test_lockstockd_is_killed(void **state)
+TEST(test_lockstockd_is_killed)
 {
-    (void)state;
     run(NULL, LOCKSTOCKD, counts_of(4, 50), counts_of(2500, 12000), counts_of(2000, 10000));
 }
 
-static void test_scene_b_with_both_killed(void **state)
+TEST(test_scene_b_with_both_killed)
 {
-    (void)state;
     run(NULL, BOTH, counts_of(4, 40), counts_of(2000, 10000), 100);
 }
 
@@ -175,9 +165,8 @@ static void write_slow_redis(const char *dir)
     assert_int_equal(chmod(path, 0700), 0);
 }
 
-static void test_both_killed_with_a_slow_disk(void **state)
+TEST(test_both_killed_with_a_slow_disk)
 {
-    (void)state;
     char *dir = tempdir_make(), calls[160], path[4096];
     assert_non_null(dir);
     write_slow_redis(dir);
@@ -193,14 +182,4 @@ static void test_both_killed_with_a_slow_disk(void **state)
     tempdir_remove(dir);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_is_killed),
-        cmocka_unit_test(test_lockstockd_is_killed),
-        cmocka_unit_test(test_scene_b_with_both_killed),
-        cmocka_unit_test(test_both_killed_with_a_slow_disk),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

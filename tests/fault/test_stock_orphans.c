@@ -1,20 +1,12 @@
 /* Holds end in time though nobody asks: by the chore of the server that made them, and
  * when that was killed, by another server's search. The ledger, which is read here, gives
  * nothing back itself. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { LONG_MS = 30000 };
 
@@ -42,14 +34,12 @@ static void forget_server(void)
 
 static int setup(void **state)
 {
-    (void)state;
     redis = redis_fixture_start(NULL);
     return redis ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     forget_server();
     redis_fixture_free(redis);
     return 0;
@@ -105,12 +95,11 @@ static void await_entry(char *group, char id[64], lks_ledger_kind kind, const ch
     lks_read_ledger_response_free(response);
 }
 
-static void a_server_gives_back_in_time(void **state)
+TEST(a_server_gives_back_in_time)
 {
     static const char *const args[] = {"--allow-unsafe-store", "--sweep-ms", "86400000", NULL};
     char id[64] = "";
 
-    (void)state;
     start(args);
     put("g");
     reserve("g", "late", 2500);
@@ -122,13 +111,12 @@ static void a_server_gives_back_in_time(void **state)
     await_entry("g", id, LKS_LEDGER_KIND_EXPIRED, "late");
 }
 
-static void another_server_gives_back_for_one_that_was_killed(void **state)
+TEST(another_server_gives_back_for_one_that_was_killed)
 {
     static const char *const first[] = {"--allow-unsafe-store", "--sweep-ms", "86400000", NULL};
     static const char *const second[] = {"--allow-unsafe-store", "--sweep-ms", "100", NULL};
     char g[64] = "", h[64] = "";
 
-    (void)state;
     start(first);
     put("g");
     put("h");
@@ -148,11 +136,4 @@ static void another_server_gives_back_for_one_that_was_killed(void **state)
     await_entry("h", h, LKS_LEDGER_KIND_EXPIRED, "o");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_server_gives_back_in_time, setup, teardown),
-        cmocka_unit_test_setup_teardown(another_server_gives_back_for_one_that_was_killed, setup, teardown),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

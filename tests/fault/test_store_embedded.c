@@ -8,16 +8,8 @@
 #include <glob.h>
 #include <limits.h>
 #include <semaphore.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -26,12 +18,11 @@
 #include <unistd.h>
 #include <uv.h>
 
-#include <cmocka.h>
-
 #include "store/aof.h"
 #include "support/process.h"
 #include "support/store_driver.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 enum { KILLS = 8, WRITES_PER_KILL = 200, WAIT_MS = 60000, SLOW_US = 3000, OTHER_UID = 12345 };
 
@@ -116,12 +107,11 @@ static bool redis_said(const scene *s, const char *text)
     return found;
 }
 
-static void data_is_there_after_an_orderly_end(void **state)
+TEST(data_is_there_after_an_orderly_end)
 {
     scene s;
     struct stat at;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     pid_t redis = redis_of(getpid());
@@ -145,7 +135,7 @@ static void data_is_there_after_an_orderly_end(void **state)
     tear_down(&s);
 }
 
-static void it_is_set_up_as_promised(void **state)
+TEST(it_is_set_up_as_promised)
 {
     static const char *const expected[][2] = {{"port", "port\n0\n"},
                                               {"appendonly", "appendonly\nyes\n"},
@@ -154,7 +144,6 @@ static void it_is_set_up_as_promised(void **state)
                                               {"maxmemory-policy", "maxmemory-policy\nnoeviction\n"}};
     scene s;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
@@ -169,13 +158,12 @@ static void it_is_set_up_as_promised(void **state)
 }
 
 /* Of this process' descriptors redis-server has the lock, and no other. */
-static void only_the_lock_is_inherited(void **state)
+TEST(only_the_lock_is_inherited)
 {
     scene s;
     char path[64], target[PATH_MAX], lock[300];
     int open_here = dup(STDIN_FILENO), locks = 0; /* not close-on-exec */
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
@@ -195,11 +183,10 @@ static void only_the_lock_is_inherited(void **state)
     tear_down(&s);
 }
 
-static void an_ended_redis_is_started_again(void **state)
+TEST(an_ended_redis_is_started_again)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     for (int i = 0; i < 3; i++) {
@@ -230,12 +217,11 @@ static int connect_to(const char *path)
 
 /* Whoever cleans up may take the socket at any time: there is another one from the next start on, and
  * that comes as soon as the old one is missed, also while redis-server lives. */
-static void a_removed_socket_is_made_again(void **state)
+TEST(a_removed_socket_is_made_again)
 {
     static const char cut_off[] = "CLIENT KILL TYPE normal SKIPME yes\r\n";
     scene s;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     for (int i = 0; i < 2; i++) {
@@ -304,11 +290,10 @@ static void hold_mending(scene *s)
     store_driver_until(s->d, has_begun, NULL);
 }
 
-static void the_loop_goes_on_while_the_file_is_mended(void **state)
+TEST(the_loop_goes_on_while_the_file_is_mended)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     store_driver_wait(s.d, put(&s, "a"));
@@ -323,11 +308,10 @@ static void the_loop_goes_on_while_the_file_is_mended(void **state)
     tear_down(&s);
 }
 
-static void closing_stops_the_mending(void **state)
+TEST(closing_stops_the_mending)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     mending.until_stopped = true;
@@ -341,11 +325,10 @@ static void closing_stops_the_mending(void **state)
     tear_down(&s);
 }
 
-static void closing_while_redis_is_down_is_orderly(void **state)
+TEST(closing_while_redis_is_down_is_orderly)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     kill(redis_of(getpid()), SIGKILL);
@@ -387,11 +370,10 @@ static void write_through_kills(scene *s)
     }
 }
 
-static void answers_survive_kill_9_in_the_middle(void **state)
+TEST(answers_survive_kill_9_in_the_middle)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     write_through_kills(&s);
     tear_down(&s);
@@ -400,13 +382,12 @@ static void answers_survive_kill_9_in_the_middle(void **state)
 #ifdef SLOW_FDATASYNC_PATH
 /* A slow disk widens the gap between a write and its fsync, where a redis that
  * answered too early would be caught. */
-static void answers_survive_kill_9_on_a_slow_disk(void **state)
+TEST(answers_survive_kill_9_on_a_slow_disk)
 {
     scene s;
     char log[300], preload[300], delay[32]; /* LD_PRELOAD takes no path with a space in it */
     struct stat seen;
 
-    (void)state;
     set_up(&s);
     snprintf(preload, sizeof preload, "%s/slow.so", s.parent);
     assert_int_equal(symlink(SLOW_FDATASYNC_PATH, preload), 0);
@@ -424,14 +405,13 @@ static void answers_survive_kill_9_on_a_slow_disk(void **state)
 #endif
 
 /* A kill may leave half a record at the end of the file. */
-static void a_cut_record_is_dropped(void **state)
+TEST(a_cut_record_is_dropped)
 {
     scene s;
     char pattern[320];
     glob_t found;
     struct stat size;
 
-    (void)state;
     set_up(&s);
     open_store(&s, NULL);
     store_driver_wait(s.d, put(&s, "first"));
@@ -461,13 +441,12 @@ static process *hold(const scene *s)
     return holder;
 }
 
-static void a_second_server_is_refused(void **state)
+TEST(a_second_server_is_refused)
 {
     scene s;
     lks_error error;
     char pid[32];
 
-    (void)state;
     set_up(&s);
     process *holder = hold(&s);
     assert_int_equal(try_open(&s, NULL, &error), LKS_FAILED_PRECONDITION);
@@ -482,11 +461,10 @@ static void a_second_server_is_refused(void **state)
 }
 
 /* The dead server is not even reaped when the next one starts. */
-static void a_killed_server_takes_its_redis_along(void **state)
+TEST(a_killed_server_takes_its_redis_along)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     for (int i = 0; i < 5; i++) {
         process *holder = hold(&s);
@@ -515,12 +493,11 @@ static void write_text(const char *path, const char *text)
 }
 
 /* Something left by a server that is dead still holds the lock, for a while. */
-static void the_rest_of_a_dead_server_is_waited_out(void **state)
+TEST(the_rest_of_a_dead_server_is_waited_out)
 {
     scene s;
     char lock[300];
 
-    (void)state;
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
@@ -534,13 +511,12 @@ static void the_rest_of_a_dead_server_is_waited_out(void **state)
     tear_down(&s);
 }
 
-static void a_lock_that_stays_is_refused_in_the_end(void **state)
+TEST(a_lock_that_stays_is_refused_in_the_end)
 {
     scene s;
     char lock[300];
     lks_error error;
 
-    (void)state;
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
@@ -556,14 +532,13 @@ static void a_lock_that_stays_is_refused_in_the_end(void **state)
 
 /* Nobody else may read what redis-server writes, though others may look into DIR; nor what an
  * older server left readable. */
-static void the_data_is_for_this_user_alone(void **state)
+TEST(the_data_is_for_this_user_alone)
 {
     scene s;
     char path[320];
     struct stat found;
     mode_t mask = umask(022);
 
-    (void)state;
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0755), 0);
     open_store(&s, NULL);
@@ -599,14 +574,13 @@ static void assert_unusable(scene *s, const char *why)
     assert_int_equal(redis_of(getpid()), 0);
 }
 
-static void links_in_it_are_not_followed(void **state)
+TEST(links_in_it_are_not_followed)
 {
     static const char *const names[] = {"lock", "redis.log"};
     scene s;
     char link[300], target[300];
     struct stat found;
 
-    (void)state;
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(target, sizeof target, "%s/precious", s.parent);
@@ -627,11 +601,10 @@ static void links_in_it_are_not_followed(void **state)
     tear_down(&s);
 }
 
-static void a_directory_of_others_is_refused(void **state)
+TEST(a_directory_of_others_is_refused)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     assert_int_equal(chmod(s.dir, 0770), 0);
@@ -650,13 +623,12 @@ static void a_directory_of_others_is_refused(void **state)
 
 /* ---- what cannot be started ------------------------------------------------------ */
 
-static void what_is_missing_is_said(void **state)
+TEST(what_is_missing_is_said)
 {
     scene s;
     lks_error error;
     char path[300], *saved = strdup(getenv("PATH"));
 
-    (void)state;
     set_up(&s);
     setenv("PATH", "/nonexistent", 1);
     assert_int_equal(try_open(&s, NULL, &error), LKS_UNAVAILABLE);
@@ -680,13 +652,12 @@ static bool is_fatal(void *arg)
 }
 
 /* It may listen for a moment before it finds that it cannot load its data. */
-static void a_redis_that_cannot_load_its_data_is_fatal(void **state)
+TEST(a_redis_that_cannot_load_its_data_is_fatal)
 {
     scene s;
     lks_error error = {0};
     char path[300];
 
-    (void)state;
     set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
@@ -703,12 +674,11 @@ static void a_redis_that_cannot_load_its_data_is_fatal(void **state)
     tear_down(&s);
 }
 
-static void a_long_path_is_no_hindrance(void **state)
+TEST(a_long_path_is_no_hindrance)
 {
     scene s;
     char name[130];
 
-    (void)state;
     set_up(&s);
     memset(name, 'd', sizeof name - 1);
     name[sizeof name - 1] = '\0';
@@ -731,33 +701,7 @@ static int hold_forever(const char *dir)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(data_is_there_after_an_orderly_end),
-        cmocka_unit_test(it_is_set_up_as_promised),
-        cmocka_unit_test(only_the_lock_is_inherited),
-        cmocka_unit_test(an_ended_redis_is_started_again),
-        cmocka_unit_test(a_removed_socket_is_made_again),
-        cmocka_unit_test(the_loop_goes_on_while_the_file_is_mended),
-        cmocka_unit_test(closing_stops_the_mending),
-        cmocka_unit_test(closing_while_redis_is_down_is_orderly),
-        cmocka_unit_test(answers_survive_kill_9_in_the_middle),
-#ifdef SLOW_FDATASYNC_PATH
-        cmocka_unit_test(answers_survive_kill_9_on_a_slow_disk),
-#endif
-        cmocka_unit_test(a_cut_record_is_dropped),
-        cmocka_unit_test(a_second_server_is_refused),
-        cmocka_unit_test(a_killed_server_takes_its_redis_along),
-        cmocka_unit_test(the_rest_of_a_dead_server_is_waited_out),
-        cmocka_unit_test(a_lock_that_stays_is_refused_in_the_end),
-        cmocka_unit_test(the_data_is_for_this_user_alone),
-        cmocka_unit_test(links_in_it_are_not_followed),
-        cmocka_unit_test(a_directory_of_others_is_refused),
-        cmocka_unit_test(what_is_missing_is_said),
-        cmocka_unit_test(a_redis_that_cannot_load_its_data_is_fatal),
-        cmocka_unit_test(a_long_path_is_no_hindrance),
-    };
-
     if (argc == 3 && strcmp(argv[1], "--hold") == 0)
         return hold_forever(argv[2]);
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN();
 }

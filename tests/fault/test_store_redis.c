@@ -1,21 +1,12 @@
 /* The store on a real Redis that is killed, flushed, filled up, kept busy, made a
  * replica: what was answered stays, and nothing but the promised codes is seen. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 #include <uv.h>
-
-#include <cmocka.h>
 
 #include "functions/library.h"
 #include "support/redis_fixture.h"
 #include "support/store_driver.h"
+#include "test.h"
 
 enum { KILLS = 5, WRITES_PER_KILL = 400, URL_BYTES = 256 };
 
@@ -70,12 +61,11 @@ static bool is_fatal(void *arg)
     return store_fatal(store_driver_store(((scene *)arg)->d)) != NULL;
 }
 
-static void replies_come_as_they_are(void **state)
+TEST(replies_come_as_they_are)
 {
     scene s;
     char bytes[300];
 
-    (void)state;
     set_up(&s);
     memset(bytes, 'b', sizeof bytes - 1);
     bytes[sizeof bytes - 1] = '\0';
@@ -93,14 +83,13 @@ static void replies_come_as_they_are(void **state)
     tear_down(&s);
 }
 
-static void combined_calls_each_have_their_effect(void **state)
+TEST(combined_calls_each_have_their_effect)
 {
     scene s;
     enum { N = 500 };
     static outcome *o[N];
     bool seen[N + 1] = {false};
 
-    (void)state;
     set_up(&s);
     for (int i = 0; i < N; i++)
         o[i] = store_driver_submit(s.d, &(driver_call){.function = "add", .args = {"1"}, .weight = i % 2 == 0});
@@ -113,12 +102,11 @@ static void combined_calls_each_have_their_effect(void **state)
     tear_down(&s);
 }
 
-static void flushed_functions_are_loaded_unseen(void **state)
+TEST(flushed_functions_are_loaded_unseen)
 {
     scene s;
     outcome *o[50];
 
-    (void)state;
     set_up(&s);
     for (int round = 0; round < 10; round++) {
         for (int i = 0; i < 25; i++)
@@ -139,14 +127,13 @@ static void flushed_functions_are_loaded_unseen(void **state)
 
 /* Puts are sent in a stream; the kill hits it somewhere. Each is repeatable, so
  * each must end well, and each that did must be there in the end. */
-static void what_was_answered_survives_kill_9(void **state)
+TEST(what_was_answered_survives_kill_9)
 {
     static outcome *o[KILLS * WRITES_PER_KILL];
     static char names[KILLS * WRITES_PER_KILL][16];
     scene s;
     int n = 0;
 
-    (void)state;
     set_up(&s);
     for (int kill = 0; kill < KILLS; kill++) {
         int answered = n;
@@ -175,14 +162,13 @@ static void what_was_answered_survives_kill_9(void **state)
 }
 
 /* Calls that must not be repeated: NO had no effect, YES has it once, MAYBE either. */
-static void applied_is_told_truly_over_kill_9(void **state)
+TEST(applied_is_told_truly_over_kill_9)
 {
     enum { N = 300 };
     static outcome *o[N];
     static char names[N][16];
     scene s;
 
-    (void)state;
     set_up(&s);
     for (int i = 0; i < N; i++) {
         snprintf(names[i], sizeof names[i], "w%d", i);
@@ -206,11 +192,10 @@ static void applied_is_told_truly_over_kill_9(void **state)
     tear_down(&s);
 }
 
-static void a_stopped_redis_answers_when_it_goes_on(void **state)
+TEST(a_stopped_redis_answers_when_it_goes_on)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     assert_true(redis_fixture_stop(s.redis));
     store_driver_wait_ready(s.d, false);
@@ -222,11 +207,10 @@ static void a_stopped_redis_answers_when_it_goes_on(void **state)
     tear_down(&s);
 }
 
-static void full_memory_refuses_and_still_lets_a_server_start(void **state)
+TEST(full_memory_refuses_and_still_lets_a_server_start)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     tell_redis(&s, "CONFIG SET maxmemory 1", "+OK");
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
@@ -241,11 +225,10 @@ static void full_memory_refuses_and_still_lets_a_server_start(void **state)
     tear_down(&s);
 }
 
-static void a_replica_is_waited_out(void **state)
+TEST(a_replica_is_waited_out)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     tell_redis(&s, "REPLICAOF 127.0.0.1 1", "+OK");
     outcome *o = store_driver_submit(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
@@ -257,11 +240,10 @@ static void a_replica_is_waited_out(void **state)
     tear_down(&s);
 }
 
-static void too_few_replicas_is_unavailable(void **state)
+TEST(too_few_replicas_is_unavailable)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     tell_redis(&s, "CONFIG SET min-replicas-to-write 1", "+OK");
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "put", .args = {"a", "b"}});
@@ -269,11 +251,10 @@ static void too_few_replicas_is_unavailable(void **state)
     tear_down(&s);
 }
 
-static void a_dropped_client_comes_back(void **state)
+TEST(a_dropped_client_comes_back)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     for (int i = 0; i < 20; i++) {
         tell_redis(&s, "CLIENT KILL TYPE normal", ":");
@@ -283,12 +264,11 @@ static void a_dropped_client_comes_back(void **state)
     tear_down(&s);
 }
 
-static void unsafe_stores_are_refused(void **state)
+TEST(unsafe_stores_are_refused)
 {
     static const char *const evicting[] = {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru", NULL};
     scene s;
 
-    (void)state;
     start_redis(&s, evicting);
     open_store(&s, &(store_options){0});
     store_driver_until(s.d, is_fatal, &s);
@@ -324,12 +304,11 @@ static bool was_asked_twice(void *arg)
 
 /* What was right at the start is looked at again: nobody loses locks to a setting that was
  * changed under a server that runs. */
-static void a_store_that_becomes_unsafe_is_not_used(void **state)
+TEST(a_store_that_becomes_unsafe_is_not_used)
 {
     const driver_call echo = {.function = "echo", .timeout_ms = 60000};
     scene s;
 
-    (void)state;
     start_redis(&s, NULL);
     open_store(&s, &(store_options){.safety_check_ms = 10});
     store_driver_wait_ready(s.d, true);
@@ -356,11 +335,10 @@ static void a_store_that_becomes_unsafe_is_not_used(void **state)
     tear_down(&s);
 }
 
-static void another_layout_is_refused(void **state)
+TEST(another_layout_is_refused)
 {
     scene s;
 
-    (void)state;
     set_up(&s);
     tell_redis(&s, "GET ls:{meta}:schema", "$1\r\n1\r\n");
     tell_redis(&s, "SET ls:{meta}:schema 2", "+OK");
@@ -371,11 +349,10 @@ static void another_layout_is_refused(void **state)
     tear_down(&s);
 }
 
-static void an_altered_library_is_refused(void **state)
+TEST(an_altered_library_is_refused)
 {
     scene s;
 
-    (void)state;
     start_redis(&s, NULL);
     tell_redis(&s,
                "FUNCTION LOAD \"#!lua name=lockstock_7e577e577e577e57\\nredis.register_function('x', function() end)\"",
@@ -387,11 +364,10 @@ static void an_altered_library_is_refused(void **state)
 }
 
 /* Two libraries of other servers: one last used long ago, one never noted. */
-static void forgotten_libraries_go_after_seven_days(void **state)
+TEST(forgotten_libraries_go_after_seven_days)
 {
     scene s;
 
-    (void)state;
     start_redis(&s, NULL);
     tell_redis(&s, "FUNCTION LOAD \"#!lua name=lockstock_old\\nredis.register_function('f1', function() end)\"", "$13");
     tell_redis(&s, "FUNCTION LOAD \"#!lua name=lockstock_new\\nredis.register_function('f2', function() end)\"", "$13");
@@ -446,13 +422,12 @@ static void on_listening(void *arg)
     (void)arg;
 }
 
-static void the_documented_user_is_enough(void **state)
+TEST(the_documented_user_is_enough)
 {
     scene s;
     char url[URL_BYTES];
     lks_error error;
 
-    (void)state;
     start_redis(&s, NULL);
     make_documented_user(&s);
     snprintf(url, sizeof url, "unix://lockstock:pass%%2fwor@%s", redis_fixture_socket(s.redis));
@@ -472,13 +447,12 @@ static void the_documented_user_is_enough(void **state)
 }
 
 /* Every command that the library's text names, with as many words as it takes. */
-static void the_documented_user_may_run_every_command_of_the_library(void **state)
+TEST(the_documented_user_may_run_every_command_of_the_library)
 {
     static const char *const callers[] = {"redis.call('", "redis.pcall('", "write('"};
     scene s;
     unsigned found = 0;
 
-    (void)state;
     start_redis(&s, NULL);
     make_documented_user(&s);
     for (size_t i = 0; i < sizeof callers / sizeof *callers; i++) {
@@ -515,12 +489,11 @@ static void the_documented_user_may_run_every_command_of_the_library(void **stat
     tear_down(&s);
 }
 
-static void a_wrong_password_is_not_ready(void **state)
+TEST(a_wrong_password_is_not_ready)
 {
     scene s;
     char url[URL_BYTES];
 
-    (void)state;
     start_redis(&s, NULL);
     make_documented_user(&s);
     snprintf(url, sizeof url, "unix://lockstock:wrong@%s", redis_fixture_socket(s.redis));
@@ -533,27 +506,4 @@ static void a_wrong_password_is_not_ready(void **state)
     tear_down(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replies_come_as_they_are),
-        cmocka_unit_test(combined_calls_each_have_their_effect),
-        cmocka_unit_test(flushed_functions_are_loaded_unseen),
-        cmocka_unit_test(what_was_answered_survives_kill_9),
-        cmocka_unit_test(applied_is_told_truly_over_kill_9),
-        cmocka_unit_test(a_stopped_redis_answers_when_it_goes_on),
-        cmocka_unit_test(full_memory_refuses_and_still_lets_a_server_start),
-        cmocka_unit_test(a_replica_is_waited_out),
-        cmocka_unit_test(too_few_replicas_is_unavailable),
-        cmocka_unit_test(a_dropped_client_comes_back),
-        cmocka_unit_test(unsafe_stores_are_refused),
-        cmocka_unit_test(a_store_that_becomes_unsafe_is_not_used),
-        cmocka_unit_test(another_layout_is_refused),
-        cmocka_unit_test(an_altered_library_is_refused),
-        cmocka_unit_test(forgotten_libraries_go_after_seven_days),
-        cmocka_unit_test(the_documented_user_is_enough),
-        cmocka_unit_test(the_documented_user_may_run_every_command_of_the_library),
-        cmocka_unit_test(a_wrong_password_is_not_ready),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

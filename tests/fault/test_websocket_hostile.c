@@ -1,20 +1,13 @@
 /* WebSocket on a real lockstockd: who may not connect, and connections that never come to
  * be. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #include "conformance/line.h"
 #include "support/process.h"
 #include "support/server_fixture.h"
+#include "test.h"
 
 enum { CONNECTIONS_MAX = 8, SPARE_DESCRIPTORS = 40, PEERS = 200 };
 
@@ -33,7 +26,6 @@ static void start(const char *scheme, const char *const *args)
 
 static int stop(void **state)
 {
-    (void)state;
     if (server == NULL)
         return 0;
     int status = server_fixture_stop(server, 60000) ? 0 : -1;
@@ -73,11 +65,9 @@ static unsigned status_from(const char *origin)
 
 /* ---- tests ---------------------------------------------------------------------- */
 
-static void no_page_may_connect(void **state)
+TEST(no_page_may_connect)
 {
     static const char *const schemes[] = {"ws", "wss", "nng+ws"};
-    (void)state;
-
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         start(schemes[i], NULL);
         assert_int_equal(status_of(BEGINNING REST), 101);
@@ -88,12 +78,10 @@ static void no_page_may_connect(void **state)
     }
 }
 
-static void a_page_that_is_named_may(void **state)
+TEST(a_page_that_is_named_may)
 {
     static const char *const args[] = {"--allow-origin", "https://shop.example,http://localhost:3000", "--allow-origin",
                                        "https://till.example", NULL};
-    (void)state;
-
     start("ws", args);
     assert_int_equal(status_of(BEGINNING REST), 101);
     assert_int_equal(status_from("https://shop.example"), 101);
@@ -104,12 +92,10 @@ static void a_page_that_is_named_may(void **state)
 }
 
 /* libnng kept 2,000 of these, and none ended. */
-static void half_open_handshakes_count_and_end(void **state)
+TEST(half_open_handshakes_count_and_end)
 {
     static const char *const args[] = {"--connections", "8", NULL};
     line *lines[CONNECTIONS_MAX], *one_more;
-    (void)state;
-
     start("ws", args);
     for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
         lines[i] = open_line();
@@ -126,15 +112,13 @@ static void half_open_handshakes_count_and_end(void **state)
 }
 
 /* Without a descriptor to spare newcomers are closed; who is there is served. */
-static void descriptors_may_run_out(void **state)
+TEST(descriptors_may_run_out)
 {
     static const char ping[] = {(char)0x89, (char)0x82, 1, 2, 3, 4, 'h' ^ 1, 'i' ^ 2};
     static const char pong[] = {(char)0x8a, 2, 'h', 'i'};
     static line *peers[PEERS];
     char answer[4096];
     struct rlimit limit;
-    (void)state;
-
     start("ws", NULL);
     pid_t pid = server_fixture_pid(server);
     size_t before = process_fd_count(pid);
@@ -162,12 +146,6 @@ static void descriptors_may_run_out(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(no_page_may_connect, stop),
-        cmocka_unit_test_teardown(a_page_that_is_named_may, stop),
-        cmocka_unit_test_teardown(half_open_handshakes_count_and_end, stop),
-        cmocka_unit_test_teardown(descriptors_may_run_out, stop),
-    };
     signal(SIGPIPE, SIG_IGN); /* OpenSSL writes without MSG_NOSIGNAL */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN(.teardown = stop);
 }

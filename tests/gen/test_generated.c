@@ -1,17 +1,10 @@
 /* The code generated from golden/shop/v1/shop.proto does what it is for: stubs hand
  * calls to the client library (here a fake), skeletons hand them to handlers, each
  * as the type it is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "shop/v1/shop.lks_client.h"
 #include "shop/v1/shop.lks_server.h"
+#include "test.h"
 
 /* ---- the client library, faked: it records and answers at once ---------------- */
 
@@ -75,7 +68,6 @@ void lks_message_free(ProtobufCMessage *message)
 
 static int reset(void **state)
 {
-    (void)state;
     fake = (struct fake){0};
     return 0;
 }
@@ -84,9 +76,8 @@ static lks_channel *const channel = (lks_channel *)&fake;
 
 /* ---- stubs ------------------------------------------------------------------- */
 
-static void sync_stub_returns_the_typed_response(void **state)
+TEST(sync_stub_returns_the_typed_response)
 {
-    (void)state;
     shop_v1_buy_request request = SHOP_V1_BUY_REQUEST_INIT;
     shop_v1_buy_response response = SHOP_V1_BUY_RESPONSE_INIT, *ret = NULL;
     lks_call_options options = {.timeout_ms = 5};
@@ -105,9 +96,8 @@ static void sync_stub_returns_the_typed_response(void **state)
     assert_ptr_equal(fake.freed, &response);
 }
 
-static void sync_stub_that_fails_leaves_ret(void **state)
+TEST(sync_stub_that_fails_leaves_ret)
 {
-    (void)state;
     shop_v1_return_request request = SHOP_V1_RETURN_REQUEST_INIT;
     cmn_receipt before = CMN_RECEIPT_INIT, *ret = &before;
     fake.code = LKS_UNAVAILABLE;
@@ -116,9 +106,8 @@ static void sync_stub_that_fails_leaves_ret(void **state)
     assert_ptr_equal(ret, &before);
 }
 
-static void sync_stub_may_ignore_the_response(void **state)
+TEST(sync_stub_may_ignore_the_response)
 {
-    (void)state;
     shop_v1_return_request request = SHOP_V1_RETURN_REQUEST_INIT;
 
     assert_int_equal(shop_v1_shop_return(channel, &request, NULL, NULL, NULL), LKS_OK);
@@ -140,9 +129,8 @@ static void take_receipt(void *arg, lks_code code, const cmn_receipt *response, 
     *taken = (delivered){taken->times + 1, code, response, error};
 }
 
-static void started_call_runs_the_typed_callback(void **state)
+TEST(started_call_runs_the_typed_callback)
 {
-    (void)state;
     shop_v1_return_request request = SHOP_V1_RETURN_REQUEST_INIT;
     cmn_receipt receipt = CMN_RECEIPT_INIT;
     delivered taken = {0};
@@ -165,9 +153,8 @@ static void started_call_runs_the_typed_callback(void **state)
     assert_null(taken.response);
 }
 
-static void started_call_needs_no_callback(void **state)
+TEST(started_call_needs_no_callback)
 {
-    (void)state;
     shop_v1_return_request request = SHOP_V1_RETURN_REQUEST_INIT;
     cmn_receipt receipt = CMN_RECEIPT_INIT;
     fake.response = &receipt.base;
@@ -199,9 +186,8 @@ SHOP_V1_SHOP_METHODS(HANDLER)
 #define METHOD(name, Name, request_type, response_type, method_constant) &(method_constant),
 static const lks_rpc_method *const methods[] = {SHOP_V1_SHOP_METHODS(METHOD)};
 
-static void skeleton_calls_the_handler_of_each_method(void **state)
+TEST_WITH(skeleton_calls_the_handler_of_each_method, NULL, NULL)
 {
-    (void)state;
     static const shop_v1_shop_handlers handlers = SHOP_V1_SHOP_HANDLERS(shop_);
     static const char *const names[] = {"BuyNow", "BuyAll", "Return", "Delete"};
     shop self = {0};
@@ -231,9 +217,8 @@ static void skeleton_calls_the_handler_of_each_method(void **state)
 
 /* ---- methods and constants ----------------------------------------------------- */
 
-static void method_constants_carry_the_options(void **state)
+TEST_WITH(method_constants_carry_the_options, NULL, NULL)
 {
-    (void)state;
     const lks_rpc_method *buy = &shop_v1_shop_buy_now_method, *all = &shop_v1_shop_buy_all_method;
 
     assert_string_equal(buy->path, "/shop.v1.ShopService/BuyNow");
@@ -248,9 +233,8 @@ static void method_constants_carry_the_options(void **state)
     assert_int_equal(shop_v1_service_register_method.effect, LKS_RPC_EFFECT_WRITE);
 }
 
-static void rpc_library_follows_every_natural_id_we_accept(void **state)
+TEST_WITH(rpc_library_follows_every_natural_id_we_accept, NULL, NULL)
 {
-    (void)state;
     shop_v1_buy_request one = SHOP_V1_BUY_REQUEST_INIT;
     assert_false(lks_rpc_may_repeat(&shop_v1_shop_buy_now_method, &one.base));
     assert_ptr_equal(lks_rpc_field_to_fill(&shop_v1_shop_buy_now_method, &one.base), &one.order_id);
@@ -269,9 +253,8 @@ static void rpc_library_follows_every_natural_id_we_accept(void **state)
     assert_true(lks_rpc_may_repeat(&shop_v1_shop_buy_all_method, &all.base));
 }
 
-static void constants_are_those_of_the_contract(void **state)
+TEST_WITH(constants_are_those_of_the_contract, NULL, NULL)
 {
-    (void)state;
     shop_v1_v2_item item = SHOP_V1_V2_ITEM_INIT;
     assert_int_equal(item.spec_of_case, SHOP_V1_V2_ITEM_SPEC_OF_NOT_SET);
     assert_int_equal(SHOP_V1_V2_ITEM_SPEC_OF_LINE_ITEM, 2);
@@ -282,18 +265,4 @@ static void constants_are_those_of_the_contract(void **state)
     assert_int_equal(gift, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(sync_stub_returns_the_typed_response, reset),
-        cmocka_unit_test_setup(sync_stub_that_fails_leaves_ret, reset),
-        cmocka_unit_test_setup(sync_stub_may_ignore_the_response, reset),
-        cmocka_unit_test_setup(started_call_runs_the_typed_callback, reset),
-        cmocka_unit_test_setup(started_call_needs_no_callback, reset),
-        cmocka_unit_test(skeleton_calls_the_handler_of_each_method),
-        cmocka_unit_test(method_constants_carry_the_options),
-        cmocka_unit_test(rpc_library_follows_every_natural_id_we_accept),
-        cmocka_unit_test(constants_are_those_of_the_contract),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = reset)

@@ -1,23 +1,16 @@
 /* redis-server 7.0, killed while it wrote a transaction, kept the torn half of it
  * and ran it after a later restart: an order was sold in half, or twice. The
  * embedded store cuts the half off before it starts redis-server again. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "store/aof.h"
 #include "support/redis_fixture.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 static const char first[] = "*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n*3\r\n$3\r\nSET\r\n$1\r\na\r\n$2\r\n\r\n\r\n";
 static const char second[] = "*1\r\n$5\r\nMULTI\r\n*3\r\n$3\r\nSET\r\n$4\r\nhalf\r\n$1\r\n1\r\n"
@@ -29,7 +22,6 @@ static int make_dir(void **state)
 {
     char path[256];
 
-    (void)state;
     dir = tempdir_make();
     snprintf(path, sizeof path, "%s/appendonlydir", dir);
     return mkdir(path, 0700);
@@ -37,7 +29,6 @@ static int make_dir(void **state)
 
 static int remove_dir(void **state)
 {
-    (void)state;
     tempdir_remove(dir);
     return 0;
 }
@@ -83,12 +74,11 @@ static void assert_mended(const void *data, size_t len, size_t expected)
 }
 
 /* Torn at each byte: what is before the transaction stays, all of it and no more. */
-static void test_torn_anywhere(void **state)
+TEST(test_torn_anywhere)
 {
     const size_t n_first = sizeof first - 1, n_second = sizeof second - 1;
     char whole[sizeof first + sizeof second];
 
-    (void)state;
     memcpy(whole, first, n_first);
     memcpy(whole + n_first, second, n_second);
     for (size_t n = n_first; n < n_first + n_second; n++) {
@@ -99,34 +89,31 @@ static void test_torn_anywhere(void **state)
     assert_mended(whole, 0, 0);
 }
 
-static void test_remarks_are_no_commands(void **state)
+TEST(test_remarks_are_no_commands)
 {
     static const char remarked[] = "#TS:1628217470\r\n*1\r\n$4\r\nPING\r\n#TS:16";
 
-    (void)state;
     assert_mended(remarked, sizeof remarked - 1, sizeof remarked - 1 - 6);
 }
 
 /* Not torn but damaged: redis-server is to see it. */
-static void test_damage_is_left_alone(void **state)
+TEST(test_damage_is_left_alone)
 {
     static const char *const damaged[] = {"*1\r\n$4\r\nPING\r\nhello\r\n*1\r\n", "*x\r\n",
                                           "*1\r\n$4\r\nPINGPONG\r\n*1"};
 
-    (void)state;
     for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
         assert_mended(damaged[i], strlen(damaged[i]), strlen(damaged[i]));
     }
 }
 
 /* A power loss leaves zeros where bytes did not reach the disk: as many as there are. */
-static void test_zeros_at_the_end(void **state)
+TEST(test_zeros_at_the_end)
 {
     static const size_t zeros[] = {1, 511, 512, 513, 70000, 300000};
     static char text[sizeof first + sizeof second + 300000];
     const size_t n_first = sizeof first - 1, n_second = sizeof second - 1;
 
-    (void)state;
     for (size_t i = 0; i < sizeof zeros / sizeof *zeros; i++) {
         for (size_t n = n_first; n <= n_first + n_second; n += i == 1 ? 1 : 7) {
             memset(text, 0, sizeof text);
@@ -139,13 +126,12 @@ static void test_zeros_at_the_end(void **state)
 }
 
 /* Zeros in a value are the value's; zeros with something behind are damage. */
-static void test_other_zeros(void **state)
+TEST(test_other_zeros)
 {
     static const char in_value[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$6\r\n\0\0\0\0\0\0\r\n";
     static const char torn_value[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$6\r\n\0\0\0";
     static const char damaged[] = "*1\r\n$4\r\nPING\r\n\0\0\0\0*1\r\n$4\r\nPING\r\n";
 
-    (void)state;
     assert_mended(in_value, sizeof in_value - 1, sizeof in_value - 1);
     assert_mended(torn_value, sizeof torn_value - 1, 0);
     assert_mended(damaged, sizeof damaged - 1, sizeof damaged - 1);
@@ -168,13 +154,12 @@ static bool on_progress(void *arg, off_t done, off_t size)
 }
 
 /* A value of 600 MiB that is a hole. */
-static void test_progress_is_told(void **state)
+TEST(test_progress_is_told)
 {
     static const char head[] = "*3\r\n$3\r\nSET\r\n$1\r\na\r\n$629145600\r\n";
     const off_t size = (off_t)sizeof head - 1 + 629145600 + 2;
     off_t cut;
 
-    (void)state;
     assert_mended(first, sizeof first - 1, sizeof first - 1);
     write_file("appendonly.aof.3.incr.aof", head, sizeof head - 1);
     const char *path = path_of(dir, "appendonly.aof.3.incr.aof");
@@ -193,11 +178,10 @@ static void test_progress_is_told(void **state)
     assert_int_equal(cut, 4);
 }
 
-static void test_a_new_directory(void **state)
+TEST(test_a_new_directory)
 {
     off_t cut = -1;
 
-    (void)state;
     assert_int_equal(aof_mend(dir, NULL, NULL, &cut), 0);
     assert_int_equal(cut, 0);
 }
@@ -212,12 +196,11 @@ static void assert_reply(redis_fixture *redis, const char *command, const char *
 }
 
 /* The story as it happened, with a real redis-server. */
-static void test_half_a_transaction_never_runs(void **state)
+TEST_WITH(test_half_a_transaction_never_runs, NULL, NULL)
 {
     static const char name[] = "appendonly.aof.1.incr.aof";
     off_t cut;
 
-    (void)state;
     redis_fixture *redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
     assert_non_null(redis);
     assert_reply(redis, "EVAL \"redis.call('SET','half','1') redis.call('SET','whole','1') return 1\" 0", ":1\r\n");
@@ -240,18 +223,4 @@ static void test_half_a_transaction_never_runs(void **state)
     redis_fixture_free(redis);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_torn_anywhere, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_remarks_are_no_commands, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_damage_is_left_alone, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_zeros_at_the_end, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_other_zeros, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_progress_is_told, make_dir, remove_dir),
-        cmocka_unit_test_setup_teardown(test_a_new_directory, make_dir, remove_dir),
-        cmocka_unit_test(test_half_a_transaction_never_runs),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = make_dir, .teardown = remove_dir)

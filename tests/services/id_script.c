@@ -5,7 +5,6 @@ int empty_store(void **state)
 {
     static const service_options options = {.sequence_block = 1};
 
-    (void)state;
     harness_service_options(h, &options);
     harness_reset(h);
     return 0;

@@ -12,7 +12,6 @@ enum { LEASE_MS = 3000, RANGE_MS = 1000, AHEAD_MS = 1000 }; /* as in id.lua */
 /* For cmocka, before each test: the store is emptied, or also old enough for grants. */
 int empty_store(void **state);
 int started_store(void **state);
-#define ID_TEST(function) cmocka_unit_test_setup(function, started_store)
 
 /* ---- requests; text is not copied ---- */
 

@@ -13,7 +13,6 @@ static int64_t advanced_us;
  * does that an hour later. */
 int empty_harness(void **state)
 {
-    (void)state;
     harness_redis(h, "CONFIG SET maxmemory 0"); /* as a test that failed may have left it */
     harness_reset(h);
     harness_alter(h, LIFE, "return int(math.ceil(span / 1000) + 3600000)");

@@ -10,7 +10,6 @@
 /* For cmocka, before each test; the clock is then at the beginning of a second, minute,
  * hour and day. */
 int empty_harness(void **state);
-#define RATE_TEST(function) cmocka_unit_test_setup(function, empty_harness)
 
 /* Keys written from now on end when they should, by the real clock; else an hour later. */
 void let_keys_end(void);

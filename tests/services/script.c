@@ -12,21 +12,18 @@ static size_t next_line;
 
 int script_open(void **state)
 {
-    (void)state;
     script_harness = harness_new();
     return script_harness ? 0 : -1;
 }
 
 int script_reset(void **state)
 {
-    (void)state;
     harness_reset(script_harness);
     return 0;
 }
 
 int script_close(void **state)
 {
-    (void)state;
     harness_free(script_harness);
     return 0;
 }

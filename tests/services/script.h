@@ -3,15 +3,8 @@
 #ifndef LOCKSTOCK_TESTS_SCRIPT_H
 #define LOCKSTOCK_TESTS_SCRIPT_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
 #include "support/service_harness.h"
+#include "test.h"
 
 enum { LINE_BYTES = 4096 };
 

@@ -4,7 +4,6 @@
 
 int empty_harness(void **state)
 {
-    (void)state;
     harness_reset(h);
     return 0;
 }

@@ -9,7 +9,6 @@
 
 /* For cmocka, before each test. */
 int empty_harness(void **state);
-#define STOCK_TEST(function) cmocka_unit_test_setup(function, empty_harness)
 
 /* ---- requests; text is not copied ---- */
 

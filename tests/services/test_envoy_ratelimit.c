@@ -111,18 +111,16 @@ static void expect_statuses(const envoy_response *r, const char *expected)
     assert_string_equal(got, expected);
 }
 
-static void a_descriptor_without_a_policy_is_unlimited(void **state)
+TEST(a_descriptor_without_a_policy_is_unlimited)
 {
-    (void)state;
     remember();
     for (int i = 0; i < 3; i++)
         expect_statuses(ask("web", "client=bob;client=alice x1000000", 0), "OK: OK: OK");
     expect_unchanged();
 }
 
-static void a_policy_is_named_by_domain_and_entries(void **state)
+TEST(a_policy_is_named_by_domain_and_entries)
 {
-    (void)state;
     put_policy("web/client", "FIXED 2/1000", false, 0);
     expect_statuses(ask("web", "client=bob", 0), "OK: OK 1 1.000 2/1 web/client");
     expect_statuses(ask("web", "client=bob", 0), "OK: OK 0 1.000 2/1 web/client");
@@ -132,9 +130,8 @@ static void a_policy_is_named_by_domain_and_entries(void **state)
     expect_statuses(ask("web", "client=bob path=x", 0), "OK: OK");
 }
 
-static void the_most_specific_policy_wins(void **state)
+TEST(the_most_specific_policy_wins)
 {
-    (void)state;
     put_policy("web/path/client", "FIXED 100/1000", false, 0);
     put_policy("web/path=login/client", "FIXED 50/1000", false, 0);
     put_policy("web/path=login/client=bob", "FIXED 7/1000", false, 0);
@@ -146,18 +143,16 @@ static void the_most_specific_policy_wins(void **state)
 }
 
 /* What comes from a request cannot choose another policy than its key's. */
-static void no_value_names_another_policy(void **state)
+TEST(no_value_names_another_policy)
 {
-    (void)state;
     put_policy("web/path=a/client", "FIXED 1/1000", false, 0);
     expect_statuses(ask("web", "path=a/client=bob", 0), "OK: OK");
     put_policy("web/path=a%2Fb", "FIXED 5/1000", false, 0);
     expect_statuses(ask("web", "path=a/b", 0), "OK: OK 4 1.000 5/1 web/path=a%2Fb");
 }
 
-static void descriptors_are_judged_each_by_itself(void **state)
+TEST(descriptors_are_judged_each_by_itself)
 {
-    (void)state;
     put_policy("web/a", "FIXED 1/1000", false, 0);
     put_policy("web/b", "FIXED 10/1000", false, 0);
     expect_statuses(ask("web", "a=1;b=1", 0), "OK: OK 0 1.000 1/1 web/a: OK 9 1.000 10/1 web/b");
@@ -165,9 +160,8 @@ static void descriptors_are_judged_each_by_itself(void **state)
     expect_statuses(ask("web", "b=1;b=1", 0), "OK: OK 7 1.000 10/1 web/b: OK 6 1.000 10/1 web/b");
 }
 
-static void hits_are_the_requests_or_the_descriptors(void **state)
+TEST(hits_are_the_requests_or_the_descriptors)
 {
-    (void)state;
     put_policy("web/a", "FIXED 100/1000", false, 0);
     expect_statuses(ask("web", "a=1", 10), "OK: OK 90 1.000 100/1 web/a");
     expect_statuses(ask("web", "a=1 x5;a=1", 10), "OK: OK 85 1.000 100/1 web/a: OK 75 1.000 100/1 web/a");
@@ -175,9 +169,8 @@ static void hits_are_the_requests_or_the_descriptors(void **state)
 }
 
 /* Of 0 hits it is told whether one would pass. */
-static void no_hits_are_a_look(void **state)
+TEST(no_hits_are_a_look)
 {
-    (void)state;
     put_policy("web/a", "FIXED 1/1000", false, 0);
     for (int i = 0; i < 3; i++)
         expect_statuses(ask("web", "a=1 x0", 10), "OK: OK 1 0.000 1/1 web/a");
@@ -186,7 +179,7 @@ static void no_hits_are_a_look(void **state)
 }
 
 /* In Envoy's answer a week is 7; a period that is no unit is not told. */
-static void units_are_envoys(void **state)
+TEST(units_are_envoys)
 {
     static const struct {
         const char *limit, *told;
@@ -197,8 +190,6 @@ static void units_are_envoys(void **state)
         {"FIXED 9/604800000", " 9/7 web/a"},  {"FIXED 9/2000", ""},
         {"FIXED 4294967296/1000", ""},
     };
-    (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char told_limit[64] = "";
         put_policy("web/a", cases[i].limit, false, 0);
@@ -212,17 +203,15 @@ static void units_are_envoys(void **state)
     }
 }
 
-static void a_shadow_is_never_over(void **state)
+TEST(a_shadow_is_never_over)
 {
-    (void)state;
     put_policy("web/a", "FIXED 1/1000", true, 0);
     expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
     expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
 }
 
-static void a_ban_is_over_until_its_end(void **state)
+TEST(a_ban_is_over_until_its_end)
 {
-    (void)state;
     put_policy("web/a", "FIXED 1/1000 after=1 ban=5000", false, 0);
     expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
     expect_statuses(ask("web", "a=1", 0), "OVER: OVER 0 5.000 1/1 web/a");
@@ -233,9 +222,8 @@ static void a_ban_is_over_until_its_end(void **state)
 }
 
 /* The counter is Check's of the same names. */
-static void the_counter_is_that_of_check(void **state)
+TEST(the_counter_is_that_of_check)
 {
-    (void)state;
     put_policy("g/a", "FIXED 10/1000", false, 0);
     expect_statuses(ask("g", "a=x/y", 4), "OK: OK 6 1.000 10/1 g/a");
     expect_told(check_rules("a=x%2Fy @g/a"), "ALLOWED: ALLOWED 10 5 0 1000 0");
@@ -243,9 +231,8 @@ static void the_counter_is_that_of_check(void **state)
     expect_statuses(ask("g", "a=x/y", 0), "OK: OK 9 1.000 10/1 g/a");
 }
 
-static void another_servers_change_is_followed_within_a_second(void **state)
+TEST(another_servers_change_is_followed_within_a_second)
 {
-    (void)state;
     put_policy("web/a", "FIXED 1/60000", false, 0);
     expect_statuses(ask("web", "a=1", 0), "OK: OK 0 60.000 1/2 web/a");
     harness_server(h, "other");
@@ -256,9 +243,8 @@ static void another_servers_change_is_followed_within_a_second(void **state)
     expect_statuses(ask("web", "a=1", 0), "OK: OK 6 59.000 7/2 web/a=1");
 }
 
-static void namespaces_have_policies_of_their_own(void **state)
+TEST(namespaces_have_policies_of_their_own)
 {
-    (void)state;
     put_policy("web/a", "FIXED 1/1000", false, 0);
     expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
     static const char *const others[] = {"elsewhere", "defaulx"};
@@ -269,11 +255,9 @@ static void namespaces_have_policies_of_their_own(void **state)
 }
 
 /* What a request through the proxy can say makes neither it nor the others go unjudged. */
-static void what_cannot_be_judged_hides_nothing_else(void **state)
+TEST(what_cannot_be_judged_hides_nothing_else)
 {
     char many[1200] = "";
-    (void)state;
-
     put_policy("web/a", "FIXED 1/1000", false, 0);
     expect_statuses(ask("web", "a=1;x1;b=1 =2;c=1", 0), "OK: OK 0 1.000 1/1 web/a: UNKNOWN: UNKNOWN: OK");
     for (int i = 0; i < 17; i++)
@@ -286,11 +270,9 @@ static void what_cannot_be_judged_hides_nothing_else(void **state)
 }
 
 /* Two of them, which differ in the last byte only, have a counter each; and the beginning still counts. */
-static void a_long_value_is_limited_like_any_other(void **state)
+TEST(a_long_value_is_limited_like_any_other)
 {
     static char longer[150000];
-    (void)state;
-
     put_policy("web/a", "FIXED 2/1000", false, 0);
     static const size_t lengths[] = {129, 1024, 70000, sizeof longer - 1};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -308,11 +290,9 @@ static void a_long_value_is_limited_like_any_other(void **state)
 }
 
 /* Its counter can be reset: SHA-256 of 200 times x. */
-static void a_long_value_has_a_short_name(void **state)
+TEST(a_long_value_has_a_short_name)
 {
     char longer[203];
-    (void)state;
-
     memset(longer, 'x', sizeof longer - 1);
     memcpy(longer, "a=", 2);
     longer[sizeof longer - 1] = '\0';
@@ -327,7 +307,7 @@ static void a_long_value_has_a_short_name(void **state)
 }
 
 /* Bytes that are no text, and a NUL, are values like others. */
-static void values_are_bytes(void **state)
+TEST(values_are_bytes)
 {
     static uint8_t bytes[] = {'x', 0xff, 0xfe, 0, 'y'};
     static envoy_entry entry;
@@ -335,8 +315,6 @@ static void values_are_bytes(void **state)
     static envoy_descriptor descriptor;
     static envoy_descriptor *descriptors[] = {&descriptor};
     static envoy_request request;
-    (void)state;
-
     envoy__extensions__common__ratelimit__v3__rate_limit_descriptor__entry__init(&entry);
     envoy__extensions__common__ratelimit__v3__rate_limit_descriptor__init(&descriptor);
     envoy__service__ratelimit__v3__rate_limit_request__init(&request);
@@ -356,9 +334,8 @@ static void values_are_bytes(void **state)
     bytes[4] = 'y';
 }
 
-static void a_star_stands_for_the_rest_of_a_value(void **state)
+TEST(a_star_stands_for_the_rest_of_a_value)
 {
-    (void)state;
     put_policy("web/path", "FIXED 100/1000", false, 0);
     put_policy("web/path=%2Fapi%2F*", "FIXED 50/1000", false, 0);
     put_policy("web/path=%2Fapi%2Fv1*", "FIXED 20/1000", false, 0);
@@ -375,9 +352,8 @@ static void a_star_stands_for_the_rest_of_a_value(void **state)
 }
 
 /* Each entry with or without its value; the first counts most. */
-static void any_entry_may_go_without_its_value(void **state)
+TEST(any_entry_may_go_without_its_value)
 {
-    (void)state;
     put_policy("web/path/client=bob", "FIXED 30/1000", false, 0);
     put_policy("web/path=login/client/agent=x", "FIXED 3/1000", false, 0);
     expect_statuses(ask("web", "path=login client=bob;path=login client=eve", 0),
@@ -390,9 +366,8 @@ static void any_entry_may_go_without_its_value(void **state)
 }
 
 /* A descriptor's own limit stands before any policy, and needs none. */
-static void a_limit_that_comes_along_counts(void **state)
+TEST(a_limit_that_comes_along_counts)
 {
-    (void)state;
     put_policy("web/a", "FIXED 100/1000", false, 0);
     expect_statuses(ask("web", "a=1 !2/2", 0), "OK: OK 1 60.000 2/2 ");
     expect_statuses(ask("web", "a=1 !2/2;a=1", 0), "OK: OK 0 60.000 2/2 : OK 99 1.000 100/1 web/a");
@@ -403,11 +378,9 @@ static void a_limit_that_comes_along_counts(void **state)
 }
 
 /* More policies than a page holds, names that begin alike, and one that goes. */
-static void a_domain_may_have_many_policies(void **state)
+TEST(a_domain_may_have_many_policies)
 {
     char name[64], asked_for[64], expected[128];
-    (void)state;
-
     put_policy("web0/a", "FIXED 1/1000", false, 0);
     put_policy("web-/a", "FIXED 1/1000", false, 0);
     for (int i = 0; i < 450; i++) {
@@ -424,11 +397,9 @@ static void a_domain_may_have_many_policies(void **state)
     expect_statuses(ask("web", "a=449", 0), "OK: OK");
 }
 
-static void what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
     char many[1200] = "";
-    (void)state;
-
     assert_null(ask("", "a=1", 0));
     expect_error(LKS_INVALID_ARGUMENT, "domain");
     assert_null(ask("web", "", 0));
@@ -439,32 +410,4 @@ static void what_is_wrong_is_named(void **state)
     expect_error(LKS_INVALID_ARGUMENT, "descriptors");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RATE_TEST(a_descriptor_without_a_policy_is_unlimited),
-        RATE_TEST(a_policy_is_named_by_domain_and_entries),
-        RATE_TEST(the_most_specific_policy_wins),
-        RATE_TEST(no_value_names_another_policy),
-        RATE_TEST(descriptors_are_judged_each_by_itself),
-        RATE_TEST(hits_are_the_requests_or_the_descriptors),
-        RATE_TEST(no_hits_are_a_look),
-        RATE_TEST(units_are_envoys),
-        RATE_TEST(a_shadow_is_never_over),
-        RATE_TEST(a_ban_is_over_until_its_end),
-        RATE_TEST(the_counter_is_that_of_check),
-        RATE_TEST(another_servers_change_is_followed_within_a_second),
-        RATE_TEST(namespaces_have_policies_of_their_own),
-        RATE_TEST(what_cannot_be_judged_hides_nothing_else),
-        RATE_TEST(a_long_value_is_limited_like_any_other),
-        RATE_TEST(a_long_value_has_a_short_name),
-        RATE_TEST(values_are_bytes),
-        RATE_TEST(a_star_stands_for_the_rest_of_a_value),
-        RATE_TEST(any_entry_may_go_without_its_value),
-        RATE_TEST(a_limit_that_comes_along_counts),
-        RATE_TEST(a_domain_may_have_many_policies),
-        RATE_TEST(what_is_wrong_is_named),
-    };
-
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

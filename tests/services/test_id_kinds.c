@@ -7,11 +7,10 @@
 
 /* ---- UUID_V7 ------------------------------------------------------------------------ */
 
-static void the_layout_of_rfc_9562(void **state)
+TEST_WITH(the_layout_of_rfc_9562, NULL, NULL)
 {
     char text[ID_UUID_LEN + 1];
 
-    (void)state;
     /* Appendix A.6: 2022-02-22 14:22:22.000 -0500, rand_a 0xCC3, rand_b 0x18C4DC0C0C07398F. */
     uuid_format(UINT64_C(0x17F22E279B0) << 12 | 0xCC3, UINT64_C(0x18C4DC0C0C07398F) << 2, text);
     assert_string_equal(text, "017f22e2-79b0-7cc3-98c4-dc0c0c07398f");
@@ -21,11 +20,10 @@ static void the_layout_of_rfc_9562(void **state)
     assert_string_equal(text, "00000000-0000-7000-8000-000000000000");
 }
 
-static void a_tick_is_the_time_or_the_next_one(void **state)
+TEST_WITH(a_tick_is_the_time_or_the_next_one, NULL, NULL)
 {
     const uint64_t second = UINT64_C(1000) << 12;
 
-    (void)state;
     assert_int_equal(uuid_tick(0, 1, 0), second);
     assert_int_equal(uuid_tick(0, 1, 999999), second + 4095);
     assert_int_equal(uuid_tick(0, 1, 1000000), second + 4096);
@@ -47,13 +45,12 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(char *const *)a + 19, *(char *const *)b + 19);
 }
 
-static void uuids_increase_and_are_random(void **state)
+TEST(uuids_increase_and_are_random)
 {
     enum { N = 10000 };
     char last[ID_UUID_LEN + 1] = "";
     unsigned long long ms = 0;
 
-    (void)state;
     long calls = store_calls();
     int64_t before = real_ms();
     for (int call = 0; call < 3; call++) {
@@ -82,9 +79,8 @@ static void uuids_increase_and_are_random(void **state)
 
 /* ---- SEQUENCE ------------------------------------------------------------------------ */
 
-static void a_sequence_counts(void **state)
+TEST(a_sequence_counts)
 {
-    (void)state;
     assert_int_equal(next_of("s"), 1);
     assert_int_equal(next_of("s"), 2);
     harness_server(h, "B");
@@ -104,9 +100,8 @@ static void a_sequence_counts(void **state)
     assert_string_equal(harness_redis(h, "TTL ls:{default/s}:id:s"), "-1");
 }
 
-static void a_sequence_ends(void **state)
+TEST(a_sequence_ends)
 {
-    (void)state;
     harness_redis(h, "SET ls:{default/s}:id:s 9007199254740981");
     const lks_next_response *response = next(LKS_ID_KIND_SEQUENCE, "s", 10);
     assert_int_equal(response->ids[9], MAX);
@@ -127,9 +122,8 @@ static int with_blocks(void **state)
     return 0;
 }
 
-static void a_block_is_taken_ahead(void **state)
+TEST_WITH(a_block_is_taken_ahead, with_blocks, NULL)
 {
-    (void)state;
     long calls = store_calls();
     const lks_next_response *response = next(LKS_ID_KIND_SEQUENCE, "s", 10);
     assert_int_equal(response->order_scope, LKS_ORDER_SCOPE_SERVER);
@@ -152,9 +146,8 @@ static void a_block_is_taken_ahead(void **state)
     assert_int_equal(next_of("s"), 301); /* a restart leaves a gap */
 }
 
-static void more_than_a_block(void **state)
+TEST_WITH(more_than_a_block, with_blocks, NULL)
 {
-    (void)state;
     assert_int_equal(next_of("s"), 1);
     const lks_next_response *response = next(LKS_ID_KIND_SEQUENCE, "s", 250);
     for (int i = 0; i < 250; i++) /* nobody came between: on from where it was */
@@ -168,14 +161,13 @@ static void more_than_a_block(void **state)
         assert_int_equal(response->ids[i], 451 + i);
 }
 
-static void blocks_asked_for_at_once(void **state)
+TEST_WITH(blocks_asked_for_at_once, with_blocks, NULL)
 {
     enum { N = 20 };
     lks_next_request request = LKS_NEXT_REQUEST_INIT;
     const void *requests[N], *responses[N];
     lks_error errors[N];
 
-    (void)state;
     request.kind = LKS_ID_KIND_SEQUENCE;
     request.name = (char *)(uintptr_t) "s";
     for (int i = 0; i < N; i++)
@@ -186,12 +178,11 @@ static void blocks_asked_for_at_once(void **state)
     assert_int_equal(next_of("s"), N + 1); /* no block was lost */
 }
 
-static void only_so_many_sequences_are_kept(void **state)
+TEST_WITH(only_so_many_sequences_are_kept, with_blocks, NULL)
 {
     enum { KEPT = 512 }; /* id_sequence.c: BLOCKS_MAX */
     static char names[KEPT][8];
 
-    (void)state;
     for (int i = 0; i < KEPT; i++) {
         snprintf(names[i], sizeof names[i], "n%d", i);
         assert_int_equal(next_of(names[i]), 1);
@@ -205,7 +196,7 @@ static void only_so_many_sequences_are_kept(void **state)
 
 /* ---- input ---------------------------------------------------------------------------- */
 
-static void bad_input_is_named(void **state)
+TEST(bad_input_is_named)
 {
     static char longest[129], too_long[130];
     static const struct {
@@ -223,7 +214,6 @@ static void bad_input_is_named(void **state)
     };
     static const int64_t ids[] = {0, -1, INT64_MIN};
 
-    (void)state;
     memset(longest, 'x', sizeof longest - 1);
     memset(too_long, 'x', sizeof too_long - 1);
     const char *before = harness_snapshot(h);
@@ -240,9 +230,8 @@ static void bad_input_is_named(void **state)
     assert_int_equal(next_of(longest), 1);
 }
 
-static void a_foreign_sequence_is_left_alone(void **state)
+TEST(a_foreign_sequence_is_left_alone)
 {
-    (void)state;
     harness_redis(h, "SET ls:{default/s}:id:s text");
     harness_redis(h, "RPUSH ls:{default/t}:id:s text");
     const char *before = harness_snapshot(h);
@@ -253,21 +242,4 @@ static void a_foreign_sequence_is_left_alone(void **state)
     assert_string_equal(harness_snapshot(h), before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_layout_of_rfc_9562),
-        cmocka_unit_test(a_tick_is_the_time_or_the_next_one),
-        ID_TEST(uuids_increase_and_are_random),
-        ID_TEST(a_sequence_counts),
-        ID_TEST(a_sequence_ends),
-        cmocka_unit_test_setup(a_block_is_taken_ahead, with_blocks),
-        cmocka_unit_test_setup(more_than_a_block, with_blocks),
-        cmocka_unit_test_setup(blocks_asked_for_at_once, with_blocks),
-        cmocka_unit_test_setup(only_so_many_sequences_are_kept, with_blocks),
-        ID_TEST(bad_input_is_named),
-        ID_TEST(a_foreign_sequence_is_left_alone),
-    };
-
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = started_store)

@@ -234,13 +234,12 @@ static void run(const course *c, size_t steps)
     assert_true(n_ids > steps && w.n_refused > 0 && w.n_losses > 0 && w.n_lives > 0 && w.n_steps_back > 0);
 }
 
-static void no_id_comes_twice_in_days(void **state)
+TEST_WITH(no_id_comes_twice_in_days, started_store, NULL)
 {
-    (void)state;
     run(&wide, counts_of(4000, 40000));
 }
 
-static void no_id_comes_twice_in_seconds(void **state)
+TEST(no_id_comes_twice_in_seconds)
 {
     size_t runs = counts_of(4, 100);
 
@@ -251,7 +250,7 @@ static void no_id_comes_twice_in_seconds(void **state)
 }
 
 /* Within a second everything happens to one worker that can: handed on, clock back, lost. */
-static void a_bad_second(void **state)
+TEST(a_bad_second)
 {
     given g = {0};
 
@@ -303,9 +302,8 @@ static size_t naive_doubles(int64_t wall_ms[2], bool restarts, int64_t other_wor
     return count_doubles(&g);
 }
 
-static void the_naive_form_fails(void **state)
+TEST(the_naive_form_fails)
 {
-    (void)state;
     assert_int_equal(naive_doubles((int64_t[]){1000, 1001}, false, 7), 0);
     /* The clock is set back, and comes to the same ms again: running, or restarted. */
     assert_int_equal(naive_doubles((int64_t[]){1000, 1000}, true, 7), 10);
@@ -317,14 +315,4 @@ static void the_naive_form_fails(void **state)
     assert_int_equal(naive_doubles((int64_t[]){1000, 1000}, true, (7 + 1024) % 1024), 10);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(no_id_comes_twice_in_days, started_store),
-        cmocka_unit_test(no_id_comes_twice_in_seconds),
-        cmocka_unit_test(a_bad_second),
-        cmocka_unit_test(the_naive_form_fails),
-    };
-
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness)

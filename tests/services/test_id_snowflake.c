@@ -32,7 +32,7 @@ static void others_have(int first, int last, int64_t at_ms)
 
 /* ---- the bits ------------------------------------------------------------------- */
 
-static void decode_takes_an_id_apart(void **state)
+TEST(decode_takes_an_id_apart)
 {
     static const struct {
         int64_t id, at_ms;
@@ -45,7 +45,6 @@ static void decode_takes_an_id_apart(void **state)
         {INT64_MAX, EPOCH_MS + (INT64_C(1) << 41) - 1, 1023, 4095},
     };
 
-    (void)state;
     long calls = store_calls();
     for (size_t i = 0; i < sizeof vectors / sizeof *vectors; i++) {
         lks_decode_response parts = decode(vectors[i].id);
@@ -57,7 +56,7 @@ static void decode_takes_an_id_apart(void **state)
     assert_int_equal(store_calls(), calls);
 }
 
-static void a_range_makes_these_ids(void **state)
+TEST(a_range_makes_these_ids)
 {
     snowflake s;
     int64_t ids[4098];
@@ -67,7 +66,6 @@ static void a_range_makes_these_ids(void **state)
                                    .clock_ms = EPOCH_MS + 100,
                                    .asked_ns = 1000000000};
 
-    (void)state;
     snowflake_init(&s);
     assert_false(snowflake_has(&s, 1000000000, 1));
     assert_false(snowflake_take(&s, 1000000000, 1, ids));
@@ -88,7 +86,7 @@ static void a_range_makes_these_ids(void **state)
     assert_false(snowflake_take(&s, 1900000000, 1, ids));
 }
 
-static void a_late_grant_takes_nothing_back(void **state)
+TEST(a_late_grant_takes_nothing_back)
 {
     snowflake s;
     int64_t before[2], after[2];
@@ -97,7 +95,6 @@ static void a_late_grant_takes_nothing_back(void **state)
     const snowflake_range other = {
         .worker = 6, .first_ms = EPOCH_MS + 100, .end_ms = EPOCH_MS + 200, .clock_ms = EPOCH_MS + 100, .asked_ns = 0};
 
-    (void)state;
     snowflake_init(&s);
     snowflake_grant(&s, &old);
     assert_true(snowflake_take(&s, 0, 2, before));
@@ -112,9 +109,8 @@ static void a_late_grant_takes_nothing_back(void **state)
     assert_int_equal(after[0], (INT64_C(102) << 22) | (5 << 12));
 }
 
-static void ids_are_of_the_time(void **state)
+TEST(ids_are_of_the_time)
 {
-    (void)state;
     for (int i = 0; i < 5; i++) {
         int64_t before = clock_ms();
         lks_decode_response parts = decode(next_snowflake());
@@ -124,9 +120,8 @@ static void ids_are_of_the_time(void **state)
     }
 }
 
-static void ten_thousand_at_once(void **state)
+TEST(ten_thousand_at_once)
 {
-    (void)state;
     const int64_t *ids = next_snowflakes(10000);
     int64_t span = decode(ids[9999]).at_ms - decode(ids[0]).at_ms;
     assert_int_equal(span, 2);
@@ -136,9 +131,8 @@ static void ten_thousand_at_once(void **state)
 
 /* ---- grants ------------------------------------------------------------------------ */
 
-static void a_range_is_asked_for_once_a_second(void **state)
+TEST(a_range_is_asked_for_once_a_second)
 {
-    (void)state;
     long calls = store_calls();
     int64_t last = next_snowflake();
     for (int i = 0; i < 100; i++) {
@@ -153,9 +147,8 @@ static void a_range_is_asked_for_once_a_second(void **state)
     assert_int_equal(store_calls() - calls, 1);
 }
 
-static void each_server_has_a_worker(void **state)
+TEST(each_server_has_a_worker)
 {
-    (void)state;
     int64_t a = next_snowflake();
     harness_server(h, "B");
     assert_int_equal(worker_of(next_snowflake()), 1);
@@ -169,9 +162,8 @@ static void each_server_has_a_worker(void **state)
     assert_int_equal(worker_of(next_snowflake()), worker_of(a));
 }
 
-static void a_worker_is_leased(void **state)
+TEST(a_worker_is_leased)
 {
-    (void)state;
     int64_t a = next_snowflake();
     harness_server_ends(h, "harness");
     harness_advance_ms(h, LEASE_MS - 500);
@@ -184,9 +176,8 @@ static void a_worker_is_leased(void **state)
     assert_true(c > b && b > a);
 }
 
-static void a_server_that_lost_its_worker_takes_another(void **state)
+TEST(a_server_that_lost_its_worker_takes_another)
 {
-    (void)state;
     int64_t a = next_snowflake();
     others_have(0, 0, clock_ms());
     int64_t same = next_snowflake(); /* of the range it has, which nobody else gets */
@@ -197,7 +188,7 @@ static void a_server_that_lost_its_worker_takes_another(void **state)
     assert_true(b > same);
 }
 
-static void calls_at_once_share_what_is_granted(void **state)
+TEST(calls_at_once_share_what_is_granted)
 {
     enum { N = 20 };
     lks_next_request request = LKS_NEXT_REQUEST_INIT;
@@ -205,7 +196,6 @@ static void calls_at_once_share_what_is_granted(void **state)
     lks_error errors[N];
     int64_t last = 0;
 
-    (void)state;
     request.kind = LKS_ID_KIND_SNOWFLAKE;
     for (int i = 0; i < N; i++)
         requests[i] = &request;
@@ -222,9 +212,8 @@ static void calls_at_once_share_what_is_granted(void **state)
     assert_string_equal(harness_redis(h, "HLEN %s", workers_key), "2");
 }
 
-static void all_workers_taken(void **state)
+TEST(all_workers_taken)
 {
-    (void)state;
     others_have(0, 1023, clock_ms() - 1000);
     assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 1));
     expect_refused(LKS_RESOURCE_EXHAUSTED, "kind: all 1024 workers");
@@ -238,9 +227,8 @@ static void all_workers_taken(void **state)
 
 /* ---- the clock steps back ------------------------------------------------------------- */
 
-static void a_running_server_goes_on(void **state)
+TEST(a_running_server_goes_on)
 {
-    (void)state;
     int64_t last = next_snowflakes(5000)[4999];
     harness_advance_ms(h, -3600000);
     for (int i = 0; i < 20; i++) {
@@ -253,9 +241,8 @@ static void a_running_server_goes_on(void **state)
     assert_true(decode(last).at_ms < clock_ms() + 3600000);
 }
 
-static void a_reassigned_worker_goes_on_behind(void **state)
+TEST(a_reassigned_worker_goes_on_behind)
 {
-    (void)state;
     int64_t a = next_snowflake();
     int64_t end_ms = decode(a).at_ms + RANGE_MS;
     int64_t far_ms = clock_ms() + 3600000;
@@ -271,9 +258,8 @@ static void a_reassigned_worker_goes_on_behind(void **state)
     assert_true(decode(c).at_ms >= far_ms + RANGE_MS);
 }
 
-static void a_grant_that_was_not_heard_of(void **state)
+TEST(a_grant_that_was_not_heard_of)
 {
-    (void)state;
     int64_t a = next_snowflake();
     int64_t end_ms = decode(a).at_ms + RANGE_MS;
     others_have(1, 1023, clock_ms() + 3600000);
@@ -291,9 +277,8 @@ static void a_grant_that_was_not_heard_of(void **state)
 }
 
 /* The reply may still come: what it says must stay true. */
-static void an_end_that_was_written_stays(void **state)
+TEST(an_end_that_was_written_stays)
 {
-    (void)state;
     harness_redis(h, "HSET %s floor 0", workers_key);
     int64_t end_ms = clock_ms() + RANGE_MS;
     harness_alter(h, "return {'OK', worker.n", "error('lost')\n  return {'OK', worker.n");
@@ -305,9 +290,8 @@ static void an_end_that_was_written_stays(void **state)
     assert_true(strtoll(strchr(record, ' '), NULL, 10) >= end_ms);
 }
 
-static void a_worker_of_the_present_is_preferred(void **state)
+TEST(a_worker_of_the_present_is_preferred)
 {
-    (void)state;
     int64_t now = clock_ms();
     others_have(0, 9, now + 3600000); /* by a clock that was wrong */
     int64_t id = next_snowflake();
@@ -315,9 +299,8 @@ static void a_worker_of_the_present_is_preferred(void **state)
     assert_true(decode(id).at_ms <= clock_ms());
 }
 
-static void who_is_ahead_gets_a_range_a_second(void **state)
+TEST(who_is_ahead_gets_a_range_a_second)
 {
-    (void)state;
     harness_alter(h, "till = first + RANGE_MS", "till = first + 2"); /* 8192 ids */
     next_snowflake();
     harness_advance_ms(h, -60000);
@@ -334,9 +317,8 @@ static void who_is_ahead_gets_a_range_a_second(void **state)
     assert_true(next_snowflakes(8000)[0] > last);
 }
 
-static void a_little_ahead_is_no_matter(void **state)
+TEST(a_little_ahead_is_no_matter)
 {
-    (void)state;
     int64_t last = next_snowflake();
     for (int i = 0; i < 3; i++) {
         hold_clock_ms(RANGE_MS);
@@ -348,9 +330,8 @@ static void a_little_ahead_is_no_matter(void **state)
 
 /* ---- a range that is used up ------------------------------------------------------------ */
 
-static void a_range_that_is_used_up_is_followed(void **state)
+TEST(a_range_that_is_used_up_is_followed)
 {
-    (void)state;
     harness_alter(h, "RANGE_MS = 1000", "RANGE_MS = 5");
     long calls = store_calls();
     int64_t last = 0;
@@ -362,13 +343,12 @@ static void a_range_that_is_used_up_is_followed(void **state)
     assert_true(store_calls() - calls >= 3);
 }
 
-static void calls_at_once_that_use_up_a_range(void **state)
+TEST(calls_at_once_that_use_up_a_range)
 {
     lks_next_request request = LKS_NEXT_REQUEST_INIT;
     const void *requests[3] = {&request, &request, &request}, *responses[3];
     lks_error errors[3];
 
-    (void)state;
     request.kind = LKS_ID_KIND_SNOWFLAKE;
     request.count = 10000;
     harness_alter(h, "RANGE_MS = 1000", "RANGE_MS = 5");
@@ -379,9 +359,8 @@ static void calls_at_once_that_use_up_a_range(void **state)
     assert_int_equal(errors[2].code, LKS_OK);
 }
 
-static void more_than_a_range_holds_is_refused(void **state)
+TEST(more_than_a_range_holds_is_refused)
 {
-    (void)state;
     harness_alter(h, "RANGE_MS = 1000", "RANGE_MS = 2");
     assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 10000));
     expect_refused(LKS_RESOURCE_EXHAUSTED, "kind: more ids");
@@ -390,9 +369,8 @@ static void more_than_a_range_holds_is_refused(void **state)
 
 /* ---- a store that is new, or lost its data ----------------------------------------------- */
 
-static void a_new_store_grants_nothing_for_a_lease(void **state)
+TEST_WITH(a_new_store_grants_nothing_for_a_lease, empty_store, NULL)
 {
-    (void)state;
     assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 1));
     expect_refused(LKS_UNAVAILABLE, "kind: the store is new");
     assert_int_equal(err.retry_after_ms, LEASE_MS);
@@ -408,9 +386,8 @@ static void a_new_store_grants_nothing_for_a_lease(void **state)
     assert_non_null(next(LKS_ID_KIND_SEQUENCE, "s", 1));
 }
 
-static void after_a_loss_nothing_comes_twice(void **state)
+TEST(after_a_loss_nothing_comes_twice)
 {
-    (void)state;
     int64_t a = next_snowflakes(10000)[9999];
     harness_redis(h, "DEL %s", workers_key);
     assert_true(next_snowflake() > a); /* of the range it has */
@@ -423,9 +400,8 @@ static void after_a_loss_nothing_comes_twice(void **state)
     assert_true(decode(b).at_ms >= decode(a).at_ms + RANGE_MS);
 }
 
-static void what_was_lost_stays_behind_when_the_clock_steps_back(void **state)
+TEST(what_was_lost_stays_behind_when_the_clock_steps_back)
 {
-    (void)state;
     int64_t a = next_snowflake();
     harness_redis(h, "DEL %s", workers_key);
     harness_server_ends(h, "harness");
@@ -441,9 +417,8 @@ static void what_was_lost_stays_behind_when_the_clock_steps_back(void **state)
     assert_true(decode(c).at_ms >= decode(a).at_ms + RANGE_MS);
 }
 
-static void before_2024_and_after_2093_there_are_no_ids(void **state)
+TEST(before_2024_and_after_2093_there_are_no_ids)
 {
-    (void)state;
     int64_t back_ms = EPOCH_MS - clock_ms();
     harness_redis(h, "HSET %s floor 0", workers_key);
     harness_advance_ms(h, back_ms - 60000);
@@ -458,9 +433,8 @@ static void before_2024_and_after_2093_there_are_no_ids(void **state)
 
 /* ---- foreign data ------------------------------------------------------------------------ */
 
-static void foreign_data_is_left_alone(void **state)
+TEST(foreign_data_is_left_alone)
 {
-    (void)state;
     harness_redis(h, "HSET %s 0 junk", workers_key);
     const char *before = harness_snapshot(h);
     assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 1));
@@ -474,36 +448,4 @@ static void foreign_data_is_left_alone(void **state)
     expect_refused(LKS_FAILED_PRECONDITION, "the store holds foreign data");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        ID_TEST(decode_takes_an_id_apart),
-        ID_TEST(a_range_makes_these_ids),
-        ID_TEST(a_late_grant_takes_nothing_back),
-        ID_TEST(ids_are_of_the_time),
-        ID_TEST(ten_thousand_at_once),
-        ID_TEST(a_range_is_asked_for_once_a_second),
-        ID_TEST(each_server_has_a_worker),
-        ID_TEST(a_worker_is_leased),
-        ID_TEST(a_server_that_lost_its_worker_takes_another),
-        ID_TEST(calls_at_once_share_what_is_granted),
-        ID_TEST(all_workers_taken),
-        ID_TEST(a_running_server_goes_on),
-        ID_TEST(a_reassigned_worker_goes_on_behind),
-        ID_TEST(a_grant_that_was_not_heard_of),
-        ID_TEST(an_end_that_was_written_stays),
-        ID_TEST(a_worker_of_the_present_is_preferred),
-        ID_TEST(who_is_ahead_gets_a_range_a_second),
-        ID_TEST(a_little_ahead_is_no_matter),
-        ID_TEST(a_range_that_is_used_up_is_followed),
-        ID_TEST(calls_at_once_that_use_up_a_range),
-        ID_TEST(more_than_a_range_holds_is_refused),
-        cmocka_unit_test_setup(a_new_store_grants_nothing_for_a_lease, empty_store),
-        ID_TEST(after_a_loss_nothing_comes_twice),
-        ID_TEST(what_was_lost_stays_behind_when_the_clock_steps_back),
-        ID_TEST(before_2024_and_after_2093_there_are_no_ids),
-        ID_TEST(foreign_data_is_left_alone),
-    };
-
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = started_store)

@@ -5,9 +5,8 @@
 
 #include "functions/library.h"
 
-static void one_executes_and_the_others_get_its_result(void **state)
+TEST(one_executes_and_the_others_get_its_result)
 {
-    (void)state;
     says(get("k"), "NONE");
     says(begin("k", "T1"), "EXECUTE 1");
     uint64_t first = fence();
@@ -19,9 +18,8 @@ static void one_executes_and_the_others_get_its_result(void **state)
     says(begin("l", "T2"), "EXECUTE 1");
 }
 
-static void a_lost_execute_is_found_again_by_its_token(void **state)
+TEST(a_lost_execute_is_found_again_by_its_token)
 {
-    (void)state;
     says(begin("k", "T1"), "EXECUTE 1");
     uint64_t first = fence();
     pass_seconds(400);
@@ -34,9 +32,8 @@ static void a_lost_execute_is_found_again_by_its_token(void **state)
     says(begin("k", "T2"), "EXECUTE 2");
 }
 
-static void an_attempt_whose_lease_ran_out_goes_on_if_nobody_took_over(void **state)
+TEST(an_attempt_whose_lease_ran_out_goes_on_if_nobody_took_over)
 {
-    (void)state;
     says(begin("k", "T1"), "EXECUTE 1");
     uint64_t first = fence();
     pass_seconds(1000);
@@ -49,9 +46,8 @@ static void an_attempt_whose_lease_ran_out_goes_on_if_nobody_took_over(void **st
     says(complete("k", first, 0, ""), "STORED"); /* late, but the only one */
 }
 
-static void a_lease_that_is_over_is_taken_over(void **state)
+TEST(a_lease_that_is_over_is_taken_over)
 {
-    (void)state;
     begin("k", "T1");
     uint64_t first = fence();
     pass_seconds(999 - 99);
@@ -71,9 +67,8 @@ static void a_lease_that_is_over_is_taken_over(void **state)
     says(begin("k", "T1"), "REPLAY 2 200 in time");
 }
 
-static void a_lease_ends_at_its_end(void **state)
+TEST(a_lease_ends_at_its_end)
 {
-    (void)state;
     /* The clock is set, not moved: the instant of the end itself is meant. */
     begin("k", "T1");
     int64_t end_us = atoll(harness_redis(script_harness, "HGET ls:{default/s/k}:idem:r l"));
@@ -84,9 +79,8 @@ static void a_lease_ends_at_its_end(void **state)
     says(begin("k", "T2"), "EXECUTE 2");
 }
 
-static void what_failed_for_now_is_tried_again(void **state)
+TEST(what_failed_for_now_is_tried_again)
 {
-    (void)state;
     begin("k", "T1");
     uint64_t first = fence();
     says(fail_retryable("k", first, "timeout"), "STORED");
@@ -102,9 +96,8 @@ static void what_failed_for_now_is_tried_again(void **state)
     says(begin("k", "T2"), "EXECUTE 3"); /* an attempt that ended is no more, so this is a new one */
 }
 
-static void what_failed_for_good_is_replayed(void **state)
+TEST(what_failed_for_good_is_replayed)
 {
-    (void)state;
     begin("k", "T1");
     says(fail_final("k", fence(), "card refused"), "STORED");
     says(fail_final("k", fence(), "another"), "STORED again");
@@ -118,9 +111,8 @@ static void what_failed_for_good_is_replayed(void **state)
     says(begin("k", "T3"), "REPLAY 1 -1 lockstock-failure=card refused");
 }
 
-static void the_first_result_stays(void **state)
+TEST(the_first_result_stays)
 {
-    (void)state;
     begin("k", "T1");
     says(complete_with("k", fence(), 201, "first", "a=1 b=2"), "STORED");
     says(complete_with("k", fence(), 500, "second", "c=3"), "STORED again");
@@ -132,9 +124,8 @@ static void the_first_result_stays(void **state)
     says(get("k"), "COMPLETED 1 201 first a=1 b=2");
 }
 
-static void another_request_under_the_same_key_is_a_mismatch(void **state)
+TEST(another_request_under_the_same_key_is_a_mismatch)
 {
-    (void)state;
     says(begin_of("k", "T1", "one", LEASE_MS, 0), "EXECUTE 1");
     says(begin_of("k", "T2", "two", LEASE_MS, 0), "MISMATCH");
     says(begin_of("k", "T2", "", LEASE_MS, 0), "MISMATCH");
@@ -153,9 +144,8 @@ static void another_request_under_the_same_key_is_a_mismatch(void **state)
     says(begin_of("l", "T2", "x", LEASE_MS, 0), "MISMATCH"); /* empty is one like any other */
 }
 
-static void extending_keeps_an_attempt(void **state)
+TEST(extending_keeps_an_attempt)
 {
-    (void)state;
     begin("k", "T1");
     pass_seconds(800);
     says(extend("k", fence(), LEASE_MS), "EXTENDED");
@@ -170,9 +160,8 @@ static void extending_keeps_an_attempt(void **state)
     says(extend("none", fence(), LEASE_MS), "LOST");
 }
 
-static void what_was_deleted_runs_anew(void **state)
+TEST(what_was_deleted_runs_anew)
 {
-    (void)state;
     says(forget("k"), "OK");
     begin("k", "T1");
     uint64_t first = fence();
@@ -187,9 +176,8 @@ static void what_was_deleted_runs_anew(void **state)
     says(begin("k", "T2"), "EXECUTE 1");
 }
 
-static void fences_never_go_back(void **state)
+TEST(fences_never_go_back)
 {
-    (void)state;
     uint64_t last = 0;
     for (int i = 0; i < 4; i++) {
         says_begin(begin("k", token_of(i % 2 ? "a" : "b")), "EXECUTE");
@@ -208,9 +196,8 @@ static void fences_never_go_back(void **state)
     assert_true(fence() > last);
 }
 
-static void an_empty_token_is_made_up(void **state)
+TEST(an_empty_token_is_made_up)
 {
-    (void)state;
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     char scope[] = "s", key[] = "k";
 
@@ -226,9 +213,8 @@ static void an_empty_token_is_made_up(void **state)
 
 /* ---- places ----------------------------------------------------------------------- */
 
-static void scopes_keys_and_namespaces_are_apart(void **state)
+TEST(scopes_keys_and_namespaces_are_apart)
 {
-    (void)state;
     static const struct {
         const char *ns, *scope, *key;
     } row[] = {
@@ -256,9 +242,8 @@ static void scopes_keys_and_namespaces_are_apart(void **state)
 
 /* ---- how long --------------------------------------------------------------------- */
 
-static void records_end(void **state)
+TEST(records_end)
 {
-    (void)state;
     begin("k", "T1");
     about(key_number("PTTL", "idem:r", "k"), LEASE_MS + DAY_MS);
     assert_int_equal((get("k"), got->retain_ms), 0);
@@ -285,9 +270,8 @@ static void records_end(void **state)
     says(harness_redis(script_harness, "KEYS ls:{*"), "ls:{default/s/k}:idem:r\n");
 }
 
-static void what_was_forgotten_runs_anew(void **state)
+TEST(what_was_forgotten_runs_anew)
 {
-    (void)state;
     begin("k", "T1");
     complete("k", fence(), 200, "");
     uint64_t first = fence();
@@ -297,9 +281,8 @@ static void what_was_forgotten_runs_anew(void **state)
     says(begin("k", "T1"), "EXECUTE 1");
 }
 
-static void results_are_stored_when_memory_is_short(void **state)
+TEST(results_are_stored_when_memory_is_short)
 {
-    (void)state;
     const char *lines[16];
     uint64_t k, l, m;
     char ticket[64];
@@ -342,9 +325,8 @@ static void results_are_stored_when_memory_is_short(void **state)
 
 /* ---- foreign data ----------------------------------------------------------------- */
 
-static void foreign_data_is_left_alone(void **state)
+TEST(foreign_data_is_left_alone)
 {
-    (void)state;
     static const char *const spoil[] = {
         "SET ls:{default/s/k}:idem:r x",    "HSET ls:{default/s/k}:idem:r s X", "HDEL ls:{default/s/k}:idem:r n",
         "HSET ls:{default/s/k}:idem:r f x", "HDEL ls:{default/s/k}:idem:r t",   "HSET ls:{default/s/k}:idem:r l -",
@@ -389,9 +371,8 @@ static void foreign_data_is_left_alone(void **state)
 
 /* ---- together --------------------------------------------------------------------- */
 
-static void calls_sent_together_are_as_separate_ones(void **state)
+TEST(calls_sent_together_are_as_separate_ones)
 {
-    (void)state;
     enum { CALLS = 50 };
     lks_begin_request request[CALLS];
     const void *requests[CALLS], *responses[CALLS];
@@ -420,30 +401,4 @@ static void calls_sent_together_are_as_separate_ones(void **state)
                      ((const lks_begin_response *)responses[1])->fence);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_executes_and_the_others_get_its_result),
-        TEST(a_lost_execute_is_found_again_by_its_token),
-        TEST(an_attempt_whose_lease_ran_out_goes_on_if_nobody_took_over),
-        TEST(a_lease_that_is_over_is_taken_over),
-        TEST(a_lease_ends_at_its_end),
-        TEST(what_failed_for_now_is_tried_again),
-        TEST(what_failed_for_good_is_replayed),
-        TEST(the_first_result_stays),
-        TEST(another_request_under_the_same_key_is_a_mismatch),
-        TEST(extending_keeps_an_attempt),
-        TEST(what_was_deleted_runs_anew),
-        TEST(fences_never_go_back),
-        TEST(an_empty_token_is_made_up),
-        TEST(scopes_keys_and_namespaces_are_apart),
-        TEST(records_end),
-        TEST(what_was_forgotten_runs_anew),
-        TEST(results_are_stored_when_memory_is_short),
-        TEST(foreign_data_is_left_alone),
-        TEST(calls_sent_together_are_as_separate_ones),
-    };
-    return cmocka_run_group_tests(tests, script_open, servers_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)

@@ -53,9 +53,8 @@ static void refuses_begin(lks_begin_request request, const char *field)
     refuses("Begin", &request, field);
 }
 
-static void texts_of_begin(void **state)
+TEST(texts_of_begin)
 {
-    (void)state;
     lks_begin_request r;
 
     r = good_begin(), r.scope = "", refuses_begin(r, "scope");
@@ -67,9 +66,8 @@ static void texts_of_begin(void **state)
     r = good_begin(), r.fingerprint.data = (uint8_t *)text, r.fingerprint.len = 65, refuses_begin(r, "fingerprint");
 }
 
-static void numbers_of_begin(void **state)
+TEST(numbers_of_begin)
 {
-    (void)state;
     static const struct {
         int64_t lease_ms, retain_ms, wait_ms;
         const char *field;
@@ -89,12 +87,11 @@ static void numbers_of_begin(void **state)
     }
 }
 
-static void the_bounds_themselves_are_taken(void **state)
+TEST(the_bounds_themselves_are_taken)
 {
     lks_begin_request r = good_begin();
     lks_error error;
 
-    (void)state;
     r.scope = of_bytes(128);
     r.key = of_bytes(255);
     r.attempt_token = of_bytes(64);
@@ -126,11 +123,10 @@ static lks_extend_request good_extend(void)
     return request;
 }
 
-static void extend_is_checked(void **state)
+TEST(extend_is_checked)
 {
     lks_extend_request r;
 
-    (void)state;
     r = good_extend(), r.scope = "", refuses("Extend", &r, "scope");
     r = good_extend(), r.key = of_bytes(256), refuses("Extend", &r, "key");
     r = good_extend(), r.fence = 0, refuses("Extend", &r, "fence");
@@ -160,12 +156,11 @@ static lks_complete_request good_complete(void)
     return request;
 }
 
-static void complete_is_checked(void **state)
+TEST(complete_is_checked)
 {
     static const char *const not_for_callers[] = {"lockstock-failure", "lockstock-", "LOCKSTOCK-Failure"};
     lks_complete_request r;
 
-    (void)state;
     r = good_complete(), r.scope = of_bytes(129), refuses("Complete", &r, "scope");
     r = good_complete(), r.key = "", refuses("Complete", &r, "key");
     r = good_complete(), r.fence = 0, refuses("Complete", &r, "fence");
@@ -197,11 +192,10 @@ static lks_fail_request good_fail(void)
     return request;
 }
 
-static void fail_is_checked(void **state)
+TEST(fail_is_checked)
 {
     lks_fail_request r;
 
-    (void)state;
     r = good_fail(), r.scope = "", refuses("Fail", &r, "scope");
     r = good_fail(), r.key = "", refuses("Fail", &r, "key");
     r = good_fail(), r.fence = 0, refuses("Fail", &r, "fence");
@@ -215,12 +209,11 @@ static void fail_is_checked(void **state)
 
 /* ---- Get, Delete, tickets ---- */
 
-static void get_and_delete_are_checked(void **state)
+TEST(get_and_delete_are_checked)
 {
     lks_get_request g = LKS_GET_REQUEST_INIT;
     lks_delete_request d = LKS_DELETE_REQUEST_INIT;
 
-    (void)state;
     g.key = d.key = "k";
     refuses("Get", &g, "scope");
     refuses("Delete", &d, "scope");
@@ -251,12 +244,11 @@ static lks_consume_ticket_request good_consume(void)
     return request;
 }
 
-static void tickets_are_checked(void **state)
+TEST(tickets_are_checked)
 {
     lks_issue_ticket_request i;
     lks_consume_ticket_request c;
 
-    (void)state;
     i = good_issue(), i.scope = "", refuses("IssueTicket", &i, "scope");
     i = good_issue(), i.subject = "", refuses("IssueTicket", &i, "subject");
     i = good_issue(), i.subject = of_bytes(129), refuses("IssueTicket", &i, "subject");
@@ -274,7 +266,7 @@ static void tickets_are_checked(void **state)
 
 /* ---- the wire ---- */
 
-static void bytes_that_are_no_request(void **state)
+TEST(bytes_that_are_no_request)
 {
     static const struct {
         const char *bytes;
@@ -285,7 +277,6 @@ static void bytes_that_are_no_request(void **state)
         {"\x0a\x02s\0", 4},          /* scope: NUL */
         {"\x0a\x01s\x12\x02k\0", 7}, /* key: NUL */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         lks_error error;
         assert_null(
@@ -296,20 +287,4 @@ static void bytes_that_are_no_request(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, a_record_is_there)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(texts_of_begin),
-        TEST(numbers_of_begin),
-        TEST(the_bounds_themselves_are_taken),
-        TEST(extend_is_checked),
-        TEST(complete_is_checked),
-        TEST(fail_is_checked),
-        TEST(get_and_delete_are_checked),
-        TEST(tickets_are_checked),
-        TEST(bytes_that_are_no_request),
-    };
-    return cmocka_run_group_tests(tests, script_open, servers_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = a_record_is_there)

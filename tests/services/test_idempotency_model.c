@@ -352,12 +352,11 @@ static void step(void)
     forget_answered();
 }
 
-static void every_answer_is_the_models(void **state)
+TEST(every_answer_is_the_models)
 {
     const char *given = getenv("LOCKSTOCK_SEED");
     size_t steps = counts_of(20000, 1000000);
 
-    (void)state;
     seed = given ? (unsigned)strtoul(given, NULL, 10) : (unsigned)time(NULL);
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     for (size_t i = 0; i < steps; i++) {
@@ -379,8 +378,4 @@ static void every_answer_is_the_models(void **state)
     assert_int_equal(waiting_keys(), 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(every_answer_is_the_models, idempotency_reset)};
-    return cmocka_run_group_tests(tests, script_open, servers_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)

@@ -68,9 +68,8 @@ static const lks_stored_result *replayed(const char *key)
     return response->result;
 }
 
-static void every_byte_comes_back(void **state)
+TEST(every_byte_comes_back)
 {
-    (void)state;
     for (size_t i = 0; i < BODY_MAX; i++)
         body[i] = (uint8_t)i; /* zero bytes, no UTF-8, "\r\n" */
     begin("k", "T1");
@@ -80,9 +79,8 @@ static void every_byte_comes_back(void **state)
     expect(got->result, 200, 256, 0);
 }
 
-static void headers_keep_their_order(void **state)
+TEST(headers_keep_their_order)
 {
-    (void)state;
     set_header(0, "Set-Cookie", "b=2");
     set_header(1, "Location", "/orders/7");
     set_header(2, "Set-Cookie", "a=1");
@@ -95,11 +93,10 @@ static void headers_keep_their_order(void **state)
     expect(got->result, 201, 0, 5);
 }
 
-static void codes_are_the_callers(void **state)
+TEST(codes_are_the_callers)
 {
     static const int32_t codes[] = {0, 1, -1, 200, 503, INT32_MAX, INT32_MIN};
 
-    (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
         char key[8];
         snprintf(key, sizeof key, "k%zu", i);
@@ -117,11 +114,10 @@ static int64_t bytes_of(const char *name, const char *key)
     return atoll(harness_redis(script_harness, command));
 }
 
-static void the_largest_result(void **state)
+TEST(the_largest_result)
 {
     char text[4097];
 
-    (void)state;
     for (size_t i = 0; i < BODY_MAX; i++)
         body[i] = (uint8_t)(i * 2654435761u >> 13);
     for (size_t i = 0; i < HEADERS_MAX; i++) {
@@ -139,11 +135,10 @@ static void the_largest_result(void **state)
 }
 
 /* The figures of docs/idempotency.md. */
-static void what_a_record_costs(void **state)
+TEST(what_a_record_costs)
 {
     char ticket[64], key[] = "order-0123456789";
 
-    (void)state;
     begin_of(key, "0123456789abcdef0123456789abcdef", "0123456789abcdef", LEASE_MS, 0);
     wait_of("S1", key, "T2", "0123456789abcdef", LEASE_MS, WAIT_MS);
     harness_redis(script_harness, "SADD ls:{default/s/%s}:idem:w 0123456789abcdefghijklmnopqrstuv",
@@ -166,13 +161,4 @@ static void what_a_record_costs(void **state)
     assert_true(running <= 350 && small <= 400 && large <= 2100 && waiting <= 350 && consumed <= 250);
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(every_byte_comes_back), TEST(headers_keep_their_order), TEST(codes_are_the_callers),
-        TEST(the_largest_result),    TEST(what_a_record_costs),
-    };
-    return cmocka_run_group_tests(tests, script_open, servers_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)

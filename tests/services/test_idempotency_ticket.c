@@ -5,9 +5,8 @@
 
 static char ticket[64];
 
-static void one_consumer_uses_it_once(void **state)
+TEST(one_consumer_uses_it_once)
 {
-    (void)state;
     says(issue("s", "me", 60000, ticket), "OK");
     says(consume("s", "me", ticket, "C1"), "CONSUMED");
     says(consume("s", "me", ticket, "C1"), "CONSUMED again");
@@ -15,9 +14,8 @@ static void one_consumer_uses_it_once(void **state)
     says(consume("s", "me", ticket, "C1"), "CONSUMED again");
 }
 
-static void what_is_not_known_does_not_say_why(void **state)
+TEST(what_is_not_known_does_not_say_why)
 {
-    (void)state;
     issue("s", "me", 60000, ticket);
     says(consume("s", "you", ticket, "C1"), "UNKNOWN");
     says(consume("t", "me", ticket, "C1"), "UNKNOWN");
@@ -36,9 +34,8 @@ static int64_t ttl_ms(void)
     return atoll(harness_redis(script_harness, command));
 }
 
-static void a_ticket_ends(void **state)
+TEST(a_ticket_ends)
 {
-    (void)state;
     issue("s", "me", 5000000, ticket);
     about(ttl_ms(), 5000000);
     says(consume("s", "me", ticket, "C1"), "CONSUMED");
@@ -57,9 +54,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(a, b);
 }
 
-static void tickets_are_random(void **state)
+TEST(tickets_are_random)
 {
-    (void)state;
     enum { TICKETS = 1000 };
     static char tickets[TICKETS][64];
 
@@ -73,26 +69,23 @@ static void tickets_are_random(void **state)
         assert_string_not_equal(tickets[i - 1], tickets[i]);
 }
 
-static void an_empty_consumer_is_made_up(void **state)
+TEST(an_empty_consumer_is_made_up)
 {
-    (void)state;
     issue("s", "me", 60000, ticket);
     says(consume("s", "me", ticket, ""), "CONSUMED");
     says(consume("s", "me", ticket, ""), "ALREADY_CONSUMED"); /* another one: not recognised */
 }
 
-static void foreign_data_is_left_alone(void **state)
+TEST(foreign_data_is_left_alone)
 {
-    (void)state;
     issue("s", "me", 60000, ticket);
     harness_redis(script_harness, "SET ls:{default/s/%s}:idem:t x", ticket);
     says(consume("s", "me", ticket, "C1"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
     says(harness_redis(script_harness, "GET ls:{default/s/%s}:idem:t", ticket), "x");
 }
 
-static void calls_sent_together_are_as_separate_ones(void **state)
+TEST(calls_sent_together_are_as_separate_ones)
 {
-    (void)state;
     enum { CONSUMERS = 50 };
     lks_consume_ticket_request request[CONSUMERS];
     const void *requests[CONSUMERS], *responses[CONSUMERS];
@@ -119,18 +112,4 @@ static void calls_sent_together_are_as_separate_ones(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(one_consumer_uses_it_once),
-        TEST(what_is_not_known_does_not_say_why),
-        TEST(a_ticket_ends),
-        TEST(tickets_are_random),
-        TEST(an_empty_consumer_is_made_up),
-        TEST(foreign_data_is_left_alone),
-        TEST(calls_sent_together_are_as_separate_ones),
-    };
-    return cmocka_run_group_tests(tests, script_open, servers_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)

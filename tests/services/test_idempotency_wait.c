@@ -4,9 +4,8 @@
 
 #include <stdio.h>
 
-static void a_result_is_everyones_at_once(void **state)
+TEST(a_result_is_everyones_at_once)
 {
-    (void)state;
     begin("k", "T1");
     says(wait_at("S1", "k", "T2"), "WAITS");
     says(wait_at("S2", "k", "T3"), "WAITS");
@@ -19,9 +18,8 @@ static void a_result_is_everyones_at_once(void **state)
     assert_int_equal(waiting_keys(), 0);
 }
 
-static void one_message_a_server(void **state)
+TEST(one_message_a_server)
 {
-    (void)state;
     begin("k", "T1");
     for (int i = 0; i < 20; i++)
         says(wait_at(i % 2 ? "S1" : "S2", "k", (char[]){'W', (char)('a' + i), '\0'}), "WAITS");
@@ -31,9 +29,8 @@ static void one_message_a_server(void **state)
     says(messages(), "");
 }
 
-static void a_final_failure_is_everyones_too(void **state)
+TEST(a_final_failure_is_everyones_too)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S2", "k", "T3");
@@ -42,9 +39,8 @@ static void a_final_failure_is_everyones_too(void **state)
     assert_int_equal(waiting_keys(), 0);
 }
 
-static void after_a_failure_exactly_one_runs(void **state)
+TEST(after_a_failure_exactly_one_runs)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S1", "k", "T3");
@@ -58,9 +54,8 @@ static void after_a_failure_exactly_one_runs(void **state)
     assert_int_equal(waiting_keys(), 0);
 }
 
-static void after_a_delete_exactly_one_runs(void **state)
+TEST(after_a_delete_exactly_one_runs)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S2", "k", "T3");
@@ -70,9 +65,8 @@ static void after_a_delete_exactly_one_runs(void **state)
     says(deliver(), "S2 T3 REPLAY 1 200");
 }
 
-static void whoever_asks_first_runs(void **state)
+TEST(whoever_asks_first_runs)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     fail_retryable("k", fence(), "");
@@ -82,9 +76,8 @@ static void whoever_asks_first_runs(void **state)
     says(deliver(), "S1 T2 REPLAY 2 200");
 }
 
-static void the_end_of_a_lease_hands_over(void **state)
+TEST(the_end_of_a_lease_hands_over)
 {
-    (void)state;
     begin("k", "T1");
     uint64_t first = fence();
     wait_at("S1", "k", "T2");
@@ -105,9 +98,8 @@ static void the_end_of_a_lease_hands_over(void **state)
     says(deliver(), "S1 T2 REPLAY 2 200, S2 T4 REPLAY 2 200");
 }
 
-static void the_alarm_is_for_the_end_of_the_lease(void **state)
+TEST(the_alarm_is_for_the_end_of_the_lease)
 {
-    (void)state;
     begin_of("k", "T1", "", 90000, 0);
     int64_t left_ms = (begin("k", "T2"), begun->retry_after_ms);
     assert_true(left_ms > 0 && left_ms <= 90000);
@@ -118,9 +110,8 @@ static void the_alarm_is_for_the_end_of_the_lease(void **state)
     says(messages(), "");
 }
 
-static void an_alarm_that_finds_nobody_running_wakes(void **state)
+TEST(an_alarm_that_finds_nobody_running_wakes)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     complete("k", fence(), 200, "");
@@ -136,9 +127,8 @@ static void an_alarm_that_finds_nobody_running_wakes(void **state)
 
 /* ---- the wait is over --------------------------------------------------------------- */
 
-static void when_its_time_is_over_it_is_told_how_long_the_lease_runs(void **state)
+TEST(when_its_time_is_over_it_is_told_how_long_the_lease_runs)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     pass_seconds(300);
@@ -148,9 +138,8 @@ static void when_its_time_is_over_it_is_told_how_long_the_lease_runs(void **stat
     says(harness_snapshot(script_harness), before);
 }
 
-static void it_does_not_run_when_its_time_is_over(void **state)
+TEST(it_does_not_run_when_its_time_is_over)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S1", "k", "T3");
@@ -168,9 +157,8 @@ static void it_does_not_run_when_its_time_is_over(void **state)
     assert_string_not_equal(before, harness_snapshot(script_harness));
 }
 
-static void what_came_first_is_its_answer(void **state)
+TEST(what_came_first_is_its_answer)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_of("S1", "k", "T3", "", LEASE_MS, WAIT_MS);
@@ -184,9 +172,8 @@ static void what_came_first_is_its_answer(void **state)
     says(timed_out("S1", "T2"), "REPLAY 2 200");
 }
 
-static void an_abandoned_one_does_not_run(void **state)
+TEST(an_abandoned_one_does_not_run)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S1", "k", "T3");
@@ -197,9 +184,8 @@ static void an_abandoned_one_does_not_run(void **state)
     says(deliver(), "S1 T3 EXECUTE 2");
 }
 
-static void copies_of_a_call_are_one_attempt(void **state)
+TEST(copies_of_a_call_are_one_attempt)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S2", "k", "T2");
@@ -210,9 +196,8 @@ static void copies_of_a_call_are_one_attempt(void **state)
 
 /* ---- servers ------------------------------------------------------------------------ */
 
-static void a_dead_server_is_in_nobodys_way(void **state)
+TEST(a_dead_server_is_in_nobodys_way)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S2", "k", "T3");
@@ -225,9 +210,8 @@ static void a_dead_server_is_in_nobodys_way(void **state)
     assert_int_equal(waiting_keys(), 0);
 }
 
-static void messages_that_were_missed_are_made_up_for(void **state)
+TEST(messages_that_were_missed_are_made_up_for)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S1", "k", "T3");
@@ -241,9 +225,8 @@ static void messages_that_were_missed_are_made_up_for(void **state)
     says(deliver(), "S1 T3 REPLAY 2 200");
 }
 
-static void who_waits_is_known_as_long_as_anyone_waits(void **state)
+TEST(who_waits_is_known_as_long_as_anyone_waits)
 {
-    (void)state;
     begin("k", "T1");
     wait_of("S1", "k", "T2", "", LEASE_MS, 500000);
     about(key_number("PTTL", "idem:w", "k"), 510000);
@@ -255,9 +238,8 @@ static void who_waits_is_known_as_long_as_anyone_waits(void **state)
     assert_int_equal(key_number("SCARD", "idem:w", "k"), 2);
 }
 
-static void nobody_is_registered_who_does_not_wait(void **state)
+TEST(nobody_is_registered_who_does_not_wait)
 {
-    (void)state;
     says(wait_at("S1", "k", "T1"), "EXECUTE 1");
     says(wait_at("S1", "k", "T1"), "EXECUTE 1");
     says(begin("k", "T2"), "IN_PROGRESS 1");
@@ -267,9 +249,8 @@ static void nobody_is_registered_who_does_not_wait(void **state)
     assert_int_equal(waiting_keys(), 0);
 }
 
-static void a_waiter_may_find_another_request(void **state)
+TEST(a_waiter_may_find_another_request)
 {
-    (void)state;
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     forget("k");
@@ -303,37 +284,9 @@ static int64_t cost_of_a_result(int waiters)
     return commands() - before;
 }
 
-static void a_result_costs_the_same_however_many_wait(void **state)
+TEST(a_result_costs_the_same_however_many_wait)
 {
-    (void)state;
     assert_int_equal(cost_of_a_result(1), cost_of_a_result(100));
 }
 
-#define TEST(name) cmocka_unit_test_setup(name, idempotency_reset)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_result_is_everyones_at_once),
-        TEST(one_message_a_server),
-        TEST(a_final_failure_is_everyones_too),
-        TEST(after_a_failure_exactly_one_runs),
-        TEST(after_a_delete_exactly_one_runs),
-        TEST(whoever_asks_first_runs),
-        TEST(the_end_of_a_lease_hands_over),
-        TEST(the_alarm_is_for_the_end_of_the_lease),
-        TEST(an_alarm_that_finds_nobody_running_wakes),
-        TEST(when_its_time_is_over_it_is_told_how_long_the_lease_runs),
-        TEST(it_does_not_run_when_its_time_is_over),
-        TEST(what_came_first_is_its_answer),
-        TEST(an_abandoned_one_does_not_run),
-        TEST(copies_of_a_call_are_one_attempt),
-        TEST(a_dead_server_is_in_nobodys_way),
-        TEST(messages_that_were_missed_are_made_up_for),
-        TEST(who_waits_is_known_as_long_as_anyone_waits),
-        TEST(nobody_is_registered_who_does_not_wait),
-        TEST(a_waiter_may_find_another_request),
-        TEST(a_result_costs_the_same_however_many_wait),
-    };
-    return cmocka_run_group_tests(tests, script_open, servers_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)

@@ -2,9 +2,8 @@
  * once whatever is sent again. */
 #include "services/lock_script.h"
 
-static void a_free_lock_is_acquired(void **state)
+TEST(a_free_lock_is_acquired)
 {
-    (void)state;
     says(acquire("T1", "a"), "ACQUIRED");
     assert_int_equal(acquired->lease_ms, LEASE_MS);
     assert_string_equal(acquired->token, token_of("T1"));
@@ -15,9 +14,8 @@ static void a_free_lock_is_acquired(void **state)
     says(inspect("a"), "EXCLUSIVE T1");
 }
 
-static void a_held_lock_is_busy_and_tells_its_holder(void **state)
+TEST(a_held_lock_is_busy_and_tells_its_holder)
 {
-    (void)state;
     acquire("T1", "a");
     pass_seconds(400);
     says(acquire("T2", "a"), "BUSY a held by T1");
@@ -27,9 +25,8 @@ static void a_held_lock_is_busy_and_tells_its_holder(void **state)
     says(inspect("a"), "EXCLUSIVE T1");
 }
 
-static void busy_changes_nothing(void **state)
+TEST(busy_changes_nothing)
 {
-    (void)state;
     acquire("T1", "b");
     const char *before = harness_snapshot(script_harness);
     says(acquire("T2", "a b c"), "BUSY b held by T1");
@@ -37,9 +34,8 @@ static void busy_changes_nothing(void **state)
     says(inspect("a"), "FREE");
 }
 
-static void all_targets_are_taken_at_once(void **state)
+TEST(all_targets_are_taken_at_once)
 {
-    (void)state;
     says(acquire("T1", "c a:S b:P2/5"), "ACQUIRED");
     assert_int_equal(acquired->n_fences, 3);
     assert_string_equal(acquired->fences[0]->name, "c");
@@ -50,9 +46,8 @@ static void all_targets_are_taken_at_once(void **state)
     says(inspect("b"), "PERMIT/5 T1=2");
 }
 
-static void the_same_token_again_is_the_same_grant(void **state)
+TEST(the_same_token_again_is_the_same_grant)
 {
-    (void)state;
     acquire("T1", "a b:S");
     uint64_t first[2] = {acquired->fences[0]->fence, acquired->fences[1]->fence};
     const char *before = harness_snapshot(script_harness);
@@ -64,9 +59,8 @@ static void the_same_token_again_is_the_same_grant(void **state)
     says(harness_snapshot(script_harness), before);
 }
 
-static void the_same_token_for_other_targets_is_refused(void **state)
+TEST(the_same_token_for_other_targets_is_refused)
 {
-    (void)state;
     static const char *const others[] = {"b", "a:S", "a b", "a:P1/1"};
 
     acquire("T1", "a");
@@ -79,9 +73,8 @@ static void the_same_token_for_other_targets_is_refused(void **state)
     says(acquire("T2", "p:P2/5"), "ALREADY_EXISTS NO token: used for other targets");
 }
 
-static void a_released_token_is_spent(void **state)
+TEST(a_released_token_is_spent)
 {
-    (void)state;
     acquire("T1", "a");
     release("T1", "");
     says(acquire("T1", "a"), "TOKEN_SPENT");
@@ -89,9 +82,8 @@ static void a_released_token_is_spent(void **state)
     says(inspect("a"), "FREE");
 }
 
-static void a_token_released_in_part_is_spent(void **state)
+TEST(a_token_released_in_part_is_spent)
 {
-    (void)state;
     acquire("T1", "a b");
     release("T1", "a");
     says(acquire("T1", "a b"), "TOKEN_SPENT");
@@ -100,17 +92,15 @@ static void a_token_released_in_part_is_spent(void **state)
     says(inspect("b"), "EXCLUSIVE T1");
 }
 
-static void a_late_copy_after_the_release_is_no_ghost(void **state)
+TEST(a_late_copy_after_the_release_is_no_ghost)
 {
-    (void)state;
     says(release("T1", "a"), "NOT_HELD");
     says(acquire("T1", "a"), "TOKEN_SPENT");
     says(inspect("a"), "FREE");
 }
 
-static void a_token_whose_lease_ran_out_is_spent(void **state)
+TEST(a_token_whose_lease_ran_out_is_spent)
 {
-    (void)state;
     acquire("T1", "a");
     pass_seconds(1000);
     says(acquire("T1", "a"), "TOKEN_SPENT");
@@ -121,9 +111,8 @@ static void a_token_whose_lease_ran_out_is_spent(void **state)
     says(inspect("a"), "EXCLUSIVE T2");
 }
 
-static void a_lease_excludes_others_until_its_end(void **state)
+TEST(a_lease_excludes_others_until_its_end)
 {
-    (void)state;
     acquire("T1", "a");
     pass_seconds(900);
     says(acquire("T2", "a"), "BUSY a held by T1");
@@ -132,9 +121,8 @@ static void a_lease_excludes_others_until_its_end(void **state)
 }
 
 /* With a clock that stands still: to the microsecond. */
-static void a_lease_ends_at_its_end_and_not_before(void **state)
+TEST(a_lease_ends_at_its_end_and_not_before)
 {
-    (void)state;
     harness_alter(script_harness, "redis.call('TIME')", "{'1700000000', '0'}");
     acquire_for("T1", "a", 10);
     harness_redis(script_harness, "INCRBY ls:test:clock_offset_us 9999");
@@ -164,9 +152,8 @@ static const char *acquire_without_token(lks_acquire_request *request)
     return acquired->token;
 }
 
-static void an_empty_token_is_made_up_and_an_empty_group_is_the_name(void **state)
+TEST(an_empty_token_is_made_up_and_an_empty_group_is_the_name)
 {
-    (void)state;
     lks_acquire_request request;
     const char *one = acquire_without_token(&request);
     const char *two = acquire_without_token(&request);
@@ -187,9 +174,8 @@ static void an_empty_token_is_made_up_and_an_empty_group_is_the_name(void **stat
     assert_int_equal(released->outcome, LKS_RELEASE_OUTCOME_RELEASED);
 }
 
-static void namespaces_do_not_see_each_other(void **state)
+TEST(namespaces_do_not_see_each_other)
 {
-    (void)state;
     acquire("T1", "a");
     harness_namespace(script_harness, "other");
     says(inspect("a"), "FREE");
@@ -207,9 +193,8 @@ static void namespaces_do_not_see_each_other(void **state)
     says(inspect("a"), "EXCLUSIVE T1");
 }
 
-static void odd_names_are_names_like_others(void **state)
+TEST(odd_names_are_names_like_others)
 {
-    (void)state;
     static const char *const odd[] = {"a}b", "a:b", "a/b", "a%2Fb", "a%", "*", "[a]", "a b", "\xe5\xa5\xbd", "'\"\\"};
     enum { N = sizeof odd / sizeof odd[0] };
 
@@ -236,9 +221,8 @@ static void odd_names_are_names_like_others(void **state)
     }
 }
 
-static void calls_sent_together_are_one_after_the_other(void **state)
+TEST(calls_sent_together_are_one_after_the_other)
 {
-    (void)state;
     lks_acquire_request request[3];
     lks_target target[3];
     lks_target *targets[3][1];
@@ -276,9 +260,8 @@ static void calls_sent_together_are_one_after_the_other(void **state)
     }
 }
 
-static void a_lost_record_does_not_let_a_token_in_twice(void **state)
+TEST(a_lost_record_does_not_let_a_token_in_twice)
 {
-    (void)state;
     acquire("T1", "a:S");
     harness_redis(script_harness, "DEL %s%s", "ls:{default/g}:lock:t:", token_of("T1"));
     says(acquire("T1", "a:S"), "TOKEN_SPENT");
@@ -291,9 +274,8 @@ static void a_lost_record_does_not_let_a_token_in_twice(void **state)
     says(acquire("T2", "a"), "ACQUIRED");
 }
 
-static void foreign_data_is_refused_and_left_alone(void **state)
+TEST(foreign_data_is_refused_and_left_alone)
 {
-    (void)state;
     static const char *const commands[] = {
         "SET ls:{default/g}:lock:n:a foreign", "HSET ls:{default/g}:lock:n:a f foreign",
         "HSET ls:{default/g}:lock:n:a s foreign", "SET ls:{default/g}:lock:t:T1.............. foreign",
@@ -308,9 +290,8 @@ static void foreign_data_is_refused_and_left_alone(void **state)
     }
 }
 
-static void every_key_of_a_lock_ends(void **state)
+TEST(every_key_of_a_lock_ends)
 {
-    (void)state;
     acquire("T1", "a b:S c:P1/3");
     acquire("T2", "d");
     acquire("T3", "e f");
@@ -329,29 +310,4 @@ static void every_key_of_a_lock_ends(void **state)
          "");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(a_free_lock_is_acquired, script_reset),
-        cmocka_unit_test_setup(a_held_lock_is_busy_and_tells_its_holder, script_reset),
-        cmocka_unit_test_setup(busy_changes_nothing, script_reset),
-        cmocka_unit_test_setup(all_targets_are_taken_at_once, script_reset),
-        cmocka_unit_test_setup(the_same_token_again_is_the_same_grant, script_reset),
-        cmocka_unit_test_setup(the_same_token_for_other_targets_is_refused, script_reset),
-        cmocka_unit_test_setup(a_released_token_is_spent, script_reset),
-        cmocka_unit_test_setup(a_token_released_in_part_is_spent, script_reset),
-        cmocka_unit_test_setup(a_late_copy_after_the_release_is_no_ghost, script_reset),
-        cmocka_unit_test_setup(a_token_whose_lease_ran_out_is_spent, script_reset),
-        cmocka_unit_test_setup(a_lease_excludes_others_until_its_end, script_reset),
-        cmocka_unit_test_setup(a_lease_ends_at_its_end_and_not_before, script_reset),
-        cmocka_unit_test_setup(an_empty_token_is_made_up_and_an_empty_group_is_the_name, script_reset),
-        cmocka_unit_test_setup(namespaces_do_not_see_each_other, script_reset),
-        cmocka_unit_test_setup(odd_names_are_names_like_others, script_reset),
-        cmocka_unit_test_setup(calls_sent_together_are_one_after_the_other, script_reset),
-        cmocka_unit_test_setup(a_lost_record_does_not_let_a_token_in_twice, script_reset),
-        cmocka_unit_test_setup(foreign_data_is_refused_and_left_alone, script_reset),
-        cmocka_unit_test_setup(every_key_of_a_lock_ends, script_reset),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

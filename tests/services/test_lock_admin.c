@@ -3,9 +3,8 @@
 
 #include <stdio.h>
 
-static void inspect_shows_each_holder(void **state)
+TEST(inspect_shows_each_holder)
 {
-    (void)state;
     says(inspect("a"), "FREE");
     assert_int_equal(inspected->last_fence, 0);
     assert_int_equal(inspected->capacity, 0);
@@ -31,9 +30,8 @@ static void inspect_shows_each_holder(void **state)
     says(harness_snapshot(script_harness), before);
 }
 
-static void a_forced_release_removes_every_holder(void **state)
+TEST(a_forced_release_removes_every_holder)
 {
-    (void)state;
     acquire("T1", "a:S b");
     acquire_for("T2", "a:S", 10);
     acquire("T3", "a:S");
@@ -45,9 +43,8 @@ static void a_forced_release_removes_every_holder(void **state)
     says(force_release("never"), "");
 }
 
-static void who_was_forced_out_is_out(void **state)
+TEST(who_was_forced_out_is_out)
 {
-    (void)state;
     acquire("T1", "a b");
     uint64_t old = fence();
     force_release("a");
@@ -123,9 +120,8 @@ static int spaces(const char *text)
     return n;
 }
 
-static void list_shows_what_is_held(void **state)
+TEST(list_shows_what_is_held)
 {
-    (void)state;
     acquire("T1", "a");
     acquire("T2", "b:S");
     acquire_for("T3", "b:S", 3000000);
@@ -149,9 +145,8 @@ static void list_shows_what_is_held(void **state)
     assert_string_equal(all.seen, "g/b:2:1 ");
 }
 
-static void list_keeps_to_its_prefix_and_namespace(void **state)
+TEST(list_keeps_to_its_prefix_and_namespace)
 {
-    (void)state;
     acquire("T1", "job/1 job/2 jo job% other");
     harness_namespace(script_harness, "other");
     acquire("T1", "job/other");
@@ -170,9 +165,8 @@ static void list_keeps_to_its_prefix_and_namespace(void **state)
     assert_string_equal(list_all("", 10).seen, "g/job/other:1:1 ");
 }
 
-static void list_finds_all_by_pages_of_any_size(void **state)
+TEST(list_finds_all_by_pages_of_any_size)
 {
-    (void)state;
     enum { LOCKS = 200 };
     static const int sizes[] = {1, 2, 3, 7, 10, 50, 199, 200, 1000};
 
@@ -191,9 +185,8 @@ static void list_finds_all_by_pages_of_any_size(void **state)
 }
 
 /* Keys of others come and go, so that Redis' table grows and shrinks under way. */
-static void list_misses_nothing_that_stays_while_much_changes(void **state)
+TEST(list_misses_nothing_that_stays_while_much_changes)
 {
-    (void)state;
     enum { LOCKS = 50 };
 
     for (int i = 0; i < LOCKS; i++) {
@@ -218,9 +211,8 @@ static void list_misses_nothing_that_stays_while_much_changes(void **state)
     }
 }
 
-static void a_page_does_a_bounded_amount_of_work(void **state)
+TEST(a_page_does_a_bounded_amount_of_work)
 {
-    (void)state;
     acquire("T1", "a");
     harness_redis(script_harness, "EVAL %s 0",
                   "for i = 1, 20000 do redis.call('HSET', 'ls:{default/g}:stock:i:' .. i, 'f', '1') end");
@@ -232,9 +224,8 @@ static void a_page_does_a_bounded_amount_of_work(void **state)
 }
 
 /* Holders count as well: a page ends within a step too, and all are on some page. */
-static void a_page_reads_few_large_locks(void **state)
+TEST(a_page_reads_few_large_locks)
 {
-    (void)state;
     enum { LOCKS = 20, HOLDERS = 600 };
 
     for (int i = 0; i < LOCKS * HOLDERS; i++) {
@@ -263,29 +254,12 @@ static void a_page_reads_few_large_locks(void **state)
     }
 }
 
-static void foreign_data_does_not_stop_a_listing(void **state)
+TEST(foreign_data_does_not_stop_a_listing)
 {
-    (void)state;
     acquire("T1", "a");
     harness_redis(script_harness, "SET ls:{default/g}:lock:n:x foreign");
     harness_redis(script_harness, "HSET ls:{default/g}:lock:n:y some thing");
     assert_string_equal(list_all("", 0).seen, "g/a:1:1 ");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(inspect_shows_each_holder, script_reset),
-        cmocka_unit_test_setup(a_forced_release_removes_every_holder, script_reset),
-        cmocka_unit_test_setup(who_was_forced_out_is_out, script_reset),
-        cmocka_unit_test_setup(list_shows_what_is_held, script_reset),
-        cmocka_unit_test_setup(list_keeps_to_its_prefix_and_namespace, script_reset),
-        cmocka_unit_test_setup(list_finds_all_by_pages_of_any_size, script_reset),
-        cmocka_unit_test_setup(list_misses_nothing_that_stays_while_much_changes, script_reset),
-        cmocka_unit_test_setup(a_page_does_a_bounded_amount_of_work, script_reset),
-        cmocka_unit_test_setup(a_page_reads_few_large_locks, script_reset),
-        cmocka_unit_test_setup(foreign_data_does_not_stop_a_listing, script_reset),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

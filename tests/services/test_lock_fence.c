@@ -12,9 +12,8 @@ static int64_t now_us(void)
                                "return string.format('%.0f', t[1] * 1000000 + t[2] + offset)"));
 }
 
-static void fences_grow_from_grant_to_grant(void **state)
+TEST(fences_grow_from_grant_to_grant)
 {
-    (void)state;
     static const char *const targets[] = {"a", "a:S", "a:P1/3", "a"};
     char alias[] = "T0";
     uint64_t last = 0;
@@ -32,9 +31,8 @@ static void fences_grow_from_grant_to_grant(void **state)
     assert_true(last < (UINT64_C(1) << 53));
 }
 
-static void each_holder_and_each_name_has_its_own(void **state)
+TEST(each_holder_and_each_name_has_its_own)
 {
-    (void)state;
     acquire("T1", "a:P1/3 b:S");
     uint64_t a1 = acquired->fences[0]->fence;
     uint64_t b1 = acquired->fences[1]->fence;
@@ -48,9 +46,8 @@ static void each_holder_and_each_name_has_its_own(void **state)
     assert_int_equal(inspected->last_fence, a2);
 }
 
-static void fences_grow_while_the_clock_steps_back(void **state)
+TEST(fences_grow_while_the_clock_steps_back)
 {
-    (void)state;
     uint64_t last = 0;
     char alias[] = "T0";
 
@@ -64,9 +61,8 @@ static void fences_grow_while_the_clock_steps_back(void **state)
     }
 }
 
-static void a_fence_outlives_release_and_expiry(void **state)
+TEST(a_fence_outlives_release_and_expiry)
 {
-    (void)state;
     acquire("T1", "a");
     uint64_t first = fence();
     release("T1", "");
@@ -83,9 +79,8 @@ static void a_fence_outlives_release_and_expiry(void **state)
     assert_int_equal(fence(), second + 1);
 }
 
-static void a_lost_key_does_not_bring_a_fence_back(void **state)
+TEST(a_lost_key_does_not_bring_a_fence_back)
 {
-    (void)state;
     acquire("T1", "a");
     uint64_t before = fence();
     harness_redis(script_harness, "DEL ls:{default/g}:lock:n:a");
@@ -99,9 +94,8 @@ static void a_lost_key_does_not_bring_a_fence_back(void **state)
     assert_true(fence() >= (uint64_t)now);
 }
 
-static void a_replay_takes_no_new_fence(void **state)
+TEST(a_replay_takes_no_new_fence)
 {
-    (void)state;
     acquire("T1", "a:S");
     uint64_t first = fence();
     acquire("T2", "a:S");
@@ -109,9 +103,8 @@ static void a_replay_takes_no_new_fence(void **state)
     assert_int_equal(fence(), first);
 }
 
-static void the_register_refuses_what_is_lower(void **state)
+TEST(the_register_refuses_what_is_lower)
 {
-    (void)state;
     says(check_fence("disk", 5), "OK 5");
     says(check_fence("disk", 5), "OK 5");
     says(check_fence("disk", 4), "STALE 5");
@@ -123,9 +116,8 @@ static void the_register_refuses_what_is_lower(void **state)
     says(check_fence("disk", 9007199254740991), "OK 9007199254740991");
 }
 
-static void registers_are_apart_and_stay(void **state)
+TEST(registers_are_apart_and_stay)
 {
-    (void)state;
     says(check_fence("a", 7), "OK 7");
     says(check_fence("b}:lock:r", 3), "OK 3");
     says(check_fence("b", 2), "OK 2");
@@ -137,9 +129,8 @@ static void registers_are_apart_and_stay(void **state)
     says(check_fence("a", 6), "OK 6");
 }
 
-static void a_foreign_register_is_left_alone(void **state)
+TEST(a_foreign_register_is_left_alone)
 {
-    (void)state;
     harness_redis(script_harness, "SET ls:{default/a}:lock:r foreign");
     says(check_fence("a", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
     says(harness_redis(script_harness, "GET ls:{default/a}:lock:r"), "foreign");
@@ -150,12 +141,11 @@ static void a_foreign_register_is_left_alone(void **state)
 }
 
 /* One call with a number that is no fence would make every holder STALE for good. */
-static void what_no_clock_can_have_given_is_refused(void **state)
+TEST(what_no_clock_can_have_given_is_refused)
 {
     static const char refused[] =
         "INVALID_ARGUMENT NO fence: over 24 hours ahead of the store's clock, no lock can have given it";
 
-    (void)state;
     acquire("T1", "a");
     uint64_t given = fence();
     says_begin(check_fence("row", given), "OK ");
@@ -171,9 +161,8 @@ static void what_no_clock_can_have_given_is_refused(void **state)
     says_begin(check_fence("row", given + 1), "OK ");
 }
 
-static void a_register_is_reset(void **state)
+TEST(a_register_is_reset)
 {
-    (void)state;
     says(check_fence("row", 9000), "OK 9000");
     says(reset_fence("row", 70), "9000");
     says(check_fence("row", 69), "STALE 70");
@@ -190,9 +179,8 @@ static void a_register_is_reset(void **state)
 
 /* What fences are for: the lease of a frozen holder is over, the next one has
  * written, and the first wakes up. */
-static void a_late_holder_is_kept_out(void **state)
+TEST(a_late_holder_is_kept_out)
 {
-    (void)state;
     acquire("T1", "a");
     uint64_t frozen = fence();
     pass_seconds(1000);
@@ -203,22 +191,4 @@ static void a_late_holder_is_kept_out(void **state)
     says_begin(check_fence("row", next), "OK ");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(fences_grow_from_grant_to_grant, script_reset),
-        cmocka_unit_test_setup(each_holder_and_each_name_has_its_own, script_reset),
-        cmocka_unit_test_setup(fences_grow_while_the_clock_steps_back, script_reset),
-        cmocka_unit_test_setup(a_fence_outlives_release_and_expiry, script_reset),
-        cmocka_unit_test_setup(a_lost_key_does_not_bring_a_fence_back, script_reset),
-        cmocka_unit_test_setup(a_replay_takes_no_new_fence, script_reset),
-        cmocka_unit_test_setup(the_register_refuses_what_is_lower, script_reset),
-        cmocka_unit_test_setup(registers_are_apart_and_stay, script_reset),
-        cmocka_unit_test_setup(a_foreign_register_is_left_alone, script_reset),
-        cmocka_unit_test_setup(what_no_clock_can_have_given_is_refused, script_reset),
-        cmocka_unit_test_setup(a_register_is_reset, script_reset),
-        cmocka_unit_test_setup(a_late_holder_is_kept_out, script_reset),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

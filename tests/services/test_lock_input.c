@@ -50,9 +50,8 @@ static void good_acquire(void)
     take.lease_ms = LEASE_MS;
 }
 
-static void texts_of_acquire(void **state)
+TEST(texts_of_acquire)
 {
-    (void)state;
     static const struct {
         const char *group, *name, *token, *owner, *field;
     } row[] = {
@@ -78,9 +77,8 @@ static void texts_of_acquire(void **state)
     }
 }
 
-static void the_longest_texts_are_taken(void **state)
+TEST(the_longest_texts_are_taken)
 {
-    (void)state;
     good_acquire();
     take.group = LONG_128;
     target.name = LONG_128;
@@ -93,9 +91,8 @@ static void the_longest_texts_are_taken(void **state)
     says(call("Acquire", &take), "OK");
 }
 
-static void numbers_of_acquire(void **state)
+TEST(numbers_of_acquire)
 {
-    (void)state;
     const int64_t huge = INT64_C(9007199254740992); /* 2^53 */
     const struct {
         lks_lock_mode mode;
@@ -132,9 +129,8 @@ static void numbers_of_acquire(void **state)
     }
 }
 
-static void targets_of_acquire(void **state)
+TEST(targets_of_acquire)
 {
-    (void)state;
     lks_target other = LKS_TARGET_INIT;
 
     good_acquire();
@@ -152,9 +148,8 @@ static void targets_of_acquire(void **state)
     refuses("Acquire", &take, "targets[1].capacity");
 }
 
-static void wait_ms_is_at_most_a_day(void **state)
+TEST(wait_ms_is_at_most_a_day)
 {
-    (void)state;
     good_acquire();
     take.wait_ms = 86400000;
     says(call("Acquire", &take), "OK");
@@ -201,9 +196,8 @@ static void good_renew(void)
     keep.leases = leases;
 }
 
-static void renew_names_the_lease_and_its_field(void **state)
+TEST(renew_names_the_lease_and_its_field)
 {
-    (void)state;
     good_renew();
     says(call("Renew", &keep), "OK");
     keep.n_leases = 256;
@@ -245,9 +239,8 @@ static void renew_names_the_lease_and_its_field(void **state)
     refuses("Renew", &keep, "leases[1].names[1]");
 }
 
-static void release_names_its_field(void **state)
+TEST(release_names_its_field)
 {
-    (void)state;
     lks_release_request give = LKS_RELEASE_REQUEST_INIT;
 
     good_names(17);
@@ -275,9 +268,8 @@ static void release_names_its_field(void **state)
 
 /* ---- the others ---- */
 
-static void names_of_inspect_and_force_release(void **state)
+TEST(names_of_inspect_and_force_release)
 {
-    (void)state;
     lks_inspect_request look = LKS_INSPECT_REQUEST_INIT;
     lks_force_release_request force = LKS_FORCE_RELEASE_REQUEST_INIT;
 
@@ -293,9 +285,8 @@ static void names_of_inspect_and_force_release(void **state)
     refuses("ForceRelease", &force, "group");
 }
 
-static void pages_of_list(void **state)
+TEST(pages_of_list)
 {
-    (void)state;
     static const char *const tokens[] = {
         "x",
         "-1",
@@ -333,9 +324,8 @@ static void pages_of_list(void **state)
     says(call("List", &list), "OK");
 }
 
-static void fences_of_check_fence(void **state)
+TEST(fences_of_check_fence)
 {
-    (void)state;
     lks_check_fence_request check = LKS_CHECK_FENCE_REQUEST_INIT;
 
     check.fence = 1;
@@ -351,9 +341,8 @@ static void fences_of_check_fence(void **state)
     refuses("CheckFence", &check, "fence");
 }
 
-static void bytes_that_are_no_request(void **state)
+TEST(bytes_that_are_no_request)
 {
-    (void)state;
     static const struct {
         const char *bytes;
         size_t len;
@@ -376,21 +365,4 @@ static void bytes_that_are_no_request(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(texts_of_acquire, locks_are_there),
-        cmocka_unit_test_setup(the_longest_texts_are_taken, locks_are_there),
-        cmocka_unit_test_setup(numbers_of_acquire, locks_are_there),
-        cmocka_unit_test_setup(targets_of_acquire, locks_are_there),
-        cmocka_unit_test_setup(wait_ms_is_at_most_a_day, locks_are_there),
-        cmocka_unit_test_setup(renew_names_the_lease_and_its_field, locks_are_there),
-        cmocka_unit_test_setup(release_names_its_field, locks_are_there),
-        cmocka_unit_test_setup(names_of_inspect_and_force_release, locks_are_there),
-        cmocka_unit_test_setup(pages_of_list, locks_are_there),
-        cmocka_unit_test_setup(fences_of_check_fence, locks_are_there),
-        cmocka_unit_test_setup(bytes_that_are_no_request, locks_are_there),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = locks_are_there)

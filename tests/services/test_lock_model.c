@@ -351,7 +351,7 @@ static void one_call(void)
     end_leases();
 }
 
-static void locks_are_what_the_model_says(void **state)
+TEST(locks_are_what_the_model_says)
 {
     size_t rounds = counts_of(200, 5000);
     const char *given = getenv("LOCKSTOCK_SEED");
@@ -374,11 +374,4 @@ static void locks_are_what_the_model_says(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(locks_are_what_the_model_says, script_reset),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

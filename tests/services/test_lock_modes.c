@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-static void each_mode_beside_each_other(void **state)
+TEST(each_mode_beside_each_other)
 {
     static const struct {
         const char *first, *second, *said;
@@ -33,9 +33,8 @@ static void each_mode_beside_each_other(void **state)
     }
 }
 
-static void permits_are_counted(void **state)
+TEST(permits_are_counted)
 {
-    (void)state;
     says(acquire("T1", "a:P2/5"), "ACQUIRED");
     says(acquire("T2", "a:P3/5"), "ACQUIRED");
     says_begin(acquire("T3", "a:P1/5"), "BUSY a held by T");
@@ -51,9 +50,8 @@ static void permits_are_counted(void **state)
     says(acquire("T7", "a"), "ACQUIRED");
 }
 
-static void the_largest_semaphore_counts_exactly(void **state)
+TEST(the_largest_semaphore_counts_exactly)
 {
-    (void)state;
     says(acquire("T1", "a:P9007199254740990/9007199254740991"), "ACQUIRED");
     says(acquire("T2", "a:P2/9007199254740991"), "BUSY a held by T1");
     says(acquire("T3", "a:P1/9007199254740991"), "ACQUIRED");
@@ -61,9 +59,8 @@ static void the_largest_semaphore_counts_exactly(void **state)
     says(inspect("a"), "PERMIT/9007199254740991 T1=9007199254740990 T3=1");
 }
 
-static void a_capacity_is_fixed_while_anyone_holds(void **state)
+TEST(a_capacity_is_fixed_while_anyone_holds)
 {
-    (void)state;
     acquire("T1", "a:P1/5");
     const char *before = harness_snapshot(script_harness);
     says(acquire("T2", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
@@ -75,9 +72,8 @@ static void a_capacity_is_fixed_while_anyone_holds(void **state)
     says(acquire("T3", "a:P7/7"), "ACQUIRED");
 }
 
-static void readers_share_and_a_writer_comes_after_the_last(void **state)
+TEST(readers_share_and_a_writer_comes_after_the_last)
 {
-    (void)state;
     acquire_for("T1", "a:S", 1000000);
     acquire_for("T2", "a:S", 2000000);
     says_begin(acquire("W1", "a"), "BUSY a held by T");
@@ -93,9 +89,8 @@ static void readers_share_and_a_writer_comes_after_the_last(void **state)
     says(inspect("a"), "EXCLUSIVE W2");
 }
 
-static void permits_come_back_when_leases_end(void **state)
+TEST(permits_come_back_when_leases_end)
 {
-    (void)state;
     acquire_for("T1", "a:P2/4", 1000000);
     acquire_for("T2", "a:P1/4", 3000000);
     acquire_for("T3", "a:P1/4", 2000000);
@@ -109,9 +104,8 @@ static void permits_come_back_when_leases_end(void **state)
 }
 
 /* What nobody stopped by is left where it is: a release among leases that are over. */
-static void leases_that_are_over_do_not_confuse_the_count(void **state)
+TEST(leases_that_are_over_do_not_confuse_the_count)
 {
-    (void)state;
     acquire_for("T1", "a:P1/9", 1000000);
     acquire_for("T2", "a:P1/9", 3000000);
     pass_seconds(1500);
@@ -124,9 +118,8 @@ static void leases_that_are_over_do_not_confuse_the_count(void **state)
     says(inspect("a"), "EXCLUSIVE T4");
 }
 
-static void a_renewed_reader_still_stands_in_the_way(void **state)
+TEST(a_renewed_reader_still_stands_in_the_way)
 {
-    (void)state;
     acquire_for("T1", "a:S", 1000000);
     acquire_for("T2", "a:S", 1000000);
     pass_seconds(500);
@@ -139,9 +132,8 @@ static void a_renewed_reader_still_stands_in_the_way(void **state)
     says(acquire("W1", "a"), "ACQUIRED");
 }
 
-static void a_renewal_does_not_hide_the_end_of_another_lease(void **state)
+TEST(a_renewal_does_not_hide_the_end_of_another_lease)
 {
-    (void)state;
     acquire_for("T1", "a:P1/2", 1000000);
     acquire_for("T2", "a:P1/2", 1000000);
     says(renew_for("T1", "", 2000000), "RENEWED");
@@ -156,9 +148,8 @@ static long calls_of(const char *command)
 }
 
 /* Being refused again and again does not read all holders again and again. */
-static void holders_are_read_once_after_a_lease_has_ended(void **state)
+TEST(holders_are_read_once_after_a_lease_has_ended)
 {
-    (void)state;
     acquire_for("T1", "a:S", 1000000);
     acquire_for("T2", "a:S", 3000000);
     pass_seconds(1500);
@@ -169,9 +160,8 @@ static void holders_are_read_once_after_a_lease_has_ended(void **state)
     says(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:a"), "3"); /* fence, summary, T2 */
 }
 
-static void one_request_may_mix_modes(void **state)
+TEST(one_request_may_mix_modes)
 {
-    (void)state;
     says(acquire("T1", "r:S w p:P1/1"), "ACQUIRED");
     says(acquire("T2", "r:S p:P1/1"), "BUSY p held by T1");
     says(acquire("T2", "r:S"), "ACQUIRED");
@@ -180,9 +170,8 @@ static void one_request_may_mix_modes(void **state)
     says(inspect("r"), "SHARED T2");
 }
 
-static void a_name_has_a_bounded_number_of_holders(void **state)
+TEST(a_name_has_a_bounded_number_of_holders)
 {
-    (void)state;
     enum { HOLDERS_MAX = 4096 };
     char alias[16];
 
@@ -212,22 +201,4 @@ static void a_name_has_a_bounded_number_of_holders(void **state)
     says(inspect("a"), "FREE");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(each_mode_beside_each_other, script_reset),
-        cmocka_unit_test_setup(permits_are_counted, script_reset),
-        cmocka_unit_test_setup(the_largest_semaphore_counts_exactly, script_reset),
-        cmocka_unit_test_setup(a_capacity_is_fixed_while_anyone_holds, script_reset),
-        cmocka_unit_test_setup(readers_share_and_a_writer_comes_after_the_last, script_reset),
-        cmocka_unit_test_setup(permits_come_back_when_leases_end, script_reset),
-        cmocka_unit_test_setup(leases_that_are_over_do_not_confuse_the_count, script_reset),
-        cmocka_unit_test_setup(a_renewed_reader_still_stands_in_the_way, script_reset),
-        cmocka_unit_test_setup(a_renewal_does_not_hide_the_end_of_another_lease, script_reset),
-        cmocka_unit_test_setup(holders_are_read_once_after_a_lease_has_ended, script_reset),
-        cmocka_unit_test_setup(one_request_may_mix_modes, script_reset),
-        cmocka_unit_test_setup(a_name_has_a_bounded_number_of_holders, script_reset),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

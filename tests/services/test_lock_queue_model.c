@@ -325,7 +325,7 @@ static void end_round(void)
     assert_int_equal(queue_keys(), 0);
 }
 
-static void whose_turn_it_is_and_nobody_else_is_granted(void **state)
+TEST(whose_turn_it_is_and_nobody_else_is_granted)
 {
     size_t rounds = counts_of(40, 3000);
     const char *given = getenv("LOCKSTOCK_SEED");
@@ -456,7 +456,7 @@ static void nobody_is_stuck(void)
             fail_msg("%s waits for %s, which is free", t->alias, t->text);
 }
 
-static void whatever_fails_nobody_is_stuck_and_none_excluded_holds(void **state)
+TEST(whatever_fails_nobody_is_stuck_and_none_excluded_holds)
 {
     size_t rounds = counts_of(60, 3000);
     const char *given = getenv("LOCKSTOCK_SEED");
@@ -483,12 +483,4 @@ static void whatever_fails_nobody_is_stuck_and_none_excluded_holds(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(whose_turn_it_is_and_nobody_else_is_granted, queue_reset),
-        cmocka_unit_test_setup(whatever_fails_nobody_is_stuck_and_none_excluded_holds, queue_reset),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, servers_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = queue_reset)

@@ -144,13 +144,11 @@ static void step(world *w)
     }
 }
 
-static void no_fence_goes_back(void **state)
+TEST(no_fence_goes_back)
 {
     size_t steps = counts_of(3000, 200000);
     world w = {.seed = (unsigned)time(NULL), .reg = start_register()};
     const unsigned seed = w.seed;
-    (void)state;
-
     print_message("seed %u\n", seed);
     for (size_t n = 0; n < steps; n++) {
         step(&w);
@@ -163,8 +161,4 @@ static void no_fence_goes_back(void **state)
     assert_true(w.n_grants > steps / 100 && w.n_late > 0 && w.latest_s >= 3600);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test_setup(no_fence_goes_back, script_reset)};
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

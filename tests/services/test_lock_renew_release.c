@@ -3,9 +3,8 @@
 #include "functions/library.h"
 #include "services/lock_script.h"
 
-static void renewing_moves_the_end(void **state)
+TEST(renewing_moves_the_end)
 {
-    (void)state;
     acquire("T1", "a");
     pass_seconds(900);
     says(renew("T1", ""), "RENEWED");
@@ -20,9 +19,8 @@ static void renewing_moves_the_end(void **state)
     says(acquire("T2", "a"), "ACQUIRED");
 }
 
-static void a_renewal_never_shortens(void **state)
+TEST(a_renewal_never_shortens)
 {
-    (void)state;
     acquire("T1", "a b");
     says(renew_for("T1", "a", 3000000), "RENEWED");
     says(renew_for("T1", "a", 10), "RENEWED");
@@ -33,9 +31,8 @@ static void a_renewal_never_shortens(void **state)
     about(inspected->holders[0]->lease_ms, 3000000);
 }
 
-static void a_lease_that_is_over_is_lost(void **state)
+TEST(a_lease_that_is_over_is_lost)
 {
-    (void)state;
     acquire("T1", "a");
     pass_seconds(1000);
     const char *before = harness_snapshot(script_harness);
@@ -49,9 +46,8 @@ static void a_lease_that_is_over_is_lost(void **state)
     says(renew("T1", "a"), "LOST");
 }
 
-static void one_lost_name_and_none_is_renewed(void **state)
+TEST(one_lost_name_and_none_is_renewed)
 {
-    (void)state;
     acquire("T1", "a b");
     renew_for("T1", "a", 3000000);
     pass_seconds(1500);
@@ -63,9 +59,8 @@ static void one_lost_name_and_none_is_renewed(void **state)
     says(renew_for("T1", "a", 5000000), "RENEWED");
 }
 
-static void only_the_token_renews_and_releases(void **state)
+TEST(only_the_token_renews_and_releases)
 {
-    (void)state;
     acquire("T1", "a");
     says(renew("T2", "a"), "LOST");
     says(release("T2", "a"), "NOT_HELD");
@@ -76,9 +71,8 @@ static void only_the_token_renews_and_releases(void **state)
     says(inspect("b"), "EXCLUSIVE T3");
 }
 
-static void leases_of_many_groups_are_renewed_each_for_itself(void **state)
+TEST(leases_of_many_groups_are_renewed_each_for_itself)
 {
-    (void)state;
     enum { N = 5 };
     static const char *const alias[N] = {"T0", "T1", "T2", "T3", "T4"};
     static char *const names[] = {"n0", "n1", "n2", "n3", "n4"};
@@ -121,9 +115,8 @@ static void leases_of_many_groups_are_renewed_each_for_itself(void **state)
     }
 }
 
-static void a_release_frees_and_says_so_again(void **state)
+TEST(a_release_frees_and_says_so_again)
 {
-    (void)state;
     acquire("T1", "a b:S");
     says(release("T1", ""), "RELEASED");
     const char *before = harness_snapshot(script_harness);
@@ -136,9 +129,8 @@ static void a_release_frees_and_says_so_again(void **state)
     says(inspect("a"), "EXCLUSIVE T2");
 }
 
-static void a_release_in_part_keeps_the_rest(void **state)
+TEST(a_release_in_part_keeps_the_rest)
 {
-    (void)state;
     acquire("T1", "a b c");
     says(release("T1", "b"), "RELEASED");
     says(inspect("b"), "FREE");
@@ -157,9 +149,8 @@ static void a_release_in_part_keeps_the_rest(void **state)
     says(release("T1", ""), "RELEASED again");
 }
 
-static void names_that_were_not_held_are_told_apart(void **state)
+TEST(names_that_were_not_held_are_told_apart)
 {
-    (void)state;
     acquire("T1", "a b");
     says(release("T1", "x"), "NOT_HELD");
     says(release("T1", "x b"), "NOT_HELD x=NOT_HELD b=RELEASED");
@@ -167,9 +158,8 @@ static void names_that_were_not_held_are_told_apart(void **state)
     says(inspect("a"), "EXCLUSIVE T1");
 }
 
-static void a_lost_name_cannot_be_released(void **state)
+TEST(a_lost_name_cannot_be_released)
 {
-    (void)state;
     acquire("T1", "a b");
     renew_for("T1", "a", 3000000);
     pass_seconds(1500);
@@ -185,9 +175,8 @@ static void a_lost_name_cannot_be_released(void **state)
     says(acquire("T3", "c"), "TOKEN_SPENT");
 }
 
-static void an_unseen_token_is_spent_by_its_release(void **state)
+TEST(an_unseen_token_is_spent_by_its_release)
 {
-    (void)state;
     says(release("T1", "a"), "NOT_HELD");
     says(release("T1", "a"), "NOT_HELD");
     says(release("T1", ""), "NOT_HELD");
@@ -200,9 +189,8 @@ static int64_t ttl_ms(const char *kind, const char *name)
     return atoll(harness_redis(script_harness, "PTTL ls:{default/g}:lock:%s:%s", kind, name));
 }
 
-static void records_are_kept_as_long_as_stated(void **state)
+TEST(records_are_kept_as_long_as_stated)
 {
-    (void)state;
     enum { TEN_MINUTES = 600000, DAY = 86400000 };
 
     acquire("T1", "a b");
@@ -223,9 +211,8 @@ static void records_are_kept_as_long_as_stated(void **state)
 }
 
 /* Redis refuses what takes memory; what gives it back goes on. */
-static void locks_are_kept_and_given_back_when_memory_is_short(void **state)
+TEST(locks_are_kept_and_given_back_when_memory_is_short)
 {
-    (void)state;
     acquire("T1", "a");
     acquire("T2", "b:S");
     harness_redis(script_harness, "CONFIG SET maxmemory 1");
@@ -256,23 +243,4 @@ static void locks_are_kept_and_given_back_when_memory_is_short(void **state)
     says(acquire("T4", "a b"), "ACQUIRED");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(renewing_moves_the_end, script_reset),
-        cmocka_unit_test_setup(a_renewal_never_shortens, script_reset),
-        cmocka_unit_test_setup(a_lease_that_is_over_is_lost, script_reset),
-        cmocka_unit_test_setup(one_lost_name_and_none_is_renewed, script_reset),
-        cmocka_unit_test_setup(only_the_token_renews_and_releases, script_reset),
-        cmocka_unit_test_setup(leases_of_many_groups_are_renewed_each_for_itself, script_reset),
-        cmocka_unit_test_setup(a_release_frees_and_says_so_again, script_reset),
-        cmocka_unit_test_setup(a_release_in_part_keeps_the_rest, script_reset),
-        cmocka_unit_test_setup(names_that_were_not_held_are_told_apart, script_reset),
-        cmocka_unit_test_setup(a_lost_name_cannot_be_released, script_reset),
-        cmocka_unit_test_setup(an_unseen_token_is_spent_by_its_release, script_reset),
-        cmocka_unit_test_setup(records_are_kept_as_long_as_stated, script_reset),
-        cmocka_unit_test_setup(locks_are_kept_and_given_back_when_memory_is_short, script_reset),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, script_close);
-}
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

@@ -6,9 +6,8 @@
 
 /* ---- turns ---------------------------------------------------------------------- */
 
-static void a_release_hands_over(void **state)
+TEST(a_release_hands_over)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_at("S2", "T3", "a"), "QUEUED");
@@ -35,17 +34,15 @@ static void a_release_hands_over(void **state)
     assert_int_equal(queue_keys(), 0);
 }
 
-static void a_free_name_is_acquired_without_waiting(void **state)
+TEST(a_free_name_is_acquired_without_waiting)
 {
-    (void)state;
     says(wait_at("S1", "T1", "a b:S"), "ACQUIRED");
     says(wait_at("S1", "T2", "b:S"), "ACQUIRED");
     assert_int_equal(queue_keys(), 0);
 }
 
-static void the_lease_begins_at_the_claim(void **state)
+TEST(the_lease_begins_at_the_claim)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     uint64_t before = (acquire("T3", "b"), fence());
@@ -59,9 +56,8 @@ static void the_lease_begins_at_the_claim(void **state)
     about(acquired->holder->lease_ms, LEASE_MS - 900000);
 }
 
-static void nobody_overtakes(void **state)
+TEST(nobody_overtakes)
 {
-    (void)state;
     acquire("T1", "a:S");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(acquire("T3", "a:S"), "BUSY a held by T1");
@@ -72,9 +68,8 @@ static void nobody_overtakes(void **state)
     says(deliver(), "T4");
 }
 
-static void readers_come_together(void **state)
+TEST(readers_come_together)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a:S");
     wait_at("S2", "T3", "a:S");
@@ -93,9 +88,8 @@ static void readers_come_together(void **state)
     says(deliver(), "T5");
 }
 
-static void permits_are_given_in_turn(void **state)
+TEST(permits_are_given_in_turn)
 {
-    (void)state;
     acquire("T1", "a:P3/5");
     says(wait_at("S1", "T2", "a:P4/5"), "QUEUED");
     says(wait_at("S1", "T3", "a:P1/5"), "QUEUED"); /* though one is left */
@@ -104,9 +98,8 @@ static void permits_are_given_in_turn(void **state)
     says(inspect("a"), "PERMIT/5 T2=4 T3=1");
 }
 
-static void all_names_come_at_once(void **state)
+TEST(all_names_come_at_once)
 {
-    (void)state;
     acquire("T1", "a");
     acquire("T2", "b");
     says(wait_at("S1", "T3", "a b"), "QUEUED");
@@ -127,9 +120,8 @@ static void all_names_come_at_once(void **state)
     assert_int_equal(queue_keys(), 0);
 }
 
-static void a_wide_request_is_not_starved(void **state)
+TEST(a_wide_request_is_not_starved)
 {
-    (void)state;
     acquire("T1", "a:S");
     acquire("T2", "b");
     says(wait_at("S1", "T3", "a b"), "QUEUED");
@@ -144,9 +136,8 @@ static void a_wide_request_is_not_starved(void **state)
     says(deliver(), "T4 T5");
 }
 
-static void who_is_not_in_the_way_goes_past(void **state)
+TEST(who_is_not_in_the_way_goes_past)
 {
-    (void)state;
     acquire("T1", "b");
     says(wait_at("S1", "T2", "a:S b"), "QUEUED");
     says(acquire("T3", "a:S"), "ACQUIRED"); /* beside T2 */
@@ -156,9 +147,8 @@ static void who_is_not_in_the_way_goes_past(void **state)
     says(inspect("a"), "SHARED T3 T2");
 }
 
-static void the_end_of_a_lease_hands_over(void **state)
+TEST(the_end_of_a_lease_hands_over)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S2", "T3", "a");
@@ -174,9 +164,8 @@ static void the_end_of_a_lease_hands_over(void **state)
     assert_int_equal(promote("a"), -1);
 }
 
-static void an_acquire_that_finds_a_lease_over_hands_over(void **state)
+TEST(an_acquire_that_finds_a_lease_over_hands_over)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     pass_seconds(1000);
@@ -184,9 +173,8 @@ static void an_acquire_that_finds_a_lease_over_hands_over(void **state)
     says(deliver(), "T2");
 }
 
-static void force_release_hands_over(void **state)
+TEST(force_release_hands_over)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     says(force_release("a"), "T1");
@@ -195,9 +183,8 @@ static void force_release_hands_over(void **state)
     says(acquire("T1", "a"), "TOKEN_SPENT");
 }
 
-static void a_waiter_arms_an_alarm_for_each_lease(void **state)
+TEST(a_waiter_arms_an_alarm_for_each_lease)
 {
-    (void)state;
     acquire("T1", "a");
     pass_seconds(400);
     harness_waiting *w =
@@ -213,9 +200,8 @@ static void a_waiter_arms_an_alarm_for_each_lease(void **state)
     assert_true(alarm->in_ms > 0);
 }
 
-static void whoever_waits_is_told_of_an_end_that_is_sooner(void **state)
+TEST(whoever_waits_is_told_of_an_end_that_is_sooner)
 {
-    (void)state;
     acquire("T1", "a");
     wait_for_ms("S1", "T2", "a", 20, WAIT_MS);
     wait_at("S2", "T3", "a");
@@ -227,9 +213,8 @@ static void whoever_waits_is_told_of_an_end_that_is_sooner(void **state)
 
 /* ---- rules of modes ------------------------------------------------------------------ */
 
-static void a_capacity_is_fixed_while_anyone_waits(void **state)
+TEST(a_capacity_is_fixed_while_anyone_waits)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a:P1/3"), "QUEUED");
     says(wait_at("S1", "T3", "a:P1/4"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
@@ -246,9 +231,8 @@ static void a_capacity_is_fixed_while_anyone_waits(void **state)
 
 /* ---- resources ------------------------------------------------------------------------ */
 
-static void more_than_one_call_can_promote_is_continued(void **state)
+TEST(more_than_one_call_can_promote_is_continued)
 {
-    (void)state;
     enum { N = 300 };
     char token[16];
 
@@ -306,9 +290,8 @@ static long commands_of_a_hand_over(int waiters)
     return spent;
 }
 
-static void a_hand_over_is_the_same_number_of_commands_for_any_number_of_waiters(void **state)
+TEST(a_hand_over_is_the_same_number_of_commands_for_any_number_of_waiters)
 {
-    (void)state;
     long ten = commands_of_a_hand_over(10);
     long many = commands_of_a_hand_over(1000);
 
@@ -317,9 +300,8 @@ static void a_hand_over_is_the_same_number_of_commands_for_any_number_of_waiters
     assert_true(many <= 40);
 }
 
-static void waiting_ends_also_when_memory_is_short(void **state)
+TEST(waiting_ends_also_when_memory_is_short)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -332,9 +314,8 @@ static void waiting_ends_also_when_memory_is_short(void **state)
     says(woken("S1", "T2"), "ACQUIRED");
 }
 
-static void every_key_of_the_queue_ends(void **state)
+TEST(every_key_of_the_queue_ends)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a b:P1/2");
     wait_at("S1", "T3", "b:P1/2");
@@ -351,9 +332,8 @@ static void every_key_of_the_queue_ends(void **state)
     assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:w:a")) > WAIT_MS + LEASE_MS);
 }
 
-static void a_clock_that_steps_back_keeps_the_order(void **state)
+TEST(a_clock_that_steps_back_keeps_the_order)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     pass_seconds(-3000);
@@ -366,9 +346,8 @@ static void a_clock_that_steps_back_keeps_the_order(void **state)
     says(deliver(), "T3");
 }
 
-static void foreign_data_is_refused_and_left_alone(void **state)
+TEST(foreign_data_is_refused_and_left_alone)
 {
-    (void)state;
     static const char refused[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
     static const char *const commands_[] = {
         "SET ls:{default/g}:lock:w:b foreign",    "SET ls:{default/g}:lock:s:b foreign",
@@ -394,11 +373,10 @@ static void foreign_data_is_refused_and_left_alone(void **state)
 }
 
 /* Entries that nobody had to read so far are read before anything is changed. */
-static void foreign_entries_are_refused_and_left_alone(void **state)
+TEST(foreign_entries_are_refused_and_left_alone)
 {
     static const char refused[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
 
-    (void)state;
     acquire("T1", "a b:S");
     acquire_for("T3", "b:S", LEASE_MS / 2);
     harness_redis(script_harness, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
@@ -412,31 +390,5 @@ static void foreign_entries_are_refused_and_left_alone(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup(name, queue_reset)
-    const struct CMUnitTest tests[] = {
-        TEST(a_release_hands_over),
-        TEST(a_free_name_is_acquired_without_waiting),
-        TEST(the_lease_begins_at_the_claim),
-        TEST(nobody_overtakes),
-        TEST(readers_come_together),
-        TEST(permits_are_given_in_turn),
-        TEST(all_names_come_at_once),
-        TEST(a_wide_request_is_not_starved),
-        TEST(who_is_not_in_the_way_goes_past),
-        TEST(the_end_of_a_lease_hands_over),
-        TEST(an_acquire_that_finds_a_lease_over_hands_over),
-        TEST(force_release_hands_over),
-        TEST(a_waiter_arms_an_alarm_for_each_lease),
-        TEST(whoever_waits_is_told_of_an_end_that_is_sooner),
-        TEST(a_capacity_is_fixed_while_anyone_waits),
-        TEST(more_than_one_call_can_promote_is_continued),
-        TEST(a_hand_over_is_the_same_number_of_commands_for_any_number_of_waiters),
-        TEST(waiting_ends_also_when_memory_is_short),
-        TEST(every_key_of_the_queue_ends),
-        TEST(a_clock_that_steps_back_keeps_the_order),
-        TEST(foreign_data_is_refused_and_left_alone),
-        TEST(foreign_entries_are_refused_and_left_alone),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, servers_close);
+    return TEST_RUN(.setup_all = script_open, .teardown_all = servers_close, .setup = queue_reset);
 }

@@ -8,9 +8,8 @@
 
 /* ---- offers ---------------------------------------------------------------------- */
 
-static void an_offer_that_nobody_claims_passes_on(void **state)
+TEST(an_offer_that_nobody_claims_passes_on)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -37,9 +36,8 @@ static void an_offer_that_nobody_claims_passes_on(void **state)
     assert_int_equal(queue_keys(), 0);
 }
 
-static void a_late_claim_takes_what_is_still_free(void **state)
+TEST(a_late_claim_takes_what_is_still_free)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     release("T1", "");
@@ -48,9 +46,8 @@ static void a_late_claim_takes_what_is_still_free(void **state)
     says(inspect("a"), "EXCLUSIVE T2");
 }
 
-static void an_offer_is_not_a_lock(void **state)
+TEST(an_offer_is_not_a_lock)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     release("T1", "");
@@ -63,9 +60,8 @@ static void an_offer_is_not_a_lock(void **state)
 
 /* ---- servers ---------------------------------------------------------------------- */
 
-static void waiters_of_a_server_that_is_gone_are_passed_over_at_once(void **state)
+TEST(waiters_of_a_server_that_is_gone_are_passed_over_at_once)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -83,9 +79,8 @@ static void waiters_of_a_server_that_is_gone_are_passed_over_at_once(void **stat
     says(queue_of("a"), "T2 T3 T5");
 }
 
-static void what_the_dead_left_is_in_nobodys_way(void **state)
+TEST(what_the_dead_left_is_in_nobodys_way)
 {
-    (void)state;
     acquire("T1", "b");
     for (int i = 0; i < 1000; i++) {
         char token[16];
@@ -102,9 +97,8 @@ static void what_the_dead_left_is_in_nobodys_way(void **state)
 }
 
 /* Nobody holds b: W is barred by V alone, whose server says nothing any more. */
-static void who_is_barred_by_the_dead_alone_is_looked_at(void **state)
+TEST(who_is_barred_by_the_dead_alone_is_looked_at)
 {
-    (void)state;
     acquire("T1", "x");
     says(wait_at("S1", "V", "x y"), "QUEUED");
     says(wait_at("S2", "W", "y"), "QUEUED");
@@ -117,9 +111,8 @@ static void who_is_barred_by_the_dead_alone_is_looked_at(void **state)
     assert_int_equal(promote("y"), -1);
 }
 
-static void who_stands_behind_a_dead_writer_is_looked_at(void **state)
+TEST(who_stands_behind_a_dead_writer_is_looked_at)
 {
-    (void)state;
     acquire("T1", "a:S");
     says(wait_at("S1", "V", "a"), "QUEUED");
     says(wait_at("S2", "W", "a:S"), "QUEUED");
@@ -130,9 +123,8 @@ static void who_stands_behind_a_dead_writer_is_looked_at(void **state)
 }
 
 /* When W came, x was held; it is told when nobody holds it any more. */
-static void room_that_comes_later_is_looked_at_too(void **state)
+TEST(room_that_comes_later_is_looked_at_too)
 {
-    (void)state;
     acquire("T1", "x");
     acquire("T2", "y");
     says(wait_at("S1", "V", "x y"), "QUEUED");
@@ -146,9 +138,8 @@ static void room_that_comes_later_is_looked_at_too(void **state)
 }
 
 /* W waits behind V, which waits behind U, which is dead; and V's server does not look. */
-static void who_bars_those_who_bar_is_looked_at(void **state)
+TEST(who_bars_those_who_bar_is_looked_at)
 {
-    (void)state;
     server_up("S3");
     acquire("T1", "x");
     says(wait_at("S1", "U", "x y"), "QUEUED");
@@ -163,9 +154,8 @@ static void who_bars_those_who_bar_is_looked_at(void **state)
 }
 
 /* A server is frozen: it is heard, but claims nothing. */
-static void a_frozen_server_costs_half_a_second(void **state)
+TEST(a_frozen_server_costs_half_a_second)
 {
-    (void)state;
     acquire_for("T1", "a", 1000000);
     says(wait_at("S1", "V", "a"), "QUEUED");
     says(wait_at("S2", "W", "a"), "QUEUED");
@@ -179,9 +169,8 @@ static void a_frozen_server_costs_half_a_second(void **state)
     says(woken("S2", "W"), "ACQUIRED");
 }
 
-static void one_server_asks_nothing_for_its_own(void **state)
+TEST(one_server_asks_nothing_for_its_own)
 {
-    (void)state;
     acquire("T1", "x");
     says(wait_at("S1", "V", "x y"), "QUEUED");
     says(wait_at("S1", "W", "y"), "QUEUED");
@@ -191,9 +180,8 @@ static void one_server_asks_nothing_for_its_own(void **state)
     says(messages(), "S1:A y S2:A y"); /* it may come before W again, with its number */
 }
 
-static void an_offer_to_the_dead_bars_no_try(void **state)
+TEST(an_offer_to_the_dead_bars_no_try)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "V", "a"), "QUEUED");
     release("T1", "");
@@ -207,9 +195,8 @@ static void an_offer_to_the_dead_bars_no_try(void **state)
 }
 
 /* Its own waiting call went with the server. */
-static void a_try_with_the_token_that_waits_is_granted(void **state)
+TEST(a_try_with_the_token_that_waits_is_granted)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a b"), "QUEUED");
     says(wait_at("S1", "T3", "a"), "QUEUED");
@@ -227,9 +214,8 @@ static void a_try_with_the_token_that_waits_is_granted(void **state)
     assert_int_equal(queue_keys(), 0);
 }
 
-static void an_hour_back_does_not_keep_an_offer(void **state)
+TEST(an_hour_back_does_not_keep_an_offer)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     release("T1", "");
@@ -250,9 +236,8 @@ static void an_hour_back_does_not_keep_an_offer(void **state)
     says(acquire("T7", "b:P1/200"), "ACQUIRED");
 }
 
-static void messages_that_were_missed_are_read_again(void **state)
+TEST(messages_that_were_missed_are_read_again)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -265,9 +250,8 @@ static void messages_that_were_missed_are_read_again(void **state)
     says(messages(), "S1:W T3");
 }
 
-static void a_waiter_whose_record_was_lost_queues_anew(void **state)
+TEST(a_waiter_whose_record_was_lost_queues_anew)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -281,9 +265,8 @@ static void a_waiter_whose_record_was_lost_queues_anew(void **state)
 
 /* ---- withdrawal -------------------------------------------------------------------- */
 
-static void a_waiter_whose_time_is_over_is_withdrawn(void **state)
+TEST(a_waiter_whose_time_is_over_is_withdrawn)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -299,9 +282,8 @@ static void a_waiter_whose_time_is_over_is_withdrawn(void **state)
     says(inspect("a"), "FREE");
 }
 
-static void a_grant_that_came_first_wins(void **state)
+TEST(a_grant_that_came_first_wins)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     release("T1", "");
@@ -309,9 +291,8 @@ static void a_grant_that_came_first_wins(void **state)
     says(inspect("a"), "EXCLUSIVE T2");
 }
 
-static void a_withdrawal_lets_those_behind_go(void **state)
+TEST(a_withdrawal_lets_those_behind_go)
 {
-    (void)state;
     acquire("T1", "a:S");
     wait_at("S1", "T2", "a");
     wait_at("S2", "T3", "a:S");
@@ -323,9 +304,8 @@ static void a_withdrawal_lets_those_behind_go(void **state)
     says(deliver(), "T5");
 }
 
-static void a_lapsed_offer_times_out(void **state)
+TEST(a_lapsed_offer_times_out)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S2", "T3", "a");
@@ -336,9 +316,8 @@ static void a_lapsed_offer_times_out(void **state)
     says(deliver(), "T3");
 }
 
-static void an_abandoned_waiter_keeps_its_number(void **state)
+TEST(an_abandoned_waiter_keeps_its_number)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -350,9 +329,8 @@ static void an_abandoned_waiter_keeps_its_number(void **state)
     says(messages(), "S1:A a S2:W T2 S2:A a");
 }
 
-static void an_abandoned_offer_passes_on(void **state)
+TEST(an_abandoned_offer_passes_on)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S2", "T3", "a");
@@ -364,9 +342,8 @@ static void an_abandoned_offer_passes_on(void **state)
     assert_int_equal(queue_keys(), 0);
 }
 
-static void only_who_parks_a_waiter_abandons_it(void **state)
+TEST(only_who_parks_a_waiter_abandons_it)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S2", "T2", "a"); /* sent again to another server */
@@ -383,9 +360,8 @@ static void only_who_parks_a_waiter_abandons_it(void **state)
     says(deliver(), "T2");
 }
 
-static void a_release_withdraws(void **state)
+TEST(a_release_withdraws)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a b");
     wait_at("S2", "T3", "a");
@@ -404,9 +380,8 @@ static void a_release_withdraws(void **state)
     assert_int_equal(queue_keys(), 0);
 }
 
-static void a_late_copy_after_the_release_does_not_queue(void **state)
+TEST(a_late_copy_after_the_release_does_not_queue)
 {
-    (void)state;
     acquire("T1", "a");
     release("T2", "a");
     says(wait_at("S1", "T2", "a"), "TOKEN_SPENT");
@@ -415,9 +390,8 @@ static void a_late_copy_after_the_release_does_not_queue(void **state)
 
 /* ---- the same token again ------------------------------------------------------------ */
 
-static void the_same_token_again_is_the_same_place(void **state)
+TEST(the_same_token_again_is_the_same_place)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
@@ -436,9 +410,8 @@ static void the_same_token_again_is_the_same_place(void **state)
     says(messages(), "S1:W T3");
 }
 
-static void all_copies_are_told_and_get_the_grant(void **state)
+TEST(all_copies_are_told_and_get_the_grant)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_at("S2", "T2", "a"), "QUEUED");
@@ -450,9 +423,8 @@ static void all_copies_are_told_and_get_the_grant(void **state)
     says(woken("S1", "T2"), "ACQUIRED again");
 }
 
-static void a_lost_copy_takes_out_itself_alone(void **state)
+TEST(a_lost_copy_takes_out_itself_alone)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_at("S2", "T2", "a"), "QUEUED");
@@ -467,9 +439,8 @@ static void a_lost_copy_takes_out_itself_alone(void **state)
     says(woken("S1", "T2"), "ACQUIRED");
 }
 
-static void a_release_ends_all_copies(void **state)
+TEST(a_release_ends_all_copies)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_at("S2", "T2", "a"), "QUEUED");
@@ -479,9 +450,8 @@ static void a_release_ends_all_copies(void **state)
     says(woken("S2", "T2"), "TOKEN_SPENT");
 }
 
-static void the_turn_of_a_copy_outlives_the_others_server(void **state)
+TEST(the_turn_of_a_copy_outlives_the_others_server)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_at("S2", "T2", "a"), "QUEUED");
@@ -492,9 +462,8 @@ static void the_turn_of_a_copy_outlives_the_others_server(void **state)
 }
 
 /* Who waits longest keeps its place as long. */
-static void a_copy_that_waits_less_shortens_nothing(void **state)
+TEST(a_copy_that_waits_less_shortens_nothing)
 {
-    (void)state;
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_for_ms("S2", "T2", "a", 1000, 1), "QUEUED");
@@ -502,9 +471,8 @@ static void a_copy_that_waits_less_shortens_nothing(void **state)
                 WAIT_MS + LEASE_MS);
 }
 
-static void copies_are_bounded_and_the_dead_make_room(void **state)
+TEST(copies_are_bounded_and_the_dead_make_room)
 {
-    (void)state;
     acquire("T1", "a");
     for (int i = 0; i < 16; i++)
         says(wait_at("S1", "T2", "a"), "QUEUED");
@@ -515,9 +483,8 @@ static void copies_are_bounded_and_the_dead_make_room(void **state)
     says(deliver(), "T2");
 }
 
-static void a_copy_that_times_out_ends_the_other(void **state)
+TEST(a_copy_that_times_out_ends_the_other)
 {
-    (void)state;
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S2", "T2", "a");
@@ -528,42 +495,5 @@ static void a_copy_that_times_out_ends_the_other(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup(name, queue_reset)
-    const struct CMUnitTest tests[] = {
-        TEST(an_offer_that_nobody_claims_passes_on),
-        TEST(a_late_claim_takes_what_is_still_free),
-        TEST(an_offer_is_not_a_lock),
-        TEST(waiters_of_a_server_that_is_gone_are_passed_over_at_once),
-        TEST(what_the_dead_left_is_in_nobodys_way),
-        TEST(who_is_barred_by_the_dead_alone_is_looked_at),
-        TEST(who_stands_behind_a_dead_writer_is_looked_at),
-        TEST(room_that_comes_later_is_looked_at_too),
-        TEST(who_bars_those_who_bar_is_looked_at),
-        TEST(a_frozen_server_costs_half_a_second),
-        TEST(one_server_asks_nothing_for_its_own),
-        TEST(an_offer_to_the_dead_bars_no_try),
-        TEST(a_try_with_the_token_that_waits_is_granted),
-        TEST(an_hour_back_does_not_keep_an_offer),
-        TEST(messages_that_were_missed_are_read_again),
-        TEST(a_waiter_whose_record_was_lost_queues_anew),
-        TEST(a_waiter_whose_time_is_over_is_withdrawn),
-        TEST(a_grant_that_came_first_wins),
-        TEST(a_withdrawal_lets_those_behind_go),
-        TEST(a_lapsed_offer_times_out),
-        TEST(an_abandoned_waiter_keeps_its_number),
-        TEST(an_abandoned_offer_passes_on),
-        TEST(only_who_parks_a_waiter_abandons_it),
-        TEST(a_release_withdraws),
-        TEST(a_late_copy_after_the_release_does_not_queue),
-        TEST(the_same_token_again_is_the_same_place),
-        TEST(all_copies_are_told_and_get_the_grant),
-        TEST(a_lost_copy_takes_out_itself_alone),
-        TEST(a_release_ends_all_copies),
-        TEST(the_turn_of_a_copy_outlives_the_others_server),
-        TEST(a_copy_that_waits_less_shortens_nothing),
-        TEST(copies_are_bounded_and_the_dead_make_room),
-        TEST(a_copy_that_times_out_ends_the_other),
-    };
-
-    return cmocka_run_group_tests(tests, script_open, servers_close);
+    return TEST_RUN(.setup_all = script_open, .teardown_all = servers_close, .setup = queue_reset);
 }

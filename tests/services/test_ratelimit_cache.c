@@ -1,26 +1,19 @@
 /* What a server keeps of policies: names of one namespace are not those of another, and
  * who was used last stays. In a small cache, where all entries meet in few buckets. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "services/ratelimit_cache.h"
+#include "test.h"
 
 static ratelimit_cache *cache;
 
 static int new_cache(void **state)
 {
-    (void)state;
     cache = ratelimit_cache_new(3);
     return cache ? 0 : -1;
 }
 
 static int free_cache(void **state)
 {
-    (void)state;
     ratelimit_cache_free(cache);
     return 0;
 }
@@ -40,11 +33,9 @@ static int64_t known(const char *ns, const char *name)
     return policy ? policy->spec.limit : 0;
 }
 
-static void a_name_is_of_its_namespace(void **state)
+TEST(a_name_is_of_its_namespace)
 {
     static const char *const others[][2] = {{"b", "x"}, {"a", "y"}, {"", "ax"}, {"ax", ""}, {"a", "xx"}};
-    (void)state;
-
     for (int64_t n = 1; n <= 60; n++) { /* wherever their buckets are */
         char name[8] = {'x', (char)('A' + n), '\0'};
         put("a", name, n);
@@ -62,9 +53,8 @@ static void a_name_is_of_its_namespace(void **state)
     assert_int_equal(known("a", "x"), 2);
 }
 
-static void the_least_recently_used_goes(void **state)
+TEST(the_least_recently_used_goes)
 {
-    (void)state;
     put("a", "1", 1);
     put("a", "2", 2);
     put("a", "3", 3);
@@ -78,9 +68,8 @@ static void the_least_recently_used_goes(void **state)
     assert_int_equal(known("a", "1"), 0);
 }
 
-static void what_is_forgotten_makes_room(void **state)
+TEST(what_is_forgotten_makes_room)
 {
-    (void)state;
     put("a", "1", 1);
     put("a", "2", 2);
     put("a", "3", 3);
@@ -97,12 +86,4 @@ static void what_is_forgotten_makes_room(void **state)
     assert_int_equal(known("a", "5"), 5);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_name_is_of_its_namespace, new_cache, free_cache),
-        cmocka_unit_test_setup_teardown(the_least_recently_used_goes, new_cache, free_cache),
-        cmocka_unit_test_setup_teardown(what_is_forgotten_makes_room, new_cache, free_cache),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = new_cache, .teardown = free_cache)

@@ -124,14 +124,12 @@ static void step_check(policy *p)
     expect_bound(p, p->algorithm == 'B' ? most : got->rules[0]->limit);
 }
 
-static void changes_are_in_force_within_a_second_and_keep_their_bound(void **state)
+TEST(changes_are_in_force_within_a_second_and_keep_their_bound)
 {
     static const char *const servers[SERVERS] = {"one", "two", "three"};
     const char *seed_text = getenv("LOCKSTOCK_SEED"), *steps_text = getenv("LOCKSTOCK_STEPS");
     unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)time(NULL) ^ (unsigned)getpid() << 8;
     long steps = steps_text ? atol(steps_text) : (long)counts_of(10000, 200000);
-    (void)state;
-
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     srandom(seed);
     for (int i = 0; i < POLICIES; i++)
@@ -149,8 +147,4 @@ static void changes_are_in_force_within_a_second_and_keep_their_bound(void **sta
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {RATE_TEST(changes_are_in_force_within_a_second_and_keep_their_bound)};
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -3,11 +3,9 @@
 #include "ratelimit_script.h"
 
 /* The example of the contract. */
-static void five_a_second_over_seven_tries_locked_for_two(void **state)
+TEST(five_a_second_over_seven_tries_locked_for_two)
 {
     const char *rule = "bob FIXED 5/1000 after=7 ban=2000";
-    (void)state;
-
     for (int i = 0; i < 5; i++)
         expect_outcome(check_rules(rule), "ALLOWED");
     expect_outcome(check_rules(rule), "DENIED");
@@ -19,9 +17,8 @@ static void five_a_second_over_seven_tries_locked_for_two(void **state)
     expect_outcome(check_rules(rule), "ALLOWED");
 }
 
-static void each_algorithm_tells_its_numbers(void **state)
+TEST(each_algorithm_tells_its_numbers)
 {
-    (void)state;
     expect_told(check_rules("bob FIXED 2/1000"), "ALLOWED: ALLOWED 2 1 0 1000 0");
     expect_told(check_rules("bob LOG 2/1000"), "ALLOWED: ALLOWED 2 1 0 1000 0");
     expect_told(check_rules("bob WINDOW 2/1000"), "ALLOWED: ALLOWED 2 1 0 2000 0");
@@ -39,9 +36,8 @@ static void each_algorithm_tells_its_numbers(void **state)
 
 /* What a burst does at the edge of a window: the first algorithm's weakness, which the
  * others are for. */
-static void at_the_edge_of_a_window(void **state)
+TEST(at_the_edge_of_a_window)
 {
-    (void)state;
     advance(999);
     expect_outcome(check_cost("bob FIXED 5/1000", 5), "ALLOWED");
     expect_outcome(check_cost("bob LOG 5/1000", 5), "ALLOWED");
@@ -55,9 +51,8 @@ static void at_the_edge_of_a_window(void **state)
 }
 
 /* The window before counts for the part of it that the sliding window covers. */
-static void the_window_before_fades(void **state)
+TEST(the_window_before_fades)
 {
-    (void)state;
     expect_told(check_cost("bob WINDOW 10/1000", 10), "ALLOWED: ALLOWED 10 0 0 2000 0");
     advance(1000);
     expect_told(check_cost("bob WINDOW 10/1000", 1), "DENIED: DENIED 10 0 100 1000 0");
@@ -72,11 +67,9 @@ static void the_window_before_fades(void **state)
     expect_told(peek("bob WINDOW 10/1000", 1), "ALLOWED: ALLOWED 10 10 0 0 0");
 }
 
-static void a_bucket_holds_its_burst(void **state)
+TEST(a_bucket_holds_its_burst)
 {
     const char *rule = "bob BUCKET 1/1000 burst=3";
-    (void)state;
-
     expect_told(check_cost(rule, 3), "ALLOWED: ALLOWED 1 0 0 3000 0");
     expect_told(check_cost(rule, 2), "DENIED: DENIED 1 0 2000 3000 0");
     advance(1999);
@@ -89,11 +82,9 @@ static void a_bucket_holds_its_burst(void **state)
 
 /* Ten million a second is a unit each tenth of a microsecond; three a second is one each
  * 333,333 and a third. */
-static void rates_are_exact_below_a_microsecond(void **state)
+TEST(rates_are_exact_below_a_microsecond)
 {
     const char *fast = "bob BUCKET 10000000/1000 burst=10", *third = "bob BUCKET 3/1000 burst=2";
-    (void)state;
-
     expect_outcome(check_cost(fast, 7), "ALLOWED");
     expect_outcome(check_cost(fast, 4), "DENIED");
     advance_us(1);
@@ -112,12 +103,10 @@ static void rates_are_exact_below_a_microsecond(void **state)
     }
 }
 
-static void a_cost_is_that_many_units(void **state)
+TEST(a_cost_is_that_many_units)
 {
     static const char *const rules[] = {"bob FIXED 10/1000", "bob LOG 10/1000", "bob WINDOW 10/1000",
                                         "bob BUCKET 10/1000"};
-    (void)state;
-
     for (int i = 0; i < 4; i++) {
         assert_int_equal(check_cost(rules[i], 0)->rules[0]->remaining, 9);
         assert_int_equal(check_cost(rules[i], 5)->rules[0]->remaining, 4);
@@ -129,9 +118,8 @@ static void a_cost_is_that_many_units(void **state)
 
 /* More than fits at once never passes: that is a refusal like any other, for a policy may
  * have become smaller than what its callers ask. */
-static void more_than_ever_fits_is_denied_for_good(void **state)
+TEST(more_than_ever_fits_is_denied_for_good)
 {
-    (void)state;
     remember();
     expect_told(check_cost("bob FIXED 5/1000", 6), "DENIED: DENIED 5 5 -1 0 0");
     expect_told(check_cost("bob LOG 5/1000", 6), "DENIED: DENIED 5 5 -1 0 0");
@@ -143,11 +131,9 @@ static void more_than_ever_fits_is_denied_for_good(void **state)
 
 /* ---- several rules ---- */
 
-static void none_is_charged_unless_all_pass(void **state)
+TEST(none_is_charged_unless_all_pass)
 {
     const char *rules = "bob FIXED 1/1000;bob LOG 2/1000;bob WINDOW 3/1000;eve BUCKET 4/1000";
-    (void)state;
-
     expect_told(check_rules(rules), "ALLOWED: ALLOWED 1 0 0 1000 0: ALLOWED 2 1 0 1000 0: ALLOWED 3 2 0 2000 0"
                                     ": ALLOWED 4 3 0 250 0");
     remember();
@@ -156,11 +142,9 @@ static void none_is_charged_unless_all_pass(void **state)
     expect_unchanged();
 }
 
-static void independent_rules_are_charged_each_for_itself(void **state)
+TEST(independent_rules_are_charged_each_for_itself)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    (void)state;
-
     request.group = (char *)(uintptr_t) "g";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
     set_rules(&request, "bob FIXED 1/1000;bob LOG 3/1000");
@@ -170,9 +154,8 @@ static void independent_rules_are_charged_each_for_itself(void **state)
     expect_told(check(&request), "DENIED: DENIED 1 0 1000 1000 0: DENIED 3 0 1000 1000 0");
 }
 
-static void the_worst_outcome_is_that_of_the_check(void **state)
+TEST(the_worst_outcome_is_that_of_the_check)
 {
-    (void)state;
     check_rules("bob FIXED 1/1000 after=1 ban=1000");
     expect_outcome(check_rules("bob FIXED 1/1000 after=1 ban=1000"), "BANNED");
     check_rules("bob LOG 1/1000");
@@ -180,11 +163,9 @@ static void the_worst_outcome_is_that_of_the_check(void **state)
                 "BANNED: DENIED 1 0 1000 1000 0: BANNED 1 0 1000 1000 1000: ALLOWED 9 9 0 0 0");
 }
 
-static void one_key_may_have_rules_of_many_periods(void **state)
+TEST(one_key_may_have_rules_of_many_periods)
 {
     const char *rules = "bob FIXED 2/1000;bob FIXED 3/60000;bob FIXED 100/86400000";
-    (void)state;
-
     check_rules(rules);
     check_rules(rules);
     advance(1000);
@@ -195,11 +176,9 @@ static void one_key_may_have_rules_of_many_periods(void **state)
 
 /* ---- who is counted ---- */
 
-static void a_counter_is_group_key_and_limit(void **state)
+TEST(a_counter_is_group_key_and_limit)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    (void)state;
-
     set_rules(&request, "bob FIXED 1/1000");
     expect_outcome(check(&request), "ALLOWED"); /* the group is "bob" */
     request.group = (char *)(uintptr_t) "bob";
@@ -216,21 +195,18 @@ static void a_counter_is_group_key_and_limit(void **state)
     expect_outcome(check_rules("bob FIXED 1/1000"), "ALLOWED");
 }
 
-static void what_is_said_twice_is_one_counter(void **state)
+TEST(what_is_said_twice_is_one_counter)
 {
-    (void)state;
     expect_outcome(check_rules("bob BUCKET 1/1000"), "ALLOWED");
     expect_outcome(check_rules("bob BUCKET 1/1000 burst=1"), "DENIED");
     expect_outcome(check_rules("bob FIXED 1/1000 after=9 ban=5"), "ALLOWED");
     expect_outcome(check_rules("bob FIXED 1/1000 after=9 ban=5 factor=1"), "DENIED");
 }
 
-static void names_are_only_names(void **state)
+TEST(names_are_only_names)
 {
     static const char *const keys[] = {"a:b", "a}", "{a", "a*", "a%3Ab", "a,F", "\xc3\xa9", "a\nb"};
     char rules[64];
-    (void)state;
-
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
         snprintf(rules, sizeof rules, "%s LOG 1/1000", keys[i]);
         expect_outcome(check_id(rules, 1, keys[i]), "ALLOWED");
@@ -239,12 +215,10 @@ static void names_are_only_names(void **state)
     }
 }
 
-static void many_servers_share_a_counter(void **state)
+TEST(many_servers_share_a_counter)
 {
     static const char *const servers[] = {"one", "two", "three"};
     int allowed = 0;
-    (void)state;
-
     for (int i = 0; i < 30; i++) {
         harness_server(h, servers[i % 3]);
         allowed += check_rules("bob FIXED 7/1000")->outcome == LKS_CHECK_OUTCOME_ALLOWED;
@@ -253,14 +227,12 @@ static void many_servers_share_a_counter(void **state)
 }
 
 /* Calls that travel in one FCALL are charged one after the other. */
-static void calls_may_travel_together(void **state)
+TEST(calls_may_travel_together)
 {
     enum { N = 6 };
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     const void *requests[N], *responses[N];
     lks_error errors[N];
-    (void)state;
-
     request.group = (char *)(uintptr_t) "g";
     set_rules(&request, "bob FIXED 2/1000 after=4 ban=500;bob LOG 3/1000;eve BUCKET 5/1000");
     for (int i = 0; i < N; i++)
@@ -272,12 +244,10 @@ static void calls_may_travel_together(void **state)
 
 /* ---- peek ---- */
 
-static void a_peek_tells_and_charges_nothing(void **state)
+TEST(a_peek_tells_and_charges_nothing)
 {
     const char *rules = "bob FIXED 2/1000 after=3 ban=500;bob LOG 2/1000 after=3 ban=500;"
                         "bob WINDOW 2/1000 after=3 ban=500;bob BUCKET 2/1000 after=3 ban=500";
-    (void)state;
-
     remember();
     for (int i = 0; i < 5; i++)
         expect_outcome(peek(rules, 1), "ALLOWED");
@@ -297,9 +267,8 @@ static void a_peek_tells_and_charges_nothing(void **state)
 }
 
 /* Where the next try would begin a ban: it would not pass, though nobody is banned. */
-static void a_peek_foresees_a_ban(void **state)
+TEST(a_peek_foresees_a_ban)
 {
-    (void)state;
     check_rules("bob FIXED 9/1000 after=1 ban=500");
     advance(100);
     expect_told(peek("bob FIXED 9/1000 after=1 ban=500", 1), "DENIED: DENIED 9 8 900 900 0");
@@ -307,11 +276,9 @@ static void a_peek_foresees_a_ban(void **state)
     expect_told(peek("bob FIXED 9/1000 after=1 ban=500", 1), "ALLOWED: ALLOWED 9 9 0 0 0");
 }
 
-static void a_peek_has_no_identity(void **state)
+TEST(a_peek_has_no_identity)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    (void)state;
-
     request.request_id = (char *)(uintptr_t) "r";
     set_rules(&request, "g FIXED 2/1000");
     expect_outcome(check(&request), "ALLOWED");
@@ -321,12 +288,10 @@ static void a_peek_has_no_identity(void **state)
 
 /* ---- request_id ---- */
 
-static void a_repeat_is_the_first_answer(void **state)
+TEST(a_repeat_is_the_first_answer)
 {
     const char *rules = "bob FIXED 3/90000;bob LOG 3/90000;bob WINDOW 3/90000;bob BUCKET 3/90000";
     char first[512];
-    (void)state;
-
     snprintf(first, sizeof first, "%s", told(check_id(rules, 2, "r")));
     remember();
     advance(1000);
@@ -336,13 +301,11 @@ static void a_repeat_is_the_first_answer(void **state)
     expect_unchanged();
 }
 
-static void a_request_id_means_one_check(void **state)
+TEST(a_request_id_means_one_check)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     static const char *const others[] = {"bob FIXED 6/1000", "eve FIXED 5/1000", "bob LOG 5/1000",
                                          "bob FIXED 5/1000;bob LOG 5/1000", "bob @api"};
-    (void)state;
-
     put_policy("api", "FIXED 5/1000", false, 0);
     expect_outcome(check_id("bob FIXED 5/1000", 1, "r"), "ALLOWED");
     remember();
@@ -362,9 +325,8 @@ static void a_request_id_means_one_check(void **state)
 }
 
 /* A policy may get other numbers between a call and its repeat. */
-static void a_repeat_survives_a_change_of_its_policy(void **state)
+TEST(a_repeat_survives_a_change_of_its_policy)
 {
-    (void)state;
     put_policy("api", "FIXED 5/10000", false, 0);
     expect_told(check_id("bob @api", 1, "r"), "ALLOWED: ALLOWED 5 4 0 10000 0");
     put_policy("api", "LOG 1/1000", false, 0);
@@ -372,9 +334,8 @@ static void a_repeat_survives_a_change_of_its_policy(void **state)
 }
 
 /* Or be deleted. */
-static void a_repeat_survives_the_end_of_its_policy(void **state)
+TEST(a_repeat_survives_the_end_of_its_policy)
 {
-    (void)state;
     put_policy("api", "FIXED 5/10000", false, 0);
     expect_outcome(check_id("bob FIXED 5/10000;bob @api", 1, "r"), "ALLOWED");
     assert_true(delete_policy("api", 0));
@@ -385,9 +346,8 @@ static void a_repeat_survives_the_end_of_its_policy(void **state)
     expect_unchanged();
 }
 
-static void a_refusal_leaves_no_record_and_may_change(void **state)
+TEST(a_refusal_leaves_no_record_and_may_change)
 {
-    (void)state;
     check_rules("bob FIXED 1/1000");
     remember();
     expect_outcome(check_id("bob FIXED 1/1000", 1, "r"), "DENIED");
@@ -397,11 +357,9 @@ static void a_refusal_leaves_no_record_and_may_change(void **state)
 }
 
 /* What charged anything is an effect, whatever the outcome of the whole. */
-static void a_partly_charged_check_is_recorded(void **state)
+TEST(a_partly_charged_check_is_recorded)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    (void)state;
-
     request.group = (char *)(uintptr_t) "g";
     request.request_id = (char *)(uintptr_t) "r";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
@@ -415,7 +373,7 @@ static void a_partly_charged_check_is_recorded(void **state)
 }
 
 /* min(period, 60 s); of several rules the shortest period. */
-static void a_request_is_remembered_while_it_may_come_again(void **state)
+TEST(a_request_is_remembered_while_it_may_come_again)
 {
     static const struct {
         const char *rules;
@@ -433,8 +391,6 @@ static void a_request_is_remembered_while_it_may_come_again(void **state)
         {"bob LOG 90/400000;bob FIXED 90/20000", 1000, 400000},
     };
     char id[8];
-    (void)state;
-
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int64_t units = strstr(rows[i].rules, "/1000") && !strstr(rows[i].rules, "burst") ? 1 : 90;
         empty_harness(state);
@@ -453,11 +409,9 @@ static void a_request_is_remembered_while_it_may_come_again(void **state)
 
 /* A bucket of 100 that gets one back a second: the first answer is lost, the same comes
  * again after more than a period, and nobody pays twice or cannot be paid back. */
-static void a_slow_retry_is_charged_once(void **state)
+TEST(a_slow_retry_is_charged_once)
 {
     const char *rules = "bob BUCKET 1/1000 burst=100";
-    (void)state;
-
     expect_outcome(check_id(rules, 60, "r"), "ALLOWED");
     advance(2500);
     expect_outcome(check_id(rules, 60, "r"), "ALLOWED replayed");
@@ -467,37 +421,4 @@ static void a_slow_retry_is_charged_once(void **state)
     assert_int_equal(peek(rules, 1)->rules[0]->remaining, 100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RATE_TEST(five_a_second_over_seven_tries_locked_for_two),
-        RATE_TEST(each_algorithm_tells_its_numbers),
-        RATE_TEST(at_the_edge_of_a_window),
-        RATE_TEST(the_window_before_fades),
-        RATE_TEST(a_bucket_holds_its_burst),
-        RATE_TEST(rates_are_exact_below_a_microsecond),
-        RATE_TEST(a_cost_is_that_many_units),
-        RATE_TEST(more_than_ever_fits_is_denied_for_good),
-        RATE_TEST(none_is_charged_unless_all_pass),
-        RATE_TEST(independent_rules_are_charged_each_for_itself),
-        RATE_TEST(the_worst_outcome_is_that_of_the_check),
-        RATE_TEST(one_key_may_have_rules_of_many_periods),
-        RATE_TEST(a_counter_is_group_key_and_limit),
-        RATE_TEST(what_is_said_twice_is_one_counter),
-        RATE_TEST(names_are_only_names),
-        RATE_TEST(many_servers_share_a_counter),
-        RATE_TEST(calls_may_travel_together),
-        RATE_TEST(a_peek_tells_and_charges_nothing),
-        RATE_TEST(a_peek_foresees_a_ban),
-        RATE_TEST(a_peek_has_no_identity),
-        RATE_TEST(a_repeat_is_the_first_answer),
-        RATE_TEST(a_request_id_means_one_check),
-        RATE_TEST(a_repeat_survives_a_change_of_its_policy),
-        RATE_TEST(a_repeat_survives_the_end_of_its_policy),
-        RATE_TEST(a_refusal_leaves_no_record_and_may_change),
-        RATE_TEST(a_partly_charged_check_is_recorded),
-        RATE_TEST(a_request_is_remembered_while_it_may_come_again),
-        RATE_TEST(a_slow_retry_is_charged_once),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -115,7 +115,7 @@ static const struct foreign {
     {"LPUSH %s x", P "rate:c", call_delete},
 };
 
-static void foreign_data_changes_nothing(void **state)
+TEST(foreign_data_changes_nothing)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         empty_harness(state);
@@ -134,9 +134,8 @@ static void foreign_data_changes_nothing(void **state)
 }
 
 /* That a Check then is refused is shown with a real server: tests/e2e/test_ratelimit.c. */
-static void when_memory_is_short(void **state)
+TEST(when_memory_is_short)
 {
-    (void)state;
     expect_outcome(check_id("a FIXED 5/1000;a LOG 5/1000", 3, "r"), "ALLOWED");
     harness_redis(h, "CONFIG SET maxmemory 1");
     remember();
@@ -148,9 +147,8 @@ static void when_memory_is_short(void **state)
     harness_redis(h, "CONFIG SET maxmemory 0");
 }
 
-static void an_error_after_a_write_is_maybe(void **state)
+TEST(an_error_after_a_write_is_maybe)
 {
-    (void)state;
     harness_alter(h, "write('SET', request_key", "write('NOSUCH', request_key");
     assert_null(check_id(rules, 1, "r"));
     assert_int_equal(err.code, LKS_NOT_FOUND); /* the policy */
@@ -159,9 +157,8 @@ static void an_error_after_a_write_is_maybe(void **state)
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
 }
 
-static void a_reply_of_another_shape_is_an_error(void **state)
+TEST(a_reply_of_another_shape_is_an_error)
 {
-    (void)state;
     harness_alter(h, "local reply, worst = {'', '0'}, 'ALLOWED'",
                   "if true then return {'ALLOWED', '0', 'x'} end\n"
                   "local reply, worst = {'', '0'}, 'ALLOWED'");
@@ -175,13 +172,4 @@ static void a_reply_of_another_shape_is_an_error(void **state)
     assert_int_equal(err.code, LKS_INTERNAL);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RATE_TEST(foreign_data_changes_nothing),
-        RATE_TEST(when_memory_is_short),
-        RATE_TEST(an_error_after_a_write_is_maybe),
-        RATE_TEST(a_reply_of_another_shape_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -40,11 +40,9 @@ static void invalid(const char *method, const void *request, const char *field)
         invalid(method, &r, field);                 \
     } while (0)
 
-static void check_names_what_is_wrong(void **state)
+TEST(check_names_what_is_wrong)
 {
     lks_check_request r;
-    (void)state;
-
     INVALID("Check", good, group, name_129, "group");
     INVALID("Check", good, cost, -1, "cost");
     INVALID("Check", good, cost, MAX + 1, "cost");
@@ -61,11 +59,9 @@ static void check_names_what_is_wrong(void **state)
     invalid("Check", &r, "group");
 }
 
-static void rules_name_what_is_wrong(void **state)
+TEST(rules_name_what_is_wrong)
 {
     lks_check_request r = good;
-    (void)state;
-
     set_rules(&r, "a FIXED 5/1000;b FIXED 5/1000");
     r.rules[1]->key = (char *)(uintptr_t) "";
     invalid("Check", &r, "rules[1].key");
@@ -126,15 +122,13 @@ static const bad_limit bad_limits[] = {
 };
 enum { N_BAD_LIMITS = sizeof bad_limits / sizeof bad_limits[0] };
 
-static void limits_name_what_is_wrong(void **state)
+TEST(limits_name_what_is_wrong)
 {
     char rules[128], field[64];
     lks_check_request r = good;
     lks_put_policy_request put = LKS_PUT_POLICY_REQUEST_INIT;
     lks_penalty penalty;
     lks_limit limit;
-    (void)state;
-
     put.name = (char *)(uintptr_t) "api";
     put.limit = &limit;
     for (int i = 0; i < N_BAD_LIMITS; i++) {
@@ -154,7 +148,7 @@ static void limits_name_what_is_wrong(void **state)
 }
 
 /* The ends of what is good, and that they are counted exactly. */
-static void the_largest_numbers_work(void **state)
+TEST(the_largest_numbers_work)
 {
     static const char *const rules[] = {
         "k FIXED 1000000000000/31622400000",
@@ -167,8 +161,6 @@ static void the_largest_numbers_work(void **state)
         "k FIXED 1000000000000/1 after=1000000000000 ban=31622400000 factor=1000 max=31622400000",
     };
     static const int64_t bursts[] = {UNITS_MAX, UNITS_MAX, UNITS_MAX, UNITS_MAX, 1, 31622400, 100000, UNITS_MAX};
-    (void)state;
-
     advance(1); /* not at the beginning of a window */
     for (int i = 0; i < 8; i++) {
         if (bursts[i] > 1) {
@@ -190,11 +182,9 @@ static void the_largest_numbers_work(void **state)
 }
 
 /* Products of up to 85 bits: a unit more or less would be told. */
-static void long_products_are_exact(void **state)
+TEST(long_products_are_exact)
 {
     char rules[96];
-    (void)state;
-
     for (int i = 0; i < 40; i++) {
         int64_t cost = UNITS_MAX - 1 - i * INT64_C(23456789017);
         snprintf(rules, sizeof rules, "k%d BUCKET 999999999989/31622399999 burst=1000000000000", i);
@@ -206,12 +196,10 @@ static void long_products_are_exact(void **state)
     }
 }
 
-static void refund_and_reset_name_what_is_wrong(void **state)
+TEST(refund_and_reset_name_what_is_wrong)
 {
     lks_refund_request refund_good = LKS_REFUND_REQUEST_INIT;
     lks_reset_request reset_good = LKS_RESET_REQUEST_INIT;
-    (void)state;
-
     refund_good.group = refund_good.request_id = (char *)(uintptr_t) "g";
     {
         lks_refund_request r;
@@ -229,7 +217,7 @@ static void refund_and_reset_name_what_is_wrong(void **state)
     }
 }
 
-static void policies_name_what_is_wrong(void **state)
+TEST(policies_name_what_is_wrong)
 {
     lks_put_policy_request put_good = LKS_PUT_POLICY_REQUEST_INIT;
     lks_get_policy_request get_good = LKS_GET_POLICY_REQUEST_INIT;
@@ -237,8 +225,6 @@ static void policies_name_what_is_wrong(void **state)
     lks_delete_policy_request delete_good = LKS_DELETE_POLICY_REQUEST_INIT;
     lks_limit limit;
     lks_penalty penalty;
-    (void)state;
-
     set_limit(&limit, &penalty, "FIXED 5/1000");
     put_good.name = delete_good.name = (char *)(uintptr_t) "api";
     put_good.limit = &limit;
@@ -270,14 +256,12 @@ static void policies_name_what_is_wrong(void **state)
     }
 }
 
-static void bytes_that_are_no_request(void **state)
+TEST(bytes_that_are_no_request)
 {
     static const struct {
         const char *bytes;
         size_t len;
     } rows[] = {{"\x0a\x05g", 3}, {"\x0a\x01\xff", 3}, {"\x0a\x02g\0", 4}, {"\x12\x03\x1a\x01", 4}, {"\xff", 1}};
-    (void)state;
-
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_null(harness_call_bytes(h, &ratelimit_service, "Check", rows[i].bytes, rows[i].len, &err));
         assert_int_equal(err.code, LKS_INVALID_ARGUMENT);
@@ -286,13 +270,4 @@ static void bytes_that_are_no_request(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        INPUT_TEST(check_names_what_is_wrong),   INPUT_TEST(rules_name_what_is_wrong),
-        INPUT_TEST(limits_name_what_is_wrong),   INPUT_TEST(the_largest_numbers_work),
-        INPUT_TEST(long_products_are_exact),     INPUT_TEST(refund_and_reset_name_what_is_wrong),
-        INPUT_TEST(policies_name_what_is_wrong), INPUT_TEST(bytes_that_are_no_request),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = with_a_counter)

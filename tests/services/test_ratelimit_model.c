@@ -492,14 +492,12 @@ static void bucket_within_bounds(const limit *l, const counter *c)
     }
 }
 
-static void random_schedules_do_as_the_model(void **state)
+TEST(random_schedules_do_as_the_model)
 {
     static const char *const servers[] = {"one", "two", "three"};
     const char *seed_text = getenv("LOCKSTOCK_SEED"), *steps_text = getenv("LOCKSTOCK_STEPS");
     unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)time(NULL) ^ (unsigned)getpid() << 8;
     long steps = steps_text ? atol(steps_text) : (long)counts_of(20000, 400000);
-    (void)state;
-
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     srandom(seed);
     for (int k = 0; k < KEYS; k++)
@@ -541,8 +539,4 @@ static void random_schedules_do_as_the_model(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {RATE_TEST(random_schedules_do_as_the_model)};
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -9,11 +9,9 @@ static int64_t number(const char *text)
 
 /* INCR, then EXPIRE when it was the first: a client that dies between the two leaves a
  * counter that never ends, and a key that is locked out for ever. */
-static void incr_then_expire_locks_out_for_ever(void **state)
+TEST(incr_then_expire_locks_out_for_ever)
 {
     int64_t refused = 0;
-    (void)state;
-
     assert_int_equal(number(harness_redis(h, "INCR naive:bob")), 1);
     /* It dies here: EXPIRE naive:bob 1 is never sent. */
     for (int i = 0; i < 10; i++)
@@ -27,9 +25,8 @@ static void incr_then_expire_locks_out_for_ever(void **state)
 }
 
 /* GET, compare, INCR: two that read before either wrote are both let in. */
-static void get_then_incr_lets_two_in(void **state)
+TEST(get_then_incr_lets_two_in)
 {
-    (void)state;
     harness_redis(h, "SET naive:bob 4");
     int64_t first = number(harness_redis(h, "GET naive:bob"));
     int64_t second = number(harness_redis(h, "GET naive:bob"));
@@ -46,11 +43,9 @@ static void get_then_incr_lets_two_in(void **state)
 
 /* A counter a window: twice the limit within two milliseconds. That is what FIXED_WINDOW
  * promises and no more; the other algorithms refuse it. */
-static void a_counter_a_window_admits_twice_the_limit(void **state)
+TEST(a_counter_a_window_admits_twice_the_limit)
 {
     static const char *const others[] = {"bob LOG 100/1000", "bob WINDOW 100/1000", "bob BUCKET 100/1000"};
-    (void)state;
-
     advance(999);
     int64_t admitted = 0;
     for (int ms = 0; ms < 2; ms++) {
@@ -77,9 +72,8 @@ static void a_counter_a_window_admits_twice_the_limit(void **state)
 
 /* Two counters, one after the other: the second refuses, and the first was charged for
  * nothing. */
-static void one_limit_after_the_other_charges_for_nothing(void **state)
+TEST(one_limit_after_the_other_charges_for_nothing)
 {
-    (void)state;
     harness_redis(h, "SET naive:all 100");
     for (int i = 0; i < 5; i++) {
         assert_true(number(harness_redis(h, "INCR naive:bob")) <= 5);  /* passes */
@@ -96,9 +90,8 @@ static void one_limit_after_the_other_charges_for_nothing(void **state)
 }
 
 /* A client that sends again what it got no answer to is charged twice. */
-static void a_repeat_is_charged_twice(void **state)
+TEST(a_repeat_is_charged_twice)
 {
-    (void)state;
     harness_redis(h, "INCR naive:bob"); /* the reply is lost */
     assert_int_equal(number(harness_redis(h, "INCR naive:bob")), 2);
 
@@ -106,14 +99,4 @@ static void a_repeat_is_charged_twice(void **state)
     assert_int_equal(check_id("bob FIXED 5/1000", 1, "r")->rules[0]->remaining, 4);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RATE_TEST(incr_then_expire_locks_out_for_ever),
-        RATE_TEST(get_then_incr_lets_two_in),
-        RATE_TEST(a_counter_a_window_admits_twice_the_limit),
-        RATE_TEST(one_limit_after_the_other_charges_for_nothing),
-        RATE_TEST(a_repeat_is_charged_twice),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -8,32 +8,26 @@ static void expect_banned(const lks_check_response *response, int64_t banned_ms)
     assert_int_equal(response->rules[0]->banned_ms, banned_ms);
 }
 
-static void allowed_tries_count_too(void **state)
+TEST(allowed_tries_count_too)
 {
     const char *rule = "bob FIXED 9/1000 after=3 ban=100";
-    (void)state;
-
     for (int i = 0; i < 3; i++)
         expect_outcome(check_rules(rule), "ALLOWED");
     expect_told(check_rules(rule), "BANNED: BANNED 9 6 100 1000 100"); /* and is not charged */
 }
 
-static void a_try_is_one_whatever_it_costs(void **state)
+TEST(a_try_is_one_whatever_it_costs)
 {
     const char *rule = "bob FIXED 9/1000 after=3 ban=100";
-    (void)state;
-
     expect_outcome(check_cost(rule, 4), "ALLOWED");
     expect_outcome(check_cost(rule, 99), "DENIED");
     expect_outcome(check_cost(rule, 4), "ALLOWED");
     expect_banned(check_cost(rule, 1), 100);
 }
 
-static void banned_tries_neither_count_nor_lengthen(void **state)
+TEST(banned_tries_neither_count_nor_lengthen)
 {
     const char *rule = "bob FIXED 1/1000 after=2 ban=1500";
-    (void)state;
-
     check_rules(rule);
     check_rules(rule);
     expect_banned(check_rules(rule), 1500);
@@ -50,7 +44,7 @@ static void banned_tries_neither_count_nor_lengthen(void **state)
 }
 
 /* Tries are counted in windows of the clock, for every algorithm. */
-static void tries_of_another_window_do_not_count(void **state)
+TEST(tries_of_another_window_do_not_count)
 {
     static const char *const rules[] = {"bob FIXED 1/1000 after=2 ban=100", "bob LOG 1/1000 after=2 ban=100",
                                         "bob WINDOW 1/1000 after=2 ban=100", "bob BUCKET 1/1000 after=2 ban=100"};
@@ -67,11 +61,9 @@ static void tries_of_another_window_do_not_count(void **state)
 }
 
 /* The window's own wait is the longer one. */
-static void a_ban_never_shortens_a_wait(void **state)
+TEST(a_ban_never_shortens_a_wait)
 {
     const char *rule = "bob FIXED 1/1000 after=1 ban=100";
-    (void)state;
-
     check_rules(rule);
     expect_told(check_rules(rule), "BANNED: BANNED 1 0 1000 1000 100");
     advance(100);
@@ -82,11 +74,9 @@ static void a_ban_never_shortens_a_wait(void **state)
 
 /* Where units flow back sooner than the tries' window ends, the next try would begin a
  * ban: the wait that is told leads past it. */
-static void a_wait_leads_past_the_next_ban(void **state)
+TEST(a_wait_leads_past_the_next_ban)
 {
     const char *rule = "bob BUCKET 10/1000 burst=1 after=2 ban=100";
-    (void)state;
-
     expect_told(check_rules(rule), "ALLOWED: ALLOWED 10 0 0 100 0");
     expect_told(check_rules(rule), "DENIED: DENIED 10 0 1000 100 0");
     advance(1000);
@@ -94,12 +84,10 @@ static void a_wait_leads_past_the_next_ban(void **state)
 }
 
 /* 100, 200, 400, at most 700. */
-static void each_further_ban_is_longer(void **state)
+TEST(each_further_ban_is_longer)
 {
     const char *rule = "bob FIXED 1/100 after=1 ban=100 factor=2 max=700";
     static const int64_t bans[] = {100, 200, 400, 700, 700};
-    (void)state;
-
     for (int i = 0; i < 5; i++) {
         expect_outcome(check_rules(rule), "ALLOWED");
         expect_banned(check_rules(rule), bans[i]);
@@ -107,11 +95,9 @@ static void each_further_ban_is_longer(void **state)
     }
 }
 
-static void without_a_factor_bans_are_alike(void **state)
+TEST(without_a_factor_bans_are_alike)
 {
     const char *rule = "bob FIXED 1/100 after=1 ban=100";
-    (void)state;
-
     for (int i = 0; i < 3; i++) {
         expect_outcome(check_rules(rule), "ALLOWED");
         expect_banned(check_rules(rule), 100);
@@ -120,12 +106,10 @@ static void without_a_factor_bans_are_alike(void **state)
 }
 
 /* As long free as the last ban was, or a period: then the next is a first one. */
-static void escalation_is_forgotten(void **state)
+TEST(escalation_is_forgotten)
 {
     const char *rule = "bob FIXED 1/100 after=1 ban=300 factor=3";
     const char *slow = "bob FIXED 1/1000 after=1 ban=300 factor=3";
-    (void)state;
-
     check_rules(rule);
     expect_banned(check_rules(rule), 300);
     advance(300 + 299);
@@ -146,11 +130,9 @@ static void escalation_is_forgotten(void **state)
     expect_banned(check_rules(slow), 300);
 }
 
-static void tries_count_on_the_rules_that_deny(void **state)
+TEST(tries_count_on_the_rules_that_deny)
 {
     const char *rules = "bob FIXED 1/1000 after=2 ban=500;bob LOG 9/1000 after=2 ban=500";
-    (void)state;
-
     expect_outcome(check_rules(rules), "ALLOWED");
     expect_outcome(check_rules(rules), "DENIED");
     expect_outcome(check_rules(rules), "BANNED");
@@ -160,21 +142,17 @@ static void tries_count_on_the_rules_that_deny(void **state)
     expect_outcome(check_rules("bob LOG 9/1000 after=2 ban=500"), "BANNED");
 }
 
-static void tries_count_on_all_when_all_pass(void **state)
+TEST(tries_count_on_all_when_all_pass)
 {
     const char *rules = "bob FIXED 9/1000 after=2 ban=500;bob LOG 9/1000 after=2 ban=500";
-    (void)state;
-
     check_rules(rules);
     check_rules(rules);
     expect_told(check_rules(rules), "BANNED: BANNED 9 7 500 1000 500: BANNED 9 7 500 1000 500");
 }
 
-static void independent_rules_count_each_try(void **state)
+TEST(independent_rules_count_each_try)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    (void)state;
-
     request.group = (char *)(uintptr_t) "g";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
     set_rules(&request, "bob FIXED 1/1000;bob LOG 9/1000 after=2 ban=500");
@@ -184,9 +162,8 @@ static void independent_rules_count_each_try(void **state)
 }
 
 /* What is banned is the key under that limit: nothing else. */
-static void a_ban_is_of_one_counter(void **state)
+TEST(a_ban_is_of_one_counter)
 {
-    (void)state;
     check_rules("bob FIXED 1/1000 after=1 ban=500");
     expect_outcome(check_rules("bob FIXED 1/1000 after=1 ban=500"), "BANNED");
     expect_outcome(check_rules("eve FIXED 1/1000 after=1 ban=500"), "ALLOWED");
@@ -194,9 +171,8 @@ static void a_ban_is_of_one_counter(void **state)
 }
 
 /* A ban outlives the window and the counter. */
-static void a_ban_is_kept_until_it_is_forgotten(void **state)
+TEST(a_ban_is_kept_until_it_is_forgotten)
 {
-    (void)state;
     check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2");
     expect_outcome(check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2"), "BANNED");
     int64_t left = strtoll(harness_redis(h, "PTTL ls:{default/g}:rate:k:bob"), NULL, 10);
@@ -206,9 +182,8 @@ static void a_ban_is_kept_until_it_is_forgotten(void **state)
 }
 
 /* Numbers of a policy may change under a ban: it stays, the next is as the policy says. */
-static void a_policy_may_change_under_a_ban(void **state)
+TEST(a_policy_may_change_under_a_ban)
 {
-    (void)state;
     put_policy("api", "FIXED 1/1000 after=1 ban=500 factor=10", false, 0);
     check_rules("bob @api");
     expect_banned(check_rules("bob @api"), 500);
@@ -221,24 +196,4 @@ static void a_policy_may_change_under_a_ban(void **state)
     expect_outcome(check_rules("bob @api"), "DENIED");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RATE_TEST(allowed_tries_count_too),
-        RATE_TEST(a_try_is_one_whatever_it_costs),
-        RATE_TEST(banned_tries_neither_count_nor_lengthen),
-        RATE_TEST(tries_of_another_window_do_not_count),
-        RATE_TEST(a_ban_never_shortens_a_wait),
-        RATE_TEST(a_wait_leads_past_the_next_ban),
-        RATE_TEST(each_further_ban_is_longer),
-        RATE_TEST(without_a_factor_bans_are_alike),
-        RATE_TEST(escalation_is_forgotten),
-        RATE_TEST(tries_count_on_the_rules_that_deny),
-        RATE_TEST(tries_count_on_all_when_all_pass),
-        RATE_TEST(independent_rules_count_each_try),
-        RATE_TEST(a_ban_is_of_one_counter),
-        RATE_TEST(a_ban_is_kept_until_it_is_forgotten),
-        RATE_TEST(a_policy_may_change_under_a_ban),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

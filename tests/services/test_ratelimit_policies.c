@@ -10,9 +10,8 @@ static const lks_list_policies_response *list(int32_t size, const char *token)
     return harness_call(h, &ratelimit_service, "ListPolicies", &request, &err);
 }
 
-static void a_policy_is_what_was_put(void **state)
+TEST(a_policy_is_what_was_put)
 {
-    (void)state;
     const lks_policy *put = put_policy("api", "BUCKET 5/1000 burst=10 after=7 ban=2000 factor=3 max=9000", true, 0);
     assert_non_null(put);
     assert_string_equal(put->name, "api");
@@ -31,9 +30,8 @@ static void a_policy_is_what_was_put(void **state)
 }
 
 /* What holds when a field was left out is told. */
-static void defaults_are_told(void **state)
+TEST(defaults_are_told)
 {
-    (void)state;
     const lks_policy *put = put_policy("api", "BUCKET 5/1000 after=1 ban=1", false, 0);
     assert_false(put->shadow);
     assert_int_equal(put->limit->burst, 5);
@@ -42,9 +40,8 @@ static void defaults_are_told(void **state)
     assert_null(put_policy("api", "FIXED 5/1000", false, 0)->limit->penalty);
 }
 
-static void versions_are_compared_and_never_used_twice(void **state)
+TEST(versions_are_compared_and_never_used_twice)
 {
-    (void)state;
     assert_null(put_policy("api", "FIXED 5/1000", false, 3));
     expect_error(LKS_ABORTED, "expected_version");
     assert_non_null(strstr(err.message, "the current one is 0"));
@@ -70,9 +67,8 @@ static void versions_are_compared_and_never_used_twice(void **state)
 }
 
 /* The marks of what was deleted, and of the last change, go when the clock is a day past them. */
-static void what_is_left_of_policies_ends(void **state)
+TEST(what_is_left_of_policies_ends)
 {
-    (void)state;
     put_policy("api", "FIXED 5/1000", false, 0);
     assert_true(delete_policy("api", 0));
     static const char *const marks[] = {"PTTL ls:{default/policies}:rate:v", "PTTL ls:{default/policies}:rate:c"};
@@ -84,11 +80,9 @@ static void what_is_left_of_policies_ends(void **state)
     assert_string_equal(harness_redis(h, "KEYS ls:*rate*"), "");
 }
 
-static void pages_are_in_order(void **state)
+TEST(pages_are_in_order)
 {
     static const char *const names[] = {"a", "a/b", "b", "c", "\xc3\xa9"};
-    (void)state;
-
     assert_int_equal(list(0, "")->n_policies, 0);
     for (int i = 4; i >= 0; i--)
         put_policy(names[i], "FIXED 5/1000", false, 0);
@@ -107,9 +101,8 @@ static void pages_are_in_order(void **state)
     assert_int_equal(list(0, "")->n_policies, 0);
 }
 
-static void a_check_goes_by_the_policy(void **state)
+TEST(a_check_goes_by_the_policy)
 {
-    (void)state;
     put_policy("api", "FIXED 1/1000", false, 0);
     expect_told(check_rules("bob @api"), "ALLOWED: ALLOWED 1 0 0 1000 0");
     expect_told(check_rules("bob @api"), "DENIED: DENIED 1 0 1000 1000 0");
@@ -118,9 +111,8 @@ static void a_check_goes_by_the_policy(void **state)
     expect_outcome(check_rules("bob @api;bob FIXED 9/1000"), "DENIED");
 }
 
-static void an_unknown_policy_is_named(void **state)
+TEST(an_unknown_policy_is_named)
 {
-    (void)state;
     put_policy("api", "FIXED 1/1000", false, 0);
     remember();
     assert_null(check_rules("bob @api;bob @none"));
@@ -130,9 +122,8 @@ static void an_unknown_policy_is_named(void **state)
     expect_unchanged();
 }
 
-static void namespaces_have_policies_of_their_own(void **state)
+TEST(namespaces_have_policies_of_their_own)
 {
-    (void)state;
     put_policy("api", "FIXED 1/1000", false, 0);
     expect_outcome(check_rules("bob @api"), "ALLOWED");
     harness_namespace(h, "other");
@@ -149,9 +140,8 @@ static long long policy_reads(void)
     return harness_commands(h, "hmget");
 }
 
-static void a_policy_is_read_once_a_second(void **state)
+TEST(a_policy_is_read_once_a_second)
 {
-    (void)state;
     put_policy("api", "FIXED 1000/60000", false, 0);
     check_rules("bob @api");
     long long before = policy_reads();
@@ -168,9 +158,8 @@ static void a_policy_is_read_once_a_second(void **state)
     assert_int_equal(policy_reads(), before + 2);
 }
 
-static void that_there_is_none_is_known_as_long(void **state)
+TEST(that_there_is_none_is_known_as_long)
 {
-    (void)state;
     assert_null(check_rules("bob @api"));
     long long before = policy_reads();
     assert_null(check_rules("bob @api"));
@@ -183,11 +172,9 @@ static void that_there_is_none_is_known_as_long(void **state)
 }
 
 /* Put through one server; in force on it at once, on the others within a second. */
-static void a_change_is_in_force_within_a_second(void **state)
+TEST(a_change_is_in_force_within_a_second)
 {
     static const char *const servers[] = {"one", "two", "three"};
-    (void)state;
-
     put_policy("api", "FIXED 100/60000", false, 0);
     for (int s = 0; s < 3; s++) {
         harness_server(h, servers[s]);
@@ -213,11 +200,9 @@ static void a_change_is_in_force_within_a_second(void **state)
 }
 
 /* More names than a server keeps: the oldest go, nothing else happens. */
-static void the_cache_is_bounded(void **state)
+TEST(the_cache_is_bounded)
 {
     char rule[32];
-    (void)state;
-
     put_policy("api", "FIXED 100000/60000", false, 0);
     expect_outcome(check_rules("bob @api"), "ALLOWED");
     for (int i = 0; i < 4200; i++) {
@@ -238,12 +223,10 @@ static void the_cache_is_bounded(void **state)
 /* ---- changes of a policy in use ---- */
 
 /* What was charged under the old numbers counts under the new ones. */
-static void other_numbers_keep_the_counter(void **state)
+TEST(other_numbers_keep_the_counter)
 {
     static const char *const before[] = {"FIXED 5/1000", "LOG 5/1000", "WINDOW 5/1000", "BUCKET 5/1000"};
     static const char *const after[] = {"FIXED 3/10000", "LOG 3/10000", "WINDOW 3/10000", "BUCKET 3/10000"};
-    (void)state;
-
     for (int i = 0; i < 4; i++) {
         empty_harness(state);
         put_policy("api", before[i], false, 0);
@@ -255,12 +238,10 @@ static void other_numbers_keep_the_counter(void **state)
     }
 }
 
-static void more_than_the_new_limit_is_waited_for(void **state)
+TEST(more_than_the_new_limit_is_waited_for)
 {
     static const char *const before[] = {"FIXED 9/10000", "LOG 9/10000", "WINDOW 9/10000", "BUCKET 9/10000"};
     static const char *const after[] = {"FIXED 3/1000", "LOG 3/1000", "WINDOW 3/1000", "BUCKET 3/1000"};
-    (void)state;
-
     for (int i = 0; i < 4; i++) {
         empty_harness(state);
         put_policy("api", before[i], false, 0);
@@ -278,9 +259,8 @@ static void more_than_the_new_limit_is_waited_for(void **state)
     }
 }
 
-static void another_algorithm_starts_anew(void **state)
+TEST(another_algorithm_starts_anew)
 {
-    (void)state;
     put_policy("api", "FIXED 1/1000", false, 0);
     expect_outcome(check_rules("bob @api"), "ALLOWED");
     put_policy("api", "LOG 1/1000", false, 0);
@@ -292,9 +272,8 @@ static void another_algorithm_starts_anew(void **state)
 
 /* ---- shadow ---- */
 
-static void a_shadow_counts_and_lets_pass(void **state)
+TEST(a_shadow_counts_and_lets_pass)
 {
-    (void)state;
     put_policy("api", "FIXED 1/1000", true, 0);
     expect_told(check_rules("bob @api"), "ALLOWED: ALLOWED 1 0 0 1000 0");
     advance(100);
@@ -307,9 +286,8 @@ static void a_shadow_counts_and_lets_pass(void **state)
     expect_told(check_rules("bob @api"), "DENIED: DENIED 1 0 900 900 0");
 }
 
-static void a_shadow_tells_of_its_bans(void **state)
+TEST(a_shadow_tells_of_its_bans)
 {
-    (void)state;
     put_policy("api", "FIXED 1/1000 after=2 ban=5000", true, 0);
     check_rules("bob @api");
     check_rules("bob @api");
@@ -317,26 +295,4 @@ static void a_shadow_tells_of_its_bans(void **state)
     expect_told(check_rules("bob @api;eve FIXED 1/1000"), "ALLOWED: ALLOWED 1 0 5000 1000 5000: ALLOWED 1 0 0 1000 0");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RATE_TEST(a_policy_is_what_was_put),
-        RATE_TEST(defaults_are_told),
-        RATE_TEST(versions_are_compared_and_never_used_twice),
-        RATE_TEST(what_is_left_of_policies_ends),
-        RATE_TEST(pages_are_in_order),
-        RATE_TEST(a_check_goes_by_the_policy),
-        RATE_TEST(an_unknown_policy_is_named),
-        RATE_TEST(namespaces_have_policies_of_their_own),
-        RATE_TEST(a_policy_is_read_once_a_second),
-        RATE_TEST(that_there_is_none_is_known_as_long),
-        RATE_TEST(a_change_is_in_force_within_a_second),
-        RATE_TEST(the_cache_is_bounded),
-        RATE_TEST(other_numbers_keep_the_counter),
-        RATE_TEST(more_than_the_new_limit_is_waited_for),
-        RATE_TEST(another_algorithm_starts_anew),
-        RATE_TEST(a_shadow_counts_and_lets_pass),
-        RATE_TEST(a_shadow_tells_of_its_bans),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -4,9 +4,8 @@
 
 static const char *const all_rules = "bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;eve BUCKET 9/1000";
 
-static void each_algorithm_gives_back(void **state)
+TEST(each_algorithm_gives_back)
 {
-    (void)state;
     check_cost(all_rules, 3);
     expect_outcome(check_id(all_rules, 5, "r"), "ALLOWED");
     expect_outcome(check_cost(all_rules, 2), "DENIED");
@@ -22,9 +21,8 @@ static int64_t pttl(const char *key)
     return strtoll(harness_redis(h, "PTTL %s", key), NULL, 10);
 }
 
-static void once(void **state)
+TEST(once)
 {
-    (void)state;
     expect_outcome(check_id(all_rules, 2, "r"), "ALLOWED");
     expect_outcome(check_id(all_rules, 4, "s"), "ALLOWED");
     assert_string_equal(refund("g", "r"), "REFUNDED");
@@ -36,9 +34,8 @@ static void once(void **state)
                                     ": ALLOWED 9 5 0 445 0");
 }
 
-static void of_what_was_never_charged_there_is_nothing(void **state)
+TEST(of_what_was_never_charged_there_is_nothing)
 {
-    (void)state;
     remember();
     assert_string_equal(refund("g", "r"), "UNKNOWN");
     check_rules("bob FIXED 1/1000");
@@ -56,20 +53,17 @@ static void of_what_was_never_charged_there_is_nothing(void **state)
 }
 
 /* A check with an empty group is in that of its one key. */
-static void the_group_is_that_of_the_check(void **state)
+TEST(the_group_is_that_of_the_check)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    (void)state;
-
     request.request_id = (char *)(uintptr_t) "r";
     set_rules(&request, "bob FIXED 1/1000");
     expect_outcome(check(&request), "ALLOWED");
     assert_string_equal(refund("bob", "r"), "REFUNDED");
 }
 
-static void the_repeat_of_a_refunded_check_charges_nothing(void **state)
+TEST(the_repeat_of_a_refunded_check_charges_nothing)
 {
-    (void)state;
     expect_outcome(check_id("bob FIXED 2/1000", 2, "r"), "ALLOWED");
     assert_string_equal(refund("g", "r"), "REFUNDED");
     expect_told(check_id("bob FIXED 2/1000", 2, "r"), "ALLOWED replayed: ALLOWED 2 0 0 1000 0");
@@ -77,11 +71,9 @@ static void the_repeat_of_a_refunded_check_charges_nothing(void **state)
 }
 
 /* The window has passed: that is still a refund, of nothing. */
-static void of_a_window_that_has_passed_nothing_is_left(void **state)
+TEST(of_a_window_that_has_passed_nothing_is_left)
 {
     const char *rules = "bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;bob BUCKET 9/1000;bob LOG 90000/90000";
-    (void)state;
-
     advance(900);
     expect_outcome(check_id(rules, 5, "r"), "ALLOWED");
     advance(99);
@@ -93,11 +85,9 @@ static void of_a_window_that_has_passed_nothing_is_left(void **state)
 }
 
 /* Of the window before, what it counts for is given back. */
-static void a_sliding_window_gives_back_what_it_still_counts(void **state)
+TEST(a_sliding_window_gives_back_what_it_still_counts)
 {
     const char *rule = "bob WINDOW 10/1000";
-    (void)state;
-
     advance(900);
     expect_outcome(check_id(rule, 8, "r"), "ALLOWED");
     advance(600);
@@ -108,11 +98,9 @@ static void a_sliding_window_gives_back_what_it_still_counts(void **state)
 }
 
 /* What has flowed back is not given back a second time. */
-static void a_bucket_gives_back_what_has_not_flowed_back(void **state)
+TEST(a_bucket_gives_back_what_has_not_flowed_back)
 {
     const char *rule = "bob BUCKET 10/1000 burst=10";
-    (void)state;
-
     expect_outcome(check_id(rule, 6, "r"), "ALLOWED");
     advance(500); /* 5 of 6 */
     expect_outcome(check_cost(rule, 9), "ALLOWED");
@@ -127,11 +115,9 @@ static void a_bucket_gives_back_what_has_not_flowed_back(void **state)
     expect_told(peek(rule, 1), "DENIED: DENIED 10 0 100 1000 0");
 }
 
-static void a_log_gives_back_its_own_entries(void **state)
+TEST(a_log_gives_back_its_own_entries)
 {
     const char *rule = "bob LOG 10/1000";
-    (void)state;
-
     expect_outcome(check_id(rule, 1, "a"), "ALLOWED");
     advance(100);
     expect_outcome(check_id(rule, 3, "b"), "ALLOWED"); /* two entries, of one and of two units */
@@ -146,9 +132,8 @@ static void a_log_gives_back_its_own_entries(void **state)
 }
 
 /* A counter that began anew does not give back what another one was charged. */
-static void a_reset_counter_gives_nothing_back(void **state)
+TEST(a_reset_counter_gives_nothing_back)
 {
-    (void)state;
     advance(10);
     expect_outcome(check_id(all_rules, 5, "r"), "ALLOWED");
     assert_true(reset("g", "bob"));
@@ -163,12 +148,10 @@ static void a_reset_counter_gives_nothing_back(void **state)
 }
 
 /* Nor one whose policy was changed in between. */
-static void a_changed_policy_gives_nothing_back(void **state)
+TEST(a_changed_policy_gives_nothing_back)
 {
     static const char *const before[] = {"FIXED 9/1000", "LOG 9/1000", "WINDOW 9/1000", "BUCKET 9/1000"};
     static const char *const after[] = {"FIXED 9/2000", "LOG 9/2000", "WINDOW 9/2000", "BUCKET 9/2000"};
-    (void)state;
-
     for (int i = 0; i < 4; i++) {
         empty_harness(state);
         put_policy("api", before[i], false, 0);
@@ -182,12 +165,10 @@ static void a_changed_policy_gives_nothing_back(void **state)
 
 /* ---- Reset ---- */
 
-static void reset_forgets_counters_and_bans_of_a_key(void **state)
+TEST(reset_forgets_counters_and_bans_of_a_key)
 {
     const char *rules = "bob FIXED 1/1000 after=1 ban=9000;bob LOG 3/1000;bob WINDOW 1/1000;bob BUCKET 1/1000;"
                         "eve FIXED 1/1000";
-    (void)state;
-
     expect_outcome(check_rules(rules), "ALLOWED");
     expect_outcome(check_cost("bob LOG 3/1000", 2), "ALLOWED");
     expect_outcome(check_rules(rules), "BANNED");
@@ -199,11 +180,9 @@ static void reset_forgets_counters_and_bans_of_a_key(void **state)
     assert_true(reset("g", "nobody"));
 }
 
-static void the_group_of_a_reset_is_its_key(void **state)
+TEST(the_group_of_a_reset_is_its_key)
 {
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    (void)state;
-
     set_rules(&request, "bob FIXED 1/1000");
     check(&request);
     assert_true(reset("", "bob"));
@@ -212,11 +191,9 @@ static void the_group_of_a_reset_is_its_key(void **state)
 
 /* ---- what is left in the store ---- */
 
-static void every_key_ends_when_it_matters_no_more(void **state)
+TEST(every_key_ends_when_it_matters_no_more)
 {
     const int64_t hour = 3600000, slack = 60000;
-    (void)state;
-
     let_keys_end();
     advance(hour / 4);
     check_rules("a FIXED 2/3600000");
@@ -238,9 +215,8 @@ static void every_key_ends_when_it_matters_no_more(void **state)
     assert_in_range(pttl("ls:{default/g}:rate:k:a"), hour * 3 / 4 - slack, hour * 3 / 4);
 }
 
-static void a_denied_check_writes_nothing(void **state)
+TEST(a_denied_check_writes_nothing)
 {
-    (void)state;
     check_cost("bob FIXED 1/1000;bob LOG 1/1000;bob WINDOW 1/1000;bob BUCKET 1/1000", 1);
     remember();
     check_rules("bob FIXED 1/1000");
@@ -251,11 +227,9 @@ static void a_denied_check_writes_nothing(void **state)
 }
 
 /* Counters of a key that are over go with the next write; there are at most 128. */
-static void counters_of_a_key_are_bounded(void **state)
+TEST(counters_of_a_key_are_bounded)
 {
     char rules[64];
-    (void)state;
-
     for (int i = 1; i <= 128; i++) {
         snprintf(rules, sizeof rules, "bob FIXED %d/1000", i);
         expect_outcome(check_rules(rules), "ALLOWED");
@@ -272,11 +246,9 @@ static void counters_of_a_key_are_bounded(void **state)
 }
 
 /* However many entries are over at once, a call removes few, and the count is exact. */
-static void old_entries_of_a_log_go_little_by_little(void **state)
+TEST(old_entries_of_a_log_go_little_by_little)
 {
     const char *rule = "bob LOG 1000/1000", *log = "ls:{default/g}:rate:l:bob:L,1000,1000:0";
-    (void)state;
-
     for (int i = 0; i < 1000; i++) {
         expect_outcome(check_rules(rule), "ALLOWED");
         harness_forget(h);
@@ -296,11 +268,9 @@ static void old_entries_of_a_log_go_little_by_little(void **state)
 }
 
 /* A clock that steps back lets nothing pass a second time. */
-static void a_clock_set_back_admits_no_more(void **state)
+TEST(a_clock_set_back_admits_no_more)
 {
     const char *rules = "bob FIXED 5/1000;bob LOG 5/1000;bob WINDOW 5/1000;bob BUCKET 5/1000";
-    (void)state;
-
     advance(100000);
     expect_outcome(check_cost(rules, 5), "ALLOWED");
     advance(-1500);
@@ -313,27 +283,4 @@ static void a_clock_set_back_admits_no_more(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        RATE_TEST(each_algorithm_gives_back),
-        RATE_TEST(once),
-        RATE_TEST(of_what_was_never_charged_there_is_nothing),
-        RATE_TEST(the_group_is_that_of_the_check),
-        RATE_TEST(the_repeat_of_a_refunded_check_charges_nothing),
-        RATE_TEST(of_a_window_that_has_passed_nothing_is_left),
-        RATE_TEST(a_sliding_window_gives_back_what_it_still_counts),
-        RATE_TEST(a_bucket_gives_back_what_has_not_flowed_back),
-        RATE_TEST(a_log_gives_back_its_own_entries),
-        RATE_TEST(a_reset_counter_gives_nothing_back),
-        RATE_TEST(a_changed_policy_gives_nothing_back),
-        RATE_TEST(reset_forgets_counters_and_bans_of_a_key),
-        RATE_TEST(the_group_of_a_reset_is_its_key),
-        RATE_TEST(every_key_ends_when_it_matters_no_more),
-        RATE_TEST(a_denied_check_writes_nothing),
-        RATE_TEST(counters_of_a_key_are_bounded),
-        RATE_TEST(old_entries_of_a_log_go_little_by_little),
-        RATE_TEST(a_clock_set_back_admits_no_more),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

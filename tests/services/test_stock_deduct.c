@@ -1,9 +1,8 @@
 /* Deduct: sold at once, all lines or none, once an order. */
 #include "stock_script.h"
 
-static void sells_and_tells_what_is_left(void **state)
+TEST(sells_and_tells_what_is_left)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 5);
     expect_deduct(deduct("g", "o1", "bob", "a:2 b:5"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:8 b:0");
@@ -27,9 +26,8 @@ static void sells_and_tells_what_is_left(void **state)
                         "PUT a 10 \nPUT b 5 \nDEDUCTED a 2 o1\nDEDUCTED b 5 o1\n");
 }
 
-static void one_line_needs_no_group(void **state)
+TEST(one_line_needs_no_group)
 {
-    (void)state;
     put_item("", "a", 10);
     expect_deduct(deduct("", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
     /* The sku is the group. */
@@ -38,9 +36,8 @@ static void one_line_needs_no_group(void **state)
     expect_deduct(deduct("a", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
 }
 
-static void a_repeat_is_the_first_answer(void **state)
+TEST(a_repeat_is_the_first_answer)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     deduct("g", "o1", "bob", "a:2 b:1");
@@ -52,11 +49,10 @@ static void a_repeat_is_the_first_answer(void **state)
     expect_unchanged();
 }
 
-static void an_order_id_means_one_order(void **state)
+TEST(an_order_id_means_one_order)
 {
     static const char *const others[] = {"a:2", "a:3 b:1", "a:2 c:1", "a:2 b:1 c:1", "b:2 a:1"};
 
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     put_item("g", "c", 10);
@@ -74,9 +70,8 @@ static void an_order_id_means_one_order(void **state)
     expect_deduct(deduct("g2", "o1", "eve", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
 }
 
-static void a_repeat_outlives_its_item(void **state)
+TEST(a_repeat_outlives_its_item)
 {
-    (void)state;
     put_item("g", "a", 10);
     deduct("g", "o1", "", "a:1");
     assert_true(delete_item("g", "a"));
@@ -84,9 +79,8 @@ static void a_repeat_outlives_its_item(void **state)
     expect_deduct(deduct("g", "o2", "", "a:1"), LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, false, "a:0");
 }
 
-static void a_refusal_changes_nothing_and_may_change(void **state)
+TEST(a_refusal_changes_nothing_and_may_change)
 {
-    (void)state;
     put_item("g", "a", 3);
     put_item("g", "b", 10);
     remember();
@@ -107,9 +101,8 @@ static void put_window(const char *sku, int64_t opens_in_ms, int64_t closes_in_m
     assert_non_null(put(&request));
 }
 
-static void sells_only_in_its_window(void **state)
+TEST(sells_only_in_its_window)
 {
-    (void)state;
     put_window("a", 100000, 200000);
     remember();
     expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_NOT_OPEN, false, "a:10");
@@ -124,9 +117,8 @@ static void sells_only_in_its_window(void **state)
     expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
 }
 
-static void the_gravest_refusal_is_told_with_its_lines(void **state)
+TEST(the_gravest_refusal_is_told_with_its_lines)
 {
-    (void)state;
     put_window("later", 100000, 0);
     put_window("over", 0, 1);
     harness_advance_ms(h, 1);
@@ -144,9 +136,8 @@ static void the_gravest_refusal_is_told_with_its_lines(void **state)
 #undef ALL
 }
 
-static void a_buyer_gets_no_more_than_the_limit(void **state)
+TEST(a_buyer_gets_no_more_than_the_limit)
 {
-    (void)state;
     put_limited("g", "a", 100, 3);
     expect_deduct(deduct("g", "o1", "bob", "a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:98");
     expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:98");
@@ -169,11 +160,10 @@ static void a_buyer_gets_no_more_than_the_limit(void **state)
     expect_deduct(deduct("g", "o8", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:83");
 }
 
-static void orders_are_remembered_as_long_as_the_longest_of_their_items(void **state)
+TEST(orders_are_remembered_as_long_as_the_longest_of_their_items)
 {
     lks_put_item_request request = put_request("g", "a", 10);
 
-    (void)state;
     request.order_retain_ms = 60000;
     put(&request);
     put_item("g", "b", 10); /* 30 days */
@@ -192,9 +182,8 @@ static void orders_are_remembered_as_long_as_the_longest_of_their_items(void **s
     expect_error(LKS_NOT_FOUND, "order_id");
 }
 
-static void quantities_are_exact_up_to_the_largest(void **state)
+TEST(quantities_are_exact_up_to_the_largest)
 {
-    (void)state;
     put_item("g", "a", INT64_C(9007199254740991));
     expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9007199254740990");
     expect_deduct(deduct("g", "o2", "", "a:9007199254740989"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:1");
@@ -206,12 +195,11 @@ static void quantities_are_exact_up_to_the_largest(void **state)
     expect_deduct(deduct("g", "o4", "bob", "b:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "b:1");
 }
 
-static void sixty_four_lines(void **state)
+TEST(sixty_four_lines)
 {
     char lines[64 * 8] = "";
     char left[64 * 8] = "";
 
-    (void)state;
     for (int i = 0; i < 64; i++) {
         char sku[8];
         snprintf(sku, sizeof sku, "s%d", i);
@@ -228,7 +216,7 @@ static void sixty_four_lines(void **state)
 }
 
 /* Calls that the store sends as one see each other's effects, in order. */
-static void calls_may_travel_together(void **state)
+TEST(calls_may_travel_together)
 {
     lks_line line = LKS_LINE_INIT;
     lks_line *lines[] = {&line};
@@ -237,7 +225,6 @@ static void calls_may_travel_together(void **state)
     lks_error errors[4];
     char *ids[] = {"o1", "o1", "o1", "o2"};
 
-    (void)state;
     put_item("g", "a", 5);
     line.sku = "a";
     line.quantity = 4;
@@ -259,22 +246,4 @@ static void calls_may_travel_together(void **state)
     expect_deduct(responses[3], LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "a:1");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(sells_and_tells_what_is_left),
-        STOCK_TEST(one_line_needs_no_group),
-        STOCK_TEST(a_repeat_is_the_first_answer),
-        STOCK_TEST(an_order_id_means_one_order),
-        STOCK_TEST(a_repeat_outlives_its_item),
-        STOCK_TEST(a_refusal_changes_nothing_and_may_change),
-        STOCK_TEST(sells_only_in_its_window),
-        STOCK_TEST(the_gravest_refusal_is_told_with_its_lines),
-        STOCK_TEST(a_buyer_gets_no_more_than_the_limit),
-        STOCK_TEST(orders_are_remembered_as_long_as_the_longest_of_their_items),
-        STOCK_TEST(quantities_are_exact_up_to_the_largest),
-        STOCK_TEST(sixty_four_lines),
-        STOCK_TEST(calls_may_travel_together),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -22,9 +22,8 @@ static int64_t held_orders(void)
     return atoll(harness_redis(h, "ZCARD ls:{default/g}:stock:x"));
 }
 
-static void it_is_back_the_moment_it_is_over(void **state)
+TEST(it_is_back_the_moment_it_is_over)
 {
-    (void)state;
     put_item("g", "a", 10);
     reserve("g", "o1", "bob", "a:4", 600000);
     harness_advance_ms(h, 590000);
@@ -126,11 +125,10 @@ static const char *all_readers(void)
     return got;
 }
 
-static void readers_see_what_a_writer_would_make(void **state)
+TEST(readers_see_what_a_writer_would_make)
 {
     char before[4096];
 
-    (void)state;
     put_limited("g", "a", 10, 8);
     put_item("g", "b", 10);
     put_item("", "a", 10);
@@ -206,7 +204,7 @@ static void buy_again(void)
 }
 
 /* More than one call gives back or counts: it takes several rounds. */
-static void thousands_of_holds_are_as_exact(void **state)
+TEST(thousands_of_holds_are_as_exact)
 {
     static void (*const calls[])(void) = {get_one, get_batch, get_list,  get_namespace, make_order,
                                           sell,    put_over,  adjust_it, delete_it,     buy_again};
@@ -218,9 +216,8 @@ static void thousands_of_holds_are_as_exact(void **state)
     }
 }
 
-static void some_hundred_holds_are_counted_and_not_written(void **state)
+TEST(some_hundred_holds_are_counted_and_not_written)
 {
-    (void)state;
     many_holds(300);
     remember();
     expect_stock("g", "a", 310, 0, 0);
@@ -229,9 +226,8 @@ static void some_hundred_holds_are_counted_and_not_written(void **state)
 }
 
 /* What waits for either ledger is told. */
-static void a_list_gives_back_in_each_group(void **state)
+TEST(a_list_gives_back_in_each_group)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("h", "a", 10);
     reserve("g", "o1", "", "a:1", 100000);
@@ -248,9 +244,8 @@ static void a_list_gives_back_in_each_group(void **state)
 
 /* ---- writers ---- */
 
-static void a_call_gives_back_some_hundred(void **state)
+TEST(a_call_gives_back_some_hundred)
 {
-    (void)state;
     many_holds(400);
     assert_int_equal(run_chore("g"), 0);
     assert_int_equal(held_orders(), 100);
@@ -259,12 +254,11 @@ static void a_call_gives_back_some_hundred(void **state)
     expect_stock("g", "a", 410, 0, 0);
 }
 
-static void lines_count_too(void **state)
+TEST(lines_count_too)
 {
     char lines[64 * 8] = "", id[16];
     size_t len = 0;
 
-    (void)state;
     for (int i = 0; i < 64; i++) {
         snprintf(id, sizeof id, "s%d", i);
         put_item("g", id, 100);
@@ -286,13 +280,12 @@ static void lines_count_too(void **state)
 }
 
 /* Readers that travel together count what is over once. */
-static void a_frame_of_reads_counts_holds_once(void **state)
+TEST(a_frame_of_reads_counts_holds_once)
 {
     lks_get_item_request item = LKS_GET_ITEM_REQUEST_INIT;
     const void *requests[20], *responses[20];
     lks_error errors[20];
 
-    (void)state;
     many_holds(250);
     item.sku = harness_unconst("a");
     item.group = harness_unconst("g");
@@ -310,14 +303,13 @@ static void a_frame_of_reads_counts_holds_once(void **state)
 }
 
 /* Calls that travel together share what one call gives back. */
-static void a_frame_of_calls_gives_back_some_hundred(void **state)
+TEST(a_frame_of_calls_gives_back_some_hundred)
 {
     lks_line line = LKS_LINE_INIT, *lines[] = {&line};
     lks_reserve_request order = LKS_RESERVE_REQUEST_INIT;
     const void *requests[3] = {&order, &order, &order}, *responses[3];
     lks_error errors[3];
 
-    (void)state;
     many_holds(400);
     line.sku = "a";
     line.quantity = 1;
@@ -331,11 +323,10 @@ static void a_frame_of_calls_gives_back_some_hundred(void **state)
 }
 
 /* What was over is given back; the call itself has changed nothing. */
-static void a_refusal_that_gave_back_is_still_no_effect(void **state)
+TEST(a_refusal_that_gave_back_is_still_no_effect)
 {
     lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
 
-    (void)state;
     put_limited("g", "a", 10, 5);
     reserve("g", "o1", "bob", "a:4", 100000);
     harness_advance_ms(h, 100000);
@@ -359,9 +350,8 @@ static void a_refusal_that_gave_back_is_still_no_effect(void **state)
 }
 
 /* An item that nobody holds does not look at the holds of others. */
-static void a_sale_gives_back_only_where_it_matters(void **state)
+TEST(a_sale_gives_back_only_where_it_matters)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     reserve("g", "o1", "", "a:4", 100000);
@@ -374,9 +364,8 @@ static void a_sale_gives_back_only_where_it_matters(void **state)
 
 /* Held before there was a limit, or before it was set anew: counts that are not theirs
  * do not fall. */
-static void only_its_own_count_falls(void **state)
+TEST(only_its_own_count_falls)
 {
-    (void)state;
     put_item("g", "a", 10);
     reserve("g", "o1", "bob", "a:2", 100000);
     put_limited("g", "a", 10, 3);
@@ -392,9 +381,8 @@ static void only_its_own_count_falls(void **state)
 }
 
 /* An order's record that someone has removed holds nothing, and its id is free. */
-static void a_lost_record_is_passed_by(void **state)
+TEST(a_lost_record_is_passed_by)
 {
-    (void)state;
     put_item("g", "a", 10);
     reserve("g", "o1", "", "a:2", 100000);
     reserve("g", "o2", "", "a:3", 100000);
@@ -409,9 +397,8 @@ static void a_lost_record_is_passed_by(void **state)
 
 /* ---- chores ---- */
 
-static void a_chore_comes_when_the_next_hold_ends(void **state)
+TEST(a_chore_comes_when_the_next_hold_ends)
 {
-    (void)state;
     put_item("g", "a", 10);
     assert_int_equal(run_chore("g"), -1);
     reserve("g", "o1", "", "a:1", 100000);
@@ -434,9 +421,8 @@ static const char *overdue(const char *cursor)
     return harness_redis(h, "FCALL stock_find_overdue_%s 1 ls:{sweep}: 1 %s", functions_digest, cursor);
 }
 
-static void what_nobody_gives_back_is_found(void **state)
+TEST(what_nobody_gives_back_is_found)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("h}", "a", 10);
     reserve("g", "o1", "", "a:1", 100000);
@@ -460,12 +446,11 @@ static void what_nobody_gives_back_is_found(void **state)
 }
 
 /* One step looks at a bounded number of keys. */
-static void the_search_goes_step_by_step(void **state)
+TEST(the_search_goes_step_by_step)
 {
     char cursor[64] = "0";
     int steps = 0, found = 0;
 
-    (void)state;
     harness_redis(h, "EVAL %s 0", "for i = 1, 5000 do redis.call('SET', 'k' .. i, '') end");
     put_item("g", "a", 10);
     reserve("g", "o1", "", "a:1", 100000);
@@ -482,25 +467,4 @@ static void the_search_goes_step_by_step(void **state)
     assert_int_equal(found, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(it_is_back_the_moment_it_is_over),
-        STOCK_TEST(readers_see_what_a_writer_would_make),
-        STOCK_TEST(thousands_of_holds_are_as_exact),
-        STOCK_TEST(some_hundred_holds_are_counted_and_not_written),
-        STOCK_TEST(a_list_gives_back_in_each_group),
-        STOCK_TEST(a_call_gives_back_some_hundred),
-        STOCK_TEST(lines_count_too),
-        STOCK_TEST(a_frame_of_reads_counts_holds_once),
-        STOCK_TEST(a_frame_of_calls_gives_back_some_hundred),
-        STOCK_TEST(a_refusal_that_gave_back_is_still_no_effect),
-        STOCK_TEST(a_sale_gives_back_only_where_it_matters),
-        STOCK_TEST(only_its_own_count_falls),
-        STOCK_TEST(a_lost_record_is_passed_by),
-        STOCK_TEST(a_chore_comes_when_the_next_hold_ends),
-        STOCK_TEST(what_nobody_gives_back_is_found),
-        STOCK_TEST(the_search_goes_step_by_step),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

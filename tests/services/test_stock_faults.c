@@ -185,7 +185,7 @@ static const struct foreign {
     {"SET %s x", "stock:ledger", call_return},
 };
 
-static void foreign_data_changes_nothing(void **state)
+TEST(foreign_data_changes_nothing)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         char key[64];
@@ -208,11 +208,10 @@ static void foreign_data_changes_nothing(void **state)
 }
 
 /* Whoever meets the hold of such an order changes nothing either. */
-static void a_foreign_order_among_those_that_are_over(void **state)
+TEST(a_foreign_order_among_those_that_are_over)
 {
     static void (*const calls[])(void) = {call_put, call_get, call_list, call_adjust, call_reserve, call_delete};
 
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     reserve("g", "o1", "", "a:1", 100000);
@@ -243,11 +242,10 @@ static bool begins(const char *text, const char *with)
 
 /* What takes stock, or leaves a key where there was none, is refused; what gives it back,
  * and what pays for it, is not. */
-static void stock_comes_back_when_memory_is_short(void **state)
+TEST(stock_comes_back_when_memory_is_short)
 {
     const char *refused[5], *over;
 
-    (void)state;
     put_limited("g", "a", 10, 10);
     put_item("g", "b", 10);
     reserve("g", "o1", "bob", "a:1", 600000);
@@ -281,9 +279,8 @@ static void stock_comes_back_when_memory_is_short(void **state)
     assert_null(get_order("g", "new"));
 }
 
-static void an_error_after_a_write_is_maybe(void **state)
+TEST(an_error_after_a_write_is_maybe)
 {
-    (void)state;
     put_item("g", "a", 10);
     harness_alter(h, "write('SET', order_key(base, id)", "write('NOSUCH', order_key(base, id)");
     assert_null(deduct("g", "o", "", "a:1"));
@@ -292,9 +289,8 @@ static void an_error_after_a_write_is_maybe(void **state)
 }
 
 /* What is over is given back whole; where that fails in the middle nobody knows. */
-static void an_error_while_giving_back_is_maybe(void **state)
+TEST(an_error_while_giving_back_is_maybe)
 {
-    (void)state;
     put_item("g", "a", 10);
     reserve("g", "o1", "", "a:1", 100000);
     harness_advance_ms(h, 100000);
@@ -304,9 +300,8 @@ static void an_error_while_giving_back_is_maybe(void **state)
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
 }
 
-static void an_error_before_a_write_is_no(void **state)
+TEST(an_error_before_a_write_is_no)
 {
-    (void)state;
     put_item("g", "a", 10);
     remember();
     harness_alter(h, "redis.call('HMGET'", "redis.call('NOSUCH'");
@@ -317,9 +312,8 @@ static void an_error_before_a_write_is_no(void **state)
 }
 
 /* A reply of a shape that finish does not know neither crashes nor passes. */
-static void a_reply_of_another_shape_is_an_error(void **state)
+TEST(a_reply_of_another_shape_is_an_error)
 {
-    (void)state;
     put_item("g", "a", 10);
     harness_alter(h, "if not due then return {'MORE'} end", "if true then return {'OK', 'x'} end");
     assert_null(get_item("g", "a"));
@@ -345,13 +339,4 @@ static void a_reply_of_another_shape_is_an_error(void **state)
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(foreign_data_changes_nothing),          STOCK_TEST(a_foreign_order_among_those_that_are_over),
-        STOCK_TEST(stock_comes_back_when_memory_is_short), STOCK_TEST(an_error_after_a_write_is_maybe),
-        STOCK_TEST(an_error_while_giving_back_is_maybe),   STOCK_TEST(an_error_before_a_write_is_no),
-        STOCK_TEST(a_reply_of_another_shape_is_an_error),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -31,12 +31,11 @@ static void invalid(const char *method, const void *request, const char *field)
         invalid(method, &r, field);                 \
     } while (0)
 
-static void put_item_names_what_is_wrong(void **state)
+TEST(put_item_names_what_is_wrong)
 {
     const lks_put_item_request good = put_request("g", "a", 20);
     lks_put_item_request r;
 
-    (void)state;
     INVALID("PutItem", good, sku, "", "sku");
     INVALID("PutItem", good, sku, name_129, "sku");
     INVALID("PutItem", good, group, name_129, "group");
@@ -72,23 +71,21 @@ static void put_item_names_what_is_wrong(void **state)
     assert_non_null(put(&r));
 }
 
-static void get_item_names_what_is_wrong(void **state)
+TEST(get_item_names_what_is_wrong)
 {
     lks_get_item_request good = LKS_GET_ITEM_REQUEST_INIT, r;
 
-    (void)state;
     good.sku = "a";
     INVALID("GetItem", good, sku, "", "sku");
     INVALID("GetItem", good, sku, name_129, "sku");
     INVALID("GetItem", good, group, name_129, "group");
 }
 
-static void batch_get_items_names_what_is_wrong(void **state)
+TEST(batch_get_items_names_what_is_wrong)
 {
     lks_batch_get_items_request good = LKS_BATCH_GET_ITEMS_REQUEST_INIT, r;
     char *twice[] = {"a", "b", "a"}, *empty[] = {"a", ""}, *long_one[] = {name_129};
 
-    (void)state;
     invalid("BatchGetItems", &good, "skus");
     good.skus = batch_65;
     good.n_skus = 65;
@@ -107,11 +104,10 @@ static void batch_get_items_names_what_is_wrong(void **state)
     invalid("BatchGetItems", &good, "skus[0]");
 }
 
-static void list_items_names_what_is_wrong(void **state)
+TEST(list_items_names_what_is_wrong)
 {
     lks_list_items_request good = LKS_LIST_ITEMS_REQUEST_INIT, r;
 
-    (void)state;
     INVALID("ListItems", good, page_size, -1, "page_size");
     INVALID("ListItems", good, page_size, 1001, "page_size");
     INVALID("ListItems", good, prefix, name_129, "prefix");
@@ -123,11 +119,10 @@ static void list_items_names_what_is_wrong(void **state)
     INVALID("ListItems", good, page_token, "garbage", "page_token");
 }
 
-static void adjust_names_what_is_wrong(void **state)
+TEST(adjust_names_what_is_wrong)
 {
     lks_adjust_request good = LKS_ADJUST_REQUEST_INIT, r;
 
-    (void)state;
     good.group = "g";
     good.sku = "a";
     good.delta = 1;
@@ -155,11 +150,10 @@ static void invalid_lines(const char *lines, const char *field)
     expect_unchanged();
 }
 
-static void deduct_names_what_is_wrong(void **state)
+TEST(deduct_names_what_is_wrong)
 {
     char lines[65 * 8] = "";
 
-    (void)state;
     assert_null(deduct("g", "", "bob", "a:1"));
     expect_error(LKS_INVALID_ARGUMENT, "order_id");
     assert_null(deduct("g", name_129, "bob", "a:1"));
@@ -187,7 +181,7 @@ static void deduct_names_what_is_wrong(void **state)
     assert_non_null(deduct("g", name_128, name_128, "a:1"));
 }
 
-static void reserve_names_what_is_wrong(void **state)
+TEST(reserve_names_what_is_wrong)
 {
     static const struct {
         const char *group, *order_id, *buyer_id, *lines;
@@ -211,7 +205,6 @@ static void reserve_names_what_is_wrong(void **state)
         {"g", "o", "bob", "a:1", INT64_MAX, "hold_ms"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_null(reserve(rows[i].group, rows[i].order_id, rows[i].buyer_id, rows[i].lines, rows[i].hold_ms));
         expect_error(LKS_INVALID_ARGUMENT, rows[i].field);
@@ -221,11 +214,10 @@ static void reserve_names_what_is_wrong(void **state)
     assert_non_null(reserve("g", name_128, name_128, "a:1", INT64_C(2592000000)));
 }
 
-static void confirm_names_what_is_wrong(void **state)
+TEST(confirm_names_what_is_wrong)
 {
     lks_confirm_request good = LKS_CONFIRM_REQUEST_INIT, r;
 
-    (void)state;
     good.group = "g";
     good.order_id = "o";
     INVALID("Confirm", good, group, "", "group");
@@ -234,11 +226,10 @@ static void confirm_names_what_is_wrong(void **state)
     INVALID("Confirm", good, order_id, name_129, "order_id");
 }
 
-static void extend_hold_names_what_is_wrong(void **state)
+TEST(extend_hold_names_what_is_wrong)
 {
     lks_extend_hold_request good = LKS_EXTEND_HOLD_REQUEST_INIT, r;
 
-    (void)state;
     good.group = "g";
     good.order_id = "o";
     good.hold_ms = 10;
@@ -254,11 +245,10 @@ static void extend_hold_names_what_is_wrong(void **state)
     assert_non_null(harness_call(h, &stock_service, "ExtendHold", &good, &err));
 }
 
-static void cancel_names_what_is_wrong(void **state)
+TEST(cancel_names_what_is_wrong)
 {
     lks_cancel_request good = LKS_CANCEL_REQUEST_INIT, r;
 
-    (void)state;
     good.group = "g";
     good.order_id = "o";
     INVALID("Cancel", good, group, "", "group");
@@ -270,7 +260,7 @@ static void cancel_names_what_is_wrong(void **state)
     assert_non_null(harness_call(h, &stock_service, "Cancel", &good, &err));
 }
 
-static void return_names_what_is_wrong(void **state)
+TEST(return_names_what_is_wrong)
 {
     static const struct {
         const char *group, *return_id, *order_id, *lines, *field;
@@ -289,7 +279,6 @@ static void return_names_what_is_wrong(void **state)
     };
     char lines[65 * 8] = "";
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         assert_null(take_back(rows[i].group, rows[i].return_id, rows[i].order_id, rows[i].lines));
         expect_error(LKS_INVALID_ARGUMENT, rows[i].field);
@@ -303,11 +292,10 @@ static void return_names_what_is_wrong(void **state)
     expect_unchanged();
 }
 
-static void get_order_names_what_is_wrong(void **state)
+TEST(get_order_names_what_is_wrong)
 {
     lks_get_order_request good = LKS_GET_ORDER_REQUEST_INIT, r;
 
-    (void)state;
     good.group = "g";
     good.order_id = "o";
     INVALID("GetOrder", good, group, "", "group");
@@ -316,7 +304,7 @@ static void get_order_names_what_is_wrong(void **state)
     INVALID("GetOrder", good, order_id, name_129, "order_id");
 }
 
-static void ledger_calls_name_what_is_wrong(void **state)
+TEST(ledger_calls_name_what_is_wrong)
 {
     static char *const ids[] = {"x",
                                 "1",
@@ -338,7 +326,6 @@ static void ledger_calls_name_what_is_wrong(void **state)
     lks_read_ledger_request good = LKS_READ_LEDGER_REQUEST_INIT, r;
     lks_trim_ledger_request trim = LKS_TRIM_LEDGER_REQUEST_INIT;
 
-    (void)state;
     good.group = trim.group = "g";
     for (size_t i = 0; i < sizeof ids / sizeof ids[0]; i++) {
         INVALID("ReadLedger", good, after, ids[i], "after");
@@ -360,11 +347,10 @@ static void ledger_calls_name_what_is_wrong(void **state)
     assert_non_null(harness_call(h, &stock_service, "ReadLedger", &r, &err));
 }
 
-static void delete_item_names_what_is_wrong(void **state)
+TEST(delete_item_names_what_is_wrong)
 {
     lks_delete_item_request good = LKS_DELETE_ITEM_REQUEST_INIT, r;
 
-    (void)state;
     good.group = "g";
     good.sku = "a";
     INVALID("DeleteItem", good, sku, "", "sku");
@@ -395,9 +381,8 @@ static void put_bytes(const char *more, size_t len, lks_code code, const char *f
     expect_unchanged();
 }
 
-static void bytes_that_are_no_request(void **state)
+TEST(bytes_that_are_no_request)
 {
-    (void)state;
     put_bytes("\x12\x03"
               "b\xff"
               "c",
@@ -427,16 +412,5 @@ int main(void)
         snprintf(skus[i], sizeof skus[i], "s%d", i);
         batch_65[i] = skus[i];
     }
-#define INPUT_TEST(function) cmocka_unit_test_setup(function, with_an_item)
-    const struct CMUnitTest tests[] = {
-        INPUT_TEST(put_item_names_what_is_wrong),        INPUT_TEST(get_item_names_what_is_wrong),
-        INPUT_TEST(batch_get_items_names_what_is_wrong), INPUT_TEST(list_items_names_what_is_wrong),
-        INPUT_TEST(adjust_names_what_is_wrong),          INPUT_TEST(deduct_names_what_is_wrong),
-        INPUT_TEST(reserve_names_what_is_wrong),         INPUT_TEST(confirm_names_what_is_wrong),
-        INPUT_TEST(extend_hold_names_what_is_wrong),     INPUT_TEST(cancel_names_what_is_wrong),
-        INPUT_TEST(return_names_what_is_wrong),          INPUT_TEST(get_order_names_what_is_wrong),
-        INPUT_TEST(ledger_calls_name_what_is_wrong),     INPUT_TEST(delete_item_names_what_is_wrong),
-        INPUT_TEST(bytes_that_are_no_request),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
+    return TEST_RUN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = with_an_item);
 }

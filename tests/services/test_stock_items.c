@@ -1,11 +1,10 @@
 /* Items: PutItem, GetItem, BatchGetItems, Adjust, DeleteItem. */
 #include "stock_script.h"
 
-static void put_creates_an_item(void **state)
+TEST(put_creates_an_item)
 {
     const lks_item *item = put_limited("g", "a", 10, 3);
 
-    (void)state;
     assert_string_equal(item->group, "g");
     assert_string_equal(item->sku, "a");
     assert_int_equal(item->available, 10);
@@ -28,9 +27,8 @@ static void put_creates_an_item(void **state)
     expect_error(LKS_NOT_FOUND, "sku");
 }
 
-static void put_over_an_item_changes_on_hand(void **state)
+TEST(put_over_an_item_changes_on_hand)
 {
-    (void)state;
     put_item("g", "a", 10);
     deduct("g", "o1", "", "a:4");
     int64_t version = get_item("g", "a")->version;
@@ -54,11 +52,10 @@ static void put_over_an_item_changes_on_hand(void **state)
     expect_error(LKS_FAILED_PRECONDITION, "on_hand");
 }
 
-static void put_keeps_to_its_conditions(void **state)
+TEST(put_keeps_to_its_conditions)
 {
     lks_put_item_request request = put_request("g", "a", 10);
 
-    (void)state;
     request.expected_version = 1;
     assert_null(put(&request));
     expect_error(LKS_ABORTED, "expected_version");
@@ -80,11 +77,10 @@ static void put_keeps_to_its_conditions(void **state)
     assert_int_equal(put(&request)->version, version + 1);
 }
 
-static void an_item_tells_its_window(void **state)
+TEST(an_item_tells_its_window)
 {
     lks_put_item_request request = put_request("g", "a", 10);
 
-    (void)state;
     request.opens_in_ms = 100000;
     request.closes_in_ms = 200000;
     const lks_item *item = put(&request);
@@ -107,9 +103,8 @@ static void an_item_tells_its_window(void **state)
     assert_int_equal(item->closes_in_ms, 0);
 }
 
-static void every_change_has_a_version_of_its_own(void **state)
+TEST(every_change_has_a_version_of_its_own)
 {
-    (void)state;
     int64_t last = put_item("g", "a", 10)->version;
     deduct("g", "o1", "", "a:1");
     int64_t version = get_item("g", "a")->version;
@@ -135,11 +130,10 @@ static const lks_batch_get_items_response *batch(const char *group, size_t n, ch
     return harness_call(h, &stock_service, "BatchGetItems", &request, &err);
 }
 
-static void a_batch_gives_those_that_exist_in_the_asked_order(void **state)
+TEST(a_batch_gives_those_that_exist_in_the_asked_order)
 {
     char *skus[] = {"c", "nowhere", "a", "b"};
 
-    (void)state;
     put_item("g", "a", 1);
     put_item("g", "b", 2);
     put_item("g", "c", 3);
@@ -160,9 +154,8 @@ static void a_batch_gives_those_that_exist_in_the_asked_order(void **state)
     assert_string_equal(response->items[1]->group, "a");
 }
 
-static void adjust_adds_and_takes(void **state)
+TEST(adjust_adds_and_takes)
 {
-    (void)state;
     put_item("g", "a", 10);
     deduct("g", "o1", "", "a:4");
     const lks_adjust_response *response = adjust("g", "a", 5, "more");
@@ -181,9 +174,8 @@ static void adjust_adds_and_takes(void **state)
                         "PUT a 10 \nDEDUCTED a 4 o1\nADJUSTED a 5 more\nADJUSTED a -11 less\n");
 }
 
-static void adjust_once_an_id(void **state)
+TEST(adjust_once_an_id)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     const lks_adjust_response *first = adjust("g", "a", 5, "adj");
@@ -205,12 +197,11 @@ static void adjust_once_an_id(void **state)
                     30LL * 86400000);
 }
 
-static void adjust_keeps_to_its_conditions(void **state)
+TEST(adjust_keeps_to_its_conditions)
 {
     lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
     int64_t version = put_item("g", "a", 10)->version;
 
-    (void)state;
     request.group = "g";
     request.sku = "a";
     request.delta = 1;
@@ -232,9 +223,8 @@ static void adjust_keeps_to_its_conditions(void **state)
     assert_true(response->replayed);
 }
 
-static void on_hand_has_an_upper_end(void **state)
+TEST(on_hand_has_an_upper_end)
 {
-    (void)state;
     put_item("g", "a", INT64_C(9007199254740990));
     deduct("g", "o1", "", "a:2");
     assert_int_equal(adjust("g", "a", 1, "last")->item->available, INT64_C(9007199254740989));
@@ -246,9 +236,8 @@ static void on_hand_has_an_upper_end(void **state)
     expect_unchanged();
 }
 
-static void delete_forgets_all_but_the_ledger_and_versions(void **state)
+TEST(delete_forgets_all_but_the_ledger_and_versions)
 {
-    (void)state;
     put_limited("g", "a", 10, 5);
     deduct("g", "o1", "bob", "a:4");
     int64_t version = get_item("g", "a")->version;
@@ -272,11 +261,10 @@ static void delete_forgets_all_but_the_ledger_and_versions(void **state)
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:v")), 86400000, 86400000 + 7200000);
 }
 
-static void delete_keeps_to_its_conditions(void **state)
+TEST(delete_keeps_to_its_conditions)
 {
     lks_delete_item_request request = LKS_DELETE_ITEM_REQUEST_INIT;
 
-    (void)state;
     request.group = "g";
     request.sku = "a";
     request.expected_version = put_item("g", "a", 10)->version + 1;
@@ -295,7 +283,7 @@ static void delete_keeps_to_its_conditions(void **state)
 }
 
 /* No name moves a key or is taken for another. */
-static void names_are_only_names(void **state)
+TEST(names_are_only_names)
 {
     static const char *const names[] = {"a",   "a}",  "{a}", "a:b",       "a/b",  "a%2Fb",
                                         "a%",  "%41", "a b", "a*",        "a?",   "[a]",
@@ -303,7 +291,6 @@ static void names_are_only_names(void **state)
                                         "-",   "0"};
     enum { N = sizeof names / sizeof names[0] };
 
-    (void)state;
     for (int64_t g = 0; g < N; g++) {
         harness_namespace(h, names[g]);
         put_item(names[g], names[(g + 1) % N], 100 + g);
@@ -341,22 +328,4 @@ static void names_are_only_names(void **state)
     free(keys);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(put_creates_an_item),
-        STOCK_TEST(put_over_an_item_changes_on_hand),
-        STOCK_TEST(put_keeps_to_its_conditions),
-        STOCK_TEST(an_item_tells_its_window),
-        STOCK_TEST(every_change_has_a_version_of_its_own),
-        STOCK_TEST(a_batch_gives_those_that_exist_in_the_asked_order),
-        STOCK_TEST(adjust_adds_and_takes),
-        STOCK_TEST(adjust_once_an_id),
-        STOCK_TEST(adjust_keeps_to_its_conditions),
-        STOCK_TEST(on_hand_has_an_upper_end),
-        STOCK_TEST(delete_forgets_all_but_the_ledger_and_versions),
-        STOCK_TEST(delete_keeps_to_its_conditions),
-        STOCK_TEST(names_are_only_names),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

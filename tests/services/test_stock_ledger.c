@@ -37,9 +37,8 @@ static void expect_trimmed(const char *after, const char *oldest_id)
     assert_string_equal(response->oldest_id, oldest_id);
 }
 
-static void reads_on_from_where_it_was(void **state)
+TEST(reads_on_from_where_it_was)
 {
-    (void)state;
     expect_read("", "", "");
     five_entries();
     expect_read("", "PUT a 10 \nDEDUCTED a 1 o1\nADJUSTED a -2 adj\nDEDUCTED a 3 o2\nDEDUCTED a 4 o3\n", ids[0]);
@@ -57,11 +56,10 @@ static void reads_on_from_where_it_was(void **state)
     assert_int_equal(read_ledger("b", "", 0)->n_entries, 0);
 }
 
-static void entries_tell_the_time(void **state)
+TEST(entries_tell_the_time)
 {
     long long seconds;
 
-    (void)state;
     five_entries();
     const lks_read_ledger_response *all = read_ledger("g", "", 0);
     seconds = atoll(harness_redis(h, "TIME"));
@@ -69,9 +67,8 @@ static void entries_tell_the_time(void **state)
         assert_in_range(all->entries[i]->at_ms, (seconds - 600) * 1000, (seconds + 1) * 1000);
 }
 
-static void a_limit_is_a_hundred_unless_said(void **state)
+TEST(a_limit_is_a_hundred_unless_said)
 {
-    (void)state;
     put_item("g", "a", 0);
     for (int i = 0; i < 120; i++) {
         char id[16];
@@ -82,9 +79,8 @@ static void a_limit_is_a_hundred_unless_said(void **state)
     assert_int_equal(read_ledger("g", "", 1000)->n_entries, 121);
 }
 
-static void tells_what_was_trimmed_unread(void **state)
+TEST(tells_what_was_trimmed_unread)
 {
-    (void)state;
     five_entries();
     assert_true(trim_ledger("g", ids[1]));
     expect_trimmed("0-0", ids[2]);
@@ -103,9 +99,8 @@ static void tells_what_was_trimmed_unread(void **state)
 }
 
 /* In steps of 20,000 entries, and the readers of what is left are told from the first on. */
-static void a_long_ledger_is_trimmed_in_steps(void **state)
+TEST(a_long_ledger_is_trimmed_in_steps)
 {
-    (void)state;
     put_item("g", "a", 1);
     harness_redis(h, "EVAL %s 0",
                   "for i = 1, 50000 do redis.call('XADD', 'ls:{default/g}:stock:ledger', '9000000000000-' .. i,\n"
@@ -125,9 +120,8 @@ static void a_long_ledger_is_trimmed_in_steps(void **state)
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:ledger")), 1, 30LL * 86400000);
 }
 
-static void trims_up_to_an_id_that_no_entry_has(void **state)
+TEST(trims_up_to_an_id_that_no_entry_has)
 {
-    (void)state;
     for (int ms = 10; ms <= 30; ms += 10)
         harness_redis(h, "XADD ls:{default/g}:stock:ledger %d-0 kind PUT sku a quantity %d order %s", ms, ms, "");
     assert_true(trim_ledger("g", "25-0"));
@@ -137,9 +131,8 @@ static void trims_up_to_an_id_that_no_entry_has(void **state)
 
 /* What a reader has read of a ledger that was lost, or of another one, is not the place where
  * it can go on: it would miss what was lost, and wait for what is there. */
-static void an_id_that_was_never_given_is_told(void **state)
+TEST(an_id_that_was_never_given_is_told)
 {
-    (void)state;
     five_entries();
     expect_trimmed("9007199254740991-0", ids[0]);
     expect_trimmed("1-0", ids[0]);
@@ -157,9 +150,8 @@ static void an_id_that_was_never_given_is_told(void **state)
     expect_trimmed(ids[4], read_ledger("g", "", 0)->oldest_id);
 }
 
-static void an_emptied_ledger_still_knows(void **state)
+TEST(an_emptied_ledger_still_knows)
 {
-    (void)state;
     five_entries();
     assert_true(trim_ledger("g", "9007199254740991-0"));
     expect_read("", "", "");
@@ -177,18 +169,16 @@ static void an_emptied_ledger_still_knows(void **state)
     expect_read(ids[4], "PUT a 12 \n", oldest);
 }
 
-static void trimming_nothing_makes_no_ledger(void **state)
+TEST(trimming_nothing_makes_no_ledger)
 {
-    (void)state;
     assert_true(trim_ledger("g", "1-0"));
     assert_string_equal(harness_snapshot(h), "");
 }
 
-static void an_emptied_ledger_ends_where_no_items_are(void **state)
+TEST(an_emptied_ledger_ends_where_no_items_are)
 {
     static const char pttl[] = "PTTL ls:{default/g}:stock:ledger";
 
-    (void)state;
     five_entries();
     assert_true(trim_ledger("g", ids[4]));
     assert_string_equal(harness_redis(h, pttl), "-1");
@@ -209,14 +199,4 @@ static void an_emptied_ledger_ends_where_no_items_are(void **state)
     assert_string_equal(harness_redis(h, pttl), "-1");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(reads_on_from_where_it_was),         STOCK_TEST(entries_tell_the_time),
-        STOCK_TEST(a_limit_is_a_hundred_unless_said),   STOCK_TEST(tells_what_was_trimmed_unread),
-        STOCK_TEST(a_long_ledger_is_trimmed_in_steps),  STOCK_TEST(trims_up_to_an_id_that_no_entry_has),
-        STOCK_TEST(an_id_that_was_never_given_is_told), STOCK_TEST(an_emptied_ledger_still_knows),
-        STOCK_TEST(trimming_nothing_makes_no_ledger),   STOCK_TEST(an_emptied_ledger_ends_where_no_items_are),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

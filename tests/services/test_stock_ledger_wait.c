@@ -139,9 +139,8 @@ static long long ttl(void)
 
 /* ---- who is told ---------------------------------------------------------------- */
 
-static void an_entry_wakes_whoever_waits(void **state)
+TEST(an_entry_wakes_whoever_waits)
 {
-    (void)state;
     put_item("g", "a", 10);
     harness_waiting *reader = wait_at("S1", last_id());
     assert_null(harness_alarms(reader));
@@ -154,9 +153,8 @@ static void an_entry_wakes_whoever_waits(void **state)
     assert_string_equal(messages(), "");
 }
 
-static void every_change_wakes(void **state)
+TEST(every_change_wakes)
 {
-    (void)state;
     harness_waiting *reader = wait_at("S1", ""); /* of a group that is not there */
     put_item("g", "a", 10);
     assert_string_equal(messages(), "S1:W ls:{default/g}:ledger");
@@ -177,9 +175,8 @@ static void every_change_wakes(void **state)
     expect_woken(reader, "PUT b 1 \n");
 }
 
-static void a_server_is_told_once(void **state)
+TEST(a_server_is_told_once)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     put_item("g", "c", 10);
@@ -194,9 +191,8 @@ static void a_server_is_told_once(void **state)
         expect_woken(readers[i], "DEDUCTED a 1 o1\nDEDUCTED b 2 o1\nDEDUCTED c 3 o1\nDEDUCTED a 1 o2\n");
 }
 
-static void what_changes_nothing_wakes_nobody(void **state)
+TEST(what_changes_nothing_wakes_nobody)
 {
-    (void)state;
     put_item("g", "a", 1);
     put_item("b", "a", 1);
     deduct("g", "o1", "", "a:1");
@@ -214,9 +210,8 @@ static void what_changes_nothing_wakes_nobody(void **state)
 
 /* ---- what a reader gets ---------------------------------------------------------- */
 
-static void what_is_there_is_not_waited_for(void **state)
+TEST(what_is_there_is_not_waited_for)
 {
-    (void)state;
     put_item("g", "a", 10);
     deduct("g", "o1", "", "a:1");
     const lks_read_ledger_response *all = read_ledger("g", "", 0);
@@ -228,9 +223,8 @@ static void what_is_there_is_not_waited_for(void **state)
     expect_unchanged();
 }
 
-static void trimmed_is_told_at_once(void **state)
+TEST(trimmed_is_told_at_once)
 {
-    (void)state;
     put_item("g", "a", 10);
     const char *first = last_id();
     harness_waiting *reader = wait_at("S1", first);
@@ -244,9 +238,8 @@ static void trimmed_is_told_at_once(void **state)
     expect_unchanged();
 }
 
-static void a_woken_reader_keeps_its_limit(void **state)
+TEST(a_woken_reader_keeps_its_limit)
 {
-    (void)state;
     put_item("g", "a", 10);
     harness_waiting *reader = wait_for_ms("S1", last_id(), 2, WAIT_MS);
     deduct("g", "o1", "", "a:1");
@@ -255,9 +248,8 @@ static void a_woken_reader_keeps_its_limit(void **state)
     expect_woken(reader, "DEDUCTED a 1 o1\nDEDUCTED a 2 o2\n");
 }
 
-static void woken_for_nothing_it_waits_on(void **state)
+TEST(woken_for_nothing_it_waits_on)
 {
-    (void)state;
     put_item("g", "a", 10);
     harness_waiting *reader = wait_at("S1", last_id());
     for (int i = 1; i <= 3; i++) {
@@ -271,9 +263,8 @@ static void woken_for_nothing_it_waits_on(void **state)
     expect_answer(reader, "DEDUCTED a 1 o\n");
 }
 
-static void at_its_deadline_it_is_answered(void **state)
+TEST(at_its_deadline_it_is_answered)
 {
-    (void)state;
     put_item("g", "a", 10);
     const char *last = last_id();
     harness_waiting *reader = wait_at("S1", last), *late = wait_at("S1", last);
@@ -290,9 +281,8 @@ static void at_its_deadline_it_is_answered(void **state)
 
 /* ---- what waiting leaves behind ---------------------------------------------------- */
 
-static void a_registration_ends_with_the_longest_wait(void **state)
+TEST(a_registration_ends_with_the_longest_wait)
 {
-    (void)state;
     wait_at("S1", "");
     assert_in_range(ttl(), WAIT_MS - 20000, WAIT_MS);
     assert_true(harness_is_parked(wait_for_ms("S1", "", 0, 86400000)));
@@ -301,9 +291,8 @@ static void a_registration_ends_with_the_longest_wait(void **state)
     assert_in_range(ttl(), 86400000 - 60000, 86400000);
 }
 
-static void an_abandoned_call_costs_one_message(void **state)
+TEST(an_abandoned_call_costs_one_message)
 {
-    (void)state;
     put_item("g", "a", 10);
     harness_waiting *reader = wait_at("S1", last_id());
     remember();
@@ -319,9 +308,8 @@ static void an_abandoned_call_costs_one_message(void **state)
     assert_string_equal(messages(), "");
 }
 
-static void a_server_that_is_gone_is_forgotten(void **state)
+TEST(a_server_that_is_gone_is_forgotten)
 {
-    (void)state;
     put_item("g", "a", 10);
     const char *last = last_id();
     wait_at("S1", last);
@@ -342,9 +330,8 @@ static int calls_of(const char *command)
     return found ? atoi(found + strlen(field)) : 0;
 }
 
-static void with_nobody_waiting_a_sale_is_one_look_dearer(void **state)
+TEST(with_nobody_waiting_a_sale_is_one_look_dearer)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     put_item("g", "c", 10);
@@ -357,9 +344,8 @@ static void with_nobody_waiting_a_sale_is_one_look_dearer(void **state)
     assert_int_equal(calls_of("smembers"), 2);
 }
 
-static void without_memory_it_waits_and_trims(void **state)
+TEST(without_memory_it_waits_and_trims)
 {
-    (void)state;
     put_item("g", "a", 10);
     deduct("g", "o1", "", "a:1");
     const char *last = last_id();
@@ -372,9 +358,8 @@ static void without_memory_it_waits_and_trims(void **state)
     expect_woken(reader, "DEDUCTED a 1 o2\n");
 }
 
-static void foreign_readers_stop_what_needs_them(void **state)
+TEST(foreign_readers_stop_what_needs_them)
 {
-    (void)state;
     put_item("g", "a", 10);
     harness_redis(h, "SET " READERS " foreign");
     remember();
@@ -388,25 +373,4 @@ static void foreign_readers_stop_what_needs_them(void **state)
     expect_unchanged();
 }
 
-int main(void)
-{
-#define WAIT_TEST(function) cmocka_unit_test_setup(function, two_servers)
-    const struct CMUnitTest tests[] = {
-        WAIT_TEST(an_entry_wakes_whoever_waits),
-        WAIT_TEST(every_change_wakes),
-        WAIT_TEST(a_server_is_told_once),
-        WAIT_TEST(what_changes_nothing_wakes_nobody),
-        WAIT_TEST(what_is_there_is_not_waited_for),
-        WAIT_TEST(trimmed_is_told_at_once),
-        WAIT_TEST(a_woken_reader_keeps_its_limit),
-        WAIT_TEST(woken_for_nothing_it_waits_on),
-        WAIT_TEST(at_its_deadline_it_is_answered),
-        WAIT_TEST(a_registration_ends_with_the_longest_wait),
-        WAIT_TEST(an_abandoned_call_costs_one_message),
-        WAIT_TEST(a_server_that_is_gone_is_forgotten),
-        WAIT_TEST(with_nobody_waiting_a_sale_is_one_look_dearer),
-        WAIT_TEST(without_memory_it_waits_and_trims),
-        WAIT_TEST(foreign_readers_stop_what_needs_them),
-    };
-    return cmocka_run_group_tests(tests, start_harness, no_servers);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = no_servers, .setup = two_servers)

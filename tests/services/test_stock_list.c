@@ -66,9 +66,8 @@ static const char *all_pages(const char *prefix, int32_t size)
     return got;
 }
 
-static void a_group_in_the_order_of_its_skus(void **state)
+TEST(a_group_in_the_order_of_its_skus)
 {
-    (void)state;
     assert_string_equal(page(list("g", "", 0, "")), "");
     put_item("g", "b", 1);
     put_item("g", "a", 2);
@@ -84,9 +83,8 @@ static void a_group_in_the_order_of_its_skus(void **state)
     assert_string_equal(page(list("g", "", 0, "")), "g/Z g/a g/{ g/é");
 }
 
-static void a_group_page_by_page(void **state)
+TEST(a_group_page_by_page)
 {
-    (void)state;
     put_item("g", "a", 1);
     put_item("g", "a b", 1);
     put_item("g", "a%", 1);
@@ -108,9 +106,8 @@ static void a_group_page_by_page(void **state)
     assert_string_equal(response->next_page_token, "");
 }
 
-static void a_group_by_prefix(void **state)
+TEST(a_group_by_prefix)
 {
-    (void)state;
     put_item("g", "a", 1);
     put_item("g", "a*", 1);
     put_item("g", "a*b", 1);
@@ -124,9 +121,8 @@ static void a_group_by_prefix(void **state)
     assert_string_equal(response->next_page_token, "");
 }
 
-static void a_namespace_over_all_groups(void **state)
+TEST(a_namespace_over_all_groups)
 {
-    (void)state;
     put_item("", "a", 1);
     put_item("g", "a", 2);
     put_item("g/x}", "a:b", 3);
@@ -151,14 +147,13 @@ static void a_namespace_over_all_groups(void **state)
     assert_string_equal(all_pages("", 0), "g/a:7");
 }
 
-static void a_namespace_of_many_keys(void **state)
+TEST(a_namespace_of_many_keys)
 {
     enum { GROUPS = 3, SKUS = 400 };
     char *expected[GROUPS * SKUS];
     static char all[65536];
     size_t len = 0;
 
-    (void)state;
     for (int g = 0; g < GROUPS; g++) {
         for (int s = 0; s < SKUS; s++) {
             char group[8], sku[8], item[32];
@@ -185,9 +180,8 @@ static void a_namespace_of_many_keys(void **state)
     assert_true(response->next_page_token[0] != '\0');
 }
 
-static void foreign_data_is_not_listed(void **state)
+TEST(foreign_data_is_not_listed)
 {
-    (void)state;
     put_item("g", "a", 1);
     harness_redis(h, "SET ls:{default/g}:stock:i:b x");
     harness_redis(h, "HSET ls:{default/g}:stock:i:c x y");
@@ -195,7 +189,7 @@ static void foreign_data_is_not_listed(void **state)
     assert_string_equal(all_pages("", 0), "g/a:1");
 }
 
-static void a_page_token_is_checked(void **state)
+TEST(a_page_token_is_checked)
 {
     static const char *const of_group[] = {"x", "G", "Ga b", "G%4", "G%41", "G%e9", "N0", "g"};
     static const char *const of_namespace[] = {"x",
@@ -217,7 +211,6 @@ static void a_page_token_is_checked(void **state)
                                                "N000000000000000000001",
                                                "N0:g/a/b"};
 
-    (void)state;
     put_item("g", "a", 1);
     for (size_t i = 0; i < sizeof of_group / sizeof of_group[0]; i++) {
         assert_null(list("g", "", 0, of_group[i]));
@@ -237,11 +230,10 @@ static void a_page_token_is_checked(void **state)
 }
 
 /* A page of a thousand is made in steps; a name space's is a step long. */
-static void a_large_page_is_made_in_steps(void **state)
+TEST(a_large_page_is_made_in_steps)
 {
     char sku[16];
 
-    (void)state;
     for (int i = 0; i < 1010; i++) {
         snprintf(sku, sizeof sku, "s%04d", i);
         put_item("g", sku, i);
@@ -258,11 +250,10 @@ static void a_large_page_is_made_in_steps(void **state)
 }
 
 /* What a caller makes up is not looked at without end. */
-static void a_page_token_has_a_bounded_number_of_places(void **state)
+TEST(a_page_token_has_a_bounded_number_of_places)
 {
     static char token[4 * 501 + 2] = "N";
 
-    (void)state;
     for (int i = 0; i < 501; i++)
         strcat(token, ":g/a");
     assert_null(list("", "", 0, token));
@@ -272,12 +263,11 @@ static void a_page_token_has_a_bounded_number_of_places(void **state)
 }
 
 /* A scan takes its time: others are not kept waiting behind several. */
-static void scans_travel_alone(void **state)
+TEST(scans_travel_alone)
 {
     lks_rpc_arena *arena = lks_rpc_arena_new();
     lks_list_items_request request = LKS_LIST_ITEMS_REQUEST_INIT;
 
-    (void)state;
     for (size_t i = 0; i < stock_service.n_methods; i++) {
         const service_method *method = &stock_service.methods[i];
         plan p = {.arena = arena, .method = method->method, .ns = lks_rpc_slice_of("default")};
@@ -290,19 +280,4 @@ static void scans_travel_alone(void **state)
     lks_rpc_arena_free(arena);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(a_group_in_the_order_of_its_skus),
-        STOCK_TEST(a_group_page_by_page),
-        STOCK_TEST(a_group_by_prefix),
-        STOCK_TEST(a_namespace_over_all_groups),
-        STOCK_TEST(a_namespace_of_many_keys),
-        STOCK_TEST(foreign_data_is_not_listed),
-        STOCK_TEST(a_page_token_is_checked),
-        STOCK_TEST(a_large_page_is_made_in_steps),
-        STOCK_TEST(a_page_token_has_a_bounded_number_of_places),
-        STOCK_TEST(scans_travel_alone),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -465,13 +465,12 @@ static void random_step(int g)
         step_chore(g);
 }
 
-static void random_requests_do_as_the_model(void **state)
+TEST(random_requests_do_as_the_model)
 {
     const char *seed_text = getenv("LOCKSTOCK_SEED"), *steps_text = getenv("LOCKSTOCK_STEPS");
     unsigned seed = seed_text ? (unsigned)atoi(seed_text) : (unsigned)time(NULL) ^ (unsigned)getpid() << 8;
     size_t steps = steps_text ? (size_t)atoi(steps_text) : counts_of(8000, 100000);
 
-    (void)state;
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     srandom(seed);
     for (size_t i = 0; i < steps; i++) {
@@ -484,8 +483,4 @@ static void random_requests_do_as_the_model(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {STOCK_TEST(random_requests_do_as_the_model)};
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -19,9 +19,8 @@ static int64_t ttl(const char *key)
 
 /* ---- Confirm ---- */
 
-static void confirm_sells_what_is_held(void **state)
+TEST(confirm_sells_what_is_held)
 {
-    (void)state;
     two_items();
     held("o1", 60000);
     int64_t version = get_item("g", "a")->version;
@@ -44,9 +43,8 @@ static void confirm_sells_what_is_held(void **state)
     expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
 }
 
-static void confirm_again_is_the_first_answer(void **state)
+TEST(confirm_again_is_the_first_answer)
 {
-    (void)state;
     two_items();
     held("o1", 60000);
     confirm("g", "o1", false);
@@ -64,9 +62,8 @@ static void confirm_again_is_the_first_answer(void **state)
     expect_confirm(confirm("g", "o2", false), LKS_CONFIRM_OUTCOME_CONFIRMED, true, "CONFIRMED eve b:1:0");
 }
 
-static void confirm_refuses_what_is_not_held(void **state)
+TEST(confirm_refuses_what_is_not_held)
 {
-    (void)state;
     two_items();
     remember();
     expect_confirm(confirm("g", "o1", true), LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER, false, "none");
@@ -86,11 +83,10 @@ static void confirm_refuses_what_is_not_held(void **state)
 }
 
 /* The sale was made when it was reserved. */
-static void confirm_needs_no_open_window(void **state)
+TEST(confirm_needs_no_open_window)
 {
     lks_put_item_request request = put_request("g", "a", 10);
 
-    (void)state;
     request.closes_in_ms = 100000;
     put(&request);
     reserve("g", "o1", "", "a:1", 600000);
@@ -101,9 +97,8 @@ static void confirm_needs_no_open_window(void **state)
     expect_stock("g", "a", 8, 0, 2);
 }
 
-static void an_expired_order_takes_its_stock_again(void **state)
+TEST(an_expired_order_takes_its_stock_again)
 {
-    (void)state;
     for (int given_back = 0; given_back < 2; given_back++) {
         empty_harness(state);
         two_items();
@@ -127,9 +122,8 @@ static void an_expired_order_takes_its_stock_again(void **state)
     }
 }
 
-static void an_expired_order_whose_stock_is_gone(void **state)
+TEST(an_expired_order_whose_stock_is_gone)
 {
-    (void)state;
     two_items();
     held("o1", 100000);
     harness_advance_ms(h, 100000);
@@ -177,9 +171,8 @@ static void expect_extended(const lks_extend_hold_response *response, lks_extend
     assert_int_equal(chore_ms(), outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? hold_ms : -1);
 }
 
-static void a_hold_is_as_long_as_it_was_last_made(void **state)
+TEST(a_hold_is_as_long_as_it_was_last_made)
 {
-    (void)state;
     two_items();
     held("o1", 600000);
     harness_advance_ms(h, 590000);
@@ -196,9 +189,8 @@ static void a_hold_is_as_long_as_it_was_last_made(void **state)
     assert_int_equal(get_order("g", "o1")->hold_ms, 0);
 }
 
-static void only_what_is_held_is_extended(void **state)
+TEST(only_what_is_held_is_extended)
 {
-    (void)state;
     two_items();
     expect_extended(extend_hold("g", "o1", 100000), LKS_EXTEND_HOLD_OUTCOME_UNKNOWN_ORDER, 0);
     held("o1", 100000);
@@ -222,9 +214,8 @@ static void only_what_is_held_is_extended(void **state)
 
 /* ---- Cancel ---- */
 
-static void cancel_gives_back(void **state)
+TEST(cancel_gives_back)
 {
-    (void)state;
     two_items();
     held("o1", 60000);
     int64_t version = get_item("g", "b")->version;
@@ -249,9 +240,8 @@ static void cancel_gives_back(void **state)
     expect_stock("g", "b", 5, 0, 0);
 }
 
-static void what_is_sold_is_not_cancelled(void **state)
+TEST(what_is_sold_is_not_cancelled)
 {
-    (void)state;
     two_items();
     held("o1", 60000);
     confirm("g", "o1", false);
@@ -265,9 +255,8 @@ static void what_is_sold_is_not_cancelled(void **state)
 }
 
 /* So that it is not taken again. */
-static void an_expired_order_can_be_cancelled(void **state)
+TEST(an_expired_order_can_be_cancelled)
 {
-    (void)state;
     for (int given_back = 0; given_back < 2; given_back++) {
         empty_harness(state);
         two_items();
@@ -286,9 +275,8 @@ static void an_expired_order_can_be_cancelled(void **state)
     }
 }
 
-static void a_cancelled_order_that_comes_late_is_refused(void **state)
+TEST(a_cancelled_order_that_comes_late_is_refused)
 {
-    (void)state;
     two_items();
     expect_cancel(cancel("g", "o1", "gave up"), LKS_CANCEL_OUTCOME_UNKNOWN_ORDER, false, "none");
     assert_in_range(ttl("o:o1"), 30LL * 86400000 - 60000, 30LL * 86400000);
@@ -304,21 +292,4 @@ static void a_cancelled_order_that_comes_late_is_refused(void **state)
     expect_unchanged();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(confirm_sells_what_is_held),
-        STOCK_TEST(confirm_again_is_the_first_answer),
-        STOCK_TEST(confirm_refuses_what_is_not_held),
-        STOCK_TEST(confirm_needs_no_open_window),
-        STOCK_TEST(an_expired_order_takes_its_stock_again),
-        STOCK_TEST(an_expired_order_whose_stock_is_gone),
-        STOCK_TEST(a_hold_is_as_long_as_it_was_last_made),
-        STOCK_TEST(only_what_is_held_is_extended),
-        STOCK_TEST(cancel_gives_back),
-        STOCK_TEST(what_is_sold_is_not_cancelled),
-        STOCK_TEST(an_expired_order_can_be_cancelled),
-        STOCK_TEST(a_cancelled_order_that_comes_late_is_refused),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -1,9 +1,8 @@
 /* Reserve: held for a while, all lines or none, once an order. */
 #include "stock_script.h"
 
-static void holds_and_tells_what_is_left(void **state)
+TEST(holds_and_tells_what_is_left)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 5);
     const lks_reserve_response *response = reserve("g", "o1", "bob", "a:2 b:5", 60000);
@@ -23,9 +22,8 @@ static void holds_and_tells_what_is_left(void **state)
     assert_string_equal(harness_redis(h, "PTTL ls:{default/g}:stock:o:o1"), "-1");
 }
 
-static void a_repeat_is_the_first_answer(void **state)
+TEST(a_repeat_is_the_first_answer)
 {
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     reserve("g", "o1", "bob", "a:2 b:1", 60000);
@@ -57,11 +55,10 @@ static void a_repeat_is_the_first_answer(void **state)
     expect_reserve(reserve("g", "o2", "bob", "a:8", 60000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:0");
 }
 
-static void an_order_id_means_one_order(void **state)
+TEST(an_order_id_means_one_order)
 {
     static const char *const others[] = {"a:2", "a:3 b:1", "a:2 c:1", "a:2 b:1 c:1", "b:2 a:1"};
 
-    (void)state;
     put_item("g", "a", 10);
     put_item("g", "b", 10);
     put_item("g", "c", 10);
@@ -91,9 +88,8 @@ static void put_window(const char *sku, int64_t opens_in_ms, int64_t closes_in_m
     assert_non_null(put(&request));
 }
 
-static void the_gravest_refusal_is_told_with_its_lines(void **state)
+TEST(the_gravest_refusal_is_told_with_its_lines)
 {
-    (void)state;
     put_window("later", 100000, 0);
     put_window("over", 0, 1);
     harness_advance_ms(h, 1);
@@ -125,9 +121,8 @@ static void the_gravest_refusal_is_told_with_its_lines(void **state)
     expect_reserve(reserve("g", "o", "bob", "ok:5 few:2", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "ok:0 few:8");
 }
 
-static void what_is_held_counts_for_its_buyer(void **state)
+TEST(what_is_held_counts_for_its_buyer)
 {
-    (void)state;
     put_limited("g", "a", 10, 3);
     reserve("g", "o1", "bob", "a:2", 60000);
     expect_reserve(reserve("g", "o2", "bob", "a:2", 60000), LKS_RESERVE_OUTCOME_BUYER_LIMIT, false, "a:8");
@@ -139,18 +134,16 @@ static void what_is_held_counts_for_its_buyer(void **state)
     assert_string_equal(harness_redis(h, "HGETALL ls:{default/g}:stock:b:a"), "bob\n3\n");
 }
 
-static void one_line_needs_no_group(void **state)
+TEST(one_line_needs_no_group)
 {
-    (void)state;
     put_item("", "a", 10);
     expect_reserve(reserve("", "o1", "", "a:1", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:9");
     expect_stock("a", "a", 9, 1, 0);
     assert_non_null(get_order("a", "o1"));
 }
 
-static void quantities_are_exact_up_to_the_largest(void **state)
+TEST(quantities_are_exact_up_to_the_largest)
 {
-    (void)state;
     put_item("g", "a", INT64_C(9007199254740991));
     expect_reserve(reserve("g", "o1", "", "a:9007199254740990", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:1");
     expect_stock("g", "a", 1, INT64_C(9007199254740990), 0);
@@ -160,12 +153,11 @@ static void quantities_are_exact_up_to_the_largest(void **state)
     expect_stock("g", "a", INT64_C(9007199254740990), 0, 1);
 }
 
-static void the_largest_order(void **state)
+TEST(the_largest_order)
 {
     char lines[64 * 8] = "";
     size_t len = 0;
 
-    (void)state;
     for (int i = 0; i < 64; i++) {
         char sku[8];
         snprintf(sku, sizeof sku, "s%d", i);
@@ -185,7 +177,7 @@ static void the_largest_order(void **state)
 }
 
 /* Of three orders for the same stock that travel together the first two get it. */
-static void calls_may_travel_together(void **state)
+TEST(calls_may_travel_together)
 {
     static char *const ids[] = {"o1", "o2", "o3", "o1"};
     lks_line line = LKS_LINE_INIT, *lines[] = {&line};
@@ -193,7 +185,6 @@ static void calls_may_travel_together(void **state)
     const void *pointers[4], *responses[4];
     lks_error errors[4];
 
-    (void)state;
     put_item("g", "a", 5);
     reserve("g", "o0", "", "a:5", 100000);
     harness_advance_ms(h, 100000);
@@ -216,11 +207,10 @@ static void calls_may_travel_together(void **state)
     expect_reserve(responses[3], LKS_RESERVE_OUTCOME_RESERVED, true, "a:3");
 }
 
-static void orders_are_remembered_as_long_as_the_longest_of_their_items(void **state)
+TEST(orders_are_remembered_as_long_as_the_longest_of_their_items)
 {
     lks_put_item_request request = put_request("g", "a", 10);
 
-    (void)state;
     request.order_retain_ms = 60000;
     put(&request);
     request.sku = "b";
@@ -243,19 +233,4 @@ static void orders_are_remembered_as_long_as_the_longest_of_their_items(void **s
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:t:r")), 60001, 120000);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(holds_and_tells_what_is_left),
-        STOCK_TEST(a_repeat_is_the_first_answer),
-        STOCK_TEST(an_order_id_means_one_order),
-        STOCK_TEST(the_gravest_refusal_is_told_with_its_lines),
-        STOCK_TEST(what_is_held_counts_for_its_buyer),
-        STOCK_TEST(one_line_needs_no_group),
-        STOCK_TEST(quantities_are_exact_up_to_the_largest),
-        STOCK_TEST(the_largest_order),
-        STOCK_TEST(calls_may_travel_together),
-        STOCK_TEST(orders_are_remembered_as_long_as_the_longest_of_their_items),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

@@ -9,9 +9,8 @@ static void sold(void)
     deduct("g", "o1", "bob", "a:2 b:1");
 }
 
-static void all_that_is_left_comes_back(void **state)
+TEST(all_that_is_left_comes_back)
 {
-    (void)state;
     sold();
     int64_t version = get_item("g", "a")->version;
     expect_return(take_back("g", "r1", "o1", ""), LKS_RETURN_OUTCOME_RETURNED, false, "RETURNED bob a:2:2 b:1:1");
@@ -27,9 +26,8 @@ static void all_that_is_left_comes_back(void **state)
     expect_deduct(deduct("g", "o1", "bob", "a:2 b:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:8 b:4");
 }
 
-static void it_comes_back_in_parts(void **state)
+TEST(it_comes_back_in_parts)
 {
-    (void)state;
     sold();
     harness_redis(h, "PEXPIRE ls:{default/g}:stock:o:o1 1000000");
     expect_return(take_back("g", "r1", "o1", "a:1"), LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED bob a:2:1 b:1:0");
@@ -47,11 +45,10 @@ static void it_comes_back_in_parts(void **state)
     expect_stock("g", "b", 5, 0, 0);
 }
 
-static void a_return_is_made_once(void **state)
+TEST(a_return_is_made_once)
 {
     static const char *const others[] = {"a:2", "b:1", "a:1 b:1", ""};
 
-    (void)state;
     sold();
     deduct("g", "o2", "", "b:2");
     take_back("g", "r1", "o1", "a:1");
@@ -74,9 +71,8 @@ static void a_return_is_made_once(void **state)
                   "CONFIRMED eve a:2:1 b:1:1");
 }
 
-static void no_more_comes_back_than_was_sold(void **state)
+TEST(no_more_comes_back_than_was_sold)
 {
-    (void)state;
     sold();
     put_item("g", "c", 5);
     remember();
@@ -98,9 +94,8 @@ static void no_more_comes_back_than_was_sold(void **state)
     expect_unchanged();
 }
 
-static void what_was_not_sold_does_not_come_back(void **state)
+TEST(what_was_not_sold_does_not_come_back)
 {
-    (void)state;
     sold();
     reserve("g", "o2", "", "b:1", 600000);
     reserve("g", "o3", "", "b:1", 600000);
@@ -120,9 +115,8 @@ static void what_was_not_sold_does_not_come_back(void **state)
 }
 
 /* The order's own account goes on when its item, or the buyers' counts, are no more. */
-static void what_comes_back_belongs_to_the_item_it_was_sold_from(void **state)
+TEST(what_comes_back_belongs_to_the_item_it_was_sold_from)
 {
-    (void)state;
     sold();
     delete_item("g", "a");
     expect_return(take_back("g", "r1", "o1", "a:1"), LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED bob a:2:1 b:1:0");
@@ -147,9 +141,8 @@ static void what_comes_back_belongs_to_the_item_it_was_sold_from(void **state)
     expect_deduct(deduct("g", "o5", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
 }
 
-static void one_line_names_its_group(void **state)
+TEST(one_line_names_its_group)
 {
-    (void)state;
     put_item("", "a", 10);
     deduct("", "o1", "", "a:2");
     const lks_return_response *response = take_back("", "r1", "o1", "a:1");
@@ -160,16 +153,4 @@ static void one_line_names_its_group(void **state)
     expect_error(LKS_INVALID_ARGUMENT, "group");
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        STOCK_TEST(all_that_is_left_comes_back),
-        STOCK_TEST(it_comes_back_in_parts),
-        STOCK_TEST(a_return_is_made_once),
-        STOCK_TEST(no_more_comes_back_than_was_sold),
-        STOCK_TEST(what_was_not_sold_does_not_come_back),
-        STOCK_TEST(what_comes_back_belongs_to_the_item_it_was_sold_from),
-        STOCK_TEST(one_line_names_its_group),
-    };
-    return cmocka_run_group_tests(tests, start_harness, stop_harness);
-}
+TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)

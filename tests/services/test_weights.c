@@ -1,12 +1,5 @@
 /* How many calls of each method an FCALL may carry: none holds Redis for long, however large
  * what is asked. What a unit of weight takes is measured by bench/fcall_time.py. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <cmocka.h>
 
 #include "lockstock/v1/id.lks.h"
 #include "lockstock/v1/idempotency.lks.h"
@@ -15,6 +8,7 @@
 #include "lockstock/v1/stock.lks.h"
 #include "services/service.h"
 #include "support/service_harness.h"
+#include "test.h"
 
 enum { MANY = 64 };
 
@@ -97,14 +91,13 @@ static unsigned released(size_t n)
     return carried(&lock_service, "Release", &request);
 }
 
-static void locks(void **state)
+TEST(locks)
 {
     lks_inspect_request inspect = LKS_INSPECT_REQUEST_INIT;
     lks_force_release_request force = LKS_FORCE_RELEASE_REQUEST_INIT;
     lks_list_request list = LKS_LIST_REQUEST_INIT;
     lks_check_fence_request fence = LKS_CHECK_FENCE_REQUEST_INIT;
 
-    (void)state;
     assert_int_equal(acquired(1), 64);
     assert_int_equal(acquired(16), 32);
     assert_int_equal(renewed(1), 64);
@@ -160,14 +153,13 @@ static unsigned reserved(size_t n)
     return carried(&stock_service, "Reserve", &request);
 }
 
-static void orders(void **state)
+TEST(orders)
 {
     lks_confirm_request confirm = LKS_CONFIRM_REQUEST_INIT;
     lks_cancel_request cancel = LKS_CANCEL_REQUEST_INIT;
     lks_return_request back = LKS_RETURN_REQUEST_INIT;
     lks_get_order_request get = LKS_GET_ORDER_REQUEST_INIT;
 
-    (void)state;
     assert_int_equal(deducted(1), 64);
     assert_int_equal(deducted(64), 7);
     assert_int_equal(reserved(1), 64);
@@ -200,13 +192,12 @@ static unsigned read(int32_t limit, int64_t wait_ms)
     return carried(&stock_service, "ReadLedger", &request);
 }
 
-static void items_and_ledger(void **state)
+TEST(items_and_ledger)
 {
     lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
     lks_batch_get_items_request batch = LKS_BATCH_GET_ITEMS_REQUEST_INIT;
     lks_trim_ledger_request trim = LKS_TRIM_LEDGER_REQUEST_INIT;
 
-    (void)state;
     get.sku = name;
     assert_int_equal(carried(&stock_service, "GetItem", &get), 64);
     batch.group = group;
@@ -253,13 +244,12 @@ static unsigned checked(size_t n)
     return carried(&ratelimit_service, "Check", &request);
 }
 
-static void limits(void **state)
+TEST(limits)
 {
     lks_refund_request refund = LKS_REFUND_REQUEST_INIT;
     lks_reset_request reset = LKS_RESET_REQUEST_INIT;
     lks_list_policies_request list = LKS_LIST_POLICIES_REQUEST_INIT;
 
-    (void)state;
     assert_int_equal(checked(1), 64);
     assert_int_equal(checked(8), 8);
     refund.group = reset.group = group;
@@ -270,13 +260,12 @@ static void limits(void **state)
     assert_int_equal(carried(&ratelimit_service, "ListPolicies", &list), 1);
 }
 
-static void results_and_ids(void **state)
+TEST(results_and_ids)
 {
     lks_begin_request begin = LKS_BEGIN_REQUEST_INIT;
     lks_get_request get = LKS_GET_REQUEST_INIT;
     lks_next_request next = LKS_NEXT_REQUEST_INIT;
 
-    (void)state;
     begin.scope = get.scope = group;
     begin.key = get.key = name;
     begin.attempt_token = token;
@@ -289,14 +278,9 @@ static void results_and_ids(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(locks),  cmocka_unit_test(orders),          cmocka_unit_test(items_and_ledger),
-        cmocka_unit_test(limits), cmocka_unit_test(results_and_ids),
-    };
-
     for (int i = 0; i < MANY; i++) {
         snprintf(names[i], sizeof names[i], "n%02d", i);
         name_list[i] = names[i];
     }
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN();
 }

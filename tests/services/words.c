@@ -8,14 +8,12 @@ static char *remembered;
 
 int start_harness(void **state)
 {
-    (void)state;
     h = harness_new();
     return h ? 0 : -1;
 }
 
 int stop_harness(void **state)
 {
-    (void)state;
     free(remembered);
     harness_free(h);
     return 0;

@@ -3,16 +3,8 @@
 #ifndef LOCKSTOCK_TESTS_WORDS_H
 #define LOCKSTOCK_TESTS_WORDS_H
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
 #include "support/service_harness.h"
+#include "test.h"
 
 extern harness *h;
 

@@ -2,14 +2,8 @@
  * connection: what dispatch and store add between prepare and finish is the
  * library's digest, the sub-call framing and the reading of {'ERR', ...}. */
 #include "support/service_harness.h"
+#include "test.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <setjmp.h>
-#include <cmocka.h>
 #include <hiredis/hiredis.h>
 #include <lockstock/rpc/exchange.h>
 

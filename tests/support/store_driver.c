@@ -1,15 +1,8 @@
 /* Every outcome is kept until the driver goes, so a late second `done` is seen. */
 #include "support/store_driver.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <uv.h>
-
-#include <cmocka.h>
 
 enum { LIMIT_MS = 60000, TIMEOUT_MS = 30000, ARGS_MAX = 8, REASON_BYTES = 256 };
 

@@ -1,21 +1,15 @@
 /* The fixtures keep their word: ready means ready, kept data survives kill -9,
  * and nothing stays behind. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <errno.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "support/process.h"
 #include "support/redis_fixture.h"
+#include "test.h"
 
 static void assert_reply(redis_fixture *redis, const char *command, const char *expected)
 {
@@ -26,9 +20,8 @@ static void assert_reply(redis_fixture *redis, const char *command, const char *
     free(reply);
 }
 
-static void test_redis_keeps_data_over_kill(void **state)
+TEST(test_redis_keeps_data_over_kill)
 {
-    (void)state;
     redis_fixture *redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
     assert_non_null(redis);
     assert_reply(redis, "SET a 1", "+OK\r\n");
@@ -49,9 +42,8 @@ static void test_redis_keeps_data_over_kill(void **state)
     free(dir);
 }
 
-static void test_redis_without_file_forgets(void **state)
+TEST(test_redis_without_file_forgets)
 {
-    (void)state;
     redis_fixture *redis = redis_fixture_start(NULL);
     assert_non_null(redis);
     assert_reply(redis, "SET a 1", "+OK\r\n");
@@ -61,9 +53,8 @@ static void test_redis_without_file_forgets(void **state)
     redis_fixture_free(redis);
 }
 
-static void test_process_output_and_status(void **state)
+TEST(test_process_output_and_status)
 {
-    (void)state;
     const char *const argv[] = {"sh", "-c", "echo one; echo two=$WORD >&2; exit 3", NULL};
     const char *const env[] = {"WORD=zwei", NULL};
     process *p = process_spawn(argv, env);
@@ -78,9 +69,8 @@ static void test_process_output_and_status(void **state)
     process_free(p);
 }
 
-static void test_process_of_no_program(void **state)
+TEST(test_process_of_no_program)
 {
-    (void)state;
     const char *const argv[] = {"/nonexistent/program", NULL};
     process *p = process_spawn(argv, NULL);
 
@@ -89,9 +79,8 @@ static void test_process_of_no_program(void **state)
     process_free(p);
 }
 
-static void test_process_counts(void **state)
+TEST(test_process_counts)
 {
-    (void)state;
     const char *const argv[] = {"sh", "-c", "cat /dev/zero >/dev/null & echo up; wait", NULL};
     process *p = process_spawn(argv, NULL);
 
@@ -111,15 +100,4 @@ static void test_process_counts(void **state)
     process_free(p);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_redis_keeps_data_over_kill),
-        cmocka_unit_test(test_redis_without_file_forgets),
-        cmocka_unit_test(test_process_output_and_status),
-        cmocka_unit_test(test_process_of_no_program),
-        cmocka_unit_test(test_process_counts),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,14 +1,6 @@
 /* Only the main thread asserts: see() runs on completion threads and records. */
 #include "channel_fixture.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 lks_channel *open_channel(const char *urls, lks_channel_options options)
 {

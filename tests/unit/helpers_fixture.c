@@ -12,7 +12,6 @@ lks_channel *channel;
 
 int setup(void **state)
 {
-    (void)state;
     fake = helpers_fake_start();
     return fake != NULL && lks_channel_open(helpers_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
@@ -21,7 +20,6 @@ int setup(void **state)
  * libnng (docs/client.md). */
 int teardown(void **state)
 {
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.body = NULL});
     while (atomic_load(&channel->under_way) != 0)
         process_pause();

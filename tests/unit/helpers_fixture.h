@@ -17,8 +17,6 @@ int setup(void **state);
 /* Nothing may be left under way, kept leases included. */
 int teardown(void **state);
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 /* The i-th call of a method, from 0; there must be one. */
 fake_event event_of(fake_method method, size_t i);
 

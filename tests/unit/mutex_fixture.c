@@ -1,13 +1,8 @@
 /* Only the main thread asserts: see_loss runs on the watchdog's thread and records. */
 #include "mutex_fixture.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
-
-#include <cmocka.h>
 
 #include "support/process.h"
 
@@ -16,14 +11,12 @@ lks_channel *channel;
 
 int setup(void **state)
 {
-    (void)state;
     fake = lock_fake_start();
     return fake != NULL && lks_channel_open(lock_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 int teardown(void **state)
 {
-    (void)state;
     lks_channel_close(channel);
     lock_fake_stop(fake);
     return 0;

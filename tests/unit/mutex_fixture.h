@@ -21,8 +21,6 @@ extern lks_channel *channel;
 int setup(void **state);
 int teardown(void **state);
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 /* What was seen of losses. */
 struct witness {
     pthread_mutex_t lock;

@@ -1,10 +1,7 @@
 /* Invariant: a job is written by the run that has it, and read when that has returned. */
 #include "once_fixture.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <pthread.h>
 
 #include "support/process.h"

@@ -1,13 +1,6 @@
 /* The fake plays the script; what that leaves alone goes as usual. */
 #include "store_scene.h"
-
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "test.h"
 
 static void note_call(scene *s, size_t argc, const char *const *argv)
 {

@@ -1,12 +1,5 @@
 /* Addresses to listen on. A unix socket replaces a dead socket of the same user, and
  * nothing else; and it is not made where others could put theirs in its place. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -14,11 +7,11 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <uv.h>
 
 #include "support/tempdir.h"
 #include "wire/address.h"
+#include "test.h"
 
 enum { OTHER_UID = 12345 };
 
@@ -29,7 +22,6 @@ static uv_pipe_t bound;
 
 static int set_up(void **state)
 {
-    (void)state;
     dir = tempdir_make();
     snprintf(path, sizeof path, "%s/s", dir);
     return uv_loop_init(&loop);
@@ -37,7 +29,6 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-    (void)state;
     uv_loop_close(&loop);
     tempdir_remove(dir);
     return 0;
@@ -101,12 +92,10 @@ static void make_socket(int *fd)
     assert_int_equal(listen(*fd, 1), 0);
 }
 
-static void a_file_is_left_alone(void **state)
+TEST(a_file_is_left_alone)
 {
     char text[16] = "", target[210];
     struct stat found;
-    (void)state;
-
     write_file("precious");
     assert_refused(LKS_FAILED_PRECONDITION, "no socket");
     FILE *file = fopen(path, "r");
@@ -139,12 +128,10 @@ static void a_file_is_left_alone(void **state)
     assert_int_equal(access(path, F_OK), 0);
 }
 
-static void a_stale_socket_is_replaced(void **state)
+TEST(a_stale_socket_is_replaced)
 {
     int fd;
     lks_error error = {0};
-    (void)state;
-
     assert_bound(); /* nothing there */
     make_socket(&fd);
     assert_int_equal(bind_there(&error), LKS_UNAVAILABLE); /* it is listened on */
@@ -154,11 +141,9 @@ static void a_stale_socket_is_replaced(void **state)
     assert_bound();
 }
 
-static void another_users_socket_stays(void **state)
+TEST(another_users_socket_stays)
 {
     int fd;
-    (void)state;
-
     if (geteuid() != 0)
         skip(); /* only root can make one */
     make_socket(&fd);
@@ -172,9 +157,8 @@ static void another_users_socket_stays(void **state)
     assert_int_equal(chown(dir, geteuid(), getegid()), 0);
 }
 
-static void where_others_may_write_no_socket_is_made(void **state)
+TEST(where_others_may_write_no_socket_is_made)
 {
-    (void)state;
     assert_int_equal(chmod(dir, 0777), 0);
     assert_refused(LKS_FAILED_PRECONDITION, "writable for all");
     assert_int_equal(chmod(dir, 01777), 0); /* as /tmp: only an owner removes */
@@ -183,12 +167,10 @@ static void where_others_may_write_no_socket_is_made(void **state)
     assert_bound();
 }
 
-static void what_is_no_path_is_refused(void **state)
+TEST(what_is_no_path_is_refused)
 {
     static const char *const bad[] = {"", "s", "/", "./s", "@s", "/tmp/"};
     struct sockaddr_un name;
-    (void)state;
-
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         snprintf(path, sizeof path, "%s", bad[i]);
         assert_refused(LKS_INVALID_ARGUMENT, "absolute path");
@@ -203,7 +185,7 @@ static void what_is_no_path_is_refused(void **state)
     assert_bound();
 }
 
-static void hosts_have_ports(void **state)
+TEST_WITH(hosts_have_ports, NULL, NULL)
 {
     static const char *const good[] = {"127.0.0.1:0", "*:0", "localhost:0"};
     static const char *const bad[] = {"",
@@ -216,23 +198,19 @@ static void hosts_have_ports(void **state)
                                       "127.0.0.1: 1",
                                       "no such host:1"};
     lks_error error = {0};
-    (void)state;
-
     for (size_t i = 0; i < sizeof good / sizeof *good; i++)
         assert_int_equal(address_check_tcp(good[i], &error), LKS_OK);
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(address_check_tcp(bad[i], &error), LKS_INVALID_ARGUMENT);
 }
 
-static void a_taken_port_is_told(void **state)
+TEST_WITH(a_taken_port_is_told, NULL, NULL)
 {
     struct sockaddr_in name = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof name;
     char address[32];
     lks_error error = {0};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    (void)state;
-
     assert_int_equal(bind(fd, (struct sockaddr *)&name, sizeof name), 0);
     assert_int_equal(listen(fd, 1), 0);
     assert_int_equal(getsockname(fd, (struct sockaddr *)&name, &len), 0);
@@ -243,17 +221,4 @@ static void a_taken_port_is_told(void **state)
     assert_int_equal(address_check_tcp("192.0.2.1:0", &error), LKS_UNAVAILABLE); /* of no machine: for documentation */
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_file_is_left_alone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(a_stale_socket_is_replaced, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_users_socket_stays, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(where_others_may_write_no_socket_is_made, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(what_is_no_path_is_refused, set_up, tear_down),
-        cmocka_unit_test(hosts_have_ports),
-        cmocka_unit_test(a_taken_port_is_told),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = set_up, .teardown = tear_down)

@@ -1,16 +1,9 @@
 /* Alarms on a real loop, over a store of the test's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <uv.h>
 
 #include "alarms.h"
+#include "test.h"
 
 enum { ASKED_MAX = 16, MANY = 20000, NEVER_MS = 600000 };
 
@@ -132,7 +125,7 @@ static void chore(fixture *f, const char *argument, int64_t in_ms)
 
 /* ---- watched alarms --------------------------------------------------------------- */
 
-static void an_alarm_asks_the_store_until_it_is_told_never(void **state)
+TEST(an_alarm_asks_the_store_until_it_is_told_never)
 {
     fixture *f = *state;
     WATCH(w, "the%20name");
@@ -155,7 +148,7 @@ static void an_alarm_asks_the_store_until_it_is_told_never(void **state)
     alarms_unwatch(f->all, &w);
 }
 
-static void of_two_moments_the_earlier_counts(void **state)
+TEST(of_two_moments_the_earlier_counts)
 {
     fixture *f = *state;
     WATCH(w, "x");
@@ -170,7 +163,7 @@ static void of_two_moments_the_earlier_counts(void **state)
     alarms_unwatch(f->all, &w);
 }
 
-static void a_moment_that_comes_while_asking_asks_again(void **state)
+TEST(a_moment_that_comes_while_asking_asks_again)
 {
     fixture *f = *state;
     WATCH(w, "x");
@@ -185,7 +178,7 @@ static void a_moment_that_comes_while_asking_asks_again(void **state)
     alarms_unwatch(f->all, &w);
 }
 
-static void what_nobody_watches_is_not_asked(void **state)
+TEST(what_nobody_watches_is_not_asked)
 {
     fixture *f = *state;
     WATCH(w, "x");
@@ -207,7 +200,7 @@ static void what_nobody_watches_is_not_asked(void **state)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-static void it_goes_with_the_last_who_watches_it(void **state)
+TEST(it_goes_with_the_last_who_watches_it)
 {
     fixture *f = *state;
     WATCH(a, "x");
@@ -222,7 +215,7 @@ static void it_goes_with_the_last_who_watches_it(void **state)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-static void a_call_watches_all_that_it_waits_for(void **state)
+TEST(a_call_watches_all_that_it_waits_for)
 {
     fixture *f = *state;
     service_watch b = watch_of("b"), a = watch_of("a");
@@ -237,7 +230,7 @@ static void a_call_watches_all_that_it_waits_for(void **state)
 }
 
 /* One call waits on while thousands of names were waited for, each until a day later. */
-static void names_once_waited_for_are_forgotten(void **state)
+TEST(names_once_waited_for_are_forgotten)
 {
     fixture *f = *state;
     char name[32];
@@ -274,7 +267,7 @@ static size_t compared_among(fixture *f, size_t n)
     return spent;
 }
 
-static void an_alarm_is_found_among_many_as_among_few(void **state)
+TEST(an_alarm_is_found_among_many_as_among_few)
 {
     fixture *f = *state;
 
@@ -284,7 +277,7 @@ static void an_alarm_is_found_among_many_as_among_few(void **state)
 
 /* ---- chores --------------------------------------------------------------------- */
 
-static void a_chore_is_done_though_nobody_waits(void **state)
+TEST(a_chore_is_done_though_nobody_waits)
 {
     fixture *f = *state;
     chore(f, "", 1);
@@ -300,7 +293,7 @@ static void a_chore_is_done_though_nobody_waits(void **state)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-static void a_chore_is_tried_until_the_store_answers(void **state)
+TEST(a_chore_is_tried_until_the_store_answers)
 {
     fixture *f = *state;
     chore(f, "token", 0);
@@ -314,7 +307,7 @@ static void a_chore_is_tried_until_the_store_answers(void **state)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-static void a_chore_that_is_refused_for_good_ends(void **state)
+TEST(a_chore_that_is_refused_for_good_ends)
 {
     fixture *f = *state;
     chore(f, "token", 0);
@@ -323,7 +316,7 @@ static void a_chore_that_is_refused_for_good_ends(void **state)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-static void a_chore_outlives_those_who_watch(void **state)
+TEST(a_chore_outlives_those_who_watch)
 {
     fixture *f = *state;
     service_watch w = {.base = lks_rpc_slice_of(group), .function = "expire", .argument = lks_rpc_slice_of("x")};
@@ -336,7 +329,7 @@ static void a_chore_outlives_those_who_watch(void **state)
 }
 
 /* The reply was made before what set the chore again. */
-static void a_chore_set_while_asking_is_kept(void **state)
+TEST(a_chore_set_while_asking_is_kept)
 {
     fixture *f = *state;
     chore(f, "", 0);
@@ -347,7 +340,7 @@ static void a_chore_set_while_asking_is_kept(void **state)
     reply_again_in(&f->store, 1, -1);
 }
 
-static void a_stopping_server_has_no_chores(void **state)
+TEST(a_stopping_server_has_no_chores)
 {
     fixture *f = *state;
     chore(f, "", 0);
@@ -358,33 +351,11 @@ static void a_stopping_server_has_no_chores(void **state)
 }
 
 /* teardown: what is left on the list is freed. */
-static void a_chore_that_never_comes_due_is_freed(void **state)
+TEST(a_chore_that_never_comes_due_is_freed)
 {
     fixture *f = *state;
     chore(f, "", NEVER_MS);
     chore(f, "another", NEVER_MS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_alarm_asks_the_store_until_it_is_told_never),
-        TEST(of_two_moments_the_earlier_counts),
-        TEST(a_moment_that_comes_while_asking_asks_again),
-        TEST(what_nobody_watches_is_not_asked),
-        TEST(it_goes_with_the_last_who_watches_it),
-        TEST(a_call_watches_all_that_it_waits_for),
-        TEST(names_once_waited_for_are_forgotten),
-        TEST(an_alarm_is_found_among_many_as_among_few),
-        TEST(a_chore_is_done_though_nobody_waits),
-        TEST(a_chore_is_tried_until_the_store_answers),
-        TEST(a_chore_that_is_refused_for_good_ends),
-        TEST(a_chore_outlives_those_who_watch),
-        TEST(a_chore_set_while_asking_is_kept),
-        TEST(a_stopping_server_has_no_chores),
-        TEST(a_chore_that_never_comes_due_is_freed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

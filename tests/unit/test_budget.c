@@ -1,21 +1,14 @@
 /* Bytes held for connections, against limits of a connection, a principal and the server. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "wire/budget.h"
+#include "test.h"
 
 enum { KIB = 1024, BYTES = 1024 * KIB, SHARES = 1000 };
 
-static void a_connection_holds_an_eighth_at_most(void **state)
+TEST(a_connection_holds_an_eighth_at_most)
 {
     budget *all = budget_new(BYTES);
     budget_share *one = budget_open(all);
-    (void)state;
-
     assert_true(budget_take(one, BYTES / 8));
     assert_false(budget_take(one, 1));
     assert_int_equal(budget_share_held(one), BYTES / 8);
@@ -29,24 +22,20 @@ static void a_connection_holds_an_eighth_at_most(void **state)
 }
 
 /* As calls are that held nothing of it when their connection went. */
-static void nothing_may_be_given_to_a_share_that_is_gone(void **state)
+TEST(nothing_may_be_given_to_a_share_that_is_gone)
 {
     budget *all = budget_new(BYTES);
     budget_share *one = budget_open(all);
-    (void)state;
-
     budget_close(one);
     budget_give(one, 0);
     assert_int_equal(budget_held(all), 0);
     budget_free(all);
 }
 
-static void many_that_take_all_leave_room_for_one_more(void **state)
+TEST(many_that_take_all_leave_room_for_one_more)
 {
     budget *all = budget_new(BYTES);
     budget_share *greedy[SHARES];
-    (void)state;
-
     for (size_t i = 0; i < SHARES; i++)
         greedy[i] = budget_open(all);
     for (size_t kib = 1; kib <= 256; kib++) /* all of them, a step each time */
@@ -68,12 +57,10 @@ static void many_that_take_all_leave_room_for_one_more(void **state)
     budget_free(all);
 }
 
-static void a_small_part_is_always_there(void **state)
+TEST(a_small_part_is_always_there)
 {
     budget *all = budget_new(BYTES);
     budget_share *full = budget_open(all), *late = budget_open(all);
-    (void)state;
-
     budget_force(full, 2 * BYTES);
     assert_false(budget_take(full, 1));
     assert_true(budget_take(late, BUDGET_SMALL_BYTES));
@@ -85,13 +72,11 @@ static void a_small_part_is_always_there(void **state)
     budget_free(all);
 }
 
-static void a_principal_holds_half_at_most_over_all_its_connections(void **state)
+TEST(a_principal_holds_half_at_most_over_all_its_connections)
 {
     budget *all = budget_new(BYTES);
     budget_share *own[8], *other = budget_open(all);
     size_t held = 0;
-    (void)state;
-
     for (size_t i = 0; i < 8; i++) {
         own[i] = budget_open(all);
         budget_set_principal(own[i], "billing");
@@ -111,12 +96,10 @@ static void a_principal_holds_half_at_most_over_all_its_connections(void **state
     budget_free(all);
 }
 
-static void what_a_share_holds_goes_with_it_to_another_principal(void **state)
+TEST(what_a_share_holds_goes_with_it_to_another_principal)
 {
     budget *all = budget_new(BYTES);
     budget_share *a = budget_open(all), *b = budget_open(all), *c = budget_open(all);
-    (void)state;
-
     budget_set_principal(a, "one");
     budget_force(a, BYTES / 2);
     budget_set_principal(b, "one");
@@ -137,12 +120,10 @@ static void what_a_share_holds_goes_with_it_to_another_principal(void **state)
     budget_free(all);
 }
 
-static void a_closed_share_counts_until_all_of_it_is_given_back(void **state)
+TEST(a_closed_share_counts_until_all_of_it_is_given_back)
 {
     budget *all = budget_new(BYTES);
     budget_share *gone = budget_open(all);
-    (void)state;
-
     budget_set_principal(gone, "one");
     assert_true(budget_take(gone, 2 * KIB));
     budget_close(gone);
@@ -154,16 +135,4 @@ static void a_closed_share_counts_until_all_of_it_is_given_back(void **state)
     budget_free(all);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_connection_holds_an_eighth_at_most),
-        cmocka_unit_test(nothing_may_be_given_to_a_share_that_is_gone),
-        cmocka_unit_test(many_that_take_all_leave_room_for_one_more),
-        cmocka_unit_test(a_small_part_is_always_there),
-        cmocka_unit_test(a_principal_holds_half_at_most_over_all_its_connections),
-        cmocka_unit_test(what_a_share_holds_goes_with_it_to_another_principal),
-        cmocka_unit_test(a_closed_share_counts_until_all_of_it_is_given_back),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

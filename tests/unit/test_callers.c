@@ -1,17 +1,11 @@
 /* Room for calls: who runs, who queues, who waits, and whose calls a lost connection
  * takes with it. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
 #include "callers.h"
+#include "test.h"
 
 enum { RUNNING = 8, EACH = 4, WAITING = 8, WAITING_EACH = 6, CALLS_MAX = 400 };
 #define TAKES_EACH (EACH - EACH / 4) /* and so many that settle */
@@ -174,7 +168,7 @@ static void leave_all(fixture *f)
 
 /* ---- running ---------------------------------------------------------------------- */
 
-static void a_connection_runs_so_many_and_the_rest_queue_in_order(void **state)
+TEST(a_connection_runs_so_many_and_the_rest_queue_in_order)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -191,7 +185,7 @@ static void a_connection_runs_so_many_and_the_rest_queue_in_order(void **state)
     lose(c);
 }
 
-static void a_call_that_settles_finds_room_when_others_do_not(void **state)
+TEST(a_call_that_settles_finds_room_when_others_do_not)
 {
     fixture *f = *state;
     caller *a = connect_one(f), *b = connect_one(f), *c = connect_one(f);
@@ -213,7 +207,7 @@ static void a_call_that_settles_finds_room_when_others_do_not(void **state)
     lose(c);
 }
 
-static void what_settles_starts_before_what_takes(void **state)
+TEST(what_settles_starts_before_what_takes)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -232,7 +226,7 @@ static void what_settles_starts_before_what_takes(void **state)
 }
 
 /* However many settle, what takes goes on. */
-static void calls_that_settle_leave_room_to_those_that_take(void **state)
+TEST(calls_that_settle_leave_room_to_those_that_take)
 {
     fixture *f = *state;
     caller *a = connect_one(f), *b = connect_one(f), *c = connect_one(f);
@@ -259,7 +253,7 @@ static void calls_that_settle_leave_room_to_those_that_take(void **state)
     lose(c);
 }
 
-static void connections_take_turns(void **state)
+TEST(connections_take_turns)
 {
     fixture *f = *state;
     caller *full[] = {connect_one(f), connect_one(f)}, *greedy = connect_one(f), *modest = connect_one(f);
@@ -280,7 +274,7 @@ static void connections_take_turns(void **state)
     lose(modest);
 }
 
-static void too_many_that_queue_are_refused(void **state)
+TEST(too_many_that_queue_are_refused)
 {
     fixture *f = *state;
     caller *c[20];
@@ -309,7 +303,7 @@ static void too_many_that_queue_are_refused(void **state)
         lose(c[i]);
 }
 
-static void whoever_queued_is_told_when_there_is_room_again(void **state)
+TEST(whoever_queued_is_told_when_there_is_room_again)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -326,7 +320,7 @@ static void whoever_queued_is_told_when_there_is_room_again(void **state)
 
 /* What one connection starts in a turn of the loop has a limit in time; then it is the
  * others' turn, and it goes on in the next. */
-static void a_turn_of_the_loop_is_shared(void **state)
+TEST_WITH(a_turn_of_the_loop_is_shared, setup_short_turns, teardown)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -348,7 +342,7 @@ static void a_turn_of_the_loop_is_shared(void **state)
 
 /* ---- waiting ---------------------------------------------------------------------- */
 
-static void a_parked_call_takes_no_room_to_run(void **state)
+TEST(a_parked_call_takes_no_room_to_run)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -367,7 +361,7 @@ static void a_parked_call_takes_no_room_to_run(void **state)
     lose(c);
 }
 
-static void parking_makes_room(void **state)
+TEST(parking_makes_room)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -382,7 +376,7 @@ static void parking_makes_room(void **state)
     lose(c);
 }
 
-static void waiting_has_limits_of_a_connection_a_principal_and_the_server(void **state)
+TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server)
 {
     fixture *f = *state;
     caller *a = connect_one(f), *b = connect_one(f), *c = connect_one(f);
@@ -413,7 +407,7 @@ static void waiting_has_limits_of_a_connection_a_principal_and_the_server(void *
     lose(c);
 }
 
-static void a_woken_call_runs_before_calls_that_take(void **state)
+TEST(a_woken_call_runs_before_calls_that_take)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -433,7 +427,7 @@ static void a_woken_call_runs_before_calls_that_take(void **state)
 
 /* ---- loss ------------------------------------------------------------------------- */
 
-static void a_lost_connection_takes_its_calls_and_no_others(void **state)
+TEST(a_lost_connection_takes_its_calls_and_no_others)
 {
     fixture *f = *state;
     caller *gone = connect_one(f), *stays = connect_one(f);
@@ -461,7 +455,7 @@ static void on_abandoned_and_goes_on(caller_call *call)
     here->n_abandoned++;
 }
 
-static void a_lost_connection_starts_nothing_more(void **state)
+TEST(a_lost_connection_starts_nothing_more)
 {
     fixture *f = *state;
     caller *c = connect_one(f);
@@ -477,9 +471,7 @@ static void a_lost_connection_starts_nothing_more(void **state)
     caller_leave(running);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static void who_is_held_starts_nothing_and_then_all(void **state)
+TEST(who_is_held_starts_nothing_and_then_all)
 {
     fixture *f = *state;
     caller *c = connect_one(f), *other = connect_one(f);
@@ -507,24 +499,4 @@ static void who_is_held_starts_nothing_and_then_all(void **state)
     lose(other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_connection_runs_so_many_and_the_rest_queue_in_order),
-        TEST(a_call_that_settles_finds_room_when_others_do_not),
-        TEST(what_settles_starts_before_what_takes),
-        TEST(calls_that_settle_leave_room_to_those_that_take),
-        TEST(connections_take_turns),
-        TEST(too_many_that_queue_are_refused),
-        TEST(whoever_queued_is_told_when_there_is_room_again),
-        cmocka_unit_test_setup_teardown(a_turn_of_the_loop_is_shared, setup_short_turns, teardown),
-        TEST(a_parked_call_takes_no_room_to_run),
-        TEST(parking_makes_room),
-        TEST(waiting_has_limits_of_a_connection_a_principal_and_the_server),
-        TEST(a_woken_call_runs_before_calls_that_take),
-        TEST(a_lost_connection_takes_its_calls_and_no_others),
-        TEST(a_lost_connection_starts_nothing_more),
-        TEST(who_is_held_starts_nothing_and_then_all),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,19 +1,11 @@
 /* What a caller sees of a channel: answers, lifetimes, cancels, deadlines, limits. */
 #include <arpa/inet.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "unit/channel_fixture.h"
+#include "test.h"
 
 /* Nothing listens here: the port is taken, but not listened to, while the process lives. */
 static const char *nowhere(void)
@@ -34,14 +26,12 @@ static const char *nowhere(void)
 
 /* ---- answers ------------------------------------------------------------------ */
 
-static void a_synchronous_call_returns_the_response(void **state)
+TEST(a_synchronous_call_returns_the_response)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.ns = "shop"});
     ping_response *response;
     lks_error error;
-    (void)state;
-
     assert_int_equal(run(channel, &server_write, "a", NULL, &response, &error), LKS_OK);
     assert_int_equal(error.code, LKS_OK);
     assert_string_equal(error.message, "");
@@ -58,13 +48,11 @@ static void a_synchronous_call_returns_the_response(void **state)
     server_stop(server);
 }
 
-static void an_asynchronous_call_completes_once_on_another_thread(void **state)
+TEST(an_asynchronous_call_completes_once_on_another_thread)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     struct witness witness;
-    (void)state;
-
     start(channel, &server_write, "a", NULL, &witness);
     assert_int_equal(lks_call_wait(witness.call, NULL), LKS_OK);
     assert_int_equal(lks_call_wait(witness.call, NULL), LKS_OK);
@@ -78,21 +66,19 @@ static void an_asynchronous_call_completes_once_on_another_thread(void **state)
     server_stop(server);
 }
 
-static void metadata_reaches_the_server(void **state)
+TEST(metadata_reaches_the_server)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.ns = "shop"});
     lks_metadata metadata[] = {{"traceparent", "00-1", 4}, {"lockstock-namespace", "other", 5}};
     lks_call_options options = {.metadata = metadata, .n_metadata = 2};
-    (void)state;
-
     assert_int_equal(run(channel, &server_read, "a", &options, NULL, NULL), LKS_OK);
     assert_string_equal(server_request_at(server, 0).ns, "other");
     lks_channel_close(channel);
     server_stop(server);
 }
 
-static void a_token_reaches_the_server(void **state)
+TEST(a_token_reaches_the_server)
 {
     static const char *const bad[] = {"", "two words", "line\n", "\xC3\xA9"};
     static char too_long[4098], longest[4097];
@@ -102,8 +88,6 @@ static void a_token_reaches_the_server(void **state)
     lks_metadata metadata[] = {{"authorization", "Bearer other", 12}};
     lks_call_options options = {.metadata = metadata, .n_metadata = 1};
     lks_error error;
-    (void)state;
-
     token[0] = 'x'; /* it was copied */
     assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
     assert_int_equal(run(channel, &server_read, "a", &options, NULL, NULL), LKS_OK);
@@ -153,13 +137,11 @@ static void try_to_block(lks_call_function *function, void *arg, lks_code code, 
     atomic_store(&inside->ended, true);
 }
 
-static void blocking_in_a_completion_is_refused(void **state)
+TEST(blocking_in_a_completion_is_refused)
 {
     struct server *server = server_start(0);
     struct inside inside = {.channel = open_channel(server_url(server), (lks_channel_options){0})};
     ping_request request = ping("a");
-    (void)state;
-
     assert_int_equal(lks_call_start(inside.channel, &server_write, &request.base, NULL, try_to_block, NULL, &inside,
                                     &inside.call, NULL),
                      LKS_OK);
@@ -200,13 +182,11 @@ static void start_next(lks_call_function *function, void *arg, lks_code code, co
         lks_call_cancel(chain->call);
 }
 
-static void a_completion_may_free_its_call_and_start_and_cancel_others(void **state)
+TEST(a_completion_may_free_its_call_and_start_and_cancel_others)
 {
     struct server *server = server_start(0);
     struct chain chain = {.channel = open_channel(server_url(server), (lks_channel_options){0}), .left = 100};
     ping_request request = ping("first");
-    (void)state;
-
     assert_int_equal(
         lks_call_start(chain.channel, &server_write, &request.base, NULL, start_next, NULL, &chain, &chain.call, NULL),
         LKS_OK);
@@ -218,14 +198,12 @@ static void a_completion_may_free_its_call_and_start_and_cancel_others(void **st
     server_stop(server);
 }
 
-static void a_call_without_a_handle_frees_itself(void **state)
+TEST(a_call_without_a_handle_frees_itself)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     ping_request request = ping("a");
     struct witness left = {.runs = 0}, freed;
-    (void)state;
-
     assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, see, NULL, &left, NULL, NULL), LKS_OK);
     assert_int_equal(lks_call_start(channel, &server_write, &request.base, NULL, NULL, NULL, NULL, NULL, NULL), LKS_OK);
     start(channel, &server_write, "b", NULL, &freed);
@@ -240,14 +218,12 @@ static void a_call_without_a_handle_frees_itself(void **state)
 
 /* ---- cancel ------------------------------------------------------------------- */
 
-static void cancelling_tells_whether_it_was_sent(void **state)
+TEST(cancelling_tells_whether_it_was_sent)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1});
     lks_channel *unconnected = open_channel(nowhere(), (lks_channel_options){0});
     struct witness sent, queued, unreachable, answered;
-    (void)state;
-
     start(channel, &server_write, "answered", NULL, &answered);
     assert_int_equal(lks_call_wait(answered.call, NULL), LKS_OK);
     lks_call_cancel(answered.call);
@@ -275,13 +251,11 @@ static void cancelling_tells_whether_it_was_sent(void **state)
     server_stop(server);
 }
 
-static void closing_ends_every_call(void **state)
+TEST(closing_ends_every_call)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4});
     struct witness calls[100];
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, UINT32_MAX});
     for (size_t i = 0; i < 100; i++)
         start(channel, &server_write, "a", NULL, &calls[i]);
@@ -308,14 +282,12 @@ static void *wait_for_it(void *arg)
     return NULL;
 }
 
-static void several_threads_may_wait_for_one_call(void **state)
+TEST(several_threads_may_wait_for_one_call)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     pthread_t threads[8];
     struct witness witness;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
     start(channel, &server_write, "a", NULL, &witness);
     for (size_t i = 0; i < 8; i++)
@@ -331,7 +303,7 @@ static void several_threads_may_wait_for_one_call(void **state)
 
 /* ---- deadlines ---------------------------------------------------------------- */
 
-static void a_deadline_tells_how_far_the_call_came(void **state)
+TEST(a_deadline_tells_how_far_the_call_came)
 {
     struct server *server = server_start(0), *mute = server_start(0);
     server_go_mute(mute);
@@ -341,8 +313,6 @@ static void a_deadline_tells_how_far_the_call_came(void **state)
     lks_call_options brief = {.timeout_ms = 150};
     struct witness sent, queued;
     lks_error error;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_DROPS_REPLY, 0, 1});
     start(channel, &server_plain, "sent", &(lks_call_options){.timeout_ms = 400}, &sent);
     start(channel, &server_plain, "queued", &brief, &queued);
@@ -363,13 +333,11 @@ static void a_deadline_tells_how_far_the_call_came(void **state)
     server_stop(mute);
 }
 
-static void the_channel_has_a_default_timeout(void **state)
+TEST(the_channel_has_a_default_timeout)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.timeout_ms = 777});
     ping_request waiting = ping("a");
-    (void)state;
-
     assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
     assert_in_range(server_request_at(server, 0).timeout_ms, 1, 777);
     waiting.wait_ms = 3000;
@@ -381,14 +349,12 @@ static void the_channel_has_a_default_timeout(void **state)
 
 /* ---- limits ------------------------------------------------------------------- */
 
-static void a_full_queue_refuses(void **state)
+TEST(a_full_queue_refuses)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1, .queue_max = 2});
     struct witness calls[3];
     lks_error error;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
     for (size_t i = 0; i < 3; i++)
         start(channel, &server_write, "a", NULL, &calls[i]);
@@ -404,7 +370,7 @@ static void a_full_queue_refuses(void **state)
 }
 
 /* So a Release goes out however many calls wait for it. */
-static void what_insists_is_taken_on_by_a_full_queue(void **state)
+TEST(what_insists_is_taken_on_by_a_full_queue)
 {
     struct server *server = server_start(0);
     lks_channel *channel =
@@ -414,8 +380,6 @@ static void what_insists_is_taken_on_by_a_full_queue(void **state)
     ping_request waiting = ping("wait");
     struct witness calls[3];
     lks_error error;
-    (void)state;
-
     waiting.wait_ms = LONG_MS;
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
     for (size_t i = 0; i < 3; i++) {
@@ -437,15 +401,13 @@ static void what_insists_is_taken_on_by_a_full_queue(void **state)
     server_stop(server);
 }
 
-static void calls_that_wait_leave_room_for_others(void **state)
+TEST(calls_that_wait_leave_room_for_others)
 {
     struct server *server = server_start(0);
     lks_channel *channel =
         open_channel(server_url(server), (lks_channel_options){.in_flight_max = 4, .waiting_max = 3});
     ping_request waiting = ping("wait");
     struct witness calls[5];
-    (void)state;
-
     waiting.wait_ms = LONG_MS;
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 3});
     for (size_t i = 0; i < 5; i++) {
@@ -464,7 +426,7 @@ static void calls_that_wait_leave_room_for_others(void **state)
     server_stop(server);
 }
 
-static void what_cannot_be_sent_is_refused_at_once(void **state)
+TEST(what_cannot_be_sent_is_refused_at_once)
 {
     static uint8_t ballast[5000];
     struct server *server = server_start(0);
@@ -473,8 +435,6 @@ static void what_cannot_be_sent_is_refused_at_once(void **state)
     ping_request request = ping("a");
     const char *const keys[] = {"Upper", "", "with space", NULL};
     lks_error error;
-    (void)state;
-
     lks_call_run(channel, &server_write, &other.base, NULL, NULL, &error);
     assert_error(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO);
     lks_call_run(channel, &server_write, NULL, NULL, NULL, &error);
@@ -494,7 +454,7 @@ static void what_cannot_be_sent_is_refused_at_once(void **state)
     server_stop(server);
 }
 
-static void urls_are_checked(void **state)
+TEST(urls_are_checked)
 {
     static const char *const bad[] = {
         "",
@@ -535,8 +495,6 @@ static void urls_are_checked(void **state)
         "tcp://host:000007700",
     };
     lks_error error;
-    (void)state;
-
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         lks_channel *channel = NULL;
 
@@ -555,14 +513,12 @@ static void urls_are_checked(void **state)
     lks_message_free(NULL);
 }
 
-static void a_forked_child_is_refused(void **state)
+TEST(a_forked_child_is_refused)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     struct witness held;
     int status = 0;
-    (void)state;
-
     assert_int_equal(run(channel, &server_read, "a", NULL, NULL, NULL), LKS_OK);
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 1});
     start(channel, &server_read, "held", NULL, &held);
@@ -586,27 +542,4 @@ static void a_forked_child_is_refused(void **state)
     server_stop(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_synchronous_call_returns_the_response),
-        cmocka_unit_test(an_asynchronous_call_completes_once_on_another_thread),
-        cmocka_unit_test(metadata_reaches_the_server),
-        cmocka_unit_test(a_token_reaches_the_server),
-        cmocka_unit_test(blocking_in_a_completion_is_refused),
-        cmocka_unit_test(a_completion_may_free_its_call_and_start_and_cancel_others),
-        cmocka_unit_test(a_call_without_a_handle_frees_itself),
-        cmocka_unit_test(cancelling_tells_whether_it_was_sent),
-        cmocka_unit_test(closing_ends_every_call),
-        cmocka_unit_test(several_threads_may_wait_for_one_call),
-        cmocka_unit_test(a_deadline_tells_how_far_the_call_came),
-        cmocka_unit_test(the_channel_has_a_default_timeout),
-        cmocka_unit_test(a_full_queue_refuses),
-        cmocka_unit_test(what_insists_is_taken_on_by_a_full_queue),
-        cmocka_unit_test(calls_that_wait_leave_room_for_others),
-        cmocka_unit_test(what_cannot_be_sent_is_refused_at_once),
-        cmocka_unit_test(urls_are_checked),
-        cmocka_unit_test(a_forked_child_is_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

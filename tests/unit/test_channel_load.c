@@ -2,17 +2,9 @@
  * over. */
 #include <dirent.h>
 #include <malloc.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "unit/channel_fixture.h"
+#include "test.h"
 
 enum { THREADS = 64, CALLS_A_THREAD = 100, ASYNC_CALLS = 10000 };
 
@@ -39,13 +31,11 @@ static void *call_and_call(void *arg)
     return NULL;
 }
 
-static void many_threads_share_a_channel(void **state)
+TEST(many_threads_share_a_channel)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     static struct caller callers[THREADS];
-    (void)state;
-
     for (size_t i = 0; i < THREADS; i++) {
         callers[i] = (struct caller){.channel = channel, .number = i};
         assert_int_equal(pthread_create(&callers[i].thread, NULL, call_and_call, &callers[i]), 0);
@@ -59,14 +49,12 @@ static void many_threads_share_a_channel(void **state)
     server_stop(server);
 }
 
-static void thousands_of_calls_at_once(void **state)
+TEST(thousands_of_calls_at_once)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     struct witness *calls = calloc(ASYNC_CALLS, sizeof *calls);
     char id[32];
-    (void)state;
-
     for (size_t i = 0; i < ASYNC_CALLS; i++) {
         snprintf(id, sizeof id, "%zu", i);
         start(channel, &server_write, id, NULL, &calls[i]);
@@ -84,15 +72,13 @@ static void thousands_of_calls_at_once(void **state)
 
 /* Calls that wait for something at the server never take the room of what it may be. Over
  * libnng most of them wait here. */
-static void ten_thousand_calls_wait_on_one_channel(void **state)
+TEST(ten_thousand_calls_wait_on_one_channel)
 {
     bool over_nng = strcmp(server_scheme(), "tcp") != 0;
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     struct witness *calls = calloc(ASYNC_CALLS, sizeof *calls);
     ping_request waiting = ping("wait");
-    (void)state;
-
     waiting.wait_ms = LONG_MS;
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, over_nng ? 192 : ASYNC_CALLS});
     for (size_t i = 0; i < ASYNC_CALLS; i++)
@@ -122,13 +108,11 @@ static size_t entries_of(const char *path)
     return n;
 }
 
-static void nothing_is_left_of_a_closed_channel(void **state)
+TEST(nothing_is_left_of_a_closed_channel)
 {
     enum { WARM_UP = 20, ROUNDS = 200, BYTES_A_ROUND = 1024 }; /* the server keeps a record of each call */
     struct server *server = server_start(0);
     size_t descriptors = 0, threads = 0, bytes = 0;
-    (void)state;
-
     for (int i = 0; i < WARM_UP + ROUNDS; i++) {
         if (i == WARM_UP) { /* libnng has its threads and tables by now */
             descriptors = entries_of("/proc/self/fd");
@@ -145,13 +129,4 @@ static void nothing_is_left_of_a_closed_channel(void **state)
     server_stop(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(many_threads_share_a_channel),
-        cmocka_unit_test(thousands_of_calls_at_once),
-        cmocka_unit_test(ten_thousand_calls_wait_on_one_channel),
-        cmocka_unit_test(nothing_is_left_of_a_closed_channel),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,16 +1,8 @@
 /* What is sent again, what never is, and what `applied` then says. A call that reached
  * no server says NO; one that may have reached one says MAYBE. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "unit/channel_fixture.h"
+#include "test.h"
 
 static void assert_one_call(struct server *server, size_t tries, const char *id)
 {
@@ -21,11 +13,9 @@ static void assert_one_call(struct server *server, size_t tries, const char *id)
 
 /* ---- what is sent again -------------------------------------------------------- */
 
-static void a_lost_reply_is_asked_for_again_with_the_same_id(void **state)
+TEST(a_lost_reply_is_asked_for_again_with_the_same_id)
 {
     static const server_fault_kind losses[] = {SERVER_DROPS_REPLY, SERVER_CLOSES};
-    (void)state;
-
     for (size_t i = 0; i < 2; i++) {
         struct server *server = server_start(0);
         lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
@@ -47,14 +37,12 @@ static void a_lost_reply_is_asked_for_again_with_the_same_id(void **state)
     }
 }
 
-static void an_empty_id_is_filled_in_and_kept_for_all_tries(void **state)
+TEST(an_empty_id_is_filled_in_and_kept_for_all_tries)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     ping_request request = LOCKSTOCK__TEST__PING_REQUEST__INIT;
     char *empty = request.id;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_CLOSES, 0, 1});
     assert_int_equal(lks_call_run(channel, &server_filled, &request.base, NULL, NULL, NULL), LKS_OK);
     assert_ptr_equal(request.id, empty);
@@ -67,12 +55,10 @@ static void an_empty_id_is_filled_in_and_kept_for_all_tries(void **state)
     server_stop(server);
 }
 
-static void a_read_is_asked_again(void **state)
+TEST(a_read_is_asked_again)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_CLOSES, 0, 1});
     assert_int_equal(run(channel, &server_read, "", NULL, NULL, NULL), LKS_OK);
     assert_one_call(server, 2, "");
@@ -80,12 +66,10 @@ static void a_read_is_asked_again(void **state)
     server_stop(server);
 }
 
-static void a_server_that_did_nothing_is_asked_again(void **state)
+TEST(a_server_that_did_nothing_is_asked_again)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
-    (void)state;
-
     server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 1});
     server_add_fault(server, (server_fault){SERVER_FAILS, 0, 3});
     assert_int_equal(run(channel, &server_plain, "a", NULL, NULL, NULL), LKS_OK);
@@ -95,13 +79,11 @@ static void a_server_that_did_nothing_is_asked_again(void **state)
 }
 
 /* Only an option of the field says so, not its name. */
-static void a_field_without_the_option_is_sent_as_it_is(void **state)
+TEST(a_field_without_the_option_is_sent_as_it_is)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     ping_request request = ping("order-1");
-    (void)state;
-
     request.fresh = true;
     server_add_fault(server, (server_fault){SERVER_CLOSES, 0, 1});
     assert_int_equal(lks_call_run(channel, &server_read, &request.base, NULL, NULL, NULL), LKS_OK);
@@ -112,7 +94,7 @@ static void a_field_without_the_option_is_sent_as_it_is(void **state)
 }
 
 /* A Complete or a Release, say. */
-static void what_insists_outlasts_refusals_that_may_pass(void **state)
+TEST(what_insists_outlasts_refusals_that_may_pass)
 {
     static const struct {
         lks_code code;
@@ -138,8 +120,6 @@ static void what_insists_outlasts_refusals_that_may_pass(void **state)
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
     char id[8];
-    (void)state;
-
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         snprintf(id, sizeof id, "%zu", i);
         server_set_status(server, (server_status){rows[i].code, rows[i].applied, 1});
@@ -155,7 +135,7 @@ static void what_insists_outlasts_refusals_that_may_pass(void **state)
 
 /* ---- what is not --------------------------------------------------------------- */
 
-static void a_call_that_may_have_been_applied_is_not_repeated_without_an_id(void **state)
+TEST(a_call_that_may_have_been_applied_is_not_repeated_without_an_id)
 {
     const struct {
         const lks_rpc_method *method;
@@ -169,8 +149,6 @@ static void a_call_that_may_have_been_applied_is_not_repeated_without_an_id(void
         {&server_write, "a", {0}, {.no_retry = true}},
     };
     lks_error error;
-    (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct server *server = server_start(0);
         lks_channel *channel = open_channel(server_url(server), cases[i].channel);
@@ -194,13 +172,11 @@ static void a_call_that_may_have_been_applied_is_not_repeated_without_an_id(void
     }
 }
 
-static void without_an_id_an_answer_is_waited_for_until_the_deadline(void **state)
+TEST(without_an_id_an_answer_is_waited_for_until_the_deadline)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_DROPS_REPLY, 0, 1});
     run(channel, &server_plain, "a", &(lks_call_options){.timeout_ms = 300}, NULL, &error);
     assert_error(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
@@ -209,14 +185,12 @@ static void without_an_id_an_answer_is_waited_for_until_the_deadline(void **stat
     server_stop(server);
 }
 
-static void other_failures_are_final(void **state)
+TEST(other_failures_are_final)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     uint32_t tried = 0;
     lks_error error;
-    (void)state;
-
     for (uint32_t code = LKS_CANCELLED; code <= LKS_UNAUTHENTICATED; code++) {
         if (code == LKS_UNAVAILABLE)
             continue;
@@ -232,13 +206,11 @@ static void other_failures_are_final(void **state)
     server_stop(server);
 }
 
-static void a_server_that_asks_for_more_time_than_there_is_is_not_asked_again(void **state)
+TEST(a_server_that_asks_for_more_time_than_there_is_is_not_asked_again)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
-    (void)state;
-
     server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 2 * LONG_MS});
     server_add_fault(server, (server_fault){SERVER_FAILS, 0, 1});
     run(channel, &server_write, "a", NULL, NULL, &error);
@@ -251,13 +223,11 @@ static void a_server_that_asks_for_more_time_than_there_is_is_not_asked_again(vo
 
 /* ---- what all tries together say ------------------------------------------------ */
 
-static void one_lost_try_makes_the_call_maybe(void **state)
+TEST(one_lost_try_makes_the_call_maybe)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_CLOSES, 0, 1});
     server_set_status(server, (server_status){LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, 0});
     server_add_fault(server, (server_fault){SERVER_FAILS, 0, 1});
@@ -268,13 +238,11 @@ static void one_lost_try_makes_the_call_maybe(void **state)
     server_stop(server);
 }
 
-static void a_server_that_never_answers_makes_it_maybe_at_the_deadline(void **state)
+TEST(a_server_that_never_answers_makes_it_maybe_at_the_deadline)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_DROPS_REPLY, 0, UINT32_MAX});
     run(channel, &server_write, "a", &(lks_call_options){.timeout_ms = 500}, NULL, &error);
     assert_error(&error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
@@ -286,13 +254,11 @@ static void a_server_that_never_answers_makes_it_maybe_at_the_deadline(void **st
 
 /* A server waits a second for its store before it says that there is none. However often
  * it is asked, each try is heard to its end, and the call says what they said. */
-static void refusals_that_come_late_are_heard(void **state)
+TEST(refusals_that_come_late_are_heard)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.timeout_ms = 5000});
     lks_error error;
-    (void)state;
-
     server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0});
     server_add_fault(server, (server_fault){SERVER_FAILS_LATE, 0, UINT32_MAX});
     run(channel, &server_write, "a", NULL, NULL, &error);
@@ -304,13 +270,11 @@ static void refusals_that_come_late_are_heard(void **state)
     server_stop(server);
 }
 
-static void what_was_said_before_is_told_with_a_lost_answer(void **state)
+TEST(what_was_said_before_is_told_with_a_lost_answer)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
-    (void)state;
-
     server_set_status(server, (server_status){LKS_UNAVAILABLE, LKS_APPLIED_NO, 0});
     server_add_fault(server, (server_fault){SERVER_FAILS, 0, 1});
     server_add_fault(server, (server_fault){SERVER_DROPS_REPLY, 0, UINT32_MAX});
@@ -322,14 +286,12 @@ static void what_was_said_before_is_told_with_a_lost_answer(void **state)
     server_stop(server);
 }
 
-static void replies_that_are_none_are_internal(void **state)
+TEST(replies_that_are_none_are_internal)
 {
     static const server_fault_kind kinds[] = {SERVER_SENDS_GARBAGE, SERVER_SENDS_NO_RESULT, SERVER_SENDS_BAD_TEXT};
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
-    (void)state;
-
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         server_add_fault(server, (server_fault){kinds[i], 0, 1});
         run(channel, &server_write, "a", NULL, NULL, &error);
@@ -342,14 +304,12 @@ static void replies_that_are_none_are_internal(void **state)
 }
 
 /* libnng closes such a connection: for the call it is a lost one. */
-static void a_reply_over_the_limit_is_a_lost_one(void **state)
+TEST(a_reply_over_the_limit_is_a_lost_one)
 {
     static const server_fault_kind kinds[] = {SERVER_SENDS_HUGE, SERVER_CLAIMS_HUGE};
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     lks_error error;
-    (void)state;
-
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         server_add_fault(server, (server_fault){kinds[i], 0, 1});
         run(channel, &server_plain, "a", NULL, NULL, &error);
@@ -364,7 +324,7 @@ static void a_reply_over_the_limit_is_a_lost_one(void **state)
 
 /* A server that does not read: what fits into the sockets on the way may have reached
  * it, what libnng could not give to the connection has not, and will not. */
-static void what_no_connection_took_was_not_applied(void **state)
+TEST(what_no_connection_took_was_not_applied)
 {
     enum { CALLS = 40, BYTES = 900000 };
     static uint8_t ballast[BYTES];
@@ -373,8 +333,6 @@ static void what_no_connection_took_was_not_applied(void **state)
     struct witness calls[CALLS];
     char ids[CALLS][8];
     size_t no = 0, maybe = 0;
-    (void)state;
-
     assert_int_equal(run(channel, &server_read, "", NULL, NULL, NULL), LKS_OK);
     server_read_on(server, false);
     for (size_t i = 0; i < CALLS; i++) {
@@ -414,13 +372,11 @@ static char *two_urls(struct server *first, struct server *second)
     return urls;
 }
 
-static void calls_stay_with_a_server_until_it_dies(void **state)
+TEST(calls_stay_with_a_server_until_it_dies)
 {
     struct server *servers[2] = {server_start(0), server_start(0)};
     lks_channel *channel = open_channel(two_urls(servers[0], servers[1]), (lks_channel_options){0});
     struct witness calls[50];
-    (void)state;
-
     assert_int_equal(run(channel, &server_read, "which", NULL, NULL, NULL), LKS_OK);
     size_t used = server_seen(servers[0]) != 0 ? 0 : 1;
     struct server *dying = servers[used], *other = servers[1 - used];
@@ -450,11 +406,9 @@ static void calls_stay_with_a_server_until_it_dies(void **state)
     server_stop(back);
 }
 
-static void a_failed_try_goes_to_another_server(void **state)
+TEST(a_failed_try_goes_to_another_server)
 {
     static const server_fault_kind kinds[] = {SERVER_DROPS_REPLY, SERVER_CLOSES, SERVER_FAILS};
-    (void)state;
-
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         struct server *servers[2] = {server_start(0), server_start(0)};
         lks_channel *channel = open_channel(two_urls(servers[0], servers[1]), (lks_channel_options){0});
@@ -479,12 +433,10 @@ static void a_failed_try_goes_to_another_server(void **state)
     }
 }
 
-static void an_unreachable_server_is_passed_over(void **state)
+TEST(an_unreachable_server_is_passed_over)
 {
     struct server *server = server_start(0), *gone = server_start(0);
     char urls[256];
-    (void)state;
-
     snprintf(urls, sizeof urls, "%s", two_urls(gone, server));
     server_stop(gone);
     lks_channel *channel = open_channel(urls, (lks_channel_options){0});
@@ -493,14 +445,12 @@ static void an_unreachable_server_is_passed_over(void **state)
     server_stop(server);
 }
 
-static void a_server_that_comes_late_is_found(void **state)
+TEST(a_server_that_comes_late_is_found)
 {
     struct server *server = server_start(0);
     uint16_t port = server_port(server);
     struct witness witness;
     char url[64];
-    (void)state;
-
     snprintf(url, sizeof url, "%s", server_url(server));
     server_stop(server);
     lks_channel *channel = open_channel(url, (lks_channel_options){0});
@@ -513,30 +463,4 @@ static void a_server_that_comes_late_is_found(void **state)
     server_stop(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lost_reply_is_asked_for_again_with_the_same_id),
-        cmocka_unit_test(an_empty_id_is_filled_in_and_kept_for_all_tries),
-        cmocka_unit_test(a_read_is_asked_again),
-        cmocka_unit_test(a_server_that_did_nothing_is_asked_again),
-        cmocka_unit_test(a_field_without_the_option_is_sent_as_it_is),
-        cmocka_unit_test(what_insists_outlasts_refusals_that_may_pass),
-        cmocka_unit_test(a_call_that_may_have_been_applied_is_not_repeated_without_an_id),
-        cmocka_unit_test(without_an_id_an_answer_is_waited_for_until_the_deadline),
-        cmocka_unit_test(other_failures_are_final),
-        cmocka_unit_test(a_server_that_asks_for_more_time_than_there_is_is_not_asked_again),
-        cmocka_unit_test(one_lost_try_makes_the_call_maybe),
-        cmocka_unit_test(a_server_that_never_answers_makes_it_maybe_at_the_deadline),
-        cmocka_unit_test(refusals_that_come_late_are_heard),
-        cmocka_unit_test(what_was_said_before_is_told_with_a_lost_answer),
-        cmocka_unit_test(replies_that_are_none_are_internal),
-        cmocka_unit_test(a_reply_over_the_limit_is_a_lost_one),
-        cmocka_unit_test(what_no_connection_took_was_not_applied),
-        cmocka_unit_test(calls_stay_with_a_server_until_it_dies),
-        cmocka_unit_test(a_failed_try_goes_to_another_server),
-        cmocka_unit_test(an_unreachable_server_is_passed_over),
-        cmocka_unit_test(a_server_that_comes_late_is_found),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

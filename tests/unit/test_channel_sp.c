@@ -1,21 +1,14 @@
 /* What is particular to the client's own SP engine: messages that are half written, names
  * that resolve to several addresses or none, servers that speak something else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <arpa/inet.h>
-#include <cmocka.h>
 #include <netinet/in.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "unit/channel_fixture.h"
+#include "test.h"
 
 enum { BALLAST = 900000, HEAVY = 16 };
 
@@ -34,15 +27,13 @@ static void start_heavy(lks_channel *channel, const char *id, struct witness *wi
 /* The server reads nothing, so the kernel takes some messages, a part of one, and none of
  * the others. What is taken back was not seen; what was half written is ended, or what
  * comes behind it would be read as its rest. */
-static void a_half_written_message_is_ended(void **state)
+TEST(a_half_written_message_is_ended)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){0});
     struct witness calls[HEAVY];
     size_t no = 0, maybe = 0;
     char id[16];
-    (void)state;
-
     assert_int_equal(run(channel, &server_read, "first", NULL, NULL, NULL), LKS_OK);
     server_read_on(server, false);
     for (int i = 0; i < HEAVY; i++) {
@@ -77,13 +68,11 @@ static void a_half_written_message_is_ended(void **state)
 }
 
 /* Both calls have the one slot, one after the other. */
-static void a_late_answer_is_nobodys(void **state)
+TEST(a_late_answer_is_nobodys)
 {
     struct server *server = server_start(0);
     lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1});
     struct witness old, new;
-    (void)state;
-
     server_add_fault(server, (server_fault){SERVER_HOLDS, 0, 2});
     start(channel, &server_write, "old", NULL, &old);
     assert_true(server_await(server, 1));
@@ -130,12 +119,10 @@ static void assert_unreachable(const char *url, const char *why)
     lks_channel_close(channel);
 }
 
-static void who_cannot_be_reached_is_told_with_the_reason(void **state)
+TEST(who_cannot_be_reached_is_told_with_the_reason)
 {
     char url[64], long_name[300] = "tcp://";
     int listener = listen_on(0);
-    (void)state;
-
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port_of(listener));
     close(listener);
     assert_unreachable(url, "cannot connect: Connection refused");
@@ -157,13 +144,11 @@ static void *answer_in_http(void *arg)
     return NULL;
 }
 
-static void a_server_of_another_protocol_is_refused(void **state)
+TEST(a_server_of_another_protocol_is_refused)
 {
     int listener = listen_on(0);
     pthread_t thread;
     char url[64];
-    (void)state;
-
     snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port_of(listener));
     assert_int_equal(pthread_create(&thread, NULL, answer_in_http, &listener), 0);
     assert_unreachable(url, "does not speak SP");
@@ -175,12 +160,10 @@ static void a_server_of_another_protocol_is_refused(void **state)
 }
 
 /* "localhost" may be ::1 first, where nobody listens. */
-static void a_name_is_resolved(void **state)
+TEST(a_name_is_resolved)
 {
     struct server *server = server_start(0);
     char url[64];
-    (void)state;
-
     snprintf(url, sizeof url, "tcp://localhost:%u", server_port(server));
     lks_channel *channel = open_channel(url, (lks_channel_options){0});
     assert_int_equal(run(channel, &server_plain, "a", NULL, NULL, NULL), LKS_OK);
@@ -190,13 +173,11 @@ static void a_name_is_resolved(void **state)
     server_stop(server);
 }
 
-static void a_channel_may_be_closed_while_a_name_is_resolved(void **state)
+TEST(a_channel_may_be_closed_while_a_name_is_resolved)
 {
     struct server *server = server_start(0);
     struct witness witness;
     char url[64];
-    (void)state;
-
     snprintf(url, sizeof url, "tcp://localhost:%u", server_port(server));
     for (int i = 0; i < 200; i++) {
         lks_channel *channel = open_channel(url, (lks_channel_options){0});
@@ -210,15 +191,13 @@ static void a_channel_may_be_closed_while_a_name_is_resolved(void **state)
     server_stop(server);
 }
 
-static void many_servers_may_be_named(void **state)
+TEST(many_servers_may_be_named)
 {
     struct server *server = server_start(0);
     int listener = listen_on(0);
     uint16_t port = port_of(listener);
     char urls[64 * 64];
     size_t at = 0;
-    (void)state;
-
     close(listener);
     for (int i = 0; i < 63; i++)
         at += (size_t)snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u,", port);
@@ -230,16 +209,4 @@ static void many_servers_may_be_named(void **state)
     server_stop(server);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_half_written_message_is_ended),
-        cmocka_unit_test(a_late_answer_is_nobodys),
-        cmocka_unit_test(who_cannot_be_reached_is_told_with_the_reason),
-        cmocka_unit_test(a_server_of_another_protocol_is_refused),
-        cmocka_unit_test(a_name_is_resolved),
-        cmocka_unit_test(a_channel_may_be_closed_while_a_name_is_resolved),
-        cmocka_unit_test(many_servers_may_be_named),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,14 +1,8 @@
 /* The timers against a plain array that is searched through each time. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "client/clock.h"
 #include "client/timers.h"
+#include "test.h"
 
 enum { TIMERS = 50, STEPS = 20000 };
 
@@ -27,11 +21,9 @@ static uint64_t earliest(void)
     return first;
 }
 
-static void the_earliest_is_always_first(void **state)
+TEST(the_earliest_is_always_first)
 {
     unsigned seed = 1;
-    (void)state;
-
     assert_true(timers_init(&timers, TIMERS));
     assert_true(timers_next_ns(&timers) == CLOCK_NEVER);
     for (int step = 0; step < STEPS; step++) {
@@ -61,10 +53,8 @@ static void count(struct timer *timer)
         timers_clear(&timers, &all[1]);
 }
 
-static void what_is_due_runs_once_in_order(void **state)
+TEST(what_is_due_runs_once_in_order)
 {
-    (void)state;
-
     assert_true(timers_init(&timers, TIMERS));
     for (size_t i = 0; i < TIMERS; i++) {
         all[i].due = count;
@@ -78,11 +68,4 @@ static void what_is_due_runs_once_in_order(void **state)
     timers_fini(&timers);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_earliest_is_always_first),
-        cmocka_unit_test(what_is_due_runs_once_in_order),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

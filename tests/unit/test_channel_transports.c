@@ -1,16 +1,10 @@
 /* The same call over each transport, answered by libnng's own REP socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <lockstock/rpc/nng_rep.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 
 #include "unit/channel_fixture.h"
+#include "test.h"
 
 static void answer(void *arg, lks_rpc_nng_request *request)
 {
@@ -30,13 +24,11 @@ static void answer(void *arg, lks_rpc_nng_request *request)
     lks_rpc_nng_request_reply(request);
 }
 
-static void each_transport_carries_calls(void **state)
+TEST(each_transport_carries_calls)
 {
     static const struct {
         const char *dialled, *scheme, *path;
     } transports[] = {{"tcp", "tcp", ""}, {"nng+tcp", "tcp", ""}, {"nng+ws", "ws", "/lockstock"}};
-    (void)state;
-
     for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
         lks_rpc_nng_rep_options options = {.on_request = answer};
         lks_rpc_nng_rep *rep = NULL;
@@ -60,10 +52,4 @@ static void each_transport_carries_calls(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_transport_carries_calls),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

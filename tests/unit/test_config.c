@@ -1,17 +1,9 @@
 /* Settings: flags beat the environment, which beats the file; what is wrong is
  * named. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "config.h"
+#include "test.h"
 
 /* Loads with the given flags after the program's name. */
 static lks_code load(settings *config, lks_error *error, config_action *action, int n, const char **flags)
@@ -50,13 +42,11 @@ static char *write_file(const char *text)
     return path;
 }
 
-static void defaults_are_those_of_the_help(void **state)
+TEST(defaults_are_those_of_the_help)
 {
     settings config;
     lks_error error;
     config_action action;
-    (void)state;
-
     expect_ok(load(&config, &error, &action, 0, NULL), &error);
     assert_int_equal(action, CONFIG_RUN);
     assert_int_equal(config.listen.n, 2);
@@ -69,15 +59,13 @@ static void defaults_are_those_of_the_help(void **state)
     config_free(&config);
 }
 
-static void flags_beat_environment_beats_file(void **state)
+TEST(flags_beat_environment_beats_file)
 {
     settings config;
     lks_error error;
     config_action action;
     char *file = write_file("in-flight = 11\ntimeout-ms = 22\ndrain-ms = 33\nlisten = nng+tcp://127.0.0.1:1\n"
                             "listen = nng+tcp://127.0.0.1:2\n");
-    (void)state;
-
     setenv("LOCKSTOCK_TIMEOUT_MS", "222", 1);
     setenv("LOCKSTOCK_DRAIN_MS", "333", 1);
     lks_code code = LOAD("--config", file, "--drain-ms=3333");
@@ -93,13 +81,11 @@ static void flags_beat_environment_beats_file(void **state)
     config_free(&config);
 }
 
-static void a_stronger_list_replaces_a_weaker_one(void **state)
+TEST(a_stronger_list_replaces_a_weaker_one)
 {
     settings config;
     lks_error error;
     config_action action;
-    (void)state;
-
     setenv("LOCKSTOCK_LISTEN", "nng+tcp://127.0.0.1:5", 1);
     lks_code code = LOAD("--listen", "nng+tcp://127.0.0.1:1", "--listen", "nng+ws://127.0.0.1:2/x");
     unsetenv("LOCKSTOCK_LISTEN");
@@ -126,13 +112,11 @@ static void a_stronger_list_replaces_a_weaker_one(void **state)
 }
 
 /* As the help shows it, with an equals sign, or alone. */
-static void a_bool_is_said_in_three_ways(void **state)
+TEST(a_bool_is_said_in_three_ways)
 {
     settings config;
     lks_error error;
     config_action action;
-    (void)state;
-
     expect_ok(LOAD("--allow-unsafe-store", "true", "--insecure", "--tls-client-required=true"), &error);
     assert_true(config.allow_unsafe_store && config.insecure && config.tls_client_required);
     config_free(&config);
@@ -147,13 +131,11 @@ static void a_bool_is_said_in_three_ways(void **state)
     config_free(&config);
 }
 
-static void what_is_wrong_is_named(void **state)
+TEST(what_is_wrong_is_named)
 {
     settings config;
     lks_error error;
     config_action action;
-    (void)state;
-
     expect_invalid(LOAD("--nonsense", "1"), &error, "--nonsense");
     config_free(&config);
     expect_invalid(LOAD("nonsense"), &error, "nonsense");
@@ -181,13 +163,11 @@ static void what_is_wrong_is_named(void **state)
     config_free(&config);
 }
 
-static void help_and_version_are_actions(void **state)
+TEST(help_and_version_are_actions)
 {
     settings config;
     lks_error error;
     config_action action;
-    (void)state;
-
     expect_ok(LOAD("--help"), &error);
     assert_int_equal(action, CONFIG_HELP);
     config_free(&config);
@@ -196,15 +176,4 @@ static void help_and_version_are_actions(void **state)
     config_free(&config);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_the_help),
-        cmocka_unit_test(flags_beat_environment_beats_file),
-        cmocka_unit_test(a_stronger_list_replaces_a_weaker_one),
-        cmocka_unit_test(a_bool_is_said_in_three_ways),
-        cmocka_unit_test(what_is_wrong_is_named),
-        cmocka_unit_test(help_and_version_are_actions),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

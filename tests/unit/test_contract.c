@@ -1,19 +1,13 @@
 /* The frozen contract: docs/contract.md says of every method what its options
  * say, and no method is missing. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
 #include <lockstock/v1/ratelimit.lks.h>
 #include <lockstock/v1/stock.lks.h>
+
+#include "test.h"
 
 #define METHOD(name, Name, request, response, constant) &(constant),
 static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(
@@ -40,13 +34,11 @@ static void row_of(const lks_rpc_method *method, char *row, size_t size)
     snprintf(row + at, size - at, "\n");
 }
 
-static void the_table_is_what_the_options_say(void **state)
+TEST(the_table_is_what_the_options_say)
 {
     FILE *page = fopen(CONTRACT_MD, "r");
     char line[512], row[512];
     size_t found = 0;
-    (void)state;
-
     assert_non_null(page);
     while (fgets(line, sizeof line, page)) {
         if (!strstr(line, "Service/"))
@@ -59,8 +51,4 @@ static void the_table_is_what_the_options_say(void **state)
     assert_int_equal(found, N_METHODS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_table_is_what_the_options_say)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,15 +1,5 @@
 /* Dispatch over a store of the test's own: admission, limits, plans, and what a
  * call that spans groups says when one of them fails. No Redis, no socket. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <stdio.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/lock.lks.h>
@@ -18,6 +8,7 @@
 #include <uv.h>
 
 #include "dispatch.h"
+#include "test.h"
 
 /* ---- a store that keeps what it is given until the test answers it ------------ */
 
@@ -243,14 +234,14 @@ static void expect(const fixture *f, lks_code code, lks_applied applied, const c
 
 /* ---- tests -------------------------------------------------------------------- */
 
-static void an_unknown_method_is_unimplemented(void **state)
+TEST(an_unknown_method_is_unimplemented)
 {
     fixture *f = *state;
     start(f, "/lockstock.v1.StockService/Nothing", NULL, 1, NULL);
     expect(f, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method");
 }
 
-static void a_method_of_a_later_version_is_unimplemented(void **state)
+TEST(a_method_of_a_later_version_is_unimplemented)
 {
     fixture *f = *state;
     start(f, "/lockstock.v1.IdService/Later", NULL, 1, NULL);
@@ -258,7 +249,7 @@ static void a_method_of_a_later_version_is_unimplemented(void **state)
     assert_int_equal(f->store.n, 0);
 }
 
-static void a_bad_request_never_reaches_the_store(void **state)
+TEST(a_bad_request_never_reaches_the_store)
 {
     fixture *f = *state;
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
@@ -268,7 +259,7 @@ static void a_bad_request_never_reaches_the_store(void **state)
     assert_int_equal(f->store.n, 0);
 }
 
-static void a_deadline_that_is_over_is_not_run(void **state)
+TEST(a_deadline_that_is_over_is_not_run)
 {
     fixture *f = *state;
     const dispatch_call late = {.timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
@@ -277,7 +268,7 @@ static void a_deadline_that_is_over_is_not_run(void **state)
     assert_int_equal(f->store.n, 0);
 }
 
-static void a_deadline_is_the_callers_up_to_the_limit(void **state)
+TEST(a_deadline_is_the_callers_up_to_the_limit)
 {
     fixture *f = *state;
     uint64_t now = lks_rpc_now_ns();
@@ -295,7 +286,7 @@ static void a_deadline_is_the_callers_up_to_the_limit(void **state)
 
 /* Its own time, whatever the server's limit: a client repeats a call for as long as that,
  * and 5 s are added. */
-static void a_plan_knows_how_long_it_may_be_repeated(void **state)
+TEST(a_plan_knows_how_long_it_may_be_repeated)
 {
     fixture *f = *state;
     const uint32_t asked[] = {0, 500, 60000};
@@ -324,7 +315,7 @@ static void a_plan_knows_how_long_it_may_be_repeated(void **state)
 }
 
 /* What finds no room waits for it: callers.h. */
-static void calls_beyond_the_room_of_their_connection_queue(void **state)
+TEST(calls_beyond_the_room_of_their_connection_queue)
 {
     fixture *f = *state;
     for (size_t i = 0; i < 4; i++)
@@ -338,7 +329,7 @@ static void calls_beyond_the_room_of_their_connection_queue(void **state)
     assert_int_equal(f->n_done, 4);
 }
 
-static void a_queued_call_whose_time_is_over_is_not_run(void **state)
+TEST(a_queued_call_whose_time_is_over_is_not_run)
 {
     fixture *f = *state;
     const dispatch_call brief = {.timeout_ms = 1};
@@ -357,7 +348,7 @@ static void a_queued_call_whose_time_is_over_is_not_run(void **state)
     answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
-static void too_many_calls_are_refused_with_a_moment_to_wait(void **state)
+TEST(too_many_calls_are_refused_with_a_moment_to_wait)
 {
     fixture *f = *state;
     size_t peer = 0;
@@ -374,7 +365,7 @@ static void too_many_calls_are_refused_with_a_moment_to_wait(void **state)
         answer_with(f, answered++, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
-static void a_call_that_settles_overtakes_those_that_take(void **state)
+TEST(a_call_that_settles_overtakes_those_that_take)
 {
     fixture *f = *state;
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;
@@ -436,7 +427,7 @@ static void renew_of(fixture *f, dispatch_order *order, const char *first, const
     start_of(f, order, "/lockstock.v1.LockService/Renew", &request.base);
 }
 
-static void calls_of_a_message_and_a_group_run_in_their_order(void **state)
+TEST(calls_of_a_message_and_a_group_run_in_their_order)
 {
     fixture *f = *state;
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
@@ -460,7 +451,7 @@ static void calls_of_a_message_and_a_group_run_in_their_order(void **state)
     assert_true(TAILQ_EMPTY(&order.calls));
 }
 
-static void what_is_held_holds_what_comes_after_it(void **state)
+TEST(what_is_held_holds_what_comes_after_it)
 {
     fixture *f = *state;
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
@@ -477,7 +468,7 @@ static void what_is_held_holds_what_comes_after_it(void **state)
 }
 
 /* They share an FCALL, which has their order. */
-static void calls_of_one_method_go_to_the_store_together(void **state)
+TEST(calls_of_one_method_go_to_the_store_together)
 {
     fixture *f = *state;
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
@@ -489,7 +480,7 @@ static void calls_of_one_method_go_to_the_store_together(void **state)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
-static void a_lost_connection_ends_what_its_order_held(void **state)
+TEST(a_lost_connection_ends_what_its_order_held)
 {
     fixture *f = *state;
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
@@ -502,7 +493,7 @@ static void a_lost_connection_ends_what_its_order_held(void **state)
     assert_int_equal(f->n_done, 2);
 }
 
-static void a_namespace_has_a_length(void **state)
+TEST(a_namespace_has_a_length)
 {
     fixture *f = *state;
     char ns[129];
@@ -513,7 +504,7 @@ static void a_namespace_has_a_length(void **state)
 }
 
 /* Taken from metadata of either wire: the last counts nowhere, nor does the first. */
-static void an_entry_that_stands_twice_is_refused(void **state)
+TEST(an_entry_that_stands_twice_is_refused)
 {
     static const char *const names[] = {"authorization", "lockstock-namespace"};
     fixture *f = *state;
@@ -538,7 +529,7 @@ static void an_entry_that_stands_twice_is_refused(void **state)
     assert_int_equal(f->store.n, 0);
 }
 
-static void a_namespace_places_the_keys(void **state)
+TEST(a_namespace_places_the_keys)
 {
     fixture *f = *state;
     const dispatch_call call = {.who.ns = {.data = "a/}b", .len = 4}};
@@ -553,7 +544,7 @@ static void a_namespace_places_the_keys(void **state)
     answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
-static void a_call_that_waits_must_be_alone(void **state)
+TEST(a_call_that_waits_must_be_alone)
 {
     fixture *f = *state;
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
@@ -564,7 +555,7 @@ static void a_call_that_waits_must_be_alone(void **state)
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
 }
 
-static void the_stores_word_is_passed_on(void **state)
+TEST(the_stores_word_is_passed_on)
 {
     fixture *f = *state;
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
@@ -576,7 +567,7 @@ static void the_stores_word_is_passed_on(void **state)
     assert_int_equal(f->error.retry_after_ms, 7);
 }
 
-static void a_read_is_never_applied(void **state)
+TEST(a_read_is_never_applied)
 {
     fixture *f = *state;
     start_get_item(f, 1, NULL);
@@ -587,7 +578,7 @@ static void a_read_is_never_applied(void **state)
 
 /* Renewing over two groups of which one succeeds: the failure of the other is no
  * longer a NO. */
-static void part_of_a_call_that_succeeded_makes_it_maybe(void **state)
+TEST(part_of_a_call_that_succeeded_makes_it_maybe)
 {
     fixture *f = *state;
     renew_of(f, NULL, "g0", "g1");
@@ -598,7 +589,7 @@ static void part_of_a_call_that_succeeded_makes_it_maybe(void **state)
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
-static void a_reply_of_another_shape_is_internal(void **state)
+TEST(a_reply_of_another_shape_is_internal)
 {
     fixture *f = *state;
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
@@ -653,7 +644,7 @@ static void expect_abandoned(const fixture *f)
     assert_non_null(strstr(f->alarms.chore, " this."));
 }
 
-static void a_call_that_waits_is_there_before_its_store_call(void **state)
+TEST(a_call_that_waits_is_there_before_its_store_call)
 {
     fixture *f = *state;
     start_waiting(f);
@@ -673,7 +664,7 @@ static void a_call_that_waits_is_there_before_its_store_call(void **state)
 }
 
 /* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */
-static void a_refusal_after_an_effect_says_maybe(void **state)
+TEST(a_refusal_after_an_effect_says_maybe)
 {
     static const store_value more = {.type = STORE_STRING, .string = {"MORE", 4}};
     static const store_value reply = {.type = STORE_ARRAY, .n = 1, .element = &more};
@@ -691,7 +682,7 @@ static void a_refusal_after_an_effect_says_maybe(void **state)
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
 }
 
-static void an_event_that_is_pending_starts_the_next_round(void **state)
+TEST(an_event_that_is_pending_starts_the_next_round)
 {
     fixture *f = *state;
     start_waiting(f);
@@ -707,7 +698,7 @@ static void an_event_that_is_pending_starts_the_next_round(void **state)
 }
 
 /* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
-static void a_withdrawal_that_fails_is_made_up_for(void **state)
+TEST(a_withdrawal_that_fails_is_made_up_for)
 {
     fixture *f = *state;
     start_waiting(f);
@@ -718,7 +709,7 @@ static void a_withdrawal_that_fails_is_made_up_for(void **state)
     expect_abandoned(f);
 }
 
-static void an_acquire_that_may_have_queued_is_made_up_for(void **state)
+TEST(an_acquire_that_may_have_queued_is_made_up_for)
 {
     fixture *f = *state;
     start_waiting(f);
@@ -726,7 +717,7 @@ static void an_acquire_that_may_have_queued_is_made_up_for(void **state)
     expect_abandoned(f);
 }
 
-static void what_left_nothing_needs_no_chore(void **state)
+TEST(what_left_nothing_needs_no_chore)
 {
     fixture *f = *state;
     start_waiting(f);
@@ -736,7 +727,7 @@ static void what_left_nothing_needs_no_chore(void **state)
 }
 
 /* Its place in the queue is kept: the same call goes on at another server. */
-static void a_stopping_server_asks_nothing_more(void **state)
+TEST(a_stopping_server_asks_nothing_more)
 {
     fixture *f = *state;
     start_waiting(f);
@@ -749,7 +740,7 @@ static void a_stopping_server_asks_nothing_more(void **state)
 
 /* The wait ends before the deadline by as much as its last round takes; that one has no
  * more than the deadline. */
-static void the_last_round_ends_by_the_deadline(void **state)
+TEST(the_last_round_ends_by_the_deadline)
 {
     fixture *f = *state;
     start_waiting_of(f, 1, &(dispatch_call){.timeout_ms = 2000});
@@ -762,7 +753,7 @@ static void the_last_round_ends_by_the_deadline(void **state)
 }
 
 /* Without a deadline of its own a call gets the default one after what it asks to wait. */
-static void a_wait_does_not_shorten_the_time_to_answer(void **state)
+TEST(a_wait_does_not_shorten_the_time_to_answer)
 {
     fixture *f = *state;
     uint64_t now = lks_rpc_now_ns();
@@ -772,7 +763,7 @@ static void a_wait_does_not_shorten_the_time_to_answer(void **state)
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
-static void parked_calls_leave_their_room_to_others(void **state)
+TEST(parked_calls_leave_their_room_to_others)
 {
     fixture *f = *state;
     for (size_t peer = 2; peer < 4; peer++) {
@@ -796,7 +787,7 @@ static void parked_calls_leave_their_room_to_others(void **state)
 }
 
 /* It was never asked of the store: nothing is to be withdrawn. */
-static void a_queued_call_of_a_lost_connection_is_not_run(void **state)
+TEST(a_queued_call_of_a_lost_connection_is_not_run)
 {
     fixture *f = *state;
     for (size_t i = 0; i < 4; i++)
@@ -809,7 +800,7 @@ static void a_queued_call_of_a_lost_connection_is_not_run(void **state)
     assert_int_equal(f->n_done, 4);
 }
 
-static void an_abandoned_call_is_withdrawn_alone(void **state)
+TEST(an_abandoned_call_is_withdrawn_alone)
 {
     fixture *f = *state;
     running *handle = NULL;
@@ -827,45 +818,4 @@ static void an_abandoned_call_is_withdrawn_alone(void **state)
     assert_int_equal(f->n_done, 4);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(an_unknown_method_is_unimplemented),
-        TEST(a_method_of_a_later_version_is_unimplemented),
-        TEST(a_bad_request_never_reaches_the_store),
-        TEST(a_deadline_that_is_over_is_not_run),
-        TEST(a_deadline_is_the_callers_up_to_the_limit),
-        TEST(a_plan_knows_how_long_it_may_be_repeated),
-        TEST(calls_beyond_the_room_of_their_connection_queue),
-        TEST(a_queued_call_whose_time_is_over_is_not_run),
-        TEST(too_many_calls_are_refused_with_a_moment_to_wait),
-        TEST(a_call_that_settles_overtakes_those_that_take),
-        TEST(calls_of_a_message_and_a_group_run_in_their_order),
-        TEST(what_is_held_holds_what_comes_after_it),
-        TEST(calls_of_one_method_go_to_the_store_together),
-        TEST(a_lost_connection_ends_what_its_order_held),
-        TEST(a_namespace_has_a_length),
-        TEST(an_entry_that_stands_twice_is_refused),
-        TEST(a_namespace_places_the_keys),
-        TEST(a_call_that_waits_must_be_alone),
-        TEST(the_stores_word_is_passed_on),
-        TEST(a_read_is_never_applied),
-        TEST(part_of_a_call_that_succeeded_makes_it_maybe),
-        TEST(a_reply_of_another_shape_is_internal),
-        TEST(a_call_that_waits_is_there_before_its_store_call),
-        TEST(a_refusal_after_an_effect_says_maybe),
-        TEST(an_event_that_is_pending_starts_the_next_round),
-        TEST(a_stopping_server_asks_nothing_more),
-        TEST(a_withdrawal_that_fails_is_made_up_for),
-        TEST(an_acquire_that_may_have_queued_is_made_up_for),
-        TEST(what_left_nothing_needs_no_chore),
-        TEST(the_last_round_ends_by_the_deadline),
-        TEST(a_wait_does_not_shorten_the_time_to_answer),
-        TEST(parked_calls_leave_their_room_to_others),
-        TEST(a_queued_call_of_a_lost_connection_is_not_run),
-        TEST(an_abandoned_call_is_withdrawn_alone),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,17 +1,10 @@
 /* From bytes to a request, and from a response to a reply within its limit. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/frame.h>
 
 #include "method.pb-c.h"
+#include "test.h"
 
 typedef Lockstock__Test__Order order;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
@@ -34,24 +27,21 @@ static lks_rpc_arena *arena;
 
 static int make(void **state)
 {
-    (void)state;
     arena = lks_rpc_arena_new();
     return arena ? 0 : -1;
 }
 
 static int drop(void **state)
 {
-    (void)state;
     lks_rpc_arena_free(arena);
     return 0;
 }
 
-static void a_method_is_found_by_its_path(void **state)
+TEST_WITH(a_method_is_found_by_its_path, NULL, NULL)
 {
     lks_rpc_method other = {.path = "/lockstock.test.Shop/Buyer"};
     lks_rpc_route routes[] = {{&other, "other"}, {&read_method, "read"}, {&write_method, "write"}};
     lks_error error;
-    (void)state;
     assert_int_equal(lks_rpc_routes_sort(routes, 3, &error), LKS_OK);
     assert_string_equal(lks_rpc_route_find(routes, 3, write_method.path)->target, "write");
     assert_string_equal(lks_rpc_route_find(routes, 3, read_method.path)->target, "read");
@@ -61,20 +51,18 @@ static void a_method_is_found_by_its_path(void **state)
     assert_null(lks_rpc_route_find(NULL, 0, write_method.path));
 }
 
-static void a_path_is_served_once(void **state)
+TEST_WITH(a_path_is_served_once, NULL, NULL)
 {
     lks_rpc_route routes[] = {{&write_method, "a"}, {&read_method, "b"}, {&write_method, "c"}};
     lks_error error;
-    (void)state;
     assert_int_equal(lks_rpc_routes_sort(routes, 3, &error), LKS_ALREADY_EXISTS);
     assert_string_equal(error.message, "/lockstock.test.Shop/Buy: served twice");
 }
 
-static void a_request_is_scanned_before_it_is_unpacked(void **state)
+TEST(a_request_is_scanned_before_it_is_unpacked)
 {
     ProtobufCMessage *request = NULL;
     lks_error error;
-    (void)state;
     assert_int_equal(lks_rpc_request_unpack(&write_method, "\x0a\x01x\x10\x07", 5, arena, &request, &error), LKS_OK);
     assert_string_equal(((order *)request)->id, "x");
     assert_int_equal(((order *)request)->fence, 7);
@@ -88,10 +76,9 @@ static void a_request_is_scanned_before_it_is_unpacked(void **state)
     assert_string_equal(((order *)request)->id, "");
 }
 
-static void a_response_travels_as_payload(void **state)
+TEST(a_response_travels_as_payload)
 {
     wire_result result;
-    (void)state;
     order *response = (order *)lks_rpc_response_new(&write_method, arena);
     assert_ptr_equal(response->base.descriptor, write_method.response);
     response->id = "abc";
@@ -104,10 +91,9 @@ static void a_response_travels_as_payload(void **state)
                         5);
 }
 
-static void a_failure_keeps_its_text(void **state)
+TEST(a_failure_keeps_its_text)
 {
     wire_result result;
-    (void)state;
     lks_error *error = malloc(sizeof *error);
     lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "version: not %d", 3);
     lks_rpc_result_fail(error, arena, &result);
@@ -128,10 +114,9 @@ static wire_reply *reply_of(size_t n, size_t bytes)
     return reply;
 }
 
-static void a_reply_that_fits_is_left_alone(void **state)
+TEST(a_reply_that_fits_is_left_alone)
 {
     const lks_rpc_method *methods[] = {&write_method, &read_method};
-    (void)state;
     wire_reply *reply = reply_of(2, 100);
     size_t len = lks_rpc_reply_fit(reply, methods, 1000);
     assert_int_equal(len, lockstock__rpc__v1__reply__get_packed_size(reply));
@@ -140,10 +125,9 @@ static void a_reply_that_fits_is_left_alone(void **state)
 }
 
 /* What is too long is refused alone, and says truly whether it took effect. */
-static void a_result_that_does_not_fit_is_refused_alone(void **state)
+TEST(a_result_that_does_not_fit_is_refused_alone)
 {
     const lks_rpc_method *methods[] = {&write_method, &read_method, &write_method};
-    (void)state;
     wire_reply *reply = reply_of(3, 10);
     reply->results[0]->payload = reply->results[1]->payload =
         (ProtobufCBinaryData){.len = 2000, .data = lks_rpc_arena_alloc(arena, 2000)};
@@ -158,11 +142,10 @@ static void a_result_that_does_not_fit_is_refused_alone(void **state)
     assert_int_equal(reply->results[2]->payload.len, 10);
 }
 
-static void a_reply_of_many_stays_within_its_limit(void **state)
+TEST(a_reply_of_many_stays_within_its_limit)
 {
     enum { N = 256, MAX = N * 64 };
     const lks_rpc_method *methods[N];
-    (void)state;
     for (size_t i = 0; i < N; i++)
         methods[i] = &write_method;
     for (size_t bytes = 0; bytes < 300; bytes += 7) {
@@ -182,26 +165,11 @@ static void a_reply_of_many_stays_within_its_limit(void **state)
     assert_int_equal(reply->results[N - 1]->applied, LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO);
 }
 
-static void the_clock_goes_forward(void **state)
+TEST_WITH(the_clock_goes_forward, NULL, NULL)
 {
     uint64_t before = lks_rpc_now_ns();
-    (void)state;
     assert_true(before > 0);
     assert_true(lks_rpc_now_ns() >= before);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_method_is_found_by_its_path),
-        cmocka_unit_test(a_path_is_served_once),
-        cmocka_unit_test_setup_teardown(a_request_is_scanned_before_it_is_unpacked, make, drop),
-        cmocka_unit_test_setup_teardown(a_response_travels_as_payload, make, drop),
-        cmocka_unit_test_setup_teardown(a_failure_keeps_its_text, make, drop),
-        cmocka_unit_test_setup_teardown(a_reply_that_fits_is_left_alone, make, drop),
-        cmocka_unit_test_setup_teardown(a_result_that_does_not_fit_is_refused_alone, make, drop),
-        cmocka_unit_test_setup_teardown(a_reply_of_many_stays_within_its_limit, make, drop),
-        cmocka_unit_test(the_clock_goes_forward),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = make, .teardown = drop)

@@ -1,14 +1,8 @@
 /* Frames and replies, there and back, and whole ones that are refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/rpc/frame.h>
+
+#include "test.h"
 
 typedef Lockstock__Rpc__V1__Call wire_call;
 typedef Lockstock__Rpc__V1__Frame wire_frame;
@@ -20,14 +14,12 @@ static lks_rpc_arena *arena;
 
 static int make(void **state)
 {
-    (void)state;
     arena = lks_rpc_arena_new();
     return arena ? 0 : -1;
 }
 
 static int drop(void **state)
 {
-    (void)state;
     lks_rpc_arena_free(arena);
     return 0;
 }
@@ -63,7 +55,7 @@ static uint8_t *frame_of(size_t n, uint32_t version, size_t *len)
     return pack(&frame.base, len);
 }
 
-static void a_frame_comes_back_as_it_went(void **state)
+TEST(a_frame_comes_back_as_it_went)
 {
     wire_metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT;
     wire_metadata *items[] = {&item};
@@ -72,7 +64,6 @@ static void a_frame_comes_back_as_it_went(void **state)
     wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT, *back;
     lks_error error;
     size_t len;
-    (void)state;
     item.key = "traceparent";
     item.value = (ProtobufCBinaryData){.len = 3, .data = (uint8_t *)"\xff\0x"};
     one.method = "/a.B/C";
@@ -98,12 +89,11 @@ static void a_frame_comes_back_as_it_went(void **state)
     assert_int_equal(back->calls[1]->payload.len, 0);
 }
 
-static void a_frame_has_1_to_256_calls(void **state)
+TEST(a_frame_has_1_to_256_calls)
 {
     wire_frame *back;
     lks_error error;
     size_t len;
-    (void)state;
     assert_int_equal(decode("", 0, 0, &back, &error), LKS_INVALID_ARGUMENT);
     assert_string_equal(error.message, "calls: none");
     assert_null(back);
@@ -121,13 +111,12 @@ static void a_frame_has_1_to_256_calls(void **state)
 }
 
 /* A frame of nothing but calls is stopped before they cost anything. */
-static void a_flood_of_calls_is_not_unpacked(void **state)
+TEST(a_flood_of_calls_is_not_unpacked)
 {
     enum { N = 100000 };
     uint8_t *bytes = malloc(2 * N);
     wire_frame *back;
     lks_error error;
-    (void)state;
     for (size_t i = 0; i < N; i++)
         memcpy(bytes + 2 * i, "\x12\x00", 2);
     assert_int_equal(decode(bytes, 2 * N, 0, &back, &error), LKS_DATA_LOSS);
@@ -135,19 +124,18 @@ static void a_flood_of_calls_is_not_unpacked(void **state)
     free(bytes);
 }
 
-static void an_unknown_version_is_unimplemented(void **state)
+TEST(an_unknown_version_is_unimplemented)
 {
     wire_frame *back;
     lks_error error;
     size_t len;
-    (void)state;
     uint8_t *bytes = frame_of(1, 1, &len);
     assert_int_equal(decode(bytes, len, 0, &back, &error), LKS_UNIMPLEMENTED);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_null(back);
 }
 
-static void what_is_no_frame_is_refused(void **state)
+TEST(what_is_no_frame_is_refused)
 {
     static const struct {
         const char *bytes;
@@ -165,7 +153,6 @@ static void what_is_no_frame_is_refused(void **state)
          "a",
          7},
     };
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         wire_frame *back;
         lks_error error;
@@ -188,12 +175,11 @@ static uint8_t *reply_of(size_t n, uint32_t code, size_t *len)
     return pack(&reply.base, len);
 }
 
-static void a_reply_answers_every_call(void **state)
+TEST(a_reply_answers_every_call)
 {
     wire_reply *reply = NULL;
     lks_error error;
     size_t len;
-    (void)state;
     uint8_t *bytes = reply_of(3, LKS_OK, &len);
     assert_int_equal(lks_rpc_reply_decode(bytes, len, 3, arena, &reply, &error), LKS_OK);
     assert_int_equal(reply->n_results, 3);
@@ -207,12 +193,11 @@ static void a_reply_answers_every_call(void **state)
     assert_null(reply);
 }
 
-static void one_refusal_answers_a_whole_frame_but_one_success_does_not(void **state)
+TEST(one_refusal_answers_a_whole_frame_but_one_success_does_not)
 {
     wire_reply *reply = NULL;
     lks_error error;
     size_t len;
-    (void)state;
     uint8_t *bytes = reply_of(1, LKS_RESOURCE_EXHAUSTED, &len);
     assert_int_equal(lks_rpc_reply_decode(bytes, len, 5, arena, &reply, &error), LKS_OK);
     assert_int_equal(reply->n_results, 1);
@@ -220,13 +205,12 @@ static void one_refusal_answers_a_whole_frame_but_one_success_does_not(void **st
     assert_int_equal(lks_rpc_reply_decode(bytes, len, 5, arena, &reply, &error), LKS_INTERNAL);
 }
 
-static void an_error_becomes_a_result_and_back(void **state)
+TEST_WITH(an_error_becomes_a_result_and_back, NULL, NULL)
 {
     lks_error error = {
         .code = LKS_RESOURCE_EXHAUSTED, .applied = LKS_APPLIED_NO, .retry_after_ms = 70, .message = "full"};
     lks_error back;
     wire_result result;
-    (void)state;
     lks_rpc_result_of(&error, &result);
     assert_int_equal(lks_rpc_result_error(&result, &back), LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(back.code, LKS_RESOURCE_EXHAUSTED);
@@ -237,11 +221,10 @@ static void an_error_becomes_a_result_and_back(void **state)
     assert_int_equal(lks_rpc_result_error(&result, NULL), LKS_RESOURCE_EXHAUSTED);
 }
 
-static void what_a_peer_leaves_open_is_read_carefully(void **state)
+TEST_WITH(what_a_peer_leaves_open_is_read_carefully, NULL, NULL)
 {
     wire_result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
     lks_error error;
-    (void)state;
     result.code = LKS_INTERNAL;
     assert_int_equal(lks_rpc_result_error(&result, &error), LKS_INTERNAL);
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
@@ -257,12 +240,10 @@ static void what_a_peer_leaves_open_is_read_carefully(void **state)
     assert_int_equal(error.code, LKS_OK);
 }
 
-static void a_frame_that_is_not_decoded_has_a_result_for_each_call(void **state)
+TEST_WITH(a_frame_that_is_not_decoded_has_a_result_for_each_call, NULL, NULL)
 {
     static const char call[] = "\x12\x03\x0a\x01m", version[] = "\x08\x01", cut[] = "\x12\x09\x0a";
     char many[257 * 5], text[64];
-    (void)state;
-
     for (size_t i = 0; i < sizeof many; i++)
         many[i] = call[i % 5];
     assert_int_equal(lks_rpc_frame_count(many, 5), 1);
@@ -277,19 +258,4 @@ static void a_frame_that_is_not_decoded_has_a_result_for_each_call(void **state)
     assert_int_equal(lks_rpc_frame_count(text, 13), 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_frame_that_is_not_decoded_has_a_result_for_each_call),
-        cmocka_unit_test_setup_teardown(a_frame_comes_back_as_it_went, make, drop),
-        cmocka_unit_test_setup_teardown(a_frame_has_1_to_256_calls, make, drop),
-        cmocka_unit_test_setup_teardown(a_flood_of_calls_is_not_unpacked, make, drop),
-        cmocka_unit_test_setup_teardown(an_unknown_version_is_unimplemented, make, drop),
-        cmocka_unit_test_setup_teardown(what_is_no_frame_is_refused, make, drop),
-        cmocka_unit_test_setup_teardown(a_reply_answers_every_call, make, drop),
-        cmocka_unit_test_setup_teardown(one_refusal_answers_a_whole_frame_but_one_success_does_not, make, drop),
-        cmocka_unit_test(an_error_becomes_a_result_and_back),
-        cmocka_unit_test(what_a_peer_leaves_open_is_read_carefully),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = make, .teardown = drop)

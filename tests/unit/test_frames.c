@@ -1,20 +1,12 @@
 /* Messages of calls over a dispatch of the test's own: one reply a message, when
  * its last call is done, results in the order of the calls. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include <lockstock/rpc/frame.h>
 #include <lockstock/v1/stock.lks.h>
 
 #include "frames.h"
 #include "support/fake_callers.h"
+#include "test.h"
 
 enum { CALLS_MAX = 300, REPLY_BYTES_MAX = 4096 };
 
@@ -182,7 +174,7 @@ static void expect_refused_whole(fixture *f, lks_code code)
 
 /* ---- tests -------------------------------------------------------------------- */
 
-static void what_stands_twice_is_told(void **state)
+TEST(what_stands_twice_is_told)
 {
     fixture *f = *state;
     send_frame_with(f, 0, 1, 2);
@@ -190,7 +182,7 @@ static void what_stands_twice_is_told(void **state)
     answer_unavailable(&f->dispatch.started[0]);
 }
 
-static void a_call_is_handed_on_as_it_came(void **state)
+TEST(a_call_is_handed_on_as_it_came)
 {
     fixture *f = *state;
     send_frame(f, 0, 2);
@@ -211,7 +203,7 @@ static void a_call_is_handed_on_as_it_came(void **state)
     answer_unavailable(&f->dispatch.started[1]);
 }
 
-static void a_call_alone_is_told_so(void **state)
+TEST(a_call_alone_is_told_so)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
@@ -219,7 +211,7 @@ static void a_call_alone_is_told_so(void **state)
     answer_unavailable(&f->dispatch.started[0]);
 }
 
-static void the_reply_comes_with_the_last_call_in_the_order_of_the_calls(void **state)
+TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
 {
     fixture *f = *state;
     lks_error error;
@@ -238,7 +230,7 @@ static void the_reply_comes_with_the_last_call_in_the_order_of_the_calls(void **
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-static void calls_answered_at_once_make_one_reply(void **state)
+TEST(calls_answered_at_once_make_one_reply)
 {
     fixture *f = *state;
     f->dispatch.answer_at_once = true;
@@ -248,7 +240,7 @@ static void calls_answered_at_once_make_one_reply(void **state)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-static void a_response_that_does_not_fit_spoils_no_other(void **state)
+TEST(a_response_that_does_not_fit_spoils_no_other)
 {
     fixture *f = *state;
     static char sku[REPLY_BYTES_MAX + 1];
@@ -270,28 +262,28 @@ static void a_response_that_does_not_fit_spoils_no_other(void **state)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-static void an_unknown_version_is_unimplemented(void **state)
+TEST(an_unknown_version_is_unimplemented)
 {
     fixture *f = *state;
     send_frame(f, 1, 1);
     expect_refused_whole(f, LKS_UNIMPLEMENTED);
 }
 
-static void a_frame_without_a_call_is_invalid(void **state)
+TEST(a_frame_without_a_call_is_invalid)
 {
     fixture *f = *state;
     send_frame(f, 0, 0);
     expect_refused_whole(f, LKS_INVALID_ARGUMENT);
 }
 
-static void a_frame_of_too_many_calls_is_invalid(void **state)
+TEST(a_frame_of_too_many_calls_is_invalid)
 {
     fixture *f = *state;
     send_frame(f, 0, LKS_RPC_FRAME_CALLS_MAX + 1);
     expect_refused_whole(f, LKS_INVALID_ARGUMENT);
 }
 
-static void what_is_no_frame_loses_its_connection(void **state)
+TEST(what_is_no_frame_loses_its_connection)
 {
     fixture *f = *state;
     frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, &f->sender, 0);
@@ -301,7 +293,7 @@ static void what_is_no_frame_loses_its_connection(void **state)
 }
 
 /* Each call has its own answer: a caller that matches them must not hang. */
-static void a_draining_server_answers_each_call(void **state)
+TEST(a_draining_server_answers_each_call)
 {
     fixture *f = *state;
     frames_drain(f->frames);
@@ -316,7 +308,7 @@ static void a_draining_server_answers_each_call(void **state)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-static void a_message_beyond_its_connections_bytes_is_refused(void **state)
+TEST(a_message_beyond_its_connections_bytes_is_refused)
 {
     fixture *f = *state;
     fake_budget_is_full(true);
@@ -330,7 +322,7 @@ static void a_message_beyond_its_connections_bytes_is_refused(void **state)
 }
 
 /* A small one has its place in the room to run or to wait: so that many can wait. */
-static void what_a_long_message_keeps_counts_until_it_is_answered(void **state)
+TEST(what_a_long_message_keeps_counts_until_it_is_answered)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
@@ -344,7 +336,7 @@ static void what_a_long_message_keeps_counts_until_it_is_answered(void **state)
 }
 
 /* The share of a connection that is gone is there as long as it holds something, and no longer. */
-static void a_small_call_outlives_its_connections_share(void **state)
+TEST(a_small_call_outlives_its_connections_share)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
@@ -356,7 +348,7 @@ static void a_small_call_outlives_its_connections_share(void **state)
 }
 
 /* Else a small frame could ask for as much work as it has room for calls. */
-static void calls_whose_answers_cannot_fit_are_not_begun(void **state)
+TEST(calls_whose_answers_cannot_fit_are_not_begun)
 {
     fixture *f = *state;
     f->dispatch.answer_len = REPLY_BYTES_MAX / 2;
@@ -369,26 +361,4 @@ static void calls_whose_answers_cannot_fit_are_not_begun(void **state)
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_call_is_handed_on_as_it_came),
-        TEST(what_stands_twice_is_told),
-        TEST(a_call_alone_is_told_so),
-        TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls),
-        TEST(calls_answered_at_once_make_one_reply),
-        TEST(a_response_that_does_not_fit_spoils_no_other),
-        TEST(an_unknown_version_is_unimplemented),
-        TEST(a_frame_without_a_call_is_invalid),
-        TEST(a_frame_of_too_many_calls_is_invalid),
-        TEST(what_is_no_frame_loses_its_connection),
-        TEST(a_draining_server_answers_each_call),
-        TEST(a_message_beyond_its_connections_bytes_is_refused),
-        TEST(what_a_long_message_keeps_counts_until_it_is_answered),
-        TEST(a_small_call_outlives_its_connections_share),
-        TEST(calls_whose_answers_cannot_fit_are_not_begun),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,17 +1,8 @@
 /* gRPC on a real loop, over raw HTTP/2: what is answered and how, what ends a call, and
  * what ends a connection. dispatch is the test's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 #include <nghttp2/nghttp2.h>
 #include <uv.h>
@@ -21,6 +12,7 @@
 #include "support/h2_peer.h"
 #include "support/sp_peer.h"
 #include "wire/grpc.h"
+#include "test.h"
 
 enum {
     CALLS_MAX = 2048,
@@ -371,11 +363,10 @@ static void expect_ended(uint32_t error)
 
 /* ---- unary calls ---------------------------------------------------------------------- */
 
-static void what_stands_twice_is_told(void **state)
+TEST(what_stands_twice_is_told)
 {
     static const char *const fields[] = {"authorization", "Bearer x", "lockstock-namespace", "shop", "authorization",
                                          "Bearer y",      NULL};
-    (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
     run_until_taken(1);
@@ -385,11 +376,10 @@ static void what_stands_twice_is_told(void **state)
     stop();
 }
 
-static void a_call_and_its_answer(void **state)
+TEST(a_call_and_its_answer)
 {
     static const char *const fields[] = {"grpc-timeout", "1500m", "lockstock-namespace", "shop", "authorization",
                                          "Bearer x",     NULL};
-    (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
     run_until_taken(1);
@@ -416,11 +406,10 @@ static void a_call_and_its_answer(void **state)
     stop();
 }
 
-static void an_empty_answer_is_a_message(void **state)
+TEST(an_empty_answer_is_a_message)
 {
     Lockstock__Rpc__V1__Call response = LOCKSTOCK__RPC__V1__CALL__INIT;
     const lks_error ok = {0};
-    (void)state;
     size_t call = h2_peer_call(start(), PATH, NULL, EMPTY, 5, false);
     run_until_taken(1);
     assert_int_equal(here.taken[0].call.len, 0);
@@ -430,10 +419,9 @@ static void an_empty_answer_is_a_message(void **state)
     stop();
 }
 
-static void every_error_is_trailers_only(void **state)
+TEST(every_error_is_trailers_only)
 {
     static const lks_applied applied[] = {LKS_APPLIED_YES, LKS_APPLIED_NO, LKS_APPLIED_MAYBE};
-    (void)state;
     h2_peer *p = start();
     for (int code = 1; code <= 16; code++) {
         lks_error error;
@@ -456,9 +444,8 @@ static void every_error_is_trailers_only(void **state)
     stop();
 }
 
-static void calls_are_answered_as_they_are_done(void **state)
+TEST(calls_are_answered_as_they_are_done)
 {
-    (void)state;
     h2_peer *p = start();
     for (char c = 'a'; c < 'd'; c++)
         call_text(p, c);
@@ -474,10 +461,9 @@ static void calls_are_answered_as_they_are_done(void **state)
     stop();
 }
 
-static void messages_in_pieces_and_big_ones(void **state)
+TEST(messages_in_pieces_and_big_ones)
 {
     char *big = calloc(1, MESSAGE_MAX + 5);
-    (void)state;
     assert_non_null(big);
     h2_peer *p = start();
     size_t call = h2_peer_call(p, PATH, NULL, "\0\0", 2, true);
@@ -508,12 +494,11 @@ static void messages_in_pieces_and_big_ones(void **state)
     stop();
 }
 
-static void gzip_both_ways(void **state)
+TEST(gzip_both_ways)
 {
     static const char *const fields[] = {"grpc-encoding", "gzip", "grpc-accept-encoding", "identity,gzip", NULL};
     static const uint8_t x[] = {1, 0, 0,    0, 0x15, 0x1f, 0x8b, 8,    0,    0, 0, 0, 0,
                                 2, 3, 0xab, 0, 0,    0x83, 0x16, 0xdc, 0x8c, 1, 0, 0, 0};
-    (void)state;
     size_t call = h2_peer_call(start(), PATH, fields, x, sizeof x, false);
     run_until_taken(1);
     assert_int_equal(here.taken[0].call.len, 1);
@@ -526,7 +511,7 @@ static void gzip_both_ways(void **state)
     stop();
 }
 
-static void requests_that_are_refused(void **state)
+TEST(requests_that_are_refused)
 {
     static const char *const wrong_timeout[] = {"grpc-timeout", "soon", NULL};
     static const char *const get[] = {":method", "GET", NULL};
@@ -534,7 +519,6 @@ static void requests_that_are_refused(void **state)
     static const char *const web[] = {"content-type", "application/grpc-web", NULL};
     static const char *const proto[] = {"content-type", "application/grpc+proto", NULL};
     static const char too_long[] = {0, 0, 4, 0, 1};
-    (void)state;
     h2_peer *p = start();
     expect_refused(h2_peer_call(p, PATH, wrong_timeout, EMPTY, 5, false), "3", "grpc-timeout: not a timeout");
     expect_refused(h2_peer_call(p, PATH, NULL, "", 0, false), "12", "a unary call has one message");
@@ -563,11 +547,10 @@ static void requests_that_are_refused(void **state)
 }
 
 /* Who may not know hears of no method, and nothing of his is unpacked. */
-static void who_is_not_let_in_is_refused_at_the_headers(void **state)
+TEST(who_is_not_let_in_is_refused_at_the_headers)
 {
     static const char *const gzip[] = {"grpc-encoding", "gzip", NULL};
     static const uint8_t no_gzip[] = {1, 0, 0, 0, 3, 1, 2, 3};
-    (void)state;
     h2_peer *p = start();
     here.refuses = true;
     expect_refused(h2_peer_call(p, PATH, gzip, no_gzip, sizeof no_gzip, false), "16", "who are you");
@@ -578,20 +561,18 @@ static void who_is_not_let_in_is_refused_at_the_headers(void **state)
 }
 
 /* A method that is open to everybody takes no more than it needs. */
-static void open_methods_take_short_messages(void **state)
+TEST(open_methods_take_short_messages)
 {
     static const char prefix[] = {0, 0, 0, 16, 1};
-    (void)state;
     h2_peer *p = start();
     expect_refused(h2_peer_call(p, STREAMED, NULL, prefix, 5, true), "8", "the message is too long");
     stop();
 }
 
-static void headers_have_limits(void **state)
+TEST(headers_have_limits)
 {
     static char text[4096];
     const char *fields[64] = {NULL};
-    (void)state;
     memset(text, 'x', sizeof text - 1);
     for (size_t i = 0; i < 10; i += 2) {
         fields[i] = "x-some";
@@ -614,9 +595,8 @@ static bool knows_the_limit(void)
     return h2_peer_concurrent_max(here.peers[0]) == CONCURRENT;
 }
 
-static void concurrent_calls_have_a_limit(void **state)
+TEST(concurrent_calls_have_a_limit)
 {
-    (void)state;
     h2_peer *p = start();
     run_until(knows_the_limit);
     for (size_t i = 0; i < 3 * CONCURRENT; i++)
@@ -630,10 +610,9 @@ static void concurrent_calls_have_a_limit(void **state)
 }
 
 /* Who does not heed the limit: the call is refused as one that was never seen. */
-static void calls_beyond_the_limit_are_refused(void **state)
+TEST(calls_beyond_the_limit_are_refused)
 {
     size_t refused = 0;
-    (void)state;
     h2_peer *p = start();
     for (size_t i = 0; i < 2 * CONCURRENT; i++) /* before its SETTINGS are read */
         call_text(p, 'a');
@@ -647,9 +626,8 @@ static void calls_beyond_the_limit_are_refused(void **state)
 }
 
 /* Who has calls that queue is not read, until none does. */
-static void calls_that_queue_stop_the_reading(void **state)
+TEST(calls_that_queue_stop_the_reading)
 {
-    (void)state;
     h2_peer *p = start();
     size_t late = h2_peer_call(p, PATH, NULL, "\0\0", 2, true);
     call_text(p, 'a');
@@ -745,10 +723,9 @@ static frames_seen read_frames(int fd)
 }
 
 /* Also when it has acknowledged the limit. */
-static void a_call_beyond_the_limit_is_refused_alone(void **state)
+TEST(a_call_beyond_the_limit_is_refused_alone)
 {
     uint8_t frame[64];
-    (void)state;
     start_with(NULL, 0);
     int fd = open_raw();
     read_frames(fd);
@@ -765,9 +742,8 @@ static void a_call_beyond_the_limit_is_refused_alone(void **state)
 
 /* ---- lost calls ------------------------------------------------------------------------ */
 
-static void a_cancelled_call_is_lost_alone(void **state)
+TEST(a_cancelled_call_is_lost_alone)
 {
-    (void)state;
     h2_peer *p = start();
     call_text(p, 'a');
     call_text(p, 'b');
@@ -784,9 +760,8 @@ static void a_cancelled_call_is_lost_alone(void **state)
     stop();
 }
 
-static void a_lost_connection_loses_all_its_calls(void **state)
+TEST(a_lost_connection_loses_all_its_calls)
 {
-    (void)state;
     h2_peer *p = start();
     for (int i = 0; i < 5; i++)
         call_text(p, 'a');
@@ -809,9 +784,8 @@ static bool has_some(void)
     return h2_peer_answer(here.peers[0], 0)->len >= here.wanted;
 }
 
-static void answers_wait_for_the_window(void **state)
+TEST(answers_wait_for_the_window)
 {
-    (void)state;
     start_with(NULL, 0);
     h2_peer *p = open_peer(3);
     call_text(p, 'a');
@@ -829,10 +803,9 @@ static void answers_wait_for_the_window(void **state)
     stop();
 }
 
-static void who_reads_nothing_is_closed(void **state)
+TEST(who_reads_nothing_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .stall_ms = 50};
-    (void)state;
     start_with(&soon, MESSAGE_MAX - 10);
     h2_peer *p = open_peer(1U << 30);
     static const uint8_t window[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0, 0, 0};
@@ -852,10 +825,9 @@ static void who_reads_nothing_is_closed(void **state)
 }
 
 /* What a connection holds is counted, and beyond its part it gets errors; nothing else is lost. */
-static void what_is_beyond_the_budget_is_refused(void **state)
+TEST(what_is_beyond_the_budget_is_refused)
 {
     static const char piece[100];
-    (void)state;
     h2_peer *p = start();
     turn();
     size_t empty = fake_callers.held;
@@ -884,11 +856,10 @@ static void what_is_beyond_the_budget_is_refused(void **state)
 }
 
 /* A call that runs is its fields, and one that is answered its answer. */
-static void requests_and_headers_are_let_go(void **state)
+TEST(requests_and_headers_are_let_go)
 {
     enum { LEN = 100000 };
     static char big[LEN + 5] = {0, 0, LEN >> 16, (char)(LEN >> 8 & 0xff), (char)(LEN & 0xff)};
-    (void)state;
     start_with(NULL, 0);
     h2_peer *p = open_peer(1);
     turn();
@@ -913,10 +884,9 @@ static void expect_deadline(size_t call)
     expect_refused(call, "4", "the deadline was over before the request was whole");
 }
 
-static void requests_must_come_in_time(void **state)
+TEST(requests_must_come_in_time)
 {
     static const char *const timeout[] = {"grpc-timeout", "2S", NULL}, *const longer[] = {"grpc-timeout", "2H", NULL};
-    (void)state;
     h2_peer *p = start();
     size_t named = h2_peer_call(p, PATH, timeout, "\0\0", 2, true), none = h2_peer_call(p, PATH, NULL, "", 0, true);
     size_t late = h2_peer_call(p, PATH, longer, "\0\0", 2, true);
@@ -938,10 +908,9 @@ static void requests_must_come_in_time(void **state)
     stop();
 }
 
-static void headers_must_come_in_time(void **state)
+TEST(headers_must_come_in_time)
 {
     static const uint8_t half[] = {0, 0, 1, NGHTTP2_HEADERS, 0, 0, 0, 0, 1, 0x83};
-    (void)state;
     start_with(NULL, 0);
     int fd = open_raw();
     read_frames(fd);
@@ -963,10 +932,9 @@ static void headers_must_come_in_time(void **state)
 static bool has_messages(void);
 static void run_until_messages(size_t n);
 
-static void streams_must_go_on(void **state)
+TEST(streams_must_go_on)
 {
     static const char *const timeout[] = {"grpc-timeout", "100S", NULL};
-    (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
     run_until_messages(1);
@@ -997,10 +965,9 @@ static void streams_must_go_on(void **state)
 }
 
 /* A connection that has sent no whole call is idle, whatever it began. */
-static void who_only_begins_calls_is_idle(void **state)
+TEST(who_only_begins_calls_is_idle)
 {
     const streams_options soon = {.connections_max = 100, .idle_ms = 50};
-    (void)state;
     start_with(&soon, 0);
     h2_peer *p = open_peer(0);
     call_text(p, 'a');
@@ -1016,9 +983,8 @@ static void who_only_begins_calls_is_idle(void **state)
 }
 
 /* An answer that is taken too slowly ends: alone while others are taken, else with its connection. */
-static void who_takes_no_answers_is_given_up(void **state)
+TEST(who_takes_no_answers_is_given_up)
 {
-    (void)state;
     start_with(NULL, 0);
     h2_peer *p = open_peer(1);
     call_text(p, 'a');
@@ -1106,9 +1072,8 @@ static size_t count_resets(size_t n, uint64_t a_second, bool ours)
 }
 
 /* A hundred deadlines a second are no flood. */
-static void resets_have_a_rate(void **state)
+TEST(resets_have_a_rate)
 {
-    (void)state;
     assert_int_equal(count_resets(4000, 100, false), 4000);
     assert_in_range(count_resets(4000, 10000, false), 1000, 1200);
     assert_in_range(count_resets(4000, 10000, true), 1000, 1200);
@@ -1161,9 +1126,8 @@ static void flood_trailers(h2_peer *p, size_t i)
     h2_peer_raw(p, trailers, sizeof trailers);
 }
 
-static void floods_of_all_that_brings_nothing(void **state)
+TEST(floods_of_all_that_brings_nothing)
 {
-    (void)state;
     flood(flood_window_updates);
     flood(flood_padding);
     flood(flood_unknown);
@@ -1173,12 +1137,11 @@ static void floods_of_all_that_brings_nothing(void **state)
 
 /* A block of references to one long field: it is not decoded to its end, whoever it is
  * for. Of a field whose name is no name nghttp2 tells nobody by itself. */
-static void headers_by_reference_are_not_decoded_without_end(void **state)
+TEST(headers_by_reference_are_not_decoded_without_end)
 {
     enum { VALUE = 127 + 0x21 + (0x1e << 7), REFERENCES = 1000 }; /* an integer of HPACK: 7f a1 1e */
     static uint8_t frame[9 + 3 + 6 + VALUE + REFERENCES];
     const size_t len = sizeof frame - 9;
-    (void)state;
     for (int i = 0; i < 2; i++) {
         const uint8_t head[] = {(uint8_t)(len >> 16),
                                 (uint8_t)(len >> 8),
@@ -1216,13 +1179,12 @@ static void headers_by_reference_are_not_decoded_without_end(void **state)
 }
 
 /* Calls whose headers are longer than was announced, and short enough to be refused alone. */
-static void long_headers_by_reference_are_a_flood(void **state)
+TEST(long_headers_by_reference_are_a_flood)
 {
     enum { VALUE = 127 + 0x21 + (0x1e << 7), REFERENCES = 12 };
     static uint8_t frame[9 + 3 + 6 + VALUE + REFERENCES];
     frames_seen seen = {0};
     size_t n = 0;
-    (void)state;
     start_with(NULL, 0);
     int fd = open_raw();
     read_frames(fd);
@@ -1294,29 +1256,25 @@ static void flood_empty_data(h2_peer *p, size_t i)
     h2_peer_raw(p, data, sizeof data);
 }
 
-static void floods_of_pings(void **state)
+TEST(floods_of_pings)
 {
-    (void)state;
     flood(flood_pings);
     flood(flood_ping_acks);
 }
 
-static void floods_of_settings(void **state)
+TEST(floods_of_settings)
 {
-    (void)state;
     flood(flood_settings);
 }
 
-static void floods_of_empty_data(void **state)
+TEST(floods_of_empty_data)
 {
-    (void)state;
     flood(flood_empty_data);
 }
 
-static void a_flood_of_continuations(void **state)
+TEST(a_flood_of_continuations)
 {
     static const uint8_t headers[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83}, more[] = {0, 0, 1, 9, 0, 0, 0, 0, 1, 0x86};
-    (void)state;
     h2_peer *p = start();
     turn();
     h2_peer_raw(p, headers, sizeof headers);
@@ -1329,7 +1287,7 @@ static void a_flood_of_continuations(void **state)
 }
 
 /* nghttp2 reads on behind the frame that ends the connection, unless it is told to stop. */
-static void what_follows_a_flood_in_one_read_is_not_looked_at(void **state)
+TEST(what_follows_a_flood_in_one_read_is_not_looked_at)
 {
     static const uint8_t empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
     static const struct {
@@ -1346,7 +1304,6 @@ static void what_follows_a_flood_in_one_read_is_not_looked_at(void **state)
         {{0, 0, 1, 0, 8, 0, 0, 0, 1, 9}, 10},                   /* DATA, padded beyond its end */
         {{0, 0, 3, 1, 4, 0, 0, 0, 5, 0x83, 0x86, 0x84}, 12},    /* HEADERS of another call */
     };
-    (void)state;
     for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
         uint8_t bytes[1010 * sizeof empty + sizeof last[0].bytes];
         size_t len = 0;
@@ -1368,11 +1325,10 @@ static void what_follows_a_flood_in_one_read_is_not_looked_at(void **state)
     }
 }
 
-static void what_is_no_http2_is_closed(void **state)
+TEST(what_is_no_http2_is_closed)
 {
     static const char http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
     uint8_t byte;
-    (void)state;
     start_with(NULL, 0);
     int fd = sp_peer_connect(here.port, 0);
     assert_true(sp_peer_send(fd, http, sizeof http - 1));
@@ -1394,11 +1350,10 @@ static bool is_told_twice(void)
     return h2_peer_goaways(here.peers[0], last, errors) >= 2;
 }
 
-static void draining_lets_calls_end(void **state)
+TEST(draining_lets_calls_end)
 {
     int32_t last[H2_PEER_GOAWAYS_MAX];
     uint32_t errors[H2_PEER_GOAWAYS_MAX];
-    (void)state;
     h2_peer *p = start();
     size_t first = call_text(p, 'a');
     h2_peer_call(p, STREAMED, NULL, "", 0, true);
@@ -1435,11 +1390,10 @@ static void run_until_messages(size_t n)
     assert_int_equal(here.n_messages, n);
 }
 
-static void streams_go_both_ways(void **state)
+TEST(streams_go_both_ways)
 {
     static const char *const fields[] = {"x-asked", "this", NULL};
     const lks_error ok = {0};
-    (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, STREAMED, fields, "\0\0\0\0\1a", 6, true);
     run_until_messages(1);
@@ -1471,10 +1425,9 @@ static void streams_go_both_ways(void **state)
     stop();
 }
 
-static void a_stream_that_is_sent_and_finished_at_once(void **state)
+TEST(a_stream_that_is_sent_and_finished_at_once)
 {
     const lks_error ok = {0};
-    (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
     run_until_messages(1);
@@ -1493,9 +1446,8 @@ static bool has_closed_streams(void)
     return here.n_closed >= here.wanted;
 }
 
-static void streams_that_are_cancelled_or_cut(void **state)
+TEST(streams_that_are_cancelled_or_cut)
 {
-    (void)state;
     h2_peer *p = start();
     size_t call = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
     run_until_messages(1);
@@ -1513,10 +1465,9 @@ static void streams_that_are_cancelled_or_cut(void **state)
     stop();
 }
 
-static void a_stream_whose_client_takes_nothing_is_reset(void **state)
+TEST(a_stream_whose_client_takes_nothing_is_reset)
 {
     static uint8_t big[MESSAGE_MAX];
-    (void)state;
     start_with(NULL, 0);
     size_t call = h2_peer_call(open_peer(1), STREAMED, NULL, EMPTY, 5, true);
     run_until_messages(1);
@@ -1529,10 +1480,9 @@ static void a_stream_whose_client_takes_nothing_is_reset(void **state)
 }
 
 /* What was handed on counts no longer. */
-static void a_stream_may_carry_any_number_of_bytes(void **state)
+TEST(a_stream_may_carry_any_number_of_bytes)
 {
     char *big = calloc(1, MESSAGE_MAX + 5);
-    (void)state;
     assert_non_null(big);
     big[2] = MESSAGE_MAX >> 16;
     h2_peer *p = start();
@@ -1549,9 +1499,8 @@ static void a_stream_may_carry_any_number_of_bytes(void **state)
     stop();
 }
 
-static void streams_that_are_not_allowed(void **state)
+TEST(streams_that_are_not_allowed)
 {
-    (void)state;
     h2_peer *p = start();
     here.refuses = true;
     expect_refused(h2_peer_call(p, GUARDED, NULL, "", 0, true), "7", "not you");
@@ -1562,52 +1511,4 @@ static void streams_that_are_not_allowed(void **state)
     stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_stands_twice_is_told),
-        cmocka_unit_test(a_call_and_its_answer),
-        cmocka_unit_test(an_empty_answer_is_a_message),
-        cmocka_unit_test(every_error_is_trailers_only),
-        cmocka_unit_test(calls_are_answered_as_they_are_done),
-        cmocka_unit_test(messages_in_pieces_and_big_ones),
-        cmocka_unit_test(gzip_both_ways),
-        cmocka_unit_test(requests_that_are_refused),
-        cmocka_unit_test(who_is_not_let_in_is_refused_at_the_headers),
-        cmocka_unit_test(open_methods_take_short_messages),
-        cmocka_unit_test(headers_have_limits),
-        cmocka_unit_test(concurrent_calls_have_a_limit),
-        cmocka_unit_test(calls_beyond_the_limit_are_refused),
-        cmocka_unit_test(calls_that_queue_stop_the_reading),
-        cmocka_unit_test(a_call_beyond_the_limit_is_refused_alone),
-        cmocka_unit_test(a_cancelled_call_is_lost_alone),
-        cmocka_unit_test(a_lost_connection_loses_all_its_calls),
-        cmocka_unit_test(answers_wait_for_the_window),
-        cmocka_unit_test(who_reads_nothing_is_closed),
-        cmocka_unit_test(what_is_beyond_the_budget_is_refused),
-        cmocka_unit_test(requests_and_headers_are_let_go),
-        cmocka_unit_test(requests_must_come_in_time),
-        cmocka_unit_test(headers_must_come_in_time),
-        cmocka_unit_test(streams_must_go_on),
-        cmocka_unit_test(who_only_begins_calls_is_idle),
-        cmocka_unit_test(who_takes_no_answers_is_given_up),
-        cmocka_unit_test(resets_have_a_rate),
-        cmocka_unit_test(floods_of_all_that_brings_nothing),
-        cmocka_unit_test(long_headers_by_reference_are_a_flood),
-        cmocka_unit_test(headers_by_reference_are_not_decoded_without_end),
-        cmocka_unit_test(floods_of_pings),
-        cmocka_unit_test(floods_of_settings),
-        cmocka_unit_test(floods_of_empty_data),
-        cmocka_unit_test(a_flood_of_continuations),
-        cmocka_unit_test(what_follows_a_flood_in_one_read_is_not_looked_at),
-        cmocka_unit_test(what_is_no_http2_is_closed),
-        cmocka_unit_test(draining_lets_calls_end),
-        cmocka_unit_test(streams_go_both_ways),
-        cmocka_unit_test(a_stream_that_is_sent_and_finished_at_once),
-        cmocka_unit_test(streams_that_are_cancelled_or_cut),
-        cmocka_unit_test(a_stream_whose_client_takes_nothing_is_reset),
-        cmocka_unit_test(a_stream_may_carry_any_number_of_bytes),
-        cmocka_unit_test(streams_that_are_not_allowed),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

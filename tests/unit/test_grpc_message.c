@@ -1,15 +1,9 @@
 /* gRPC's messages in any pieces, compressed or not, and what is too long. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <zlib.h>
 
 #include "wire/grpc_message.h"
+#include "test.h"
 
 enum { MAX = 100000 };
 
@@ -39,13 +33,11 @@ static void expect_messages(const uint8_t *data, size_t len, size_t piece, const
     grpc_reader_end(&r);
 }
 
-static void messages_in_any_pieces(void **state)
+TEST(messages_in_any_pieces)
 {
     static const char *const texts[] = {"hello", "", "a longer one that is told apart", "x"};
     uint8_t data[1024];
     size_t len = 0;
-    (void)state;
-
     for (size_t i = 0; i < 4; i++) {
         size_t n;
         uint8_t *written = grpc_write(texts[i], strlen(texts[i]), false, &n);
@@ -58,13 +50,11 @@ static void messages_in_any_pieces(void **state)
         expect_messages(data, len, piece, texts, 4);
 }
 
-static void gzip_both_ways(void **state)
+TEST(gzip_both_ways)
 {
     static char text[5000];
     const char *const texts[] = {text};
     size_t n;
-    (void)state;
-
     memset(text, 'a', sizeof text - 1);
     uint8_t *written = grpc_write(text, sizeof text - 1, true, &n);
     assert_non_null(written);
@@ -75,12 +65,10 @@ static void gzip_both_ways(void **state)
     free(written);
 }
 
-static void what_gzip_makes_no_smaller_goes_as_it_is(void **state)
+TEST(what_gzip_makes_no_smaller_goes_as_it_is)
 {
     uint8_t text[64];
     size_t n;
-    (void)state;
-
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (uint8_t)(i * 37);
     for (size_t len = 0; len <= sizeof text; len++) {
@@ -115,23 +103,19 @@ static lks_code code_of(const uint8_t *data, size_t len, bool gzip, size_t *allo
     return code;
 }
 
-static void what_is_too_long_is_refused_at_its_prefix(void **state)
+TEST(what_is_too_long_is_refused_at_its_prefix)
 {
     const uint8_t just[] = {0, 0, 1, 0x86, 0xa0}, more[] = {0, 0, 1, 0x86, 0xa1}, most[] = {0, 255, 255, 255, 255};
     size_t allocated;
-    (void)state;
-
     assert_int_equal(code_of(just, sizeof just, false, &allocated), LKS_OK);
     assert_in_range(allocated, 0, 1024); /* nothing came yet */
     assert_int_equal(code_of(more, sizeof more, false, NULL), LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(code_of(most, sizeof most, false, NULL), LKS_RESOURCE_EXHAUSTED);
 }
 
-static void compression_that_was_not_announced(void **state)
+TEST(compression_that_was_not_announced)
 {
     const uint8_t compressed[] = {1, 0, 0, 0, 1, 0}, unknown[] = {2, 0, 0, 0, 0};
-    (void)state;
-
     assert_int_equal(code_of(compressed, sizeof compressed, false, NULL), LKS_UNIMPLEMENTED);
     assert_int_equal(code_of(unknown, sizeof unknown, true, NULL), LKS_UNIMPLEMENTED);
 }
@@ -160,7 +144,7 @@ static uint8_t *bomb(size_t len, size_t *ret_len)
     return out;
 }
 
-static void gzip_bombs(void **state)
+TEST(gzip_bombs)
 {
     static const struct {
         size_t len;
@@ -171,8 +155,6 @@ static void gzip_bombs(void **state)
                 {MAX + 1, LKS_RESOURCE_EXHAUSTED},
                 {2 * MAX, LKS_RESOURCE_EXHAUSTED},
                 {50 << 20, LKS_RESOURCE_EXHAUSTED}};
-    (void)state;
-
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         size_t len;
         uint8_t *data = bomb(rows[i].len, &len);
@@ -182,11 +164,10 @@ static void gzip_bombs(void **state)
 }
 
 /* Blocks that make nothing cost their tables: a message is not read to its end for them. */
-static void blocks_of_nothing_are_no_gzip(void **state)
+TEST(blocks_of_nothing_are_no_gzip)
 {
     static const uint8_t header[] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3}, stored[] = {0, 0, 0, 0xff, 0xff},
                          last[] = {1, 0, 0, 0xff, 0xff, 0, 0, 0, 0, 0, 0, 0, 0};
-    (void)state;
     for (size_t blocks = 1; blocks < 40; blocks++) {
         uint8_t data[GRPC_PREFIX_BYTES + sizeof header + 40 * sizeof stored + sizeof last] = {1};
         size_t len = GRPC_PREFIX_BYTES;
@@ -208,10 +189,9 @@ static void blocks_of_nothing_are_no_gzip(void **state)
 }
 
 /* Whatever zlib's settings make is read, but for the smallest memory. */
-static void gzip_of_any_level(void **state)
+TEST(gzip_of_any_level)
 {
     static uint8_t text[MAX], out[2 * MAX];
-    (void)state;
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (uint8_t)(i * i >> 7 ^ i);
     for (int level = 0; level <= 9; level++) {
@@ -236,12 +216,10 @@ static void gzip_of_any_level(void **state)
     }
 }
 
-static void what_is_no_gzip(void **state)
+TEST(what_is_no_gzip)
 {
     const uint8_t noise[] = {1, 0, 0, 0, 4, 'n', 'o', 'n', 'e'}, empty[] = {1, 0, 0, 0, 0};
     size_t len;
-    (void)state;
-
     assert_int_equal(code_of(noise, sizeof noise, true, NULL), LKS_INTERNAL);
     assert_int_equal(code_of(empty, sizeof empty, true, NULL), LKS_INTERNAL);
     uint8_t *data = bomb(1000, &len);
@@ -252,18 +230,4 @@ static void what_is_no_gzip(void **state)
     free(data);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_in_any_pieces),
-        cmocka_unit_test(gzip_both_ways),
-        cmocka_unit_test(what_gzip_makes_no_smaller_goes_as_it_is),
-        cmocka_unit_test(what_is_too_long_is_refused_at_its_prefix),
-        cmocka_unit_test(compression_that_was_not_announced),
-        cmocka_unit_test(gzip_bombs),
-        cmocka_unit_test(blocks_of_nothing_are_no_gzip),
-        cmocka_unit_test(gzip_of_any_level),
-        cmocka_unit_test(what_is_no_gzip),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,16 +1,9 @@
 /* What the frames of a connection cost, in any pieces, by a clock of the test's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <nghttp2/nghttp2.h>
 
 #include "wire/grpc_meter.h"
+#include "test.h"
 
 enum { PADDED = NGHTTP2_FLAG_PADDED, MANY = 100000 };
 
@@ -67,9 +60,8 @@ static size_t count_new(uint8_t type, uint8_t flags, uint32_t id, size_t len)
     return count(&m, type, flags, id, len);
 }
 
-static void what_brings_nothing_is_struck(void **state)
+TEST(what_brings_nothing_is_struck)
 {
-    (void)state;
     assert_int_equal(count_new(NGHTTP2_RST_STREAM, 0, 1, 4), GRPC_STRIKES_MAX);
     assert_int_equal(count_new(NGHTTP2_PING, 0, 0, 8), GRPC_STRIKES_MAX);
     assert_int_equal(count_new(NGHTTP2_PING, NGHTTP2_FLAG_ACK, 0, 8), GRPC_STRIKES_MAX);
@@ -85,10 +77,9 @@ static void what_brings_nothing_is_struck(void **state)
     assert_int_equal(count_new(NGHTTP2_DATA, NGHTTP2_FLAG_END_STREAM, 1, 0), GRPC_STRIKES_MAX);
 }
 
-static void data_is_what_is_not_padding(void **state)
+TEST(data_is_what_is_not_padding)
 {
     uint8_t frame[9 + 512] = {0, 1, 255, NGHTTP2_DATA, PADDED, 0, 0, 0, 1, 255}; /* 511: length, 255 of data */
-    (void)state;
     assert_int_equal(count_new(NGHTTP2_DATA, 0, 1, 256), MANY);
     assert_int_equal(count_new(NGHTTP2_DATA, PADDED, 1, 257), MANY);
     assert_int_equal(count_new(NGHTTP2_DATA, PADDED, 1, 256), GRPC_STRIKES_MAX);
@@ -104,9 +95,8 @@ static void data_is_what_is_not_padding(void **state)
         assert_true(grpc_meter_take(&m, frame, 9 + 512, &good));
 }
 
-static void calls_and_answers_earn(void **state)
+TEST(calls_and_answers_earn)
 {
-    (void)state;
     grpc_meter m = begin();
     for (uint32_t i = 0; i < 5000; i++) {
         assert_true(take(&m, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 2 * i + 1, 50));
@@ -123,9 +113,8 @@ static void calls_and_answers_earn(void **state)
     assert_int_equal(count(&m, NGHTTP2_PING, 0, 0, 8), 5000 + GRPC_STRIKES_MAX);
 }
 
-static void headers_that_begin_no_call_cost_their_bytes(void **state)
+TEST(headers_that_begin_no_call_cost_their_bytes)
 {
-    (void)state;
     grpc_meter m = begin();
     assert_true(take(&m, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 9, 16000));
     assert_true(m.strikes < 1);
@@ -142,9 +131,8 @@ static void headers_that_begin_no_call_cost_their_bytes(void **state)
     assert_false(take(&m, NGHTTP2_CONTINUATION, 0, 1, 1));
 }
 
-static void strikes_leak_away(void **state)
+TEST(strikes_leak_away)
 {
-    (void)state;
     grpc_meter m = begin();
     for (int i = 0; i < 20 * GRPC_STRIKES_PER_SECOND; i++, now_ns += 1000000000 / GRPC_STRIKES_PER_SECOND)
         assert_true(take(&m, NGHTTP2_RST_STREAM, 0, 1, 4));
@@ -158,11 +146,10 @@ static void strikes_leak_away(void **state)
 
 /* However the bytes are cut, the same frames are taken, and what is good ends before the
  * frame that is one too many. */
-static void pieces_do_not_matter(void **state)
+TEST(pieces_do_not_matter)
 {
     uint8_t bytes[4096];
     size_t len = 0;
-    (void)state;
     for (int i = 0; i < 40; i++) {
         const uint8_t frame[] = {0, 0, 3, i % 2 ? NGHTTP2_DATA : 0xee, PADDED, 0, 0, 0, 1, 2, 0, 0};
         memcpy(bytes + len, frame, sizeof frame);
@@ -184,15 +171,4 @@ static void pieces_do_not_matter(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_brings_nothing_is_struck),
-        cmocka_unit_test(data_is_what_is_not_padding),
-        cmocka_unit_test(calls_and_answers_earn),
-        cmocka_unit_test(headers_that_begin_no_call_cost_their_bytes),
-        cmocka_unit_test(strikes_leak_away),
-        cmocka_unit_test(pieces_do_not_matter),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,15 +1,9 @@
 /* What gRPC writes into headers: timeouts, messages, details. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "wire/grpc_text.h"
+#include "test.h"
 
-static void timeouts(void **state)
+TEST(timeouts)
 {
     static const struct {
         const char *text;
@@ -38,8 +32,6 @@ static void timeouts(void **state)
         {"+1S", 0},
         {"0x1S", 0},
     };
-    (void)state;
-
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         uint32_t ms = 0;
         bool good = grpc_parse_timeout(rows[i].text, strlen(rows[i].text), &ms);
@@ -57,11 +49,9 @@ static void expect_message(const char *message, const char *encoded)
     assert_memory_equal(out, encoded, len);
 }
 
-static void messages(void **state)
+TEST(messages)
 {
     char worst[LKS_ERROR_MESSAGE_MAX], out[GRPC_MESSAGE_BYTES_MAX];
-    (void)state;
-
     expect_message("", "");
     expect_message("sku: must not be empty ~!", "sku: must not be empty ~!");
     expect_message("100%\n\xc3\xa4\x7f", "100%25%0A%C3%A4%7F");
@@ -161,13 +151,11 @@ static bytes details_of(const lks_error *error, uint8_t *raw)
     return (bytes){raw, decode_base64(text, len, raw)};
 }
 
-static void details_of_a_bad_field(void **state)
+TEST(details_of_a_bad_field)
 {
     uint8_t raw[GRPC_DETAILS_BYTES_MAX];
     bytes violation = {0};
     lks_error error;
-    (void)state;
-
     lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lines[0].sku: must not be empty");
     bytes status = details_of(&error, raw);
     assert_int_equal(get(status, 1, 0, NULL), 3);
@@ -179,13 +167,11 @@ static void details_of_a_bad_field(void **state)
     assert_int_equal(get(status, 3, 1, NULL), UINT64_MAX);
 }
 
-static void details_of_when_to_try_again(void **state)
+TEST(details_of_when_to_try_again)
 {
     uint8_t raw[GRPC_DETAILS_BYTES_MAX];
     bytes delay = {0};
     lks_error error;
-    (void)state;
-
     lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: away");
     error.retry_after_ms = 2345;
     bytes status = details_of(&error, raw);
@@ -195,12 +181,10 @@ static void details_of_when_to_try_again(void **state)
     assert_int_equal(get(delay, 2, 0, NULL), 345000000);
 }
 
-static void no_details_where_there_are_none(void **state)
+TEST(no_details_where_there_are_none)
 {
     char text[GRPC_DETAILS_BYTES_MAX];
     lks_error error;
-    (void)state;
-
     lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "no field is named");
     assert_int_equal(grpc_encode_details(&error, text), 0);
     lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "not a field: this");
@@ -210,12 +194,10 @@ static void no_details_where_there_are_none(void **state)
 }
 
 /* The longest error there can be, cut at any point, fits. */
-static void details_of_the_longest_error(void **state)
+TEST(details_of_the_longest_error)
 {
     char text[GRPC_DETAILS_BYTES_MAX];
     lks_error error = {.code = LKS_INVALID_ARGUMENT, .retry_after_ms = UINT32_MAX};
-    (void)state;
-
     for (size_t field = 0; field < LKS_ERROR_MESSAGE_MAX - 3; field++) {
         memset(error.message, 'f', LKS_ERROR_MESSAGE_MAX - 1);
         memcpy(error.message + field, ": ", 2);
@@ -223,15 +205,4 @@ static void details_of_the_longest_error(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(timeouts),
-        cmocka_unit_test(messages),
-        cmocka_unit_test(details_of_a_bad_field),
-        cmocka_unit_test(details_of_when_to_try_again),
-        cmocka_unit_test(no_details_where_there_are_none),
-        cmocka_unit_test(details_of_the_longest_error),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

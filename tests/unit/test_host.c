@@ -1,14 +1,6 @@
 /* A host of typed services, asked by a hand-made peer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,6 +11,7 @@
 #include "method.pb-c.h"
 #include "support/process.h"
 #include "support/sp_peer.h"
+#include "test.h"
 
 typedef Lockstock__Test__Order order;
 typedef Lockstock__Rpc__V1__Call wire_call;
@@ -164,7 +157,6 @@ static void start(lks_host_options options)
 
 static int stop(void **state)
 {
-    (void)state;
     let_them_go();
     lks_host_close(host, 1000);
     host = NULL;
@@ -238,12 +230,11 @@ static order *response_of(const wire_result *result)
 
 /* ---- tests ------------------------------------------------------------------- */
 
-static void a_handler_knows_its_call(void **state)
+TEST(a_handler_knows_its_call)
 {
     Lockstock__Rpc__V1__Metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT, *items[] = {&item};
     wire_call call = call_of(buy_method.path, "\x0a\x04pear", 6), *calls[] = {&call};
     uint32_t id;
-    (void)state;
     start((lks_host_options){.timeout_ms = 60000});
     item.key = "tenant";
     item.value = (ProtobufCBinaryData){.len = 4, .data = (uint8_t *)"acme"};
@@ -269,7 +260,7 @@ static void a_handler_knows_its_call(void **state)
     }
 }
 
-static void each_call_of_a_frame_has_its_own_result(void **state)
+TEST(each_call_of_a_frame_has_its_own_result)
 {
     wire_call some[] = {
         call_of(buy_method.path, "\x0a\x01x", 3),    call_of("/lockstock.test.Shop/Steal", "", 0),
@@ -279,7 +270,6 @@ static void each_call_of_a_frame_has_its_own_result(void **state)
     enum { N = sizeof some / sizeof *some };
     wire_call *calls[N];
     uint32_t id;
-    (void)state;
     start((lks_host_options){0});
     for (size_t i = 0; i < N; i++)
         calls[i] = &some[i];
@@ -297,10 +287,9 @@ static void each_call_of_a_frame_has_its_own_result(void **state)
     free_reply(reply);
 }
 
-static void a_call_that_is_overdue_is_not_run(void **state)
+TEST(a_call_that_is_overdue_is_not_run)
 {
     uint32_t id;
-    (void)state;
     start((lks_host_options){.threads = 1});
     send_call(1, &block_method, 0);
     wait_for_running(1);
@@ -322,14 +311,13 @@ static void a_call_that_is_overdue_is_not_run(void **state)
 }
 
 /* A response that is too long says whether its call took effect, and harms no other. */
-static void a_response_too_long_is_told_truly(void **state)
+TEST(a_response_too_long_is_told_truly)
 {
     static const char big[] = "\x10\x90\x4e"; /* fence: 10000 */
     wire_call write = call_of(fill_method.path, big, 3), read = call_of(look_method.path, big, 3),
               small = call_of(buy_method.path, "", 0);
     wire_call *calls[] = {&write, &read, &small};
     uint32_t id;
-    (void)state;
     start((lks_host_options){.message_bytes_max = 8000});
     send_frame(1, calls, 3);
     wire_reply *reply = receive(&id);
@@ -340,14 +328,12 @@ static void a_response_too_long_is_told_truly(void **state)
 }
 
 /* A string may be as long as a message, whatever lockstockd takes for itself. */
-static void a_string_may_be_as_long_as_a_message(void **state)
+TEST(a_string_may_be_as_long_as_a_message)
 {
     enum { LONG = 2 << 20, SMALL = 100 };
     char *text = malloc(LONG + 1);
     order request = LOCKSTOCK__TEST__ORDER__INIT;
     uint32_t id;
-    (void)state;
-
     memset(text, 'x', LONG);
     text[LONG] = '\0';
     request.id = text;
@@ -367,11 +353,9 @@ static void a_string_may_be_as_long_as_a_message(void **state)
     free(text);
 }
 
-static void an_unknown_value_is_refused_or_reaches_its_handler(void **state)
+TEST(an_unknown_value_is_refused_or_reaches_its_handler)
 {
     uint32_t id;
-    (void)state;
-
     for (int open = 0; open < 2; open++) {
         wire_call call = call_of(buy_method.path, "\x58\x09", 2); /* colour: 9 */
         wire_call *calls[] = {&call};
@@ -392,11 +376,10 @@ static void an_unknown_value_is_refused_or_reaches_its_handler(void **state)
     }
 }
 
-static void what_is_no_frame_closes_its_connection(void **state)
+TEST(what_is_no_frame_closes_its_connection)
 {
     size_t len;
     uint32_t id;
-    (void)state;
     start((lks_host_options){0});
     /* Of another version: answered. */
     uint8_t *message = sp_peer_message(5, "\x08\x01", 2, &len);
@@ -412,9 +395,8 @@ static void what_is_no_frame_closes_its_connection(void **state)
     free(message);
 }
 
-static void handlers_run_side_by_side(void **state)
+TEST(handlers_run_side_by_side)
 {
-    (void)state;
     start((lks_host_options){.threads = 3});
     for (uint32_t i = 0; i < 3; i++)
         send_call(i, &block_method, 0);
@@ -426,10 +408,9 @@ static void handlers_run_side_by_side(void **state)
     }
 }
 
-static void beyond_the_limit_calls_are_refused(void **state)
+TEST(beyond_the_limit_calls_are_refused)
 {
     uint32_t id;
-    (void)state;
     start((lks_host_options){.threads = 1, .in_flight_max = 3});
     send_call(0, &block_method, 0);
     wait_for_running(1);
@@ -483,11 +464,10 @@ static void start_with_a_call_that_waits(void)
     free_reply(reply);
 }
 
-static void closing_lets_what_waits_run(void **state)
+TEST(closing_lets_what_waits_run)
 {
     closing c;
     uint32_t id;
-    (void)state;
     start_with_a_call_that_waits();
     start_closing(&c, 60000);
     let_them_go();
@@ -501,11 +481,10 @@ static void closing_lets_what_waits_run(void **state)
     assert_int_equal(the_shop.bought, 1);
 }
 
-static void closing_at_once_refuses_what_waits(void **state)
+TEST(closing_at_once_refuses_what_waits)
 {
     closing c;
     uint32_t id;
-    (void)state;
     start_with_a_call_that_waits();
     start_closing(&c, 0);
     wire_reply *reply = receive(&id);
@@ -521,10 +500,9 @@ static void closing_at_once_refuses_what_waits(void **state)
     assert_int_equal(the_shop.bought, 0);
 }
 
-static void a_host_is_filled_before_it_listens(void **state)
+TEST(a_host_is_filled_before_it_listens)
 {
     lks_error error;
-    (void)state;
     assert_int_equal(lks_host_open(NULL, &host, &error), LKS_OK);
     assert_int_equal(lks_host_add(host, &service, &error), LKS_OK);
     assert_int_equal(lks_host_add(host, &service, &error), LKS_ALREADY_EXISTS);
@@ -543,21 +521,4 @@ static void a_host_is_filled_before_it_listens(void **state)
     lks_host_close(NULL, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(a_handler_knows_its_call, stop),
-        cmocka_unit_test_teardown(each_call_of_a_frame_has_its_own_result, stop),
-        cmocka_unit_test_teardown(a_call_that_is_overdue_is_not_run, stop),
-        cmocka_unit_test_teardown(a_response_too_long_is_told_truly, stop),
-        cmocka_unit_test_teardown(a_string_may_be_as_long_as_a_message, stop),
-        cmocka_unit_test_teardown(an_unknown_value_is_refused_or_reaches_its_handler, stop),
-        cmocka_unit_test_teardown(what_is_no_frame_closes_its_connection, stop),
-        cmocka_unit_test_teardown(handlers_run_side_by_side, stop),
-        cmocka_unit_test_teardown(beyond_the_limit_calls_are_refused, stop),
-        cmocka_unit_test_teardown(closing_lets_what_waits_run, stop),
-        cmocka_unit_test_teardown(closing_at_once_refuses_what_waits, stop),
-        cmocka_unit_test_teardown(a_host_is_filled_before_it_listens, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.teardown = stop)

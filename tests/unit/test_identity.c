@@ -1,18 +1,10 @@
 /* Who may do what: the whole matrix of evidence, rights and namespaces, and files that
  * say something else than they should. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "identity.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 /* printf %s "<text>" | sha256sum */
 #define DIGEST_OF_SESAME "d0c04f4b1951e4aeaaec8223ed2039e542f3aae805a6fa7f6d794e5afff5d272"
@@ -34,14 +26,12 @@ static char *dir;
 
 static int setup(void **state)
 {
-    (void)state;
     dir = tempdir_make();
     return dir ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     tempdir_remove(dir);
     return 0;
 }
@@ -98,12 +88,10 @@ static credentials in(credentials c, const char *ns)
     return c;
 }
 
-static void without_a_policy_everybody_may(void **state)
+TEST(without_a_policy_everybody_may)
 {
     identity *i;
     lks_error error;
-    (void)state;
-
     assert_int_equal(identity_load(NULL, NULL, &i, &error), LKS_OK);
     assert_false(identity_required(i));
     assert_int_equal(judge(i, (credentials){0}, &admin, ""), LKS_OK);
@@ -111,11 +99,9 @@ static void without_a_policy_everybody_may(void **state)
     identity_free(i);
 }
 
-static void with_a_policy_nobody_unknown_may(void **state)
+TEST(with_a_policy_nobody_unknown_may)
 {
     const uid_t stranger = 7;
-    (void)state;
-
     identity *i = load("[shop]\n* = READ\n", DIGEST_OF_SESAME " shop\n");
     assert_true(identity_required(i));
     assert_int_equal(judge(i, (credentials){0}, &reads, NULL), LKS_UNAUTHENTICATED);
@@ -131,7 +117,7 @@ static void with_a_policy_nobody_unknown_may(void **state)
     identity_free(i);
 }
 
-static void effects_are_said_for_each_service(void **state)
+TEST(effects_are_said_for_each_service)
 {
     static const struct {
         const char *right;
@@ -151,8 +137,6 @@ static void effects_are_said_for_each_service(void **state)
         {"namespace = n", LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED, LKS_PERMISSION_DENIED,
          LKS_PERMISSION_DENIED},
     };
-    (void)state;
-
     for (size_t m = 0; m < sizeof matrix / sizeof *matrix; m++) {
         char policy[256];
         const credentials c = {.certificate = "shop.internal"};
@@ -167,11 +151,9 @@ static void effects_are_said_for_each_service(void **state)
     }
 }
 
-static void a_principal_keeps_to_its_namespace(void **state)
+TEST(a_principal_keeps_to_its_namespace)
 {
     const credentials a = {.certificate = "a"}, b = {.certificate = "b"};
-    (void)state;
-
     identity *i = load("[a]\nnamespace = ns\ncertificate = a\n* = READ\n[b]\ncertificate = b\n* = READ\n", NULL);
     assert_int_equal(judge(i, a, &reads, "ns"), LKS_OK);
     assert_int_equal(judge(i, in(a, "ns"), &reads, "ns"), LKS_OK);
@@ -182,11 +164,9 @@ static void a_principal_keeps_to_its_namespace(void **state)
     identity_free(i);
 }
 
-static void each_kind_of_evidence(void **state)
+TEST(each_kind_of_evidence)
 {
     const uid_t alice = 1001, bob = 1002;
-    (void)state;
-
     identity *i =
         load("[alice]\nuid = 1001\nnamespace = a\n* = READ\n"
              "[bob]\nuid = 1002\ncertificate = bob.internal\ncertificate = bob.example\nnamespace = b\n* = READ\n",
@@ -207,9 +187,8 @@ static void each_kind_of_evidence(void **state)
     identity_free(i);
 }
 
-static void tokens_end_and_two_live_side_by_side(void **state)
+TEST(tokens_end_and_two_live_side_by_side)
 {
-    (void)state;
     identity *i = load("[a]\n* = READ\n", "# the old one and the new one\n\n" DIGEST_OF_OPEN
                                           " a 1001 # soon over\n" DIGEST_OF_SESAME " a\n");
     assert_int_equal(judge(i, bearer("Bearer sesame"), &reads, NULL), LKS_OK);
@@ -223,9 +202,8 @@ static void tokens_end_and_two_live_side_by_side(void **state)
 }
 
 /* What Windows and editors make of a file; comments; a principal in two sections. */
-static void files_of_all_kinds_are_read(void **state)
+TEST(files_of_all_kinds_are_read)
 {
-    (void)state;
     identity *i = load("\xEF\xBB\xBF[a]\r\n; a comment\r\nnamespace = n ; another\r\n  \r\n[b]\r\ncertificate=b\r\n"
                        "* = READ\r\n[a]\r\nStockService = READ,\r\n  WRITE\r\nlockstock.v1.LockService =\tREAD",
                        "\r\n  # nothing\r\n\t" DIGEST_OF_SESAME "\ta 2000 \r\n" DIGEST_OF_OPEN " b");
@@ -240,7 +218,7 @@ static void files_of_all_kinds_are_read(void **state)
 }
 
 /* Of packages with services of the same name, and of methods that are in no contract. */
-static void a_service_may_be_named_with_its_package(void **state)
+TEST(a_service_may_be_named_with_its_package)
 {
     static const lks_rpc_method envoy = {.path = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit",
                                          .effect = LKS_RPC_EFFECT_WRITE};
@@ -249,8 +227,6 @@ static void a_service_may_be_named_with_its_package(void **state)
     static const lks_rpc_method rootless = {.path = "RateLimitService/Check", .effect = LKS_RPC_EFFECT_WRITE};
     static const lks_rpc_method nothing = {.path = "/lockstock.v1.RateLimitService/Check"};
     const credentials a = {.certificate = "a"};
-    (void)state;
-
     identity *i = load("[a]\ncertificate = a\nRateLimitService = WRITE\n", NULL);
     assert_int_equal(judge(i, a, &envoy, NULL), LKS_OK);
     assert_int_equal(judge(i, a, &ours, NULL), LKS_OK);
@@ -265,14 +241,12 @@ static void a_service_may_be_named_with_its_package(void **state)
 }
 
 /* Only "Bearer" says a token, and one of no bytes is none. */
-static void other_schemes_are_nobody(void **state)
+TEST(other_schemes_are_nobody)
 {
     static const char *const headers[] = {"Basic sesame",    "Digest sesame", "Bearer",         "Bearer ",
                                           "sesame",          "Bearersesame",  "Bearer  sesame", "Bearer sesame ",
                                           "Bearer sesame\n", " Bearer sesame"};
     static const char with_nul[] = "Bearer sesame\0x";
-    (void)state;
-
     identity *i = load("[a]\ncertificate = a\n* = READ\n", DIGEST_OF_SESAME " a\n");
     for (size_t h = 0; h < sizeof headers / sizeof *headers; h++) {
         credentials c = bearer(headers[h]);
@@ -285,13 +259,11 @@ static void other_schemes_are_nobody(void **state)
     identity_free(i);
 }
 
-static void a_nul_in_a_file_is_refused(void **state)
+TEST(a_nul_in_a_file_is_refused)
 {
     static const char text[] = "[a]\n* = READ\0, WRITE\n";
     identity *i = NULL;
     lks_error error;
-    (void)state;
-
     const char *path = file("policy", "");
     FILE *f = fopen(path, "w");
     fwrite(text, 1, sizeof text - 1, f);
@@ -324,12 +296,10 @@ static void read_block(const char *name, char *text, size_t size)
     assert_in_range(len, 1, size - 1);
 }
 
-static void the_page_shows_files_that_are_right(void **state)
+TEST(the_page_shows_files_that_are_right)
 {
     char policy[2048], tokens[1024];
     const uid_t jobs = 1001;
-    (void)state;
-
     read_block("policy", policy, sizeof policy);
     read_block("tokens", tokens, sizeof tokens);
     identity *i = load(policy, tokens);
@@ -343,7 +313,7 @@ static void the_page_shows_files_that_are_right(void **state)
     identity_free(i);
 }
 
-static void files_that_are_wrong_are_refused(void **state)
+TEST(files_that_are_wrong_are_refused)
 {
     static const struct {
         const char *policy, *tokens, *said;
@@ -380,8 +350,6 @@ static void files_that_are_wrong_are_refused(void **state)
     };
     identity *i = NULL;
     lks_error error;
-    (void)state;
-
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         const char *tokens = cases[c].tokens ? file("tokens", cases[c].tokens) : NULL;
         if (identity_load(file("policy", cases[c].policy), tokens, &i, &error) != LKS_INVALID_ARGUMENT ||
@@ -399,35 +367,13 @@ static void files_that_are_wrong_are_refused(void **state)
     assert_null(i);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-static void who_is_known_is_known_without_a_method(void **state)
+TEST(who_is_known_is_known_without_a_method)
 {
     identity *i = load("[shop]\ncertificate = shop.internal\nStockService = READ\n", NULL);
-    (void)state;
-
     assert_int_equal(judge(i, (credentials){.certificate = "shop.internal"}, NULL, NULL), LKS_OK);
     assert_int_equal(judge(i, (credentials){.certificate = "other.internal"}, NULL, NULL), LKS_UNAUTHENTICATED);
     assert_int_equal(judge(i, (credentials){0}, NULL, NULL), LKS_UNAUTHENTICATED);
     identity_free(i);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(who_is_known_is_known_without_a_method),
-        TEST(without_a_policy_everybody_may),
-        TEST(with_a_policy_nobody_unknown_may),
-        TEST(effects_are_said_for_each_service),
-        TEST(a_principal_keeps_to_its_namespace),
-        TEST(each_kind_of_evidence),
-        TEST(tokens_end_and_two_live_side_by_side),
-        TEST(files_of_all_kinds_are_read),
-        TEST(a_service_may_be_named_with_its_package),
-        TEST(other_schemes_are_nobody),
-        TEST(a_nul_in_a_file_is_refused),
-        TEST(the_page_shows_files_that_are_right),
-        TEST(files_that_are_wrong_are_refused),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,17 +1,11 @@
 /* The keeper of a lease, driven by hand: a channel that is only its inbox, its timers
  * and a count, and a server that is the test. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
 
 #include "client/channel.h"
 #include "client/clock.h"
 #include "client/keeper.h"
 #include "support/process.h"
+#include "test.h"
 
 static lks_channel channel;
 static struct keeper keeper;
@@ -50,7 +44,6 @@ static const keeper_ops ops = {.renew = renew, .free = count_free};
 
 static int setup(void **state)
 {
-    (void)state;
     admitted = renewed = freed = 0;
     is_full = is_away = false;
     memset(&channel, 0, sizeof channel);
@@ -59,13 +52,10 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     timers_fini(&channel.timers);
     inbox_fini(&channel.inbox);
     return 0;
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 /* A turn of the driver. */
 static void turn(void)
@@ -91,9 +81,8 @@ static void await_lost(void)
         process_pause();
 }
 
-static void test_it_is_a_call_of_its_channel(void **state)
+TEST(test_it_is_a_call_of_its_channel)
 {
-    (void)state;
     begin(KEEPER_ALWAYS, 60000);
     assert_int_equal(admitted, 1);
     turn();
@@ -109,9 +98,8 @@ static void test_it_is_a_call_of_its_channel(void **state)
     assert_int_equal(freed, 1);
 }
 
-static void test_what_is_not_kept_is_none(void **state)
+TEST(test_what_is_not_kept_is_none)
 {
-    (void)state;
     begin(0, 60000);
     assert_int_equal(admitted, 0);
     turn();
@@ -122,9 +110,8 @@ static void test_what_is_not_kept_is_none(void **state)
     assert_int_equal(freed, 1);
 }
 
-static void test_what_does_not_begin_is_ended(void **state)
+TEST(test_what_does_not_begin_is_ended)
 {
-    (void)state;
     assert_int_equal(keeper_init(&keeper, &channel, &ops, 30, KEEPER_ALWAYS, NULL), LKS_OK);
     assert_int_equal(admitted, 1);
     keeper_end(&keeper);
@@ -136,9 +123,8 @@ static void test_what_does_not_begin_is_ended(void **state)
 }
 
 /* An answer that comes after the loss does not undo it. */
-static void test_what_was_lost_stays_lost(void **state)
+TEST(test_what_was_lost_stays_lost)
 {
-    (void)state;
     begin(KEEPER_ALWAYS, 200);
     turn();
     assert_int_equal(renewed, 1);
@@ -152,9 +138,8 @@ static void test_what_was_lost_stays_lost(void **state)
 }
 
 /* One that is due when it is lost already is not renewed. */
-static void test_what_is_lost_is_not_renewed(void **state)
+TEST(test_what_is_lost_is_not_renewed)
 {
-    (void)state;
     begin(KEEPER_ALWAYS, 1);
     assert_true(keeper_is_lost(&keeper));
     turn();
@@ -165,9 +150,8 @@ static void test_what_is_lost_is_not_renewed(void **state)
 }
 
 /* The answer to a renewal that was under way when it ended: the last use of it. */
-static void test_what_was_ended_is_not_renewed(void **state)
+TEST(test_what_was_ended_is_not_renewed)
 {
-    (void)state;
     begin(KEEPER_ALWAYS, 60000);
     turn();
     keeper_end(&keeper);
@@ -180,9 +164,8 @@ static void test_what_was_ended_is_not_renewed(void **state)
 }
 
 /* Ended before the driver has heard that it began. */
-static void test_it_may_end_at_once(void **state)
+TEST(test_it_may_end_at_once)
 {
-    (void)state;
     begin(KEEPER_ALWAYS, 60000);
     keeper_end(&keeper);
     turn();
@@ -192,9 +175,8 @@ static void test_it_may_end_at_once(void **state)
 }
 
 /* The lease of its last renewal is its last. */
-static void test_it_is_kept_no_longer_than_told(void **state)
+TEST(test_it_is_kept_no_longer_than_told)
 {
-    (void)state;
     begin(5, 60000);
     turn();
     assert_int_equal(renewed, 1);
@@ -207,9 +189,8 @@ static void test_it_is_kept_no_longer_than_told(void **state)
 }
 
 /* What cannot even be sent is tried again, after a pause. */
-static void test_a_renewal_that_cannot_start_is_repeated(void **state)
+TEST(test_a_renewal_that_cannot_start_is_repeated)
 {
-    (void)state;
     begin(KEEPER_ALWAYS, 60000);
     is_away = true;
     uint64_t now = clock_now_ns();
@@ -227,11 +208,10 @@ static void test_a_renewal_that_cannot_start_is_repeated(void **state)
 }
 
 /* A server's pause is kept to. */
-static void test_a_server_may_ask_for_a_pause(void **state)
+TEST(test_a_server_may_ask_for_a_pause)
 {
     const lks_error error = {.code = LKS_UNAVAILABLE, .retry_after_ms = 30000};
 
-    (void)state;
     begin(KEEPER_ALWAYS, 60000);
     turn();
     uint64_t now = clock_now_ns();
@@ -243,20 +223,4 @@ static void test_a_server_may_ask_for_a_pause(void **state)
     assert_int_equal(freed, 1);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_it_is_a_call_of_its_channel),
-        TEST(test_what_is_not_kept_is_none),
-        TEST(test_what_does_not_begin_is_ended),
-        TEST(test_what_was_lost_stays_lost),
-        TEST(test_what_is_lost_is_not_renewed),
-        TEST(test_what_was_ended_is_not_renewed),
-        TEST(test_it_may_end_at_once),
-        TEST(test_it_is_kept_no_longer_than_told),
-        TEST(test_a_renewal_that_cannot_start_is_repeated),
-        TEST(test_a_server_may_ask_for_a_pause),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,15 +1,7 @@
 /* The table of texts: what is put in is found, in few steps among many. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "key_table.h"
+#include "test.h"
 
 enum { MANY = 20000, STEPS_MAX = 16 };
 
@@ -18,12 +10,11 @@ static keyed entry_of(const char *key)
     return (keyed){.key = lks_rpc_slice_of(key)};
 }
 
-static void what_is_in_is_found(void **state)
+TEST(what_is_in_is_found)
 {
     key_table table = {0};
     keyed a = entry_of("a"), b = entry_of("b");
 
-    (void)state;
     assert_null(key_table_find(&table, lks_rpc_slice_of("a")));
     assert_true(key_table_add(&table, &a));
     assert_true(key_table_add(&table, &b));
@@ -37,13 +28,12 @@ static void what_is_in_is_found(void **state)
 }
 
 /* Also when the table was widened in between. */
-static void those_of_one_key_come_in_their_order(void **state)
+TEST(those_of_one_key_come_in_their_order)
 {
     key_table table = {0};
     keyed same[100];
     size_t n = 0;
 
-    (void)state;
     for (size_t i = 0; i < 100; i++) {
         same[i] = entry_of("same");
         assert_true(key_table_add(&table, &same[i]));
@@ -57,13 +47,12 @@ static void those_of_one_key_come_in_their_order(void **state)
 }
 
 /* A look goes through those that share a bucket, and no others. */
-static void a_look_takes_few_steps_among_many(void **state)
+TEST(a_look_takes_few_steps_among_many)
 {
     key_table table = {0};
     keyed *entries = calloc(MANY, sizeof *entries);
     char(*keys)[48] = calloc(MANY, sizeof *keys);
 
-    (void)state;
     for (size_t i = 0; i < MANY; i++) {
         snprintf(keys[i], sizeof keys[i], "ls:{ns/g}:token-%zu", i);
         entries[i] = entry_of(keys[i]);
@@ -83,12 +72,11 @@ static void a_look_takes_few_steps_among_many(void **state)
 }
 
 /* Who chooses keys that meet in one table has not chosen them for another. */
-static void tables_differ(void **state)
+TEST(tables_differ)
 {
     key_table one = {0}, other = {0};
     keyed a = entry_of("a"), b = entry_of("a");
 
-    (void)state;
     assert_true(key_table_add(&one, &a));
     assert_true(key_table_add(&other, &b));
     assert_true(a.hash != b.hash);
@@ -98,13 +86,4 @@ static void tables_differ(void **state)
     key_table_clear(&other);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_in_is_found),
-        cmocka_unit_test(those_of_one_key_come_in_their_order),
-        cmocka_unit_test(a_look_takes_few_steps_among_many),
-        cmocka_unit_test(tables_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

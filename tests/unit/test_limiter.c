@@ -1,20 +1,14 @@
 /* lks_limiter against a service that answers as told: what is asked, what is decided
  * from the answer and without one, and how it waits. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/process.h"
 #include "unit/helpers_fake.h"
 #include "unit/helpers_fixture.h"
+#include "test.h"
 
 enum { LONG_MS = 600000 };
 
@@ -47,13 +41,12 @@ static fake_event check_of(size_t i)
 
 /* ---- what is asked --------------------------------------------------------------- */
 
-static void test_an_allow_is_one_check(void **state)
+TEST(test_an_allow_is_one_check)
 {
     lks_limiter *limiter = new_plain();
     lks_limiter_decision decision;
     lks_error error = {.code = LKS_INTERNAL};
 
-    (void)state;
     assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_ALLOWED);
@@ -75,14 +68,13 @@ static void test_an_allow_is_one_check(void **state)
 }
 
 /* What the options point to is copied. */
-static void test_rules_are_copied(void **state)
+TEST(test_rules_are_copied)
 {
     char policy[] = "login", key[] = "everyone", group[] = "shop";
     lks_penalty penalty = LKS_PENALTY_INIT;
     lks_limit limit = LKS_LIMIT_INIT;
     lks_limiter_rule rules[] = {{.policy = policy, .key = key}, {.limit = &limit}};
 
-    (void)state;
     limit.limit = 5;
     limit.period_ms = 1000;
     limit.penalty = &penalty;
@@ -101,7 +93,7 @@ static void test_rules_are_copied(void **state)
     lks_limiter_free(limiter);
 }
 
-static void test_bad_options_are_named(void **state)
+TEST(test_bad_options_are_named)
 {
     lks_limit limit = LKS_LIMIT_INIT;
     const lks_limiter_rule rules[9] = {{.policy = "a"}, {.policy = "b"}}, none = {.key = "a"},
@@ -120,7 +112,6 @@ static void test_bad_options_are_named(void **state)
     lks_limiter *limiter = NULL;
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(lks_limiter_new(channel, &bad[i].options, &limiter, &error), LKS_INVALID_ARGUMENT);
         assert_non_null(strstr(error.message, bad[i].named));
@@ -131,13 +122,12 @@ static void test_bad_options_are_named(void **state)
 
 /* ---- what is decided ---------------------------------------------------------------- */
 
-static void test_denied_and_banned(void **state)
+TEST(test_denied_and_banned)
 {
     lks_limiter *limiter = new_plain();
     lks_limiter_decision decision;
     lks_error error = {.code = LKS_INTERNAL};
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700});
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
     assert_int_equal(error.code, LKS_OK);
@@ -152,13 +142,12 @@ static void test_denied_and_banned(void **state)
 }
 
 /* The rule that is told of is the one that denies for longest, or passes most narrowly. */
-static void test_one_of_several_rules_decides(void **state)
+TEST(test_one_of_several_rules_decides)
 {
     const lks_limiter_rule rules[] = {{.policy = "a"}, {.policy = "b"}, {.policy = "c"}};
     lks_limiter *limiter = new_with((lks_limiter_options){.group = "g", .rules = rules, .n_rules = 3});
     lks_limiter_decision decision;
 
-    (void)state;
     assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
     assert_int_equal(decision.rule, 0);
     assert_int_equal(decision.remaining, 3);
@@ -181,7 +170,7 @@ static void test_one_of_several_rules_decides(void **state)
     lks_limiter_free(limiter);
 }
 
-static void test_without_a_server_it_is_closed_or_open(void **state)
+TEST(test_without_a_server_it_is_closed_or_open)
 {
     static const struct {
         lks_code code;
@@ -197,7 +186,6 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
     lks_limiter_decision decision;
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         /* MAYBE: nobody asks again, so that it is one answer each. */
         helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code,
@@ -223,7 +211,7 @@ static void test_without_a_server_it_is_closed_or_open(void **state)
 }
 
 /* What is full here passes too. */
-static void test_a_full_channel_is_no_server(void **state)
+TEST(test_a_full_channel_is_no_server)
 {
     const lks_channel_options small = {.in_flight_max = 1, .queue_max = 1};
     const lks_limiter_options options = {.rules = &login, .n_rules = 1, .fail_open = true};
@@ -233,7 +221,6 @@ static void test_a_full_channel_is_no_server(void **state)
     lks_get_request get = LKS_GET_REQUEST_INIT;
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &full, NULL), LKS_OK);
     helpers_fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
     for (int i = 0; i < 2; i++)
@@ -250,14 +237,13 @@ static void test_a_full_channel_is_no_server(void **state)
     assert_int_equal(lks_channel_close(full), LKS_OK);
 }
 
-static void test_no_server_can_be_reached(void **state)
+TEST(test_no_server_can_be_reached)
 {
     lks_limiter *limiter = NULL;
     lks_channel *nowhere = NULL;
     lks_limiter_decision decision;
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_channel_open("nng+tcp://127.0.0.1:1", NULL, &nowhere, NULL), LKS_OK);
     const lks_limiter_options options = {.rules = &login, .n_rules = 1, .timeout_ms = 100, .fail_open = true};
     assert_int_equal(lks_limiter_new(nowhere, &options, &limiter, NULL), LKS_OK);
@@ -270,14 +256,13 @@ static void test_no_server_can_be_reached(void **state)
 
 /* ---- answers that are lost ------------------------------------------------------------- */
 
-static void test_a_lost_answer_is_asked_for_again(void **state)
+TEST(test_a_lost_answer_is_asked_for_again)
 {
     const fake_manner lossy = {.fails[FAKE_CHECK] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1};
     lks_limiter *limiter = new_with((lks_limiter_options){.remembered = true}), *forgetful = new_plain();
     lks_limiter_decision decision;
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(fake, lossy);
     assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
     assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 2);
@@ -299,7 +284,7 @@ static void test_a_lost_answer_is_asked_for_again(void **state)
 
 /* ---- refunds ------------------------------------------------------------------------------ */
 
-static void test_a_refund_names_its_check(void **state)
+TEST(test_a_refund_names_its_check)
 {
     const lks_limiter_rule fixed = {.policy = "a", .key = "everyone"};
     lks_limiter *limiters[] = {
@@ -311,7 +296,6 @@ static void test_a_refund_names_its_check(void **state)
     lks_limiter_decision decision;
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         assert_true(lks_limiter_allow(limiters[i], "user-1", 1, &decision, NULL));
         assert_int_equal(lks_limiter_refund(limiters[i], "user-1", &decision, &error), LKS_OK);
@@ -328,12 +312,11 @@ static void test_a_refund_names_its_check(void **state)
         lks_limiter_free(limiters[i]);
 }
 
-static void test_only_what_was_allowed_is_refunded(void **state)
+TEST(test_only_what_was_allowed_is_refunded)
 {
     lks_limiter *limiter = new_with((lks_limiter_options){.remembered = true}), *forgetful = new_plain();
     lks_limiter_decision decision;
 
-    (void)state;
     assert_true(lks_limiter_allow(forgetful, "user-1", 1, &decision, NULL));
     assert_int_equal(lks_limiter_refund(forgetful, "user-1", &decision, NULL), LKS_FAILED_PRECONDITION);
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
@@ -346,14 +329,13 @@ static void test_only_what_was_allowed_is_refunded(void **state)
 
 /* ---- waiting -------------------------------------------------------------------------------- */
 
-static void test_a_wait_sleeps_as_long_as_it_is_told(void **state)
+TEST(test_a_wait_sleeps_as_long_as_it_is_told)
 {
     enum { RETRY_MS = 120 };
     lks_limiter *limiter = new_plain();
     lks_limiter_decision decision;
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(
         fake,
         (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = RETRY_MS, .denied_times = 3});
@@ -368,13 +350,12 @@ static void test_a_wait_sleeps_as_long_as_it_is_told(void **state)
     lks_limiter_free(limiter);
 }
 
-static void test_a_wait_in_vain_does_not_wait(void **state)
+TEST(test_a_wait_in_vain_does_not_wait)
 {
     lks_limiter *limiter = new_plain();
     lks_limiter_decision decision;
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(fake,
                         (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = LONG_MS + 1});
     assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, &error));
@@ -408,14 +389,13 @@ static void *wait_long(void *arg)
     return NULL;
 }
 
-static void test_a_stop_ends_those_that_wait(void **state)
+TEST(test_a_stop_ends_those_that_wait)
 {
     enum { WAITERS = 3 };
     lks_limiter *limiter = new_plain();
     struct waiter waiters[WAITERS];
     pthread_t threads[WAITERS];
 
-    (void)state;
     helpers_fake_behave(fake,
                         (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = LONG_MS / 2});
     for (size_t i = 0; i < WAITERS; i++) {
@@ -441,24 +421,4 @@ static void test_a_stop_ends_those_that_wait(void **state)
     lks_limiter_free(limiter);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_an_allow_is_one_check),
-        TEST(test_rules_are_copied),
-        TEST(test_bad_options_are_named),
-        TEST(test_denied_and_banned),
-        TEST(test_one_of_several_rules_decides),
-        TEST(test_without_a_server_it_is_closed_or_open),
-        TEST(test_a_full_channel_is_no_server),
-        TEST(test_no_server_can_be_reached),
-        TEST(test_a_lost_answer_is_asked_for_again),
-        TEST(test_a_refund_names_its_check),
-        TEST(test_only_what_was_allowed_is_refunded),
-        TEST(test_a_wait_sleeps_as_long_as_it_is_told),
-        TEST(test_a_wait_in_vain_does_not_wait),
-        TEST(test_a_stop_ends_those_that_wait),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

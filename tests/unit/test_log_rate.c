@@ -1,19 +1,12 @@
 /* Lines that others cause: so many a second, and the rest counted. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
 
 #include "log_rate.h"
+#include "test.h"
 
-static void some_a_second_and_the_rest_is_counted(void **state)
+TEST(some_a_second_and_the_rest_is_counted)
 {
     log_rate rate = {0};
     uint32_t left_out;
-    (void)state;
-
     for (uint64_t second = 5; second < 8; second++) {
         for (uint32_t i = 0; i < LOG_RATE_LINES; i++) {
             assert_true(log_rate_allows(&rate, second * 1000 + i, &left_out));
@@ -24,8 +17,4 @@ static void some_a_second_and_the_rest_is_counted(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(some_a_second_and_the_rest_is_counted)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,15 +1,10 @@
 /* The watch over what the store keeps, with a store and waiters of the test's own, on a
  * real loop. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <uv.h>
 
 #include "loss.h"
+#include "test.h"
 
 struct store {
     char offered[64];
@@ -92,7 +87,7 @@ static void answer_mark(fixture *f, const char *mark)
     f->store.done(f->store.arg, &result);
 }
 
-static void another_mark_wakes_everyone(void **state)
+TEST(another_mark_wakes_everyone)
 {
     fixture *f = *state;
     f->waiters.any = true;
@@ -111,7 +106,7 @@ static void another_mark_wakes_everyone(void **state)
     assert_int_equal(f->waiters.woken, 1);
 }
 
-static void it_is_asked_for_at_first_though_nobody_waits(void **state)
+TEST(it_is_asked_for_at_first_though_nobody_waits)
 {
     fixture *f = *state;
     loss_begin(f->loss);
@@ -121,7 +116,7 @@ static void it_is_asked_for_at_first_though_nobody_waits(void **state)
     assert_int_equal(f->store.n, 1);
 }
 
-static void a_store_that_fails_says_nothing(void **state)
+TEST(a_store_that_fails_says_nothing)
 {
     fixture *f = *state;
     const store_result failed = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = ""};
@@ -135,7 +130,7 @@ static void a_store_that_fails_says_nothing(void **state)
     assert_int_equal(f->waiters.woken, 0);
 }
 
-static void each_offer_is_another(void **state)
+TEST(each_offer_is_another)
 {
     fixture *f = *state;
     char first[sizeof f->store.offered];
@@ -148,7 +143,7 @@ static void each_offer_is_another(void **state)
     answer_mark(f, "first");
 }
 
-static void one_question_at_a_time_and_none_after_the_stop(void **state)
+TEST(one_question_at_a_time_and_none_after_the_stop)
 {
     fixture *f = *state;
     f->waiters.any = true;
@@ -161,16 +156,4 @@ static void one_question_at_a_time_and_none_after_the_stop(void **state)
     assert_int_equal(f->store.n, 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(another_mark_wakes_everyone),
-        TEST(it_is_asked_for_at_first_though_nobody_waits),
-        TEST(a_store_that_fails_says_nothing),
-        TEST(each_offer_is_another),
-        TEST(one_question_at_a_time_and_none_after_the_stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

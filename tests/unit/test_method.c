@@ -1,16 +1,10 @@
 /* What is derived from a method's table entry and a request. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
 
 #include <lockstock/rpc/method.h>
 
 #include "method.pb-c.h"
 #include "presence.pb-c.h"
+#include "test.h"
 
 typedef Lockstock__Test__Order order;
 typedef Lockstock__Test__Item item;
@@ -30,10 +24,9 @@ static bool may_repeat(const char *natural_id, const order *request)
     return lks_rpc_may_repeat(&method, &request->base);
 }
 
-static void only_reads_and_calls_with_an_id_are_repeated(void **state)
+TEST(only_reads_and_calls_with_an_id_are_repeated)
 {
     order request = LOCKSTOCK__TEST__ORDER__INIT;
-    (void)state;
     assert_false(may_repeat(NULL, &request));
     assert_false(may_repeat("id", &request));
     assert_false(may_repeat("no_such_field", &request));
@@ -48,10 +41,9 @@ static void only_reads_and_calls_with_an_id_are_repeated(void **state)
     assert_false(lks_rpc_may_repeat(&method, &request.base));
 }
 
-static void an_id_may_be_of_any_type(void **state)
+TEST(an_id_may_be_of_any_type)
 {
     order request = LOCKSTOCK__TEST__ORDER__INIT;
-    (void)state;
     assert_false(may_repeat("fence", &request));
     assert_false(may_repeat("key", &request));
     assert_false(may_repeat("small", &request));
@@ -76,12 +68,11 @@ static void an_id_may_be_of_any_type(void **state)
     assert_true(may_repeat("number", &request));
 }
 
-static void an_id_may_lie_deeper(void **state)
+TEST(an_id_may_lie_deeper)
 {
     order request = LOCKSTOCK__TEST__ORDER__INIT;
     item one = LOCKSTOCK__TEST__ITEM__INIT, two = LOCKSTOCK__TEST__ITEM__INIT;
     item *items[] = {&one, &two};
-    (void)state;
     assert_false(may_repeat("first.name", &request));
     request.first = &one;
     assert_false(may_repeat("first.name", &request));
@@ -97,10 +88,9 @@ static void an_id_may_lie_deeper(void **state)
     assert_true(may_repeat("items.name", &request));
 }
 
-static void only_an_empty_string_is_filled(void **state)
+TEST(only_an_empty_string_is_filled)
 {
     order request = LOCKSTOCK__TEST__ORDER__INIT;
-    (void)state;
     method.natural_id = "id";
     method.fill = LKS_RPC_FILL_NONE;
     assert_null(lks_rpc_field_to_fill(&method, &request.base));
@@ -118,12 +108,11 @@ static void only_an_empty_string_is_filled(void **state)
     method.fill = LKS_RPC_FILL_NONE;
 }
 
-static void the_wait_is_read_by_convention(void **state)
+TEST(the_wait_is_read_by_convention)
 {
     order request = LOCKSTOCK__TEST__ORDER__INIT;
     item other = LOCKSTOCK__TEST__ITEM__INIT;
     lks_rpc_method without = method;
-    (void)state;
     without.request = &lockstock__test__item__descriptor;
     assert_int_equal(lks_rpc_wait_ms(&without, &other.base), 0);
     assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 0);
@@ -134,13 +123,11 @@ static void the_wait_is_read_by_convention(void **state)
 }
 
 /* proto2: what is in the struct without its `has_`, and a default, are not sent. */
-static void only_what_is_sent_is_an_id(void **state)
+TEST(only_what_is_sent_is_an_id)
 {
     lks_rpc_method of_presence = {
         .request = &lockstock__test__presence__descriptor, .effect = LKS_RPC_EFFECT_WRITE, .fill = LKS_RPC_FILL_RANDOM};
     presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
-    (void)state;
-
     of_presence.natural_id = "number";
     assert_false(lks_rpc_may_repeat(&of_presence, &request.base));
     request.number = 12;
@@ -172,12 +159,10 @@ static void only_what_is_sent_is_an_id(void **state)
     assert_null(lks_rpc_field_to_fill(&of_presence, &request.base));
 }
 
-static void a_wait_that_is_not_sent_is_its_default(void **state)
+TEST(a_wait_that_is_not_sent_is_its_default)
 {
     lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor};
     presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
-    (void)state;
-
     request.wait_ms = 99;
     assert_int_equal(lks_rpc_wait_ms(&of_presence, &request.base), 2500);
     request.has_wait_ms = true;
@@ -186,14 +171,12 @@ static void a_wait_that_is_not_sent_is_its_default(void **state)
     assert_int_equal(lks_rpc_wait_ms(&of_presence, &request.base), 0);
 }
 
-static void a_second_try_says_that_it_is_one(void **state)
+TEST(a_second_try_says_that_it_is_one)
 {
     lks_rpc_method of_presence = {.request = &lockstock__test__presence__descriptor};
     lks_rpc_method of_order = method;
     presence request = LOCKSTOCK__TEST__PRESENCE__INIT;
     order other = LOCKSTOCK__TEST__ORDER__INIT;
-    (void)state;
-
     other.small = true;
     assert_false(lks_rpc_end_first_try(&of_order, &other.base));
     assert_true(other.small);
@@ -219,12 +202,11 @@ static void a_second_try_says_that_it_is_one(void **state)
     assert_true(lks_rpc_end_first_try(&of_presence, &request.base));
 }
 
-static void random_ids_use_their_whole_alphabet_and_differ(void **state)
+TEST(random_ids_use_their_whole_alphabet_and_differ)
 {
     enum { IDS = 10000, EXPECTED = IDS * LKS_RPC_RANDOM_ID_LEN / 36 };
     char before[LKS_RPC_RANDOM_ID_LEN + 1] = "";
     size_t seen[256] = {0};
-    (void)state;
     for (int i = 0; i < IDS; i++) {
         char id[LKS_RPC_RANDOM_ID_LEN + 1];
         lks_rpc_random_id(id);
@@ -244,18 +226,4 @@ static void random_ids_use_their_whole_alphabet_and_differ(void **state)
     assert_true(first_four < 4 * EXPECTED * 106 / 100);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_reads_and_calls_with_an_id_are_repeated),
-        cmocka_unit_test(an_id_may_be_of_any_type),
-        cmocka_unit_test(an_id_may_lie_deeper),
-        cmocka_unit_test(only_an_empty_string_is_filled),
-        cmocka_unit_test(the_wait_is_read_by_convention),
-        cmocka_unit_test(only_what_is_sent_is_an_id),
-        cmocka_unit_test(a_wait_that_is_not_sent_is_its_default),
-        cmocka_unit_test(a_second_try_says_that_it_is_one),
-        cmocka_unit_test(random_ids_use_their_whole_alphabet_and_differ),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

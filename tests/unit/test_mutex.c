@@ -1,18 +1,12 @@
 /* The lock library's words to the server: what is asked, how often, by whom, and what
  * becomes of each answer. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "unit/mutex_fixture.h"
+#include "test.h"
 
 static lks_mutex *new_plain(const char *name)
 {
@@ -51,13 +45,12 @@ static void assert_nothing_else_was_released(lks_mutex *mutex, size_t n)
 
 /* ---- a lock and its calls ------------------------------------------------------ */
 
-static void test_lock_and_unlock_are_a_call_each(void **state)
+TEST(test_lock_and_unlock_are_a_call_each)
 {
     lks_mutex *mutex = new_plain("door");
     lks_error error = {.code = LKS_INTERNAL};
     char host[64] = "", owner[160];
 
-    (void)state;
     assert_true(lks_mutex_is_lost(mutex));
     assert_int_equal(lks_mutex_fence(mutex), 0);
     assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 0);
@@ -84,11 +77,10 @@ static void test_lock_and_unlock_are_a_call_each(void **state)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-static void test_options_are_sent(void **state)
+TEST(test_options_are_sent)
 {
     lks_mutex *mutex = new_with("door", (lks_lock_options){.group = "house", .owner = "me", .lease_ms = 12345});
 
-    (void)state;
     assert_int_equal(lks_mutex_lock(mutex, 777, NULL), LKS_LOCK_ACQUIRED);
     fake_event asked = event_of(FAKE_ACQUIRE, 0);
     assert_string_equal(asked.group, "house");
@@ -100,13 +92,12 @@ static void test_options_are_sent(void **state)
     lks_mutex_free(mutex);
 }
 
-static void test_bad_options_are_named(void **state)
+TEST(test_bad_options_are_named)
 {
     lks_mutex *mutex = NULL;
     lks_semaphore *semaphore = NULL;
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_mutex_new(channel, "", NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
     assert_non_null(strstr(error.message, "name"));
     assert_int_equal(lks_mutex_new(channel, NULL, NULL, &mutex, &error), LKS_INVALID_ARGUMENT);
@@ -121,11 +112,10 @@ static void test_bad_options_are_named(void **state)
     assert_null(semaphore);
 }
 
-static void test_each_acquisition_has_its_token(void **state)
+TEST(test_each_acquisition_has_its_token)
 {
     lks_mutex *mutex = new_plain("door");
 
-    (void)state;
     for (int i = 0; i < 2; i++) {
         assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
         assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
@@ -135,11 +125,10 @@ static void test_each_acquisition_has_its_token(void **state)
 }
 
 /* An answer that was lost is asked for again as the same acquisition. */
-static void test_a_retry_has_the_same_token(void **state)
+TEST(test_a_retry_has_the_same_token)
 {
     lks_mutex *mutex = new_plain("door");
 
-    (void)state;
     lock_fake_behave(
         fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -151,12 +140,11 @@ static void test_a_retry_has_the_same_token(void **state)
 
 /* ---- reentrancy ----------------------------------------------------------------- */
 
-static void test_reentrancy_is_one_call(void **state)
+TEST(test_reentrancy_is_one_call)
 {
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
     lks_rwlock *writer = new_rwlock("door");
 
-    (void)state;
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_lock(same, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -177,7 +165,7 @@ static void test_reentrancy_is_one_call(void **state)
 }
 
 /* (channel, group, name) is what a lock is. */
-static void test_other_locks_are_other_locks(void **state)
+TEST(test_other_locks_are_other_locks)
 {
     lks_channel *other_channel = NULL;
     lks_mutex *elsewhere = NULL;
@@ -187,7 +175,6 @@ static void test_other_locks_are_other_locks(void **state)
         new_with("door", (lks_lock_options){.group = "house"}),
     };
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(lks_mutex_lock(mutexes[i], 0, NULL), LKS_LOCK_ACQUIRED);
         assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), i + 1);
@@ -228,13 +215,12 @@ static void *intrude(void *arg)
     return NULL;
 }
 
-static void test_another_thread_is_another_owner(void **state)
+TEST(test_another_thread_is_another_owner)
 {
     lks_mutex *mutex = new_plain("door");
     struct intruder intruder = {.mutex = mutex};
     pthread_t thread;
 
-    (void)state;
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(pthread_create(&thread, NULL, intrude, &intruder), 0);
     pthread_join(thread, NULL);
@@ -255,12 +241,11 @@ static void test_another_thread_is_another_owner(void **state)
 
 /* ---- refusals and failures ------------------------------------------------------ */
 
-static void test_refusals_are_told_apart(void **state)
+TEST(test_refusals_are_told_apart)
 {
     lks_mutex *mutex = new_plain("door");
     lks_error error;
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_BUSY});
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_BUSY);
     assert_int_equal(error.code, LKS_ABORTED);
@@ -278,12 +263,11 @@ static void test_refusals_are_told_apart(void **state)
 }
 
 /* A grant that may come all the same must not outlive the call that did not get it. */
-static void test_a_doubtful_grant_is_given_back(void **state)
+TEST(test_a_doubtful_grant_is_given_back)
 {
     lks_mutex *mutex = new_plain("door");
     lks_error error;
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_NO});
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_INTERNAL);
@@ -306,12 +290,11 @@ static void assert_failed_as(lks_code code, lks_code of_each_try)
         assert_int_equal(code, LKS_DEADLINE_EXCEEDED);
 }
 
-static void test_unlock_says_what_became_of_it(void **state)
+TEST(test_unlock_says_what_became_of_it)
 {
     lks_mutex *mutex = new_plain("door");
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     lock_fake_behave(fake, (fake_manner){.released = LKS_RELEASE_OUTCOME_NOT_HELD});
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_ABORTED);
@@ -325,25 +308,23 @@ static void test_unlock_says_what_became_of_it(void **state)
 }
 
 /* As long as possible, which is a day. */
-static void test_a_wait_of_days_is_one_of_a_day(void **state)
+TEST(test_a_wait_of_days_is_one_of_a_day)
 {
     lks_mutex *mutex = new_plain("door");
 
-    (void)state;
     assert_int_equal(lks_mutex_lock(mutex, UINT32_MAX, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(event_of(FAKE_ACQUIRE, 0).wait_ms, 86400000);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-static void test_a_release_is_not_given_up(void **state)
+TEST(test_a_release_is_not_given_up)
 {
     const lks_channel_options brief = {.timeout_ms = 2000};
     lks_mutex *mutex = new_plain("door"), *other = NULL;
     lks_channel *impatient = NULL;
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     lock_fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_RESOURCE_EXHAUSTED, .fail_times = 3});
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
@@ -363,11 +344,10 @@ static void test_a_release_is_not_given_up(void **state)
     lks_channel_close(impatient);
 }
 
-static void test_what_is_held_is_not_freed(void **state)
+TEST(test_what_is_held_is_not_freed)
 {
     lks_mutex *mutex = new_plain("door"), *same = new_plain("door");
 
-    (void)state;
     assert_int_equal(lks_mutex_free(NULL), LKS_OK);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_lock(same, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -391,12 +371,11 @@ static lks_lock_result work_under_guard(lks_mutex *mutex, uint64_t *fence)
     return guard.result;
 }
 
-static void test_a_guard_unlocks_at_the_end_of_its_block(void **state)
+TEST(test_a_guard_unlocks_at_the_end_of_its_block)
 {
     lks_mutex *mutex = new_plain("door");
     uint64_t fence = 0;
 
-    (void)state;
     assert_int_equal(work_under_guard(mutex, &fence), LKS_LOCK_ACQUIRED);
     assert_int_equal(fence, 1);
     assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
@@ -413,12 +392,11 @@ static void test_a_guard_unlocks_at_the_end_of_its_block(void **state)
     lks_mutex_free(mutex);
 }
 
-static void test_guards_of_rwlocks_and_permits(void **state)
+TEST(test_guards_of_rwlocks_and_permits)
 {
     lks_rwlock *rwlock = new_rwlock("book");
     lks_semaphore *semaphore = NULL;
 
-    (void)state;
     assert_int_equal(lks_semaphore_new(channel, "seats", 2, NULL, &semaphore, NULL), LKS_OK);
     {
         LKS_RWLOCK_GUARD reader = lks_rwlock_guard_read(rwlock, 0, NULL);
@@ -439,13 +417,12 @@ static void test_guards_of_rwlocks_and_permits(void **state)
 
 /* ---- read-write locks and semaphores --------------------------------------------- */
 
-static void test_readers_and_writers(void **state)
+TEST(test_readers_and_writers)
 {
     lks_rwlock *rwlock = new_rwlock("book");
     lks_mutex *mutex = new_plain("book");
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_rwlock_read(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(event_of(FAKE_ACQUIRE, 0).mode, LKS_LOCK_MODE_SHARED);
@@ -480,7 +457,7 @@ static void *release_permit(void *permit)
     return (void *)(uintptr_t)lks_permit_release(permit, NULL);
 }
 
-static void test_permits_belong_to_no_thread(void **state)
+TEST(test_permits_belong_to_no_thread)
 {
     lks_semaphore *semaphore = NULL;
     lks_permit *first = NULL, *second = NULL;
@@ -488,7 +465,6 @@ static void test_permits_belong_to_no_thread(void **state)
     pthread_t thread;
     void *released = (void *)1;
 
-    (void)state;
     assert_int_equal(lks_semaphore_new(channel, "seats", 5, NULL, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 0, 0, &first, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
@@ -536,14 +512,13 @@ static void lock_on_completion(void *arg, lks_code code, const lks_release_respo
 }
 
 /* A callback of a call must not block: it may give a permit back, but not lock. */
-static void test_on_the_completion_thread(void **state)
+TEST(test_on_the_completion_thread)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
     struct late late = {.mutex = new_plain("door")};
     lks_semaphore *semaphore = NULL;
     lks_call *call = NULL;
 
-    (void)state;
     assert_int_equal(lks_semaphore_new(channel, "seats", 1, NULL, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &late.permit, NULL), LKS_LOCK_ACQUIRED);
     char group[] = "any", token[] = "a-token-of-some-length";
@@ -580,14 +555,13 @@ static int try_all_in_child(lks_mutex *mutex, lks_permit *permit, lks_semaphore 
     return wrong;
 }
 
-static void test_a_forked_child_holds_nothing(void **state)
+TEST(test_a_forked_child_holds_nothing)
 {
     lks_mutex *mutex = new_plain("door");
     lks_semaphore *semaphore = NULL;
     lks_permit *permit = NULL;
     int status = -1;
 
-    (void)state;
     assert_int_equal(lks_semaphore_new(channel, "seats", 1, NULL, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -606,30 +580,4 @@ static void test_a_forked_child_holds_nothing(void **state)
     assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_lock_and_unlock_are_a_call_each),
-        TEST(test_options_are_sent),
-        TEST(test_bad_options_are_named),
-        TEST(test_each_acquisition_has_its_token),
-        TEST(test_a_retry_has_the_same_token),
-        TEST(test_reentrancy_is_one_call),
-        TEST(test_other_locks_are_other_locks),
-        TEST(test_another_thread_is_another_owner),
-        TEST(test_refusals_are_told_apart),
-        TEST(test_a_doubtful_grant_is_given_back),
-        TEST(test_unlock_says_what_became_of_it),
-        TEST(test_a_wait_of_days_is_one_of_a_day),
-        TEST(test_a_release_is_not_given_up),
-        TEST(test_what_is_held_is_not_freed),
-        TEST(test_a_guard_unlocks_at_the_end_of_its_block),
-        TEST(test_guards_of_rwlocks_and_permits),
-        TEST(test_readers_and_writers),
-        TEST(test_permits_belong_to_no_thread),
-        TEST(test_on_the_completion_thread),
-        TEST(test_a_forked_child_holds_nothing),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

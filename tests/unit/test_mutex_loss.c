@@ -1,15 +1,11 @@
 /* A loss is known before the lease can have ended, is told once, and stays. A time is
  * only ever compared where it holds whatever the machine's load is. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <stdatomic.h>
 
 #include "support/process.h"
 #include "unit/mutex_fixture.h"
+#include "test.h"
 
 /* Every look at a lock that says "held" was taken more than a tenth of the lease
  * before its end, counted from when the server got the request that set it: which is
@@ -28,14 +24,13 @@ static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t l
 /* ---- why ------------------------------------------------------------------------ */
 
 /* A server that is reached and does not answer. */
-static void test_a_lease_that_nobody_renews_is_lost_in_time(void **state)
+TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
 {
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
     fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
     lks_error error;
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
     assert_is_lost_in_time(mutex, asked.at_ns, LEASE_MS);
     await_loss(&witness);
@@ -59,13 +54,12 @@ static void test_a_lease_that_nobody_renews_is_lost_in_time(void **state)
 }
 
 /* It is told at once, not when the lease would have ended. */
-static void test_the_server_says_lost(void **state)
+TEST(test_the_server_says_lost)
 {
     enum { LONG_LEASE_MS = 24000 }; /* of which 16 s are left at a renewal */
     struct witness witness = WITNESS_INIT, calm = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, &witness), *other = new_locked("gate", LEASE_MS, &calm);
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.lost = "door"});
     assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
     await_loss_for(&witness, 10);
@@ -80,12 +74,11 @@ static void test_the_server_says_lost(void **state)
     unlock_and_free(other, LKS_OK);
 }
 
-static void test_the_server_ends(void **state)
+TEST(test_the_server_ends)
 {
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
 
-    (void)state;
     lock_fake_stop(fake);
     fake = NULL;
     await_loss(&witness);
@@ -93,14 +86,13 @@ static void test_the_server_ends(void **state)
     unlock_and_free(mutex, LKS_ABORTED);
 }
 
-static void test_max_hold_ends_renewing(void **state)
+TEST(test_max_hold_ends_renewing)
 {
     struct witness witness = WITNESS_INIT;
     const lks_lock_options options = {
         .lease_ms = LEASE_MS, .max_hold_ms = LEASE_MS / 2, .on_lost = see_loss, .arg = &witness};
     lks_mutex *mutex = NULL;
 
-    (void)state;
     assert_int_equal(lks_mutex_new(channel, "door", &options, &mutex, NULL), LKS_OK);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     await_loss(&witness);
@@ -109,14 +101,13 @@ static void test_max_hold_ends_renewing(void **state)
     unlock_and_free(mutex, LKS_ABORTED);
 }
 
-static void test_a_permit_is_lost_like_a_lock(void **state)
+TEST(test_a_permit_is_lost_like_a_lock)
 {
     struct witness witness = WITNESS_INIT;
     const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = see_loss, .arg = &witness};
     lks_semaphore *semaphore = NULL;
     lks_permit *permit = NULL;
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.lost = "seats"});
     assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
@@ -130,13 +121,12 @@ static void test_a_permit_is_lost_like_a_lock(void **state)
 /* ---- once and for all ------------------------------------------------------------ */
 
 /* A renewal that ends after the loss, in whichever way. */
-static void test_what_was_lost_stays_lost(void **state)
+TEST(test_what_was_lost_stays_lost)
 {
     enum { TINY_MS = 30 }; /* a call takes longer than what is left of it */
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", TINY_MS, &witness), *inner = new_mutex("door", TINY_MS, NULL);
 
-    (void)state;
     lks_lock_result again = lks_mutex_lock(inner, 0, NULL);
     lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
     await_loss(&witness);
@@ -158,11 +148,10 @@ static void test_what_was_lost_stays_lost(void **state)
 }
 
 /* A renewal was to be tried again later, and by then the lock is lost. */
-static void test_what_is_lost_is_not_renewed(void **state)
+TEST(test_what_is_lost_is_not_renewed)
 {
     struct witness witness = WITNESS_INIT;
 
-    (void)state;
     lock_fake_behave(
         fake,
         (fake_manner){.fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED, .fail_times = 1, .retry_after_ms = 2 * SHORT_MS});
@@ -189,11 +178,10 @@ static void open_channel_without_retries(void)
 }
 
 /* The answer is late, the lease began when the request came. */
-static void test_a_late_answer_makes_no_longer_lease(void **state)
+TEST(test_a_late_answer_makes_no_longer_lease)
 {
     enum { LONG_LEASE_MS = 9000, LATE_MS = 1000 }; /* not so late that a renewal is due */
 
-    (void)state;
     open_channel_without_retries();
     lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = LATE_MS, .holds[FAKE_RENEW] = true});
     lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, NULL);
@@ -203,9 +191,8 @@ static void test_a_late_answer_makes_no_longer_lease(void **state)
 }
 
 /* The same for the answer to a renewal: it takes most of the time until the next. */
-static void test_a_late_renewal_makes_no_longer_lease(void **state)
+TEST(test_a_late_renewal_makes_no_longer_lease)
 {
-    (void)state;
     open_channel_without_retries();
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
     lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
@@ -221,12 +208,11 @@ static void test_a_late_renewal_makes_no_longer_lease(void **state)
 }
 
 /* An answer older than the lease: only a renewal tells whether the lock is held. */
-static void test_a_grant_after_a_long_wait_is_confirmed(void **state)
+TEST(test_a_grant_after_a_long_wait_is_confirmed)
 {
     lks_mutex *mutex = new_mutex("door", SHORT_MS, NULL);
     lks_error error;
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = SHORT_MS + 300});
     assert_int_equal(lks_mutex_lock(mutex, 60000, NULL), LKS_LOCK_ACQUIRED);
     assert_true(lock_fake_seen(fake, FAKE_RENEW, "door") >= 1);
@@ -250,12 +236,11 @@ static void test_a_grant_after_a_long_wait_is_confirmed(void **state)
 
 /* ---- callbacks ------------------------------------------------------------------ */
 
-static void test_what_a_callback_may_do(void **state)
+TEST(test_what_a_callback_may_do)
 {
     struct witness witness = WITNESS_INIT;
     lks_mutex *other = new_locked("gate", LEASE_MS, NULL), *mutex = new_mutex("door", LEASE_MS, &witness);
 
-    (void)state;
     witness.unlocks = witness.locks = witness.frees = mutex;
     witness.other = other;
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -288,13 +273,12 @@ static void be_slow(void *arg, const lks_lock_loss *loss)
     atomic_store(&slow->ended, true);
 }
 
-static void test_free_waits_for_the_callback(void **state)
+TEST(test_free_waits_for_the_callback)
 {
     struct slow slow = {0};
     const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = be_slow, .arg = &slow};
     lks_mutex *mutex = NULL;
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.lost = "door"});
     assert_int_equal(lks_mutex_new(channel, "door", &options, &mutex, NULL), LKS_OK);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -327,13 +311,12 @@ static void release_in_callback(void *arg, const lks_lock_loss *loss)
     atomic_store(&owner->told, true);
 }
 
-static void test_a_callback_may_release_its_permit(void **state)
+TEST(test_a_callback_may_release_its_permit)
 {
     struct owner owner = {0};
     lks_permit *permit = NULL;
     const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = release_in_callback, .arg = &owner};
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.lost = "seats"});
     assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &owner.semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(owner.semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
@@ -346,23 +329,4 @@ static void test_a_callback_may_release_its_permit(void **state)
     assert_int_equal(lks_semaphore_free(owner.semaphore), LKS_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_lease_that_nobody_renews_is_lost_in_time),
-        TEST(test_the_server_says_lost),
-        TEST(test_the_server_ends),
-        TEST(test_max_hold_ends_renewing),
-        TEST(test_a_permit_is_lost_like_a_lock),
-        TEST(test_what_was_lost_stays_lost),
-        TEST(test_what_is_lost_is_not_renewed),
-        TEST(test_a_late_answer_makes_no_longer_lease),
-        TEST(test_a_late_renewal_makes_no_longer_lease),
-        TEST(test_a_grant_after_a_long_wait_is_confirmed),
-        TEST(test_what_a_callback_may_do),
-        TEST(test_free_waits_for_the_callback),
-        TEST(test_a_callback_may_release_its_permit),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,17 +1,11 @@
 /* The watchdog keeps what is held, in few calls, and nothing else. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <dirent.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "support/process.h"
 #include "unit/mutex_fixture.h"
+#include "test.h"
 
 /* Threads of this process that are watchdogs. */
 static size_t watchdogs(void)
@@ -35,13 +29,12 @@ static size_t watchdogs(void)
 
 /* ---- one lock ------------------------------------------------------------------- */
 
-static void test_a_lease_is_renewed_as_long_as_it_is_held(void **state)
+TEST(test_a_lease_is_renewed_as_long_as_it_is_held)
 {
     struct witness witness = WITNESS_INIT;
     uint64_t began_ns = now_ns();
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
 
-    (void)state;
     assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 4));
     fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
     fake_event renewed = lock_fake_event(fake, FAKE_RENEW, "door", 3);
@@ -54,13 +47,12 @@ static void test_a_lease_is_renewed_as_long_as_it_is_held(void **state)
     unlock_and_free(mutex, LKS_OK);
 }
 
-static void test_a_permit_is_kept_like_a_lock(void **state)
+TEST(test_a_permit_is_kept_like_a_lock)
 {
     const lks_lock_options options = {.lease_ms = LEASE_MS};
     lks_semaphore *semaphore = NULL;
     lks_permit *permit = NULL;
 
-    (void)state;
     assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
     assert_true(lock_fake_await(fake, FAKE_RENEW, "seats", 2));
@@ -69,11 +61,10 @@ static void test_a_permit_is_kept_like_a_lock(void **state)
     assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
 }
 
-static void test_nothing_is_renewed_after_the_unlock(void **state)
+TEST(test_nothing_is_renewed_after_the_unlock)
 {
     lks_mutex *mutex = new_locked("door", SHORT_MS, NULL), *other = new_locked("gate", SHORT_MS, NULL);
 
-    (void)state;
     assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
     unlock_and_free(new_locked("yard", SHORT_MS, NULL), LKS_OK); /* so its answer is there too */
     unlock_held_or_lost(mutex);
@@ -89,12 +80,11 @@ static void test_nothing_is_renewed_after_the_unlock(void **state)
 }
 
 /* A renewal whose answer comes after the unlock revives nothing. */
-static void test_a_renewal_in_flight_at_the_unlock_is_without_effect(void **state)
+TEST(test_a_renewal_in_flight_at_the_unlock_is_without_effect)
 {
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
     assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
@@ -109,13 +99,12 @@ static void test_a_renewal_in_flight_at_the_unlock_is_without_effect(void **stat
     unlock_and_free(mutex, LKS_OK);
 }
 
-static void test_a_renewal_that_fails_is_repeated(void **state)
+TEST(test_a_renewal_that_fails_is_repeated)
 {
     static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL};
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         size_t n = lock_fake_calls(fake, FAKE_RENEW);
         lock_fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = codes[i], .fail_times = 1});
@@ -129,14 +118,13 @@ static void test_a_renewal_that_fails_is_repeated(void **state)
 /* ---- many locks ----------------------------------------------------------------- */
 
 /* 10,000 locks of one process cost at most one call a hundred locks. */
-static void test_renewals_of_many_locks_are_few_calls(void **state)
+TEST(test_renewals_of_many_locks_are_few_calls)
 {
     enum { LOCKS = 10000, LONG_LEASE_MS = 15000 };
     struct witness witness = WITNESS_INIT;
     lks_mutex **mutexes = new_locked_mutexes(LOCKS, LONG_LEASE_MS, &witness);
     size_t calls = lock_fake_calls(fake, FAKE_RENEW), leases = lock_fake_seen(fake, FAKE_RENEW, NULL);
 
-    (void)state;
     assert_true(lock_fake_await(fake, FAKE_RENEW, NULL, leases + 2 * LOCKS));
     leases = lock_fake_seen(fake, FAKE_RENEW, NULL) - leases;
     calls = lock_fake_calls(fake, FAKE_RENEW) - calls;
@@ -147,13 +135,12 @@ static void test_renewals_of_many_locks_are_few_calls(void **state)
 }
 
 /* One lease that makes its whole call fail falls alone. */
-static void test_a_poisoned_lease_falls_alone(void **state)
+TEST(test_a_poisoned_lease_falls_alone)
 {
     enum { LOCKS = 20 };
     struct witness calm = WITNESS_INIT, witness = WITNESS_INIT;
     lks_mutex **mutexes = new_locked_mutexes(LOCKS, LEASE_MS, &calm), *mutex = new_locked("door", LEASE_MS, &witness);
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.poison = "door"});
     await_loss(&witness);
     assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
@@ -165,12 +152,11 @@ static void test_a_poisoned_lease_falls_alone(void **state)
 }
 
 /* A server that takes fewer leases in a call than we send. */
-static void test_a_server_with_smaller_limits(void **state)
+TEST(test_a_server_with_smaller_limits)
 {
     enum { LOCKS = 150, MAX = 64 };
     struct witness witness = WITNESS_INIT;
 
-    (void)state;
     lock_fake_behave(fake, (fake_manner){.leases_max = MAX});
     lks_mutex **mutexes = new_locked_mutexes(LOCKS, LEASE_MS, &witness);
     uint64_t began_ns = now_ns();
@@ -182,14 +168,13 @@ static void test_a_server_with_smaller_limits(void **state)
 /* ---- the thread ----------------------------------------------------------------- */
 
 /* Of two channels each renews its own, and one thread sees to both. */
-static void test_one_thread_for_all(void **state)
+TEST(test_one_thread_for_all)
 {
     const lks_lock_options options = {.lease_ms = LEASE_MS};
     lock_fake *other = lock_fake_start();
     lks_channel *second = NULL;
     lks_mutex *elsewhere = NULL;
 
-    (void)state;
     assert_non_null(other);
     assert_int_equal(lks_channel_open(lock_fake_url(other), NULL, &second, NULL), LKS_OK);
     assert_int_equal(lks_mutex_new(second, "gate", &options, &elsewhere, NULL), LKS_OK);
@@ -207,11 +192,10 @@ static void test_one_thread_for_all(void **state)
 }
 
 /* It ends when nothing is held any more, and comes back when something is. */
-static void test_the_watchdog_comes_and_goes(void **state)
+TEST(test_the_watchdog_comes_and_goes)
 {
     lks_mutex *mutex = new_mutex("door", LEASE_MS, NULL);
 
-    (void)state;
     for (size_t i = 1; i <= 2; i++) {
         assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
         assert_true(lock_fake_await(fake, FAKE_RENEW, "door", i));
@@ -223,11 +207,10 @@ static void test_the_watchdog_comes_and_goes(void **state)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-static void test_nothing_is_left_of_a_thousand_cycles(void **state)
+TEST(test_nothing_is_left_of_a_thousand_cycles)
 {
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
 
-    (void)state;
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     size_t fds = process_fd_count(getpid()), threads = process_thread_count(getpid());
     for (int i = 0; i < 1000; i++) {
@@ -240,21 +223,4 @@ static void test_nothing_is_left_of_a_thousand_cycles(void **state)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_a_lease_is_renewed_as_long_as_it_is_held),
-        TEST(test_a_permit_is_kept_like_a_lock),
-        TEST(test_nothing_is_renewed_after_the_unlock),
-        TEST(test_a_renewal_in_flight_at_the_unlock_is_without_effect),
-        TEST(test_a_renewal_that_fails_is_repeated),
-        TEST(test_renewals_of_many_locks_are_few_calls),
-        TEST(test_a_poisoned_lease_falls_alone),
-        TEST(test_a_server_with_smaller_limits),
-        TEST(test_one_thread_for_all),
-        TEST(test_the_watchdog_comes_and_goes),
-        TEST(test_nothing_is_left_of_a_thousand_cycles),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

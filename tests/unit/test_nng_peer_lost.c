@@ -3,24 +3,16 @@
  * to a peer that dies may be lost inside nng. */
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/nng_rep.h>
 #include <nng/nng.h>
 
 #include "support/sp_peer.h"
+#include "test.h"
 
 enum { EVENTS_MAX = 4096, WAIT_SECONDS = 60, PEERS = 200 };
 
@@ -99,7 +91,6 @@ static void start(uint32_t connections_max)
 
 static int stop(void **state)
 {
-    (void)state;
     if (here.rep)
         lks_rpc_nng_rep_stop_receiving(here.rep);
     lks_rpc_nng_rep_close(here.rep);
@@ -151,9 +142,8 @@ static void check_order(void)
     }
 }
 
-static void each_is_told_once_after_its_messages(void **state)
+TEST(each_is_told_once_after_its_messages)
 {
-    (void)state;
     start(0);
     for (uint32_t i = 0; i < PEERS; i++) {
         int fd = open_peer();
@@ -170,9 +160,8 @@ static void each_is_told_once_after_its_messages(void **state)
     check_order();
 }
 
-static void who_stays_is_not_lost(void **state)
+TEST(who_stays_is_not_lost)
 {
-    (void)state;
     start(0);
     int stays = open_peer(), goes = open_peer();
     send_message(stays, 1);
@@ -192,9 +181,8 @@ static void who_stays_is_not_lost(void **state)
 
 /* nng gives the connection back while the application is still being handed its
  * message by another thread. */
-static void a_loss_does_not_overtake_a_message_that_is_being_delivered(void **state)
+TEST(a_loss_does_not_overtake_a_message_that_is_being_delivered)
 {
-    (void)state;
     for (int i = 0; i < 20; i++) {
         start(0);
         here.linger = true;
@@ -211,11 +199,10 @@ static void a_loss_does_not_overtake_a_message_that_is_being_delivered(void **st
 }
 
 /* Marked first, closed when it is quiet, given back by nng: one loss. */
-static void who_is_closed_is_told_once(void **state)
+TEST(who_is_closed_is_told_once)
 {
     int fds[8];
 
-    (void)state;
     start(0);
     here.closes = true;
     for (size_t i = 0; i < 8; i++) {
@@ -232,9 +219,8 @@ static void who_is_closed_is_told_once(void **state)
     check_order();
 }
 
-static void who_was_never_taken_is_not_lost(void **state)
+TEST(who_was_never_taken_is_not_lost)
 {
-    (void)state;
     start(1);
     int first = open_peer();
     send_message(first, 1);
@@ -253,11 +239,10 @@ static void who_was_never_taken_is_not_lost(void **state)
     assert_int_equal(here.events[0].peer, here.events[2].peer);
 }
 
-static void nobody_is_told_after_the_end(void **state)
+TEST(nobody_is_told_after_the_end)
 {
     int fds[16];
 
-    (void)state;
     for (int closes_first = 0; closes_first < 2; closes_first++) {
         start(0);
         for (size_t i = 0; i < 16; i++) {
@@ -281,11 +266,10 @@ static void nobody_is_told_after_the_end(void **state)
 }
 
 /* host/ has no use for it. */
-static void nobody_needs_to_be_told(void **state)
+TEST(nobody_needs_to_be_told)
 {
     const lks_rpc_nng_rep_options options = {.on_request = on_request};
 
-    (void)state;
     start(0);
     stop(NULL);
     assert_int_equal(lks_rpc_nng_rep_open(&options, &here.rep, NULL), LKS_OK);
@@ -299,16 +283,4 @@ static void nobody_needs_to_be_told(void **state)
     assert_int_equal(here.n_of[LOST], 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(each_is_told_once_after_its_messages, stop),
-        cmocka_unit_test_teardown(who_stays_is_not_lost, stop),
-        cmocka_unit_test_teardown(a_loss_does_not_overtake_a_message_that_is_being_delivered, stop),
-        cmocka_unit_test_teardown(who_is_closed_is_told_once, stop),
-        cmocka_unit_test_teardown(who_was_never_taken_is_not_lost, stop),
-        cmocka_unit_test_teardown(nobody_is_told_after_the_end, stop),
-        cmocka_unit_test_teardown(nobody_needs_to_be_told, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.teardown = stop)

@@ -1,13 +1,5 @@
 /* The REP context pool, asked by hand-made peers. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,6 +9,7 @@
 
 #include "support/rep_fixture.h"
 #include "support/sp_peer.h"
+#include "test.h"
 
 static rep_fixture *rep;
 
@@ -28,7 +21,6 @@ static void start(lks_rpc_nng_rep_options options)
 
 static int stop(void **state)
 {
-    (void)state;
     rep_fixture_free(rep);
     rep = NULL;
     return 0;
@@ -104,9 +96,8 @@ static lks_rpc_nng_request *take(void)
     return request;
 }
 
-static void answers_reach_their_requests_in_any_order(void **state)
+TEST(answers_reach_their_requests_in_any_order)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     int one = open_peer(), two = open_peer();
     send_message(one, 1, "first");
@@ -129,10 +120,9 @@ static void answers_reach_their_requests_in_any_order(void **state)
 }
 
 /* A request without an answer holds a context; there must be another for the next. */
-static void calls_that_wait_do_not_block_others(void **state)
+TEST(calls_that_wait_do_not_block_others)
 {
     enum { N = 1000 };
-    (void)state;
     start((lks_rpc_nng_rep_options){.receiving = 16, .peer_in_flight_max = N + 1});
     int fd = open_peer();
     for (uint32_t i = 0; i < N; i++)
@@ -146,9 +136,8 @@ static void calls_that_wait_do_not_block_others(void **state)
     close(fd);
 }
 
-static void beyond_the_limit_messages_are_refused(void **state)
+TEST(beyond_the_limit_messages_are_refused)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){.in_flight_max = 3});
     int fd = open_peer(), other = open_peer();
     lks_rpc_nng_request *held[3];
@@ -171,9 +160,8 @@ static void beyond_the_limit_messages_are_refused(void **state)
     close(other);
 }
 
-static void one_connection_cannot_take_all_there_is(void **state)
+TEST(one_connection_cannot_take_all_there_is)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){.in_flight_max = 100, .peer_in_flight_max = 4});
     int fd = open_peer(), other = open_peer();
     for (uint32_t i = 0; i < 4; i++)
@@ -195,10 +183,9 @@ static void one_connection_cannot_take_all_there_is(void **state)
 }
 
 /* Those who do not read share what there is with one who comes late. */
-static void what_is_left_is_for_everyone(void **state)
+TEST(what_is_left_is_for_everyone)
 {
     enum { ROOM = 64, SHARE = 32 };
-    (void)state;
     start((lks_rpc_nng_rep_options){.in_flight_max = ROOM, .peer_in_flight_max = ROOM});
     int fd = open_peer(), other = open_peer();
     for (uint32_t i = 0; i < SHARE; i++)
@@ -216,9 +203,8 @@ static void what_is_left_is_for_everyone(void **state)
     close(other);
 }
 
-static void one_connection_too_many_is_closed(void **state)
+TEST(one_connection_too_many_is_closed)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){.connections_max = 2});
     rep_fixture_echo(rep, 0);
     int one = open_peer(), two = open_peer();
@@ -244,11 +230,10 @@ static void one_connection_too_many_is_closed(void **state)
     close(two);
 }
 
-static void a_message_too_long_closes_its_connection_only(void **state)
+TEST(a_message_too_long_closes_its_connection_only)
 {
     enum { MAX = 1000 };
     char text[MAX + 2];
-    (void)state;
     start((lks_rpc_nng_rep_options){.message_bytes_max = MAX});
     rep_fixture_echo(rep, 0);
     int fd = open_peer(), other = open_peer();
@@ -266,9 +251,8 @@ static void a_message_too_long_closes_its_connection_only(void **state)
     close(other);
 }
 
-static void a_request_may_end_in_other_ways_than_an_answer(void **state)
+TEST(a_request_may_end_in_other_ways_than_an_answer)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     int fd = open_peer(), bad = open_peer();
     send_message(fd, 1, "dropped");
@@ -295,9 +279,8 @@ static void a_request_may_end_in_other_ways_than_an_answer(void **state)
 }
 
 /* Until its connection is closed, nothing of a doomed peer reaches the server. */
-static void a_doomed_peer_is_not_served_any_more(void **state)
+TEST(a_doomed_peer_is_not_served_any_more)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     int bad = open_peer(), fd = open_peer();
     send_message(bad, 1, "no frame");
@@ -315,9 +298,8 @@ static void a_doomed_peer_is_not_served_any_more(void **state)
     close(fd);
 }
 
-static void a_pool_that_stops_refuses_and_still_answers(void **state)
+TEST(a_pool_that_stops_refuses_and_still_answers)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     int fd = open_peer();
     send_message(fd, 1, "running");
@@ -336,9 +318,8 @@ static void a_pool_that_stops_refuses_and_still_answers(void **state)
     close(fd);
 }
 
-static void closing_sends_what_is_being_answered(void **state)
+TEST(closing_sends_what_is_being_answered)
 {
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     int fd = open_peer();
     for (uint32_t i = 0; i < 100; i++)
@@ -358,12 +339,11 @@ static void closing_sends_what_is_being_answered(void **state)
     close(fd);
 }
 
-static void addresses_that_cannot_be_served_are_told(void **state)
+TEST(addresses_that_cannot_be_served_are_told)
 {
     char url[64];
     lks_error error;
     uint16_t port = 0;
-    (void)state;
     start((lks_rpc_nng_rep_options){0});
     lks_rpc_nng_rep *pool = rep_fixture_rep(rep);
     static const char *const bad[] = {"ipc:///tmp/x", "inproc://x", "127.0.0.1:0", "", "tcp://127.0.0.1:99999999"};
@@ -404,11 +384,10 @@ static unsigned short listen_over_websocket(void)
     return (unsigned short)wanted;
 }
 
-static void nng_itself_is_served_over_websocket_too(void **state)
+TEST(nng_itself_is_served_over_websocket_too)
 {
     nng_socket req;
     char url[64];
-    (void)state;
     start((lks_rpc_nng_rep_options){.message_bytes_max = 1000});
     rep_fixture_echo(rep, 0);
     snprintf(url, sizeof url, "ws://127.0.0.1:%d/lockstock", listen_over_websocket());
@@ -426,7 +405,7 @@ static void nng_itself_is_served_over_websocket_too(void **state)
 }
 
 /* nng shakes hands with whoever asks, also a browser; what the page then says is not heard. */
-static void a_web_page_is_not_heard(void **state)
+TEST(a_web_page_is_not_heard)
 {
 #define BEGINNING "GET /lockstock HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n%s"
 #define REST                                                                                       \
@@ -435,7 +414,6 @@ static void a_web_page_is_not_heard(void **state)
     static const char *const origins[] = {"Origin: http://evil.example\r\n", "origin: null\r\n", ""};
     static const uint8_t message[] = {0x82, 0x85, 0, 0, 0, 0, 0x80, 0, 0, 1, 'a'}; /* id, "a"; a mask of zeros */
     char bytes[512];
-    (void)state;
     start((lks_rpc_nng_rep_options){.message_bytes_max = 1000});
     unsigned short port = listen_over_websocket();
     for (size_t i = 0; i < sizeof origins / sizeof *origins; i++) {
@@ -453,23 +431,4 @@ static void a_web_page_is_not_heard(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(answers_reach_their_requests_in_any_order, stop),
-        cmocka_unit_test_teardown(calls_that_wait_do_not_block_others, stop),
-        cmocka_unit_test_teardown(beyond_the_limit_messages_are_refused, stop),
-        cmocka_unit_test_teardown(one_connection_cannot_take_all_there_is, stop),
-        cmocka_unit_test_teardown(what_is_left_is_for_everyone, stop),
-        cmocka_unit_test_teardown(one_connection_too_many_is_closed, stop),
-        cmocka_unit_test_teardown(a_message_too_long_closes_its_connection_only, stop),
-        cmocka_unit_test_teardown(a_request_may_end_in_other_ways_than_an_answer, stop),
-        cmocka_unit_test_teardown(a_doomed_peer_is_not_served_any_more, stop),
-        cmocka_unit_test_teardown(a_pool_that_stops_refuses_and_still_answers, stop),
-        cmocka_unit_test_teardown(closing_sends_what_is_being_answered, stop),
-        cmocka_unit_test_teardown(addresses_that_cannot_be_served_are_told, stop),
-        cmocka_unit_test_teardown(nng_itself_is_served_over_websocket_too, stop),
-        cmocka_unit_test_teardown(a_web_page_is_not_heard, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.teardown = stop)

@@ -1,14 +1,8 @@
 /* lks_once against a service that answers as told: what is asked, what becomes of the
  * answers of Begin, and what the function may say. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,16 +12,16 @@
 #include "unit/helpers_fake.h"
 #include "unit/helpers_fixture.h"
 #include "unit/once_fixture.h"
+#include "test.h"
 
 /* ---- a run and its calls ---------------------------------------------------------- */
 
-static void test_it_runs_and_its_result_is_stored(void **state)
+TEST(test_it_runs_and_its_result_is_stored)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = NULL;
     lks_error error = {.code = LKS_INTERNAL};
 
-    (void)state;
     assert_int_equal(run(&(lks_once_options){.scope = "charge", .key = "order-1"}, &job, &result, &error),
                      LKS_ONCE_EXECUTED);
     assert_int_equal(error.code, LKS_OK);
@@ -63,7 +57,7 @@ static void test_it_runs_and_its_result_is_stored(void **state)
     assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), 0);
 }
 
-static void test_options_are_sent(void **state)
+TEST(test_options_are_sent)
 {
     const lks_once_options options = {.scope = "a",
                                       .key = "b",
@@ -75,7 +69,6 @@ static void test_options_are_sent(void **state)
     struct job job = {.verdict = LKS_ONCE_STORE, .forgets = true};
     lks_once_result *result = NULL;
 
-    (void)state;
     assert_int_equal(run(&options, &job, &result, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(result->code, 0);
     assert_int_equal(result->body_len, 0);
@@ -88,22 +81,20 @@ static void test_options_are_sent(void **state)
     assert_int_equal(begun.wait_ms, 777);
 }
 
-static void test_each_run_is_another_attempt(void **state)
+TEST(test_each_run_is_another_attempt)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
 
-    (void)state;
     for (int i = 0; i < 2; i++)
         assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_string_not_equal(event_of(FAKE_BEGIN, 0).token, event_of(FAKE_BEGIN, 1).token);
 }
 
 /* An EXECUTE that was lost is asked for again as the same attempt. */
-static void test_a_lost_begin_is_the_same_attempt(void **state)
+TEST(test_a_lost_begin_is_the_same_attempt)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
 
-    (void)state;
     helpers_fake_behave(
         fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
     assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
@@ -112,12 +103,11 @@ static void test_a_lost_begin_is_the_same_attempt(void **state)
     assert_string_equal(event_of(FAKE_BEGIN, 0).token, event_of(FAKE_BEGIN, 1).token);
 }
 
-static void test_bad_options_are_named(void **state)
+TEST(test_bad_options_are_named)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_error error;
 
-    (void)state;
     assert_int_equal(run(&(lks_once_options){.key = "a"}, &job, NULL, &error), LKS_ONCE_FAILED);
     assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
     assert_int_equal(run(&(lks_once_options){.scope = "a"}, &job, NULL, &error), LKS_ONCE_FAILED);
@@ -135,13 +125,12 @@ static void test_bad_options_are_named(void **state)
 
 /* ---- answers of Begin ---------------------------------------------------------------- */
 
-static void test_a_stored_result_is_replayed(void **state)
+TEST(test_a_stored_result_is_replayed)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = NULL;
     lks_error error = {.code = LKS_INTERNAL};
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .body = "first"});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_REPLAYED);
     assert_int_equal(error.code, LKS_OK);
@@ -156,12 +145,11 @@ static void test_a_stored_result_is_replayed(void **state)
     assert_nothing_else_came(FAKE_BEGIN, 1);
 }
 
-static void test_a_final_failure_is_replayed(void **state)
+TEST(test_a_final_failure_is_replayed)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = NULL;
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .failure = "no money"});
     assert_int_equal(run(&plain, &job, &result, NULL), LKS_ONCE_REPLAYED);
     assert_string_equal(result->failure, "no money");
@@ -171,13 +159,12 @@ static void test_a_final_failure_is_replayed(void **state)
     lks_once_result_free(result);
 }
 
-static void test_refusals_are_told_apart(void **state)
+TEST(test_refusals_are_told_apart)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = (lks_once_result *)&job; /* to be made NULL */
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(fake,
                         (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_IN_PROGRESS);
@@ -198,14 +185,13 @@ static void test_refusals_are_told_apart(void **state)
 
 /* ---- an attempt that may have begun is given back ----------------------------------- */
 
-static void test_a_doubtful_begin_is_given_back(void **state)
+TEST(test_a_doubtful_begin_is_given_back)
 {
     const lks_once_options options = {
         .scope = "charge", .key = "order-1", .fingerprint = "sha", .fingerprint_len = 3, .wait_ms = 50};
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(
         fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
     assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_FAILED);
@@ -214,12 +200,11 @@ static void test_a_doubtful_begin_is_given_back(void **state)
     assert_given_back(2);
 }
 
-static void test_an_unknown_answer_is_given_back(void **state)
+TEST(test_an_unknown_answer_is_given_back)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = 99});
     assert_int_equal(run(&plain, &job, NULL, &error), LKS_ONCE_FAILED);
     assert_int_equal(error.code, LKS_INTERNAL);
@@ -250,13 +235,12 @@ static lks_once_verdict say_too_much(void *arg, lks_once_attempt *attempt)
     return LKS_ONCE_STORE;
 }
 
-static void test_what_is_too_much_is_refused(void **state)
+TEST(test_what_is_too_much_is_refused)
 {
     struct job job = {.extended = 0};
     lks_once_result *result = NULL;
     lks_error error;
 
-    (void)state;
     if (lks_once_run(channel, &plain, say_too_much, &job, &result, &error) != LKS_ONCE_EXECUTED)
         fail_msg("%s", error.message);
     assert_int_equal(job.codes[0], LKS_OK);
@@ -284,11 +268,10 @@ static lks_once_verdict say_what_is_no_text(void *arg, lks_once_attempt *attempt
 
 /* Refused later it would be too late: the server says no to a result that is not UTF-8,
  * and the function is run again. */
-static void test_what_is_not_utf8_is_refused_at_once(void **state)
+TEST(test_what_is_not_utf8_is_refused_at_once)
 {
     struct job jobs[] = {{.verdict = LKS_ONCE_GIVE_UP}, {.verdict = LKS_ONCE_STORE}};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(lks_once_run(channel, &plain, say_what_is_no_text, &jobs[i], NULL, NULL), LKS_ONCE_EXECUTED);
         assert_int_equal(jobs[i].codes[0], LKS_OK);
@@ -314,14 +297,13 @@ static lks_once_verdict say_what_cannot_be_sent(void *arg, lks_once_attempt *att
     return LKS_ONCE_STORE;
 }
 
-static void test_what_the_channel_cannot_send_is_refused_at_once(void **state)
+TEST(test_what_the_channel_cannot_send_is_refused_at_once)
 {
     const lks_channel_options small = {.message_bytes_max = SMALL_BYTES, .ns = "default", .token = "token"};
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = NULL;
     lks_channel *narrow = NULL;
 
-    (void)state;
     assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &narrow, NULL), LKS_OK);
     assert_int_equal(lks_once_run(narrow, &plain, say_what_cannot_be_sent, &job, &result, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(job.codes[0], LKS_OK);
@@ -335,22 +317,20 @@ static void test_what_the_channel_cannot_send_is_refused_at_once(void **state)
     assert_int_equal(lks_channel_close(narrow), LKS_OK);
 }
 
-static void test_a_wait_of_days_is_one_of_a_day(void **state)
+TEST(test_a_wait_of_days_is_one_of_a_day)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     const lks_once_options options = {.scope = "charge", .key = "order-1", .wait_ms = UINT32_MAX};
 
-    (void)state;
     assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(event_of(FAKE_BEGIN, 0).wait_ms, 86400000);
 }
 
-static void test_a_detail_is_cut_at_a_character(void **state)
+TEST(test_a_detail_is_cut_at_a_character)
 {
     char detail[1100];
     struct job job = {.verdict = LKS_ONCE_RETRY, .detail = detail};
 
-    (void)state;
     memset(detail, 'a', sizeof detail);
     memcpy(detail + 1023, "\xC3\xA9", 3); /* an e with an accent: bytes 1023 and 1024 */
     assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_RETRYABLE);
@@ -377,13 +357,12 @@ static void run_inside(void *arg, lks_code code, const lks_get_response *respons
     inside->outcome = run(&plain, &inside->job, NULL, &inside->error);
 }
 
-static void test_not_on_a_completion_thread(void **state)
+TEST(test_not_on_a_completion_thread)
 {
     struct inside inside = {.outcome = LKS_ONCE_EXECUTED};
     lks_get_request request = LKS_GET_REQUEST_INIT;
     lks_call *call = NULL;
 
-    (void)state;
     assert_int_equal(lks_idempotency_get_start(channel, &request, NULL, run_inside, &inside, &call, NULL), LKS_OK);
     lks_call_wait(call, NULL);
     lks_call_free(call);
@@ -392,11 +371,10 @@ static void test_not_on_a_completion_thread(void **state)
     assert_int_equal(atomic_load(&inside.job.runs), 0);
 }
 
-static void test_not_in_a_forked_child(void **state)
+TEST(test_not_in_a_forked_child)
 {
     int status = 0;
 
-    (void)state;
     pid_t child = fork();
     if (child == 0) {
         struct job job = {.verdict = LKS_ONCE_STORE};
@@ -409,14 +387,13 @@ static void test_not_in_a_forked_child(void **state)
     assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 0);
 }
 
-static void test_no_server_can_be_reached(void **state)
+TEST(test_no_server_can_be_reached)
 {
     const lks_channel_options impatient = {.timeout_ms = 200};
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_channel *nowhere = NULL;
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_channel_open("nng+tcp://127.0.0.1:1", &impatient, &nowhere, NULL), LKS_OK);
     assert_int_equal(lks_once_run(nowhere, &plain, work, &job, NULL, &error), LKS_ONCE_FAILED);
     assert_int_equal(error.code, LKS_UNAVAILABLE);
@@ -426,7 +403,7 @@ static void test_no_server_can_be_reached(void **state)
 }
 
 /* One more than the channel has room for is refused before anything is sent. */
-static void test_a_full_channel_begins_nothing(void **state)
+TEST(test_a_full_channel_begins_nothing)
 {
     enum { ROOM = 4 };
     const lks_channel_options small = {.in_flight_max = 1, .queue_max = ROOM - 1};
@@ -436,7 +413,6 @@ static void test_a_full_channel_begins_nothing(void **state)
     lks_call *calls[ROOM];
     lks_error error;
 
-    (void)state;
     assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &other, NULL), LKS_OK);
     helpers_fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
     for (size_t i = 0; i < ROOM; i++)
@@ -484,13 +460,12 @@ static void *run_often(void *arg)
 }
 
 /* Leases so short that they are extended, and lost, in the midst of everything. */
-static void test_many_at_once(void **state)
+TEST(test_many_at_once)
 {
     enum { THREADS = 6, ROUNDS = 40 };
     struct crowd crowd = {.rounds = ROUNDS};
     pthread_t threads[THREADS];
 
-    (void)state;
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, run_often, &crowd), 0);
     for (size_t i = 0; i < THREADS; i++)
@@ -499,30 +474,4 @@ static void test_many_at_once(void **state)
     assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), THREADS * ROUNDS);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_it_runs_and_its_result_is_stored),
-        TEST(test_options_are_sent),
-        TEST(test_each_run_is_another_attempt),
-        TEST(test_a_lost_begin_is_the_same_attempt),
-        TEST(test_bad_options_are_named),
-        TEST(test_a_stored_result_is_replayed),
-        TEST(test_a_final_failure_is_replayed),
-        TEST(test_refusals_are_told_apart),
-        TEST(test_a_doubtful_begin_is_given_back),
-        TEST(test_an_unknown_answer_is_given_back),
-        TEST(test_what_is_too_much_is_refused),
-        TEST(test_what_is_not_utf8_is_refused_at_once),
-        TEST(test_what_the_channel_cannot_send_is_refused_at_once),
-        TEST(test_a_wait_of_days_is_one_of_a_day),
-        TEST(test_a_detail_is_cut_at_a_character),
-        TEST(test_not_on_a_completion_thread),
-        TEST(test_not_in_a_forked_child),
-        TEST(test_no_server_can_be_reached),
-        TEST(test_a_full_channel_begins_nothing),
-        TEST(test_many_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

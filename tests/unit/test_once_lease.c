@@ -1,13 +1,7 @@
 /* lks_once against a service that answers as told: the lease while the function runs,
  * and what becomes of its result. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include <lockstock/lockstock.h>
 
@@ -15,15 +9,15 @@
 #include "unit/helpers_fake.h"
 #include "unit/helpers_fixture.h"
 #include "unit/once_fixture.h"
+#include "test.h"
 
 /* ---- the lease ------------------------------------------------------------------------- */
 
-static void test_the_lease_is_extended_while_it_runs(void **state)
+TEST(test_the_lease_is_extended_while_it_runs)
 {
     struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
 
-    (void)state;
     assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_true(job.seen);
     assert_false(job.lost_last);
@@ -36,12 +30,11 @@ static void test_the_lease_is_extended_while_it_runs(void **state)
     assert_true(event_of(FAKE_EXTEND, 1).at_ns - event_of(FAKE_BEGIN, 0).at_ns >= SHORT_MS / 2 * UINT64_C(1000000));
 }
 
-static void test_nothing_is_extended_after_the_end(void **state)
+TEST(test_nothing_is_extended_after_the_end)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 100};
 
-    (void)state;
     for (int i = 0; i < 20; i++)
         assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     size_t extended = helpers_fake_seen(fake, FAKE_EXTEND);
@@ -50,11 +43,10 @@ static void test_nothing_is_extended_after_the_end(void **state)
     assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), extended);
 }
 
-static void test_an_extension_that_fails_is_repeated(void **state)
+TEST(test_an_extension_that_fails_is_repeated)
 {
     struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
 
-    (void)state;
     helpers_fake_behave(
         fake, (fake_manner){.fails[FAKE_EXTEND] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
     assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
@@ -62,13 +54,12 @@ static void test_an_extension_that_fails_is_repeated(void **state)
     assert_false(job.lost_last);
 }
 
-static void test_lost_is_told_at_once(void **state)
+TEST(test_lost_is_told_at_once)
 {
     struct job job = {.verdict = LKS_ONCE_RETRY, .until_lost = true};
     lks_once_result *result = NULL;
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST,
                                             .outcome[FAKE_FAIL] = LKS_FAIL_OUTCOME_SUPERSEDED,
                                             .body = "the winner's"});
@@ -84,13 +75,12 @@ static void test_lost_is_told_at_once(void **state)
 
 /* Nobody answers; it counts as lost before it can be over, and stays lost when the
  * answers come after all. */
-static void test_a_lease_that_nobody_extends_is_lost(void **state)
+TEST(test_a_lease_that_nobody_extends_is_lost)
 {
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = SHORT_MS};
     struct job job = {.verdict = LKS_ONCE_STORE, .until_lost = true, .lets_go = true};
     lks_once_result *result = NULL;
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true});
     assert_int_equal(run(&options, &job, &result, NULL), LKS_ONCE_SUPERSEDED);
     assert_true(job.seen); /* nothing was extended after the loss */
@@ -116,12 +106,11 @@ static lks_once_verdict see_ends(void *arg, lks_once_attempt *attempt)
 
 /* It never counts as held for longer than it is: a tenth is left when it counts as
  * lost, counted from before the server saw the request. */
-static void test_a_lease_counts_from_the_sending(void **state)
+TEST(test_a_lease_counts_from_the_sending)
 {
     const uint64_t counts_ns = (LEASE_MS - LEASE_MS / 10) * UINT64_C(1000000);
     uint64_t ends[2];
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true, .begin_delay_ms = 100});
     assert_int_equal(lks_once_run(channel, &plain, see_ends, ends, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_true(ends[0] <= event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
@@ -131,13 +120,12 @@ static void test_a_lease_counts_from_the_sending(void **state)
 
 /* The answer to a Begin that waited says nothing sure about a lease counted from its
  * sending. */
-static void test_a_late_begin_is_confirmed(void **state)
+TEST(test_a_late_begin_is_confirmed)
 {
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = LEASE_MS, .wait_ms = 10000};
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100});
     assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(job.extended, 1);
@@ -150,12 +138,11 @@ static void test_a_late_begin_is_confirmed(void **state)
     assert_int_equal(atomic_load(&job.runs), 1);
 }
 
-static void test_a_late_begin_in_doubt_is_given_back(void **state)
+TEST(test_a_late_begin_in_doubt_is_given_back)
 {
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 900};
     struct job job = {.verdict = LKS_ONCE_STORE};
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = 400, .fails[FAKE_EXTEND] = LKS_INTERNAL});
     assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_FAILED);
     assert_int_equal(atomic_load(&job.runs), 0);
@@ -164,13 +151,12 @@ static void test_a_late_begin_in_doubt_is_given_back(void **state)
 
 /* ---- the end -------------------------------------------------------------------------- */
 
-static void test_a_failure_for_now(void **state)
+TEST(test_a_failure_for_now)
 {
     struct job job = {.verdict = LKS_ONCE_RETRY, .detail = "bank is closed"};
     lks_once_result *result = NULL;
     lks_error error;
 
-    (void)state;
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_RETRYABLE);
     assert_null(result);
     assert_int_equal(error.applied, LKS_APPLIED_YES);
@@ -187,13 +173,12 @@ static void test_a_failure_for_now(void **state)
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
 }
 
-static void test_a_failure_for_good(void **state)
+TEST(test_a_failure_for_good)
 {
     struct job job = {.verdict = LKS_ONCE_GIVE_UP, .detail = "card is stolen"};
     lks_once_result *result = NULL;
     lks_error error;
 
-    (void)state;
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_EXECUTED);
     assert_int_equal(error.code, LKS_OK);
     assert_string_equal(result->failure, "card is stolen");
@@ -212,11 +197,10 @@ static void test_a_failure_for_good(void **state)
 }
 
 /* A Complete whose answer was lost is sent again; the fence says that it is one. */
-static void test_a_lost_complete_is_sent_again(void **state)
+TEST(test_a_lost_complete_is_sent_again)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
 
-    (void)state;
     helpers_fake_behave(
         fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
     assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
@@ -229,13 +213,12 @@ static void test_a_lost_complete_is_sent_again(void **state)
 }
 
 /* ... for as long as the lease, also where the channel is less patient. */
-static void test_a_result_is_worth_a_lease_of_patience(void **state)
+TEST(test_a_result_is_worth_a_lease_of_patience)
 {
     const lks_channel_options impatient = {.timeout_ms = 200};
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_channel *other = NULL;
 
-    (void)state;
     assert_int_equal(lks_channel_open(helpers_fake_url(fake), &impatient, &other, NULL), LKS_OK);
     helpers_fake_behave(fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .fail_times = 9});
     assert_int_equal(lks_once_run(other, &(lks_once_options){.scope = "a", .key = "b"}, work, &job, NULL, NULL),
@@ -245,7 +228,7 @@ static void test_a_result_is_worth_a_lease_of_patience(void **state)
 }
 
 /* Whatever is in the way, as long as it may pass. */
-static void test_a_result_outlasts_refusals(void **state)
+TEST(test_a_result_outlasts_refusals)
 {
     static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL, LKS_DEADLINE_EXCEEDED};
     static const struct {
@@ -257,7 +240,6 @@ static void test_a_result_outlasts_refusals(void **state)
                 {LKS_ONCE_RETRY, FAKE_FAIL, LKS_ONCE_RETRYABLE}};
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
         for (size_t j = 0; j < sizeof ends / sizeof *ends; j++) {
             struct job job = {.verdict = ends[j].verdict};
@@ -273,7 +255,7 @@ static void test_a_result_outlasts_refusals(void **state)
         }
 }
 
-static void test_a_result_that_may_not_be_stored_is_doubtful(void **state)
+TEST(test_a_result_that_may_not_be_stored_is_doubtful)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = NULL;
@@ -283,7 +265,6 @@ static void test_a_result_that_may_not_be_stored_is_doubtful(void **state)
         {.outcome[FAKE_COMPLETE] = 99},
     };
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         helpers_fake_behave(fake, manners[i]);
         assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_DOUBTFUL);
@@ -296,13 +277,12 @@ static void test_a_result_that_may_not_be_stored_is_doubtful(void **state)
     assert_nothing_else_came(FAKE_FAIL, 0); /* its effect may be there: it is not given back */
 }
 
-static void test_the_winners_result_is_given(void **state)
+TEST(test_the_winners_result_is_given)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = NULL;
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(
         fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED, .body = "the winner's"});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
@@ -318,25 +298,4 @@ static void test_the_winners_result_is_given(void **state)
     assert_null(result);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_the_lease_is_extended_while_it_runs),
-        TEST(test_nothing_is_extended_after_the_end),
-        TEST(test_an_extension_that_fails_is_repeated),
-        TEST(test_lost_is_told_at_once),
-        TEST(test_a_lease_that_nobody_extends_is_lost),
-        TEST(test_a_lease_counts_from_the_sending),
-        TEST(test_a_late_begin_is_confirmed),
-        TEST(test_a_late_begin_in_doubt_is_given_back),
-        TEST(test_a_failure_for_now),
-        TEST(test_a_failure_for_good),
-        TEST(test_a_lost_complete_is_sent_again),
-        TEST(test_a_result_is_worth_a_lease_of_patience),
-        TEST(test_a_result_outlasts_refusals),
-        TEST(test_a_result_that_may_not_be_stored_is_doubtful),
-        TEST(test_the_winners_result_is_given),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,14 +1,7 @@
 /* Who has a place, who is given up, and who is not let in. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "wire/places.h"
+#include "test.h"
 
 enum { PLACES = 100 };
 
@@ -66,9 +59,8 @@ static void assert_given_up(size_t n, size_t last)
     assert_int_equal(here.given_up[n - 1], last);
 }
 
-static void the_idlest_is_given_up(void **state)
+TEST(the_idlest_is_given_up)
 {
-    (void)state;
     start((places_options){.all = 3});
     for (size_t i = 0; i < 3; i++)
         enter_quiet(i, "tcp", host(1));
@@ -83,9 +75,8 @@ static void the_idlest_is_given_up(void **state)
     stop();
 }
 
-static void who_is_not_quiet_keeps_its_place(void **state)
+TEST(who_is_not_quiet_keeps_its_place)
 {
-    (void)state;
     start((places_options){.all = 2});
     assert_null(enter(0, "tcp", host(1)));
     enter_quiet(1, "tcp", host(1));
@@ -98,9 +89,8 @@ static void who_is_not_quiet_keeps_its_place(void **state)
     stop();
 }
 
-static void an_address_has_its_part(void **state)
+TEST(an_address_has_its_part)
 {
-    (void)state;
     start((places_options){.all = 10, .per_address = 2});
     enter_quiet(0, "tcp", host(2));
     enter_quiet(1, "tcp", host(1));
@@ -116,10 +106,9 @@ static void an_address_has_its_part(void **state)
     stop();
 }
 
-static void addresses_users_and_networks_differ(void **state)
+TEST(addresses_users_and_networks_differ)
 {
     const place_origin one = {PLACE_IPV6, {0x20, 1, 1}}, other = {PLACE_IPV6, {0x20, 1, 2}};
-    (void)state;
     start((places_options){.all = 10, .per_address = 1});
     assert_null(enter(0, "tcp", one));
     assert_null(enter(1, "tcp", other));
@@ -130,9 +119,8 @@ static void addresses_users_and_networks_differ(void **state)
     stop();
 }
 
-static void a_wire_has_its_part(void **state)
+TEST(a_wire_has_its_part)
 {
-    (void)state;
     start((places_options){.all = 10, .per_wire = 2});
     enter_quiet(0, "tcp", host(1));
     enter_quiet(1, "grpc", host(1));
@@ -145,9 +133,8 @@ static void a_wire_has_its_part(void **state)
 }
 
 /* Whatever the network does. What unix sockets do not use of theirs stays theirs. */
-static void unix_sockets_keep_room(void **state)
+TEST(unix_sockets_keep_room)
 {
-    (void)state;
     start((places_options){.all = 4, .for_unix = 1});
     for (size_t i = 0; i < 3; i++)
         assert_null(enter(i, "tcp", host(1)));
@@ -170,12 +157,4 @@ static void unix_sockets_keep_room(void **state)
     stop();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_idlest_is_given_up),  cmocka_unit_test(who_is_not_quiet_keeps_its_place),
-        cmocka_unit_test(an_address_has_its_part), cmocka_unit_test(addresses_users_and_networks_differ),
-        cmocka_unit_test(a_wire_has_its_part),     cmocka_unit_test(unix_sockets_keep_room),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

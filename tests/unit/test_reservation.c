@@ -1,13 +1,6 @@
 /* lks_reservation against a service that answers as told: what is asked, what is kept,
  * and what becomes of a reservation that nobody confirms. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,6 +9,7 @@
 #include "support/process.h"
 #include "unit/helpers_fake.h"
 #include "unit/helpers_fixture.h"
+#include "test.h"
 
 /* HOLD_MS is for what must not be lost however busy the machine is. */
 enum { HOLD_MS = 6000, SHORT_MS = 1500, LONG_MS = 600000 };
@@ -43,12 +37,11 @@ static void assert_cancels(size_t n)
 
 /* ---- making and selling ------------------------------------------------------------- */
 
-static void test_reserved_and_confirmed(void **state)
+TEST(test_reserved_and_confirmed)
 {
     lks_reservation *reservation = NULL;
     lks_error error = {.code = LKS_INTERNAL};
 
-    (void)state;
     assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), LKS_RESERVE_OUTCOME_RESERVED);
     assert_int_equal(error.code, LKS_OK);
     assert_string_equal(lks_reservation_order_id(reservation), "order-1");
@@ -74,12 +67,11 @@ static void test_reserved_and_confirmed(void **state)
     assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), 0);
 }
 
-static void test_options_are_sent(void **state)
+TEST(test_options_are_sent)
 {
     const lks_reservation_line lines[] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 2}};
     const lks_reservation_order order = {.group = "shop", .buyer_id = "bob", .lines = lines, .n_lines = 2};
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.replayed = true});
     lks_reservation *reservation = make(&order);
     assert_true(lks_reservation_is_replayed(reservation));
@@ -94,7 +86,7 @@ static void test_options_are_sent(void **state)
     lks_reservation_free(reservation);
 }
 
-static void test_bad_orders_are_named(void **state)
+TEST(test_bad_orders_are_named)
 {
     const lks_reservation_line many[65] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 1}},
                                none = {.quantity = 1};
@@ -110,7 +102,6 @@ static void test_bad_orders_are_named(void **state)
     lks_reservation *reservation = NULL;
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         assert_int_equal(lks_reservation_make(channel, &bad[i].order, &reservation, &error), 0);
         assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
@@ -121,7 +112,7 @@ static void test_bad_orders_are_named(void **state)
     lks_reservation_free(NULL);
 }
 
-static void test_refusals_are_told_apart(void **state)
+TEST(test_refusals_are_told_apart)
 {
     const lks_reserve_outcome outcomes[] = {LKS_RESERVE_OUTCOME_SOLD_OUT,    LKS_RESERVE_OUTCOME_BUYER_LIMIT,
                                             LKS_RESERVE_OUTCOME_NOT_OPEN,    LKS_RESERVE_OUTCOME_CLOSED,
@@ -129,7 +120,6 @@ static void test_refusals_are_told_apart(void **state)
     lks_reservation *reservation = NULL;
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
         helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_RESERVE] = (int)outcomes[i]});
         assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), outcomes[i]);
@@ -144,11 +134,10 @@ static void test_refusals_are_told_apart(void **state)
     assert_cancels(0);
 }
 
-static void test_a_lost_answer_is_asked_for_again(void **state)
+TEST(test_a_lost_answer_is_asked_for_again)
 {
     const fake_method methods[] = {FAKE_RESERVE, FAKE_CONFIRM, FAKE_CANCEL};
 
-    (void)state;
     for (size_t i = 0; i < 3; i++) {
         fake_manner lossy = {.applied = LKS_APPLIED_MAYBE, .fail_times = 1};
         lossy.fails[methods[i]] = LKS_UNAVAILABLE;
@@ -165,9 +154,8 @@ static void test_a_lost_answer_is_asked_for_again(void **state)
 
 /* ---- giving back ------------------------------------------------------------------------ */
 
-static void test_the_end_of_the_block_cancels(void **state)
+TEST(test_the_end_of_the_block_cancels)
 {
-    (void)state;
     {
         LKS_RESERVATION lks_reservation *reservation = make(&plain);
         LKS_RESERVATION lks_reservation *none = NULL;
@@ -184,7 +172,7 @@ static void test_the_end_of_the_block_cancels(void **state)
     lks_reservation_cleanup(&reservation);
 }
 
-static void test_a_doubtful_reserve_is_cancelled(void **state)
+TEST(test_a_doubtful_reserve_is_cancelled)
 {
     const fake_manner manners[] = {
         {.fails[FAKE_RESERVE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
@@ -193,7 +181,6 @@ static void test_a_doubtful_reserve_is_cancelled(void **state)
     lks_reservation *reservation = NULL;
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         helpers_fake_behave(fake, manners[i]);
         assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
@@ -209,11 +196,10 @@ static void test_a_doubtful_reserve_is_cancelled(void **state)
     assert_cancels(2);
 }
 
-static void test_a_cancel_says_what_became_of_it(void **state)
+TEST(test_a_cancel_says_what_became_of_it)
 {
     lks_error error;
 
-    (void)state;
     lks_reservation *reservation = make(&plain);
     assert_int_equal(lks_reservation_cancel(reservation, "changed his mind", &error), LKS_CANCEL_OUTCOME_CANCELLED);
     assert_int_equal(error.code, LKS_OK);
@@ -244,11 +230,10 @@ static void test_a_cancel_says_what_became_of_it(void **state)
 }
 
 /* It waits for its answer, but not for long, and then goes on without it. */
-static void test_what_is_freed_is_cancelled_by_all_means(void **state)
+TEST(test_what_is_freed_is_cancelled_by_all_means)
 {
     lks_reservation *reservation = make(&plain);
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CANCEL] = LKS_INTERNAL, .fail_times = 1});
     lks_reservation_free(reservation);
     assert_true(helpers_fake_await(fake, FAKE_CANCEL, 2));
@@ -268,13 +253,12 @@ static void free_inside(void *arg, lks_code code, const lks_get_response *respon
     lks_reservation_free(arg);
 }
 
-static void test_it_may_be_freed_on_a_completion_thread(void **state)
+TEST(test_it_may_be_freed_on_a_completion_thread)
 {
     lks_reservation_order order = plain;
     lks_get_request request = LKS_GET_REQUEST_INIT;
     lks_call *call = NULL;
 
-    (void)state;
     order.keep_ms = LONG_MS;
     lks_reservation *reservation = make(&order);
     assert_int_equal(lks_idempotency_get_start(channel, &request, NULL, free_inside, reservation, &call, NULL), LKS_OK);
@@ -285,12 +269,11 @@ static void test_it_may_be_freed_on_a_completion_thread(void **state)
 
 /* ---- confirming ---------------------------------------------------------------------------- */
 
-static void test_what_had_run_out_can_be_taken_again(void **state)
+TEST(test_what_had_run_out_can_be_taken_again)
 {
     lks_reservation *reservation = make(&plain);
     lks_error error;
 
-    (void)state;
     helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = LKS_CONFIRM_OUTCOME_EXPIRED});
     assert_int_equal(lks_reservation_confirm(reservation, false, &error), LKS_CONFIRM_OUTCOME_EXPIRED);
     assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
@@ -303,7 +286,7 @@ static void test_what_had_run_out_can_be_taken_again(void **state)
 
 /* A late copy of the Confirm could still take the stock that comes back: so what could
  * not be sold is cancelled, unless it is already. */
-static void test_what_could_not_be_sold_is_cancelled(void **state)
+TEST(test_what_could_not_be_sold_is_cancelled)
 {
     const struct {
         lks_confirm_outcome outcome;
@@ -317,7 +300,6 @@ static void test_what_could_not_be_sold_is_cancelled(void **state)
     lks_error error;
     size_t cancels = 0;
 
-    (void)state;
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         lks_reservation *reservation = make(&plain);
         helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = (int)ends[i].outcome});
@@ -329,7 +311,7 @@ static void test_what_could_not_be_sold_is_cancelled(void **state)
     }
 }
 
-static void test_what_may_be_sold_is_not_cancelled(void **state)
+TEST(test_what_may_be_sold_is_not_cancelled)
 {
     const fake_manner manners[] = {
         {.fails[FAKE_CONFIRM] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE},
@@ -337,7 +319,6 @@ static void test_what_may_be_sold_is_not_cancelled(void **state)
     };
     lks_error error;
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         lks_reservation *reservation = make(&plain);
         helpers_fake_behave(fake, manners[i]);
@@ -362,11 +343,10 @@ static void await_lost(lks_reservation *reservation)
         process_pause();
 }
 
-static void test_what_is_kept_is_extended(void **state)
+TEST(test_what_is_kept_is_extended)
 {
     lks_reservation_order order = plain;
 
-    (void)state;
     order.hold_ms = SHORT_MS;
     order.keep_ms = LONG_MS;
     lks_reservation *reservation = make(&order);
@@ -383,11 +363,10 @@ static void test_what_is_kept_is_extended(void **state)
     assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), extends);
 }
 
-static void test_what_is_not_kept_is_lost(void **state)
+TEST(test_what_is_not_kept_is_lost)
 {
     lks_reservation_order order = plain;
 
-    (void)state;
     order.hold_ms = SHORT_MS;
     lks_reservation *reservation = make(&order);
     assert_false(lks_reservation_is_lost(reservation));
@@ -398,11 +377,10 @@ static void test_what_is_not_kept_is_lost(void **state)
     lks_reservation_free(reservation);
 }
 
-static void test_it_is_kept_no_longer_than_told(void **state)
+TEST(test_it_is_kept_no_longer_than_told)
 {
     lks_reservation_order order = plain;
 
-    (void)state;
     order.hold_ms = SHORT_MS;
     order.keep_ms = SHORT_MS;
     lks_reservation *reservation = make(&order);
@@ -410,12 +388,11 @@ static void test_it_is_kept_no_longer_than_told(void **state)
     lks_reservation_free(reservation);
 }
 
-static void test_what_a_server_ended_is_lost(void **state)
+TEST(test_what_a_server_ended_is_lost)
 {
     const int outcomes[] = {LKS_EXTEND_HOLD_OUTCOME_EXPIRED, LKS_EXTEND_HOLD_OUTCOME_CANCELLED};
     lks_reservation_order order = plain;
 
-    (void)state;
     order.hold_ms = SHORT_MS;
     order.keep_ms = LONG_MS;
     for (size_t i = 0; i < 2; i++) {
@@ -427,11 +404,10 @@ static void test_what_a_server_ended_is_lost(void **state)
 }
 
 /* What is left is the server's word: a repeat may find the rest of a hold. */
-static void test_the_rest_of_a_hold_is_what_counts(void **state)
+TEST(test_the_rest_of_a_hold_is_what_counts)
 {
     lks_reservation_order order = plain;
 
-    (void)state;
     order.hold_ms = LONG_MS;
     helpers_fake_behave(fake, (fake_manner){.hold_ms = 100, .replayed = true});
     lks_reservation *reservation = make(&order);
@@ -441,12 +417,11 @@ static void test_the_rest_of_a_hold_is_what_counts(void **state)
 
 /* ---- processes and many ------------------------------------------------------------------------ */
 
-static void test_not_in_a_forked_child(void **state)
+TEST(test_not_in_a_forked_child)
 {
     lks_reservation_order order = plain;
     int status = 0;
 
-    (void)state;
     order.keep_ms = LONG_MS;
     lks_reservation *reservation = make(&order);
     pid_t child = fork();
@@ -469,13 +444,12 @@ static void test_not_in_a_forked_child(void **state)
     lks_reservation_free(reservation);
 }
 
-static void test_many_are_kept_at_once(void **state)
+TEST(test_many_are_kept_at_once)
 {
     enum { MANY = 200 };
     lks_reservation *reservations[MANY];
     lks_reservation_order order = plain;
 
-    (void)state;
     order.order_id = NULL;
     order.hold_ms = HOLD_MS;
     order.keep_ms = LONG_MS;
@@ -489,30 +463,4 @@ static void test_many_are_kept_at_once(void **state)
     assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), MANY);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(test_reserved_and_confirmed),
-        TEST(test_options_are_sent),
-        TEST(test_bad_orders_are_named),
-        TEST(test_refusals_are_told_apart),
-        TEST(test_a_lost_answer_is_asked_for_again),
-        TEST(test_the_end_of_the_block_cancels),
-        TEST(test_a_doubtful_reserve_is_cancelled),
-        TEST(test_a_cancel_says_what_became_of_it),
-        TEST(test_what_is_freed_is_cancelled_by_all_means),
-        TEST(test_it_may_be_freed_on_a_completion_thread),
-        TEST(test_what_had_run_out_can_be_taken_again),
-        TEST(test_what_could_not_be_sold_is_cancelled),
-        TEST(test_what_may_be_sold_is_not_cancelled),
-        TEST(test_what_is_kept_is_extended),
-        TEST(test_what_is_not_kept_is_lost),
-        TEST(test_it_is_kept_no_longer_than_told),
-        TEST(test_what_a_server_ended_is_lost),
-        TEST(test_the_rest_of_a_hold_is_what_counts),
-        TEST(test_not_in_a_forked_child),
-        TEST(test_many_are_kept_at_once),
-    };
-
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

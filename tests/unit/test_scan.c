@@ -1,24 +1,15 @@
 /* The wire scanner: what it passes, and what it says of what it does not. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <lockstock/rpc/scan.h>
 
 #include "scan.pb-c.h"
+#include "test.h"
 
 static const ProtobufCMessageDescriptor *const kinds = &lockstock__test__kinds__descriptor;
 static lks_rpc_scan_limits limits;
 
 static int defaults(void **state)
 {
-    (void)state;
     limits = lks_rpc_scan_defaults;
     return 0;
 }
@@ -50,9 +41,8 @@ static void expect(const void *data, size_t len, const char *message)
 #define PASSES(bytes) expect(bytes, sizeof(bytes) - 1, NULL)
 #define REFUSED(bytes, message) expect(bytes, sizeof(bytes) - 1, message)
 
-static void passes_every_kind_of_field(void **state)
+TEST(passes_every_kind_of_field)
 {
-    (void)state;
     PASSES("");
     PASSES("\x08\x01");
     PASSES("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"); /* -1 */
@@ -86,9 +76,8 @@ static void passes_every_kind_of_field(void **state)
     PASSES("\x08\x81\x80\x80\x00");                           /* longer than needed, not than allowed */
 }
 
-static void refuses_what_is_cut_short(void **state)
+TEST(refuses_what_is_cut_short)
 {
-    (void)state;
     REFUSED("\x08", "i32: not a whole varint");
     REFUSED("\x08\x80", "i32: not a whole varint");
     REFUSED("\x3d\x01\x02\x03", "f32: ends inside the value");
@@ -103,9 +92,8 @@ static void refuses_what_is_cut_short(void **state)
     REFUSED("\xf8\x7f\x80", "Kinds: ends inside an unknown field");
 }
 
-static void refuses_tags_that_are_none(void **state)
+TEST(refuses_tags_that_are_none)
 {
-    (void)state;
     REFUSED("\x00\x01", "Kinds: not a field's tag");                 /* number 0 */
     REFUSED("\x80\x00\x01", "Kinds: not a field's tag");             /* number 0, longer */
     REFUSED("\x80\x80\x80\x80\x10\x01", "Kinds: not a field's tag"); /* number 2^29 */
@@ -117,9 +105,8 @@ static void refuses_tags_that_are_none(void **state)
     REFUSED("\x8a\x01\x04\x0a\x01x\x0b", "leaf: not a field's tag");
 }
 
-static void refuses_numbers_that_do_not_fit(void **state)
+TEST(refuses_numbers_that_do_not_fit)
 {
-    (void)state;
     REFUSED("\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", "i64: not a whole varint");
     REFUSED("\x10\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", "i64: not a whole varint");
     REFUSED("\x18\x80\x80\x80\x80\x10", "u32: more than 32 bits");
@@ -131,9 +118,8 @@ static void refuses_numbers_that_do_not_fit(void **state)
     REFUSED("\x9a\x01\x06\x01\x80\x80\x80\x80\x08", "packed[1]: more than 32 bits");
 }
 
-static void refuses_another_wire_type(void **state)
+TEST(refuses_another_wire_type)
 {
-    (void)state;
     REFUSED("\x0d\x01\x02\x03\x04", "i32: not of the wire type of the field");
     REFUSED("\x0a\x01\x01", "i32: not of the wire type of the field"); /* packed, but not repeated */
     REFUSED("\x78\x01", "text: not of the wire type of the field");
@@ -142,9 +128,8 @@ static void refuses_another_wire_type(void **state)
     REFUSED("\xa0\x01\x01", "fixed[0]: not of the wire type of the field");
 }
 
-static void refuses_unknown_enum_values(void **state)
+TEST(refuses_unknown_enum_values)
 {
-    (void)state;
     REFUSED("\x70\x02", "color: not a value of the enum");
     REFUSED("\x70\x81\x80\x80\x80\x10", "color: not a value of the enum"); /* 2^32 + 1 is not 1 */
     REFUSED("\xb2\x01\x02\x01\x05", "colors[1]: not a value of the enum");
@@ -154,9 +139,8 @@ static void refuses_unknown_enum_values(void **state)
     REFUSED("\x70\x81\x80\x80\x80\x10", "color: not a value of the enum");
 }
 
-static void strings_are_utf8(void **state)
+TEST(strings_are_utf8)
 {
-    (void)state;
     PASSES("\x7a\x02\xc2\x80");
     PASSES("\x7a\x02\xdf\xbf");
     PASSES("\x7a\x03\xe0\xa0\x80");
@@ -193,9 +177,8 @@ static void strings_are_utf8(void **state)
     PASSES("\x82\x01\x01\xff"); /* bytes may be anything */
 }
 
-static void strings_have_no_nul(void **state)
+TEST(strings_have_no_nul)
 {
-    (void)state;
     REFUSED("\x7a\x03"
             "a\0b",
             "text: contains a NUL");
@@ -203,9 +186,8 @@ static void strings_have_no_nul(void **state)
     PASSES("\x82\x01\x01\0");
 }
 
-static void names_the_path_of_the_field(void **state)
+TEST(names_the_path_of_the_field)
 {
-    (void)state;
     REFUSED("\x92\x01\x03\x0a\x01x\x92\x01\x03\x0a\x01y\x92\x01\x03\x0a\x01\xff", "leaves[2].name: not valid UTF-8");
     /* Unknown fields and packed runs on the way do not count. */
     REFUSED("\xf8\x7f\x01\xaa\x01\x01x\x08\x01\xaa\x01\x01\xff", "texts[1]: not valid UTF-8");
@@ -215,18 +197,16 @@ static void names_the_path_of_the_field(void **state)
     REFUSED("\x92\x01\x07\x0a\x01x\x1a\x02\x01\x80", "leaves[0].numbers[1]: not a whole varint");
 }
 
-static void finds_missing_required_fields(void **state)
+TEST(finds_missing_required_fields)
 {
-    (void)state;
     REFUSED("\x8a\x01\x00", "leaf.name: required and missing");
     PASSES("\x8a\x01\x02\x0a\x00");
 }
 
 /* protobuf-c merges a message that is given twice. */
-static void passes_a_message_given_twice(void **state)
+TEST(passes_a_message_given_twice)
 {
     static const uint8_t bytes[] = "\x8a\x01\x03\x0a\x01x\x8a\x01\x09\x0a\x01y\x12\x04\x0a\x02zz";
-    (void)state;
     expect(bytes, sizeof bytes - 1, NULL);
     Lockstock__Test__Kinds *unpacked = lockstock__test__kinds__unpack(NULL, sizeof bytes - 1, bytes);
     assert_string_equal(unpacked->leaf->name, "y");
@@ -234,17 +214,15 @@ static void passes_a_message_given_twice(void **state)
     lockstock__test__kinds__free_unpacked(unpacked, NULL);
 }
 
-static void limits_depth(void **state)
+TEST(limits_depth)
 {
-    (void)state;
     limits.depth = 3;
     PASSES("\x8a\x01\x08\x0a\x01x\x12\x03\x0a\x01y");
     REFUSED("\x8a\x01\x0d\x0a\x01x\x12\x08\x0a\x01y\x12\x03\x0a\x01z", "leaf.deeper.deeper: nested too deep");
 }
 
-static void limits_elements(void **state)
+TEST(limits_elements)
 {
-    (void)state;
     limits.elements = 3;
     PASSES("\xaa\x01\x01x\xaa\x01\x01y\xaa\x01\x01z");
     REFUSED("\xaa\x01\x01x\xaa\x01\x01y\xaa\x01\x01z\xaa\x01\x00", "texts[3]: too many elements in the whole message");
@@ -262,9 +240,8 @@ static void limits_elements(void **state)
     REFUSED("\x7a\x01x\x7a\x01x\x7a\x01x\x7a\x01x\x7a\x01x", "text: too many elements in the whole message");
 }
 
-static void limits_sizes(void **state)
+TEST(limits_sizes)
 {
-    (void)state;
     limits.string_bytes = 3;
     limits.bytes_bytes = 2;
     PASSES("\x7a\x03"
@@ -279,9 +256,8 @@ static void limits_sizes(void **state)
             "blob: too many bytes");
 }
 
-static void limits_unknown_fields(void **state)
+TEST(limits_unknown_fields)
 {
-    (void)state;
     limits.unknown = 2;
     PASSES("\xf8\x7f\x01\xf9\x7f"
            "12345678"
@@ -292,12 +268,11 @@ static void limits_unknown_fields(void **state)
     REFUSED("\xfb\x7f\xfc\x7f", "Kinds: not a field's tag"); /* an unknown group */
 }
 
-static void a_deep_path_is_cut_not_overrun(void **state)
+TEST(a_deep_path_is_cut_not_overrun)
 {
     uint8_t bytes[512];
     size_t len = 0;
     lks_error error;
-    (void)state;
     limits.depth = 100;
     /* From the inside out: each level wraps what is there in a `deeper`. */
     for (int level = 0; level < 80; level++) {
@@ -318,25 +293,4 @@ static void a_deep_path_is_cut_not_overrun(void **state)
     assert_non_null(strstr(error.message, ": required and missing"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(passes_every_kind_of_field, defaults),
-        cmocka_unit_test_setup(refuses_what_is_cut_short, defaults),
-        cmocka_unit_test_setup(refuses_tags_that_are_none, defaults),
-        cmocka_unit_test_setup(refuses_numbers_that_do_not_fit, defaults),
-        cmocka_unit_test_setup(refuses_another_wire_type, defaults),
-        cmocka_unit_test_setup(refuses_unknown_enum_values, defaults),
-        cmocka_unit_test_setup(strings_are_utf8, defaults),
-        cmocka_unit_test_setup(strings_have_no_nul, defaults),
-        cmocka_unit_test_setup(names_the_path_of_the_field, defaults),
-        cmocka_unit_test_setup(finds_missing_required_fields, defaults),
-        cmocka_unit_test_setup(passes_a_message_given_twice, defaults),
-        cmocka_unit_test_setup(limits_depth, defaults),
-        cmocka_unit_test_setup(limits_elements, defaults),
-        cmocka_unit_test_setup(limits_sizes, defaults),
-        cmocka_unit_test_setup(limits_unknown_fields, defaults),
-        cmocka_unit_test_setup(a_deep_path_is_cut_not_overrun, defaults),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = defaults)

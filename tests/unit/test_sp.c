@@ -1,15 +1,8 @@
 /* SP's bytes, as libnng sends them and as nobody should. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "support/fake_callers.h"
 #include "wire/sp.h"
+#include "test.h"
 
 enum { FRAME_MAX = 1000, TAKEN_MAX = 16 };
 
@@ -32,7 +25,6 @@ static bool take(void *arg, sp_message *message)
 
 static int setup(void **state)
 {
-    (void)state;
     memset(&took, 0, sizeof took);
     took.enough = TAKEN_MAX;
     return 0;
@@ -40,7 +32,6 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < took.n; i++)
         free(took.message[i]);
     return 0;
@@ -91,11 +82,9 @@ static const uint32_t one_id[] = {0x80000001};
 
 /* ---- tests ---------------------------------------------------------------------- */
 
-static void messages_may_come_in_any_pieces(void **state)
+TEST(messages_may_come_in_any_pieces)
 {
     const sp_mapping mappings[] = {SP_OVER_TCP, SP_OVER_UNIX};
-    (void)state;
-
     for (size_t m = 0; m < 2; m++) {
         for (size_t piece = 1; piece < 60; piece++) {
             uint8_t bytes[256];
@@ -120,9 +109,8 @@ static void messages_may_come_in_any_pieces(void **state)
     }
 }
 
-static void what_is_no_handshake_is_broken_at_its_first_wrong_byte(void **state)
+TEST(what_is_no_handshake_is_broken_at_its_first_wrong_byte)
 {
-    (void)state;
     for (size_t i = 0; i < sizeof handshake; i++) {
         uint8_t wrong[sizeof handshake];
         sp_reader r;
@@ -135,12 +123,10 @@ static void what_is_no_handshake_is_broken_at_its_first_wrong_byte(void **state)
     }
 }
 
-static void hop_ids_come_back_with_the_answer(void **state)
+TEST(hop_ids_come_back_with_the_answer)
 {
     uint32_t ids[SP_HOPS_MAX + 2];
     uint8_t bytes[256], out[SP_HEADER_BYTES_MAX], wanted[256];
-    (void)state;
-
     for (size_t hops = 0; hops <= SP_HOPS_MAX; hops++) {
         sp_reader r = reader(SP_OVER_TCP);
         for (size_t i = 0; i < hops; i++)
@@ -167,11 +153,9 @@ static void hop_ids_come_back_with_the_answer(void **state)
     sp_reader_end(&r);
 }
 
-static void a_unix_message_has_its_mark(void **state)
+TEST(a_unix_message_has_its_mark)
 {
     uint8_t bytes[64], out[SP_HEADER_BYTES_MAX], wanted[64];
-    (void)state;
-
     sp_reader r = reader(SP_OVER_UNIX);
     size_t len = put_message(bytes, SP_OVER_UNIX, one_id, 1, "x");
     assert_int_equal(read_all(&r, bytes, len), SP_FINE);
@@ -183,7 +167,7 @@ static void a_unix_message_has_its_mark(void **state)
     sp_reader_end(&r);
 }
 
-static void a_length_is_checked_before_anything_is_allocated(void **state)
+TEST(a_length_is_checked_before_anything_is_allocated)
 {
     const uint64_t lengths[] = {0,
                                 3,
@@ -192,8 +176,6 @@ static void a_length_is_checked_before_anything_is_allocated(void **state)
                                 UINT64_C(1) << 63,
                                 UINT64_C(0xFFFFFFFFFFFFFFE0),
                                 UINT64_MAX};
-    (void)state;
-
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         uint8_t bytes[8];
         sp_reader r = reader(SP_OVER_TCP);
@@ -206,13 +188,11 @@ static void a_length_is_checked_before_anything_is_allocated(void **state)
 }
 
 /* The frame is measured, not the message: a hop more does not make it too long. */
-static void the_longest_frame(void **state)
+TEST(the_longest_frame)
 {
     static char frame[FRAME_MAX + 2];
     static uint8_t bytes[FRAME_MAX + 64];
     const uint32_t ids[] = {1, 0x80000001};
-    (void)state;
-
     memset(frame, 'x', FRAME_MAX);
     for (size_t n_ids = 1; n_ids <= 2; n_ids++) {
         sp_reader r = reader(SP_OVER_TCP);
@@ -227,13 +207,11 @@ static void the_longest_frame(void **state)
     sp_reader_end(&r);
 }
 
-static void memory_grows_with_what_comes(void **state)
+TEST(memory_grows_with_what_comes)
 {
     static uint8_t bytes[4096];
     static const uint8_t prefix[] = {0, 0, 0, 0, 0, 0x10, 0, 0}; /* a MiB is announced */
     sp_reader r;
-    (void)state;
-
     sp_reader_init(&r, SP_OVER_TCP, 1 << 20);
     assert_int_equal(read_all(&r, handshake, sizeof handshake), SP_FINE);
     assert_int_equal(read_all(&r, prefix, sizeof prefix), SP_FINE);
@@ -245,12 +223,10 @@ static void memory_grows_with_what_comes(void **state)
     sp_reader_end(&r);
 }
 
-static void who_had_enough_is_given_no_more(void **state)
+TEST(who_had_enough_is_given_no_more)
 {
     uint8_t bytes[128];
     size_t taken;
-    (void)state;
-
     sp_reader r = reader(SP_OVER_TCP);
     size_t first = put_message(bytes, SP_OVER_TCP, one_id, 1, "one");
     size_t len = first + put_message(bytes + first, SP_OVER_TCP, one_id, 1, "two");
@@ -265,12 +241,10 @@ static void who_had_enough_is_given_no_more(void **state)
 
 /* Wherever in a message the room ends, and however it comes: its ids are known, its bytes
  * are not kept, and the next one is as ever. */
-static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
+TEST(what_finds_no_room_is_skipped_but_for_its_ids)
 {
     static const uint32_t hops[] = {1, 2, 0x80000003};
     static char frame[FRAME_MAX + 1];
-    (void)state;
-
     for (size_t i = 0; i < FRAME_MAX; i += 5)
         memcpy(frame + i,
                "\x12\x03"
@@ -311,7 +285,7 @@ static void what_finds_no_room_is_skipped_but_for_its_ids(void **state)
 }
 
 /* Each call has a result, whatever else is in the frame, and however it comes. */
-static void the_calls_of_what_is_skipped_are_counted(void **state)
+TEST(the_calls_of_what_is_skipped_are_counted)
 {
     static const struct {
         const char *frame;
@@ -333,8 +307,6 @@ static void the_calls_of_what_is_skipped_are_counted(void **state)
         {"", 0, 1},
     };
     static char many[2 * 300];
-    (void)state;
-
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t piece = 1; piece < 40; piece++) {
             sp_calls c = {0};
@@ -356,12 +328,10 @@ static void the_calls_of_what_is_skipped_are_counted(void **state)
     }
 }
 
-static void what_is_half_read_is_held(void **state)
+TEST(what_is_half_read_is_held)
 {
     static char frame[FRAME_MAX + 1];
     uint8_t bytes[2 * FRAME_MAX];
-    (void)state;
-
     memset(frame, 'f', FRAME_MAX);
     size_t len = put_message(bytes, SP_OVER_TCP, one_id, 1, frame);
     fake_callers_reset(NULL);
@@ -407,11 +377,9 @@ static size_t put_frame(uint8_t *out, unsigned first, const void *payload, size_
     return 6 + len;
 }
 
-static void websocket_frames_make_messages(void **state)
+TEST(websocket_frames_make_messages)
 {
     static const uint8_t message[] = {0, 0, 0, 1, 0x80, 0, 0, 2, 'h', 'e', 'l', 'l', 'o'};
-    (void)state;
-
     for (size_t piece = 1; piece < 80; piece++) {
         uint8_t bytes[256];
         teardown(NULL);
@@ -430,13 +398,11 @@ static void websocket_frames_make_messages(void **state)
     }
 }
 
-static void a_websocket_message_that_is_no_request_closes(void **state)
+TEST(a_websocket_message_that_is_no_request_closes)
 {
     static const char *const messages[] = {"", "abc", "abcd", "abcdefgh"};
     static const uint8_t close[] = {0x88, 2, 1002 >> 8, 1002 & 0xFF};
     uint8_t bytes[64], said[SP_SAY_BYTES_MAX];
-    (void)state;
-
     for (size_t i = 0; i < sizeof messages / sizeof *messages; i++) {
         sp_reader r = websocket_reader();
         size_t len = put_frame(bytes, 0x82, messages[i], strlen(messages[i]));
@@ -449,14 +415,12 @@ static void a_websocket_message_that_is_no_request_closes(void **state)
 }
 
 /* What was announced is checked, and then only what comes takes room. */
-static void websocket_memory_grows_with_what_comes(void **state)
+TEST(websocket_memory_grows_with_what_comes)
 {
     static const websocket_site site = {.path = "/", .subprotocol = sp_rep_subprotocol};
     static const uint8_t head[] = {0x82, 0xff, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0}; /* a MiB */
     static uint8_t bytes[4096];
     sp_reader r;
-    (void)state;
-
     assert_true(sp_reader_init_websocket(&r, &site, 1 << 20));
     assert_int_equal(read_all(&r, request, sizeof request - 1), SP_FINE);
     assert_int_equal(read_all(&r, head, sizeof head), SP_FINE);
@@ -468,25 +432,4 @@ static void websocket_memory_grows_with_what_comes(void **state)
     sp_reader_end(&r);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(messages_may_come_in_any_pieces),
-        TEST(what_is_no_handshake_is_broken_at_its_first_wrong_byte),
-        TEST(hop_ids_come_back_with_the_answer),
-        TEST(a_unix_message_has_its_mark),
-        TEST(a_length_is_checked_before_anything_is_allocated),
-        TEST(the_longest_frame),
-        TEST(memory_grows_with_what_comes),
-        TEST(who_had_enough_is_given_no_more),
-        TEST(websocket_frames_make_messages),
-        TEST(a_websocket_message_that_is_no_request_closes),
-        TEST(websocket_memory_grows_with_what_comes),
-        TEST(what_finds_no_room_is_skipped_but_for_its_ids),
-        TEST(the_calls_of_what_is_skipped_are_counted),
-        TEST(what_is_half_read_is_held),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

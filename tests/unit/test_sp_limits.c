@@ -1,23 +1,14 @@
 /* What a connection may cost on a real loop: places, bytes, time and the loop's; and that its
  * end is seen. */
 #include <arpa/inet.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "sp_scene.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 /* ---- the end of a peer, in each state ----------------------------------------------- */
 
@@ -44,11 +35,9 @@ static void on_check(uv_check_t *check)
 
 /* A call of it is answered in the very turn in which its end is seen: that makes room for
  * what was read and left over, which is not run. */
-static void what_is_left_over_of_a_dead_peer_is_not_run(void **state)
+TEST(what_is_left_over_of_a_dead_peer_is_not_run)
 {
     uv_check_t check;
-    (void)state;
-
     start(NULL);
     uv_check_init(&here.loop, &check);
     int fd = open_peer();
@@ -64,9 +53,8 @@ static void what_is_left_over_of_a_dead_peer_is_not_run(void **state)
 }
 
 /* Its calls queue, so nothing is read; and what it sent besides is not run any more. */
-static void the_end_of_a_peer_whose_calls_queue_is_seen(void **state)
+TEST(the_end_of_a_peer_whose_calls_queue_is_seen)
 {
-    (void)state;
     for (ending how = CLOSES; how < ENDINGS; how++) {
         start(NULL);
         here.lets_go = true;
@@ -100,11 +88,9 @@ static bool is_read_no_more(void)
 }
 
 /* It takes no answers. The time for that is long enough to be no part of this. */
-static void the_end_of_a_peer_that_takes_nothing_is_seen(void **state)
+TEST(the_end_of_a_peer_that_takes_nothing_is_seen)
 {
     const streams_options later = {.connections_max = 100, .stall_ms = 10 * LIMIT_MS};
-    (void)state;
-
     for (ending how = CLOSES; how < ENDINGS; how++) {
         start(&later);
         int fd = sp_peer_connect(here.port, 4096);
@@ -121,13 +107,11 @@ static void the_end_of_a_peer_that_takes_nothing_is_seen(void **state)
     }
 }
 
-static void the_end_of_a_peer_on_a_unix_socket_is_seen(void **state)
+TEST(the_end_of_a_peer_on_a_unix_socket_is_seen)
 {
     char *dir = tempdir_make();
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     lks_error error;
-    (void)state;
-
     snprintf(name.sun_path, sizeof name.sun_path, "%s/sock", dir);
     for (ending how = CLOSES; how < ENDINGS; how++) {
         start(NULL);
@@ -155,13 +139,11 @@ static void the_end_of_a_peer_on_a_unix_socket_is_seen(void **state)
 /* ---- the loop is shared ----------------------------------------------------------- */
 
 /* Two thousand messages are there when the other's one comes. */
-static void a_costly_peer_is_read_in_turns(void **state)
+TEST(a_costly_peer_is_read_in_turns)
 {
     enum { MANY = 2000 };
     static uint8_t bytes[MANY * 13];
     size_t others = 0;
-    (void)state;
-
     for (size_t i = 0; i < MANY; i++)
         memcpy(bytes + i * 13, (const uint8_t[13]){0, 0, 0, 0, 0, 0, 0, 5, 0x80, 0, 0, 1, 'c'}, 13);
     start(NULL);
@@ -183,11 +165,10 @@ static void a_costly_peer_is_read_in_turns(void **state)
 /* ---- places ----------------------------------------------------------------------- */
 
 /* Those with something under way keep their places. */
-static void connections_have_a_limit(void **state)
+TEST(connections_have_a_limit)
 {
     const streams_options two = {.connections_max = 2};
     int fds[3];
-    (void)state;
     start(&two);
     for (size_t i = 0; i < 2; i++) {
         fds[i] = open_peer();
@@ -209,10 +190,9 @@ static void connections_have_a_limit(void **state)
 }
 
 /* Half a greeting, then the one that did nothing for longest. */
-static void the_idlest_is_given_up_for_a_newcomer(void **state)
+TEST(the_idlest_is_given_up_for_a_newcomer)
 {
     const streams_options three = {.connections_max = 3};
-    (void)state;
     start(&three);
     here.echoes = true;
     int half = sp_peer_connect(here.port, 0);
@@ -237,10 +217,9 @@ static void the_idlest_is_given_up_for_a_newcomer(void **state)
     stop();
 }
 
-static void who_is_known_is_not_given_up(void **state)
+TEST(who_is_known_is_not_given_up)
 {
     const streams_options one = {.connections_max = 1};
-    (void)state;
     start(&one);
     here.echoes = true;
     int fd = open_peer();
@@ -271,11 +250,10 @@ static int open_peer_from(const char *address)
     return fd;
 }
 
-static void an_address_has_a_limit_of_its_own(void **state)
+TEST(an_address_has_a_limit_of_its_own)
 {
     const streams_options some = {.connections_max = 10, .connections_per_address = 2};
     int fds[4];
-    (void)state;
     start(&some);
     fds[0] = open_peer_from("127.0.0.2");
     fds[1] = open_peer_from("127.0.0.2");
@@ -313,9 +291,8 @@ static bool has_read_half(void)
     return fake_callers.held >= BIG / 2;
 }
 
-static void what_is_half_read_or_left_over_is_held(void **state)
+TEST(what_is_half_read_or_left_over_is_held)
 {
-    (void)state;
     start(NULL);
     int fd = open_peer();
     send_long(fd, 0x80000000, BIG / 2 + 100);
@@ -334,9 +311,8 @@ static void what_is_half_read_or_left_over_is_held(void **state)
     stop();
 }
 
-static void what_finds_no_room_is_refused_and_the_connection_goes_on(void **state)
+TEST(what_finds_no_room_is_refused_and_the_connection_goes_on)
 {
-    (void)state;
     start(NULL);
     here.echoes = true;
     int fd = open_peer();
@@ -371,10 +347,9 @@ static bool is_free_after_reading(void)
 }
 
 /* Output is held until the kernel has it; and no call starts while much of it waits. */
-static void output_is_held_and_holds_calls_back(void **state)
+TEST(output_is_held_and_holds_calls_back)
 {
     static char big[BIG];
-    (void)state;
     start(NULL);
     int fd = sp_peer_connect(here.port, 4096);
     assert_true(sp_peer_send(fd, handshake, sizeof handshake));
@@ -414,12 +389,10 @@ static bool has_taken_while_dripping(void)
     return has_taken();
 }
 
-static void who_does_not_finish_a_message_is_closed(void **state)
+TEST(who_does_not_finish_a_message_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .request_ms = 50};
     static uint8_t bytes[BIG] = {0, 0, 0, 0, 0, 3, 0, 0, 0x80};
-    (void)state;
-
     for (size_t at_once = 0; at_once < 20; at_once += 5) {
         start(&soon);
         int fd = open_peer();
@@ -439,13 +412,11 @@ static void who_does_not_finish_a_message_is_closed(void **state)
 
 /* The time is a message's, not the connection's: also where each piece has the end of one
  * and the beginning of the next. */
-static void who_is_slow_but_finishes_is_not_closed(void **state)
+TEST(who_is_slow_but_finishes_is_not_closed)
 {
     enum { REQUEST_MS = 1500, MESSAGES = 2000, LEN = 13 };
     const streams_options some = {.connections_max = 100, .request_ms = REQUEST_MS};
     static uint8_t bytes[MESSAGES * LEN];
-    (void)state;
-
     for (size_t i = 0; i < MESSAGES; i++)
         memcpy(bytes + i * LEN, (const uint8_t[LEN]){0, 0, 0, 0, 0, 0, 0, 5, 0x80, 0, 0, 1, 'a'}, LEN);
     start(&some);
@@ -465,22 +436,6 @@ static void who_is_slow_but_finishes_is_not_closed(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_left_over_of_a_dead_peer_is_not_run),
-        cmocka_unit_test(the_end_of_a_peer_whose_calls_queue_is_seen),
-        cmocka_unit_test(the_end_of_a_peer_that_takes_nothing_is_seen),
-        cmocka_unit_test(the_end_of_a_peer_on_a_unix_socket_is_seen),
-        cmocka_unit_test(a_costly_peer_is_read_in_turns),
-        cmocka_unit_test(connections_have_a_limit),
-        cmocka_unit_test(the_idlest_is_given_up_for_a_newcomer),
-        cmocka_unit_test(who_is_known_is_not_given_up),
-        cmocka_unit_test(an_address_has_a_limit_of_its_own),
-        cmocka_unit_test(what_is_half_read_or_left_over_is_held),
-        cmocka_unit_test(what_finds_no_room_is_refused_and_the_connection_goes_on),
-        cmocka_unit_test(output_is_held_and_holds_calls_back),
-        cmocka_unit_test(who_does_not_finish_a_message_is_closed),
-        cmocka_unit_test(who_is_slow_but_finishes_is_not_closed),
-    };
     signal(SIGPIPE, SIG_IGN); /* as the server does */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN();
 }

@@ -1,28 +1,18 @@
 /* SP connections on a real loop: what is taken, when it is answered, and what ends a
  * connection. */
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
 #include "sp_scene.h"
 #include "support/tempdir.h"
+#include "test.h"
 
 /* ---- tests ---------------------------------------------------------------------- */
 
-static void answers_go_in_the_order_in_which_they_are_done(void **state)
+TEST(answers_go_in_the_order_in_which_they_are_done)
 {
-    (void)state;
     start(NULL);
     int fd = open_peer();
     for (uint32_t i = 0; i < 3; i++)
@@ -44,9 +34,8 @@ static void answers_go_in_the_order_in_which_they_are_done(void **state)
     stop();
 }
 
-static void a_connection_with_calls_that_queue_is_not_read(void **state)
+TEST(a_connection_with_calls_that_queue_is_not_read)
 {
-    (void)state;
     start(NULL);
     int fd = open_peer();
     for (uint32_t i = 0; i < 3 * IN_FLIGHT; i++)
@@ -63,9 +52,8 @@ static void a_connection_with_calls_that_queue_is_not_read(void **state)
     stop();
 }
 
-static void many_that_are_answered_at_once(void **state)
+TEST(many_that_are_answered_at_once)
 {
-    (void)state;
     start(NULL);
     here.echoes = true;
     int fd = open_peer();
@@ -82,9 +70,8 @@ static void many_that_are_answered_at_once(void **state)
 
 /* ---- who is lost ------------------------------------------------------------------- */
 
-static void what_a_lost_peer_left_is_answered_to_nobody(void **state)
+TEST(what_a_lost_peer_left_is_answered_to_nobody)
 {
-    (void)state;
     start(NULL);
     int fd = open_peer();
     send_text(fd, 0x80000000, 'a');
@@ -100,9 +87,8 @@ static void what_a_lost_peer_left_is_answered_to_nobody(void **state)
 }
 
 /* As waiting calls are that need no store to be given up. */
-static void what_a_lost_peer_left_may_be_answered_at_once(void **state)
+TEST(what_a_lost_peer_left_may_be_answered_at_once)
 {
-    (void)state;
     start(NULL);
     here.lets_go = true;
     int fd = open_peer();
@@ -115,9 +101,8 @@ static void what_a_lost_peer_left_may_be_answered_at_once(void **state)
     stop();
 }
 
-static void what_is_no_frame_ends_the_connection_and_what_follows_it(void **state)
+TEST(what_is_no_frame_ends_the_connection_and_what_follows_it)
 {
-    (void)state;
     start(NULL);
     int fd = open_peer();
     for (uint32_t i = 0; i < IN_FLIGHT; i++)
@@ -131,10 +116,9 @@ static void what_is_no_frame_ends_the_connection_and_what_follows_it(void **stat
     stop();
 }
 
-static void what_is_no_sp_is_closed(void **state)
+TEST(what_is_no_sp_is_closed)
 {
     static const char http[] = "GET / HTTP/1.1\r\n\r\n";
-    (void)state;
     start(NULL);
     int fd = sp_peer_connect(here.port, 0);
     assert_true(sp_peer_send(fd, http, sizeof http));
@@ -144,9 +128,8 @@ static void what_is_no_sp_is_closed(void **state)
     stop();
 }
 
-static void a_stopping_server_goes_on_with_those_it_has(void **state)
+TEST(a_stopping_server_goes_on_with_those_it_has)
 {
-    (void)state;
     start(NULL);
     int fd = open_peer();
     send_text(fd, 0x80000000, 'a');
@@ -163,10 +146,9 @@ static void a_stopping_server_goes_on_with_those_it_has(void **state)
     stop();
 }
 
-static void who_does_not_greet_is_closed(void **state)
+TEST(who_does_not_greet_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
-    (void)state;
     start(&soon);
     int silent = sp_peer_connect(here.port, 0);
     int half = sp_peer_connect(here.port, 0);
@@ -177,10 +159,9 @@ static void who_does_not_greet_is_closed(void **state)
     stop();
 }
 
-static void who_is_idle_is_closed_and_who_waits_is_not(void **state)
+TEST(who_is_idle_is_closed_and_who_waits_is_not)
 {
     const streams_options soon = {.connections_max = 100, .idle_ms = 1};
-    (void)state;
     start(&soon);
     int waiting = open_peer();
     send_text(waiting, 0x80000000, 'a');
@@ -207,10 +188,9 @@ static bool has_lost_who_reads_nothing(void)
     return fake_callers.lost > 0;
 }
 
-static void who_reads_nothing_is_not_read_and_then_closed(void **state)
+TEST(who_reads_nothing_is_not_read_and_then_closed)
 {
     const streams_options soon = {.connections_max = 100, .stall_ms = 50};
-    (void)state;
     start(&soon);
     int fd = open_peer();
     for (uint32_t i = 0; i < 1000; i++)
@@ -240,11 +220,10 @@ static const uint8_t *expect_bytes(const uint8_t *at, const void *bytes, size_t 
 }
 
 /* Messages need not wait for the answer to the request, but are answered after it. */
-static void over_websocket_the_first_answer_is_to_the_request(void **state)
+TEST(over_websocket_the_first_answer_is_to_the_request)
 {
     static const uint8_t reply[] = {0x82, 5, 0x80, 0, 0, 1, 'a'};
     uint8_t got[sizeof accepted - 1 + 2 * sizeof reply];
-    (void)state;
     start(NULL);
     here.echoes = true;
     int fd = sp_peer_connect(here.web_port, 0);
@@ -261,14 +240,13 @@ static void over_websocket_the_first_answer_is_to_the_request(void **state)
 }
 
 /* libnng takes no frame above a mebibyte. */
-static void over_websocket_a_long_answer_goes_in_frames(void **state)
+TEST(over_websocket_a_long_answer_goes_in_frames)
 {
     enum { MIB = 1 << 20, LEN = 2 * MIB + 5 };
     static uint8_t text[LEN], got[LEN + 512];
     static const uint8_t first[] = {0x02, 127, 0, 0, 0, 0, 0, 0x10, 0, 0},
                          second[] = {0x00, 127, 0, 0, 0, 0, 0, 0x10, 0, 0};
     static const uint8_t last[] = {0x80, 9}, id[] = {0x80, 0, 0, 1};
-    (void)state;
     for (size_t i = 0; i < LEN; i++)
         text[i] = (uint8_t)(i * 31 >> 4);
     start(NULL);
@@ -298,10 +276,9 @@ static void over_websocket_a_long_answer_goes_in_frames(void **state)
     stop();
 }
 
-static void who_does_not_finish_the_handshake_is_closed(void **state)
+TEST(who_does_not_finish_the_handshake_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .greeting_ms = 1};
-    (void)state;
     start(&soon);
     int silent = sp_peer_connect(here.web_port, 0);
     int half = sp_peer_connect(here.web_port, 0);
@@ -313,11 +290,10 @@ static void who_does_not_finish_the_handshake_is_closed(void **state)
 }
 
 /* The one that began first goes for the third. */
-static void a_handshake_takes_a_place(void **state)
+TEST(a_handshake_takes_a_place)
 {
     const streams_options two = {.connections_max = 2};
     int fds[3];
-    (void)state;
     start(&two);
     for (size_t i = 0; i < 3; i++)
         fds[i] = sp_peer_connect(here.web_port, 0);
@@ -330,13 +306,11 @@ static void a_handshake_takes_a_place(void **state)
     stop();
 }
 
-static void paths_that_are_none(void **state)
+TEST(paths_that_are_none)
 {
     static const char *const paths[] = {"", "x", "/a b", "/a?b", "/a#b", "/\n", "/\xC3\xA4"};
     lks_error error;
     uint16_t port;
-    (void)state;
-
     start(NULL);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", paths[i], NULL, &port, &error),
@@ -344,14 +318,12 @@ static void paths_that_are_none(void **state)
     stop();
 }
 
-static void a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(void **state)
+TEST(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced)
 {
     char *dir = tempdir_make();
     char path[128];
     struct stat found;
     lks_error error;
-    (void)state;
-
     snprintf(path, sizeof path, "%s/sock", dir);
     start(NULL);
     assert_int_equal(sp_server_listen_unix(here.server, path, &error), LKS_OK);
@@ -366,13 +338,11 @@ static void a_unix_socket_is_its_owners_and_a_stale_one_is_replaced(void **state
     tempdir_remove(dir);
 }
 
-static void addresses_that_are_none(void **state)
+TEST(addresses_that_are_none)
 {
     static const char *const addresses[] = {"", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", "127.0.0.1:1/x", "[::1"};
     lks_error error;
     uint16_t port;
-    (void)state;
-
     start(NULL);
     for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++)
         assert_int_equal(sp_server_listen_tcp(here.server, addresses[i], NULL, &port, &error), LKS_INVALID_ARGUMENT);
@@ -384,26 +354,6 @@ static void addresses_that_are_none(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_go_in_the_order_in_which_they_are_done),
-        cmocka_unit_test(a_connection_with_calls_that_queue_is_not_read),
-        cmocka_unit_test(many_that_are_answered_at_once),
-        cmocka_unit_test(what_a_lost_peer_left_is_answered_to_nobody),
-        cmocka_unit_test(what_a_lost_peer_left_may_be_answered_at_once),
-        cmocka_unit_test(what_is_no_frame_ends_the_connection_and_what_follows_it),
-        cmocka_unit_test(what_is_no_sp_is_closed),
-        cmocka_unit_test(a_stopping_server_goes_on_with_those_it_has),
-        cmocka_unit_test(over_websocket_the_first_answer_is_to_the_request),
-        cmocka_unit_test(over_websocket_a_long_answer_goes_in_frames),
-        cmocka_unit_test(who_does_not_finish_the_handshake_is_closed),
-        cmocka_unit_test(a_handshake_takes_a_place),
-        cmocka_unit_test(paths_that_are_none),
-        cmocka_unit_test(who_does_not_greet_is_closed),
-        cmocka_unit_test(who_is_idle_is_closed_and_who_waits_is_not),
-        cmocka_unit_test(who_reads_nothing_is_not_read_and_then_closed),
-        cmocka_unit_test(a_unix_socket_is_its_owners_and_a_stale_one_is_replaced),
-        cmocka_unit_test(addresses_that_are_none),
-    };
     signal(SIGPIPE, SIG_IGN); /* as the server does */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return TEST_RUN();
 }

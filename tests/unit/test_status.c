@@ -1,15 +1,10 @@
 /* Codes, errors and their text. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <cmocka.h>
-#include <string.h>
 
 #include <lockstock/status.h>
 
-static void every_code_has_the_name_that_grpc_gives_it(void **state)
+#include "test.h"
+
+TEST(every_code_has_the_name_that_grpc_gives_it)
 {
     static const char *const names[] = {
         "OK",        "CANCELLED",       "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
@@ -17,16 +12,14 @@ static void every_code_has_the_name_that_grpc_gives_it(void **state)
         "ABORTED",   "OUT_OF_RANGE",    "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
         "DATA_LOSS", "UNAUTHENTICATED",
     };
-    (void)state;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         assert_string_equal(lks_code_name((lks_code)i), names[i]);
     assert_string_equal(lks_code_name((lks_code)17), "UNKNOWN");
     assert_string_equal(lks_code_name((lks_code)-1), "UNKNOWN");
 }
 
-static void an_unspecified_applied_reads_as_maybe(void **state)
+TEST(an_unspecified_applied_reads_as_maybe)
 {
-    (void)state;
     assert_string_equal(lks_applied_name(LKS_APPLIED_YES), "YES");
     assert_string_equal(lks_applied_name(LKS_APPLIED_NO), "NO");
     assert_string_equal(lks_applied_name(LKS_APPLIED_MAYBE), "MAYBE");
@@ -34,10 +27,9 @@ static void an_unspecified_applied_reads_as_maybe(void **state)
     assert_string_equal(lks_applied_name((lks_applied)9), "MAYBE");
 }
 
-static void setting_an_error_sets_all_of_it(void **state)
+TEST(setting_an_error_sets_all_of_it)
 {
     lks_error error;
-    (void)state;
     memset(&error, 0xff, sizeof error);
     assert_int_equal(lks_error_set(&error, LKS_ABORTED, LKS_APPLIED_NO, "version: %d", 7), LKS_ABORTED);
     assert_int_equal(error.code, LKS_ABORTED);
@@ -48,23 +40,21 @@ static void setting_an_error_sets_all_of_it(void **state)
     assert_int_equal(lks_error_set(NULL, LKS_INTERNAL, LKS_APPLIED_NO, "%s", "nobody listens"), LKS_INTERNAL);
 }
 
-static void an_error_may_quote_itself(void **state)
+TEST(an_error_may_quote_itself)
 {
     lks_error error;
-    (void)state;
     lks_error_set(&error, LKS_INTERNAL, LKS_APPLIED_NO, "inner");
     lks_error_set(&error, LKS_INTERNAL, LKS_APPLIED_NO, "outer: %s", error.message);
     assert_string_equal(error.message, "outer: inner");
 }
 
 /* Cut at the limit, a message must still be UTF-8. */
-static void long_text_is_cut_at_a_whole_character(void **state)
+TEST(long_text_is_cut_at_a_whole_character)
 {
     static const struct {
         const char *character;
         size_t bytes;
     } cases[] = {{"x", 1}, {"\xc3\xa4", 2}, {"\xe2\x82\xac", 3}, {"\xf0\x9f\x94\x92", 4}};
-    (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (size_t shift = 0; shift < cases[i].bytes; shift++) {
             char text[600] = "";
@@ -84,14 +74,4 @@ static void long_text_is_cut_at_a_whole_character(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_code_has_the_name_that_grpc_gives_it),
-        cmocka_unit_test(an_unspecified_applied_reads_as_maybe),
-        cmocka_unit_test(setting_an_error_sets_all_of_it),
-        cmocka_unit_test(an_error_may_quote_itself),
-        cmocka_unit_test(long_text_is_cut_at_a_whole_character),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,21 +1,14 @@
 /* What Redis may answer to an FCALL, row by row of docs/guarantees.md, and what
  * it should not: garbage ends the connection, never the server. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include <cmocka.h>
-
 #include "store_scene.h"
+#include "test.h"
 
 /* ---- what Redis may answer ----------------------------------------------------- */
 
-static void each_error_reply_has_its_meaning(void **state)
+TEST(each_error_reply_has_its_meaning)
 {
     static const struct row {
         const char *reply;
@@ -50,7 +43,6 @@ static void each_error_reply_has_its_meaning(void **state)
     };
     scene s;
 
-    (void)state;
     scene_start(&s);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%.40s\n", rows[i].reply);
@@ -66,13 +58,12 @@ static void each_error_reply_has_its_meaning(void **state)
     scene_end(&s);
 }
 
-static void what_lives_elsewhere_for_now_is_sent_again(void **state)
+TEST(what_lives_elsewhere_for_now_is_sent_again)
 {
     static const char *const replies[] = {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
                                           "-MOVED 1 127.0.0.1:7001\r\n", "-ASK 1 127.0.0.1:7001\r\n"};
     scene s;
 
-    (void)state;
     scene_start(&s);
     for (size_t i = 0; i < 3; i++) {
         s.next = 0;
@@ -88,11 +79,10 @@ static void what_lives_elsewhere_for_now_is_sent_again(void **state)
     scene_end(&s);
 }
 
-static void a_replica_is_left_for_another_connection(void **state)
+TEST(a_replica_is_left_for_another_connection)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
@@ -101,14 +91,13 @@ static void a_replica_is_left_for_another_connection(void **state)
     scene_end(&s);
 }
 
-static void denied_means_not_ready(void **state)
+TEST(denied_means_not_ready)
 {
     static const char *const replies[] = {"-NOAUTH Authentication required.\r\n",
                                           "-NOPERM this user has no permissions to run the 'fcall' command\r\n",
                                           "-WRONGPASS invalid username-password pair or user is disabled.\r\n"};
     scene s;
 
-    (void)state;
     scene_start(&s);
     for (size_t i = 0; i < 3; i++) {
         store_driver_wait_ready(s.d, true);
@@ -126,11 +115,10 @@ static void denied_means_not_ready(void **state)
 }
 
 /* Calls that are out when one is denied still get their answers. */
-static void a_retired_connection_answers_what_it_owes(void **state)
+TEST(a_retired_connection_answers_what_it_owes)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.script[0] = "-NOPERM this user has no permissions to run the 'fcall' command\r\n";
     s.script[1] = fake_usual;
@@ -146,7 +134,7 @@ static void a_retired_connection_answers_what_it_owes(void **state)
     scene_end(&s);
 }
 
-static void garbage_ends_the_connection_not_the_server(void **state)
+TEST(garbage_ends_the_connection_not_the_server)
 {
     static const char *const replies[] = {
         "HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -159,7 +147,6 @@ static void garbage_ends_the_connection_not_the_server(void **state)
     };
     scene s;
 
-    (void)state;
     scene_start_with(&s, &(store_options){.silence_timeout_ms = 600000}); /* not by silence */
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
         print_message("%.30s\n", replies[i]);
@@ -172,12 +159,11 @@ static void garbage_ends_the_connection_not_the_server(void **state)
     scene_end(&s);
 }
 
-static void a_reply_without_end_is_cut_off(void **state)
+TEST(a_reply_without_end_is_cut_off)
 {
     scene s;
     static char part[1024 * 1024];
 
-    (void)state;
     scene_start(&s);
     memset(part, 'x', sizeof part - 1);
     s.script[0] = "*1\r\n*1\r\n$500000000\r\n";
@@ -193,11 +179,10 @@ static void a_reply_without_end_is_cut_off(void **state)
     scene_end(&s);
 }
 
-static void a_reply_that_nobody_asked_for_ends_the_connection(void **state)
+TEST(a_reply_that_nobody_asked_for_ends_the_connection)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     fake_redis_say(s.fake, "+OK\r\n");
     store_driver_wait_ready(s.d, false);
@@ -206,17 +191,4 @@ static void a_reply_that_nobody_asked_for_ends_the_connection(void **state)
     scene_end(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_error_reply_has_its_meaning),
-        cmocka_unit_test(what_lives_elsewhere_for_now_is_sent_again),
-        cmocka_unit_test(a_replica_is_left_for_another_connection),
-        cmocka_unit_test(denied_means_not_ready),
-        cmocka_unit_test(a_retired_connection_answers_what_it_owes),
-        cmocka_unit_test(garbage_ends_the_connection_not_the_server),
-        cmocka_unit_test(a_reply_without_end_is_cut_off),
-        cmocka_unit_test(a_reply_that_nobody_asked_for_ends_the_connection),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,20 +1,11 @@
 /* What a fresh connection must pass: credentials, database, version, role,
  * safety, data layout, library; against a fake Redis that differs in one thing. */
 #include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include "support/fake_redis.h"
 #include "support/store_driver.h"
+#include "test.h"
 
 /* One command answered in another way: its first words, and the reply. */
 typedef struct twist {
@@ -76,11 +67,10 @@ static bool has_reason(void *arg)
     return reason[0] != '\0';
 }
 
-static void credentials_and_database_come_first(void **state)
+TEST(credentials_and_database_come_first)
 {
     stage s;
 
-    (void)state;
     open_store(&s, NULL, "us%20er:pass%2Fword@", "?db=7", false);
     store_driver_wait_ready(s.d, true);
     assert_ptr_equal(strstr(s.words, "AUTH us er pass/word\nSELECT 7\nHELLO\n"), s.words);
@@ -115,11 +105,10 @@ static const struct unsafe {
     {{"CONFIG", NULL, CONFIG(NO_SAVE, NO, NOLIMIT, "10", "noeviction")}, "keeps nothing on disk"},
 };
 
-static void a_store_that_loses_data_by_design_is_refused_unless_allowed(void **state)
+TEST(a_store_that_loses_data_by_design_is_refused_unless_allowed)
 {
     stage s;
 
-    (void)state;
     for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
         open_store(&s, &configs[i].twist, "", "", false);
         if (configs[i].why) {
@@ -137,7 +126,7 @@ static void a_store_that_loses_data_by_design_is_refused_unless_allowed(void **s
     }
 }
 
-static void a_misfit_is_fatal(void **state)
+TEST(a_misfit_is_fatal)
 {
     static const struct row {
         twist twist;
@@ -153,7 +142,6 @@ static void a_misfit_is_fatal(void **state)
     };
     stage s;
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         open_store(&s, &rows[i].twist, "", "", true);
         outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
@@ -164,7 +152,7 @@ static void a_misfit_is_fatal(void **state)
     }
 }
 
-static void what_may_pass_is_tried_until_it_does(void **state)
+TEST(what_may_pass_is_tried_until_it_does)
 {
     static const struct row {
         twist twist;
@@ -187,7 +175,6 @@ static void what_may_pass_is_tried_until_it_does(void **state)
     };
     stage s;
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%s: %s\n", rows[i].twist.first, rows[i].why);
         open_store(&s, &rows[i].twist, ":pw@", "", false);
@@ -201,12 +188,11 @@ static void what_may_pass_is_tried_until_it_does(void **state)
     }
 }
 
-static void the_layout_is_noted_where_there_is_none(void **state)
+TEST(the_layout_is_noted_where_there_is_none)
 {
     static const twist none = {"GET", NULL, "$-1\r\n"};
     stage s;
 
-    (void)state;
     open_store(&s, &none, "", "", false);
     store_driver_wait_ready(s.d, true);
     assert_non_null(strstr(s.words, "SET ls:{meta}:schema 1 NX GET\n"));
@@ -217,12 +203,11 @@ static void the_layout_is_noted_where_there_is_none(void **state)
     close_store(&s);
 }
 
-static void a_silent_greeting_times_out(void **state)
+TEST(a_silent_greeting_times_out)
 {
     static const twist silence = {"HELLO", NULL, fake_silent};
     stage s = {.d = store_driver_new(), .twist = silence};
 
-    (void)state;
     s.fake = fake_redis_start(store_driver_loop(s.d), play, &s);
     const store_options options = {.url = fake_redis_url(s.fake), .connect_timeout_ms = 30};
     assert_int_equal(store_driver_open(s.d, &options, NULL), LKS_OK);
@@ -235,7 +220,7 @@ static void a_silent_greeting_times_out(void **state)
 
 /* What the process writes to stderr while a store fails in every way that has to
  * do with its credentials. */
-static void no_secret_is_logged(void **state)
+TEST(no_secret_is_logged)
 {
     static const twist refused[] = {
         {"AUTH", NULL, "-WRONGPASS invalid username-password pair hunter2\r\n"},
@@ -246,7 +231,6 @@ static void no_secret_is_logged(void **state)
     int file = mkstemp(path), saved = dup(STDERR_FILENO);
     stage s;
 
-    (void)state;
     assert_true(file >= 0 && saved >= 0);
     fflush(stderr);
     dup2(file, STDERR_FILENO);
@@ -267,16 +251,4 @@ static void no_secret_is_logged(void **state)
     assert_null(strstr(text, "hunter2"));
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(credentials_and_database_come_first),
-        cmocka_unit_test(a_store_that_loses_data_by_design_is_refused_unless_allowed),
-        cmocka_unit_test(a_misfit_is_fatal),
-        cmocka_unit_test(what_may_pass_is_tried_until_it_does),
-        cmocka_unit_test(the_layout_is_noted_where_there_is_none),
-        cmocka_unit_test(a_silent_greeting_times_out),
-        cmocka_unit_test(no_secret_is_logged),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

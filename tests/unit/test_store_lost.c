@@ -1,26 +1,17 @@
 /* Lost, refused and silent connections: which calls are sent again, which are
  * answered with NO, and which with MAYBE. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include <cmocka.h>
-
 #include "store_scene.h"
+#include "test.h"
 
 /* ---- lost connections ---------------------------------------------------------- */
 
-static void a_lost_connection_repeats_what_may_be_repeated(void **state)
+TEST(a_lost_connection_repeats_what_may_be_repeated)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.script[0] = fake_silent;
     s.script[1] = fake_close;
@@ -35,11 +26,10 @@ static void a_lost_connection_repeats_what_may_be_repeated(void **state)
     scene_end(&s);
 }
 
-static void what_was_not_sent_is_kept_for_the_next_connection(void **state)
+TEST(what_was_not_sent_is_kept_for_the_next_connection)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     fake_redis_hang_up(s.fake);
     store_driver_wait_ready(s.d, false);
@@ -49,12 +39,11 @@ static void what_was_not_sent_is_kept_for_the_next_connection(void **state)
 }
 
 /* A call behind one that fills the socket's buffers cannot have been sent. */
-static void bytes_that_the_kernel_did_not_take_were_not_sent(void **state)
+TEST(bytes_that_the_kernel_did_not_take_were_not_sent)
 {
     scene s;
     static char big[8 * 1024 * 1024];
 
-    (void)state;
     scene_start(&s);
     memset(big, 'x', sizeof big - 1);
     outcome *large = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
@@ -72,12 +61,11 @@ static void bytes_that_the_kernel_did_not_take_were_not_sent(void **state)
 }
 
 /* Such a call waits for a connection as long as any other: a moment. */
-static void an_unsent_call_is_refused_when_redis_stays_away(void **state)
+TEST(an_unsent_call_is_refused_when_redis_stays_away)
 {
     scene s;
     static char big[8 * 1024 * 1024];
 
-    (void)state;
     scene_start(&s);
     memset(big, 'x', sizeof big - 1);
     outcome *large = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
@@ -93,11 +81,10 @@ static void an_unsent_call_is_refused_when_redis_stays_away(void **state)
     scene_end(&s);
 }
 
-static void a_refusal_after_a_lost_sending_is_maybe(void **state)
+TEST(a_refusal_after_a_lost_sending_is_maybe)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.script[0] = fake_close;
     s.script[1] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
@@ -106,11 +93,10 @@ static void a_refusal_after_a_lost_sending_is_maybe(void **state)
     scene_end(&s);
 }
 
-static void a_repeatable_call_ends_with_its_deadline_when_redis_stays_away(void **state)
+TEST(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.script[0] = fake_close;
     s.get = fake_silent; /* no greeting passes any more */
@@ -119,11 +105,10 @@ static void a_repeatable_call_ends_with_its_deadline_when_redis_stays_away(void 
     scene_end(&s);
 }
 
-static void without_a_connection_a_call_waits_a_moment_then_is_refused(void **state)
+TEST(without_a_connection_a_call_waits_a_moment_then_is_refused)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.get = "-LOADING Redis is loading the dataset in memory\r\n";
     fake_redis_hang_up(s.fake);
@@ -144,11 +129,10 @@ static void without_a_connection_a_call_waits_a_moment_then_is_refused(void **st
     scene_end(&s);
 }
 
-static void silence_is_noticed(void **state)
+TEST(silence_is_noticed)
 {
     scene s;
 
-    (void)state;
     scene_start_with(&s, &(store_options){.silence_timeout_ms = 100});
     s.script[0] = fake_silent;
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
@@ -157,23 +141,21 @@ static void silence_is_noticed(void **state)
     scene_end(&s);
 }
 
-static void a_quiet_connection_is_tried(void **state)
+TEST(a_quiet_connection_is_tried)
 {
     scene s;
 
-    (void)state;
     scene_start_with(&s, &(store_options){.silence_timeout_ms = 40});
     s.ping = fake_silent;
     store_driver_until(s.d, scene_reconnected, &s);
     scene_end(&s);
 }
 
-static void a_refused_connection_is_told_and_tried_again(void **state)
+TEST(a_refused_connection_is_told_and_tried_again)
 {
     store_driver *d = store_driver_new();
     const store_options options = {.url = "redis://127.0.0.1:1"};
 
-    (void)state;
     assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
     outcome *o = store_driver_call(d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
@@ -182,11 +164,10 @@ static void a_refused_connection_is_told_and_tried_again(void **state)
 }
 
 /* "localhost" may have two addresses, of which one refuses. */
-static void a_name_is_looked_up_and_each_address_tried(void **state)
+TEST(a_name_is_looked_up_and_each_address_tried)
 {
     static const char *const hosts[] = {"127.0.0.1", "localhost"};
 
-    (void)state;
     for (size_t i = 0; i < 2; i++) {
         store_driver *d = store_driver_new();
         fake_redis *fake = fake_redis_start(store_driver_loop(d), NULL, NULL);
@@ -206,25 +187,23 @@ static void a_name_is_looked_up_and_each_address_tried(void **state)
     }
 }
 
-static void a_name_that_does_not_exist_is_told(void **state)
+TEST(a_name_that_does_not_exist_is_told)
 {
     store_driver *d = store_driver_new();
     const store_options options = {.url = "redis://nonesuch.invalid"};
 
-    (void)state;
     assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
     outcome *o = store_driver_call(d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     store_driver_free(d);
 }
 
-static void a_thousand_reconnects_leave_no_descriptor(void **state)
+TEST(a_thousand_reconnects_leave_no_descriptor)
 {
     scene s;
     unsigned before;
     uv_loop_t *loop;
 
-    (void)state;
     scene_start(&s);
     loop = store_driver_loop(s.d);
     assert_int_equal(store_driver_call(s.d, &(driver_call){.function = "echo"})->code, LKS_OK);
@@ -246,22 +225,4 @@ static void a_thousand_reconnects_leave_no_descriptor(void **state)
     scene_end(&s);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lost_connection_repeats_what_may_be_repeated),
-        cmocka_unit_test(what_was_not_sent_is_kept_for_the_next_connection),
-        cmocka_unit_test(bytes_that_the_kernel_did_not_take_were_not_sent),
-        cmocka_unit_test(an_unsent_call_is_refused_when_redis_stays_away),
-        cmocka_unit_test(a_refusal_after_a_lost_sending_is_maybe),
-        cmocka_unit_test(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away),
-        cmocka_unit_test(without_a_connection_a_call_waits_a_moment_then_is_refused),
-        cmocka_unit_test(silence_is_noticed),
-        cmocka_unit_test(a_quiet_connection_is_tried),
-        cmocka_unit_test(a_refused_connection_is_told_and_tried_again),
-        cmocka_unit_test(a_name_is_looked_up_and_each_address_tried),
-        cmocka_unit_test(a_name_that_does_not_exist_is_told),
-        cmocka_unit_test(a_thousand_reconnects_leave_no_descriptor),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,27 +1,18 @@
 /* Calls between the store and Redis: what shares an FCALL, what a deadline and a
  * bound mean, how a missing function comes back, how all ends. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 #include <uv.h>
 
-#include <cmocka.h>
-
 #include "store_scene.h"
+#include "test.h"
 
 /* ---- combining ----------------------------------------------------------------- */
 
-static void calls_of_one_turn_and_target_share_an_fcall(void **state)
+TEST(calls_of_one_turn_and_target_share_an_fcall)
 {
     scene s;
     outcome *o[5];
 
-    (void)state;
     scene_start(&s);
     s.script[0] = "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*5\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n"
                   "*2\r\n$5\r\nTHREE\r\n:3\r\n";
@@ -41,7 +32,7 @@ static void calls_of_one_turn_and_target_share_an_fcall(void **state)
     scene_end(&s);
 }
 
-static void what_differs_or_forbids_it_goes_alone(void **state)
+TEST(what_differs_or_forbids_it_goes_alone)
 {
     scene s;
     outcome *o[6];
@@ -54,7 +45,6 @@ static void what_differs_or_forbids_it_goes_alone(void **state)
         {.function = "echo", .weight = 1},
     };
 
-    (void)state;
     scene_start(&s);
     for (int i = 0; i < 6; i++)
         o[i] = store_driver_submit(s.d, &calls[i]);
@@ -68,14 +58,13 @@ static void what_differs_or_forbids_it_goes_alone(void **state)
 }
 
 /* More of them than there are places to look for a companion. */
-static void what_differs_is_told_apart_among_many(void **state)
+TEST(what_differs_is_told_apart_among_many)
 {
     enum { N = 400 };
     static outcome *o[2 * N];
     static char functions[N][16], bases[N][32];
     scene s;
 
-    (void)state;
     scene_start(&s);
     for (int i = 0; i < N; i++) {
         snprintf(functions[i], sizeof functions[i], "f%d", i);
@@ -91,13 +80,12 @@ static void what_differs_is_told_apart_among_many(void **state)
     scene_end(&s);
 }
 
-static void a_shared_fcall_stays_short(void **state)
+TEST(a_shared_fcall_stays_short)
 {
     scene s;
     outcome *o[200];
     size_t most = 0, all = 0;
 
-    (void)state;
     scene_start(&s);
     for (int i = 0; i < 200; i++)
         o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1});
@@ -115,13 +103,12 @@ static void a_shared_fcall_stays_short(void **state)
 }
 
 /* What is heavy shares an FCALL with few, and nothing overtakes it. */
-static void a_shared_fcall_carries_a_bounded_weight(void **state)
+TEST(a_shared_fcall_carries_a_bounded_weight)
 {
     scene s;
     outcome *o[7];
     static const unsigned weights[] = {40, 24, 1, 60, 1, 64, 1};
 
-    (void)state;
     scene_start(&s);
     for (int i = 0; i < 7; i++)
         o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = weights[i]});
@@ -137,13 +124,12 @@ static void a_shared_fcall_carries_a_bounded_weight(void **state)
     scene_end(&s);
 }
 
-static void a_shared_fcall_has_few_bytes(void **state)
+TEST(a_shared_fcall_has_few_bytes)
 {
     scene s;
     outcome *o[3];
     static char long_text[100 * 1024];
 
-    (void)state;
     scene_start(&s);
     memset(long_text, 'x', sizeof long_text - 1);
     for (int i = 0; i < 3; i++)
@@ -160,12 +146,11 @@ static void a_shared_fcall_has_few_bytes(void **state)
 
 /* ---- deadlines and room -------------------------------------------------------- */
 
-static void a_deadline_says_no_before_sending_and_maybe_after(void **state)
+TEST(a_deadline_says_no_before_sending_and_maybe_after)
 {
     scene s;
     outcome *past, *sent;
 
-    (void)state;
     scene_start(&s);
     past = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = -1, .repeatable = true});
     store_driver_wait(s.d, past);
@@ -187,11 +172,10 @@ static void a_deadline_says_no_before_sending_and_maybe_after(void **state)
     scene_end(&s);
 }
 
-static void one_call_of_a_shared_fcall_may_be_late(void **state)
+TEST(one_call_of_a_shared_fcall_may_be_late)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.script[0] = fake_silent;
     outcome *late = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = 30});
@@ -204,12 +188,11 @@ static void one_call_of_a_shared_fcall_may_be_late(void **state)
     scene_end(&s);
 }
 
-static void in_flight_is_bounded_also_by_what_is_late(void **state)
+TEST(in_flight_is_bounded_also_by_what_is_late)
 {
     scene s;
     outcome *o[5];
 
-    (void)state;
     scene_start_with(&s, &(store_options){.in_flight_max = 3});
     for (int i = 0; i < 3; i++)
         s.script[i] = fake_silent;
@@ -235,12 +218,11 @@ static void in_flight_is_bounded_also_by_what_is_late(void **state)
     scene_end(&s);
 }
 
-static void too_many_bytes_are_refused(void **state)
+TEST(too_many_bytes_are_refused)
 {
     scene s;
     static char big[40 * 1024 * 1024];
 
-    (void)state;
     scene_start(&s);
     memset(big, 'x', sizeof big - 1);
     s.script[0] = fake_silent;
@@ -255,11 +237,10 @@ static void too_many_bytes_are_refused(void **state)
 
 /* ---- the library ---------------------------------------------------------------- */
 
-static void a_missing_function_is_loaded_unseen(void **state)
+TEST(a_missing_function_is_loaded_unseen)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.list = "*0\r\n";
     s.script[0] = s.script[1] = "-ERR Function not found\r\n";
@@ -275,11 +256,10 @@ static void a_missing_function_is_loaded_unseen(void **state)
     scene_end(&s);
 }
 
-static void a_function_that_stays_missing_is_an_error(void **state)
+TEST(a_function_that_stays_missing_is_an_error)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     for (int i = 0; i < SCENE_SCRIPT_MAX; i++)
         s.script[i] = "-ERR Function not found\r\n";
@@ -289,11 +269,10 @@ static void a_function_that_stays_missing_is_an_error(void **state)
     scene_end(&s);
 }
 
-static void a_library_that_cannot_be_loaded_again_means_not_ready(void **state)
+TEST(a_library_that_cannot_be_loaded_again_means_not_ready)
 {
     scene s;
 
-    (void)state;
     scene_start(&s);
     s.script[0] = "-ERR Function not found\r\n";
     s.list = "-NOPERM this user has no permissions to run the 'function|list' command\r\n";
@@ -307,12 +286,11 @@ static void a_library_that_cannot_be_loaded_again_means_not_ready(void **state)
 
 /* ---- closing -------------------------------------------------------------------- */
 
-static void closing_ends_every_call_once(void **state)
+TEST(closing_ends_every_call_once)
 {
     scene s;
     outcome *out[3], *queued;
 
-    (void)state;
     scene_start(&s);
     for (int i = 0; i < 3; i++) {
         s.script[i] = fake_silent;
@@ -327,12 +305,11 @@ static void closing_ends_every_call_once(void **state)
     scene_end(&s);
 }
 
-static void a_store_may_close_before_it_ever_connected(void **state)
+TEST(a_store_may_close_before_it_ever_connected)
 {
     store_driver *d = store_driver_new();
     const store_options options = {.url = "unix:///nonexistent/redis.sock"};
 
-    (void)state;
     assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
     outcome *o = store_driver_submit(d, &(driver_call){.function = "echo"});
     store_driver_close_store(d);
@@ -340,24 +317,4 @@ static void a_store_may_close_before_it_ever_connected(void **state)
     store_driver_free(d);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(calls_of_one_turn_and_target_share_an_fcall),
-        cmocka_unit_test(what_differs_or_forbids_it_goes_alone),
-        cmocka_unit_test(what_differs_is_told_apart_among_many),
-        cmocka_unit_test(a_shared_fcall_stays_short),
-        cmocka_unit_test(a_shared_fcall_carries_a_bounded_weight),
-        cmocka_unit_test(a_shared_fcall_has_few_bytes),
-        cmocka_unit_test(a_deadline_says_no_before_sending_and_maybe_after),
-        cmocka_unit_test(one_call_of_a_shared_fcall_may_be_late),
-        cmocka_unit_test(in_flight_is_bounded_also_by_what_is_late),
-        cmocka_unit_test(too_many_bytes_are_refused),
-        cmocka_unit_test(a_missing_function_is_loaded_unseen),
-        cmocka_unit_test(a_function_that_stays_missing_is_an_error),
-        cmocka_unit_test(a_library_that_cannot_be_loaded_again_means_not_ready),
-        cmocka_unit_test(closing_ends_every_call_once),
-        cmocka_unit_test(a_store_may_close_before_it_ever_connected),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,20 +1,11 @@
 /* The store's wake channel: what is published comes, in order; who may have missed
  * something is told; and a store that does not hear is not ready at first. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <uv.h>
-
-#include <cmocka.h>
 
 #include "support/fake_redis.h"
 #include "support/redis_fixture.h"
 #include "support/store_driver.h"
+#include "test.h"
 
 #define CHANNEL "ls:wake:test"
 #define CONFIRMED "*3\r\n$9\r\nsubscribe\r\n$12\r\n" CHANNEL "\r\n:1\r\n"
@@ -136,11 +127,10 @@ static bool redis_says(const char *command, const char *text)
 
 /* ---- on a real Redis ------------------------------------------------------------ */
 
-static void messages_come_in_order(void **state)
+TEST(messages_come_in_order)
 {
     char command[128];
 
-    (void)state;
     set_up();
     snprintf(command, sizeof command, "EVAL \"for i=1,%d do redis.call('PUBLISH','" CHANNEL "',i) end\" 0", MESSAGES);
     tell_redis(command, "$-1");
@@ -150,11 +140,10 @@ static void messages_come_in_order(void **state)
     tear_down();
 }
 
-static void a_message_comes_as_it_is(void **state)
+TEST(a_message_comes_as_it_is)
 {
     char command[160];
 
-    (void)state;
     set_up();
     tell_redis("PUBLISH " CHANNEL " \"W ls:{a/b}:\\x00 c\"", ":1");
     wait_messages(1);
@@ -173,9 +162,8 @@ static void a_message_comes_as_it_is(void **state)
 }
 
 /* Calls go on: only what waits must know. */
-static void a_lost_channel_is_heard_again_and_told(void **state)
+TEST(a_lost_channel_is_heard_again_and_told)
 {
-    (void)state;
     set_up();
     for (unsigned i = 2; i <= 5; i++) {
         tell_redis("CLIENT KILL TYPE pubsub", ":1");
@@ -189,9 +177,8 @@ static void a_lost_channel_is_heard_again_and_told(void **state)
 }
 
 /* The store comes back on what may be another Redis. */
-static void a_lost_store_renews_the_channel(void **state)
+TEST(a_lost_store_renews_the_channel)
 {
-    (void)state;
     set_up();
     tell_redis("CLIENT KILL TYPE normal", ":1");
     wait_listening(2);
@@ -201,9 +188,8 @@ static void a_lost_store_renews_the_channel(void **state)
     tear_down();
 }
 
-static void redis_may_be_killed_and_come_back(void **state)
+TEST(redis_may_be_killed_and_come_back)
 {
-    (void)state;
     set_up();
     for (unsigned i = 2; i <= 4; i++) {
         redis_fixture_kill(here.redis);
@@ -228,9 +214,8 @@ static bool redis_was_pinged(void *arg)
 }
 
 /* The first connection is tried with PING as it is quiet; the second says nothing. */
-static void nothing_is_said_while_nothing_happens(void **state)
+TEST(nothing_is_said_while_nothing_happens)
 {
-    (void)state;
     start_redis();
     tell_redis("CONFIG RESETSTAT", "+OK");
     open_store(redis_fixture_url(here.redis), 0, 40);
@@ -247,11 +232,10 @@ static bool has_reason(void *arg)
     return strstr(store_driver_reason(here.d), arg) != NULL;
 }
 
-static void who_may_not_subscribe_is_not_ready(void **state)
+TEST(who_may_not_subscribe_is_not_ready)
 {
     char url[URL_BYTES];
 
-    (void)state;
     start_redis();
     tell_redis("ACL SETUSER me on >se/cret ~* resetchannels +@all", "+OK");
     snprintf(url, sizeof url, "unix://me:se%%2fcret@%s", redis_fixture_socket(here.redis));
@@ -329,7 +313,7 @@ static bool has_connected(void *arg)
     return fake_redis_connections(s->fake) >= s->wanted;
 }
 
-static void an_answer_that_confirms_nothing_is_tried_again(void **state)
+TEST(an_answer_that_confirms_nothing_is_tried_again)
 {
     static const struct row {
         const char *answer, *why;
@@ -344,7 +328,6 @@ static void an_answer_that_confirms_nothing_is_tried_again(void **state)
         {fake_silent, "greeting"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         stage s = {.subscribe = rows[i].answer};
         print_message("%s\n", rows[i].why);
@@ -360,7 +343,7 @@ static void an_answer_that_confirms_nothing_is_tried_again(void **state)
 }
 
 /* Said on the channel's connection only: the store stays. */
-static void what_is_no_message_costs_the_connection(void **state)
+TEST(what_is_no_message_costs_the_connection)
 {
     static const char *const said[] = {
         CONFIRMED "+hello\r\n",
@@ -373,7 +356,6 @@ static void what_is_no_message_costs_the_connection(void **state)
         CONFIRMED "garbage\r\n",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
         stage s = {.subscribe = said[i], .wanted = 3};
         start_stage(&s, 0);
@@ -388,11 +370,10 @@ static void what_is_no_message_costs_the_connection(void **state)
 }
 
 /* What would wait could not be woken. */
-static void a_store_that_comes_back_is_ready_when_it_hears_again(void **state)
+TEST(a_store_that_comes_back_is_ready_when_it_hears_again)
 {
     stage s = {0};
 
-    (void)state;
     start_stage(&s, 0);
     store_driver_wait_ready(here.d, true);
     s.subscribe = "-NOPERM no\r\n";
@@ -408,11 +389,10 @@ static void a_store_that_comes_back_is_ready_when_it_hears_again(void **state)
 }
 
 /* What is heard leads to calls, which need the store. */
-static void it_is_told_when_the_store_can_be_asked(void **state)
+TEST(it_is_told_when_the_store_can_be_asked)
 {
     stage s = {.get = fake_silent, .wanted = 3};
 
-    (void)state;
     start_stage(&s, 50);
     store_driver_until(here.d, has_subscribed, &s);
     assert_int_equal(here.listening, 0);
@@ -423,11 +403,10 @@ static void it_is_told_when_the_store_can_be_asked(void **state)
 }
 
 /* Where publishers are not, nobody would be heard. */
-static void a_replica_is_not_subscribed_to(void **state)
+TEST(a_replica_is_not_subscribed_to)
 {
     stage s = {.hello = "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$7\r\nreplica\r\n", .wanted = 6};
 
-    (void)state;
     start_stage(&s, 0);
     store_driver_until(here.d, has_connected, &s);
     assert_int_equal(s.subscribes, 0);
@@ -438,9 +417,8 @@ static void a_replica_is_not_subscribed_to(void **state)
 }
 
 /* At once; at each step; and while messages come. */
-static void it_may_be_closed_at_any_moment(void **state)
+TEST(it_may_be_closed_at_any_moment)
 {
-    (void)state;
     for (int turns = 0; turns < 30; turns++) {
         stage s = {0};
         start_stage(&s, 0);
@@ -459,22 +437,4 @@ static void it_may_be_closed_at_any_moment(void **state)
     tear_down();
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_come_in_order),
-        cmocka_unit_test(a_message_comes_as_it_is),
-        cmocka_unit_test(a_lost_channel_is_heard_again_and_told),
-        cmocka_unit_test(a_lost_store_renews_the_channel),
-        cmocka_unit_test(redis_may_be_killed_and_come_back),
-        cmocka_unit_test(nothing_is_said_while_nothing_happens),
-        cmocka_unit_test(who_may_not_subscribe_is_not_ready),
-        cmocka_unit_test(an_answer_that_confirms_nothing_is_tried_again),
-        cmocka_unit_test(what_is_no_message_costs_the_connection),
-        cmocka_unit_test(a_store_that_comes_back_is_ready_when_it_hears_again),
-        cmocka_unit_test(it_is_told_when_the_store_can_be_asked),
-        cmocka_unit_test(a_replica_is_not_subscribed_to),
-        cmocka_unit_test(it_may_be_closed_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,13 +1,7 @@
 /* Store URLs: each form, each refusal, and no refusal that quotes a password. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "store/url.h"
+#include "test.h"
 
 static void assert_text(const char *got, const char *expected)
 {
@@ -17,7 +11,7 @@ static void assert_text(const char *got, const char *expected)
         assert_null(got);
 }
 
-static void each_form_is_taken_apart(void **state)
+TEST(each_form_is_taken_apart)
 {
     static const struct row {
         const char *text;
@@ -37,7 +31,6 @@ static void each_form_is_taken_apart(void **state)
         {"unix://u:p@/run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock", .user = "u", .password = "p"}},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         url got;
         lks_error error;
@@ -55,7 +48,7 @@ static void each_form_is_taken_apart(void **state)
     }
 }
 
-static void what_is_not_understood_is_refused(void **state)
+TEST(what_is_not_understood_is_refused)
 {
     static const char *const rows[] = {
         "",
@@ -96,7 +89,6 @@ static void what_is_not_understood_is_refused(void **state)
         "unix://hunter2@/run/redis.sock",
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         url got;
         lks_error error;
@@ -110,7 +102,7 @@ static void what_is_not_understood_is_refused(void **state)
 }
 
 /* What to write instead is said; the password is not. */
-static void it_is_said_how_to_write_it(void **state)
+TEST(it_is_said_how_to_write_it)
 {
     static const char *const rows[][2] = {
         {"redis://:hunter2/x@db", "%2F"},
@@ -124,7 +116,6 @@ static void it_is_said_how_to_write_it(void **state)
         {"rediss://localhost", "must be embedded:DIR"},
     };
 
-    (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         url got;
         lks_error error;
@@ -135,12 +126,4 @@ static void it_is_said_how_to_write_it(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(each_form_is_taken_apart),
-        cmocka_unit_test(what_is_not_understood_is_refused),
-        cmocka_unit_test(it_is_said_how_to_write_it),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

@@ -1,13 +1,7 @@
 /* The heap of wakes against a plain search, under a long random mix. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-
-#include <cmocka.h>
 
 #include "store/wakes.h"
+#include "test.h"
 
 enum { MEMBERS = 300, STEPS = 20000, MOMENTS = 1000 };
 
@@ -22,13 +16,12 @@ static uint64_t earliest(const wake *all)
     return found;
 }
 
-static void the_first_is_always_the_earliest(void **state)
+TEST(the_first_is_always_the_earliest)
 {
     static wake all[MEMBERS];
     wakes heap = {0};
     unsigned seed = 20211121;
 
-    (void)state;
     for (int step = 0; step < STEPS; step++) {
         wake *w = &all[(size_t)rand_r(&seed) % MEMBERS];
         if (rand_r(&seed) % 3 == 0)
@@ -46,8 +39,4 @@ static void the_first_is_always_the_earliest(void **state)
     wakes_clear(&heap);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_first_is_always_the_earliest)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

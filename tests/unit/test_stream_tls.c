@@ -1,19 +1,10 @@
 /* TLS connections on a real loop: what comes through, and peers that are slow, silent or
  * gone while hands are shaken. The protocol echoes. */
 #include <errno.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <cmocka.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <uv.h>
@@ -22,6 +13,7 @@
 #include "support/sp_peer.h"
 #include "support/tempdir.h"
 #include "wire/stream.h"
+#include "test.h"
 
 enum { LIMIT_MS = 60000, BIG = 2 << 20, PEERS = 20, SOON_MS = 50 };
 
@@ -66,8 +58,6 @@ static int make_files(void **state)
     authority *ours = authority_new("ours");
     const certificate_wish wish = {.common = {"server", 0}};
     lks_error error;
-    (void)state;
-
     here.dir = tempdir_make();
     authority_sign(ours, &wish, path("server"), path("server.key"));
     authority_free(ours);
@@ -77,7 +67,6 @@ static int make_files(void **state)
 
 static int remove_files(void **state)
 {
-    (void)state;
     tls_context_free(here.context);
     tempdir_remove(here.dir);
     return 0;
@@ -269,11 +258,9 @@ static bool is_hung_up(void)
 
 /* ---- cases -------------------------------------------------------------------------- */
 
-static void much_in_both_directions(void **state)
+TEST(much_in_both_directions)
 {
     uint8_t *sent = malloc(BIG);
-    (void)state;
-
     assert_non_null(sent);
     for (size_t i = 0; i < BIG; i++)
         sent[i] = (uint8_t)(i * 11 + i / 509);
@@ -304,9 +291,8 @@ static void drip(void)
         dripped++;
 }
 
-static void who_does_not_shake_hands_is_left(void **state)
+TEST(who_does_not_shake_hands_is_left)
 {
-    (void)state;
     for (int how = 0; how < 3; how++) {
         start(&(streams_options){.connections_max = 10, .greeting_ms = SOON_MS});
         dial();
@@ -322,11 +308,9 @@ static void who_does_not_shake_hands_is_left(void **state)
 }
 
 /* Each leaves its place to the next: there is one. */
-static void who_is_gone_in_the_middle_leaves_nothing(void **state)
+TEST(who_is_gone_in_the_middle_leaves_nothing)
 {
     const struct linger reset = {.l_onoff = 1};
-    (void)state;
-
     start(&(streams_options){.connections_max = 1});
     for (int i = 0; i < PEERS; i++) {
         dial();
@@ -354,9 +338,8 @@ static bool is_refused(void)
     return client.refused && client.over;
 }
 
-static void who_is_refused_is_told_why(void **state)
+TEST(who_is_refused_is_told_why)
 {
-    (void)state;
     start(&(streams_options){.connections_max = 10});
     dial();
     SSL_set_cipher_list(client.ssl, "ALL:@SECLEVEL=0");
@@ -368,11 +351,9 @@ static void who_is_refused_is_told_why(void **state)
     finish();
 }
 
-static void what_is_no_tls_is_left(void **state)
+TEST(what_is_no_tls_is_left)
 {
     static const char text[] = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
-    (void)state;
-
     start(&(streams_options){.connections_max = 10});
     dial();
     assert_true(sp_peer_send(client.fd, text, sizeof text - 1));
@@ -389,11 +370,9 @@ static void step_without_reading(void)
 }
 
 /* It asks, and takes no answer. */
-static void who_does_not_read_is_left(void **state)
+TEST(who_does_not_read_is_left)
 {
     uint8_t *sent = calloc(1, 8 * BIG);
-    (void)state;
-
     assert_non_null(sent);
     start(&(streams_options){.connections_max = 10, .stall_ms = SOON_MS});
     dial();
@@ -407,9 +386,8 @@ static void who_does_not_read_is_left(void **state)
 }
 
 /* The end of all comes while some shake hands. */
-static void closing_all_in_the_middle(void **state)
+TEST(closing_all_in_the_middle)
 {
-    (void)state;
     for (int steps = 0; steps < 4; steps++) {
         start(&(streams_options){.connections_max = 10, .greeting_ms = LIMIT_MS});
         dial();
@@ -424,15 +402,6 @@ static void closing_all_in_the_middle(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(much_in_both_directions),
-        cmocka_unit_test(who_does_not_shake_hands_is_left),
-        cmocka_unit_test(who_is_gone_in_the_middle_leaves_nothing),
-        cmocka_unit_test(who_is_refused_is_told_why),
-        cmocka_unit_test(what_is_no_tls_is_left),
-        cmocka_unit_test(who_does_not_read_is_left),
-        cmocka_unit_test(closing_all_in_the_middle),
-    };
     signal(SIGPIPE, SIG_IGN); /* as the server does */
-    return cmocka_run_group_tests(tests, make_files, remove_files);
+    return TEST_RUN(.setup_all = make_files, .teardown_all = remove_files);
 }

@@ -1,16 +1,10 @@
 /* The search for work that no server has on its list, over a store and a list of the
  * test's own, on a real loop. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <uv.h>
 
 #include "sweep.h"
+#include "test.h"
 
 enum { ASKED_MAX = 8, LONG_MS = 600000 };
 
@@ -90,11 +84,9 @@ static void reply(fixture *f, const char *cursor, const char *base)
     f->store.done(f->store.arg, &result);
 }
 
-static void a_pass_goes_through_all_and_what_it_finds_is_done(void **state)
+TEST(a_pass_goes_through_all_and_what_it_finds_is_done)
 {
     fixture f;
-    (void)state;
-
     begin(&f, LONG_MS);
     sweep_begin(f.sweep);
     run_until_asked(&f, 1);
@@ -108,11 +100,9 @@ static void a_pass_goes_through_all_and_what_it_finds_is_done(void **state)
     end(&f);
 }
 
-static void passes_follow_each_other(void **state)
+TEST(passes_follow_each_other)
 {
     fixture f;
-    (void)state;
-
     begin(&f, 1);
     sweep_begin(f.sweep);
     run_until_asked(&f, 1);
@@ -123,11 +113,9 @@ static void passes_follow_each_other(void **state)
     end(&f);
 }
 
-static void one_pass_at_a_time(void **state)
+TEST(one_pass_at_a_time)
 {
     fixture f;
-    (void)state;
-
     begin(&f, LONG_MS);
     sweep_begin(f.sweep);
     run_until_asked(&f, 1);
@@ -142,12 +130,10 @@ static void one_pass_at_a_time(void **state)
 }
 
 /* The pass is given up; the next begins in its time. */
-static void a_store_that_fails_is_asked_again_later(void **state)
+TEST(a_store_that_fails_is_asked_again_later)
 {
     fixture f;
     const store_result failed = {.code = LKS_UNAVAILABLE, .message = "away"};
-    (void)state;
-
     begin(&f, 1);
     sweep_begin(f.sweep);
     run_until_asked(&f, 1);
@@ -160,11 +146,9 @@ static void a_store_that_fails_is_asked_again_later(void **state)
     end(&f);
 }
 
-static void nothing_begins_after_the_stop(void **state)
+TEST(nothing_begins_after_the_stop)
 {
     fixture f;
-    (void)state;
-
     begin(&f, 1);
     sweep_begin(f.sweep);
     run_until_asked(&f, 1);
@@ -176,14 +160,4 @@ static void nothing_begins_after_the_stop(void **state)
     end(&f);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_pass_goes_through_all_and_what_it_finds_is_done),
-        cmocka_unit_test(passes_follow_each_other),
-        cmocka_unit_test(one_pass_at_a_time),
-        cmocka_unit_test(a_store_that_fails_is_asked_again_later),
-        cmocka_unit_test(nothing_begins_after_the_stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

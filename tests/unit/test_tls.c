@@ -1,21 +1,13 @@
 /* TLS without I/O, against OpenSSL's own client, over memory: who is let in and under
  * which name, and what hostile bytes do. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
 #include "support/certificates.h"
 #include "support/tempdir.h"
 #include "wire/tls.h"
+#include "test.h"
 
 enum { BIG = 1 << 20, WHOLE = 1 << 16, NO_LIMIT = 1 << 30 };
 
@@ -54,7 +46,6 @@ static void sign(const authority *by, const char *name, certificate_wish wish)
 
 static int make_files(void **state)
 {
-    (void)state;
     here.dir = tempdir_make();
     here.ours = authority_new("our authority");
     here.others = authority_new("our authority"); /* the same name, another key */
@@ -71,7 +62,6 @@ static int make_files(void **state)
 
 static int remove_files(void **state)
 {
-    (void)state;
     authority_free(here.ours);
     authority_free(here.others);
     tempdir_remove(here.dir);
@@ -235,9 +225,8 @@ enum { N_VERSIONS = sizeof versions / sizeof *versions };
 
 /* ---- who is let in ------------------------------------------------------------------ */
 
-static void versions_from_1_2_on(void **state)
+TEST(versions_from_1_2_on)
 {
-    (void)state;
     for (size_t v = 0; v < N_VERSIONS; v++) {
         load(false, false, NULL);
         make_client_context(versions[v], NULL);
@@ -254,7 +243,7 @@ static void versions_from_1_2_on(void **state)
     over();
 }
 
-static void client_certificates(void **state)
+TEST(client_certificates)
 {
     static const struct {
         const char *certificate;
@@ -273,8 +262,6 @@ static void client_certificates(void **state)
         {"early", true, false, TLS_OVER, NULL},
         {"for-servers", true, false, TLS_OVER, NULL},
     };
-    (void)state;
-
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (size_t v = 0; v < N_VERSIONS; v++) {
             load(cases[c].asks, cases[c].required, NULL);
@@ -300,7 +287,7 @@ static void client_certificates(void **state)
         s, sizeof s - 1 \
     }
 
-static void names_of_certificates(void **state)
+TEST(names_of_certificates)
 {
     static char long_name[300];
     static const struct {
@@ -319,8 +306,6 @@ static void names_of_certificates(void **state)
         {{.dns = {{long_name, 256}}}, NULL},
         {{.dns = {{long_name, 255}}}, ""},
     };
-    (void)state;
-
     memset(long_name, 'x', sizeof long_name - 1);
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         sign(here.ours, "named", cases[c].wish);
@@ -337,7 +322,7 @@ static void names_of_certificates(void **state)
     }
 }
 
-static void alpn_must_be_the_one_that_is_spoken(void **state)
+TEST(alpn_must_be_the_one_that_is_spoken)
 {
     static const struct {
         const char *server, *client;
@@ -350,8 +335,6 @@ static void alpn_must_be_the_one_that_is_spoken(void **state)
     };
     const unsigned char *chosen;
     unsigned len;
-    (void)state;
-
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         for (size_t v = 0; v < N_VERSIONS; v++) {
             load(false, false, cases[c].server);
@@ -372,11 +355,9 @@ static void alpn_must_be_the_one_that_is_spoken(void **state)
 }
 
 /* A session is not taken up again: the certificate that began it may have ended. */
-static void every_connection_shakes_hands_anew(void **state)
+TEST(every_connection_shakes_hands_anew)
 {
     char byte;
-    (void)state;
-
     for (size_t v = 0; v < N_VERSIONS; v++) {
         load(true, true, NULL);
         assert_int_equal(meets(versions[v], "good"), TLS_UP);
@@ -395,9 +376,8 @@ static void every_connection_shakes_hands_anew(void **state)
     }
 }
 
-static void connections_outlive_their_context(void **state)
+TEST(connections_outlive_their_context)
 {
-    (void)state;
     for (int after_shaking = 0; after_shaking < 2; after_shaking++) {
         load(true, true, "h2");
         make_client_context(TLS1_3_VERSION, "good");
@@ -416,9 +396,8 @@ static void connections_outlive_their_context(void **state)
 
 /* ---- bytes -------------------------------------------------------------------------- */
 
-static void byte_by_byte(void **state)
+TEST(byte_by_byte)
 {
-    (void)state;
     for (size_t v = 0; v < N_VERSIONS; v++) {
         load(true, true, NULL);
         make_client_context(versions[v], "good");
@@ -431,11 +410,9 @@ static void byte_by_byte(void **state)
 }
 
 /* Cut off after each number of bytes: not let in, nothing lost. */
-static void handshakes_that_are_cut_off(void **state)
+TEST(handshakes_that_are_cut_off)
 {
     size_t all = NO_LIMIT;
-    (void)state;
-
     load(true, true, NULL);
     make_client_context(TLS1_3_VERSION, "good");
     for (size_t cut = 0; cut < all; cut += 17) {
@@ -451,7 +428,7 @@ static void handshakes_that_are_cut_off(void **state)
     forget_contexts();
 }
 
-static void bytes_that_are_no_tls(void **state)
+TEST(bytes_that_are_no_tls)
 {
     static uint8_t noise[WHOLE];
     static const struct {
@@ -469,8 +446,6 @@ static void bytes_that_are_no_tls(void **state)
         {(const char *)noise, sizeof noise},
     };
     uint8_t byte;
-    (void)state;
-
     srand(20240613);
     for (size_t i = 0; i < sizeof noise; i++)
         noise[i] = (uint8_t)(rand() >> 7);
@@ -491,11 +466,9 @@ static void bytes_that_are_no_tls(void **state)
 }
 
 /* One bit turned anywhere in what is sent after the handshake. */
-static void records_that_were_changed(void **state)
+TEST(records_that_were_changed)
 {
     uint8_t record[256], text[64];
-    (void)state;
-
     load(false, false, NULL);
     make_client_context(TLS1_3_VERSION, NULL);
     for (int at = 0; at < 24; at++) {
@@ -515,11 +488,9 @@ static void records_that_were_changed(void **state)
     forget_contexts();
 }
 
-static void the_end_is_told_apart_from_silence(void **state)
+TEST(the_end_is_told_apart_from_silence)
 {
     uint8_t byte;
-    (void)state;
-
     for (size_t v = 0; v < N_VERSIONS; v++) {
         load(false, false, NULL);
         make_client_context(versions[v], NULL);
@@ -534,11 +505,9 @@ static void the_end_is_told_apart_from_silence(void **state)
     }
 }
 
-static void no_second_handshake(void **state)
+TEST(no_second_handshake)
 {
     uint8_t byte;
-    (void)state;
-
     load(true, false, NULL);
     make_client_context(TLS1_2_VERSION, "good");
     SSL_CTX_set_options(here.client_context, SSL_OP_LEGACY_SERVER_CONNECT);
@@ -560,11 +529,9 @@ static void no_second_handshake(void **state)
 
 /* Keys may change on the way; a peer that only does that, and reads no answer, cannot fill
  * our memory. */
-static void new_keys(void **state)
+TEST(new_keys)
 {
     uint8_t byte;
-    (void)state;
-
     load(false, false, NULL);
     make_client_context(TLS1_3_VERSION, NULL);
     meet();
@@ -583,13 +550,11 @@ static void new_keys(void **state)
     over();
 }
 
-static void big_writes(void **state)
+TEST(big_writes)
 {
     uint8_t *sent = malloc(BIG), *got = malloc(BIG);
     size_t n_got = 0;
     int n;
-    (void)state;
-
     assert_true(sent && got);
     for (size_t i = 0; i < BIG; i++)
         sent[i] = (uint8_t)(i * 7 + i / 251);
@@ -623,12 +588,10 @@ static void big_writes(void **state)
 
 /* ---- files -------------------------------------------------------------------------- */
 
-static void files_that_are_wrong(void **state)
+TEST(files_that_are_wrong)
 {
     tls_context *context = NULL;
     lks_error error;
-    (void)state;
-
     sign(here.ours, "locked", (certificate_wish){.common = {"locked", 0}, .password = "secret"});
     FILE *f = fopen(path("garbage"), "w");
     fputs("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", f);
@@ -653,24 +616,4 @@ static void files_that_are_wrong(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(versions_from_1_2_on),
-        cmocka_unit_test(client_certificates),
-        cmocka_unit_test(names_of_certificates),
-        cmocka_unit_test(alpn_must_be_the_one_that_is_spoken),
-        cmocka_unit_test(every_connection_shakes_hands_anew),
-        cmocka_unit_test(connections_outlive_their_context),
-        cmocka_unit_test(byte_by_byte),
-        cmocka_unit_test(handshakes_that_are_cut_off),
-        cmocka_unit_test(bytes_that_are_no_tls),
-        cmocka_unit_test(records_that_were_changed),
-        cmocka_unit_test(the_end_is_told_apart_from_silence),
-        cmocka_unit_test(no_second_handshake),
-        cmocka_unit_test(new_keys),
-        cmocka_unit_test(big_writes),
-        cmocka_unit_test(files_that_are_wrong),
-    };
-    return cmocka_run_group_tests(tests, make_files, remove_files);
-}
+TEST_MAIN(.setup_all = make_files, .teardown_all = remove_files)

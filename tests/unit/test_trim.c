@@ -1,14 +1,9 @@
 /* When freed memory is given back to the system. malloc_trim is the test's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <uv.h>
 
 #include "wire/trim.h"
+#include "test.h"
 
 enum { MIB = 1 << 20 };
 
@@ -46,7 +41,6 @@ static void run_beats(unsigned n)
 
 static int start(void **state)
 {
-    (void)state;
     here.trims = 0;
     here.closed = false;
     here.all = budget_new(64 * MIB);
@@ -64,7 +58,6 @@ static void on_closed(void *arg)
 
 static int stop(void **state)
 {
-    (void)state;
     trim_close(here.trim, on_closed, &here.closed);
     uv_close((uv_handle_t *)&here.beat, NULL);
     uv_run(&here.loop, UV_RUN_DEFAULT);
@@ -73,9 +66,8 @@ static int stop(void **state)
     return here.closed && uv_loop_close(&here.loop) == 0 ? 0 : -1;
 }
 
-static void memory_is_given_back_once_after_a_peak(void **state)
+TEST(memory_is_given_back_once_after_a_peak)
 {
-    (void)state;
     for (unsigned peak = 1; peak <= 3; peak++) {
         budget_force(here.share, 16 * MIB);
         run_beats(5);
@@ -86,9 +78,8 @@ static void memory_is_given_back_once_after_a_peak(void **state)
     }
 }
 
-static void what_swings_is_kept(void **state)
+TEST(what_swings_is_kept)
 {
-    (void)state;
     for (int i = 0; i < 30; i++) {
         budget_force(here.share, 16 * MIB);
         run_beats(1);
@@ -97,9 +88,8 @@ static void what_swings_is_kept(void **state)
     assert_in_range(here.trims, 0, 0);
 }
 
-static void a_small_peak_is_none(void **state)
+TEST(a_small_peak_is_none)
 {
-    (void)state;
     budget_force(here.share, 4 * MIB);
     run_beats(3);
     budget_give(here.share, 4 * MIB);
@@ -107,12 +97,4 @@ static void a_small_peak_is_none(void **state)
     assert_int_equal(here.trims, 0);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(memory_is_given_back_once_after_a_peak, start, stop),
-        cmocka_unit_test_setup_teardown(what_swings_is_kept, start, stop),
-        cmocka_unit_test_setup_teardown(a_small_peak_is_none, start, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = start, .teardown = stop)

@@ -1,15 +1,9 @@
 /* Who is served when, by a clock of the test's own: work takes what the test says. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <uv.h>
 
 #include "wire/turns.h"
+#include "test.h"
 
 enum { TAKERS = 20, MS = 1000 * 1000, US = 1000 };
 
@@ -49,7 +43,6 @@ static void serve(turn_taker *t)
 
 static int start(void **state)
 {
-    (void)state;
     memset(&here, 0, sizeof here);
     here.now_ns = UINT64_C(1000) * MS;
     here.cost_ns = 100 * US;
@@ -65,7 +58,6 @@ static void on_closed(void *arg)
 
 static int stop(void **state)
 {
-    (void)state;
     for (size_t i = 0; i < TAKERS; i++)
         turns_leave(here.all, &here.taker[i]);
     turns_close(here.all, on_closed, &here.closed);
@@ -88,9 +80,8 @@ static void queue_all(void)
         turns_queue(here.all, &here.taker[i]);
 }
 
-static void who_costs_much_is_heavy_until_it_leaks_away(void **state)
+TEST(who_costs_much_is_heavy_until_it_leaks_away)
 {
-    (void)state;
     assert_true(turns_is_light(here.all, &here.taker[0]));
     work(0, TURNS_LIGHT_NS - 1, 1000);
     assert_true(turns_is_light(here.all, &here.taker[0]));
@@ -106,9 +97,8 @@ static void who_costs_much_is_heavy_until_it_leaks_away(void **state)
     assert_true(turns_is_light(here.all, &here.taker[0]));
 }
 
-static void a_small_share_in_the_long_run_stays_light(void **state)
+TEST(a_small_share_in_the_long_run_stays_light)
 {
-    (void)state;
     for (int i = 0; i < 1000; i++) {
         work(0, 50 * US, 1000);
         assert_true(turns_is_light(here.all, &here.taker[0]));
@@ -117,9 +107,8 @@ static void a_small_share_in_the_long_run_stays_light(void **state)
 }
 
 /* However many are heavy, and whatever the light ones do meanwhile. */
-static void heavy_ones_together_cost_the_light_one_part_of_a_turn(void **state)
+TEST(heavy_ones_together_cost_the_light_one_part_of_a_turn)
 {
-    (void)state;
     queue_all();
     for (int i = 0; i < 100; i++) {
         work(0, 5 * US, 100);
@@ -130,9 +119,8 @@ static void heavy_ones_together_cost_the_light_one_part_of_a_turn(void **state)
         assert_in_range(here.served[i], here.n_served / (TAKERS - 1), here.n_served / (TAKERS - 1) + 1);
 }
 
-static void heavy_ones_alone_have_longer_turns(void **state)
+TEST(heavy_ones_alone_have_longer_turns)
 {
-    (void)state;
     work(0, 5 * US, 100);
     queue_all();
     here.now_ns += TURNS_QUIET_NS;
@@ -143,9 +131,8 @@ static void heavy_ones_alone_have_longer_turns(void **state)
     assert_int_equal(turn(), TURNS_CONTENDED_NS / here.cost_ns);
 }
 
-static void who_leaves_in_its_turn_has_none(void **state)
+TEST(who_leaves_in_its_turn_has_none)
 {
-    (void)state;
     turns_queue(here.all, &here.taker[1]);
     turns_queue(here.all, &here.taker[1]);
     turns_queue(here.all, &here.taker[2]);
@@ -158,9 +145,8 @@ static void who_leaves_in_its_turn_has_none(void **state)
 }
 
 /* What is dear is read in small pieces, what is cheap in large ones. */
-static void pieces_are_as_long_as_they_are_cheap(void **state)
+TEST(pieces_are_as_long_as_they_are_cheap)
 {
-    (void)state;
     here.now_ns += 1000 * MS;
     work(0, 100 * US, 1024);
     here.now_ns += 1000 * MS;
@@ -176,15 +162,4 @@ static void pieces_are_as_long_as_they_are_cheap(void **state)
     assert_int_equal(turns_bytes(here.all, &here.taker[0], 16384), 16384);
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(who_costs_much_is_heavy_until_it_leaks_away, start, stop),
-        cmocka_unit_test_setup_teardown(a_small_share_in_the_long_run_stays_light, start, stop),
-        cmocka_unit_test_setup_teardown(heavy_ones_together_cost_the_light_one_part_of_a_turn, start, stop),
-        cmocka_unit_test_setup_teardown(heavy_ones_alone_have_longer_turns, start, stop),
-        cmocka_unit_test_setup_teardown(who_leaves_in_its_turn_has_none, start, stop),
-        cmocka_unit_test_setup_teardown(pieces_are_as_long_as_they_are_cheap, start, stop),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = start, .teardown = stop)

@@ -1,16 +1,9 @@
 /* Waiting calls on a real loop. Their alarms: test_alarms.c. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "test.h"
 #include "waiters.h"
 
 enum { TOLD_MAX = 16, MANY = 4000 };
@@ -145,7 +138,7 @@ static void run_until(fixture *f, const size_t *count, size_t n)
 
 /* ---- events --------------------------------------------------------------------- */
 
-static void a_wake_message_finds_its_waiter(void **state)
+TEST(a_wake_message_finds_its_waiter)
 {
     fixture *f = *state;
     ENTER(a, "ls:{ns/g}:token-a");
@@ -168,7 +161,7 @@ static void a_wake_message_finds_its_waiter(void **state)
     waiters_leave(f->all, &other);
 }
 
-static void all_copies_of_a_call_are_woken(void **state)
+TEST(all_copies_of_a_call_are_woken)
 {
     fixture *f = *state;
     ENTER(a, "ls:{ns/g}:token");
@@ -182,7 +175,7 @@ static void all_copies_of_a_call_are_woken(void **state)
     waiters_leave(f->all, &b);
 }
 
-static void a_wake_that_overtakes_the_reply_is_told_at_parking(void **state)
+TEST(a_wake_that_overtakes_the_reply_is_told_at_parking)
 {
     fixture *f = *state;
     service_event event;
@@ -195,7 +188,7 @@ static void a_wake_that_overtakes_the_reply_is_told_at_parking(void **state)
     waiters_leave(f->all, &a);
 }
 
-static void the_gravest_pending_event_is_told_first(void **state)
+TEST(the_gravest_pending_event_is_told_first)
 {
     fixture *f = *state;
     service_event event;
@@ -209,7 +202,7 @@ static void the_gravest_pending_event_is_told_first(void **state)
     waiters_leave(f->all, &a);
 }
 
-static void a_deadline_is_told(void **state)
+TEST(a_deadline_is_told)
 {
     fixture *f = *state;
     waiter late = new_waiter("ls:{ns/g}:late"), soon = new_waiter("ls:{ns/g}:soon");
@@ -224,7 +217,7 @@ static void a_deadline_is_told(void **state)
     waiters_leave(f->all, &soon);
 }
 
-static void an_abandoned_waiter_is_told_and_no_other(void **state)
+TEST(an_abandoned_waiter_is_told_and_no_other)
 {
     fixture *f = *state;
     ENTER(a, "ls:{ns/g}:a");
@@ -241,7 +234,7 @@ static void an_abandoned_waiter_is_told_and_no_other(void **state)
     waiters_leave(f->all, &b);
 }
 
-static void missed_messages_wake_everyone(void **state)
+TEST(missed_messages_wake_everyone)
 {
     fixture *f = *state;
     ENTER(a, "ls:{ns/g}:a");
@@ -255,7 +248,7 @@ static void missed_messages_wake_everyone(void **state)
     waiters_leave(f->all, &b);
 }
 
-static void stopping_is_told_to_who_is_there_and_to_who_comes(void **state)
+TEST(stopping_is_told_to_who_is_there_and_to_who_comes)
 {
     fixture *f = *state;
     service_event event;
@@ -270,7 +263,7 @@ static void stopping_is_told_to_who_is_there_and_to_who_comes(void **state)
     waiters_leave(f->all, &b);
 }
 
-static void who_waits_watches_its_alarms(void **state)
+TEST(who_waits_watches_its_alarms)
 {
     fixture *f = *state;
     service_watch second = {.function = "f"}, first = {.next = &second, .function = "f"};
@@ -313,7 +306,7 @@ static size_t compared_among(fixture *f, size_t n)
     return spent;
 }
 
-static void a_wake_looks_at_as_few_among_many(void **state)
+TEST(a_wake_looks_at_as_few_among_many)
 {
     fixture *f = *state;
 
@@ -321,21 +314,4 @@ static void a_wake_looks_at_as_few_among_many(void **state)
     assert_int_equal(compared_among(f, MANY), 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        TEST(a_wake_message_finds_its_waiter),
-        TEST(all_copies_of_a_call_are_woken),
-        TEST(a_wake_that_overtakes_the_reply_is_told_at_parking),
-        TEST(the_gravest_pending_event_is_told_first),
-        TEST(a_deadline_is_told),
-        TEST(an_abandoned_waiter_is_told_and_no_other),
-        TEST(missed_messages_wake_everyone),
-        TEST(stopping_is_told_to_who_is_there_and_to_who_comes),
-        TEST(who_waits_watches_its_alarms),
-        TEST(a_wake_looks_at_as_few_among_many),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -1,16 +1,7 @@
 /* WebSocket's bytes, as browsers and libnng send them and as nobody should. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "wire/websocket.h"
+#include "test.h"
 
 enum { MESSAGE_MAX = 100000, GOT_MAX = 1 << 18, MESSAGES_MAX = 16 };
 enum { FINAL = 0x80, CONTINUED = 0, TEXT = 1, BINARY = 2, CLOSE = 8, PING = 9, PONG = 10 };
@@ -121,9 +112,8 @@ static void expect_status(const char *request, unsigned status)
     }
 }
 
-static void a_request_is_accepted_in_any_pieces(void **state)
+TEST(a_request_is_accepted_in_any_pieces)
 {
-    (void)state;
     for (size_t piece = 1; piece <= sizeof REQUEST; piece++) {
         read_all(REQUEST, strlen(REQUEST), piece);
         expect_said(accepted, strlen(accepted));
@@ -131,10 +121,9 @@ static void a_request_is_accepted_in_any_pieces(void **state)
     }
 }
 
-static void a_page_is_refused_unless_it_is_named(void **state)
+TEST(a_page_is_refused_unless_it_is_named)
 {
 #define FROM(origin) FIRST_LINE "Host: localhost\r\nOrigin: " origin "\r\n" REST
-    (void)state;
     expect_status(FROM("https://shop.example"), 101);
     expect_status(FROM("HTTPS://Shop.Example"), 101);
     expect_status(FROM("http://localhost:3000"), 101);
@@ -153,10 +142,9 @@ static void a_page_is_refused_unless_it_is_named(void **state)
     expect_status(FIRST_LINE "host: 192.0.2.1:1\r\norigin:https://shop.example\r\n" REST, 101);
 }
 
-static void what_a_request_must_have(void **state)
+TEST(what_a_request_must_have)
 {
 #define HOST "Host: localhost\r\n"
-    (void)state;
     expect_status("GET /lockstock?a=b HTTP/1.1\r\n" HOST REST, 101);
     expect_status("GET /lockstock/ HTTP/1.1\r\n" HOST REST, 404);
     expect_status("GET / HTTP/1.1\r\n" HOST REST, 404);
@@ -192,9 +180,8 @@ static void what_a_request_must_have(void **state)
                   101);
 }
 
-static void what_is_no_http_is_refused(void **state)
+TEST(what_is_no_http_is_refused)
 {
-    (void)state;
     expect_status("GET /lockstock\r\n" HOST REST, 400);
     expect_status("GET  HTTP/1.1\r\n" HOST REST, 400);
     expect_status("GET /lock stock HTTP/1.1\r\n" HOST REST, 505);
@@ -210,13 +197,11 @@ static void what_is_no_http_is_refused(void **state)
 }
 
 /* The answer comes while the request goes on. */
-static void a_request_has_a_limit(void **state)
+TEST(a_request_has_a_limit)
 {
     static char bytes[WEBSOCKET_REQUEST_BYTES_MAX + 1];
     static const char begin[] = FIRST_LINE HOST "Cookie: ", end[] = "\r\n" REST;
     size_t len;
-    (void)state;
-
     for (size_t over = 0; over < 2; over++) {
         len = sizeof bytes - 1 + over;
         memset(bytes, 'c', len);
@@ -296,12 +281,10 @@ static void expect_close(const bytes *b, unsigned code)
     }
 }
 
-static void messages_may_come_in_any_frames_and_pieces(void **state)
+TEST(messages_may_come_in_any_frames_and_pieces)
 {
     static uint8_t text[70000];
     static const size_t lengths[] = {0, 1, 3, 125, 126, 300, 65535, 65536, 70000};
-    (void)state;
-
     for (size_t i = 0; i < sizeof text; i++)
         text[i] = (uint8_t)(i * 7 + i / 256);
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
@@ -328,12 +311,10 @@ static void messages_may_come_in_any_frames_and_pieces(void **state)
     }
 }
 
-static void a_ping_is_answered_between_the_frames_of_a_message(void **state)
+TEST(a_ping_is_answered_between_the_frames_of_a_message)
 {
     static const uint8_t pong[] = {0x8a, 3, 't', 'w', 'o'};
     static const uint8_t pongs[] = {0x8a, 3, 'o', 'n', 'e', 0x8a, 3, 't', 'w', 'o'};
-    (void)state;
-
     bytes *b = begin();
     put(b, BINARY, "he", 2);
     put(b, FINAL | PING, "one", 3);
@@ -353,12 +334,10 @@ static void a_ping_is_answered_between_the_frames_of_a_message(void **state)
     expect_said("\x8a", 2);
 }
 
-static void a_close_is_answered_with_its_code(void **state)
+TEST(a_close_is_answered_with_its_code)
 {
     static const unsigned good[] = {1000, 1001, 1002, 1003, 1007, 1011, 1014, 3000, 4999};
     static const unsigned bad[] = {0, 999, 1004, 1005, 1006, 1015, 2999, 5000, 65535};
-    (void)state;
-
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         bytes *b = begin();
         put(b, FINAL | CLOSE, (uint8_t[]){(uint8_t)(good[i] >> 8), (uint8_t)good[i], 'b', 'y', 'e'}, i % 2 ? 5 : 2);
@@ -378,7 +357,7 @@ static void a_close_is_answered_with_its_code(void **state)
     expect_said("\x88", 2);
 }
 
-static void what_breaks_the_protocol_closes(void **state)
+TEST(what_breaks_the_protocol_closes)
 {
     static const struct {
         unsigned first, second; /* of a frame, alone */
@@ -400,8 +379,6 @@ static void what_breaks_the_protocol_closes(void **state)
         {FINAL | CONTINUED, 0x85, 1002}, /* of nothing */
         {FINAL | TEXT, 0x85, 1003},
     };
-    (void)state;
-
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         bytes *b = begin();
         b->at[b->len++] = (uint8_t)heads[i].first;
@@ -426,12 +403,10 @@ static void what_breaks_the_protocol_closes(void **state)
 }
 
 /* Judged by its head, before a byte of it came. */
-static void a_message_too_long_closes(void **state)
+TEST(a_message_too_long_closes)
 {
     static const uint64_t lengths[] = {MESSAGE_MAX + 1, UINT64_C(1) << 32, UINT64_C(1) << 63, UINT64_MAX};
     static uint8_t half[MESSAGE_MAX];
-    (void)state;
-
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         bytes *b = begin();
         put_head(b, FINAL | BINARY, 0xff, 8, lengths[i]);
@@ -450,9 +425,8 @@ static void a_message_too_long_closes(void **state)
     assert_int_equal(got.len, MESSAGE_MAX);
 }
 
-static void a_message_must_get_on(void **state)
+TEST(a_message_must_get_on)
 {
-    (void)state;
     for (unsigned over = 0; over < 2; over++) {
         bytes *b = begin();
         put(b, BINARY, "x", 1);
@@ -469,7 +443,7 @@ static void a_message_must_get_on(void **state)
     }
 }
 
-static void what_is_written_has_the_shortest_length(void **state)
+TEST(what_is_written_has_the_shortest_length)
 {
     static const struct {
         bool first, last;
@@ -487,29 +461,10 @@ static void what_is_written_has_the_shortest_length(void **state)
         {false, true, 1, "\x80\x01", 2},
     };
     uint8_t header[WEBSOCKET_HEADER_BYTES_MAX];
-    (void)state;
-
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(websocket_write_header(rows[i].first, rows[i].last, rows[i].len, header), rows[i].header_len);
         assert_memory_equal(header, rows[i].header, rows[i].header_len);
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_request_is_accepted_in_any_pieces),
-        cmocka_unit_test(a_page_is_refused_unless_it_is_named),
-        cmocka_unit_test(what_a_request_must_have),
-        cmocka_unit_test(what_is_no_http_is_refused),
-        cmocka_unit_test(a_request_has_a_limit),
-        cmocka_unit_test(messages_may_come_in_any_frames_and_pieces),
-        cmocka_unit_test(a_ping_is_answered_between_the_frames_of_a_message),
-        cmocka_unit_test(a_close_is_answered_with_its_code),
-        cmocka_unit_test(what_breaks_the_protocol_closes),
-        cmocka_unit_test(a_message_too_long_closes),
-        cmocka_unit_test(a_message_must_get_on),
-        cmocka_unit_test(what_is_written_has_the_shortest_length),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

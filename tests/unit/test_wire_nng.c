@@ -1,21 +1,13 @@
 /* The inbox between nng's threads and the loop: what a peer sent is taken before its
  * loss is told, all of it on the loop. frames_take is the test's own. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
-
-#include <cmocka.h>
 
 #include <uv.h>
 
 #include "support/fake_callers.h"
 #include "support/sp_peer.h"
 #include "wire/nng.h"
+#include "test.h"
 
 enum { EVENTS_MAX = 4096, LIMIT_MS = 60000, PEERS = 100 };
 
@@ -171,9 +163,8 @@ static void expect_text(int fd, char text)
     free(body);
 }
 
-static void messages_come_in_order_and_the_loss_last(void **state)
+TEST(messages_come_in_order_and_the_loss_last)
 {
-    (void)state;
     start();
     here.echoes = true;
     int fd = open_peer();
@@ -195,9 +186,8 @@ static void messages_come_in_order_and_the_loss_last(void **state)
 }
 
 /* The loop looks only when all is over: messages and losses lie in the inbox together. */
-static void what_lies_in_the_inbox_keeps_its_order(void **state)
+TEST(what_lies_in_the_inbox_keeps_its_order)
 {
-    (void)state;
     start();
     for (int i = 0; i < PEERS; i++) {
         int fd = open_peer();
@@ -214,9 +204,8 @@ static void what_lies_in_the_inbox_keeps_its_order(void **state)
 
 /* Messages on their way, losses on their way, connections still open. Each has sent
  * something before: nng leaks a connection that it is just greeting. */
-static void it_may_stop_at_any_moment(void **state)
+TEST(it_may_stop_at_any_moment)
 {
-    (void)state;
     for (int round = 0; round < 30; round++) {
         int fds[8];
         start();
@@ -244,12 +233,4 @@ static void it_may_stop_at_any_moment(void **state)
     }
 }
 
-int main(void)
-{
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages_come_in_order_and_the_loss_last),
-        cmocka_unit_test(what_lies_in_the_inbox_keeps_its_order),
-        cmocka_unit_test(it_may_stop_at_any_moment),
-    };
-    return cmocka_run_group_tests(tests, NULL, NULL);
-}
+TEST_MAIN()

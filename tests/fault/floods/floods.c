@@ -5,17 +5,9 @@
  *
  * With LOCKSTOCK_SOAK: the full counts, floods by 1 and by 16 attackers.
  * LOCKSTOCK_TEST_ONLY='*padding*' runs some. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 
-#include <cmocka.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,6 +17,7 @@
 #include "others.h"
 #include "support/counts.h"
 #include "support/process.h"
+#include "test.h"
 
 enum {
     ATTACKERS_MAX = 16,
@@ -304,13 +297,11 @@ static void test_row(void **state)
 
 static int start_for_honest(void **state)
 {
-    (void)state;
     return start_target(false, false) ? 0 : -1;
 }
 
 static int stop_after(void **state)
 {
-    (void)state;
     if (counts_of(0, 1) == 1) {
         target_stop();
     }
@@ -319,7 +310,6 @@ static int stop_after(void **state)
 
 static int stop_at_last(void **state)
 {
-    (void)state;
     return target_stop() ? 0 : -1;
 }
 
@@ -327,20 +317,19 @@ static int stop_at_last(void **state)
 
 enum { ROWS_MAX = 512 };
 static row rows[ROWS_MAX];
-static struct CMUnitTest tests[ROWS_MAX];
-static size_t n_tests;
+static size_t n_rows;
 
 static void add_row(const attack *a, wire w, unsigned n)
 {
-    row *r = &rows[n_tests];
+    row *r = &rows[n_rows];
 
-    if (n_tests == ROWS_MAX) {
+    if (n_rows == ROWS_MAX) {
         abort();
     }
     *r = (row){.attack = a, .wire = w, .n = n};
     snprintf(r->name, sizeof r->name, "%s %s x%u", a->name, target_wire_name(w), n);
-    tests[n_tests++] =
-        (struct CMUnitTest){.name = r->name, .test_func = test_row, .teardown_func = stop_after, .initial_state = r};
+    test_add_with(r->name, test_row, NULL, stop_after, r);
+    n_rows++;
 }
 
 /* The fast form takes of the wires of an attack one after the other. */
@@ -356,7 +345,7 @@ static void add_attacks(const attack *list)
             }
         }
         for (unsigned i = 0; i < n_wires; i++) {
-            if (full || i == n_tests % n_wires) {
+            if (full || i == n_rows % n_wires) {
                 add_row(a, (wire)wires[i], is_hold(a) || full ? 1 : 4);
                 if (full && !is_hold(a)) {
                     add_row(a, (wire)wires[i], ATTACKERS_MAX);
@@ -374,13 +363,8 @@ static void add_honest(const char *name, CMUnitTestFunction test)
     static wire wires[] = {WIRE_GRPC, WIRE_GRPCS};
 
     for (size_t i = 0; i < 2; i++) {
-        snprintf(rows[n_tests].name, sizeof rows[n_tests].name, "%s %s", name, target_wire_name(wires[i]));
-        tests[n_tests] = (struct CMUnitTest){.name = rows[n_tests].name,
-                                             .test_func = test,
-                                             .setup_func = start_for_honest,
-                                             .teardown_func = stop_after,
-                                             .initial_state = &wires[i]};
-        n_tests++;
+        snprintf(rows[n_rows].name, sizeof rows[n_rows].name, "%s %s", name, target_wire_name(wires[i]));
+        test_add_with(rows[n_rows++].name, test, start_for_honest, stop_after, &wires[i]);
     }
 }
 
@@ -400,7 +384,7 @@ int main(void)
     add_honest("deadlines", honest_deadlines);
     add_honest("one_stream_too_many", honest_one_stream_too_many);
     print_head();
-    int failed = _cmocka_run_group_tests("floods", tests, n_tests, NULL, stop_at_last);
+    int failed = TEST_RUN(.teardown_all = stop_at_last);
     raw_cleanup();
     return failed;
 }

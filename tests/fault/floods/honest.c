@@ -1,13 +1,6 @@
 #include "honest.h"
+#include "test.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 #include <nghttp2/nghttp2.h>
 #include <poll.h>
 
