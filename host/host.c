@@ -6,7 +6,7 @@
 
 #include <lockstock/host.h>
 #include <lockstock/rpc/frame.h>
-#include <lockstock/rpc/nng_rep.h>
+#include "net/nng/nng_rep.h"
 
 #include "serve.h"
 #include "workers.h"

@@ -7,7 +7,7 @@
 
 #include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/exchange.h>
-#include <lockstock/rpc/nng_rep.h>
+#include "net/nng/nng_rep.h"
 #include <lockstock/rpc/service.h>
 
 /* What is served; constant once the host listens. The target of a route is its

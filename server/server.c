@@ -18,17 +18,17 @@
 #include <lockstock/version.h>
 #include <uv.h>
 
-#include "dispatch.h"
-#include "frames.h"
+#include "calls/dispatch.h"
+#include "calls/frames.h"
 #include "functions/library.h"
 #include "log.h"
-#include "loss.h"
+#include "calls/loss.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
-#include "sweep.h"
-#include "waiters.h"
-#include "wire/wires.h"
+#include "calls/sweep.h"
+#include "calls/waiters.h"
+#include "wires.h"
 
 /* While draining, how often to look whether nng's threads have sent the answers. */
 enum { DRAIN_LOOK_MS = 10 };

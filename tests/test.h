@@ -35,18 +35,18 @@ typedef struct test_fixtures {
 /* A case with a fixture of its own; NULL = none. */
 #define TEST_WITH(name, setup, teardown) TEST_REGISTERED(name, test_add_with(#name, name, setup, teardown, NULL))
 
-#define TEST_REGISTERED(name, add)                                 \
-    static void name(void **state);                                \
+#define TEST_REGISTERED(name, add)                                  \
+    static void name(void **state);                                 \
     __attribute__((constructor)) static void name##_is_a_test(void) \
-    {                                                              \
-        add;                                                       \
-    }                                                              \
+    {                                                               \
+        add;                                                        \
+    }                                                               \
     static void name(void **state)
 
 /* The program's main; or its end, where main does more. Returns what main does. */
-#define TEST_MAIN(...)                 \
-    int main(void)                     \
-    {                                  \
+#define TEST_MAIN(...)                \
+    int main(void)                    \
+    {                                 \
         return TEST_RUN(__VA_ARGS__); \
     }
 #define TEST_RUN(...) test_run(&(const test_fixtures){.unused = 0, __VA_ARGS__})

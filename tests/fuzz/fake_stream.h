@@ -3,7 +3,7 @@
 #ifndef LOCKSTOCK_TESTS_FUZZ_FAKE_STREAM_H
 #define LOCKSTOCK_TESTS_FUZZ_FAKE_STREAM_H
 
-#include "wire/stream.h"
+#include "net/stream/stream.h"
 
 struct stream {
     void *connection;

@@ -7,13 +7,13 @@
  *   once; 4 small messages only; 24 which limit of calls */
 #include <lockstock/rpc/exchange.h>
 
-#include "dispatch.h"
+#include "calls/dispatch.h"
 #include "fake_stream.h"
 #include "fuzz.h"
 #include "h2_output.h"
 #include "lockstock/v1/idempotency.lks.h"
 #include "support/fake_callers.h"
-#include "wire/grpc_call.h"
+#include "net/grpc/grpc_call.h"
 
 enum { PARKED_MAX = 256, SMALL = 1024, LARGE = 65536, STREAM_SENDS = 100000, GATHERED_MAX = 65536 };
 

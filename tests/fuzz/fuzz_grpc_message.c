@@ -4,7 +4,7 @@
  *   flags (1)  size of a piece, 0 = 256 (1)  what comes
  *   flags: 1 gzip is announced; 6 which limit */
 #include "fuzz.h"
-#include "wire/grpc_message.h"
+#include "net/grpc/grpc_message.h"
 
 enum { ROOM_MIN = 512, MESSAGES_MAX = 64 };
 

@@ -3,7 +3,7 @@
  *
  *   code (1)  retry_after_ms (4)  text */
 #include "fuzz.h"
-#include "wire/grpc_text.h"
+#include "net/grpc/grpc_text.h"
 
 static void check_timeout(const uint8_t *data, size_t len)
 {

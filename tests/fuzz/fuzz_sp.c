@@ -8,7 +8,7 @@
 #include <endian.h>
 
 #include "fuzz.h"
-#include "wire/sp.h"
+#include "net/sp/sp.h"
 
 enum { SIZES_MAX = 255, ROOM_MIN = 1024 };
 

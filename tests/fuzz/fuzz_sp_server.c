@@ -10,8 +10,8 @@
 #include "fake_stream.h"
 #include "fuzz.h"
 #include "support/fake_callers.h"
-#include "wire/sp.h"
-#include "wire/sp_server.h"
+#include "net/sp/sp.h"
+#include "net/sp/sp_server.h"
 
 enum { PARKED_MAX = 64, FRAME_MAX = 1024, PAYLOAD = 4 };
 

@@ -13,7 +13,7 @@
 
 #include "fuzz.h"
 #include "support/certificates.h"
-#include "wire/tls.h"
+#include "net/tls.h"
 
 enum { EDITS_MAX = 15, ROUNDS_MAX = 40, BUFFER = 20000, PATH_BYTES = 64 };
 

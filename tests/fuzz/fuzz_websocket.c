@@ -6,7 +6,7 @@
  *   flags (1)  n (1)  n sizes of pieces, 0 = 256, in turn  the stream
  *   flags: 1 the stream begins after a good request; 6 which limit */
 #include "fuzz.h"
-#include "wire/sp.h"
+#include "net/sp/sp.h"
 
 static const char request[] = "GET / HTTP/1.1\r\nHost: h\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                               "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"

@@ -7,7 +7,7 @@ program=$1 source=$2
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "needs python3-grpcio and python3-protobuf"
 mkdir "$dir/py"
 (cd "$source/proto" && protoc -I . --python_out="$dir/py" lockstock/v1/*.proto lockstock/rpc/v1/*.proto)
-(cd "$source/server/standard/protos" && protoc -I . --python_out="$dir/py" envoy/service/ratelimit/v3/rls.proto \
+(cd "$source/standard/protos" && protoc -I . --python_out="$dir/py" envoy/service/ratelimit/v3/rls.proto \
   envoy/extensions/common/ratelimit/v3/ratelimit.proto)
 start "$program" server "embedded:$dir/data"
 PYTHONPATH=$dir/py timeout 100 /usr/bin/python3 -B "$source/tests/interop/should_rate_limit.py" "$grpc"

@@ -10,9 +10,9 @@
 
 #include <uv.h>
 
-#include "dispatch.h"
+#include "calls/dispatch.h"
 #include "grpc/testing/test.pb-c.h"
-#include "wire/grpc.h"
+#include "net/grpc/grpc.h"
 
 enum {
     MESSAGE_BYTES_MAX = 4 << 20,

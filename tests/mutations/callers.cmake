@@ -1,76 +1,76 @@
-# Who calls: room to run, to wait and to hold bytes, and order: server/callers.c, server/wire/budget.c, dispatch, frames
+# Who calls: room to run, to wait and to hold bytes, and order: server/calls/callers.c, net/budget.c, dispatch, frames
 
 # a call that waits takes no room to run, only room to wait
-c_mutation(K1 server/callers.c test_callers [[    stop_running(call);
+c_mutation(K1 server/calls/callers.c test_callers [[    stop_running(call);
     call->settles = true;]] [[    call->settles = true;]])
-c_mutation(K1 server/callers.c test_callers [[    all->n_parked++;
+c_mutation(K1 server/calls/callers.c test_callers [[    all->n_parked++;
     serve(all);]] [[    all->n_parked++;]])
-c_mutation(K1 server/dispatch.c test_dispatch [[        caller_park(&r->call);]] [[        (void)0;]])
+c_mutation(K1 server/calls/dispatch.c test_dispatch [[        caller_park(&r->call);]] [[        (void)0;]])
 
 # a quarter of the room to run is for calls that settle, another for those that take; what settles starts first
-c_mutation(K2 server/callers.c test_callers [[    return max - max / RESERVE;]] [[    return max;]])
-c_mutation(K2 server/callers.c test_callers [[of_kind[settles] < for_one_kind(max)]] [[of_kind[0] < for_one_kind(max)]])
-c_mutation(K2 server/callers.c test_callers [[    if (c && has_room(c, true)) {]] [[    if (false) {]])
-c_mutation(K2 server/callers.c test_callers [[    if (!call->settles && queue_is_full(c))]] [[    if (queue_is_full(c))]])
-c_mutation(K2 server/dispatch.c test_dispatch [[.settles = route->method->settles, ]] [[.settles = false, ]])
+c_mutation(K2 server/calls/callers.c test_callers [[    return max - max / RESERVE;]] [[    return max;]])
+c_mutation(K2 server/calls/callers.c test_callers [[of_kind[settles] < for_one_kind(max)]] [[of_kind[0] < for_one_kind(max)]])
+c_mutation(K2 server/calls/callers.c test_callers [[    if (c && has_room(c, true)) {]] [[    if (false) {]])
+c_mutation(K2 server/calls/callers.c test_callers [[    if (!call->settles && queue_is_full(c))]] [[    if (queue_is_full(c))]])
+c_mutation(K2 server/calls/dispatch.c test_dispatch [[.settles = route->method->settles, ]] [[.settles = false, ]])
 
 # waiting has limits of a connection, a principal and the server
-c_mutation(K3 server/callers.c test_callers [[all->n_waiting >= o->waiting_max]] [[false]])
-c_mutation(K3 server/callers.c test_callers [[c->n_waiting >= o->waiting_per_caller]] [[false]])
-c_mutation(K3 server/callers.c test_callers
+c_mutation(K3 server/calls/callers.c test_callers [[all->n_waiting >= o->waiting_max]] [[false]])
+c_mutation(K3 server/calls/callers.c test_callers [[c->n_waiting >= o->waiting_per_caller]] [[false]])
+c_mutation(K3 server/calls/callers.c test_callers
   [[sum && sum->n >= (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART]] [[false]])
-c_mutation(K3 server/callers.c test_callers [[    c->n_waiting--;
+c_mutation(K3 server/calls/callers.c test_callers [[    c->n_waiting--;
     c->all->n_waiting--;]] [[    ;]])
 
 # a call that was woken runs before calls that take
-c_mutation(K4 server/callers.c test_callers [[    call->settles = true; /* what it does from now on ends its wait */]] "")
+c_mutation(K4 server/calls/callers.c test_callers [[    call->settles = true; /* what it does from now on ends its wait */]] "")
 
 # a lost connection takes its calls with it, and no others; nothing of it starts any more
-c_mutation(K5 server/callers.c test_callers [[        call->abandoned(call);]] [[        ;]])
-c_mutation(K5 server/callers.c test_callers [[    if (c->lost)
+c_mutation(K5 server/calls/callers.c test_callers [[        call->abandoned(call);]] [[        ;]])
+c_mutation(K5 server/calls/callers.c test_callers [[    if (c->lost)
         return lks_error_set]] [[    if (false)
         return lks_error_set]])
-c_mutation(K5 server/dispatch.c test_dispatch [[        waiters_abandon(r->dispatch->options.waiters, &r->waiter);]] [[        ;]])
-c_mutation(K5 server/dispatch.c test_dispatch [[        *r->handle = NULL;]] [[        ;]])
+c_mutation(K5 server/calls/dispatch.c test_dispatch [[        waiters_abandon(r->dispatch->options.waiters, &r->waiter);]] [[        ;]])
+c_mutation(K5 server/calls/dispatch.c test_dispatch [[        *r->handle = NULL;]] [[        ;]])
 
 # calls of one frame and one group run in their order
-c_mutation(K6 server/dispatch.c test_dispatch [[        r->held = must_wait(r);]] [[        r->held = false;]])
-c_mutation(K6 server/dispatch.c test_dispatch
+c_mutation(K6 server/calls/dispatch.c test_dispatch [[        r->held = must_wait(r);]] [[        r->held = false;]])
+c_mutation(K6 server/calls/dispatch.c test_dispatch
   [[(earlier->method != r->method || earlier->held)]] [[(earlier->method != r->method)]])
-c_mutation(K6 server/dispatch.c test_dispatch
+c_mutation(K6 server/calls/dispatch.c test_dispatch
   [[(earlier->method != r->method || earlier->held)]] [[(true || earlier->held)]])
-c_mutation(K6 server/dispatch.c test_dispatch [[memcmp(x->data, y->data, x->len) == 0)
+c_mutation(K6 server/calls/dispatch.c test_dispatch [[memcmp(x->data, y->data, x->len) == 0)
                 return true;]] [[memcmp(x->data, y->data, x->len) == 0)
                 return true;
             return true;]])
 
 # a draining server answers each call of a frame
-c_mutation(K7 server/frames.c test_frames [[    if (x->frames->draining)]] [[    if (false)]])
+c_mutation(K7 server/calls/frames.c test_frames [[    if (x->frames->draining)]] [[    if (false)]])
 
-c_mutation(K7 rpc/nng_rep.c test_nng_rep
+c_mutation(K7 net/nng/nng_rep.c test_nng_rep
   [[s->message ? lks_rpc_frame_count(nng_msg_body(s->message), nng_msg_len(s->message)) : 1]] [[1]])
 c_mutation(K7 rpc/frame.c test_frame [[number == VERSION_FIELD || ]] "")
 c_mutation(K7 rpc/frame.c test_frame [[n > 0 && n <= LKS_RPC_FRAME_CALLS_MAX ? n : 1]] [[n > 0 ? n : 1]])
 
 # bytes held are bounded by connection, principal and server, and leave room for one more
-c_mutation(K8 server/wire/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[left]])
-c_mutation(K8 server/wire/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[all->bytes / CONNECTION_PART]])
-c_mutation(K8 server/wire/budget.c test_budget
+c_mutation(K8 net/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[left]])
+c_mutation(K8 net/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[all->bytes / CONNECTION_PART]])
+c_mutation(K8 net/budget.c test_budget
   [[sum->held + bytes > smaller(left, all->bytes / PRINCIPAL_PART)]] [[false]])
-c_mutation(K8 server/wire/budget.c test_budget [[    if (held > BUDGET_SMALL_BYTES) {]] [[    {]])
-c_mutation(K8 server/wire/budget.c test_budget [[    sum->held -= share->held;]] [[    ;]])
-c_mutation(K8 server/frames.c test_frames [[    else if (!has_room)]] [[    else if (false)]])
-c_mutation(K8 server/frames.c test_frames [[        budget_force(bytes, more);
+c_mutation(K8 net/budget.c test_budget [[    if (held > BUDGET_SMALL_BYTES) {]] [[    {]])
+c_mutation(K8 net/budget.c test_budget [[    sum->held -= share->held;]] [[    ;]])
+c_mutation(K8 server/calls/frames.c test_frames [[    else if (!has_room)]] [[    else if (false)]])
+c_mutation(K8 server/calls/frames.c test_frames [[        budget_force(bytes, more);
         x->held += more;]] [[        (void)more;]])
 
 # a call whose answer cannot fit into its reply is not begun
-c_mutation(K9 server/frames.c test_frames [[    else if (x->made >= x->frames->message_bytes_max)]] [[    else if (false)]])
+c_mutation(K9 server/calls/frames.c test_frames [[    else if (x->made >= x->frames->message_bytes_max)]] [[    else if (false)]])
 
 # who may not know it does not hear that a method is not there
-c_mutation(K10 server/dispatch.c test_admission
+c_mutation(K10 server/calls/dispatch.c test_admission
   [[    if (d->judge && identity_admit(d->judge, who, method, time(NULL), ret, error) != LKS_OK)
         return error->code;
     if (!method)]] [[    if (method && d->judge && identity_admit(d->judge, who, method, time(NULL), ret, error) != LKS_OK)
         return error->code;
     if (!method)]])
-c_mutation(K10 server/identity.c test_identity [[(method && !may(p, method))]] [[(!method || !may(p, method))]])
+c_mutation(K10 server/calls/identity.c test_identity [[(method && !may(p, method))]] [[(!method || !may(p, method))]])

@@ -323,40 +323,40 @@ c_mutation(L23 server/services/lock_admin.c test_lock_modes [[qsort(holders, *n,
 c_mutation(L37 server/services/lock.c test_lock_wait_ends [[ || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT]] "")
 
 # C: who waits in a server
-c_mutation(L33 server/alarms.c test_alarms [[        set(a, in_ms_from_now(again_ms));]] [[        (void)again_ms;]])
-c_mutation(L33 server/alarms.c test_alarms
+c_mutation(L33 server/calls/alarms.c test_alarms [[        set(a, in_ms_from_now(again_ms));]] [[        (void)again_ms;]])
+c_mutation(L33 server/calls/alarms.c test_alarms
   [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
-c_mutation(L33 server/alarms.c test_alarms [[a->again = a->asking;]] [[a->again = false;]])
-c_mutation(L52 server/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return -1;]])
-c_mutation(L52 server/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return RETRY_MS;]])
-c_mutation(L52 server/dispatch.c test_dispatch [[    if (!response)
+c_mutation(L33 server/calls/alarms.c test_alarms [[a->again = a->asking;]] [[a->again = false;]])
+c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return -1;]])
+c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return RETRY_MS;]])
+c_mutation(L52 server/calls/dispatch.c test_dispatch [[    if (!response)
         undo(r, error);]] [[    (void)undo;]])
-c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[r->may_wait]])
-c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]]
+c_mutation(L52 server/calls/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[r->may_wait]])
+c_mutation(L52 server/calls/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]]
   [[error->applied == LKS_APPLIED_MAYBE]])
-c_mutation(L52 server/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[true]])
-c_mutation(L54 server/alarms.c test_alarms [[    if (a->watchers > 0 || a->chore)
+c_mutation(L52 server/calls/dispatch.c test_dispatch [[(r->may_wait || error->applied == LKS_APPLIED_MAYBE)]] [[true]])
+c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->chore)
         return;]] [[    return;]])
-c_mutation(L54 server/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
-c_mutation(L54 server/waiters.c test_waiters [[    alarms_unwatch(all->alarms, w->watches);
+c_mutation(L54 server/calls/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
+c_mutation(L54 server/calls/waiters.c test_waiters [[    alarms_unwatch(all->alarms, w->watches);
     arm_timer(all);]] [[    arm_timer(all);]])
-c_mutation(L54 server/key_table.c test_key_table [[    if (table->n >= table->n_buckets)
+c_mutation(L54 server/calls/key_table.c test_key_table [[    if (table->n >= table->n_buckets)
         widen(table);]] [[    if (table->n_buckets == 0)
         widen(table);]])
-c_mutation(L54 server/key_table.c test_key_table [[    return hash_of(0, lks_rpc_slice_of(id));]] [[    return 0;]])
-c_mutation(L55 server/loss.c test_loss [[    waiters_missed(l->waiters);]] [[    ;]])
-c_mutation(L55 server/loss.c test_loss [[    if (!known)
+c_mutation(L54 server/calls/key_table.c test_key_table [[    return hash_of(0, lks_rpc_slice_of(id));]] [[    return 0;]])
+c_mutation(L55 server/calls/loss.c test_loss [[    waiters_missed(l->waiters);]] [[    ;]])
+c_mutation(L55 server/calls/loss.c test_loss [[    if (!known)
         return;]] "")
-c_mutation(L55 server/loss.c test_loss [[    lks_rpc_random_id(l->offered);]] "")
+c_mutation(L55 server/calls/loss.c test_loss [[    lks_rpc_random_id(l->offered);]] "")
 c_mutation(L55 server/server.c test_waiting:*emptied* [[        loss_begin(s->loss);]] [[        ;]])
-c_mutation(L36 server/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
-c_mutation(L34 server/key_table.c test_waiters
+c_mutation(L36 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
+c_mutation(L34 server/calls/key_table.c test_waiters
   [[k->hash == hash && k->key.len == key.len && memcmp(k->key.data, key.data, key.len) == 0]] [[k->key.len == key.len]])
-c_mutation(L34 server/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
-c_mutation(L37 server/waiters.c test_waiters
+c_mutation(L34 server/calls/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
+c_mutation(L37 server/calls/waiters.c test_waiters
   [[tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] "")
-c_mutation(L38 server/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
-c_mutation(L40 server/waiters.c test_waiters [[for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {]]
+c_mutation(L38 server/calls/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
+c_mutation(L40 server/calls/waiters.c test_waiters [[for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {]]
   [[for (keyed *k = key_table_find(&all->by_key, key); k; k = NULL) {]])
 
 # Bad input

@@ -1,75 +1,75 @@
 # Connections: their ends, shares of the loop and of memory, places, and what the log tells of them.
 
 # the end of a peer is seen in any state; what it left unread is not run
-c_mutation(CN1 server/wire/stream_input.c test_sp_limits:*end_of_a_peer*
+c_mutation(CN1 net/stream/stream_input.c test_sp_limits:*end_of_a_peer*
   [[    if (s->reading != WATCHED)
         stream_end(s, STREAM_PEER_LEFT);]] "")
-c_mutation(CN1 server/wire/hangups.c test_sp_limits:*end_of_a_peer* [[.events = EPOLLRDHUP | EPOLLET]] [[.events = EPOLLET]])
-c_mutation(CN1 server/wire/sp_server.c test_sp_limits:*dead_peer*
+c_mutation(CN1 net/stream/hangups.c test_sp_limits:*end_of_a_peer* [[.events = EPOLLRDHUP | EPOLLET]] [[.events = EPOLLET]])
+c_mutation(CN1 net/sp/sp_server.c test_sp_limits:*dead_peer*
   [[stream_is_closing(c->stream) || ]] "")
 
 # heavy ones together have one part of a turn, longer ones alone, and take turns
-c_mutation(CN2 server/wire/turns.c test_turns [[(contended ? TURNS_CONTENDED_NS : TURNS_ALONE_NS)]] [[TURNS_ALONE_NS]])
-c_mutation(CN2 server/wire/turns.c test_turns [[(contended ? TURNS_CONTENDED_NS : TURNS_ALONE_NS)]] [[TURNS_CONTENDED_NS]])
-c_mutation(CN2 server/wire/turns.c test_turns [[        TAILQ_REMOVE(&all->queue, t, next);
+c_mutation(CN2 net/stream/turns.c test_turns [[(contended ? TURNS_CONTENDED_NS : TURNS_ALONE_NS)]] [[TURNS_ALONE_NS]])
+c_mutation(CN2 net/stream/turns.c test_turns [[(contended ? TURNS_CONTENDED_NS : TURNS_ALONE_NS)]] [[TURNS_CONTENDED_NS]])
+c_mutation(CN2 net/stream/turns.c test_turns [[        TAILQ_REMOVE(&all->queue, t, next);
         TAILQ_INSERT_TAIL(&all->queue, t, next);]] "")
-c_mutation(CN2 server/wire/turns.c test_turns [[    if (!t->queued && used_ns < TURNS_LIGHT_NS)]] [[    if (true)]])
-c_mutation(CN2 server/wire/turns.c test_turns [[    if (TAILQ_EMPTY(&all->queue))
+c_mutation(CN2 net/stream/turns.c test_turns [[    if (!t->queued && used_ns < TURNS_LIGHT_NS)]] [[    if (true)]])
+c_mutation(CN2 net/stream/turns.c test_turns [[    if (TAILQ_EMPTY(&all->queue))
         uv_idle_stop(&all->busy);]] "")
 
 # who has cost much is heavy until it has leaked away; pieces are as long as they are cheap
-c_mutation(CN3 server/wire/turns.c test_turns
+c_mutation(CN3 net/stream/turns.c test_turns
   [[(now_ns - t->at_ns) / TURNS_LEAK_PART : 0]] [[0 : 0]])
-c_mutation(CN3 server/wire/turns.c test_turns [[used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX]] [[used_ns]])
-c_mutation(CN3 server/wire/turns.c test_turns [[cost > before ? cost :]] [[cost > before ? before :]])
-c_mutation(CN3 server/wire/turns.c test_turns [[before - (before - cost) / 4]] [[before]])
-c_mutation(CN3 server/wire/stream_input.c test_sp_limits:*a_costly_peer*
+c_mutation(CN3 net/stream/turns.c test_turns [[used_ns < USED_NS_MAX ? used_ns : USED_NS_MAX]] [[used_ns]])
+c_mutation(CN3 net/stream/turns.c test_turns [[cost > before ? cost :]] [[cost > before ? before :]])
+c_mutation(CN3 net/stream/turns.c test_turns [[before - (before - cost) / 4]] [[before]])
+c_mutation(CN3 net/stream/stream_input.c test_sp_limits:*a_costly_peer*
   [[is_light(s) ? (unsigned)begin_read(s) : 0]] [[(unsigned)begin_read(s)]])
 
 # a message without room is skipped but for its ids; each of its calls is refused, and the connection goes on
-c_mutation(CN4 server/wire/sp.c test_sp [[return hold(r, room) ? set_room(r, room) : begin_skipping(r);]] [[return set_room(r, room);]])
-c_mutation(CN4 server/wire/sp.c test_sp [[    if (m->skipped)
+c_mutation(CN4 net/sp/sp.c test_sp [[return hold(r, room) ? set_room(r, room) : begin_skipping(r);]] [[return set_room(r, room);]])
+c_mutation(CN4 net/sp/sp.c test_sp [[    if (m->skipped)
         sp_calls_pass(&r->calls, data, len);]] "")
-c_mutation(CN4 server/wire/sp_calls.c test_sp [[c->calls += tag == (CALLS_FIELD << 3 | WIRE_LENGTH);]] [[c->calls = 1;]])
-c_mutation(CN4 server/wire/sp_server.c test_sp_limits:*no_room* [[    if (message->skipped)]] [[    if (false)]])
+c_mutation(CN4 net/sp/sp_calls.c test_sp [[c->calls += tag == (CALLS_FIELD << 3 | WIRE_LENGTH);]] [[c->calls = 1;]])
+c_mutation(CN4 net/sp/sp_server.c test_sp_limits:*no_room* [[    if (message->skipped)]] [[    if (false)]])
 
 # what is half read, left over and not sent is held, and given back
-c_mutation(CN5 server/wire/sp.c test_sp [[    if (r->held > 0)
+c_mutation(CN5 net/sp/sp.c test_sp [[    if (r->held > 0)
         budget_give(r->share, r->held);]] "")
-c_mutation(CN5 server/wire/sp_server.c test_sp_limits:*left_over* [[    budget_force(c->bytes, len);]] "")
-c_mutation(CN5 server/wire/stream_output.c test_sp_limits:*output_is_held* [[    if (s->share)
+c_mutation(CN5 net/sp/sp_server.c test_sp_limits:*left_over* [[    budget_force(c->bytes, len);]] "")
+c_mutation(CN5 net/stream/stream_output.c test_sp_limits:*output_is_held* [[    if (s->share)
         budget_force(s->share, block->len);]] "")
-c_mutation(CN5 server/wire/stream_output.c test_sp_limits [[    give_back(s, block->len);]] "")
+c_mutation(CN5 net/stream/stream_output.c test_sp_limits [[    give_back(s, block->len);]] "")
 
 # while a mebibyte of answers waits no call of the connection starts
-c_mutation(CN6 server/wire/sp_server.c test_sp_limits:*output_is_held* [[        look_at_output(c);
+c_mutation(CN6 net/sp/sp_server.c test_sp_limits:*output_is_held* [[        look_at_output(c);
     end_request(r);]] [[        (void)c;
     end_request(r);]])
-c_mutation(CN6 server/wire/sp_server.c test_sp_limits:*output_is_held* [[    look_at_output(c);
+c_mutation(CN6 net/sp/sp_server.c test_sp_limits:*output_is_held* [[    look_at_output(c);
     read_on(c);]] [[    read_on(c);]])
-c_mutation(CN6 server/callers.c test_callers:*held* [[    return !c->held && ]] [[    return ]])
+c_mutation(CN6 server/calls/callers.c test_callers:*held* [[    return !c->held && ]] [[    return ]])
 
 # a message that is not whole in time ends the connection; the time is each message's own
-c_mutation(CN7 server/wire/stream.c test_sp_limits:*does_not_finish* [[    else if (s->request_end_ms > 0 && !s->paused)
+c_mutation(CN7 net/stream/stream.c test_sp_limits:*does_not_finish* [[    else if (s->request_end_ms > 0 && !s->paused)
         ms =]] [[    else if (false)
         ms =]])
-c_mutation(CN7 server/wire/sp_server.c test_sp_limits:*slow_but_finishes* [[!sp_reader_idle(&c->reader), c->took);]] [[!sp_reader_idle(&c->reader), false);]])
+c_mutation(CN7 net/sp/sp_server.c test_sp_limits:*slow_but_finishes* [[!sp_reader_idle(&c->reader), c->took);]] [[!sp_reader_idle(&c->reader), false);]])
 
 # memory goes back to the system after a peak
-c_mutation(CN8 server/wire/trim.c test_trim [[    malloc_trim(0);]] "")
-c_mutation(CN8 server/wire/trim.c test_trim [[    if (lately > t->peak / PART)
+c_mutation(CN8 net/stream/trim.c test_trim [[    malloc_trim(0);]] "")
+c_mutation(CN8 net/stream/trim.c test_trim [[    if (lately > t->peak / PART)
         return;]] "")
 
 # places: the idlest that is nobody's goes for a newcomer, by address, by wire, in all; unix sockets keep room
-c_mutation(CN9 server/wire/places.c test_places [[TAILQ_INSERT_TAIL(&p->in[i]->quiet, p, quiet[i]);]] [[TAILQ_INSERT_HEAD(&p->in[i]->quiet, p, quiet[i]);]])
-c_mutation(CN9 server/wire/places.c test_places [[.max = all->options.per_wire};]] [[.max = 0};]])
-c_mutation(CN9 server/wire/places.c test_places [[.max = all->options.per_address};]] [[.max = 0};]])
-c_mutation(CN9 server/wire/places.c test_places [[options->all - options->for_unix : 1;]] [[options->all : 1;]])
-c_mutation(CN9 server/wire/places.c test_places [[limit == BY_ALL && p->in[BY_NETWORK] ? p->in[BY_NETWORK] : g;]] [[g;]])
-c_mutation(CN9 server/wire/stream.c test_sp_limits:*who_is_known* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[s->idle || !s->ready]])
-c_mutation(CN9 server/wire/stream.c test_sp_limits:*connections_have* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[!is_somebodys(s)]])
-c_mutation(CN9 server/wire/stream.c test_sp_limits:*idlest* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[s->idle && !is_somebodys(s)]])
-c_mutation(CN9 server/wire/remote.c test_sp_limits:*address_has* [[    memcpy(ret->origin.bytes, bytes, V4_BYTES);]] "")
+c_mutation(CN9 net/stream/places.c test_places [[TAILQ_INSERT_TAIL(&p->in[i]->quiet, p, quiet[i]);]] [[TAILQ_INSERT_HEAD(&p->in[i]->quiet, p, quiet[i]);]])
+c_mutation(CN9 net/stream/places.c test_places [[.max = all->options.per_wire};]] [[.max = 0};]])
+c_mutation(CN9 net/stream/places.c test_places [[.max = all->options.per_address};]] [[.max = 0};]])
+c_mutation(CN9 net/stream/places.c test_places [[options->all - options->for_unix : 1;]] [[options->all : 1;]])
+c_mutation(CN9 net/stream/places.c test_places [[limit == BY_ALL && p->in[BY_NETWORK] ? p->in[BY_NETWORK] : g;]] [[g;]])
+c_mutation(CN9 net/stream/stream.c test_sp_limits:*who_is_known* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[s->idle || !s->ready]])
+c_mutation(CN9 net/stream/stream.c test_sp_limits:*connections_have* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[!is_somebodys(s)]])
+c_mutation(CN9 net/stream/stream.c test_sp_limits:*idlest* [[(s->idle || !s->ready) && !is_somebodys(s)]] [[s->idle && !is_somebodys(s)]])
+c_mutation(CN9 net/stream/remote.c test_sp_limits:*address_has* [[    memcpy(ret->origin.bytes, bytes, V4_BYTES);]] "")
 
 # lines that peers cause: so many a second of each reason
 c_mutation(CN10 server/log_rate.c test_log_rate [[    if (r->lines >= LOG_RATE_LINES) {]] [[    if (false) {]])

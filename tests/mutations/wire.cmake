@@ -43,7 +43,7 @@ c_mutation(W6 rpc/frame.c test_frame
   [[.elements = (uint32_t)(n_calls * (1 + METADATA_MAX)),]] [[.elements = UINT32_MAX,]])
 
 # unknown method: UNIMPLEMENTED
-c_mutation(W7 server/dispatch.c test_dispatch
+c_mutation(W7 server/calls/dispatch.c test_dispatch
   [[return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method:]]
   [[return lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "method:]])
 c_mutation(W7 rpc/exchange.c test_exchange
@@ -51,73 +51,73 @@ c_mutation(W7 rpc/exchange.c test_exchange
   [[return left->method->path[0] - right->method->path[0];]])
 
 # deadline already past: DEADLINE_EXCEEDED, not run; the caller's deadline counts, up to the limit
-c_mutation(W8 server/dispatch.c test_dispatch [[if (r->deadline_ns == 0)]] [[if (false)]])
-c_mutation(W8 server/dispatch.c test_dispatch [[timeout < limit ? timeout : limit]] [[timeout]])
-c_mutation(W8 server/dispatch.c test_dispatch
+c_mutation(W8 server/calls/dispatch.c test_dispatch [[if (r->deadline_ns == 0)]] [[if (false)]])
+c_mutation(W8 server/calls/dispatch.c test_dispatch [[timeout < limit ? timeout : limit]] [[timeout]])
+c_mutation(W8 server/calls/dispatch.c test_dispatch
   [[call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait]] [[d->options.timeout_ms + wait]])
 
 # frame over the size limit: the connection is closed, and only that one
-c_mutation(W9 rpc/nng_rep.c test_nng_rep
+c_mutation(W9 net/nng/nng_rep.c test_nng_rep
   [[nng_socket_set_size(rep->socket, NNG_OPT_RECVMAXSZ, rep->options.message_bytes_max + REQUEST_HEADER_BYTES);]] "")
 
 # not a frame: the connection is closed; a frame that cannot be served is refused whole
-c_mutation(W10 server/frames.c test_frames [[if (error.code == LKS_DATA_LOSS)]] [[if (false)]])
-c_mutation(W10 server/frames.c test_frames
+c_mutation(W10 server/calls/frames.c test_frames [[if (error.code == LKS_DATA_LOSS)]] [[if (false)]])
+c_mutation(W10 server/calls/frames.c test_frames
   [[            refuse(f, port, message, arena, 1, &error);]] [[            port->close_peer(message);]])
 c_mutation(W10 rpc/frame.c test_frames [[if (frame->version != LKS_RPC_FRAME_VERSION)]] [[if (false)]])
 c_mutation(W10 rpc/frame.c test_frames [[if (frame->n_calls == 0)]] [[if (false)]])
 c_mutation(W10 rpc/frame.c test_frame [[if (frame->n_calls > max)]] [[if (false)]])
 
 # overload: queues are bounded, RESOURCE_EXHAUSTED, NO, with a moment to wait; a connection cannot take all
-c_mutation(W11 server/callers.c test_callers [[return left == 0 || (c->n_taking]] [[return (c->n_taking]])
-c_mutation(W11 server/callers.c test_callers [[return may_have(c, settles) && has_room_of]] [[return has_room_of]])
-c_mutation(W11 server/callers.c test_callers
+c_mutation(W11 server/calls/callers.c test_callers [[return left == 0 || (c->n_taking]] [[return (c->n_taking]])
+c_mutation(W11 server/calls/callers.c test_callers [[return may_have(c, settles) && has_room_of]] [[return has_room_of]])
+c_mutation(W11 server/calls/callers.c test_callers
   [[return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles);]]
   [[return may_have(c, settles);]])
-c_mutation(W11 server/callers.c test_callers [[    error->retry_after_ms = RETRY_AFTER_MS;]] [[    ;]])
-c_mutation(W11 server/callers.c test_callers [[return c->turn == c->all->turn && c->turn_ns >= c->all->options.turn_ns;]] [[return false;]])
-c_mutation(W11 server/callers.c test_callers [[        TAILQ_INSERT_TAIL(&all->taking, c, taking);
+c_mutation(W11 server/calls/callers.c test_callers [[    error->retry_after_ms = RETRY_AFTER_MS;]] [[    ;]])
+c_mutation(W11 server/calls/callers.c test_callers [[return c->turn == c->all->turn && c->turn_ns >= c->all->options.turn_ns;]] [[return false;]])
+c_mutation(W11 server/calls/callers.c test_callers [[        TAILQ_INSERT_TAIL(&all->taking, c, taking);
         return TAILQ_FIRST(&c->takes);]] [[        TAILQ_INSERT_HEAD(&all->taking, c, taking);
         return TAILQ_FIRST(&c->takes);]])
-c_mutation(W11 server/callers.c test_callers [[            c->on_room(c->arg);]] [[            ;]])
-c_mutation(W11 server/dispatch.c test_dispatch [[    if (r->deadline_ns <= lks_rpc_now_ns())]] [[    if (false)]])
-c_mutation(W11 rpc/nng_rep.c test_nng_rep [[left == 0 || n_peer > options->peer_in_flight_max ||]] [[left == 0 ||]])
-c_mutation(W11 rpc/nng_rep.c test_nng_rep [[ || (!modest && n_peer > left)]] "")
-c_mutation(W11 rpc/nng_rep.c test_nng_rep [[bool full = left == 0 || ]] [[bool full = ]])
+c_mutation(W11 server/calls/callers.c test_callers [[            c->on_room(c->arg);]] [[            ;]])
+c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= lks_rpc_now_ns())]] [[    if (false)]])
+c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[left == 0 || n_peer > options->peer_in_flight_max ||]] [[left == 0 ||]])
+c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[ || (!modest && n_peer > left)]] "")
+c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[bool full = left == 0 || ]] [[bool full = ]])
 
 # one call of a frame spoils no other; a response that does not fit is refused alone
 c_mutation(W12 rpc/exchange.c test_exchange
   [[size_t reserved = (reply->n_results - i - 1) * REFUSAL_BYTES;]] [[size_t reserved = 0;]])
 c_mutation(W12 rpc/exchange.c test_frames [[if (element_bytes(result) > room) {]] [[if (false) {]])
-c_mutation(W12 server/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_for = n]])
+c_mutation(W12 server/calls/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_for = n]])
 
 # a call that waits stands alone in its frame; it is parked before its store call
-c_mutation(W13 server/dispatch.c test_dispatch
+c_mutation(W13 server/calls/dispatch.c test_dispatch
   [[if (call->order && r->call.waits)]] [[if (false)]])
-c_mutation(W13 server/dispatch.c test_dispatch [[r->plan.wait_key.len > 0 && !enter_waiters(r)]] [[false]])
-c_mutation(W13 server/dispatch.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
-c_mutation(W13 server/dispatch.c test_dispatch [[        /* Its place is kept: the caller sends the same call to another server. */
+c_mutation(W13 server/calls/dispatch.c test_dispatch [[r->plan.wait_key.len > 0 && !enter_waiters(r)]] [[false]])
+c_mutation(W13 server/calls/dispatch.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
+c_mutation(W13 server/calls/dispatch.c test_dispatch [[        /* Its place is kept: the caller sends the same call to another server. */
         r->plan.undo.function = NULL;]] "")
 
 # SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked
-c_mutation(W14 server/dispatch.c test_dispatch [[if (r->event == SERVICE_STOPPING) {]] [[if (false) {]])
-c_mutation(W14 server/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING);]] "")
-c_mutation(W14 server/waiters.c test_waiters [[    if (all->stopping)
+c_mutation(W14 server/calls/dispatch.c test_dispatch [[if (r->event == SERVICE_STOPPING) {]] [[if (false) {]])
+c_mutation(W14 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING);]] "")
+c_mutation(W14 server/calls/waiters.c test_waiters [[    if (all->stopping)
         w->pending = 1U << SERVICE_STOPPING;]] "")
 
 # SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0
-c_mutation(W15 rpc/nng_rep.c test_nng_rep [[bool refused = full || rep->draining;]] [[bool refused = full;]])
+c_mutation(W15 net/nng/nng_rep.c test_nng_rep [[bool refused = full || rep->draining;]] [[bool refused = full;]])
 c_mutation(W15 server/server.c test_command [[    uv_signal_start(&s->on_term, on_signal, SIGTERM);]] "")
 
 # applied: NO has no effect, YES persists, else MAYBE; of a read always NO
-c_mutation(W16 server/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_NO;
+c_mutation(W16 server/calls/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_NO;
         else if]] [[            ;
         else if]])
-c_mutation(W16 server/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_MAYBE;]] [[            ;]])
-c_mutation(W16 server/dispatch.c test_dispatch
+c_mutation(W16 server/calls/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_MAYBE;]] [[            ;]])
+c_mutation(W16 server/calls/dispatch.c test_dispatch
   [[lks_error_set(&r->error, result->code, result->applied, "%s", result->message);]]
   [[lks_error_set(&r->error, result->code, LKS_APPLIED_NO, "%s", result->message);]])
-c_mutation(W16 server/dispatch.c test_dispatch [[r->error.retry_after_ms = result->retry_after_ms;]] "")
+c_mutation(W16 server/calls/dispatch.c test_dispatch [[r->error.retry_after_ms = result->retry_after_ms;]] "")
 c_mutation(W16 rpc/frame.c test_frame
   [[known ? (lks_applied)result->applied : LKS_APPLIED_MAYBE]]
   [[known ? (lks_applied)result->applied : LKS_APPLIED_NO]])

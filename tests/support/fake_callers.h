@@ -3,7 +3,7 @@
 #ifndef LOCKSTOCK_TESTS_FAKE_CALLERS_H
 #define LOCKSTOCK_TESTS_FAKE_CALLERS_H
 
-#include "callers.h"
+#include "calls/callers.h"
 
 /* What has happened since fake_callers_reset. */
 typedef struct fake_callers_told {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <lockstock/rpc/nng_rep.h>
+#include "net/nng/nng_rep.h"
 
 typedef struct rep_fixture rep_fixture;
 

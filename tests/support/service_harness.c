@@ -1,4 +1,4 @@
-/* Runs a request the way server/dispatch.c does, but with one synchronous
+/* Runs a request the way server/calls/dispatch.c does, but with one synchronous
  * connection: what dispatch and store add between prepare and finish is the
  * library's digest, the sub-call framing and the reading of {'ERR', ...}. */
 #include "support/service_harness.h"

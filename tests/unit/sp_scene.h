@@ -11,7 +11,7 @@
 
 #include "support/fake_callers.h"
 #include "support/sp_peer.h"
-#include "wire/sp_server.h"
+#include "net/sp/sp_server.h"
 
 enum { MESSAGES_MAX = 4096, LIMIT_MS = 60000, IN_FLIGHT = 4, BIG = 256 * 1024 };
 

@@ -10,7 +10,7 @@
 #include <uv.h>
 
 #include "support/tempdir.h"
-#include "wire/address.h"
+#include "net/address.h"
 #include "test.h"
 
 enum { OTHER_UID = 12345 };

@@ -2,7 +2,7 @@
 
 #include <uv.h>
 
-#include "alarms.h"
+#include "calls/alarms.h"
 #include "test.h"
 
 enum { ASKED_MAX = 16, MANY = 20000, NEVER_MS = 600000 };

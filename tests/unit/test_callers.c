@@ -4,7 +4,7 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
-#include "callers.h"
+#include "calls/callers.h"
 #include "test.h"
 
 enum { RUNNING = 8, EACH = 4, WAITING = 8, WAITING_EACH = 6, CALLS_MAX = 400 };

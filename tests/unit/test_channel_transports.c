@@ -1,6 +1,6 @@
 /* The same call over each transport, answered by libnng's own REP socket. */
 
-#include <lockstock/rpc/nng_rep.h>
+#include "net/nng/nng_rep.h"
 #include <lockstock/rpc/v1/envelope.pb-c.h>
 
 #include "unit/channel_fixture.h"

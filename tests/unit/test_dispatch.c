@@ -7,7 +7,7 @@
 #include <lockstock/v1/stock.lks.h>
 #include <uv.h>
 
-#include "dispatch.h"
+#include "calls/dispatch.h"
 #include "test.h"
 
 /* ---- a store that keeps what it is given until the test answers it ------------ */

@@ -4,7 +4,7 @@
 #include <lockstock/rpc/frame.h>
 #include <lockstock/v1/stock.lks.h>
 
-#include "frames.h"
+#include "calls/frames.h"
 #include "support/fake_callers.h"
 #include "test.h"
 

@@ -7,11 +7,11 @@
 #include <nghttp2/nghttp2.h>
 #include <uv.h>
 
-#include "dispatch.h"
+#include "calls/dispatch.h"
 #include "support/fake_callers.h"
 #include "support/h2_peer.h"
 #include "support/sp_peer.h"
-#include "wire/grpc.h"
+#include "net/grpc/grpc.h"
 #include "test.h"
 
 enum {

@@ -2,7 +2,7 @@
 
 #include <zlib.h>
 
-#include "wire/grpc_message.h"
+#include "net/grpc/grpc_message.h"
 #include "test.h"
 
 enum { MAX = 100000 };

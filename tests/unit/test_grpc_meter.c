@@ -2,7 +2,7 @@
 
 #include <nghttp2/nghttp2.h>
 
-#include "wire/grpc_meter.h"
+#include "net/grpc/grpc_meter.h"
 #include "test.h"
 
 enum { PADDED = NGHTTP2_FLAG_PADDED, MANY = 100000 };

@@ -1,6 +1,6 @@
 /* What gRPC writes into headers: timeouts, messages, details. */
 
-#include "wire/grpc_text.h"
+#include "net/grpc/grpc_text.h"
 #include "test.h"
 
 TEST(timeouts)

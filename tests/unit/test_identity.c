@@ -2,7 +2,7 @@
  * say something else than they should. */
 #include <unistd.h>
 
-#include "identity.h"
+#include "calls/identity.h"
 #include "support/tempdir.h"
 #include "test.h"
 

@@ -1,6 +1,6 @@
 /* The table of texts: what is put in is found, in few steps among many. */
 
-#include "key_table.h"
+#include "calls/key_table.h"
 #include "test.h"
 
 enum { MANY = 20000, STEPS_MAX = 16 };

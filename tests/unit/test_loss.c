@@ -3,7 +3,7 @@
 
 #include <uv.h>
 
-#include "loss.h"
+#include "calls/loss.h"
 #include "test.h"
 
 struct store {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include <lockstock/rpc/exchange.h>
-#include <lockstock/rpc/nng_rep.h>
+#include "net/nng/nng_rep.h"
 #include <nng/nng.h>
 
 #include "support/sp_peer.h"

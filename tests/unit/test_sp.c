@@ -1,7 +1,7 @@
 /* SP's bytes, as libnng sends them and as nobody should. */
 
 #include "support/fake_callers.h"
-#include "wire/sp.h"
+#include "net/sp/sp.h"
 #include "test.h"
 
 enum { FRAME_MAX = 1000, TAKEN_MAX = 16 };

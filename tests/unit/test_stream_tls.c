@@ -12,7 +12,7 @@
 #include "support/certificates.h"
 #include "support/sp_peer.h"
 #include "support/tempdir.h"
-#include "wire/stream.h"
+#include "net/stream/stream.h"
 #include "test.h"
 
 enum { LIMIT_MS = 60000, BIG = 2 << 20, PEERS = 20, SOON_MS = 50 };

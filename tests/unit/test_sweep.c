@@ -3,7 +3,7 @@
 
 #include <uv.h>
 
-#include "sweep.h"
+#include "calls/sweep.h"
 #include "test.h"
 
 enum { ASKED_MAX = 8, LONG_MS = 600000 };

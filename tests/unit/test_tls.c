@@ -6,7 +6,7 @@
 
 #include "support/certificates.h"
 #include "support/tempdir.h"
-#include "wire/tls.h"
+#include "net/tls.h"
 #include "test.h"
 
 enum { BIG = 1 << 20, WHOLE = 1 << 16, NO_LIMIT = 1 << 30 };

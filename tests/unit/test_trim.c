@@ -2,7 +2,7 @@
 
 #include <uv.h>
 
-#include "wire/trim.h"
+#include "net/stream/trim.h"
 #include "test.h"
 
 enum { MIB = 1 << 20 };

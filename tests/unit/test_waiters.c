@@ -4,7 +4,7 @@
 #include <uv.h>
 
 #include "test.h"
-#include "waiters.h"
+#include "calls/waiters.h"
 
 enum { TOLD_MAX = 16, MANY = 4000 };
 

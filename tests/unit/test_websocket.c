@@ -1,6 +1,6 @@
 /* WebSocket's bytes, as browsers and libnng send them and as nobody should. */
 
-#include "wire/websocket.h"
+#include "net/sp/websocket.h"
 #include "test.h"
 
 enum { MESSAGE_MAX = 100000, GOT_MAX = 1 << 18, MESSAGES_MAX = 16 };

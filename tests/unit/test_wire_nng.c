@@ -6,7 +6,7 @@
 
 #include "support/fake_callers.h"
 #include "support/sp_peer.h"
-#include "wire/nng.h"
+#include "net/nng/nng.h"
 #include "test.h"
 
 enum { EVENTS_MAX = 4096, LIMIT_MS = 60000, PEERS = 100 };

@@ -1,0 +1,466 @@
+/* Invariant: nghttp2 is entered from two places only, on_bytes (it takes) and on_produce
+ * (it gives), so that no callback of it runs inside another call into it; everything
+ * else just submits and asks for on_produce. What ends the session, and what follows from
+ * what was sent, is only noted in its callbacks: settle does it when nghttp2 has returned.
+ * Called by wires.c. */
+#include "net/grpc/grpc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "net/grpc/grpc_call.h"
+
+enum {
+    HEADER_LIST_BYTES = 16 * 1024,
+    CONNECTION_WINDOW = 4 * 1024 * 1024,
+    OUTPUT_BYTES_MAX = 1 << 20, /* waiting for the peer; then nghttp2 is not asked for more */
+    PRODUCE_BYTES = 64 * 1024,
+    GOOD_PIECE = 256,            /* bytes of DATA that are worth a WINDOW_UPDATE */
+    CONNECTION_BYTES = 8 * 1024, /* what a connection costs: nghttp2's session and its tables of headers */
+    NO_LIMIT = INT32_MAX,
+    FRAME_HEAD_BYTES = 9,
+};
+
+/* ---- what must wait until nghttp2 has returned ---------------------------------------- */
+
+/* The connection has to end. In a callback that runs while nghttp2 reads,
+ * NGHTTP2_ERR_CALLBACK_FAILURE has to follow: it would read on. */
+static void give_up(grpc_connection *c, stream_reason why)
+{
+    if (c->why == STREAM_ENDED)
+        c->why = why;
+}
+
+/* All that was sent before the client read the first GOAWAY has come: now the last one,
+ * which says what was taken. */
+static void say_goodbye(grpc_connection *c)
+{
+    nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE, nghttp2_session_get_last_proc_stream_id(c->session),
+                          NGHTTP2_NO_ERROR, NULL, 0);
+    grpc_meter_no_more_calls(&c->meter);
+    c->goodbye = GOODBYE_SAID;
+}
+
+/* Whether there is more to send now. */
+static bool settle(grpc_connection *c)
+{
+    bool any = !TAILQ_EMPTY(&c->stops);
+    grpc_stream *s;
+
+    while ((s = TAILQ_FIRST(&c->stops))) {
+        TAILQ_REMOVE(&c->stops, s, in_stops);
+        s->stops = false;
+        nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_NO_ERROR);
+    }
+    if (c->goodbye == GOODBYE_DUE) {
+        say_goodbye(c);
+        any = true;
+    }
+    if (c->why != STREAM_ENDED && !c->ending) {
+        nghttp2_session_terminate_session(c->session, NGHTTP2_ENHANCE_YOUR_CALM);
+        c->ending = true;
+        any = true;
+    }
+    return any;
+}
+
+/* ---- how many calls at a time ----------------------------------------------------------- */
+
+/* Calls that wait have streams of their own: what ends their wait must find one. All at once,
+ * since clients of gRPC's C core look for a larger limit only when a call begins or ends. What
+ * is too much to run queues; then the connection is read no further. */
+static uint32_t calls_max(const grpc_connection *c)
+{
+    return c->all->options.in_flight_per_peer + c->all->options.waiting_per_peer;
+}
+
+/* nghttp2 would end the connection of a peer that passes the limit which it has acknowledged:
+ * so nghttp2 knows none, what is written is ours, and on_begin_headers refuses. */
+static void put_calls_max(const grpc_connection *c, uint8_t *frame)
+{
+    if (frame[3] != NGHTTP2_SETTINGS || frame[4] & NGHTTP2_FLAG_ACK)
+        return;
+    for (int i = 0; i < 4; i++) /* its first entry: two bytes of id, four of value */
+        frame[FRAME_HEAD_BYTES + 2 + i] = (uint8_t)(calls_max(c) >> (24 - 8 * i));
+}
+
+/* ---- what nghttp2 tells --------------------------------------------------------------- */
+
+static grpc_stream *call_of(nghttp2_session *session, int32_t id)
+{
+    return id > 0 ? nghttp2_session_get_stream_user_data(session, id) : NULL;
+}
+
+static int on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    grpc_connection *c = user;
+
+    c->header_bytes = 0;
+    if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+        return 0;
+    grpc_stream *s = c->n_calls < calls_max(c) ? grpc_call_new(c, frame->hd.stream_id) : NULL;
+    if (s)
+        nghttp2_session_set_stream_user_data(session, frame->hd.stream_id, s);
+    else
+        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_REFUSED_STREAM);
+    return 0;
+}
+
+/* A field of any block of headers, also of one that is dropped. */
+static int count_header(grpc_connection *c, size_t name_len, size_t value_len)
+{
+    c->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
+    /* Beyond what was announced each costs: a byte may stand for one of 4 KiB. */
+    if (c->header_bytes <= HEADER_LIST_BYTES ||
+        (c->header_bytes <= GRPC_HEADER_BYTES_WORST && grpc_meter_strike(&c->meter)))
+        return 0;
+    give_up(c, STREAM_TOO_COSTLY);
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+}
+
+static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                     const uint8_t *value, size_t value_len, uint8_t flags, void *user)
+{
+    grpc_stream *s = call_of(session, frame->hd.stream_id);
+    int failed = count_header(user, name_len, value_len);
+    (void)flags;
+
+    if (failed == 0 && s && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        grpc_call_header(s, name, name_len, value, value_len);
+    return failed;
+}
+
+/* Without this nghttp2 would drop it without a word. */
+static int on_invalid_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+                             const uint8_t *value, size_t value_len, uint8_t flags, void *user)
+{
+    (void)session;
+    (void)frame;
+    (void)name;
+    (void)value;
+    (void)flags;
+    return count_header(user, name_len, value_len);
+}
+
+/* Who has sent no whole call does nothing, whatever else comes. */
+static void tell_idle(grpc_connection *c)
+{
+    bool idle = c->ready && c->n_whole == 0;
+
+    if (idle != c->idle)
+        stream_idle(c->stream, idle);
+    c->idle = idle;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    grpc_connection *c = user;
+    grpc_stream *s = call_of(session, frame->hd.stream_id);
+
+    if (frame->hd.type == NGHTTP2_SETTINGS && !c->ready) {
+        c->ready = true;
+        stream_ready(c->stream);
+        tell_idle(c);
+    }
+    if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) && c->goodbye == GOODBYE_TOLD)
+        c->goodbye = GOODBYE_DUE;
+    if (!s)
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        grpc_call_begin(s);
+    if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+        (frame->hd.flags & NGHTTP2_FLAG_END_STREAM))
+        grpc_call_half_close(s);
+    tell_idle(c);
+    return 0;
+}
+
+static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *user)
+{
+    grpc_stream *s = call_of(session, id);
+    (void)flags;
+    (void)user;
+
+    if (s)
+        grpc_call_data(s, data, len);
+    return 0;
+}
+
+static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code, void *user)
+{
+    grpc_connection *c = user;
+    grpc_stream *s = call_of(session, id);
+    (void)code;
+
+    if (!s)
+        return 0;
+    nghttp2_session_set_stream_user_data(session, id, NULL);
+    grpc_call_detach(s);
+    tell_idle(c);
+    return 0;
+}
+
+/* Who has not sent all of a request that is answered need not go on. Not before the
+ * answer's end went out: nghttp2 would drop it. */
+static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *user)
+{
+    grpc_connection *c = user;
+    grpc_stream *s = call_of(session, frame->hd.stream_id);
+    bool is_answer = frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA;
+    bool last = is_answer && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM);
+
+    /* A peer that makes us reset its calls costs as much as one that does it. */
+    if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR &&
+        !grpc_meter_strike(&c->meter))
+        give_up(c, STREAM_TOO_COSTLY);
+    if (last || (is_answer && frame->hd.length >= GOOD_PIECE))
+        grpc_meter_earn(&c->meter);
+    if (s && last && !s->half_closed) {
+        TAILQ_INSERT_TAIL(&c->stops, s, in_stops);
+        s->stops = true;
+    }
+    return 0;
+}
+
+/* ---- connections -------------------------------------------------------------------- */
+
+static bool begin_session(grpc_connection *c)
+{
+    const grpc_server_options *o = &c->all->options;
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    const nghttp2_settings_entry settings[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT}, /* first: see put_calls_max */
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_BYTES},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, (uint32_t)o->message_bytes_max + GRPC_PREFIX_BYTES},
+    };
+
+    if (nghttp2_option_new(&option) != 0)
+        return false;
+    if (nghttp2_session_callbacks_new(&callbacks) != 0) {
+        nghttp2_option_del(option);
+        return false;
+    }
+    /* Resets are ours to count. */
+    nghttp2_option_set_stream_reset_rate_limit(option, UINT32_MAX, UINT32_MAX);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+    nghttp2_session_callbacks_set_on_invalid_header_callback(callbacks, on_invalid_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_closed);
+    nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+    bool begun = nghttp2_session_server_new2(&c->session, callbacks, c, option) == 0;
+    nghttp2_session_callbacks_del(callbacks);
+    nghttp2_option_del(option);
+    return begun && nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 4) == 0 &&
+           nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) == 0;
+}
+
+static void free_connection(grpc_connection *c)
+{
+    caller_lost(c->caller);
+    if (c->bytes)
+        budget_give(c->bytes, CONNECTION_BYTES);
+    budget_close(c->bytes);
+    nghttp2_session_del(c->session);
+    free(c);
+}
+
+/* None of its calls queues any more. */
+static void on_room(void *arg)
+{
+    grpc_connection *c = arg;
+
+    c->paused = false;
+    stream_resume(c->stream);
+}
+
+static void *on_open(void *arg, stream *s)
+{
+    grpc_server *all = arg;
+    grpc_connection *c = calloc(1, sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (grpc_connection){.all = all,
+                           .stream = s,
+                           .certificate = stream_peer_certificate(s),
+                           .meter = grpc_meter_new(),
+                           .bytes = budget_open(all->options.budget)};
+    TAILQ_INIT(&c->calls);
+    TAILQ_INIT(&c->stops);
+    if (c->bytes) {
+        budget_force(c->bytes, CONNECTION_BYTES);
+        c->caller = caller_new(all->options.callers, c->bytes, on_room, c);
+    }
+    if (!c->caller || !begin_session(c)) {
+        free_connection(c);
+        return NULL;
+    }
+    TAILQ_INSERT_TAIL(&all->connections, c, next);
+    stream_charge(s, c->bytes);
+    stream_produce(s);
+    return c;
+}
+
+static void on_bytes(void *arg, const uint8_t *data, size_t len)
+{
+    grpc_connection *c = arg;
+    size_t good;
+
+    if (c->ending)
+        return;
+    bool fine = grpc_meter_take(&c->meter, data, len, &good);
+    bool broken = nghttp2_session_mem_recv(c->session, data, good) < 0;
+    if (!fine)
+        give_up(c, STREAM_TOO_COSTLY);
+    settle(c);
+    if (!c->paused && caller_queues(c->caller)) {
+        c->paused = true;
+        stream_pause(c->stream);
+    }
+    if (broken && !c->ending)
+        c->why = STREAM_BROKEN;
+    if (broken)
+        c->ending = true; /* what it has to say about that goes out, then it ends */
+    stream_produce(c->stream);
+}
+
+/* Collects frames into blocks. False: the session is broken, or memory is short. */
+static bool produce(grpc_connection *c, bool *all)
+{
+    stream_block *block = NULL;
+    const uint8_t *data;
+    ssize_t n = 1;
+    size_t room = 0;
+
+    while (stream_waiting(c->stream) < OUTPUT_BYTES_MAX &&
+           ((n = nghttp2_session_mem_send(c->session, &data)) > 0 || settle(c))) {
+        if (n <= 0)
+            continue;
+        if (!block || room - block->len < (size_t)n) {
+            if (block)
+                stream_write(c->stream, block);
+            room = n > PRODUCE_BYTES ? (size_t)n : PRODUCE_BYTES;
+            block = stream_block_new(room);
+            if (!block)
+                return false;
+            block->len = 0;
+        }
+        memcpy(block->data + block->len, data, (size_t)n);
+        put_calls_max(c, block->data + block->len);
+        block->len += (size_t)n;
+    }
+    if (block)
+        stream_write(c->stream, block);
+    *all = n == 0;
+    return n >= 0;
+}
+
+static bool is_over(const grpc_connection *c)
+{
+    return c->ending || (!nghttp2_session_want_read(c->session) && !nghttp2_session_want_write(c->session));
+}
+
+/* Closing drops what the kernel has not taken; so it waits for on_drained. */
+static void on_produce(void *arg)
+{
+    grpc_connection *c = arg;
+    bool all = false;
+
+    if (!produce(c, &all) || (all && is_over(c) && stream_waiting(c->stream) == 0))
+        stream_end(c->stream, c->why);
+}
+
+static void on_drained(void *arg)
+{
+    grpc_connection *c = arg;
+
+    if (nghttp2_session_want_write(c->session) || is_over(c))
+        stream_produce(c->stream);
+}
+
+/* nghttp2_session_del does not tell of the streams that it frees. */
+static void on_closed(void *arg)
+{
+    grpc_connection *c = arg;
+    grpc_stream *s;
+
+    while ((s = TAILQ_FIRST(&c->calls)))
+        grpc_call_detach(s);
+    TAILQ_REMOVE(&c->all->connections, c, next);
+    free_connection(c);
+}
+
+static const stream_protocol protocol = {.name = "grpc",
+                                         .tls_name = "grpcs",
+                                         .open = on_open,
+                                         .bytes = on_bytes,
+                                         .produce = on_produce,
+                                         .drained = on_drained,
+                                         .closed = on_closed};
+
+/* ---- the server --------------------------------------------------------------------- */
+
+lks_code grpc_server_new(const grpc_server_options *options, grpc_server **ret, lks_error *error)
+{
+    grpc_server *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *all = (grpc_server){.options = *options};
+    TAILQ_INIT(&all->connections);
+    TAILQ_INIT(&all->watched);
+    *ret = all;
+    return LKS_OK;
+}
+
+lks_code grpc_server_listen(grpc_server *all, const char *address, tls_context *const *context, uint16_t *bound,
+                            lks_error *error)
+{
+    return streams_listen_tcp(all->options.streams, address, context, &protocol, all, bound, error);
+}
+
+void grpc_server_tick(grpc_server *all)
+{
+    uint64_t now_ns = lks_rpc_now_ns();
+    grpc_stream *s;
+
+    TAILQ_FOREACH(s, &all->watched, in_watched) {
+        if (s->from->ending || s->from->paused || grpc_call_tick(s, now_ns)) /* what comes is not read while paused */
+            continue;
+        give_up(s->from, s->begun ? STREAM_NOT_TAKEN : STREAM_NOT_FINISHED);
+        settle(s->from);
+        stream_produce(s->from->stream);
+    }
+}
+
+void grpc_server_drain(grpc_server *all)
+{
+    grpc_connection *c;
+    grpc_stream *s;
+
+    all->draining = true;
+    TAILQ_FOREACH(c, &all->connections, next) {
+        nghttp2_submit_shutdown_notice(c->session);
+        nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+        c->goodbye = GOODBYE_TOLD;
+        TAILQ_FOREACH(s, &c->calls, in_connection)
+            grpc_call_stop(s);
+        stream_produce(c->stream);
+    }
+}
+
+size_t grpc_server_in_flight(const grpc_server *all)
+{
+    return all->in_flight;
+}
+
+void grpc_server_free(grpc_server *all)
+{
+    free(all);
+}

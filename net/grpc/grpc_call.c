@@ -1,0 +1,694 @@
+/* Invariant: a call answers once. After it did (ANSWERED), and once its HTTP/2 stream is
+ * gone, whatever else comes for it is dropped. Called by grpc.c. */
+#include "net/grpc/grpc_call.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "net/grpc/grpc_text.h"
+
+enum {
+    HEADER_BYTES_MAX = 16 * 1024,        /* more: RESOURCE_EXHAUSTED */
+    WAITING_BYTES_MAX = 4 * 1024 * 1024, /* sent by a streaming method and not taken; then the call ends */
+    ARENA_BYTES = 4096,                  /* its first block */
+    CALL_BYTES = ARENA_BYTES + 1024,     /* what a call costs, without what it carries */
+    RUNNING_BYTES = 64,                  /* a call that runs: not nothing, so that the share outlives it */
+    TAKEN_BYTES = 16 * 1024,             /* to take less of an answer in stall_ms, and not all of it, is to stall */
+    OPEN_MESSAGE_BYTES = 4096,           /* of a method that is open to everybody */
+    FIELDS_MAX = 64,
+    STATUS_FIELDS = 4,
+    GZIP_BYTES_MIN = 1024, /* smaller answers are not worth it */
+};
+
+static void answer_error(grpc_stream *s, const lks_error *error);
+
+static void refuse(grpc_stream *s, lks_code code, const char *why)
+{
+    lks_error error;
+
+    lks_error_set(&error, code, LKS_APPLIED_NO, "%s", why);
+    answer_error(s, &error);
+}
+
+/* ---- memory --------------------------------------------------------------------------- */
+
+/* What is there already. */
+static void hold(grpc_stream *s, size_t bytes)
+{
+    s->held += bytes;
+    budget_force(s->bytes, bytes);
+}
+
+/* False: it is too much. */
+static bool try_hold(grpc_stream *s, size_t bytes)
+{
+    if (!budget_take(s->bytes, bytes))
+        return false;
+    s->held += bytes;
+    return true;
+}
+
+static void let_go(grpc_stream *s, size_t bytes)
+{
+    s->held -= bytes;
+    budget_give(s->bytes, bytes);
+}
+
+/* What came of messages and is not taken. */
+static void drop_input(grpc_stream *s)
+{
+    grpc_reader_end(&s->reader);
+    free(s->request);
+    s->request = NULL;
+    let_go(s, s->reading);
+    s->reading = 0;
+}
+
+/* What it holds by now. */
+static void hold_only(grpc_stream *s, size_t bytes)
+{
+    if (bytes > s->held)
+        hold(s, bytes - s->held);
+    else
+        let_go(s, s->held - bytes);
+}
+
+/* A call that runs is in its arena. What an ordinary one takes is bounded by how many may
+ * run and wait (callers.h); only what is more counts. */
+static void keep_arena(grpc_stream *s)
+{
+    size_t arena = lks_rpc_arena_bytes(s->arena);
+
+    drop_input(s);
+    hold_only(s, RUNNING_BYTES + (arena > ARENA_BYTES ? arena - ARENA_BYTES : 0));
+}
+
+/* Its answer is made: all that led to it goes. */
+static void forget_arena(grpc_stream *s)
+{
+    TAILQ_INIT(&s->headers);
+    lks_rpc_arena_reset(s->arena);
+    hold_only(s, CALL_BYTES + s->waiting);
+}
+
+static const char too_much[] = "too many bytes are under way";
+
+/* ---- the clock ------------------------------------------------------------------------ */
+
+static void watch(grpc_stream *s, bool watched)
+{
+    if (watched && !s->watched)
+        TAILQ_INSERT_TAIL(&s->all->watched, s, in_watched);
+    else if (!watched && s->watched)
+        TAILQ_REMOVE(&s->all->watched, s, in_watched);
+    s->watched = watched;
+}
+
+/* A message must come from now on. */
+static void expect_input(grpc_stream *s)
+{
+    s->input_due_ns = lks_rpc_now_ns() + (uint64_t)s->all->options.request_ms * 1000000;
+}
+
+static void note_moved(grpc_stream *s)
+{
+    s->moved_ns = s->from->moved_ns = lks_rpc_now_ns();
+    s->taken = 0;
+}
+
+/* Flow control alone holds its answer back: what waits for the kernel is stream.c's to judge. */
+static bool stalls(const grpc_stream *s, uint64_t moved_ns, uint64_t now_ns)
+{
+    uint64_t limit_ns = (uint64_t)s->all->options.stall_ms * 1000000;
+
+    return s->waiting > 0 && stream_waiting(s->from->stream) == 0 && now_ns >= moved_ns + limit_ns;
+}
+
+static void reset(grpc_stream *s)
+{
+    s->phase = GRPC_ANSWERED;
+    s->finished = true;
+    nghttp2_submit_rst_stream(s->from->session, NGHTTP2_FLAG_NONE, s->id, NGHTTP2_ENHANCE_YOUR_CALM);
+    stream_produce(s->from->stream);
+}
+
+bool grpc_call_tick(grpc_stream *s, uint64_t now_ns)
+{
+    bool late = (!s->half_closed && now_ns >= s->input_due_ns) || (s->deadline_ns > 0 && now_ns >= s->deadline_ns);
+
+    if (stream_waiting(s->from->stream) > 0 && s->waiting > 0)
+        note_moved(s);
+    if (stalls(s, s->moved_ns, now_ns)) {
+        if (stalls(s, s->from->moved_ns, now_ns))
+            return false;
+        reset(s);
+    } else if (late && s->phase != GRPC_ANSWERED) {
+        if (!s->begun)
+            return false; /* nothing else can come before its headers' end */
+        refuse(s, LKS_DEADLINE_EXCEEDED, "the deadline was over before the request was whole");
+    }
+    return true;
+}
+
+/* ---- life --------------------------------------------------------------------------- */
+
+grpc_stream *grpc_call_new(grpc_connection *from, int32_t id)
+{
+    grpc_stream *s = calloc(1, sizeof *s);
+    grpc_server *all = from->all;
+
+    if (!s || !(s->arena = lks_rpc_arena_new())) {
+        free(s);
+        return NULL;
+    }
+    s->all = all;
+    s->from = from;
+    s->bytes = from->bytes;
+    s->id = id;
+    s->received_ns = lks_rpc_now_ns();
+    s->reader.bytes_max = all->options.message_bytes_max;
+    TAILQ_INIT(&s->headers);
+    TAILQ_INIT(&s->reply_headers);
+    TAILQ_INIT(&s->trailers);
+    TAILQ_INIT(&s->output);
+    TAILQ_INSERT_TAIL(&from->calls, s, in_connection);
+    from->n_calls++;
+    all->in_flight++;
+    s->too_much = !try_hold(s, CALL_BYTES);
+    expect_input(s);
+    watch(s, true);
+    return s;
+}
+
+static void drop_output(grpc_stream *s)
+{
+    grpc_output *o;
+
+    while ((o = TAILQ_FIRST(&s->output))) {
+        TAILQ_REMOVE(&s->output, o, next);
+        free(o->data);
+        free(o);
+    }
+    s->waiting = 0;
+}
+
+static void free_call(grpc_stream *s)
+{
+    s->all->in_flight--;
+    watch(s, false);
+    drop_input(s);
+    drop_output(s);
+    lks_rpc_arena_free(s->arena);
+    let_go(s, s->held);
+    free(s);
+}
+
+void grpc_call_detach(grpc_stream *s)
+{
+    grpc_connection *c = s->from;
+
+    TAILQ_REMOVE(&c->calls, s, in_connection);
+    c->n_calls--;
+    c->n_whole -= s->whole;
+    if (s->stops)
+        TAILQ_REMOVE(&c->stops, s, in_stops);
+    watch(s, false);
+    s->from = NULL;
+    if (s->method && s->state) {
+        void *state = s->state;
+        s->state = NULL;
+        s->method->closed(state);
+    }
+    if (s->phase != GRPC_RUNNING) {
+        free_call(s);
+        return;
+    }
+    dispatch_abandon(s->running); /* it may be over */
+}
+
+/* ---- headers ------------------------------------------------------------------------ */
+
+static void add_field(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
+                      size_t value_len)
+{
+    grpc_field *field = lks_rpc_arena_alloc(s->arena, sizeof *field);
+    char *name_copy = lks_rpc_arena_copy(s->arena, name, name_len);
+    char *value_copy = lks_rpc_arena_copy(s->arena, value, value_len);
+
+    if (!field || !name_copy || !value_copy)
+        return;
+    *field = (grpc_field){.name = name_copy, .value = value_copy, .value_len = value_len};
+    TAILQ_INSERT_TAIL(to, field, next);
+}
+
+void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
+{
+    s->header_bytes += name_len + value_len + GRPC_FIELD_BYTES;
+    if (s->header_bytes > HEADER_BYTES_MAX || s->too_much)
+        return;
+    s->too_much = !try_hold(s, name_len + value_len + GRPC_FIELD_BYTES);
+    if (!s->too_much)
+        add_field(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
+}
+
+static lks_rpc_slice header(const grpc_stream *s, const char *name)
+{
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, &s->headers, next)
+        if (strcmp(field->name, name) == 0)
+            return (lks_rpc_slice){.data = field->value, .len = field->value_len};
+    return (lks_rpc_slice){.data = "", .len = 0};
+}
+
+const char *grpc_stream_header(const grpc_stream *s, const char *name)
+{
+    lks_rpc_slice value = header(s, name);
+
+    return value.len > 0 ? value.data : NULL;
+}
+
+static bool header_is(const grpc_stream *s, const char *name, const char *value)
+{
+    return strcmp(header(s, name).data, value) == 0;
+}
+
+static credentials credentials_of(const grpc_stream *s)
+{
+    credentials who = {.certificate = s->from->certificate};
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, &s->headers, next)
+        credentials_take(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
+    return who;
+}
+
+static const grpc_streaming_method *find_streaming(const grpc_server *all, const char *path)
+{
+    for (size_t i = 0; i < all->options.n_methods; i++)
+        if (strcmp(all->options.methods[i].path, path) == 0)
+            return &all->options.methods[i];
+    return NULL;
+}
+
+/* HTTP that is not gRPC gets HTTP's own answer. */
+static void answer_http(grpc_stream *s, const char *status)
+{
+    nghttp2_nv field = {(uint8_t *)(uintptr_t) ":status", (uint8_t *)(uintptr_t)status, 7, strlen(status),
+                        NGHTTP2_NV_FLAG_NONE};
+
+    s->phase = GRPC_ANSWERED;
+    s->finished = true;
+    drop_input(s);
+    nghttp2_submit_response(s->from->session, s->id, &field, 1, NULL);
+    stream_produce(s->from->stream);
+}
+
+static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
+{
+    const lks_rpc_method judged = {.path = method->path, .effect = method->effect};
+    const credentials who = credentials_of(s);
+    lks_error error = {0};
+
+    if (method->effect && dispatch_judge(s->all->options.dispatch, &who, &judged, &error) != LKS_OK) {
+        answer_error(s, &error);
+        return;
+    }
+    s->phase = GRPC_STREAMING;
+    s->method = method;
+    if (!method->effect)
+        s->reader.bytes_max = OPEN_MESSAGE_BYTES;
+    s->state = method->open(method->arg, s);
+    if (!s->state)
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
+}
+
+void grpc_call_begin(grpc_stream *s)
+{
+    lks_rpc_slice type = header(s, "content-type");
+    const char *path = header(s, ":path").data;
+    bool is_grpc = strncmp(type.data, "application/grpc", 16) == 0 && strchr(";+", type.data[16]);
+    const grpc_streaming_method *streaming = find_streaming(s->all, path);
+    const credentials who = credentials_of(s);
+    lks_rpc_slice timeout = header(s, "grpc-timeout");
+    uint32_t timeout_ms = 0;
+    lks_error error = {0};
+
+    s->begun = true;
+    s->gzip = strstr(header(s, "grpc-accept-encoding").data, "gzip") != NULL;
+    s->reader.gzip = header_is(s, "grpc-encoding", "gzip");
+    if (s->too_much)
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+    else if (s->header_bytes > HEADER_BYTES_MAX)
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "the metadata is too long");
+    else if (!header_is(s, ":method", "POST"))
+        answer_http(s, "405");
+    else if (!is_grpc)
+        answer_http(s, "415");
+    else if (timeout.len > 0 && !grpc_parse_timeout(timeout.data, timeout.len, &timeout_ms))
+        refuse(s, LKS_INVALID_ARGUMENT, "grpc-timeout: not a timeout");
+    else if (s->all->draining)
+        refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
+    else if (streaming)
+        begin_streaming(s, streaming);
+    else if (dispatch_would_take(s->all->options.dispatch, &who, path, &error) != LKS_OK)
+        answer_error(s, &error);
+    if (timeout_ms > 0)
+        s->deadline_ns = s->received_ns + (uint64_t)timeout_ms * 1000000;
+    s->timeout_ms = timeout_ms;
+}
+
+/* ---- the request -------------------------------------------------------------------- */
+
+/* A whole message, which is the callee's. */
+static void take_message(grpc_stream *s, uint8_t *message, size_t len)
+{
+    s->compressed = s->reader.prefix[0] != 0;
+    if (s->compressed && try_hold(s, len)) {
+        s->reading += len;
+    } else if (s->compressed) {
+        free(message);
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        return;
+    }
+    if (s->phase == GRPC_STREAMING) {
+        if (s->state)
+            s->method->message(s->state, message, len);
+        free(message);
+        let_go(s, s->reading);
+        s->reading = 0;
+        expect_input(s);
+    } else if (s->request) {
+        free(message);
+        refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
+    } else {
+        s->request = message;
+        s->request_len = len;
+    }
+}
+
+void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
+{
+    lks_error error = {0};
+
+    if (s->phase == GRPC_ANSWERED)
+        return;
+    if (!try_hold(s, len)) {
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        return;
+    }
+    s->reading += len;
+    while (len > 0 && s->phase != GRPC_ANSWERED) {
+        uint8_t *message;
+        size_t used, message_len;
+        if (grpc_read(&s->reader, data, len, &used, &message, &message_len, &error) != LKS_OK) {
+            answer_error(s, &error);
+            return;
+        }
+        if (message)
+            take_message(s, message, message_len);
+        data += used;
+        len -= used;
+    }
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error);
+
+static void run(grpc_stream *s)
+{
+    dispatch_call *call = lks_rpc_arena_alloc(s->arena, sizeof *call);
+
+    if (!call) {
+        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
+        return;
+    }
+    *call = (dispatch_call){
+        .path = header(s, ":path").data,
+        .payload = s->request,
+        .len = s->request_len,
+        .timeout_ms = s->timeout_ms,
+        .received_ns = s->received_ns,
+        .caller = s->from->caller,
+        .who = credentials_of(s),
+        .handle = &s->running,
+    };
+    s->phase = GRPC_RUNNING;
+    watch(s, false);
+    dispatch_call_start(s->all->options.dispatch, call, s->arena, on_done, s);
+    if (s->phase == GRPC_RUNNING)
+        keep_arena(s);
+}
+
+void grpc_call_half_close(grpc_stream *s)
+{
+    s->half_closed = true;
+    if (s->phase == GRPC_ANSWERED)
+        return;
+    s->whole = true;
+    s->from->n_whole++;
+    if (!grpc_reader_idle(&s->reader))
+        refuse(s, LKS_INTERNAL, "the last message is not whole");
+    else if (s->phase == GRPC_STREAMING && s->state)
+        s->method->half_closed(s->state);
+    else if (s->phase == GRPC_READING && !s->request)
+        refuse(s, LKS_UNIMPLEMENTED, "a unary call has one message");
+    else if (s->phase == GRPC_READING)
+        run(s);
+}
+
+/* ---- the answer --------------------------------------------------------------------- */
+
+/* Header fields as nghttp2 takes them; it copies. */
+typedef struct fields {
+    nghttp2_nv list[FIELDS_MAX];
+    size_t n;
+} fields;
+
+static void put(fields *f, const char *name, const char *value, size_t len)
+{
+    if (f->n < FIELDS_MAX)
+        f->list[f->n++] = (nghttp2_nv){(uint8_t *)(uintptr_t)name, (uint8_t *)(uintptr_t)value, strlen(name), len,
+                                       NGHTTP2_NV_FLAG_NONE};
+}
+
+static void put_all(fields *f, const grpc_fields *from)
+{
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, from, next)
+        if (f->n < FIELDS_MAX - STATUS_FIELDS)
+            put(f, field->name, field->value, field->value_len);
+}
+
+static void put_head(fields *f, const grpc_stream *s)
+{
+    put(f, ":status", "200", 3);
+    put(f, "content-type", "application/grpc", 16);
+    put(f, "grpc-accept-encoding", "identity,gzip", 13);
+    if (s->gzip)
+        put(f, "grpc-encoding", "gzip", 4);
+    put_all(f, &s->reply_headers);
+}
+
+/* What the status says, in texts that live in `s`'s arena. */
+static void put_status(fields *f, grpc_stream *s)
+{
+    const lks_error *status = &s->status;
+    char *text = lks_rpc_arena_alloc(s->arena, GRPC_MESSAGE_BYTES_MAX + GRPC_DETAILS_BYTES_MAX);
+    char *code = lks_rpc_arena_printf(s->arena, "%d", (int)status->code);
+
+    put(f, "grpc-status", code ? code : "8", code ? strlen(code) : 1);
+    if (status->code != LKS_OK && text) {
+        put(f, "grpc-message", text, grpc_encode_message(status->message, text));
+        char *details = text + GRPC_MESSAGE_BYTES_MAX;
+        size_t len = grpc_encode_details(status, details);
+        if (len > 0)
+            put(f, "grpc-status-details-bin", details, len);
+        const char *applied = lks_applied_name(status->applied);
+        put(f, "lockstock-applied", applied, strlen(applied));
+    }
+    put_all(f, &s->trailers);
+}
+
+/* The answer is over; a client that still sends is told to stop once it has it. */
+static void submit_trailers(grpc_stream *s)
+{
+    fields f = {.n = 0};
+
+    put_status(&f, s);
+    nghttp2_submit_trailer(s->from->session, s->id, f.list, f.n);
+}
+
+static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *data, size_t len, uint32_t *flags,
+                         nghttp2_data_source *source, void *user)
+{
+    grpc_stream *s = source->ptr;
+    grpc_output *o = TAILQ_FIRST(&s->output);
+    (void)session;
+    (void)stream_id;
+    (void)user;
+
+    if (!o && !s->finished)
+        return NGHTTP2_ERR_DEFERRED;
+    size_t n = o ? (o->len - o->done < len ? o->len - o->done : len) : 0;
+    if (n > 0)
+        memcpy(data, o->data + o->done, n);
+    if (o && (o->done += n) == o->len) {
+        TAILQ_REMOVE(&s->output, o, next);
+        free(o->data);
+        free(o);
+    }
+    s->waiting -= n;
+    s->taken += n;
+    let_go(s, n);
+    if (s->waiting == 0 || s->taken >= TAKEN_BYTES)
+        note_moved(s);
+    if (TAILQ_EMPTY(&s->output) && s->finished) {
+        *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+        submit_trailers(s);
+    }
+    return (ssize_t)n;
+}
+
+/* Headers go out with the first message, or with the end. */
+static void respond(grpc_stream *s)
+{
+    const nghttp2_data_provider provider = {.source = {.ptr = s}, .read_callback = on_output};
+    fields f = {.n = 0};
+
+    stream_produce(s->from->stream);
+    if (s->responded) {
+        nghttp2_session_resume_data(s->from->session, s->id);
+        return;
+    }
+    s->responded = true;
+    put_head(&f, s);
+    if (s->finished && TAILQ_EMPTY(&s->output)) {
+        put_status(&f, s); /* trailers only */
+        nghttp2_submit_response(s->from->session, s->id, f.list, f.n, NULL);
+    } else {
+        nghttp2_submit_response(s->from->session, s->id, f.list, f.n, &provider);
+    }
+}
+
+static void finish(grpc_stream *s, const lks_error *status)
+{
+    s->phase = GRPC_ANSWERED;
+    s->finished = true;
+    s->status = *status;
+    drop_input(s);
+    watch(s, true);
+    respond(s);
+}
+
+static void answer_error(grpc_stream *s, const lks_error *error)
+{
+    if (s->from && s->phase != GRPC_ANSWERED)
+        finish(s, error);
+}
+
+static bool add_output(grpc_stream *s, const void *message, size_t len)
+{
+    size_t written;
+    grpc_output *o = malloc(sizeof *o);
+    uint8_t *data = o ? grpc_write(message, len, s->gzip && len >= GZIP_BYTES_MIN, &written) : NULL;
+
+    if (!data || !try_hold(s, written)) {
+        free(data);
+        free(o);
+        return false;
+    }
+    if (s->waiting == 0)
+        note_moved(s);
+    *o = (grpc_output){.data = data, .len = written};
+    TAILQ_INSERT_TAIL(&s->output, o, next);
+    s->waiting += o->len;
+    return true;
+}
+
+static void answer_message(grpc_stream *s, const lks_rpc_method *method, const ProtobufCMessage *response)
+{
+    const lks_error ok = {0};
+    lks_error error;
+    size_t len = protobuf_c_message_get_packed_size(response);
+    uint8_t *packed = len <= s->all->options.message_bytes_max ? lks_rpc_arena_alloc(s->arena, len + 1) : NULL;
+
+    if (packed)
+        protobuf_c_message_pack(response, packed);
+    if (packed && add_output(s, packed, len)) {
+        finish(s, &ok);
+        return;
+    }
+    lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(method),
+                  len > s->all->options.message_bytes_max ? "the response is too long" : too_much);
+    finish(s, &error);
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
+{
+    grpc_stream *s = arg;
+    const grpc_connection *from = s->from;
+
+    if (!from) {
+        s->phase = GRPC_ANSWERED;
+        free_call(s);
+    } else if (error->code != LKS_OK) {
+        answer_error(s, error);
+    } else {
+        answer_message(s, method, response);
+    }
+    if (from)
+        forget_arena(s);
+}
+
+/* ---- streaming methods ---------------------------------------------------------------- */
+
+bool grpc_stream_compressed(const grpc_stream *s)
+{
+    return s->compressed;
+}
+
+void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value)
+{
+    add_field(s, &s->reply_headers, name, strlen(name), value, strlen(value));
+}
+
+void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value)
+{
+    add_field(s, &s->trailers, name, strlen(name), value, strlen(value));
+}
+
+void grpc_stream_send(grpc_stream *s, const void *data, size_t len)
+{
+    if (!s->from || s->finished)
+        return;
+    if (s->waiting > WAITING_BYTES_MAX) { /* gRPC's word for RESOURCE_EXHAUSTED */
+        reset(s);
+        return;
+    }
+    if (!add_output(s, data, len)) {
+        refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
+        return;
+    }
+    respond(s);
+}
+
+size_t grpc_stream_waiting(const grpc_stream *s)
+{
+    return s->waiting;
+}
+
+void grpc_stream_finish(grpc_stream *s, const lks_error *status)
+{
+    if (s->from && !s->finished)
+        finish(s, status);
+}
+
+void grpc_call_stop(grpc_stream *s)
+{
+    if (s->phase == GRPC_STREAMING)
+        refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
+}

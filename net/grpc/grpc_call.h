@@ -1,0 +1,131 @@
+/* One gRPC call: an HTTP/2 stream of grpc.c. Private to grpc*.c. */
+#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_CALL_H
+#define LOCKSTOCK_SERVER_WIRE_GRPC_CALL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <lockstock/rpc/arena.h>
+#include <nghttp2/nghttp2.h>
+
+#include "calls/dispatch.h"
+#include "net/grpc/grpc.h"
+#include "net/grpc/grpc_message.h"
+#include "net/grpc/grpc_meter.h"
+
+typedef struct grpc_field {
+    const char *name, *value;
+    size_t value_len;
+    TAILQ_ENTRY(grpc_field) next;
+} grpc_field;
+typedef TAILQ_HEAD(grpc_fields, grpc_field) grpc_fields;
+
+typedef struct grpc_output {
+    size_t len, done;
+    uint8_t *data;
+    TAILQ_ENTRY(grpc_output) next;
+} grpc_output;
+
+struct grpc_connection;
+
+/*   READING --whole request--> RUNNING --done--> ANSWERED
+ *      \--streaming method--> STREAMING --finish--> ANSWERED
+ *       \--refused--> ANSWERED                                  */
+typedef enum grpc_phase { GRPC_READING, GRPC_RUNNING, GRPC_STREAMING, GRPC_ANSWERED } grpc_phase;
+
+struct grpc_stream {
+    grpc_server *all;
+    struct grpc_connection *from; /* NULL: the HTTP/2 stream is gone */
+    int32_t id;                   /* of the HTTP/2 stream */
+    running *running;             /* while dispatch has it */
+    grpc_phase phase;
+    lks_rpc_arena *arena;
+    uint64_t received_ns;
+    size_t header_bytes;
+    uint32_t timeout_ms; /* 0: none named */
+    grpc_fields headers; /* pseudo-headers too */
+    grpc_reader reader;
+    budget_share *bytes;   /* the connection's; outlives the call, which holds some */
+    size_t held;           /* bytes of it */
+    size_t reading;        /* those of messages that came and are not taken */
+    uint64_t input_due_ns; /* when the request, or a stream's next message, must have come */
+    uint64_t deadline_ns;  /* grpc-timeout; 0: none */
+    uint8_t *request;
+    size_t request_len;
+    const grpc_streaming_method *method;
+    void *state;
+    bool too_much;                                    /* it did not fit into the budget */
+    bool compressed, begun, half_closed, whole, gzip; /* whole: its request came; gzip: for the answer */
+    grpc_fields reply_headers, trailers;
+    TAILQ_HEAD(, grpc_output) output;
+    size_t waiting; /* bytes of output */
+    size_t taken;   /* bytes that the client took of it since moved_ns */
+    uint64_t moved_ns;
+    bool responded, finished;
+    lks_error status;
+    TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
+    bool stops;   /* its client is to be told to stop */
+    bool watched; /* by the clock; calls that run have one of their own */
+};
+
+/* What a field of headers costs beyond its name and value (RFC 7541, 4.1). */
+enum { GRPC_FIELD_BYTES = 32 };
+
+/*   NOT --drain--> TOLD (GOAWAY, and a ping after it) --the ping is back--> DUE --> SAID */
+typedef enum grpc_goodbye { GOODBYE_NOT, GOODBYE_TOLD, GOODBYE_DUE, GOODBYE_SAID } grpc_goodbye;
+
+/* What grpc.c lends to calls. */
+typedef struct grpc_connection {
+    grpc_server *all;
+    stream *stream; /* NULL: gone */
+    nghttp2_session *session;
+    caller *caller;
+    budget_share *bytes;
+    const char *certificate;
+    TAILQ_HEAD(, grpc_stream) calls;
+    uint32_t n_calls, n_whole; /* n_whole: whose request came */
+    uint64_t moved_ns;         /* when it last took of an answer */
+    TAILQ_HEAD(, grpc_stream) stops;
+    bool ready, idle, paused, ending;
+    grpc_goodbye goodbye;
+    stream_reason why; /* it has to end; STREAM_ENDED: it has not */
+    grpc_meter meter;
+    size_t header_bytes; /* of the block that is being read, decoded */
+    TAILQ_ENTRY(grpc_connection) next;
+} grpc_connection;
+
+struct grpc_server {
+    grpc_server_options options;
+    size_t in_flight; /* calls that live */
+    bool draining;
+    TAILQ_HEAD(, grpc_stream) watched;
+    TAILQ_HEAD(, grpc_connection) connections;
+};
+
+/* A new call on a stream; NULL when out of memory. */
+grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);
+
+/* Its HTTP/2 stream is gone: it is freed, now or when dispatch is done with it. */
+void grpc_call_detach(grpc_stream *s);
+
+/* A header came. */
+void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len);
+
+/* All headers came. */
+void grpc_call_begin(grpc_stream *s);
+
+/* Bytes of DATA came. */
+void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len);
+
+/* The client has sent all. */
+void grpc_call_half_close(grpc_stream *s);
+
+/* Ends it when its time is over. False: its connection has to end too. */
+bool grpc_call_tick(grpc_stream *s, uint64_t now_ns);
+
+/* Ends a streaming call because the server stops. */
+void grpc_call_stop(grpc_stream *s);
+
+#endif

@@ -1,0 +1,160 @@
+/* Invariant: what is written fits its buffer whatever the error says; lks_error's
+ * message is bounded. Called by grpc_call.c. */
+#include "net/grpc/grpc_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- timeouts ----------------------------------------------------------------------- */
+
+enum { TIMEOUT_DIGITS_MAX = 8 };
+
+bool grpc_parse_timeout(const char *text, size_t len, uint32_t *ms)
+{
+    static const struct {
+        char unit;
+        uint64_t ns;
+    } units[] = {{'H', UINT64_C(3600000000000)},
+                 {'M', UINT64_C(60000000000)},
+                 {'S', 1000000000},
+                 {'m', 1000000},
+                 {'u', 1000},
+                 {'n', 1}};
+    uint64_t value = 0;
+
+    if (len < 2 || len > TIMEOUT_DIGITS_MAX + 1)
+        return false;
+    for (size_t i = 0; i + 1 < len; i++) {
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
+        if (units[u].unit == text[len - 1]) {
+            uint64_t whole = (value * units[u].ns + 999999) / 1000000;
+            *ms = whole == 0 ? 1 : whole > UINT32_MAX ? UINT32_MAX : (uint32_t)whole;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- messages ------------------------------------------------------------------------- */
+
+size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX])
+{
+    static const char hex[] = "0123456789ABCDEF";
+    size_t n = 0;
+
+    for (const unsigned char *c = (const unsigned char *)message; *c; c++) {
+        if (*c >= ' ' && *c <= '~' && *c != '%') {
+            out[n++] = (char)*c;
+        } else {
+            out[n++] = '%';
+            out[n++] = hex[*c >> 4];
+            out[n++] = hex[*c & 15];
+        }
+    }
+    return n;
+}
+
+/* ---- details: a few fields of Protobuf, by hand ------------------------------------------- */
+
+enum { VARINT = 0, BYTES = 2, RAW_MAX = GRPC_DETAILS_BYTES_MAX / 4 * 3 };
+
+typedef struct writer {
+    unsigned char data[RAW_MAX];
+    size_t len;
+} writer;
+
+static void put_varint(writer *w, uint64_t value)
+{
+    for (; value >= 0x80; value >>= 7)
+        w->data[w->len++] = (unsigned char)(value | 0x80);
+    w->data[w->len++] = (unsigned char)value;
+}
+
+static void put_number(writer *w, unsigned field, uint64_t value)
+{
+    put_varint(w, field << 3 | VARINT);
+    put_varint(w, value);
+}
+
+static void put_bytes(writer *w, unsigned field, const void *data, size_t len)
+{
+    put_varint(w, field << 3 | BYTES);
+    put_varint(w, len);
+    memcpy(w->data + w->len, data, len);
+    w->len += len;
+}
+
+static void put_text(writer *w, unsigned field, const char *text)
+{
+    put_bytes(w, field, text, strlen(text));
+}
+
+/* Status.details: an Any of the message in `value`. */
+static void put_detail(writer *status, const char *type, const writer *value)
+{
+    char url[64];
+    writer any = {.len = 0};
+
+    snprintf(url, sizeof url, "type.googleapis.com/google.rpc.%s", type);
+    put_text(&any, 1, url);
+    put_bytes(&any, 2, value->data, value->len);
+    put_bytes(status, 3, any.data, any.len);
+}
+
+/* "lines[0].sku: must not be empty" -> BadRequest.FieldViolation */
+static bool put_bad_request(writer *status, const char *message)
+{
+    const char *colon = strstr(message, ": ");
+    writer violation = {.len = 0}, request = {.len = 0};
+
+    if (!colon || memchr(message, ' ', (size_t)(colon - message)))
+        return false;
+    put_bytes(&violation, 1, message, (size_t)(colon - message));
+    put_text(&violation, 2, colon + 2);
+    put_bytes(&request, 1, violation.data, violation.len);
+    put_detail(status, "BadRequest", &request);
+    return true;
+}
+
+static void put_retry_info(writer *status, uint32_t ms)
+{
+    writer duration = {.len = 0}, info = {.len = 0};
+
+    put_number(&duration, 1, ms / 1000);
+    put_number(&duration, 2, (uint64_t)(ms % 1000) * 1000000);
+    put_bytes(&info, 1, duration.data, duration.len);
+    put_detail(status, "RetryInfo", &info);
+}
+
+static size_t encode_base64(const unsigned char *data, size_t len, char *out)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    size_t n = 0;
+
+    for (size_t i = 0; i < len; i += 3) {
+        size_t have = len - i < 3 ? len - i : 3;
+        uint32_t bits =
+            (uint32_t)data[i] << 16 | (have > 1 ? (uint32_t)data[i + 1] << 8 : 0) | (have > 2 ? data[i + 2] : 0);
+        for (size_t d = 0; d <= have; d++)
+            out[n++] = digits[bits >> (18 - 6 * d) & 63];
+    }
+    return n;
+}
+
+size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX])
+{
+    writer status = {.len = 0};
+    bool any = false;
+
+    put_number(&status, 1, (uint64_t)error->code);
+    put_text(&status, 2, error->message);
+    if (error->code == LKS_INVALID_ARGUMENT)
+        any = put_bad_request(&status, error->message);
+    if (error->retry_after_ms > 0)
+        put_retry_info(&status, error->retry_after_ms);
+    return any || error->retry_after_ms > 0 ? encode_base64(status.data, status.len, out) : 0;
+}

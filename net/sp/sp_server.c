@@ -1,0 +1,467 @@
+/* Invariant: a connection lives while its stream does or a message of it is under way;
+ * it is read from only while none of its calls queues for room and less than
+ * OUTPUT_BYTES_MAX waits for the peer to read. */
+#include "net/sp/sp_server.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "net/sp/sp.h"
+
+enum {
+    OUTPUT_BYTES_MAX = 1 << 20,
+    RETRY_AFTER_MS = 100,
+    WEBSOCKET_FRAME_BYTES_MAX = 1 << 20, /* libnng takes no longer one, however long its messages may be */
+};
+
+/* What one address serves over WebSocket. */
+typedef struct site {
+    sp_server *all;
+    websocket_site web;
+    SLIST_ENTRY(site) next;
+    char path[];
+} site;
+
+struct sp_server {
+    sp_server_options options;
+    size_t in_flight;
+    SLIST_HEAD(, site) sites;
+};
+
+typedef struct connection {
+    sp_server *all;
+    stream *stream; /* NULL: gone */
+    sp_mapping mapping;
+    sp_reader reader;
+    budget_share *bytes;
+    frames_sender sender;
+    uid_t uid;
+    uint32_t in_flight; /* messages */
+    uint8_t *left;      /* read and not yet taken: it had enough */
+    size_t left_len;
+    bool ready, reading;
+    bool took;   /* a message, of the bytes that are read now */
+    bool ending; /* its stream is being closed */
+} connection;
+
+/* A request under way. */
+typedef struct request {
+    connection *from;
+    stream_block *answer;
+    size_t prefix_len; /* what stands in it before the ids */
+    size_t ids_len;
+    uint8_t ids[SP_STACK_BYTES_MAX];
+} request;
+
+static void free_when_over(connection *c)
+{
+    if (c->stream || c->in_flight > 0)
+        return;
+    free(c);
+}
+
+/* ---- messages and their answers --------------------------------------------------- */
+
+static void hang_up(connection *c, stream_reason why)
+{
+    c->ending = true;
+    if (c->stream)
+        stream_end(c->stream, why);
+}
+
+static bool has_enough(const connection *c)
+{
+    return c->ending || stream_is_closing(c->stream) || caller_queues(c->sender.caller) ||
+           stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
+}
+
+static void take_bytes(connection *c, const uint8_t *data, size_t len);
+
+static void free_left(connection *c, uint8_t *left, size_t len)
+{
+    if (left)
+        budget_give(c->bytes, len);
+    free(left);
+}
+
+/* Goes on reading, what was left over first. */
+static void read_on(connection *c)
+{
+    uint8_t *left = c->left;
+    size_t len = c->left_len;
+
+    if (c->reading || has_enough(c))
+        return;
+    c->left = NULL;
+    if (left)
+        take_bytes(c, left, len);
+    free_left(c, left, len);
+    if (!c->left && !has_enough(c))
+        stream_resume(c->stream);
+}
+
+static void end_request(request *r)
+{
+    connection *c = r->from;
+
+    free(r);
+    c->all->in_flight--;
+    c->in_flight--;
+    if (c->stream) {
+        stream_idle(c->stream, c->in_flight == 0);
+        read_on(c);
+    }
+    free_when_over(c);
+}
+
+/* While it takes no answers, none of its calls starts: it is the answers that fill memory. */
+static void look_at_output(connection *c)
+{
+    caller_hold(c->sender.caller, stream_waiting(c->stream) >= OUTPUT_BYTES_MAX);
+}
+
+static void *port_answer(void *message, size_t len)
+{
+    request *r = message;
+    uint8_t header[SP_HEADER_BYTES_MAX];
+    size_t header_len = sp_write_header(r->from->mapping, r->ids, r->ids_len, len, header);
+
+    r->prefix_len = header_len - r->ids_len;
+    r->answer = stream_block_new(header_len + len);
+    if (!r->answer)
+        return NULL;
+    memcpy(r->answer->data, header, header_len);
+    return r->answer->data + header_len;
+}
+
+/* A WebSocket message in several frames. */
+static void write_frames(connection *c, const uint8_t *message, size_t len)
+{
+    uint8_t header[WEBSOCKET_HEADER_BYTES_MAX];
+    size_t n;
+
+    for (size_t at = 0; at < len; at += n) {
+        n = len - at < WEBSOCKET_FRAME_BYTES_MAX ? len - at : WEBSOCKET_FRAME_BYTES_MAX;
+        size_t header_len = websocket_write_header(at == 0, at + n == len, n, header);
+        stream_block *block = stream_block_new(header_len + n);
+        if (!block) {
+            hang_up(c, STREAM_NO_MEMORY);
+            return;
+        }
+        memcpy(block->data, header, header_len);
+        memcpy(block->data + header_len, message + at, n);
+        stream_write(c->stream, block);
+    }
+}
+
+static void port_reply(void *message)
+{
+    request *r = message;
+    connection *c = r->from;
+    size_t len = r->answer->len - r->prefix_len;
+    bool is_long = c->mapping == SP_OVER_WEBSOCKET && len > WEBSOCKET_FRAME_BYTES_MAX;
+
+    if (c->stream && is_long)
+        write_frames(c, r->answer->data + r->prefix_len, len);
+    if (c->stream && !is_long)
+        stream_write(c->stream, r->answer);
+    else
+        free(r->answer);
+    if (c->stream)
+        look_at_output(c);
+    end_request(r);
+}
+
+static void port_close_peer(void *message)
+{
+    request *r = message;
+
+    hang_up(r->from, STREAM_BROKEN);
+    end_request(r);
+}
+
+static const frames_port port = {.answer = port_answer, .reply = port_reply, .close_peer = port_close_peer};
+
+static void refuse_skipped(request *r, size_t n_results)
+{
+    lks_error error;
+
+    lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
+    error.retry_after_ms = RETRY_AFTER_MS;
+    frames_refuse(r->from->all->options.frames, &port, r, n_results, &error);
+}
+
+static bool take_message(void *arg, sp_message *message)
+{
+    connection *c = arg;
+    request *r = malloc(sizeof *r);
+
+    if (!r) {
+        free(message);
+        hang_up(c, STREAM_NO_MEMORY);
+        return false;
+    }
+    *r = (request){.from = c, .ids_len = message->ids_len};
+    memcpy(r->ids, message->bytes, message->ids_len);
+    c->took = true;
+    c->in_flight++;
+    c->all->in_flight++;
+    stream_idle(c->stream, false);
+    if (message->skipped)
+        refuse_skipped(r, message->n_results);
+    else
+        frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len,
+                    message->len - message->ids_len, &c->sender, lks_rpc_now_ns());
+    free(message);
+    return !has_enough(c);
+}
+
+/* ---- bytes ------------------------------------------------------------------------ */
+
+/* What the peer is to be told besides replies. */
+static void say(connection *c)
+{
+    uint8_t bytes[SP_SAY_BYTES_MAX];
+    size_t len = sp_say(&c->reader, bytes);
+    stream_block *block = len > 0 ? stream_block_new(len) : NULL;
+
+    if (block) {
+        memcpy(block->data, bytes, len);
+        stream_write(c->stream, block);
+    } else if (len > 0) {
+        hang_up(c, STREAM_NO_MEMORY);
+    }
+}
+
+/* What was read before the pause may be more than one piece. */
+static void keep_left(connection *c, const uint8_t *data, size_t len)
+{
+    size_t have = c->left ? c->left_len : 0;
+    uint8_t *grown = realloc(c->left, have + len);
+
+    if (!grown) {
+        hang_up(c, STREAM_NO_MEMORY);
+        return;
+    }
+    memcpy(grown + have, data, len);
+    budget_force(c->bytes, len);
+    c->left = grown;
+    c->left_len = have + len;
+}
+
+static void take_bytes(connection *c, const uint8_t *data, size_t len)
+{
+    size_t taken;
+
+    c->reading = true;
+    c->took = false;
+    sp_verdict verdict = sp_read(&c->reader, data, len, &taken, take_message, c);
+    c->reading = false;
+    say(c);
+    if (verdict != SP_FINE)
+        hang_up(c, verdict == SP_BROKEN ? STREAM_BROKEN : STREAM_NO_MEMORY);
+    if (c->ending)
+        return;
+    if (c->reader.shaken && !c->ready) {
+        c->ready = true;
+        stream_ready(c->stream);
+        stream_idle(c->stream, c->in_flight == 0);
+    }
+    if (taken < len)
+        keep_left(c, data + taken, len - taken);
+    stream_unfinished(c->stream, c->ready && !sp_reader_idle(&c->reader), c->took);
+    if (has_enough(c))
+        stream_pause(c->stream);
+    else
+        read_on(c);
+}
+
+static void on_bytes(void *arg, const uint8_t *data, size_t len)
+{
+    connection *c = arg;
+
+    if (c->ending)
+        return;
+    if (!c->left && !has_enough(c)) {
+        take_bytes(c, data, len);
+        return;
+    }
+    keep_left(c, data, len);
+    stream_pause(c->stream);
+}
+
+static void on_drained(void *arg)
+{
+    connection *c = arg;
+
+    look_at_output(c);
+    read_on(c);
+}
+
+/* ---- connections -------------------------------------------------------------------- */
+
+static void on_closed(void *arg)
+{
+    connection *c = arg;
+
+    c->stream = NULL;
+    c->ending = true;
+    sp_reader_end(&c->reader);
+    free_left(c, c->left, c->left_len);
+    c->left = NULL;
+    c->in_flight++; /* what waited may be answered now, as the last of the connection */
+    caller_lost(c->sender.caller);
+    budget_close(c->bytes);
+    c->in_flight--;
+    free_when_over(c);
+}
+
+static void on_room(void *arg)
+{
+    connection *c = arg;
+
+    if (c->stream)
+        read_on(c);
+}
+
+/* web: over WebSocket; else NULL. False when out of memory. */
+static bool init_reader(connection *c, const websocket_site *web)
+{
+    size_t frame_bytes_max = c->all->options.message_bytes_max;
+
+    if (web)
+        return sp_reader_init_websocket(&c->reader, web, frame_bytes_max);
+    sp_reader_init(&c->reader, c->mapping, frame_bytes_max);
+    return true;
+}
+
+static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping, const websocket_site *web)
+{
+    connection *c = malloc(sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (connection){.all = all, .stream = s, .mapping = mapping, .bytes = budget_open(all->options.budget)};
+    c->sender.caller = c->bytes ? caller_new(all->options.callers, c->bytes, on_room, c) : NULL;
+    if (!c->sender.caller || !init_reader(c, web)) {
+        caller_lost(c->sender.caller);
+        budget_close(c->bytes);
+        free(c);
+        return NULL;
+    }
+    c->sender.certificate = stream_peer_certificate(s);
+    if (stream_peer_uid(s, &c->uid))
+        c->sender.uid = &c->uid;
+    sp_reader_charge(&c->reader, c->bytes);
+    stream_charge(s, c->bytes);
+    say(c);
+    return c;
+}
+
+static void *on_open_tcp(void *arg, stream *s)
+{
+    return new_connection(arg, s, SP_OVER_TCP, NULL);
+}
+
+static void *on_open_unix(void *arg, stream *s)
+{
+    return new_connection(arg, s, SP_OVER_UNIX, NULL);
+}
+
+static void *on_open_websocket(void *arg, stream *s)
+{
+    const site *at = arg;
+
+    return new_connection(at->all, s, SP_OVER_WEBSOCKET, &at->web);
+}
+
+static const stream_protocol over_tcp = {.name = "tcp",
+                                         .tls_name = "tls",
+                                         .open = on_open_tcp,
+                                         .bytes = on_bytes,
+                                         .drained = on_drained,
+                                         .closed = on_closed};
+static const stream_protocol over_unix = {
+    .name = "unix", .open = on_open_unix, .bytes = on_bytes, .drained = on_drained, .closed = on_closed};
+static const stream_protocol over_websocket = {.name = "ws",
+                                               .tls_name = "wss",
+                                               .open = on_open_websocket,
+                                               .bytes = on_bytes,
+                                               .drained = on_drained,
+                                               .closed = on_closed};
+
+/* ---- the server --------------------------------------------------------------------- */
+
+lks_code sp_server_new(const sp_server_options *options, sp_server **ret, lks_error *error)
+{
+    sp_server *all = malloc(sizeof *all);
+
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *all = (sp_server){.options = *options};
+    SLIST_INIT(&all->sites);
+    *ret = all;
+    return LKS_OK;
+}
+
+lks_code sp_server_listen_tcp(sp_server *all, const char *address, tls_context *const *context, uint16_t *bound,
+                              lks_error *error)
+{
+    return streams_listen_tcp(all->options.streams, address, context, &over_tcp, all, bound, error);
+}
+
+lks_code sp_server_listen_unix(sp_server *all, const char *path, lks_error *error)
+{
+    return streams_listen_unix(all->options.streams, path, &over_unix, all, error);
+}
+
+/* As it can stand in a request, without a query. */
+lks_code sp_server_check_path(const char *path, lks_error *error)
+{
+    bool good = path[0] == '/';
+
+    for (const char *c = path; *c; c++)
+        good = good && *c > ' ' && *c <= '~' && *c != '?' && *c != '#';
+    return good ? LKS_OK
+                : lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                                "the path must be /, or begin with it, and have no space, ? or #");
+}
+
+lks_code sp_server_listen_websocket(sp_server *all, const char *address, const char *path, tls_context *const *context,
+                                    uint16_t *bound, lks_error *error)
+{
+    size_t path_size = strlen(path) + 1;
+
+    if (sp_server_check_path(path, error) != LKS_OK)
+        return error->code;
+    site *at = malloc(sizeof *at + path_size);
+    if (!at)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    memcpy(at->path, path, path_size);
+    at->all = all;
+    at->web = (websocket_site){.path = at->path,
+                               .subprotocol = sp_rep_subprotocol,
+                               .origins = all->options.origins,
+                               .n_origins = all->options.n_origins};
+    SLIST_INSERT_HEAD(&all->sites, at, next);
+    return streams_listen_tcp(all->options.streams, address, context, &over_websocket, at, bound, error);
+}
+
+size_t sp_server_in_flight(const sp_server *all)
+{
+    return all->in_flight;
+}
+
+void sp_server_free(sp_server *all)
+{
+    site *at;
+
+    while (all && (at = SLIST_FIRST(&all->sites))) {
+        SLIST_REMOVE_HEAD(&all->sites, next);
+        free(at);
+    }
+    free(all);
+}

@@ -1,0 +1,43 @@
+/* Invariant: each reason has a text. Called by stream.c. */
+#include "net/stream/closings.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "log.h"
+
+static const struct {
+    const char *event, *text;
+    bool warns;
+} reasons[STREAM_REASONS] = {
+    [STREAM_ENDED] = {"closed", "the protocol is done", false},
+    [STREAM_PEER_LEFT] = {"closed", "the peer left", false},
+    [STREAM_LOST] = {"closed", "the connection broke", false},
+    [STREAM_STOPPED] = {"closed", "the server stops", false},
+    [STREAM_BROKEN] = {"closed", "what came is not of the protocol", false},
+    [STREAM_NO_TLS] = {"closed", "TLS failed", false},
+    [STREAM_NOT_GREETED] = {"closed", "the greeting was not finished in time", false},
+    [STREAM_NOT_FINISHED] = {"closed", "a request was not finished in time", false},
+    [STREAM_NOT_TAKEN] = {"closed", "answers were not taken in time", false},
+    [STREAM_TOO_COSTLY] = {"closed", "too much came that brings nothing", false},
+    [STREAM_IDLE] = {"closed", "idle", false},
+    [STREAM_NO_MEMORY] = {"closed", "out of memory", true},
+    [STREAM_GIVEN_UP] = {"given-up", "idle, and another needs its place", true},
+    [STREAM_REFUSED] = {"refused", "too many", true},
+    [STREAM_NO_DESCRIPTOR] = {"refused", "no descriptor to spare", true},
+};
+
+void closings_tell(closings *c, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
+                   const char *more)
+{
+    uint32_t left_out;
+    char suffix[48] = "";
+
+    if (!log_rate_allows(&c->of[why], now_ms, &left_out))
+        return;
+    if (left_out > 0)
+        snprintf(suffix, sizeof suffix, " left-out=%u", left_out);
+    void (*write_line)(const char *event, const char *format, ...) = reasons[why].warns ? log_warn : log_debug;
+    write_line(reasons[why].event, "wire=%s from=%s reason=\"%s%s%s\"%s", wire, from, reasons[why].text,
+               more ? " " : "", more ? more : "", suffix);
+}

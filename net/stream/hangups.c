@@ -1,0 +1,80 @@
+/* Invariant: the descriptor `ends` becomes readable only by an end of a peer: for bytes
+ * alone epoll does not wake who waits for EPOLLRDHUP. Called by stream.c. */
+#include "net/stream/hangups.h"
+
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include <uv.h>
+
+struct hangups {
+    uv_poll_t poll;
+    int ends; /* epoll, of all descriptors that are watched */
+    void (*hung_up)(void *who);
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+/* One at a time: what is told of one may forget the next. */
+static void on_ends(uv_poll_t *poll, int status, int events)
+{
+    hangups *all = poll->data;
+    struct epoll_event end;
+    (void)status;
+    (void)events;
+
+    while (epoll_wait(all->ends, &end, 1, 0) == 1)
+        all->hung_up(end.data.ptr);
+}
+
+hangups *hangups_new(uv_loop_t *loop, void (*hung_up)(void *who))
+{
+    hangups *all = malloc(sizeof *all);
+
+    if (!all)
+        return NULL;
+    *all = (hangups){.hung_up = hung_up, .ends = epoll_create1(EPOLL_CLOEXEC)};
+    if (all->ends < 0 || uv_poll_init(loop, &all->poll, all->ends) != 0) {
+        if (all->ends >= 0)
+            close(all->ends);
+        free(all);
+        return NULL;
+    }
+    all->poll.data = all;
+    uv_poll_start(&all->poll, UV_READABLE, on_ends);
+    uv_unref((uv_handle_t *)&all->poll);
+    return all;
+}
+
+bool hangups_watch(hangups *all, int fd, void *who)
+{
+    struct epoll_event wanted = {.events = EPOLLRDHUP | EPOLLET, .data.ptr = who};
+
+    return epoll_ctl(all->ends, EPOLL_CTL_ADD, fd, &wanted) == 0;
+}
+
+void hangups_forget(hangups *all, int fd)
+{
+    struct epoll_event none = {0};
+
+    epoll_ctl(all->ends, EPOLL_CTL_DEL, fd, &none);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    hangups *all = handle->data;
+    void (*closed)(void *arg) = all->closed;
+    void *arg = all->arg;
+
+    close(all->ends);
+    free(all);
+    closed(arg);
+}
+
+void hangups_close(hangups *all, void (*closed)(void *arg), void *arg)
+{
+    all->closed = closed;
+    all->arg = arg;
+    uv_close((uv_handle_t *)&all->poll, on_closed);
+}

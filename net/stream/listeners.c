@@ -1,0 +1,233 @@
+/* Invariant: a listener is `pending` exactly while libuv holds a connection of it that was
+ * not taken, and has stopped accepting more on it; `later` runs while one is. Called by
+ * stream.c. */
+#include "net/stream/listeners.h"
+
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <uv.h>
+
+#include "net/address.h"
+
+enum {
+    BACKLOG = 1024,
+    TURN_NS = 200 * 1000, /* of a turn of the loop, for accepting */
+};
+
+typedef struct listener {
+    union {
+        uv_handle_t handle;
+        uv_stream_t stream;
+        uv_tcp_t tcp;
+        uv_pipe_t pipe;
+    } on;
+    listeners *all;
+    served what;
+    bool pending;
+    TAILQ_ENTRY(listener) next;
+} listener;
+
+struct listeners {
+    listeners_options options;
+    TAILQ_HEAD(, listener) open;
+    uv_idle_t later; /* takes what is pending; and the loop does not wait meanwhile */
+    uv_prepare_t turn_end;
+    uint64_t used_ns; /* of this turn */
+    size_t n_handles; /* not yet closed */
+    bool ending;
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+/* ---- the end ---------------------------------------------------------------------- */
+
+static void handle_closed(listeners *all)
+{
+    if (--all->n_handles > 0 || !all->ending)
+        return;
+    void (*closed)(void *arg) = all->closed;
+    void *arg = all->arg;
+    free(all);
+    closed(arg);
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    listener *l = handle->data;
+    listeners *all = l->all;
+
+    free(l);
+    handle_closed(all);
+}
+
+static void on_own_handle_closed(uv_handle_t *handle)
+{
+    handle_closed(handle->data);
+}
+
+static void close_listener(listener *l)
+{
+    TAILQ_REMOVE(&l->all->open, l, next);
+    uv_close(&l->on.handle, on_listener_closed);
+}
+
+void listeners_stop(listeners *all)
+{
+    listener *l;
+
+    while ((l = TAILQ_FIRST(&all->open)))
+        close_listener(l);
+    uv_idle_stop(&all->later);
+}
+
+void listeners_close(listeners *all, void (*closed)(void *arg), void *arg)
+{
+    all->closed = closed;
+    all->arg = arg;
+    all->ending = true;
+    listeners_stop(all);
+    uv_close((uv_handle_t *)&all->later, on_own_handle_closed);
+    uv_close((uv_handle_t *)&all->turn_end, on_own_handle_closed);
+}
+
+/* ---- accepting -------------------------------------------------------------------- */
+
+static void take(listener *l)
+{
+    listeners *all = l->all;
+    uint64_t began_ns = lks_rpc_now_ns();
+
+    all->options.accept(all->options.arg, &l->on.stream, &l->what);
+    all->used_ns += lks_rpc_now_ns() - began_ns;
+}
+
+static void on_later(uv_idle_t *later)
+{
+    listeners *all = later->data;
+    listener *l;
+
+    uv_idle_stop(later);
+    TAILQ_FOREACH(l, &all->open, next) {
+        if (l->pending) {
+            l->pending = false;
+            take(l);
+        }
+    }
+}
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    ((listeners *)prepare->data)->used_ns = 0;
+}
+
+/* What is not taken now keeps libuv from accepting the next. */
+static void on_connection(uv_stream_t *listening, int status)
+{
+    listener *l = listening->data;
+    listeners *all = l->all;
+
+    if (status != 0) {
+        all->options.refused(all->options.arg, &l->what);
+    } else if (all->used_ns < TURN_NS) {
+        take(l);
+    } else {
+        l->pending = true;
+        uv_idle_start(&all->later, on_later);
+    }
+}
+
+/* ---- listening -------------------------------------------------------------------- */
+
+static lks_code out_of_memory(lks_error *error)
+{
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+static listener *new_listener(listeners *all, const served *what)
+{
+    listener *l = malloc(sizeof *l);
+
+    if (!l)
+        return NULL;
+    *l = (listener){.all = all, .what = *what};
+    if (what->is_unix)
+        uv_pipe_init(all->options.loop, &l->on.pipe, 0);
+    else
+        uv_tcp_init(all->options.loop, &l->on.tcp);
+    l->on.handle.data = l;
+    all->n_handles++;
+    TAILQ_INSERT_TAIL(&all->open, l, next);
+    return l;
+}
+
+/* Ends listening on an address: `failed` < 0 is libuv's word for why. */
+static lks_code listen_on(listener *l, int failed, lks_error *error)
+{
+    if (failed == 0)
+        failed = uv_listen(&l->on.stream, BACKLOG, on_connection);
+    if (failed == 0)
+        return LKS_OK;
+    close_listener(l);
+    return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(failed));
+}
+
+static uint16_t port_of(const uv_tcp_t *tcp)
+{
+    struct sockaddr_storage name = {0};
+    int len = sizeof name;
+
+    if (uv_tcp_getsockname(tcp, (struct sockaddr *)&name, &len) != 0)
+        return 0;
+    return ntohs(name.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)(void *)&name)->sin6_port
+                                            : ((struct sockaddr_in *)(void *)&name)->sin_port);
+}
+
+lks_code listeners_add_tcp(listeners *all, const char *address, const served *what, uint16_t *bound, lks_error *error)
+{
+    struct addrinfo *found = NULL;
+
+    if (address_resolve(address, &found, error) != LKS_OK)
+        return error->code;
+    listener *l = new_listener(all, what);
+    lks_code code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
+    freeaddrinfo(found);
+    if (code == LKS_OK)
+        *bound = port_of(&l->on.tcp);
+    return code;
+}
+
+lks_code listeners_add_unix(listeners *all, const char *path, const served *what, lks_error *error)
+{
+    listener *l = new_listener(all, what);
+
+    if (!l)
+        return out_of_memory(error);
+    if (address_bind_unix(&l->on.pipe, path, error) != LKS_OK) {
+        close_listener(l);
+        return error->code;
+    }
+    return listen_on(l, 0, error);
+}
+
+/* ---- all of them ------------------------------------------------------------------ */
+
+listeners *listeners_new(const listeners_options *options)
+{
+    listeners *all = malloc(sizeof *all);
+
+    if (!all)
+        return NULL;
+    *all = (listeners){.options = *options, .n_handles = 2};
+    TAILQ_INIT(&all->open);
+    uv_idle_init(options->loop, &all->later);
+    uv_prepare_init(options->loop, &all->turn_end);
+    all->later.data = all->turn_end.data = all;
+    uv_prepare_start(&all->turn_end, on_turn_end);
+    uv_unref((uv_handle_t *)&all->turn_end);
+    return all;
+}

@@ -1,0 +1,19 @@
+/* Where a connection comes from, for limits and for the log. */
+#ifndef LOCKSTOCK_SERVER_WIRE_REMOTE_H
+#define LOCKSTOCK_SERVER_WIRE_REMOTE_H
+
+#include <netinet/in.h>
+
+#include "net/stream/places.h"
+
+enum { REMOTE_TEXT_BYTES = INET6_ADDRSTRLEN + sizeof "[]:65535" };
+
+typedef struct remote {
+    place_origin origin;
+    char text[REMOTE_TEXT_BYTES]; /* "192.0.2.1:4711", "[2001:db8::1]:4711", "uid:1000" */
+} remote;
+
+/* Of the socket's peer. One that has gone meanwhile comes from nowhere: "?". */
+void remote_of(int fd, remote *ret);
+
+#endif

@@ -1,0 +1,417 @@
+/* Invariant: `closed` of a stream's protocol runs once, when its handles are gone; its one
+ * timer is set for what it waits for now. The other halves are stream_output.c and
+ * stream_input.c. */
+#include "net/stream/stream.h"
+
+#include <stdlib.h>
+#include <sys/socket.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <uv.h>
+
+#include "net/stream/stream_state.h"
+
+enum { KEEPALIVE_S = 30, TAKEN_BYTES_MIN = 16 * 1024 /* of a write, in stall_ms */ };
+#define PEER_MARK UINT32_C(0x80000000)
+#define PEER_MASK UINT32_C(0x3FFFFFFF)
+
+/* ---- the end -------------------------------------------------------------------- */
+
+static void free_all_when_over(streams *all)
+{
+    if (!all->ending || all->n_handles > 0)
+        return;
+    void (*closed)(void *arg) = all->closed;
+    void *arg = all->arg;
+    free(all->read_buffer);
+    free(all->plain_buffer);
+    places_free(all->places);
+    free(all);
+    closed(arg);
+}
+
+static void handle_closed(streams *all)
+{
+    all->n_handles--;
+    free_all_when_over(all);
+}
+
+/* Both handles tell; the second frees. */
+static void on_stream_closed(uv_handle_t *handle)
+{
+    stream *s = handle->data;
+    streams *all = s->all;
+
+    if (--s->open_handles == 0) {
+        stream_drop_output(s);
+        if (s->connection)
+            s->protocol->closed(s->connection);
+        tls_free(s->tls);
+        free(s);
+    }
+    handle_closed(all);
+}
+
+static void tell_end(const stream *s, stream_reason why, const char *more)
+{
+    closings_tell(&s->all->closings, uv_now(s->all->options.loop), why, s->wire, s->from.text, more);
+}
+
+static void end(stream *s, stream_reason why, const char *more)
+{
+    if (s->closing)
+        return;
+    s->closing = true;
+    tell_end(s, why, more);
+    if (!s->writing)
+        stream_flush(s);
+    if (s->dirty)
+        TAILQ_REMOVE(&s->all->dirty, s, next_dirty);
+    s->dirty = false;
+    TAILQ_REMOVE(&s->all->open, s, next);
+    places_leave(s->all->places, &s->place);
+    stream_end_reading(s);
+    uv_close(&s->on.handle, on_stream_closed);
+    uv_close((uv_handle_t *)&s->timer, on_stream_closed);
+}
+
+void stream_end(stream *s, stream_reason why)
+{
+    end(s, why, NULL);
+}
+
+void stream_close(stream *s)
+{
+    end(s, STREAM_ENDED, NULL);
+}
+
+/* ---- places ----------------------------------------------------------------------- */
+
+/* Who needs its place hears nothing of it but the end: it may connect again. */
+static void give_up(place *p)
+{
+    stream *s = (stream *)(void *)((char *)p - offsetof(stream, place));
+
+    end(s, STREAM_GIVEN_UP, NULL);
+}
+
+static bool is_somebodys(const stream *s)
+{
+    return stream_peer_certificate(s) || (s->share && budget_has_principal(s->share));
+}
+
+static void look_at_place(stream *s)
+{
+    places_set_quiet(s->all->places, &s->place, (s->idle || !s->ready) && !is_somebodys(s));
+}
+
+/* ---- timers --------------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer);
+
+/* What the kernel has not taken of the write under way: while it shrinks, the peer reads. */
+static void arm_for_write(stream *s)
+{
+    s->unwritten = uv_stream_get_write_queue_size(&s->on.stream);
+    s->stalls = true;
+    if (s->all->options.stall_ms > 0)
+        uv_timer_start(&s->timer, on_timer, s->all->options.stall_ms, 0);
+    else
+        uv_timer_stop(&s->timer);
+}
+
+/* Who takes a byte now and then does not count as taking. */
+static bool has_taken_some(const stream *s)
+{
+    size_t left = uv_stream_get_write_queue_size(&s->on.stream);
+
+    return left < s->unwritten && (left == 0 || s->unwritten - left >= TAKEN_BYTES_MIN);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    stream *s = timer->data;
+
+    if (!s->writing)
+        stream_end(s, s->expected);
+    else if (has_taken_some(s))
+        arm_for_write(s);
+    else
+        stream_end(s, STREAM_NOT_TAKEN);
+}
+
+/* Sets the timer for what the stream is waiting for now. */
+void stream_arm(stream *s)
+{
+    const streams_options *o = &s->all->options;
+    uint64_t ms = 0;
+
+    if (s->closing)
+        return;
+    if (s->writing) {
+        if (!s->stalls) /* what else happens gives no more time */
+            arm_for_write(s);
+        return;
+    }
+    s->stalls = false;
+    s->expected = !s->ready                             ? STREAM_NOT_GREETED
+                  : s->request_end_ms > 0 && !s->paused ? STREAM_NOT_FINISHED
+                                                        : STREAM_IDLE;
+    if (!s->ready && o->greeting_ms > 0)
+        ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;
+    else if (s->request_end_ms > 0 && !s->paused)
+        ms = s->request_end_ms > uv_now(o->loop) ? s->request_end_ms - uv_now(o->loop) : 1;
+    else if (s->ready && s->idle)
+        ms = o->idle_ms;
+    if (ms > 0)
+        uv_timer_start(&s->timer, on_timer, ms, 0);
+    else
+        uv_timer_stop(&s->timer);
+}
+
+void stream_ready(stream *s)
+{
+    s->ready = true;
+    look_at_place(s);
+    stream_arm(s);
+}
+
+void stream_idle(stream *s, bool idle)
+{
+    s->idle = idle;
+    look_at_place(s);
+    stream_arm(s);
+}
+
+void stream_arm_request(stream *s)
+{
+    s->request_end_ms = uv_now(s->all->options.loop) + s->all->options.request_ms;
+}
+
+void stream_unfinished(stream *s, bool unfinished, bool anew)
+{
+    bool was = s->request_end_ms > 0;
+
+    if (s->all->options.request_ms == 0 || (unfinished == was && !(was && anew)))
+        return;
+    if (unfinished)
+        stream_arm_request(s);
+    else
+        s->request_end_ms = 0;
+    stream_arm(s);
+}
+
+/* ---- what it is ------------------------------------------------------------------ */
+
+bool stream_is_closing(const stream *s)
+{
+    return s->closing;
+}
+
+uint32_t stream_peer(const stream *s)
+{
+    return s->peer;
+}
+
+const char *stream_peer_certificate(const stream *s)
+{
+    return s->tls ? tls_peer_name(s->tls) : NULL;
+}
+
+bool stream_peer_uid(const stream *s, uid_t *uid)
+{
+    struct ucred peer;
+    socklen_t len = sizeof peer;
+    uv_os_fd_t fd;
+
+    if (s->on.handle.type != UV_NAMED_PIPE || uv_fileno(&s->on.handle, &fd) != 0 ||
+        getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0)
+        return false;
+    *uid = peer.uid;
+    return true;
+}
+
+/* ---- accepting ------------------------------------------------------------------ */
+
+static lks_code out_of_memory(lks_error *error)
+{
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+static void begin(stream *s)
+{
+    uv_tcp_t *tcp = s->on.handle.type == UV_TCP ? &s->on.tcp : NULL;
+
+    if (tcp) {
+        uv_tcp_nodelay(tcp, 1);
+        uv_tcp_keepalive(tcp, 1, KEEPALIVE_S);
+    }
+    s->greeting_end_ms = uv_now(s->all->options.loop) + s->all->options.greeting_ms;
+    stream_begin_reading(s);
+    look_at_place(s);
+    stream_arm(s);
+    if (!s->tls)
+        stream_open(s);
+}
+
+static const char *wire_of(const served *what)
+{
+    const char *name = what->tls ? what->protocol->tls_name : what->protocol->name;
+
+    return name ? name : "other";
+}
+
+/* A stream for a connection that is to be accepted; NULL when out of memory. */
+static stream *new_stream(streams *all, const served *what)
+{
+    stream *s = malloc(sizeof *s);
+
+    if (!s)
+        return NULL;
+    *s = (stream){.all = all,
+                  .protocol = what->protocol,
+                  .arg = what->arg,
+                  .wire = wire_of(what),
+                  .from = {.text = "?"},
+                  .peer = (++all->last_peer & PEER_MASK) | PEER_MARK,
+                  .open_handles = 2};
+    TAILQ_INIT(&s->output);
+    if (what->is_unix)
+        uv_pipe_init(all->options.loop, &s->on.pipe, 0);
+    else
+        uv_tcp_init(all->options.loop, &s->on.tcp);
+    uv_timer_init(all->options.loop, &s->timer);
+    s->on.handle.data = s->timer.data = s->write.data = s;
+    all->n_handles += 2;
+    TAILQ_INSERT_TAIL(&all->open, s, next);
+    return s;
+}
+
+static void on_accept(void *arg, uv_stream_t *from, const served *what)
+{
+    streams *all = arg;
+    stream *s = new_stream(all, what);
+    uv_os_fd_t fd;
+
+    if (!s)
+        return;
+    if (uv_accept(from, &s->on.stream) != 0 || uv_fileno(&s->on.handle, &fd) != 0) {
+        stream_end(s, STREAM_LOST);
+        return;
+    }
+    remote_of(fd, &s->from);
+    const char *full = places_take(all->places, &s->place, s->wire, &s->from.origin);
+    if (full)
+        end(s, STREAM_REFUSED, full);
+    else if (what->tls && !(s->tls = tls_accept(*what->tls)))
+        stream_end(s, STREAM_NO_MEMORY);
+    else
+        begin(s);
+}
+
+/* libuv has closed it. */
+static void on_refused(void *arg, const served *what)
+{
+    streams *all = arg;
+
+    closings_tell(&all->closings, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what), "?", NULL);
+}
+
+lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,
+                            const stream_protocol *protocol, void *arg, uint16_t *bound, lks_error *error)
+{
+    const served what = {.protocol = protocol, .arg = arg, .tls = context};
+
+    return listeners_add_tcp(all->listeners, address, &what, bound, error);
+}
+
+lks_code streams_listen_unix(streams *all, const char *path, const stream_protocol *protocol, void *arg,
+                             lks_error *error)
+{
+    const served what = {.protocol = protocol, .arg = arg, .is_unix = true};
+
+    return listeners_add_unix(all->listeners, path, &what, error);
+}
+
+void streams_stop_accepting(streams *all)
+{
+    listeners_stop(all->listeners);
+}
+
+/* ---- all of them ---------------------------------------------------------------- */
+
+static void ignore(void *arg)
+{
+    (void)arg;
+}
+
+static bool make_parts(streams *all)
+{
+    const listeners_options listening = {
+        .loop = all->options.loop, .accept = on_accept, .refused = on_refused, .arg = all};
+    const turns_options taking = {.loop = all->options.loop, .now_ns = lks_rpc_now_ns, .serve = stream_take_turn};
+
+    const places_options placing = {.all = all->options.connections_max,
+                                    .per_wire = all->options.connections_per_wire,
+                                    .per_address = all->options.connections_per_address,
+                                    .for_unix = all->options.connections_for_unix,
+                                    .give_up = give_up};
+
+    return (all->places = places_new(&placing)) && (all->read_buffer = malloc(READ_BYTES)) &&
+           (all->plain_buffer = malloc(READ_BYTES)) &&
+           (all->hangups = hangups_new(all->options.loop, stream_hung_up)) && (all->turns = turns_new(&taking)) &&
+           (all->listeners = listeners_new(&listening));
+}
+
+lks_code streams_new(const streams_options *options, streams **ret, lks_error *error)
+{
+    streams *all = calloc(1, sizeof *all);
+
+    if (all)
+        all->options = *options;
+    if (!all || !make_parts(all)) {
+        if (all && all->hangups)
+            hangups_close(all->hangups, ignore, NULL);
+        if (all && all->turns)
+            turns_close(all->turns, ignore, NULL);
+        free(all ? all->read_buffer : NULL);
+        free(all ? all->plain_buffer : NULL);
+        places_free(all ? all->places : NULL);
+        free(all);
+        return out_of_memory(error);
+    }
+    TAILQ_INIT(&all->open);
+    TAILQ_INIT(&all->dirty);
+    uv_prepare_init(options->loop, &all->turn_end);
+    all->turn_end.data = all;
+    uv_prepare_start(&all->turn_end, streams_turn_end);
+    uv_unref((uv_handle_t *)&all->turn_end);
+    all->n_handles = 4;
+    *ret = all;
+    return LKS_OK;
+}
+
+static void on_turn_end_closed(uv_handle_t *handle)
+{
+    handle_closed(handle->data);
+}
+
+static void on_part_closed(void *arg)
+{
+    handle_closed(arg);
+}
+
+void streams_close(streams *all, void (*closed)(void *arg), void *arg)
+{
+    stream *s;
+
+    all->closed = closed;
+    all->arg = arg;
+    all->ending = true;
+    while ((s = TAILQ_FIRST(&all->open)))
+        stream_end(s, STREAM_STOPPED);
+    listeners_close(all->listeners, on_part_closed, all);
+    hangups_close(all->hangups, on_part_closed, all);
+    turns_close(all->turns, on_part_closed, all);
+    uv_close((uv_handle_t *)&all->turn_end, on_turn_end_closed);
+}

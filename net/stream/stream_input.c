@@ -1,0 +1,181 @@
+/* Invariant: a stream is read from by libuv (WATCHED), or has its turn from time to time
+ * (QUEUED), or is paused, or closing; who is not WATCHED ends with its peer at once.
+ * Other half of stream.c. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "net/stream/stream_state.h"
+
+void stream_open(stream *s)
+{
+    s->connection = s->protocol->open(s->arg, s);
+    if (!s->connection)
+        stream_end(s, STREAM_NO_MEMORY);
+}
+
+static void take_decrypted(stream *s)
+{
+    int n;
+
+    while (!s->closing && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0) {
+        if (n < 0)
+            stream_end(s, STREAM_PEER_LEFT);
+        else
+            s->protocol->bytes(s->connection, s->all->plain_buffer, (size_t)n);
+    }
+}
+
+static void take_network(stream *s, const uint8_t *data, size_t len)
+{
+    tls_state state = tls_feed(s->tls, data, len) ? TLS_UP : TLS_OVER;
+
+    if (state == TLS_UP && !s->connection) {
+        state = tls_shake(s->tls);
+        if (state == TLS_UP)
+            stream_open(s);
+    }
+    stream_mark_dirty(s);
+    if (state == TLS_OVER)
+        stream_end(s, STREAM_NO_TLS);
+    else if (state == TLS_UP)
+        take_decrypted(s);
+}
+
+static void take(stream *s, const uint8_t *data, size_t len)
+{
+    if (s->tls)
+        take_network(s, data, len);
+    else
+        s->protocol->bytes(s->connection, data, len);
+    turns_worked(s->all->turns, &s->turn, s->read_ns, len);
+}
+
+/* A handshake of TLS costs as much as hundreds of calls. */
+static bool is_light(const stream *s)
+{
+    return (!s->tls || s->connection) && turns_is_light(s->all->turns, &s->turn);
+}
+
+/* One buffer for all: what was read is taken before the next read. */
+static size_t begin_read(stream *s)
+{
+    s->read_ns = turns_now(s->all->turns);
+    return turns_bytes(s->all->turns, &s->turn, s->tls ? RECORD_BYTES : READ_BYTES);
+}
+
+/* Without a buffer libuv does not read, but tells that there are bytes. */
+static void on_alloc(uv_handle_t *handle, size_t suggested, uv_buf_t *buffer)
+{
+    stream *s = handle->data;
+
+    (void)suggested;
+    *buffer = uv_buf_init(s->all->read_buffer, is_light(s) ? (unsigned)begin_read(s) : 0);
+}
+
+static void read_in_turn(stream *s);
+
+static void on_read(uv_stream_t *handle, ssize_t n, const uv_buf_t *buffer)
+{
+    stream *s = handle->data;
+
+    if (n == UV_ENOBUFS)
+        read_in_turn(s);
+    else if (n < 0)
+        stream_end(s, n == UV_EOF ? STREAM_PEER_LEFT : STREAM_LOST);
+    else if (n > 0)
+        take(s, (const uint8_t *)buffer->base, (size_t)n);
+}
+
+static void read_at_once(stream *s)
+{
+    turns_leave(s->all->turns, &s->turn);
+    s->reading = WATCHED;
+    if (uv_read_start(&s->on.stream, on_alloc, on_read) != 0)
+        stream_end(s, STREAM_NO_MEMORY);
+}
+
+static void read_in_turn(stream *s)
+{
+    if (s->reading == WATCHED)
+        uv_read_stop(&s->on.stream);
+    s->reading = QUEUED;
+    turns_queue(s->all->turns, &s->turn);
+}
+
+/* Its turn has come. */
+void stream_take_turn(turn_taker *t)
+{
+    stream *s = (stream *)(void *)((char *)t - offsetof(stream, turn));
+    size_t wanted = begin_read(s);
+    uv_os_fd_t fd = -1;
+
+    uv_fileno(&s->on.handle, &fd);
+    ssize_t n = read(fd, s->all->read_buffer, wanted);
+    if (n > 0)
+        take(s, (const uint8_t *)s->all->read_buffer, (size_t)n);
+    else if (n == 0)
+        stream_end(s, STREAM_PEER_LEFT);
+    else if (errno != EAGAIN && errno != EINTR)
+        stream_end(s, STREAM_LOST);
+    if (n < (ssize_t)wanted && s->reading == QUEUED)
+        read_at_once(s);
+}
+
+/* Who is about to read hears of the end after what came before it. */
+void stream_hung_up(void *who)
+{
+    stream *s = who;
+
+    s->hung_up = true;
+    if (s->reading != WATCHED)
+        stream_end(s, STREAM_PEER_LEFT);
+}
+
+void stream_pause(stream *s)
+{
+    if (s->reading == WATCHED)
+        uv_read_stop(&s->on.stream);
+    turns_leave(s->all->turns, &s->turn);
+    s->reading = NOT_READING;
+    s->paused = true;
+    if (s->hung_up)
+        stream_end(s, STREAM_PEER_LEFT);
+    else if (s->request_end_ms > 0)
+        stream_arm(s);
+}
+
+void stream_resume(stream *s)
+{
+    if (s->closing || !s->paused)
+        return;
+    s->paused = false;
+    if (is_light(s))
+        read_at_once(s);
+    else
+        read_in_turn(s);
+    if (s->request_end_ms > 0) {
+        stream_arm_request(s);
+        stream_arm(s);
+    }
+}
+
+void stream_end_reading(stream *s)
+{
+    uv_os_fd_t fd;
+
+    if (uv_fileno(&s->on.handle, &fd) == 0)
+        hangups_forget(s->all->hangups, fd);
+    turns_leave(s->all->turns, &s->turn);
+    s->reading = NOT_READING;
+}
+
+void stream_begin_reading(stream *s)
+{
+    uv_os_fd_t fd;
+
+    s->paused = true;
+    if (uv_fileno(&s->on.handle, &fd) == 0 && hangups_watch(s->all->hangups, fd, s))
+        stream_resume(s);
+    else
+        stream_end(s, STREAM_NO_MEMORY);
+}

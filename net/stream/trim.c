@@ -1,0 +1,84 @@
+/* Invariant: the timer runs exactly while `peak` is a peak worth a look whose memory was
+ * not given back. Called by wires.c. */
+#include "net/stream/trim.h"
+
+#include <malloc.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include <uv.h>
+
+enum { PEAK_BYTES_MIN = 8 << 20, PART = 4 };
+
+struct trim {
+    uv_prepare_t turn_end;
+    uv_timer_t timer;
+    budget *of;
+    uint32_t period_ms;
+    size_t peak; /* 0: none */
+    unsigned open_handles;
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+/* What was held at most in this period decides, not what is held just now. */
+static void on_timer(uv_timer_t *timer)
+{
+    trim *t = timer->data;
+    size_t lately = budget_peak(t->of);
+
+    if (lately > t->peak)
+        t->peak = lately;
+    if (lately > t->peak / PART)
+        return;
+    t->peak = 0;
+    uv_timer_stop(timer);
+    malloc_trim(0);
+}
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    trim *t = prepare->data;
+
+    if (t->peak > 0 || budget_held(t->of) < PEAK_BYTES_MIN)
+        return;
+    t->peak = budget_held(t->of);
+    uv_timer_start(&t->timer, on_timer, t->period_ms, t->period_ms);
+}
+
+trim *trim_new(uv_loop_t *loop, budget *of, uint32_t period_ms)
+{
+    trim *t = malloc(sizeof *t);
+
+    if (!t)
+        return NULL;
+    *t = (trim){.of = of, .period_ms = period_ms};
+    uv_prepare_init(loop, &t->turn_end);
+    uv_timer_init(loop, &t->timer);
+    t->turn_end.data = t->timer.data = t;
+    uv_prepare_start(&t->turn_end, on_turn_end);
+    uv_unref((uv_handle_t *)&t->turn_end);
+    uv_unref((uv_handle_t *)&t->timer);
+    return t;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    trim *t = handle->data;
+
+    if (--t->open_handles > 0)
+        return;
+    void (*closed)(void *arg) = t->closed;
+    void *arg = t->arg;
+    free(t);
+    closed(arg);
+}
+
+void trim_close(trim *t, void (*closed)(void *arg), void *arg)
+{
+    t->closed = closed;
+    t->arg = arg;
+    t->open_handles = 2;
+    uv_close((uv_handle_t *)&t->turn_end, on_handle_closed);
+    uv_close((uv_handle_t *)&t->timer, on_handle_closed);
+}

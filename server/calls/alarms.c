@@ -1,0 +1,319 @@
+/* Invariant: an alarm is in the table exactly while it is watched, a chore, or being
+ * asked; one that is only being asked goes with the reply. One timer serves all. */
+#include "calls/alarms.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "calls/key_table.h"
+#include "store/wakes.h"
+
+enum { TIMEOUT_MS = 5000, RETRY_MS = 500, ALARM_WEIGHT = 32, CHORES_MAX = 262144, NAME_BYTES_MAX = 4096 };
+
+typedef struct alarm_clock {
+    keyed entry; /* by "<base><function> <argument>" */
+    wake when;
+    alarms *all;
+    size_t watchers;
+    bool chore;
+    bool asking;
+    bool again; /* its moment came while asking */
+    store_call call;
+    lks_rpc_slice args[1];
+    TAILQ_ENTRY(alarm_clock) in_chores;
+    char text[]; /* base, function, NUL, argument: what the call and the key are of */
+} alarm_clock;
+
+struct alarms {
+    uv_loop_t *loop;
+    store *store;
+    key_table table;
+    TAILQ_HEAD(, alarm_clock) chores;
+    size_t n_chores;
+    wakes moments;
+    uv_timer_t timer;
+    bool stopping;
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+/* ---- the table ---------------------------------------------------------------- */
+
+/* The key in `text`; len 0 when it does not fit. */
+static lks_rpc_slice name_of(char text[NAME_BYTES_MAX], lks_rpc_slice base, const char *function,
+                             lks_rpc_slice argument)
+{
+    size_t function_len = strlen(function) + 1;
+    size_t len = base.len + function_len + argument.len;
+
+    if (len > NAME_BYTES_MAX)
+        return (lks_rpc_slice){.data = text};
+    memcpy(text, base.data, base.len);
+    memcpy(text + base.len, function, function_len);
+    memcpy(text + base.len + function_len, argument.data, argument.len);
+    return (lks_rpc_slice){.data = text, .len = len};
+}
+
+static alarm_clock *find(const alarms *all, lks_rpc_slice name)
+{
+    keyed *k = name.len ? key_table_find(&all->table, name) : NULL;
+
+    return k ? (alarm_clock *)((char *)k - offsetof(alarm_clock, entry)) : NULL;
+}
+
+static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
+{
+    alarm_clock *a = name.len ? calloc(1, sizeof *a + name.len) : NULL;
+
+    if (!a)
+        return NULL;
+    a->all = all;
+    memcpy(a->text, name.data, name.len);
+    a->entry.key = (lks_rpc_slice){.data = a->text, .len = name.len};
+    const char *function = a->text + base_len;
+    const char *argument = function + strlen(function) + 1;
+    a->args[0] = (lks_rpc_slice){.data = argument, .len = name.len - (size_t)(argument - a->text)};
+    a->call = (store_call){.base = {.data = a->text, .len = base_len},
+                           .function = function,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = a->args,
+                           .weight = ALARM_WEIGHT,
+                           .repeatable = true};
+    if (!key_table_add(&all->table, &a->entry)) {
+        free(a);
+        return NULL;
+    }
+    return a;
+}
+
+/* Found, or made; NULL when out of memory. */
+static alarm_clock *enter(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
+{
+    char text[NAME_BYTES_MAX];
+    lks_rpc_slice name = name_of(text, base, function, argument);
+    alarm_clock *a = find(all, name);
+
+    return a ? a : add(all, name, base.len);
+}
+
+static void arm_timer(alarms *all);
+
+/* Frees it when nobody wants it any more. */
+static void let_go(alarm_clock *a)
+{
+    alarms *all = a->all;
+
+    if (a->watchers > 0 || a->chore)
+        return;
+    wakes_remove(&all->moments, &a->when);
+    arm_timer(all);
+    if (a->asking)
+        return;
+    key_table_remove(&all->table, &a->entry);
+    free(a);
+}
+
+static void end_chore(alarm_clock *a)
+{
+    alarms *all = a->all;
+
+    a->chore = false;
+    TAILQ_REMOVE(&all->chores, a, in_chores);
+    all->n_chores--;
+    let_go(a);
+}
+
+/* ---- ringing ------------------------------------------------------------------ */
+
+static uint64_t in_ms_from_now(int64_t ms)
+{
+    return lks_rpc_now_ns() + (uint64_t)(ms > 0 ? ms : 0) * 1000000;
+}
+
+static void set(alarm_clock *a, uint64_t at_ns)
+{
+    if (a->when.place > 0 && a->when.at_ns <= at_ns)
+        return;
+    wakes_set(&a->all->moments, &a->when, at_ns);
+    arm_timer(a->all);
+}
+
+/* Whether the same may go well later. */
+static bool passes(lks_code code)
+{
+    return code == LKS_UNAVAILABLE || code == LKS_DEADLINE_EXCEEDED || code == LKS_RESOURCE_EXHAUSTED ||
+           code == LKS_ABORTED;
+}
+
+/* ms until it is to ring again, -1: not by itself. */
+static int64_t again_in_ms(const alarm_clock *a, const store_result *result)
+{
+    const store_value *v = result->value;
+
+    if (result->code != LKS_OK)
+        return passes(result->code) || !a->chore ? RETRY_MS : -1;
+    return v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER ? v->element[1].integer
+                                                                                      : RETRY_MS;
+}
+
+static void ring(alarm_clock *a);
+
+static void on_reply(void *arg, const store_result *result)
+{
+    alarm_clock *a = arg;
+    int64_t again_ms = again_in_ms(a, result);
+
+    a->asking = false;
+    if (a->watchers == 0 && !a->chore)
+        let_go(a);
+    else if (a->again)
+        ring(a);
+    else if (again_ms >= 0)
+        set(a, in_ms_from_now(again_ms));
+    else if (a->chore && a->when.place == 0)
+        end_chore(a);
+}
+
+static void ring(alarm_clock *a)
+{
+    wakes_remove(&a->all->moments, &a->when);
+    a->again = a->asking;
+    if (a->asking)
+        return;
+    a->asking = true;
+    store_submit(a->all->store, &a->call, in_ms_from_now(TIMEOUT_MS), on_reply, a);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    alarms *all = timer->data;
+    uint64_t now = lks_rpc_now_ns();
+    wake *first;
+
+    while ((first = wakes_first(&all->moments)) && first->at_ns <= now)
+        ring((alarm_clock *)((char *)first - offsetof(alarm_clock, when)));
+    arm_timer(all);
+}
+
+static void arm_timer(alarms *all)
+{
+    const wake *first = wakes_first(&all->moments);
+
+    if (!first) {
+        uv_timer_stop(&all->timer);
+        return;
+    }
+    uint64_t now = lks_rpc_now_ns();
+    uint64_t left_ns = first->at_ns > now ? first->at_ns - now : 0;
+    uv_update_time(all->loop);
+    uv_timer_start(&all->timer, on_timer, (left_ns + 999999) / 1000000, 0);
+}
+
+/* ---- what others call --------------------------------------------------------- */
+
+bool alarms_watch(alarms *all, service_watch *list)
+{
+    for (service_watch *w = list; w; w = w->next) {
+        alarm_clock *a = enter(all, w->base, w->function, w->argument);
+        if (!a) {
+            alarms_unwatch(all, list);
+            return false;
+        }
+        a->watchers++;
+        w->alarm = a;
+    }
+    return true;
+}
+
+void alarms_unwatch(alarms *all, service_watch *list)
+{
+    (void)all;
+    for (service_watch *w = list; w && w->alarm; w = w->next) {
+        w->alarm->watchers--;
+        let_go(w->alarm);
+        w->alarm = NULL;
+    }
+}
+
+void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+{
+    char text[NAME_BYTES_MAX];
+    alarm_clock *a = in_ms < 0 ? NULL : find(all, name_of(text, base, function, argument));
+
+    if (a && (a->watchers > 0 || a->chore))
+        set(a, in_ms_from_now(in_ms));
+}
+
+void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+{
+    bool wanted = in_ms >= 0 && !all->stopping && all->n_chores < CHORES_MAX;
+    alarm_clock *a = wanted ? enter(all, base, function, argument) : NULL;
+
+    if (!a)
+        return;
+    if (!a->chore) {
+        a->chore = true;
+        TAILQ_INSERT_TAIL(&all->chores, a, in_chores);
+        all->n_chores++;
+    }
+    set(a, in_ms_from_now(in_ms));
+}
+
+size_t alarms_count(const alarms *all)
+{
+    return all->table.n;
+}
+
+static void end_chores(alarms *all)
+{
+    alarm_clock *a;
+
+    while ((a = TAILQ_FIRST(&all->chores)))
+        end_chore(a);
+}
+
+void alarms_stop(alarms *all)
+{
+    all->stopping = true;
+    end_chores(all);
+}
+
+lks_code alarms_new(uv_loop_t *loop, store *backing, alarms **ret, lks_error *error)
+{
+    alarms *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    all->loop = loop;
+    all->store = backing;
+    TAILQ_INIT(&all->chores);
+    uv_timer_init(loop, &all->timer);
+    all->timer.data = all;
+    *ret = all;
+    return LKS_OK;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    alarms *all = handle->data;
+    void (*closed)(void *arg) = all->closed;
+    void *arg = all->arg;
+
+    wakes_clear(&all->moments);
+    key_table_clear(&all->table);
+    free(all);
+    closed(arg);
+}
+
+void alarms_close(alarms *all, void (*closed)(void *arg), void *arg)
+{
+    all->closed = closed;
+    all->arg = arg;
+    end_chores(all);
+    uv_close((uv_handle_t *)&all->timer, on_timer_closed);
+}

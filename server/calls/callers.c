@@ -1,0 +1,533 @@
+/* Invariant: a caller is on the list `settling` exactly while it has a queued call that
+ * settles and room for it, on `taking` likewise for calls that take; so finding the next
+ * call to start costs the same however many queue. Called by dispatch.c and the engines. */
+#include "calls/callers.h"
+
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <uv.h>
+
+enum {
+    RESERVE = 4,      /* one part in so many of the room to run is not for one kind of calls alone */
+    QUEUES = 4,       /* calls that take may queue, for each that may run */
+    SMALL_QUEUE = 64, /* of one caller, when others queue nearly all there may be */
+    TURN_NS = 200 * 1000,
+    QUEUE_TURN_NS = 1000000, /* what may be started from queues in a turn */
+    RETRY_AFTER_MS = 100,
+    PRINCIPAL_PART = 2,
+};
+
+typedef TAILQ_HEAD(, caller_call) call_list;
+typedef TAILQ_HEAD(, caller) caller_list;
+
+/* By kind: calls that take, calls that settle. */
+typedef struct running_calls {
+    uint32_t of_kind[2];
+} running_calls;
+
+/* Waiting calls of one principal. */
+typedef struct waiting_sum {
+    uint32_t n;
+    char name[];
+} waiting_sum;
+
+struct caller {
+    callers *all;
+    budget_share *bytes;
+    void (*on_room)(void *arg);
+    void *arg;
+    call_list calls;          /* in any state */
+    call_list settles, takes; /* those that queue */
+    running_calls running;
+    uint32_t n_waiting, n_taking; /* n_taking: on `takes` */
+    uint64_t turn, turn_ns;       /* time that its calls took to start in that turn */
+    unsigned pins;                /* functions that still look at it */
+    bool lost, held, in_settling, in_taking;
+    TAILQ_ENTRY(caller) settling, taking;
+};
+
+struct callers {
+    callers_options options;
+    caller_list settling, taking;
+    running_calls running;
+    uint32_t n_waiting, n_parked, n_taking, n_queued;
+    void *principals; /* tsearch, by name */
+    uint64_t turn;
+    bool serving;
+    uv_prepare_t turn_end;
+    uv_idle_t busy; /* the loop does not wait while calls could start */
+    unsigned open_handles;
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+/* ---- room ------------------------------------------------------------------------- */
+
+/* Of `max`, what calls of one kind may use: the rest is for the other kind, so that neither
+ * keeps the other from running. */
+static uint32_t for_one_kind(uint32_t max)
+{
+    return max - max / RESERVE;
+}
+
+static bool has_room_of(const running_calls *running, uint32_t max, bool settles)
+{
+    return running->of_kind[settles] < for_one_kind(max) && running->of_kind[0] + running->of_kind[1] < max;
+}
+
+/* Whether a caller's own limit lets it start a call of that kind; the server's is looked at
+ * when it starts. */
+static bool may_have(const caller *c, bool settles)
+{
+    return !c->held && has_room_of(&c->running, c->all->options.running_per_caller, settles);
+}
+
+static bool has_room(const caller *c, bool settles)
+{
+    return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles);
+}
+
+static void relist(caller *c)
+{
+    bool settling = !TAILQ_EMPTY(&c->settles) && may_have(c, true);
+    bool taking = !TAILQ_EMPTY(&c->takes) && may_have(c, false);
+
+    if (settling && !c->in_settling)
+        TAILQ_INSERT_TAIL(&c->all->settling, c, settling);
+    else if (!settling && c->in_settling)
+        TAILQ_REMOVE(&c->all->settling, c, settling);
+    if (taking && !c->in_taking)
+        TAILQ_INSERT_TAIL(&c->all->taking, c, taking);
+    else if (!taking && c->in_taking)
+        TAILQ_REMOVE(&c->all->taking, c, taking);
+    c->in_settling = settling;
+    c->in_taking = taking;
+}
+
+/* ---- queues ----------------------------------------------------------------------- */
+
+static void enqueue(caller_call *call)
+{
+    caller *c = call->caller;
+
+    call->state = CALL_QUEUED;
+    c->all->n_queued++;
+    if (call->settles) {
+        TAILQ_INSERT_TAIL(&c->settles, call, in_queue);
+    } else {
+        TAILQ_INSERT_TAIL(&c->takes, call, in_queue);
+        c->n_taking++;
+        c->all->n_taking++;
+    }
+    relist(c);
+}
+
+static void dequeue(caller_call *call)
+{
+    caller *c = call->caller;
+
+    c->all->n_queued--;
+    if (call->settles) {
+        TAILQ_REMOVE(&c->settles, call, in_queue);
+    } else {
+        TAILQ_REMOVE(&c->takes, call, in_queue);
+        c->n_taking--;
+        c->all->n_taking--;
+    }
+    call->state = CALL_NONE;
+}
+
+/* ---- life ------------------------------------------------------------------------- */
+
+static void free_when_over(caller *c)
+{
+    if (c->lost && c->pins == 0 && TAILQ_EMPTY(&c->calls))
+        free(c);
+}
+
+static void unpin(caller *c)
+{
+    c->pins--;
+    free_when_over(c);
+}
+
+/* ---- starting ----------------------------------------------------------------------- */
+
+/* Its caller is pinned. */
+static void run(caller_call *call)
+{
+    caller *c = call->caller;
+    callers *all = c->all;
+    uint64_t began_ns = lks_rpc_now_ns();
+
+    if (c->turn != all->turn)
+        c->turn_ns = 0;
+    c->turn = all->turn;
+    call->state = CALL_RUNNING;
+    c->running.of_kind[call->settles]++;
+    all->running.of_kind[call->settles]++;
+    relist(c);
+    call->start(call);
+    c->turn_ns += lks_rpc_now_ns() - began_ns;
+}
+
+static bool has_had_its_turn(const caller *c)
+{
+    return c->turn == c->all->turn && c->turn_ns >= c->all->options.turn_ns;
+}
+
+/* The queued call that starts next, of the caller that waits longest for one; NULL when
+ * none has room. */
+static caller_call *next_call(callers *all)
+{
+    caller *c = TAILQ_FIRST(&all->settling);
+
+    if (c && has_room(c, true)) {
+        TAILQ_REMOVE(&all->settling, c, settling);
+        TAILQ_INSERT_TAIL(&all->settling, c, settling);
+        return TAILQ_FIRST(&c->settles);
+    }
+    c = TAILQ_FIRST(&all->taking);
+    if (c && has_room(c, false)) {
+        TAILQ_REMOVE(&all->taking, c, taking);
+        TAILQ_INSERT_TAIL(&all->taking, c, taking);
+        return TAILQ_FIRST(&c->takes);
+    }
+    return NULL;
+}
+
+static void on_busy(uv_idle_t *busy);
+
+/* Starts what queues, as far as there is room and for no longer than a turn. */
+static void serve(callers *all)
+{
+    uint64_t until_ns = 0;
+    caller_call *call;
+
+    if (all->serving || all->n_queued == 0)
+        return;
+    all->serving = true;
+    while ((call = next_call(all))) {
+        uint64_t now_ns = lks_rpc_now_ns();
+        caller *c = call->caller;
+        if (until_ns == 0)
+            until_ns = now_ns + QUEUE_TURN_NS;
+        else if (now_ns >= until_ns)
+            break;
+        c->pins++;
+        dequeue(call);
+        run(call);
+        if (!caller_queues(c) && !c->lost && c->on_room)
+            c->on_room(c->arg);
+        unpin(c);
+    }
+    all->serving = false;
+    if (call)
+        uv_idle_start(&all->busy, on_busy);
+}
+
+static void on_busy(uv_idle_t *busy)
+{
+    callers *all = busy->data;
+
+    uv_idle_stop(busy);
+    serve(all);
+}
+
+static void start_or_queue(caller_call *call)
+{
+    caller *c = call->caller;
+
+    bool first = call->settles ? TAILQ_EMPTY(&c->settles)
+                               : TAILQ_EMPTY(&c->takes) && (TAILQ_EMPTY(&c->settles) || !has_room(c, true));
+
+    if (first && has_room(c, call->settles) && !has_had_its_turn(c)) {
+        c->pins++;
+        run(call);
+        unpin(c);
+        return;
+    }
+    enqueue(call);
+    if (!c->all->serving)
+        uv_idle_start(&c->all->busy, on_busy);
+}
+
+/* ---- waiting ------------------------------------------------------------------------ */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const waiting_sum *)a)->name, ((const waiting_sum *)b)->name);
+}
+
+static waiting_sum *find_or_add(callers *all, const char *name)
+{
+    size_t len = strlen(name);
+    waiting_sum *sum = calloc(1, sizeof *sum + len + 1);
+    waiting_sum **found;
+
+    if (!sum)
+        return NULL;
+    memcpy(sum->name, name, len);
+    found = tsearch(sum, &all->principals, by_name);
+    if (!found || *found != sum)
+        free(sum);
+    return found ? *found : NULL;
+}
+
+static void forget_unused(callers *all, waiting_sum *sum)
+{
+    if (sum && sum->n == 0) {
+        tdelete(sum, &all->principals, by_name);
+        free(sum);
+    }
+}
+
+static lks_code no_room(lks_error *error, const char *why)
+{
+    lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", why);
+    error->retry_after_ms = RETRY_AFTER_MS;
+    return error->code;
+}
+
+static lks_code enter_waiting(caller_call *call, const char *principal, lks_error *error)
+{
+    caller *c = call->caller;
+    callers *all = c->all;
+    const callers_options *o = &all->options;
+    waiting_sum *sum = principal ? find_or_add(all, principal) : NULL;
+    const char *full = NULL;
+
+    if (principal && !sum)
+        full = "out of memory";
+    else if (all->n_waiting >= o->waiting_max)
+        full = "too many calls wait";
+    else if (c->n_waiting >= o->waiting_per_caller)
+        full = "too many calls wait on this connection";
+    else if (sum && sum->n >= (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART)
+        full = "too many calls of this principal wait";
+    if (full) {
+        forget_unused(all, sum);
+        return no_room(error, full);
+    }
+    if (sum)
+        sum->n++;
+    call->waiting = sum;
+    c->n_waiting++;
+    all->n_waiting++;
+    return LKS_OK;
+}
+
+static void leave_waiting(caller_call *call)
+{
+    caller *c = call->caller;
+
+    if (call->waiting)
+        call->waiting->n--;
+    forget_unused(c->all, call->waiting);
+    call->waiting = NULL;
+    c->n_waiting--;
+    c->all->n_waiting--;
+}
+
+/* ---- a call ------------------------------------------------------------------------- */
+
+/* Whether so many calls queue to take that one more is of no use. */
+static bool queue_is_full(const caller *c)
+{
+    uint32_t max = QUEUES * c->all->options.running_max;
+    uint32_t left = c->all->n_taking < max ? max - c->all->n_taking : 0;
+
+    return left == 0 || (c->n_taking >= SMALL_QUEUE && c->n_taking >= left);
+}
+
+lks_code caller_admit(caller_call *call, const char *principal, lks_error *error)
+{
+    caller *c = call->caller;
+
+    if (c->lost)
+        return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the connection is gone");
+    if (!call->settles && queue_is_full(c))
+        return no_room(error, "too many calls under way");
+    if (call->waits && enter_waiting(call, principal, error) != LKS_OK)
+        return error->code;
+    TAILQ_INSERT_TAIL(&c->calls, call, in_caller);
+    start_or_queue(call);
+    return LKS_OK;
+}
+
+static void stop_running(caller_call *call)
+{
+    caller *c = call->caller;
+
+    c->running.of_kind[call->settles]--;
+    c->all->running.of_kind[call->settles]--;
+    call->state = CALL_NONE;
+    relist(c);
+}
+
+void caller_park(caller_call *call)
+{
+    callers *all = call->caller->all;
+
+    stop_running(call);
+    call->settles = true; /* what it does from now on ends its wait */
+    call->state = CALL_PARKED;
+    all->n_parked++;
+    serve(all);
+}
+
+static void unpark(caller_call *call)
+{
+    call->state = CALL_NONE;
+    call->caller->all->n_parked--;
+}
+
+void caller_resume(caller_call *call)
+{
+    unpark(call);
+    start_or_queue(call);
+}
+
+void caller_leave(caller_call *call)
+{
+    caller *c = call->caller;
+
+    if (!c)
+        return;
+    callers *all = c->all;
+    if (call->state == CALL_QUEUED)
+        dequeue(call);
+    else if (call->state == CALL_RUNNING)
+        stop_running(call);
+    else if (call->state == CALL_PARKED)
+        unpark(call);
+    if (call->waits)
+        leave_waiting(call);
+    TAILQ_REMOVE(&c->calls, call, in_caller);
+    call->caller = NULL;
+    relist(c);
+    free_when_over(c);
+    serve(all);
+}
+
+/* ---- a caller ----------------------------------------------------------------------- */
+
+caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg)
+{
+    caller *c = malloc(sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (caller){.all = all, .bytes = bytes, .on_room = on_room, .arg = arg};
+    TAILQ_INIT(&c->calls);
+    TAILQ_INIT(&c->settles);
+    TAILQ_INIT(&c->takes);
+    return c;
+}
+
+/* Telling one may end others: the list is walked by moving each that was told to its end,
+ * for as many as there were. */
+void caller_lost(caller *c)
+{
+    size_t n = 0;
+    caller_call *call;
+
+    if (!c)
+        return;
+    c->lost = true;
+    c->pins++;
+    TAILQ_FOREACH(call, &c->calls, in_caller)
+        n++;
+    for (; n > 0 && (call = TAILQ_FIRST(&c->calls)); n--) {
+        TAILQ_REMOVE(&c->calls, call, in_caller);
+        TAILQ_INSERT_TAIL(&c->calls, call, in_caller);
+        call->abandoned(call);
+    }
+    unpin(c);
+}
+
+void caller_hold(caller *c, bool held)
+{
+    if (held == c->held)
+        return;
+    c->held = held;
+    relist(c);
+    if (!held && caller_queues(c) && !c->all->serving)
+        uv_idle_start(&c->all->busy, on_busy);
+}
+
+bool caller_is_lost(const caller *c)
+{
+    return c->lost;
+}
+
+budget_share *caller_bytes(const caller *c)
+{
+    return c->bytes;
+}
+
+bool caller_queues(const caller *c)
+{
+    return !TAILQ_EMPTY(&c->settles) || !TAILQ_EMPTY(&c->takes);
+}
+
+/* ---- all of them -------------------------------------------------------------------- */
+
+static void on_turn_end(uv_prepare_t *prepare)
+{
+    ((callers *)prepare->data)->turn++;
+}
+
+lks_code callers_new(const callers_options *options, callers **ret, lks_error *error)
+{
+    callers *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    all->options = *options;
+    if (all->options.turn_ns == 0)
+        all->options.turn_ns = TURN_NS;
+    TAILQ_INIT(&all->settling);
+    TAILQ_INIT(&all->taking);
+    uv_prepare_init(options->loop, &all->turn_end);
+    uv_idle_init(options->loop, &all->busy);
+    all->turn_end.data = all->busy.data = all;
+    uv_prepare_start(&all->turn_end, on_turn_end);
+    uv_unref((uv_handle_t *)&all->turn_end);
+    *ret = all;
+    return LKS_OK;
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    callers *all = handle->data;
+
+    if (--all->open_handles > 0)
+        return;
+    void (*closed)(void *arg) = all->closed;
+    void *arg = all->arg;
+    free(all);
+    closed(arg);
+}
+
+void callers_close(callers *all, void (*closed)(void *arg), void *arg)
+{
+    all->closed = closed;
+    all->arg = arg;
+    all->open_handles = 2;
+    uv_close((uv_handle_t *)&all->turn_end, on_handle_closed);
+    uv_close((uv_handle_t *)&all->busy, on_handle_closed);
+}
+
+uint32_t callers_running(const callers *all)
+{
+    return all->running.of_kind[0] + all->running.of_kind[1];
+}
+
+uint32_t callers_parked(const callers *all)
+{
+    return all->n_parked;
+}

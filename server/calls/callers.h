@@ -1,0 +1,102 @@
+/* Who calls: one object a connection. It counts the calls that the connection has under
+ * way, and that wait, against limits of its own, of the server and of its principal; what
+ * finds no room to run queues. It knows its calls, so that its loss costs them alone.
+ *
+ *   admit --> refused
+ *        \--> QUEUED --start--> RUNNING --park--> PARKED
+ *               ^                  |  (memory only)  |
+ *               +------------------+---- resume -----+      leave: from any state
+ *
+ * Calls that settle (they end or keep something: Release, Renew, Confirm) find room when
+ * those that take do not: they start first, and each kind has a quarter of the room to run
+ * that the other cannot use.
+ * A caller starts only so much in one turn of the loop; then it is the others' turn.
+ * Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_CALLERS_H
+#define LOCKSTOCK_SERVER_CALLERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include <lockstock/status.h>
+
+#include "net/budget.h"
+
+struct uv_loop_s;
+
+typedef struct callers callers;
+typedef struct caller caller;
+
+typedef struct callers_options {
+    struct uv_loop_s *loop;
+    uint32_t running_max;        /* calls that run; four times as many may queue to take */
+    uint32_t running_per_caller; /* more of one caller queue */
+    uint32_t waiting_max;        /* calls that may wait; half of them a principal's */
+    uint32_t waiting_per_caller;
+    uint64_t turn_ns; /* time of the loop that a caller's calls may take to start in one turn; 0 = 0.2 ms */
+} callers_options;
+
+/* LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code callers_new(const callers_options *options, callers **ret, lks_error *error);
+
+/* With every caller gone; `closed` runs on the loop when it is freed. */
+void callers_close(callers *all, void (*closed)(void *arg), void *arg);
+
+/* A new connection. `bytes`, its share, must outlive its calls (budget.h sees to that).
+ * on_room runs when none of its calls queues any more, not from inside a function of this header but
+ * caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
+caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
+
+/* The connection is gone: each of its calls is told (`abandoned`), and the caller is freed
+ * with the last of them. Takes NULL. */
+void caller_lost(caller *c);
+
+/* While it is held, no call of it starts: they queue. */
+void caller_hold(caller *c, bool held);
+
+/* Whether its connection is gone. */
+bool caller_is_lost(const caller *c);
+
+/* The share that was given. */
+budget_share *caller_bytes(const caller *c);
+
+/* Whether calls of it queue: its transport may as well stop reading. */
+bool caller_queues(const caller *c);
+
+typedef enum caller_call_state { CALL_NONE, CALL_QUEUED, CALL_RUNNING, CALL_PARKED } caller_call_state;
+
+/* A call's part in this; inside the struct of whoever runs it. */
+typedef struct caller_call {
+    caller *caller;
+    bool settles;
+    bool waits; /* it may be parked */
+    /* It has room: first after admission, then after each resume. May leave or park it. */
+    void (*start)(struct caller_call *call);
+    /* Its caller is lost. May leave. */
+    void (*abandoned)(struct caller_call *call);
+    caller_call_state state; /* private from here on */
+    struct waiting_sum *waiting;
+    TAILQ_ENTRY(caller_call) in_caller, in_queue;
+} caller_call;
+
+/* Takes a call in, whose public members are set and whose others are zero: it starts
+ * before this returns, or queues. principal NULL: nobody's. LKS_RESOURCE_EXHAUSTED: there
+ * is no room, and nothing is counted; LKS_CANCELLED: the caller is lost. */
+lks_code caller_admit(caller_call *call, const char *principal, lks_error *error);
+
+/* A running call of a kind that waits costs memory only from now on. */
+void caller_park(caller_call *call);
+
+/* A parked call wants to run again: it starts before this returns, or queues. */
+void caller_resume(caller_call *call);
+
+/* The call is over, in any state; nothing when it was never admitted. */
+void caller_leave(caller_call *call);
+
+/* Calls that run; that are parked. */
+uint32_t callers_running(const callers *all);
+uint32_t callers_parked(const callers *all);
+
+#endif

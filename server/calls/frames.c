@@ -1,0 +1,264 @@
+/* Invariant: a message is answered exactly once, when the last of its calls is
+ * done; results stand in the order of the calls. What its calls need lives in one arena,
+ * which goes back to the pool after the reply; the message itself is decoded into another,
+ * which is free again before frames_take returns. */
+#include "calls/frames.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/frame.h>
+
+enum {
+    POOL_MAX = 256,
+    /* What an ordinary message takes while it is under way, a block of the arena. The room to run and
+     * to wait is limited by calls with that in mind; only what is more counts as bytes held. */
+    CALL_BYTES = 4096 + 64,
+};
+
+struct frames {
+    dispatch *dispatch;
+    size_t message_bytes_max;
+    lks_rpc_arena *pool[POOL_MAX];
+    size_t n_pool;
+    bool draining;
+};
+
+/* One message under way. */
+typedef struct exchange {
+    frames *frames;
+    const frames_port *port;
+    void *message;
+    lks_rpc_arena *arena;
+    Lockstock__Rpc__V1__Reply *reply;
+    const lks_rpc_method **methods;
+    dispatch_order order;
+    budget_share *bytes;
+    size_t held;        /* of it */
+    size_t waiting_for; /* calls not yet done, and one more while they are started */
+    size_t made;        /* bytes of the results so far */
+} exchange;
+
+typedef struct slot {
+    exchange *exchange;
+    size_t index;
+} slot;
+
+lks_code frames_new(dispatch *d, size_t message_bytes_max, frames **ret, lks_error *error)
+{
+    frames *f = malloc(sizeof *f);
+
+    if (!f)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *f = (frames){.dispatch = d, .message_bytes_max = message_bytes_max};
+    *ret = f;
+    return LKS_OK;
+}
+
+void frames_free(frames *f)
+{
+    while (f && f->n_pool > 0)
+        lks_rpc_arena_free(f->pool[--f->n_pool]);
+    free(f);
+}
+
+static lks_rpc_arena *take_arena(frames *f)
+{
+    return f->n_pool > 0 ? f->pool[--f->n_pool] : lks_rpc_arena_new();
+}
+
+static void give_arena(frames *f, lks_rpc_arena *arena)
+{
+    if (!arena || f->n_pool == POOL_MAX) {
+        lks_rpc_arena_free(arena);
+        return;
+    }
+    lks_rpc_arena_reset(arena);
+    f->pool[f->n_pool++] = arena;
+}
+
+/* Sends a reply, or closes the connection when there is no memory for it. */
+static void send(const frames_port *port, void *message, Lockstock__Rpc__V1__Reply *reply, size_t len)
+{
+    uint8_t *space = port->answer(message, len);
+
+    if (!space) {
+        port->close_peer(message);
+        return;
+    }
+    lockstock__rpc__v1__reply__pack(reply, space);
+    port->reply(message);
+}
+
+static void one_less(exchange *x)
+{
+    if (--x->waiting_for > 0)
+        return;
+    frames *f = x->frames;
+    lks_rpc_arena *arena = x->arena;
+    budget_share *bytes = x->bytes;
+    size_t held = x->held;
+    size_t len = lks_rpc_reply_fit(x->reply, x->methods, f->message_bytes_max);
+    send(x->port, x->message, x->reply, len);
+    give_arena(f, arena);
+    if (held > 0) /* else the connection may have gone, and its share with it */
+        budget_give(bytes, held);
+}
+
+static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)
+{
+    const slot *at = arg;
+    exchange *x = at->exchange;
+    Lockstock__Rpc__V1__Result *result = x->reply->results[at->index];
+
+    x->methods[at->index] = method;
+    if (error->code == LKS_OK)
+        lks_rpc_result_ok(method, response, x->arena, result);
+    else
+        lks_rpc_result_fail(error, x->arena, result);
+    x->made += result->payload.len;
+    one_less(x);
+}
+
+static credentials credentials_of(const Lockstock__Rpc__V1__Call *call, const frames_sender *sender)
+{
+    credentials who = {.certificate = sender->certificate, .uid = sender->uid};
+
+    for (size_t i = 0; i < call->n_metadata; i++) {
+        const Lockstock__Rpc__V1__Metadata *item = call->metadata[i];
+        credentials_take(&who, item->key, (lks_rpc_slice){(const char *)item->value.data, item->value.len});
+    }
+    return who;
+}
+
+/* Answers a frame that was refused whole. */
+static void refuse(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
+                   const lks_error *error)
+{
+    Lockstock__Rpc__V1__Reply *reply = arena ? lks_rpc_reply_new(n, arena) : NULL;
+    const lks_rpc_method **methods = arena ? lks_rpc_arena_alloc(arena, n * sizeof *methods) : NULL;
+
+    if (!reply || !methods) {
+        port->close_peer(message);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        methods[i] = NULL;
+        lks_rpc_result_fail(error, arena, reply->results[i]);
+    }
+    send(port, message, reply, lks_rpc_reply_fit(reply, methods, f->message_bytes_max));
+}
+
+void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, const lks_error *error)
+{
+    lks_rpc_arena *arena = take_arena(f);
+
+    refuse(f, port, message, arena, n, error);
+    give_arena(f, arena);
+}
+
+static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
+                              budget_share *bytes)
+{
+    exchange *x = lks_rpc_arena_alloc(arena, sizeof *x);
+    const lks_rpc_method **methods = lks_rpc_arena_alloc(arena, n * sizeof *methods);
+    Lockstock__Rpc__V1__Reply *reply = lks_rpc_reply_new(n, arena);
+
+    if (!x || !methods || !reply)
+        return NULL;
+    *x = (exchange){.frames = f,
+                    .port = port,
+                    .message = message,
+                    .arena = arena,
+                    .reply = reply,
+                    .methods = methods,
+                    .bytes = bytes,
+                    .waiting_for = n + 1};
+    TAILQ_INIT(&x->order.calls);
+    return x;
+}
+
+/* Why a call is not even begun; code LKS_OK when it is. */
+static lks_error refusal_of(const exchange *x, bool has_room)
+{
+    lks_error error = {0};
+
+    if (x->frames->draining)
+        lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
+    else if (!has_room)
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
+    else if (x->made >= x->frames->message_bytes_max)
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                      "the answers to the calls before it fill the reply: send fewer in a frame");
+    return error;
+}
+
+static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, const frames_sender *sender,
+                        uint64_t received_ns, bool has_room)
+{
+    size_t n = frame->n_calls;
+    slot *slots = lks_rpc_arena_alloc(x->arena, n * sizeof *slots);
+
+    for (size_t i = 0; i < n; i++) {
+        const Lockstock__Rpc__V1__Call *from = frame->calls[i];
+        const dispatch_call call = {
+            .path = from->method,
+            .payload = from->payload.data,
+            .len = from->payload.len,
+            .timeout_ms = from->timeout_ms,
+            .received_ns = received_ns,
+            .caller = sender->caller,
+            .who = credentials_of(from, sender),
+            .order = n > 1 ? &x->order : NULL,
+        };
+        lks_error refusal = refusal_of(x, has_room && slots);
+        slot none = {.exchange = x, .index = i}, *at = slots ? &slots[i] : &none;
+        *at = none;
+        if (refusal.code != LKS_OK)
+            on_done(at, NULL, NULL, &refusal);
+        else
+            dispatch_call_start(x->frames->dispatch, &call, x->arena, on_done, at);
+    }
+}
+
+void frames_take(frames *f, const frames_port *port, void *message, const void *data, size_t len,
+                 const frames_sender *sender, uint64_t received_ns)
+{
+    lks_error error = {0};
+    Lockstock__Rpc__V1__Frame *frame;
+    budget_share *bytes = caller_bytes(sender->caller);
+    lks_rpc_arena *scratch = take_arena(f), *arena = take_arena(f);
+    exchange *x = NULL;
+
+    if (!scratch || !arena)
+        lks_error_set(&error, LKS_DATA_LOSS, LKS_APPLIED_NO, "out of memory");
+    else if (lks_rpc_frame_decode(data, len, 0, scratch, &frame, &error) == LKS_OK &&
+             !(x = new_exchange(f, port, message, arena, frame->n_calls, bytes)))
+        lks_error_set(&error, LKS_DATA_LOSS, LKS_APPLIED_NO, "out of memory");
+    if (x) {
+        bool has_room = budget_take(bytes, x->held = len);
+        if (!has_room)
+            x->held = 0;
+        start_calls(x, frame, sender, received_ns, has_room);
+        /* What its calls have taken by now stays until they are done. */
+        size_t taken = lks_rpc_arena_bytes(arena), more = taken > CALL_BYTES ? taken - CALL_BYTES : 0;
+        budget_force(bytes, more);
+        x->held += more;
+        budget_give(bytes, has_room ? len : 0);
+        x->held -= has_room ? len : 0;
+        one_less(x);
+    } else {
+        if (error.code == LKS_DATA_LOSS)
+            port->close_peer(message);
+        else
+            refuse(f, port, message, arena, 1, &error);
+        give_arena(f, arena);
+    }
+    give_arena(f, scratch);
+}
+
+void frames_drain(frames *f)
+{
+    f->draining = true;
+}

@@ -1,0 +1,488 @@
+/* Invariant: what is not said to be allowed is refused, and every refusal of a kind has
+ * the same text. Called by dispatch.c. */
+#include "calls/identity.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/queue.h>
+
+#include <ini.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+enum {
+    DIGEST_BYTES = 32,
+    TOKENS_MAX = 2,
+    LINE_BYTES_MAX = 512,
+    NAMESPACE_BYTES_MAX = 128,
+    INI_NAME_BYTES_MAX = 48 /* inih cuts longer ones */
+};
+
+/* A service's name, or "*", and a bit for each effect. */
+typedef struct grant {
+    char *service;
+    unsigned effects;
+    TAILQ_ENTRY(grant) next;
+} grant;
+
+typedef struct alias {
+    char *certificate; /* NULL: the uid */
+    uid_t uid;
+    TAILQ_ENTRY(alias) next;
+} alias;
+
+typedef struct token {
+    unsigned char digest[DIGEST_BYTES];
+    int64_t until; /* 0 = for ever */
+} token;
+
+struct principal {
+    char *name, *ns; /* ns NULL: its own choice */
+    TAILQ_HEAD(, grant) grants;
+    TAILQ_HEAD(, alias) aliases;
+    token tokens[TOKENS_MAX];
+    size_t n_tokens;
+    TAILQ_ENTRY(principal) next;
+};
+
+struct identity {
+    bool required;
+    TAILQ_HEAD(, principal) principals;
+};
+
+/* ---- reading the files ------------------------------------------------------------ */
+
+typedef struct reading {
+    identity *identity;
+    const char *file;
+    FILE *from;
+    unsigned line;
+    lks_error *error;
+} reading;
+
+static bool bad(reading *r, const char *where, const char *what)
+{
+    lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s: %s", r->file, where, what);
+    return false;
+}
+
+static bool bad_line(reading *r, const char *what)
+{
+    char where[32];
+
+    snprintf(where, sizeof where, "line %u", r->line);
+    return bad(r, where, what);
+}
+
+static bool no_memory(reading *r)
+{
+    lks_error_set(r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return false;
+}
+
+/* As fgets, but no line is ever taken for two: NULL and an error then. */
+static char *next_line(char *line, int size, void *from)
+{
+    reading *r = from;
+    int n = 0, c = 0;
+
+    r->line++;
+    while (c != '\n' && (c = getc(r->from)) != EOF) {
+        if (c == '\0' || n + 1 == size) {
+            bad_line(r, c == '\0' ? "has a NUL in it" : "too long");
+            return NULL;
+        }
+        line[n++] = (char)c;
+    }
+    line[n] = '\0';
+    if (ferror(r->from))
+        bad(r, "file", "cannot be read");
+    return n > 0 && r->error->code == LKS_OK ? line : NULL;
+}
+
+static principal *find(const identity *i, const char *name)
+{
+    principal *p;
+
+    TAILQ_FOREACH(p, &i->principals, next)
+        if (strcmp(p->name, name) == 0)
+            break;
+    return p;
+}
+
+static principal *find_or_add(identity *i, const char *name)
+{
+    principal *p = find(i, name);
+
+    if (p || !(p = calloc(1, sizeof *p)))
+        return p;
+    TAILQ_INIT(&p->grants);
+    TAILQ_INIT(&p->aliases);
+    TAILQ_INSERT_TAIL(&i->principals, p, next);
+    p->name = strdup(name);
+    return p->name ? p : NULL;
+}
+
+static bool add_alias(reading *r, principal *p, const char *certificate, uid_t uid)
+{
+    if (certificate ? identity_of_certificate(r->identity, certificate) : identity_of_uid(r->identity, uid))
+        return bad(r, p->name, "a certificate or uid stands for one principal, once");
+    alias *a = calloc(1, sizeof *a);
+    if (!a)
+        return no_memory(r);
+    TAILQ_INSERT_TAIL(&p->aliases, a, next);
+    a->uid = uid;
+    a->certificate = certificate ? strdup(certificate) : NULL;
+    return a->certificate || !certificate ? true : no_memory(r);
+}
+
+static unsigned effect_bit(lks_rpc_effect effect)
+{
+    return 1U << effect;
+}
+
+/* "READ, WRITE" */
+static bool parse_effects(const char *text, unsigned *ret)
+{
+    static const struct {
+        const char *word;
+        lks_rpc_effect effect;
+    } words[] = {{"READ", LKS_RPC_EFFECT_READ}, {"WRITE", LKS_RPC_EFFECT_WRITE}, {"ADMIN", LKS_RPC_EFFECT_ADMIN}};
+
+    *ret = 0;
+    for (text += strspn(text, " ,\t"); *text; text += strspn(text, " ,\t")) {
+        size_t len = strcspn(text, " ,\t"), w = 0;
+        while (w < 3 && (strlen(words[w].word) != len || memcmp(words[w].word, text, len) != 0))
+            w++;
+        if (w == 3)
+            return false;
+        *ret |= effect_bit(words[w].effect);
+        text += len;
+    }
+    return *ret != 0;
+}
+
+static bool add_grant(reading *r, principal *p, const char *service, const char *effects)
+{
+    grant *g = calloc(1, sizeof *g);
+
+    if (!g)
+        return no_memory(r);
+    TAILQ_INSERT_TAIL(&p->grants, g, next);
+    if (!parse_effects(effects, &g->effects))
+        return bad(r, p->name, "effects are READ, WRITE and ADMIN");
+    g->service = strdup(service);
+    return g->service ? true : no_memory(r);
+}
+
+static bool set_namespace(reading *r, principal *p, const char *value)
+{
+    if (p->ns || *value == '\0' || strlen(value) > NAMESPACE_BYTES_MAX)
+        return bad(r, p->name, "namespace: one of 1 to 128 bytes");
+    p->ns = strdup(value);
+    return p->ns ? true : no_memory(r);
+}
+
+static bool set_uid(reading *r, principal *p, const char *value)
+{
+    char *end;
+
+    errno = 0;
+    unsigned long uid = strtoul(value, &end, 10);
+    if (errno || *value < '0' || *value > '9' || *end != '\0' || uid >= (uid_t)-1)
+        return bad(r, p->name, "uid: not a user id");
+    return add_alias(r, p, NULL, (uid_t)uid);
+}
+
+static int on_policy_key(void *user, const char *section, const char *name, const char *value)
+{
+    reading *r = user;
+
+    if (r->error->code != LKS_OK)
+        return 0;
+    if (section[0] == '\0')
+        return bad(r, name, "must stand in the section of a principal");
+    if (strlen(section) > INI_NAME_BYTES_MAX || strlen(name) > INI_NAME_BYTES_MAX)
+        return bad(r, section, "names are 48 bytes long at most");
+    principal *p = find_or_add(r->identity, section);
+    if (!p)
+        return no_memory(r);
+    if (strcmp(name, "namespace") == 0)
+        return set_namespace(r, p, value);
+    if (strcmp(name, "certificate") == 0)
+        return *value ? add_alias(r, p, value, 0) : bad(r, section, "certificate: must not be empty");
+    if (strcmp(name, "uid") == 0)
+        return set_uid(r, p, value);
+    return add_grant(r, p, name, value);
+}
+
+static void read_policy(reading *r)
+{
+    int failed = ini_parse_stream(next_line, r, on_policy_key, r);
+
+    if (failed == 0 || r->error->code != LKS_OK)
+        return;
+    r->line = (unsigned)failed;
+    bad_line(r, "not `key = value`");
+}
+
+static int hex_value(char c)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = c ? strchr(digits, c) : NULL;
+
+    return at ? (int)(at - digits) : -1;
+}
+
+static bool parse_digest(const char *text, unsigned char digest[DIGEST_BYTES])
+{
+    for (size_t i = 0; i < DIGEST_BYTES; i++) {
+        int high = hex_value(text[2 * i]), low = high < 0 ? -1 : hex_value(text[2 * i + 1]);
+        if (low < 0)
+            return false;
+        digest[i] = (unsigned char)(high << 4 | low);
+    }
+    return text[2 * DIGEST_BYTES] == '\0';
+}
+
+static bool has_token(const identity *i, const unsigned char digest[DIGEST_BYTES])
+{
+    const principal *p;
+
+    TAILQ_FOREACH(p, &i->principals, next)
+        for (size_t t = 0; t < p->n_tokens; t++)
+            if (memcmp(p->tokens[t].digest, digest, DIGEST_BYTES) == 0)
+                return true;
+    return false;
+}
+
+/* SHA-256 of nothing: what comes out when the token's variable or file was empty. */
+static bool is_of_nothing(const unsigned char digest[DIGEST_BYTES])
+{
+    unsigned char nothing[DIGEST_BYTES];
+
+    return EVP_Digest("", 0, nothing, NULL, EVP_sha256(), NULL) == 1 && memcmp(digest, nothing, DIGEST_BYTES) == 0;
+}
+
+/* "<digest> <principal> [<until>]" */
+static bool read_token(reading *r, char *line)
+{
+    char *rest, *end;
+    const char *digest = strtok_r(line, " \t\r\n", &rest);
+    const char *name = strtok_r(NULL, " \t\r\n", &rest);
+    const char *until = strtok_r(NULL, " \t\r\n", &rest);
+    token t = {.until = 0};
+
+    if (!digest)
+        return true;
+    if (!parse_digest(digest, t.digest) || !name || strtok_r(NULL, " \t\r\n", &rest))
+        return bad_line(r, "must be: SHA-256 in hex, principal, and when it ends, if it does");
+    if (until) {
+        errno = 0;
+        t.until = strtoll(until, &end, 10);
+        if (errno || *end != '\0' || t.until <= 0)
+            return bad_line(r, "a token ends at a time in seconds since 1970");
+    }
+    principal *p = find(r->identity, name);
+    if (!p)
+        return bad_line(r, "the policy has no such principal");
+    if (p->n_tokens == TOKENS_MAX)
+        return bad_line(r, "a principal has two tokens at most");
+    if (is_of_nothing(t.digest))
+        return bad_line(r, "the digest of an empty token");
+    if (has_token(r->identity, t.digest))
+        return bad_line(r, "a token stands for one principal, once");
+    p->tokens[p->n_tokens++] = t;
+    return true;
+}
+
+static void read_tokens(reading *r)
+{
+    char line[LINE_BYTES_MAX];
+
+    while (r->error->code == LKS_OK && next_line(line, sizeof line, r)) {
+        line[strcspn(line, "#")] = '\0';
+        read_token(r, line);
+    }
+}
+
+static lks_code read_file(identity *i, const char *path, void (*read)(reading *r), lks_error *error)
+{
+    reading r = {.identity = i, .file = path, .from = fopen(path, "re"), .error = error};
+
+    if (!r.from) {
+        bad(&r, "file", "cannot be read");
+        return error->code;
+    }
+    read(&r);
+    fclose(r.from);
+    return error->code;
+}
+
+lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error)
+{
+    identity *i = calloc(1, sizeof *i);
+
+    *error = (lks_error){0};
+    if (!i)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    TAILQ_INIT(&i->principals);
+    i->required = policy_file != NULL;
+    if (token_file && !policy_file)
+        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: tokens need a policy", token_file);
+    if (error->code != LKS_OK || (policy_file && read_file(i, policy_file, read_policy, error) != LKS_OK) ||
+        (token_file && read_file(i, token_file, read_tokens, error) != LKS_OK)) {
+        identity_free(i);
+        return error->code;
+    }
+    *ret = i;
+    return LKS_OK;
+}
+
+static void free_principal(principal *p)
+{
+    grant *g;
+    alias *a;
+
+    while ((g = TAILQ_FIRST(&p->grants))) {
+        TAILQ_REMOVE(&p->grants, g, next);
+        free(g->service);
+        free(g);
+    }
+    while ((a = TAILQ_FIRST(&p->aliases))) {
+        TAILQ_REMOVE(&p->aliases, a, next);
+        free(a->certificate);
+        free(a);
+    }
+    free(p->name);
+    free(p->ns);
+    free(p);
+}
+
+void identity_free(identity *i)
+{
+    principal *p;
+
+    while (i && (p = TAILQ_FIRST(&i->principals))) {
+        TAILQ_REMOVE(&i->principals, p, next);
+        free_principal(p);
+    }
+    free(i);
+}
+
+bool identity_required(const identity *i)
+{
+    return i->required;
+}
+
+/* ---- judging ------------------------------------------------------------------------ */
+
+const principal *identity_of_certificate(const identity *i, const char *name)
+{
+    const principal *p;
+    const alias *a;
+
+    TAILQ_FOREACH(p, &i->principals, next)
+        TAILQ_FOREACH(a, &p->aliases, next)
+            if (a->certificate && strcasecmp(a->certificate, name) == 0)
+                return p;
+    return NULL;
+}
+
+const principal *identity_of_uid(const identity *i, uid_t uid)
+{
+    const principal *p;
+    const alias *a;
+
+    TAILQ_FOREACH(p, &i->principals, next)
+        TAILQ_FOREACH(a, &p->aliases, next)
+            if (!a->certificate && a->uid == uid)
+                return p;
+    return NULL;
+}
+
+/* Compares with every token there is, in a time that does not tell how well it fits. */
+static const principal *of_token(const identity *i, lks_rpc_slice text, int64_t now)
+{
+    unsigned char digest[DIGEST_BYTES];
+    const principal *found = NULL, *p;
+
+    if (text.len == 0 || EVP_Digest(text.data, text.len, digest, NULL, EVP_sha256(), NULL) != 1)
+        return NULL;
+    TAILQ_FOREACH(p, &i->principals, next) {
+        for (size_t t = 0; t < p->n_tokens; t++) {
+            bool live = p->tokens[t].until == 0 || now < p->tokens[t].until;
+            if (CRYPTO_memcmp(digest, p->tokens[t].digest, DIGEST_BYTES) == 0 && live)
+                found = p;
+        }
+    }
+    return found;
+}
+
+/* What follows "Bearer ", whose case does not matter; empty when it is something else. */
+static lks_rpc_slice bearer(lks_rpc_slice authorization)
+{
+    static const char scheme[] = "Bearer ";
+    size_t len = sizeof scheme - 1;
+
+    if (authorization.len <= len || strncasecmp(authorization.data, scheme, len) != 0)
+        return (lks_rpc_slice){.data = "", .len = 0};
+    return (lks_rpc_slice){.data = authorization.data + len, .len = authorization.len - len};
+}
+
+static const principal *identify(const identity *i, const credentials *c, int64_t now)
+{
+    if (c->authorization.len > 0)
+        return of_token(i, bearer(c->authorization), now);
+    if (c->certificate)
+        return identity_of_certificate(i, c->certificate);
+    return c->uid ? identity_of_uid(i, *c->uid) : NULL;
+}
+
+/* "/lockstock.v1.StockService/Deduct" is of "StockService", of "lockstock.v1.StockService"
+ * and of "*". */
+static bool is_of_service(const char *path, const char *service)
+{
+    const char *end = strrchr(path, '/');
+    size_t len = strlen(service);
+
+    if (strcmp(service, "*") == 0)
+        return true;
+    if (!end || (size_t)(end - path) <= len || memcmp(end - len, service, len) != 0)
+        return false;
+    char before = end[-(ptrdiff_t)len - 1];
+    return before == '.' || before == '/';
+}
+
+static bool may(const principal *p, const lks_rpc_method *method)
+{
+    const grant *g;
+
+    TAILQ_FOREACH(g, &p->grants, next)
+        if ((g->effects & effect_bit(method->effect)) && is_of_service(method->path, g->service))
+            return true;
+    return false;
+}
+
+lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_method *method, int64_t now,
+                        identity_verdict *ret, lks_error *error)
+{
+    *ret = (identity_verdict){.ns = c->ns};
+    if (!i->required)
+        return LKS_OK;
+    const principal *p = identify(i, c, now);
+    if (!p)
+        return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "the caller is not known");
+    bool elsewhere =
+        p->ns && c->ns.len > 0 && (c->ns.len != strlen(p->ns) || memcmp(c->ns.data, p->ns, c->ns.len) != 0);
+    if (elsewhere || (method && !may(p, method)))
+        return lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "the caller may not do this");
+    if (p->ns)
+        ret->ns = lks_rpc_slice_of(p->ns);
+    ret->principal = p->name;
+    return LKS_OK;
+}

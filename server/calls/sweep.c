@@ -1,0 +1,110 @@
+/* Invariant: at most one step is under way, and the next begins STEP_MS after its
+ * reply; so a pass costs the store a small share of its time, however many keys it
+ * has. Called by server.c. */
+#include "calls/sweep.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <uv.h>
+
+/* The functions it calls; see functions/stock_hold.lua. */
+#define FIND "stock_find_overdue"
+#define CHORE "stock_expire"
+
+enum { STEP_MS = 20, STEP_TIMEOUT_MS = 5000, CURSOR_BYTES = 24 };
+
+struct sweep {
+    uv_timer_t timer;
+    store *store;
+    alarms *alarms;
+    uint64_t interval_ms;
+    bool passing, stopped;
+    char cursor[CURSOR_BYTES];
+    lks_rpc_slice args[1];
+    store_call call;
+};
+
+static void on_timer(uv_timer_t *timer);
+
+static void next_in(sweep *s, uint64_t ms)
+{
+    if (!s->stopped)
+        uv_timer_start(&s->timer, on_timer, ms, 0);
+}
+
+/* {'OK', cursor or '' at the end, base of a group...} */
+static void on_found(void *arg, const store_result *result)
+{
+    sweep *s = arg;
+    const store_value *reply = result->value;
+    const store_value *cursor = result->code == LKS_OK && reply->n >= 2 ? &reply->element[1] : NULL;
+
+    if (!cursor || cursor->string.len == 0 || cursor->string.len >= CURSOR_BYTES) {
+        s->passing = false;
+        next_in(s, s->interval_ms);
+    } else {
+        memcpy(s->cursor, cursor->string.data, cursor->string.len);
+        s->cursor[cursor->string.len] = '\0';
+        next_in(s, STEP_MS);
+    }
+    for (size_t i = 2; cursor && i < reply->n; i++)
+        alarms_chore(s->alarms, reply->element[i].string, CHORE, lks_rpc_slice_of(""), 0);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    sweep *s = timer->data;
+
+    if (!s->passing)
+        strcpy(s->cursor, "0");
+    s->passing = true;
+    s->args[0] = lks_rpc_slice_of(s->cursor);
+    store_submit(s->store, &s->call, lks_rpc_now_ns() + (uint64_t)STEP_TIMEOUT_MS * 1000000, on_found, s);
+}
+
+void sweep_begin(sweep *s)
+{
+    if (!s->passing)
+        next_in(s, 0);
+}
+
+void sweep_stop(sweep *s)
+{
+    if (s) {
+        s->stopped = true;
+        uv_timer_stop(&s->timer);
+    }
+}
+
+lks_code sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms, sweep **ret, lks_error *error)
+{
+    sweep *s = calloc(1, sizeof *s);
+
+    if (!s)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *s = (sweep){.store = backing, .alarms = chores, .interval_ms = interval_ms};
+    /* It spans groups; its own base only names the call. */
+    s->call = (store_call){.base = lks_rpc_slice_of("ls:{sweep}:"),
+                           .function = FIND,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = s->args,
+                           .repeatable = true};
+    uv_timer_init(loop, &s->timer);
+    s->timer.data = s;
+    *ret = s;
+    return LKS_OK;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    free(handle->data);
+}
+
+void sweep_close(sweep *s)
+{
+    if (s)
+        uv_close((uv_handle_t *)&s->timer, on_closed);
+}

@@ -1,0 +1,34 @@
+/* Finds work that no server has on its list of chores: a server that made a hold and
+ * then died was to give it back in time. Each server looks through the store's keys
+ * when it starts to hear it, and every so often, a bounded step at a time. Nothing
+ * depends on it but how soon: whoever reads or reserves sees an ended hold as ended.
+ * Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_SWEEP_H
+#define LOCKSTOCK_SERVER_SWEEP_H
+
+#include <stdint.h>
+
+#include <lockstock/status.h>
+
+#include "calls/alarms.h"
+#include "store/store.h"
+
+struct uv_loop_s;
+
+typedef struct sweep sweep;
+
+/* Every interval_ms a pass begins. LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code sweep_new(struct uv_loop_s *loop, store *store, alarms *alarms, uint64_t interval_ms, sweep **ret,
+                   lks_error *error);
+
+/* Begins a pass, unless one is under way. */
+void sweep_begin(sweep *s);
+
+/* No step begins from now on. Takes NULL. */
+void sweep_stop(sweep *s);
+
+/* With the store closed: no call of it is under way. Freed when the loop has run on.
+ * Takes NULL. */
+void sweep_close(sweep *s);
+
+#endif

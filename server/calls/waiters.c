@@ -1,0 +1,233 @@
+/* Invariant: a waiter is in the list, in the table by its key and among the deadlines,
+ * and watches its alarms, from waiters_enter to waiters_leave. One timer serves all
+ * deadlines. */
+#include "calls/waiters.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <uv.h>
+
+struct waiters {
+    uv_loop_t *loop;
+    alarms *alarms;
+    key_table by_key;
+    TAILQ_HEAD(, waiter) waiters;
+    wakes deadlines;
+    uv_timer_t timer;
+    bool stopping;
+    void (*closed)(void *arg);
+    void *arg;
+};
+
+static void arm_timer(waiters *all);
+
+/* ---- waiters ------------------------------------------------------------------ */
+
+bool waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
+{
+    if (!alarms_watch(all->alarms, w->watches))
+        return false;
+    w->by_key.key = w->key;
+    if (!key_table_add(&all->by_key, &w->by_key)) {
+        alarms_unwatch(all->alarms, w->watches);
+        return false;
+    }
+    w->registered = true;
+    TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
+    if (all->stopping)
+        w->pending = 1U << SERVICE_STOPPING;
+    wakes_set(&all->deadlines, &w->deadline, deadline_ns);
+    arm_timer(all);
+    return true;
+}
+
+void waiters_leave(waiters *all, waiter *w)
+{
+    if (!w->registered)
+        return;
+    w->registered = false;
+    key_table_remove(&all->by_key, &w->by_key);
+    TAILQ_REMOVE(&all->waiters, w, in_all);
+    wakes_remove(&all->deadlines, &w->deadline);
+    alarms_unwatch(all->alarms, w->watches);
+    arm_timer(all);
+}
+
+bool waiters_any(const waiters *all)
+{
+    return !TAILQ_EMPTY(&all->waiters);
+}
+
+/* The gravest first: service_event's order. */
+static bool take_pending(waiter *w, service_event *event)
+{
+    for (int e = 0; e < SERVICE_N_EVENTS; e++) {
+        if (w->pending & (1U << e)) {
+            w->pending &= ~(1U << e);
+            *event = (service_event)e;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool waiters_park(waiters *all, waiter *w, service_event *event)
+{
+    (void)all;
+    w->parked = !take_pending(w, event);
+    return !w->parked;
+}
+
+static void tell(waiter *w, service_event event)
+{
+    if (w->parked) {
+        w->parked = false;
+        w->on_event(w, event);
+    } else {
+        w->pending |= 1U << event;
+    }
+}
+
+/* An event may end any waiter, so the list is walked by moving each told one to
+ * its end, for as many as there were. */
+static void tell_all(waiters *all, service_event event)
+{
+    size_t n = 0;
+    waiter *w;
+
+    for (w = TAILQ_FIRST(&all->waiters); w; w = TAILQ_NEXT(w, in_all))
+        n++;
+    for (; n > 0 && (w = TAILQ_FIRST(&all->waiters)); n--) {
+        TAILQ_REMOVE(&all->waiters, w, in_all);
+        TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
+        tell(w, event);
+    }
+}
+
+void waiters_missed(waiters *all)
+{
+    tell_all(all, SERVICE_WOKEN);
+}
+
+void waiters_abandon(waiters *all, waiter *w)
+{
+    (void)all;
+    if (w->registered)
+        tell(w, SERVICE_ABANDONED);
+}
+
+void waiters_stop(waiters *all)
+{
+    all->stopping = true;
+    tell_all(all, SERVICE_STOPPING);
+}
+
+static void wake_key(waiters *all, lks_rpc_slice key)
+{
+    keyed *next;
+
+    /* Several, where a caller sent the same call again: each is answered. */
+    for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {
+        next = key_table_next(k);
+        tell((waiter *)((char *)k - offsetof(waiter, by_key)), SERVICE_WOKEN);
+    }
+}
+
+/* ---- messages ----------------------------------------------------------------- */
+
+/* Cuts the next word off; "" when there is none. */
+static lks_rpc_slice word(lks_rpc_slice *rest)
+{
+    const char *space = memchr(rest->data, ' ', rest->len);
+    size_t len = space ? (size_t)(space - rest->data) : rest->len;
+    lks_rpc_slice first = {.data = rest->data, .len = len};
+
+    rest->data += len + (space != NULL);
+    rest->len -= len + (space != NULL);
+    return first;
+}
+
+void waiters_message(waiters *all, const char *data, size_t len)
+{
+    lks_rpc_slice rest = {.data = data, .len = len};
+    lks_rpc_slice kind = word(&rest);
+    char number[24], name[64];
+
+    if (kind.len != 1)
+        return;
+    if (*kind.data == 'W') {
+        wake_key(all, rest);
+    } else if (*kind.data == 'A') {
+        lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
+        if (ms.len >= sizeof number || function.len >= sizeof name)
+            return;
+        snprintf(number, sizeof number, "%.*s", (int)ms.len, ms.data);
+        snprintf(name, sizeof name, "%.*s", (int)function.len, function.data);
+        alarms_set(all->alarms, base, name, rest, strtoll(number, NULL, 10));
+    }
+}
+
+/* ---- the timer ---------------------------------------------------------------- */
+
+static void on_timer(uv_timer_t *timer)
+{
+    waiters *all = timer->data;
+    uint64_t now = lks_rpc_now_ns();
+    wake *first;
+
+    while ((first = wakes_first(&all->deadlines)) && first->at_ns <= now) {
+        wakes_remove(&all->deadlines, first);
+        tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);
+    }
+    arm_timer(all);
+}
+
+static void arm_timer(waiters *all)
+{
+    const wake *first = wakes_first(&all->deadlines);
+
+    if (!first) {
+        uv_timer_stop(&all->timer);
+        return;
+    }
+    uint64_t now = lks_rpc_now_ns();
+    uint64_t left_ns = first->at_ns > now ? first->at_ns - now : 0;
+    uv_update_time(all->loop);
+    uv_timer_start(&all->timer, on_timer, (left_ns + 999999) / 1000000, 0);
+}
+
+lks_code waiters_new(uv_loop_t *loop, alarms *watched, waiters **ret, lks_error *error)
+{
+    waiters *all = calloc(1, sizeof *all);
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    all->loop = loop;
+    all->alarms = watched;
+    TAILQ_INIT(&all->waiters);
+    uv_timer_init(loop, &all->timer);
+    all->timer.data = all;
+    *ret = all;
+    return LKS_OK;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    waiters *all = handle->data;
+    void (*closed)(void *arg) = all->closed;
+    void *arg = all->arg;
+
+    wakes_clear(&all->deadlines);
+    key_table_clear(&all->by_key);
+    free(all);
+    closed(arg);
+}
+
+void waiters_close(waiters *all, void (*closed)(void *arg), void *arg)
+{
+    all->closed = closed;
+    all->arg = arg;
+    uv_close((uv_handle_t *)&all->timer, on_timer_closed);
+}

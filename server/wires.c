@@ -1,0 +1,506 @@
+/* Invariant: an engine exists from the first URL that needs it; so libnng has no
+ * threads where nobody listens through it. Called by server.c. */
+#include "wires.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uv.h>
+
+#include "net/address.h"
+#include "net/nng/nng.h"
+#include "net/sp/sp_server.h"
+#include "net/stream/stream.h"
+#include "net/stream/trim.h"
+
+enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000, REQUEST_MS = 30000, TRIM_MS = 2000 };
+
+struct wires {
+    wires_options options;
+    wire_nng *nng;
+    streams *streams;
+    sp_server *sp;
+    grpc_server *grpc;
+    trim *trim;
+    uv_timer_t grpc_tick;
+    tls_context *tls, *h2; /* NULL: no certificate */
+    unsigned open;         /* engines that have to tell that they are closed */
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* As a browser writes an origin: no path, not even "/", and no pattern. */
+static bool is_origin(const char *text)
+{
+    const char *host = strstr(text, "://");
+
+    return host && host > text && host[3] != '\0' && !strpbrk(host + 3, "/*?#@ \t") && !strchr(text, '*');
+}
+
+lks_code wires_check_origin(const char *origin, lks_error *error)
+{
+    if (is_origin(origin))
+        return LKS_OK;
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
+}
+
+lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
+{
+    wires *w = malloc(sizeof *w);
+
+    if (!w)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    *w = (wires){.options = *options};
+    if (wires_load_certificates(w, error) != LKS_OK) {
+        free(w);
+        return error->code;
+    }
+    w->trim = trim_new(options->loop, options->budget, TRIM_MS);
+    if (!w->trim) {
+        tls_context_free(w->tls);
+        tls_context_free(w->h2);
+        free(w);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+    *ret = w;
+    return LKS_OK;
+}
+
+/* A setting that would do nothing is a mistake that somebody relies on. */
+static lks_code check_tls(const tls_files *files, lks_error *error)
+{
+    const char *wrong = NULL;
+
+    if (!files->certificate != !files->key)
+        wrong = "--tls-certificate and --tls-key need each other";
+    else if (files->client_ca && !files->certificate)
+        wrong = "--tls-client-ca needs --tls-certificate";
+    else if (files->client_required && !files->client_ca)
+        wrong = "--tls-client-required needs --tls-client-ca";
+    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
+}
+
+/* Both are NULL without a certificate, and when a file is wrong. */
+static lks_code load_tls(const tls_files *files, tls_context **plain, tls_context **h2, lks_error *error)
+{
+    *plain = *h2 = NULL;
+    if (check_tls(files, error) != LKS_OK || !files->certificate)
+        return error->code;
+    if (tls_context_load(files, NULL, plain, error) == LKS_OK && tls_context_load(files, "h2", h2, error) != LKS_OK) {
+        tls_context_free(*plain);
+        *plain = NULL;
+    }
+    return error->code;
+}
+
+lks_code wires_load_certificates(wires *w, lks_error *error)
+{
+    tls_context *plain, *h2;
+
+    *error = (lks_error){0};
+    if (load_tls(&w->options.tls, &plain, &h2, error) != LKS_OK || !plain)
+        return error->code;
+    tls_context_free(w->tls);
+    tls_context_free(w->h2);
+    w->tls = plain;
+    w->h2 = h2;
+    return LKS_OK;
+}
+
+lks_code wires_check_tls(const tls_files *files, lks_error *error)
+{
+    tls_context *plain, *h2;
+
+    *error = (lks_error){0};
+    load_tls(files, &plain, &h2, error);
+    tls_context_free(plain);
+    tls_context_free(h2);
+    return error->code;
+}
+
+/* ---- listening ------------------------------------------------------------------ */
+
+static lks_code need_nng(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+    const wire_nng_options options = {
+        .loop = o->loop,
+        .frames = o->frames,
+        .message_bytes_max = o->message_bytes_max,
+        /* Room for all, and as much again: a connection gets no more than is left, and who
+         * has too much is told so by callers.h. */
+        .in_flight_max = 2 * (o->in_flight_max + o->waiting_max),
+        .in_flight_per_peer = 2 * o->in_flight_per_peer + o->waiting_per_peer,
+        .connections_max = o->connections_max,
+        .callers = o->callers,
+        .budget = o->budget,
+    };
+    return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
+}
+
+static uint32_t at_least_one(uint32_t n)
+{
+    return n > 0 ? n : 1;
+}
+
+static uint32_t connections_per_wire(const wires_options *o)
+{
+    uint32_t by_default = o->several_wires ? at_least_one(o->connections_max / 4 * 3) : o->connections_max;
+
+    return o->connections_per_wire > 0 ? o->connections_per_wire : by_default;
+}
+
+static lks_code need_streams(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+    uint32_t per_address = o->connections_per_address;
+    const streams_options streams_wanted = {
+        .loop = o->loop,
+        .connections_max = o->connections_max,
+        .connections_per_wire = connections_per_wire(o),
+        .connections_per_address = per_address > 0 ? per_address : at_least_one(o->connections_max / 4),
+        .connections_for_unix = o->connections_max / 16,
+        .greeting_ms = GREETING_MS,
+        .idle_ms = IDLE_MS,
+        .stall_ms = STALL_MS,
+        .request_ms = REQUEST_MS,
+    };
+    return w->streams ? LKS_OK : streams_new(&streams_wanted, &w->streams, error);
+}
+
+static lks_code need_sp(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+
+    if (need_streams(w, error) != LKS_OK)
+        return error->code;
+    const sp_server_options options = {
+        .streams = w->streams,
+        .frames = o->frames,
+        .message_bytes_max = o->message_bytes_max,
+        .callers = o->callers,
+        .budget = o->budget,
+        .origins = o->origins,
+        .n_origins = o->n_origins,
+    };
+    return w->sp ? LKS_OK : sp_server_new(&options, &w->sp, error);
+}
+
+static void on_grpc_tick(uv_timer_t *timer)
+{
+    const wires *w = timer->data;
+
+    grpc_server_tick(w->grpc);
+}
+
+static lks_code need_grpc(wires *w, lks_error *error)
+{
+    const wires_options *o = &w->options;
+
+    if (need_streams(w, error) != LKS_OK)
+        return error->code;
+    const grpc_server_options options = {
+        .streams = w->streams,
+        .dispatch = o->dispatch,
+        .message_bytes_max = o->message_bytes_max,
+        .in_flight_per_peer = o->in_flight_per_peer,
+        .waiting_per_peer = o->waiting_per_peer,
+        .request_ms = o->request_ms,
+        .stall_ms = STALL_MS,
+        .methods = o->streaming,
+        .n_methods = o->n_streaming,
+        .callers = o->callers,
+        .budget = o->budget,
+    };
+    if (w->grpc)
+        return LKS_OK;
+    if (grpc_server_new(&options, &w->grpc, error) != LKS_OK)
+        return error->code;
+    uv_timer_init(o->loop, &w->grpc_tick);
+    w->grpc_tick.data = w;
+    uv_timer_start(&w->grpc_tick, on_grpc_tick, GRPC_TICK_MS, GRPC_TICK_MS);
+    uv_unref((uv_handle_t *)&w->grpc_tick);
+    return LKS_OK;
+}
+
+static lks_code listen_nng(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)address;
+    if (need_nng(w, error) != LKS_OK)
+        return error->code;
+    return wire_nng_listen(w->nng, url + strlen("nng+"), bound, error);
+}
+
+static lks_code listen_tcp(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : error->code;
+}
+
+static lks_code no_certificate(lks_error *error)
+{
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "needs --tls-certificate and --tls-key");
+}
+
+static lks_code listen_grpc(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return need_grpc(w, error) == LKS_OK ? grpc_server_listen(w->grpc, address, NULL, bound, error) : error->code;
+}
+
+static lks_code listen_grpcs(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    if (!w->h2)
+        return no_certificate(error);
+    return need_grpc(w, error) == LKS_OK ? grpc_server_listen(w->grpc, address, &w->h2, bound, error) : error->code;
+}
+
+static lks_code listen_tls(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    if (!w->tls)
+        return no_certificate(error);
+    return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : error->code;
+}
+
+static lks_code listen_unix(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    (void)bound;
+    return need_sp(w, error) == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : error->code;
+}
+
+/* Of "host:port/path"; without one it is "/". */
+static const char *path_of(const char *address)
+{
+    const char *path = strchr(address, '/');
+
+    return path ? path : "/";
+}
+
+static lks_code listen_websocket(wires *w, const char *address, tls_context *const *context, uint16_t *bound,
+                                 lks_error *error)
+{
+    char host[WIRES_URL_BYTES_MAX];
+    size_t len = strcspn(address, "/");
+
+    if (len >= sizeof host)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "too long a name");
+    snprintf(host, sizeof host, "%.*s", (int)len, address);
+    if (need_sp(w, error) != LKS_OK)
+        return error->code;
+    return sp_server_listen_websocket(w->sp, host, path_of(address), context, bound, error);
+}
+
+static lks_code listen_ws(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return listen_websocket(w, address, NULL, bound, error);
+}
+
+static lks_code listen_wss(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
+{
+    (void)url;
+    return w->tls ? listen_websocket(w, address, &w->tls, bound, error) : no_certificate(error);
+}
+
+static const struct scheme {
+    const char *prefix;
+    lks_code (*listen)(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error);
+    bool has_port, encrypted, for_pages;
+} schemes[] = {
+    {.prefix = "tcp://", .listen = listen_tcp, .has_port = true},
+    {.prefix = "tls://", .listen = listen_tls, .has_port = true, .encrypted = true},
+    {.prefix = "unix://", .listen = listen_unix},
+    {.prefix = "grpc://", .listen = listen_grpc, .has_port = true},
+    {.prefix = "grpcs://", .listen = listen_grpcs, .has_port = true, .encrypted = true},
+    {.prefix = "ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
+    {.prefix = "wss://", .listen = listen_wss, .has_port = true, .encrypted = true, .for_pages = true},
+    {.prefix = "nng+ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
+    {.prefix = "nng+tcp://", .listen = listen_nng, .has_port = true},
+};
+enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
+
+static const struct scheme *scheme_of(const char *url)
+{
+    for (size_t i = 0; i < N_SCHEMES; i++) {
+        if (strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
+            return &schemes[i];
+    }
+    return NULL;
+}
+
+/* The URL with its port replaced. */
+static void with_port(const char *url, const char *authority, uint16_t port, char out[WIRES_URL_BYTES_MAX])
+{
+    size_t end = strcspn(authority, "/");
+    size_t host = end;
+
+    while (host > 0 && authority[host - 1] != ':')
+        host--;
+    snprintf(out, WIRES_URL_BYTES_MAX, "%.*s%u%s", (int)(authority - url) + (int)host, url, port, authority + end);
+}
+
+static lks_code no_scheme(lks_error *error)
+{
+    return lks_error_set(
+        error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+        "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
+        "nng+ws://");
+}
+
+lks_code wires_check(const char *url, const tls_files *files, lks_error *error)
+{
+    const struct scheme *scheme = scheme_of(url);
+    char address[WIRES_URL_BYTES_MAX];
+    lks_error why = {0};
+
+    *error = (lks_error){0};
+    if (!scheme)
+        return no_scheme(error);
+    const char *rest = url + strlen(scheme->prefix);
+    snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
+    if (scheme->encrypted && !files->certificate)
+        no_certificate(&why);
+    else if (scheme->has_port)
+        address_check_tcp(address, &why);
+    else
+        address_check_unix(address, &why);
+    if (why.code == LKS_OK && scheme->for_pages)
+        sp_server_check_path(path_of(rest), &why);
+    if (why.code != LKS_OK)
+        lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
+    return error->code;
+}
+
+lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error)
+{
+    const struct scheme *scheme = scheme_of(url);
+    uint16_t bound = 0;
+    lks_error why = {0};
+
+    if (!scheme)
+        return no_scheme(error);
+    const char *address = url + strlen(scheme->prefix);
+    if (scheme->listen(w, url, address, &bound, &why) != LKS_OK)
+        return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
+    if (scheme->has_port)
+        with_port(url, address, bound, bound_url);
+    else
+        snprintf(bound_url, WIRES_URL_BYTES_MAX, "%s", url);
+    return LKS_OK;
+}
+
+/* An address, not a name that looks like one. */
+static bool is_loopback(const char *host, size_t len)
+{
+    char text[INET6_ADDRSTRLEN];
+    struct in_addr v4;
+
+    if (len >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)len, host);
+    if (inet_pton(AF_INET, text, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return strcmp(text, "localhost") == 0 || strcmp(text, "[::1]") == 0;
+}
+
+bool wires_is_exposed(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    if (!scheme || !scheme->has_port)
+        return false;
+    const char *host = url + strlen(scheme->prefix);
+    size_t len = strcspn(host, "/");
+    if (!memchr(host, ':', len))
+        return false; /* it has no port, so it cannot be served */
+    while (len > 0 && host[len] != ':')
+        len--;
+    return !is_loopback(host, len);
+}
+
+bool wires_are_same(const char *url, const char *other)
+{
+    return scheme_of(url) == scheme_of(other);
+}
+
+bool wires_is_by_libnng(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->listen == listen_nng;
+}
+
+bool wires_is_for_pages(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->for_pages;
+}
+
+bool wires_is_encrypted(const char *url)
+{
+    const struct scheme *scheme = scheme_of(url);
+
+    return scheme && scheme->encrypted;
+}
+
+/* ---- the end -------------------------------------------------------------------- */
+
+bool wires_busy(const wires *w)
+{
+    return (w->nng && wire_nng_in_flight(w->nng) > 0) || (w->sp && sp_server_in_flight(w->sp) > 0) ||
+           (w->grpc && grpc_server_in_flight(w->grpc) > 0) || (w->streams && streams_flushing(w->streams));
+}
+
+void wires_stop_receiving(wires *w)
+{
+    frames_drain(w->options.frames);
+    if (w->nng)
+        wire_nng_stop_receiving(w->nng);
+    if (w->grpc)
+        grpc_server_drain(w->grpc);
+    if (w->streams)
+        streams_stop_accepting(w->streams);
+}
+
+static void one_closed(void *arg)
+{
+    wires *w = arg;
+
+    if (--w->open > 0)
+        return;
+    void (*closed)(void *arg) = w->closed;
+    void *closed_arg = w->closed_arg;
+    sp_server_free(w->sp);
+    grpc_server_free(w->grpc);
+    tls_context_free(w->tls);
+    tls_context_free(w->h2);
+    free(w);
+    closed(closed_arg);
+}
+
+static void on_tick_closed(uv_handle_t *handle)
+{
+    one_closed(handle->data);
+}
+
+void wires_close(wires *w, void (*closed)(void *arg), void *arg)
+{
+    w->closed = closed;
+    w->closed_arg = arg;
+    w->open = 2U + (w->nng != NULL) + (w->streams != NULL) + (w->grpc != NULL);
+    trim_close(w->trim, one_closed, w);
+    if (w->grpc)
+        uv_close((uv_handle_t *)&w->grpc_tick, on_tick_closed);
+    if (w->nng)
+        wire_nng_close(w->nng, one_closed, w);
+    if (w->streams)
+        streams_close(w->streams, one_closed, w);
+    one_closed(w);
+}

@@ -1,0 +1,28 @@
+/* grpc.health.v1.Health: whether this server serves. It does while its store is ready and
+ * it is not draining; all its services together, for they share the store. Loop thread
+ * only. Source: github.com/grpc/grpc/blob/master/doc/health-checking.md */
+#ifndef LOCKSTOCK_SERVER_HEALTH_H
+#define LOCKSTOCK_SERVER_HEALTH_H
+
+#include <stdbool.h>
+
+#include "net/grpc/grpc.h"
+
+typedef struct health health;
+
+enum { HEALTH_METHODS = 2 };
+
+/* Not serving at first. `knows` says whether there is a service of that name. NULL when
+ * out of memory. */
+health *health_new(bool (*knows)(void *arg, const char *service), void *arg);
+
+/* Check and Watch, for a gRPC server. */
+void health_methods(health *h, grpc_streaming_method out[HEALTH_METHODS]);
+
+/* Who watches is told at once. */
+void health_set(health *h, bool serving);
+
+/* With no call of it left. Takes NULL. */
+void health_free(health *h);
+
+#endif
