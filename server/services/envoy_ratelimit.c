@@ -441,7 +441,8 @@ static void tell(answer *a, const asked *d, const store_value *reply, envoy_stat
 
 static void judge(answer *a, const asked *d, const store_value *reply, envoy_status *status)
 {
-    static const int codes[] = {[FREE] = CODE(OK), [MALFORMED] = CODE(UNKNOWN), [NEVER] = CODE(OVER_LIMIT)};
+    static const Envoy__Service__Ratelimit__V3__RateLimitResponse__Code codes[] = {
+        [FREE] = CODE(OK), [MALFORMED] = CODE(UNKNOWN), [NEVER] = CODE(OVER_LIMIT)};
 
     if (reply) {
         tell(a, d, reply, status);
