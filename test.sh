@@ -105,11 +105,30 @@ run_fuzz() { # seconds [targets]
   done
 }
 
+lint() { # name command...
+  if "${@:2}"; then
+    closing+=("$1: passed")
+  else
+    failed+=("$1")
+  fi
+}
+
+# clang-tidy runs with the build of the preset, which is an optimising compiler's too: it sees other warnings.
+check_style() {
+  local scripts
+  mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
+  lint clang-format sh -c "git ls-files -z '*.c' '*.h' | xargs -0 clang-format --dry-run -Werror"
+  lint shellcheck shellcheck -x "${scripts[@]}"
+  build_preset lint
+  closing+=("clang-tidy: passed")
+  lint luacheck luacheck --no-color -q build/lint/server/functions/lockstock-functions.lua
+}
+
 case "${1:-}" in
 "")
   install_packages run test
   npm_ready || true # else the tests that need it say so
-  build_preset release # an optimising compiler sees other warnings
+  check_style
   run_tests asan fast
   run_tests tsan fast
   check_contract

@@ -6,15 +6,21 @@ set(CMAKE_C_EXTENSIONS OFF)
 set(CMAKE_C_VISIBILITY_PRESET hidden)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
-if(NOT CMAKE_BUILD_TYPE)
+if(NOT CMAKE_BUILD_TYPE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 # Assertions stay: a state machine that makes a move not in its table must stop.
 set(CMAKE_C_FLAGS_RELEASE "-O2")
 
 find_program(CCACHE ccache)
-if(CCACHE)
+if(CCACHE AND PROJECT_IS_TOP_LEVEL)
   set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+if(LOCKSTOCK_TIDY)
+  find_program(CLANG_TIDY clang-tidy REQUIRED)
+  set(CMAKE_C_CLANG_TIDY "${CLANG_TIDY};--quiet")
+  # What is generated is not looked at, and clang-tidy refuses to check nothing at all.
+  file(WRITE "${PROJECT_BINARY_DIR}/.clang-tidy" "Checks: '-*,misc-redundant-expression'\n")
 endif()
 
 add_library(lockstock-generated-flags INTERFACE)

@@ -17,7 +17,11 @@ install(EXPORT lockstockTargets NAMESPACE lockstock:: DESTINATION "${package_dir
 
 file(RELATIVE_PATH pc_prefix "/${pkgconfig_dir}" "/")
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
-foreach(pc lockstock lockstock-host lockstock-rpc)
+set(packages lockstock lockstock-rpc)
+if(LOCKSTOCK_SERVER)
+  list(APPEND packages lockstock-host)
+endif()
+foreach(pc IN LISTS packages)
   configure_file("${CMAKE_CURRENT_LIST_DIR}/${pc}.pc.in" "${PROJECT_BINARY_DIR}/${pc}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/${pc}.pc" DESTINATION "${pkgconfig_dir}")
 endforeach()

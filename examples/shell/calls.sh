@@ -22,14 +22,14 @@ case $released in *RELEASE_OUTCOME_RELEASED*) echo "lock: released" ;; *) echo "
 
 # The order's id makes it safe to send again: the first answer comes back.
 call StockService/PutItem '{"sku": "phone", "onHand": 10}' >/dev/null
-for again in 1 2; do
+for _ in 1 2; do
   sold=$(call StockService/Deduct '{"orderId": "order-1", "lines": [{"sku": "phone", "quantity": 1}]}')
   before=
   case $sold in *'"replayed": true'* | *'"replayed":true'*) before=" before" ;; esac
   echo "order-1: sold$before, $(echo "$sold" | field available) left"
 done
 
-for again in 1 2 3; do
+for _ in 1 2 3; do
   told=$(call RateLimitService/Check '{"rules": [{"key": "alice",
     "limit": {"algorithm": "ALGORITHM_FIXED_WINDOW", "limit": 2, "periodMs": 3600000}}]}')
   case $told in
@@ -45,7 +45,7 @@ if ! buf curl -v --protocol grpc --http2-prior-knowledge \
   "$server.StockService/Deduct" >/dev/null 2>"${TMPDIR:-/tmp}/calls.$$"; then
   said=$(tr -d '\n' <"${TMPDIR:-/tmp}/calls.$$")
   applied=$(echo "$said" | sed -n 's/.*[Ll]ockstock-[Aa]pplied: *\([A-Z]*\).*/\1/p')
-  code=$(echo "$said" | field code | tr a-z A-Z)
+  code=$(echo "$said" | field code | tr '[:lower:]' '[:upper:]')
   what=$(echo "$said" | sed -n 's/.*"message": *"\([^:"]*\).*/\1/p')
   echo "error: $code, applied $applied, $what"
 fi

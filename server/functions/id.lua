@@ -88,10 +88,11 @@ define('id_grant', {}, function(base, args, now)
 
   local first = math.max(now_ms, floor, number(args[3]))
   local known = redis.call('HGET', key, n)
-  local worker, soonest = known and parse_worker(known), nil
+  local worker = known and parse_worker(known)
   if worker and worker.owner == owner then
     worker.n = n
   else
+    local soonest
     worker, soonest = take_worker(key, owner, first, now_ms)
     if not worker then return {'TAKEN', int(soonest)} end
   end

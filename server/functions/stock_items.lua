@@ -34,8 +34,8 @@ define('stock_put_item', {}, function(base, args, now)
   item[OPENS] = now + tonumber(args[4]) * 1000
   item[CLOSES] = closes_in > 0 and now + closes_in * 1000 or 0
 
-  local change = old and item[AVAILABLE] - old[AVAILABLE] or on_hand
-  if change ~= 0 or not old then append_ledger(base, 'PUT', sku, int(change), '') end
+  local more = old and item[AVAILABLE] - old[AVAILABLE] or on_hand
+  if more ~= 0 or not old then append_ledger(base, 'PUT', sku, int(more), '') end
   write('HSET', key, 'available', int(item[AVAILABLE]), 'sold', int(item[SOLD]), 'version', int(item[VERSION]),
     'limit', int(limit), 'opens', int(item[OPENS]), 'closes', int(item[CLOSES]), 'retain', args[6],
     'era', int(item[ERA]), 'reserved', int(item[RESERVED]), 'born', int(item[BORN]))

@@ -41,12 +41,16 @@ start() {
     kill -0 "$pid" || { cat "$dir/$2.log"; exit 1; }
     pause
   done
-  grpc=$(sed -n 's#.*event=listening url=grpc://##p' "$dir/$2.log")
-  tcp=$(sed -n 's#.*event=listening url=tcp://##p' "$dir/$2.log")
+  # shellcheck disable=SC2034 # for the scripts that read this
+  {
+    grpc=$(sed -n 's#.*event=listening url=grpc://##p' "$dir/$2.log")
+    tcp=$(sed -n 's#.*event=listening url=tcp://##p' "$dir/$2.log")
+  }
 }
 
 # Fails unless a command's output is the expected.
 expect_output() {
+  # shellcheck disable=SC2154 # expected: of the script that reads this
   if ! timeout 100 "$@" >"$dir/output" 2>"$dir/errors" || ! diff "$expected" "$dir/output"; then
     cat "$dir/errors"
     echo "FAILED: $*"

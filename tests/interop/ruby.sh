@@ -3,7 +3,7 @@
 # it, against our engine. 77: it is not here.
 set -euo pipefail
 server=$1
-client=$(ls /usr/lib/*/rubygems-integration/*/gems/grpc-*/src/ruby/pb/test/client.rb 2>/dev/null | head -n 1) || true
+client=$(find /usr/lib -path "*/gems/grpc-*/src/ruby/pb/test/client.rb" 2>/dev/null | head -n 1)
 if [ -z "$client" ] || ! ruby -e 'require "grpc"; require "googleauth"' 2>/dev/null; then
   echo "skipped: needs the packages ruby-grpc and ruby-googleauth"
   exit 77
@@ -31,7 +31,7 @@ stop() {
 }
 
 run() { # case, the client's arguments
-  if timeout 60 ruby "$client" --server_host=127.0.0.1 --server_port="$port" --test_case="$@" >"$dir/log" 2>&1; then
+  if timeout 60 ruby "$client" --server_host=127.0.0.1 --server_port="$port" --test_case="$1" "${@:2}" >"$dir/log" 2>&1; then
     echo "$*: passed"
   else
     echo "$*: FAILED"

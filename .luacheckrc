@@ -1,0 +1,5 @@
+-- Read for the function library as it is built: one chunk of all files of server/functions.
+std = "lua51"
+globals = {"redis", "cjson", "cmsgpack", "bit", "struct"}
+unused_args = false -- handlers of one kind take the same arguments
+max_line_length = false
