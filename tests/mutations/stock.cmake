@@ -44,7 +44,7 @@ lua_mutation(S2 test_stock_items [=[on_hand - item[RESERVED] - item[SOLD]]=] [=[
 lua_mutation(S17 test_stock_items
   [[item[VERSION], item[BORN] = old[VERSION] + 1]] [[item[VERSION], item[BORN] = old[VERSION] ]])
 lua_mutation(S15 test_stock_items [[old and item[AVAILABLE] - old[AVAILABLE] or on_hand]] [[on_hand]])
-lua_mutation(S15 test_stock_items [[if change ~= 0 or not old then]] [[if true then]])
+lua_mutation(S15 test_stock_items [[if more ~= 0 or not old then]] [[if true then]])
 lua_mutation(S11 test_stock_deduct [[if limit == 0 then write('UNLINK', buyers) end]] "")
 lua_mutation(S16 test_stock_items [[state = 'NOT_OPEN']] [[state = 'OPEN']])
 lua_mutation(S16 test_stock_items [[state = 'CLOSED']] [[state = 'OPEN']])

@@ -71,10 +71,10 @@ typedef Shop__V1__ReturnRequest shop_v1_return_request;
 /* A shop.
  *
  * Two paragraphs, and what ends a comment in C: * / and begins one: / * and both: / * /. */
-#define SHOP_V1_SHOP_METHODS(X)                                                                    \
-    X(buy_now, BuyNow, shop_v1_buy_request, shop_v1_buy_response, shop_v1_shop_buy_now_method)     \
+#define SHOP_V1_SHOP_METHODS(X) \
+    X(buy_now, BuyNow, shop_v1_buy_request, shop_v1_buy_response, shop_v1_shop_buy_now_method) \
     X(buy_all, BuyAll, shop_v1_buy_all_request, shop_v1_buy_response, shop_v1_shop_buy_all_method) \
-    X(return, Return, shop_v1_return_request, cmn_receipt, shop_v1_shop_return_method)             \
+    X(return, Return, shop_v1_return_request, cmn_receipt, shop_v1_shop_return_method) \
     X(delete, Delete, cmn_page, shop_v1_order_line, shop_v1_shop_delete_method)
 
 /* Buys. */

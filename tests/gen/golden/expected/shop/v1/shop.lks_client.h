@@ -40,13 +40,13 @@ static inline void shop_v1_order_line_free(shop_v1_order_line *response)
 #endif
 
 /* Buys. */
-lks_code shop_v1_shop_buy_now(lks_channel *channel, const shop_v1_buy_request *request, const lks_call_options *options,
-                              shop_v1_buy_response **ret, lks_error *error);
+lks_code shop_v1_shop_buy_now(lks_channel *channel, const shop_v1_buy_request *request,
+                              const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error);
 typedef void shop_v1_shop_buy_now_done(void *arg, lks_code code, const shop_v1_buy_response *response,
                                        const lks_error *error);
 lks_code shop_v1_shop_buy_now_start(lks_channel *channel, const shop_v1_buy_request *request,
-                                    const lks_call_options *options, shop_v1_shop_buy_now_done *done, void *arg,
-                                    lks_call **ret, lks_error *error);
+                                    const lks_call_options *options, shop_v1_shop_buy_now_done *done,
+                                    void *arg, lks_call **ret, lks_error *error);
 const shop_v1_buy_response *shop_v1_shop_buy_now_response(const lks_call *call);
 
 /* The options of one message may be set one by one. */
@@ -55,25 +55,27 @@ lks_code shop_v1_shop_buy_all(lks_channel *channel, const shop_v1_buy_all_reques
 typedef void shop_v1_shop_buy_all_done(void *arg, lks_code code, const shop_v1_buy_response *response,
                                        const lks_error *error);
 lks_code shop_v1_shop_buy_all_start(lks_channel *channel, const shop_v1_buy_all_request *request,
-                                    const lks_call_options *options, shop_v1_shop_buy_all_done *done, void *arg,
-                                    lks_call **ret, lks_error *error);
+                                    const lks_call_options *options, shop_v1_shop_buy_all_done *done,
+                                    void *arg, lks_call **ret, lks_error *error);
 const shop_v1_buy_response *shop_v1_shop_buy_all_response(const lks_call *call);
 
 /* A keyword of C. */
 lks_code shop_v1_shop_return(lks_channel *channel, const shop_v1_return_request *request,
                              const lks_call_options *options, cmn_receipt **ret, lks_error *error);
-typedef void shop_v1_shop_return_done(void *arg, lks_code code, const cmn_receipt *response, const lks_error *error);
+typedef void shop_v1_shop_return_done(void *arg, lks_code code, const cmn_receipt *response,
+                                      const lks_error *error);
 lks_code shop_v1_shop_return_start(lks_channel *channel, const shop_v1_return_request *request,
-                                   const lks_call_options *options, shop_v1_shop_return_done *done, void *arg,
-                                   lks_call **ret, lks_error *error);
+                                   const lks_call_options *options, shop_v1_shop_return_done *done,
+                                   void *arg, lks_call **ret, lks_error *error);
 const cmn_receipt *shop_v1_shop_return_response(const lks_call *call);
 
-lks_code shop_v1_shop_delete(lks_channel *channel, const cmn_page *request, const lks_call_options *options,
-                             shop_v1_order_line **ret, lks_error *error);
+lks_code shop_v1_shop_delete(lks_channel *channel, const cmn_page *request,
+                             const lks_call_options *options, shop_v1_order_line **ret, lks_error *error);
 typedef void shop_v1_shop_delete_done(void *arg, lks_code code, const shop_v1_order_line *response,
                                       const lks_error *error);
-lks_code shop_v1_shop_delete_start(lks_channel *channel, const cmn_page *request, const lks_call_options *options,
-                                   shop_v1_shop_delete_done *done, void *arg, lks_call **ret, lks_error *error);
+lks_code shop_v1_shop_delete_start(lks_channel *channel, const cmn_page *request,
+                                   const lks_call_options *options, shop_v1_shop_delete_done *done,
+                                   void *arg, lks_call **ret, lks_error *error);
 const shop_v1_order_line *shop_v1_shop_delete_response(const lks_call *call);
 
 lks_code shop_v1_service_register(lks_channel *channel, const shop_v1_return_request *request,
@@ -81,8 +83,8 @@ lks_code shop_v1_service_register(lks_channel *channel, const shop_v1_return_req
 typedef void shop_v1_service_register_done(void *arg, lks_code code, const shop_v1_buy_response *response,
                                            const lks_error *error);
 lks_code shop_v1_service_register_start(lks_channel *channel, const shop_v1_return_request *request,
-                                        const lks_call_options *options, shop_v1_service_register_done *done, void *arg,
-                                        lks_call **ret, lks_error *error);
+                                        const lks_call_options *options, shop_v1_service_register_done *done,
+                                        void *arg, lks_call **ret, lks_error *error);
 const shop_v1_buy_response *shop_v1_service_register_response(const lks_call *call);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@ static lks_code shop_v1_shop_buy_now_handle(const lks_rpc_service *service, lks_
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
     return handlers->buy_now(service->self, context, (const shop_v1_buy_request *)request,
-                             (shop_v1_buy_response *)response, error);
+                        (shop_v1_buy_response *)response, error);
 }
 
 static lks_code shop_v1_shop_buy_all_handle(const lks_rpc_service *service, lks_rpc_context *context,
@@ -16,7 +16,7 @@ static lks_code shop_v1_shop_buy_all_handle(const lks_rpc_service *service, lks_
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
     return handlers->buy_all(service->self, context, (const shop_v1_buy_all_request *)request,
-                             (shop_v1_buy_response *)response, error);
+                        (shop_v1_buy_response *)response, error);
 }
 
 static lks_code shop_v1_shop_return_handle(const lks_rpc_service *service, lks_rpc_context *context,
@@ -24,8 +24,8 @@ static lks_code shop_v1_shop_return_handle(const lks_rpc_service *service, lks_r
                                            lks_error *error)
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
-    return handlers->return_(service->self, context, (const shop_v1_return_request *)request, (cmn_receipt *)response,
-                             error);
+    return handlers->return_(service->self, context, (const shop_v1_return_request *)request,
+                        (cmn_receipt *)response, error);
 }
 
 static lks_code shop_v1_shop_delete_handle(const lks_rpc_service *service, lks_rpc_context *context,
@@ -33,7 +33,8 @@ static lks_code shop_v1_shop_delete_handle(const lks_rpc_service *service, lks_r
                                            lks_error *error)
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
-    return handlers->delete_(service->self, context, (const cmn_page *)request, (shop_v1_order_line *)response, error);
+    return handlers->delete_(service->self, context, (const cmn_page *)request,
+                        (shop_v1_order_line *)response, error);
 }
 
 static const lks_rpc_binding shop_v1_shop_bindings[] = {
@@ -60,7 +61,7 @@ static lks_code shop_v1_service_register_handle(const lks_rpc_service *service, 
 {
     const shop_v1_service_handlers *handlers = (const shop_v1_service_handlers *)service->handlers;
     return handlers->register_(service->self, context, (const shop_v1_return_request *)request,
-                               (shop_v1_buy_response *)response, error);
+                        (shop_v1_buy_response *)response, error);
 }
 
 static const lks_rpc_binding shop_v1_service_bindings[] = {

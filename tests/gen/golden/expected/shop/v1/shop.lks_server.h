@@ -23,15 +23,18 @@ typedef struct shop_v1_shop_handlers {
     /* A keyword of C. */
     lks_code (*return_)(void *self, lks_rpc_context *context, const shop_v1_return_request *request,
                         cmn_receipt *response, lks_error *error);
-    lks_code (*delete_)(void *self, lks_rpc_context *context, const cmn_page *request, shop_v1_order_line *response,
-                        lks_error *error);
+    lks_code (*delete_)(void *self, lks_rpc_context *context, const cmn_page *request,
+                        shop_v1_order_line *response, lks_error *error);
 } shop_v1_shop_handlers;
 
 /* Initialises the handlers with the functions whose names begin with PREFIX; it does not
  * compile when one is missing. */
-#define SHOP_V1_SHOP_HANDLERS(PREFIX)                                                                                 \
-    {                                                                                                                 \
-        .buy_now = PREFIX##buy_now, .buy_all = PREFIX##buy_all, .return_ = PREFIX##return, .delete_ = PREFIX##delete, \
+#define SHOP_V1_SHOP_HANDLERS(PREFIX) \
+    { \
+        .buy_now = PREFIX##buy_now, \
+        .buy_all = PREFIX##buy_all, \
+        .return_ = PREFIX##return, \
+        .delete_ = PREFIX##delete, \
     }
 
 /* The service, each of whose handlers is given `self`. `handlers` must stay as long as the
@@ -47,8 +50,8 @@ typedef struct shop_v1_service_handlers {
 /* Initialises the handlers with the functions whose names begin with PREFIX; it does not
  * compile when one is missing. */
 #define SHOP_V1_SERVICE_HANDLERS(PREFIX) \
-    {                                    \
-        .register_ = PREFIX##register,   \
+    { \
+        .register_ = PREFIX##register, \
     }
 
 /* The service, each of whose handlers is given `self`. `handlers` must stay as long as the
