@@ -315,11 +315,10 @@ static lks_code open_callers(server *s, lks_error *error)
 
 static lks_code open_dispatch(server *s, lks_error *error)
 {
-    if (alarms_new(&s->loop, s->store, &s->alarms, error) != LKS_OK ||
-        waiters_new(&s->loop, s->alarms, &s->waiters, error) != LKS_OK ||
-        loss_new(&s->loop, s->store, s->waiters, &s->loss, error) != LKS_OK ||
-        sweep_new(&s->loop, s->store, s->alarms, (uint64_t)s->config->sweep_ms, &s->sweep, error) != LKS_OK)
-        return error->code;
+    s->alarms = alarms_new(&s->loop, s->store);
+    s->waiters = waiters_new(&s->loop, s->alarms);
+    s->loss = loss_new(&s->loop, s->store, s->waiters);
+    s->sweep = sweep_new(&s->loop, s->store, s->alarms, (uint64_t)s->config->sweep_ms);
     const dispatch_options options = {
         .store = s->store,
         .alarms = s->alarms,
@@ -329,8 +328,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
         .services = {.sequence_block = s->config->id_sequence_block},
     };
-    if (dispatch_new(&options, &s->dispatch, error) != LKS_OK)
-        return error->code;
+    s->dispatch = dispatch_new(&options);
     dispatch_judge_by(s->dispatch, s->identity);
     return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
 }

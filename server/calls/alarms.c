@@ -10,6 +10,7 @@
 #include <uv.h>
 
 #include "calls/key_table.h"
+#include "memory.h"
 #include "store/wakes.h"
 
 enum { TIMEOUT_MS = 5000, RETRY_MS = 500, ALARM_WEIGHT = 32, CHORES_MAX = 262144, NAME_BYTES_MAX = 4096 };
@@ -43,7 +44,7 @@ struct alarms {
 
 /* ---- the table ---------------------------------------------------------------- */
 
-/* The key in `text`; len 0 when it does not fit. */
+/* The key in `text`; len 0 when it does not fit: then it is none of ours. */
 static lks_rpc_slice name_of(char text[NAME_BYTES_MAX], lks_rpc_slice base, const char *function,
                              lks_rpc_slice argument)
 {
@@ -67,10 +68,8 @@ static alarm_clock *find(const alarms *all, lks_rpc_slice name)
 
 static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
 {
-    alarm_clock *a = name.len ? calloc(1, sizeof *a + name.len) : NULL;
+    alarm_clock *a = memory_alloc(sizeof *a + name.len);
 
-    if (!a)
-        return NULL;
     a->all = all;
     memcpy(a->text, name.data, name.len);
     a->entry.key = (lks_rpc_slice){.data = a->text, .len = name.len};
@@ -84,21 +83,18 @@ static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
                            .args = a->args,
                            .weight = ALARM_WEIGHT,
                            .repeatable = true};
-    if (!key_table_add(&all->table, &a->entry)) {
-        free(a);
-        return NULL;
-    }
+    key_table_add(&all->table, &a->entry);
     return a;
 }
 
-/* Found, or made; NULL when out of memory. */
+/* Found, or made; NULL: none of ours. */
 static alarm_clock *enter(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument)
 {
     char text[NAME_BYTES_MAX];
     lks_rpc_slice name = name_of(text, base, function, argument);
     alarm_clock *a = find(all, name);
 
-    return a ? a : add(all, name, base.len);
+    return a || name.len == 0 ? a : add(all, name, base.len);
 }
 
 static void arm_timer(alarms *all);
@@ -216,24 +212,21 @@ static void arm_timer(alarms *all)
 
 /* ---- what others call --------------------------------------------------------- */
 
-bool alarms_watch(alarms *all, service_watch *list)
+void alarms_watch(alarms *all, service_watch *list)
 {
     for (service_watch *w = list; w; w = w->next) {
-        alarm_clock *a = enter(all, w->base, w->function, w->argument);
-        if (!a) {
-            alarms_unwatch(all, list);
-            return false;
-        }
-        a->watchers++;
-        w->alarm = a;
+        w->alarm = enter(all, w->base, w->function, w->argument);
+        if (w->alarm)
+            w->alarm->watchers++;
     }
-    return true;
 }
 
 void alarms_unwatch(alarms *all, service_watch *list)
 {
     (void)all;
-    for (service_watch *w = list; w && w->alarm; w = w->next) {
+    for (service_watch *w = list; w; w = w->next) {
+        if (!w->alarm)
+            continue;
         w->alarm->watchers--;
         let_go(w->alarm);
         w->alarm = NULL;
@@ -283,19 +276,16 @@ void alarms_stop(alarms *all)
     end_chores(all);
 }
 
-lks_code alarms_new(uv_loop_t *loop, store *backing, alarms **ret, lks_error *error)
+alarms *alarms_new(uv_loop_t *loop, store *backing)
 {
-    alarms *all = calloc(1, sizeof *all);
+    alarms *all = memory_alloc(sizeof *all);
 
-    if (!all)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     all->loop = loop;
     all->store = backing;
     TAILQ_INIT(&all->chores);
     uv_timer_init(loop, &all->timer);
     all->timer.data = all;
-    *ret = all;
-    return LKS_OK;
+    return all;
 }
 
 static void on_timer_closed(uv_handle_t *handle)

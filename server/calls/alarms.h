@@ -24,16 +24,14 @@ struct uv_loop_s;
 
 typedef struct alarms alarms;
 
-/* LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code alarms_new(struct uv_loop_s *loop, store *store, alarms **ret, lks_error *error);
+alarms *alarms_new(struct uv_loop_s *loop, store *store);
 
 /* With nothing watched and no store call under way. `closed` runs on the loop when it
  * is freed. */
 void alarms_close(alarms *all, void (*closed)(void *arg), void *arg);
 
-/* Watches all of a list, or with false, out of memory, none. Text is copied; the list
- * stays the caller's. */
-bool alarms_watch(alarms *all, service_watch *list);
+/* Watches all of a list. Text is copied; the list stays the caller's. */
+void alarms_watch(alarms *all, service_watch *list);
 void alarms_unwatch(alarms *all, service_watch *list);
 
 /* Rings it in in_ms; -1 = never. Of several moments the earliest counts. Ignored when

@@ -62,8 +62,7 @@ typedef struct dispatch_call {
 typedef void dispatch_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
                            const lks_error *error);
 
-/* LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code dispatch_new(const dispatch_options *options, dispatch **ret, lks_error *error);
+dispatch *dispatch_new(const dispatch_options *options);
 
 /* Calls that come from now on are judged by it; it stays the caller's. At first, and with
  * NULL, everybody may do everything. */

@@ -1,11 +1,13 @@
 /* Invariant: a chain holds what hashes to its bucket, those of one key in the order in
- * which they came; there are no more entries than buckets, unless memory was short. */
+ * which they came; there are no more entries than buckets. */
 #include "calls/key_table.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
+
+#include "memory.h"
 
 enum { BUCKETS_MIN = 16 };
 
@@ -39,16 +41,14 @@ static uint64_t new_seed(void)
     return hash_of(0, lks_rpc_slice_of(id));
 }
 
-/* Twice the width; as it is when memory is short. */
+/* Twice the width. */
 static void widen(key_table *table)
 {
     key_table wide = {.n_buckets = table->n_buckets ? 2 * table->n_buckets : BUCKETS_MIN, .n = table->n};
     keyed *k;
 
     wide.seed = table->n_buckets ? table->seed : new_seed();
-    wide.buckets = malloc(wide.n_buckets * sizeof *wide.buckets);
-    if (!wide.buckets)
-        return;
+    wide.buckets = memory_alloc(wide.n_buckets * sizeof *wide.buckets);
     for (size_t i = 0; i < wide.n_buckets; i++)
         TAILQ_INIT(&wide.buckets[i]);
     for (size_t i = 0; i < table->n_buckets; i++) {
@@ -61,16 +61,13 @@ static void widen(key_table *table)
     *table = wide;
 }
 
-bool key_table_add(key_table *table, keyed *k)
+void key_table_add(key_table *table, keyed *k)
 {
     if (table->n >= table->n_buckets)
         widen(table);
-    if (!table->n_buckets)
-        return false;
     k->hash = hash_of(table->seed, k->key);
     TAILQ_INSERT_TAIL(bucket_of(table, k->hash), k, in_bucket);
     table->n++;
-    return true;
 }
 
 void key_table_remove(key_table *table, keyed *k)

@@ -24,8 +24,8 @@ typedef struct key_table {
     uint64_t seed; /* nobody outside can choose keys that meet */
 } key_table;
 
-/* Puts it in, after those of the same key; its key is set. False: out of memory. */
-bool key_table_add(key_table *table, keyed *k);
+/* Puts it in, after those of the same key; its key is set. */
+void key_table_add(key_table *table, keyed *k);
 
 /* Takes it out; it must be in. */
 void key_table_remove(key_table *table, keyed *k);

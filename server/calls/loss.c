@@ -9,6 +9,7 @@
 #include <uv.h>
 
 #include "log.h"
+#include "memory.h"
 
 enum { LOOK_MS = 1000, TIMEOUT_MS = 5000, MARK_BYTES = 64 };
 
@@ -69,12 +70,10 @@ void loss_begin(loss *l)
     uv_timer_start(&l->timer, on_timer, LOOK_MS, LOOK_MS);
 }
 
-lks_code loss_new(uv_loop_t *loop, store *backing, waiters *waiting, loss **ret, lks_error *error)
+loss *loss_new(uv_loop_t *loop, store *backing, waiters *waiting)
 {
-    loss *l = calloc(1, sizeof *l);
+    loss *l = memory_alloc(sizeof *l);
 
-    if (!l)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *l = (loss){.store = backing, .waiters = waiting};
     l->call = (store_call){.base = lks_rpc_slice_of("ls:{meta}:"),
                            .function = "mark_read",
@@ -84,8 +83,7 @@ lks_code loss_new(uv_loop_t *loop, store *backing, waiters *waiting, loss **ret,
                            .repeatable = true};
     uv_timer_init(loop, &l->timer);
     l->timer.data = l;
-    *ret = l;
-    return LKS_OK;
+    return l;
 }
 
 void loss_stop(loss *l)

@@ -14,8 +14,8 @@ struct uv_loop_s;
 
 typedef struct loss loss;
 
-/* Wakes everyone (waiters_missed) when it notices. LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code loss_new(struct uv_loop_s *loop, store *store, waiters *waiters, loss **ret, lks_error *error);
+/* Wakes everyone (waiters_missed) when it notices. */
+loss *loss_new(struct uv_loop_s *loop, store *store, waiters *waiters);
 
 /* The store is heard: asks now, whether or not anybody waits, and from now on. */
 void loss_begin(loss *l);

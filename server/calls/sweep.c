@@ -9,6 +9,8 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "memory.h"
+
 /* The functions it calls; see functions/stock_hold.lua. */
 #define FIND "stock_find_overdue"
 #define CHORE "stock_expire"
@@ -78,12 +80,10 @@ void sweep_stop(sweep *s)
     }
 }
 
-lks_code sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms, sweep **ret, lks_error *error)
+sweep *sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms)
 {
-    sweep *s = calloc(1, sizeof *s);
+    sweep *s = memory_alloc(sizeof *s);
 
-    if (!s)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *s = (sweep){.store = backing, .alarms = chores, .interval_ms = interval_ms};
     /* It spans groups; its own base only names the call. */
     s->call = (store_call){.base = lks_rpc_slice_of("ls:{sweep}:"),
@@ -94,8 +94,7 @@ lks_code sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t int
                            .repeatable = true};
     uv_timer_init(loop, &s->timer);
     s->timer.data = s;
-    *ret = s;
-    return LKS_OK;
+    return s;
 }
 
 static void on_closed(uv_handle_t *handle)

@@ -17,9 +17,8 @@ struct uv_loop_s;
 
 typedef struct sweep sweep;
 
-/* Every interval_ms a pass begins. LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code sweep_new(struct uv_loop_s *loop, store *store, alarms *alarms, uint64_t interval_ms, sweep **ret,
-                   lks_error *error);
+/* Every interval_ms a pass begins. */
+sweep *sweep_new(struct uv_loop_s *loop, store *store, alarms *alarms, uint64_t interval_ms);
 
 /* Begins a pass, unless one is under way. */
 void sweep_begin(sweep *s);

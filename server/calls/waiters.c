@@ -10,6 +10,8 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "memory.h"
+
 struct waiters {
     uv_loop_t *loop;
     alarms *alarms;
@@ -26,22 +28,17 @@ static void arm_timer(waiters *all);
 
 /* ---- waiters ------------------------------------------------------------------ */
 
-bool waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
+void waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
 {
-    if (!alarms_watch(all->alarms, w->watches))
-        return false;
+    alarms_watch(all->alarms, w->watches);
     w->by_key.key = w->key;
-    if (!key_table_add(&all->by_key, &w->by_key)) {
-        alarms_unwatch(all->alarms, w->watches);
-        return false;
-    }
+    key_table_add(&all->by_key, &w->by_key);
     w->registered = true;
     TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
     if (all->stopping)
         w->pending = 1U << SERVICE_STOPPING;
     wakes_set(&all->deadlines, &w->deadline, deadline_ns);
     arm_timer(all);
-    return true;
 }
 
 void waiters_leave(waiters *all, waiter *w)
@@ -199,18 +196,16 @@ static void arm_timer(waiters *all)
     uv_timer_start(&all->timer, on_timer, (left_ns + 999999) / 1000000, 0);
 }
 
-lks_code waiters_new(uv_loop_t *loop, alarms *watched, waiters **ret, lks_error *error)
+waiters *waiters_new(uv_loop_t *loop, alarms *watched)
 {
-    waiters *all = calloc(1, sizeof *all);
-    if (!all)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    waiters *all = memory_alloc(sizeof *all);
+
     all->loop = loop;
     all->alarms = watched;
     TAILQ_INIT(&all->waiters);
     uv_timer_init(loop, &all->timer);
     all->timer.data = all;
-    *ret = all;
-    return LKS_OK;
+    return all;
 }
 
 static void on_timer_closed(uv_handle_t *handle)

@@ -43,16 +43,16 @@ typedef struct waiter {
     TAILQ_ENTRY(waiter) in_all;
 } waiter;
 
-/* `alarms` must outlive it. LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code waiters_new(struct uv_loop_s *loop, alarms *alarms, waiters **ret, lks_error *error);
+/* `alarms` must outlive it. */
+waiters *waiters_new(struct uv_loop_s *loop, alarms *alarms);
 
 /* With no waiter registered; closes its timer. `closed` runs on the loop when it is
  * freed. */
 void waiters_close(waiters *all, void (*closed)(void *arg), void *arg);
 
 /* Registers a waiter: key, watches and on_event are set, the rest zero; key and watches
- * stay the caller's. False: out of memory. */
-bool waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns);
+ * stay the caller's. */
+void waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns);
 
 /* Parks it; true with *event when one is pending: it is BUSY still. */
 bool waiters_park(waiters *all, waiter *w, service_event *event);

@@ -17,7 +17,7 @@
 #include <sys/socket.h>
 #include <uv.h>
 
-#include "store/memory.h"
+#include "memory.h"
 
 enum {
     READ_BYTES = 16 * 1024,             /* what redisBufferRead reads at once */

@@ -1,4 +1,4 @@
-/* One FCALL and the calls it carries: gathering, encoding, reading the answers. */
+/* One FCALL and the calls it carries: gathering and sending. */
 #ifndef LOCKSTOCK_SERVER_STORE_BATCH_H
 #define LOCKSTOCK_SERVER_STORE_BATCH_H
 
@@ -30,9 +30,5 @@ void batch_gather(gathering *gathering, struct pipeline *pipeline, pending *p);
 
 /* Appends the FCALL to the connection; `on_reply` gets the batch, and frees it. */
 void batch_send(batch *batch, connection *link, const char *digest, connection_reply *on_reply);
-
-/* A sub-call's reply as its result: {'ERR', ...} of common.lua is a status, all
- * else an answer. Logs what an ERR says to the log only. */
-store_result batch_result(const store_value *reply, const char *function);
 
 #endif

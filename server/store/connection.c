@@ -17,8 +17,8 @@
 #include <uv.h>
 
 #include "log.h"
+#include "memory.h"
 #include "store/adapter.h"
-#include "store/memory.h"
 
 enum { PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 1000, SILENT_TICKS_MAX = 4, ADDRESS_BYTES = 64, REASON_BYTES = 160 };
 

@@ -34,9 +34,9 @@
 #include <uv.h>
 
 #include "log.h"
+#include "memory.h"
 #include "store/aof.h"
 #include "store/dirlock.h"
-#include "store/memory.h"
 
 enum {
     START_TIMEOUT_MS = 10000,

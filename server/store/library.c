@@ -14,8 +14,8 @@
 #include <string.h>
 
 #include "log.h"
+#include "memory.h"
 #include "store/errors.h"
-#include "store/memory.h"
 #include "store/value.h"
 
 #define NAME_PREFIX "lockstock_"

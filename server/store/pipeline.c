@@ -20,9 +20,10 @@
 #include <uv.h>
 
 #include "log.h"
+#include "memory.h"
 #include "store/batch.h"
 #include "store/errors.h"
-#include "store/memory.h"
+#include "store/fcall.h"
 #include "store/value.h"
 #include "store/wakes.h"
 
@@ -242,12 +243,7 @@ static void on_answer(pipeline *p, pending *c, const redisReply *reply)
         return;
     }
     lks_rpc_arena_reset(p->scratch);
-    const store_value *value = value_of(p->scratch, reply);
-    if (!value) {
-        fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 0, "out of memory");
-        return;
-    }
-    store_result result = batch_result(value, c->call.function);
+    store_result result = fcall_result(value_of(p->scratch, reply), c->call.function);
     if (result.code != LKS_OK && c->exposed)
         result.applied = LKS_APPLIED_MAYBE;
     end(p, c, &result);

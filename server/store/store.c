@@ -22,11 +22,11 @@
 #include <uv.h>
 
 #include "log.h"
+#include "memory.h"
 #include "store/connection.h"
 #include "store/embedded.h"
 #include "store/greeting.h"
 #include "store/library.h"
-#include "store/memory.h"
 #include "store/pipeline.h"
 #include "store/safety.h"
 #include "store/subscription.h"

@@ -23,7 +23,7 @@ typedef struct store_value {
     const struct store_value *element; /* ARRAY */
 } store_value;
 
-/* A copy that lives in the arena; NULL when out of memory. */
+/* A copy that lives in the arena. */
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value);
 
 /* What one FCALL may carry: a unit of weight holds Redis for a quarter of a millisecond at

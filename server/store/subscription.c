@@ -13,9 +13,9 @@
 #include <string.h>
 
 #include "log.h"
+#include "memory.h"
 #include "store/errors.h"
 #include "store/greeting.h"
-#include "store/memory.h"
 
 struct subscription {
     subscription_options options;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "store/memory.h"
+#include "memory.h"
 
 enum { DEFAULT_PORT = 6379, PORT_MAX = 65535, DB_MAX = 65535 };
 

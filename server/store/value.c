@@ -6,42 +6,36 @@
 #include <string.h>
 #include <strings.h>
 
-static bool decode(lks_rpc_arena *arena, const redisReply *reply, store_value *ret)
+#include "memory.h"
+
+static store_value decode(lks_rpc_arena *arena, const redisReply *reply)
 {
     store_value *element;
 
     switch (reply->type) {
     case REDIS_REPLY_INTEGER:
-        *ret = (store_value){.type = STORE_INTEGER, .integer = reply->integer};
-        return true;
+        return (store_value){.type = STORE_INTEGER, .integer = reply->integer};
     case REDIS_REPLY_STRING:
     case REDIS_REPLY_STATUS:
-        *ret = (store_value){.type = STORE_STRING, .string = {reply->str, reply->len}};
-        return true;
+        return (store_value){.type = STORE_STRING, .string = {reply->str, reply->len}};
     case REDIS_REPLY_ERROR:
-        *ret = (store_value){.type = STORE_ERROR, .string = {reply->str, reply->len}};
-        return true;
+        return (store_value){.type = STORE_ERROR, .string = {reply->str, reply->len}};
     case REDIS_REPLY_ARRAY:
-        element = lks_rpc_arena_alloc(arena, reply->elements * sizeof *element);
-        if (!element)
-            return false;
-        *ret = (store_value){.type = STORE_ARRAY, .n = reply->elements, .element = element};
-        for (size_t i = 0; i < reply->elements; i++) {
-            if (!decode(arena, reply->element[i], &element[i]))
-                return false;
-        }
-        return true;
+        element = memory_in(arena, reply->elements * sizeof *element);
+        for (size_t i = 0; i < reply->elements; i++)
+            element[i] = decode(arena, reply->element[i]);
+        return (store_value){.type = STORE_ARRAY, .n = reply->elements, .element = element};
     default:
-        *ret = (store_value){.type = STORE_NIL};
-        return true;
+        return (store_value){.type = STORE_NIL};
     }
 }
 
 const store_value *value_of(lks_rpc_arena *arena, const redisReply *reply)
 {
-    store_value *value = lks_rpc_arena_alloc(arena, sizeof *value);
+    store_value *value = memory_in(arena, sizeof *value);
 
-    return value && decode(arena, reply, value) ? value : NULL;
+    *value = decode(arena, reply);
+    return value;
 }
 
 const redisReply *value_field(const redisReply *pairs, const char *name)
@@ -59,29 +53,25 @@ bool value_is(const store_value *value, const char *text)
            memcmp(value->string.data, text, value->string.len) == 0;
 }
 
-static bool copy(lks_rpc_arena *arena, const store_value *value, store_value *ret)
+static store_value copy(lks_rpc_arena *arena, const store_value *value)
 {
-    *ret = *value;
+    store_value copied = *value;
+
     if (value->type == STORE_STRING || value->type == STORE_ERROR) {
-        ret->string.data = lks_rpc_arena_copy(arena, value->string.data, value->string.len);
-        return ret->string.data != NULL;
+        copied.string.data = memory_copy_in(arena, value->string.data, value->string.len);
+    } else if (value->type == STORE_ARRAY) {
+        store_value *element = memory_in(arena, value->n * sizeof *element);
+        for (size_t i = 0; i < value->n; i++)
+            element[i] = copy(arena, &value->element[i]);
+        copied.element = element;
     }
-    if (value->type != STORE_ARRAY)
-        return true;
-    store_value *element = lks_rpc_arena_alloc(arena, value->n * sizeof *element);
-    if (!element)
-        return false;
-    ret->element = element;
-    for (size_t i = 0; i < value->n; i++) {
-        if (!copy(arena, &value->element[i], &element[i]))
-            return false;
-    }
-    return true;
+    return copied;
 }
 
 const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *value)
 {
-    store_value *copied = lks_rpc_arena_alloc(arena, sizeof *copied);
+    store_value *copied = memory_in(arena, sizeof *copied);
 
-    return copied && copy(arena, value, copied) ? copied : NULL;
+    *copied = copy(arena, value);
+    return copied;
 }

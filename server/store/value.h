@@ -9,7 +9,7 @@
 struct redisReply;
 
 /* The reply as a store_value: nodes in the arena, bytes still the reply's, so
- * that it lives as long as both. NULL when out of memory. */
+ * that it lives as long as both. */
 const store_value *value_of(lks_rpc_arena *arena, const struct redisReply *reply);
 
 /* What follows `name`, in any case, in a flat array of names and values; NULL =

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "store/memory.h"
+#include "memory.h"
 
 static void put(wakes *all, size_t place, wake *w)
 {

@@ -1,17 +1,18 @@
 /* Whatever bytes come as the request of whatever method: the service plans, and its plan
  * is either an error that was applied NO, or store calls that are within bounds, all in
- * the caller's own namespace; the same request makes the same plan. As dispatch.c does
- * it, without a store.
+ * the caller's own namespace; the same request makes the same plan. With the
+ * code of dispatch, without a store.
  *
  *   service (1)  method (1)  n (1)  namespace (n; empty = "default")  request */
 #include <lockstock/rpc/exchange.h>
 
 #include "fuzz.h"
-#include "services/service.h"
+#include "services/rounds.h"
 
 static const service *const services[] = {
     &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
 };
+#define NOW_NS (UINT64_C(1) << 40)
 enum {
     N_SERVICES = sizeof services / sizeof services[0],
     CALLS_MAX = SERVICE_BATCH_MAX,
@@ -119,38 +120,42 @@ static void check_same(const plan *a, const plan *b)
     }
 }
 
-/* What a parked call does at each event; SERVICE_STOPPING is seen by no service. */
-static void wake(const plan *parked, const ProtobufCMessage *request, size_t request_len)
+/* What a call that waits does at each event. */
+static void wake(const rounds *waits, size_t request_len)
 {
-    static const service_event events[] = {SERVICE_WOKEN, SERVICE_DEADLINE, SERVICE_ABANDONED};
-
-    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
-        plan p = *parked;
-        p.n_calls = 0;
-        p.round++;
-        p.wake(request, &p, events[i]);
-        if (plan_failed(&p))
-            fuzz_expect(events[i] == SERVICE_ABANDONED && p.error.code == LKS_CANCELLED);
-        else
-            check_plan(&p, request_len);
+    for (service_event event = SERVICE_STOPPING; event < SERVICE_N_EVENTS; event++) {
+        rounds r = *waits;
+        switch (rounds_wake(&r, event, NOW_NS)) {
+        case ROUNDS_CALLS:
+            check_plan(&r.plan, request_len);
+            break;
+        case ROUNDS_FAILED:
+            fuzz_expect((event == SERVICE_ABANDONED && r.error.code == LKS_CANCELLED) ||
+                        (event == SERVICE_STOPPING && r.error.code == LKS_UNAVAILABLE));
+            break;
+        default:
+            fuzz_expect(false);
+        }
     }
 }
 
 static void plan_request(const service_method *m, const plan *empty, const ProtobufCMessage *request,
                          size_t request_len, bool again)
 {
-    plan once = *empty, twice = *empty;
+    rounds once, twice;
+    bool planned = rounds_plan(&once, m, request, empty);
 
-    m->prepare(request, &once);
-    check_plan(&once, request_len);
-    lks_rpc_may_repeat(m->method, request);
+    fuzz_expect(planned == !plan_failed(&once.plan));
+    check_plan(&once.plan, request_len);
     if (again) {
-        m->prepare(request, &twice);
-        check_same(&once, &twice);
+        rounds_plan(&twice, m, request, empty);
+        check_same(&once.plan, &twice.plan);
     }
-    if (!plan_failed(&once) && once.wake) {
+    if (planned && once.plan.n_calls > 0)
+        fuzz_expect(rounds_start(&once, NOW_NS) == ROUNDS_CALLS);
+    if (planned && once.plan.wake) {
         fuzz_expect(lks_rpc_wait_ms(m->method, request) > 0);
-        wake(&once, request, request_len);
+        wake(&once, request_len);
     }
 }
 
@@ -171,10 +176,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         void *state = s->open ? s->open(&options) : NULL;
         lks_rpc_slice default_ns = lks_rpc_slice_of("default");
         plan empty = {.arena = arena,
-                      .method = m->method,
                       .server = "fuzz",
                       .state = state,
-                      .now_ns = UINT64_C(1) << 40,
+                      .now_ns = NOW_NS,
                       .ns = ns_len > 0 ? (lks_rpc_slice){.data = (char *)ns, .len = ns_len} : default_ns};
         free(bytes); /* what is unpacked stands alone */
         bytes = NULL;

@@ -262,8 +262,8 @@ static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
     here.budget = budget_new(HELD_BYTES_MAX);
     if (!here.budget)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    if (callers_new(&room, &here.callers, error) != LKS_OK || dispatch_new(&calls, &here.dispatch, error) != LKS_OK ||
-        streams_new(&connections, &here.streams, error) != LKS_OK)
+    here.dispatch = dispatch_new(&calls);
+    if (callers_new(&room, &here.callers, error) != LKS_OK || streams_new(&connections, &here.streams, error) != LKS_OK)
         return error->code;
     const grpc_server_options options = {.streams = here.streams,
                                          .dispatch = here.dispatch,

@@ -71,5 +71,5 @@ c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
   [[strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0)]] [[false)]])
 
-c_mutation(B11 server/calls/dispatch.c test_dispatch [[r->any_succeeded = applied;]] [[r->any_succeeded = false;]])
+c_mutation(B11 server/services/rounds.c test_dispatch [[r->any_succeeded = a->applied;]] [[r->any_succeeded = false;]])
 c_mutation(B11 server/services/answer.c test_dispatch [[a->applied = true;]] "")

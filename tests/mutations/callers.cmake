@@ -36,9 +36,9 @@ c_mutation(K5 server/calls/dispatch.c test_dispatch [[        *r->handle = NULL;
 # calls of one frame and one group run in their order
 c_mutation(K6 server/calls/dispatch.c test_dispatch [[        r->held = must_wait(r);]] [[        r->held = false;]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch
-  [[(earlier->method != r->method || earlier->held)]] [[(earlier->method != r->method)]])
+  [[(earlier->rounds.method != r->rounds.method || earlier->held)]] [[(earlier->rounds.method != r->rounds.method)]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch
-  [[(earlier->method != r->method || earlier->held)]] [[(true || earlier->held)]])
+  [[(earlier->rounds.method != r->rounds.method || earlier->held)]] [[(true || earlier->held)]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch [[memcmp(x->data, y->data, x->len) == 0)
                 return true;]] [[memcmp(x->data, y->data, x->len) == 0)
                 return true;

@@ -85,7 +85,7 @@ lua_mutation(R20 test_ratelimit_check:*slow_retry* [[keep = math.max(keep, j.rul
 lua_mutation(R20 test_ratelimit_check:*while_it_may* [[local charges, keep = {}, (tonumber(again_ms) or 0) * 1000]] [[local charges, keep = {}, 0]])
 c_mutation(R20 server/services/ratelimit.c test_ratelimit_check:*while_it_may* [[id, repeat_ms + REPEAT_MARGIN_MS);]] [[id, repeat_ms);]])
 c_mutation(R20 server/services/ratelimit.c test_ratelimit_check:*while_it_may* [[p->repeat_ms < REPEAT_MS_MAX ? p->repeat_ms : REPEAT_MS_MAX;]] [[p->repeat_ms;]])
-c_mutation(R20 server/calls/dispatch.c test_dispatch:*how_long_it_may_be_repeated* [[.repeat_ms = call->timeout_ms ? call->timeout_ms : r->dispatch->options.timeout_ms};]] [[.repeat_ms = 0};]])
+c_mutation(R20 server/calls/dispatch.c test_dispatch:*how_long_it_may_be_repeated* [[.repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};]] [[.repeat_ms = 0};]])
 lua_mutation(R20 test_ratelimit_check [[return now < record[2] and record or nil]] [[return record]])
 lua_mutation(R20 test_ratelimit_check [[if signature and (worst == 'ALLOWED' or #charges > 0) then]] [[if signature and worst == 'ALLOWED' then]])
 lua_mutation(R21 test_ratelimit_check [[if first and first[3] ~= signature then]] [[if false then]])

@@ -76,9 +76,9 @@ c_mutation(T8 server/store/greeting.c test_store_greeting
 c_mutation(T9 server/store/errors.c test_store_answers
   [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_MAYBE, 0, "the store failed"]]
   [[ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store failed"]])
-c_mutation(T9 server/store/batch.c test_store_answers
+c_mutation(T9 server/store/fcall.c test_store_answers
   [[value_is(&e[2], "NO") ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE]] [[LKS_APPLIED_MAYBE]])
-c_mutation(T9 server/store/batch.c test_store_answers
+c_mutation(T9 server/store/fcall.c test_store_answers
   [[value_is(&e[2], "NO") ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE]] [[LKS_APPLIED_NO]])
 
 # calls under way are bounded, by number and bytes: RESOURCE_EXHAUSTED, NO

@@ -80,7 +80,7 @@ c_mutation(W11 server/calls/callers.c test_callers [[        TAILQ_INSERT_TAIL(&
         return TAILQ_FIRST(&c->takes);]] [[        TAILQ_INSERT_HEAD(&all->taking, c, taking);
         return TAILQ_FIRST(&c->takes);]])
 c_mutation(W11 server/calls/callers.c test_callers [[            c->on_room(c->arg);]] [[            ;]])
-c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= lks_rpc_now_ns())]] [[    if (false)]])
+c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])
 c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[left == 0 || n_peer > options->peer_in_flight_max ||]] [[left == 0 ||]])
 c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[ || (!modest && n_peer > left)]] "")
 c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[bool full = left == 0 || ]] [[bool full = ]])
@@ -94,13 +94,13 @@ c_mutation(W12 server/calls/frames.c test_frames [[.waiting_for = n + 1]] [[.wai
 # a call that waits stands alone in its frame; it is parked before its store call
 c_mutation(W13 server/calls/dispatch.c test_dispatch
   [[if (call->order && r->call.waits)]] [[if (false)]])
-c_mutation(W13 server/calls/dispatch.c test_dispatch [[r->plan.wait_key.len > 0 && !enter_waiters(r)]] [[false]])
+c_mutation(W13 server/calls/dispatch.c test_dispatch [[if (p->wait_key.len > 0) {]] [[if (false) {]])
 c_mutation(W13 server/calls/dispatch.c test_dispatch [[r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);]] [[r->deadline_ns;]])
-c_mutation(W13 server/calls/dispatch.c test_dispatch [[        /* Its place is kept: the caller sends the same call to another server. */
+c_mutation(W13 server/services/rounds.c test_dispatch [[        /* Its place is kept: the caller sends the same call to another server. */
         r->plan.undo.function = NULL;]] "")
 
 # SIGTERM: parked calls end at once with UNAVAILABLE and keep their place; nothing more is asked
-c_mutation(W14 server/calls/dispatch.c test_dispatch [[if (r->event == SERVICE_STOPPING) {]] [[if (false) {]])
+c_mutation(W14 server/services/rounds.c test_dispatch [[if (event == SERVICE_STOPPING) {]] [[if (false) {]])
 c_mutation(W14 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_STOPPING);]] "")
 c_mutation(W14 server/calls/waiters.c test_waiters [[    if (all->stopping)
         w->pending = 1U << SERVICE_STOPPING;]] "")
@@ -110,14 +110,16 @@ c_mutation(W15 net/nng/nng_rep.c test_nng_rep [[bool refused = full || rep->drai
 c_mutation(W15 server/server.c test_command [[    uv_signal_start(&s->on_term, on_signal, SIGTERM);]] "")
 
 # applied: NO has no effect, YES persists, else MAYBE; of a read always NO
-c_mutation(W16 server/calls/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_NO;
-        else if]] [[            ;
-        else if]])
-c_mutation(W16 server/calls/dispatch.c test_dispatch [[            r->error.applied = LKS_APPLIED_MAYBE;]] [[            ;]])
-c_mutation(W16 server/calls/dispatch.c test_dispatch
+c_mutation(W16 server/services/rounds.c test_dispatch [[        r->error.applied = LKS_APPLIED_NO;
+    else if]] [[        ;
+    else if]])
+c_mutation(W16 server/services/rounds.c test_dispatch [[        r->error.applied = LKS_APPLIED_MAYBE;
+    return]] [[        ;
+    return]])
+c_mutation(W16 server/services/rounds.c test_dispatch
   [[lks_error_set(&r->error, result->code, result->applied, "%s", result->message);]]
   [[lks_error_set(&r->error, result->code, LKS_APPLIED_NO, "%s", result->message);]])
-c_mutation(W16 server/calls/dispatch.c test_dispatch [[r->error.retry_after_ms = result->retry_after_ms;]] "")
+c_mutation(W16 server/services/rounds.c test_dispatch [[r->error.retry_after_ms = result->retry_after_ms;]] "")
 c_mutation(W16 rpc/frame.c test_frame
   [[known ? (lks_applied)result->applied : LKS_APPLIED_MAYBE]]
   [[known ? (lks_applied)result->applied : LKS_APPLIED_NO]])

@@ -1,6 +1,5 @@
-/* Runs a request the way server/calls/dispatch.c does, but with one synchronous
- * connection: what dispatch and store add between prepare and finish is the
- * library's digest, the sub-call framing and the reading of {'ERR', ...}. */
+/* Runs a request as server/calls/dispatch.c and the store do (services/rounds.h, store/fcall.h), but with one synchronous
+ * connection. */
 #include "support/service_harness.h"
 #include "test.h"
 
@@ -8,6 +7,9 @@
 #include <lockstock/rpc/exchange.h>
 
 #include "functions/library.h"
+#include "services/rounds.h"
+#include "store/fcall.h"
+#include "store/value.h"
 #include "support/redis_fixture.h"
 
 enum { STATES_MAX = 32 };
@@ -33,20 +35,9 @@ struct harness {
     bool altered;
 };
 
-/* A request between prepare and finish, or parked. */
-typedef struct running {
-    const service_method *method;
-    ProtobufCMessage *request;
-    plan plan;
-    bool waits;
-    service_next *next;
-    const service_alarm *alarms;
-    lks_error error;
-} running;
-
 struct harness_waiting {
-    running running;
-    const void *response;
+    rounds rounds;
+    rounds_state state;
 };
 
 static redisReply *checked(harness *h, void *reply)
@@ -273,243 +264,148 @@ static const service_method *find_method(const service *s, const char *name)
     return NULL;
 }
 
-static void prepare(harness *h, const service *s, const char *server, const char *method, const void *bytes, size_t len,
-                    running *r)
+static uint64_t now_of(const harness *h)
 {
-    *r = (running){.method = find_method(s, method)};
-    if (lks_rpc_request_unpack(r->method->method, bytes, len, h->arena, &r->request, &r->error) != LKS_OK)
-        return;
-    r->plan = (plan){.arena = h->arena,
-                     .method = r->method->method,
-                     .ns = lks_rpc_slice_of(h->ns),
-                     .server = server,
-                     .state = state_of(h, s, server),
-                     .now_ns = lks_rpc_now_ns() + h->advanced_ns,
-                     .repeat_ms = h->repeat_ms};
-    r->method->prepare(r->request, &r->plan);
-    r->error = r->plan.error;
+    return lks_rpc_now_ns() + h->advanced_ns;
 }
 
-static store_value value_of(harness *h, const redisReply *reply)
+static bool plan_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len, rounds *r)
 {
-    if (reply->type == REDIS_REPLY_NIL)
-        return (store_value){.type = STORE_NIL};
-    if (reply->type == REDIS_REPLY_INTEGER)
-        return (store_value){.type = STORE_INTEGER, .integer = reply->integer};
-    if (reply->type != REDIS_REPLY_ARRAY)
-        return (store_value){
-            .type = reply->type == REDIS_REPLY_ERROR ? STORE_ERROR : STORE_STRING,
-            .string = {.data = lks_rpc_arena_copy(h->arena, reply->str, reply->len), .len = reply->len}};
-    store_value *element = lks_rpc_arena_alloc(h->arena, reply->elements * sizeof *element);
-    for (size_t i = 0; i < reply->elements; i++)
-        element[i] = value_of(h, reply->element[i]);
-    return (store_value){.type = STORE_ARRAY, .n = reply->elements, .element = element};
-}
+    const service_method *m = find_method(s, method);
+    ProtobufCMessage *request;
 
-/* One FCALL of n sub-calls of one function and base; gives the reply's elements,
- * one a sub-call. */
-static const store_value *fcall(harness *h, const store_call *const calls[], size_t n)
-{
-    size_t n_args = 4;
-    size_t at = 4;
-
-    for (size_t i = 0; i < n; i++)
-        n_args += 1 + calls[i]->n_args;
-    const char **argv = lks_rpc_arena_alloc(h->arena, n_args * sizeof *argv);
-    size_t *lens = lks_rpc_arena_alloc(h->arena, n_args * sizeof *lens);
-    argv[0] = "FCALL";
-    argv[1] = lks_rpc_arena_printf(h->arena, "%s_%s", calls[0]->function, functions_digest);
-    argv[2] = "1";
-    for (size_t i = 0; i < 3; i++)
-        lens[i] = strlen(argv[i]);
-    argv[3] = calls[0]->base.data;
-    lens[3] = calls[0]->base.len;
-    for (size_t i = 0; i < n; i++) {
-        argv[at] = lks_rpc_arena_printf(h->arena, "%zu", calls[i]->n_args);
-        lens[at] = strlen(argv[at]);
-        at++;
-        for (size_t j = 0; j < calls[i]->n_args; j++) {
-            lens[at] = calls[i]->args[j].len;
-            argv[at++] = calls[i]->args[j].data;
-        }
-    }
-
-    redisReply *reply = checked(h, redisCommandArgv(h->connection, (int)n_args, argv, lens));
-    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)
-        fail_msg("%s: %s", argv[1], text_of(h->arena, reply));
-    const store_value value = value_of(h, reply);
-    freeReplyObject(reply);
-    return value.element;
-}
-
-/* What a function answers with instead of a reply: {'ERR', code, applied, text, detail}. */
-static bool is_error(const store_value *reply, lks_error *error)
-{
-    const store_value *e = reply->element;
-
-    if (reply->n != 5 || e[0].type != STORE_STRING || e[0].string.len != 3 || memcmp(e[0].string.data, "ERR", 3) != 0)
+    *r = (rounds){.method = m};
+    if (lks_rpc_request_unpack(m->method, bytes, len, h->arena, &request, &r->error) != LKS_OK)
         return false;
-    lks_error_set(error, (lks_code)e[1].integer,
-                  strcmp(e[2].string.data, "NO") == 0 ? LKS_APPLIED_NO : LKS_APPLIED_MAYBE, "%s", e[3].string.data);
-    return true;
+    const plan settings = {.arena = h->arena,
+                           .ns = lks_rpc_slice_of(h->ns),
+                           .server = h->server,
+                           .state = state_of(h, s, h->server),
+                           .now_ns = now_of(h),
+                           .repeat_ms = h->repeat_ms};
+    return rounds_plan(r, m, request, &settings);
 }
 
-/* A reader's failure changed nothing, whatever was said. */
-static const void *failed(running *r)
+static bool plan_request(harness *h, const service *s, const char *method, const void *request, rounds *r)
 {
-    if (r->method->method->effect == LKS_RPC_EFFECT_READ)
-        r->error.applied = LKS_APPLIED_NO;
-    return NULL;
+    size_t len = protobuf_c_message_get_packed_size(request);
+    void *bytes = lks_rpc_arena_alloc(h->arena, len);
+
+    protobuf_c_message_pack(request, bytes);
+    return plan_bytes(h, s, method, bytes, len, r);
 }
 
-static const void *finish(harness *h, running *r, const store_value *const replies[])
+/* One FCALL of n sub-calls of one function and base; gives the reply's elements, one a sub-call. */
+static const store_value *make_fcall(harness *h, const store_call *const calls[], size_t n)
 {
-    answer a = {.arena = h->arena, .plan = &r->plan, .replies = replies, .n_replies = r->plan.n_calls};
+    fcall *f = fcall_new(calls, n, functions_digest);
+    redisReply *reply = checked(h, redisCommandArgv(h->connection, (int)f->argc, f->argv, f->lengths));
 
-    r->waits = false;
-    r->next = NULL;
-    for (size_t i = 0; i < r->plan.n_calls; i++)
-        if (is_error(replies[i], &r->error))
-            break;
-    if (r->error.code != LKS_OK)
-        return failed(r);
-    ProtobufCMessage *response = lks_rpc_response_new(r->method->method, h->arena);
-    r->method->finish(r->request, &a, response);
-    r->error = a.error;
-    r->waits = a.waits && r->error.code == LKS_OK;
-    r->alarms = h->last_alarms = a.alarms;
-    r->next = r->error.code == LKS_OK ? a.next : NULL;
-    if (r->waits || r->next)
-        return NULL;
-    return r->error.code == LKS_OK ? response : failed(r);
-}
-
-static const void *run_round(harness *h, running *r)
-{
-    const store_value **replies = lks_rpc_arena_alloc(h->arena, r->plan.n_calls * sizeof(store_value *) + 1);
-
-    for (size_t i = 0; i < r->plan.n_calls; i++) {
-        const store_call *call = &r->plan.calls[i];
-        replies[i] = fcall(h, &call, 1);
-    }
-    return finish(h, r, replies);
-}
-
-static void begin_plan(harness *h, running *r)
-{
-    r->plan.n_calls = 0;
-    r->plan.now_ns = lks_rpc_now_ns() + h->advanced_ns;
-    r->plan.round++;
+    free(f);
+    if (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)
+        fail_msg("%s: %s", calls[0]->function, text_of(h->arena, reply));
+    const store_value *value = store_value_copy(h->arena, value_of(h->arena, reply));
+    freeReplyObject(reply);
+    return value->element;
 }
 
 /* The rounds of store calls until there is an answer, or the call waits. */
-static const void *run_rounds(harness *h, running *r)
+static rounds_state run(harness *h, rounds *r, rounds_state state)
 {
-    const void *response = run_round(h, r);
-
-    while (r->next) {
-        begin_plan(h, r);
-        r->next(r->request, &r->plan);
-        r->error = r->plan.error;
-        r->next = NULL;
-        response = r->error.code == LKS_OK ? run_round(h, r) : failed(r);
+    while (state == ROUNDS_CALLS) {
+        size_t n = r->plan.n_calls;
+        for (size_t i = 0; i < n; i++) {
+            const store_call *call = &r->plan.calls[i];
+            const store_result result = fcall_result(make_fcall(h, &call, 1), call->function);
+            state = rounds_reply(r, i, &result, now_of(h));
+        }
     }
-    return response;
+    h->last_alarms = r->alarms;
+    return state;
 }
 
 const void *harness_call_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len,
                                lks_error *error)
 {
-    const void *response = NULL;
-    running r;
+    rounds r;
 
-    prepare(h, s, h->server, method, bytes, len, &r);
-    if (r.error.code == LKS_OK)
-        response = run_rounds(h, &r);
+    if (plan_bytes(h, s, method, bytes, len, &r))
+        run(h, &r, rounds_start(&r, now_of(h)));
     *error = r.error;
-    return response;
-}
-
-static lks_rpc_slice packed(harness *h, const void *request)
-{
-    const ProtobufCMessage *message = request;
-    size_t len = protobuf_c_message_get_packed_size(message);
-    void *bytes = lks_rpc_arena_alloc(h->arena, len);
-
-    protobuf_c_message_pack(message, bytes);
-    return (lks_rpc_slice){.data = bytes, .len = len};
+    return r.response;
 }
 
 const void *harness_call(harness *h, const service *s, const char *method, const void *request, lks_error *error)
 {
-    lks_rpc_slice bytes = packed(h, request);
+    rounds r;
 
-    return harness_call_bytes(h, s, method, bytes.data, bytes.len, error);
+    if (plan_request(h, s, method, request, &r))
+        run(h, &r, rounds_start(&r, now_of(h)));
+    *error = r.error;
+    return r.response;
 }
 
 void harness_call_together(harness *h, const service *s, const char *method, size_t n, const void *const requests[],
                            const void *responses[], lks_error errors[])
 {
-    running *r = lks_rpc_arena_alloc(h->arena, n * sizeof *r);
+    rounds *r = lks_rpc_arena_alloc(h->arena, n * sizeof *r);
     const store_call **calls = lks_rpc_arena_alloc(h->arena, n * sizeof(store_call *));
 
     for (size_t i = 0; i < n; i++) {
-        lks_rpc_slice bytes = packed(h, requests[i]);
-        prepare(h, s, h->server, method, bytes.data, bytes.len, &r[i]);
-        if (r[i].error.code != LKS_OK || r[i].plan.n_calls != 1 || r[i].plan.calls[0].weight == 0)
+        if (!plan_request(h, s, method, requests[i], &r[i]) || r[i].plan.n_calls != 1 || r[i].plan.calls[0].weight == 0)
             fail_msg("request %zu cannot be combined: %s", i, r[i].error.message);
         calls[i] = &r[i].plan.calls[0];
+        rounds_start(&r[i], now_of(h));
     }
-    const store_value *replies = fcall(h, calls, n);
+    const store_value *replies = make_fcall(h, calls, n);
     for (size_t i = 0; i < n; i++) {
-        const store_value *reply = &replies[i];
-        responses[i] = finish(h, &r[i], &reply);
+        const store_result result = fcall_result(&replies[i], calls[i]->function);
+        rounds_reply(&r[i], 0, &result, now_of(h));
+        responses[i] = r[i].response;
         errors[i] = r[i].error;
     }
 }
 
-/* ---- calls that wait --------------------------------------------------------- */
+/* ---- a request that may wait --------------------------------------------- */
 
 harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
                                const void *request)
 {
     harness_waiting *w = lks_rpc_arena_alloc(h->arena, sizeof *w);
-    lks_rpc_slice bytes = packed(h, request);
+    const char *before = h->server;
 
-    prepare(h, s, server, method, bytes.data, bytes.len, &w->running);
-    w->response = w->running.error.code == LKS_OK ? run_rounds(h, &w->running) : NULL;
+    h->server = server;
+    w->state = ROUNDS_FAILED;
+    if (plan_request(h, s, method, request, &w->rounds))
+        w->state = run(h, &w->rounds, rounds_start(&w->rounds, now_of(h)));
+    h->server = before;
     return w;
 }
 
 void harness_event(harness *h, harness_waiting *w, service_event event)
 {
-    running *r = &w->running;
-
-    if (!r->waits)
+    if (w->state != ROUNDS_WAITS)
         return;
-    begin_plan(h, r);
-    r->plan.wake(r->request, &r->plan, event);
-    r->error = r->plan.error;
-    r->waits = false;
-    w->response = r->error.code == LKS_OK ? run_rounds(h, r) : failed(r);
-    if (!w->response && !r->waits && r->plan.undo.function)
-        harness_ring(h, &r->plan.undo);
+    w->state = run(h, &w->rounds, rounds_wake(&w->rounds, event, now_of(h)));
+    const service_alarm *undo = w->state == ROUNDS_FAILED ? rounds_undo(&w->rounds) : NULL;
+    if (undo)
+        harness_ring(h, undo);
 }
 
 const void *harness_answer(const harness_waiting *w, lks_error *error)
 {
-    *error = w->running.error;
-    return w->response;
+    *error = w->rounds.error;
+    return w->rounds.response;
 }
 
 bool harness_is_parked(const harness_waiting *w)
 {
-    return w->running.waits;
+    return w->state == ROUNDS_WAITS;
 }
 
 const service_alarm *harness_alarms(const harness_waiting *w)
 {
-    return w->running.alarms;
+    return w->rounds.alarms;
 }
 
 const service_alarm *harness_last_alarms(const harness *h)
@@ -522,7 +418,7 @@ int64_t harness_ring(harness *h, const service_alarm *alarm)
     lks_rpc_slice args[] = {alarm->argument};
     const store_call call = {.base = alarm->base, .function = alarm->function, .n_args = 1, .args = args};
     const store_call *calls[] = {&call};
-    const store_value *reply = fcall(h, calls, 1);
+    const store_value *reply = make_fcall(h, calls, 1);
 
     if (reply->n != 2 || reply->element[1].type != STORE_INTEGER)
         fail_msg("%s: not {'OK', ms}", alarm->function);

@@ -54,13 +54,13 @@ void waiters_missed(waiters *all)
 static int setup(void **state)
 {
     static fixture f;
-    lks_error error;
 
     f = (fixture){.loss = NULL};
     uv_loop_init(&f.loop);
     running_loop = &f.loop;
     *state = &f;
-    return loss_new(&f.loop, &f.store, &f.waiters, &f.loss, &error) == LKS_OK ? 0 : -1;
+    f.loss = loss_new(&f.loop, &f.store, &f.waiters);
+    return 0;
 }
 
 static int teardown(void **state)

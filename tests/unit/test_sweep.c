@@ -51,12 +51,11 @@ void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc
 
 static void begin(fixture *f, uint64_t interval_ms)
 {
-    lks_error error;
 
     *f = (fixture){.sweep = NULL};
     uv_loop_init(&f->loop);
     running_loop = &f->loop;
-    assert_int_equal(sweep_new(&f->loop, &f->store, &f->alarms, interval_ms, &f->sweep, &error), LKS_OK);
+    f->sweep = sweep_new(&f->loop, &f->store, &f->alarms, interval_ms);
 }
 
 static void end(fixture *f)

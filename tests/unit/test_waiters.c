@@ -16,16 +16,12 @@ static uv_loop_t *running_loop;
 struct alarms {
     size_t watched;
     char set[128];
-    bool full;
 };
 
-bool alarms_watch(alarms *all, service_watch *list)
+void alarms_watch(alarms *all, service_watch *list)
 {
-    if (all->full)
-        return false;
     for (; list; list = list->next)
         all->watched++;
-    return true;
 }
 
 void alarms_unwatch(alarms *all, service_watch *list)
@@ -76,12 +72,10 @@ typedef struct fixture {
 static int setup(void **state)
 {
     fixture *f = calloc(1, sizeof *f);
-    lks_error error;
     n_told = 0;
     uv_loop_init(&f->loop);
     running_loop = &f->loop;
-    if (waiters_new(&f->loop, &f->alarms, &f->all, &error) != LKS_OK)
-        return -1;
+    f->all = waiters_new(&f->loop, &f->alarms);
     *state = f;
     return 0;
 }
@@ -116,7 +110,7 @@ static waiter new_waiter(const char *key)
 /* A waiter that stays where it is: registered, with a deadline far away. */
 #define ENTER(name, text)           \
     waiter name = new_waiter(text); \
-    assert_true(waiters_enter(f->all, &(name), ms_from_now(600000)))
+    waiters_enter(f->all, &(name), ms_from_now(600000))
 
 static void park(fixture *f, waiter *w)
 {
@@ -206,8 +200,8 @@ TEST(a_deadline_is_told)
 {
     fixture *f = *state;
     waiter late = new_waiter("ls:{ns/g}:late"), soon = new_waiter("ls:{ns/g}:soon");
-    assert_true(waiters_enter(f->all, &late, ms_from_now(600000)));
-    assert_true(waiters_enter(f->all, &soon, ms_from_now(1)));
+    waiters_enter(f->all, &late, ms_from_now(600000));
+    waiters_enter(f->all, &soon, ms_from_now(1));
     park(f, &late);
     park(f, &soon);
     run_until(f, &n_told, 1);
@@ -269,16 +263,13 @@ TEST(who_waits_watches_its_alarms)
     service_watch second = {.function = "f"}, first = {.next = &second, .function = "f"};
     waiter a = new_waiter("ls:{ns/g}:a");
     a.watches = &first;
-    assert_true(waiters_enter(f->all, &a, ms_from_now(600000)));
+    waiters_enter(f->all, &a, ms_from_now(600000));
     assert_int_equal(f->alarms.watched, 2);
     assert_true(waiters_any(f->all));
     message(f, "A 7 ls:{ns/g}: lock_promote the%20name");
     assert_string_equal(f->alarms.set, "ls:{ns/g}: lock_promote the%20name in 7");
     waiters_leave(f->all, &a);
     assert_int_equal(f->alarms.watched, 0);
-    assert_false(waiters_any(f->all));
-    f->alarms.full = true;
-    assert_false(waiters_enter(f->all, &a, ms_from_now(600000)));
     assert_false(waiters_any(f->all));
 }
 
@@ -291,7 +282,7 @@ static size_t compared_among(fixture *f, size_t n)
     for (size_t i = 0; i < n; i++) {
         snprintf(keys[i], sizeof keys[i], "ls:{ns/g}:token-%zu", i);
         all[i] = new_waiter(keys[i]);
-        assert_true(waiters_enter(f->all, &all[i], ms_from_now(600000)));
+        waiters_enter(f->all, &all[i], ms_from_now(600000));
         park(f, &all[i]);
     }
     n_told = compared = 0;

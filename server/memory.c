@@ -1,0 +1,60 @@
+/* Invariant: nothing here returns NULL (memory.h says why). Used all over server/. */
+#include "memory.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+
+static void *checked(void *pointer, size_t size)
+{
+    if (!pointer) {
+        log_error("out-of-memory", "bytes=%zu", size);
+        abort();
+    }
+    return pointer;
+}
+
+void *memory_alloc(size_t size)
+{
+    return checked(calloc(1, size ? size : 1), size);
+}
+
+void *memory_grow(void *old, size_t size)
+{
+    return checked(realloc(old, size ? size : 1), size);
+}
+
+char *memory_copy(const char *text, size_t len)
+{
+    char *copy = memory_alloc(len + 1);
+
+    memcpy(copy, text, len);
+    return copy;
+}
+
+void *memory_in(lks_rpc_arena *arena, size_t size)
+{
+    return checked(lks_rpc_arena_alloc(arena, size), size);
+}
+
+char *memory_copy_in(lks_rpc_arena *arena, const void *data, size_t len)
+{
+    return checked(lks_rpc_arena_copy(arena, data, len), len);
+}
+
+char *memory_printf_in(lks_rpc_arena *arena, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    int len = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    char *text = memory_in(arena, (size_t)len + 1);
+    va_start(args, format);
+    vsnprintf(text, (size_t)len + 1, format, args);
+    va_end(args);
+    return text;
+}

@@ -1,0 +1,26 @@
+/* Memory of lockstockd. Never NULL: when there is no memory the server says so in its log and ends
+ * itself (abort). What peers can make it keep is bounded and refused before (callers.h, budget.h), so this is a
+ * machine that has no memory left; all state is in Redis, and callers learn what a killed server's callers learn. Libraries
+ * (rpc, net) return NULL or RESOURCE_EXHAUSTED instead: the process is not theirs. */
+#ifndef LOCKSTOCK_SERVER_MEMORY_H
+#define LOCKSTOCK_SERVER_MEMORY_H
+
+#include <stddef.h>
+
+#include <lockstock/rpc/arena.h>
+
+/* Zeroed, to be freed with free(). */
+void *memory_alloc(size_t size);
+
+/* realloc; what is new is not zeroed. */
+void *memory_grow(void *old, size_t size);
+
+/* A copy with a NUL after it. */
+char *memory_copy(const char *text, size_t len);
+
+/* The same in an arena. */
+void *memory_in(lks_rpc_arena *arena, size_t size);
+char *memory_copy_in(lks_rpc_arena *arena, const void *data, size_t len);
+char *memory_printf_in(lks_rpc_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,127 @@
+/* Invariant: `applied` of an error is true of all the rounds together: NO only when none of them can have had an effect.
+ * Used by dispatch, the tests of the services, and the fuzzer. */
+#include "services/rounds.h"
+
+#include <lockstock/rpc/exchange.h>
+
+#include "memory.h"
+
+static rounds_state finish(rounds *r, uint64_t now_ns);
+
+bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage *request, const plan *settings)
+{
+    *r = (rounds){.method = method, .request = request, .plan = *settings};
+    r->plan.method = method->method;
+    method->prepare(request, &r->plan);
+    r->error = r->plan.error;
+    return !plan_failed(&r->plan);
+}
+
+static void begin_plan(rounds *r, uint64_t now_ns)
+{
+    r->plan.n_calls = 0;
+    r->plan.now_ns = now_ns;
+    r->plan.round++;
+}
+
+static rounds_state run_plan(rounds *r, uint64_t now_ns)
+{
+    r->error = r->plan.error;
+    return plan_failed(&r->plan) ? ROUNDS_FAILED : rounds_start(r, now_ns);
+}
+
+/* A plan without calls is finished at once. */
+rounds_state rounds_start(rounds *r, uint64_t now_ns)
+{
+    size_t n = r->plan.n_calls;
+    bool repeatable = lks_rpc_may_repeat(r->method->method, r->request);
+
+    r->alarms = NULL;
+    if (n == 0)
+        return finish(r, now_ns);
+    r->replies = memory_in(r->plan.arena, n * sizeof *r->replies);
+    r->missing = n;
+    for (size_t i = 0; i < n; i++)
+        r->plan.calls[i].repeatable = repeatable;
+    return ROUNDS_CALLS;
+}
+
+rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns)
+{
+    if (event == SERVICE_STOPPING) {
+        /* Its place is kept: the caller sends the same call to another server. */
+        r->plan.undo.function = NULL;
+        lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the server is shutting down");
+        return ROUNDS_FAILED;
+    }
+    begin_plan(r, now_ns);
+    r->plan.wake(r->request, &r->plan, event);
+    return run_plan(r, now_ns);
+}
+
+/* `applied`: what was done so far was an effect of the method's own. */
+static rounds_state go_on(rounds *r, const answer *a, uint64_t now_ns)
+{
+    r->any_succeeded = a->applied;
+    begin_plan(r, now_ns);
+    a->next(r->request, &r->plan);
+    if (a->applied && plan_failed(&r->plan))
+        r->plan.error.applied = LKS_APPLIED_MAYBE;
+    return run_plan(r, now_ns);
+}
+
+/* Of an error of the store's. */
+static rounds_state fail(rounds *r)
+{
+    if (r->method->method->effect == LKS_RPC_EFFECT_READ)
+        r->error.applied = LKS_APPLIED_NO;
+    else if (r->any_succeeded)
+        r->error.applied = LKS_APPLIED_MAYBE;
+    return ROUNDS_FAILED;
+}
+
+static rounds_state finish(rounds *r, uint64_t now_ns)
+{
+    const lks_rpc_method *method = r->method->method;
+    answer a = {.arena = r->plan.arena, .plan = &r->plan, .replies = r->replies, .n_replies = r->plan.n_calls};
+
+    if (r->error.code != LKS_OK)
+        return fail(r);
+    ProtobufCMessage *response = memory_in(r->plan.arena, method->response->sizeof_message);
+    protobuf_c_message_init(method->response, response);
+    r->method->finish(r->request, &a, response);
+    r->alarms = a.alarms;
+    if (a.error.code != LKS_OK) {
+        r->error = a.error;
+        if (method->effect == LKS_RPC_EFFECT_READ)
+            r->error.applied = LKS_APPLIED_NO;
+        return ROUNDS_FAILED;
+    }
+    if (a.next)
+        return go_on(r, &a, now_ns);
+    if (a.waits) {
+        r->has_waited = true;
+        return ROUNDS_WAITS;
+    }
+    r->response = response;
+    return ROUNDS_ANSWERED;
+}
+
+rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns)
+{
+    if (result->code == LKS_OK) {
+        r->any_succeeded = true;
+        r->replies[call] = result->value;
+    } else if (r->error.code == LKS_OK) {
+        lks_error_set(&r->error, result->code, result->applied, "%s", result->message);
+        r->error.retry_after_ms = result->retry_after_ms;
+    }
+    return --r->missing > 0 ? ROUNDS_EXPECTS : finish(r, now_ns);
+}
+
+const service_alarm *rounds_undo(const rounds *r)
+{
+    const service_alarm *undo = &r->plan.undo;
+
+    return undo->function && (r->has_waited || r->error.applied == LKS_APPLIED_MAYBE) ? undo : NULL;
+}

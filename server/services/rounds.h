@@ -1,0 +1,48 @@
+/* The rounds of one call: a plan, its store calls, their replies, and then an answer, a further round or a wait. Who makes
+ * the store calls is another's matter, so dispatch, the tests of the services and the fuzzer run the same code.
+ *
+ *   rounds_plan --> rounds_start --> CALLS --rounds_reply, of each call--> ANSWERED or FAILED
+ *                                      ^                |
+ *                                      |<- next round --+
+ *                                      |                |
+ *                                      \- rounds_wake - WAITS
+ */
+#ifndef LOCKSTOCK_SERVER_ROUNDS_H
+#define LOCKSTOCK_SERVER_ROUNDS_H
+
+#include "services/service.h"
+
+typedef enum rounds_state {
+    ROUNDS_CALLS,    /* the store calls of `plan` are to be made */
+    ROUNDS_EXPECTS,  /* more replies of this round */
+    ROUNDS_WAITS,    /* an event */
+    ROUNDS_ANSWERED, /* with `response` */
+    ROUNDS_FAILED,   /* with `error` */
+} rounds_state;
+
+typedef struct rounds {
+    const service_method *method;
+    const ProtobufCMessage *request;
+    plan plan;
+    const store_value **replies;
+    size_t missing; /* of them */
+    bool any_succeeded;
+    bool has_waited;       /* there may be something of it in the store that an answer would end */
+    service_alarm *alarms; /* asked for by the last step */
+    const ProtobufCMessage *response;
+    lks_error error;
+} rounds;
+
+/* Plans the first round, whose store calls may be looked at before rounds_start. `settings` is a plan of which arena, ns, server,
+ * state, now_ns and repeat_ms are set. False: FAILED. All is in the arena. */
+bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage *request, const plan *settings);
+
+/* The steps. now_ns: CLOCK_MONOTONIC. A result's value lives in the arena; its message is copied. */
+rounds_state rounds_start(rounds *r, uint64_t now_ns);
+rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns);
+rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns);
+
+/* What must be called in the store when the call has FAILED; NULL: nothing. */
+const service_alarm *rounds_undo(const rounds *r);
+
+#endif

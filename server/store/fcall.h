@@ -1,0 +1,26 @@
+/* How calls of a function become Redis' FCALL, and a reply of it a result: the sub-call protocol of
+ * server/functions/common.lua.
+ *
+ *   FCALL <function>_<digest> 1 <base> { argc arg... }...
+ *   reply: one element a sub-call, {OUTCOME, ...} or {'ERR', code, applied, message, detail}
+ */
+#ifndef LOCKSTOCK_SERVER_STORE_FCALL_H
+#define LOCKSTOCK_SERVER_STORE_FCALL_H
+
+#include "store/store.h"
+
+/* The words of a command; what they point to is the calls'. */
+typedef struct fcall {
+    size_t argc;
+    const char **argv;
+    size_t *lengths;
+} fcall;
+
+/* n >= 1 calls of one function and base. To be freed with free(). */
+fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest);
+
+/* A sub-call's reply as its result: ERR is a status, all else an answer. Logs what an ERR says to
+ * the log only. `message` and `value` are the reply's. */
+store_result fcall_result(const store_value *reply, const char *function);
+
+#endif
