@@ -75,8 +75,9 @@ local function retry_at(j, now)
 end
 
 -- outcome, limit, remaining, and ms until it may pass, is as new, is free of its ban
-local function tell(j, now)
-  local rule, outcome, retry = j.rule, 'ALLOWED', '0'
+local function tell(rule, now)
+  if rule.unlimited then return 'ALLOWED', int(MAX_INTEGER), int(MAX_INTEGER), '0', '0', '0' end
+  local j, outcome, retry = rule.judged, 'ALLOWED', '0'
   if j.refuses then
     outcome = j.banned and 'BANNED' or 'DENIED'
     local at = retry_at(j, now)
@@ -134,10 +135,13 @@ local function check(base, args, now, peek)
   end
 
   local rules, keys, judged, all_pass = read_rules(base, args), {}, {}, true
-  for i, rule in ipairs(rules) do
-    keys[rule.key] = keys[rule.key] or load_key(base, rule.key)
-    judged[i] = judge(rule, keys[rule.key], cost, now)
-    if judged[i].refuses and not rule.shadow then all_pass = false end
+  for _, rule in ipairs(rules) do
+    if not rule.unlimited then
+      keys[rule.key] = keys[rule.key] or load_key(base, rule.key)
+      rule.judged = judge(rule, keys[rule.key], cost, now)
+      judged[#judged + 1] = rule.judged
+      if rule.judged.refuses and not rule.shadow then all_pass = false end
+    end
   end
 
   -- Remembered for as long as it may be repeated, and as what it charged counts.
@@ -155,9 +159,9 @@ local function check(base, args, now, peek)
   end
 
   local reply, worst = {'', '0'}, 'ALLOWED'
-  for i, j in ipairs(judged) do
+  for i, rule in ipairs(rules) do
     local n = 3 + 6 * (i - 1)
-    reply[n], reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = tell(j, now)
+    reply[n], reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = tell(rule, now)
     if WORST[reply[n]] > WORST[worst] then worst = reply[n] end
   end
   reply[1] = worst
@@ -168,7 +172,7 @@ local function check(base, args, now, peek)
   for _, j in ipairs(judged) do
     if j.rule.algorithm.save then j.rule.algorithm.save(j.counter, j.rule, now) end
   end
-  if signature and (worst == 'ALLOWED' or #charges > 0) then
+  if signature and #judged > 0 and (worst == 'ALLOWED' or #charges > 0) then
     local record = {'check', now + keep, signature, 0, reply, charges, cost}
     write('SET', request_key, cmsgpack.pack(record), 'PX', life_ms(keep))
   end

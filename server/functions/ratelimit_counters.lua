@@ -17,8 +17,10 @@ local function foreign()
   fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
 end
 
--- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" where the rule has them.
+-- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" where the rule has them;
+-- "U" of an unlimited policy.
 local function parse_rule(base, key, name, spec, shadow)
+  if spec == 'U' then return {unlimited = true} end
   local letter, limit, period, burst, after, ban, factor, max_ban =
     string.match(spec, '^(%u),(%d+),(%d+),?(%d*),?(%d*),?(%d*),?(%d*),?(%d*)$')
   local counter = name == '' and spec or '@' .. name .. ',' .. letter

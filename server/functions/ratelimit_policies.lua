@@ -2,8 +2,9 @@
 -- version is never used twice.
 --
 -- Keys, after the base:
---   rate:p   hash    name -> {'policy', version, 1 = shadow, algorithm, limit, period_ms, burst,
+--   rate:p   hash    name -> {'policy', version, kind, algorithm, limit, period_ms, burst,
 --                    after, ban_ms, factor, max_ban_ms} (MessagePack)
+--                    kind: 1 = shadow, 2 = unlimited, which counts nothing
 --   rate:n   zset    names, all of score 0: pages in order
 --   rate:v   string  the highest version of the policies deleted lately
 --   rate:c   string  the version of all of them: a higher one after each change
@@ -46,14 +47,14 @@ local function next_policies_version(base, now)
   return math.max(now, tonumber(policies_version(base)) + 1)
 end
 
--- name, version, shadow, algorithm, limit, period_ms, burst, after, ban_ms, factor, max_ban_ms
+-- name, version, kind, algorithm, limit, period_ms, burst, after, ban_ms, factor, max_ban_ms
 local function view_policy(name, policy)
   local view = {name, int(policy[2]), int(policy[3]), policy[4]}
   for i = 5, POLICY_FIELDS do view[i] = int(policy[i]) end
   return view
 end
 
--- args: name, expected version (0 = any), 1 = shadow, algorithm, limit, period_ms, burst, after,
+-- args: name, expected version (0 = any), kind, algorithm, limit, period_ms, burst, after,
 --       ban_ms, factor, max_ban_ms -> {'OK', view}
 define('rate_put_policy', {}, function(base, args, now)
   local name, policies, names = args[1], base .. 'rate:p', base .. 'rate:n'

@@ -42,7 +42,7 @@ enum {
 #define OVERRIDE_POLICY "$limit"
 
 typedef enum verdict {
-    FREE,      /* no policy: OK */
+    FREE,      /* no policy, or one without a limit: OK */
     MALFORMED, /* no descriptor that could be judged: UNKNOWN */
     NEVER,     /* its own limit is 0: OVER_LIMIT */
     COUNTED,   /* the store says */
@@ -250,7 +250,7 @@ static void plan_descriptor(plan *p, const envoy_request *request, size_t i, ask
         return;
     if (!take_override(from->limit, d)) {
         const domain_policy *policy = domain_policies_find(known, q->domain, d->entries, from->n_entries);
-        if (!policy)
+        if (!policy || policy->spec.algorithm == LKS_ALGORITHM_UNSPECIFIED)
             return;
         d->verdict = COUNTED;
         d->spec = policy->spec;

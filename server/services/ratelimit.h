@@ -10,7 +10,11 @@
 
 /* ---- ratelimit_limits.c ---- */
 
-/* A limit of which every number is set: defaults filled in. */
+/* No limit is higher. */
+#define RATELIMIT_UNITS_MAX 1000000000000LL
+
+/* A limit of which every number is set: defaults filled in. Its algorithm is UNSPECIFIED
+ * where there is none, of an unlimited policy. */
 typedef struct limit_spec {
     lks_algorithm algorithm;
     int64_t limit, period_ms, burst;
@@ -21,7 +25,7 @@ typedef struct limit_spec {
 limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *limit);
 
 /* "F,5,1000,0,7,2000,1,4000" as functions read it, the same for limits that are the same;
- * NULL when out of memory. */
+ * "U" for none; NULL when out of memory. */
 char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec);
 
 /* ---- ratelimit_policies.c ---- */

@@ -6,7 +6,6 @@
 #include "services/ratelimit.h"
 
 enum { LOG_LIMIT_MAX = 100000, FACTOR_MAX = 1000 };
-#define UNITS_MAX 1000000000000LL
 #define SPAN_MAX_MS (366LL * 24 * 3600 * 1000)
 
 /* Units times milliseconds need 75 bits. */
@@ -22,7 +21,7 @@ static const char *path(plan *p, const char *field, const char *name)
 
 static void check_penalty(plan *p, const char *field, const lks_penalty *penalty, limit_spec *spec)
 {
-    plan_check_range(p, path(p, field, "penalty.after"), penalty->after, 0, UNITS_MAX);
+    plan_check_range(p, path(p, field, "penalty.after"), penalty->after, 0, RATELIMIT_UNITS_MAX);
     if (penalty->after == 0) {
         if (penalty->ban_ms != 0 || penalty->factor != 0 || penalty->max_ban_ms != 0)
             plan_invalid(p, "%s: must be set, the penalty has other fields", path(p, field, "penalty.after"));
@@ -46,9 +45,9 @@ limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *li
 
     if (limit->algorithm == LKS_ALGORITHM_UNSPECIFIED)
         plan_invalid(p, "%s: must be set", path(p, field, "algorithm"));
-    plan_check_range(p, path(p, field, "limit"), limit->limit, 1, log ? LOG_LIMIT_MAX : UNITS_MAX);
+    plan_check_range(p, path(p, field, "limit"), limit->limit, 1, log ? LOG_LIMIT_MAX : RATELIMIT_UNITS_MAX);
     plan_check_range(p, path(p, field, "period_ms"), limit->period_ms, 1, SPAN_MAX_MS);
-    plan_check_range(p, path(p, field, "burst"), limit->burst, 0, bucket ? UNITS_MAX : 0);
+    plan_check_range(p, path(p, field, "burst"), limit->burst, 0, bucket ? RATELIMIT_UNITS_MAX : 0);
     if (bucket && !plan_failed(p)) {
         spec.burst = limit->burst != 0 ? limit->burst : limit->limit;
         if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)
@@ -79,6 +78,8 @@ char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec)
     char letter = letter_of(spec->algorithm);
     long long limit = spec->limit, period = spec->period_ms, burst = spec->burst;
 
+    if (spec->algorithm == LKS_ALGORITHM_UNSPECIFIED)
+        return lks_rpc_arena_printf(arena, "U");
     if (spec->after != 0)
         return lks_rpc_arena_printf(arena, "%c,%lld,%lld,%lld,%lld,%lld,%lld,%lld", letter, limit, period, burst,
                                     (long long)spec->after, (long long)spec->ban_ms, (long long)spec->factor,

@@ -70,9 +70,14 @@ static void forget(const plan *p, const char *name)
 
 /* ---- views ---- */
 
+/* What a policy is besides its limit, as functions keep it. Older servers take UNLIMITED for a shadow. */
+enum { PLAIN, SHADOW, UNLIMITED };
+
 /* Numbers of a view, from `at` on: limit, period_ms, burst, after, ban_ms, factor, max_ban_ms. */
 static limit_spec spec_of(answer *a, const store_value *view)
 {
+    if (answer_int(a, view, 2) == UNLIMITED)
+        return (limit_spec){.algorithm = LKS_ALGORITHM_UNSPECIFIED};
     return (limit_spec){
         .algorithm = (lks_algorithm)answer_enum(a, view, 3, &lockstock__v1__algorithm__descriptor),
         .limit = answer_int(a, view, VIEW_NUMBERS),
@@ -87,7 +92,7 @@ static limit_spec spec_of(answer *a, const store_value *view)
 
 limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow)
 {
-    *shadow = answer_int(a, view, 2) != 0;
+    *shadow = answer_int(a, view, 2) == SHADOW;
     return spec_of(a, view);
 }
 
@@ -105,27 +110,36 @@ static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
     return penalty;
 }
 
+static lks_limit *new_limit(answer *a, const limit_spec *spec)
+{
+    lks_limit *limit = answer_alloc(a, sizeof *limit);
+
+    if (!limit)
+        return NULL;
+    *limit = (lks_limit)LKS_LIMIT_INIT;
+    limit->algorithm = spec->algorithm;
+    limit->limit = spec->limit;
+    limit->period_ms = spec->period_ms;
+    limit->burst = spec->burst;
+    if (spec->after != 0)
+        limit->penalty = new_penalty(a, spec);
+    return limit;
+}
+
 /* NULL when out of memory, with the call failed. */
 static lks_policy *new_policy(answer *a, const store_value *view)
 {
     lks_policy *policy = answer_alloc(a, sizeof *policy);
-    lks_limit *limit = answer_alloc(a, sizeof *limit);
 
-    if (!policy || !limit)
+    if (!policy)
         return NULL;
-    limit_spec spec = spec_of(a, view);
-    *limit = (lks_limit)LKS_LIMIT_INIT;
-    limit->algorithm = spec.algorithm;
-    limit->limit = spec.limit;
-    limit->period_ms = spec.period_ms;
-    limit->burst = spec.burst;
-    if (spec.after != 0)
-        limit->penalty = new_penalty(a, &spec);
     *policy = (lks_policy)LKS_POLICY_INIT;
+    limit_spec spec = spec_of(a, view);
     policy->name = answer_text(a, view, 0);
     policy->version = answer_int(a, view, 1);
-    policy->shadow = answer_int(a, view, 2) != 0;
-    policy->limit = limit;
+    policy->shadow = answer_int(a, view, 2) == SHADOW;
+    policy->unlimited = spec.algorithm == LKS_ALGORITHM_UNSPECIFIED;
+    policy->limit = policy->unlimited ? NULL : new_limit(a, &spec);
     return policy;
 }
 
@@ -190,22 +204,34 @@ static const char *algorithm_word(lks_algorithm algorithm)
     return protobuf_c_enum_descriptor_get_value(type, (int)algorithm)->name + strlen("ALGORITHM_");
 }
 
+/* Checks what is to be put. An unlimited policy is stored with numbers that hold nothing back, for
+ * the servers that read them. */
+static limit_spec spec_to_put(plan *p, const lks_put_policy_request *request)
+{
+    if (request->unlimited) {
+        if (request->limit)
+            plan_invalid(p, "limit: must not be set, the policy is unlimited");
+        if (request->shadow)
+            plan_invalid(p, "shadow: must not be set, the policy is unlimited");
+        return (limit_spec){.algorithm = LKS_ALGORITHM_FIXED_WINDOW, .limit = RATELIMIT_UNITS_MAX, .period_ms = 1};
+    }
+    if (request->limit)
+        return ratelimit_check_limit(p, "limit", request->limit);
+    plan_invalid(p, "limit: must be set");
+    return (limit_spec){0};
+}
+
 void put_policy_prepare(const lks_put_policy_request *request, plan *p)
 {
-    limit_spec spec = {0};
-
     plan_check_name(p, "name", request->name);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
-    if (request->limit)
-        spec = ratelimit_check_limit(p, "limit", request->limit);
-    else
-        plan_invalid(p, "limit: must be set");
+    limit_spec spec = spec_to_put(p, request);
     if (plan_failed(p))
         return;
     plan_call(p, "rate_put_policy", ratelimit_policies_group, NULL, 11);
     plan_arg(p, request->name);
     plan_arg_int(p, request->expected_version);
-    plan_arg(p, request->shadow ? "1" : "0");
+    plan_arg_int(p, request->unlimited ? UNLIMITED : request->shadow ? SHADOW : PLAIN);
     plan_arg(p, algorithm_word(spec.algorithm));
     plan_arg_int(p, spec.limit);
     plan_arg_int(p, spec.period_ms);

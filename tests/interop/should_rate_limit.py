@@ -41,6 +41,13 @@ def main(address):
         told = ask(request, timeout=5)  # another namespace
         assert told.overall_code == told.OK, told
 
+        # The descriptor that was over its limit.
+        put(ratelimit_pb2.PutPolicyRequest(name="web/path=login/remote_address=10.0.0.1", unlimited=True), metadata=shop,
+            timeout=5)
+        told = ask(request, metadata=shop, timeout=5)
+        assert told.overall_code == told.OK, told
+        assert told.statuses[0].code == told.OK and not told.statuses[0].HasField("current_limit"), told
+
         try:
             ask(rls_pb2.RateLimitRequest(domain="web"), timeout=5)
             raise AssertionError("a request without descriptors was taken")

@@ -1,6 +1,6 @@
 # What keeps the promises of Envoy's ShouldRateLimit.
 c_mutation(EV1 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[        if (!policy)
+  [[        if (!policy || policy->spec.algorithm == LKS_ALGORITHM_UNSPECIFIED)
             return;]] [[        if (!policy) {
             d->verdict = NEVER;
             return;
@@ -60,6 +60,8 @@ c_mutation(EV8 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[remaining < UINT32_MAX ? (uint32_t)remaining : UINT32_MAX]] [[UINT32_MAX]])
 c_mutation(EV9 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[plan_arg(p, shadow ? "1" : "0");]] [[plan_arg(p, "0");]])
+c_mutation(EV18 server/services/envoy_ratelimit.c test_envoy_ratelimit:*unlimited*
+  [[ || policy->spec.algorithm == LKS_ALGORITHM_UNSPECIFIED]] "")
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[plan_arg_encoded(p, d->key);]] [[plan_arg_encoded(p, d->policy);]])
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit

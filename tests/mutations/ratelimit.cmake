@@ -45,7 +45,7 @@ c_mutation(R9 server/services/ratelimit.c test_ratelimit_check [[request->cost !
 lua_mutation(R9 test_ratelimit_check [[if cost > rule.limit then return nil end]] "")
 lua_mutation(R9 test_ratelimit_check [[if cost > rule.burst then return nil end]] "")
 lua_mutation(R9 test_ratelimit_check [[ms_until(at, now) or '-1']] [[ms_until(at, now) or '0']])
-lua_mutation(R10 test_ratelimit_check [[if judged[i].refuses and not rule.shadow then all_pass = false end]] "")
+lua_mutation(R10 test_ratelimit_check [[if rule.judged.refuses and not rule.shadow then all_pass = false end]] "")
 lua_mutation(R11 test_ratelimit_check [[if not j.refuses and (independent or all_pass) then]] [[if not j.refuses and all_pass then]])
 c_mutation(R11 server/services/ratelimit.c test_ratelimit_check [[request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A"]] [["A"]])
 lua_mutation(R12 test_ratelimit_check [[if not peek then]] [[if true then]])
@@ -87,12 +87,12 @@ c_mutation(R20 server/services/ratelimit.c test_ratelimit_check:*while_it_may* [
 c_mutation(R20 server/services/ratelimit.c test_ratelimit_check:*while_it_may* [[p->repeat_ms < REPEAT_MS_MAX ? p->repeat_ms : REPEAT_MS_MAX;]] [[p->repeat_ms;]])
 c_mutation(R20 server/calls/dispatch.c test_dispatch:*how_long_it_may_be_repeated* [[.repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};]] [[.repeat_ms = 0};]])
 lua_mutation(R20 test_ratelimit_check [[return now < record[2] and record or nil]] [[return record]])
-lua_mutation(R20 test_ratelimit_check [[if signature and (worst == 'ALLOWED' or #charges > 0) then]] [[if signature and worst == 'ALLOWED' then]])
+lua_mutation(R20 test_ratelimit_check [[(worst == 'ALLOWED' or #charges > 0) then]] [[worst == 'ALLOWED' then]])
 lua_mutation(R21 test_ratelimit_check [[if first and first[3] ~= signature then]] [[if false then]])
 lua_mutation(R21 test_ratelimit_check [[local parts = {args[1], args[2]}]] [[local parts = {args[1]}]])
 lua_mutation(R21 test_ratelimit_check [[local parts = {args[1], args[2]}]] [[local parts = {args[2]}]])
 lua_mutation(R21 test_ratelimit_check [=[args[i + 1] ~= '' and '@' .. args[i + 1] or args[i + 2]]=] [=[args[i + 2]]=])
-lua_mutation(R22 test_ratelimit_check [[if signature and (worst == 'ALLOWED' or #charges > 0) then]] [[if signature then]])
+lua_mutation(R22 test_ratelimit_check [[(worst == 'ALLOWED' or #charges > 0) then]] [[true then]])
 
 c_mutation(R21 server/services/ratelimit.c test_ratelimit_check [[if (!policy && !may_repeat) {]] [[if (!policy) {]])
 lua_mutation(R21 test_ratelimit_check [[if args[i + 2] == '' then fail('NOT_FOUND']] [[if false then fail('NOT_FOUND']])
@@ -117,7 +117,7 @@ c_mutation(R25 server/services/ratelimit.c test_ratelimit_refund [["rate_reset",
 
 # Policies
 lua_mutation(R26 test_ratelimit_policies [[local policy = {'policy', version, tonumber(args[3]), args[4]}]] [[local policy = {'policy', version, 0, args[4]}]])
-c_mutation(R26 server/services/ratelimit_policies.c test_ratelimit_policies [[limit->burst = spec.burst;]] "")
+c_mutation(R26 server/services/ratelimit_policies.c test_ratelimit_policies [[limit->burst = spec->burst;]] "")
 c_mutation(R26 server/services/ratelimit_policies.c test_ratelimit_policies [[penalty->max_ban_ms = spec->max_ban_ms;]] "")
 c_mutation(R26 server/services/ratelimit_policies.c test_ratelimit_policies [[lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "name: no such policy");]] [[response->policy = NULL;]])
 lua_mutation(R27 test_ratelimit_policies [[if expected ~= 0 and expected ~= current then]] [[if false then]])
@@ -146,7 +146,7 @@ lua_mutation(R31 test_ratelimit_policies [[if old[4] ~= rule.limit or old[5] ~= 
 lua_mutation(R31 test_ratelimit_policies [[elseif j.counter.converted then]] [[elseif false then]])
 lua_mutation(R31 test_ratelimit_policies [['@' .. name .. ',' .. letter]] [['@' .. name]])
 lua_mutation(R32 test_ratelimit_policies [[return rule.shadow and 'ALLOWED' or outcome,]] [[return outcome,]])
-lua_mutation(R32 test_ratelimit_policies [[if judged[i].refuses and not rule.shadow then all_pass = false end]] [[if judged[i].refuses then all_pass = false end]])
+lua_mutation(R32 test_ratelimit_policies [[if rule.judged.refuses and not rule.shadow then all_pass = false end]] [[if rule.judged.refuses then all_pass = false end]])
 c_mutation(R32 server/services/ratelimit.c test_ratelimit_policies [[plan_arg(p, shadow ? "1" : "0");]] [[plan_arg(p, "0");]])
 
 # What is kept
@@ -174,15 +174,15 @@ c_mutation(R36 server/services/ratelimit.c test_ratelimit_input [[plan_invalid(p
 c_mutation(R36 server/services/ratelimit.c test_ratelimit_input [["rate_refund", request->group, NULL, 1]] [["rate_refund", request->group, request->request_id, 1]])
 c_mutation(R36 server/services/ratelimit.c test_ratelimit_input [[plan_check_name(p, "request_id", request->request_id);]] "")
 c_mutation(R36 server/services/ratelimit.c test_ratelimit_input [[plan_check_name(p, "key", request->key);]] "")
-c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[plan_check_range(p, path(p, field, "penalty.after"), penalty->after, 0, UNITS_MAX);]] "")
+c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[plan_check_range(p, path(p, field, "penalty.after"), penalty->after, 0, RATELIMIT_UNITS_MAX);]] "")
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[if (penalty->ban_ms != 0 || penalty->factor != 0 || penalty->max_ban_ms != 0)]] [[if (false)]])
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[plan_check_range(p, path(p, field, "penalty.ban_ms"), penalty->ban_ms, 1, SPAN_MAX_MS);]] "")
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[plan_check_range(p, path(p, field, "penalty.factor"), penalty->factor, 0, FACTOR_MAX);]] "")
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[plan_check_range(p, path(p, field, "penalty.max_ban_ms"), penalty->max_ban_ms, penalty->ban_ms, SPAN_MAX_MS);]] [[;]])
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[plan_invalid(p, "%s: must be set", path(p, field, "algorithm"));]] [[;]])
-c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[log ? LOG_LIMIT_MAX : UNITS_MAX]] [[UNITS_MAX]])
+c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[log ? LOG_LIMIT_MAX : RATELIMIT_UNITS_MAX]] [[RATELIMIT_UNITS_MAX]])
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[limit->period_ms, 1, SPAN_MAX_MS]] [[limit->period_ms, 1, INT64_MAX]])
-c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[bucket ? UNITS_MAX : 0]] [[UNITS_MAX]])
+c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[bucket ? RATELIMIT_UNITS_MAX : 0]] [[RATELIMIT_UNITS_MAX]])
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input [[if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)]] [[if (false)]])
 c_mutation(R36 server/services/ratelimit_policies.c test_ratelimit_input [[plan_invalid(p, "limit: must be set");]] [[;]])
 c_mutation(R36 server/services/ratelimit_policies.c test_ratelimit_input [[plan_check_range(p, "page_size", size, 1, PAGE_MAX);]] "")
@@ -202,6 +202,18 @@ lua_mutation(R39 test_ratelimit_faults [[dirty = true]] [[dirty = false]])
 c_mutation(R39 server/services/ratelimit.c test_ratelimit_faults [[result->banned_ms = answer_int(a, reply, at + 5);
         response->rules[response->n_rules++] = result;]] [[a->error.code = LKS_OK;
         response->rules[response->n_rules++] = result;]])
+lua_mutation(R41 test_ratelimit_policies:*unlimited* [[if spec == 'U' then return {unlimited = true} end]] [[if spec == 'U' then spec = 'F,9007199254740991,1' end]])
+lua_mutation(R41 test_ratelimit_policies:*unlimited* [[signature and #judged > 0 and (worst]] [[signature and (worst]])
+c_mutation(R41 server/services/ratelimit_policies.c test_ratelimit_policies:*unlimited* [[request->unlimited ? UNLIMITED :]] "")
+c_mutation(R41 server/services/ratelimit_policies.c test_ratelimit_policies:*unlimited* [[answer_int(a, view, 2) == SHADOW;
+    policy->unlimited]] [[answer_int(a, view, 2) != 0;
+    policy->unlimited]])
+c_mutation(R41 server/services/ratelimit_policies.c test_ratelimit_policies:*unlimited* [[    if (answer_int(a, view, 2) == UNLIMITED)
+        return (limit_spec){.algorithm = LKS_ALGORITHM_UNSPECIFIED};
+]] "")
+c_mutation(R41 server/services/ratelimit_policies.c test_ratelimit_policies:*unlimited* [[policy->unlimited ? NULL : new_limit(a, &spec)]] [[new_limit(a, &spec)]])
+c_mutation(R41 server/services/ratelimit_policies.c test_ratelimit_input:*unlimited* [[plan_invalid(p, "limit: must not be set, the policy is unlimited");]] [[;]])
+c_mutation(R41 server/services/ratelimit_policies.c test_ratelimit_input:*unlimited* [[plan_invalid(p, "shadow: must not be set, the policy is unlimited");]] [[;]])
 lua_mutation(R40 test_ratelimit_refund [[elseif start == c.start + period then]] [[elseif start ~= c.start then]])
 c_mutation(R36 server/services/ratelimit_limits.c test_ratelimit_input
   [[if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)]]

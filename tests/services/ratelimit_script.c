@@ -207,6 +207,16 @@ const lks_policy *put_policy(const char *name, const char *limit, bool shadow, i
     return response ? response->policy : NULL;
 }
 
+const lks_policy *put_unlimited(const char *name)
+{
+    lks_put_policy_request request = LKS_PUT_POLICY_REQUEST_INIT;
+
+    request.name = harness_unconst(name);
+    request.unlimited = true;
+    const lks_put_policy_response *response = harness_call(h, &ratelimit_service, "PutPolicy", &request, &err);
+    return response ? response->policy : NULL;
+}
+
 const lks_policy *get_policy(const char *name)
 {
     lks_get_policy_request request = LKS_GET_POLICY_REQUEST_INIT;

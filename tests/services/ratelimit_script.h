@@ -38,6 +38,7 @@ const lks_check_response *peek(const char *rules, int64_t cost);
 const char *refund(const char *group, const char *request_id);
 bool reset(const char *group, const char *key);
 const lks_policy *put_policy(const char *name, const char *limit, bool shadow, int64_t expected_version);
+const lks_policy *put_unlimited(const char *name);
 const lks_policy *get_policy(const char *name);
 bool delete_policy(const char *name, int64_t expected_version);
 

@@ -210,6 +210,27 @@ TEST(a_shadow_is_never_over)
     expect_statuses(ask("web", "a=1", 0), "OK: OK 0 1.000 1/1 web/a");
 }
 
+/* It stands before what is less specific, which then counts nothing. */
+TEST(an_unlimited_policy_is_ok_and_not_counted)
+{
+    put_policy("web/client", "FIXED 1/1000", false, 0);
+    put_policy("web/client=b*", "FIXED 1/1000", false, 0);
+    put_unlimited("web/client=bob");
+    expect_statuses(ask("web", "client=bob", 0), "OK: OK");
+    remember();
+    for (int i = 0; i < 3; i++)
+        expect_statuses(ask("web", "client=bob x1000000;client=bob", 0), "OK: OK: OK");
+    expect_unchanged();
+    expect_statuses(ask("web", "client=bill", 0), "OK: OK 0 1.000 1/1 web/client=b*");
+    expect_statuses(ask("web", "client=bob;client=bill", 0), "OVER: OK: OVER 0 1.000 1/1 web/client=b*");
+    expect_statuses(ask("web", "client=bob !1/1", 0), "OK: OK 0 1.000 1/1 "); /* its own limit comes first */
+    put_unlimited("web/path=*/client=*");
+    put_policy("web/path/client", "FIXED 1/1000", false, 0);
+    expect_statuses(ask("web", "path=/x client=bob", 0), "OK: OK");
+    assert_true(delete_policy("web/client=bob", 0));
+    expect_statuses(ask("web", "client=bob", 0), "OK: OK 0 1.000 1/1 web/client=b*");
+}
+
 TEST(a_ban_is_over_until_its_end)
 {
     put_policy("web/a", "FIXED 1/1000 after=1 ban=5000", false, 0);

@@ -147,6 +147,22 @@ TEST(limits_name_what_is_wrong)
     invalid("PutPolicy", &put, "limit.algorithm");
 }
 
+TEST(an_unlimited_policy_is_nothing_else)
+{
+    lks_put_policy_request put = LKS_PUT_POLICY_REQUEST_INIT;
+    lks_penalty penalty;
+    lks_limit limit;
+
+    set_limit(&limit, &penalty, "FIXED 5/1000");
+    put.name = (char *)(uintptr_t) "api";
+    put.unlimited = true;
+    put.limit = &limit;
+    invalid("PutPolicy", &put, "limit");
+    put.limit = NULL;
+    put.shadow = true;
+    invalid("PutPolicy", &put, "shadow");
+}
+
 /* The ends of what is good, and that they are counted exactly. */
 TEST(the_largest_numbers_work)
 {

@@ -295,4 +295,66 @@ TEST(a_shadow_tells_of_its_bans)
     expect_told(check_rules("bob @api;eve FIXED 1/1000"), "ALLOWED: ALLOWED 1 0 5000 1000 5000: ALLOWED 1 0 0 1000 0");
 }
 
+/* ---- unlimited ---- */
+
+TEST(an_unlimited_policy_is_told_as_such)
+{
+    lks_list_policies_request list = LKS_LIST_POLICIES_REQUEST_INIT;
+
+    const lks_policy *put = put_unlimited("api");
+    assert_non_null(put);
+    assert_true(put->unlimited);
+    assert_false(put->shadow);
+    assert_null(put->limit);
+    const lks_policy *got = get_policy("api");
+    assert_true(got->unlimited);
+    assert_false(got->shadow);
+    assert_null(got->limit);
+    put_policy("apj", "FIXED 1/1000", true, 0);
+    const lks_list_policies_response *listed = harness_call(h, &ratelimit_service, "ListPolicies", &list, &err);
+    assert_int_equal(listed->n_policies, 2);
+    assert_true(listed->policies[0]->unlimited);
+    assert_false(listed->policies[1]->unlimited);
+    assert_true(listed->policies[1]->shadow);
+    assert_false(put_policy("api", "FIXED 1/1000", false, 0)->unlimited);
+}
+
+/* Not even a key, or a record of the request: there is nothing to give back. */
+TEST(an_unlimited_policy_counts_nothing)
+{
+    put_unlimited("api");
+    expect_told(check_rules("bob @api"), "ALLOWED: ALLOWED 9007199254740991 9007199254740991 0 0 0");
+    remember();
+    expect_told(check_id("bob @api", 9007199254740991, "r1"),
+                "ALLOWED: ALLOWED 9007199254740991 9007199254740991 0 0 0");
+    expect_told(peek("bob @api", 1), "ALLOWED: ALLOWED 9007199254740991 9007199254740991 0 0 0");
+    assert_string_equal(refund("g", "r1"), "UNKNOWN");
+    expect_unchanged();
+}
+
+/* Beside it, others are judged and charged as without it. */
+TEST(an_unlimited_policy_lets_others_judge)
+{
+    put_unlimited("api");
+    expect_told(check_id("bob @api;bob FIXED 1/1000;eve @api", 0, "r1"),
+                "ALLOWED: ALLOWED 9007199254740991 9007199254740991 0 0 0: ALLOWED 1 0 0 1000 0"
+                ": ALLOWED 9007199254740991 9007199254740991 0 0 0");
+    expect_told(check_rules("bob FIXED 1/1000;bob @api"),
+                "DENIED: DENIED 1 0 1000 1000 0: ALLOWED 9007199254740991 9007199254740991 0 0 0");
+    assert_string_equal(refund("g", "r1"), "REFUNDED");
+    expect_outcome(check_rules("bob @api;bob FIXED 1/1000"), "ALLOWED");
+}
+
+/* What was counted before it was unlimited is not forgotten by that. */
+TEST(a_policy_may_become_unlimited_and_back)
+{
+    put_policy("api", "FIXED 1/60000", false, 0);
+    expect_told(check_id("bob @api", 0, "r1"), "ALLOWED: ALLOWED 1 0 0 60000 0");
+    put_unlimited("api");
+    expect_outcome(check_rules("bob @api"), "ALLOWED");
+    expect_told(check_id("bob @api", 0, "r1"), "ALLOWED replayed: ALLOWED 1 0 0 60000 0");
+    put_policy("api", "FIXED 1/60000", false, 0);
+    expect_outcome(check_rules("bob @api"), "DENIED");
+}
+
 TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
