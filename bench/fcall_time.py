@@ -151,13 +151,13 @@ def describe_256_holders(b):
     return "lock_describe", lambda i: found[:512]
 
 
-@case(weight=1)
+@case(weight=2)
 def acquire_at_4096_holders(b):
     semaphore(b)
     return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s", "P", 1, 10000]
 
 
-@case(weight=1)
+@case(weight=2)
 def acquire_where_4096_leases_ended(b):
     semaphore(b)
     b.redis.call("EVAL", "local k = KEYS[1] for _, t in ipairs(redis.call('HKEYS', k)) do if #t > 1 then "
@@ -191,7 +191,7 @@ def targets(i):
     return [x for k in range(16) for x in (f"lock-of-a-frame-{i}-{k}", "E", 1, 0)]
 
 
-@case(weight=2)
+@case(weight=10)
 def acquire_16_targets(b):
     return "lock_acquire", lambda i: [f"frametoken{i:06d}", "", 3600000, 0, ".", *targets(i)]
 
@@ -265,7 +265,7 @@ def release_to_readers_of_16_names(b):
     return "lock_release", lambda i: [f"holds{names[i]}token"]
 
 
-@case(weight=2)
+@case(weight=10)
 def acquire_16_names_of_64_waiters(b):
     listen(b)
     held(b, ["bar"])
@@ -275,7 +275,7 @@ def acquire_16_names_of_64_waiters(b):
                                       *[x for k in range(16) for x in (f"frametarget{k}", "S", 1, 0)]]
 
 
-@case(weight=1)
+@case(weight=2)
 def acquire_1_name_of_64_waiters(b):
     listen(b)
     held(b, ["bar"])
@@ -283,11 +283,32 @@ def acquire_1_name_of_64_waiters(b):
     return "lock_acquire", lambda i: [f"onetoken{i:011d}", "", 3600000, 0, ".", "one", "S", 1, 0]
 
 
+def full_and_over(b, names):
+    end = now_us(b.redis) + 3600000000
+    b.redis.many([["EVAL", "for i = 1, 4095 do redis.call('HSET', KEYS[1], 'manytoken' .. i, ARGV[1]) end redis.call('HSET', "
+                   "KEYS[1], 'overtoken0', '1000 900 1', 'f', 900, 's', 'P 10000 4096 1000')", 1, BASE + "lock:n:" + name,
+                   f"{end} 900 1"] for name in names])
+
+
+@case(weight=2)
+def acquire_of_32_full_semaphores(b):
+    full_and_over(b, [f"s{k}" for k in range(32)])
+    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", f"s{i}", "P", 1, 10000]
+
+
 @case(weight=1)
+def promote_at_64_full_semaphores(b):
+    listen(b)
+    full_and_over(b, [f"s{k}" for k in range(64)])
+    for k in range(64):
+        park(b, f"s{k}", 1, mode="E")
+    full_and_over(b, [f"s{k}" for k in range(64)])
+    return "lock_promote", lambda i: [f"s{i}"]
+
+
+@case(weight=2)
 def acquire_of_another_capacity(b):
-    b.redis.call("EVAL", "for i = 1, 4096 do redis.call('HSET', KEYS[1], 'manytoken' .. i, ARGV[1]) end "
-                 "redis.call('HSET', KEYS[1], 'f', 900, 's', 'P 10000 4096 1000')", 1, BASE + "lock:n:s",
-                 f"{now_us(b.redis) + 3600000000} 900 1")
+    full_and_over(b, ["s"])
     return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s", "P", 1, 9999]
 
 

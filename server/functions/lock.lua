@@ -67,7 +67,7 @@ end
 -- the name: it reads them all.
 local function void_offers(q, line)
   local lock = line.lock
-  if lock.offers == 0 or lock.used > LOOK_MAX then return end
+  if lock.offers == 0 or lock.used > OFFERS_MAX then return end
   look(lock, q.now)
   local holders = lock.holders
   lock.holders = {}
@@ -85,7 +85,18 @@ local function void_offers(q, line)
   if lock.used == 0 then lock.mode = nil end
 end
 
--- What can be said against a request but that it has to wait.
+-- Beside what is said, leases that are over are removed, so that they are not read again by the
+-- next one that is refused. That is no effect of the call.
+local function refuse(q, code, message)
+  for _, line in ipairs(q.lines) do line.due = line.lock.over ~= nil end
+  promote(q)
+  tell(q)
+  dirty = false
+  fail(code, message)
+end
+
+-- What can be said against a request but that it has to wait. All that is read of its names is
+-- read here, before anything is written.
 local function refusal(q, me)
   for i, want in ipairs(me.wants) do
     local line = open(q, want.name)
@@ -93,7 +104,7 @@ local function refusal(q, me)
     local _, fence = parse_entry(lock.entry, q.now)
     -- With its record lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
-    if is_barred(lock, want) then look_if_over(lock, q.now) end
+    if not is_tired() then look_if_over(lock, q.now) end
     if is_barred(lock, want) then void_offers(q, line) end
     local anyone = next_of(q, line)
     local in_use = lock.mode == 'P' and lock.capacity
@@ -102,14 +113,11 @@ local function refusal(q, me)
       in_use = tonumber(waiting[2] or 0) > 0 and tonumber(waiting[1])
     end
     if want.mode == 'P' and in_use and in_use ~= want.capacity then
-      fail('FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', i - 1))
+      refuse(q, 'FAILED_PRECONDITION', string.format('targets[%d].capacity: another one is in use', i - 1))
     end
-    if not is_barred(lock, want) and is_full(lock) then
-      look_if_over(lock, q.now)
-      -- When nobody's lease is over, all of them hold it.
-      if not lock.holders or #lock.holders >= HOLDERS_MAX then
-        fail('RESOURCE_EXHAUSTED', string.format('targets[%d]: has %d holders', i - 1, HOLDERS_MAX))
-      end
+    -- When nobody's lease is over, all of them hold it.
+    if not is_barred(lock, want) and is_full(lock) and not (lock.holders and #lock.holders < HOLDERS_MAX) then
+      refuse(q, 'RESOURCE_EXHAUSTED', string.format('targets[%d]: has %d holders', i - 1, HOLDERS_MAX))
     end
   end
 end
@@ -120,7 +128,7 @@ local function promote_others(q, me)
   local any = false
   for _, want in ipairs(me.wants) do
     local line = open(q, want.name)
-    if next_of(q, line) and not is_barred(line.lock, want) then line.due, any = true, true end
+    if next_of(q, line) and not is_barred(line.lock, want) and not drop_dead(q, line) then line.due, any = true, true end
   end
   if any then promote(q) end
 end
@@ -271,6 +279,7 @@ end)
 
 -- A lease or offer of the name has ended. args: name -> {'OK', ms until again or -1}
 define('lock_promote', {'allow-oom'}, function(base, args, now)
+  if is_tired() then return {'OK', 0} end
   local q = new_queue(base, now)
   local line = due(q, args[1])
   q.deep = true

@@ -43,6 +43,24 @@ local function ms_left(end_us, now)
   return math.floor((end_us - now) / 1000)
 end
 
+-- ---- work ----------------------------------------------------------------------
+
+-- What the FCALL has done for others than its callers, in units of about 8 us: what one of its
+-- calls has done is missing to the next. Whoever is not served calls again.
+local WORK_MAX = 512
+local ENTRIES_OF_WORK = 8 -- words of HGETALL, two a holder
+local work, worked_in = 0, 0
+
+local function worked(units)
+  if worked_in ~= fcall then work, worked_in = 0, fcall end
+  work = work + units
+  return work
+end
+
+local function is_tired()
+  return worked(0) >= WORK_MAX
+end
+
 -- ---- names ---------------------------------------------------------------------
 
 local function read_lock(key, token)
@@ -78,28 +96,31 @@ end
 -- them takes long; lock_describe does.
 local function look(lock, now, taken)
   local all = lock.mode and redis.call('HGETALL', lock.key) or {}
-  lock.holders, lock.over, lock.lapsed = {}, {}, {}
-  lock.used, lock.soonest, lock.offers = 0, math.huge, 0
+  worked(#all / ENTRIES_OF_WORK)
+  local holders, over, lapsed, used, soonest, offers = {}, {}, {}, 0, math.huge, 0
   for i = 1, #all, 2 do
     local token, entry = all[i], all[i + 1]
     if #token > 1 and taken and not is_offer(entry) then
       if not string.find(entry, '^%d+ %d+ %d+$') then foreign() end
       taken[#taken + 1], taken[#taken + 2] = token, entry
-      lock.over[#lock.over + 1] = token
+      over[#over + 1] = token
     elseif #token > 1 then
       local end_us, fence, permits = parse_entry(entry, now)
       if end_us then
-        lock.holders[#lock.holders + 1] = {token = token, end_us = end_us, fence = fence, permits = permits}
-        lock.used = lock.used + permits
-        lock.soonest = math.min(lock.soonest, end_us)
-        if fence == 0 then lock.offers = lock.offers + 1 end
+        holders[#holders + 1] = {token = token, end_us = end_us, fence = fence, permits = permits}
+        used = used + permits
+        soonest = math.min(soonest, end_us)
+        if fence == 0 then offers = offers + 1 end
       else
-        lock.over[#lock.over + 1] = token
-        if is_offer(entry) then lock.lapsed[#lock.lapsed + 1] = token end
+        over[#over + 1] = token
+        if is_offer(entry) then lapsed[#lapsed + 1] = token end
       end
     end
   end
-  if lock.used == 0 then lock.mode = nil end
+  -- Only now: what is foreign is told before anything has changed.
+  lock.holders, lock.over, lock.lapsed = holders, over, lapsed
+  lock.used, lock.soonest, lock.offers = used, soonest, offers
+  if used == 0 then lock.mode = nil end
 end
 
 -- An offer that ends later than one made now is of a time before the clock stepped back.

@@ -33,7 +33,8 @@
 -- server has died. So a name that has room, and yet waiters of several servers, is
 -- looked at each LOOK_MS: one of them may be barred only by one that is dead.
 
-local LOOK_MAX = 128 -- waiters looked at by one promote; the rest in a call of its own
+local OFFERS_MAX = 128 -- that a try looks at, whether their servers are there
+local LOOK_WORK = 3    -- for each name of a waiter that is looked at; its record is one more
 local LOOK_MS = 300
 local COPIES_MAX = 16
 local WINDOW = 64    -- waiters of a name that can be overtaken
@@ -43,7 +44,7 @@ local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
 -- What one function has read of the queues. `token`: whose entries are read too.
 local function new_queue(base, now, token)
   return {base = base, now = now, token = token or '', lines = {}, by_name = {}, waiters = {}, gone = {},
-    subscribed = {}, looked = 0}
+    subscribed = {}}
 end
 
 -- Whether the holders let anybody in beside them.
@@ -83,17 +84,23 @@ local function next_of(q, line)
   end
 end
 
+local function first_of(q, name)
+  local line = open(q, name)
+  return line, next_of(q, line)
+end
+
 -- Opens the queue for a change: what could fail, fails now.
 local function due(q, name)
-  local line = open(q, name)
-  next_of(q, line)
+  local line = first_of(q, name)
   line.due = true
   return line
 end
 
--- The same where nothing else reads the holders before the first write.
+-- The same where nothing else reads the holders before the first write. When nobody is going
+-- to be promoted they are not needed.
 local function due_and_read(q, name)
-  look_if_over(open(q, name).lock, q.now)
+  local line = open(q, name)
+  if not is_tired() then look_if_over(line.lock, q.now) end
   return due(q, name)
 end
 
@@ -122,6 +129,7 @@ end
 local function waiter_of(q, token)
   local w = q.waiters[token]
   if w == nil then
+    worked(1)
     local ok, record = pcall(read_record, q.base .. 'lock:t:' .. token)
     w = ok and record and record.state == 'Q' and record or false
     if w then
@@ -221,13 +229,16 @@ local function wake(q, w)
   for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end
 end
 
+-- What is foreign among its names is left alone.
 local function leave(q, w)
   for _, want in ipairs(w.wants) do
-    local line = due(q, want.name)
-    if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
-    line.left = true
-    if line.last >= w.number then
-      line.passed, q.more = line.passed - 1, true
+    local ok, line = pcall(due, q, want.name)
+    if ok then
+      if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
+      line.left = true
+      if line.last >= w.number then
+        line.passed, q.more = line.passed - 1, true
+      end
     end
   end
   q.gone[w.token] = true
@@ -264,7 +275,7 @@ end
 local function known(line)
   if not line.known then
     line.known, line.n_known = {}, 0
-    local all = redis.call('HGETALL', line.servers)
+    local all = redis.pcall('HGETALL', line.servers) -- where nobody stands it may be foreign
     for i = 1, #all, 2 do
       local server = string.match(all[i], '^@(.*)$')
       if server then line.known[server], line.n_known = all[i + 1], line.n_known + 1 end
@@ -340,12 +351,13 @@ local function lapse(q, line)
   line.lock.lapsed = {}
 end
 
--- Of the lines that may have changed, the one whose next waiter is the first.
+-- Of the lines that may have changed, the one whose next waiter is the first. Those of others that
+-- hold foreign data are left alone: an error would come after a write.
 local function first_due(q)
   local first, first_next
   for _, line in ipairs(q.lines) do
+    line.due = line.due and pcall(look_if_over, line.lock, q.now)
     if line.due then
-      look_if_over(line.lock, q.now)
       settle(line.lock)
       if line.lock.lapsed then lapse(q, line) end
       local next = ahead_of(line).mode ~= 'E' and next_of(q, line)
@@ -360,9 +372,8 @@ end
 local function widen(q, w)
   local any = false
   for _, want in ipairs(w.wants) do
-    local line = open(q, want.name)
-    local next = not line.due and next_of(q, line)
-    if next and next.number < w.number then line.due, line.widened, any = true, true, true end
+    local ok, line, next = pcall(first_of, q, want.name)
+    if ok and not line.due and next and next.number < w.number then line.due, line.widened, any = true, true, true end
   end
   return any
 end
@@ -373,28 +384,36 @@ local function narrow(q)
   for _, line in ipairs(q.lines) do line.due = line.due and not line.widened end
 end
 
+-- Whether a waiter is barred at one of its names, of which some may be foreign: then it is.
+local function is_barred_anywhere(q, w)
+  local ok, place = pcall(barred_at, q, w.wants, w.number)
+  return not ok or place
+end
+
 -- Offers the names of the due lines to those whose turn it is.
 local function promote(q)
   while not q.more do
-    local line, next = first_due(q)
-    if not line then return end
-    q.looked = q.looked + 1
-    if q.deep and q.looked > LOOK_MAX / 2 then narrow(q) end
-    if q.looked > LOOK_MAX then
+    if is_tired() then
       q.more = true
       return
     end
+    local line, next = first_due(q)
+    if not line then return end
+    if q.deep and worked(0) > WORK_MAX / 2 then narrow(q) end
     local w = waiter_of(q, next.token)
     if not w or not w.want[line.name] then
+      worked(LOOK_WORK)
       sweep(q, line, next.token)
     elseif not is_there(q, line, w) then
+      worked(LOOK_WORK * #w.wants)
       pass_over(q, line, w)
-    elseif q.deep and widen(q, w) then
-      q.looked = q.looked - 1 -- it comes again
-    elseif barred_at(q, w.wants, w.number) then
-      pass(line, next.number, w.want[line.name])
-    else
-      offer(q, w)
+    elseif not q.deep or not widen(q, w) then -- else it comes again
+      worked(LOOK_WORK * #w.wants)
+      if is_barred_anywhere(q, w) then
+        pass(line, next.number, w.want[line.name])
+      else
+        offer(q, w)
+      end
     end
   end
 end
@@ -447,11 +466,9 @@ end
 -- Its place from 0, and one who has or awaits the name: its owner and ms left.
 local function in_the_way(q, wants, place)
   local line = open(q, wants[place].name)
-  if line.lock.mode then
-    local theirs = describe(q.base, any_holder(line.lock, q.now), q.now)
-    return place - 1, theirs[1], theirs[3]
-  end
-  local first = redis.call('ZRANGE', line.queue, 0, 0)[1]
-  local record = first and first ~= q.token and read_record(q.base .. 'lock:t:' .. first)
-  return place - 1, record and record.owner or '', 0
+  local holder = line.lock.mode and any_holder(line.lock, q.now)
+  local token = holder and holder.token or redis.call('ZRANGE', line.queue, 0, 0)[1]
+  local ok, record = pcall(read_record, q.base .. 'lock:t:' .. (token or ''))
+  local owner = ok and record and token ~= q.token and record.owner or ''
+  return place - 1, owner, holder and ms_left(holder.end_us, q.now) or 0
 end

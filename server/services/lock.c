@@ -17,6 +17,7 @@ enum {
     PARKED_ARG = 4,
     ARGS_BEFORE_TARGETS = 5, /* of lock_acquire: token, owner, lease_ms, wait_ms, parked */
     ARGS_OF_TARGET = 4,
+    LOCK_TARGETS_OF_WEIGHT = 2, /* each with all the waiters that can be gone past */
     LOCK_NAMES_OF_WEIGHT = 12, /* that a unit of weight reads, checks and writes */
 };
 
@@ -196,7 +197,7 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     plan_arg_int(p, request->lease_ms);
     plan_arg_int(p, request->wait_ms);
     parked_arg(p, request->wait_ms > 0);
-    plan_weighs(p, 1 + request->n_targets / LOCK_NAMES_OF_WEIGHT);
+    plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
     if (request->wait_ms > 0 && !plan_failed(p)) {
         plan_waits(p, p->calls[0].args[0].data, acquire_wake);
         abandoned_by(p);

@@ -98,8 +98,8 @@ TEST(locks)
     lks_list_request list = LKS_LIST_REQUEST_INIT;
     lks_check_fence_request fence = LKS_CHECK_FENCE_REQUEST_INIT;
 
-    assert_int_equal(acquired(1), 64);
-    assert_int_equal(acquired(16), 32);
+    assert_int_equal(acquired(1), 32);
+    assert_int_equal(acquired(16), 6);
     assert_int_equal(renewed(1), 64);
     assert_int_equal(renewed(16), 32);
     assert_int_equal(renewed(0), 32);
