@@ -67,7 +67,7 @@ end
 -- the name: it reads them all.
 local function void_offers(q, line)
   local lock = line.lock
-  if lock.offers == 0 or lock.used > OFFERS_MAX then return end
+  if lock.offers == 0 or lock.used > LOOK_MAX then return end
   look(lock, q.now)
   local holders = lock.holders
   lock.holders = {}
@@ -104,7 +104,7 @@ local function refusal(q, me)
     local _, fence = parse_entry(lock.entry, q.now)
     -- With its record lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
-    if not is_tired() then look_if_over(lock, q.now) end
+    read_if_over(q, lock)
     if is_barred(lock, want) then void_offers(q, line) end
     local anyone = next_of(q, line)
     local in_use = lock.mode == 'P' and lock.capacity
@@ -279,8 +279,8 @@ end)
 
 -- A lease or offer of the name has ended. args: name -> {'OK', ms until again or -1}
 define('lock_promote', {'allow-oom'}, function(base, args, now)
-  if is_tired() then return {'OK', 0} end
   local q = new_queue(base, now)
+  if q.tired then return {'OK', 0} end
   local line = due(q, args[1])
   q.deep = true
   if not anyone_stands(q, line) then return {'OK', -1} end

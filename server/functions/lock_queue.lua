@@ -33,8 +33,8 @@
 -- server has died. So a name that has room, and yet waiters of several servers, is
 -- looked at each LOOK_MS: one of them may be barred only by one that is dead.
 
-local OFFERS_MAX = 128 -- that a try looks at, whether their servers are there
-local LOOK_WORK = 3    -- for each name of a waiter that is looked at; its record is one more
+local LOOK_MAX = 128 -- holders that are looked at in any case
+local LOOK_WORK = 3  -- for each name of a waiter that is looked at; its record is one more
 local LOOK_MS = 300
 local COPIES_MAX = 16
 local WINDOW = 64    -- waiters of a name that can be overtaken
@@ -44,7 +44,7 @@ local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
 -- What one function has read of the queues. `token`: whose entries are read too.
 local function new_queue(base, now, token)
   return {base = base, now = now, token = token or '', lines = {}, by_name = {}, waiters = {}, gone = {},
-    subscribed = {}}
+    subscribed = {}, tired = is_tired(), work = worked(0)}
 end
 
 -- Whether the holders let anybody in beside them.
@@ -89,6 +89,12 @@ local function first_of(q, name)
   return line, next_of(q, line)
 end
 
+-- When the FCALL has read much already, and this is much, too: as if no lease were over. It is seen
+-- the next time.
+local function read_if_over(q, lock)
+  if not (q.tired and redis.call('HLEN', lock.key) > LOOK_MAX) then look_if_over(lock, q.now) end
+end
+
 -- Opens the queue for a change: what could fail, fails now.
 local function due(q, name)
   local line = first_of(q, name)
@@ -96,11 +102,9 @@ local function due(q, name)
   return line
 end
 
--- The same where nothing else reads the holders before the first write. When nobody is going
--- to be promoted they are not needed.
+-- The same where nothing else reads the holders before the first write.
 local function due_and_read(q, name)
-  local line = open(q, name)
-  if not is_tired() then look_if_over(line.lock, q.now) end
+  read_if_over(q, open(q, name).lock)
   return due(q, name)
 end
 
@@ -162,7 +166,7 @@ end
 local function barred_at(q, wants, number)
   for i, want in ipairs(wants) do
     local line = open(q, want.name)
-    look_if_over(line.lock, q.now)
+    read_if_over(q, line.lock)
     advance(q, line, number)
     if is_barred(line.ahead, want) or is_full(line.lock) then return i end
   end
@@ -392,14 +396,15 @@ end
 
 -- Offers the names of the due lines to those whose turn it is.
 local function promote(q)
+  q.free = q.free or worked(0) - q.work -- what it has read of its own names, however large, hinders only those after it
   while not q.more do
-    if is_tired() then
+    if q.tired or worked(0) - q.free >= WORK_MAX then
       q.more = true
       return
     end
     local line, next = first_due(q)
     if not line then return end
-    if q.deep and worked(0) > WORK_MAX / 2 then narrow(q) end
+    if q.deep and worked(0) - q.free > WORK_MAX / 2 then narrow(q) end
     local w = waiter_of(q, next.token)
     if not w or not w.want[line.name] then
       worked(LOOK_WORK)

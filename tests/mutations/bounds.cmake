@@ -1,7 +1,7 @@
 # Rows B: no FCALL holds Redis for long (docs/contract-coverage.md).
 
 c_mutation(B1 server/store/batch.c test_store_pipeline [[b->weight += p->call.weight;]] "")
-c_mutation(B1 server/services/lock.c test_weights [[plan_weighs(p, 1 + request->n_targets / LOCK_NAMES_OF_WEIGHT);]] "")
+c_mutation(B1 server/services/lock.c test_weights [[plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/lock.c test_weights [[(n ? n : SERVICE_TARGETS_MAX)]] [[n]])
 c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, HOLDERS_WEIGHT);]] "")
 c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, STORE_WEIGHT_MAX);]] "")
@@ -18,9 +18,45 @@ c_mutation(B1 server/services/ratelimit_policies.c test_weights [[plan_weighs(p,
 c_mutation(B1 server/services/idempotency.c test_weights [[plan_weighs(p, RESULT_WEIGHT);]] "")
 c_mutation(B1 server/services/id.c test_weights [[plan_weighs(p, GRANT_WEIGHT);]] "")
 
-lua_mutation(B2 test_lock_modes [[if not is_barred(lock, want) and is_full(lock) then
-      look_if_over(lock, q.now)]] [[if not is_barred(lock, want) and is_full(lock) then
-      look(lock, q.now)]])
+lua_mutation(B2 test_lock_modes [[> LOOK_MAX) then look_if_over(lock, q.now) end]] [[> LOOK_MAX) then look(lock, q.now) end]])
+
+# what an FCALL does for others than its callers, for all its calls together
+lua_mutation(B17 test_lock_bounds:calls_that_travel*
+  [[if worked_in ~= fcall then]] [[if worked_in ~= sub_call then]])
+lua_mutation(B17 test_lock_bounds:calls_that_travel* [[  work = work + units
+  return work]] [[  return work]])
+lua_mutation(B17 test_lock_bounds:calls_that_travel* [[worked(0) - q.free >= WORK_MAX then]] [[q.tired then]])
+lua_mutation(B17 test_lock_bounds:a_try_behind* [[not is_barred(line.lock, want) and not drop_dead(q, line) then]]
+  [[not is_barred(line.lock, want) then]])
+lua_mutation(B17 test_lock_bounds:*looks_no_more* [[worked(0) - q.free >= WORK_MAX]] [[worked(0) >= WORK_MAX]])
+lua_mutation(B17 test_lock_bounds:a_try_behind* [[q.tired and redis.call('HLEN', lock.key) > LOOK_MAX]] [[q.tired]])
+lua_mutation(B17 test_lock_bounds:*reads_no_more* [[q.tired and redis.call('HLEN', lock.key) > LOOK_MAX]] [[false]])
+lua_mutation(B17 test_lock_bounds:*looks_no_more* [[if q.tired then return {'OK', 0} end]] "")
+lua_mutation(B17 test_lock_bounds:*reads_no_more* [[worked(#all / ENTRIES_OF_WORK)]] "")
+lua_mutation(B18 test_lock_bounds:a_refusal* [[
+  promote(q)
+  tell(q)
+  dirty = false]] [[
+  dirty = false]])
+lua_mutation(B18 test_lock_bounds:a_refusal_that_finds* [[
+  promote(q)
+  tell(q)
+  dirty = false]] [[
+  tell(q)
+  dirty = false]])
+lua_mutation(B18 test_lock_bounds:a_refusal_is* [[
+  tell(q)
+  dirty = false]] [[
+  tell(q)]])
+
+# no error after a write
+lua_mutation(L56 test_lock_bounds [[local ok, place = pcall(barred_at, q, w.wants, w.number)]]
+  [[local ok, place = true, barred_at(q, w.wants, w.number)]])
+lua_mutation(L56 test_lock_bounds [[local ok, line = pcall(due, q, want.name)]] [[local ok, line = true, due(q, want.name)]])
+lua_mutation(L56 test_lock_bounds [[local ok, line, next = pcall(first_of, q, want.name)]]
+  [[local ok, line, next = true, first_of(q, want.name)]])
+lua_mutation(L56 test_lock_bounds:a_foreign_record* [[local ok, record = pcall(read_record, q.base .. 'lock:t:' .. (token or ''))]]
+  [[local ok, record = true, read_record(q.base .. 'lock:t:' .. (token or ''))]])
 c_mutation(B2 server/services/lock_admin.c test_lock_modes [[% DESCRIBED_MAX == 0]] [[== 0]])
 
 lua_mutation(B3 test_lock_admin [[whole = whole and work < LIST_WORK and]] [[whole = whole and]])

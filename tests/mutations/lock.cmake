@@ -35,12 +35,12 @@ lua_mutation(L12 test_lock_modes [[
     write('HSET', lock.key, 's', summary(lock))]] [[
     write('HDEL', lock.key, token)]])
 lua_mutation(L10 test_lock_modes [[lock.mode and math.min(lock.soonest, end_us) or end_us]] [[end_us]])
-lua_mutation(L10 test_lock_modes [[lock.soonest = math.min(lock.soonest, end_us)]] "")
+lua_mutation(L10 test_lock_modes [[soonest = math.min(soonest, end_us)]] "")
 lua_mutation(L10 test_lock_modes
   [[if lock.used == lock.permits then lock.soonest = end_us end]] [[lock.soonest = end_us]])
 lua_mutation(L10 test_lock_modes [[if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end]] "")
 lua_mutation(L10 test_lock_modes [[if lock.mode then write('HSET', lock.key, 's', summary(lock)) end]] "")
-lua_mutation(L14 test_lock_modes [[if not lock.holders or #lock.holders >= HOLDERS_MAX then]] [[if false then]])
+lua_mutation(L14 test_lock_modes [[if not is_barred(lock, want) and is_full(lock) and not]] [[if false and not]])
 
 # Renew, Release
 lua_mutation(L16 test_lock_renew_release [[
@@ -100,7 +100,7 @@ lua_mutation(L48 test_lock_fence
 # Inspect, List, ForceRelease
 lua_mutation(L25 test_lock_admin
   [[taken[#taken + 1], taken[#taken + 2] = token, entry
-      lock.over[#lock.over + 1] = token]]
+      over[#over + 1] = token]]
   [[taken[#taken + 1], taken[#taken + 2] = token, entry]])
 lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
 lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. args[1] .. '*']] [['*}:lock:n:*']])
@@ -161,7 +161,7 @@ lua_mutation(L32 test_lock_wait [[
       q.more = true
       return]] [[
       return]])
-lua_mutation(L32 test_lock_wait [[if q.looked > LOOK_MAX then]] [[if false then]])
+lua_mutation(L32 test_lock_wait [[worked(0) - q.free >= WORK_MAX]] [[false]])
 lua_mutation(L45 test_lock_wait [[number = math.max(number, (tonumber(last[2]) or 0) + 1)]] "")
 lua_mutation(L43 test_lock_wait [[write('DEL', line.servers)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
@@ -171,12 +171,12 @@ lua_mutation(L43 test_lock_wait
   [[stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)]] [[stand(q, me, TOKEN_RETAIN_MS)]])
 lua_mutation(L41 test_lock_wait [[in_use = tonumber(waiting[2] or 0) > 0 and tonumber(waiting[1])]] "")
 lua_mutation(L41 test_lock_wait [[
-    if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
-    line.left = true
-    if line.last]] [[
-    write('ZREM', line.queue, w.token)
-    line.left = true
-    if line.last]])
+      if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
+      line.left = true
+      if line.last]] [[
+      write('ZREM', line.queue, w.token)
+      line.left = true
+      if line.last]])
 
 # Waiting: offers
 lua_mutation(L34 test_lock_wait [[local claimed = record and record.state == 'O' and claim(q, me)
@@ -227,7 +227,7 @@ lua_mutation(L50 test_lock_wait_ends [[(line.joined or line.due and not line.had
 lua_mutation(L50 test_lock_wait_ends [[(line.joined or line.due and not line.had_room) and]]
   [[line.due and not line.had_room and]])
 lua_mutation(L50 test_lock_wait_ends [[return line.n_known > 1]] [[return true]])
-lua_mutation(L50 test_lock_wait_ends [[elseif q.deep and widen(q, w) then]] [[elseif false then]])
+lua_mutation(L50 test_lock_wait_ends [[elseif not q.deep or not widen(q, w) then]] [[else]])
 lua_mutation(L50 test_lock_wait_ends [[local OFFER_US = 500000]] [[local OFFER_US = 2000000]])
 
 # Waiting: copies of a call
@@ -261,8 +261,7 @@ lua_mutation(L44 test_lock_wait [[define('lock_abandon', {'allow-oom'}]] [[defin
 lua_mutation(L44 test_lock_wait [[define('lock_claim', {'allow-oom'}]] [[define('lock_claim', {}]])
 lua_mutation(L44 test_lock_wait [[define('lock_promote', {'allow-oom'}]] [[define('lock_promote', {}]])
 lua_mutation(L48 test_lock_wait [[
-  local line = open(q, name)
-  next_of(q, line)]] [[
+  local line = first_of(q, name)]] [[
   local line = open(q, name)]])
 lua_mutation(L42 test_lock_wait [[local next = ahead_of(line).mode ~= 'E' and next_of(q, line)]]
   [[ahead_of(line) local next = next_of(q, line)]])

@@ -1,0 +1,309 @@
+/* What one FCALL does for those who wait is bounded for all its calls together, and nothing that it
+ * meets on the way, under names of others, makes an error of it after it has written. */
+#include "services/lock_queue_script.h"
+
+#include "functions/library.h"
+
+enum { NAMES = 8, READERS = 60, OVER_MS = 1000 };
+
+static int holders_of(const char *name)
+{
+    int fields = atoi(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:%s", name));
+
+    return fields > 2 ? fields - 2 : 0;
+}
+
+/* The name is held by "T<name>", and so many readers wait for it at S1. */
+static void a_crowd_waits(const char *name, int n)
+{
+    char token[32];
+
+    snprintf(token, sizeof token, "T%s", name);
+    says(acquire(token, name), "ACQUIRED");
+    for (int i = 0; i < n; i++) {
+        char readers[16];
+        snprintf(token, sizeof token, "%s%d", name, i);
+        snprintf(readers, sizeof readers, "%s:S", name);
+        says(wait_at("S1", token, readers), "QUEUED");
+    }
+}
+
+/* ---- one bound for all calls of an FCALL --------------------------------------------- */
+
+TEST(calls_that_travel_together_share_what_they_may_do_for_others)
+{
+    static char names[NAMES][4], tokens[NAMES][64];
+    lks_release_request requests[NAMES];
+    const void *list[NAMES], *responses[NAMES];
+    lks_error errors[NAMES];
+    int offered = 0, calls = 0;
+
+    for (int i = 0; i < NAMES; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
+        a_crowd_waits(names[i], READERS);
+        char holder[8];
+        snprintf(holder, sizeof holder, "Tn%d", i);
+        snprintf(tokens[i], sizeof tokens[i], "%s", acquire_request(holder, "x", LEASE_MS, 0)->token);
+        requests[i] = (lks_release_request)LKS_RELEASE_REQUEST_INIT;
+        requests[i].group = harness_unconst("g");
+        requests[i].token = tokens[i];
+        list[i] = &requests[i];
+    }
+    messages();
+    harness_call_together(script_harness, &lock_service, "Release", NAMES, list, responses, errors);
+    for (int i = 0; i < NAMES; i++) {
+        const lks_release_response *response = responses[i];
+        assert_non_null(response);
+        assert_int_equal(response->outcome, LKS_RELEASE_OUTCOME_RELEASED);
+        offered += holders_of(names[i]);
+    }
+    assert_in_range(offered, READERS, 128);
+    const char *told = messages();
+    for (int i = 1; i < NAMES; i++) {
+        if (holders_of(names[i]) == 0 && !strstr(told, "S1:A "))
+            fail_msg("nobody is told to look at %s again", names[i]);
+    }
+    for (int i = 0; i < NAMES; i++) {
+        while (promote(names[i]) == 0)
+            assert_true(++calls < 4 * NAMES);
+        assert_int_equal(holders_of(names[i]), READERS);
+    }
+}
+
+/* Tries of the names in one FCALL; gives how each ends: "BUSY ACQUIRED". */
+static const char *try_together(int n, const char *const *names)
+{
+    static char tokens[NAMES][32], line[256];
+    lks_acquire_request requests[NAMES];
+    lks_target targets[NAMES], *one[NAMES];
+    const void *list[NAMES], *responses[NAMES];
+    lks_error errors[NAMES];
+    size_t len = 0;
+
+    for (int i = 0; i < n; i++) {
+        snprintf(tokens[i], sizeof tokens[i], "token-of-the-try-%d", i);
+        targets[i] = (lks_target)LKS_TARGET_INIT;
+        targets[i].name = harness_unconst(names[i]);
+        one[i] = &targets[i];
+        requests[i] = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
+        requests[i].group = harness_unconst("g");
+        requests[i].token = tokens[i];
+        requests[i].lease_ms = LEASE_MS;
+        requests[i].n_targets = 1;
+        requests[i].targets = &one[i];
+        list[i] = &requests[i];
+    }
+    harness_call_together(script_harness, &lock_service, "Acquire", (size_t)n, list, responses, errors);
+    for (int i = 0; i < n; i++) {
+        const lks_acquire_response *response = responses[i];
+        if (!response)
+            fail_msg("%s: %s", names[i], errors[i].message);
+        len += (size_t)snprintf(line + len, sizeof line - len, "%s%s", i > 0 ? " " : "",
+                                harness_word(&lockstock__v1__acquire_outcome__descriptor, (int)response->outcome));
+    }
+    return line;
+}
+
+/* The first has done all that an FCALL may do; who comes behind it still takes what is free. */
+TEST(a_try_behind_a_crowd_is_granted)
+{
+    static const char *const names[] = {"crowd", "dead", "free", "empty"};
+    char token[16];
+
+    acquire_for("T1", "crowd", OVER_MS);
+    for (int i = 0; i < 200; i++) {
+        snprintf(token, sizeof token, "R%d", i);
+        says(wait_at("S1", token, "crowd:S"), "QUEUED");
+    }
+    acquire_for("T2", "dead", OVER_MS);
+    for (int i = 0; i < 10; i++) {
+        snprintf(token, sizeof token, "D%d", i);
+        says(wait_at("S2", token, "dead"), "QUEUED");
+    }
+    acquire_for("T3", "free", OVER_MS);
+    server_down("S2");
+    pass_seconds(2 * OVER_MS / 1000);
+    says(try_together(4, names), "BUSY ACQUIRED ACQUIRED ACQUIRED");
+    assert_in_range(holders_of("crowd"), 1, 128);
+}
+
+/* A semaphore of which one lease is over, and more leases run than are looked at in any case. */
+static void a_large_semaphore(const char *name, const char *first)
+{
+    char target[16];
+
+    snprintf(target, sizeof target, "%s:P1/9", name);
+    says(acquire_for(first, target, OVER_MS), "ACQUIRED");
+    harness_redis(script_harness, "EVAL %s 1 ls:{default/g}:lock:n:%s %s",
+                  "local s = redis.call('HGET', KEYS[1], 's') "
+                  "local entry = string.format('%d 1 1', string.match(s, '%d+$') + 1e9) "
+                  "for i = 1, 3000 do redis.call('HSET', KEYS[1], ARGV[1] .. i, entry) end "
+                  "redis.call('HSET', KEYS[1], 's', (string.gsub(s, '^P 9 1', 'P 9000 3001')))",
+                  name, "token-of-one-of-many-");
+}
+
+static void large_semaphores(void)
+{
+    a_large_semaphore("s0", "L0");
+    a_large_semaphore("s1", "L1");
+}
+
+static long reads_of_holders(void)
+{
+    return harness_commands(script_harness, "hgetall");
+}
+
+/* The second semaphore is read by a later call. */
+TEST(a_call_behind_a_large_semaphore_reads_no_more)
+{
+    static const char *const names[] = {"s0", "s1"};
+
+    large_semaphores();
+    pass_seconds(2 * OVER_MS / 1000);
+    long before = reads_of_holders();
+    says(try_together(2, names), "BUSY BUSY");
+    assert_int_equal(reads_of_holders() - before, 1);
+}
+
+TEST(a_promotion_behind_a_large_semaphore_looks_no_more)
+{
+    large_semaphores();
+    says(wait_at("S1", "T1", "s0"), "QUEUED");
+    says(wait_at("S1", "T2", "s1"), "QUEUED");
+    pass_seconds(2 * OVER_MS / 1000);
+    long before = reads_of_holders();
+    const char *reply =
+        harness_redis(script_harness, "FCALL lock_promote_%s 1 ls:{default/g}: 1 s0 1 s1", functions_digest);
+    assert_non_null(strstr(reply, "\nOK\n0\n")); /* at once again */
+    assert_int_equal(reads_of_holders() - before, 2); /* of one name: holders, servers of who waits */
+    assert_true(promote("s1") > 0);
+}
+
+/* ---- refusals -------------------------------------------------------------------------- */
+
+/* All holders are read once after a lease has ended, however many are refused. */
+TEST(a_refusal_is_not_paid_for_twice)
+{
+    says(acquire_for("T1", "a:P1/5", OVER_MS), "ACQUIRED");
+    says(acquire("T2", "a:P1/5"), "ACQUIRED");
+    pass_seconds(2 * OVER_MS / 1000);
+    long before = reads_of_holders();
+    says(acquire("T3", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
+    assert_true(reads_of_holders() > before);
+    before = reads_of_holders();
+    says(acquire("T4", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
+    assert_int_equal(reads_of_holders(), before);
+    says(inspect("a"), "PERMIT/5 T2=1");
+}
+
+/* What a refused call removes lets those have their turn who waited for it. */
+TEST(a_refusal_that_finds_a_lease_over_hands_over)
+{
+    says(acquire_for("T1", "a:P3/5", OVER_MS), "ACQUIRED");
+    says(acquire("T2", "a:P1/5"), "ACQUIRED");
+    says(wait_at("S1", "T3", "a:P4/5"), "QUEUED");
+    pass_seconds(2 * OVER_MS / 1000);
+    messages();
+    says(acquire("T4", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
+    says(deliver(), "T3");
+    says(inspect("a"), "PERMIT/5 T2=1 T3=4");
+}
+
+/* ---- foreign data under the names of others ---------------------------------------------- */
+
+static const char *const foreign_commands[] = {
+    "SET ls:{default/g}:lock:w:b foreign",    "SET ls:{default/g}:lock:s:b foreign",
+    "SET ls:{default/g}:lock:n:b foreign",    "HSET ls:{default/g}:lock:n:b s foreign",
+    "HSET ls:{default/g}:lock:n:b f foreign", "HSET ls:{default/g}:lock:n:b s 'S 0 1 1' foreign-token-of-16 foreign",
+};
+enum { N_FOREIGN = sizeof foreign_commands / sizeof foreign_commands[0] };
+
+/* Its value, as far as Redis tells it of any type. */
+static const char *dump(const char *key)
+{
+    return harness_redis(script_harness, "DEBUG DIGEST-VALUE ls:{default/g}:%s", key);
+}
+
+/* A writer of a and b waits for the reader of b. */
+static void b_is_foreign(void **state, size_t i)
+{
+    queue_reset(state);
+    says(acquire("T1", "a"), "ACQUIRED");
+    says(acquire("T3", "b:S"), "ACQUIRED");
+    says(wait_at("S2", "T2", "a b"), "QUEUED");
+    harness_redis(script_harness, foreign_commands[i]);
+}
+
+TEST(a_waiter_with_a_foreign_name_is_barred_and_bars)
+{
+    for (size_t i = 0; i < N_FOREIGN; i++) {
+        b_is_foreign(state, i);
+        says(wait_at("S1", "T4", "a"), "QUEUED");
+        const char *before = dump("lock:n:b");
+        says(release("T1", ""), "RELEASED");
+        says(deliver(), "");
+        assert_true(promote("a") >= -1);
+        assert_int_equal(strncmp(acquire("T5", "a"), "BUSY a", 6), 0);
+        says(dump("lock:n:b"), before);
+    }
+}
+
+/* Its server gone, it is in nobody's way, wherever else it stands. */
+TEST(a_dead_waiter_with_a_foreign_name_is_passed_over)
+{
+    for (size_t i = 0; i < N_FOREIGN; i++) {
+        b_is_foreign(state, i);
+        says(wait_at("S1", "T4", "a"), "QUEUED");
+        server_down("S2");
+        says(release("T1", ""), "RELEASED");
+        says(deliver(), "T4");
+    }
+}
+
+/* The same where a lease ends by itself, and where a refused call finds it over. */
+TEST(no_look_at_the_names_of_others_is_an_error)
+{
+    for (size_t i = 0; i < N_FOREIGN; i++) {
+        queue_reset(state);
+        says(acquire_for("T1", "a:P3/5", OVER_MS), "ACQUIRED");
+        says(acquire("T6", "a:P1/5"), "ACQUIRED");
+        says(acquire("T3", "b:S"), "ACQUIRED");
+        says(wait_at("S2", "T2", "a:P4/5 b"), "QUEUED");
+        harness_redis(script_harness, foreign_commands[i]);
+        pass_seconds(2 * OVER_MS / 1000);
+        says(acquire("T4", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
+        assert_int_equal(strncmp(acquire("T5", "a:P1/5"), "BUSY a", 6), 0);
+        assert_true(promote("a") >= -1);
+        says(release("T6", ""), "RELEASED");
+    }
+}
+
+/* Several names of a call are read before the first is written, also where they bar nobody. */
+TEST(all_names_of_a_call_are_read_before_one_is_written)
+{
+    says(acquire_for("T1", "a:S", OVER_MS), "ACQUIRED");
+    says(acquire_for("T2", "b:S", OVER_MS), "ACQUIRED");
+    says(acquire("T3", "c"), "ACQUIRED");
+    says(wait_at("S1", "T4", "a:S c"), "QUEUED");
+    says(wait_at("S1", "T5", "b:S c"), "QUEUED");
+    harness_redis(script_harness, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
+    pass_seconds(2 * OVER_MS / 1000);
+    const char *before = harness_snapshot(script_harness);
+    says(acquire("T6", "a:S b:S"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+    says(wait_at("S1", "T7", "a:S b:S"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+    says(harness_snapshot(script_harness), before);
+}
+
+/* Who is in the way is told after all is done. */
+TEST(a_foreign_record_of_the_holder_is_nobodys_error)
+{
+    says(acquire("T1", "a"), "ACQUIRED");
+    harness_redis(script_harness, "SET ls:{default/g}:lock:t:%s foreign",
+                  acquire_request("T1", "a", LEASE_MS, 0)->token);
+    says(acquire("T2", "a"), "BUSY a held by ");
+}
+
+int main(void)
+{
+    return TEST_RUN(.setup_all = script_open, .teardown_all = servers_close, .setup = queue_reset);
+}
