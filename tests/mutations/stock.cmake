@@ -67,7 +67,7 @@ lua_mutation(S22 test_stock_items [[args[3], 'reason', args[4])]] [[args[3])]])
 lua_mutation(S23 test_stock_items [[if item[RESERVED] > 0 then]] [[if false then]])
 lua_mutation(S23 test_stock_items [[write('UNLINK', key, buyers)]] [[write('UNLINK', buyers)]])
 lua_mutation(S23 test_stock_items [[write('UNLINK', key, buyers)]] [[write('UNLINK', key)]])
-lua_mutation(S23 test_stock_list [[write('ZREM', skus, sku)]] "")
+lua_mutation(S23 test_stock_items [[write('ZREM', skus, sku)]] "")
 lua_mutation(S23 test_stock_items [[append_ledger(base, 'DELETED', sku, int(item[AVAILABLE]), '')]] "")
 lua_mutation(S17 test_stock_items [[math.max(now, deleted_version(base) + 1)]] [[now]])
 lua_mutation(S17 test_stock_items

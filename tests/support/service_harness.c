@@ -26,7 +26,7 @@ struct harness {
     redisContext *connection;
     lks_rpc_arena *arena;
     const char *ns, *server;
-    uint64_t advanced_ns;
+    uint64_t now_ns; /* moves by harness_advance_ms alone */
     uint32_t repeat_ms;
     service_options options;
     kept states[STATES_MAX];
@@ -97,7 +97,7 @@ const char *harness_snapshot(harness *h)
 
 void harness_advance_ms(harness *h, int64_t ms)
 {
-    h->advanced_ns += ms > 0 ? (uint64_t)ms * 1000000 : 0;
+    h->now_ns += ms > 0 ? (uint64_t)ms * 1000000 : 0;
     harness_redis(h, "INCRBY ls:test:clock_offset_us %lld", (long long)ms * 1000);
 }
 
@@ -226,6 +226,7 @@ harness *harness_new(void)
     if (!h)
         return NULL;
     h->options.sequence_block = 1;
+    h->now_ns = lks_rpc_now_ns();
     h->arena = lks_rpc_arena_new();
     h->redis = redis_fixture_start(NULL);
     if (h->arena && h->redis)
@@ -266,7 +267,7 @@ static const service_method *find_method(const service *s, const char *name)
 
 static uint64_t now_of(const harness *h)
 {
-    return lks_rpc_now_ns() + h->advanced_ns;
+    return h->now_ns;
 }
 
 static bool plan_bytes(harness *h, const service *s, const char *method, const void *bytes, size_t len, rounds *r)

@@ -86,7 +86,7 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
 /* Frees all responses and texts given so far: for tests of very many calls. */
 void harness_forget(harness *h);
 
-/* Moves the library's clock, back when negative, and if forward plan.now_ns. TTLs of
+/* Moves the library's clock, back when negative, and if forward plan.now_ns, which else stands still. TTLs of
  * Redis itself do not move. */
 void harness_advance_ms(harness *h, int64_t ms);
 
