@@ -167,7 +167,7 @@ TEST(a_reply_without_end_is_cut_off)
     scene_start_with(&s, &(store_options){.silence_timeout_ms = 600000}); /* not by silence, however slow this is */
     memset(part, 'x', sizeof part - 1);
     s.script[0] = "*1\r\n*1\r\n$500000000\r\n";
-    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
+    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 600000});
     store_driver_until(s.d, scene_saw_a_call, &s);
     for (int i = 0; i < 100; i++) { /* MiB; the connection takes 64 of one reply */
         fake_redis_say(s.fake, part);
