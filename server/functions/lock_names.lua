@@ -49,12 +49,12 @@ end
 -- calls has done is missing to the next. Whoever is not served calls again.
 local WORK_MAX = 512
 local ENTRIES_OF_WORK = 8 -- words of HGETALL, two a holder
-local work, worked_in = 0, 0
+local units_done, worked_in = 0, 0
 
 local function worked(units)
-  if worked_in ~= fcall then work, worked_in = 0, fcall end
-  work = work + units
-  return work
+  if worked_in ~= fcall then units_done, worked_in = 0, fcall end
+  units_done = units_done + units
+  return units_done
 end
 
 local function is_tired()

@@ -18,7 +18,7 @@ enum {
     ARGS_BEFORE_TARGETS = 5, /* of lock_acquire: token, owner, lease_ms, wait_ms, parked */
     ARGS_OF_TARGET = 4,
     LOCK_TARGETS_OF_WEIGHT = 2, /* each with all the waiters that can be gone past */
-    LOCK_NAMES_OF_WEIGHT = 12, /* that a unit of weight reads, checks and writes */
+    LOCK_NAMES_OF_WEIGHT = 12,  /* that a unit of weight reads, checks and writes */
 };
 
 /* ---- what both files use ------------------------------------------------------ */

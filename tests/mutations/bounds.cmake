@@ -23,8 +23,8 @@ lua_mutation(B2 test_lock_modes [[> LOOK_MAX) then look_if_over(lock, q.now) end
 # what an FCALL does for others than its callers, for all its calls together
 lua_mutation(B17 test_lock_bounds:calls_that_travel*
   [[if worked_in ~= fcall then]] [[if worked_in ~= sub_call then]])
-lua_mutation(B17 test_lock_bounds:calls_that_travel* [[  work = work + units
-  return work]] [[  return work]])
+lua_mutation(B17 test_lock_bounds:calls_that_travel* [[  units_done = units_done + units
+]] "")
 lua_mutation(B17 test_lock_bounds:calls_that_travel* [[worked(0) - q.free >= WORK_MAX then]] [[q.tired then]])
 lua_mutation(B17 test_lock_bounds:a_try_behind* [[not is_barred(line.lock, want) and not drop_dead(q, line) then]]
   [[not is_barred(line.lock, want) then]])

@@ -174,7 +174,7 @@ TEST(a_promotion_behind_a_large_semaphore_looks_no_more)
     long before = reads_of_holders();
     const char *reply =
         harness_redis(script_harness, "FCALL lock_promote_%s 1 ls:{default/g}: 1 s0 1 s1", functions_digest);
-    assert_non_null(strstr(reply, "\nOK\n0\n")); /* at once again */
+    assert_non_null(strstr(reply, "\nOK\n0\n"));      /* at once again */
     assert_int_equal(reads_of_holders() - before, 2); /* of one name: holders, servers of who waits */
     assert_true(promote("s1") > 0);
 }
