@@ -26,6 +26,7 @@ static void free_all_when_over(streams *all)
     free(all->read_buffer);
     free(all->plain_buffer);
     places_free(all->places);
+    penalties_free(all->penalties);
     free(all);
     closed(arg);
 }
@@ -57,12 +58,20 @@ static void tell_end(const stream *s, stream_reason why, const char *more)
     closings_tell(&s->all->closings, uv_now(s->all->options.loop), why, s->wire, s->from.text, more);
 }
 
+/* Whether the peer was thrown out for what it did. */
+static bool is_offence(stream_reason why)
+{
+    return why == STREAM_BROKEN || why == STREAM_TOO_COSTLY;
+}
+
 static void end(stream *s, stream_reason why, const char *more)
 {
     if (s->closing)
         return;
     s->closing = true;
     tell_end(s, why, more);
+    if (is_offence(why))
+        penalties_add(s->all->penalties, &s->from.origin, uv_now(s->all->options.loop));
     if (!s->writing)
         stream_flush(s);
     if (s->dirty)
@@ -242,6 +251,10 @@ static void begin(stream *s)
 {
     uv_tcp_t *tcp = s->on.handle.type == UV_TCP ? &s->on.tcp : NULL;
 
+    if (s->tls_of && !(s->tls = tls_accept(*s->tls_of))) {
+        stream_end(s, STREAM_NO_MEMORY);
+        return;
+    }
     if (tcp) {
         uv_tcp_nodelay(tcp, 1);
         uv_tcp_keepalive(tcp, 1, KEEPALIVE_S);
@@ -252,6 +265,18 @@ static void begin(stream *s)
     stream_arm(s);
     if (!s->tls)
         stream_open(s);
+}
+
+static void on_put_off(uv_timer_t *timer)
+{
+    begin(timer->data);
+}
+
+/* Nothing is read meanwhile, and its place may go to another. */
+static void put_off(stream *s, uint64_t wait_ms)
+{
+    look_at_place(s);
+    uv_timer_start(&s->timer, on_put_off, wait_ms, 0);
 }
 
 static const char *wire_of(const served *what)
@@ -272,6 +297,7 @@ static stream *new_stream(streams *all, const served *what)
                   .protocol = what->protocol,
                   .arg = what->arg,
                   .wire = wire_of(what),
+                  .tls_of = what->tls,
                   .from = {.text = "?"},
                   .peer = (++all->last_peer & PEER_MASK) | PEER_MARK,
                   .open_handles = 2};
@@ -291,6 +317,7 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
 {
     streams *all = arg;
     stream *s = new_stream(all, what);
+    uint64_t wait_ms;
     uv_os_fd_t fd;
 
     if (!s)
@@ -303,8 +330,10 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
     const char *full = places_take(all->places, &s->place, s->wire, &s->from.origin);
     if (full)
         end(s, STREAM_REFUSED, full);
-    else if (what->tls && !(s->tls = tls_accept(*what->tls)))
-        stream_end(s, STREAM_NO_MEMORY);
+    else if (!penalties_let_in(all->penalties, &s->from.origin, uv_now(all->options.loop), &wait_ms))
+        end(s, STREAM_REFUSED, "connections from an address of which many were thrown out");
+    else if (wait_ms > 0)
+        put_off(s, wait_ms);
     else
         begin(s);
 }
@@ -357,8 +386,8 @@ static bool make_parts(streams *all)
                                     .for_unix = all->options.connections_for_unix,
                                     .give_up = give_up};
 
-    return (all->places = places_new(&placing)) && (all->read_buffer = malloc(READ_BYTES)) &&
-           (all->plain_buffer = malloc(READ_BYTES)) &&
+    return (all->places = places_new(&placing)) && (all->penalties = penalties_new()) &&
+           (all->read_buffer = malloc(READ_BYTES)) && (all->plain_buffer = malloc(READ_BYTES)) &&
            (all->hangups = hangups_new(all->options.loop, stream_hung_up)) && (all->turns = turns_new(&taking)) &&
            (all->listeners = listeners_new(&listening));
 }
@@ -377,6 +406,7 @@ lks_code streams_new(const streams_options *options, streams **ret, lks_error *e
         free(all ? all->read_buffer : NULL);
         free(all ? all->plain_buffer : NULL);
         places_free(all ? all->places : NULL);
+        penalties_free(all ? all->penalties : NULL);
         free(all);
         return out_of_memory(error);
     }

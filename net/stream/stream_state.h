@@ -8,6 +8,7 @@
 #include "net/stream/closings.h"
 #include "net/stream/hangups.h"
 #include "net/stream/listeners.h"
+#include "net/stream/penalties.h"
 #include "net/stream/places.h"
 #include "net/stream/remote.h"
 #include "net/stream/stream.h"
@@ -39,7 +40,8 @@ struct stream {
     const char *wire; /* its name */
     remote from;
     place place;
-    tls *tls; /* NULL: in plain */
+    tls_context *const *tls_of; /* NULL: in plain */
+    tls *tls;                   /* NULL: in plain, or put off */
     TAILQ_HEAD(, stream_block) output;
     size_t waiting;         /* bytes of output */
     size_t first_done;      /* bytes of its first block that were taken */
@@ -67,6 +69,7 @@ struct streams {
     hangups *hangups;
     turns *turns;
     places *places;
+    penalties *penalties;
     closings closings;
     TAILQ_HEAD(, stream) open, dirty;
     size_t n_handles; /* not yet closed, and modules below */

@@ -127,7 +127,15 @@ static void single_bytes(attacker *a)
     bytes_free(&b);
 }
 
+/* No attack: what it costs the others that the attackers' threads run on the same machine. */
+static void computes(attacker *a)
+{
+    while (attacker_goes_on(a)) {
+    }
+}
+
 const attack floods_tls[] = {
+    {.name = "computes", .wires = ON_TCP, .run = computes},
     {.name = "connects", .wires = ON_SP | ON_H2, .run = connects},
     {.name = "handshakes", .wires = ON_ANY_TLS, .run = handshakes},
     {.name = "key_updates", .wires = ON_ANY_TLS, .run = key_updates},
