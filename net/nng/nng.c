@@ -1,7 +1,8 @@
 /* Invariant: the inbox is the only thing that nng's threads and the loop share.
  * It is a stack that many push and one takes whole; the loop turns it round, so
- * that messages are served in the order of their arrival, and the loss of a peer
- * is told after the last that it sent. A sender is known from its first message to that. */
+ * that a peer's messages are served in the order of their arrival, and its loss is told
+ * after the last that it sent. A sender is known from its first message to that; it has a turn
+ * (turns.h) exactly while messages of it are left and none of its calls queues. */
 #include "net/nng/nng.h"
 
 #include <search.h>
@@ -11,6 +12,7 @@
 
 #include <lockstock/rpc/exchange.h>
 #include "net/nng/nng_rep.h"
+#include "net/stream/turns.h"
 #include <uv.h>
 
 /* A message on its way to the loop, or the loss of a peer. */
@@ -23,9 +25,12 @@ typedef struct item {
 
 /* A connection that has sent something. */
 typedef struct sender {
+    wire_nng *all;
     uint32_t id;
     caller *caller;
     budget_share *bytes;
+    item *first, **end; /* messages that are left: its turns were over */
+    turn_taker turn;
 } sender;
 
 struct wire_nng {
@@ -35,6 +40,8 @@ struct wire_nng {
     void *senders; /* tsearch, by id; the loop's */
     lks_rpc_nng_rep *rep;
     uv_async_t wake;
+    turns *turns;
+    unsigned open_handles; /* the last one closed frees */
     _Atomic(item *) inbox;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -107,13 +114,35 @@ static int by_id(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* The messages that are left of it are not run any more. */
 static void free_sender(void *gone)
 {
     sender *p = gone;
+    item *i;
 
+    turns_leave(p->all->turns, &p->turn);
+    while ((i = p->first)) {
+        p->first = i->next;
+        lks_rpc_nng_request_drop(i->request);
+        free(i);
+    }
     caller_lost(p->caller);
     budget_close(p->bytes);
     free(p);
+}
+
+/* It may be served again. */
+static void look_at_turn(sender *p)
+{
+    if (p->first && !caller_queues(p->caller))
+        turns_queue(p->all->turns, &p->turn);
+    else
+        turns_leave(p->all->turns, &p->turn);
+}
+
+static void on_room(void *arg)
+{
+    look_at_turn(arg);
 }
 
 /* NULL when out of memory. */
@@ -127,8 +156,8 @@ static sender *find_or_add(wire_nng *w, uint32_t id)
     sender *p = malloc(sizeof *p);
     if (!p)
         return NULL;
-    *p = (sender){.id = id, .bytes = budget_open(w->budget)};
-    p->caller = p->bytes ? caller_new(w->callers, p->bytes, NULL, NULL) : NULL;
+    *p = (sender){.all = w, .id = id, .bytes = budget_open(w->budget), .end = &p->first};
+    p->caller = p->bytes ? caller_new(w->callers, p->bytes, on_room, p) : NULL;
     if (p->caller && tsearch(p, &w->senders, by_id))
         return p;
     free_sender(p);
@@ -147,24 +176,53 @@ static void lose(wire_nng *w, uint32_t id)
     free_sender(p);
 }
 
-static void handle(wire_nng *w, const item *i)
+/* The first message that is left of a sender. */
+static void serve(sender *p)
 {
+    wire_nng *w = p->all;
+    uint64_t began_ns = turns_now(w->turns);
+    item *i = p->first;
     size_t len;
     const void *data;
 
-    if (!i->request) {
-        lose(w, i->peer);
-        return;
-    }
-    sender *p = find_or_add(w, i->peer);
-    if (!p) {
-        lks_rpc_nng_request_close_peer(i->request);
-        return;
-    }
+    p->first = i->next;
+    if (!p->first)
+        p->end = &p->first;
     struct nng_msg *message = lks_rpc_nng_request_take(i->request, &data, &len);
     const frames_sender from = {.caller = p->caller};
     frames_take(w->frames, &port, i->request, data, len, &from, i->received_ns);
     lks_rpc_nng_message_free(message);
+    free(i);
+    turns_worked(w->turns, &p->turn, began_ns, 0);
+    look_at_turn(p);
+}
+
+static void on_turn(turn_taker *t)
+{
+    serve((sender *)(void *)((char *)t - offsetof(sender, turn)));
+}
+
+/* At once, if nothing is left of its sender and that has not cost much lately. Takes the item. */
+static void handle(wire_nng *w, item *i)
+{
+    sender *p = i->request ? find_or_add(w, i->peer) : NULL;
+
+    if (!p) {
+        if (i->request)
+            lks_rpc_nng_request_close_peer(i->request);
+        else
+            lose(w, i->peer);
+        free(i);
+        return;
+    }
+    bool first = !p->first;
+    i->next = NULL;
+    *p->end = i;
+    p->end = &i->next;
+    if (first && !caller_queues(p->caller) && turns_is_light(w->turns, &p->turn))
+        serve(p);
+    else
+        look_at_turn(p);
 }
 
 static void on_wake(uv_async_t *async)
@@ -173,10 +231,9 @@ static void on_wake(uv_async_t *async)
     item *queue = take_all(w);
 
     while (queue) {
-        item *first = queue;
-        queue = first->next;
-        handle(w, first);
-        free(first);
+        item *i = queue;
+        queue = i->next;
+        handle(w, i);
     }
 }
 
@@ -200,10 +257,17 @@ lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error
         .on_peer_lost = on_lost,
         .arg = w,
     };
+    const turns_options taking = {.loop = options->loop, .now_ns = lks_rpc_now_ns, .serve = on_turn};
     code = lks_rpc_nng_rep_open(&rep, &w->rep, error);
     if (code != LKS_OK) {
         free(w);
         return code;
+    }
+    w->turns = turns_new(&taking);
+    if (!w->turns) {
+        lks_rpc_nng_rep_close(w->rep);
+        free(w);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     /* Nothing is received before the first listen, so the loop is ready in time. */
     uv_async_init(options->loop, &w->wake, on_wake);
@@ -227,21 +291,34 @@ void wire_nng_stop_receiving(wire_nng *w)
     on_wake(&w->wake);
 }
 
-static void on_wake_closed(uv_handle_t *handle)
+static void handle_closed(wire_nng *w)
 {
-    wire_nng *w = handle->data;
+    if (--w->open_handles > 0)
+        return;
     void (*closed)(void *arg) = w->closed;
     void *arg = w->closed_arg;
-
-    tdestroy(w->senders, free_sender);
     free(w);
     closed(arg);
+}
+
+static void on_wake_closed(uv_handle_t *handle)
+{
+    handle_closed(handle->data);
+}
+
+static void on_turns_closed(void *arg)
+{
+    handle_closed(arg);
 }
 
 void wire_nng_close(wire_nng *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
     w->closed_arg = arg;
+    w->open_handles = 2;
+    tdestroy(w->senders, free_sender);
+    w->senders = NULL;
     lks_rpc_nng_rep_close(w->rep);
+    turns_close(w->turns, on_turns_closed, w);
     uv_close((uv_handle_t *)&w->wake, on_wake_closed);
 }

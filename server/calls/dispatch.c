@@ -317,6 +317,10 @@ static void on_start(caller_call *call)
         end_with(r, LKS_DEADLINE_EXCEEDED, "the deadline was over before there was room");
         return;
     }
+    if (r->order && r->order->full) {
+        end_with(r, LKS_RESOURCE_EXHAUSTED, r->order->full);
+        return;
+    }
     if (p->wait_key.len > 0) { /* before the first store call: its wake message may come before its reply */
         r->waiter = (waiter){.key = p->wait_key, .watches = p->watches, .on_event = on_waiter_event};
         waiters_enter(r->dispatch->options.waiters, &r->waiter, wait_until(r));

@@ -42,6 +42,7 @@ typedef struct running running;
  * than an earlier one of its group begins when that is done. */
 typedef struct dispatch_order {
     TAILQ_HEAD(, running) calls;
+    const char *full; /* why those that have not begun are refused instead, with RESOURCE_EXHAUSTED; NULL: they begin */
 } dispatch_order;
 
 /* One call as its transport read it. */

@@ -118,6 +118,8 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     else
         lks_rpc_result_fail(error, x->arena, result);
     x->made += result->payload.len;
+    if (x->made >= x->frames->message_bytes_max)
+        x->order.full = "the answers to the calls before it fill the reply: send fewer in a frame";
     one_less(x);
 }
 
@@ -188,9 +190,8 @@ static lks_error refusal_of(const exchange *x, bool has_room)
         lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
     else if (!has_room)
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
-    else if (x->made >= x->frames->message_bytes_max)
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
-                      "the answers to the calls before it fill the reply: send fewer in a frame");
+    else if (x->order.full)
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", x->order.full);
     return error;
 }
 

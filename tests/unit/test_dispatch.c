@@ -110,7 +110,7 @@ typedef struct fixture {
     bool closed;
     dispatch *dispatch;
     lks_rpc_arena *arena;
-    int n_done;
+    int n_done, n_full; /* n_full: with "that is enough" */
     lks_error error;
     const ProtobufCMessage *response;
 } fixture;
@@ -120,6 +120,8 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     fixture *f = arg;
     (void)method;
     f->n_done++;
+    f->n_full += error->code == LKS_RESOURCE_EXHAUSTED && error->applied == LKS_APPLIED_NO &&
+                 strcmp(error->message, "that is enough") == 0;
     f->error = *error;
     f->response = response;
 }
@@ -476,6 +478,24 @@ TEST(calls_of_one_method_go_to_the_store_together)
     assert_int_equal(f->store.n, 3);
     for (size_t i = 0; i < 3; i++)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+/* Of those that queue, too: they were let in when nothing was made yet. */
+TEST(calls_whose_message_is_full_are_not_begun)
+{
+    fixture *f = *state;
+    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+
+    for (size_t i = 0; i < 5; i++)
+        get_order_of(f, &order, "a");
+    assert_int_equal(f->store.n, 3);
+    order.full = "that is enough";
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 3);
+    assert_int_equal(f->n_full, 2);
+    for (size_t i = 1; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 3);
 }
 
 TEST(a_lost_connection_ends_what_its_order_held)

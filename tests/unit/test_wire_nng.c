@@ -7,9 +7,18 @@
 #include "support/fake_callers.h"
 #include "support/sp_peer.h"
 #include "net/nng/nng.h"
+#include "net/stream/turns.h"
 #include "test.h"
 
-enum { EVENTS_MAX = 4096, LIMIT_MS = 60000, PEERS = 100 };
+enum {
+    EVENTS_MAX = 4096,
+    LIMIT_MS = 60000,
+    PEERS = 100,
+    MESSAGES = 50,
+    COSTLY = 'c', /* a message that takes COSTLY_NS */
+    COSTLY_NS = 2 * TURNS_LIGHT_NS,
+    QUEUES = 'q', /* a message of which a call queues */
+};
 
 typedef struct event {
     uint32_t peer;
@@ -26,6 +35,7 @@ static struct {
     bool closed, late, stopping;
     event events[EVENTS_MAX];
     size_t n, lost, wanted;
+    caller *queues; /* whose call queued last */
 } here;
 
 static void note(uint32_t peer, char text)
@@ -45,6 +55,10 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
     assert_true(received_ns > 0);
     assert_int_equal(len, 1);
     note(fake_caller_number(sender->caller), *(const char *)data);
+    for (uint64_t end_ns = uv_hrtime() + COSTLY_NS; *(const char *)data == COSTLY && uv_hrtime() < end_ns;)
+        ;
+    if (*(const char *)data == QUEUES)
+        fake_caller_queues(here.queues = sender->caller, true);
     if (here.echoes) {
         memcpy(port->answer(message, 1), data, 1);
         port->reply(message);
@@ -231,6 +245,65 @@ TEST(it_may_stop_at_any_moment)
         for (int i = 4; i < 8; i++)
             close(fds[i]);
     }
+}
+
+/* So many messages have come that are not answered. */
+static void expect_in_flight(size_t n)
+{
+    uint64_t end_ns = uv_hrtime() + (uint64_t)LIMIT_MS * 1000000;
+
+    while (wire_nng_in_flight(here.wire) < n && uv_hrtime() < end_ns)
+        usleep(1000);
+    assert_true(wire_nng_in_flight(here.wire) >= n);
+}
+
+/* The loop has not run while they came: all of them lie in the inbox. */
+TEST(a_costly_peer_costs_others_a_message_of_its_own)
+{
+    start();
+    here.echoes = true;
+    int costly = open_peer(), other = open_peer();
+    for (size_t i = 0; i < MESSAGES; i++)
+        send_text(costly, COSTLY);
+    send_text(other, 'x');
+    expect_in_flight(MESSAGES + 1);
+    here.wanted = MESSAGES + 1;
+    run_until(has_events);
+    size_t at = 0;
+    while (here.events[at].text != 'x')
+        at++;
+    assert_in_range(at, 0, MESSAGES / 2);
+    close(costly);
+    close(other);
+    here.wanted = 2;
+    run_until(has_lost);
+    stop();
+}
+
+/* Each of them could queue more; and what is left of a peer that goes is not run. */
+TEST(whose_calls_queue_is_served_no_further)
+{
+    start();
+    here.echoes = true;
+    int fd = open_peer();
+    send_text(fd, QUEUES);
+    here.wanted = 1;
+    run_until(has_events);
+    for (int i = 0; i < 3; i++)
+        send_text(fd, QUEUES);
+    expect_in_flight(3);
+    uv_run(&here.loop, UV_RUN_NOWAIT);
+    assert_int_equal(here.n, 1);
+    fake_caller_queues(here.queues, false);
+    here.wanted = 2;
+    run_until(has_events);
+    uv_run(&here.loop, UV_RUN_NOWAIT);
+    assert_int_equal(here.n, 2);
+    close(fd);
+    here.wanted = 1;
+    run_until(has_lost);
+    assert_int_equal(here.n, 3);
+    stop();
 }
 
 TEST_MAIN()
