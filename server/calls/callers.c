@@ -23,7 +23,7 @@ enum {
 typedef TAILQ_HEAD(, caller_call) call_list;
 typedef TAILQ_HEAD(, caller) caller_list;
 
-/* By kind: calls that take, calls that settle. */
+/* Places, by kind of call: those that take, those that settle. */
 typedef struct running_calls {
     uint32_t of_kind[2];
 } running_calls;
@@ -156,6 +156,13 @@ static void unpin(caller *c)
 
 /* ---- starting ----------------------------------------------------------------------- */
 
+/* `n` more places, or fewer. */
+static void count_running(caller_call *call, uint32_t n)
+{
+    call->caller->running.of_kind[call->settles] += n;
+    call->caller->all->running.of_kind[call->settles] += n;
+}
+
 /* Its caller is pinned. */
 static void run(caller_call *call)
 {
@@ -167,8 +174,7 @@ static void run(caller_call *call)
         c->turn_ns = 0;
     c->turn = all->turn;
     call->state = CALL_RUNNING;
-    c->running.of_kind[call->settles]++;
-    all->running.of_kind[call->settles]++;
+    count_running(call, 1 + call->more);
     relist(c);
     call->start(call);
     c->turn_ns += lks_rpc_now_ns() - began_ns;
@@ -362,8 +368,7 @@ static void stop_running(caller_call *call)
 {
     caller *c = call->caller;
 
-    c->running.of_kind[call->settles]--;
-    c->all->running.of_kind[call->settles]--;
+    count_running(call, -(1 + call->more));
     call->state = CALL_NONE;
     relist(c);
 }

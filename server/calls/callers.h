@@ -31,7 +31,7 @@ typedef struct caller caller;
 
 typedef struct callers_options {
     struct uv_loop_s *loop;
-    uint32_t running_max;        /* calls that run; four times as many may queue to take */
+    uint32_t running_max;        /* places of calls that run; four times as many calls may queue to take */
     uint32_t running_per_caller; /* more of one caller queue */
     uint32_t waiting_max;        /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;
@@ -71,7 +71,8 @@ typedef enum caller_call_state { CALL_NONE, CALL_QUEUED, CALL_RUNNING, CALL_PARK
 typedef struct caller_call {
     caller *caller;
     bool settles;
-    bool waits; /* it may be parked */
+    bool waits;    /* it may be parked */
+    uint32_t more; /* places that it takes while it runs, beyond one: it holds up the store for so much longer */
     /* It has room: first after admission, then after each resume. May leave or park it. */
     void (*start)(struct caller_call *call);
     /* Its caller is lost. May leave. */
@@ -95,7 +96,7 @@ void caller_resume(caller_call *call);
 /* The call is over, in any state; nothing when it was never admitted. */
 void caller_leave(caller_call *call);
 
-/* Calls that run; that are parked. */
+/* Places that are taken by calls that run; calls that are parked. */
 uint32_t callers_running(const callers *all);
 uint32_t callers_parked(const callers *all);
 

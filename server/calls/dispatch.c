@@ -254,8 +254,19 @@ static bool must_wait(const running *r)
     return false;
 }
 
+/* What holds up the store for long takes more of the room to run: its answers come one after the other. */
+static uint32_t more_places(const plan *p)
+{
+    uint32_t weight = 0;
+
+    for (size_t i = 0; i < p->n_calls; i++)
+        weight += p->calls[i].weight > 0 ? p->calls[i].weight : STORE_WEIGHT_MAX;
+    return weight > 0 ? weight - 1 : 0;
+}
+
 static void admit(running *r, const char *who)
 {
+    r->call.more = more_places(&r->rounds.plan);
     if (caller_admit(&r->call, who, &r->rounds.error) == LKS_OK)
         return; /* it may be over */
     r->call.caller = NULL;

@@ -126,7 +126,7 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     f->response = response;
 }
 
-static int setup(void **state)
+static int setup_with(void **state, uint32_t running_max, uint32_t running_per_caller)
 {
     fixture *f = calloc(1, sizeof *f);
     lks_error error;
@@ -139,8 +139,8 @@ static int setup(void **state)
 
     uv_loop_init(&f->loop);
     const callers_options room = {.loop = &f->loop,
-                                  .running_max = 4,
-                                  .running_per_caller = 3,
+                                  .running_max = running_max,
+                                  .running_per_caller = running_per_caller,
                                   .waiting_max = 4,
                                   .waiting_per_caller = 2,
                                   .turn_ns = UINT64_MAX};
@@ -153,6 +153,16 @@ static int setup(void **state)
     f->dispatch = dispatch_new(&options);
     *state = f;
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, 4, 3);
+}
+
+static int setup_with_room(void **state)
+{
+    return setup_with(state, 1000, 1000);
 }
 
 static void lose(fixture *f, size_t peer)
@@ -427,7 +437,7 @@ static void renew_of(fixture *f, dispatch_order *order, const char *first, const
     start_of(f, order, "/lockstock.v1.LockService/Renew", &request.base);
 }
 
-TEST(calls_of_a_message_and_a_group_run_in_their_order)
+TEST_WITH(calls_of_a_message_and_a_group_run_in_their_order, setup_with_room, teardown)
 {
     fixture *f = *state;
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
@@ -468,7 +478,7 @@ TEST(what_is_held_holds_what_comes_after_it)
 }
 
 /* They share an FCALL, which has their order. */
-TEST(calls_of_one_method_go_to_the_store_together)
+TEST_WITH(calls_of_one_method_go_to_the_store_together, setup_with_room, teardown)
 {
     fixture *f = *state;
     dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
@@ -478,6 +488,24 @@ TEST(calls_of_one_method_go_to_the_store_together)
     assert_int_equal(f->store.n, 3);
     for (size_t i = 0; i < 3; i++)
         answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+/* Answers that hold up the store come one after the other, so that others' come between them. */
+TEST(a_call_that_weighs_much_takes_more_of_the_room)
+{
+    fixture *f = *state;
+    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+
+    start_get_item(f, 1, NULL);
+    confirm_of(f, &order, "a");
+    assert_int_equal(f->store.n, 2);
+    assert_true(f->store.submitted[1].call->weight > 2);
+    start_get_item(f, 2, NULL);
+    assert_int_equal(f->store.n, 2);
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 3);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
 /* Of those that queue, too: they were let in when nothing was made yet. */
