@@ -301,6 +301,7 @@ static void *on_open(void *arg, stream *s)
         free_connection(c);
         return NULL;
     }
+    caller_name(c->caller, stream_wire(s), stream_from(s));
     TAILQ_INSERT_TAIL(&all->connections, c, next);
     stream_charge(s, c->bytes);
     stream_produce(s);

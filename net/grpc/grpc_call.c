@@ -313,7 +313,7 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
     const credentials who = credentials_of(s);
     lks_error error = {0};
 
-    if (method->effect && dispatch_judge(s->all->options.dispatch, &who, &judged, &error) != LKS_OK) {
+    if (method->effect && dispatch_judge(s->all->options.dispatch, s->from->caller, &who, &judged, &error) != LKS_OK) {
         answer_error(s, &error);
         return;
     }
@@ -354,7 +354,7 @@ void grpc_call_begin(grpc_stream *s)
         refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
     else if (streaming)
         begin_streaming(s, streaming);
-    else if (dispatch_would_take(s->all->options.dispatch, &who, path, &error) != LKS_OK)
+    else if (dispatch_would_take(s->all->options.dispatch, s->from->caller, &who, path, &error) != LKS_OK)
         answer_error(s, &error);
     if (timeout_ms > 0)
         s->deadline_ns = s->received_ns + (uint64_t)timeout_ms * 1000000;

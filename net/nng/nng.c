@@ -21,6 +21,7 @@ typedef struct item {
     lks_rpc_nng_request *request; /* NULL: the peer is lost */
     uint32_t peer;
     uint64_t received_ns;
+    size_t held; /* of its sender's bytes, while it is left */
 } item;
 
 /* A connection that has sent something. */
@@ -123,6 +124,7 @@ static void free_sender(void *gone)
     turns_leave(p->all->turns, &p->turn);
     while ((i = p->first)) {
         p->first = i->next;
+        budget_give(p->bytes, i->held);
         lks_rpc_nng_request_drop(i->request);
         free(i);
     }
@@ -158,8 +160,10 @@ static sender *find_or_add(wire_nng *w, uint32_t id)
         return NULL;
     *p = (sender){.all = w, .id = id, .bytes = budget_open(w->budget), .end = &p->first};
     p->caller = p->bytes ? caller_new(w->callers, p->bytes, on_room, p) : NULL;
-    if (p->caller && tsearch(p, &w->senders, by_id))
+    if (p->caller && tsearch(p, &w->senders, by_id)) {
+        caller_name(p->caller, "nng+tcp", "?");
         return p;
+    }
     free_sender(p);
     return NULL;
 }
@@ -189,6 +193,7 @@ static void serve(sender *p)
     if (!p->first)
         p->end = &p->first;
     struct nng_msg *message = lks_rpc_nng_request_take(i->request, &data, &len);
+    budget_give(p->bytes, i->held);
     const frames_sender from = {.caller = p->caller};
     frames_take(w->frames, &port, i->request, data, len, &from, i->received_ns);
     lks_rpc_nng_message_free(message);
@@ -215,11 +220,18 @@ static void handle(wire_nng *w, item *i)
         free(i);
         return;
     }
-    bool first = !p->first;
+    bool at_once = !p->first && !caller_queues(p->caller) && turns_is_light(w->turns, &p->turn);
+    if (!at_once)
+        lks_rpc_nng_request_data(i->request, &i->held);
+    if (i->held > 0 && !budget_take(p->bytes, i->held)) {
+        lks_rpc_nng_request_close_peer(i->request);
+        free(i);
+        return;
+    }
     i->next = NULL;
     *p->end = i;
     p->end = &i->next;
-    if (first && !caller_queues(p->caller) && turns_is_light(w->turns, &p->turn))
+    if (at_once)
         serve(p);
     else
         look_at_turn(p);

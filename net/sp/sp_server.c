@@ -352,6 +352,7 @@ static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping,
         free(c);
         return NULL;
     }
+    caller_name(c->sender.caller, stream_wire(s), stream_from(s));
     c->sender.certificate = stream_peer_certificate(s);
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;

@@ -222,6 +222,16 @@ uint32_t stream_peer(const stream *s)
     return s->peer;
 }
 
+const char *stream_wire(const stream *s)
+{
+    return s->wire;
+}
+
+const char *stream_from(const stream *s)
+{
+    return s->from.text;
+}
+
 const char *stream_peer_certificate(const stream *s)
 {
     return s->tls ? tls_peer_name(s->tls) : NULL;

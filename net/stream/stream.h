@@ -101,6 +101,10 @@ void streams_close(streams *all, void (*closed)(void *arg), void *arg);
  * libnng's, which are below 2^31; it is below 3 * 2^30. */
 uint32_t stream_peer(const stream *s);
 
+/* What is spoken on it, and where it comes from, for the log. Static; the stream's. */
+const char *stream_wire(const stream *s);
+const char *stream_from(const stream *s);
+
 /* The name in the peer's verified certificate, the stream's; NULL without one. */
 const char *stream_peer_certificate(const stream *s);
 

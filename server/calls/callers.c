@@ -39,6 +39,7 @@ struct caller {
     budget_share *bytes;
     void (*on_room)(void *arg);
     void *arg;
+    const char *wire, *from;
     call_list calls;          /* in any state */
     call_list settles, takes; /* those that queue */
     running_calls running;
@@ -426,11 +427,27 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
 
     if (!c)
         return NULL;
-    *c = (caller){.all = all, .bytes = bytes, .on_room = on_room, .arg = arg};
+    *c = (caller){.all = all, .bytes = bytes, .on_room = on_room, .arg = arg, .wire = "?", .from = "?"};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->settles);
     TAILQ_INIT(&c->takes);
     return c;
+}
+
+void caller_name(caller *c, const char *wire, const char *from)
+{
+    c->wire = wire;
+    c->from = from;
+}
+
+const char *caller_wire(const caller *c)
+{
+    return c->wire;
+}
+
+const char *caller_from(const caller *c)
+{
+    return c->from;
 }
 
 /* Telling one may end others: the list is walked by moving each that was told to its end,
@@ -443,6 +460,7 @@ void caller_lost(caller *c)
     if (!c)
         return;
     c->lost = true;
+    caller_name(c, "?", "?");
     c->pins++;
     TAILQ_FOREACH(call, &c->calls, in_caller)
         n++;

@@ -49,6 +49,11 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg);
  * caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
 
+/* How the log names its connection: the wire and the address, which live as long as that. At first "?". */
+void caller_name(caller *c, const char *wire, const char *from);
+const char *caller_wire(const caller *c);
+const char *caller_from(const caller *c);
+
 /* The connection is gone: each of its calls is told (`abandoned`), and the caller is freed
  * with the last of them. Takes NULL. */
 void caller_lost(caller *c);

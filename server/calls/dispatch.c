@@ -3,15 +3,19 @@
  * more; and a call that was admitted leaves its caller before. */
 #include "calls/dispatch.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include <lockstock/rpc/exchange.h>
 
+#include "calls/waiters.h"
+#include "log.h"
+#include "log_rate.h"
 #include "memory.h"
 #include "services/rounds.h"
-#include "calls/waiters.h"
+#include "services/service.h"
 
 static const service *const services[] = {
     &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
@@ -20,6 +24,9 @@ enum {
     N_SERVICES = sizeof services / sizeof services[0],
     LAST_ROUND_MS = 250, /* kept of the deadline for what a waiting call asks when its time is up */
 };
+
+/* Why calls are refused before they are looked into; of each the log has some lines a second. */
+enum { REFUSED_UNKNOWN, REFUSED_RIGHTS, REFUSED_ROOM, REFUSED_REQUEST, N_REFUSALS };
 
 /* A method, and what its service keeps in this server. */
 typedef struct target {
@@ -34,6 +41,7 @@ struct dispatch {
     lks_rpc_route *routes; /* target: target */
     size_t n_routes;
     const identity *judge;
+    log_rate refusals[N_REFUSALS];
 };
 
 /* One call; lives in its arena.
@@ -102,18 +110,50 @@ static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_m
     return LKS_OK;
 }
 
-lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error)
+static size_t refusal_of(lks_code code)
+{
+    switch (code) {
+    case LKS_UNAUTHENTICATED:
+        return REFUSED_UNKNOWN;
+    case LKS_PERMISSION_DENIED:
+        return REFUSED_RIGHTS;
+    case LKS_RESOURCE_EXHAUSTED:
+        return REFUSED_ROOM;
+    default:
+        return REFUSED_REQUEST;
+    }
+}
+
+/* What a peer sent is not in the texts of these refusals. */
+static void tell_refusal(dispatch *d, const caller *who, const lks_error *error)
+{
+    uint32_t left_out;
+    char suffix[32] = "";
+
+    if (!log_rate_allows(&d->refusals[refusal_of(error->code)], lks_rpc_now_ns() / 1000000, &left_out))
+        return;
+    if (left_out > 0)
+        snprintf(suffix, sizeof suffix, " left-out=%u", left_out);
+    log_debug("call-refused", "wire=%s from=%s code=%s reason=\"%s\"%s", caller_wire(who), caller_from(who),
+              lks_code_name(error->code), error->message, suffix);
+}
+
+lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
+                        lks_error *error)
 {
     identity_verdict verdict;
 
-    return judge(d, who, method, &verdict, error);
+    if (judge(d, who, method, &verdict, error) != LKS_OK)
+        tell_refusal(d, from, error);
+    return error->code;
 }
 
-lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error)
+lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+                             lks_error *error)
 {
     const lks_rpc_route *route = lks_rpc_route_find(d->routes, d->n_routes, path);
 
-    return dispatch_judge(d, who, route ? route->method : NULL, error);
+    return dispatch_judge(d, from, who, route ? route->method : NULL, error);
 }
 
 void dispatch_free(dispatch *d)
@@ -269,6 +309,7 @@ static void admit(running *r, const char *who)
     r->call.more = more_places(&r->rounds.plan);
     if (caller_admit(&r->call, who, &r->rounds.error) == LKS_OK)
         return; /* it may be over */
+    tell_refusal(r->dispatch, r->call.caller, &r->rounds.error);
     r->call.caller = NULL;
     end(r);
 }
@@ -397,6 +438,7 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
     if (code != LKS_OK) {
+        tell_refusal(d, call->caller, &error);
         done(arg, route ? route->method : NULL, NULL, &error);
         return;
     }

@@ -72,12 +72,14 @@ void dispatch_judge_by(dispatch *d, const identity *judge);
 /* No call may be under way. Takes NULL. */
 void dispatch_free(dispatch *d);
 
-/* Whether a call of that path would be let in. LKS_UNIMPLEMENTED: there is no such
+/* Whether a call of that path would be let in, from there. LKS_UNIMPLEMENTED: there is no such
  * method; who may not know that hears what identity_admit says. */
-lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error);
+lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+                             lks_error *error);
 
 /* Whether somebody may do what `method` says: for methods that are not dispatched. */
-lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error);
+lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
+                        lks_error *error);
 
 /* Takes a call. The caller, the arena, the order and the handle must live until done,
  * which may run before this returns; what else `call` points to is not kept. */

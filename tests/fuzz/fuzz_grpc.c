@@ -52,7 +52,8 @@ uint64_t __wrap_lks_rpc_now_ns(void)
 
 static const lks_rpc_method unary = {.path = "/f.S/Unary", .effect = LKS_RPC_EFFECT_WRITE};
 
-lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error)
+lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+                             lks_error *error)
 {
     (void)d;
     (void)who;
@@ -61,7 +62,8 @@ lks_code dispatch_would_take(const dispatch *d, const credentials *who, const ch
     return LKS_OK;
 }
 
-lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *method, lks_error *error)
+lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
+                        lks_error *error)
 {
     (void)d;
     fuzz_expect(method->effect == LKS_RPC_EFFECT_READ);

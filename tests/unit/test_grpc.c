@@ -115,7 +115,8 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
         succeed(here.n - 1, here.answer_len);
 }
 
-lks_code dispatch_would_take(const dispatch *d, const credentials *who, const char *path, lks_error *error)
+lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
+                             lks_error *error)
 {
     (void)d;
     (void)who;
@@ -126,7 +127,8 @@ lks_code dispatch_would_take(const dispatch *d, const credentials *who, const ch
     return LKS_OK;
 }
 
-lks_code dispatch_judge(const dispatch *d, const credentials *who, const lks_rpc_method *judged, lks_error *error)
+lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *judged,
+                        lks_error *error)
 {
     (void)d;
     (void)who;

@@ -280,6 +280,23 @@ TEST(a_costly_peer_costs_others_a_message_of_its_own)
     stop();
 }
 
+TEST(a_peer_of_whom_too_much_is_left_is_closed)
+{
+    start();
+    here.echoes = true;
+    int fd = open_peer();
+    for (size_t i = 0; i < MESSAGES; i++)
+        send_text(fd, COSTLY);
+    expect_in_flight(MESSAGES);
+    fake_budget_is_full(true);
+    here.wanted = 1;
+    run_until(has_lost);
+    assert_true(here.n < MESSAGES);
+    fake_budget_is_full(false);
+    close(fd);
+    stop();
+}
+
 /* Each of them could queue more; and what is left of a peer that goes is not run. */
 TEST(whose_calls_queue_is_served_no_further)
 {
