@@ -45,7 +45,7 @@ static struct {
     authority *ours, *others;
     redis_fixture *redis;
     server_fixture *server;
-    char store[256], tls_url[64], unix_url[160], grpcs_url[64];
+    char store[256], tls_url[64], wss_url[64], unix_url[160], grpcs_url[64];
     const char *args[32];
 } here;
 
@@ -206,8 +206,9 @@ static int start(void **state)
     snprintf(here.tls_url, sizeof here.tls_url, "tls://127.0.0.1:%u", server_fixture_free_port());
     snprintf(here.grpcs_url, sizeof here.grpcs_url, "grpcs://127.0.0.1:%u", server_fixture_free_port());
     snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/s", here.dir);
-    const char *const urls[] = {here.tls_url, here.grpcs_url, here.unix_url};
-    for (size_t u = 0; u < 3; u++) {
+    snprintf(here.wss_url, sizeof here.wss_url, "wss://127.0.0.1:%u/calls", server_fixture_free_port());
+    const char *const urls[] = {here.tls_url, here.wss_url, here.grpcs_url, here.unix_url};
+    for (size_t u = 0; u < 4; u++) {
         here.args[n++] = "--listen";
         here.args[n++] = urls[u];
     }
@@ -252,7 +253,7 @@ static sp_caller *over_unix(void)
 }
 
 /* NULL when it is not let in. certificate NULL: none. */
-static sp_caller *over_tls(const char *certificate)
+static sp_caller *secured(const char *url, const char *certificate)
 {
     char key[64];
     sp_caller_tls tls = {.ca = path("ca")};
@@ -262,7 +263,12 @@ static sp_caller *over_tls(const char *certificate)
         tls.certificate = path(certificate);
         tls.key = path(key);
     }
-    return sp_caller_open(here.tls_url, &tls);
+    return sp_caller_open(url, &tls);
+}
+
+static sp_caller *over_tls(const char *certificate)
+{
+    return secured(here.tls_url, certificate);
 }
 
 static reply *ask(sp_caller *c, const char *method, const void *request, const char *token, const char *ns)
@@ -367,7 +373,7 @@ TEST(each_right_allows_its_methods_and_no_other)
 TEST(who_is_not_known_may_do_nothing)
 {
     static const char *const tokens[] = {NULL, "", "unknown", "shop-ended" SECRET, "ops", "OPS" SECRET};
-    sp_caller *callers[] = {over_tcp(), over_tls(NULL), over_tls("unknown")};
+    sp_caller *callers[] = {over_tcp(), over_tls(NULL), over_tls("unknown"), secured(here.wss_url, NULL)};
     for (size_t c = 0; c < sizeof callers / sizeof *callers; c++) {
         assert_non_null(callers[c]);
         for (size_t t = 0; t < sizeof tokens / sizeof *tokens; t++)
@@ -383,11 +389,9 @@ TEST(who_is_not_known_may_do_nothing)
     sp_caller_close(c);
 }
 
-TEST(a_certificate_is_a_principal)
+/* Of a connection that the certificate of "shop" opened. */
+static void expect_shop(sp_caller *c)
 {
-    assert_null(over_tls("foreign"));
-    assert_null(over_tls("expired"));
-    sp_caller *c = over_tls("shop");
     assert_non_null(c);
     assert_int_equal(puts_item(c, "by-certificate", NULL, NULL), LKS_OK);
     assert_int_equal(gets(c, "by-certificate", NULL, "shop"), LKS_OK);
@@ -396,6 +400,28 @@ TEST(a_certificate_is_a_principal)
     assert_int_equal(gets(c, "by-certificate", "auditor" SECRET, NULL), LKS_NOT_FOUND);
     assert_int_equal(puts_item(c, "by-certificate", "auditor" SECRET, NULL), LKS_PERMISSION_DENIED);
     assert_int_equal(gets(c, "by-certificate", "wrong", NULL), LKS_UNAUTHENTICATED);
+    sp_caller_close(c);
+}
+
+/* Over TLS in plain and under WebSocket. */
+TEST(a_certificate_is_a_principal)
+{
+    const char *const urls[] = {here.tls_url, here.wss_url};
+    for (size_t u = 0; u < 2; u++) {
+        assert_null(secured(urls[u], "foreign"));
+        assert_null(secured(urls[u], "expired"));
+        expect_shop(secured(urls[u], "shop"));
+    }
+}
+
+TEST(a_token_counts_over_websocket)
+{
+    sp_caller *c = secured(here.wss_url, NULL);
+    assert_int_equal(puts_item(c, "by-token", "shop" SECRET, NULL), LKS_OK);
+    assert_int_equal(gets(c, "by-token", "shop" SECRET, NULL), LKS_OK);
+    assert_int_equal(puts_item(c, "by-token", "auditor" SECRET, NULL), LKS_PERMISSION_DENIED);
+    assert_int_equal(gets(c, "by-token", "wrong", NULL), LKS_UNAUTHENTICATED);
+    assert_int_equal(gets(c, "by-token", NULL, NULL), LKS_UNAUTHENTICATED);
     sp_caller_close(c);
 }
 
@@ -783,12 +809,21 @@ TEST(the_page_makes_what_the_server_takes)
 /* ---- the log ------------------------------------------------------------------------ */
 
 /* Last: all that was done above is in it. */
-TEST(no_secret_is_logged)
+TEST(refused_calls_are_logged_and_no_secret_is)
 {
+    static const char *const wires[] = {"tcp", "tls", "wss", "grpcs", "unix"};
     static const char *const secrets[] = {SECRET, STORE_PASSWORD, PAYLOAD, "PRIVATE KEY", "earer"};
     const char *log = process_output(server_fixture_process(here.server));
     assert_non_null(strstr(log, "event=listening"));
     assert_non_null(strstr(log, "event=not-reloaded"));
+    for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
+        char line[64];
+        snprintf(line, sizeof line, "event=call-refused wire=%s from=", wires[w]);
+        if (!strstr(log, line))
+            fail_msg("no \"%s\" in the log:\n%s", line, log);
+    }
+    assert_non_null(strstr(log, "code=UNAUTHENTICATED reason=\"the caller is not known\""));
+    assert_non_null(strstr(log, "code=PERMISSION_DENIED reason=\"the caller may not do this\""));
     for (size_t s = 0; s < sizeof secrets / sizeof *secrets; s++)
         if (strstr(log, secrets[s]))
             fail_msg("\"%s\" is in the log:\n%s", secrets[s], log);

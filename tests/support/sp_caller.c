@@ -19,6 +19,7 @@ struct sp_caller {
     int fd;
     SSL *ssl;     /* NULL: in plain */
     bool is_unix; /* a byte, 1, before each length */
+    bool is_web;  /* WebSocket's heads for lengths */
     char server_name[256];
 };
 
@@ -88,11 +89,37 @@ static bool secure(sp_caller *c, const sp_caller_tls *options)
     return true;
 }
 
-sp_caller *sp_caller_open(const char *url, const sp_caller_tls *tls)
+static bool greet(sp_caller *c)
 {
     static const uint8_t req[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
     static const uint8_t rep[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
     uint8_t got[HANDSHAKE];
+
+    return send_all(c, req, sizeof req) && receive_all(c, got, sizeof got) && memcmp(got, rep, sizeof rep) == 0;
+}
+
+/* The key is RFC 6455's example. */
+static bool upgrade(sp_caller *c, const char *path)
+{
+    static const char begin[] = "HTTP/1.1 101 ", end[] = "\r\n\r\n";
+    char text[1024];
+    size_t n = 0;
+
+    snprintf(text, sizeof text,
+             "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+             "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+             "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n",
+             path);
+    if (!send_all(c, (const uint8_t *)text, strlen(text)))
+        return false;
+    while (n < sizeof text && receive_all(c, (uint8_t *)text + n, 1))
+        if (++n >= strlen(end) && memcmp(text + n - strlen(end), end, strlen(end)) == 0)
+            return memcmp(text, begin, strlen(begin)) == 0;
+    return false;
+}
+
+sp_caller *sp_caller_open(const char *url, const sp_caller_tls *tls)
+{
     sp_caller *c = calloc(1, sizeof *c);
 
     ERR_clear_error();
@@ -101,8 +128,9 @@ sp_caller *sp_caller_open(const char *url, const sp_caller_tls *tls)
         return NULL;
     }
     c->is_unix = strncmp(url, "unix://", 7) == 0;
-    if ((strncmp(url, "tls://", 6) == 0 && !secure(c, tls)) || !send_all(c, req, sizeof req) ||
-        !receive_all(c, got, sizeof got) || memcmp(got, rep, sizeof rep) != 0) {
+    c->is_web = strncmp(url, "wss://", 6) == 0;
+    bool secured = (!c->is_web && strncmp(url, "tls://", 6) != 0) || secure(c, tls);
+    if (!secured || !(c->is_web ? upgrade(c, strchr(url + 6, '/')) : greet(c))) {
         sp_caller_close(c);
         return NULL;
     }
@@ -176,21 +204,53 @@ static uint8_t *message_of(const sp_caller_call *from, size_t *len)
     return message;
 }
 
+/* In one frame, masked with zeros. */
+static bool send_message(sp_caller *c, const uint8_t *message, size_t len)
+{
+    static const uint8_t type = 1;
+    uint8_t head[8] = {0x82};
+    size_t n = len - 8, head_len = n < 126 ? 6 : 8;
+
+    if (!c->is_web)
+        return (!c->is_unix || send_all(c, &type, 1)) && send_all(c, message, len);
+    head[1] = (uint8_t)(0x80 | (n < 126 ? n : 126));
+    if (n >= 126)
+        put_big_endian(head + 2, n, 2);
+    return n <= UINT16_MAX && send_all(c, head, head_len) && send_all(c, message + 8, n);
+}
+
+/* Up to the frame of the reply, whose length it gives. Over WebSocket it has to be in one piece. */
+static bool receive_header(sp_caller *c, uint64_t *len)
+{
+    uint8_t type = 1, header[HEADER] = {0};
+    size_t n = 8;
+
+    if (c->is_web) {
+        if (!receive_all(c, header, 2) || header[0] != 0x82)
+            return false;
+        n = header[1] == 127 ? 8 : header[1] == 126 ? 2 : 0;
+        *len = header[1];
+    } else if (c->is_unix && !receive_all(c, &type, 1)) {
+        return false;
+    }
+    if (!receive_all(c, header, n + 4)) /* the id, too */
+        return false;
+    for (size_t i = 0; i < n; i++)
+        *len = (i > 0 ? *len << 8 : 0) | header[i];
+    *len -= 4;
+    return true;
+}
+
 Lockstock__Rpc__V1__Reply *sp_caller_ask(sp_caller *c, const sp_caller_call *call)
 {
     Lockstock__Rpc__V1__Reply *reply = NULL;
-    uint8_t type = 1, header[HEADER], *body = NULL;
+    uint8_t *body = NULL;
     uint64_t body_len = 0;
     size_t len;
     uint8_t *message = message_of(call, &len);
 
-    if ((!c->is_unix || send_all(c, &type, 1)) && send_all(c, message, len) &&
-        (!c->is_unix || receive_all(c, &type, 1)) && receive_all(c, header, sizeof header)) {
-        for (size_t i = 0; i < 8; i++)
-            body_len = body_len << 8 | header[i];
-        body_len -= 4;
-        body = body_len <= REPLY_MAX ? malloc(body_len + 1) : NULL;
-    }
+    if (send_message(c, message, len) && receive_header(c, &body_len) && body_len <= REPLY_MAX)
+        body = malloc(body_len + 1);
     if (body && receive_all(c, body, body_len))
         reply = lockstock__rpc__v1__reply__unpack(NULL, body_len, body);
     free(body);

@@ -19,8 +19,8 @@ typedef struct sp_caller_tls {
     const char *certificate, *key; /* NULL: none */
 } sp_caller_tls;
 
-/* Connects to "tcp://127.0.0.1:PORT", "tls://127.0.0.1:PORT" or "unix:///path" and shakes
- * hands. NULL when it is refused, at whichever step. The caller closes. */
+/* Connects to "tcp://127.0.0.1:PORT", "tls://127.0.0.1:PORT", "wss://127.0.0.1:PORT/PATH" or "unix:///path" and
+ * shakes hands. NULL when it is refused, at whichever step. The caller closes. */
 sp_caller *sp_caller_open(const char *url, const sp_caller_tls *tls);
 void sp_caller_close(sp_caller *c);
 
