@@ -43,9 +43,9 @@ struct caller {
     call_list calls;          /* in any state */
     call_list settles, takes; /* those that queue */
     running_calls running;
-    uint32_t n_waiting, n_taking; /* n_taking: on `takes` */
-    uint64_t turn, turn_ns;       /* time that its calls took to start in that turn */
-    unsigned pins;                /* functions that still look at it */
+    uint32_t n_waiting, n_taking, n_settling; /* n_taking, n_settling: on `takes`, on `settles` */
+    uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
+    unsigned pins;                            /* functions that still look at it */
     bool lost, held, in_settling, in_taking;
     TAILQ_ENTRY(caller) settling, taking;
 };
@@ -118,6 +118,7 @@ static void enqueue(caller_call *call)
     c->all->n_queued++;
     if (call->settles) {
         TAILQ_INSERT_TAIL(&c->settles, call, in_queue);
+        c->n_settling++;
     } else {
         TAILQ_INSERT_TAIL(&c->takes, call, in_queue);
         c->n_taking++;
@@ -133,6 +134,7 @@ static void dequeue(caller_call *call)
     c->all->n_queued--;
     if (call->settles) {
         TAILQ_REMOVE(&c->settles, call, in_queue);
+        c->n_settling--;
     } else {
         TAILQ_REMOVE(&c->takes, call, in_queue);
         c->n_taking--;
@@ -350,6 +352,14 @@ static bool queue_is_full(const caller *c)
     return left == 0 || (c->n_taking >= SMALL_QUEUE && c->n_taking >= left);
 }
 
+/* Calls that settle are refused for those of their own caller only. All that were parked may have been woken at once. */
+static bool too_many_settle(const caller *c)
+{
+    const callers_options *o = &c->all->options;
+
+    return c->n_settling >= (uint64_t)QUEUES * o->running_per_caller + o->waiting_per_caller;
+}
+
 lks_code caller_admit(caller_call *call, const char *principal, lks_error *error)
 {
     caller *c = call->caller;
@@ -358,6 +368,8 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
         return lks_error_set(error, LKS_CANCELLED, LKS_APPLIED_NO, "the connection is gone");
     if (!call->settles && queue_is_full(c))
         return no_room(error, "too many calls under way");
+    if (call->settles && too_many_settle(c))
+        return no_room(error, "too many calls under way on this connection");
     if (call->waits && enter_waiting(call, principal, error) != LKS_OK)
         return error->code;
     TAILQ_INSERT_TAIL(&c->calls, call, in_caller);

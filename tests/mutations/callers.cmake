@@ -64,7 +64,21 @@ c_mutation(K8 server/calls/frames.c test_frames [[        budget_force(bytes, mo
         x->held += more;]] [[        (void)more;]])
 
 # a call whose answer cannot fit into its reply is not begun
-c_mutation(K9 server/calls/frames.c test_frames [[    else if (x->made >= x->frames->message_bytes_max)]] [[    else if (false)]])
+c_mutation(K9 server/calls/frames.c test_frames [[    else if (x->order.full)]] [[    else if (false)]])
+c_mutation(K9 server/calls/frames.c test_frames [[    if (x->made >= x->frames->message_bytes_max)]] [[    if (false)]])
+c_mutation(K9 server/calls/dispatch.c test_dispatch [[    else if (r->order && r->order->full)]] [[    else if (false)]])
+
+# what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection
+c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->plan);]] "")
+c_mutation(K11 server/calls/callers.c test_dispatch [[    count_running(call, 1 + call->more);]] [[    count_running(call, 1);
+    call->more = 0;]])
+c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && too_many_settle(c))]] [[    if (false)]])
+
+# a refused call leaves a line, with wire and address
+c_mutation(K12 server/calls/dispatch.c test_admission [[        tell_refusal(d, call->caller, &error);]] "")
+c_mutation(K12 server/calls/dispatch.c test_admission [[        tell_refusal(d, from, error);]] [[        return error->code;]])
+c_mutation(K12 net/sp/sp_server.c test_admission [[    caller_name(c->sender.caller, stream_wire(s), stream_from(s));]] "")
+c_mutation(K12 net/grpc/grpc.c test_admission [[    caller_name(c->caller, stream_wire(s), stream_from(s));]] "")
 
 # who may not know it does not hear that a method is not there
 c_mutation(K10 server/calls/dispatch.c test_admission

@@ -74,3 +74,22 @@ c_mutation(CN9 net/stream/remote.c test_sp_limits:*address_has* [[    memcpy(ret
 # lines that peers cause: so many a second of each reason
 c_mutation(CN10 server/log_rate.c test_log_rate [[    if (r->lines >= LOG_RATE_LINES) {]] [[    if (false) {]])
 c_mutation(CN10 server/log_rate.c test_log_rate [[    *left_out = r->left_out;]] [[    *left_out = 0;]])
+
+# who is thrown out again and again opens new connections at a limited rate; time pays; what is known is bounded
+c_mutation(CN11 net/stream/penalties.c test_penalties [[now_ms + PENALTIES_FREE_MS)]] [[now_ms)]])
+c_mutation(CN11 net/stream/penalties.c test_penalties [[    o->next_ms += PENALTIES_INTERVAL_MS;]] "")
+c_mutation(CN11 net/stream/penalties.c test_penalties [[    if (o->next_ms - now_ms > PENALTIES_WAIT_MAX_MS)
+        return false;]] "")
+c_mutation(CN11 net/stream/penalties.c test_penalties [[owed_ms < PENALTIES_OWED_MAX_MS ? owed_ms : PENALTIES_OWED_MAX_MS]] [[owed_ms]])
+c_mutation(CN11 net/stream/penalties.c test_penalties [[    if (++all->n > PENALTIES_ADDRESSES)]] [[    if (false)]])
+c_mutation(CN11 net/stream/penalties.c test_penalties [[    TAILQ_REMOVE(&all->known, o, next);
+    TAILQ_INSERT_TAIL(&all->known, o, next);]] "")
+c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[        penalties_add(s->all->penalties, &s->from.origin, uv_now(s->all->options.loop));]] [[        (void)0;]])
+c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    begin(timer->data);]] [[    (void)timer;]])
+
+# what libnng brings takes turns; it is held, and of a peer that is gone not run
+c_mutation(CN12 net/nng/nng.c test_wire_nng [[ && turns_is_light(w->turns, &p->turn);]] [[;]])
+c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (p->first && !caller_queues(p->caller))]] [[    if (p->first)]])
+c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (i->held > 0 && !budget_take(p->bytes, i->held)) {]] [[    if (false) {]])
+c_mutation(CN12 net/nng/nng.c test_wire_nng [[        budget_give(p->bytes, i->held);
+        lks_rpc_nng_request_drop(i->request);]] [[        lks_rpc_nng_request_drop(i->request);]])

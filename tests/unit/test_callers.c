@@ -50,12 +50,12 @@ static void on_room(void *arg)
     here->n_rooms++;
 }
 
-static int setup_with(void **state, uint64_t turn_ns)
+static int setup_with(void **state, uint64_t turn_ns, uint32_t waiting_per_caller)
 {
     const callers_options options = {.running_max = RUNNING,
                                      .running_per_caller = EACH,
                                      .waiting_max = WAITING,
-                                     .waiting_per_caller = WAITING_EACH,
+                                     .waiting_per_caller = waiting_per_caller,
                                      .turn_ns = turn_ns};
     lks_error error;
 
@@ -71,12 +71,12 @@ static int setup_with(void **state, uint64_t turn_ns)
 /* However busy the machine is, a turn is long enough. */
 static int setup(void **state)
 {
-    return setup_with(state, UINT64_MAX);
+    return setup_with(state, UINT64_MAX, WAITING_EACH);
 }
 
 static int setup_short_turns(void **state)
 {
-    return setup_with(state, 0);
+    return setup_with(state, 0, CALLS_MAX);
 }
 
 static void on_closed(void *arg)
@@ -301,6 +301,26 @@ TEST(too_many_that_queue_are_refused)
     leave_all(f);
     for (size_t i = 0; i < 20; i++)
         lose(c[i]);
+}
+
+TEST(calls_that_settle_are_refused_for_those_of_their_own_connection_only)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f), *other = connect_one(f);
+    lks_error error = {0};
+
+    for (size_t i = 0; i < TAKES_EACH + 4 * EACH + WAITING_EACH; i++)
+        settle(f, c);
+    caller_call *call = make(f, c);
+    call->settles = true;
+    assert_int_equal(caller_admit(call, NULL, &error), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_true(error.retry_after_ms > 0);
+    call->caller = NULL;
+    settle(f, other);
+    leave_all(f);
+    lose(c);
+    lose(other);
 }
 
 TEST(whoever_queued_is_told_when_there_is_room_again)

@@ -267,6 +267,45 @@ TEST(an_address_has_a_limit_of_its_own)
     stop();
 }
 
+static int newcomers[64];
+
+static bool one_is_closed(void)
+{
+    uint8_t byte;
+
+    for (size_t i = 0; i < sizeof newcomers / sizeof *newcomers; i++)
+        if (recv(newcomers[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
+            return true;
+    return false;
+}
+
+/* A connection that comes much too early is closed, one that comes too early is put off; other addresses are served. */
+TEST(an_address_that_breaks_the_rules_is_let_in_slowly)
+{
+    enum { OFFENCES = 30 };
+    start(NULL);
+    here.echoes = true;
+    for (unsigned i = 0; i < OFFENCES; i++) {
+        int fd = sp_peer_connect(here.port, 0);
+        assert_true(fd >= 0 && sp_peer_send(fd, "no SP at all", 12));
+        run_until_closed(fd);
+        close(fd);
+    }
+    size_t opened = fake_callers.opened;
+    for (size_t i = 0; i < sizeof newcomers / sizeof *newcomers; i++)
+        assert_true((newcomers[i] = open_peer()) >= 0);
+    run_until(one_is_closed);
+    int other = open_peer_from("127.0.0.2");
+    here.wanted = 1;
+    run_until(has_taken);
+    here.wanted = opened + 3; /* the other one's, and of those that were put off */
+    run_until(has_opened);
+    for (size_t i = 0; i < sizeof newcomers / sizeof *newcomers; i++)
+        close(newcomers[i]);
+    close(other);
+    stop();
+}
+
 /* A peer that takes its time. */
 static struct {
     int fd;
