@@ -66,10 +66,10 @@ c_mutation(K8 server/calls/frames.c test_frames [[        budget_force(bytes, mo
 # a call whose answer cannot fit into its reply is not begun
 c_mutation(K9 server/calls/frames.c test_frames [[    else if (x->order.full)]] [[    else if (false)]])
 c_mutation(K9 server/calls/frames.c test_frames [[    if (x->made >= x->frames->message_bytes_max)]] [[    if (false)]])
-c_mutation(K9 server/calls/dispatch.c test_dispatch [[    else if (r->order && r->order->full)]] [[    else if (false)]])
+c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->order && r->order->full) {]] [[    if (false) {]])
 
 # what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection
-c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->plan);]] "")
+c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->rounds.plan);]] "")
 c_mutation(K11 server/calls/callers.c test_dispatch [[    count_running(call, 1 + call->more);]] [[    count_running(call, 1);
     call->more = 0;]])
 c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && too_many_settle(c))]] [[    if (false)]])
