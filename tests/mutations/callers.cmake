@@ -76,9 +76,7 @@ c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && to
 
 # a refused call leaves a line, with wire and address
 c_mutation(K12 server/calls/dispatch.c test_admission [[        tell_refusal(d, call->caller, &error);]] "")
-c_mutation(K12 server/calls/dispatch.c test_admission [[        tell_refusal(d, from, error);]] [[        return error->code;]])
 c_mutation(K12 net/sp/sp_server.c test_admission [[    caller_name(c->sender.caller, stream_wire(s), stream_from(s));]] "")
-c_mutation(K12 net/grpc/grpc.c test_admission [[    caller_name(c->caller, stream_wire(s), stream_from(s));]] "")
 
 # who may not know it does not hear that a method is not there
 c_mutation(K10 server/calls/dispatch.c test_admission
