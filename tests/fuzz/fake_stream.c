@@ -64,19 +64,26 @@ void fake_stream_closed(stream *s)
 
 uint32_t stream_peer(const stream *s)
 {
-    (void)s;
     return PEER;
+}
+
+const char *stream_wire(const stream *s)
+{
+    return "fake";
+}
+
+const char *stream_from(const stream *s)
+{
+    return "nowhere";
 }
 
 const char *stream_peer_certificate(const stream *s)
 {
-    (void)s;
     return NULL;
 }
 
 bool stream_peer_uid(const stream *s, uid_t *uid)
 {
-    (void)s;
     (void)uid;
     return false;
 }
