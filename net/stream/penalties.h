@@ -15,9 +15,9 @@ enum {
     PENALTY_MS = 1000,         /* owed for each connection that was thrown out */
     PENALTIES_FREE_MS = 10000, /* who owes no more is not bound */
     PENALTIES_OWED_MAX_MS = 60000,
-    PENALTIES_INTERVAL_MS = 100, /* between the new connections of who is bound */
-    PENALTIES_WAIT_MAX_MS = 2000,
-    PENALTIES_ADDRESSES = 4096, /* the one that was thrown out longest ago is forgotten for one more */
+    PENALTIES_INTERVAL_MS = 10,    /* between the new connections of who is bound */
+    PENALTIES_WAIT_MAX_MS = 10000, /* many come at once behind one address: who waits comes in */
+    PENALTIES_ADDRESSES = 4096,    /* the one that was thrown out longest ago is forgotten for one more */
 };
 
 typedef struct penalties penalties;

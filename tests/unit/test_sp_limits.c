@@ -267,19 +267,9 @@ TEST(an_address_has_a_limit_of_its_own)
     stop();
 }
 
-static int newcomers[64];
+static int newcomers[300];
 
-static bool one_is_closed(void)
-{
-    uint8_t byte;
-
-    for (size_t i = 0; i < sizeof newcomers / sizeof *newcomers; i++)
-        if (recv(newcomers[i], &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
-            return true;
-    return false;
-}
-
-/* A connection that comes much too early is closed, one that comes too early is put off; other addresses are served. */
+/* A connection that comes too early is put off, but comes in; other addresses are served before it. */
 TEST(an_address_that_breaks_the_rules_is_let_in_slowly)
 {
     enum { OFFENCES = 30 };
@@ -294,11 +284,11 @@ TEST(an_address_that_breaks_the_rules_is_let_in_slowly)
     size_t opened = fake_callers.opened;
     for (size_t i = 0; i < sizeof newcomers / sizeof *newcomers; i++)
         assert_true((newcomers[i] = open_peer()) >= 0);
-    run_until(one_is_closed);
     int other = open_peer_from("127.0.0.2");
     here.wanted = 1;
     run_until(has_taken);
-    here.wanted = opened + 3; /* the other one's, and of those that were put off */
+    assert_true(fake_callers.opened < opened + sizeof newcomers / sizeof *newcomers);
+    here.wanted = opened + 10; /* the other one's, and some that were put off */
     run_until(has_opened);
     for (size_t i = 0; i < sizeof newcomers / sizeof *newcomers; i++)
         close(newcomers[i]);
