@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+enum { BYTES_A_LINE = 19 };
+
 static void emit_handlers(FILE *out, const gen_service *service)
 {
     fputc('\n', out);
@@ -66,9 +68,31 @@ static void emit_handle(FILE *out, const gen_service *service, const gen_method 
             method->response->name);
 }
 
+/* The file and what it imports, for reflection. */
+static void emit_descriptors(FILE *out, const gen_file *file)
+{
+    fputs("\nstatic const unsigned char descriptors[] = {", out);
+    for (size_t i = 0; i < file->n_descriptors; i++) {
+        fprintf(out, "%s0x%02x,", i % BYTES_A_LINE == 0 ? "\n    " : " ", file->descriptors[i]);
+    }
+    fputs("\n};\n", out);
+}
+
+static bool has_methods(const gen_file *file)
+{
+    bool any = false;
+    for (size_t i = 0; i < file->n_services; i++) {
+        any |= file->services[i].n_methods > 0;
+    }
+    return any;
+}
+
 static void emit_source(FILE *out, const gen_file *file)
 {
     emit_source_begin(out, file, &emit_server);
+    if (has_methods(file)) {
+        emit_descriptors(out, file);
+    }
     for (size_t i = 0; i < file->n_services; i++) {
         const gen_service *service = &file->services[i];
         if (service->n_methods == 0) {
@@ -92,6 +116,8 @@ static void emit_source(FILE *out, const gen_file *file)
                 "        .bindings = %s_bindings,\n"
                 "        .handlers = handlers,\n"
                 "        .self = self,\n"
+                "        .descriptors = descriptors,\n"
+                "        .n_descriptors = sizeof descriptors,\n"
                 "    };\n"
                 "}\n",
                 service->name, service->name, service->full_name, service->n_methods, service->name);

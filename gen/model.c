@@ -144,6 +144,7 @@ void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGenerat
     }
     for (size_t i = 0; i < model->n_files; i++) {
         services_build(model, &model->files[i]);
+        descriptors_build(model, &model->files[i]);
     }
     names_clashes(&model->names, model->pool, model->errors);
 }

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 #include <google/protobuf/compiler/plugin.pb-c.h>
@@ -89,6 +90,8 @@ typedef struct gen_file {
     const struct gen_file **imports; /* whose messages the methods here use */
     size_t n_responses;
     const gen_message **responses; /* of the methods here, each once */
+    size_t n_descriptors;
+    const uint8_t *descriptors; /* for reflection: a serialised FileDescriptorSet; NULL = no services */
 } gen_file;
 
 typedef struct gen_model {
@@ -108,6 +111,8 @@ void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGenerat
 void types_build(gen_model *model, gen_file *file);
 /* services.c, its services, whose messages are looked up in all files. */
 void services_build(gen_model *model, gen_file *file);
+/* descriptors.c, what reflection tells of them. */
+void descriptors_build(gen_model *model, gen_file *file);
 
 /* The message called `type_name` (".shop.v1.Order"), NULL when no file has it. */
 gen_message *model_find_message(const gen_model *model, const char *type_name);

@@ -1,17 +1,38 @@
-/* A host: nng_rep brings messages, workers run them. The table of methods is
- * built before the first listen and only read afterwards. */
+/* A host: the engines of net/ on a loop with a thread of its own, calls.c behind them. What the user's threads ask of
+ * it they put into `asked` and wait until the loop has done it.
+ *
+ *   RUNNING --close--> DRAINING --no call is under way--> FLUSHING --answers gone, or FLUSH_MS over--> CLOSED
+ *
+ * The table of methods is built before the first listen and only read afterwards. */
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/host.h>
 #include <lockstock/rpc/frame.h>
-#include "net/nng/nng_rep.h"
+#include <uv.h>
 
+#include "calls.h"
+#include "net/sp/frames.h"
+#include "net/wires.h"
 #include "serve.h"
-#include "workers.h"
+#include "standard/health.h"
+#include "standard/reflection.h"
 
-enum { THREADS = 4, IN_FLIGHT_MAX = 1024, TIMEOUT_MS = 30000 };
+enum {
+    THREADS = 4,
+    IN_FLIGHT_MAX = 1024,
+    IN_FLIGHT_PER_CONNECTION = 256,
+    CONNECTIONS_MAX = 4096,
+    TIMEOUT_MS = 30000,
+    REQUEST_MS = 30000,
+    MEMORY_BYTES = 256 << 20,
+    LOOK_MS = 10, /* while it ends, how often to look whether calls are over and answers are gone */
+    FLUSH_MS = 2000,
+};
 
 /* A service and the targets of its routes. */
 typedef struct served {
@@ -20,52 +41,318 @@ typedef struct served {
     serve_target targets[];
 } served;
 
+typedef enum phase { RUNNING, DRAINING, FLUSHING, CLOSED } phase;
+
+typedef enum question { NOTHING, LISTEN, CLOSE } question;
+
 struct lks_host {
+    lks_host_options options; /* complete */
     serve_table table;
     served *services;
-    lks_rpc_nng_rep *rep;
-    workers *workers;
-    bool listens;
+    uv_loop_t loop;
+    uv_async_t wake;
+    uv_timer_t look;
+    pthread_t thread;
+    bool has_thread;
+    budget *budget;
+    calls *calls;
+    sink sink;
+    frames *frames;
+    health *health;
+    reflection *reflection;
+    grpc_streaming_method streaming[HEALTH_METHODS + REFLECTION_METHODS];
+    wires *wires; /* NULL: it does not listen */
+    phase phase;
+    uint64_t until_ms; /* uv_now: when the phase is cut short */
+    bool refused;      /* what waits, at the end of the drain */
+    pthread_mutex_t lock;
+    pthread_cond_t answered;
+    struct {
+        question question; /* NOTHING: answered */
+        const char *url;
+        uint16_t port;
+        uint32_t drain_ms;
+        lks_error error;
+    } asked;
 };
 
-static void on_request(void *arg, lks_rpc_nng_request *request)
+/* ---- the end ------------------------------------------------------------------------------ */
+
+static void on_wires_closed(void *arg)
 {
     lks_host *host = arg;
-    workers_push(host->workers, request);
+
+    host->wires = NULL;
+    if (host->calls)
+        calls_close(host->calls);
+    uv_close((uv_handle_t *)&host->wake, NULL);
+    uv_close((uv_handle_t *)&host->look, NULL);
 }
+
+static void close_all(lks_host *host)
+{
+    host->phase = CLOSED;
+    uv_timer_stop(&host->look);
+    if (host->wires)
+        wires_close(host->wires, on_wires_closed, host);
+    else
+        on_wires_closed(host);
+}
+
+/* Goes on to the next phase when there is nothing more to be waited for. */
+static void look(lks_host *host)
+{
+    bool late = uv_now(&host->loop) >= host->until_ms;
+
+    if (host->phase == DRAINING && late && !host->refused) {
+        host->refused = true;
+        calls_refuse_waiting(host->calls);
+    }
+    if (host->phase == DRAINING && calls_under_way(host->calls) == 0) {
+        host->phase = FLUSHING;
+        host->until_ms = uv_now(&host->loop) + FLUSH_MS;
+        late = false;
+    }
+    if (host->phase == FLUSHING && (late || !host->wires || !wires_busy(host->wires)))
+        close_all(host);
+}
+
+static void on_look(uv_timer_t *timer)
+{
+    look(timer->data);
+}
+
+static void begin_to_close(lks_host *host, uint32_t drain_ms)
+{
+    uv_update_time(&host->loop);
+    host->phase = DRAINING;
+    host->until_ms = uv_now(&host->loop) + drain_ms;
+    if (host->wires) {
+        health_set(host->health, false);
+        wires_stop_receiving(host->wires);
+    }
+    uv_timer_start(&host->look, on_look, LOOK_MS, LOOK_MS);
+    look(host);
+}
+
+/* ---- listening ------------------------------------------------------------------------------ */
+
+static bool is_served(void *arg, const char *name)
+{
+    const lks_host *host = arg;
+
+    for (const served *s = host->services; s; s = s->next)
+        if (strcmp(s->service.name, name) == 0)
+            return true;
+    return reflection_has_service(host->reflection, name);
+}
+
+/* The descriptors of every service, and of what every host has. */
+static lks_code open_reflection(lks_host *host, lks_error *error)
+{
+    size_t len = standard_files_len;
+
+    for (const served *s = host->services; s; s = s->next)
+        len += s->service.n_descriptors;
+    unsigned char *files = malloc(len), *end = files;
+    if (!files)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    memcpy(end, standard_files, standard_files_len);
+    end += standard_files_len;
+    for (const served *s = host->services; s; s = s->next) {
+        if (s->service.n_descriptors > 0)
+            memcpy(end, s->service.descriptors, s->service.n_descriptors);
+        end += s->service.n_descriptors;
+    }
+    reflection_new(files, len, &host->reflection, error);
+    free(files);
+    return error->code;
+}
+
+static lks_code open_wires(lks_host *host, lks_error *error)
+{
+    const lks_host_options *o = &host->options;
+
+    *error = (lks_error){0};
+    if (!host->reflection && open_reflection(host, error) != LKS_OK)
+        return error->code;
+    if (!host->health && !(host->health = health_new(is_served, host)))
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    health_methods(host->health, host->streaming);
+    reflection_methods(host->reflection, host->streaming + HEALTH_METHODS);
+    const wires_options options = {
+        .loop = &host->loop,
+        .frames = host->frames,
+        .sink = &host->sink,
+        .budget = host->budget,
+        .streaming = host->streaming,
+        .n_streaming = sizeof host->streaming / sizeof *host->streaming,
+        .message_bytes_max = o->message_bytes_max,
+        .in_flight_max = o->in_flight_max,
+        .in_flight_per_peer = o->in_flight_per_connection,
+        .request_ms = o->request_ms,
+        .connections_max = o->connections_max,
+        .connections_per_address = o->connections_per_address,
+        .tell = o->log,
+        .tls = {o->tls_certificate, o->tls_key, o->tls_client_ca, o->tls_client_required},
+        .no_certificate = "needs tls_certificate and tls_key",
+        .origins = o->allow_origins,
+        .n_origins = o->n_allow_origins,
+    };
+    if (wires_new(&options, &host->wires, error) == LKS_OK)
+        health_set(host->health, true);
+    return error->code;
+}
+
+static void listen_on(lks_host *host, const char *url, uint16_t *port, lks_error *error)
+{
+    char bound_url[WIRES_URL_BYTES_MAX];
+    bool has_certificate = host->options.tls_certificate != NULL;
+    lks_error why = {0};
+
+    if (wires_check(url, has_certificate, "needs tls_certificate and tls_key", &why) == LKS_OK &&
+        (host->wires || open_wires(host, &why) == LKS_OK))
+        wires_listen(host->wires, url, bound_url, port, &why);
+    if (why.code != LKS_OK)
+        lks_error_set(error, why.code, LKS_APPLIED_NO, "%s: %s", url, why.message);
+    else
+        *error = why;
+}
+
+/* ---- between the user's threads and the loop ------------------------------------------------ */
+
+static void on_wake(uv_async_t *wake)
+{
+    lks_host *host = wake->data;
+
+    pthread_mutex_lock(&host->lock);
+    question asked = host->asked.question;
+    pthread_mutex_unlock(&host->lock);
+    if (asked == NOTHING)
+        return;
+    if (asked == LISTEN)
+        listen_on(host, host->asked.url, &host->asked.port, &host->asked.error);
+    else
+        begin_to_close(host, host->asked.drain_ms);
+    pthread_mutex_lock(&host->lock);
+    host->asked.question = NOTHING;
+    pthread_cond_signal(&host->answered);
+    pthread_mutex_unlock(&host->lock);
+}
+
+/* Asks what stands in `asked`, and waits until it is done. */
+static void ask(lks_host *host, question asked)
+{
+    pthread_mutex_lock(&host->lock);
+    host->asked.question = asked;
+    uv_async_send(&host->wake);
+    while (host->asked.question != NOTHING)
+        pthread_cond_wait(&host->answered, &host->lock);
+    pthread_mutex_unlock(&host->lock);
+}
+
+/* Signals are for threads of the user's own. */
+static void *serve(void *arg)
+{
+    lks_host *host = arg;
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    uv_run(&host->loop, UV_RUN_DEFAULT);
+    return NULL;
+}
+
+/* ---- the host ------------------------------------------------------------------------------- */
 
 static uint32_t or_default(uint32_t value, uint32_t fallback)
 {
     return value > 0 ? value : fallback;
 }
 
+static lks_host_options complete(const lks_host_options *given)
+{
+    lks_host_options all = given ? *given : (lks_host_options){0};
+
+    all.threads = or_default(all.threads, THREADS);
+    all.in_flight_max = or_default(all.in_flight_max, IN_FLIGHT_MAX);
+    all.in_flight_per_connection = or_default(all.in_flight_per_connection, IN_FLIGHT_PER_CONNECTION);
+    all.connections_max = or_default(all.connections_max, CONNECTIONS_MAX);
+    all.timeout_ms = or_default(all.timeout_ms, TIMEOUT_MS);
+    all.request_ms = or_default(all.request_ms, REQUEST_MS);
+    all.message_bytes_max = all.message_bytes_max ? all.message_bytes_max : LKS_RPC_MESSAGE_BYTES_MAX;
+    all.memory_bytes = all.memory_bytes ? all.memory_bytes : MEMORY_BYTES;
+    return all;
+}
+
+/* A setting that would do nothing is a mistake that somebody relies on. */
+static lks_code check(const lks_host_options *o, lks_error *error)
+{
+    const tls_files files = {o->tls_certificate, o->tls_key, o->tls_client_ca, o->tls_client_required};
+    const char *wrong = NULL;
+
+    if (!files.certificate != !files.key)
+        wrong = "tls_certificate and tls_key need each other";
+    else if (files.client_ca && !files.certificate)
+        wrong = "tls_client_ca needs tls_certificate";
+    else if (files.client_required && !files.client_ca)
+        wrong = "tls_client_required needs tls_client_ca";
+    for (size_t i = 0; i < o->n_allow_origins; i++)
+        if (!wires_is_origin(o->allow_origins[i]))
+            wrong = "allow_origins: must be scheme://host or scheme://host:port";
+    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong)
+                 : wires_check_tls(&files, error);
+}
+
+static lks_code start(lks_host *host, lks_error *error)
+{
+    const calls_options calls_wanted = {
+        .loop = &host->loop,
+        .table = &host->table,
+        .threads = host->options.threads,
+        .in_flight_max = host->options.in_flight_max,
+        .in_flight_per_connection = host->options.in_flight_per_connection,
+    };
+
+    host->budget = budget_new(host->options.memory_bytes);
+    if (!host->budget)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (calls_new(&calls_wanted, &host->calls, error) != LKS_OK)
+        return error->code;
+    host->sink = calls_sink(host->calls);
+    if (frames_new(&host->sink, host->options.message_bytes_max, &host->frames, error) != LKS_OK)
+        return error->code;
+    if (pthread_create(&host->thread, NULL, serve, host) != 0)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
+    host->has_thread = true;
+    return LKS_OK;
+}
+
 lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_error *error)
 {
-    static const lks_host_options defaults;
-    const lks_host_options *given = options ? options : &defaults;
-    uint32_t in_flight_max = or_default(given->in_flight_max, IN_FLIGHT_MAX);
+    const lks_host_options all = complete(options);
+
+    *error = (lks_error){0};
+    if (check(&all, error) != LKS_OK)
+        return error->code;
     lks_host *host = calloc(1, sizeof *host);
-    if (!host)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    host->table.timeout_ms = or_default(given->timeout_ms, TIMEOUT_MS);
-    host->table.message_bytes_max = given->message_bytes_max ? given->message_bytes_max : LKS_RPC_MESSAGE_BYTES_MAX;
+    if (!host || uv_loop_init(&host->loop) != 0) {
+        free(host);
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or no descriptors");
+    }
+    host->options = all;
+    host->table.timeout_ms = all.timeout_ms;
     host->table.limits = lks_rpc_scan_defaults;
-    host->table.limits.string_bytes = host->table.limits.bytes_bytes = host->table.message_bytes_max;
-    host->table.limits.open_enums = given->open_enums;
-    lks_rpc_nng_rep_options rep = {
-        .message_bytes_max = host->table.message_bytes_max,
-        .in_flight_max = in_flight_max,
-        .connections_max = given->connections_max,
-        .on_request = on_request,
-        .arg = host,
-    };
-    lks_code code =
-        workers_new(&host->table, or_default(given->threads, THREADS), in_flight_max, &host->workers, error);
-    if (code == LKS_OK)
-        code = lks_rpc_nng_rep_open(&rep, &host->rep, error);
-    if (code != LKS_OK) {
+    host->table.limits.string_bytes = host->table.limits.bytes_bytes = all.message_bytes_max;
+    host->table.limits.open_enums = all.open_enums;
+    pthread_mutex_init(&host->lock, NULL);
+    pthread_cond_init(&host->answered, NULL);
+    uv_async_init(&host->loop, &host->wake, on_wake);
+    uv_timer_init(&host->loop, &host->look);
+    host->wake.data = host->look.data = host;
+    if (start(host, error) != LKS_OK) {
         lks_host_close(host, 0);
-        return code;
+        return error->code;
     }
     *ret = host;
     return LKS_OK;
@@ -86,7 +373,7 @@ static served *served_new(const lks_rpc_service *service)
 
 lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error *error)
 {
-    if (host->listens)
+    if (host->wires)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s: the host listens already",
                              service->name);
     serve_table *table = &host->table;
@@ -121,28 +408,39 @@ cleanup:
 
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error)
 {
-    static const char scheme[] = "nng+";
-    if (strncmp(url, scheme, sizeof scheme - 1) != 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: neither nng+tcp:// nor nng+ws://", url);
-    lks_code code = lks_rpc_nng_rep_listen(host->rep, url + sizeof scheme - 1, port, error);
-    if (code == LKS_OK)
-        host->listens = true;
-    return code;
+    host->asked.url = url;
+    ask(host, LISTEN);
+    *error = host->asked.error;
+    if (error->code == LKS_OK && port)
+        *port = host->asked.port;
+    return error->code;
 }
 
 void lks_host_close(lks_host *host, uint32_t drain_ms)
 {
     if (!host)
         return;
-    if (host->rep)
-        lks_rpc_nng_rep_stop_receiving(host->rep);
-    workers_close(host->workers, drain_ms);
-    lks_rpc_nng_rep_close(host->rep);
+    host->asked.drain_ms = drain_ms;
+    if (host->has_thread) {
+        ask(host, CLOSE);
+        pthread_join(host->thread, NULL);
+    } else {
+        close_all(host);
+        uv_run(&host->loop, UV_RUN_DEFAULT);
+    }
+    calls_free(host->calls);
+    uv_loop_close(&host->loop);
+    frames_free(host->frames);
+    health_free(host->health);
+    reflection_free(host->reflection);
+    budget_free(host->budget);
     while (host->services) {
         served *next = host->services->next;
         free(host->services);
         host->services = next;
     }
+    pthread_cond_destroy(&host->answered);
+    pthread_mutex_destroy(&host->lock);
     free(host->table.routes);
     free(host);
 }

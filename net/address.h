@@ -1,7 +1,7 @@
 /* The addresses of `--listen`: how they are written, and the file of a unix socket.
  * Errors do not repeat the address; the caller puts it before them. */
-#ifndef LOCKSTOCK_SERVER_WIRE_ADDRESS_H
-#define LOCKSTOCK_SERVER_WIRE_ADDRESS_H
+#ifndef LOCKSTOCK_NET_ADDRESS_H
+#define LOCKSTOCK_NET_ADDRESS_H
 
 #include <lockstock/status.h>
 

@@ -3,8 +3,8 @@
  * principal, cannot take the room of the others, a share beyond a small part of its own
  * may only hold as much as is left free (dynamic thresholds: Choudhury and Hahne, 1998).
  * Loop thread only. */
-#ifndef LOCKSTOCK_SERVER_WIRE_BUDGET_H
-#define LOCKSTOCK_SERVER_WIRE_BUDGET_H
+#ifndef LOCKSTOCK_NET_BUDGET_H
+#define LOCKSTOCK_NET_BUDGET_H
 
 #include <stdbool.h>
 #include <stddef.h>

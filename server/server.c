@@ -18,17 +18,16 @@
 #include <lockstock/version.h>
 #include <uv.h>
 
-#include "calls/dispatch.h"
-#include "calls/frames.h"
+#include "calls/intake.h"
 #include "functions/library.h"
 #include "log.h"
+#include "net/wires.h"
 #include "calls/loss.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
 #include "store/store.h"
 #include "calls/sweep.h"
 #include "calls/waiters.h"
-#include "wires.h"
 
 /* While draining, how often to look whether nng's threads have sent the answers. */
 enum { DRAIN_LOOK_MS = 10 };
@@ -55,6 +54,8 @@ typedef struct server {
     budget *budget;
     callers *callers;
     dispatch *dispatch;
+    intake intake;
+    sink sink;
     identity *identity;
     frames *frames;
     health *health;
@@ -330,7 +331,9 @@ static lks_code open_dispatch(server *s, lks_error *error)
     };
     s->dispatch = dispatch_new(&options);
     dispatch_judge_by(s->dispatch, s->identity);
-    return frames_new(s->dispatch, (size_t)s->config->message_bytes, &s->frames, error);
+    s->intake = (intake){.callers = s->callers, .dispatch = s->dispatch};
+    s->sink = intake_sink(&s->intake);
+    return frames_new(&s->sink, (size_t)s->config->message_bytes, &s->frames, error);
 }
 
 static bool knows_service(void *arg, const char *name)
@@ -364,24 +367,56 @@ static void warn_of_libnng(const char *url)
                  url);
 }
 
+/* A setting that would do nothing is a mistake that somebody relies on. */
+static lks_code check_tls(const tls_files *files, lks_error *error)
+{
+    const char *wrong = NULL;
+
+    if (!files->certificate != !files->key)
+        wrong = "--tls-certificate and --tls-key need each other";
+    else if (files->client_ca && !files->certificate)
+        wrong = "--tls-client-ca needs --tls-certificate";
+    else if (files->client_required && !files->client_ca)
+        wrong = "--tls-client-required needs --tls-client-ca";
+    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong)
+                 : wires_check_tls(files, error);
+}
+
+static lks_code check_origin(const char *origin, lks_error *error)
+{
+    if (wires_is_origin(origin))
+        return LKS_OK;
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
+}
+
+/* What is wrong with a URL, said of it. */
+static lks_code wrong_address(const char *url, const lks_error *why, lks_error *error)
+{
+    return lks_error_set(error, why->code, LKS_APPLIED_NO, "--listen %s: %s", url, why->message);
+}
+
+static const char no_certificate[] = "needs --tls-certificate and --tls-key";
+
 /* All that can be found wrong before anything is made or started. */
 static lks_code check_settings(server *s, lks_error *error)
 {
     const tls_files files = files_of_tls(s->config);
     bool for_pages = false;
+    lks_error why;
 
-    if (load_identity(s, error) != LKS_OK || wires_check_tls(&files, error) != LKS_OK)
+    if (load_identity(s, error) != LKS_OK || check_tls(&files, error) != LKS_OK)
         return error->code;
     for (size_t i = 0; i < s->config->allow_origin.n; i++)
-        if (wires_check_origin(s->config->allow_origin.of[i], error) != LKS_OK)
+        if (check_origin(s->config->allow_origin.of[i], error) != LKS_OK)
             return error->code;
     for (size_t i = 0; i < s->config->listen.n; i++) {
         const char *url = s->config->listen.of[i];
         if (check_exposure(s, url, error) != LKS_OK)
             return error->code;
         warn_of_libnng(url);
-        if (wires_check(url, &files, error) != LKS_OK)
-            return error->code;
+        if (wires_check(url, files.certificate != NULL, no_certificate, &why) != LKS_OK)
+            return wrong_address(url, &why, error);
         for_pages = for_pages || wires_is_for_pages(url);
     }
     if (s->config->allow_origin.n > 0 && !for_pages)
@@ -392,7 +427,7 @@ static lks_code check_settings(server *s, lks_error *error)
 
 static lks_code open_standard(server *s, lks_error *error)
 {
-    if (reflection_new(reflection_files, reflection_files_len, &s->reflection, error) != LKS_OK)
+    if (reflection_new(contract_files, contract_files_len, &s->reflection, error) != LKS_OK)
         return error->code;
     s->health = health_new(knows_service, s);
     if (!s->health)
@@ -411,15 +446,23 @@ static bool has_several_wires(const settings *config)
     return false;
 }
 
+static void tell(bool warns, const char *event, const char *line)
+{
+    if (warns)
+        log_warn(event, "%s", line);
+    else
+        log_debug(event, "%s", line);
+}
+
 static lks_code open_wires(server *s, lks_error *error)
 {
     const wires_options options = {
         .loop = &s->loop,
         .frames = s->frames,
-        .dispatch = s->dispatch,
-        .callers = s->callers,
+        .sink = &s->sink,
         .budget = s->budget,
         .streaming = s->streaming,
+        .tell = tell,
         .n_streaming = sizeof s->streaming / sizeof s->streaming[0],
         .message_bytes_max = (size_t)s->config->message_bytes,
         .in_flight_max = (uint32_t)s->config->in_flight,
@@ -432,16 +475,19 @@ static lks_code open_wires(server *s, lks_error *error)
         .connections_per_address = (uint32_t)s->config->connections_per_address,
         .several_wires = has_several_wires(s->config),
         .tls = files_of_tls(s->config),
+        .no_certificate = no_certificate,
         .origins = s->config->allow_origin.of,
         .n_origins = s->config->allow_origin.n,
     };
     char bound_url[WIRES_URL_BYTES_MAX];
+    lks_error why = {0};
 
     if (wires_new(&options, &s->wires, error) != LKS_OK)
         return error->code;
     for (size_t i = 0; i < s->config->listen.n; i++) {
-        if (wires_listen(s->wires, s->config->listen.of[i], bound_url, error) != LKS_OK)
-            return error->code;
+        const char *url = s->config->listen.of[i];
+        if (wires_listen(s->wires, url, bound_url, NULL, &why) != LKS_OK)
+            return wrong_address(url, &why, error);
         log_info("listening", "url=%s", bound_url);
     }
     return LKS_OK;

@@ -1,5 +1,5 @@
 /* Invariant: a watch stands in the list from its request to the end of its call, and was
- * told the status last set. Called by server.c; its methods by wire/grpc*.c. */
+ * told the status last set. Called by server.c and host/; its methods by net/grpc. */
 #include "standard/health.h"
 
 #include <stdlib.h>

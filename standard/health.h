@@ -1,8 +1,8 @@
-/* grpc.health.v1.Health: whether this server serves. It does while its store is ready and
- * it is not draining; all its services together, for they share the store. Loop thread
+/* grpc.health.v1.Health: whether this server serves; all its services together. lockstockd does while its store
+ * is ready and it is not draining, a host while it is not closing. Loop thread
  * only. Source: github.com/grpc/grpc/blob/master/doc/health-checking.md */
-#ifndef LOCKSTOCK_SERVER_HEALTH_H
-#define LOCKSTOCK_SERVER_HEALTH_H
+#ifndef LOCKSTOCK_STANDARD_HEALTH_H
+#define LOCKSTOCK_STANDARD_HEALTH_H
 
 #include <stdbool.h>
 

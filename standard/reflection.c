@@ -1,5 +1,5 @@
 /* Invariant: `files` are in the order of the set, in which each comes after what it
- * imports. Called by server.c; its methods by wire/grpc*.c. */
+ * imports. Called by server.c and host/; its methods by net/grpc. */
 #include "standard/reflection.h"
 
 #include <stdio.h>
@@ -29,6 +29,23 @@ typedef struct inquiry {
 
 /* ---- the files -------------------------------------------------------------------- */
 
+/* Files that stand there again go. */
+static void drop_repeated(Google__Protobuf__FileDescriptorSet *set)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < set->n_file; i++) {
+        size_t at = 0;
+        while (at < n && strcmp(set->file[at]->name, set->file[i]->name) != 0)
+            at++;
+        if (at == n)
+            set->file[n++] = set->file[i];
+        else
+            google__protobuf__file_descriptor_proto__free_unpacked(set->file[i], NULL);
+    }
+    set->n_file = n;
+}
+
 static bool serialise(reflection *r)
 {
     r->files = calloc(r->set->n_file, sizeof *r->files);
@@ -54,6 +71,7 @@ lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_err
         reflection_free(r);
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "the descriptors cannot be read");
     }
+    drop_repeated(r->set);
     if (!serialise(r)) {
         reflection_free(r);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

@@ -1,8 +1,8 @@
 /* grpc.reflection.v1 and v1alpha: what services there are, as descriptors, so that
  * grpcurl, buf curl and Postman need no .proto. Both versions are the same bytes. Loop
  * thread only. Source: github.com/grpc/grpc/blob/master/doc/server-reflection.md */
-#ifndef LOCKSTOCK_SERVER_REFLECTION_H
-#define LOCKSTOCK_SERVER_REFLECTION_H
+#ifndef LOCKSTOCK_STANDARD_REFLECTION_H
+#define LOCKSTOCK_STANDARD_REFLECTION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,12 +15,12 @@ typedef struct reflection reflection;
 
 enum { REFLECTION_METHODS = 2 };
 
-/* The .proto files that are served, with all they import, as a serialised
- * google.protobuf.FileDescriptorSet; made by the build. */
-extern const unsigned char reflection_files[];
-extern const size_t reflection_files_len;
+/* Serialised google.protobuf.FileDescriptorSets, made by the build: what lockstockd serves, and what every
+ * server has (these two services and the health check), with all they import. */
+extern const unsigned char contract_files[], standard_files[];
+extern const size_t contract_files_len, standard_files_len;
 
-/* Reads a set. LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INTERNAL: not a set. */
+/* Reads a set, or several, one behind the other: of files of one name the first counts. LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INTERNAL: not a set. */
 lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_error *error);
 
 /* Whether one of its files defines the service "package.Name". */

@@ -262,7 +262,7 @@ static bool begin_session(grpc_connection *c)
 
 static void free_connection(grpc_connection *c)
 {
-    caller_lost(c->caller);
+    c->all->options.sink->lost(c->caller);
     if (c->bytes)
         budget_give(c->bytes, CONNECTION_BYTES);
     budget_close(c->bytes);
@@ -282,6 +282,7 @@ static void on_room(void *arg)
 static void *on_open(void *arg, stream *s)
 {
     grpc_server *all = arg;
+    const sink *to = all->options.sink;
     grpc_connection *c = calloc(1, sizeof *c);
 
     if (!c)
@@ -295,13 +296,14 @@ static void *on_open(void *arg, stream *s)
     TAILQ_INIT(&c->stops);
     if (c->bytes) {
         budget_force(c->bytes, CONNECTION_BYTES);
-        c->caller = caller_new(all->options.callers, c->bytes, on_room, c);
+        const sink_connection connection = {
+            .bytes = c->bytes, .wire = stream_wire(s), .from = stream_from(s), .on_room = on_room, .arg = c};
+        c->caller = to->open(to->arg, &connection);
     }
     if (!c->caller || !begin_session(c)) {
         free_connection(c);
         return NULL;
     }
-    caller_name(c->caller, stream_wire(s), stream_from(s));
     TAILQ_INSERT_TAIL(&all->connections, c, next);
     stream_charge(s, c->bytes);
     stream_produce(s);
@@ -320,7 +322,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (!fine)
         give_up(c, STREAM_TOO_COSTLY);
     settle(c);
-    if (!c->paused && caller_queues(c->caller)) {
+    if (!c->paused && c->all->options.sink->queues(c->caller)) {
         c->paused = true;
         stream_pause(c->stream);
     }

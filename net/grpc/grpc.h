@@ -1,12 +1,12 @@
 /* grpc:// and grpcs://: gRPC over HTTP/2 on nghttp2, on the loop. Unary calls go to
- * dispatch like those of every transport; methods that stream are served by whoever
+ * the sink like those of every transport; methods that stream are served by whoever
  * registers them. Loop thread only.
  *
- *   stream --HEADERS--> method? --DATA, END_STREAM--> dispatch --> HEADERS, DATA, trailers
+ *   stream --HEADERS--> method? --DATA, END_STREAM--> sink --> HEADERS, DATA, trailers
  *                          \--> streaming method: message... --> send..., finish
  */
-#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_H
-#define LOCKSTOCK_SERVER_WIRE_GRPC_H
+#ifndef LOCKSTOCK_NET_GRPC_H
+#define LOCKSTOCK_NET_GRPC_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,10 +16,9 @@
 #include <lockstock/status.h>
 
 #include "net/budget.h"
+#include "net/sink.h"
 #include "net/stream/stream.h"
 
-typedef struct callers callers;
-typedef struct dispatch dispatch;
 typedef struct grpc_server grpc_server;
 
 /* One call of a streaming method. */
@@ -63,8 +62,7 @@ enum { GRPC_TICK_MS = 500 };
 
 typedef struct grpc_server_options {
     streams *streams; /* outlives it */
-    dispatch *dispatch;
-    callers *callers;
+    const sink *sink;
     budget *budget;
     size_t message_bytes_max;
     uint32_t in_flight_per_peer, waiting_per_peer; /* MAX_CONCURRENT_STREAMS: both */

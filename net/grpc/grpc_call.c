@@ -8,6 +8,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "net/grpc/grpc_headers.h"
 #include "net/grpc/grpc_text.h"
 
 enum {
@@ -226,23 +227,10 @@ void grpc_call_detach(grpc_stream *s)
         free_call(s);
         return;
     }
-    dispatch_abandon(s->running); /* it may be over */
+    s->all->options.sink->abandon(s->running); /* it may be over */
 }
 
 /* ---- headers ------------------------------------------------------------------------ */
-
-static void add_field(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
-                      size_t value_len)
-{
-    grpc_field *field = lks_rpc_arena_alloc(s->arena, sizeof *field);
-    char *name_copy = lks_rpc_arena_copy(s->arena, name, name_len);
-    char *value_copy = lks_rpc_arena_copy(s->arena, value, value_len);
-
-    if (!field || !name_copy || !value_copy)
-        return;
-    *field = (grpc_field){.name = name_copy, .value = value_copy, .value_len = value_len};
-    TAILQ_INSERT_TAIL(to, field, next);
-}
 
 void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, const uint8_t *value, size_t value_len)
 {
@@ -251,39 +239,22 @@ void grpc_call_header(grpc_stream *s, const uint8_t *name, size_t name_len, cons
         return;
     s->too_much = !try_hold(s, name_len + value_len + GRPC_FIELD_BYTES);
     if (!s->too_much)
-        add_field(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
-}
-
-static lks_rpc_slice header(const grpc_stream *s, const char *name)
-{
-    const grpc_field *field;
-
-    TAILQ_FOREACH(field, &s->headers, next)
-        if (strcmp(field->name, name) == 0)
-            return (lks_rpc_slice){.data = field->value, .len = field->value_len};
-    return (lks_rpc_slice){.data = "", .len = 0};
+        grpc_headers_add(s, &s->headers, (const char *)name, name_len, (const char *)value, value_len);
 }
 
 const char *grpc_stream_header(const grpc_stream *s, const char *name)
 {
-    lks_rpc_slice value = header(s, name);
+    lks_rpc_slice value = grpc_headers_value(s, name);
 
     return value.len > 0 ? value.data : NULL;
 }
 
-static bool header_is(const grpc_stream *s, const char *name, const char *value)
+static lks_code judge(const grpc_stream *s, const credentials *who, const char *path, lks_rpc_effect effect,
+                      lks_error *error)
 {
-    return strcmp(header(s, name).data, value) == 0;
-}
+    const sink *to = s->all->options.sink;
 
-static credentials credentials_of(const grpc_stream *s)
-{
-    credentials who = {.certificate = s->from->certificate};
-    const grpc_field *field;
-
-    TAILQ_FOREACH(field, &s->headers, next)
-        credentials_take(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
-    return who;
+    return to->judge(to->arg, s->from->caller, who, path, effect, error);
 }
 
 static const grpc_streaming_method *find_streaming(const grpc_server *all, const char *path)
@@ -309,11 +280,10 @@ static void answer_http(grpc_stream *s, const char *status)
 
 static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
 {
-    const lks_rpc_method judged = {.path = method->path, .effect = method->effect};
-    const credentials who = credentials_of(s);
+    const credentials who = grpc_headers_credentials(s);
     lks_error error = {0};
 
-    if (method->effect && dispatch_judge(s->all->options.dispatch, s->from->caller, &who, &judged, &error) != LKS_OK) {
+    if (method->effect && judge(s, &who, method->path, method->effect, &error) != LKS_OK) {
         answer_error(s, &error);
         return;
     }
@@ -328,23 +298,23 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
 
 void grpc_call_begin(grpc_stream *s)
 {
-    lks_rpc_slice type = header(s, "content-type");
-    const char *path = header(s, ":path").data;
+    lks_rpc_slice type = grpc_headers_value(s, "content-type");
+    const char *path = grpc_headers_value(s, ":path").data;
     bool is_grpc = strncmp(type.data, "application/grpc", 16) == 0 && strchr(";+", type.data[16]);
     const grpc_streaming_method *streaming = find_streaming(s->all, path);
-    const credentials who = credentials_of(s);
-    lks_rpc_slice timeout = header(s, "grpc-timeout");
+    const credentials who = grpc_headers_credentials(s);
+    lks_rpc_slice timeout = grpc_headers_value(s, "grpc-timeout");
     uint32_t timeout_ms = 0;
     lks_error error = {0};
 
     s->begun = true;
-    s->gzip = strstr(header(s, "grpc-accept-encoding").data, "gzip") != NULL;
-    s->reader.gzip = header_is(s, "grpc-encoding", "gzip");
+    s->gzip = strstr(grpc_headers_value(s, "grpc-accept-encoding").data, "gzip") != NULL;
+    s->reader.gzip = grpc_headers_are(s, "grpc-encoding", "gzip");
     if (s->too_much)
         refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);
     else if (s->header_bytes > HEADER_BYTES_MAX)
         refuse(s, LKS_RESOURCE_EXHAUSTED, "the metadata is too long");
-    else if (!header_is(s, ":method", "POST"))
+    else if (!grpc_headers_are(s, ":method", "POST"))
         answer_http(s, "405");
     else if (!is_grpc)
         answer_http(s, "415");
@@ -354,7 +324,7 @@ void grpc_call_begin(grpc_stream *s)
         refuse(s, LKS_UNAVAILABLE, "the server is shutting down");
     else if (streaming)
         begin_streaming(s, streaming);
-    else if (dispatch_would_take(s->all->options.dispatch, s->from->caller, &who, path, &error) != LKS_OK)
+    else if (judge(s, &who, path, 0, &error) != LKS_OK)
         answer_error(s, &error);
     if (timeout_ms > 0)
         s->deadline_ns = s->received_ns + (uint64_t)timeout_ms * 1000000;
@@ -419,25 +389,22 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
 
 static void run(grpc_stream *s)
 {
-    dispatch_call *call = lks_rpc_arena_alloc(s->arena, sizeof *call);
-
-    if (!call) {
-        refuse(s, LKS_RESOURCE_EXHAUSTED, "out of memory");
-        return;
-    }
-    *call = (dispatch_call){
-        .path = header(s, ":path").data,
+    const sink *to = s->all->options.sink;
+    const sink_call call = {
+        .path = grpc_headers_value(s, ":path").data,
         .payload = s->request,
         .len = s->request_len,
         .timeout_ms = s->timeout_ms,
         .received_ns = s->received_ns,
         .caller = s->from->caller,
-        .who = credentials_of(s),
+        .who = grpc_headers_credentials(s),
         .handle = &s->running,
+        .tell_metadata = grpc_headers_tell,
+        .metadata = s,
     };
     s->phase = GRPC_RUNNING;
     watch(s, false);
-    dispatch_call_start(s->all->options.dispatch, call, s->arena, on_done, s);
+    to->take(to->arg, &call, s->arena, on_done, s);
     if (s->phase == GRPC_RUNNING)
         keep_arena(s);
 }
@@ -653,12 +620,12 @@ bool grpc_stream_compressed(const grpc_stream *s)
 
 void grpc_stream_add_header(grpc_stream *s, const char *name, const char *value)
 {
-    add_field(s, &s->reply_headers, name, strlen(name), value, strlen(value));
+    grpc_headers_add(s, &s->reply_headers, name, strlen(name), value, strlen(value));
 }
 
 void grpc_stream_add_trailer(grpc_stream *s, const char *name, const char *value)
 {
-    add_field(s, &s->trailers, name, strlen(name), value, strlen(value));
+    grpc_headers_add(s, &s->trailers, name, strlen(name), value, strlen(value));
 }
 
 void grpc_stream_send(grpc_stream *s, const void *data, size_t len)

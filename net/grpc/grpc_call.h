@@ -1,6 +1,6 @@
 /* One gRPC call: an HTTP/2 stream of grpc.c. Private to grpc*.c. */
-#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_CALL_H
-#define LOCKSTOCK_SERVER_WIRE_GRPC_CALL_H
+#ifndef LOCKSTOCK_NET_GRPC_CALL_H
+#define LOCKSTOCK_NET_GRPC_CALL_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,7 +10,6 @@
 #include <lockstock/rpc/arena.h>
 #include <nghttp2/nghttp2.h>
 
-#include "calls/dispatch.h"
 #include "net/grpc/grpc.h"
 #include "net/grpc/grpc_message.h"
 #include "net/grpc/grpc_meter.h"
@@ -39,7 +38,7 @@ struct grpc_stream {
     grpc_server *all;
     struct grpc_connection *from; /* NULL: the HTTP/2 stream is gone */
     int32_t id;                   /* of the HTTP/2 stream */
-    running *running;             /* while dispatch has it */
+    struct running *running;      /* while the sink has it */
     grpc_phase phase;
     lks_rpc_arena *arena;
     uint64_t received_ns;
@@ -107,7 +106,7 @@ struct grpc_server {
 /* A new call on a stream; NULL when out of memory. */
 grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);
 
-/* Its HTTP/2 stream is gone: it is freed, now or when dispatch is done with it. */
+/* Its HTTP/2 stream is gone: it is freed, now or when the sink is done with it. */
 void grpc_call_detach(grpc_stream *s);
 
 /* A header came. */

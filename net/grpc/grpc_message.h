@@ -2,8 +2,8 @@
  *
  *   compressed (1)  length (4, big-endian)  message
  */
-#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_MESSAGE_H
-#define LOCKSTOCK_SERVER_WIRE_GRPC_MESSAGE_H
+#ifndef LOCKSTOCK_NET_GRPC_MESSAGE_H
+#define LOCKSTOCK_NET_GRPC_MESSAGE_H
 
 #include <stdbool.h>
 #include <stddef.h>

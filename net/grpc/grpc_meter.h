@@ -5,8 +5,8 @@
  * Costs nothing: the HEADERS of a new call, DATA that carries something.
  * Costs nothing as often as was earned, by calls and by answers: DATA of little or nothing,
  * WINDOW_UPDATE, PING. Costs a strike: all else. */
-#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_METER_H
-#define LOCKSTOCK_SERVER_WIRE_GRPC_METER_H
+#ifndef LOCKSTOCK_NET_GRPC_METER_H
+#define LOCKSTOCK_NET_GRPC_METER_H
 
 #include <stdbool.h>
 #include <stddef.h>

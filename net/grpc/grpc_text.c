@@ -158,3 +158,33 @@ size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_M
         put_retry_info(&status, error->retry_after_ms);
     return any || error->retry_after_ms > 0 ? encode_base64(status.data, status.len, out) : 0;
 }
+
+static int value_of(char digit)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const char *at = digit ? strchr(digits, digit) : NULL;
+
+    return at ? (int)(at - digits) : -1;
+}
+
+bool grpc_decode_binary(const char *text, size_t len, uint8_t *out, size_t *out_len)
+{
+    uint32_t bits = 0;
+    unsigned n_bits = 0;
+
+    for (unsigned padding = 0; padding < 2 && len > 0 && text[len - 1] == '='; padding++)
+        len--;
+    *out_len = 0;
+    for (size_t i = 0; i < len; i++) {
+        int value = value_of(text[i]);
+        if (value < 0)
+            return false;
+        bits = bits << 6 | (uint32_t)value;
+        n_bits += 6;
+        if (n_bits >= 8) {
+            n_bits -= 8;
+            out[(*out_len)++] = (uint8_t)(bits >> n_bits);
+        }
+    }
+    return len % 4 != 1;
+}

@@ -1,8 +1,8 @@
 /* What gRPC writes into HTTP/2 headers: timeouts, status messages, error details. Pure;
  * thread-safe. Source: "gRPC over HTTP2" (PROTOCOL-HTTP2.md), google/rpc/status.proto and
  * error_details.proto. */
-#ifndef LOCKSTOCK_SERVER_WIRE_GRPC_TEXT_H
-#define LOCKSTOCK_SERVER_WIRE_GRPC_TEXT_H
+#ifndef LOCKSTOCK_NET_GRPC_TEXT_H
+#define LOCKSTOCK_NET_GRPC_TEXT_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,5 +25,9 @@ size_t grpc_encode_message(const char *message, char out[GRPC_MESSAGE_BYTES_MAX]
  * with a BadRequest that names the field of an INVALID_ARGUMENT, and a RetryInfo where
  * the error says when to try again. Gives its length; 0: there are no details. */
 size_t grpc_encode_details(const lks_error *error, char out[GRPC_DETAILS_BYTES_MAX]);
+
+/* The bytes of a value of metadata whose name ends in "-bin": base64, with its padding or without. `out` has room for
+ * three bytes of four that come; false: it is no base64. */
+bool grpc_decode_binary(const char *text, size_t len, uint8_t *out, size_t *out_len);
 
 #endif

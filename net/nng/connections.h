@@ -1,8 +1,8 @@
 /* The connections of one REP socket: how many there are, how many messages each
  * has under way, and how one is closed without hanging nng (docs/nng.md).
  * Thread-safe. */
-#ifndef RPC_CONNECTIONS_H
-#define RPC_CONNECTIONS_H
+#ifndef LOCKSTOCK_NET_CONNECTIONS_H
+#define LOCKSTOCK_NET_CONNECTIONS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -28,15 +28,14 @@ typedef struct item {
 typedef struct sender {
     wire_nng *all;
     uint32_t id;
-    caller *caller;
-    budget_share *bytes;
+    frames_sender from;
     item *first, **end; /* messages that are left: its turns were over */
     turn_taker turn;
 } sender;
 
 struct wire_nng {
     frames *frames;
-    callers *callers;
+    const sink *sink;
     budget *budget;
     void *senders; /* tsearch, by id; the loop's */
     lks_rpc_nng_rep *rep;
@@ -124,19 +123,19 @@ static void free_sender(void *gone)
     turns_leave(p->all->turns, &p->turn);
     while ((i = p->first)) {
         p->first = i->next;
-        budget_give(p->bytes, i->held);
+        budget_give(p->from.bytes, i->held);
         lks_rpc_nng_request_drop(i->request);
         free(i);
     }
-    caller_lost(p->caller);
-    budget_close(p->bytes);
+    p->all->sink->lost(p->from.caller);
+    budget_close(p->from.bytes);
     free(p);
 }
 
 /* It may be served again. */
 static void look_at_turn(sender *p)
 {
-    if (p->first && !caller_queues(p->caller))
+    if (p->first && !p->all->sink->queues(p->from.caller))
         turns_queue(p->all->turns, &p->turn);
     else
         turns_leave(p->all->turns, &p->turn);
@@ -158,12 +157,12 @@ static sender *find_or_add(wire_nng *w, uint32_t id)
     sender *p = malloc(sizeof *p);
     if (!p)
         return NULL;
-    *p = (sender){.all = w, .id = id, .bytes = budget_open(w->budget), .end = &p->first};
-    p->caller = p->bytes ? caller_new(w->callers, p->bytes, on_room, p) : NULL;
-    if (p->caller && tsearch(p, &w->senders, by_id)) {
-        caller_name(p->caller, "nng+tcp", "?");
+    *p = (sender){.all = w, .id = id, .from = {.bytes = budget_open(w->budget)}, .end = &p->first};
+    const sink_connection connection = {
+        .bytes = p->from.bytes, .wire = "nng+tcp", .from = "?", .on_room = on_room, .arg = p};
+    p->from.caller = p->from.bytes ? w->sink->open(w->sink->arg, &connection) : NULL;
+    if (p->from.caller && tsearch(p, &w->senders, by_id))
         return p;
-    }
     free_sender(p);
     return NULL;
 }
@@ -193,9 +192,8 @@ static void serve(sender *p)
     if (!p->first)
         p->end = &p->first;
     struct nng_msg *message = lks_rpc_nng_request_take(i->request, &data, &len);
-    budget_give(p->bytes, i->held);
-    const frames_sender from = {.caller = p->caller};
-    frames_take(w->frames, &port, i->request, data, len, &from, i->received_ns);
+    budget_give(p->from.bytes, i->held);
+    frames_take(w->frames, &port, i->request, data, len, &p->from, i->received_ns);
     lks_rpc_nng_message_free(message);
     free(i);
     turns_worked(w->turns, &p->turn, began_ns, 0);
@@ -220,10 +218,10 @@ static void handle(wire_nng *w, item *i)
         free(i);
         return;
     }
-    bool at_once = !p->first && !caller_queues(p->caller) && turns_is_light(w->turns, &p->turn);
+    bool at_once = !p->first && !p->all->sink->queues(p->from.caller) && turns_is_light(w->turns, &p->turn);
     if (!at_once)
         lks_rpc_nng_request_data(i->request, &i->held);
-    if (i->held > 0 && !budget_take(p->bytes, i->held)) {
+    if (i->held > 0 && !budget_take(p->from.bytes, i->held)) {
         lks_rpc_nng_request_close_peer(i->request);
         free(i);
         return;
@@ -257,7 +255,7 @@ lks_code wire_nng_new(const wire_nng_options *options, wire_nng **ret, lks_error
     if (!w)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     w->frames = options->frames;
-    w->callers = options->callers;
+    w->sink = options->sink;
     w->budget = options->budget;
     w->wake.data = w;
     const lks_rpc_nng_rep_options rep = {

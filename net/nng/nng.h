@@ -1,14 +1,14 @@
 /* nng+tcp://: frames over a libnng REP socket. nng's threads only
  * push a message onto a list and wake the loop; everything else is the loop's. */
-#ifndef LOCKSTOCK_SERVER_WIRE_NNG_H
-#define LOCKSTOCK_SERVER_WIRE_NNG_H
+#ifndef LOCKSTOCK_NET_NNG_H
+#define LOCKSTOCK_NET_NNG_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <lockstock/status.h>
 
-#include "calls/frames.h"
+#include "net/sp/frames.h"
 
 struct uv_loop_s;
 
@@ -21,7 +21,7 @@ typedef struct wire_nng_options {
     uint32_t in_flight_max; /* messages, also of calls that wait; see nng_rep.h */
     uint32_t in_flight_per_peer;
     uint32_t connections_max;
-    callers *callers;
+    const sink *sink; /* that of the frames */
     budget *budget;
 } wire_nng_options;
 

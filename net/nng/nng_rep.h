@@ -5,8 +5,8 @@
  * It keeps 16..64 contexts *receiving*: a context that waits for its answer
  * cannot receive, so another is opened for each call under way, up to a limit;
  * beyond that a message is answered RESOURCE_EXHAUSTED at once. */
-#ifndef LOCKSTOCK_RPC_NNG_REP_H
-#define LOCKSTOCK_RPC_NNG_REP_H
+#ifndef LOCKSTOCK_NET_NNG_REP_H
+#define LOCKSTOCK_NET_NNG_REP_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,7 +1,7 @@
 /* Counts the calls of a request whose bytes are not kept, as they pass: each is to have a
  * result of its own, also where all of them are refused. */
-#ifndef LOCKSTOCK_SERVER_WIRE_SP_CALLS_H
-#define LOCKSTOCK_SERVER_WIRE_SP_CALLS_H
+#ifndef LOCKSTOCK_NET_SP_CALLS_H
+#define LOCKSTOCK_NET_SP_CALLS_H
 
 #include <stddef.h>
 #include <stdint.h>

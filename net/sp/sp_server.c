@@ -36,7 +36,6 @@ typedef struct connection {
     stream *stream; /* NULL: gone */
     sp_mapping mapping;
     sp_reader reader;
-    budget_share *bytes;
     frames_sender sender;
     uid_t uid;
     uint32_t in_flight; /* messages */
@@ -74,7 +73,7 @@ static void hang_up(connection *c, stream_reason why)
 
 static bool has_enough(const connection *c)
 {
-    return c->ending || stream_is_closing(c->stream) || caller_queues(c->sender.caller) ||
+    return c->ending || stream_is_closing(c->stream) || c->all->options.sink->queues(c->sender.caller) ||
            stream_waiting(c->stream) >= OUTPUT_BYTES_MAX;
 }
 
@@ -83,7 +82,7 @@ static void take_bytes(connection *c, const uint8_t *data, size_t len);
 static void free_left(connection *c, uint8_t *left, size_t len)
 {
     if (left)
-        budget_give(c->bytes, len);
+        budget_give(c->sender.bytes, len);
     free(left);
 }
 
@@ -120,7 +119,7 @@ static void end_request(request *r)
 /* While it takes no answers, none of its calls starts: it is the answers that fill memory. */
 static void look_at_output(connection *c)
 {
-    caller_hold(c->sender.caller, stream_waiting(c->stream) >= OUTPUT_BYTES_MAX);
+    c->all->options.sink->hold(c->sender.caller, stream_waiting(c->stream) >= OUTPUT_BYTES_MAX);
 }
 
 static void *port_answer(void *message, size_t len)
@@ -247,7 +246,7 @@ static void keep_left(connection *c, const uint8_t *data, size_t len)
         return;
     }
     memcpy(grown + have, data, len);
-    budget_force(c->bytes, len);
+    budget_force(c->sender.bytes, len);
     c->left = grown;
     c->left_len = have + len;
 }
@@ -313,8 +312,8 @@ static void on_closed(void *arg)
     free_left(c, c->left, c->left_len);
     c->left = NULL;
     c->in_flight++; /* what waited may be answered now, as the last of the connection */
-    caller_lost(c->sender.caller);
-    budget_close(c->bytes);
+    c->all->options.sink->lost(c->sender.caller);
+    budget_close(c->sender.bytes);
     c->in_flight--;
     free_when_over(c);
 }
@@ -340,24 +339,27 @@ static bool init_reader(connection *c, const websocket_site *web)
 
 static connection *new_connection(sp_server *all, stream *s, sp_mapping mapping, const websocket_site *web)
 {
+    const sink *to = all->options.sink;
     connection *c = malloc(sizeof *c);
 
     if (!c)
         return NULL;
-    *c = (connection){.all = all, .stream = s, .mapping = mapping, .bytes = budget_open(all->options.budget)};
-    c->sender.caller = c->bytes ? caller_new(all->options.callers, c->bytes, on_room, c) : NULL;
+    *c = (connection){
+        .all = all, .stream = s, .mapping = mapping, .sender = {.bytes = budget_open(all->options.budget)}};
+    const sink_connection connected = {
+        .bytes = c->sender.bytes, .wire = stream_wire(s), .from = stream_from(s), .on_room = on_room, .arg = c};
+    c->sender.caller = c->sender.bytes ? to->open(to->arg, &connected) : NULL;
     if (!c->sender.caller || !init_reader(c, web)) {
-        caller_lost(c->sender.caller);
-        budget_close(c->bytes);
+        to->lost(c->sender.caller);
+        budget_close(c->sender.bytes);
         free(c);
         return NULL;
     }
-    caller_name(c->sender.caller, stream_wire(s), stream_from(s));
     c->sender.certificate = stream_peer_certificate(s);
     if (stream_peer_uid(s, &c->uid))
         c->sender.uid = &c->uid;
-    sp_reader_charge(&c->reader, c->bytes);
-    stream_charge(s, c->bytes);
+    sp_reader_charge(&c->reader, c->sender.bytes);
+    stream_charge(s, c->sender.bytes);
     say(c);
     return c;
 }

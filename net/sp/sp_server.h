@@ -2,8 +2,8 @@
  * the loop from end to end. A connection's requests are taken as they come and answered in
  * the order in which they are done; while calls of it find no room, it is not read from.
  * Loop thread only. */
-#ifndef LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
-#define LOCKSTOCK_SERVER_WIRE_SP_SERVER_H
+#ifndef LOCKSTOCK_NET_SP_SERVER_H
+#define LOCKSTOCK_NET_SP_SERVER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 
 #include <lockstock/status.h>
 
-#include "calls/frames.h"
+#include "net/sp/frames.h"
 #include "net/stream/stream.h"
 
 typedef struct sp_server sp_server;
@@ -19,7 +19,7 @@ typedef struct sp_server sp_server;
 typedef struct sp_server_options {
     streams *streams; /* outlives it */
     frames *frames;
-    callers *callers;
+    const sink *sink; /* that of the frames */
     budget *budget;
     size_t message_bytes_max;
     char *const *origins; /* of pages that may connect over WebSocket; outlive it */

@@ -6,8 +6,8 @@
  *
  * Binary messages only, no extensions. A piece is the caller's to unmask, to where it
  * wants it: nothing of a message is kept here. */
-#ifndef LOCKSTOCK_SERVER_WIRE_WEBSOCKET_H
-#define LOCKSTOCK_SERVER_WIRE_WEBSOCKET_H
+#ifndef LOCKSTOCK_NET_WEBSOCKET_H
+#define LOCKSTOCK_NET_WEBSOCKET_H
 
 #include <stdbool.h>
 #include <stddef.h>

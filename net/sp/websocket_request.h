@@ -5,8 +5,8 @@
  * from opening one to this machine. So a request with an Origin is refused unless that
  * origin is named. What is no browser sends none. `Host` must be there, as HTTP has it,
  * and may say anything: names are not what protects. */
-#ifndef LOCKSTOCK_SERVER_WIRE_WEBSOCKET_REQUEST_H
-#define LOCKSTOCK_SERVER_WIRE_WEBSOCKET_REQUEST_H
+#ifndef LOCKSTOCK_NET_WEBSOCKET_REQUEST_H
+#define LOCKSTOCK_NET_WEBSOCKET_REQUEST_H
 
 #include <stddef.h>
 

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "log.h"
+enum { LINE_BYTES = 512 };
 
 static const struct {
     const char *event, *text;
@@ -27,17 +27,17 @@ static const struct {
     [STREAM_NO_DESCRIPTOR] = {"refused", "no descriptor to spare", true},
 };
 
-void closings_tell(closings *c, uint64_t now_ms, stream_reason why, const char *wire, const char *from,
-                   const char *more)
+void closings_tell(closings *c, stream_tell *tell, uint64_t now_ms, stream_reason why, const char *wire,
+                   const char *from, const char *more)
 {
     uint32_t left_out;
-    char suffix[48] = "";
+    char suffix[48] = "", line[LINE_BYTES];
 
-    if (!log_rate_allows(&c->of[why], now_ms, &left_out))
+    if (!tell || !log_rate_allows(&c->of[why], now_ms, &left_out))
         return;
     if (left_out > 0)
         snprintf(suffix, sizeof suffix, " left-out=%u", left_out);
-    void (*write_line)(const char *event, const char *format, ...) = reasons[why].warns ? log_warn : log_debug;
-    write_line(reasons[why].event, "wire=%s from=%s reason=\"%s%s%s\"%s", wire, from, reasons[why].text,
-               more ? " " : "", more ? more : "", suffix);
+    snprintf(line, sizeof line, "wire=%s from=%s reason=\"%s%s%s\"%s", wire, from, reasons[why].text, more ? " " : "",
+             more ? more : "", suffix);
+    tell(reasons[why].warns, reasons[why].event, line);
 }

@@ -4,8 +4,8 @@
  *
  * What cannot be seen is an end behind bytes that the kernel has no room for: that is
  * told with the rest of them, once they are read. */
-#ifndef LOCKSTOCK_SERVER_WIRE_HANGUPS_H
-#define LOCKSTOCK_SERVER_WIRE_HANGUPS_H
+#ifndef LOCKSTOCK_NET_HANGUPS_H
+#define LOCKSTOCK_NET_HANGUPS_H
 
 #include <stdbool.h>
 

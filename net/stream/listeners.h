@@ -1,8 +1,8 @@
 /* Sockets that listen, for stream.c. Connections are accepted a few at a time: so long as
  * the turn of the loop allows, then in the next, so that a flood of them costs others one
  * such part of a turn. Loop thread only. */
-#ifndef LOCKSTOCK_SERVER_WIRE_LISTENERS_H
-#define LOCKSTOCK_SERVER_WIRE_LISTENERS_H
+#ifndef LOCKSTOCK_NET_LISTENERS_H
+#define LOCKSTOCK_NET_LISTENERS_H
 
 #include <stdbool.h>
 #include <stdint.h>

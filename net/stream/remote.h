@@ -1,6 +1,6 @@
 /* Where a connection comes from, for limits and for the log. */
-#ifndef LOCKSTOCK_SERVER_WIRE_REMOTE_H
-#define LOCKSTOCK_SERVER_WIRE_REMOTE_H
+#ifndef LOCKSTOCK_NET_REMOTE_H
+#define LOCKSTOCK_NET_REMOTE_H
 
 #include <netinet/in.h>
 

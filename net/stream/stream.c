@@ -55,7 +55,8 @@ static void on_stream_closed(uv_handle_t *handle)
 
 static void tell_end(const stream *s, stream_reason why, const char *more)
 {
-    closings_tell(&s->all->closings, uv_now(s->all->options.loop), why, s->wire, s->from.text, more);
+    closings_tell(&s->all->closings, s->all->options.tell, uv_now(s->all->options.loop), why, s->wire, s->from.text,
+                  more);
 }
 
 /* Whether the peer was thrown out for what it did. */
@@ -353,7 +354,8 @@ static void on_refused(void *arg, const served *what)
 {
     streams *all = arg;
 
-    closings_tell(&all->closings, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what), "?", NULL);
+    closings_tell(&all->closings, all->options.tell, uv_now(all->options.loop), STREAM_NO_DESCRIPTOR, wire_of(what),
+                  "?", NULL);
 }
 
 lks_code streams_listen_tcp(streams *all, const char *address, tls_context *const *context,

@@ -5,8 +5,8 @@
  *                               bytes... in order
  *
  * Output is kept until the end of the loop's turn and leaves in one system call. */
-#ifndef LOCKSTOCK_SERVER_WIRE_STREAM_H
-#define LOCKSTOCK_SERVER_WIRE_STREAM_H
+#ifndef LOCKSTOCK_NET_STREAM_H
+#define LOCKSTOCK_NET_STREAM_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,6 +64,9 @@ typedef struct stream_protocol {
     void (*closed)(void *connection);
 } stream_protocol;
 
+/* A line for the log: an event, and key=value pairs. */
+typedef void stream_tell(bool warns, const char *event, const char *line);
+
 typedef struct streams_options {
     struct uv_loop_s *loop;
     uint32_t connections_max;         /* for one more the idlest is given up; where none is idle it is refused */
@@ -74,6 +77,7 @@ typedef struct streams_options {
     uint32_t idle_ms;                 /* with nothing read or written, while stream_idle says so */
     uint32_t stall_ms;                /* while output waits and the peer takes none */
     uint32_t request_ms;              /* for a message, from its first byte; 0: as long as it takes */
+    stream_tell *tell;                /* of connections that end or are not let in; NULL: nobody is told */
 } streams_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */

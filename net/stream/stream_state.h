@@ -1,7 +1,7 @@
 /* What a stream is made of, for stream.c (life and time), stream_output.c and
  * stream_input.c only. */
-#ifndef LOCKSTOCK_SERVER_WIRE_STREAM_STATE_H
-#define LOCKSTOCK_SERVER_WIRE_STREAM_STATE_H
+#ifndef LOCKSTOCK_NET_STREAM_STATE_H
+#define LOCKSTOCK_NET_STREAM_STATE_H
 
 #include <uv.h>
 

@@ -1,8 +1,8 @@
 /* After a peak of what a budget holds, memory that was freed goes back to the system: the C
  * library by itself keeps what lies under anything that is still used. Not at once, for a
  * load that swings needs it again. Loop thread only. */
-#ifndef LOCKSTOCK_SERVER_WIRE_TRIM_H
-#define LOCKSTOCK_SERVER_WIRE_TRIM_H
+#ifndef LOCKSTOCK_NET_TRIM_H
+#define LOCKSTOCK_NET_TRIM_H
 
 #include <stdint.h>
 

@@ -9,8 +9,8 @@
  * active for a while. So what floods cost a light connection is one such part of a turn, however many
  * there are; and who is alone with others of its kind has the whole loop. How many bytes are
  * read at a time follows from what those before cost. Loop thread only. */
-#ifndef LOCKSTOCK_SERVER_WIRE_TURNS_H
-#define LOCKSTOCK_SERVER_WIRE_TURNS_H
+#ifndef LOCKSTOCK_NET_TURNS_H
+#define LOCKSTOCK_NET_TURNS_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -22,12 +22,11 @@
 
 #include <lockstock/status.h>
 
-#include "net/budget.h"
+#include "net/sink.h"
 
 struct uv_loop_s;
 
 typedef struct callers callers;
-typedef struct caller caller;
 
 typedef struct callers_options {
     struct uv_loop_s *loop;

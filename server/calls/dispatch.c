@@ -12,7 +12,7 @@
 
 #include "calls/waiters.h"
 #include "log.h"
-#include "log_rate.h"
+#include "net/log_rate.h"
 #include "memory.h"
 #include "services/rounds.h"
 #include "services/service.h"
@@ -54,12 +54,12 @@ struct running {
     bool held; /* by an earlier one of its order */
     bool begun;
     service_event event; /* what its next round is about, once it has begun */
-    dispatch_order *order;
+    sink_order *order;
     TAILQ_ENTRY(running) in_order;
     running **handle;
     uint64_t received_ns, deadline_ns;
     waiter waiter;
-    dispatch_done *done;
+    sink_done *done;
     void *arg;
 };
 
@@ -254,7 +254,7 @@ static void on_waiter_event(waiter *w, service_event event)
 }
 
 /* The call's deadline; 0 when it is past already. */
-static uint64_t deadline_of(const dispatch *d, const dispatch_call *call, const lks_rpc_method *method,
+static uint64_t deadline_of(const dispatch *d, const sink_call *call, const lks_rpc_method *method,
                             const ProtobufCMessage *request)
 {
     uint64_t wait = (uint64_t)lks_rpc_wait_ms(method, request);
@@ -317,7 +317,7 @@ static void admit(running *r, const char *who)
 /* Those that this one held begin. Each may end others, so the list is looked at anew. */
 static void leave_order(running *r)
 {
-    dispatch_order *order = r->order;
+    sink_order *order = r->order;
     running *next;
 
     if (!order)
@@ -394,7 +394,7 @@ static void on_abandoned(caller_call *call)
 }
 
 /* Unpacks and plans a call; false: rounds.error says why not. */
-static bool prepare(running *r, const dispatch_call *call, lks_rpc_slice ns, const target *t, lks_rpc_arena *arena)
+static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const target *t, lks_rpc_arena *arena)
 {
     const dispatch_options *options = &r->dispatch->options;
     const lks_rpc_method *method = t->method->method;
@@ -427,7 +427,7 @@ static bool prepare(running *r, const dispatch_call *call, lks_rpc_slice ns, con
     return rounds_plan(&r->rounds, t->method, request, &settings);
 }
 
-void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
+void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
 {
     lks_error error = {0};
     identity_verdict verdict;

@@ -25,6 +25,7 @@
 #include "calls/waiters.h"
 
 typedef struct dispatch dispatch;
+typedef struct running running;
 
 typedef struct dispatch_options {
     store *store;
@@ -35,33 +36,6 @@ typedef struct dispatch_options {
     uint32_t timeout_max_ms; /* beyond what the call asks to wait */
     service_options services;
 } dispatch_options;
-
-typedef struct running running;
-
-/* Calls of one message. Those of one group run in their order: a call of another method
- * than an earlier one of its group begins when that is done. */
-typedef struct dispatch_order {
-    TAILQ_HEAD(, running) calls;
-    const char *full; /* why those that have not begun are refused instead, with RESOURCE_EXHAUSTED; NULL: they begin */
-} dispatch_order;
-
-/* One call as its transport read it. */
-typedef struct dispatch_call {
-    const char *path;
-    const void *payload;
-    size_t len;
-    uint32_t timeout_ms;  /* 0 = none named */
-    uint64_t received_ns; /* CLOCK_MONOTONIC */
-    caller *caller;
-    credentials who;
-    dispatch_order *order; /* NULL: no other call shares its message, so it may wait */
-    running **handle;      /* for dispatch_abandon: what it points to is set until done; NULL: not wanted */
-} dispatch_call;
-
-/* Runs exactly once. `response` is NULL unless error->code is LKS_OK; both live in
- * the call's arena. `method` is NULL when there is no such one. */
-typedef void dispatch_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response,
-                           const lks_error *error);
 
 dispatch *dispatch_new(const dispatch_options *options);
 
@@ -81,9 +55,9 @@ lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials 
 lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
                         lks_error *error);
 
-/* Takes a call. The caller, the arena, the order and the handle must live until done,
- * which may run before this returns; what else `call` points to is not kept. */
-void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg);
+/* Takes a call, as sink.h has it; what is answered lives in the arena. Calls of one order and one
+ * group run in their order: a call of another method than an earlier one of its group begins when that is done. */
+void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg);
 
 /* Nobody will read the answer of a call that is not done: if it waits, it is withdrawn. */
 void dispatch_abandon(running *call);

@@ -25,12 +25,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 #include <sys/types.h>
 
 #include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
+
+#include "net/sink.h"
 
 typedef struct identity identity;
 
@@ -46,30 +47,6 @@ void identity_free(identity *i);
 /* The principal that a connection's own evidence names; NULL when it names none. */
 const principal *identity_of_certificate(const identity *i, const char *name);
 const principal *identity_of_uid(const identity *i, uid_t uid);
-
-/* What a call is judged by. */
-typedef struct credentials {
-    lks_rpc_slice authorization; /* metadata "authorization"; empty = none */
-    lks_rpc_slice ns;            /* metadata "lockstock-namespace"; empty = none */
-    const char *certificate;     /* a verified client certificate's name; NULL = none */
-    const uid_t *uid;            /* of a unix peer; NULL = none */
-    bool says_authorization, says_ns;
-    const char *twice; /* an entry that stands twice, so that it could be read in two ways; NULL = none */
-} credentials;
-
-/* Takes an entry of a call's metadata, if it is one of these two. Nothing is copied. */
-static inline void credentials_take(credentials *who, const char *name, lks_rpc_slice value)
-{
-    bool is_ns = strcmp(name, "lockstock-namespace") == 0;
-    bool *said = is_ns ? &who->says_ns : strcmp(name, "authorization") == 0 ? &who->says_authorization : NULL;
-
-    if (!said)
-        return;
-    if (*said)
-        who->twice = name;
-    *said = true;
-    *(is_ns ? &who->ns : &who->authorization) = value;
-}
 
 /* What is said of a call that may be made; valid as long as what it came from. */
 typedef struct identity_verdict {

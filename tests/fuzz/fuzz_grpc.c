@@ -7,20 +7,19 @@
  *   once; 4 small messages only; 24 which limit of calls */
 #include <lockstock/rpc/exchange.h>
 
-#include "calls/dispatch.h"
 #include "fake_stream.h"
 #include "fuzz.h"
 #include "h2_output.h"
 #include "lockstock/v1/idempotency.lks.h"
-#include "support/fake_callers.h"
+#include "support/fake_sink.h"
 #include "net/grpc/grpc_call.h"
 
 enum { PARKED_MAX = 256, SMALL = 1024, LARGE = 65536, STREAM_SENDS = 100000, GATHERED_MAX = 65536 };
 
 typedef struct running {
-    dispatch_done *done; /* NULL: free */
+    sink_done *done; /* NULL: free */
     void *arg;
-    running **handle;
+    struct running **handle;
     bool lost;
 } parked;
 
@@ -32,6 +31,7 @@ typedef struct streaming {
 static struct {
     stream stream;
     grpc_server *server;
+    sink sink;
     parked parked[PARKED_MAX];
     streaming streaming[PARKED_MAX];
     bool lost_ends;
@@ -48,31 +48,25 @@ uint64_t __wrap_lks_rpc_now_ns(void)
     return here.now_ns;
 }
 
-/* ---- dispatch, as the calls say --------------------------------------------------------- */
+/* ---- the sink, as the calls say --------------------------------------------------------- */
 
 static const lks_rpc_method unary = {.path = "/f.S/Unary", .effect = LKS_RPC_EFFECT_WRITE};
 
-lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
-                             lks_error *error)
+static lks_code judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+                      lks_error *error)
 {
-    (void)d;
-    (void)who;
+    (void)arg;
+    if (effect) {
+        fuzz_expect(effect == LKS_RPC_EFFECT_READ);
+        return who->authorization.len > 0 ? LKS_OK
+                                          : lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "who are you");
+    }
     if (strcmp(path, unary.path) != 0)
         return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: no such one");
     return LKS_OK;
 }
 
-lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
-                        lks_error *error)
-{
-    (void)d;
-    fuzz_expect(method->effect == LKS_RPC_EFFECT_READ);
-    if (who->authorization.len == 0)
-        return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "who are you");
-    return LKS_OK;
-}
-
-static void end_with_error(dispatch_done *done, void *arg, lks_code code, const void *text, size_t len)
+static void end_with_error(sink_done *done, void *arg, lks_code code, const void *text, size_t len)
 {
     lks_error error;
 
@@ -81,7 +75,7 @@ static void end_with_error(dispatch_done *done, void *arg, lks_code code, const 
     done(arg, &unary, NULL, &error);
 }
 
-static void end_with_answer(dispatch_done *done, void *arg, const void *text, size_t len)
+static void end_with_answer(sink_done *done, void *arg, const void *text, size_t len)
 {
     lks_stored_result response = LKS_STORED_RESULT_INIT;
     const lks_error ok = {0};
@@ -95,13 +89,13 @@ static void end_with_answer(dispatch_done *done, void *arg, const void *text, si
 }
 
 /* A request of "p..." waits, "e..." fails, "b" is answered at length. */
-void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
+static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
 {
     static const char big[2 * LARGE];
     const char *text = call->payload;
     char first = call->len > 0 ? text[0] : '\0';
 
-    (void)d;
+    (void)to;
     fuzz_expect(arena && strcmp(call->path, unary.path) == 0 && !call->order && call->handle);
     fuzz_expect(call->len <= here.message_max);
     for (size_t i = 0; first == 'p' && i < PARKED_MAX; i++) {
@@ -133,7 +127,7 @@ static void end_parked(parked *p, bool fails)
         end_with_answer(it.done, it.arg, "woken", 5);
 }
 
-void dispatch_abandon(running *call)
+static void abandon(struct running *call)
 {
     fuzz_expect(call && call->done && !call->lost);
     call->lost = true;
@@ -338,13 +332,13 @@ static void act(streaming *state, unsigned how)
 
 /* The peer takes what waits; 128: time passes, and the clock looks; 64: its calls queue, or
  * not any more. */
-static void take(unsigned argument)
+static void take_output(unsigned argument)
 {
     const grpc_connection *c = here.stream.connection;
 
     fake_stream_take(&here.stream);
     if (argument & 64)
-        fake_caller_queues(c->caller, !caller_queues(c->caller));
+        fake_caller_queues(c->caller, !fake_sink.queues(c->caller));
     if (argument & 128) {
         here.now_ns += (uint64_t)(argument & 63) * 1000000000;
         grpc_server_tick(here.server);
@@ -368,7 +362,7 @@ static void step(fuzz_input *in)
         feed_raw(in, argument * 64);
         break;
     case 2:
-        take(argument);
+        take_output(argument);
         break;
     case 3:
         end_parked(&here.parked[argument & 127], argument & 128);
@@ -422,7 +416,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.gathered_len = 0;
     here.lost_ends = flags & 2;
     here.message_max = flags & 4 ? SMALL : LARGE;
-    const grpc_server_options options = {.message_bytes_max = here.message_max,
+    here.sink = fake_sink;
+    here.sink.judge = judge;
+    here.sink.take = take;
+    here.sink.abandon = abandon;
+    const grpc_server_options options = {.sink = &here.sink,
+                                         .message_bytes_max = here.message_max,
                                          .in_flight_per_peer = limits[flags >> 3 & 3],
                                          .waiting_per_peer = 3,
                                          .request_ms = 30000,

@@ -9,7 +9,7 @@
 
 #include "fake_stream.h"
 #include "fuzz.h"
-#include "support/fake_callers.h"
+#include "support/fake_sink.h"
 #include "net/sp/sp.h"
 #include "net/sp/sp_server.h"
 
@@ -252,7 +252,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     here.is_unix = flags & 1;
     here.any = flags & 2;
     here.limit = limits[flags >> 2 & 3];
-    const sp_server_options options = {.message_bytes_max = FRAME_MAX};
+    const sp_server_options options = {.sink = &fake_sink, .message_bytes_max = FRAME_MAX};
     fake_callers_reset(on_lost);
     fuzz_expect(sp_server_new(&options, &here.server, &error) == LKS_OK);
     if (here.is_unix)

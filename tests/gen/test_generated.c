@@ -2,6 +2,8 @@
  * calls to the client library (here a fake), skeletons hand them to handlers, each
  * as the type it is. */
 
+#include <google/protobuf/descriptor.pb-c.h>
+
 #include "shop/v1/shop.lks_client.h"
 #include "shop/v1/shop.lks_server.h"
 #include "test.h"
@@ -213,6 +215,22 @@ TEST_WITH(skeleton_calls_the_handler_of_each_method, NULL, NULL)
         free(request);
         free(response);
     }
+}
+
+TEST_WITH(a_skeleton_carries_its_descriptors, NULL, NULL)
+{
+    static const shop_v1_shop_handlers handlers = SHOP_V1_SHOP_HANDLERS(shop_);
+    lks_rpc_service service = shop_v1_shop_service(&handlers, NULL);
+    Google__Protobuf__FileDescriptorSet *set =
+        google__protobuf__file_descriptor_set__unpack(NULL, service.n_descriptors, service.descriptors);
+
+    assert_non_null(set);
+    assert_int_equal(set->n_file, 2); /* what every host has is left out */
+    assert_string_equal(set->file[0]->name, "common/v1/common.proto");
+    assert_string_equal(set->file[1]->name, "shop/v1/shop.proto");
+    assert_string_equal(set->file[1]->service[0]->name, "ShopService");
+    assert_null(set->file[1]->source_code_info);
+    google__protobuf__file_descriptor_set__free_unpacked(set, NULL);
 }
 
 /* ---- methods and constants ----------------------------------------------------- */

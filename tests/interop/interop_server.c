@@ -10,7 +10,6 @@
 
 #include <uv.h>
 
-#include "calls/dispatch.h"
 #include "grpc/testing/test.pb-c.h"
 #include "net/grpc/grpc.h"
 
@@ -26,9 +25,7 @@ enum {
 static struct {
     uv_loop_t loop;
     uv_signal_t on_term;
-    dispatch *dispatch; /* of lockstock's services none is called */
     budget *budget;
-    callers *callers;
     streams *streams;
     grpc_server *server;
     tls_context *tls; /* NULL: none */
@@ -220,18 +217,44 @@ static const grpc_streaming_method methods[] = {
     METHOD("StreamingInputCall", on_input, on_input_end),
 };
 
-/* ---- the server ---------------------------------------------------------------------------- */
+/* ---- the sink: no call reaches it, all methods are the engine's ---------------------------------- */
 
-static void on_callers_closed(void *arg)
+static caller *on_open_caller(void *arg, const sink_connection *c)
+{
+    (void)c;
+    return arg;
+}
+
+static void on_lost(caller *c)
+{
+    (void)c;
+}
+
+static bool on_queues(const caller *c)
+{
+    (void)c;
+    return false;
+}
+
+static lks_code on_judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+                         lks_error *error)
 {
     (void)arg;
-    uv_close((uv_handle_t *)&here.on_term, NULL);
+    (void)from;
+    (void)who;
+    (void)path;
+    return effect ? LKS_OK : lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
 }
+
+static const sink nobody = {
+    .open = on_open_caller, .lost = on_lost, .queues = on_queues, .judge = on_judge, .arg = &here};
+
+/* ---- the server ---------------------------------------------------------------------------- */
 
 static void on_closed(void *arg)
 {
     (void)arg;
-    callers_close(here.callers, on_callers_closed, NULL);
+    uv_close((uv_handle_t *)&here.on_term, NULL);
 }
 
 static void on_term(uv_signal_t *handle, int number)
@@ -243,8 +266,6 @@ static void on_term(uv_signal_t *handle, int number)
 
 static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
 {
-    const dispatch_options calls = {
-        .server = "interop", .timeout_ms = 1000, .timeout_max_ms = 1000, .services = {.sequence_block = 1}};
     const streams_options connections = {.loop = &here.loop,
                                          .connections_max = IN_FLIGHT,
                                          .greeting_ms = GREETING_MS,
@@ -253,21 +274,13 @@ static lks_code start(const tls_files *files, uint16_t *port, lks_error *error)
 
     if (files->key && tls_context_load(files, "h2", &here.tls, error) != LKS_OK)
         return error->code;
-    const callers_options room = {.loop = &here.loop,
-                                  .running_max = IN_FLIGHT,
-                                  .running_per_caller = IN_FLIGHT,
-                                  .waiting_max = IN_FLIGHT,
-                                  .waiting_per_caller = IN_FLIGHT};
-
     here.budget = budget_new(HELD_BYTES_MAX);
     if (!here.budget)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    here.dispatch = dispatch_new(&calls);
-    if (callers_new(&room, &here.callers, error) != LKS_OK || streams_new(&connections, &here.streams, error) != LKS_OK)
+    if (streams_new(&connections, &here.streams, error) != LKS_OK)
         return error->code;
     const grpc_server_options options = {.streams = here.streams,
-                                         .dispatch = here.dispatch,
-                                         .callers = here.callers,
+                                         .sink = &nobody,
                                          .budget = here.budget,
                                          .message_bytes_max = MESSAGE_BYTES_MAX,
                                          .in_flight_per_peer = IN_FLIGHT,
@@ -296,7 +309,6 @@ int main(int argc, char **argv)
     fflush(stdout);
     uv_run(&here.loop, UV_RUN_DEFAULT);
     grpc_server_free(here.server);
-    dispatch_free(here.dispatch);
     budget_free(here.budget);
     tls_context_free(here.tls);
     return uv_loop_close(&here.loop) == 0 ? 0 : 1;

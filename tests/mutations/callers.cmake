@@ -45,7 +45,7 @@ c_mutation(K6 server/calls/dispatch.c test_dispatch [[memcmp(x->data, y->data, x
             return true;]])
 
 # a draining server answers each call of a frame
-c_mutation(K7 server/calls/frames.c test_frames [[    if (x->frames->draining)]] [[    if (false)]])
+c_mutation(K7 net/sp/frames.c test_frames [[    if (x->frames->draining)]] [[    if (false)]])
 
 c_mutation(K7 net/nng/nng_rep.c test_nng_rep
   [[s->message ? lks_rpc_frame_count(nng_msg_body(s->message), nng_msg_len(s->message)) : 1]] [[1]])
@@ -59,13 +59,13 @@ c_mutation(K8 net/budget.c test_budget
   [[sum->held + bytes > smaller(left, all->bytes / PRINCIPAL_PART)]] [[false]])
 c_mutation(K8 net/budget.c test_budget [[    if (held > BUDGET_SMALL_BYTES) {]] [[    {]])
 c_mutation(K8 net/budget.c test_budget [[    sum->held -= share->held;]] [[    ;]])
-c_mutation(K8 server/calls/frames.c test_frames [[    else if (!has_room)]] [[    else if (false)]])
-c_mutation(K8 server/calls/frames.c test_frames [[        budget_force(bytes, more);
+c_mutation(K8 net/sp/frames.c test_frames [[    else if (!has_room)]] [[    else if (false)]])
+c_mutation(K8 net/sp/frames.c test_frames [[        budget_force(bytes, more);
         x->held += more;]] [[        (void)more;]])
 
 # a call whose answer cannot fit into its reply is not begun
-c_mutation(K9 server/calls/frames.c test_frames [[    else if (x->order.full)]] [[    else if (false)]])
-c_mutation(K9 server/calls/frames.c test_frames [[    if (x->made >= x->frames->message_bytes_max)]] [[    if (false)]])
+c_mutation(K9 net/sp/frames.c test_frames [[    else if (x->order.full)]] [[    else if (false)]])
+c_mutation(K9 net/sp/frames.c test_frames [[    if (x->made >= x->frames->message_bytes_max)]] [[    if (false)]])
 c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->order && r->order->full) {]] [[    if (false) {]])
 
 # what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection
@@ -76,7 +76,7 @@ c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && to
 
 # a refused call leaves a line, with wire and address
 c_mutation(K12 server/calls/dispatch.c test_admission [[        tell_refusal(d, call->caller, &error);]] "")
-c_mutation(K12 net/sp/sp_server.c test_admission [[    caller_name(c->sender.caller, stream_wire(s), stream_from(s));]] "")
+c_mutation(K12 net/sp/sp_server.c test_admission [[.wire = stream_wire(s), .from = stream_from(s),]] [[.wire = "?", .from = "?",]])
 
 # who may not know it does not hear that a method is not there
 c_mutation(K10 server/calls/dispatch.c test_admission

@@ -59,6 +59,29 @@ c_mutation(CH7 client/once.c test_once:*of_a_day [[channel_wait_ms(options->wait
 
 # A host
 c_mutation(CH8 host/host.c test_host:*as_a_message
-  [[host->table.limits.string_bytes = host->table.limits.bytes_bytes = host->table.message_bytes_max;]] "")
-c_mutation(CH8 host/host.c test_host:*unknown_value* [[host->table.limits.open_enums = given->open_enums;]] "")
-c_mutation(CH8 host/host.c test_host:*unknown_value* [[open_enums = given->open_enums;]] [[open_enums = true;]])
+  [[host->table.limits.string_bytes = host->table.limits.bytes_bytes = all.message_bytes_max;]] "")
+c_mutation(CH8 host/host.c test_host:*unknown_value* [[host->table.limits.open_enums = all.open_enums;]] "")
+c_mutation(CH8 host/host.c test_host:*unknown_value* [[open_enums = all.open_enums;]] [[open_enums = true;]])
+c_mutation(CH9 host/calls.c test_host_wires:*beyond_the_limit* [[    } else if (begins && is_full(call->caller)) {]] [[    } else if (false) {]])
+c_mutation(CH9 host/calls.c test_host_wires:*served_in_time* [[    if (queued && !on_queues(c) && !c->lost && c->on_room)]] [[    if (false)]])
+c_mutation(CH9 host/calls.c test_host_wires:*knows_its_call* [[(uint64_t)(named ? call->timeout_ms : table->timeout_ms) * 1000000;]]
+  [[(uint64_t)table->timeout_ms * 1000000;]])
+c_mutation(CH9 host/calls.c test_host_wires:*knows_its_certificate* [[    if (call->who.certificate)
+        r->context.certificate]] [[    if (false)
+        r->context.certificate]])
+c_mutation(CH10 host/calls.c test_host_wires:*take_turns* [[    TAILQ_REMOVE(&all->round, c, round);
+    c->in_round = false;
+    put_into_round(c);]] [[    put_into_round(c);]])
+c_mutation(CH10 host/calls.c test_host:*one_after_the_other [[    if (begins)
+        enqueue(r);]] [[    enqueue(r);]])
+c_mutation(CH10 host/calls.c test_host:*told_truly* [[    if (!next->order->full) {]] [[    if (true) {]])
+c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    withdraw_all(c, &withdrawn);
+    end_all(&withdrawn, LKS_CANCELLED, gone);]] "")
+c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    if (!withdraw(r))
+        return;]] [[    return;]])
+c_mutation(CH12 host/host.c test_host_wires:*at_once* [[        calls_refuse_waiting(host->calls);]] [[        ;]])
+c_mutation(CH12 host/host.c test_host_wires:*lets_what_waits_run* [[ && late && !host->refused)]] [[ && !host->refused)]])
+c_mutation(CH12 host/host.c test_host_wires:*closing* [[    if (host->phase == DRAINING && calls_under_way(host->calls) == 0) {]]
+  [[    if (host->phase == DRAINING) {]])
+c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            mark(model, proto->dependency[j], needed);]] [[            (void)j;]])
+c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            bare[i].source_code_info = NULL;]] "")

@@ -30,9 +30,9 @@ c_mutation(F2 server/store/embedded.c test_store_embedded:*alone [[    umask(S_I
 
 # an address that cannot be served is told before anything is made or started
 c_mutation(F3 server/server.c test_command:*bad_addresses* [[check_settings(&s, &s.failure) != LKS_OK || ]] "")
-c_mutation(F3 server/wires.c test_command:*bad_addresses* [[        address_check_unix(address, &why);]] [[        ;]])
-c_mutation(F3 server/wires.c test_command:*bad_addresses* [[        address_check_tcp(address, &why);]] [[        ;]])
-c_mutation(F3 server/wires.c test_command:*bad_addresses* [[    if (scheme->encrypted && !files->certificate)]] [[    if (false)]])
+c_mutation(F3 net/wires.c test_command:*bad_addresses* [[        address_check_unix(address, error);]] [[        ;]])
+c_mutation(F3 net/wires.c test_command:*bad_addresses* [[        address_check_tcp(address, error);]] [[        ;]])
+c_mutation(F3 net/wires.c test_command:*bad_addresses* [[    if (scheme->encrypted && !has_certificate)]] [[    if (false)]])
 c_mutation(F3 net/address.c test_address:*taken_port* [[bind(fd, found->ai_addr, found->ai_addrlen) == 0;]] [[true;]])
 
 # settings: a bool in three ways; what is wrong with a URL is said, without its password
@@ -46,12 +46,12 @@ c_mutation(F4 client/endpoint.c test_channel:urls_are_checked [[    if (end == N
         lks_error_set]])
 
 # what could be read in two ways is refused on every wire
-c_mutation(F5 server/calls/identity.h test_dispatch:*stands_twice* [[        who->twice = name;]] [[        ;]])
-c_mutation(F5 server/calls/identity.h test_dispatch:*stands_twice* [[who->says_ns : strcmp(name, "authorization") == 0 ?]] [[who->says_ns : true ?]])
+c_mutation(F5 net/sink.h test_dispatch:*stands_twice* [[        who->twice = name;]] [[        ;]])
+c_mutation(F5 net/sink.h test_dispatch:*stands_twice* [[who->says_ns : strcmp(name, "authorization") == 0 ?]] [[who->says_ns : true ?]])
 c_mutation(F5 server/calls/dispatch.c test_dispatch:*stands_twice* [[    if (who->twice) /*]] [[    if (false) /*]])
-c_mutation(F5 server/calls/frames.c test_frames:*stands_twice*
-  [[credentials_take(&who, item->key, (lks]] [[if (i == 0) credentials_take(&who, item->key, (lks]])
-c_mutation(F5 net/grpc/grpc_call.c test_grpc:*stands_twice*
+c_mutation(F5 net/sp/frames.c test_frames:*stands_twice*
+  [[credentials_take(&who, item->key, value_of]] [[if (i == 0) credentials_take(&who, item->key, value_of]])
+c_mutation(F5 net/grpc/grpc_headers.c test_grpc:*stands_twice*
   [[        credentials_take(&who, field->name,]] [[        if (!who.says_authorization) credentials_take(&who, field->name,]])
 
 # descriptors

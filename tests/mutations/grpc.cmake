@@ -14,7 +14,7 @@ c_mutation(G2 net/grpc/grpc_call.c test_grpc [[        if (len > 0)
 
 # what is refused at its headers: who still sends is told to stop, after the answer
 c_mutation(G3 net/grpc/grpc.c test_grpc [[if (s && last && !s->half_closed) {]] [[if (false) {]])
-c_mutation(G3 net/grpc/grpc_call.c test_grpc [[else if (dispatch_would_take(]] [[else if (false && dispatch_would_take(]])
+c_mutation(G3 net/grpc/grpc_call.c test_grpc [[else if (judge(]] [[else if (false && judge(]])
 c_mutation(G3 net/grpc/grpc_call.c test_grpc [[answer_http(s, "405");]] [[answer_http(s, "404");]])
 c_mutation(G3 net/grpc/grpc_call.c test_grpc [[strchr(";+", type.data[16])]] [[true]])
 
@@ -29,7 +29,7 @@ c_mutation(G4 net/grpc/grpc.c test_grpc
   [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, NO_LIMIT}, /*]] [[{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, calls_max(c)}, /*]])
 
 # a call that is cancelled, or whose connection is gone, is lost, alone
-c_mutation(G5 net/grpc/grpc_call.c test_grpc [[    dispatch_abandon(s->running); /* it may be over */]] "")
+c_mutation(G5 net/grpc/grpc_call.c test_grpc [[    s->all->options.sink->abandon(s->running); /* it may be over */]] "")
 c_mutation(G5 net/grpc/grpc_call.c test_grpc [[        .caller = s->from->caller,]] "")
 c_mutation(G5 net/grpc/grpc.c test_grpc [[    while ((s = TAILQ_FIRST(&c->calls)))
         grpc_call_detach(s);]] "")
@@ -72,7 +72,7 @@ c_mutation(G8 net/grpc/grpc_call.c test_grpc [[    else if (s->all->draining)]] 
 c_mutation(G8 net/grpc/grpc.c test_grpc [[            grpc_call_stop(s);]] [[            (void)s;]])
 
 # streaming methods: rights, messages both ways, the end
-c_mutation(G9 net/grpc/grpc_call.c test_grpc [[    if (method->effect && dispatch_judge(]] [[    if (false && dispatch_judge(]])
+c_mutation(G9 net/grpc/grpc_call.c test_grpc [[    if (method->effect && judge(]] [[    if (false && judge(]])
 c_mutation(G9 net/grpc/grpc_call.c test_grpc [[        s->method->half_closed(s->state);]] [[        (void)s;]])
 c_mutation(G9 net/grpc/grpc_call.c test_grpc [[        nghttp2_session_resume_data(s->from->session, s->id);]] "")
 

@@ -86,7 +86,7 @@ c_mutation(A10 server/server.c test_admission:*tokens_rotate* [[    judge_by(s, 
     warn_of_modes(s->config);
     log_info]] [[    identity_free(loaded);
     log_info]])
-c_mutation(A10 server/wires.c test_admission:*certificates_rotate* [[    tls_context_free(w->tls);
+c_mutation(A10 net/wires.c test_admission:*certificates_rotate* [[    tls_context_free(w->tls);
     tls_context_free(w->h2);
     w->tls = plain;
     w->h2 = h2;]] [[    if (!w->tls)
@@ -98,11 +98,12 @@ c_mutation(A11 server/server.c test_admission:*beyond*
   [[wires_is_encrypted(url) && identity_required(s->identity)]] [[wires_is_encrypted(url)]])
 c_mutation(A11 server/server.c test_admission:*beyond*
   [[wires_is_encrypted(url) && identity_required(s->identity)]] [[identity_required(s->identity)]])
-c_mutation(A11 server/wires.c test_admission:*beyond*
+c_mutation(A11 net/wires.c test_admission:*beyond*
   [[    return strcmp(text, "localhost") == 0 || ]] [[    return strncmp(text, "127.", 4) == 0 || strcmp(text, "localhost") == 0 || ]])
-c_mutation(A11 server/wires.c test_admission:*do_nothing*
-  [[    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;]] [[    (void)wrong, (void)error;
-    return LKS_OK;]])
+c_mutation(A11 server/server.c test_admission:*do_nothing*
+  [[    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong)
+                 : wires_check_tls(files, error);]] [[    (void)wrong;
+    return wires_check_tls(files, error);]])
 # nothing secret is logged
 c_mutation(A12 server/server.c test_admission
   [[        .url = s->config->store,]] [[        .url = (log_info("store", "url=%s", s->config->store), s->config->store),]])

@@ -36,7 +36,7 @@ c_mutation(CN4 net/sp/sp_server.c test_sp_limits:*no_room* [[    if (message->sk
 # what is half read, left over and not sent is held, and given back
 c_mutation(CN5 net/sp/sp.c test_sp [[    if (r->held > 0)
         budget_give(r->share, r->held);]] "")
-c_mutation(CN5 net/sp/sp_server.c test_sp_limits:*left_over* [[    budget_force(c->bytes, len);]] "")
+c_mutation(CN5 net/sp/sp_server.c test_sp_limits:*left_over* [[    budget_force(c->sender.bytes, len);]] "")
 c_mutation(CN5 net/stream/stream_output.c test_sp_limits:*output_is_held* [[    if (s->share)
         budget_force(s->share, block->len);]] "")
 c_mutation(CN5 net/stream/stream_output.c test_sp_limits [[    give_back(s, block->len);]] "")
@@ -72,8 +72,8 @@ c_mutation(CN9 net/stream/stream.c test_sp_limits:*idlest* [[(s->idle || !s->rea
 c_mutation(CN9 net/stream/remote.c test_sp_limits:*address_has* [[    memcpy(ret->origin.bytes, bytes, V4_BYTES);]] "")
 
 # lines that peers cause: so many a second of each reason
-c_mutation(CN10 server/log_rate.c test_log_rate [[    if (r->lines >= LOG_RATE_LINES) {]] [[    if (false) {]])
-c_mutation(CN10 server/log_rate.c test_log_rate [[    *left_out = r->left_out;]] [[    *left_out = 0;]])
+c_mutation(CN10 net/log_rate.c test_log_rate [[    if (r->lines >= LOG_RATE_LINES) {]] [[    if (false) {]])
+c_mutation(CN10 net/log_rate.c test_log_rate [[    *left_out = r->left_out;]] [[    *left_out = 0;]])
 
 # who is thrown out again and again opens new connections at a limited rate; time pays; what is known is bounded
 c_mutation(CN11 net/stream/penalties.c test_penalties [[now_ms + PENALTIES_FREE_MS)]] [[now_ms)]])
@@ -89,7 +89,7 @@ c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    begi
 
 # what libnng brings takes turns; it is held, and of a peer that is gone not run
 c_mutation(CN12 net/nng/nng.c test_wire_nng [[ && turns_is_light(w->turns, &p->turn);]] [[;]])
-c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (p->first && !caller_queues(p->caller))]] [[    if (p->first)]])
-c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (i->held > 0 && !budget_take(p->bytes, i->held)) {]] [[    if (false) {]])
-c_mutation(CN12 net/nng/nng.c test_wire_nng [[        budget_give(p->bytes, i->held);
+c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (p->first && !p->all->sink->queues(p->from.caller))]] [[    if (p->first)]])
+c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (i->held > 0 && !budget_take(p->from.bytes, i->held)) {]] [[    if (false) {]])
+c_mutation(CN12 net/nng/nng.c test_wire_nng [[        budget_give(p->from.bytes, i->held);
         lks_rpc_nng_request_drop(i->request);]] [[        lks_rpc_nng_request_drop(i->request);]])

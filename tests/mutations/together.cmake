@@ -52,7 +52,7 @@ c_mutation(E7 server/functions/idempotency_record.lua test_memory_flat
   [[write('PEXPIRE', key, int(lease_ms + retain_ms))]] "")
 c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[write('PEXPIRE', key, args[2])]] "")
 c_mutation(E7 server/functions/ratelimit_policies.lua test_memory_flat [[write('ZREM', names, name)]] "")
-c_mutation(E8 server/calls/frames.c test_memory_flat:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
+c_mutation(E8 net/sp/frames.c test_memory_flat:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
 
 # Everybody clicks twice
 c_mutation(E9 server/functions/idempotency.lua test_scenes_locks:*double_clicks*

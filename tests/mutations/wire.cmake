@@ -61,8 +61,8 @@ c_mutation(W9 net/nng/nng_rep.c test_nng_rep
   [[nng_socket_set_size(rep->socket, NNG_OPT_RECVMAXSZ, rep->options.message_bytes_max + REQUEST_HEADER_BYTES);]] "")
 
 # not a frame: the connection is closed; a frame that cannot be served is refused whole
-c_mutation(W10 server/calls/frames.c test_frames [[if (error.code == LKS_DATA_LOSS)]] [[if (false)]])
-c_mutation(W10 server/calls/frames.c test_frames
+c_mutation(W10 net/sp/frames.c test_frames [[if (error.code == LKS_DATA_LOSS)]] [[if (false)]])
+c_mutation(W10 net/sp/frames.c test_frames
   [[            refuse(f, port, message, arena, 1, &error);]] [[            port->close_peer(message);]])
 c_mutation(W10 rpc/frame.c test_frames [[if (frame->version != LKS_RPC_FRAME_VERSION)]] [[if (false)]])
 c_mutation(W10 rpc/frame.c test_frames [[if (frame->n_calls == 0)]] [[if (false)]])
@@ -89,7 +89,7 @@ c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[bool full = left == 0 || ]] [[bo
 c_mutation(W12 rpc/exchange.c test_exchange
   [[size_t reserved = (reply->n_results - i - 1) * REFUSAL_BYTES;]] [[size_t reserved = 0;]])
 c_mutation(W12 rpc/exchange.c test_frames [[if (element_bytes(result) > room) {]] [[if (false) {]])
-c_mutation(W12 server/calls/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_for = n]])
+c_mutation(W12 net/sp/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_for = n]])
 
 # a call that waits stands alone in its frame; it is parked before its store call
 c_mutation(W13 server/calls/dispatch.c test_dispatch

@@ -163,7 +163,7 @@ void start(const streams_options *given)
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
-    const sp_server_options server = {.streams = here.streams, .message_bytes_max = BIG};
+    const sp_server_options server = {.streams = here.streams, .sink = &fake_sink, .message_bytes_max = BIG};
     assert_int_equal(sp_server_new(&server, &here.server, &error), LKS_OK);
     assert_int_equal(sp_server_listen_tcp(here.server, "127.0.0.1:0", NULL, &here.port, &error), LKS_OK);
     assert_int_equal(sp_server_listen_websocket(here.server, "127.0.0.1:0", "/x", NULL, &here.web_port, &error),

@@ -9,7 +9,7 @@
 
 #include <uv.h>
 
-#include "support/fake_callers.h"
+#include "support/fake_sink.h"
 #include "support/sp_peer.h"
 #include "net/sp/sp_server.h"
 

@@ -199,16 +199,15 @@ static int teardown(void **state)
 }
 
 /* Starts a call from connection `peer`; `change` may be NULL. */
-static void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer,
-                  const dispatch_call *change)
+static void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change)
 {
     size_t len = request ? protobuf_c_message_get_packed_size(request) : 0;
     uint8_t *payload = lks_rpc_arena_alloc(f->arena, len + 1);
-    dispatch_call *call = lks_rpc_arena_alloc(f->arena, sizeof *call);
+    sink_call *call = lks_rpc_arena_alloc(f->arena, sizeof *call);
 
     if (request)
         protobuf_c_message_pack(request, payload);
-    *call = change ? *change : (dispatch_call){0};
+    *call = change ? *change : (sink_call){0};
     call->path = path;
     call->payload = payload;
     call->len = len;
@@ -220,7 +219,7 @@ static void start(fixture *f, const char *path, const ProtobufCMessage *request,
 
 static const char get_item[] = "/lockstock.v1.StockService/GetItem";
 
-static void start_get_item(fixture *f, size_t peer, const dispatch_call *change)
+static void start_get_item(fixture *f, size_t peer, const sink_call *change)
 {
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
     request.sku = (char *)"tea";
@@ -272,7 +271,7 @@ TEST(a_bad_request_never_reaches_the_store)
 TEST(a_deadline_that_is_over_is_not_run)
 {
     fixture *f = *state;
-    const dispatch_call late = {.timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
+    const sink_call late = {.timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
     start_get_item(f, 1, &late);
     expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "deadline");
     assert_int_equal(f->store.n, 0);
@@ -286,7 +285,7 @@ TEST(a_deadline_is_the_callers_up_to_the_limit)
     const uint64_t given[] = {1000, 500, 2000};
 
     for (size_t i = 0; i < 3; i++) {
-        const dispatch_call call = {.timeout_ms = asked[i], .received_ns = now};
+        const sink_call call = {.timeout_ms = asked[i], .received_ns = now};
         start_get_item(f, i, &call);
         assert_int_equal(f->store.submitted[i].deadline_ns, now + given[i] * 1000000);
     }
@@ -314,7 +313,7 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
     request.rules = rules;
     request.request_id = (char *)"check-1";
     for (size_t i = 0; i < 3; i++) {
-        const dispatch_call call = {.timeout_ms = asked[i]};
+        const sink_call call = {.timeout_ms = asked[i]};
         start(f, "/lockstock.v1.RateLimitService/Check", &request.base, i, &call);
         lks_rpc_slice id = f->store.submitted[i].call->args[2];
         assert_int_equal(id.len, strlen(told[i]));
@@ -342,7 +341,7 @@ TEST(calls_beyond_the_room_of_their_connection_queue)
 TEST(a_queued_call_whose_time_is_over_is_not_run)
 {
     fixture *f = *state;
-    const dispatch_call brief = {.timeout_ms = 1};
+    const sink_call brief = {.timeout_ms = 1};
     for (size_t i = 0; i < 3; i++)
         start_get_item(f, 1, NULL);
     start_get_item(f, 1, &brief);
@@ -395,12 +394,12 @@ TEST(a_call_that_settles_overtakes_those_that_take)
 
 /* ---- calls of one message ------------------------------------------------------- */
 
-static void start_of(fixture *f, dispatch_order *order, const char *path, const ProtobufCMessage *request)
+static void start_of(fixture *f, sink_order *order, const char *path, const ProtobufCMessage *request)
 {
-    start(f, path, request, 1, &(dispatch_call){.order = order});
+    start(f, path, request, 1, &(sink_call){.order = order});
 }
 
-static void confirm_of(fixture *f, dispatch_order *order, const char *group)
+static void confirm_of(fixture *f, sink_order *order, const char *group)
 {
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
     request.group = (char *)(uintptr_t)group;
@@ -408,7 +407,7 @@ static void confirm_of(fixture *f, dispatch_order *order, const char *group)
     start_of(f, order, "/lockstock.v1.StockService/Confirm", &request.base);
 }
 
-static void get_order_of(fixture *f, dispatch_order *order, const char *group)
+static void get_order_of(fixture *f, sink_order *order, const char *group)
 {
     lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
     request.group = (char *)(uintptr_t)group;
@@ -417,7 +416,7 @@ static void get_order_of(fixture *f, dispatch_order *order, const char *group)
 }
 
 /* second: NULL for one group. */
-static void renew_of(fixture *f, dispatch_order *order, const char *first, const char *second)
+static void renew_of(fixture *f, sink_order *order, const char *first, const char *second)
 {
     char token[] = "0123456789abcdef";
     char *names[] = {(char *)"n"};
@@ -440,7 +439,7 @@ static void renew_of(fixture *f, dispatch_order *order, const char *first, const
 TEST_WITH(calls_of_a_message_and_a_group_run_in_their_order, setup_with_room, teardown)
 {
     fixture *f = *state;
-    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
 
     confirm_of(f, &order, "a");
     get_order_of(f, &order, "a"); /* after the first */
@@ -464,7 +463,7 @@ TEST_WITH(calls_of_a_message_and_a_group_run_in_their_order, setup_with_room, te
 TEST(what_is_held_holds_what_comes_after_it)
 {
     fixture *f = *state;
-    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
 
     confirm_of(f, &order, "a");
     renew_of(f, &order, "a", "b");  /* held by the first */
@@ -481,7 +480,7 @@ TEST(what_is_held_holds_what_comes_after_it)
 TEST_WITH(calls_of_one_method_go_to_the_store_together, setup_with_room, teardown)
 {
     fixture *f = *state;
-    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
 
     for (size_t i = 0; i < 3; i++)
         confirm_of(f, &order, "a");
@@ -494,7 +493,7 @@ TEST_WITH(calls_of_one_method_go_to_the_store_together, setup_with_room, teardow
 TEST(a_call_that_weighs_much_takes_more_of_the_room)
 {
     fixture *f = *state;
-    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
 
     start_get_item(f, 1, NULL);
     confirm_of(f, &order, "a");
@@ -512,7 +511,7 @@ TEST(a_call_that_weighs_much_takes_more_of_the_room)
 TEST(calls_whose_message_is_full_are_not_begun)
 {
     fixture *f = *state;
-    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
 
     for (size_t i = 0; i < 5; i++)
         get_order_of(f, &order, "a");
@@ -529,7 +528,7 @@ TEST(calls_whose_message_is_full_are_not_begun)
 TEST(a_lost_connection_ends_what_its_order_held)
 {
     fixture *f = *state;
-    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
 
     confirm_of(f, &order, "a");
     get_order_of(f, &order, "a");
@@ -544,7 +543,7 @@ TEST(a_namespace_has_a_length)
     fixture *f = *state;
     char ns[129];
     memset(ns, 'n', sizeof ns);
-    const dispatch_call call = {.who.ns = {.data = ns, .len = sizeof ns}};
+    const sink_call call = {.who.ns = {.data = ns, .len = sizeof ns}};
     start_get_item(f, 1, &call);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "lockstock-namespace");
 }
@@ -556,7 +555,7 @@ TEST(an_entry_that_stands_twice_is_refused)
     fixture *f = *state;
 
     for (size_t i = 0; i < 2; i++) {
-        dispatch_call call = {0};
+        sink_call call = {0};
         char text[64];
         credentials_take(&call.who, names[i], lks_rpc_slice_of(""));
         credentials_take(&call.who, "other", lks_rpc_slice_of("a"));
@@ -578,7 +577,7 @@ TEST(an_entry_that_stands_twice_is_refused)
 TEST(a_namespace_places_the_keys)
 {
     fixture *f = *state;
-    const dispatch_call call = {.who.ns = {.data = "a/}b", .len = 4}};
+    const sink_call call = {.who.ns = {.data = "a/}b", .len = 4}};
     start_get_item(f, 1, &call);
     start_get_item(f, 2, NULL);
     const lks_rpc_slice named = f->store.submitted[0].call->base;
@@ -593,9 +592,9 @@ TEST(a_namespace_places_the_keys)
 TEST(a_call_that_waits_must_be_alone)
 {
     fixture *f = *state;
-    dispatch_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-    const dispatch_call crowded = {.order = &order};
+    const sink_call crowded = {.order = &order};
     request.wait_ms = 1;
     start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1, &crowded);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "wait_ms: ");
@@ -647,7 +646,7 @@ TEST(a_reply_of_another_shape_is_internal)
 
 /* ---- calls that wait ------------------------------------------------------------ */
 
-static void start_waiting_of(fixture *f, size_t peer, const dispatch_call *change)
+static void start_waiting_of(fixture *f, size_t peer, const sink_call *change)
 {
     lks_target target = LKS_TARGET_INIT;
     lks_target *targets[] = {&target};
@@ -789,7 +788,7 @@ TEST(a_stopping_server_asks_nothing_more)
 TEST(the_last_round_ends_by_the_deadline)
 {
     fixture *f = *state;
-    start_waiting_of(f, 1, &(dispatch_call){.timeout_ms = 2000});
+    start_waiting_of(f, 1, &(sink_call){.timeout_ms = 2000});
     uint64_t deadline_ns = f->store.submitted[0].deadline_ns;
     assert_int_equal(f->waiters.deadline_ns, deadline_ns - 250000000);
     answer_queued(f, 0);
@@ -854,7 +853,7 @@ TEST(an_abandoned_call_is_withdrawn_alone)
     request.sku = (char *)"tea";
     for (size_t i = 0; i < 3; i++)
         start_get_item(f, 1, NULL);
-    start(f, get_item, &request.base, 1, &(dispatch_call){.handle = &handle});
+    start(f, get_item, &request.base, 1, &(sink_call){.handle = &handle});
     assert_non_null(handle);
     dispatch_abandon(handle);
     expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");

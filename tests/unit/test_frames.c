@@ -1,29 +1,29 @@
-/* Messages of calls over a dispatch of the test's own: one reply a message, when
+/* Messages of calls over a sink of the test's own: one reply a message, when
  * its last call is done, results in the order of the calls. */
 
 #include <lockstock/rpc/frame.h>
 #include <lockstock/v1/stock.lks.h>
 
-#include "calls/frames.h"
-#include "support/fake_callers.h"
+#include "net/sp/frames.h"
+#include "support/fake_sink.h"
 #include "test.h"
 
 enum { CALLS_MAX = 300, REPLY_BYTES_MAX = 4096 };
 
-/* ---- a dispatch that keeps what it is given until the test answers it ---------- */
+/* ---- a sink that keeps what it is given until the test answers it -------------- */
 
-struct dispatch {
+typedef struct keeper {
     struct started {
-        dispatch_call call; /* path and namespace: copies */
+        sink_call call; /* path and namespace: copies */
         char path[32], ns[32];
         lks_rpc_arena *arena;
-        dispatch_done *done;
+        sink_done *done;
         void *arg;
     } started[CALLS_MAX];
     size_t n;
     bool answer_at_once;
     size_t answer_len; /* not 0: each call is answered at once, with a text of that length */
-};
+} keeper;
 
 static void answer_unavailable(struct started *s)
 {
@@ -46,8 +46,9 @@ static void answer_item(struct started *s, size_t len)
     s->done(s->arg, &lks_stock_put_item_method, &response.base, &ok);
 }
 
-void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
+static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
 {
+    keeper *d = to;
     struct started *s = &d->started[d->n++];
     *s = (struct started){.call = *call, .arena = arena, .done = done, .arg = arg};
     snprintf(s->path, sizeof s->path, "%s", call->path);
@@ -63,7 +64,8 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
 /* ---- a port that keeps the reply ---------------------------------------------- */
 
 typedef struct fixture {
-    dispatch dispatch;
+    keeper keeper;
+    sink sink;
     frames *frames;
     budget_share *bytes;
     frames_sender sender;
@@ -98,8 +100,12 @@ static int setup(void **state)
     lks_error error;
     fake_callers_reset(NULL);
     f->bytes = budget_open(NULL);
-    f->sender.caller = caller_new(NULL, f->bytes, NULL, NULL);
-    if (frames_new(&f->dispatch, REPLY_BYTES_MAX, &f->frames, &error) != LKS_OK)
+    f->sink = fake_sink;
+    f->sink.take = take;
+    f->sink.arg = &f->keeper;
+    f->sender.bytes = f->bytes;
+    f->sender.caller = f->sink.open(NULL, &(sink_connection){.bytes = f->bytes});
+    if (frames_new(&f->sink, REPLY_BYTES_MAX, &f->frames, &error) != LKS_OK)
         return -1;
     *state = f;
     return 0;
@@ -109,7 +115,7 @@ static int teardown(void **state)
 {
     fixture *f = *state;
     frames_free(f->frames);
-    caller_lost(f->sender.caller);
+    f->sink.lost(f->sender.caller);
     budget_close(f->bytes);
     free(f);
     return fake_callers.held == 0 && fake_callers.shares_closed == 1 ? 0 : -1;
@@ -169,7 +175,7 @@ static void expect_refused_whole(fixture *f, lks_code code)
     assert_int_equal(reply->results[0]->code, code);
     assert_int_equal(reply->results[0]->applied, LKS_APPLIED_NO);
     lockstock__rpc__v1__reply__free_unpacked(reply, NULL);
-    assert_int_equal(f->dispatch.n, 0);
+    assert_int_equal(f->keeper.n, 0);
 }
 
 /* ---- tests -------------------------------------------------------------------- */
@@ -178,17 +184,17 @@ TEST(what_stands_twice_is_told)
 {
     fixture *f = *state;
     send_frame_with(f, 0, 1, 2);
-    assert_string_equal(f->dispatch.started[0].call.who.twice, "lockstock-namespace");
-    answer_unavailable(&f->dispatch.started[0]);
+    assert_string_equal(f->keeper.started[0].call.who.twice, "lockstock-namespace");
+    answer_unavailable(&f->keeper.started[0]);
 }
 
 TEST(a_call_is_handed_on_as_it_came)
 {
     fixture *f = *state;
     send_frame(f, 0, 2);
-    assert_int_equal(f->dispatch.n, 2);
-    const dispatch_call *first = &f->dispatch.started[0].call;
-    const dispatch_call *second = &f->dispatch.started[1].call;
+    assert_int_equal(f->keeper.n, 2);
+    const sink_call *first = &f->keeper.started[0].call;
+    const sink_call *second = &f->keeper.started[1].call;
     assert_string_equal(first->path, "/m");
     assert_ptr_equal(first->caller, f->sender.caller);
     assert_int_equal(first->received_ns, 12345);
@@ -199,16 +205,16 @@ TEST(a_call_is_handed_on_as_it_came)
     assert_int_equal(second->who.ns.len, 0);
     assert_null(first->who.twice);
     assert_int_equal(second->timeout_ms, 1);
-    answer_unavailable(&f->dispatch.started[0]);
-    answer_unavailable(&f->dispatch.started[1]);
+    answer_unavailable(&f->keeper.started[0]);
+    answer_unavailable(&f->keeper.started[1]);
 }
 
 TEST(a_call_alone_is_told_so)
 {
     fixture *f = *state;
     send_frame(f, 0, 1);
-    assert_null(f->dispatch.started[0].call.order);
-    answer_unavailable(&f->dispatch.started[0]);
+    assert_null(f->keeper.started[0].call.order);
+    answer_unavailable(&f->keeper.started[0]);
 }
 
 TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
@@ -218,7 +224,7 @@ TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
 
     send_frame(f, 0, 3);
     for (int i = 2; i >= 0; i--) {
-        struct started *s = &f->dispatch.started[i];
+        struct started *s = &f->keeper.started[i];
         assert_int_equal(f->replies, 0);
         lks_error_set(&error, (lks_code)(LKS_INVALID_ARGUMENT + i), LKS_APPLIED_NO, "call %d", i);
         s->done(s->arg, NULL, NULL, &error);
@@ -233,7 +239,7 @@ TEST(the_reply_comes_with_the_last_call_in_the_order_of_the_calls)
 TEST(calls_answered_at_once_make_one_reply)
 {
     fixture *f = *state;
-    f->dispatch.answer_at_once = true;
+    f->keeper.answer_at_once = true;
     send_frame(f, 0, 256);
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
     assert_int_equal(reply->n_results, 256);
@@ -252,9 +258,9 @@ TEST(a_response_that_does_not_fit_spoils_no_other)
     item.sku = sku;
     response.item = &item;
     send_frame(f, 0, 2);
-    f->dispatch.started[0].done(f->dispatch.started[0].arg, &lks_stock_put_item_method, &response.base, &ok);
+    f->keeper.started[0].done(f->keeper.started[0].arg, &lks_stock_put_item_method, &response.base, &ok);
     item.sku = (char *)"tea";
-    f->dispatch.started[1].done(f->dispatch.started[1].arg, &lks_stock_put_item_method, &response.base, &ok);
+    f->keeper.started[1].done(f->keeper.started[1].arg, &lks_stock_put_item_method, &response.base, &ok);
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
     assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(reply->results[0]->applied, LKS_APPLIED_YES);
@@ -289,7 +295,7 @@ TEST(what_is_no_frame_loses_its_connection)
     frames_take(f->frames, &port, f, "\x12\x7fgarbage", 9, &f->sender, 0);
     assert_int_equal(f->closed, 1);
     assert_int_equal(f->replies, 0);
-    assert_int_equal(f->dispatch.n, 0);
+    assert_int_equal(f->keeper.n, 0);
 }
 
 /* Each call has its own answer: a caller that matches them must not hang. */
@@ -299,7 +305,7 @@ TEST(a_draining_server_answers_each_call)
     frames_drain(f->frames);
     send_frame(f, 0, 3);
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
-    assert_int_equal(f->dispatch.n, 0);
+    assert_int_equal(f->keeper.n, 0);
     assert_int_equal(reply->n_results, 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(reply->results[i]->code, LKS_UNAVAILABLE);
@@ -314,7 +320,7 @@ TEST(a_message_beyond_its_connections_bytes_is_refused)
     fake_budget_is_full(true);
     send_frame(f, 0, 2);
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
-    assert_int_equal(f->dispatch.n, 0);
+    assert_int_equal(f->keeper.n, 0);
     assert_int_equal(reply->n_results, 2);
     assert_int_equal(reply->results[1]->code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(reply->results[1]->applied, LKS_APPLIED_NO);
@@ -327,11 +333,11 @@ TEST(what_a_long_message_keeps_counts_until_it_is_answered)
     fixture *f = *state;
     send_frame(f, 0, 1);
     assert_int_equal(fake_callers.held, 0);
-    answer_unavailable(&f->dispatch.started[0]);
+    answer_unavailable(&f->keeper.started[0]);
     send_frame(f, 0, 256);
     assert_true(fake_callers.held > 0);
     for (size_t i = 1; i <= 256; i++)
-        answer_unavailable(&f->dispatch.started[i]);
+        answer_unavailable(&f->keeper.started[i]);
     assert_int_equal(fake_callers.held, 0);
 }
 
@@ -342,7 +348,7 @@ TEST(a_small_call_outlives_its_connections_share)
     send_frame(f, 0, 1);
     budget_close(f->bytes);
     assert_int_equal(fake_callers.shares_closed, 1);
-    answer_unavailable(&f->dispatch.started[0]);
+    answer_unavailable(&f->keeper.started[0]);
     assert_int_equal(f->replies, 1);
     f->bytes = NULL;
 }
@@ -351,9 +357,9 @@ TEST(a_small_call_outlives_its_connections_share)
 TEST(calls_whose_answers_cannot_fit_are_not_begun)
 {
     fixture *f = *state;
-    f->dispatch.answer_len = REPLY_BYTES_MAX / 2;
+    f->keeper.answer_len = REPLY_BYTES_MAX / 2;
     send_frame(f, 0, 10);
-    assert_true(f->dispatch.n <= 3);
+    assert_true(f->keeper.n <= 3);
     Lockstock__Rpc__V1__Reply *reply = reply_of(f);
     assert_int_equal(reply->n_results, 10);
     assert_int_equal(reply->results[9]->code, LKS_RESOURCE_EXHAUSTED);

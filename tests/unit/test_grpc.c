@@ -1,5 +1,5 @@
 /* gRPC on a real loop, over raw HTTP/2: what is answered and how, what ends a call, and
- * what ends a connection. dispatch is the test's own. */
+ * what ends a connection. The sink is the test's own. */
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -7,8 +7,7 @@
 #include <nghttp2/nghttp2.h>
 #include <uv.h>
 
-#include "calls/dispatch.h"
-#include "support/fake_callers.h"
+#include "support/fake_sink.h"
 #include "support/h2_peer.h"
 #include "support/sp_peer.h"
 #include "net/grpc/grpc.h"
@@ -30,9 +29,9 @@ enum {
 
 typedef struct running taken;
 struct running {
-    dispatch_done *done; /* NULL: ended */
+    sink_done *done; /* NULL: ended */
     void *arg;
-    dispatch_call call;
+    sink_call call;
     char first, payload[8]; /* what it began with */
 };
 
@@ -40,6 +39,7 @@ static struct {
     uv_loop_t loop;
     streams *streams;
     grpc_server *server;
+    sink sink;
     uint16_t port;
     h2_peer *peers[PEERS_MAX];
     size_t n_peers;
@@ -71,14 +71,14 @@ static void pass_ms(uint64_t ms)
     grpc_server_tick(here.server);
 }
 
-/* ---- dispatch ------------------------------------------------------------------------ */
+/* ---- the sink ------------------------------------------------------------------------ */
 
 static const lks_rpc_method method = {.path = PATH, .effect = LKS_RPC_EFFECT_WRITE};
 
 /* The call is over; what tells so. */
-static dispatch_done *end_of(taken *t)
+static sink_done *end_of(taken *t)
 {
-    dispatch_done *done = t->done;
+    sink_done *done = t->done;
 
     t->done = NULL;
     *t->call.handle = NULL;
@@ -89,7 +89,7 @@ static void succeed(size_t i, size_t len)
 {
     Lockstock__Rpc__V1__Call response = LOCKSTOCK__RPC__V1__CALL__INIT;
     const lks_error ok = {0};
-    dispatch_done *done = end_of(&here.taken[i]);
+    sink_done *done = end_of(&here.taken[i]);
 
     response.payload = (ProtobufCBinaryData){.data = calloc(1, len + 1), .len = len};
     assert_non_null(response.payload.data);
@@ -102,9 +102,9 @@ static void fail_with(size_t i, const lks_error *error)
     end_of (&here.taken[i])(here.taken[i].arg, &method, NULL, error);
 }
 
-void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *arena, dispatch_done *done, void *arg)
+static void take(void *to, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
 {
-    (void)d;
+    (void)to;
     assert_non_null(arena);
     assert_true(here.n < CALLS_MAX);
     here.taken[here.n] = (taken){.done = done, .arg = arg, .call = *call};
@@ -115,11 +115,15 @@ void dispatch_call_start(dispatch *d, const dispatch_call *call, lks_rpc_arena *
         succeed(here.n - 1, here.answer_len);
 }
 
-lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
-                             lks_error *error)
+static lks_code judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+                      lks_error *error)
 {
-    (void)d;
+    (void)arg;
     (void)who;
+    if (effect) {
+        assert_string_equal(path, GUARDED);
+        return here.refuses ? lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "not you") : LKS_OK;
+    }
     if (here.refuses)
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "who are you");
     if (strcmp(path, PATH) != 0)
@@ -127,16 +131,7 @@ lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials 
     return LKS_OK;
 }
 
-lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *judged,
-                        lks_error *error)
-{
-    (void)d;
-    (void)who;
-    assert_string_equal(judged->path, GUARDED);
-    return here.refuses ? lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "not you") : LKS_OK;
-}
-
-void dispatch_abandon(running *call)
+static void abandon(struct running *call)
 {
     assert_non_null(call->done);
     here.last_lost = call;
@@ -264,7 +259,12 @@ static void start_with(const streams_options *given, size_t answer_len)
     uv_loop_init(&here.loop);
     options.loop = &here.loop;
     assert_int_equal(streams_new(&options, &here.streams, &error), LKS_OK);
+    here.sink = fake_sink;
+    here.sink.judge = judge;
+    here.sink.take = take;
+    here.sink.abandon = abandon;
     const grpc_server_options server = {.streams = here.streams,
+                                        .sink = &here.sink,
                                         .message_bytes_max = MESSAGE_MAX,
                                         .in_flight_per_peer = RUNNING,
                                         .waiting_per_peer = WAITING,
@@ -385,7 +385,7 @@ TEST(a_call_and_its_answer)
     h2_peer *p = start();
     size_t call = h2_peer_call(p, PATH, fields, "\0\0\0\0\3abc", 8, false);
     run_until_taken(1);
-    const dispatch_call *got = &here.taken[0].call;
+    const sink_call *got = &here.taken[0].call;
     assert_string_equal(got->path, PATH);
     assert_int_equal(got->len, 3);
     assert_memory_equal(here.taken[0].payload, "abc", 3);

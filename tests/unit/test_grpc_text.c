@@ -205,4 +205,22 @@ TEST(details_of_the_longest_error)
     }
 }
 
+TEST(binary_values_with_padding_and_without)
+{
+    static const struct {
+        const char *text, *bytes;
+    } good[] = {{"", ""}, {"AA==", "\0"}, {"aGk", "hi"}, {"aGk=", "hi"}, {"aGkh", "hi!"}, {"+/+/", "\xfb\xff\xbf"}};
+    static const char *const bad[] = {"a", "aGkha", "a-k=", "aG k", "=aGk", "aGk==="};
+    uint8_t out[16];
+    size_t len;
+
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(grpc_decode_binary(good[i].text, strlen(good[i].text), out, &len));
+        assert_int_equal(len, i == 1 ? 1 : strlen(good[i].bytes));
+        assert_memory_equal(out, good[i].bytes, len);
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        assert_false(grpc_decode_binary(bad[i], strlen(bad[i]), out, &len));
+}
+
 TEST_MAIN()

@@ -1,7 +1,6 @@
 /* A host of typed services, asked by a hand-made peer. */
 
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <lockstock/host.h>
@@ -9,6 +8,7 @@
 #include <lockstock/rpc/frame.h>
 
 #include "method.pb-c.h"
+#include "shop.h"
 #include "support/process.h"
 #include "support/sp_peer.h"
 #include "test.h"
@@ -19,145 +19,34 @@ typedef Lockstock__Rpc__V1__Frame wire_frame;
 typedef Lockstock__Rpc__V1__Reply wire_reply;
 typedef Lockstock__Rpc__V1__Result wire_result;
 
-enum { WAIT_SECONDS = 30 };
-
-/* The shop: what its handlers share with the test. */
-typedef struct shop {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int running; /* calls of Block that wait */
-    int bought;
-    bool open; /* Block returns */
-} shop;
-
-static shop the_shop = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 static lks_host *host;
 static uint16_t port;
 static int fd = -1;
 
-/* ---- the service ------------------------------------------------------------- */
-
-static lks_code buy(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
-                    ProtobufCMessage *response, lks_error *error)
-{
-    shop *self = service->self;
-    const order *in = (const order *)request;
-    order *out = (order *)response;
-    (void)error;
-    pthread_mutex_lock(&self->lock);
-    self->bought++;
-    pthread_mutex_unlock(&self->lock);
-    out->id = lks_rpc_arena_printf(context->arena, "%s of %s, %s=%.*s", in->id, context->method->path,
-                                   context->n_metadata ? context->metadata[0].key : "",
-                                   context->n_metadata ? (int)context->metadata[0].value.len : 0,
-                                   context->n_metadata ? context->metadata[0].value.data : "");
-    out->fence = strlen(in->id);
-    out->colour = in->colour;
-    out->wait_ms = (int64_t)((context->deadline_ns - lks_rpc_now_ns()) / 1000000);
-    return LKS_OK;
-}
-
-static lks_code refuse(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
-                       ProtobufCMessage *response, lks_error *error)
-{
-    (void)service;
-    (void)context;
-    (void)response;
-    if (((const order *)request)->id[0] == '\0')
-        return LKS_ABORTED; /* and says nothing else */
-    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "id: sold");
-}
-
-static lks_code fill(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
-                     ProtobufCMessage *response, lks_error *error)
-{
-    order *out = (order *)response;
-    (void)service;
-    (void)error;
-    out->key.len = (size_t)((const order *)request)->fence;
-    out->key.data = lks_rpc_arena_alloc(context->arena, out->key.len);
-    return LKS_OK;
-}
-
-static lks_code block(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
-                      ProtobufCMessage *response, lks_error *error)
-{
-    shop *self = service->self;
-    (void)context;
-    (void)request;
-    (void)response;
-    (void)error;
-    pthread_mutex_lock(&self->lock);
-    self->running++;
-    pthread_cond_broadcast(&self->changed);
-    while (!self->open)
-        pthread_cond_wait(&self->changed, &self->lock);
-    self->running--;
-    pthread_mutex_unlock(&self->lock);
-    return LKS_OK;
-}
-
-#define METHOD(name, Name, its_effect)                   \
-    static const lks_rpc_method name##_method = {        \
-        .path = "/lockstock.test.Shop/" #Name,           \
-        .request = &lockstock__test__order__descriptor,  \
-        .response = &lockstock__test__order__descriptor, \
-        .effect = its_effect,                            \
-    };
-METHOD(buy, Buy, LKS_RPC_EFFECT_WRITE)
-METHOD(refuse, Refuse, LKS_RPC_EFFECT_WRITE)
-METHOD(fill, Fill, LKS_RPC_EFFECT_WRITE)
-METHOD(look, Look, LKS_RPC_EFFECT_READ)
-METHOD(block, Block, LKS_RPC_EFFECT_WRITE)
-
-static const lks_rpc_binding bindings[] = {
-    {&buy_method, buy}, {&refuse_method, refuse}, {&fill_method, fill}, {&look_method, fill}, {&block_method, block},
-};
-static const lks_rpc_service service = {
-    .name = "lockstock.test.Shop",
-    .n_bindings = sizeof bindings / sizeof *bindings,
-    .bindings = bindings,
-    .self = &the_shop,
-};
-
-static void wait_for_running(int n)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += WAIT_SECONDS;
-    pthread_mutex_lock(&the_shop.lock);
-    while (the_shop.running < n && pthread_cond_timedwait(&the_shop.changed, &the_shop.lock, &until) == 0)
-        ;
-    int running = the_shop.running;
-    pthread_mutex_unlock(&the_shop.lock);
-    assert_int_equal(running, n);
-}
-
-static void let_them_go(void)
-{
-    pthread_mutex_lock(&the_shop.lock);
-    the_shop.open = true;
-    pthread_cond_broadcast(&the_shop.changed);
-    pthread_mutex_unlock(&the_shop.lock);
-}
-
 /* ---- the peer ---------------------------------------------------------------- */
+
+/* Of the scheme that LOCKSTOCK_TEST_SCHEME names, or tcp. */
+static const char *url(void)
+{
+    const char *scheme = getenv("LOCKSTOCK_TEST_SCHEME");
+
+    return scheme && strcmp(scheme, "nng+tcp") == 0 ? "nng+tcp://127.0.0.1:0" : "tcp://127.0.0.1:0";
+}
 
 static void start(lks_host_options options)
 {
     lks_error error;
-    the_shop.open = false;
-    the_shop.bought = 0;
+    shop_close();
     assert_int_equal(lks_host_open(&options, &host, &error), LKS_OK);
-    assert_int_equal(lks_host_add(host, &service, &error), LKS_OK);
-    assert_int_equal(lks_host_listen(host, "nng+tcp://127.0.0.1:0", &port, &error), LKS_OK);
+    assert_int_equal(lks_host_add(host, &shop_service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(host, url(), &port, &error), LKS_OK);
     fd = sp_peer_open(port);
     assert_true(fd >= 0);
 }
 
 static int stop(void **state)
 {
-    let_them_go();
+    shop_open();
     lks_host_close(host, 1000);
     host = NULL;
     close(fd);
@@ -233,7 +122,7 @@ static order *response_of(const wire_result *result)
 TEST(a_handler_knows_its_call)
 {
     Lockstock__Rpc__V1__Metadata item = LOCKSTOCK__RPC__V1__METADATA__INIT, *items[] = {&item};
-    wire_call call = call_of(buy_method.path, "\x0a\x04pear", 6), *calls[] = {&call};
+    wire_call call = call_of(shop_buy_method.path, "\x0a\x04pear", 6), *calls[] = {&call};
     uint32_t id;
     start((lks_host_options){.timeout_ms = 60000});
     item.key = "tenant";
@@ -251,7 +140,7 @@ TEST(a_handler_knows_its_call)
     free_reply(reply);
     /* A time of its own is cut to what the host allows, and none is that. */
     for (uint32_t i = 0; i < 2; i++) {
-        send_call(2, &buy_method, i == 0 ? 0 : 4000000);
+        send_call(2, &shop_buy_method, i == 0 ? 0 : 4000000);
         reply = receive(&id);
         response = response_of(reply->results[0]);
         assert_in_range(response->wait_ms, 1, 60000);
@@ -263,9 +152,9 @@ TEST(a_handler_knows_its_call)
 TEST(each_call_of_a_frame_has_its_own_result)
 {
     wire_call some[] = {
-        call_of(buy_method.path, "\x0a\x01x", 3),    call_of("/lockstock.test.Shop/Steal", "", 0),
-        call_of(buy_method.path, "\x0a\x01\xff", 3), call_of(refuse_method.path, "\x0a\x01x", 3),
-        call_of(refuse_method.path, "", 0),          call_of(buy_method.path, "\x0a\x01y", 3),
+        call_of(shop_buy_method.path, "\x0a\x01x", 3),    call_of("/lockstock.test.Shop/Steal", "", 0),
+        call_of(shop_buy_method.path, "\x0a\x01\xff", 3), call_of(shop_refuse_method.path, "\x0a\x01x", 3),
+        call_of(shop_refuse_method.path, "", 0),          call_of(shop_buy_method.path, "\x0a\x01y", 3),
     };
     enum { N = sizeof some / sizeof *some };
     wire_call *calls[N];
@@ -291,13 +180,13 @@ TEST(a_call_that_is_overdue_is_not_run)
 {
     uint32_t id;
     start((lks_host_options){.threads = 1});
-    send_call(1, &block_method, 0);
-    wait_for_running(1);
-    send_call(2, &buy_method, 1);
-    send_call(3, &buy_method, 0);
+    send_call(1, &shop_block_method, 0);
+    shop_await(1);
+    send_call(2, &shop_buy_method, 1);
+    send_call(3, &shop_buy_method, 0);
     for (uint64_t end = lks_rpc_now_ns() + 100000000; lks_rpc_now_ns() < end;)
         process_pause();
-    let_them_go();
+    shop_open();
     for (int i = 0; i < 3; i++) {
         wire_reply *reply = receive(&id);
         if (id == 2)
@@ -310,20 +199,22 @@ TEST(a_call_that_is_overdue_is_not_run)
     assert_int_equal(the_shop.bought, 1);
 }
 
-/* A response that is too long says whether its call took effect, and harms no other. */
+/* A response that is too long says whether its call took effect; what comes after it in its frame is not begun. */
 TEST(a_response_too_long_is_told_truly)
 {
     static const char big[] = "\x10\x90\x4e"; /* fence: 10000 */
-    wire_call write = call_of(fill_method.path, big, 3), read = call_of(look_method.path, big, 3),
-              small = call_of(buy_method.path, "", 0);
-    wire_call *calls[] = {&write, &read, &small};
+    wire_call first = call_of(shop_buy_method.path, "", 0), write = call_of(shop_fill_method.path, big, 3),
+              second = first;
+    wire_call *calls[] = {&first, &write, &second};
     uint32_t id;
     start((lks_host_options){.message_bytes_max = 8000});
     send_frame(1, calls, 3);
     wire_reply *reply = receive(&id);
-    expect_failure(reply->results[0], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, "the response is longer than allowed");
-    expect_failure(reply->results[1], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "the response is longer than allowed");
-    assert_int_equal(reply->results[2]->code, LKS_OK);
+    assert_int_equal(reply->results[0]->code, LKS_OK);
+    expect_failure(reply->results[1], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES, "the response is longer than allowed");
+    expect_failure(reply->results[2], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO,
+                   "the answers to the calls before it fill the reply: send fewer in a frame");
+    assert_int_equal(the_shop.bought, 1);
     free_reply(reply);
 }
 
@@ -340,7 +231,7 @@ TEST(a_string_may_be_as_long_as_a_message)
     size_t len = lockstock__test__order__get_packed_size(&request);
     uint8_t *payload = malloc(len);
     lockstock__test__order__pack(&request, payload);
-    wire_call call = call_of(buy_method.path, (const char *)payload, len);
+    wire_call call = call_of(shop_buy_method.path, (const char *)payload, len);
     wire_call *calls[] = {&call};
     start((lks_host_options){.message_bytes_max = 3 * LONG});
     send_frame(1, calls, 1);
@@ -357,7 +248,7 @@ TEST(an_unknown_value_is_refused_or_reaches_its_handler)
 {
     uint32_t id;
     for (int open = 0; open < 2; open++) {
-        wire_call call = call_of(buy_method.path, "\x58\x09", 2); /* colour: 9 */
+        wire_call call = call_of(shop_buy_method.path, "\x58\x09", 2); /* colour: 9 */
         wire_call *calls[] = {&call};
         start((lks_host_options){.open_enums = open != 0});
         send_frame(1, calls, 1);
@@ -399,31 +290,54 @@ TEST(handlers_run_side_by_side)
 {
     start((lks_host_options){.threads = 3});
     for (uint32_t i = 0; i < 3; i++)
-        send_call(i, &block_method, 0);
-    wait_for_running(3);
-    let_them_go();
+        send_call(i, &shop_block_method, 0);
+    shop_await(3);
+    shop_open();
     for (uint32_t i = 0; i < 3; i++) {
         uint32_t id;
         free_reply(receive(&id));
     }
 }
 
+TEST(calls_of_a_frame_run_one_after_the_other)
+{
+    wire_call first = call_of(shop_block_method.path, "", 0), second = call_of(shop_buy_method.path, "", 0);
+    wire_call *calls[] = {&first, &second};
+    uint32_t id;
+    start((lks_host_options){.threads = 3});
+    send_frame(1, calls, 2);
+    shop_await(1);
+    send_call(2, &shop_buy_method, 0); /* it overtakes the other, which a thread could run too */
+    wire_reply *reply = receive(&id);
+    assert_int_equal(id, 2);
+    order *response = response_of(reply->results[0]);
+    assert_int_equal(response->number, 1);
+    lockstock__test__order__free_unpacked(response, NULL);
+    free_reply(reply);
+    shop_open();
+    reply = receive(&id);
+    response = response_of(reply->results[1]);
+    assert_int_equal(response->number, 2);
+    lockstock__test__order__free_unpacked(response, NULL);
+    free_reply(reply);
+}
+
 TEST(beyond_the_limit_calls_are_refused)
 {
     uint32_t id;
     start((lks_host_options){.threads = 1, .in_flight_max = 3});
-    send_call(0, &block_method, 0);
-    wait_for_running(1);
-    send_call(1, &buy_method, 0);
-    send_call(2, &buy_method, 0);
-    send_call(3, &buy_method, 0);
+    send_call(0, &shop_block_method, 0);
+    shop_await(1);
+    send_call(1, &shop_buy_method, 0);
+    send_call(2, &shop_buy_method, 0);
+    send_call(3, &shop_buy_method, 0);
     /* Messages of one connection may overtake each other, so it is any of the three. */
     wire_reply *reply = receive(&id);
     assert_in_range(id, 1, 3);
     assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(reply->results[0]->applied, LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO);
     free_reply(reply);
-    let_them_go();
+    shop_open();
     for (uint32_t i = 0; i < 3; i++)
         free_reply(receive(&id));
     assert_int_equal(the_shop.bought, 2);
@@ -455,10 +369,10 @@ static void start_with_a_call_that_waits(void)
 {
     uint32_t id;
     start((lks_host_options){.threads = 1, .in_flight_max = 2});
-    send_call(0, &block_method, 0);
-    wait_for_running(1);
-    send_call(1, &buy_method, 0);
-    send_call(2, &buy_method, 0);
+    send_call(0, &shop_block_method, 0);
+    shop_await(1);
+    send_call(1, &shop_buy_method, 0);
+    send_call(2, &shop_buy_method, 0);
     wire_reply *reply = receive(&id);
     assert_int_equal(reply->results[0]->code, LKS_RESOURCE_EXHAUSTED);
     free_reply(reply);
@@ -470,7 +384,7 @@ TEST(closing_lets_what_waits_run)
     uint32_t id;
     start_with_a_call_that_waits();
     start_closing(&c, 60000);
-    let_them_go();
+    shop_open();
     for (int i = 0; i < 2; i++) {
         wire_reply *reply = receive(&id);
         assert_int_equal(reply->results[0]->code, LKS_OK);
@@ -491,7 +405,7 @@ TEST(closing_at_once_refuses_what_waits)
     expect_failure(reply->results[0], LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
     free_reply(reply);
     /* What runs already is waited for and answered. */
-    let_them_go();
+    shop_open();
     reply = receive(&id);
     assert_int_equal(id, 0);
     assert_int_equal(reply->results[0]->code, LKS_OK);
@@ -504,18 +418,18 @@ TEST(a_host_is_filled_before_it_listens)
 {
     lks_error error;
     assert_int_equal(lks_host_open(NULL, &host, &error), LKS_OK);
-    assert_int_equal(lks_host_add(host, &service, &error), LKS_OK);
-    assert_int_equal(lks_host_add(host, &service, &error), LKS_ALREADY_EXISTS);
+    assert_int_equal(lks_host_add(host, &shop_service, &error), LKS_OK);
+    assert_int_equal(lks_host_add(host, &shop_service, &error), LKS_ALREADY_EXISTS);
     assert_non_null(strstr(error.message, "/lockstock.test.Shop/"));
-    static const char *const bad[] = {"tcp://127.0.0.1:0", "nng+ipc:///tmp/x", "nng+", ""};
+    static const char *const bad[] = {"nng+ipc:///tmp/x", "nng+", "http://127.0.0.1:0", ""};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_int_equal(lks_host_listen(host, bad[i], NULL, &error), LKS_INVALID_ARGUMENT);
     assert_int_equal(lks_host_listen(host, "nng+tcp://127.0.0.1:0", NULL, &error), LKS_OK);
     assert_int_equal(lks_host_listen(host, "nng+tcp://127.0.0.1:0", &port, &error), LKS_OK);
-    assert_int_equal(lks_host_add(host, &service, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(lks_host_add(host, &shop_service, &error), LKS_FAILED_PRECONDITION);
     fd = sp_peer_open(port);
     assert_true(fd >= 0);
-    send_call(1, &buy_method, 0);
+    send_call(1, &shop_buy_method, 0);
     uint32_t id;
     free_reply(receive(&id));
     lks_host_close(NULL, 0);

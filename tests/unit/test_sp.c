@@ -1,6 +1,6 @@
 /* SP's bytes, as libnng sends them and as nobody should. */
 
-#include "support/fake_callers.h"
+#include "support/fake_sink.h"
 #include "net/sp/sp.h"
 #include "test.h"
 

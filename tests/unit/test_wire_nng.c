@@ -4,7 +4,7 @@
 
 #include <uv.h>
 
-#include "support/fake_callers.h"
+#include "support/fake_sink.h"
 #include "support/sp_peer.h"
 #include "net/nng/nng.h"
 #include "net/stream/turns.h"
@@ -118,7 +118,7 @@ static bool is_closed(void)
 
 static void start(void)
 {
-    const wire_nng_options options = {.loop = &here.loop, .in_flight_per_peer = 64};
+    const wire_nng_options options = {.loop = &here.loop, .sink = &fake_sink, .in_flight_per_peer = 64};
     lks_error error;
 
     memset(&here, 0, sizeof here);

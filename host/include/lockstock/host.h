@@ -1,5 +1,6 @@
 /* Serve your own typed services: handlers written against a generated skeleton
- * run on worker threads, called over nng by the generated stubs.
+ * run on worker threads, called by the generated stubs, by any SP peer (nng), by web pages and by gRPC clients
+ * of any language.
  *
  *     lks_host *host;
  *     lks_error error;
@@ -7,12 +8,14 @@
  *     lks_rpc_service service = shop_v1_shop_service(&handlers, &my_shop);
  *     if (lks_host_open(NULL, &host, &error) == LKS_OK &&
  *         lks_host_add(host, &service, &error) == LKS_OK &&
- *         lks_host_listen(host, "nng+tcp://127.0.0.1:7800", NULL, &error) == LKS_OK)
+ *         lks_host_listen(host, "tcp://127.0.0.1:7800", NULL, &error) == LKS_OK &&
+ *         lks_host_listen(host, "grpc://127.0.0.1:7801", NULL, &error) == LKS_OK)
  *         wait_for_signal();
  *     lks_host_close(host, 5000);
  *
  * A host is opened, filled and closed by one thread at a time; handlers run on
- * several threads at once. */
+ * several threads at once. It has one thread more, for its connections. Over grpc:// and grpcs:// it also serves
+ * grpc.health.v1.Health and grpc.reflection.v1 (and v1alpha). */
 #ifndef LOCKSTOCK_HOST_H
 #define LOCKSTOCK_HOST_H
 
@@ -29,15 +32,32 @@ extern "C" {
 
 typedef struct lks_host lks_host;
 
+/* A line for a log: an event, and key=value pairs. Which connections end or are not let in, and why; `warns`: somebody
+ * lost by it. Runs on the host's own thread: it must not block, nor call the host. */
+typedef void lks_host_log(bool warns, const char *event, const char *line);
+
+/* All that it points to must live until the host is closed. */
 typedef struct lks_host_options {
-    uint32_t threads;         /* that run handlers; 0 = 4 */
-    uint32_t in_flight_max;   /* messages that wait for a thread, run or are being answered; more are
+    uint32_t threads;                  /* that run handlers; 0 = 4 */
+    uint32_t in_flight_max;            /* messages that wait for a thread or run; more are
                                    refused with RESOURCE_EXHAUSTED, applied NO; 0 = 1,024 */
-    uint32_t connections_max; /* 0 = 4,096 */
-    size_t message_bytes_max; /* of a request and of a reply; 0 = 1 MiB */
-    uint32_t timeout_ms;      /* of a call that names none, and the longest allowed; 0 = 30,000 */
-    bool open_enums;          /* hand handlers the values of an enum that their .proto does not have, as
+    uint32_t connections_max;          /* for one more an idle one is given up, or it is refused; 0 = 4,096 */
+    size_t message_bytes_max;          /* of a request and of a reply; 0 = 1 MiB */
+    uint32_t timeout_ms;               /* of a call that names none, and the longest allowed; 0 = 30,000 */
+    bool open_enums;                   /* hand handlers the values of an enum that their .proto does not have, as
                                    numbers: of a newer client. False: such a request is refused */
+    uint32_t in_flight_per_connection; /* the same of one connection: it is read no further, and a gRPC client
+                                            may have no more calls; 0 = 256 */
+    uint32_t connections_per_address;  /* from one address, or by unix sockets from one user; 0 = a quarter */
+    uint32_t request_ms;               /* for a gRPC call's headers and body to come; 0 = 30,000 */
+    size_t memory_bytes;               /* requests and answers held, of all connections together; 0 = 256 MiB */
+    const char *tls_certificate;       /* for tls://, wss:// and grpcs://: the chain, a PEM file */
+    const char *tls_key;               /* a PEM file */
+    const char *tls_client_ca;         /* who signs the clients' certificates, a PEM file; NULL: none is asked for */
+    bool tls_client_required;          /* a client without a certificate is refused */
+    char *const *allow_origins;        /* "https://shop.example": web pages that may connect by ws:// and wss:// */
+    size_t n_allow_origins;
+    lks_host_log *log; /* NULL: nobody is told */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
@@ -47,8 +67,9 @@ typedef struct lks_host_options {
  * nested messages, 1,000 unknown fields (which are skipped), and, unless open_enums, known
  * values of enums. */
 
-/* A host without a service or an address. options may be NULL. On success *ret is
- * the caller's to close. LKS_RESOURCE_EXHAUSTED: no memory, threads or descriptors. */
+/* A host without a service or an address. options may be NULL; the struct is copied. On success *ret is
+ * the caller's to close. LKS_INVALID_ARGUMENT: options that do not agree, or a file of TLS that cannot be used;
+ * LKS_RESOURCE_EXHAUSTED: no memory, threads or descriptors. */
 lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_error *error);
 
 /* Adds a service. Its bindings, handlers and `self` must outlive the host; the struct
@@ -56,17 +77,23 @@ lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_erro
  * LKS_FAILED_PRECONDITION: the host listens already. */
 lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error *error);
 
-/* Listens on "nng+tcp://address:port" or "nng+ws://address:port/path"; may be called
- * again for further addresses. Port 0 lets the system choose; the bound port is
- * stored in *port when not NULL (0 over WebSocket, where libnng does not tell). Over
- * WebSocket a connection that a web page opens is closed unread, but libnng holds
- * connections that never finish their handshake, as many as come: it is for peers that
- * are trusted, on a network that is. LKS_INVALID_ARGUMENT: a URL that is none of these;
- * LKS_UNAVAILABLE: the address is in use or not ours. */
+/* Listens on an address; may be called again for further ones.
+ *
+ *   tcp://address:port         SP, nng's own protocol: the generated stubs, and any nng REQ socket
+ *   tls://address:port         the same over TLS 1.2 or newer
+ *   unix:///path               the same on a unix socket, made with mode 0600
+ *   ws://address:port/path     the same over WebSocket; wss:// over TLS; nng+ws:// is another name of ws://
+ *   grpc://address:port        gRPC over HTTP/2; grpcs:// over TLS
+ *   nng+tcp://address:port     SP by libnng, with its faults (docs/nng.md): for peers that are trusted
+ *
+ * The address is an IP address, a name or `*`. Port 0 lets the system choose; the bound port is stored in *port when
+ * not NULL (0 for a unix socket). A connection that a web page opens is refused unless allow_origins names the page.
+ * LKS_INVALID_ARGUMENT: a URL that is none of these; LKS_FAILED_PRECONDITION: it needs a certificate, or the path is
+ * not safe for a socket; LKS_UNAVAILABLE: the address is in use or not ours. Blocks; not to be called from `log`. */
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error);
 
-/* Ends the host: takes no new call, lets those that wait run for at most drain_ms,
- * answers the rest UNAVAILABLE, applied NO, waits for the handlers that run (it cannot
+/* Ends the host: takes no new connection and no new call (gRPC clients are told by GOAWAY), lets those that wait run
+ * for at most drain_ms, answers the rest UNAVAILABLE, applied NO, waits for the handlers that run (it cannot
  * end them), sends what they answer, and frees. Blocks; not to be called from a handler.
  * Takes NULL. */
 void lks_host_close(lks_host *host, uint32_t drain_ms);

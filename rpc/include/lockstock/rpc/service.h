@@ -25,6 +25,7 @@ typedef struct lks_rpc_context {
         const char *key;
         lks_rpc_slice value;
     } * metadata;
+    const char *certificate; /* the name in the caller's verified certificate; NULL = none */
 } lks_rpc_context;
 
 typedef struct lks_rpc_service lks_rpc_service;
@@ -47,6 +48,10 @@ struct lks_rpc_service {
     const lks_rpc_binding *bindings;
     const void *handlers; /* the typed handlers, of a type that the bindings know */
     void *self;           /* given to each handler */
+    /* For reflection: the .proto file and all that it imports, as a serialised google.protobuf.FileDescriptorSet;
+     * descriptor.proto and lockstock/rpc/v1/options.proto may be left out. NULL: nothing is told. */
+    const void *descriptors;
+    size_t n_descriptors;
 };
 
 #ifdef __cplusplus

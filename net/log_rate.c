@@ -1,6 +1,6 @@
 /* Invariant: `left_out` counts what was refused since the last line that was allowed. Called
  * by who logs what peers cause. */
-#include "log_rate.h"
+#include "net/log_rate.h"
 
 bool log_rate_allows(log_rate *r, uint64_t now_ms, uint32_t *left_out)
 {

@@ -2,7 +2,7 @@
  * done; results stand in the order of the calls. What its calls need lives in one arena,
  * which goes back to the pool after the reply; the message itself is decoded into another,
  * which is free again before frames_take returns. */
-#include "calls/frames.h"
+#include "net/sp/frames.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum {
 };
 
 struct frames {
-    dispatch *dispatch;
+    const sink *sink;
     size_t message_bytes_max;
     lks_rpc_arena *pool[POOL_MAX];
     size_t n_pool;
@@ -33,7 +33,7 @@ typedef struct exchange {
     lks_rpc_arena *arena;
     Lockstock__Rpc__V1__Reply *reply;
     const lks_rpc_method **methods;
-    dispatch_order order;
+    sink_order order;
     budget_share *bytes;
     size_t held;        /* of it */
     size_t waiting_for; /* calls not yet done, and one more while they are started */
@@ -45,13 +45,13 @@ typedef struct slot {
     size_t index;
 } slot;
 
-lks_code frames_new(dispatch *d, size_t message_bytes_max, frames **ret, lks_error *error)
+lks_code frames_new(const sink *to, size_t message_bytes_max, frames **ret, lks_error *error)
 {
     frames *f = malloc(sizeof *f);
 
     if (!f)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    *f = (frames){.dispatch = d, .message_bytes_max = message_bytes_max};
+    *f = (frames){.sink = to, .message_bytes_max = message_bytes_max};
     *ret = f;
     return LKS_OK;
 }
@@ -123,13 +123,26 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     one_less(x);
 }
 
+static lks_rpc_slice value_of(const Lockstock__Rpc__V1__Metadata *item)
+{
+    return (lks_rpc_slice){(const char *)item->value.data, item->value.len};
+}
+
+static void tell_metadata(const void *metadata, sink_see_entry *see, void *arg)
+{
+    const Lockstock__Rpc__V1__Call *call = metadata;
+
+    for (size_t i = 0; i < call->n_metadata; i++)
+        see(arg, call->metadata[i]->key, value_of(call->metadata[i]));
+}
+
 static credentials credentials_of(const Lockstock__Rpc__V1__Call *call, const frames_sender *sender)
 {
     credentials who = {.certificate = sender->certificate, .uid = sender->uid};
 
     for (size_t i = 0; i < call->n_metadata; i++) {
         const Lockstock__Rpc__V1__Metadata *item = call->metadata[i];
-        credentials_take(&who, item->key, (lks_rpc_slice){(const char *)item->value.data, item->value.len});
+        credentials_take(&who, item->key, value_of(item));
     }
     return who;
 }
@@ -198,12 +211,13 @@ static lks_error refusal_of(const exchange *x, bool has_room)
 static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, const frames_sender *sender,
                         uint64_t received_ns, bool has_room)
 {
+    const sink *to = x->frames->sink;
     size_t n = frame->n_calls;
     slot *slots = lks_rpc_arena_alloc(x->arena, n * sizeof *slots);
 
     for (size_t i = 0; i < n; i++) {
         const Lockstock__Rpc__V1__Call *from = frame->calls[i];
-        const dispatch_call call = {
+        const sink_call call = {
             .path = from->method,
             .payload = from->payload.data,
             .len = from->payload.len,
@@ -212,6 +226,8 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
             .caller = sender->caller,
             .who = credentials_of(from, sender),
             .order = n > 1 ? &x->order : NULL,
+            .tell_metadata = tell_metadata,
+            .metadata = from,
         };
         lks_error refusal = refusal_of(x, has_room && slots);
         slot none = {.exchange = x, .index = i}, *at = slots ? &slots[i] : &none;
@@ -219,7 +235,7 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
         if (refusal.code != LKS_OK)
             on_done(at, NULL, NULL, &refusal);
         else
-            dispatch_call_start(x->frames->dispatch, &call, x->arena, on_done, at);
+            to->take(to->arg, &call, x->arena, on_done, at);
     }
 }
 
@@ -228,7 +244,7 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
 {
     lks_error error = {0};
     Lockstock__Rpc__V1__Frame *frame;
-    budget_share *bytes = caller_bytes(sender->caller);
+    budget_share *bytes = sender->bytes;
     lks_rpc_arena *scratch = take_arena(f), *arena = take_arena(f);
     exchange *x = NULL;
 

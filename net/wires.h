@@ -1,4 +1,4 @@
-/* All transports together: what the server listens on. The scheme of a URL says which
+/* All transports together: what a server listens on. Used by lockstockd and by host/. The scheme of a URL says which
  * engine serves it:
  *
  *   tcp://host:port  tls://...  unix:///path   sp_server.h, on the loop
@@ -7,9 +7,9 @@
  *                                              sp_server.h, over WebSocket
  *   nng+tcp://host:port              nng.h: libnng, which starts threads of its own
  *
- * Loop thread only. */
-#ifndef LOCKSTOCK_SERVER_WIRES_H
-#define LOCKSTOCK_SERVER_WIRES_H
+ * Errors do not repeat the URL; the caller puts it before them. Loop thread only. */
+#ifndef LOCKSTOCK_NET_WIRES_H
+#define LOCKSTOCK_NET_WIRES_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,8 +17,8 @@
 
 #include <lockstock/status.h>
 
-#include "calls/frames.h"
 #include "net/grpc/grpc.h"
+#include "net/sp/frames.h"
 #include "net/tls.h"
 
 struct uv_loop_s;
@@ -28,8 +28,7 @@ typedef struct wires wires;
 typedef struct wires_options {
     struct uv_loop_s *loop;
     frames *frames;
-    dispatch *dispatch;
-    callers *callers;
+    const sink *sink;
     budget *budget;
     const grpc_streaming_method *streaming; /* of gRPC; outlive it */
     size_t n_streaming;
@@ -43,28 +42,31 @@ typedef struct wires_options {
     uint32_t connections_per_wire;    /* 0: three quarters of them where several_wires, else all */
     uint32_t connections_per_address; /* 0: a quarter */
     bool several_wires;
-    tls_files tls;        /* certificate NULL: no TLS; the paths outlive it */
-    char *const *origins; /* "https://shop.example": of web pages that may connect, checked; outlive it */
+    stream_tell *tell;          /* as streams_options have it */
+    tls_files tls;              /* certificate NULL: no TLS; the paths outlive it */
+    const char *no_certificate; /* what is said where TLS is asked for without one */
+    char *const *origins;       /* "https://shop.example": of web pages that may connect, checked; outlive it */
     size_t n_origins;
 } wires_options;
 
 /* Whether the files of TLS can be read; and whether a URL can be served, as far as that can be
- * known without serving it. So that what is wrong is told before anything is started. Errors as
- * of wires_new and wires_listen. */
+ * known without serving it; encrypted ones only with a certificate. So that what is wrong is told before
+ * anything is started. Errors as of wires_new and wires_listen. */
 lks_code wires_check_tls(const tls_files *files, lks_error *error);
-lks_code wires_check(const char *url, const tls_files *files, lks_error *error);
+lks_code wires_check(const char *url, bool has_certificate, const char *no_certificate, lks_error *error);
 
-/* Whether it is an origin as a browser writes it; LKS_INVALID_ARGUMENT. */
-lks_code wires_check_origin(const char *origin, lks_error *error);
+/* Whether it is an origin as a browser writes it: no path, not even "/", and no pattern. */
+bool wires_is_origin(const char *text);
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory; LKS_INVALID_ARGUMENT: a file of TLS. */
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error);
 
 enum { WIRES_URL_BYTES_MAX = 512 };
 
-/* Serves a URL and says where: port 0 becomes the bound one. LKS_INVALID_ARGUMENT: a
- * URL that is none; LKS_UNAVAILABLE: the address is in use or not ours. */
-lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error);
+/* Serves a URL and says where: port 0 becomes the bound one; *port, unless it is NULL, gets it, 0 where there
+ * is none. LKS_INVALID_ARGUMENT: a URL that is none; LKS_UNAVAILABLE: the address is in use or
+ * not ours; LKS_FAILED_PRECONDITION: there is no certificate. */
+lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], uint16_t *port, lks_error *error);
 
 /* Reads the files of TLS again, for connections that come from now on; when they are
  * wrong all stays as it was. */

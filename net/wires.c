@@ -1,6 +1,6 @@
 /* Invariant: an engine exists from the first URL that needs it; so libnng has no
- * threads where nobody listens through it. Called by server.c. */
-#include "wires.h"
+ * threads where nobody listens through it. Called by server.c and host/. */
+#include "net/wires.h"
 
 #include <arpa/inet.h>
 #include <stdio.h>
@@ -31,20 +31,11 @@ struct wires {
     void *closed_arg;
 };
 
-/* As a browser writes an origin: no path, not even "/", and no pattern. */
-static bool is_origin(const char *text)
+bool wires_is_origin(const char *text)
 {
     const char *host = strstr(text, "://");
 
     return host && host > text && host[3] != '\0' && !strpbrk(host + 3, "/*?#@ \t") && !strchr(text, '*');
-}
-
-lks_code wires_check_origin(const char *origin, lks_error *error)
-{
-    if (is_origin(origin))
-        return LKS_OK;
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
 }
 
 lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
@@ -69,26 +60,12 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     return LKS_OK;
 }
 
-/* A setting that would do nothing is a mistake that somebody relies on. */
-static lks_code check_tls(const tls_files *files, lks_error *error)
-{
-    const char *wrong = NULL;
-
-    if (!files->certificate != !files->key)
-        wrong = "--tls-certificate and --tls-key need each other";
-    else if (files->client_ca && !files->certificate)
-        wrong = "--tls-client-ca needs --tls-certificate";
-    else if (files->client_required && !files->client_ca)
-        wrong = "--tls-client-required needs --tls-client-ca";
-    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong) : LKS_OK;
-}
-
 /* Both are NULL without a certificate, and when a file is wrong. */
 static lks_code load_tls(const tls_files *files, tls_context **plain, tls_context **h2, lks_error *error)
 {
     *plain = *h2 = NULL;
-    if (check_tls(files, error) != LKS_OK || !files->certificate)
-        return error->code;
+    if (!files->certificate)
+        return LKS_OK;
     if (tls_context_load(files, NULL, plain, error) == LKS_OK && tls_context_load(files, "h2", h2, error) != LKS_OK) {
         tls_context_free(*plain);
         *plain = NULL;
@@ -135,7 +112,7 @@ static lks_code need_nng(wires *w, lks_error *error)
         .in_flight_max = 2 * (o->in_flight_max + o->waiting_max),
         .in_flight_per_peer = 2 * o->in_flight_per_peer + o->waiting_per_peer,
         .connections_max = o->connections_max,
-        .callers = o->callers,
+        .sink = o->sink,
         .budget = o->budget,
     };
     return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
@@ -167,6 +144,7 @@ static lks_code need_streams(wires *w, lks_error *error)
         .idle_ms = IDLE_MS,
         .stall_ms = STALL_MS,
         .request_ms = REQUEST_MS,
+        .tell = o->tell,
     };
     return w->streams ? LKS_OK : streams_new(&streams_wanted, &w->streams, error);
 }
@@ -181,7 +159,7 @@ static lks_code need_sp(wires *w, lks_error *error)
         .streams = w->streams,
         .frames = o->frames,
         .message_bytes_max = o->message_bytes_max,
-        .callers = o->callers,
+        .sink = o->sink,
         .budget = o->budget,
         .origins = o->origins,
         .n_origins = o->n_origins,
@@ -204,7 +182,6 @@ static lks_code need_grpc(wires *w, lks_error *error)
         return error->code;
     const grpc_server_options options = {
         .streams = w->streams,
-        .dispatch = o->dispatch,
         .message_bytes_max = o->message_bytes_max,
         .in_flight_per_peer = o->in_flight_per_peer,
         .waiting_per_peer = o->waiting_per_peer,
@@ -212,7 +189,7 @@ static lks_code need_grpc(wires *w, lks_error *error)
         .stall_ms = STALL_MS,
         .methods = o->streaming,
         .n_methods = o->n_streaming,
-        .callers = o->callers,
+        .sink = o->sink,
         .budget = o->budget,
     };
     if (w->grpc)
@@ -240,9 +217,9 @@ static lks_code listen_tcp(wires *w, const char *url, const char *address, uint1
     return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : error->code;
 }
 
-static lks_code no_certificate(lks_error *error)
+static lks_code no_certificate(const char *text, lks_error *error)
 {
-    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "needs --tls-certificate and --tls-key");
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", text);
 }
 
 static lks_code listen_grpc(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -255,7 +232,7 @@ static lks_code listen_grpcs(wires *w, const char *url, const char *address, uin
 {
     (void)url;
     if (!w->h2)
-        return no_certificate(error);
+        return no_certificate(w->options.no_certificate, error);
     return need_grpc(w, error) == LKS_OK ? grpc_server_listen(w->grpc, address, &w->h2, bound, error) : error->code;
 }
 
@@ -263,7 +240,7 @@ static lks_code listen_tls(wires *w, const char *url, const char *address, uint1
 {
     (void)url;
     if (!w->tls)
-        return no_certificate(error);
+        return no_certificate(w->options.no_certificate, error);
     return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : error->code;
 }
 
@@ -305,7 +282,8 @@ static lks_code listen_ws(wires *w, const char *url, const char *address, uint16
 static lks_code listen_wss(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)url;
-    return w->tls ? listen_websocket(w, address, &w->tls, bound, error) : no_certificate(error);
+    return w->tls ? listen_websocket(w, address, &w->tls, bound, error)
+                  : no_certificate(w->options.no_certificate, error);
 }
 
 static const struct scheme {
@@ -347,51 +325,48 @@ static void with_port(const char *url, const char *authority, uint16_t port, cha
 
 static lks_code no_scheme(lks_error *error)
 {
-    return lks_error_set(
-        error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-        "--listen: must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
-        "nng+ws://");
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "must begin with tcp://, tls://, unix://, grpc://, grpcs://, ws://, wss://, nng+tcp:// or "
+                         "nng+ws://");
 }
 
-lks_code wires_check(const char *url, const tls_files *files, lks_error *error)
+lks_code wires_check(const char *url, bool has_certificate, const char *without, lks_error *error)
 {
     const struct scheme *scheme = scheme_of(url);
     char address[WIRES_URL_BYTES_MAX];
-    lks_error why = {0};
 
     *error = (lks_error){0};
     if (!scheme)
         return no_scheme(error);
     const char *rest = url + strlen(scheme->prefix);
     snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
-    if (scheme->encrypted && !files->certificate)
-        no_certificate(&why);
+    if (scheme->encrypted && !has_certificate)
+        no_certificate(without, error);
     else if (scheme->has_port)
-        address_check_tcp(address, &why);
+        address_check_tcp(address, error);
     else
-        address_check_unix(address, &why);
-    if (why.code == LKS_OK && scheme->for_pages)
-        sp_server_check_path(path_of(rest), &why);
-    if (why.code != LKS_OK)
-        lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
+        address_check_unix(address, error);
+    if (error->code == LKS_OK && scheme->for_pages)
+        sp_server_check_path(path_of(rest), error);
     return error->code;
 }
 
-lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], lks_error *error)
+lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], uint16_t *port, lks_error *error)
 {
     const struct scheme *scheme = scheme_of(url);
     uint16_t bound = 0;
-    lks_error why = {0};
 
     if (!scheme)
         return no_scheme(error);
     const char *address = url + strlen(scheme->prefix);
-    if (scheme->listen(w, url, address, &bound, &why) != LKS_OK)
-        return lks_error_set(error, why.code, LKS_APPLIED_NO, "--listen %s: %s", url, why.message);
+    if (scheme->listen(w, url, address, &bound, error) != LKS_OK)
+        return error->code;
     if (scheme->has_port)
         with_port(url, address, bound, bound_url);
     else
         snprintf(bound_url, WIRES_URL_BYTES_MAX, "%s", url);
+    if (port)
+        *port = bound;
     return LKS_OK;
 }
 

@@ -1,6 +1,6 @@
 /* Invariant: a caller is freed when it is lost; nothing of a test may ask for it later. A share
  * is freed when it is closed and holds nothing. */
-#include "support/fake_callers.h"
+#include "support/fake_sink.h"
 
 #include <stdlib.h>
 
@@ -53,7 +53,7 @@ bool budget_has_principal(const budget_share *share)
     return has_principals;
 }
 
-void caller_hold(caller *c, bool held)
+static void hold(caller *c, bool held)
 {
     if (held != c->held)
         fake_callers.n_held += held ? 1 : (size_t)-1;
@@ -65,44 +65,37 @@ void fake_budget_is_full(bool full)
     is_full = full;
 }
 
-caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg)
+static caller *open_caller(void *arg, const sink_connection *connection)
 {
     caller *c = malloc(sizeof *c);
 
-    (void)all;
+    (void)arg;
     if (c)
-        *c = (caller){.number = (unsigned)++fake_callers.opened, .bytes = bytes, .on_room = on_room, .arg = arg};
+        *c = (caller){.number = (unsigned)++fake_callers.opened,
+                      .bytes = connection->bytes,
+                      .on_room = connection->on_room,
+                      .arg = connection->arg};
     return c;
 }
 
-void caller_name(caller *c, const char *wire, const char *from)
-{
-    (void)c;
-    (void)wire;
-    (void)from;
-}
-
-void caller_lost(caller *c)
+static void lose(caller *c)
 {
     if (!c)
         return;
     fake_callers.lost++;
     fake_callers.last_lost = c->number;
-    caller_hold(c, false);
+    hold(c, false);
     if (tell_lost)
         tell_lost();
     free(c);
 }
 
-budget_share *caller_bytes(const caller *c)
-{
-    return c->bytes;
-}
-
-bool caller_queues(const caller *c)
+static bool queues(const caller *c)
 {
     return c->queues;
 }
+
+const sink fake_sink = {.open = open_caller, .lost = lose, .hold = hold, .queues = queues};
 
 budget_share *budget_open(budget *all)
 {

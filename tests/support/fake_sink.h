@@ -1,9 +1,9 @@
-/* Callers and their shares of a budget that the test leads: for engines and frames, which
+/* A sink's callers and their shares of a budget that the test leads: for engines and frames, which
  * only make them, ask them and lose them. */
-#ifndef LOCKSTOCK_TESTS_FAKE_CALLERS_H
-#define LOCKSTOCK_TESTS_FAKE_CALLERS_H
+#ifndef LOCKSTOCK_TESTS_FAKE_SINK_H
+#define LOCKSTOCK_TESTS_FAKE_SINK_H
 
-#include "calls/callers.h"
+#include "net/sink.h"
 
 /* What has happened since fake_callers_reset. */
 typedef struct fake_callers_told {
@@ -14,6 +14,9 @@ typedef struct fake_callers_told {
     size_t n_held; /* callers that are held */
 } fake_callers_told;
 extern fake_callers_told fake_callers;
+
+/* Its callers; what it does with calls is the test's to add. */
+extern const sink fake_sink;
 
 /* on_lost, unless it is NULL, runs whenever a caller is lost. */
 void fake_callers_reset(void (*on_lost)(void));

@@ -1,14 +1,14 @@
 /* One SP message of calls: a frame in, a reply out. Shared by the transports that
  * carry frames; gRPC carries calls of its own. Loop thread only. */
-#ifndef LOCKSTOCK_SERVER_FRAMES_H
-#define LOCKSTOCK_SERVER_FRAMES_H
+#ifndef LOCKSTOCK_NET_FRAMES_H
+#define LOCKSTOCK_NET_FRAMES_H
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include <lockstock/status.h>
 
-#include "calls/dispatch.h"
+#include "net/sink.h"
 
 typedef struct frames frames;
 
@@ -20,8 +20,8 @@ typedef struct frames_port {
     void (*close_peer)(void *message);          /* ends the connection: this was no frame */
 } frames_port;
 
-/* message_bytes_max bounds replies. LKS_RESOURCE_EXHAUSTED: out of memory. */
-lks_code frames_new(dispatch *d, size_t message_bytes_max, frames **ret, lks_error *error);
+/* Calls go to the sink, which outlives it. message_bytes_max bounds replies. LKS_RESOURCE_EXHAUSTED: out of memory. */
+lks_code frames_new(const sink *to, size_t message_bytes_max, frames **ret, lks_error *error);
 
 /* No message may be under way. Takes NULL. */
 void frames_free(frames *f);
@@ -29,6 +29,7 @@ void frames_free(frames *f);
 /* Who sent a message: the connection, and what it proved. */
 typedef struct frames_sender {
     caller *caller;
+    budget_share *bytes;     /* that the caller was opened with */
     const char *certificate; /* as in credentials */
     const uid_t *uid;
 } frames_sender;

@@ -1,0 +1,550 @@
+/* Invariant: `lock` guards the queues, the list of finished calls and the pool of arenas; all else is the loop's. A
+ * worker owns the call that it runs, and tells its end under the lock: so nothing of it is touched, the loop's
+ * wake-up included, once the loop has seen it. */
+#include "calls.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <uv.h>
+
+enum {
+    SMALL_SHARE = 32, /* messages that a connection may have, whatever the others have */
+    RETRY_AFTER_MS = 100,
+    CALL_BYTES = 4096, /* what an ordinary call takes: bounded by how many there may be */
+};
+
+typedef TAILQ_HEAD(, running) running_list;
+typedef TAILQ_HEAD(, caller) caller_list;
+
+struct caller {
+    calls *all;
+    budget_share *bytes;
+    void (*on_room)(void *arg);
+    void *arg;
+    running_list calls;  /* in any state */
+    running_list queued; /* under lock */
+    bool held, in_round; /* under lock */
+    TAILQ_ENTRY(caller) round;
+    uint32_t n_messages;
+    unsigned pins; /* functions that still look at it */
+    bool lost;
+    TAILQ_ENTRY(caller) next;
+};
+
+typedef enum state { HELD, QUEUED, RUNNING, WITHDRAWN } state;
+
+/* One call; its metadata and its payload stand behind it. */
+struct running {
+    calls *all;
+    caller *caller;
+    const lks_rpc_route *route;
+    sink_order *order;
+    struct running **handle;
+    sink_done *done;
+    void *arg;
+    size_t held; /* bytes of the caller's share */
+    bool counts; /* as its message */
+    state state; /* under lock */
+    lks_rpc_context context;
+    const char *payload;
+    size_t payload_len;
+    lks_rpc_arena *arena; /* from its start on */
+    ProtobufCMessage *response;
+    lks_error error;
+    TAILQ_ENTRY(running) in_order, in_caller, in_queue;
+};
+
+struct calls {
+    calls_options options;
+    size_t n_calls;
+    uint32_t n_messages;
+    caller_list callers;
+    uv_async_t wake;
+    pthread_mutex_t lock;
+    pthread_cond_t work; /* the round is not empty, or closing */
+    caller_list round;   /* who has calls to run */
+    running_list finished;
+    lks_rpc_arena **arenas; /* one a thread, when none is in use */
+    uint32_t n_arenas;
+    bool closing;
+    pthread_t *threads;
+    uint32_t n_threads;
+};
+
+/* ---- under lock ----------------------------------------------------------------------- */
+
+static void put_into_round(caller *c)
+{
+    bool wanted = !c->held && !TAILQ_EMPTY(&c->queued);
+
+    if (wanted && !c->in_round)
+        TAILQ_INSERT_TAIL(&c->all->round, c, round);
+    else if (!wanted && c->in_round)
+        TAILQ_REMOVE(&c->all->round, c, round);
+    c->in_round = wanted;
+}
+
+static struct running *next_of_round(calls *all)
+{
+    caller *c = TAILQ_FIRST(&all->round);
+    struct running *r = TAILQ_FIRST(&c->queued);
+
+    TAILQ_REMOVE(&c->queued, r, in_queue);
+    TAILQ_REMOVE(&all->round, c, round);
+    c->in_round = false;
+    put_into_round(c);
+    r->state = RUNNING;
+    return r;
+}
+
+/* ---- threads -------------------------------------------------------------------------- */
+
+static void run(struct running *r)
+{
+    if (!r->arena)
+        r->arena = lks_rpc_arena_new();
+    if (!r->arena)
+        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    else
+        serve_call(r->all->options.table, r->route, r->payload, r->payload_len, &r->context, r->arena, &r->response,
+                   &r->error);
+}
+
+static void *work(void *arg)
+{
+    calls *all = arg;
+
+    pthread_mutex_lock(&all->lock);
+    for (;;) {
+        while (TAILQ_EMPTY(&all->round) && !all->closing)
+            pthread_cond_wait(&all->work, &all->lock);
+        if (all->closing)
+            break;
+        struct running *r = next_of_round(all);
+        r->arena = all->n_arenas > 0 ? all->arenas[--all->n_arenas] : NULL;
+        pthread_mutex_unlock(&all->lock);
+        run(r);
+        pthread_mutex_lock(&all->lock);
+        TAILQ_INSERT_TAIL(&all->finished, r, in_queue);
+        uv_async_send(&all->wake);
+    }
+    pthread_mutex_unlock(&all->lock);
+    return NULL;
+}
+
+static void give_arena(calls *all, lks_rpc_arena *arena)
+{
+    if (!arena)
+        return;
+    lks_rpc_arena_reset(arena);
+    pthread_mutex_lock(&all->lock);
+    bool kept = all->n_arenas < all->options.threads;
+    if (kept)
+        all->arenas[all->n_arenas++] = arena;
+    pthread_mutex_unlock(&all->lock);
+    if (!kept)
+        lks_rpc_arena_free(arena);
+}
+
+/* ---- callers -------------------------------------------------------------------------- */
+
+static caller *on_open(void *arg, const sink_connection *connection)
+{
+    caller *c = malloc(sizeof *c);
+
+    if (!c)
+        return NULL;
+    *c = (caller){.all = arg, .bytes = connection->bytes, .on_room = connection->on_room, .arg = connection->arg};
+    TAILQ_INIT(&c->calls);
+    TAILQ_INIT(&c->queued);
+    TAILQ_INSERT_TAIL(&c->all->callers, c, next);
+    return c;
+}
+
+static void unpin(caller *c)
+{
+    if (--c->pins > 0 || !c->lost || !TAILQ_EMPTY(&c->calls))
+        return;
+    TAILQ_REMOVE(&c->all->callers, c, next);
+    free(c);
+}
+
+static void on_hold(caller *c, bool held)
+{
+    if (c->held == held)
+        return;
+    pthread_mutex_lock(&c->all->lock);
+    c->held = held;
+    put_into_round(c);
+    pthread_mutex_unlock(&c->all->lock);
+    pthread_cond_broadcast(&c->all->work);
+}
+
+static bool on_queues(const caller *c)
+{
+    return c->n_messages > c->all->options.in_flight_per_connection;
+}
+
+/* ---- calls ---------------------------------------------------------------------------- */
+
+static void enqueue(struct running *r)
+{
+    caller *c = r->caller;
+
+    pthread_mutex_lock(&r->all->lock);
+    r->state = QUEUED;
+    TAILQ_INSERT_TAIL(&c->queued, r, in_queue);
+    put_into_round(c);
+    pthread_mutex_unlock(&r->all->lock);
+    pthread_cond_signal(&r->all->work);
+}
+
+/* Takes a call that no thread has out of its queue. False: one has it, or somebody else ends it. */
+static bool withdraw(struct running *r)
+{
+    pthread_mutex_lock(&r->all->lock);
+    bool waits = r->state == HELD || r->state == QUEUED;
+    if (r->state == QUEUED) {
+        TAILQ_REMOVE(&r->caller->queued, r, in_queue);
+        put_into_round(r->caller);
+    }
+    if (waits)
+        r->state = WITHDRAWN;
+    pthread_mutex_unlock(&r->all->lock);
+    return waits;
+}
+
+/* Its message goes on to the next call, which is returned, or is over. */
+static struct running *leave_message(struct running *r)
+{
+    sink_order *order = r->order;
+    bool first = order && TAILQ_FIRST(&order->calls) == r;
+
+    if (order)
+        TAILQ_REMOVE(&order->calls, r, in_order);
+    struct running *next = first ? TAILQ_FIRST(&order->calls) : NULL;
+    if (next) {
+        next->counts = r->counts;
+    } else if (r->counts) {
+        r->caller->n_messages--;
+        r->all->n_messages--;
+    }
+    return next;
+}
+
+static void begin_next(struct running *next);
+
+/* The call is over. What it answers is told when nothing here knows of it any more: that may take or end others; then
+ * the next of its message begins, for what is told may leave no room for its answer. */
+static void end(struct running *r)
+{
+    calls *all = r->all;
+    caller *c = r->caller;
+    bool queued = on_queues(c);
+
+    c->pins++;
+    struct running *next = leave_message(r);
+    TAILQ_REMOVE(&c->calls, r, in_caller);
+    all->n_calls--;
+    if (r->held > 0)
+        budget_give(c->bytes, r->held);
+    if (r->handle)
+        *r->handle = NULL;
+    r->done(r->arg, r->route->method, r->error.code == LKS_OK ? r->response : NULL, &r->error);
+    give_arena(all, r->arena);
+    free(r);
+    if (next)
+        begin_next(next);
+    if (queued && !on_queues(c) && !c->lost && c->on_room)
+        c->on_room(c->arg);
+    unpin(c);
+}
+
+static void begin_next(struct running *next)
+{
+    if (!next->order->full) {
+        enqueue(next);
+    } else if (withdraw(next)) {
+        lks_error_set(&next->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", next->order->full);
+        end(next);
+    }
+}
+
+/* The calls of a caller that no thread has. The last first: no call then begins because the one before it in
+ * its message has ended. */
+static void withdraw_all(caller *c, running_list *to)
+{
+    struct running *r;
+
+    TAILQ_FOREACH(r, &c->calls, in_caller)
+        if (withdraw(r))
+            TAILQ_INSERT_HEAD(to, r, in_queue);
+}
+
+static void end_all(running_list *withdrawn, lks_code code, const char *why)
+{
+    struct running *r;
+
+    while ((r = TAILQ_FIRST(withdrawn))) {
+        TAILQ_REMOVE(withdrawn, r, in_queue);
+        lks_error_set(&r->error, code, LKS_APPLIED_NO, "%s", why);
+        end(r);
+    }
+}
+
+static const char gone[] = "the caller is gone";
+
+static void on_abandon(struct running *r)
+{
+    if (!withdraw(r))
+        return;
+    lks_error_set(&r->error, LKS_CANCELLED, LKS_APPLIED_NO, "%s", gone);
+    end(r);
+}
+
+static void on_lost(caller *c)
+{
+    running_list withdrawn = TAILQ_HEAD_INITIALIZER(withdrawn);
+
+    if (!c)
+        return;
+    c->lost = true;
+    c->pins++;
+    withdraw_all(c, &withdrawn);
+    end_all(&withdrawn, LKS_CANCELLED, gone);
+    unpin(c);
+}
+
+/* ---- a call comes ----------------------------------------------------------------------- */
+
+/* What a call's metadata takes; then where the next entry goes. */
+typedef struct metadata_copy {
+    size_t n, bytes;
+    struct lks_rpc_metadata *entries;
+    char *text;
+} metadata_copy;
+
+static void measure(void *arg, const char *key, lks_rpc_slice value)
+{
+    metadata_copy *to = arg;
+
+    to->n++;
+    to->bytes += strlen(key) + 1 + value.len + 1;
+}
+
+static char *put(metadata_copy *to, const void *data, size_t len)
+{
+    char *at = to->text;
+
+    memcpy(at, data, len);
+    at[len] = '\0';
+    to->text += len + 1;
+    return at;
+}
+
+static void copy(void *arg, const char *key, lks_rpc_slice value)
+{
+    metadata_copy *to = arg;
+    const char *key_copy = put(to, key, strlen(key));
+
+    to->entries[to->n++] = (struct lks_rpc_metadata){
+        .key = key_copy, .value = {.data = put(to, value.len > 0 ? value.data : "", value.len), .len = value.len}};
+}
+
+static uint64_t deadline_of(const serve_table *table, const sink_call *call)
+{
+    bool named = call->timeout_ms > 0 && call->timeout_ms < table->timeout_ms;
+
+    return call->received_ns + (uint64_t)(named ? call->timeout_ms : table->timeout_ms) * 1000000;
+}
+
+/* Nothing of `call` is kept but what outlives it. NULL when out of memory. */
+static struct running *new_call(calls *all, const sink_call *call, const lks_rpc_route *route)
+{
+    metadata_copy to = {.n = 0};
+    size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
+
+    call->tell_metadata(call->metadata, measure, &to);
+    size_t size = sizeof(struct running) + to.n * sizeof *to.entries + to.bytes + certificate_len + 1 + call->len + 1;
+    struct running *r = malloc(size);
+    if (!r)
+        return NULL;
+    *r = (struct running){.all = all,
+                          .caller = call->caller,
+                          .route = route,
+                          .order = call->order,
+                          .handle = call->handle,
+                          .held = size > CALL_BYTES ? size - CALL_BYTES : 0,
+                          .payload_len = call->len,
+                          .context = {.deadline_ns = deadline_of(all->options.table, call)}};
+    to.entries = (struct lks_rpc_metadata *)(void *)(r + 1);
+    to.text = (char *)(to.entries + to.n);
+    to.n = 0;
+    call->tell_metadata(call->metadata, copy, &to);
+    r->context.n_metadata = to.n;
+    r->context.metadata = to.entries;
+    if (call->who.certificate)
+        r->context.certificate = put(&to, call->who.certificate, certificate_len);
+    r->payload = put(&to, call->len > 0 ? call->payload : "", call->len);
+    return r;
+}
+
+/* Beyond a small share, which every connection has, it may have no more messages than are left free. */
+static bool is_full(const caller *c)
+{
+    const calls *all = c->all;
+    uint32_t max = all->options.in_flight_max;
+    uint32_t left = all->n_messages < max ? max - all->n_messages : 0;
+
+    return left == 0 || (c->n_messages >= SMALL_SHARE && c->n_messages >= left);
+}
+
+static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *done_arg)
+{
+    calls *all = arg;
+    const lks_rpc_route *route =
+        lks_rpc_route_find(all->options.table->routes, all->options.table->n_routes, call->path);
+    bool begins = !call->order || TAILQ_EMPTY(&call->order->calls);
+    lks_error error = {0};
+    struct running *r = NULL;
+    (void)arena;
+
+    if (!route) {
+        lks_error_set(&error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    } else if (begins && is_full(call->caller)) {
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many messages under way");
+        error.retry_after_ms = RETRY_AFTER_MS;
+    } else if (!(r = new_call(all, call, route))) {
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    }
+    if (!r) {
+        done(done_arg, route ? route->method : NULL, NULL, &error);
+        return;
+    }
+    r->done = done;
+    r->arg = done_arg;
+    r->counts = begins;
+    if (r->handle)
+        *r->handle = r;
+    if (r->held > 0)
+        budget_force(r->caller->bytes, r->held);
+    if (r->order)
+        TAILQ_INSERT_TAIL(&r->order->calls, r, in_order);
+    TAILQ_INSERT_TAIL(&r->caller->calls, r, in_caller);
+    all->n_calls++;
+    r->caller->n_messages += begins;
+    all->n_messages += begins;
+    if (begins)
+        enqueue(r);
+}
+
+/* Before its request is read; what the engines serve themselves is open to everybody. */
+static lks_code on_judge(void *arg, const caller *from, const credentials *who, const char *path, lks_rpc_effect effect,
+                         lks_error *error)
+{
+    const calls *all = arg;
+    const serve_table *table = all->options.table;
+    (void)from;
+    (void)who;
+
+    if (effect || lks_rpc_route_find(table->routes, table->n_routes, path))
+        return LKS_OK;
+    return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+}
+
+sink calls_sink(calls *all)
+{
+    return (sink){.open = on_open,
+                  .lost = on_lost,
+                  .hold = on_hold,
+                  .queues = on_queues,
+                  .judge = on_judge,
+                  .take = on_take,
+                  .abandon = on_abandon,
+                  .arg = all};
+}
+
+/* ---- all of them ------------------------------------------------------------------------ */
+
+static void on_wake(uv_async_t *wake)
+{
+    calls *all = wake->data;
+    running_list finished = TAILQ_HEAD_INITIALIZER(finished);
+    struct running *r;
+
+    pthread_mutex_lock(&all->lock);
+    TAILQ_CONCAT(&finished, &all->finished, in_queue);
+    pthread_mutex_unlock(&all->lock);
+    while ((r = TAILQ_FIRST(&finished))) {
+        TAILQ_REMOVE(&finished, r, in_queue);
+        end(r);
+    }
+}
+
+lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
+{
+    calls *all = calloc(1, sizeof *all);
+
+    if (!all)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    all->options = *options;
+    TAILQ_INIT(&all->callers);
+    TAILQ_INIT(&all->round);
+    TAILQ_INIT(&all->finished);
+    pthread_mutex_init(&all->lock, NULL);
+    pthread_cond_init(&all->work, NULL);
+    uv_async_init(options->loop, &all->wake, on_wake);
+    all->wake.data = all;
+    all->arenas = calloc(options->threads, sizeof *all->arenas);
+    all->threads = calloc(options->threads, sizeof *all->threads);
+    *ret = all;
+    while (all->arenas && all->threads && all->n_threads < options->threads) {
+        if (pthread_create(&all->threads[all->n_threads], NULL, work, all) != 0)
+            break;
+        all->n_threads++;
+    }
+    if (all->n_threads < options->threads)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no memory or no threads");
+    return LKS_OK;
+}
+
+size_t calls_under_way(const calls *all)
+{
+    return all->n_calls;
+}
+
+void calls_refuse_waiting(calls *all)
+{
+    running_list withdrawn = TAILQ_HEAD_INITIALIZER(withdrawn);
+    caller *c;
+
+    TAILQ_FOREACH(c, &all->callers, next)
+        withdraw_all(c, &withdrawn);
+    end_all(&withdrawn, LKS_UNAVAILABLE, "the server is shutting down");
+}
+
+void calls_close(calls *all)
+{
+    uv_close((uv_handle_t *)&all->wake, NULL);
+}
+
+void calls_free(calls *all)
+{
+    if (!all)
+        return;
+    pthread_mutex_lock(&all->lock);
+    all->closing = true;
+    pthread_cond_broadcast(&all->work);
+    pthread_mutex_unlock(&all->lock);
+    for (uint32_t i = 0; i < all->n_threads; i++)
+        pthread_join(all->threads[i], NULL);
+    while (all->n_arenas > 0)
+        lks_rpc_arena_free(all->arenas[--all->n_arenas]);
+    pthread_cond_destroy(&all->work);
+    pthread_mutex_destroy(&all->lock);
+    free(all->arenas);
+    free(all->threads);
+    free(all);
+}

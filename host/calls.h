@@ -1,0 +1,45 @@
+/* The calls of a host, from the engines to the threads that run handlers, and back. It is the engines' sink.
+ * Connections with calls to run take turns, each call by call in the order of their coming; calls of one message
+ * run one after the other. Loop thread only, but for what workers do inside.
+ *
+ *   take --> refused
+ *       \--> HELD --the one before it is done--> QUEUED --its turn--> RUNNING --> done
+ *             (by an earlier one of its message)     (a thread has it)             */
+#ifndef HOST_CALLS_H
+#define HOST_CALLS_H
+
+#include "net/sink.h"
+#include "serve.h"
+
+struct uv_loop_s;
+
+typedef struct calls calls;
+
+typedef struct calls_options {
+    struct uv_loop_s *loop;
+    const serve_table *table; /* complete before the first call */
+    uint32_t threads;
+    uint32_t in_flight_max;            /* messages whose calls wait or run; more are refused */
+    uint32_t in_flight_per_connection; /* beyond it a connection is not read from */
+} calls_options;
+
+/* Starts the threads. LKS_RESOURCE_EXHAUSTED: no memory or no threads; *ret, unless it is NULL then, is to be
+ * closed and freed all the same. */
+lks_code calls_new(const calls_options *options, calls **ret, lks_error *error);
+
+/* Their sink; of what the engines serve themselves everybody may do everything. */
+sink calls_sink(calls *all);
+
+/* Calls that are not done. */
+size_t calls_under_way(const calls *all);
+
+/* Refuses what waits for a thread (UNAVAILABLE, NO). */
+void calls_refuse_waiting(calls *all);
+
+/* With no call under way and every connection lost: closes what it has on the loop. */
+void calls_close(calls *all);
+
+/* Waits for the threads and frees, once the loop has ended. Takes NULL. */
+void calls_free(calls *all);
+
+#endif

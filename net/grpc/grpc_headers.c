@@ -1,0 +1,79 @@
+/* Invariant: what is told and compared is the call's own copy, with a NUL behind it. Called by grpc_call.c. */
+#include "net/grpc/grpc_headers.h"
+
+#include <string.h>
+
+#include "net/grpc/grpc_text.h"
+
+void grpc_headers_add(grpc_stream *s, grpc_fields *to, const char *name, size_t name_len, const char *value,
+                      size_t value_len)
+{
+    grpc_field *field = lks_rpc_arena_alloc(s->arena, sizeof *field);
+    char *name_copy = lks_rpc_arena_copy(s->arena, name, name_len);
+    char *value_copy = lks_rpc_arena_copy(s->arena, value, value_len);
+
+    if (!field || !name_copy || !value_copy)
+        return;
+    *field = (grpc_field){.name = name_copy, .value = value_copy, .value_len = value_len};
+    TAILQ_INSERT_TAIL(to, field, next);
+}
+
+lks_rpc_slice grpc_headers_value(const grpc_stream *s, const char *name)
+{
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, &s->headers, next)
+        if (strcmp(field->name, name) == 0)
+            return (lks_rpc_slice){.data = field->value, .len = field->value_len};
+    return (lks_rpc_slice){.data = "", .len = 0};
+}
+
+bool grpc_headers_are(const grpc_stream *s, const char *name, const char *value)
+{
+    return strcmp(grpc_headers_value(s, name).data, value) == 0;
+}
+
+credentials grpc_headers_credentials(const grpc_stream *s)
+{
+    credentials who = {.certificate = s->from->certificate};
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, &s->headers, next)
+        credentials_take(&who, field->name, (lks_rpc_slice){field->value, field->value_len});
+    return who;
+}
+
+/* HTTP's or gRPC's own. */
+static bool is_reserved(const char *name)
+{
+    return name[0] == ':' || strncmp(name, "grpc-", 5) == 0 || strcmp(name, "content-type") == 0 ||
+           strcmp(name, "te") == 0;
+}
+
+/* A binary value's bytes; one that cannot be decoded as it stands. */
+static void tell_binary(const grpc_stream *s, const grpc_field *field, sink_see_entry *see, void *arg)
+{
+    uint8_t *bytes = lks_rpc_arena_alloc(s->arena, field->value_len + 1);
+    size_t len;
+
+    if (bytes && grpc_decode_binary(field->value, field->value_len, bytes, &len))
+        see(arg, field->name, (lks_rpc_slice){(const char *)bytes, len});
+    else
+        see(arg, field->name, (lks_rpc_slice){field->value, field->value_len});
+}
+
+void grpc_headers_tell(const void *metadata, sink_see_entry *see, void *arg)
+{
+    const grpc_stream *s = metadata;
+    const grpc_field *field;
+
+    TAILQ_FOREACH(field, &s->headers, next) {
+        size_t len = strlen(field->name);
+        if (is_reserved(field->name))
+            continue;
+        if (len > 4 && strcmp(field->name + len - 4, "-bin") == 0)
+            tell_binary(s, field, see, arg);
+        else
+            see(arg, field->name, (lks_rpc_slice){field->value, field->value_len});
+    }
+}

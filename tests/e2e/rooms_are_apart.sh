@@ -1,0 +1,45 @@
+#!/bin/sh
+# rooms_are_apart.sh NINJA BUILD_DIR: fails when a file was compiled with a header that its room may not
+# know, however deep. The rules are those of docs/architecture.md; they run one way, so that no files of
+# different rooms include each other.
+set -eu
+deps=$(mktemp)
+trap 'rm -f "$deps"' EXIT
+# A line for each pair: the room of a source, its object, a header.
+"$1" -C "$2" -t deps | awk '
+  /^[^ ]/ {
+    object = $1; room = ""
+    sub(/:$/, "", object)
+    if (object !~ /^(rpc|net|standard|client|host|server)\/.*\.c\.o$/) next
+    room = object
+    sub(/\/.*/, "", room)
+    if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
+    if (object ~ /^server\/store\/|\/store\/[a-z_]*\.c\.o$/) room = "store"
+    if (object ~ /\/calls\/[a-z_]*\.c\.o$/) room = "calls"
+  }
+  room != "" && sub(/^ +/, "") { print room, object, $0 }' > "$deps"
+failed=0
+# forbid ROOM OURS [OTHERS]: no file of the room may know a header of those directories of the project,
+# nor one of those of the system.
+forbid() {
+  if ! grep -q "^$1 " "$deps"; then
+    echo "nothing of $1 is known: build first"
+    failed=1
+  fi
+  bad=$(awk -v room="$1" -v ours="(^|/)($2)/([a-z_]+/)*[a-z_]+[.]h$" -v others="/include/(${3:-none})" \
+    '$1 == room && ($3 ~ /^\/usr\// ? $3 ~ others : $3 ~ ours) { print $2 ": " $3 }' "$deps" | sort -u)
+  if [ -n "$bad" ]; then
+    printf '%s must not include:\n%s\n' "$1" "$bad"
+    failed=1
+  fi
+}
+forbid rpc "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/"
+forbid net "standard|client|host|server" "hiredis/"
+forbid standard "client|host|server" "nng/|hiredis/"
+forbid client "standard|host|server" "hiredis/"
+forbid host "client|server" "hiredis/"
+forbid server "client|host"
+forbid calls "standard|client|host" "nng/|hiredis/"
+forbid store "standard|client|host|server/calls|server/services" "nng/"
+forbid services "net|standard|client|host|server/calls" "nng/|hiredis/|uv(/|[.]h)"
+exit $failed

@@ -1,0 +1,507 @@
+/* The same host over every wire: a row of `wires` is all that a wire adds. */
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <lockstock/host.h>
+#include <lockstock/lockstock.h>
+
+#include "conformance/caller.h"
+#include "conformance/line.h"
+#include "method.pb-c.h"
+#include "shop.h"
+#include "support/certificates.h"
+#include "support/tempdir.h"
+#include "test.h"
+
+typedef Lockstock__Test__Order order;
+
+enum { MESSAGE_BYTES = 8000, CALLERS_MAX = 2 };
+
+typedef struct wire {
+    const char *scheme, *path;
+    const wire_driver *driver;
+    bool is_encrypted, is_unix, is_grpc, by_libnng;
+} wire;
+
+static wire wires[] = {
+    {.scheme = "tcp", .driver = &sp_driver},
+    {.scheme = "tls", .driver = &sp_driver, .is_encrypted = true},
+    {.scheme = "unix", .driver = &sp_driver, .is_unix = true},
+    {.scheme = "ws", .path = "/shop", .driver = &ws_driver},
+    {.scheme = "wss", .path = "/shop", .driver = &ws_driver, .is_encrypted = true},
+    {.scheme = "nng+ws", .path = "/shop", .driver = &ws_driver},
+    {.scheme = "grpc", .driver = &grpc_driver, .is_grpc = true},
+    {.scheme = "grpcs", .driver = &grpc_driver, .is_grpc = true, .is_encrypted = true},
+    {.scheme = "nng+tcp", .driver = &sp_driver, .by_libnng = true},
+};
+
+static struct {
+    const wire *wire;
+    char *dir;
+    char certificate[256], key[256], authority[256], url[512];
+    lks_host *host;
+    void *callers[CALLERS_MAX];
+    size_t n_callers;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    size_t n_closed; /* lines of the log */
+} here = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+/* ---- host and callers ------------------------------------------------------------------------ */
+
+static void on_line(bool warns, const char *event, const char *text)
+{
+    pthread_mutex_lock(&here.lock);
+    here.n_closed += strcmp(event, "closed") == 0;
+    pthread_cond_signal(&here.changed);
+    pthread_mutex_unlock(&here.lock);
+}
+
+static void await_closed(size_t n)
+{
+    pthread_mutex_lock(&here.lock);
+    while (here.n_closed < n)
+        pthread_cond_wait(&here.changed, &here.lock);
+    pthread_mutex_unlock(&here.lock);
+}
+
+static void *connect_caller(void)
+{
+    void *caller = here.wire->driver->open(here.url, here.wire->is_encrypted ? here.authority : NULL);
+
+    assert_non_null(caller);
+    assert_true(here.n_callers < CALLERS_MAX);
+    return here.callers[here.n_callers++] = caller;
+}
+
+static void serve(lks_host_options options)
+{
+    const wire *w = here.wire;
+    char url[256];
+    uint16_t port = 0;
+    lks_error error;
+
+    shop_close();
+    here.n_closed = 0;
+    if (w->is_encrypted) {
+        options.tls_certificate = here.certificate;
+        options.tls_key = here.key;
+    }
+    options.log = on_line;
+    if (w->is_unix)
+        snprintf(url, sizeof url, "unix://%s/shop", here.dir);
+    else
+        snprintf(url, sizeof url, "%s://127.0.0.1:0%s", w->scheme, w->path ? w->path : "");
+    assert_int_equal(lks_host_open(&options, &here.host, &error), LKS_OK);
+    assert_int_equal(lks_host_add(here.host, &shop_service, &error), LKS_OK);
+    assert_int_equal(lks_host_listen(here.host, url, &port, &error), LKS_OK);
+    if (w->is_unix)
+        snprintf(here.url, sizeof here.url, "%s", url);
+    else
+        snprintf(here.url, sizeof here.url, "%s://127.0.0.1:%u%s", w->scheme, port, w->path ? w->path : "");
+}
+
+static void *start(lks_host_options options)
+{
+    serve(options);
+    return connect_caller();
+}
+
+static int set_up(void **state)
+{
+    here.wire = *state;
+    here.n_callers = 0;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    shop_open();
+    lks_host_close(here.host, 1000);
+    here.host = NULL;
+    for (size_t i = 0; i < here.n_callers; i++)
+        if (here.callers[i])
+            here.wire->driver->close(here.callers[i]);
+    return 0;
+}
+
+static unsigned send_call(void *caller, const lks_rpc_method *method, const char *payload, size_t len,
+                          uint32_t timeout_ms)
+{
+    const call_spec call = {
+        .method = method->path, .payload = payload, .len = len, .timeout_ms = timeout_ms, .authorization = "Bearer x"};
+    unsigned id = here.wire->driver->start(caller, &call);
+
+    assert_true(id > 0);
+    return id;
+}
+
+static outcome receive(void *caller)
+{
+    outcome out = {0};
+
+    assert_true(here.wire->driver->await(caller, &out));
+    return out;
+}
+
+static void expect_failure(void *caller, lks_code code, lks_applied applied, const char *message)
+{
+    outcome out = receive(caller);
+
+    assert_string_equal(out.message, message);
+    assert_string_equal(lks_code_name(out.code), lks_code_name(code));
+    assert_string_equal(lks_applied_name(out.applied), lks_applied_name(applied));
+}
+
+static unsigned expect_ok(void *caller)
+{
+    outcome out = receive(caller);
+
+    assert_string_equal(lks_code_name(out.code), "OK");
+    free(out.payload);
+    return out.call;
+}
+
+/* ---- cases ------------------------------------------------------------------------------------- */
+
+static void a_handler_knows_its_call(void **state)
+{
+    void *caller = start((lks_host_options){.timeout_ms = 60000});
+
+    send_call(caller, &shop_buy_method, "\x0a\x04pear", 6, 40000);
+    outcome out = receive(caller);
+    assert_int_equal(out.code, LKS_OK);
+    order *response = lockstock__test__order__unpack(NULL, out.len, out.payload);
+    assert_non_null(response);
+    assert_string_equal(response->id, "pear of /lockstock.test.Shop/Buy, authorization=Bearer x");
+    assert_in_range(response->wait_ms, 1, 40000);
+    lockstock__test__order__free_unpacked(response, NULL);
+    free(out.payload);
+}
+
+static void each_refusal_has_its_code(void **state)
+{
+    static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
+    void *caller = start((lks_host_options){0});
+
+    send_call(caller, &steal, "", 0, 0);
+    expect_failure(caller, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    send_call(caller, &shop_buy_method, "\x0a\x01\xff", 3, 0);
+    expect_failure(caller, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "id: not valid UTF-8");
+    send_call(caller, &shop_refuse_method, "\x0a\x01x", 3, 0);
+    expect_failure(caller, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "id: sold");
+    send_call(caller, &shop_refuse_method, "", 0, 0);
+    expect_failure(caller, LKS_ABORTED, LKS_APPLIED_MAYBE, "");
+    assert_int_equal(the_shop.bought, 0);
+}
+
+static void a_response_too_long_is_told_truly(void **state)
+{
+    static const char big[] = "\x10\x90\x4e"; /* fence: 10000 */
+    void *caller = start((lks_host_options){.message_bytes_max = MESSAGE_BYTES});
+
+    send_call(caller, &shop_fill_method, big, 3, 0);
+    outcome out = receive(caller);
+    assert_int_equal(out.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(out.applied, LKS_APPLIED_YES);
+    send_call(caller, &shop_look_method, big, 3, 0);
+    out = receive(caller);
+    assert_int_equal(out.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(out.applied, LKS_APPLIED_NO);
+}
+
+/* gRPC refuses the call; SP has no other way than to end the connection. */
+static void a_request_too_long_is_not_taken(void **state)
+{
+    static char big[3 * MESSAGE_BYTES];
+    void *caller = start((lks_host_options){.message_bytes_max = MESSAGE_BYTES});
+    const call_spec call = {.method = shop_buy_method.path, .payload = big, .len = sizeof big};
+    outcome out = {0};
+
+    here.wire->driver->start(caller, &call);
+    bool answered = here.wire->driver->await(caller, &out);
+    assert_int_equal(answered, here.wire->is_grpc);
+    if (answered)
+        assert_int_equal(out.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(the_shop.bought, 0);
+}
+
+static void handlers_run_side_by_side(void **state)
+{
+    void *caller = start((lks_host_options){.threads = 3});
+
+    for (int i = 0; i < 3; i++)
+        send_call(caller, &shop_block_method, "", 0, 0);
+    shop_await(3);
+    shop_open();
+    for (int i = 0; i < 3; i++)
+        expect_ok(caller);
+}
+
+static void beyond_the_limit_calls_are_refused(void **state)
+{
+    void *caller = start((lks_host_options){.threads = 1, .in_flight_max = 2});
+
+    send_call(caller, &shop_block_method, "", 0, 0);
+    shop_await(1);
+    send_call(caller, &shop_buy_method, "", 0, 0);
+    send_call(caller, &shop_buy_method, "", 0, 0);
+    outcome out = receive(caller);
+    assert_int_equal(out.code, LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(out.applied, LKS_APPLIED_NO);
+    assert_true(out.says_when);
+    shop_open();
+    expect_ok(caller);
+    expect_ok(caller);
+    assert_int_equal(the_shop.bought, 1);
+}
+
+/* A connection that sends more than it may have under way is read on when there is room again. */
+static void what_one_connection_sends_is_served_in_time(void **state)
+{
+    void *caller = start((lks_host_options){.threads = 1, .in_flight_per_connection = 2});
+
+    if (here.wire->is_grpc || here.wire->by_libnng) /* they refuse instead */
+        return;
+    send_call(caller, &shop_block_method, "", 0, 0);
+    shop_await(1);
+    for (int i = 0; i < 20; i++)
+        send_call(caller, &shop_buy_method, "", 0, 0);
+    shop_open();
+    for (int i = 0; i < 21; i++)
+        expect_ok(caller);
+    assert_int_equal(the_shop.bought, 20);
+}
+
+/* Who has one call is served before the second of who has many. */
+static void connections_take_turns(void **state)
+{
+    void *many = start((lks_host_options){.threads = 1}), *one = connect_caller();
+    static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
+
+    send_call(many, &shop_block_method, "", 0, 0);
+    shop_await(1);
+    for (int i = 0; i < 5; i++)
+        send_call(many, &shop_buy_method, "", 0, 0);
+    send_call(many, &steal, "", 0, 0); /* its answer comes at once: all before it have come */
+    expect_failure(many, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    send_call(one, &shop_buy_method, "", 0, 0);
+    send_call(one, &steal, "", 0, 0);
+    expect_failure(one, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    shop_open();
+    outcome out = receive(one);
+    assert_int_equal(out.code, LKS_OK);
+    order *response = lockstock__test__order__unpack(NULL, out.len, out.payload);
+    assert_in_range(response->number, 1, 2);
+    lockstock__test__order__free_unpacked(response, NULL);
+    free(out.payload);
+    for (int i = 0; i < 6; i++)
+        expect_ok(many);
+}
+
+/* Only what a thread has already is run. */
+static void calls_of_a_lost_connection_are_not_run(void **state)
+{
+    static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
+    void *stays = start((lks_host_options){.threads = 1}), *leaves = connect_caller();
+
+    if (here.wire->by_libnng) /* it notices when it likes */
+        return;
+    send_call(stays, &shop_block_method, "", 0, 0);
+    shop_await(1);
+    send_call(leaves, &shop_buy_method, "", 0, 0);
+    send_call(leaves, &steal, "", 0, 0);
+    expect_failure(leaves, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    here.wire->driver->close(leaves);
+    here.callers[1] = NULL;
+    await_closed(1);
+    send_call(stays, &steal, "", 0, 0); /* of the same loop, after it */
+    expect_failure(stays, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: not served here");
+    shop_open();
+    expect_ok(stays);
+    send_call(stays, &shop_look_method, "", 0, 0);
+    expect_ok(stays);
+    assert_int_equal(the_shop.bought, 0);
+}
+
+typedef struct closing {
+    pthread_t thread;
+    uint32_t drain_ms;
+} closing;
+
+static void *close_main(void *arg)
+{
+    lks_host_close(here.host, ((closing *)arg)->drain_ms);
+    return NULL;
+}
+
+static void *start_with_a_call_that_waits(void)
+{
+    void *caller = start((lks_host_options){.threads = 1, .in_flight_max = 2});
+
+    send_call(caller, &shop_block_method, "", 0, 0);
+    shop_await(1);
+    send_call(caller, &shop_buy_method, "", 0, 0);
+    send_call(caller, &shop_buy_method, "", 0, 0);
+    outcome out = receive(caller);
+    assert_int_equal(out.code, LKS_RESOURCE_EXHAUSTED);
+    return caller;
+}
+
+static void closing_lets_what_waits_run(void **state)
+{
+    void *caller = start_with_a_call_that_waits();
+    closing c = {.drain_ms = 60000};
+    outcome out;
+
+    assert_int_equal(pthread_create(&c.thread, NULL, close_main, &c), 0);
+    shop_open();
+    expect_ok(caller);
+    expect_ok(caller);
+    assert_int_equal(pthread_join(c.thread, NULL), 0);
+    here.host = NULL;
+    assert_false(here.wire->driver->await(caller, &out));
+    assert_int_equal(the_shop.bought, 1);
+}
+
+static void closing_at_once_refuses_what_waits(void **state)
+{
+    void *caller = start_with_a_call_that_waits();
+    closing c = {.drain_ms = 0};
+
+    assert_int_equal(pthread_create(&c.thread, NULL, close_main, &c), 0);
+    expect_failure(caller, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
+    shop_open();
+    expect_ok(caller);
+    assert_int_equal(pthread_join(c.thread, NULL), 0);
+    here.host = NULL;
+    assert_int_equal(the_shop.bought, 0);
+}
+
+static const struct {
+    const char *name;
+    CMUnitTestFunction run;
+} cases[] = {
+    {"a_handler_knows_its_call", a_handler_knows_its_call},
+    {"each_refusal_has_its_code", each_refusal_has_its_code},
+    {"a_response_too_long_is_told_truly", a_response_too_long_is_told_truly},
+    {"a_request_too_long_is_not_taken", a_request_too_long_is_not_taken},
+    {"handlers_run_side_by_side", handlers_run_side_by_side},
+    {"beyond_the_limit_calls_are_refused", beyond_the_limit_calls_are_refused},
+    {"what_one_connection_sends_is_served_in_time", what_one_connection_sends_is_served_in_time},
+    {"connections_take_turns", connections_take_turns},
+    {"calls_of_a_lost_connection_are_not_run", calls_of_a_lost_connection_are_not_run},
+    {"closing_lets_what_waits_run", closing_lets_what_waits_run},
+    {"closing_at_once_refuses_what_waits", closing_at_once_refuses_what_waits},
+};
+
+/* ---- options --------------------------------------------------------------------------------------- */
+
+static int no_set_up(void **state)
+{
+    here.n_callers = 0;
+    return 0;
+}
+
+static void expect_refused(lks_host_options options, const char *why)
+{
+    lks_error error;
+
+    assert_int_equal(lks_host_open(&options, &here.host, &error), LKS_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, why));
+}
+
+TEST_WITH(options_that_do_nothing_are_refused, no_set_up, tear_down)
+{
+    static char *no_origins[] = {"*"};
+
+    expect_refused((lks_host_options){.tls_certificate = here.certificate}, "need each other");
+    expect_refused((lks_host_options){.tls_client_ca = here.authority}, "needs tls_certificate");
+    expect_refused((lks_host_options){.tls_client_required = true}, "needs tls_client_ca");
+    expect_refused((lks_host_options){.tls_certificate = "/none", .tls_key = here.key}, "/none");
+    expect_refused((lks_host_options){.allow_origins = no_origins, .n_allow_origins = 1}, "allow_origins");
+}
+
+TEST_WITH(an_address_that_cannot_be_served_is_told, no_set_up, tear_down)
+{
+    static const struct {
+        const char *url;
+        lks_code code;
+        const char *why;
+    } bad[] = {
+        {"http://127.0.0.1:0", LKS_INVALID_ARGUMENT, "must begin with tcp://"},
+        {"tcp://nowhere", LKS_INVALID_ARGUMENT, "tcp://nowhere: "},
+        {"ws://127.0.0.1:0/a b", LKS_INVALID_ARGUMENT, "path"},
+        {"unix://relative", LKS_INVALID_ARGUMENT, "unix://relative: "},
+        {"tls://127.0.0.1:0", LKS_FAILED_PRECONDITION, "needs tls_certificate and tls_key"},
+        {"grpcs://127.0.0.1:0", LKS_FAILED_PRECONDITION, "needs tls_certificate and tls_key"},
+    };
+    lks_error error;
+
+    assert_int_equal(lks_host_open(NULL, &here.host, &error), LKS_OK);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        assert_int_equal(lks_host_listen(here.host, bad[i].url, NULL, &error), bad[i].code);
+        assert_non_null(strstr(error.message, bad[i].why));
+    }
+    assert_int_equal(lks_host_add(here.host, &shop_service, &error), LKS_OK); /* it does not listen */
+}
+
+/* With TLS 1.3 a client hears of it only when it reads: here the greeting. */
+TEST_WITH(who_must_show_a_certificate_is_not_served_without, no_set_up, tear_down)
+{
+    wire tls = {.scheme = "tls", .driver = &sp_driver, .is_encrypted = true};
+
+    here.wire = &tls;
+    serve((lks_host_options){.tls_client_ca = here.authority, .tls_client_required = true});
+    assert_null(tls.driver->open(here.url, here.authority));
+    await_closed(1);
+}
+
+/* The stubs' own client, with a certificate of its own. */
+TEST_WITH(a_handler_knows_its_certificate, no_set_up, tear_down)
+{
+    wire tls = {.scheme = "tls", .is_encrypted = true};
+    const lks_channel_options options = {.ca_file = here.authority,
+                                         .certificate_file = here.certificate,
+                                         .key_file = here.key,
+                                         .server_name = "localhost"};
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    ProtobufCMessage *response = NULL;
+    lks_channel *channel = NULL;
+    lks_error error;
+
+    here.wire = &tls;
+    serve((lks_host_options){.tls_client_ca = here.authority, .tls_client_required = true});
+    assert_int_equal(lks_channel_open(here.url, &options, &channel, &error), LKS_OK);
+    assert_int_equal(lks_call_run(channel, &shop_buy_method, &request.base, NULL, &response, &error), LKS_OK);
+    assert_int_equal(((order *)response)->n_names, 1);
+    assert_string_equal(((order *)response)->names[0], "localhost");
+    lks_message_free(response);
+    assert_int_equal(lks_channel_close(channel), LKS_OK);
+}
+
+int main(void)
+{
+    static char names[sizeof wires / sizeof *wires][sizeof cases / sizeof *cases][80];
+    const certificate_wish wish = {.common = {.text = "localhost"}};
+
+    signal(SIGPIPE, SIG_IGN); /* the callers' OpenSSL */
+    here.dir = tempdir_make();
+    snprintf(here.certificate, sizeof here.certificate, "%s/server.pem", here.dir);
+    snprintf(here.key, sizeof here.key, "%s/server.key", here.dir);
+    snprintf(here.authority, sizeof here.authority, "%s/authority.pem", here.dir);
+    authority *signs = authority_new("test");
+    authority_sign(signs, &wish, here.certificate, here.key);
+    authority_write(signs, here.authority);
+    authority_free(signs);
+    for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            snprintf(names[w][c], sizeof names[w][c], "%s %s", cases[c].name, wires[w].scheme);
+            test_add_with(names[w][c], cases[c].run, set_up, tear_down, &wires[w]);
+        }
+    }
+    int failed = TEST_RUN();
+    tempdir_remove(here.dir);
+    return failed;
+}
