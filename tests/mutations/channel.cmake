@@ -77,11 +77,9 @@ c_mutation(CH10 host/calls.c test_host:*one_after_the_other [[    if (begins)
 c_mutation(CH10 host/calls.c test_host:*told_truly* [[    if (!next->order->full) {]] [[    if (true) {]])
 c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    withdraw_all(c, &withdrawn);
     end_all(&withdrawn, LKS_CANCELLED, gone);]] "")
-c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    if (!withdraw(r))
+c_mutation(CH11 host/calls.c test_host_wires:*cancelled* [[    if (!withdraw(r))
         return;]] [[    return;]])
 c_mutation(CH12 host/host.c test_host_wires:*at_once* [[        calls_refuse_waiting(host->calls);]] [[        ;]])
 c_mutation(CH12 host/host.c test_host_wires:*lets_what_waits_run* [[ && late && !host->refused)]] [[ && !host->refused)]])
-c_mutation(CH12 host/host.c test_host_wires:*closing* [[    if (host->phase == DRAINING && calls_under_way(host->calls) == 0) {]]
-  [[    if (host->phase == DRAINING) {]])
 c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            mark(model, proto->dependency[j], needed);]] [[            (void)j;]])
 c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            bare[i].source_code_info = NULL;]] "")

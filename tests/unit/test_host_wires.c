@@ -262,16 +262,18 @@ static void what_one_connection_sends_is_served_in_time(void **state)
 {
     void *caller = start((lks_host_options){.threads = 1, .in_flight_per_connection = 2});
 
-    if (here.wire->is_grpc || here.wire->by_libnng) /* they refuse instead */
+    int n = here.wire->by_libnng ? 3 : 20; /* libnng's messages are taken up to twice the limit */
+
+    if (here.wire->is_grpc) /* it may have no more calls */
         return;
     send_call(caller, &shop_block_method, "", 0, 0);
     shop_await(1);
-    for (int i = 0; i < 20; i++)
+    for (int i = 0; i < n; i++)
         send_call(caller, &shop_buy_method, "", 0, 0);
     shop_open();
-    for (int i = 0; i < 21; i++)
+    for (int i = 0; i < n + 1; i++)
         expect_ok(caller);
-    assert_int_equal(the_shop.bought, 20);
+    assert_int_equal(the_shop.bought, n);
 }
 
 /* Who has one call is served before the second of who has many. */
@@ -322,6 +324,28 @@ static void calls_of_a_lost_connection_are_not_run(void **state)
     expect_ok(stays);
     send_call(stays, &shop_look_method, "", 0, 0);
     expect_ok(stays);
+    assert_int_equal(the_shop.bought, 0);
+}
+
+static void a_cancelled_call_is_not_run(void **state)
+{
+    static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
+    void *caller = start((lks_host_options){.threads = 1});
+
+    if (!here.wire->driver->cancel)
+        return;
+    send_call(caller, &shop_block_method, "", 0, 0);
+    shop_await(1);
+    here.wire->driver->cancel(caller, send_call(caller, &shop_buy_method, "", 0, 0));
+    send_call(caller, &steal, "", 0, 0); /* what came before it has been taken */
+    outcome out = receive(caller);
+    if (out.code == LKS_CANCELLED)
+        out = receive(caller);
+    assert_int_equal(out.code, LKS_UNIMPLEMENTED);
+    shop_open();
+    expect_ok(caller);
+    send_call(caller, &shop_look_method, "", 0, 0);
+    expect_ok(caller);
     assert_int_equal(the_shop.bought, 0);
 }
 
@@ -392,6 +416,7 @@ static const struct {
     {"what_one_connection_sends_is_served_in_time", what_one_connection_sends_is_served_in_time},
     {"connections_take_turns", connections_take_turns},
     {"calls_of_a_lost_connection_are_not_run", calls_of_a_lost_connection_are_not_run},
+    {"a_cancelled_call_is_not_run", a_cancelled_call_is_not_run},
     {"closing_lets_what_waits_run", closing_lets_what_waits_run},
     {"closing_at_once_refuses_what_waits", closing_at_once_refuses_what_waits},
 };
