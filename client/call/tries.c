@@ -112,7 +112,7 @@ static void fail(lks_call *call)
     call->error.applied = call->applied;
     settle(call);
     if (call->error.code == LKS_CANCELLED && call->applied != LKS_APPLIED_NO)
-        withdraw(channel, call->request);
+        call_undo(channel, call->request);
 }
 
 /* Takes what one try did into what all of them did. */

@@ -1,18 +1,15 @@
-/* Invariant: the token of a cancelled Acquire is spent: should a late copy of it
- * still arrive, it finds the tombstone of the Release. */
+/* Invariant: what undoes a call names it by the id that all its tries had: should a late
+ * copy of it still arrive, the server knows that it is over. */
 #include "client/call/undo.h"
 
 #include <stdlib.h>
-
-#include <lockstock/v1/lock.lks_client.h>
 
 #include "client/call/request.h"
 
 enum { TIMEOUT_MS = 10000 };
 
-static void release(lks_channel *channel, const struct request *request, const lks_acquire_request *acquire)
+static void start(lks_channel *channel, const struct request *request, const ProtobufCMessage *undoing)
 {
-    lks_release_request message = LKS_RELEASE_REQUEST_INIT;
     lks_metadata *metadata = calloc(request->n_metadata + 1, sizeof *metadata);
 
     if (metadata == NULL)
@@ -21,21 +18,21 @@ static void release(lks_channel *channel, const struct request *request, const l
         const Lockstock__Rpc__V1__Metadata *item = request->metadata[i];
         metadata[i] = (lks_metadata){.key = item->key, .value = item->value.data, .len = item->value.len};
     }
-    message.group = *acquire->group == '\0' && acquire->n_targets == 1 ? acquire->targets[0]->name : acquire->group;
-    message.token = acquire->token;
     const lks_call_options options = {
         .timeout_ms = TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = request->n_metadata};
-    lks_lock_release_start(channel, &message, &options, NULL, NULL, NULL, NULL);
+    lks_call_start(channel, request->method->undo->method, undoing, &options, NULL, NULL, NULL, NULL, NULL);
     free(metadata);
 }
 
-void withdraw(lks_channel *channel, const struct request *request)
+void call_undo(lks_channel *channel, const struct request *request)
 {
-    if (request->method != &lks_lock_acquire_method)
+    if (request->method->undo == NULL)
         return;
-    ProtobufCMessage *acquire =
+    ProtobufCMessage *sent =
         protobuf_c_message_unpack(request->method->request, NULL, request->first.len, request->first.data);
-    if (acquire != NULL)
-        release(channel, request, (const lks_acquire_request *)(const void *)acquire);
-    lks_message_free(acquire);
+    ProtobufCMessage *undoing = sent != NULL ? lks_rpc_undo_request(request->method, sent) : NULL;
+    if (undoing != NULL)
+        start(channel, request, undoing);
+    free(undoing);
+    lks_message_free(sent);
 }

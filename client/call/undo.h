@@ -1,4 +1,4 @@
-/* What a call leaves behind at the server when its caller cancels it. */
+/* What is sent when a call is cancelled. */
 #ifndef LOCKSTOCK_CLIENT_CALL_UNDO_H
 #define LOCKSTOCK_CLIENT_CALL_UNDO_H
 
@@ -6,9 +6,9 @@
 
 struct request;
 
-/* For a cancelled call that may have reached a server: an Acquire has a place in a
- * queue there, or holds what nobody will use, so its token is released, in the
- * background. Any other call leaves nothing. Does not block; the loop thread's. */
-void withdraw(lks_channel *channel, const struct request *request);
+/* For a cancelled call that may have reached a server: starts the call that its method's
+ * option `undo` names, in the background; without the option nothing. Does not block; the
+ * loop thread's. */
+void call_undo(lks_channel *channel, const struct request *request);
 
 #endif
