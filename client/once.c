@@ -26,36 +26,36 @@ static void succeed(lks_error *error)
 
 /* ---- giving an attempt back that nobody runs ------------------------------------- */
 
-struct gift {
+struct abandoned {
     lks_channel *channel;
     char *scope, *key;
 };
 
-static void gift_free(struct gift *gift)
+static void abandoned_free(struct abandoned *abandoned)
 {
-    if (gift == NULL)
+    if (abandoned == NULL)
         return;
-    free(gift->scope);
-    free(gift->key);
-    free(gift);
+    free(abandoned->scope);
+    free(abandoned->key);
+    free(abandoned);
 }
 
 /* On the completion thread. */
 static void fail_begun(void *arg, lks_code code, const lks_begin_response *response, const lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
-    struct gift *gift = arg;
+    struct abandoned *abandoned = arg;
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
 
     (void)error;
     if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE) {
-        request.scope = gift->scope;
-        request.key = gift->key;
+        request.scope = abandoned->scope;
+        request.key = abandoned->key;
         request.fence = response->fence;
         request.kind = LKS_FAIL_KIND_RETRYABLE;
-        lks_idempotency_fail_start(gift->channel, &request, &options, NULL, NULL, NULL, NULL);
+        lks_idempotency_fail_start(abandoned->channel, &request, &options, NULL, NULL, NULL, NULL);
     }
-    gift_free(gift);
+    abandoned_free(abandoned);
 }
 
 /* In the background: the same Begin tells the fence, with which the attempt is failed.
@@ -63,17 +63,18 @@ static void fail_begun(void *arg, lks_code code, const lks_begin_response *respo
 static void give_back(const lks_once_attempt *attempt, lks_begin_request request)
 {
     const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
-    struct gift *gift = calloc(1, sizeof *gift);
+    struct abandoned *abandoned = calloc(1, sizeof *abandoned);
 
-    if (gift == NULL)
+    if (abandoned == NULL)
         return;
-    gift->channel = attempt->lease.channel;
-    gift->scope = strdup(attempt->scope);
-    gift->key = strdup(attempt->key);
+    abandoned->channel = attempt->lease.channel;
+    abandoned->scope = strdup(attempt->scope);
+    abandoned->key = strdup(attempt->key);
     request.wait_ms = 0;
-    if (gift->scope == NULL || gift->key == NULL ||
-        lks_idempotency_begin_start(gift->channel, &request, &options, fail_begun, gift, NULL, NULL) != LKS_OK)
-        gift_free(gift);
+    if (abandoned->scope == NULL || abandoned->key == NULL ||
+        lks_idempotency_begin_start(abandoned->channel, &request, &options, fail_begun, abandoned, NULL, NULL) !=
+            LKS_OK)
+        abandoned_free(abandoned);
 }
 
 /* ---- beginning ---------------------------------------------------------------------- */

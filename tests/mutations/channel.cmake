@@ -58,10 +58,10 @@ c_mutation(CH7 client/lease/lease_time.c test_mutex:*of_a_day [[return ms < WAIT
 c_mutation(CH7 client/once.c test_once:*of_a_day [[lease_wait_ms(options->wait_ms)]] [[options->wait_ms]])
 
 # What a cancelled call leaves at a server is undone, by the method's option
-c_mutation(CH9 client/call/tries.c test_mutex:*cancelled_acquire* [[        call_undo(channel, call->request);]] [[        ;]])
-c_mutation(CH9 rpc/method.c test_method:*undoes* [[*from && !text; from++)]] [[*from; from++)]])
-c_mutation(CH9 rpc/method.c test_method:*undoes* [[(repeated && repeated_count(message, field) != 1)]] [[false]])
-c_mutation(CH9 rpc/method.c test_method:*undoes* [[text && is_plain_text(field)]] [[text && field]])
+c_mutation(CH14 client/call/tries.c test_mutex:*cancelled_acquire* [[        call_undo(channel, call->request);]] [[        ;]])
+c_mutation(CH14 rpc/method.c test_method:*undoes* [[*from && !text; from++)]] [[*from; from++)]])
+c_mutation(CH14 rpc/method.c test_method:*undoes* [[(repeated && repeated_count(message, field) != 1)]] [[false]])
+c_mutation(CH14 rpc/method.c test_method:*undoes* [[text && is_plain_text(field)]] [[text && field]])
 
 # A host
 c_mutation(CH8 host/host.c test_host:*as_a_message
