@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool address_parse(const char *text, address *ret)
+bool address_parse(const char *text, struct address *ret)
 {
     bool bracket = text[0] == '[';
     const char *host = text + bracket, *end = strpbrk(host, bracket ? "]" : ":");

@@ -7,13 +7,13 @@
 
 enum { ADDRESS_HOST_BYTES = 280, ADDRESS_PORT_BYTES = 6 };
 
-typedef struct address {
+struct address {
     char host[ADDRESS_HOST_BYTES]; /* a name or an address, without brackets */
     char port[ADDRESS_PORT_BYTES]; /* digits */
     uint16_t number;               /* the port's */
-} address;
+};
 
 /* Takes it apart. False: it is not written so, or the port is above 65,535. */
-bool address_parse(const char *text, address *ret);
+bool address_parse(const char *text, struct address *ret);
 
 #endif

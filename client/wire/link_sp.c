@@ -31,7 +31,7 @@ typedef struct sp_link {
     struct link base;
     link_state state;
     conn *conn;
-    address address; /* what conn's options point into */
+    struct address address; /* what conn's options point into */
     sp_mapping mapping;
     uint32_t id_step; /* a power of two; a slot's ids are its index + n * id_step */
 
@@ -261,7 +261,7 @@ static void on_over(void *arg)
 static bool is_address(const char *scheme, const char *text)
 {
     struct sockaddr_un path;
-    address parsed;
+    struct address parsed;
 
     if (strcmp(scheme, "unix://") == 0)
         return text[0] == '/' && text[1] != '\0' && strlen(text) < sizeof path.sun_path;

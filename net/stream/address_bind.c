@@ -25,7 +25,7 @@ enum { PATH_BYTES = sizeof((struct sockaddr_un *)0)->sun_path };
 lks_code address_resolve(const char *text, struct addrinfo **ret, lks_error *error)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    address parsed;
+    struct address parsed;
 
     if (!address_parse(text, &parsed))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
