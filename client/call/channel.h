@@ -1,6 +1,6 @@
-/* Inside a channel. Its loop thread owns all of it but what is marked shared: it
- * runs what other threads post, fires timers, gives calls to
- * endpoints and runs the completions. No lock is held while any of that runs. */
+/* Inside a channel. Its loop thread, which is the completion thread of docs/client.md, owns
+ * all of it but what is marked shared: it runs what other threads post, fires timers, gives
+ * calls to endpoints and runs the completions. No lock is held while any of that runs. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 #define LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 
