@@ -7,8 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-
-#include "net/clock.h"
+#include <time.h>
 
 enum { PATIENCE_S = 2 };
 
