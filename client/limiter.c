@@ -9,7 +9,7 @@
 
 #include <lockstock/v1/ratelimit.lks_client.h>
 
-#include "clock.h"
+#include "net/clock.h"
 
 enum { TIMEOUT_MS = 1000 };
 
@@ -226,7 +226,7 @@ bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_
 /* False when the limiter was stopped. */
 static bool sleep_until(lks_limiter *limiter, uint64_t at_ns)
 {
-    const struct timespec at = {.tv_sec = (time_t)(at_ns / 1000000000), .tv_nsec = (long)(at_ns % 1000000000)};
+    const struct timespec at = clock_timespec(at_ns);
     int failed = 0;
 
     pthread_mutex_lock(&limiter->lock);
@@ -245,7 +245,7 @@ static bool wait_until(lks_limiter *limiter, const char *key, int64_t cost, uint
     while (sleep_until(limiter, at_ns)) {
         if (ask(limiter, key, cost, decision, error))
             return true;
-        uint64_t now = clock_now_ns();
+        uint64_t now = lks_rpc_now_ns();
         /* An answer without a time is no reason to ask again. */
         if (error->code != LKS_OK || decision->retry_after_ms <= 0 || now >= until_ns ||
             (uint64_t)decision->retry_after_ms > (until_ns - now) / CLOCK_NS_PER_MS)
@@ -260,7 +260,7 @@ static bool wait_until(lks_limiter *limiter, const char *key, int64_t cost, uint
 bool lks_limiter_wait(lks_limiter *limiter, const char *key, int64_t cost, uint32_t timeout_ms,
                       lks_limiter_decision *decision, lks_error *error)
 {
-    uint64_t until_ns = clock_now_ns() + timeout_ms * CLOCK_NS_PER_MS;
+    uint64_t until_ns = clock_in_ms(timeout_ms);
     lks_limiter_decision unwanted_decision;
     lks_error unwanted;
 

@@ -1,7 +1,7 @@
 /* lks_mutex: a lock that is held in one way, EXCLUSIVE. Stateless over held.c. */
 #include <lockstock/mutex.h>
 
-#include "held.h"
+#include "client/lease/lock.h"
 
 struct lks_mutex {
     struct lock lock;
@@ -11,7 +11,7 @@ lks_code lks_mutex_new(lks_channel *channel, const char *name, const lks_lock_op
                        lks_error *error)
 {
     struct lock *lock = NULL;
-    lks_code code = held_lock_new(channel, name, 0, options, &lock, error);
+    lks_code code = lock_new(channel, name, 0, options, &lock, error);
 
     if (code == LKS_OK)
         *ret = (lks_mutex *)lock;
@@ -20,31 +20,31 @@ lks_code lks_mutex_new(lks_channel *channel, const char *name, const lks_lock_op
 
 lks_lock_result lks_mutex_lock(lks_mutex *mutex, uint32_t timeout_ms, lks_error *error)
 {
-    return held_enter(&mutex->lock, LKS_LOCK_MODE_EXCLUSIVE, timeout_ms, error);
+    return lock_enter(&mutex->lock, LKS_LOCK_MODE_EXCLUSIVE, timeout_ms, error);
 }
 
 lks_code lks_mutex_unlock(lks_mutex *mutex, lks_error *error)
 {
-    return held_leave(&mutex->lock, error);
+    return lock_leave(&mutex->lock, error);
 }
 
 bool lks_mutex_is_lost(const lks_mutex *mutex)
 {
-    const struct hold *hold = held_mine(&mutex->lock);
+    const struct hold *hold = lock_mine(&mutex->lock);
 
-    return hold == NULL || held_is_lost(hold);
+    return hold == NULL || lock_is_lost(hold);
 }
 
 uint64_t lks_mutex_fence(const lks_mutex *mutex)
 {
-    const struct hold *hold = held_mine(&mutex->lock);
+    const struct hold *hold = lock_mine(&mutex->lock);
 
     return hold != NULL ? hold->fence : 0;
 }
 
 lks_code lks_mutex_free(lks_mutex *mutex)
 {
-    return held_lock_free((struct lock *)mutex);
+    return lock_free((struct lock *)mutex);
 }
 
 lks_mutex_guard lks_mutex_guard_take(lks_mutex *mutex, uint32_t timeout_ms, lks_error *error)

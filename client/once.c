@@ -8,11 +8,10 @@
 
 #include <lockstock/v1/idempotency.lks_client.h>
 
-#include "channel.h"
-#include "clock.h"
-#include "once_attempt.h"
-
-enum { BACKGROUND_MS = 30000 }; /* for what nobody waits for */
+#include "client/call/channel.h"
+#include "client/lease/lease_time.h"
+#include "net/clock.h"
+#include "client/once_attempt.h"
 
 static lks_once_outcome refuse(lks_error *error, lks_once_outcome outcome, lks_code code, const char *text)
 {
@@ -27,54 +26,55 @@ static void succeed(lks_error *error)
 
 /* ---- giving an attempt back that nobody runs ------------------------------------- */
 
-struct gift {
+struct abandoned {
     lks_channel *channel;
     char *scope, *key;
 };
 
-static void gift_free(struct gift *gift)
+static void abandoned_free(struct abandoned *abandoned)
 {
-    if (gift == NULL)
+    if (abandoned == NULL)
         return;
-    free(gift->scope);
-    free(gift->key);
-    free(gift);
+    free(abandoned->scope);
+    free(abandoned->key);
+    free(abandoned);
 }
 
 /* On the completion thread. */
 static void fail_begun(void *arg, lks_code code, const lks_begin_response *response, const lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = BACKGROUND_MS, .insist = true};
-    struct gift *gift = arg;
+    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
+    struct abandoned *abandoned = arg;
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
 
     (void)error;
     if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE) {
-        request.scope = gift->scope;
-        request.key = gift->key;
+        request.scope = abandoned->scope;
+        request.key = abandoned->key;
         request.fence = response->fence;
         request.kind = LKS_FAIL_KIND_RETRYABLE;
-        lks_idempotency_fail_start(gift->channel, &request, &options, NULL, NULL, NULL, NULL);
+        lks_idempotency_fail_start(abandoned->channel, &request, &options, NULL, NULL, NULL, NULL);
     }
-    gift_free(gift);
+    abandoned_free(abandoned);
 }
 
 /* In the background: the same Begin tells the fence, with which the attempt is failed.
  * Where that cannot be done the attempt ends with its lease. */
 static void give_back(const lks_once_attempt *attempt, lks_begin_request request)
 {
-    const lks_call_options options = {.timeout_ms = BACKGROUND_MS, .insist = true};
-    struct gift *gift = calloc(1, sizeof *gift);
+    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
+    struct abandoned *abandoned = calloc(1, sizeof *abandoned);
 
-    if (gift == NULL)
+    if (abandoned == NULL)
         return;
-    gift->channel = attempt->keeper.channel;
-    gift->scope = strdup(attempt->scope);
-    gift->key = strdup(attempt->key);
+    abandoned->channel = attempt->lease.channel;
+    abandoned->scope = strdup(attempt->scope);
+    abandoned->key = strdup(attempt->key);
     request.wait_ms = 0;
-    if (gift->scope == NULL || gift->key == NULL ||
-        lks_idempotency_begin_start(gift->channel, &request, &options, fail_begun, gift, NULL, NULL) != LKS_OK)
-        gift_free(gift);
+    if (abandoned->scope == NULL || abandoned->key == NULL ||
+        lks_idempotency_begin_start(abandoned->channel, &request, &options, fail_begun, abandoned, NULL, NULL) !=
+            LKS_OK)
+        abandoned_free(abandoned);
 }
 
 /* ---- beginning ---------------------------------------------------------------------- */
@@ -115,15 +115,15 @@ static lks_once_outcome begun(lks_once_attempt *attempt, const lks_begin_respons
 static lks_once_outcome confirm(const lks_once_attempt *attempt, lks_error *error)
 {
     const lks_call_options options = {.insist = true};
-    const struct keeper *keeper = &attempt->keeper;
+    const struct lease *lease = &attempt->lease;
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
     lks_extend_response *response = NULL;
 
     request.scope = attempt->scope;
     request.key = attempt->key;
     request.fence = attempt->fence;
-    request.lease_ms = keeper->lease_ms;
-    if (lks_idempotency_extend(keeper->channel, &request, &options, &response, error) != LKS_OK) {
+    request.lease_ms = lease->lease_ms;
+    if (lks_idempotency_extend(lease->channel, &request, &options, &response, error) != LKS_OK) {
         error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */
         return LKS_ONCE_FAILED;
     }
@@ -136,30 +136,30 @@ static lks_once_outcome confirm(const lks_once_attempt *attempt, lks_error *erro
 static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options *options, lks_once_result **result,
                               lks_error *error)
 {
-    struct keeper *keeper = &attempt->keeper;
+    struct lease *lease = &attempt->lease;
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     lks_begin_response *response = NULL;
     lks_once_outcome outcome = LKS_ONCE_FAILED;
-    uint64_t sent_ns = clock_now_ns();
+    uint64_t sent_ns = lks_rpc_now_ns();
 
     request.scope = attempt->scope;
     request.key = attempt->key;
     request.attempt_token = attempt->token;
     request.fingerprint =
         (ProtobufCBinaryData){.len = options->fingerprint_len, .data = (uint8_t *)options->fingerprint};
-    request.lease_ms = keeper->lease_ms;
+    request.lease_ms = lease->lease_ms;
     request.retain_ms = options->retain_ms < INT64_MAX ? (int64_t)options->retain_ms : INT64_MAX;
-    request.wait_ms = channel_wait_ms(options->wait_ms);
-    if (lks_idempotency_begin(keeper->channel, &request, NULL, &response, error) == LKS_OK)
+    request.wait_ms = lease_wait_ms(options->wait_ms);
+    if (lks_idempotency_begin(lease->channel, &request, NULL, &response, error) == LKS_OK)
         outcome = begun(attempt, response, result, error);
     lks_begin_response_free(response);
-    uint64_t now_ns = clock_now_ns();
-    if (outcome == LKS_ONCE_EXECUTED && now_ns - sent_ns >= keeper->lease_ms * CLOCK_NS_PER_MS / 3) {
+    uint64_t now_ns = lks_rpc_now_ns();
+    if (outcome == LKS_ONCE_EXECUTED && lease_is_doubtful(lease->lease_ms, sent_ns, now_ns)) {
         sent_ns = now_ns;
         outcome = confirm(attempt, error);
     }
     if (outcome == LKS_ONCE_EXECUTED)
-        keeper_begin(keeper, sent_ns, keeper->lease_ms);
+        lease_begin(lease, sent_ns, lease->lease_ms);
     else if (outcome == LKS_ONCE_FAILED && error->applied != LKS_APPLIED_NO)
         give_back(attempt, request);
     return outcome;
@@ -168,11 +168,11 @@ static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options 
 /* ---- ending ------------------------------------------------------------------------- */
 
 /* For as long as the lease, whatever is full meanwhile: what is not stored is done again by the next one. */
-static lks_call_options ending_options(const struct keeper *keeper)
+static lks_call_options ending_options(const struct lease *lease)
 {
-    uint32_t timeout_ms = keeper->channel->options.timeout_ms;
+    uint32_t timeout_ms = lease->channel->options.timeout_ms;
 
-    return (lks_call_options){.timeout_ms = timeout_ms > keeper->lease_ms ? timeout_ms : keeper->lease_ms,
+    return (lks_call_options){.timeout_ms = timeout_ms > lease->lease_ms ? timeout_ms : lease->lease_ms,
                               .insist = true};
 }
 
@@ -184,7 +184,7 @@ static lks_once_outcome superseded(const lks_once_attempt *attempt, lks_once_res
 
     request.scope = attempt->scope;
     request.key = attempt->key;
-    if (lks_idempotency_get(attempt->keeper.channel, &request, NULL, &response, NULL) == LKS_OK &&
+    if (lks_idempotency_get(attempt->lease.channel, &request, NULL, &response, NULL) == LKS_OK &&
         response->record != NULL)
         *result = keep_result(response->record->result, true);
     lks_get_response_free(response);
@@ -194,11 +194,11 @@ static lks_once_outcome superseded(const lks_once_attempt *attempt, lks_once_res
 
 static lks_once_outcome complete(const lks_once_attempt *attempt, lks_once_result **result, lks_error *error)
 {
-    const lks_call_options options = ending_options(&attempt->keeper);
+    const lks_call_options options = ending_options(&attempt->lease);
     const lks_complete_request request = once_complete_request(attempt);
     lks_complete_response *response = NULL;
 
-    lks_code code = lks_idempotency_complete(attempt->keeper.channel, &request, &options, &response, error);
+    lks_code code = lks_idempotency_complete(attempt->lease.channel, &request, &options, &response, error);
     lks_complete_outcome outcome = code == LKS_OK ? response->outcome : LKS_COMPLETE_OUTCOME_UNSPECIFIED;
     lks_complete_response_free(response);
     if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED)
@@ -213,7 +213,7 @@ static lks_once_outcome complete(const lks_once_attempt *attempt, lks_once_resul
 
 static lks_once_outcome fail(const lks_once_attempt *attempt, bool finally, lks_once_result **result, lks_error *error)
 {
-    const lks_call_options options = ending_options(&attempt->keeper);
+    const lks_call_options options = ending_options(&attempt->lease);
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
     lks_fail_response *response = NULL;
 
@@ -223,7 +223,7 @@ static lks_once_outcome fail(const lks_once_attempt *attempt, bool finally, lks_
     request.kind = finally ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;
     if (attempt->detail != NULL)
         request.detail = attempt->detail;
-    lks_code code = lks_idempotency_fail(attempt->keeper.channel, &request, &options, &response, error);
+    lks_code code = lks_idempotency_fail(attempt->lease.channel, &request, &options, &response, error);
     lks_fail_outcome outcome = code == LKS_OK ? response->outcome : LKS_FAIL_OUTCOME_UNSPECIFIED;
     lks_fail_response_free(response);
     if (outcome == LKS_FAIL_OUTCOME_SUPERSEDED)
@@ -270,7 +270,7 @@ lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *opti
     lks_once_outcome outcome = begin(attempt, options, &result, error);
     if (outcome == LKS_ONCE_EXECUTED)
         outcome = run(attempt, function, arg, &result, error);
-    keeper_end(&attempt->keeper);
+    lease_end(&attempt->lease);
     if (outcome == LKS_ONCE_EXECUTED || outcome == LKS_ONCE_REPLAYED)
         succeed(error);
     if (ret != NULL)

@@ -1,6 +1,6 @@
 /* Invariant: what a setter was given is copied whole or not at all; what Extend names
- * lives as long as the keeper. */
-#include "once_attempt.h"
+ * lives as long as the lease. */
+#include "client/once_attempt.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -9,12 +9,10 @@
 #include <lockstock/rpc/utf8.h>
 #include <lockstock/v1/idempotency.lks_client.h>
 
-#include "channel.h"
+#include "client/call/channel.h"
+#include "client/lease/lease_time.h"
 
 enum {
-    LEASE_MS = 30000,
-    LEASE_MS_MIN = 10,
-    LEASE_MS_MAX = 86400000,
     HEADER_KEY_MAX = 128,
     HEADER_VALUE_MAX = 4096,
     CALL_BYTES = 256 /* more than a Complete is longer on the way, but for what the channel adds */
@@ -23,34 +21,34 @@ enum {
 static const char reserved[] = "lockstock-";
 static char failure_key[] = "lockstock-failure"; /* how a server marks the result of a Fail FINAL */
 
-static lks_once_attempt *of(struct keeper *keeper)
+static lks_once_attempt *of(struct lease *lease)
 {
-    return (lks_once_attempt *)((char *)keeper - offsetof(lks_once_attempt, keeper));
+    return (lks_once_attempt *)((char *)lease - offsetof(lks_once_attempt, lease));
 }
 
 /* ---- its lease ------------------------------------------------------------------ */
 
 static void extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
 {
-    struct keeper *keeper = arg;
-    keeper_answer answer = code != LKS_OK                                     ? KEEPER_UNKNOWN
-                           : response->outcome == LKS_EXTEND_OUTCOME_EXTENDED ? KEEPER_RENEWED
-                                                                              : KEEPER_LOST;
+    struct lease *lease = arg;
+    lease_answer answer = code != LKS_OK                                     ? LEASE_UNKNOWN
+                          : response->outcome == LKS_EXTEND_OUTCOME_EXTENDED ? LEASE_RENEWED
+                                                                             : LEASE_LOST;
 
-    keeper_answered(keeper, answer, keeper->lease_ms, error);
+    lease_answered(lease, answer, lease->lease_ms, error);
 }
 
-static lks_code extend(struct keeper *keeper, uint32_t timeout_ms, lks_error *error)
+static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
 {
-    const lks_once_attempt *attempt = of(keeper);
+    const lks_once_attempt *attempt = of(lease);
     const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
 
     request.scope = attempt->scope;
     request.key = attempt->key;
     request.fence = attempt->fence;
-    request.lease_ms = keeper->lease_ms;
-    return lks_idempotency_extend_start(keeper->channel, &request, &options, extended, keeper, NULL, error);
+    request.lease_ms = lease->lease_ms;
+    return lks_idempotency_extend_start(lease->channel, &request, &options, extended, lease, NULL, error);
 }
 
 static void attempt_free(lks_once_attempt *attempt)
@@ -66,12 +64,12 @@ static void attempt_free(lks_once_attempt *attempt)
     free(attempt);
 }
 
-static void free_kept(struct keeper *keeper)
+static void free_kept(struct lease *lease)
 {
-    attempt_free(of(keeper));
+    attempt_free(of(lease));
 }
 
-static const keeper_ops ops = {.renew = extend, .free = free_kept};
+static const lease_ops ops = {.renew = extend, .free = free_kept};
 
 static lks_code out_of_memory(lks_error *error)
 {
@@ -82,10 +80,7 @@ static lks_code check(const lks_once_options *options, lks_error *error)
 {
     if (options->scope == NULL || options->key == NULL)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options: scope and key must be given");
-    if (options->lease_ms != 0 && (options->lease_ms < LEASE_MS_MIN || options->lease_ms > LEASE_MS_MAX))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.lease_ms: must be %d to %d",
-                             LEASE_MS_MIN, LEASE_MS_MAX);
-    return LKS_OK;
+    return lease_check_ms(options->lease_ms, error);
 }
 
 lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options, lks_once_attempt **ret,
@@ -103,9 +98,9 @@ lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options,
     attempt->scope = strdup(options->scope);
     attempt->key = strdup(options->key);
     lks_rpc_random_id(attempt->token);
-    uint32_t lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_MS;
+    uint32_t lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS;
     code = attempt->scope != NULL && attempt->key != NULL
-               ? keeper_init(&attempt->keeper, channel, &ops, lease_ms, KEEPER_ALWAYS, error)
+               ? lease_init(&attempt->lease, channel, &ops, lease_ms, LEASE_ALWAYS, error)
                : out_of_memory(error);
     if (code != LKS_OK) {
         attempt_free(attempt);
@@ -140,7 +135,7 @@ static size_t text_len(const char *text)
  * function returns: afterwards it would be run again. */
 static bool can_be_sent(const lks_once_attempt *attempt)
 {
-    const lks_channel_options *channel = &attempt->keeper.channel->options;
+    const lks_channel_options *channel = &attempt->lease.channel->options;
     const lks_complete_request request = once_complete_request(attempt);
 
     return protobuf_c_message_get_packed_size(&request.base) + text_len(channel->ns) + text_len(channel->token) +
@@ -224,7 +219,7 @@ lks_code lks_once_set_detail(lks_once_attempt *attempt, const char *detail)
 
 bool lks_once_is_lost(const lks_once_attempt *attempt)
 {
-    return keeper_is_lost((struct keeper *)&attempt->keeper);
+    return lease_is_lost((struct lease *)&attempt->lease);
 }
 
 int64_t lks_once_number(const lks_once_attempt *attempt)

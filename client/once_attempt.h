@@ -1,5 +1,5 @@
 /* An attempt of lks_once: what its function sees of it, the result in the making, and
- * the keeper of its lease. */
+ * the lease of its lease. */
 #ifndef LOCKSTOCK_CLIENT_ONCE_ATTEMPT_H
 #define LOCKSTOCK_CLIENT_ONCE_ATTEMPT_H
 
@@ -7,10 +7,10 @@
 #include <lockstock/rpc/method.h>
 #include <lockstock/v1/idempotency.lks.h>
 
-#include "keeper.h"
+#include "client/lease/lease.h"
 
 struct lks_once_attempt {
-    struct keeper keeper;
+    struct lease lease;
     char *scope, *key; /* constant */
     char token[LKS_RPC_RANDOM_ID_LEN + 1];
     /* Constant while the function runs. */
@@ -22,7 +22,7 @@ struct lks_once_attempt {
     char *detail; /* NULL = none */
 };
 
-/* One that has not begun, to be ended with keeper_end(&attempt->keeper). */
+/* One that has not begun, to be ended with lease_end(&attempt->lease). */
 lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options, lks_once_attempt **ret,
                           lks_error *error);
 

@@ -9,14 +9,15 @@
 
 #include <lockstock/v1/stock.lks_client.h>
 
-#include "channel.h"
-#include "clock.h"
-#include "keeper.h"
+#include "client/call/channel.h"
+#include "client/lease/lease_time.h"
+#include "net/clock.h"
+#include "client/lease/lease.h"
 
-enum { HOLD_MS = 60000, LINES_MAX = 64, CANCEL_MS = 2000, BACKGROUND_MS = 30000 };
+enum { HOLD_MS = 60000, LINES_MAX = 64, CANCEL_MS = 2000 };
 
 struct lks_reservation {
-    struct keeper keeper;
+    struct lease lease;
     char *group, *order_id; /* constant */
     bool replayed;
     bool settled; /* confirmed, perhaps confirmed, or cancelled: not to be cancelled at the end */
@@ -30,36 +31,36 @@ static lks_code succeed(lks_error *error)
 
 static bool is_forked(const lks_reservation *reservation)
 {
-    return reservation->keeper.channel->pid != getpid();
+    return reservation->lease.channel->pid != getpid();
 }
 
 /* ---- the hold ------------------------------------------------------------------- */
 
-static lks_reservation *of(struct keeper *keeper)
+static lks_reservation *of(struct lease *lease)
 {
-    return (lks_reservation *)((char *)keeper - offsetof(lks_reservation, keeper));
+    return (lks_reservation *)((char *)lease - offsetof(lks_reservation, lease));
 }
 
 static void extended(void *arg, lks_code code, const lks_extend_hold_response *response, const lks_error *error)
 {
     bool answered = code == LKS_OK;
-    keeper_answer answer = !answered                                               ? KEEPER_UNKNOWN
-                           : response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? KEEPER_RENEWED
-                                                                                   : KEEPER_LOST;
+    lease_answer answer = !answered                                               ? LEASE_UNKNOWN
+                          : response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? LEASE_RENEWED
+                                                                                  : LEASE_LOST;
 
-    keeper_answered(arg, answer, answered ? response->hold_ms : 0, error);
+    lease_answered(arg, answer, answered ? response->hold_ms : 0, error);
 }
 
-static lks_code extend(struct keeper *keeper, uint32_t timeout_ms, lks_error *error)
+static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
 {
-    const lks_reservation *reservation = of(keeper);
+    const lks_reservation *reservation = of(lease);
     const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     lks_extend_hold_request request = LKS_EXTEND_HOLD_REQUEST_INIT;
 
     request.group = reservation->group;
     request.order_id = reservation->order_id;
-    request.hold_ms = keeper->lease_ms;
-    return lks_stock_extend_hold_start(keeper->channel, &request, &options, extended, keeper, NULL, error);
+    request.hold_ms = lease->lease_ms;
+    return lks_stock_extend_hold_start(lease->channel, &request, &options, extended, lease, NULL, error);
 }
 
 static void reservation_free(lks_reservation *reservation)
@@ -69,12 +70,12 @@ static void reservation_free(lks_reservation *reservation)
     free(reservation);
 }
 
-static void free_kept(struct keeper *keeper)
+static void free_kept(struct lease *lease)
 {
-    reservation_free(of(keeper));
+    reservation_free(of(lease));
 }
 
-static const keeper_ops ops = {.renew = extend, .free = free_kept};
+static const lease_ops ops = {.renew = extend, .free = free_kept};
 
 /* ---- giving back ---------------------------------------------------------------- */
 
@@ -92,10 +93,10 @@ static lks_cancel_request cancel_request(const lks_reservation *reservation, con
 /* Where it cannot even be started the hold ends by itself. */
 static void cancel_later(const lks_reservation *reservation)
 {
-    const lks_call_options options = {.timeout_ms = BACKGROUND_MS, .insist = true};
+    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
     lks_cancel_request request = cancel_request(reservation, NULL);
 
-    lks_stock_cancel_start(reservation->keeper.channel, &request, &options, NULL, NULL, NULL, NULL);
+    lks_stock_cancel_start(reservation->lease.channel, &request, &options, NULL, NULL, NULL, NULL);
 }
 
 static lks_cancel_outcome cancel(lks_reservation *reservation, const char *reason, uint32_t timeout_ms,
@@ -105,7 +106,7 @@ static lks_cancel_outcome cancel(lks_reservation *reservation, const char *reaso
     lks_cancel_request request = cancel_request(reservation, reason);
     lks_cancel_response *response = NULL;
 
-    if (lks_stock_cancel(reservation->keeper.channel, &request, &options, &response, error) != LKS_OK)
+    if (lks_stock_cancel(reservation->lease.channel, &request, &options, &response, error) != LKS_OK)
         return LKS_CANCEL_OUTCOME_UNSPECIFIED;
     lks_cancel_outcome outcome = response->outcome;
     lks_cancel_response_free(response);
@@ -141,7 +142,7 @@ void lks_reservation_free(lks_reservation *reservation)
         cancel(reservation, NULL, CANCEL_MS, &error);
     if (!reservation->settled)
         cancel_later(reservation);
-    keeper_end(&reservation->keeper);
+    lease_end(&reservation->lease);
 }
 
 void lks_reservation_cleanup(lks_reservation **reservation)
@@ -181,7 +182,7 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
     reservation->group = strdup(order->group != NULL && *order->group != '\0' ? order->group : order->lines[0].sku);
     uint32_t hold_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS;
     code = reservation->order_id != NULL && reservation->group != NULL
-               ? keeper_init(&reservation->keeper, channel, &ops, hold_ms, order->keep_ms, error)
+               ? lease_init(&reservation->lease, channel, &ops, hold_ms, order->keep_ms, error)
                : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     if (code != LKS_OK) {
         reservation_free(reservation);
@@ -251,8 +252,8 @@ static lks_reserve_outcome reserve(lks_reservation *reservation, const lks_reser
     request.n_lines = order->n_lines;
     request.lines = list;
     request.fresh = order->order_id == NULL; /* nobody else can know it */
-    request.hold_ms = reservation->keeper.lease_ms;
-    if (lks_stock_reserve(reservation->keeper.channel, &request, NULL, &response, error) != LKS_OK)
+    request.hold_ms = reservation->lease.lease_ms;
+    if (lks_stock_reserve(reservation->lease.channel, &request, NULL, &response, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
     lks_reserve_outcome outcome = take_answer(response, error);
     reservation->replayed = response->replayed;
@@ -271,16 +272,16 @@ lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reserva
     error = error != NULL ? error : &unwanted;
     if (new_reservation(channel, order, &reservation, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
-    uint64_t sent_ns = clock_now_ns();
+    uint64_t sent_ns = lks_rpc_now_ns();
     lks_reserve_outcome outcome = reserve(reservation, order, &left_ms, error);
     if (outcome == LKS_RESERVE_OUTCOME_RESERVED) {
-        keeper_begin(&reservation->keeper, sent_ns, left_ms);
+        lease_begin(&reservation->lease, sent_ns, left_ms);
         *ret = reservation;
         return outcome;
     }
     if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO)
         cancel_later(reservation);
-    keeper_end(&reservation->keeper);
+    lease_end(&reservation->lease);
     return outcome;
 }
 
@@ -296,7 +297,7 @@ bool lks_reservation_is_replayed(const lks_reservation *reservation)
 
 bool lks_reservation_is_lost(const lks_reservation *reservation)
 {
-    return is_forked(reservation) || keeper_is_lost((struct keeper *)&reservation->keeper);
+    return is_forked(reservation) || lease_is_lost((struct lease *)&reservation->lease);
 }
 
 /* ---- selling --------------------------------------------------------------------- */
@@ -339,7 +340,7 @@ lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool r
     request.group = reservation->group;
     request.order_id = reservation->order_id;
     request.reacquire_if_expired = reacquire;
-    if (lks_stock_confirm(reservation->keeper.channel, &request, &options, &response, error) == LKS_OK)
+    if (lks_stock_confirm(reservation->lease.channel, &request, &options, &response, error) == LKS_OK)
         outcome = take_confirmed(response->outcome, error);
     lks_confirm_response_free(response);
     if (outcome != LKS_CONFIRM_OUTCOME_UNSPECIFIED)

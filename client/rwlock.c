@@ -1,7 +1,7 @@
 /* lks_rwlock: a lock that is held SHARED or EXCLUSIVE. Stateless over held.c. */
 #include <lockstock/rwlock.h>
 
-#include "held.h"
+#include "client/lease/lock.h"
 
 struct lks_rwlock {
     struct lock lock;
@@ -11,7 +11,7 @@ lks_code lks_rwlock_new(lks_channel *channel, const char *name, const lks_lock_o
                         lks_error *error)
 {
     struct lock *lock = NULL;
-    lks_code code = held_lock_new(channel, name, 0, options, &lock, error);
+    lks_code code = lock_new(channel, name, 0, options, &lock, error);
 
     if (code == LKS_OK)
         *ret = (lks_rwlock *)lock;
@@ -20,36 +20,36 @@ lks_code lks_rwlock_new(lks_channel *channel, const char *name, const lks_lock_o
 
 lks_lock_result lks_rwlock_read(lks_rwlock *rwlock, uint32_t timeout_ms, lks_error *error)
 {
-    return held_enter(&rwlock->lock, LKS_LOCK_MODE_SHARED, timeout_ms, error);
+    return lock_enter(&rwlock->lock, LKS_LOCK_MODE_SHARED, timeout_ms, error);
 }
 
 lks_lock_result lks_rwlock_write(lks_rwlock *rwlock, uint32_t timeout_ms, lks_error *error)
 {
-    return held_enter(&rwlock->lock, LKS_LOCK_MODE_EXCLUSIVE, timeout_ms, error);
+    return lock_enter(&rwlock->lock, LKS_LOCK_MODE_EXCLUSIVE, timeout_ms, error);
 }
 
 lks_code lks_rwlock_unlock(lks_rwlock *rwlock, lks_error *error)
 {
-    return held_leave(&rwlock->lock, error);
+    return lock_leave(&rwlock->lock, error);
 }
 
 bool lks_rwlock_is_lost(const lks_rwlock *rwlock)
 {
-    const struct hold *hold = held_mine(&rwlock->lock);
+    const struct hold *hold = lock_mine(&rwlock->lock);
 
-    return hold == NULL || held_is_lost(hold);
+    return hold == NULL || lock_is_lost(hold);
 }
 
 uint64_t lks_rwlock_fence(const lks_rwlock *rwlock)
 {
-    const struct hold *hold = held_mine(&rwlock->lock);
+    const struct hold *hold = lock_mine(&rwlock->lock);
 
     return hold != NULL ? hold->fence : 0;
 }
 
 lks_code lks_rwlock_free(lks_rwlock *rwlock)
 {
-    return held_lock_free((struct lock *)rwlock);
+    return lock_free((struct lock *)rwlock);
 }
 
 static lks_rwlock_guard guard_of(lks_rwlock *rwlock, lks_lock_result result)

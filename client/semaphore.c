@@ -2,7 +2,7 @@
  * over held.c. */
 #include <lockstock/semaphore.h>
 
-#include "held.h"
+#include "client/lease/lock.h"
 
 struct lks_semaphore {
     struct lock lock;
@@ -19,7 +19,7 @@ lks_code lks_semaphore_new(lks_channel *channel, const char *name, int64_t capac
 
     if (capacity < 1)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "capacity: must be at least 1");
-    lks_code code = held_lock_new(channel, name, capacity, options, &lock, error);
+    lks_code code = lock_new(channel, name, capacity, options, &lock, error);
     if (code == LKS_OK)
         *ret = (lks_semaphore *)lock;
     return code;
@@ -34,7 +34,7 @@ lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits,
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "permits: must be at least 1");
         return LKS_LOCK_FAILED;
     }
-    lks_lock_result result = held_take(&semaphore->lock, LKS_LOCK_MODE_PERMIT, permits, timeout_ms, &hold, error);
+    lks_lock_result result = lock_take(&semaphore->lock, LKS_LOCK_MODE_PERMIT, permits, timeout_ms, &hold, error);
     if (result == LKS_LOCK_ACQUIRED)
         *ret = (lks_permit *)hold;
     return result;
@@ -42,12 +42,12 @@ lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits,
 
 lks_code lks_permit_release(lks_permit *permit, lks_error *error)
 {
-    return permit != NULL ? held_give_back(&permit->hold, error) : LKS_OK;
+    return permit != NULL ? lock_give_back(&permit->hold, error) : LKS_OK;
 }
 
 bool lks_permit_is_lost(const lks_permit *permit)
 {
-    return held_is_lost(&permit->hold);
+    return lock_is_lost(&permit->hold);
 }
 
 uint64_t lks_permit_fence(const lks_permit *permit)
@@ -57,7 +57,7 @@ uint64_t lks_permit_fence(const lks_permit *permit)
 
 lks_code lks_semaphore_free(lks_semaphore *semaphore)
 {
-    return held_lock_free((struct lock *)semaphore);
+    return lock_free((struct lock *)semaphore);
 }
 
 void lks_permit_cleanup(lks_permit **permit)

@@ -1,6 +1,7 @@
 /* STEM.lks.{h,c}: names for what protoc-c made, and the method table. Both ends
  * of a call use it, so it knows neither client nor server. */
 #include "emit.h"
+#include "options.h"
 
 static void emit_constant(FILE *out, const gen_constant *constant)
 {
@@ -69,6 +70,22 @@ static void emit_header(FILE *out, const gen_file *file)
     emit_header_end(out);
 }
 
+static void emit_undo(FILE *out, const gen_method *method)
+{
+    fprintf(out, "    .undo = &(const lks_rpc_undo){\n        .method = &%s,\n        .n_fields = %zu,\n", method->undo,
+            method->n_undo_fields);
+    fputs("        .fields = (const lks_rpc_undo_field[]){\n", out);
+    for (size_t i = 0; i < method->n_undo_fields; i++) {
+        const undo_field *field = &method->undo_fields[i];
+        fprintf(out, "            {.field = \"%s\", .from = (const char *const[]){", field->field);
+        for (size_t j = 0; j < field->n_from; j++) {
+            fprintf(out, "\"%s\", ", field->from[j]);
+        }
+        fputs("NULL}},\n", out);
+    }
+    fputs("        },\n    },\n", out);
+}
+
 static void emit_method(FILE *out, const gen_method *method)
 {
     fprintf(out, "\nconst lks_rpc_method %s = {\n", method->constant);
@@ -85,6 +102,9 @@ static void emit_method(FILE *out, const gen_method *method)
     }
     if (method->request->first_try != NULL) {
         fprintf(out, "    .first_try = \"%s\",\n", method->request->first_try);
+    }
+    if (method->undo != NULL) {
+        emit_undo(out, method);
     }
     fputs("};\n", out);
 }

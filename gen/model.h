@@ -61,6 +61,9 @@ typedef struct gen_method {
     const char *natural_id; /* NULL = none */
     const char *fill;       /* LKS_RPC_FILL_NONE */
     bool settles;
+    const char *undo; /* the constant of the method that undoes it; NULL = none */
+    size_t n_undo_fields;
+    const struct undo_field *undo_fields;
 } gen_method;
 
 typedef struct gen_service {

@@ -12,6 +12,7 @@ enum {
     GUARD = 50703,
     SETTLES = 50704,
     FIRST_TRY = 50705,
+    UNDO = 50706,
     PB_C_FILE = 1019
 };
 
@@ -93,22 +94,53 @@ bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *poo
     return strlen((const char *)prefix.data) == prefix.len;
 }
 
+/* False when the payload is no Undo. */
+static bool read_undo(const bytes *payload, gen_pool *pool, undo_option *ret)
+{
+    Lockstock__Rpc__V1__Undo *undo = lockstock__rpc__v1__undo__unpack(NULL, payload->len, payload->data);
+    if (undo == NULL) {
+        return false;
+    }
+    *ret = (undo_option){
+        .method = pool_format(pool, "%s", undo->method),
+        .n_fields = undo->n_fields,
+        .fields = pool_alloc(pool, undo->n_fields, sizeof *ret->fields),
+    };
+    for (size_t i = 0; i < undo->n_fields; i++) {
+        const Lockstock__Rpc__V1__UndoField *field = undo->fields[i];
+        ret->fields[i] = (undo_field){
+            .field = pool_format(pool, "%s", field->field),
+            .n_from = field->n_from,
+            .from = pool_alloc(pool, field->n_from, sizeof *ret->fields[i].from),
+        };
+        for (size_t j = 0; j < field->n_from; j++) {
+            ret->fields[i].from[j] = pool_format(pool, "%s", field->from[j]);
+        }
+    }
+    lockstock__rpc__v1__undo__free_unpacked(undo, NULL);
+    return true;
+}
+
 bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret)
 {
     *ret = (method_options){0};
     if (options == NULL) {
         return true;
     }
-    bytes natural_id, guard;
+    bytes natural_id, guard, undo;
     uint64_t effect = 0, settles = 0;
     if (!read_number(&options->base, EFFECT, &effect) || effect > LOCKSTOCK__RPC__V1__EFFECT__EFFECT_ADMIN ||
         !read_bytes(&options->base, NATURAL_ID, pool, &natural_id) ||
-        !read_bytes(&options->base, GUARD, pool, &guard) || !read_number(&options->base, SETTLES, &settles)) {
+        !read_bytes(&options->base, GUARD, pool, &guard) || !read_number(&options->base, SETTLES, &settles) ||
+        !read_bytes(&options->base, UNDO, pool, &undo)) {
         return false;
     }
     ret->effect = (Lockstock__Rpc__V1__Effect)effect;
     ret->guard = guard.present;
     ret->settles = settles != 0;
+    if (undo.present && !read_undo(&undo, pool, &ret->undo)) {
+        return false;
+    }
     if (natural_id.present) {
         Lockstock__Rpc__V1__NaturalId *id =
             lockstock__rpc__v1__natural_id__unpack(NULL, natural_id.len, natural_id.data);

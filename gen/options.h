@@ -15,12 +15,25 @@ typedef struct file_options {
     bool pb_c_file;       /* an option of protobuf-c's own, which changes its names */
 } file_options;
 
+typedef struct undo_field {
+    const char *field;
+    size_t n_from;
+    const char **from;
+} undo_field;
+
+typedef struct undo_option {
+    const char *method; /* NULL = not set */
+    size_t n_fields;
+    undo_field *fields;
+} undo_option;
+
 typedef struct method_options {
     Lockstock__Rpc__V1__Effect effect;
     const char *natural_id; /* NULL = not set */
     Lockstock__Rpc__V1__Fill fill;
     bool guard;
     bool settles;
+    undo_option undo;
 } method_options;
 
 typedef struct field_options {

@@ -83,8 +83,73 @@ static void check_natural_id(gen_model *model, const gen_method *method, const m
     }
 }
 
-static void read_options(gen_model *model, const Google__Protobuf__MethodDescriptorProto *proto, gen_method *method,
-                         bool wanted)
+static bool is_text(const field_proto *field)
+{
+    return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING && !is_repeated(field);
+}
+
+/* Follows the path from the request, as lks_rpc_undo_request will. */
+static bool leads_to_text(const gen_model *model, const gen_message *message, const char *path)
+{
+    size_t len = strcspn(path, ".");
+    const field_proto *field = message != NULL ? find_field(message, path, len) : NULL;
+
+    if (field == NULL || path[len] == '\0') {
+        return field != NULL && is_text(field);
+    }
+    return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE &&
+           leads_to_text(model, model_find_message(model, field->type_name), path + len + 1);
+}
+
+static void check_undo(gen_model *model, const gen_method *method, const gen_message *request, const undo_option *undo)
+{
+    if (undo->n_fields == 0) {
+        model_error(model, method->at, "undo \"%s\" has no fields: it would undo nothing", undo->method);
+    }
+    for (size_t i = 0; i < undo->n_fields; i++) {
+        const undo_field *made = &undo->fields[i];
+        const field_proto *field = find_field(request, made->field, strlen(made->field));
+        if (field == NULL || !is_text(field) || field->has_oneof_index) {
+            model_error(model, method->at, "undo \"%s\": \"%s\" is not one string field of %s, outside of a oneof",
+                        undo->method, made->field, request->full_name);
+        }
+        if (made->n_from == 0) {
+            model_error(model, method->at, "undo \"%s\": \"%s\" comes from nowhere", undo->method, made->field);
+        }
+        for (size_t j = 0; j < made->n_from; j++) {
+            if (!leads_to_text(model, method->request, made->from[j])) {
+                model_error(model, method->at, "undo \"%s\": \"%s\" leads to no string field of %s", undo->method,
+                            made->from[j], method->request->full_name);
+            }
+        }
+    }
+}
+
+/* The method it names is of the same service, and may stand behind this one. */
+static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *proto,
+                      const gen_service *service, gen_method *method, const undo_option *undo, bool wanted)
+{
+    for (size_t i = 0; i < proto->n_method; i++) {
+        if (strcmp(proto->method[i]->name, undo->method) != 0) {
+            continue;
+        }
+        const gen_message *request = model_find_message(model, proto->method[i]->input_type);
+        method->undo = pool_format(model->pool, "%s_%s_method", service->name, mangle_snake(model->pool, undo->method));
+        method->n_undo_fields = undo->n_fields;
+        method->undo_fields = undo->fields;
+        if (wanted && method->request != NULL && request != NULL) {
+            check_undo(model, method, request, undo);
+        }
+        return;
+    }
+    if (wanted) {
+        model_error(model, method->at, "undo \"%s\" is no method of %s", undo->method, service->full_name);
+    }
+}
+
+static void read_options(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *service_proto,
+                         const gen_service *service, const Google__Protobuf__MethodDescriptorProto *proto,
+                         gen_method *method, bool wanted)
 {
     static const char *const effects[] = {
         [LOCKSTOCK__RPC__V1__EFFECT__EFFECT_UNSPECIFIED] = "LKS_RPC_EFFECT_WRITE",
@@ -103,6 +168,9 @@ static void read_options(gen_model *model, const Google__Protobuf__MethodDescrip
     method->effect = effects[options.effect];
     method->natural_id = options.natural_id;
     method->settles = options.settles;
+    if (options.undo.method != NULL) {
+        read_undo(model, service_proto, service, method, &options.undo, wanted);
+    }
     method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM" : "LKS_RPC_FILL_NONE";
     if (!wanted) {
         return;
@@ -172,7 +240,7 @@ static void build_method(gen_model *model, gen_file *file, const gen_service *se
 
     made->request = resolve(model, made, proto->input_type, file->wanted);
     made->response = resolve(model, made, proto->output_type, file->wanted);
-    read_options(model, proto, made, file->wanted);
+    read_options(model, file->proto->service[service_index], service, proto, made, file->wanted);
     if (file->wanted && (proto->client_streaming || proto->server_streaming)) {
         model_error(model, made->at, "streaming is not supported");
     }

@@ -1,142 +1,27 @@
-/* Invariant: only a socket of this user that refuses connections is ever removed.
- * connect() refuses on a plain file too, so the file's kind is looked at first; and
- * nobody else can put another file there meanwhile, because the directory was looked
- * at too. Called by stream.c and wires.c. */
+/* Invariant: a host has a colon only where brackets say so. */
 #include "net/address.h"
 
-#include <errno.h>
-#include <netdb.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
-#include <uv.h>
-
-enum { HOST_BYTES_MAX = 280, PATH_BYTES = sizeof((struct sockaddr_un *)0)->sun_path };
-
-/* ---- host:port ------------------------------------------------------------------ */
-
-/* The colon before the port; NULL when it is not written so. */
-static const char *port_of(const char *address)
+bool address_parse(const char *text, struct address *ret)
 {
-    const char *colon = strrchr(address, ':');
-    size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-    bool right = digits > 0 && colon[1 + digits] == '\0' && strtoul(colon + 1, NULL, 10) <= UINT16_MAX;
+    bool bracket = text[0] == '[';
+    const char *host = text + bracket, *end = strpbrk(host, bracket ? "]" : ":");
+    const char *colon = end != NULL ? end + bracket : NULL;
 
-    return right && (size_t)(colon - address) < HOST_BYTES_MAX ? colon : NULL;
-}
-
-lks_code address_resolve(const char *address, struct addrinfo **ret, lks_error *error)
-{
-    char host[HOST_BYTES_MAX];
-    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-
-    const char *colon = port_of(address);
-
-    if (!colon)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "must be host:port");
-    size_t len = (size_t)(colon - address);
-    bool in_brackets = len >= 2 && address[0] == '[' && colon[-1] == ']';
-    snprintf(host, sizeof host, "%.*s", (int)(in_brackets ? len - 2 : len), address + in_brackets);
-    int failed = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, colon + 1, &hints, ret);
-    if (failed)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", gai_strerror(failed));
-    return LKS_OK;
-}
-
-lks_code address_check_tcp(const char *address, lks_error *error)
-{
-    struct addrinfo *found = NULL;
-    int on = 1;
-
-    if (address_resolve(address, &found, error) != LKS_OK)
-        return error->code;
-    int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    bool bound = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-                 bind(fd, found->ai_addr, found->ai_addrlen) == 0;
-    if (!bound)
-        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(uv_translate_sys_error(errno)));
-    if (fd >= 0)
-        close(fd);
-    freeaddrinfo(found);
-    return bound ? LKS_OK : error->code;
-}
-
-/* ---- unix sockets --------------------------------------------------------------- */
-
-static lks_code refuse(lks_error *error, const char *why)
-{
-    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", why);
-}
-
-/* Who may write in a directory may put a socket of his own in the place of ours, and
- * be given the callers' tokens. In a sticky one (/tmp) only an owner may. */
-static lks_code check_directory(const char *path, lks_error *error)
-{
-    char dir[PATH_BYTES];
-    size_t len = (size_t)(strrchr(path, '/') - path);
-    struct stat found;
-
-    snprintf(dir, sizeof dir, "%.*s", len > 0 ? (int)len : 1, path);
-    if (stat(dir, &found) != 0)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "its directory: %s", strerror(errno));
-    if (!S_ISDIR(found.st_mode))
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "its directory is none");
-    if (found.st_uid != geteuid() && found.st_uid != 0)
-        return refuse(error, "its directory belongs to another user, who could put a socket in its place");
-    if ((found.st_mode & S_IWOTH) && !(found.st_mode & S_ISVTX))
-        return refuse(error, "its directory is writable for all: anybody could put a socket in its place");
-    return LKS_OK;
-}
-
-lks_code address_check_unix(const char *path, lks_error *error)
-{
-    struct stat found;
-
-    if (path[0] != '/' || path[strlen(path) - 1] == '/' || strlen(path) >= PATH_BYTES)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "must be an absolute path of fewer than %d bytes", (int)PATH_BYTES);
-    if (check_directory(path, error) != LKS_OK)
-        return error->code;
-    if (lstat(path, &found) != 0)
-        return errno == ENOENT ? LKS_OK : refuse(error, strerror(errno));
-    if (!S_ISSOCK(found.st_mode))
-        return refuse(error, "there is something that is no socket; it is left as it is");
-    if (found.st_uid != geteuid())
-        return refuse(error, "there is a socket of another user");
-    return LKS_OK;
-}
-
-/* A socket's file outlives whoever listened on it. */
-static void remove_stale(const char *path)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    struct stat found;
-    int fd = lstat(path, &found) == 0 ? socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
-
-    if (fd < 0)
-        return;
-    strcpy(name.sun_path, path);
-    if (connect(fd, (const struct sockaddr *)&name, sizeof name) != 0 && errno == ECONNREFUSED)
-        unlink(path);
-    close(fd);
-}
-
-lks_code address_bind_unix(uv_pipe_t *pipe, const char *path, lks_error *error)
-{
-    if (address_check_unix(path, error) != LKS_OK)
-        return error->code;
-    remove_stale(path);
-    mode_t mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
-    int failed = uv_pipe_bind(pipe, path);
-    umask(mask);
-    if (failed < 0)
-        return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(failed));
-    return LKS_OK;
+    if (colon == NULL || *colon != ':' || end == host || (size_t)(end - host) >= sizeof ret->host ||
+        strpbrk(text, "/?#@ \t") != NULL)
+        return false;
+    size_t digits = strspn(colon + 1, "0123456789");
+    if (digits == 0 || digits >= sizeof ret->port || colon[1 + digits] != '\0')
+        return false;
+    unsigned long number = strtoul(colon + 1, NULL, 10);
+    if (number > UINT16_MAX)
+        return false;
+    memcpy(ret->host, host, (size_t)(end - host));
+    ret->host[end - host] = '\0';
+    memcpy(ret->port, colon + 1, digits + 1);
+    ret->number = (uint16_t)number;
+    return true;
 }

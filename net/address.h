@@ -1,31 +1,19 @@
-/* The addresses of `--listen`: how they are written, and the file of a unix socket.
- * Errors do not repeat the address; the caller puts it before them. */
+/* Addresses as they are written: "host:port", "[::1]:port". */
 #ifndef LOCKSTOCK_NET_ADDRESS_H
 #define LOCKSTOCK_NET_ADDRESS_H
 
-#include <lockstock/status.h>
+#include <stdbool.h>
+#include <stdint.h>
 
-struct addrinfo;
-struct uv_pipe_s;
+enum { ADDRESS_HOST_BYTES = 280, ADDRESS_PORT_BYTES = 6 };
 
-/* Whether a socket may listen on "host:port", "[::1]:port" or "*:port": binds one, and lets
- * it go. Blocks for a name. LKS_INVALID_ARGUMENT: badly written, or no such host.
- * LKS_UNAVAILABLE: in use, or not this machine's. */
-lks_code address_check_tcp(const char *address, lks_error *error);
+struct address {
+    char host[ADDRESS_HOST_BYTES]; /* a name or an address, without brackets */
+    char port[ADDRESS_PORT_BYTES]; /* digits */
+    uint16_t number;               /* the port's */
+};
 
-/* The first of its addresses, to bind to. Blocks for a name. *ret is to be given to
- * freeaddrinfo. LKS_INVALID_ARGUMENT: badly written, or no such host. */
-lks_code address_resolve(const char *address, struct addrinfo **ret, lks_error *error);
-
-/* Whether a socket may be made at a path; changes nothing. LKS_INVALID_ARGUMENT: not
- * absolute or too long. LKS_FAILED_PRECONDITION: there is something that is not a
- * socket of this user; or others may put a socket of theirs there, because its
- * directory is theirs, or writable for all without being sticky. */
-lks_code address_check_unix(const char *path, lks_error *error);
-
-/* The same, and binds the pipe there with mode 0600. A socket that nobody listens on
- * is removed first; nothing else ever is. LKS_UNAVAILABLE: in use, or it cannot be
- * made. */
-lks_code address_bind_unix(struct uv_pipe_s *pipe, const char *path, lks_error *error);
+/* Takes it apart. False: it is not written so, or the port is above 65,535. */
+bool address_parse(const char *text, struct address *ret);
 
 #endif

@@ -1,7 +1,8 @@
 /* Invariant: OpenSSL's error queue is empty before each call into it, so that what it
- * says is of this connection. Called by stream.c. */
+ * says is of this connection. Called by stream.c, and by the client's conn.c. */
 #include "net/tls.h"
 
+#include <arpa/inet.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,8 @@ struct tls_context {
 struct tls {
     SSL *ssl;
     BIO *in, *out; /* the SSL's */
-    bool wants_alpn, over;
+    bool accepted, wants_alpn, over;
+    const char *why;           /* it is over */
     size_t chatter;            /* of what waits in `out`: what reading wrote there */
     char name[NAME_BYTES_MAX]; /* "" = none */
 };
@@ -63,14 +65,21 @@ static int no_password(char *password, int size, int writing, void *arg)
     return -1;
 }
 
-static lks_code load_files(SSL_CTX *ssl, const tls_files *files, lks_error *error)
+static lks_code load_pair(SSL_CTX *ssl, const char *certificate, const char *key, lks_error *error)
 {
-    if (SSL_CTX_use_certificate_chain_file(ssl, files->certificate) != 1)
-        return wrong(files->certificate, error);
-    if (SSL_CTX_use_PrivateKey_file(ssl, files->key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ssl) != 1)
-        return wrong(files->key, error);
-    if (!files->client_ca)
-        return LKS_OK;
+    if (SSL_CTX_use_certificate_chain_file(ssl, certificate) != 1)
+        return wrong(certificate, error);
+    if (SSL_CTX_use_PrivateKey_file(ssl, key, SSL_FILETYPE_PEM) != 1 || SSL_CTX_check_private_key(ssl) != 1)
+        return wrong(key, error);
+    return LKS_OK;
+}
+
+static lks_code load_server(SSL_CTX *ssl, const tls_files *files, lks_error *error)
+{
+    lks_code code = load_pair(ssl, files->certificate, files->key, error);
+
+    if (code != LKS_OK || !files->client_ca)
+        return code;
     STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(files->client_ca);
     if (!names || SSL_CTX_load_verify_locations(ssl, files->client_ca, NULL) != 1) {
         sk_X509_NAME_pop_free(names, X509_NAME_free);
@@ -81,14 +90,29 @@ static lks_code load_files(SSL_CTX *ssl, const tls_files *files, lks_error *erro
     return LKS_OK;
 }
 
-lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error)
+static lks_code load_client(SSL_CTX *ssl, const char *ca_file, const char *certificate_file, const char *key_file,
+                            lks_error *error)
+{
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER, NULL);
+    if (!ca_file && SSL_CTX_set_default_verify_paths(ssl) != 1)
+        return wrong("the system's certificates", error);
+    if (ca_file && SSL_CTX_load_verify_file(ssl, ca_file) != 1)
+        return wrong(ca_file, error);
+    if (!certificate_file != !key_file)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "options: certificate_file and key_file go together");
+    return certificate_file ? load_pair(ssl, certificate_file, key_file, error) : LKS_OK;
+}
+
+/* What both ends keep to; NULL when out of memory. */
+static tls_context *context_new(const SSL_METHOD *method)
 {
     tls_context *context = calloc(1, sizeof *context);
 
     ERR_clear_error();
-    if (!context || !(context->ssl = SSL_CTX_new(TLS_server_method()))) {
+    if (!context || !(context->ssl = SSL_CTX_new(method))) {
         tls_context_free(context);
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        return NULL;
     }
     SSL_CTX_set_min_proto_version(context->ssl, TLS1_2_VERSION);
     SSL_CTX_set_options(context->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
@@ -98,15 +122,40 @@ lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context 
     SSL_CTX_set_num_tickets(context->ssl, 0);
     SSL_CTX_set_mode(context->ssl, SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_default_passwd_cb(context->ssl, no_password);
+    return context;
+}
+
+/* Gives a context out, or frees it when loading its files has failed. */
+static lks_code context_done(tls_context *context, lks_code code, tls_context **ret)
+{
+    ERR_clear_error();
+    if (code == LKS_OK)
+        *ret = context;
+    else
+        tls_context_free(context);
+    return code;
+}
+
+lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error)
+{
+    tls_context *context = context_new(TLS_server_method());
+
+    if (!context)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     context->alpn = alpn;
     if (alpn)
         SSL_CTX_set_alpn_select_cb(context->ssl, select_alpn, (void *)(uintptr_t)alpn);
-    if (load_files(context->ssl, files, error) != LKS_OK) {
-        tls_context_free(context);
-        return error->code;
-    }
-    *ret = context;
-    return LKS_OK;
+    return context_done(context, load_server(context->ssl, files, error), ret);
+}
+
+lks_code tls_context_load_client(const char *ca_file, const char *certificate_file, const char *key_file,
+                                 tls_context **ret, lks_error *error)
+{
+    tls_context *context = context_new(TLS_client_method());
+
+    if (!context)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return context_done(context, load_client(context->ssl, ca_file, certificate_file, key_file, error), ret);
 }
 
 void tls_context_free(tls_context *context)
@@ -118,26 +167,60 @@ void tls_context_free(tls_context *context)
 
 /* ---- connections ------------------------------------------------------------------ */
 
-tls *tls_accept(tls_context *context)
+static tls *tls_new(tls_context *context)
 {
     tls *t = calloc(1, sizeof *t);
 
     if (!t)
         return NULL;
+    ERR_clear_error();
     t->ssl = SSL_new(context->ssl);
     t->in = BIO_new(BIO_s_mem());
     t->out = BIO_new(BIO_s_mem());
     if (!t->ssl || !t->in || !t->out) {
         BIO_free(t->in);
         BIO_free(t->out);
-        SSL_free(t->ssl);
-        free(t);
+        tls_free(t);
         return NULL;
     }
     t->wants_alpn = context->alpn != NULL;
     BIO_set_mem_eof_return(t->in, -1);
     SSL_set_bio(t->ssl, t->in, t->out);
+    return t;
+}
+
+tls *tls_accept(tls_context *context)
+{
+    tls *t = tls_new(context);
+
+    if (!t)
+        return NULL;
+    t->accepted = true;
     SSL_set_accept_state(t->ssl);
+    return t;
+}
+
+static bool expect_name(SSL *ssl, const char *name)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+
+    if (inet_pton(AF_INET, name, address) == 1 || inet_pton(AF_INET6, name, address) == 1)
+        return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+tls *tls_connect(tls_context *context, const char *name)
+{
+    tls *t = tls_new(context);
+
+    if (!t)
+        return NULL;
+    if (!expect_name(t->ssl, name)) {
+        tls_free(t);
+        return NULL;
+    }
+    SSL_set_connect_state(t->ssl);
     return t;
 }
 
@@ -209,19 +292,44 @@ static bool has_alpn(const tls *t)
     return len > 0;
 }
 
+static void set_over(tls *t, const char *why)
+{
+    t->over = true;
+    t->why = why;
+}
+
+/* An operation did not succeed: for want of bytes, or for good. */
+static void look_whether_over(tls *t, int result)
+{
+    int kind = SSL_get_error(t->ssl, result);
+    long verified = SSL_get_verify_result(t->ssl);
+    const char *reason = ERR_reason_error_string(ERR_peek_error());
+
+    if (kind == SSL_ERROR_WANT_READ)
+        return;
+    if (verified != X509_V_OK)
+        set_over(t, X509_verify_cert_error_string(verified));
+    else if (kind == SSL_ERROR_ZERO_RETURN)
+        set_over(t, t->accepted ? "closed by the client" : "closed by the server");
+    else
+        set_over(t, reason ? reason : "broken");
+}
+
 tls_state tls_shake(tls *t)
 {
     ERR_clear_error();
     if (t->over)
         return TLS_OVER;
     int result = SSL_do_handshake(t->ssl);
-    if (result == 1) {
+    if (result != 1)
+        look_whether_over(t, result);
+    else if (t->accepted)
         take_peer_name(t);
-        t->over = t->wants_alpn && !has_alpn(t);
-        return t->over ? TLS_OVER : TLS_UP;
-    }
-    t->over = SSL_get_error(t->ssl, result) != SSL_ERROR_WANT_READ;
-    return t->over ? TLS_OVER : TLS_SHAKING;
+    if (result == 1 && t->wants_alpn && !has_alpn(t))
+        set_over(t, "another protocol was asked for");
+    if (t->over)
+        return TLS_OVER;
+    return result == 1 ? TLS_UP : TLS_SHAKING;
 }
 
 int tls_read(tls *t, uint8_t *data, size_t len)
@@ -232,7 +340,10 @@ int tls_read(tls *t, uint8_t *data, size_t len)
     size_t before = tls_pending(t);
     int n = SSL_read(t->ssl, data, len < INT_MAX ? (int)len : INT_MAX);
     t->chatter += tls_pending(t) - before;
-    t->over = t->chatter > CHATTER_BYTES_MAX || (n <= 0 && SSL_get_error(t->ssl, n) != SSL_ERROR_WANT_READ);
+    if (n <= 0)
+        look_whether_over(t, n);
+    if (t->chatter > CHATTER_BYTES_MAX)
+        set_over(t, "asked for answers that it does not take");
     if (t->over)
         return -1;
     return n > 0 ? n : 0;
@@ -240,9 +351,16 @@ int tls_read(tls *t, uint8_t *data, size_t len)
 
 bool tls_write(tls *t, const uint8_t *data, size_t len)
 {
+    size_t written;
+
     ERR_clear_error();
-    if (!t->over && len > 0)
-        t->over = len > INT_MAX || SSL_write(t->ssl, data, (int)len) != (int)len;
+    if (t->over || len == 0)
+        return !t->over;
+    int result = SSL_write_ex(t->ssl, data, len, &written);
+    if (result != 1)
+        look_whether_over(t, result);
+    if (result != 1 && !t->over)
+        set_over(t, "broken"); /* there is always room for what is written */
     return !t->over;
 }
 
@@ -263,4 +381,9 @@ size_t tls_take(tls *t, uint8_t *data, size_t len)
 const char *tls_peer_name(const tls *t)
 {
     return t->name[0] ? t->name : NULL;
+}
+
+const char *tls_why(const tls *t)
+{
+    return t->why ? t->why : "broken";
 }

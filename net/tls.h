@@ -1,11 +1,13 @@
 /* TLS without I/O, over OpenSSL 3: bytes of the network in and out on one side, plain
- * bytes on the other. TLS 1.2 or newer, no renegotiation, no resumption. Loop thread only.
+ * bytes on the other. TLS 1.2 or newer, no renegotiation, no resumption. A client always
+ * verifies the server's certificate. A context is constant and may be shared by threads, a
+ * connection is one thread's.
  *
  *   network --tls_feed--> [ handshake, records ] --tls_read--> plain
  *   network <--tls_take-- [                    ] <--tls_write-- plain
  */
-#ifndef LOCKSTOCK_SERVER_WIRE_TLS_H
-#define LOCKSTOCK_SERVER_WIRE_TLS_H
+#ifndef LOCKSTOCK_NET_TLS_H
+#define LOCKSTOCK_NET_TLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,15 +25,25 @@ typedef struct tls_files {
     bool client_required;    /* a client without a certificate is refused */
 } tls_files;
 
-/* Reads the files. alpn: the one protocol that is offered, which a client must then ask
- * for; static; NULL: none. LKS_INVALID_ARGUMENT names the file. */
+/* A server's. Reads the files. alpn: the one protocol that is offered, which a client must
+ * then ask for; static; NULL: none. LKS_INVALID_ARGUMENT names the file. */
 lks_code tls_context_load(const tls_files *files, const char *alpn, tls_context **ret, lks_error *error);
+
+/* A client's. Reads the files, PEM. ca_file NULL: the certificates that the system trusts.
+ * certificate_file and key_file: both or neither. LKS_INVALID_ARGUMENT names the file. */
+lks_code tls_context_load_client(const char *ca_file, const char *certificate_file, const char *key_file,
+                                 tls_context **ret, lks_error *error);
 
 /* Connections that were made from it live on. Takes NULL. */
 void tls_context_free(tls_context *context);
 
 /* The server's side of a connection; NULL when out of memory. */
 tls *tls_accept(tls_context *context);
+
+/* The client's side, to a server that must show a certificate for `name`, a host's name or
+ * an address; NULL when out of memory. */
+tls *tls_connect(tls_context *context, const char *name);
+
 void tls_free(tls *t);
 
 /* Takes bytes of the network. False when out of memory. */
@@ -43,7 +55,8 @@ typedef enum tls_state { TLS_SHAKING, TLS_UP, TLS_OVER } tls_state;
  * accepted, or does not speak TLS; what tls_take gives may still tell it why. */
 tls_state tls_shake(tls *t);
 
-/* Once up: plain bytes; 0 when there are none now, -1 when the connection is over. */
+/* Once up: plain bytes; 0 when there are none now, -1 when the connection is over; as it is
+ * when the peer asks for more answers of TLS' own than it takes. */
 int tls_read(tls *t, uint8_t *data, size_t len);
 
 /* Once up: encrypts bytes. False when the connection is over or out of memory. */
@@ -53,7 +66,10 @@ bool tls_write(tls *t, const uint8_t *data, size_t len);
 size_t tls_pending(const tls *t);
 size_t tls_take(tls *t, uint8_t *data, size_t len);
 
-/* The name in the client's verified certificate: its first DNS name, and where it has
+/* Why it is over, in OpenSSL's words where it has some; static. */
+const char *tls_why(const tls *t);
+
+/* Of a server's connection: the name in the client's verified certificate: its first DNS name, and where it has
  * none its common name; NULL without one, or when that has a NUL in it or more than 255
  * bytes. The connection's. */
 const char *tls_peer_name(const tls *t);

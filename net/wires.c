@@ -9,7 +9,7 @@
 
 #include <uv.h>
 
-#include "net/address.h"
+#include "net/stream/address_bind.h"
 #include "net/nng/nng.h"
 #include "net/sp/sp_server.h"
 #include "net/stream/stream.h"

@@ -144,6 +144,13 @@ static bool path_is_set(const ProtobufCMessage *message, const char *path)
     return true;
 }
 
+/* One string outside of a oneof. */
+static bool is_plain_text(const ProtobufCFieldDescriptor *field)
+{
+    return field && field->type == PROTOBUF_C_TYPE_STRING && field->label != PROTOBUF_C_LABEL_REPEATED &&
+           !(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF);
+}
+
 bool lks_rpc_may_repeat(const lks_rpc_method *method, const ProtobufCMessage *request)
 {
     if (method->effect == LKS_RPC_EFFECT_READ)
@@ -157,8 +164,7 @@ char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *req
         return NULL;
     const ProtobufCFieldDescriptor *field =
         field_named(request->descriptor, method->natural_id, strlen(method->natural_id));
-    if (!field || field->type != PROTOBUF_C_TYPE_STRING || field->label == PROTOBUF_C_LABEL_REPEATED ||
-        (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) || is_set(request, field))
+    if (!is_plain_text(field) || is_set(request, field))
         return NULL;
     return (char **)((char *)request + field->offset);
 }
@@ -195,4 +201,44 @@ bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *reque
     if (presence)
         *(protobuf_c_boolean *)((char *)request + field->quantifier_offset) = true;
     return true;
+}
+
+/* The text at `path`; NULL when it is not set, or a repeated message on the way has not
+ * one element. */
+static char *text_at(const ProtobufCMessage *message, const char *path)
+{
+    size_t len = strcspn(path, ".");
+    const ProtobufCFieldDescriptor *field = field_named(message->descriptor, path, len);
+    bool repeated = field && field->label == PROTOBUF_C_LABEL_REPEATED;
+
+    if (!field || !is_set(message, field) || (repeated && repeated_count(message, field) != 1))
+        return NULL;
+    const void *value = member(message, field->offset);
+    if (path[len] == '\0')
+        return field->type == PROTOBUF_C_TYPE_STRING && !repeated ? *(char *const *)value : NULL;
+    if (field->type != PROTOBUF_C_TYPE_MESSAGE)
+        return NULL;
+    const ProtobufCMessage *inner =
+        repeated ? (*(ProtobufCMessage * *const *)value)[0] : *(ProtobufCMessage *const *)value;
+    return text_at(inner, path + len + 1);
+}
+
+ProtobufCMessage *lks_rpc_undo_request(const lks_rpc_method *method, const ProtobufCMessage *request)
+{
+    const lks_rpc_undo *undo = method->undo;
+    ProtobufCMessage *made = undo ? malloc(undo->method->request->sizeof_message) : NULL;
+
+    if (!made)
+        return NULL;
+    undo->method->request->message_init(made);
+    for (size_t i = 0; i < undo->n_fields; i++) {
+        const char *name = undo->fields[i].field;
+        const ProtobufCFieldDescriptor *field = field_named(made->descriptor, name, strlen(name));
+        char *text = NULL;
+        for (const char *const *from = undo->fields[i].from; *from && !text; from++)
+            text = text_at(request, *from);
+        if (text && is_plain_text(field))
+            *(char **)((char *)made + field->offset) = text;
+    }
+    return made;
 }

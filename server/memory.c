@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "log.h"
+#include "net/heap.h"
 
 static void *checked(void *pointer, size_t size)
 {
@@ -22,17 +23,18 @@ void *memory_alloc(size_t size)
     return checked(calloc(1, size ? size : 1), size);
 }
 
-void *memory_grow(void *old, size_t size)
-{
-    return checked(realloc(old, size ? size : 1), size);
-}
-
 char *memory_copy(const char *text, size_t len)
 {
     char *copy = memory_alloc(len + 1);
 
     memcpy(copy, text, len);
     return copy;
+}
+
+void memory_reserve_timers(struct heap *heap, size_t timers)
+{
+    if (!heap_reserve(heap, timers))
+        checked(NULL, timers * sizeof *heap->timers);
 }
 
 void *memory_in(lks_rpc_arena *arena, size_t size)

@@ -12,11 +12,12 @@
 /* Zeroed, to be freed with free(). */
 void *memory_alloc(size_t size);
 
-/* realloc; what is new is not zeroed. */
-void *memory_grow(void *old, size_t size);
-
 /* A copy with a NUL after it. */
 char *memory_copy(const char *text, size_t len);
+
+/* Room for that many timers (net/heap.h). */
+struct heap;
+void memory_reserve_timers(struct heap *heap, size_t timers);
 
 /* The same in an arena. */
 void *memory_in(lks_rpc_arena *arena, size_t size);

@@ -1,6 +1,7 @@
 /* Invariant: `wanted` was checked against the limit before anything is allocated, and
  * `room` is never more than what has come, doubled, or ROOM_MIN; the share holds `room`
- * bytes, but of a message that is skipped none. Called by sp_server.c. */
+ * bytes, but of a message that is skipped none. Called by sp_server.c, and by the client's
+ * link_sp.c. */
 #include "net/sp/sp.h"
 
 #include <endian.h>
@@ -16,6 +17,12 @@ const char sp_rep_subprotocol[] = "rep.sp.nanomsg.org";
 void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max)
 {
     *r = (sp_reader){.mapping = mapping, .frame_bytes_max = frame_bytes_max};
+}
+
+void sp_reader_init_client(sp_reader *r, sp_mapping mapping, size_t reply_bytes_max)
+{
+    sp_reader_init(r, mapping, reply_bytes_max);
+    r->of_client = true;
 }
 
 void sp_reader_charge(sp_reader *r, budget_share *share)
@@ -46,10 +53,23 @@ bool sp_reader_idle(const sp_reader *r)
     return r->shaken && !r->message && r->head_len == 0;
 }
 
-/* What stands before a message's ids. */
-static size_t prefix_len(sp_mapping mapping)
+size_t sp_prefix_bytes(sp_mapping mapping)
 {
     return mapping == SP_OVER_UNIX ? 1 + LENGTH_BYTES : LENGTH_BYTES;
+}
+
+uint32_t sp_id_read(const uint8_t id[SP_ID_BYTES])
+{
+    uint32_t number;
+
+    memcpy(&number, id, sizeof number);
+    return be32toh(number);
+}
+
+void sp_id_write(uint32_t number, uint8_t id[SP_ID_BYTES])
+{
+    number = htobe32(number);
+    memcpy(id, &number, sizeof number);
 }
 
 /* Counts a buffer of that many bytes. False, as it was: it would be too much. */
@@ -130,18 +150,23 @@ static sp_verdict begin_message(sp_reader *r)
 
     if (r->mapping == SP_OVER_UNIX && r->head[0] != UNIX_MESSAGE)
         return SP_BROKEN;
-    memcpy(&length, r->head + prefix_len(r->mapping) - LENGTH_BYTES, LENGTH_BYTES);
+    memcpy(&length, r->head + sp_prefix_bytes(r->mapping) - LENGTH_BYTES, LENGTH_BYTES);
     length = be64toh(length);
-    if (length < SP_ID_BYTES || length > r->frame_bytes_max + SP_STACK_BYTES_MAX)
+    r->too_long = length > r->frame_bytes_max + (r->of_client ? SP_ID_BYTES : SP_STACK_BYTES_MAX);
+    if (length < SP_ID_BYTES || r->too_long)
         return SP_BROKEN;
     r->wanted = (size_t)length;
     r->seen = r->head_len = 0;
     return make_room(r, 0) ? SP_FINE : SP_NO_MEMORY;
 }
 
-/* Finds the request id, the first with the high bit set. */
+/* Finds the request id, the first with the high bit set; of a reply there is no other. */
 static bool find_ids(const sp_reader *r, sp_message *message)
 {
+    if (r->of_client) {
+        message->ids_len = SP_ID_BYTES;
+        return true;
+    }
     for (size_t end = SP_ID_BYTES; end <= message->len && end <= SP_STACK_BYTES_MAX; end += SP_ID_BYTES) {
         if (message->bytes[end - SP_ID_BYTES] & 0x80) {
             message->ids_len = end;
@@ -218,10 +243,10 @@ static sp_verdict read_some(sp_reader *r, const uint8_t *data, size_t len, size_
         append(r, data, *n);
         return SP_FINE;
     }
-    size_t head = r->shaken ? prefix_len(r->mapping) : SP_HANDSHAKE_BYTES;
+    size_t head = r->shaken ? sp_prefix_bytes(r->mapping) : SP_HANDSHAKE_BYTES;
     *n = read_head(r, head, data, len);
     if (!r->shaken) {
-        if (memcmp(r->head, req_handshake, r->head_len) != 0)
+        if (memcmp(r->head, r->of_client ? sp_rep_handshake : req_handshake, r->head_len) != 0)
             return SP_BROKEN;
         r->shaken = r->head_len == head;
         r->head_len = r->shaken ? 0 : r->head_len;
@@ -272,13 +297,13 @@ size_t sp_say(sp_reader *r, uint8_t out[SP_SAY_BYTES_MAX])
     if (r->greeted)
         return 0;
     r->greeted = true;
-    memcpy(out, sp_rep_handshake, SP_HANDSHAKE_BYTES);
+    memcpy(out, r->of_client ? req_handshake : sp_rep_handshake, SP_HANDSHAKE_BYTES);
     return SP_HANDSHAKE_BYTES;
 }
 
 size_t sp_write_header(sp_mapping mapping, const uint8_t *ids, size_t ids_len, size_t len, uint8_t *out)
 {
-    size_t prefix = prefix_len(mapping);
+    size_t prefix = sp_prefix_bytes(mapping);
     uint64_t length = htobe64(ids_len + len);
 
     if (mapping == SP_OVER_WEBSOCKET) {

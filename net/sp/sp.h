@@ -1,7 +1,7 @@
-/* SP's request/reply protocol, server side, without I/O: bytes in, messages and bytes
- * out. It speaks with every REQ socket of libnng and nanomsg.
+/* SP's request/reply protocol without I/O: bytes in, messages and bytes out; for servers
+ * (REP), and for the client (REQ). It speaks with every socket of libnng and nanomsg.
  *
- *   handshake  00 'S' 'P' 00  00 30 00 00        once, from REQ; REP answers 00 31
+ *   handshake  00 'S' 'P' 00  00 30 00 00        once, from REQ; from REP 00 31
  *   message    [01]  length (8, big-endian)      [01] on unix sockets only
  *              hop ids (4 each), request id (4)  high bit set in the last, and only there
  *              a Frame or a Reply
@@ -15,8 +15,8 @@
  * Source: rfc "SP TCP mapping", "SP WebSocket mapping" and "SP request/reply" of nanomsg;
  * for unix sockets nng's ipc transport. No function here blocks or calls back except
  * sp_read. */
-#ifndef LOCKSTOCK_SERVER_WIRE_SP_H
-#define LOCKSTOCK_SERVER_WIRE_SP_H
+#ifndef LOCKSTOCK_NET_SP_SP_H
+#define LOCKSTOCK_NET_SP_SP_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ typedef enum sp_mapping { SP_OVER_TCP, SP_OVER_UNIX, SP_OVER_WEBSOCKET } sp_mapp
 extern const uint8_t sp_rep_handshake[SP_HANDSHAKE_BYTES];
 extern const char sp_rep_subprotocol[];
 
-/* A request message. bytes: the ids, then the frame, unless it was skipped. */
+/* A message. bytes: the ids, then the frame or the reply, unless it was skipped. */
 typedef struct sp_message {
     size_t ids_len, len; /* len: of all bytes */
     bool skipped;        /* there was no room for it: of `bytes` only the ids may be looked at */
@@ -51,10 +51,11 @@ typedef struct sp_message {
 
 typedef struct sp_reader {
     sp_mapping mapping;
+    bool of_client; /* it reads replies */
     size_t frame_bytes_max;
-    websocket *websocket; /* NULL: another mapping */
-    bool shaken, greeted;
-    uint8_t head[9]; /* handshake, or what stands before a message */
+    websocket *websocket;           /* NULL: another mapping */
+    bool shaken, greeted, too_long; /* too_long: why it is broken */
+    uint8_t head[9];                /* handshake, or what stands before a message */
     size_t head_len;
     budget_share *share; /* NULL: nothing is counted */
     sp_message *message; /* being read; has room for `room` bytes, wants `wanted` */
@@ -70,6 +71,9 @@ typedef bool sp_take(void *arg, sp_message *message);
 
 /* A frame may have frame_bytes_max bytes. */
 void sp_reader_init(sp_reader *r, sp_mapping mapping, size_t frame_bytes_max);
+
+/* The client's: of replies, not over WebSocket, with the one id that its requests have. */
+void sp_reader_init_client(sp_reader *r, sp_mapping mapping, size_t reply_bytes_max);
 
 /* From now on what is half read is held as bytes of the share, which outlives the reader;
  * a message that finds no room there is skipped. */
@@ -89,14 +93,22 @@ typedef enum sp_verdict { SP_FINE, SP_BROKEN, SP_NO_MEMORY } sp_verdict;
 /* Takes bytes; *taken of them, all unless `take` had enough, or something is to be said
  * before what follows. Memory grows with what has come, never with the length that was
  * announced; a message that is taken is counted no more. SP_BROKEN: this is not SP, or not
- * a request, or it is too long, or the peer closes; nothing more can be read. */
+ * of the other side, or it is too long, or the peer closes; nothing more can be read. */
 sp_verdict sp_read(sp_reader *r, const uint8_t *data, size_t len, size_t *taken, sp_take *take, void *arg);
 
 /* What the peer is to be told besides replies: first of all, after each sp_read, and
  * before an end. Gives its length, 0 when there is nothing. */
 size_t sp_say(sp_reader *r, uint8_t out[SP_SAY_BYTES_MAX]);
 
-/* Writes what stands before a reply of `len` bytes to a request with those ids; gives its
+/* An id of a client's request, and of the reply to it: any number with SP_ID_MARK. */
+#define SP_ID_MARK UINT32_C(0x80000000)
+uint32_t sp_id_read(const uint8_t id[SP_ID_BYTES]);
+void sp_id_write(uint32_t number, uint8_t id[SP_ID_BYTES]);
+
+/* The length of what stands before a message's ids, but over WebSocket. */
+size_t sp_prefix_bytes(sp_mapping mapping);
+
+/* Writes what stands before a message of `len` bytes with those ids, ids and all; gives its
  * length, at most SP_HEADER_BYTES_MAX. */
 size_t sp_write_header(sp_mapping mapping, const uint8_t *ids, size_t ids_len, size_t len, uint8_t *out);
 

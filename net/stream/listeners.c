@@ -12,7 +12,7 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
-#include "net/address.h"
+#include "net/stream/address_bind.h"
 
 enum {
     BACKLOG = 1024,

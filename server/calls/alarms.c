@@ -11,13 +11,14 @@
 
 #include "calls/key_table.h"
 #include "memory.h"
-#include "store/wakes.h"
+#include "net/clock.h"
+#include "net/loop_timers.h"
 
 enum { TIMEOUT_MS = 5000, RETRY_MS = 500, ALARM_WEIGHT = 32, CHORES_MAX = 262144, NAME_BYTES_MAX = 4096 };
 
 typedef struct alarm_clock {
     keyed entry; /* by "<base><function> <argument>" */
-    wake when;
+    struct timer when;
     alarms *all;
     size_t watchers;
     bool chore;
@@ -30,13 +31,11 @@ typedef struct alarm_clock {
 } alarm_clock;
 
 struct alarms {
-    uv_loop_t *loop;
     store *store;
     key_table table;
     TAILQ_HEAD(, alarm_clock) chores;
     size_t n_chores;
-    wakes moments;
-    uv_timer_t timer;
+    struct loop_timers timers;
     bool stopping;
     void (*closed)(void *arg);
     void *arg;
@@ -66,6 +65,13 @@ static alarm_clock *find(const alarms *all, lks_rpc_slice name)
     return k ? (alarm_clock *)((char *)k - offsetof(alarm_clock, entry)) : NULL;
 }
 
+static void ring(alarm_clock *a);
+
+static void run_due(struct timer *timer)
+{
+    ring((alarm_clock *)((char *)timer - offsetof(alarm_clock, when)));
+}
+
 static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
 {
     alarm_clock *a = memory_alloc(sizeof *a + name.len);
@@ -83,7 +89,9 @@ static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
                            .args = a->args,
                            .weight = ALARM_WEIGHT,
                            .repeatable = true};
+    a->when.due = run_due;
     key_table_add(&all->table, &a->entry);
+    memory_reserve_timers(&all->timers.heap, all->table.n);
     return a;
 }
 
@@ -97,8 +105,6 @@ static alarm_clock *enter(alarms *all, lks_rpc_slice base, const char *function,
     return a || name.len == 0 ? a : add(all, name, base.len);
 }
 
-static void arm_timer(alarms *all);
-
 /* Frees it when nobody wants it any more. */
 static void let_go(alarm_clock *a)
 {
@@ -106,8 +112,7 @@ static void let_go(alarm_clock *a)
 
     if (a->watchers > 0 || a->chore)
         return;
-    wakes_remove(&all->moments, &a->when);
-    arm_timer(all);
+    heap_clear(&all->timers.heap, &a->when);
     if (a->asking)
         return;
     key_table_remove(&all->table, &a->entry);
@@ -128,15 +133,14 @@ static void end_chore(alarm_clock *a)
 
 static uint64_t in_ms_from_now(int64_t ms)
 {
-    return lks_rpc_now_ns() + (uint64_t)(ms > 0 ? ms : 0) * 1000000;
+    return clock_in_ms((uint64_t)(ms > 0 ? ms : 0));
 }
 
 static void set(alarm_clock *a, uint64_t at_ns)
 {
     if (a->when.place > 0 && a->when.at_ns <= at_ns)
         return;
-    wakes_set(&a->all->moments, &a->when, at_ns);
-    arm_timer(a->all);
+    loop_timers_set(&a->all->timers, &a->when, at_ns);
 }
 
 /* Whether the same may go well later. */
@@ -157,8 +161,6 @@ static int64_t again_in_ms(const alarm_clock *a, const store_result *result)
                                                                                       : RETRY_MS;
 }
 
-static void ring(alarm_clock *a);
-
 static void on_reply(void *arg, const store_result *result)
 {
     alarm_clock *a = arg;
@@ -177,37 +179,12 @@ static void on_reply(void *arg, const store_result *result)
 
 static void ring(alarm_clock *a)
 {
-    wakes_remove(&a->all->moments, &a->when);
+    heap_clear(&a->all->timers.heap, &a->when);
     a->again = a->asking;
     if (a->asking)
         return;
     a->asking = true;
     store_submit(a->all->store, &a->call, in_ms_from_now(TIMEOUT_MS), on_reply, a);
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    alarms *all = timer->data;
-    uint64_t now = lks_rpc_now_ns();
-    wake *first;
-
-    while ((first = wakes_first(&all->moments)) && first->at_ns <= now)
-        ring((alarm_clock *)((char *)first - offsetof(alarm_clock, when)));
-    arm_timer(all);
-}
-
-static void arm_timer(alarms *all)
-{
-    const wake *first = wakes_first(&all->moments);
-
-    if (!first) {
-        uv_timer_stop(&all->timer);
-        return;
-    }
-    uint64_t now = lks_rpc_now_ns();
-    uint64_t left_ns = first->at_ns > now ? first->at_ns - now : 0;
-    uv_update_time(all->loop);
-    uv_timer_start(&all->timer, on_timer, (left_ns + 999999) / 1000000, 0);
 }
 
 /* ---- what others call --------------------------------------------------------- */
@@ -280,11 +257,9 @@ alarms *alarms_new(uv_loop_t *loop, store *backing)
 {
     alarms *all = memory_alloc(sizeof *all);
 
-    all->loop = loop;
     all->store = backing;
     TAILQ_INIT(&all->chores);
-    uv_timer_init(loop, &all->timer);
-    all->timer.data = all;
+    loop_timers_init(&all->timers, loop, all);
     return all;
 }
 
@@ -294,7 +269,7 @@ static void on_timer_closed(uv_handle_t *handle)
     void (*closed)(void *arg) = all->closed;
     void *arg = all->arg;
 
-    wakes_clear(&all->moments);
+    heap_free(&all->timers.heap);
     key_table_clear(&all->table);
     free(all);
     closed(arg);
@@ -305,5 +280,5 @@ void alarms_close(alarms *all, void (*closed)(void *arg), void *arg)
     all->closed = closed;
     all->arg = arg;
     end_chores(all);
-    uv_close((uv_handle_t *)&all->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&all->timers.uv, on_timer_closed);
 }

@@ -7,26 +7,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
 #include "memory.h"
+#include "net/loop_timers.h"
 
 struct waiters {
-    uv_loop_t *loop;
     alarms *alarms;
     key_table by_key;
     TAILQ_HEAD(, waiter) waiters;
-    wakes deadlines;
-    uv_timer_t timer;
+    struct loop_timers deadlines;
     bool stopping;
     void (*closed)(void *arg);
     void *arg;
 };
 
-static void arm_timer(waiters *all);
-
 /* ---- waiters ------------------------------------------------------------------ */
+
+static void tell(waiter *w, service_event event)
+{
+    if (w->parked) {
+        w->parked = false;
+        w->on_event(w, event);
+    } else {
+        w->pending |= 1U << event;
+    }
+}
+
+static void run_deadline(struct timer *timer)
+{
+    tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_DEADLINE);
+}
 
 void waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
 {
@@ -37,8 +48,9 @@ void waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
     TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
     if (all->stopping)
         w->pending = 1U << SERVICE_STOPPING;
-    wakes_set(&all->deadlines, &w->deadline, deadline_ns);
-    arm_timer(all);
+    w->deadline.due = run_deadline;
+    memory_reserve_timers(&all->deadlines.heap, all->deadlines.heap.n + 1);
+    loop_timers_set(&all->deadlines, &w->deadline, deadline_ns);
 }
 
 void waiters_leave(waiters *all, waiter *w)
@@ -48,9 +60,8 @@ void waiters_leave(waiters *all, waiter *w)
     w->registered = false;
     key_table_remove(&all->by_key, &w->by_key);
     TAILQ_REMOVE(&all->waiters, w, in_all);
-    wakes_remove(&all->deadlines, &w->deadline);
+    heap_clear(&all->deadlines.heap, &w->deadline);
     alarms_unwatch(all->alarms, w->watches);
-    arm_timer(all);
 }
 
 bool waiters_any(const waiters *all)
@@ -76,16 +87,6 @@ bool waiters_park(waiters *all, waiter *w, service_event *event)
     (void)all;
     w->parked = !take_pending(w, event);
     return !w->parked;
-}
-
-static void tell(waiter *w, service_event event)
-{
-    if (w->parked) {
-        w->parked = false;
-        w->on_event(w, event);
-    } else {
-        w->pending |= 1U << event;
-    }
 }
 
 /* An event may end any waiter, so the list is walked by moving each told one to
@@ -167,44 +168,15 @@ void waiters_message(waiters *all, const char *data, size_t len)
     }
 }
 
-/* ---- the timer ---------------------------------------------------------------- */
-
-static void on_timer(uv_timer_t *timer)
-{
-    waiters *all = timer->data;
-    uint64_t now = lks_rpc_now_ns();
-    wake *first;
-
-    while ((first = wakes_first(&all->deadlines)) && first->at_ns <= now) {
-        wakes_remove(&all->deadlines, first);
-        tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);
-    }
-    arm_timer(all);
-}
-
-static void arm_timer(waiters *all)
-{
-    const wake *first = wakes_first(&all->deadlines);
-
-    if (!first) {
-        uv_timer_stop(&all->timer);
-        return;
-    }
-    uint64_t now = lks_rpc_now_ns();
-    uint64_t left_ns = first->at_ns > now ? first->at_ns - now : 0;
-    uv_update_time(all->loop);
-    uv_timer_start(&all->timer, on_timer, (left_ns + 999999) / 1000000, 0);
-}
+/* ---- beginning and end ---------------------------------------------------------- */
 
 waiters *waiters_new(uv_loop_t *loop, alarms *watched)
 {
     waiters *all = memory_alloc(sizeof *all);
 
-    all->loop = loop;
     all->alarms = watched;
     TAILQ_INIT(&all->waiters);
-    uv_timer_init(loop, &all->timer);
-    all->timer.data = all;
+    loop_timers_init(&all->deadlines, loop, all);
     return all;
 }
 
@@ -214,7 +186,7 @@ static void on_timer_closed(uv_handle_t *handle)
     void (*closed)(void *arg) = all->closed;
     void *arg = all->arg;
 
-    wakes_clear(&all->deadlines);
+    heap_free(&all->deadlines.heap);
     key_table_clear(&all->by_key);
     free(all);
     closed(arg);
@@ -224,5 +196,5 @@ void waiters_close(waiters *all, void (*closed)(void *arg), void *arg)
 {
     all->closed = closed;
     all->arg = arg;
-    uv_close((uv_handle_t *)&all->timer, on_timer_closed);
+    uv_close((uv_handle_t *)&all->deadlines.uv, on_timer_closed);
 }

@@ -21,8 +21,8 @@
 
 #include "calls/alarms.h"
 #include "calls/key_table.h"
+#include "net/heap.h"
 #include "services/service.h"
-#include "store/wakes.h"
 
 struct uv_loop_s;
 
@@ -38,7 +38,7 @@ typedef struct waiter {
     bool parked;
     unsigned pending; /* events that came while BUSY, a bit each */
     bool registered;
-    wake deadline;
+    struct timer deadline;
     keyed by_key;
     TAILQ_ENTRY(waiter) in_all;
 } waiter;

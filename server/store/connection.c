@@ -13,11 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <uv.h>
 
 #include "log.h"
 #include "memory.h"
+#include "net/backoff.h"
+#include "net/clock.h"
 #include "store/adapter.h"
 
 enum { PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 1000, SILENT_TICKS_MAX = 4, ADDRESS_BYTES = 64, REASON_BYTES = 160 };
@@ -37,7 +38,8 @@ struct connection {
     uv_timer_t timer;
     uv_getaddrinfo_t resolution;
     bool resolving;
-    unsigned failures; /* in a row */
+    uint32_t failures; /* in a row */
+    uint64_t random;
     char address[ADDRESS_BYTES];
     unsigned next_address; /* of a name with several: each attempt takes the next */
 
@@ -221,19 +223,12 @@ static void on_pause_over(uv_timer_t *timer)
     start_connecting(timer->data);
 }
 
-/* Full jitter over a doubling bound; the first attempt after a good connection
- * is nearly at once. */
+/* The first attempt after a good connection is nearly at once. */
 static void pause_then_connect(connection *c)
 {
-    uint64_t bound = (uint64_t)PAUSE_MIN_MS << (c->failures < 10 ? c->failures : 10);
-    uint32_t chance = 0;
+    uint64_t ns = backoff_ns(PAUSE_MIN_MS, PAUSE_MAX_MS, c->failures++, &c->random);
 
-    if (bound > PAUSE_MAX_MS)
-        bound = PAUSE_MAX_MS;
-    if (getrandom(&chance, sizeof chance, GRND_NONBLOCK) < 0)
-        chance = (uint32_t)uv_hrtime();
-    c->failures++;
-    uv_timer_start(&c->timer, on_pause_over, bound / 2 + chance % (bound / 2 + 1), 0);
+    uv_timer_start(&c->timer, on_pause_over, ns / CLOCK_NS_PER_MS, 0);
 }
 
 static void on_pong(void *arg, const redisReply *reply, bool sent)
@@ -307,7 +302,7 @@ connection *connection_open(const connection_options *options)
 {
     connection *c = memory_alloc(sizeof *c);
 
-    *c = (connection){.options = *options, .state = PAUSING};
+    *c = (connection){.options = *options, .state = PAUSING, .random = backoff_random()};
     uv_timer_init(options->loop, &c->timer);
     c->timer.data = c->resolution.data = c;
     uv_timer_start(&c->timer, on_pause_over, 0, 0);

@@ -12,8 +12,9 @@
 #include <sys/file.h>
 #include <sys/pidfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "net/clock.h"
 
 enum { WAIT_MS = 10000, MOMENT_MS = 1000, LOOK_MS = 10, NOTE_BYTES = 32 };
 
@@ -39,19 +40,11 @@ static bool lives_on(int pid)
     return alive;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* flock(2) knows no timeout: looked at again and again, but only while what holds
  * the lock is the rest of a dead server. */
 static lks_code take(int lock, const char *dir, lks_error *error)
 {
-    int64_t until = now_ms() + WAIT_MS;
+    uint64_t until_ns = clock_in_ms(WAIT_MS);
 
     while (flock(lock, LOCK_EX | LOCK_NB) != 0) {
         if (errno != EWOULDBLOCK && errno != EINTR)
@@ -61,7 +54,7 @@ static lks_code take(int lock, const char *dir, lks_error *error)
         if (lives_on(pid))
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                                  "store: %s is used by another lockstockd (pid %d)", dir, pid);
-        if (now_ms() >= until)
+        if (lks_rpc_now_ns() >= until_ns)
             return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                                  "store: %s is still held by a process of an ended lockstockd (pid %d)", dir, pid);
         poll(NULL, 0, LOOK_MS);

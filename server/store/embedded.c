@@ -35,6 +35,7 @@
 
 #include "log.h"
 #include "memory.h"
+#include "net/clock.h"
 #include "store/aof.h"
 #include "store/dirlock.h"
 
@@ -351,12 +352,12 @@ static bool socket_was_made(int notify)
 static lks_code wait_for_socket(embedded *e, int notify, lks_error *error)
 {
     struct pollfd events[] = {{.fd = notify, .events = POLLIN}, {.fd = e->pidfd, .events = POLLIN}};
-    uint64_t until = uv_hrtime() / 1000000 + START_TIMEOUT_MS;
+    uint64_t until_ns = clock_in_ms(START_TIMEOUT_MS);
     int how = 0, n;
 
     do {
-        uint64_t now = uv_hrtime() / 1000000;
-        n = poll(events, 2, now < until ? (int)(until - now) : 0);
+        uint64_t now_ns = lks_rpc_now_ns();
+        n = poll(events, 2, now_ns < until_ns ? (int)((until_ns - now_ns) / CLOCK_NS_PER_MS) : 0);
         if (n > 0 && events[0].revents && socket_was_made(notify))
             return LKS_OK;
     } while ((n > 0 && events[1].revents == 0) || (n < 0 && errno == EINTR));

@@ -6,20 +6,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "net/heap.h"
 #include "store/store.h"
-#include "store/wakes.h"
 
 /* The states of pipeline.c's drawing; where a call is kept in each. */
 typedef enum phase {
     PENDING_QUEUED,    /* the queue */
     PENDING_OUT,       /* a batch */
     PENDING_ABANDONED, /* a batch; its caller was told */
-    PENDING_PAUSED,    /* nowhere but in wakes, where QUEUED and OUT ones are too */
+    PENDING_PAUSED,    /* nowhere but in the heap of timers, where QUEUED and OUT ones are too */
     PENDING_REFUSED    /* the refused ones */
 } phase;
 
 typedef struct pending {
-    wake wake; /* first: a wake is its call */
+    struct timer timer; /* first: a timer is its call */
+    struct pipeline *pipeline;
     struct pending *previous, *next;
     store_call call;
     size_t bytes;

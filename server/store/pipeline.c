@@ -21,15 +21,14 @@
 
 #include "log.h"
 #include "memory.h"
+#include "net/clock.h"
+#include "net/loop_timers.h"
 #include "store/batch.h"
 #include "store/errors.h"
 #include "store/fcall.h"
 #include "store/value.h"
-#include "store/wakes.h"
 
 enum { GRACE_MS = 1000, PAUSE_MS = 50, REASON_BYTES = 160, BYTES_MAX = 64 * 1024 * 1024, CALL_BYTES = 128 };
-
-#define NS_PER_MS ((uint64_t)1000000)
 
 struct pipeline {
     pipeline_options options;
@@ -39,19 +38,18 @@ struct pipeline {
     char reason[REASON_BYTES]; /* why there is no link */
     pending_list queue;
     pending_list refused;
-    wakes wakes;            /* all but the refused and the abandoned */
-    size_t in_flight;       /* all but the refused */
-    size_t bytes;           /* of those */
-    lks_rpc_arena *scratch; /* one sub-call's reply */
-    uv_idle_t turn;         /* runs once before the loop sleeps again */
-    uv_timer_t timer;       /* for the first wake */
-    uint64_t armed_ns;
+    struct loop_timers timers; /* of all but the refused and the abandoned */
+    size_t in_flight;          /* all but the refused */
+    size_t bytes;              /* of those */
+    lks_rpc_arena *scratch;    /* one sub-call's reply */
+    uv_idle_t turn;            /* runs once before the loop sleeps again */
     unsigned handles;
     void (*freed)(void *arg);
     void *freed_arg;
 };
 
 static void on_turn(uv_idle_t *turn);
+static void run_due(struct timer *timer);
 
 /* ---- ends ---------------------------------------------------------------------- */
 
@@ -60,7 +58,7 @@ static void end(pipeline *p, pending *c, const store_result *result)
     store_done *done = c->done;
     void *arg = c->arg;
 
-    wakes_remove(&p->wakes, &c->wake);
+    heap_clear(&p->timers.heap, &c->timer);
     if (c->phase != PENDING_REFUSED) {
         p->in_flight--;
         p->bytes -= c->bytes;
@@ -86,7 +84,7 @@ static void abandon(pipeline *p, pending *c)
         .code = LKS_DEADLINE_EXCEEDED, .applied = LKS_APPLIED_MAYBE, .message = "the store did not answer in time"};
     store_done *done = c->done;
 
-    wakes_remove(&p->wakes, &c->wake);
+    heap_clear(&p->timers.heap, &c->timer);
     c->phase = PENDING_ABANDONED;
     c->done = NULL;
     done(c->arg, &result);
@@ -103,7 +101,7 @@ static lks_applied exposure(const pending *c)
  * waits for its whole deadline, because only its repetition tells. */
 static uint64_t patience(const pipeline *p, const pending *c)
 {
-    uint64_t grace = uv_hrtime() + GRACE_MS * NS_PER_MS;
+    uint64_t grace = clock_in_ms(GRACE_MS);
 
     return p->link || c->exposed || grace > c->deadline_ns ? c->deadline_ns : grace;
 }
@@ -112,16 +110,16 @@ static void enqueue(pipeline *p, pending *c)
 {
     c->phase = PENDING_QUEUED;
     pending_push(&p->queue, c);
-    wakes_set(&p->wakes, &c->wake, patience(p, c));
+    loop_timers_set(&p->timers, &c->timer, patience(p, c));
     uv_idle_start(&p->turn, on_turn);
 }
 
 static void pause_call(pipeline *p, pending *c)
 {
-    uint64_t until = uv_hrtime() + PAUSE_MS * NS_PER_MS;
+    uint64_t until = clock_in_ms(PAUSE_MS);
 
     c->phase = PENDING_PAUSED;
-    wakes_set(&p->wakes, &c->wake, until < c->deadline_ns ? until : c->deadline_ns);
+    loop_timers_set(&p->timers, &c->timer, until < c->deadline_ns ? until : c->deadline_ns);
     uv_idle_start(&p->turn, on_turn);
 }
 
@@ -129,7 +127,13 @@ void pipeline_submit(pipeline *p, const store_call *call, uint64_t deadline_ns, 
 {
     pending *c = memory_alloc(sizeof *c);
 
-    *c = (pending){.call = *call, .bytes = CALL_BYTES, .deadline_ns = deadline_ns, .done = done, .arg = arg};
+    *c = (pending){.timer = {.due = run_due},
+                   .pipeline = p,
+                   .call = *call,
+                   .bytes = CALL_BYTES,
+                   .deadline_ns = deadline_ns,
+                   .done = done,
+                   .arg = arg};
     for (size_t i = 0; i < call->n_args; i++)
         c->bytes += call->args[i].len;
     if (p->ending || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
@@ -139,6 +143,7 @@ void pipeline_submit(pipeline *p, const store_call *call, uint64_t deadline_ns, 
         return;
     }
     p->in_flight++;
+    memory_reserve_timers(&p->timers.heap, p->in_flight);
     p->bytes += c->bytes;
     enqueue(p, c);
 }
@@ -158,9 +163,11 @@ static void tell_refused(pipeline *p)
 
 /* ---- time ---------------------------------------------------------------------- */
 
-static void wake_up(pipeline *p, pending *c, uint64_t now)
+static void run_due(struct timer *timer)
 {
-    bool late = now >= c->deadline_ns;
+    pending *c = (pending *)(void *)timer;
+    pipeline *p = c->pipeline;
+    bool late = lks_rpc_now_ns() >= c->deadline_ns;
 
     if (c->phase == PENDING_OUT) {
         abandon(p, c);
@@ -176,36 +183,6 @@ static void wake_up(pipeline *p, pending *c, uint64_t now)
         fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, "the store was not reached in time");
     else
         fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, p->reason);
-}
-
-static void wake_due(pipeline *p)
-{
-    uint64_t now = uv_hrtime();
-
-    for (wake *w; (w = wakes_first(&p->wakes)) && w->at_ns <= now;)
-        wake_up(p, (pending *)(void *)w, now);
-}
-
-static void on_timer(uv_timer_t *timer);
-
-/* A timer set too early only looks once more. */
-static void arm(pipeline *p)
-{
-    const wake *first = wakes_first(&p->wakes);
-    uint64_t now = uv_hrtime();
-
-    if (!first || (uv_is_active((uv_handle_t *)&p->timer) && p->armed_ns <= first->at_ns))
-        return;
-    p->armed_ns = first->at_ns;
-    uv_timer_start(&p->timer, on_timer, first->at_ns > now ? (first->at_ns - now) / NS_PER_MS + 1 : 0, 0);
-}
-
-static void on_timer(uv_timer_t *timer)
-{
-    pipeline *p = timer->data;
-
-    wake_due(p);
-    arm(p);
 }
 
 /* ---- out and back -------------------------------------------------------------- */
@@ -298,7 +275,7 @@ static void send_queued(pipeline *p)
         return;
     for (pending *c; (c = pending_pop(&p->queue));) {
         c->phase = PENDING_OUT;
-        wakes_set(&p->wakes, &c->wake, c->deadline_ns);
+        loop_timers_set(&p->timers, &c->timer, c->deadline_ns);
         batch_gather(&g, p, c);
     }
     for (batch *b = g.first, *next; b; b = next) {
@@ -315,9 +292,8 @@ static void on_turn(uv_idle_t *turn)
 
     uv_idle_stop(turn);
     tell_refused(p);
-    wake_due(p);
+    heap_run(&p->timers.heap);
     send_queued(p);
-    arm(p);
 }
 
 /* ---- the link ------------------------------------------------------------------ */
@@ -325,7 +301,7 @@ static void on_turn(uv_idle_t *turn)
 static void set_patience(pipeline *p)
 {
     for (pending *c = p->queue.first; c; c = c->next)
-        wakes_set(&p->wakes, &c->wake, patience(p, c));
+        loop_timers_set(&p->timers, &c->timer, patience(p, c));
     uv_idle_start(&p->turn, on_turn);
 }
 
@@ -364,8 +340,8 @@ pipeline *pipeline_new(const pipeline_options *options)
     if (!p->scratch)
         abort(); /* as memory_alloc */
     uv_idle_init(options->loop, &p->turn);
-    uv_timer_init(options->loop, &p->timer);
-    p->turn.data = p->timer.data = p;
+    loop_timers_init(&p->timers, options->loop, p);
+    p->turn.data = p;
     return p;
 }
 
@@ -373,8 +349,8 @@ void pipeline_end(pipeline *p)
 {
     p->ending = true;
     p->link = NULL;
-    for (wake *w; (w = wakes_first(&p->wakes));) {
-        pending *c = (pending *)(void *)w;
+    for (struct timer *first; (first = heap_first(&p->timers.heap));) {
+        pending *c = (pending *)(void *)first;
         if (c->phase == PENDING_QUEUED)
             pending_remove(&p->queue, c);
         fail(p, c, LKS_UNAVAILABLE, exposure(c), 0, "the store is closing");
@@ -390,7 +366,7 @@ static void on_handle_closed(uv_handle_t *handle)
         return;
     void (*freed)(void *arg) = p->freed;
     void *arg = p->freed_arg;
-    wakes_clear(&p->wakes);
+    heap_free(&p->timers.heap);
     lks_rpc_arena_free(p->scratch);
     free(p);
     freed(arg);
@@ -402,5 +378,5 @@ void pipeline_free(pipeline *p, void (*freed)(void *arg), void *arg)
     p->freed = freed;
     p->freed_arg = arg;
     uv_close((uv_handle_t *)&p->turn, on_handle_closed);
-    uv_close((uv_handle_t *)&p->timer, on_handle_closed);
+    uv_close((uv_handle_t *)&p->timers.uv, on_handle_closed);
 }

@@ -1,9 +1,9 @@
 /* However a stream of bytes is cut into pieces, and whenever the taker has enough, the
- * SP reader finds the same messages in it as somebody who sees it whole, breaks with it
+ * SP reader, a server's or a client's, finds the same messages in it as somebody who sees it whole, breaks with it
  * at the same place, and holds no more memory than twice what came.
  *
  *   flags (1)  n (1)  n sizes of pieces, 0 = 256, in turn  enough (1)  the stream
- *   flags: 1 unix mapping, 6 which limit
+ *   flags: 1 unix mapping, 6 which limit, 8 a client's
  *   enough: bit i % 8: after message i the taker has enough */
 #include <endian.h>
 
@@ -14,6 +14,7 @@ enum { SIZES_MAX = 255, ROOM_MIN = 1024 };
 
 typedef struct run {
     sp_mapping mapping;
+    bool of_client;
     size_t frame_max;
     const uint8_t *stream;
     size_t len;
@@ -21,6 +22,12 @@ typedef struct run {
     size_t n_taken;
     uint8_t enough;
 } run;
+
+/* Of all bytes of a message. */
+static size_t longest(const run *r)
+{
+    return r->frame_max + (r->of_client ? 4 : SP_STACK_BYTES_MAX);
+}
 
 /* The message that begins at `at`, by the text of the mapping: its length with the
  * prefix; 0: it is not whole; -1: it is none. */
@@ -36,10 +43,14 @@ static long long whole_message(const run *r, size_t at, size_t *ids_len)
         return -1;
     memcpy(&length, p + prefix - 8, 8);
     length = be64toh(length);
-    if (length < 4 || length > r->frame_max + SP_STACK_BYTES_MAX)
+    if (length < 4 || length > longest(r))
         return -1;
     if (r->len - at - prefix < length)
         return 0;
+    if (r->of_client) {
+        *ids_len = 4;
+        return (long long)(prefix + length);
+    }
     for (size_t i = 0; i < 9 && (i + 1) * 4 <= length; i++) {
         if (p[prefix + i * 4] & 0x80) {
             *ids_len = (i + 1) * 4;
@@ -61,7 +72,7 @@ static bool take(void *arg, sp_message *message)
     fuzz_expect(prefix == (r->mapping == SP_OVER_UNIX ? 9U : 8U));
     fuzz_expect(message->ids_len == ids_len && message->len >= ids_len);
     fuzz_expect(memcmp(message->bytes, r->stream + r->at + prefix, message->len) == 0);
-    /* A reply as long as the frame has the request's own header. */
+    /* What goes back to it, and is as long, has the same header. */
     fuzz_expect(sp_write_header(r->mapping, message->bytes, ids_len, message->len - ids_len, header) ==
                 prefix + ids_len);
     fuzz_expect(memcmp(header, r->stream + r->at, prefix + ids_len) == 0);
@@ -74,7 +85,7 @@ static void check_memory(const sp_reader *r, const run *made, size_t fed)
 {
     if (!r->message)
         return;
-    fuzz_expect(r->wanted <= made->frame_max + SP_STACK_BYTES_MAX);
+    fuzz_expect(r->wanted <= longest(made));
     fuzz_expect(r->room <= r->wanted && r->message->len <= r->room && r->message->len < r->wanted);
     fuzz_expect(r->room <= ROOM_MIN || r->room <= 2 * (fed - made->at));
 }
@@ -87,7 +98,7 @@ static bool feed(run *r, const uint8_t *sizes, size_t n_sizes)
     sp_verdict verdict = SP_FINE;
     size_t fed = 0;
 
-    sp_reader_init(&reader, r->mapping, r->frame_max);
+    (r->of_client ? sp_reader_init_client : sp_reader_init)(&reader, r->mapping, r->frame_max);
     for (size_t i = 0; left.len > 0 && verdict == SP_FINE; i++) {
         size_t size = n_sizes > 0 ? sizes[i % n_sizes] : 0, taken, n;
         uint8_t *piece = fuzz_bytes(&left, size > 0 ? size : 256, &n);
@@ -111,7 +122,7 @@ static bool feed(run *r, const uint8_t *sizes, size_t n_sizes)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    static const uint8_t handshake[] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
+    static const uint8_t handshakes[][8] = {{0, 'S', 'P', 0, 0, 0x30, 0, 0}, {0, 'S', 'P', 0, 0, 0x31, 0, 0}};
     static const size_t limits[] = {0, 100, 4096, 70000};
     fuzz_input in = {.data = data, .len = len};
     uint8_t flags = fuzz_byte(&in), sizes[SIZES_MAX];
@@ -121,16 +132,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         sizes[i] = fuzz_byte(&in);
     uint8_t enough = fuzz_byte(&in); /* before the rest is measured */
     run r = {.mapping = flags & 1 ? SP_OVER_UNIX : SP_OVER_TCP,
+             .of_client = flags & 8,
              .frame_max = limits[flags >> 1 & 3],
              .enough = enough,
              .stream = in.data,
              .len = in.len,
-             .at = sizeof handshake};
+             .at = sizeof handshakes[0]};
+    const uint8_t *handshake = handshakes[r.of_client];
     bool broke = feed(&r, sizes, n_sizes);
-    size_t shaken = r.len < sizeof handshake ? r.len : sizeof handshake;
+    size_t shaken = r.len < sizeof handshakes[0] ? r.len : sizeof handshakes[0];
     if (memcmp(r.stream, handshake, shaken) != 0)
         fuzz_expect(broke && r.n_taken == 0);
-    else if (r.len >= sizeof handshake)
+    else if (r.len >= sizeof handshakes[0])
         fuzz_expect(whole_message(&r, r.at, &ids_len) == (broke ? -1 : 0));
     else
         fuzz_expect(!broke);

@@ -50,16 +50,16 @@ static void put_sp(seed *s, bool unix_mapping, size_t hops, size_t frame_len)
         seed_byte(s, (unsigned)i);
 }
 
-static seed sp_begin(bool unix_mapping, unsigned limit, unsigned piece, unsigned enough)
+static seed sp_begin(bool of_client, bool unix_mapping, unsigned limit, unsigned piece, unsigned enough)
 {
     seed s = {.len = 0};
 
-    seed_byte(&s, (unix_mapping ? 1 : 0) | limit << 1);
+    seed_byte(&s, (unix_mapping ? 1 : 0) | limit << 1 | (of_client ? 8 : 0));
     seed_byte(&s, 2);
     seed_byte(&s, piece);
     seed_byte(&s, piece / 2 + 1);
     seed_byte(&s, enough);
-    seed_put(&s, "\0SP\0\0\x30\0\0", 8);
+    seed_put(&s, of_client ? "\0SP\0\0\x31\0\0" : "\0SP\0\0\x30\0\0", 8);
     return s;
 }
 
@@ -68,32 +68,38 @@ static void make_sp(void)
     for (unsigned is_unix = 0; is_unix < 2; is_unix++) {
         const char *mapping = is_unix ? "unix" : "tcp";
         char name[64];
-        seed s = sp_begin(is_unix, 2, 0, 0);
+        seed s = sp_begin(false, is_unix, 2, 0, 0);
         put_sp(&s, is_unix, 0, 20);
         snprintf(name, sizeof name, "%s_request", mapping);
         seed_save(&s, "fuzz_sp", name);
 
-        s = sp_begin(is_unix, 1, 3, 0x55);
+        s = sp_begin(false, is_unix, 1, 3, 0x55);
         for (size_t hops = 0; hops <= 8U; hops++)
             put_sp(&s, is_unix, hops, hops * 11);
         snprintf(name, sizeof name, "%s_hops_and_enough", mapping);
         seed_save(&s, "fuzz_sp", name);
 
-        s = sp_begin(is_unix, 1, 1, 0xFF);
+        s = sp_begin(false, is_unix, 1, 1, 0xFF);
         put_sp(&s, is_unix, 0, 100);
         put_sp(&s, is_unix, 0, 101);
         snprintf(name, sizeof name, "%s_limit", mapping);
         seed_save(&s, "fuzz_sp", name);
 
-        s = sp_begin(is_unix, 3, 200, 0);
+        s = sp_begin(false, is_unix, 3, 200, 0);
         put_sp(&s, is_unix, 1, 3000);
         s.len -= 100;
         snprintf(name, sizeof name, "%s_not_whole", mapping);
         seed_save(&s, "fuzz_sp", name);
 
-        s = sp_begin(is_unix, 2, 9, 0);
+        s = sp_begin(false, is_unix, 2, 9, 0);
         put_sp(&s, is_unix, 8U + 1, 5);
         snprintf(name, sizeof name, "%s_too_many_hops", mapping);
+        seed_save(&s, "fuzz_sp", name);
+
+        s = sp_begin(true, is_unix, 1, 7, 0x11);
+        for (size_t len = 20; len <= 101; len += 27)
+            put_sp(&s, is_unix, 0, len);
+        snprintf(name, sizeof name, "%s_replies", mapping);
         seed_save(&s, "fuzz_sp", name);
     }
     seed other = {.len = 0};

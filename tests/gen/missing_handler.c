@@ -25,6 +25,13 @@ static lks_code my_return(void *self, lks_rpc_context *context, const shop_v1_re
 }
 #endif
 
+static lks_code my_take_back(void *self, lks_rpc_context *context, const shop_v1_take_back_request *request,
+                             shop_v1_buy_response *response, lks_error *error)
+{
+    (void)self, (void)context, (void)request, (void)response;
+    return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "take_back");
+}
+
 static lks_code my_delete(void *self, lks_rpc_context *context, const cmn_page *request, shop_v1_order_line *response,
                           lks_error *error)
 {

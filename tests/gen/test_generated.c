@@ -191,12 +191,12 @@ static const lks_rpc_method *const methods[] = {SHOP_V1_SHOP_METHODS(METHOD)};
 TEST_WITH(skeleton_calls_the_handler_of_each_method, NULL, NULL)
 {
     static const shop_v1_shop_handlers handlers = SHOP_V1_SHOP_HANDLERS(shop_);
-    static const char *const names[] = {"BuyNow", "BuyAll", "Return", "Delete"};
+    static const char *const names[] = {"BuyNow", "BuyAll", "Return", "Delete", "TakeBack"};
     shop self = {0};
     lks_rpc_service service = shop_v1_shop_service(&handlers, &self);
 
     assert_string_equal(service.name, "shop.v1.ShopService");
-    assert_int_equal(service.n_bindings, 4);
+    assert_int_equal(service.n_bindings, 5);
     for (size_t i = 0; i < service.n_bindings; i++) {
         const lks_rpc_method *method = service.bindings[i].method;
         lks_rpc_context context = {.method = method};
@@ -249,6 +249,25 @@ TEST_WITH(method_constants_carry_the_options, NULL, NULL)
     assert_int_equal(shop_v1_shop_delete_method.effect, LKS_RPC_EFFECT_READ);
     assert_null(shop_v1_shop_delete_method.natural_id);
     assert_int_equal(shop_v1_service_register_method.effect, LKS_RPC_EFFECT_WRITE);
+    assert_null(all->undo);
+}
+
+TEST_WITH(what_undoes_a_call_is_made_of_it, NULL, NULL)
+{
+    const lks_rpc_method *buy = &shop_v1_shop_buy_now_method;
+    shop_v1_buy_request request = SHOP_V1_BUY_REQUEST_INIT;
+    shop_v1_order order = SHOP_V1_ORDER_INIT;
+
+    request.order_id = "order-7";
+    request.order = &order;
+    order.register_ = "front";
+    shop_v1_take_back_request *made = (shop_v1_take_back_request *)(void *)lks_rpc_undo_request(buy, &request.base);
+    assert_ptr_equal(buy->undo->method, &shop_v1_shop_take_back_method);
+    assert_non_null(made);
+    assert_ptr_equal(made->base.descriptor, shop_v1_shop_take_back_method.request);
+    assert_string_equal(made->order, "order-7");
+    assert_string_equal(made->why, "front");
+    free(made);
 }
 
 TEST_WITH(rpc_library_follows_every_natural_id_we_accept, NULL, NULL)

@@ -12,7 +12,7 @@ c_mutation(C1 client/once_attempt.c test_once:*is_stored [[request.n_headers = a
 c_mutation(C1 client/once.c test_once:*is_stored [[attempt->number = response->attempt;]] "")
 c_mutation(C1 client/once.c test_once:*is_stored [[attempt->fence = response->fence;]] "")
 c_mutation(C1 client/once.c test_once:*are_sent [[.len = options->fingerprint_len]] [[.len = 0]])
-c_mutation(C1 client/once.c test_once:*are_sent [[request.wait_ms = channel_wait_ms(options->wait_ms);]] "")
+c_mutation(C1 client/once.c test_once:*are_sent [[request.wait_ms = lease_wait_ms(options->wait_ms);]] "")
 c_mutation(C1 client/once.c test_once:*are_sent [[options->retain_ms < INT64_MAX ?]] [[false ?]])
 c_mutation(C1 client/once_attempt.c test_once:*is_stored
   [[.body_len = stored->body.len,]] [[.body_len = stored->body.len + 1,]])
@@ -47,36 +47,36 @@ c_mutation(C5 client/once.c test_once:*begin_is_given_back [[request.fence = res
 c_mutation(C5 client/once.c test_once_lease:*in_doubt* [[error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */]] "")
 
 # Once: the lease
-c_mutation(C6 client/keeper.c test_once_lease:*while_it_runs [[inbox_push(&keeper->channel->inbox, &keeper->start);]] "")
-c_mutation(C6 client/keeper.c test_once_lease:*while_it_runs
-  [[        renew_at(keeper, next_ns_of(keeper, keeper->sent_ns));]] [[        ;]])
-c_mutation(C6 client/keeper.c test_once_lease:*while_it_runs [[* CLOCK_NS_PER_MS / RENEWALS]] [[* CLOCK_NS_PER_MS / 300]])
-c_mutation(C6 client/keeper.c test_once_lease:*is_repeated [[        renew_again(keeper, error);]] [[        ;]])
+c_mutation(C6 client/lease/lease.c test_once_lease:*while_it_runs [[loop_post(&lease->channel->loop, &lease->start);]] "")
+c_mutation(C6 client/lease/lease.c test_once_lease:*while_it_runs
+  [[        renew_at(lease, lease->sent_ns + lease_renewal_ns(lease->lease_ms));]] [[        ;]])
+c_mutation(C6 client/lease/lease_time.c test_once_lease:*while_it_runs [[* CLOCK_NS_PER_MS / RENEWALS]] [[* CLOCK_NS_PER_MS / (RENEWALS * 100)]])
+c_mutation(C6 client/lease/lease.c test_once_lease:*is_repeated [[        renew_again(lease, error);]] [[        ;]])
 c_mutation(C6 client/once_attempt.c test_once_lease:*is_repeated
-  [[code != LKS_OK                                     ? KEEPER_UNKNOWN]] [[code != LKS_OK ? KEEPER_LOST]])
+  [[code != LKS_OK                                     ? LEASE_UNKNOWN]] [[code != LKS_OK ? LEASE_LOST]])
 c_mutation(C6 client/once_attempt.c test_once_lease:*while_it_runs [[request.fence = attempt->fence;
     request.lease_ms]] [[request.lease_ms]])
-c_mutation(C6 client/keeper.c test_keeper:*a_call_of_its_channel
-  [[timers_clear(&keeper->channel->timers, &keeper->renewal);]] "")
-c_mutation(C7 client/keeper.c test_once_lease:*nobody_extends*
-  [[bool lost = clock_now_ns() >= keeper->lost_ns;]] [[bool lost = false;]])
-c_mutation(C7 client/keeper.c test_once_lease:*at_once [[        keeper->lost_ns = now;]] [[        ;]])
-c_mutation(C7 client/keeper.c test_keeper:*stays_lost
-  [[bool kept = !keeper->ended && now < keeper->lost_ns;]] [[bool kept = !keeper->ended;]])
-c_mutation(C6 client/keeper.c test_keeper:*ended_is_not_renewed
-  [[bool kept = !keeper->ended && now < keeper->lost_ns;]] [[bool kept = now < keeper->lost_ns;]])
-c_mutation(C6 client/keeper.c test_keeper:*ask_for_a_pause [[pause_ms < error->retry_after_ms]] [[false]])
-c_mutation(C6 client/keeper.c test_keeper:*cannot_start*
-  [[    renew_again(keeper, &error);]] "")
-c_mutation(C7 client/keeper.c test_keeper:*lost_is_not_renewed [[    if (left == 0)
+c_mutation(C6 client/lease/lease.c test_lease:*a_call_of_its_channel
+  [[heap_clear(&lease->channel->loop.timers, &lease->renewal);]] "")
+c_mutation(C7 client/lease/lease.c test_once_lease:*nobody_extends*
+  [[bool lost = lks_rpc_now_ns() >= lease->lost_ns;]] [[bool lost = false;]])
+c_mutation(C7 client/lease/lease.c test_once_lease:*at_once [[        lease->lost_ns = now;]] [[        ;]])
+c_mutation(C7 client/lease/lease.c test_lease:*stays_lost
+  [[bool kept = !lease->ended && now < lease->lost_ns;]] [[bool kept = !lease->ended;]])
+c_mutation(C6 client/lease/lease.c test_lease:*ended_is_not_renewed
+  [[bool kept = !lease->ended && now < lease->lost_ns;]] [[bool kept = now < lease->lost_ns;]])
+c_mutation(C6 client/lease/lease_time.c test_lease:*ask_for_a_pause [[pause_ms > error->retry_after_ms]] [[true]])
+c_mutation(C6 client/lease/lease.c test_lease:*cannot_start*
+  [[    renew_again(lease, &error);]] "")
+c_mutation(C7 client/lease/lease.c test_lease:*lost_is_not_renewed [[    if (left == 0)
         return;]] "")
-c_mutation(C7 client/keeper.c test_once_lease:*from_the_sending
-  [[lost_ns_of(keeper->sent_ns, left_ms)]] [[lost_ns_of(now, left_ms)]])
-c_mutation(C7 client/keeper.c test_once_lease:*from_the_sending [[left > margin ? left - margin : 0]] [[left]])
+c_mutation(C7 client/lease/lease.c test_once_lease:*from_the_sending
+  [[lease_lost_ns(lease->sent_ns, left_ms)]] [[lease_lost_ns(now, left_ms)]])
+c_mutation(C7 client/lease/lease_time.c test_once_lease:*from_the_sending [[left > margin ? left - margin : 0]] [[left]])
 c_mutation(C7 client/once.c test_once_lease:*from_the_sending
-  [[keeper_begin(keeper, sent_ns, keeper->lease_ms);]] [[keeper_begin(keeper, now_ns, keeper->lease_ms);]])
+  [[lease_begin(lease, sent_ns, lease->lease_ms);]] [[lease_begin(lease, now_ns, lease->lease_ms);]])
 c_mutation(C7 client/once.c test_once_lease:*begin_is_confirmed
-  [[now_ns - sent_ns >= keeper->lease_ms * CLOCK_NS_PER_MS / 3]] [[false]])
+  [[lease_is_doubtful(lease->lease_ms, sent_ns, now_ns)]] [[false]])
 c_mutation(C7 client/once.c test_once_lease:*begin_is_confirmed
   [[return extended ? LKS_ONCE_EXECUTED]] [[return true ? LKS_ONCE_EXECUTED]])
 
@@ -90,7 +90,7 @@ c_mutation(C8 client/once.c test_once_lease:*failure_for_now
   [[lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "it failed]] [[lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "it failed]])
 c_mutation(C8 client/once.c test_once_lease:*failure_for_good
   [[return outcome == LKS_FAIL_OUTCOME_STORED ? LKS_ONCE_EXECUTED : LKS_ONCE_DOUBTFUL;]] [[return LKS_ONCE_EXECUTED;]])
-c_mutation(C9 client/once.c test_once_lease:*patience [[timeout_ms > keeper->lease_ms ? timeout_ms : keeper->lease_ms]] [[timeout_ms]])
+c_mutation(C9 client/once.c test_once_lease:*patience [[timeout_ms > lease->lease_ms ? timeout_ms : lease->lease_ms]] [[timeout_ms]])
 c_mutation(C9 client/once.c test_once_lease:*doubtful [[    return LKS_ONCE_DOUBTFUL;]] [[    return LKS_ONCE_EXECUTED;]])
 c_mutation(C9 client/once.c test_once_lease:*doubtful
   [[*result = keep_result(&attempt->result, false);]] [[if (code == LKS_OK) *result = keep_result(&attempt->result, false);]])
@@ -110,10 +110,10 @@ c_mutation(C11 client/once_attempt.c test_once:*too_much* [[!is_text(value, HEAD
 c_mutation(C11 client/once_attempt.c test_once:*too_much* [[strncasecmp(key, reserved]] [[strncmp(key, reserved]])
 c_mutation(C11 client/once_attempt.c test_once:*at_a_character [[            len--;]] [[            break;]])
 c_mutation(C11 client/once_attempt.c test_once:*at_a_character [[        len = LKS_ONCE_DETAIL_MAX;]] [[        ;]])
-c_mutation(C11 client/once_attempt.c test_once:*are_named
-  [[options->lease_ms < LEASE_MS_MIN || ]] "")
-c_mutation(C11 client/once_attempt.c test_once:*are_named
-  [[|| options->lease_ms > LEASE_MS_MAX]] "")
+c_mutation(C11 client/lease/lease_time.c test_once:*are_named
+  [[lease_ms >= LEASE_MS_MIN && ]] "")
+c_mutation(C11 client/lease/lease_time.c test_once:*are_named
+  [[ && lease_ms <= LEASE_MS_MAX]] "")
 c_mutation(C11 client/once_attempt.c test_once:*not_utf8* [[return len <= len_max && lks_rpc_utf8_valid(text, len);]] [[return len <= len_max;]])
 c_mutation(C11 client/once_attempt.c test_once:*not_utf8* [[    if (!lks_rpc_utf8_valid(detail, len))
         return LKS_INVALID_ARGUMENT;]] "")
@@ -123,17 +123,17 @@ c_mutation(C11 client/once_attempt.c test_once:*cannot_send* [[    if (can_be_se
     attempt->result.n_headers--;]] [[    if (true)
         return LKS_OK;
     attempt->result.n_headers--;]])
-c_mutation(C12 client/keeper.c test_once:*full_channel* [[keep_ms != 0 ? channel_admit(channel, false, error) : LKS_OK]] [[LKS_OK]])
-c_mutation(C12 client/keeper.c test_keeper:*does_not_begin* [[    else if (keeper->keep_ms != 0)
-        channel_dismiss(keeper->channel);]] "")
-c_mutation(C12 client/keeper.c test_once:*full_channel* [[timers_clear(&keeper->channel->timers, &keeper->renewal);
-    channel_dismiss(keeper->channel);]] [[timers_clear(&keeper->channel->timers, &keeper->renewal);]])
+c_mutation(C12 client/lease/lease.c test_once:*full_channel* [[keep_ms != 0 ? channel_admit(channel, false, error) : LKS_OK]] [[LKS_OK]])
+c_mutation(C12 client/lease/lease.c test_lease:*does_not_begin* [[    else if (lease->keep_ms != 0)
+        channel_dismiss(lease->channel);]] "")
+c_mutation(C12 client/lease/lease.c test_once:*full_channel* [[heap_clear(&lease->channel->loop.timers, &lease->renewal);
+    channel_dismiss(lease->channel);]] [[heap_clear(&lease->channel->loop.timers, &lease->renewal);]])
 
 # Once: two processes
 c_mutation(C13 client/once.c test_helpers:*frozen*
   [[if (outcome == LKS_COMPLETE_OUTCOME_SUPERSEDED)
         return superseded(attempt, result, error);]] "")
-c_mutation(C13 client/keeper.c test_helpers:*several_leases* [[inbox_push(&keeper->channel->inbox, &keeper->start);]] "")
+c_mutation(C13 client/lease/lease.c test_helpers:*several_leases* [[loop_post(&lease->channel->loop, &lease->start);]] "")
 
 # The limiter
 c_mutation(C14 client/limiter.c test_limiter [[rules[i].key = from->key != NULL ? from->key : (char *)key;]] [[rules[i].key = (char *)key;]])
@@ -215,17 +215,17 @@ c_mutation(C24 client/reservation.c test_reservation:*may_be_sold* [[    else if
 c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold*
   [[reservation->settled = outcome == LKS_CONFIRM_OUTCOME_CONFIRMED ||]] [[reservation->settled = true ||]])
 c_mutation(C24 client/reservation.c test_reservation:*could_not_be_sold* [[ || outcome == LKS_CONFIRM_OUTCOME_CANCELLED;]] [[;]])
-c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request.hold_ms = keeper->lease_ms;]] "")
-c_mutation(C25 client/keeper.c test_keeper:*no_longer_than_told [[if (at_ns < keeper->renew_until_ns)]] [[if (true)]])
+c_mutation(C25 client/reservation.c test_reservation:*kept_is_extended [[request.hold_ms = lease->lease_ms;]] "")
+c_mutation(C25 client/lease/lease.c test_lease:*no_longer_than_told [[if (at_ns < lease->renew_until_ns)]] [[if (true)]])
 c_mutation(C25 client/reservation.c test_reservation:*server_ended*
-  [[? KEEPER_RENEWED]] [[? KEEPER_RENEWED : true ? KEEPER_RENEWED]])
+  [[? LEASE_RENEWED]] [[? LEASE_RENEWED : true ? LEASE_RENEWED]])
 c_mutation(C25 client/reservation.c test_reservation:*rest_of_a_hold*
-  [[keeper_begin(&reservation->keeper, sent_ns, left_ms);]] [[keeper_begin(&reservation->keeper, sent_ns, reservation->keeper.lease_ms);]])
+  [[lease_begin(&reservation->lease, sent_ns, left_ms);]] [[lease_begin(&reservation->lease, sent_ns, reservation->lease.lease_ms);]])
 c_mutation(C26 client/reservation.c test_reservation:*forked_child
-  [[return is_forked(reservation) || keeper_is_lost]] [[return keeper_is_lost]])
+  [[return is_forked(reservation) || lease_is_lost]] [[return lease_is_lost]])
 c_mutation(C27 client/reservation.c test_helpers:*killed_process*
-  [[keeper_init(&reservation->keeper, channel, &ops, hold_ms, order->keep_ms, error)]]
-  [[keeper_init(&reservation->keeper, channel, &ops, hold_ms, 0, error)]])
+  [[lease_init(&reservation->lease, channel, &ops, hold_ms, order->keep_ms, error)]]
+  [[lease_init(&reservation->lease, channel, &ops, hold_ms, 0, error)]])
 c_mutation(C27 client/reservation.c test_helpers:*gives_back
   [[    if (!reservation->settled)
         cancel(reservation, NULL, CANCEL_MS, &error);

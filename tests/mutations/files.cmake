@@ -1,20 +1,20 @@
 # What keeps files, addresses and settings from doing harm.
 
 # a unix socket replaces a dead socket of this user, nothing else
-c_mutation(F1 net/address.c test_address:*file_is_left* [[    if (!S_ISSOCK(found.st_mode))]] [[    if (false)]])
-c_mutation(F1 net/address.c test_address:*file_is_left* [[lstat(path, &found) != 0)
+c_mutation(F1 net/stream/address_bind.c test_address:*file_is_left* [[    if (!S_ISSOCK(found.st_mode))]] [[    if (false)]])
+c_mutation(F1 net/stream/address_bind.c test_address:*file_is_left* [[lstat(path, &found) != 0)
         return errno]] [[stat(path, &found) != 0)
         return errno]])
-c_mutation(F1 net/address.c test_address:*stale* [[        unlink(path);]] [[        ;]])
-c_mutation(F1 net/address.c test_address:*stale* [[ && errno == ECONNREFUSED]] [[ || errno != ECONNREFUSED]])
-c_mutation(F1 net/address.c test_address:*another_users* [[    if (found.st_uid != geteuid())
+c_mutation(F1 net/stream/address_bind.c test_address:*stale* [[        unlink(path);]] [[        ;]])
+c_mutation(F1 net/stream/address_bind.c test_address:*stale* [[ && errno == ECONNREFUSED]] [[ || errno != ECONNREFUSED]])
+c_mutation(F1 net/stream/address_bind.c test_address:*another_users* [[    if (found.st_uid != geteuid())
         return]] [[    if (false)
         return]])
-c_mutation(F1 net/address.c test_address:*another_users* [[found.st_uid != geteuid() && found.st_uid != 0]] [[false]])
-c_mutation(F1 net/address.c test_address:*others_may_write* [[(found.st_mode & S_IWOTH) && ]] [[false && ]])
-c_mutation(F1 net/address.c test_address:*others_may_write* [[ && !(found.st_mode & S_ISVTX)]] "")
-c_mutation(F1 net/address.c test_address:*stale* [[umask(S_IXUSR | S_IRWXG | S_IRWXO);]] [[umask(0);]])
-c_mutation(F1 net/address.c test_address:*no_path* [[strlen(path) >= PATH_BYTES]] [[strlen(path) > PATH_BYTES]])
+c_mutation(F1 net/stream/address_bind.c test_address:*another_users* [[found.st_uid != geteuid() && found.st_uid != 0]] [[false]])
+c_mutation(F1 net/stream/address_bind.c test_address:*others_may_write* [[(found.st_mode & S_IWOTH) && ]] [[false && ]])
+c_mutation(F1 net/stream/address_bind.c test_address:*others_may_write* [[ && !(found.st_mode & S_ISVTX)]] "")
+c_mutation(F1 net/stream/address_bind.c test_address:*stale* [[umask(S_IXUSR | S_IRWXG | S_IRWXO);]] [[umask(0);]])
+c_mutation(F1 net/stream/address_bind.c test_address:*no_path* [[strlen(path) >= PATH_BYTES]] [[strlen(path) > PATH_BYTES]])
 
 # the data directory is this user's alone, no link in it is followed, the data is closed to others
 c_mutation(F2 server/store/dirlock.c test_store_embedded:*not_followed [[ | O_NOFOLLOW | O_CLOEXEC, 0600);]] [[ | O_CLOEXEC, 0600);]])
@@ -33,7 +33,7 @@ c_mutation(F3 server/server.c test_command:*bad_addresses* [[check_settings(&s, 
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[        address_check_unix(address, error);]] [[        ;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[        address_check_tcp(address, error);]] [[        ;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[    if (scheme->encrypted && !has_certificate)]] [[    if (false)]])
-c_mutation(F3 net/address.c test_address:*taken_port* [[bind(fd, found->ai_addr, found->ai_addrlen) == 0;]] [[true;]])
+c_mutation(F3 net/stream/address_bind.c test_address:*taken_port* [[bind(fd, found->ai_addr, found->ai_addrlen) == 0;]] [[true;]])
 
 # settings: a bool in three ways; what is wrong with a URL is said, without its password
 c_mutation(F4 server/config.c test_config:*three_ways* [[ && (*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))]] [[)]])
@@ -41,7 +41,7 @@ c_mutation(F4 server/config.c test_config:*three_ways* [[(*at + 1 == argc || str
 c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[    if (strchr(end, '@'))]] [[    if (false)]])
 c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[strstr(path, "@/"))]] [[false)]])
 c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[    if (!strstr(text, ":"))]] [[    if (false)]])
-c_mutation(F4 client/endpoint.c test_channel:urls_are_checked [[    if (end == NULL)
+c_mutation(F4 client/wire/endpoint.c test_channel:urls_are_checked [[    if (end == NULL)
         lks_error_set]] [[    if (false)
         lks_error_set]])
 

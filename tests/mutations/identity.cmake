@@ -64,9 +64,9 @@ c_mutation(A8 net/tls.c test_tls:*anew* [[ | SSL_OP_NO_TICKET);
     SSL_CTX_set_num_tickets(context->ssl, 0);]] [[);
     SSL_CTX_set_session_id_context(context->ssl, (const unsigned char *)"l", 1);]])
 c_mutation(A8 net/tls.c test_tls:*second_handshake* [[SSL_OP_NO_RENEGOTIATION | ]] [[SSL_OP_ALLOW_CLIENT_RENEGOTIATION | ]])
-c_mutation(A8 net/tls.c test_tls:*alpn* [[        t->over = t->wants_alpn && !has_alpn(t);]] "")
+c_mutation(A8 net/tls.c test_tls:*alpn* [[t->wants_alpn && !has_alpn(t)]] [[false]])
 # hostile bytes: bounded memory
-c_mutation(A9 net/tls.c test_tls:*new_keys* [[t->chatter > CHATTER_BYTES_MAX || ]] "")
+c_mutation(A9 net/tls.c test_tls:*new_keys* [[t->chatter > CHATTER_BYTES_MAX]] [[false]])
 c_mutation(A9 net/stream/stream.c test_stream_tls:*does_not_shake*
   [[        ms = s->greeting_end_ms > uv_now(o->loop) ? s->greeting_end_ms - uv_now(o->loop) : 1;]] [[        ms = o->greeting_ms;]])
 c_mutation(A9 net/stream/stream.c test_stream_tls:*does_not_read* [[    if (s->all->options.stall_ms > 0)]] [[    if (false)]])
@@ -108,7 +108,7 @@ c_mutation(A11 server/server.c test_admission:*do_nothing*
 c_mutation(A12 server/server.c test_admission
   [[        .url = s->config->store,]] [[        .url = (log_info("store", "url=%s", s->config->store), s->config->store),]])
 # the client's token
-c_mutation(A13 client/request.c test_channel:*token* [[defaults->token != NULL && !names_authorization]] [[defaults->token != NULL]])
-c_mutation(A13 client/channel.c test_channel:*token* [[    options->token = channel->authorization;]] "")
-c_mutation(A13 client/channel.c test_channel:*token*
+c_mutation(A13 client/call/request.c test_channel:*token* [[defaults->token != NULL && !names_authorization]] [[defaults->token != NULL]])
+c_mutation(A13 client/call/channel.c test_channel:*token* [[    options->token = channel->authorization;]] "")
+c_mutation(A13 client/call/channel.c test_channel:*token*
   [[options != NULL && options->token != NULL && !is_token(options->token)]] [[false && !is_token(options->token)]])

@@ -338,8 +338,8 @@ c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->err
 c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->chore)
         return;]] [[    return;]])
 c_mutation(L54 server/calls/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
-c_mutation(L54 server/calls/waiters.c test_waiters [[    alarms_unwatch(all->alarms, w->watches);
-    arm_timer(all);]] [[    arm_timer(all);]])
+c_mutation(L54 server/calls/waiters.c test_waiters [[    heap_clear(&all->deadlines.heap, &w->deadline);
+    alarms_unwatch(all->alarms, w->watches);]] [[    heap_clear(&all->deadlines.heap, &w->deadline);]])
 c_mutation(L54 server/calls/key_table.c test_key_table [[    if (table->n >= table->n_buckets)
         widen(table);]] [[    if (table->n_buckets == 0)
         widen(table);]])
@@ -354,7 +354,7 @@ c_mutation(L34 server/calls/key_table.c test_waiters
   [[k->hash == hash && k->key.len == key.len && memcmp(k->key.data, key.data, key.len) == 0]] [[k->key.len == key.len]])
 c_mutation(L34 server/calls/waiters.c test_waiters [[        w->pending |= 1U << event;]] [[        (void)event;]])
 c_mutation(L37 server/calls/waiters.c test_waiters
-  [[tell((waiter *)((char *)first - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] "")
+  [[tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] [[(void)timer;]])
 c_mutation(L38 server/calls/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
 c_mutation(L40 server/calls/waiters.c test_waiters [[for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {]]
   [[for (keyed *k = key_table_find(&all->by_key, key); k; k = NULL) {]])

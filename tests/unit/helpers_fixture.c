@@ -5,7 +5,7 @@
 
 #include "support/process.h"
 
-#include "client/channel.h"
+#include "client/call/channel.h"
 
 helpers_fake *fake;
 lks_channel *channel;

@@ -12,9 +12,9 @@ const lks_once_options plain = {.scope = "charge", .key = "order-1", .lease_ms =
 
 uint64_t lost_ns(lks_once_attempt *attempt)
 {
-    pthread_mutex_lock(&attempt->keeper.lock);
-    uint64_t at_ns = attempt->keeper.lost_ns;
-    pthread_mutex_unlock(&attempt->keeper.lock);
+    pthread_mutex_lock(&attempt->lease.lock);
+    uint64_t at_ns = attempt->lease.lost_ns;
+    pthread_mutex_unlock(&attempt->lease.lock);
     return at_ns;
 }
 

@@ -11,6 +11,7 @@
 
 #include "support/tempdir.h"
 #include "net/address.h"
+#include "net/stream/address_bind.h"
 #include "test.h"
 
 enum { OTHER_UID = 12345 };
@@ -183,6 +184,38 @@ TEST(what_is_no_path_is_refused)
     assert_refused(LKS_INVALID_ARGUMENT, "108 bytes");
     path[sizeof name.sun_path - 1] = '\0'; /* the longest that the kernel takes */
     assert_bound();
+}
+
+TEST_WITH(an_address_is_a_host_and_a_port, NULL, NULL)
+{
+    static const struct {
+        const char *text, *host, *port;
+    } good[] = {{"a:1", "a", "1"},
+                {"example.org:7700", "example.org", "7700"},
+                {"127.0.0.1:0", "127.0.0.1", "0"},
+                {"[::1]:65535", "::1", "65535"},
+                {"*:00080", "*", "00080"}};
+    static const char *const bad[] = {"",       "a",        ":1",    "a:",    "a:65536",   "a:000001",
+                                      "a:1x",   "a:-1",     "a:+1",  "a: 1",  "a:1/b",     "u@a:1",
+                                      "a b:1",  "::1:7700", "[]:1",  "[::1]", "[::1]7700", "[::1:1",
+                                      "[::1]:", "[::1]: 1", "a?b:1", "a#b:1", "a:1:2",     "[a"};
+    char longest[ADDRESS_HOST_BYTES + 3];
+    struct address parsed;
+
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        assert_true(address_parse(good[i].text, &parsed));
+        assert_string_equal(parsed.host, good[i].host);
+        assert_string_equal(parsed.port, good[i].port);
+        assert_int_equal(parsed.number, atoi(good[i].port));
+    }
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        if (address_parse(bad[i], &parsed))
+            fail_msg("taken: %s", bad[i]);
+    for (size_t len = ADDRESS_HOST_BYTES - 1; len <= ADDRESS_HOST_BYTES; len++) {
+        memset(longest, 'a', len);
+        strcpy(longest + len, ":1");
+        assert_int_equal(address_parse(longest, &parsed), len < ADDRESS_HOST_BYTES);
+    }
 }
 
 TEST_WITH(hosts_have_ports, NULL, NULL)

@@ -122,6 +122,44 @@ TEST(the_wait_is_read_by_convention)
     assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 0);
 }
 
+TEST(what_undoes_a_call_says_what_the_call_said)
+{
+    static const lks_rpc_method undoing = {.request = &lockstock__test__order__descriptor};
+    const lks_rpc_undo_field fields[] = {
+        {"id", (const char *const[]){"word", "items.name", NULL}},
+        {"word", (const char *const[]){"id", NULL}},  /* of a oneof, which it does not select */
+        {"fence", (const char *const[]){"id", NULL}}, /* no string, as the next two */
+        {"names", (const char *const[]){"id", NULL}},
+        {"nothing", (const char *const[]){"id", NULL}},
+    };
+    const lks_rpc_undo undo = {&undoing, sizeof fields / sizeof *fields, fields};
+    lks_rpc_method undone = {.request = &lockstock__test__order__descriptor};
+    order request = LOCKSTOCK__TEST__ORDER__INIT;
+    item one = LOCKSTOCK__TEST__ITEM__INIT, two = LOCKSTOCK__TEST__ITEM__INIT;
+    item *items[] = {&one, &two};
+
+    assert_null(lks_rpc_undo_request(&undone, &request.base));
+    undone.undo = &undo;
+    request.id = "an id";
+    one.name = "one";
+    two.name = "two";
+    request.items = items;
+    for (size_t n = 0; n <= 3; n++) { /* the last: the first path is set too */
+        request.n_items = n < 3 ? n : 1;
+        request.choice_case = n < 3 ? LOCKSTOCK__TEST__ORDER__CHOICE__NOT_SET : LOCKSTOCK__TEST__ORDER__CHOICE_WORD;
+        if (n == 3)
+            request.word = "word";
+        order *made = (order *)(void *)lks_rpc_undo_request(&undone, &request.base);
+        assert_non_null(made);
+        assert_string_equal(made->id, n == 1 ? "one" : n == 3 ? "word" : "");
+        assert_int_equal(made->choice_case, LOCKSTOCK__TEST__ORDER__CHOICE__NOT_SET);
+        assert_int_equal(made->fence, 0);
+        assert_int_equal(made->n_names, 0);
+        assert_int_equal(protobuf_c_message_get_packed_size(&made->base), n == 1 ? 5 : n == 3 ? 6 : 0);
+        free(made);
+    }
+}
+
 /* proto2: what is in the struct without its `has_`, and a default, are not sent. */
 TEST(only_what_is_sent_is_an_id)
 {

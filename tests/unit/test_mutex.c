@@ -318,6 +318,38 @@ TEST(test_a_wait_of_days_is_one_of_a_day)
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
+/* The option `undo` of Acquire: whose caller cancels, of that nothing stays. */
+TEST(test_a_cancelled_acquire_is_released)
+{
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
+    const fake_manner slow = {.holds = {[FAKE_ACQUIRE] = true}};
+    static char *const groups[] = {"", "a group"};
+
+    lock_fake_behave(fake, slow);
+    target.name = "door";
+    request.n_targets = 1;
+    request.targets = targets;
+    request.lease_ms = 30000;
+    request.wait_ms = 60000;
+    for (size_t i = 0; i < 2; i++) {
+        lks_call *call = NULL;
+        lks_error error;
+        request.group = groups[i];
+        assert_int_equal(lks_lock_acquire_start(channel, &request, NULL, NULL, NULL, &call, NULL), LKS_OK);
+        assert_true(lock_fake_await(fake, FAKE_ACQUIRE, NULL, i + 1));
+        lks_call_cancel(call);
+        assert_int_equal(lks_call_wait(call, &error), LKS_CANCELLED);
+        assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
+        lks_call_free(call);
+        assert_true(lock_fake_await(fake, FAKE_RELEASE, NULL, i + 1));
+        fake_event released = event_of(FAKE_RELEASE, i);
+        assert_string_equal(released.group, i == 0 ? "door" : "a group");
+        assert_string_equal(released.token, event_of(FAKE_ACQUIRE, i).token);
+    }
+    lock_fake_behave(fake, (fake_manner){0});
+}
+
 TEST(test_a_release_is_not_given_up)
 {
     const lks_channel_options brief = {.timeout_ms = 2000};

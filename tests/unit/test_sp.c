@@ -109,6 +109,82 @@ TEST(messages_may_come_in_any_pieces)
     }
 }
 
+/* The client's: it expects what a server says, and says what a server expects. */
+TEST(a_client_reads_replies)
+{
+    const sp_mapping mappings[] = {SP_OVER_TCP, SP_OVER_UNIX};
+
+    for (size_t m = 0; m < 2; m++) {
+        for (size_t piece = 1; piece < 60; piece++) {
+            uint8_t bytes[256], said[SP_SAY_BYTES_MAX];
+            size_t len = sizeof sp_rep_handshake;
+            sp_reader r;
+            teardown(NULL);
+            setup(NULL);
+            memcpy(bytes, sp_rep_handshake, len);
+            len += put_message(bytes + len, mappings[m], one_id, 1, "hello");
+            len += put_message(bytes + len, mappings[m], (const uint32_t[]){7}, 1, "no id"); /* somebody else's */
+            len += put_message(bytes + len, mappings[m], one_id, 1, "");
+            sp_reader_init_client(&r, mappings[m], FRAME_MAX);
+            assert_int_equal(sp_say(&r, said), sizeof handshake);
+            assert_memory_equal(said, handshake, sizeof handshake);
+            assert_int_equal(sp_say(&r, said), 0);
+            for (size_t at = 0; at < len; at += piece)
+                assert_int_equal(read_all(&r, bytes + at, len - at < piece ? len - at : piece), SP_FINE);
+            assert_int_equal(took.n, 3);
+            expect_frame(0, SP_ID_BYTES, "hello");
+            expect_frame(1, SP_ID_BYTES, "no id");
+            expect_frame(2, SP_ID_BYTES, "");
+            assert_int_equal(sp_id_read(took.message[0]->bytes), one_id[0]);
+            assert_int_equal(sp_id_read(took.message[1]->bytes), 7);
+            sp_reader_end(&r);
+        }
+    }
+}
+
+TEST(a_client_takes_no_request_and_nothing_too_long)
+{
+    static char longest[FRAME_MAX + 2];
+    uint8_t bytes[FRAME_MAX + 64];
+    sp_reader r;
+
+    sp_reader_init_client(&r, SP_OVER_TCP, FRAME_MAX);
+    assert_int_equal(read_all(&r, handshake, sizeof handshake), SP_BROKEN);
+    assert_false(r.shaken);
+    sp_reader_end(&r);
+    memset(longest, 'x', FRAME_MAX + 1);
+    for (size_t len = FRAME_MAX; len <= FRAME_MAX + 1; len++) {
+        longest[len] = '\0';
+        longest[len - 1] = 'x';
+        sp_reader_init_client(&r, SP_OVER_TCP, FRAME_MAX);
+        assert_int_equal(read_all(&r, sp_rep_handshake, sizeof sp_rep_handshake), SP_FINE);
+        size_t n = put_message(bytes, SP_OVER_TCP, one_id, 1, longest);
+        assert_int_equal(read_all(&r, bytes, n), len == FRAME_MAX ? SP_FINE : SP_BROKEN);
+        assert_int_equal(r.too_long, len > FRAME_MAX);
+        sp_reader_end(&r);
+    }
+    assert_int_equal(took.n, 1);
+}
+
+TEST(a_request_has_the_id_that_its_reply_has)
+{
+    const sp_mapping mappings[] = {SP_OVER_TCP, SP_OVER_UNIX};
+
+    for (size_t m = 0; m < 2; m++) {
+        uint8_t id[SP_ID_BYTES], bytes[SP_HEADER_BYTES_MAX + 5];
+        sp_reader r = reader(mappings[m]);
+
+        sp_id_write(SP_ID_MARK | 0x123456, id);
+        size_t n = sp_write_header(mappings[m], id, sizeof id, 5, bytes);
+        assert_int_equal(n, sp_prefix_bytes(mappings[m]) + SP_ID_BYTES);
+        memcpy(bytes + n, "hello", 5);
+        assert_int_equal(read_all(&r, bytes, n + 5), SP_FINE);
+        expect_frame(m, SP_ID_BYTES, "hello");
+        assert_int_equal(sp_id_read(took.message[m]->bytes), SP_ID_MARK | 0x123456);
+        sp_reader_end(&r);
+    }
+}
+
 TEST(what_is_no_handshake_is_broken_at_its_first_wrong_byte)
 {
     for (size_t i = 0; i < sizeof handshake; i++) {

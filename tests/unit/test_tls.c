@@ -550,6 +550,47 @@ TEST(new_keys)
     over();
 }
 
+/* The same of our client, against a server of OpenSSL's. */
+TEST(new_keys_from_a_server)
+{
+    SSL_CTX *theirs = SSL_CTX_new(TLS_server_method());
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    tls_context *context = NULL;
+    uint8_t bytes[WHOLE], byte;
+    lks_error error;
+    int n = 0, got;
+
+    assert_int_equal(SSL_CTX_use_certificate_chain_file(theirs, path("server")), 1);
+    assert_int_equal(SSL_CTX_use_PrivateKey_file(theirs, path("server.key"), SSL_FILETYPE_PEM), 1);
+    if (tls_context_load_client(path("ca"), NULL, NULL, &context, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    tls *client = tls_connect(context, "localhost");
+    SSL *server = SSL_new(theirs);
+    SSL_set_bio(server, in, out);
+    SSL_set_accept_state(server);
+    for (bool up = false; !up || !SSL_is_init_finished(server);) {
+        up = tls_shake(client) == TLS_UP;
+        BIO_write(in, bytes, (int)tls_take(client, bytes, sizeof bytes));
+        SSL_do_handshake(server);
+        if ((got = BIO_read(out, bytes, sizeof bytes)) > 0)
+            assert_true(tls_feed(client, bytes, (size_t)got));
+    }
+    for (int i = 0; i < 10000 && n == 0; i++) {
+        SSL_key_update(server, SSL_KEY_UPDATE_REQUESTED);
+        SSL_do_handshake(server);
+        if ((got = BIO_read(out, bytes, sizeof bytes)) > 0)
+            assert_true(tls_feed(client, bytes, (size_t)got));
+        n = tls_read(client, &byte, 1);
+    }
+    assert_int_equal(n, -1);
+    assert_in_range(tls_pending(client), 4096, 8192);
+    assert_string_equal(tls_why(client), "asked for answers that it does not take");
+    SSL_free(server);
+    tls_free(client);
+    tls_context_free(context);
+    SSL_CTX_free(theirs);
+}
+
 TEST(big_writes)
 {
     uint8_t *sent = malloc(BIG), *got = malloc(BIG);

@@ -26,6 +26,21 @@ typedef enum lks_rpc_fill {
     LKS_RPC_FILL_RANDOM = 1 /* natural_id is a string field of the request itself */
 } lks_rpc_fill;
 
+struct lks_rpc_method;
+
+/* A string field of an undoing request, and the paths in the undone one of which the first
+ * that is set gives it; NULL ends them. */
+typedef struct lks_rpc_undo_field {
+    const char *field;
+    const char *const *from;
+} lks_rpc_undo_field;
+
+typedef struct lks_rpc_undo {
+    const struct lks_rpc_method *method;
+    size_t n_fields;
+    const lks_rpc_undo_field *fields;
+} lks_rpc_undo;
+
 /* Static and constant. */
 typedef struct lks_rpc_method {
     const char *path; /* "/lockstock.v1.StockService/Deduct" */
@@ -34,8 +49,9 @@ typedef struct lks_rpc_method {
     lks_rpc_effect effect;
     const char *natural_id; /* field path, NULL = none */
     lks_rpc_fill fill;
-    bool settles;          /* ends or keeps what its caller has: a full server finds room for it first */
-    const char *first_try; /* a bool field of the request, true in a first try only; NULL = none */
+    bool settles;             /* ends or keeps what its caller has: a full server finds room for it first */
+    const char *first_try;    /* a bool field of the request, true in a first try only; NULL = none */
+    const lks_rpc_undo *undo; /* what is sent when a call of it is cancelled; NULL = nothing */
 } lks_rpc_method;
 
 enum { LKS_RPC_RANDOM_ID_LEN = 32 };
@@ -61,6 +77,10 @@ int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *re
 /* Makes the request that of a second or later try: the field with the option
  * first_try says false from now on. True when it said true before. */
 bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *request);
+
+/* The request of method->undo for this one, to be freed with free() alone: its text is that
+ * of `request`. NULL: there is no undo, or no memory. */
+ProtobufCMessage *lks_rpc_undo_request(const lks_rpc_method *method, const ProtobufCMessage *request);
 
 #ifdef __cplusplus
 }

@@ -9,6 +9,14 @@ const lks_rpc_method shop_v1_shop_buy_now_method = {
     .natural_id = "order_id",
     .fill = LKS_RPC_FILL_RANDOM,
     .first_try = "never_sent",
+    .undo = &(const lks_rpc_undo){
+        .method = &shop_v1_shop_take_back_method,
+        .n_fields = 2,
+        .fields = (const lks_rpc_undo_field[]){
+            {.field = "order", .from = (const char *const[]){"order_id", NULL}},
+            {.field = "why", .from = (const char *const[]){"order.register", "order.lines.header.key", NULL}},
+        },
+    },
 };
 
 const lks_rpc_method shop_v1_shop_buy_all_method = {
@@ -34,6 +42,14 @@ const lks_rpc_method shop_v1_shop_delete_method = {
     .request = &common__v1__page__descriptor,
     .response = &shop__v1__order__line__descriptor,
     .effect = LKS_RPC_EFFECT_READ,
+    .fill = LKS_RPC_FILL_NONE,
+};
+
+const lks_rpc_method shop_v1_shop_take_back_method = {
+    .path = "/shop.v1.ShopService/TakeBack",
+    .request = &shop__v1__take_back_request__descriptor,
+    .response = &shop__v1__buy_response__descriptor,
+    .effect = LKS_RPC_EFFECT_WRITE,
     .fill = LKS_RPC_FILL_NONE,
 };
 

@@ -65,6 +65,9 @@ typedef Shop__V1__BuyAllRequest shop_v1_buy_all_request;
 typedef Shop__V1__BuyResponse shop_v1_buy_response;
 #define SHOP_V1_BUY_RESPONSE_INIT SHOP__V1__BUY_RESPONSE__INIT
 
+typedef Shop__V1__TakeBackRequest shop_v1_take_back_request;
+#define SHOP_V1_TAKE_BACK_REQUEST_INIT SHOP__V1__TAKE_BACK_REQUEST__INIT
+
 typedef Shop__V1__ReturnRequest shop_v1_return_request;
 #define SHOP_V1_RETURN_REQUEST_INIT SHOP__V1__RETURN_REQUEST__INIT
 
@@ -75,7 +78,8 @@ typedef Shop__V1__ReturnRequest shop_v1_return_request;
     X(buy_now, BuyNow, shop_v1_buy_request, shop_v1_buy_response, shop_v1_shop_buy_now_method) \
     X(buy_all, BuyAll, shop_v1_buy_all_request, shop_v1_buy_response, shop_v1_shop_buy_all_method) \
     X(return, Return, shop_v1_return_request, cmn_receipt, shop_v1_shop_return_method) \
-    X(delete, Delete, cmn_page, shop_v1_order_line, shop_v1_shop_delete_method)
+    X(delete, Delete, cmn_page, shop_v1_order_line, shop_v1_shop_delete_method) \
+    X(take_back, TakeBack, shop_v1_take_back_request, shop_v1_buy_response, shop_v1_shop_take_back_method)
 
 /* Buys. */
 extern const lks_rpc_method shop_v1_shop_buy_now_method;
@@ -87,6 +91,9 @@ extern const lks_rpc_method shop_v1_shop_buy_all_method;
 extern const lks_rpc_method shop_v1_shop_return_method;
 
 extern const lks_rpc_method shop_v1_shop_delete_method;
+
+/* Stands behind what it undoes. */
+extern const lks_rpc_method shop_v1_shop_take_back_method;
 
 /* Its ending stays, since nothing else would be left. */
 #define SHOP_V1_SERVICE_METHODS(X) \

@@ -133,6 +133,39 @@ const shop_v1_order_line *shop_v1_shop_delete_response(const lks_call *call)
     return (const shop_v1_order_line *)lks_call_response(call);
 }
 
+lks_code shop_v1_shop_take_back(lks_channel *channel, const shop_v1_take_back_request *request,
+                                const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error)
+{
+    ProtobufCMessage *response = NULL;
+    lks_code code = lks_call_run(channel, &shop_v1_shop_take_back_method, (const ProtobufCMessage *)request, options,
+                                 ret == NULL ? NULL : &response, error);
+    if (code == LKS_OK && ret != NULL) {
+        *ret = (shop_v1_buy_response *)response;
+    }
+    return code;
+}
+
+static void shop_v1_shop_take_back_deliver(lks_call_function *function, void *arg, lks_code code,
+                                           const ProtobufCMessage *response, const lks_error *error)
+{
+    shop_v1_shop_take_back_done *done = (shop_v1_shop_take_back_done *)function;
+    done(arg, code, (const shop_v1_buy_response *)response, error);
+}
+
+lks_code shop_v1_shop_take_back_start(lks_channel *channel, const shop_v1_take_back_request *request,
+                                      const lks_call_options *options, shop_v1_shop_take_back_done *done,
+                                      void *arg, lks_call **ret, lks_error *error)
+{
+    return lks_call_start(channel, &shop_v1_shop_take_back_method, (const ProtobufCMessage *)request, options,
+                          done == NULL ? NULL : shop_v1_shop_take_back_deliver, (lks_call_function *)done,
+                          arg, ret, error);
+}
+
+const shop_v1_buy_response *shop_v1_shop_take_back_response(const lks_call *call)
+{
+    return (const shop_v1_buy_response *)lks_call_response(call);
+}
+
 lks_code shop_v1_service_register(lks_channel *channel, const shop_v1_return_request *request,
                                   const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error)
 {

@@ -78,6 +78,16 @@ lks_code shop_v1_shop_delete_start(lks_channel *channel, const cmn_page *request
                                    void *arg, lks_call **ret, lks_error *error);
 const shop_v1_order_line *shop_v1_shop_delete_response(const lks_call *call);
 
+/* Stands behind what it undoes. */
+lks_code shop_v1_shop_take_back(lks_channel *channel, const shop_v1_take_back_request *request,
+                                const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error);
+typedef void shop_v1_shop_take_back_done(void *arg, lks_code code, const shop_v1_buy_response *response,
+                                         const lks_error *error);
+lks_code shop_v1_shop_take_back_start(lks_channel *channel, const shop_v1_take_back_request *request,
+                                      const lks_call_options *options, shop_v1_shop_take_back_done *done,
+                                      void *arg, lks_call **ret, lks_error *error);
+const shop_v1_buy_response *shop_v1_shop_take_back_response(const lks_call *call);
+
 lks_code shop_v1_service_register(lks_channel *channel, const shop_v1_return_request *request,
                                   const lks_call_options *options, shop_v1_buy_response **ret, lks_error *error);
 typedef void shop_v1_service_register_done(void *arg, lks_code code, const shop_v1_buy_response *response,

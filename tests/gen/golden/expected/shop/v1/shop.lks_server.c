@@ -129,18 +129,28 @@ static lks_code shop_v1_shop_delete_handle(const lks_rpc_service *service, lks_r
                         (shop_v1_order_line *)response, error);
 }
 
+static lks_code shop_v1_shop_take_back_handle(const lks_rpc_service *service, lks_rpc_context *context,
+                                              const ProtobufCMessage *request, ProtobufCMessage *response,
+                                              lks_error *error)
+{
+    const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
+    return handlers->take_back(service->self, context, (const shop_v1_take_back_request *)request,
+                        (shop_v1_buy_response *)response, error);
+}
+
 static const lks_rpc_binding shop_v1_shop_bindings[] = {
     {&shop_v1_shop_buy_now_method, shop_v1_shop_buy_now_handle},
     {&shop_v1_shop_buy_all_method, shop_v1_shop_buy_all_handle},
     {&shop_v1_shop_return_method, shop_v1_shop_return_handle},
     {&shop_v1_shop_delete_method, shop_v1_shop_delete_handle},
+    {&shop_v1_shop_take_back_method, shop_v1_shop_take_back_handle},
 };
 
 lks_rpc_service shop_v1_shop_service(const shop_v1_shop_handlers *handlers, void *self)
 {
     return (lks_rpc_service){
         .name = "shop.v1.ShopService",
-        .n_bindings = 4,
+        .n_bindings = 5,
         .bindings = shop_v1_shop_bindings,
         .handlers = handlers,
         .self = self,

@@ -25,6 +25,9 @@ typedef struct shop_v1_shop_handlers {
                         cmn_receipt *response, lks_error *error);
     lks_code (*delete_)(void *self, lks_rpc_context *context, const cmn_page *request,
                         shop_v1_order_line *response, lks_error *error);
+    /* Stands behind what it undoes. */
+    lks_code (*take_back)(void *self, lks_rpc_context *context, const shop_v1_take_back_request *request,
+                          shop_v1_buy_response *response, lks_error *error);
 } shop_v1_shop_handlers;
 
 /* Initialises the handlers with the functions whose names begin with PREFIX; it does not
@@ -35,6 +38,7 @@ typedef struct shop_v1_shop_handlers {
         .buy_all = PREFIX##buy_all, \
         .return_ = PREFIX##return, \
         .delete_ = PREFIX##delete, \
+        .take_back = PREFIX##take_back, \
     }
 
 /* The service, each of whose handlers is given `self`. `handlers` must stay as long as the

@@ -1,0 +1,169 @@
+/* Invariant: a call lives while it has references: the loop thread's until its completion
+ * ran, the user's until lks_call_free, one of each wait and of a cancel under way. What
+ * the loop thread does with it is in tries.c. */
+#include "client/call/call.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+static void unref(lks_call *call)
+{
+    if (atomic_fetch_sub(&call->references, 1) != 1)
+        return;
+    lks_message_free(call->response);
+    free(call->request);
+    free(call->cause);
+    pthread_cond_destroy(&call->finished);
+    pthread_mutex_destroy(&call->lock);
+    free(call);
+}
+
+/* ---- on the loop thread ------------------------------------------------------- */
+
+static void run_start(loop_task *task)
+{
+    call_begin((lks_call *)((char *)task - offsetof(lks_call, start)));
+}
+
+static void run_cancel(loop_task *task)
+{
+    lks_call *call = (lks_call *)((char *)task - offsetof(lks_call, cancel));
+
+    call_cancel(call, "cancelled by the caller");
+    unref(call);
+}
+
+void call_complete(lks_call *call)
+{
+    if (call->done != NULL)
+        call->done(call->function, call->arg, call->error.code, call->response, &call->error);
+    pthread_mutex_lock(&call->lock);
+    call->complete = true;
+    pthread_cond_broadcast(&call->finished);
+    pthread_mutex_unlock(&call->lock);
+    unref(call);
+}
+
+/* ---- on the caller's thread ------------------------------------------------------- */
+
+static lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
+{
+    lks_call *call = malloc(sizeof *call);
+    if (call == NULL)
+        return NULL;
+    *call = (lks_call){
+        .request = request,
+        .start = {.run = run_start},
+        .pid = channel->pid,
+        .references = references,
+        .channel = channel,
+        .cancel = {.run = run_cancel},
+        .state = CALL_STARTED,
+        .applied = LKS_APPLIED_NO,
+    };
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->finished, NULL);
+    return call;
+}
+
+lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                        const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
+                        lks_call **ret, lks_error *error)
+{
+    struct request *request = NULL;
+    lks_call *call = NULL;
+    lks_code code = channel_admit(channel, method->settles || (options != NULL && options->insist), error);
+    if (code != LKS_OK)
+        return code;
+
+    code = request_new(method, message, options, &channel->options, &request, error);
+    if (code != LKS_OK)
+        goto cleanup;
+    call = call_new(channel, request, ret != NULL ? 2 : 1);
+    if (call == NULL) {
+        code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        goto cleanup;
+    }
+    call->done = done;
+    call->function = function;
+    call->arg = arg;
+    if (ret != NULL)
+        *ret = call; /* before the completion can run */
+    if (error != NULL)
+        *error = (lks_error){.code = LKS_OK};
+    loop_post(&channel->loop, &call->start);
+    return LKS_OK;
+cleanup:
+    free(request);
+    channel_dismiss(channel);
+    return code;
+}
+
+lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                      const lks_call_options *options, ProtobufCMessage **ret, lks_error *error)
+{
+    lks_call *call = NULL;
+
+    if (channel_on_completion_thread())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "a synchronous call on the completion thread");
+    lks_code code = lks_call_start(channel, method, message, options, NULL, NULL, NULL, &call, error);
+    if (code != LKS_OK)
+        return code;
+    code = lks_call_wait(call, error);
+    if (code == LKS_OK && ret != NULL) {
+        *ret = call->response;
+        call->response = NULL;
+    }
+    lks_call_free(call);
+    return code;
+}
+
+lks_code lks_call_wait(lks_call *call, lks_error *error)
+{
+    if (channel_on_completion_thread())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait on the completion thread");
+    if (call->pid != getpid())
+        return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                             "the call belongs to the process before the fork");
+    atomic_fetch_add(&call->references, 1);
+    pthread_mutex_lock(&call->lock);
+    while (!call->complete)
+        pthread_cond_wait(&call->finished, &call->lock);
+    pthread_mutex_unlock(&call->lock);
+    if (error != NULL)
+        *error = call->error;
+    lks_code code = call->error.code;
+    unref(call);
+    return code;
+}
+
+const ProtobufCMessage *lks_call_response(const lks_call *call)
+{
+    return atomic_load(&call->settled) ? call->response : NULL;
+}
+
+void lks_call_cancel(lks_call *call)
+{
+    if (call->pid != getpid())
+        return;
+    pthread_mutex_lock(&call->lock);
+    if (call->channel != NULL && !call->cancelling) {
+        call->cancelling = true;
+        atomic_fetch_add(&call->references, 1);
+        loop_post(&call->channel->loop, &call->cancel);
+    }
+    pthread_mutex_unlock(&call->lock);
+}
+
+void lks_call_free(lks_call *call)
+{
+    if (call != NULL)
+        unref(call);
+}
+
+void lks_message_free(ProtobufCMessage *message)
+{
+    if (message != NULL)
+        protobuf_c_message_free_unpacked(message, NULL);
+}

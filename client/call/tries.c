@@ -1,0 +1,417 @@
+/* Invariant: a call is settled exactly once, on the loop thread, and what it then
+ * says of `applied` is true of all its tries together.
+ *
+ *   STARTED --> QUEUED --room--> SENDING --sent--> AWAITING --reply--> SETTLED
+ *                 ^ ^              | |                |
+ *                 | +--unsent------+ | cancel, too    | lost, no answer, "unavailable":
+ *                 |                v   long           | settled, or sent again after
+ *                 +--unsent--- WITHDRAWING            v a pause
+ *                 +---------------------------------PAUSED
+ *
+ * The deadline and a cancel settle from every state, except that a message which
+ * may or may not have been given to a connection is asked back first (WITHDRAWING): its
+ * return decides between NO and MAYBE. */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/frame.h>
+#include <lockstock/rpc/scan.h>
+
+#include "client/call/call.h"
+#include "net/clock.h"
+#include "net/backoff.h"
+#include "client/call/undo.h"
+
+enum {
+    TRY_MS_MIN = 20,
+    TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
+    WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
+    PAUSE_MS_MIN = 10,
+    PAUSE_MS_MAX = 640
+};
+
+#define TO(state) (1U << CALL_##state)
+
+static const unsigned moves[] = {
+    [CALL_STARTED] = TO(QUEUED),
+    [CALL_QUEUED] = TO(SENDING) | TO(SETTLED),
+    [CALL_SENDING] = TO(AWAITING) | TO(QUEUED) | TO(WITHDRAWING),
+    [CALL_WITHDRAWING] = TO(AWAITING) | TO(QUEUED) | TO(SETTLED),
+    [CALL_AWAITING] = TO(PAUSED) | TO(SETTLED),
+    [CALL_PAUSED] = TO(QUEUED) | TO(SETTLED),
+    [CALL_SETTLED] = 0,
+};
+
+static endpoint_lane lane_of(const lks_call *call)
+{
+    return call->request->wait_ms != 0 ? ENDPOINT_WAITING : ENDPOINT_PROMPT;
+}
+
+/* The only place where a state changes. A call waits in line exactly while QUEUED. */
+static void enter(lks_call *call, call_state state)
+{
+    lks_channel *channel = call->channel;
+
+    (void)moves; /* a release build asserts nothing */
+    assert((moves[call->state] & (1U << state)) != 0);
+    if (call->state == CALL_QUEUED)
+        TAILQ_REMOVE(&channel->queue[lane_of(call)], call, in_line);
+    if (state == CALL_QUEUED) {
+        call->enqueued = channel->enqueued++;
+        TAILQ_INSERT_TAIL(&channel->queue[lane_of(call)], call, in_line);
+    }
+    call->state = state;
+}
+
+static void wake_at(lks_call *call, uint64_t at_ns)
+{
+    uint64_t deadline_ns = call->request->deadline_ns;
+    heap_set(&call->channel->loop.timers, &call->timer, at_ns < deadline_ns ? at_ns : deadline_ns);
+}
+
+/* ---- settling, on the loop thread ----------------------------------------- */
+
+/* The result stands in call->error and call->response. Nothing of the channel is
+ * reached through the call afterwards. */
+static void settle(lks_call *call)
+{
+    lks_channel *channel = call->channel;
+
+    enter(call, CALL_SETTLED);
+    heap_clear(&channel->loop.timers, &call->timer);
+    TAILQ_REMOVE(&channel->calls, call, in_calls);
+    TAILQ_INSERT_TAIL(&channel->settled, call, in_line);
+    pthread_mutex_lock(&call->lock);
+    call->channel = NULL;
+    pthread_mutex_unlock(&call->lock);
+    atomic_store(&call->settled, true);
+    atomic_fetch_sub(&channel->under_way, 1);
+}
+
+/* A try ended without an answer. What a server said before that is not lost with it. */
+static void set_unanswered(lks_call *call, lks_code code, const char *how)
+{
+    const char *cause = call->cause;
+
+    lks_error_set(&call->error, code, LKS_APPLIED_MAYBE, "%s: %s%s%s", endpoint_url(call->endpoint), how,
+                  cause != NULL ? "; before that: " : "", cause != NULL ? cause : "");
+}
+
+static void succeed(lks_call *call, ProtobufCMessage *response)
+{
+    call->error = (lks_error){.code = LKS_OK};
+    call->response = response;
+    settle(call);
+}
+
+static void fail(lks_call *call)
+{
+    lks_channel *channel = call->channel;
+
+    call->error.applied = call->applied;
+    settle(call);
+    if (call->error.code == LKS_CANCELLED && call->applied != LKS_APPLIED_NO)
+        call_undo(channel, call->request);
+}
+
+/* Takes what one try did into what all of them did. */
+static void note_applied(lks_call *call, lks_applied applied)
+{
+    if (applied == LKS_APPLIED_YES || (applied == LKS_APPLIED_MAYBE && call->applied == LKS_APPLIED_NO))
+        call->applied = applied;
+}
+
+/* Asks for the message back that is being sent. */
+static void take_back(lks_call *call, bool ending)
+{
+    call->ending = ending;
+    enter(call, CALL_WITHDRAWING);
+    heap_clear(&call->channel->loop.timers, &call->timer);
+    endpoint_withdraw(call->slot);
+}
+
+/* Ends the call with call->error, whatever it is doing. */
+static void give_up(lks_call *call)
+{
+    if (call->state == CALL_SENDING) {
+        take_back(call, true);
+        return;
+    }
+    if (call->state == CALL_WITHDRAWING) {
+        call->ending = true;
+        return;
+    }
+    if (call->state == CALL_AWAITING) {
+        note_applied(call, LKS_APPLIED_MAYBE);
+        endpoint_forget(call->slot);
+    }
+    fail(call);
+}
+
+/* How long to stay quiet before the next try: jittered, exponential, and no shorter than
+ * the server asked for. */
+static uint64_t pause_ns(lks_call *call)
+{
+    return backoff_ns(PAUSE_MS_MIN, PAUSE_MS_MAX, call->tries, &call->channel->random) +
+           call->error.retry_after_ms * CLOCK_NS_PER_MS;
+}
+
+/* A try is worth this much time at least: a server that waited for something before it
+ * refused the last one may do so again. */
+static uint64_t patience_ns(const lks_call *call)
+{
+    return 2 * call->refusal_ns;
+}
+
+/* Whether a try at that time could only spoil what is known: every one so far was refused
+ * with NO, and there is no time for another refusal. */
+static bool would_spoil(const lks_call *call, uint64_t again_ns)
+{
+    return call->applied == LKS_APPLIED_NO && again_ns + patience_ns(call) > call->request->deadline_ns;
+}
+
+/* The try in hand failed with call->error. `transient`: another might not. */
+static void try_failed(lks_call *call, bool transient)
+{
+    const struct request *request = call->request;
+    bool harmless = call->error.applied == LKS_APPLIED_NO || request->repeatable;
+    uint64_t again_ns = lks_rpc_now_ns() + pause_ns(call);
+
+    note_applied(call, call->error.applied);
+    if (transient)
+        channel_leave(call->channel, call->endpoint);
+    if (!transient || !harmless || request->no_retry || again_ns >= request->deadline_ns ||
+        would_spoil(call, again_ns)) {
+        fail(call);
+        return;
+    }
+    enter(call, CALL_PAUSED);
+    wake_at(call, again_ns);
+}
+
+/* ---- a try, on the loop thread -------------------------------------------- */
+
+/* How long one try may take, when there may be another. */
+static uint64_t try_ns(const lks_call *call, uint64_t now)
+{
+    uint64_t deadline_ns = call->request->deadline_ns, ns = deadline_ns > now ? (deadline_ns - now) / 2 : 0;
+
+    if (ns < TRY_MS_MIN * CLOCK_NS_PER_MS)
+        ns = TRY_MS_MIN * CLOCK_NS_PER_MS;
+    if (ns > TRY_MS_MAX * CLOCK_NS_PER_MS)
+        ns = TRY_MS_MAX * CLOCK_NS_PER_MS;
+    return ns > patience_ns(call) ? ns : patience_ns(call);
+}
+
+void call_send(lks_call *call, struct endpoint *endpoint)
+{
+    const struct request *request = call->request;
+    uint64_t now = lks_rpc_now_ns();
+    uint64_t left_ms = request->deadline_ns > now ? (request->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
+    uint32_t timeout_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms + 1 : UINT32_MAX;
+    link_message *message = request_frame(request, call->tries != 0, timeout_ms);
+
+    call->endpoint = endpoint;
+    call->slot = message == NULL ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
+    if (call->slot == NULL) {
+        free(message);
+        lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        fail(call);
+        return;
+    }
+    enter(call, CALL_SENDING);
+    wake_at(call, now + try_ns(call, now));
+}
+
+static void on_sent(void *owner)
+{
+    lks_call *call = owner;
+    const struct request *request = call->request;
+    uint64_t now = lks_rpc_now_ns();
+
+    call->tries++;
+    call->sent_ns = now;
+    if (call->ending) {
+        note_applied(call, LKS_APPLIED_MAYBE);
+        endpoint_forget(call->slot);
+        fail(call);
+        return;
+    }
+    enter(call, CALL_AWAITING);
+    if (!request->repeatable || request->no_retry)
+        wake_at(call, request->deadline_ns);
+    else if (request->wait_ms != 0)
+        wake_at(call, now + ((uint64_t)request->wait_ms + WAIT_MARGIN_MS) * CLOCK_NS_PER_MS);
+    else
+        wake_at(call, now + try_ns(call, now));
+}
+
+static void on_unsent(void *owner)
+{
+    lks_call *call = owner;
+
+    if (call->ending) {
+        fail(call);
+        return;
+    }
+    enter(call, CALL_QUEUED);
+    wake_at(call, call->request->deadline_ns);
+}
+
+static void on_lost(void *owner)
+{
+    lks_call *call = owner;
+
+    set_unanswered(call, LKS_UNAVAILABLE, "connection lost before the answer");
+    try_failed(call, true);
+}
+
+/* The response in a result that says OK; NULL, and call->error is set, if there is none. */
+static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *payload)
+{
+    const ProtobufCMessageDescriptor *type = call->request->method->response;
+    lks_rpc_scan_limits limits = lks_rpc_scan_response;
+    lks_error error;
+
+    limits.string_bytes = limits.bytes_bytes = call->channel->options.message_bytes_max;
+    if (lks_rpc_scan(type, payload->data, payload->len, &limits, &error) != LKS_OK) {
+        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed response: %s",
+                      endpoint_url(call->endpoint), error.message);
+        return NULL;
+    }
+    ProtobufCMessage *response = protobuf_c_message_unpack(type, NULL, payload->len, payload->data);
+    if (response == NULL)
+        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: the response cannot be unpacked",
+                      endpoint_url(call->endpoint));
+    return response;
+}
+
+/* Whether the same call may be answered otherwise later. One that insists also outlasts
+ * what is full, and what is wrong with the server itself. */
+static bool may_pass(const lks_call *call)
+{
+    if (call->error.code == LKS_UNAVAILABLE)
+        return true;
+    if (!call->request->insist || call->error.applied != LKS_APPLIED_NO)
+        return false;
+    switch (call->error.code) {
+    case LKS_CANCELLED:
+    case LKS_UNKNOWN:
+    case LKS_DEADLINE_EXCEEDED:
+    case LKS_RESOURCE_EXHAUSTED:
+    case LKS_INTERNAL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* A server answered with call->error. */
+static void refused(lks_call *call)
+{
+    bool transient = may_pass(call);
+
+    if (transient) {
+        free(call->cause);
+        call->cause = strdup(call->error.message);
+        call->refusal_ns = lks_rpc_now_ns() - call->sent_ns;
+    }
+    try_failed(call, transient);
+}
+
+static void on_reply(void *owner, const void *data, size_t len)
+{
+    lks_call *call = owner;
+    lks_rpc_arena *arena = call->channel->arena;
+    Lockstock__Rpc__V1__Reply *reply;
+    lks_error error;
+
+    lks_rpc_arena_reset(arena);
+    if (lks_rpc_reply_decode(data, len, 1, arena, &reply, &error) != LKS_OK) {
+        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed reply: %s",
+                      endpoint_url(call->endpoint), error.message);
+        try_failed(call, false);
+        return;
+    }
+    if (reply->results[0]->code != LKS_OK) {
+        lks_rpc_result_error(reply->results[0], &call->error);
+        refused(call);
+        return;
+    }
+    ProtobufCMessage *response = unpack(call, &reply->results[0]->payload);
+    if (response == NULL)
+        try_failed(call, false);
+    else
+        succeed(call, response);
+}
+
+const endpoint_events call_events = {on_sent, on_unsent, on_reply, on_lost};
+
+/* ---- timers and cancels, on the loop thread -------------------------------- */
+
+static void unreachable(lks_call *call)
+{
+    const struct endpoint *endpoint = channel_why(call->channel);
+
+    if (endpoint == NULL)
+        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "no server could be reached within the deadline");
+    else
+        lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
+                      "no server could be reached within the deadline; %s: %s", endpoint_url(endpoint),
+                      endpoint_why(endpoint));
+}
+
+/* An earlier try that failed says more than that time is up while none is under way. */
+static void overdue(lks_call *call)
+{
+    bool tried = call->error.code != LKS_OK;
+
+    if (call->state == CALL_AWAITING)
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, "no answer within the deadline");
+    else if (!tried && channel_connected(call->channel))
+        lks_error_set(&call->error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "not sent within the deadline");
+    else if (!tried)
+        unreachable(call);
+    give_up(call);
+}
+
+static void run_due(struct timer *timer)
+{
+    lks_call *call = (lks_call *)((char *)timer - offsetof(lks_call, timer));
+
+    if (lks_rpc_now_ns() >= call->request->deadline_ns) {
+        overdue(call);
+    } else if (call->state == CALL_SENDING) {
+        channel_leave(call->channel, call->endpoint);
+        take_back(call, false);
+        endpoint_suspect(call->endpoint);
+    } else if (call->state == CALL_AWAITING) {
+        set_unanswered(call, LKS_DEADLINE_EXCEEDED, "no answer");
+        endpoint_forget(call->slot);
+        try_failed(call, true);
+    } else {
+        enter(call, CALL_QUEUED);
+        wake_at(call, call->request->deadline_ns);
+    }
+}
+
+void call_cancel(lks_call *call, const char *why)
+{
+    if (call->state == CALL_SETTLED)
+        return;
+    lks_error_set(&call->error, LKS_CANCELLED, LKS_APPLIED_NO, "%s", why);
+    give_up(call);
+}
+
+void call_begin(lks_call *call)
+{
+    lks_channel *channel = call->channel;
+
+    call->timer.due = run_due;
+    TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
+    enter(call, CALL_QUEUED);
+    wake_at(call, call->request->deadline_ns);
+    if (atomic_load(&channel->closing))
+        call_cancel(call, "the channel was closed");
+}

@@ -1,0 +1,79 @@
+/* A channel's event loop: tasks that other threads post, the descriptors that it looks at,
+ * and timers. Any thread posts; one thread, the loop's, takes the tasks in the order of
+ * posting. Tasks are embedded in what they are about, so posting cannot fail; a task is
+ * posted at most once at a time. The loop's lock is the innermost of the library: nothing
+ * is called under it. */
+#ifndef LOCKSTOCK_CLIENT_LOOP_LOOP_H
+#define LOCKSTOCK_CLIENT_LOOP_LOOP_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "net/heap.h"
+
+typedef struct loop_task {
+    struct loop_task *next;
+    void (*run)(struct loop_task *task); /* on the loop thread; may free the task */
+} loop_task;
+
+/* A task that says only "look again": raised any number of times, run once for all
+ * that came before. */
+typedef struct loop_signal {
+    loop_task task;
+    atomic_bool raised;
+} loop_signal;
+
+/* A descriptor that the loop thread looks at while it waits. */
+typedef struct loop_source {
+    TAILQ_ENTRY(loop_source) in_list;
+    int fd;
+    short events, found; /* of poll(2) */
+    void (*ready)(struct loop_source *source, short found);
+} loop_source;
+
+enum { LOOP_SOURCES_MAX = 128 };
+
+struct loop {
+    pthread_mutex_t lock;
+    loop_task *first;
+    loop_task **end;
+    int wake_fd;
+    bool asleep; /* the loop thread waits for wake_fd, which nobody has written to yet */
+    bool woken;  /* wake_fd is readable */
+    bool closed;
+
+    /* The loop thread's. */
+    TAILQ_HEAD(, loop_source) sources;
+    size_t n_sources;
+    struct heap timers; /* run by heap_run */
+};
+
+/* False when the system has no more descriptors to give. */
+bool loop_init(struct loop *loop);
+void loop_fini(struct loop *loop);
+
+void loop_post(struct loop *loop, loop_task *task);
+
+void loop_raise(struct loop *loop, loop_signal *signal);
+
+/* To be called first when a signal's task runs. */
+void loop_lower(loop_signal *signal);
+
+/* Forgets its tasks, and from now on what is posted: they may be freed. */
+void loop_close(struct loop *loop);
+
+/* Waits until there is a task, a source is ready, or `until_ns` (CLOCK_NEVER, 0 = does
+ * not wait) has come. Returns the chain of all tasks, NULL when there is none. */
+loop_task *loop_wait(struct loop *loop, uint64_t until_ns);
+
+/* Loop thread: looks at a source from now on; false when there are too many. */
+bool loop_watch(struct loop *loop, loop_source *source);
+void loop_unwatch(struct loop *loop, loop_source *source);
+
+/* Loop thread: runs `ready` of each source that loop_wait has found to be. */
+void loop_run_ready(struct loop *loop);
+
+#endif

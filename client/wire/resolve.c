@@ -1,0 +1,104 @@
+/* Invariant: whoever comes second, the thread or resolve_end, frees the resolution. */
+#include "client/wire/resolve.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+struct resolution {
+    pthread_mutex_t lock;
+    bool finished, ended;
+    int failed; /* getaddrinfo's */
+    struct addrinfo *addresses;
+    struct loop *loop;
+    loop_task *found;
+    char *port; /* in host */
+    char host[];
+};
+
+static int look_up(const char *host, const char *port, int flags, struct addrinfo **ret)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags | AI_NUMERICSERV};
+    int failed = getaddrinfo(host, port, &hints, ret);
+
+    if (failed != 0)
+        *ret = NULL;
+    return failed;
+}
+
+struct addrinfo *resolve_numeric(const char *host, const char *port)
+{
+    struct addrinfo *addresses;
+
+    look_up(host, port, AI_NUMERICHOST, &addresses);
+    return addresses;
+}
+
+static void resolution_free(struct resolution *resolution)
+{
+    pthread_mutex_destroy(&resolution->lock);
+    free(resolution);
+}
+
+static void *resolve(void *arg)
+{
+    struct resolution *resolution = arg;
+    struct addrinfo *addresses;
+    int failed = look_up(resolution->host, resolution->port, 0, &addresses);
+
+    pthread_mutex_lock(&resolution->lock);
+    bool ended = resolution->ended;
+    if (!ended) {
+        resolution->addresses = addresses;
+        resolution->failed = failed;
+        resolution->finished = true;
+        loop_post(resolution->loop, resolution->found);
+    }
+    pthread_mutex_unlock(&resolution->lock);
+    if (!ended)
+        return NULL;
+    if (addresses != NULL)
+        freeaddrinfo(addresses);
+    resolution_free(resolution);
+    return NULL;
+}
+
+struct resolution *resolve_start(const char *host, const char *port, struct loop *loop, loop_task *found)
+{
+    size_t host_bytes = strlen(host) + 1;
+    struct resolution *resolution = malloc(sizeof *resolution + host_bytes + strlen(port) + 1);
+    pthread_attr_t detached;
+    pthread_t thread;
+
+    if (resolution == NULL)
+        return NULL;
+    *resolution = (struct resolution){.loop = loop, .found = found, .port = resolution->host + host_bytes};
+    strcpy(resolution->host, host);
+    strcpy(resolution->port, port);
+    pthread_mutex_init(&resolution->lock, NULL);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    int failed = pthread_create(&thread, &detached, resolve, resolution);
+    pthread_attr_destroy(&detached);
+    if (failed == 0)
+        return resolution;
+    resolution_free(resolution);
+    return NULL;
+}
+
+struct addrinfo *resolve_end(struct resolution *resolution, const char **why)
+{
+    if (resolution == NULL)
+        return NULL;
+    pthread_mutex_lock(&resolution->lock);
+    bool finished = resolution->finished;
+    struct addrinfo *addresses = resolution->addresses;
+    if (why != NULL)
+        *why = resolution->failed != 0 ? gai_strerror(resolution->failed) : "no address";
+    resolution->ended = true;
+    pthread_mutex_unlock(&resolution->lock);
+    if (finished)
+        resolution_free(resolution);
+    return addresses;
+}
