@@ -164,7 +164,7 @@ TEST(a_frozen_server_costs_half_a_second)
     int64_t offered_ms = promote("a");
     assert_true(offered_ms > 0 && offered_ms <= 500);
     says(messages(), "S1:W V S1:A a S2:A a");
-    harness_advance_ms(script_harness, offered_ms);
+    harness_advance_ms(h, offered_ms);
     promote("a");
     says(messages(), "S2:W W");
     says(woken("S2", "W"), "ACQUIRED");
@@ -256,7 +256,7 @@ TEST(a_waiter_whose_record_was_lost_queues_anew)
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
-    harness_redis(script_harness, "DEL ls:{default/g}:lock:t:%s", token_of("T2"));
+    harness_redis(h, "DEL ls:{default/g}:lock:t:%s", token_of("T2"));
     says(woken("S1", "T2"), "QUEUED");
     release("T1", "");
     says(deliver(), "T3");
@@ -352,10 +352,9 @@ TEST(only_who_parks_a_waiter_abandons_it)
     says(queue_of("a"), "T2");
     wait_at("S2", "T3", "a");
     /* Sent again to the same one, on another connection. */
-    harness_waiting *first =
-        harness_start(script_harness, &lock_service, "S1", "Acquire", acquire_request("T4", "a", LEASE_MS, WAIT_MS));
+    harness_waiting *first = start_at("S1", acquire_request("T4", "a", LEASE_MS, WAIT_MS));
     wait_at("S1", "T4", "a");
-    harness_event(script_harness, first, SERVICE_ABANDONED);
+    harness_event(h, first, SERVICE_ABANDONED);
     says(queue_of("a"), "T2 T3 T4");
     release("T1", "");
     says(deliver(), "T2");
@@ -433,7 +432,7 @@ TEST(a_lost_copy_takes_out_itself_alone)
     says(queue_of("a"), "T2");
     char late[64]; /* of a copy that is not there any more: it changes nothing */
     snprintf(late, sizeof late, "%s S1.gone", token_of("T2"));
-    harness_redis(script_harness, "FCALL lock_abandon_%s 1 ls:{default/g}: 1 %s", functions_digest, late);
+    harness_redis(h, "FCALL lock_abandon_%s 1 ls:{default/g}: 1 %s", functions_digest, late);
     says(queue_of("a"), "T2");
     release("T1", "");
     says(messages(), "S1:W T2");
@@ -468,8 +467,7 @@ TEST(a_copy_that_waits_less_shortens_nothing)
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_for_ms("S2", "T2", "a", 1000, 1), "QUEUED");
-    assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) >
-                WAIT_MS + LEASE_MS);
+    assert_true(atol(harness_redis(h, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) > WAIT_MS + LEASE_MS);
 }
 
 TEST(copies_are_bounded_and_the_dead_make_room)

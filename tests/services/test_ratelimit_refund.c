@@ -55,8 +55,7 @@ TEST(of_what_was_never_charged_there_is_nothing)
 /* A check with an empty group is in that of its one key. */
 TEST(the_group_is_that_of_the_check)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    request.request_id = (char *)(uintptr_t) "r";
+    lks_check_request request = message(check_request, .request_id = "r");
     set_rules(&request, "bob FIXED 1/1000");
     expect_outcome(check(&request), "ALLOWED");
     assert_string_equal(refund("bob", "r"), "REFUNDED");
@@ -107,7 +106,7 @@ TEST(a_bucket_gives_back_what_has_not_flowed_back)
     assert_string_equal(refund("g", "r"), "REFUNDED");
     expect_told(peek(rule, 1), "ALLOWED: ALLOWED 10 1 0 900 0");
 
-    empty_harness(state);
+    ratelimit_reset(state);
     expect_outcome(check_id(rule, 5, "r"), "ALLOWED");
     advance(500);
     expect_outcome(check_cost(rule, 10), "ALLOWED");
@@ -153,7 +152,7 @@ TEST(a_changed_policy_gives_nothing_back)
     static const char *const before[] = {"FIXED 9/1000", "LOG 9/1000", "WINDOW 9/1000", "BUCKET 9/1000"};
     static const char *const after[] = {"FIXED 9/2000", "LOG 9/2000", "WINDOW 9/2000", "BUCKET 9/2000"};
     for (int i = 0; i < 4; i++) {
-        empty_harness(state);
+        ratelimit_reset(state);
         put_policy("api", before[i], false, 0);
         expect_outcome(check_id("bob @api", 5, "r"), "ALLOWED");
         put_policy("api", after[i], false, 0);
@@ -182,7 +181,7 @@ TEST(reset_forgets_counters_and_bans_of_a_key)
 
 TEST(the_group_of_a_reset_is_its_key)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_check_request request = message(check_request, );
     set_rules(&request, "bob FIXED 1/1000");
     check(&request);
     assert_true(reset("", "bob"));
@@ -283,4 +282,4 @@ TEST(a_clock_set_back_admits_no_more)
     }
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)
