@@ -23,7 +23,7 @@
 #include "support/tempdir.h"
 #include "test.h"
 
-enum { EXIT_TIMEOUT_MS = 60000, LINE_TIMEOUT_MS = 60000 };
+enum { EXIT_TIMEOUT_MS = 60000, SAID_TIMEOUT_MS = 60000 };
 
 #define METHOD(name, Name, request, response, constant) &(constant),
 static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(
@@ -49,9 +49,6 @@ extern struct admission_scene {
     const char *args[32];
 } here;
 
-typedef Lockstock__Rpc__V1__Reply reply;
-typedef Lockstock__Rpc__V1__Result result;
-
 #define NO_METHOD "/lockstock.v1.StockService/NoSuchMethod"
 #define GET_ITEM "/lockstock.v1.StockService/GetItem"
 #define PUT_ITEM "/lockstock.v1.StockService/PutItem"
@@ -76,10 +73,6 @@ sp_caller *over_unix(void);
 /* NULL when it is not let in. certificate NULL: none. */
 sp_caller *secured(const char *url, const char *certificate);
 sp_caller *over_tls(const char *certificate);
-reply *ask(sp_caller *c, const char *method, const void *request, const char *token, const char *ns);
-void forget(reply *r);
-/* The code of an answer. A refusal has no effect, one text, and nothing else in it. */
-lks_code code_of(const reply *r);
 /* Asks and gives the code. */
 lks_code asks(sp_caller *c, const char *method, const void *request, const char *token, const char *ns);
 lks_code gets(sp_caller *c, const char *sku, const char *token, const char *ns);

@@ -95,16 +95,16 @@ static void run_commands(const char *directory)
 {
     static char script[8192];
     FILE *page = fopen(SECURITY_MD, "r");
-    char line[512];
+    char text[512];
     int state = 0; /* 1: after the mark, 2: in the block */
     size_t len = (size_t)snprintf(script, sizeof script, "set -e\numask 077\ncd '%s'\n", directory);
 
     assert_non_null(page);
-    while (fgets(line, sizeof line, page)) {
-        bool fence = strncmp(line, "```", 3) == 0;
+    while (fgets(text, sizeof text, page)) {
+        bool fence = strncmp(text, "```", 3) == 0;
         if (state == 2 && !fence)
-            len += (size_t)snprintf(script + len, sizeof script - len, "%s", line);
-        if (strcmp(line, "<!-- commands -->\n") == 0 || (fence && state == 1))
+            len += (size_t)snprintf(script + len, sizeof script - len, "%s", text);
+        if (strcmp(text, "<!-- commands -->\n") == 0 || (fence && state == 1))
             state++;
         else if (fence)
             state = 0;
@@ -149,7 +149,7 @@ TEST(the_page_makes_what_the_server_takes)
     snprintf(ca, sizeof ca, "%s/ca.pem", directory);
     snprintf(certificate, sizeof certificate, "%s/shop.pem", directory);
     snprintf(key, sizeof key, "%s/shop.key", directory);
-    const sp_caller_tls tls = {.ca = ca, .certificate = certificate, .key = key};
+    const line_tls tls = {.ca = ca, .certificate = certificate, .key = key};
     sp_caller *c = sp_caller_open(here.tls_url, &tls);
     assert_non_null(c);
     assert_string_equal(sp_caller_server_name(c), "lockstock");
@@ -167,16 +167,16 @@ TEST(the_page_makes_what_the_server_takes)
 /* Some lines a second are written of a kind: so it is refused until its line is there. */
 static void expect_refusal_logged(sp_caller *c, const char *wire)
 {
-    long long end = process_now_ms() + SP_CALLER_TIMEOUT_MS;
-    char line[64];
+    long long end = process_now_ms() + SAID_TIMEOUT_MS;
+    char said[64];
 
     assert_non_null(c);
-    snprintf(line, sizeof line, "event=call-refused wire=%s from=", wire);
-    while (!strstr(process_output(server_fixture_process(here.server)), line) && process_now_ms() < end) {
+    snprintf(said, sizeof said, "event=call-refused wire=%s from=", wire);
+    while (!strstr(process_output(server_fixture_process(here.server)), said) && process_now_ms() < end) {
         assert_int_equal(gets(c, "refused", "wrong", NULL), LKS_UNAUTHENTICATED);
         process_pause();
     }
-    assert_non_null(strstr(process_output(server_fixture_process(here.server)), line));
+    assert_non_null(strstr(process_output(server_fixture_process(here.server)), said));
     sp_caller_close(c);
 }
 
@@ -206,7 +206,7 @@ TEST(no_password_is_logged_when_the_store_refuses)
         server_fixture_program(), "--listen", "tcp://127.0.0.1:0", "--store", store, "--log-level", "debug", NULL};
     process *p = process_spawn(args, NULL);
     assert_non_null(p);
-    assert_true(process_wait_line(p, "event=not-ready", NULL, 0, LINE_TIMEOUT_MS));
+    assert_true(process_wait_line(p, "event=not-ready", NULL, 0, SAID_TIMEOUT_MS));
     process_signal(p, SIGTERM);
     assert_true(process_exited_with(p, 0, EXIT_TIMEOUT_MS));
     assert_null(strstr(process_output(p), STORE_PASSWORD));
