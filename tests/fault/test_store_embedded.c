@@ -137,7 +137,7 @@ TEST(data_is_there_after_an_orderly_end)
     assert_there("b");
 }
 
-TEST(it_is_set_up_as_promised)
+TEST(redis_is_set_up_as_promised)
 {
     static const char *const expected[][2] = {{"port", "port\n0\n"},
                                               {"appendonly", "appendonly\nyes\n"},
@@ -523,7 +523,7 @@ static void assert_unusable(const char *why)
     assert_int_equal(redis_of(getpid()), 0);
 }
 
-TEST(links_in_it_are_not_followed)
+TEST(links_in_the_directory_are_not_followed)
 {
     static const char *const names[] = {"lock", "redis.log"};
     char link[300], target[300];
@@ -565,7 +565,7 @@ TEST(a_directory_of_others_is_refused)
 
 /* ---- what cannot be started ------------------------------------------------------ */
 
-TEST(what_is_missing_is_said)
+TEST(what_is_missing_is_named)
 {
     lks_error error;
     char path[300], *saved = strdup(getenv("PATH"));

@@ -138,7 +138,7 @@ TEST(when_its_time_is_over_it_is_told_how_long_the_lease_runs)
     expect_unchanged();
 }
 
-TEST(it_does_not_run_when_its_time_is_over)
+TEST(a_waiter_whose_time_is_over_does_not_run)
 {
     begin("k", "T1");
     wait_at("S1", "k", "T2");

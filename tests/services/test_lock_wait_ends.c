@@ -79,7 +79,7 @@ TEST(waiters_of_a_server_that_is_gone_are_passed_over_at_once)
     says(queue_of("a"), "T2 T3 T5");
 }
 
-TEST(what_the_dead_left_is_in_nobodys_way)
+TEST(entries_of_dead_servers_block_nobody)
 {
     acquire("T1", "b");
     for (int i = 0; i < 1000; i++) {
@@ -98,7 +98,7 @@ TEST(what_the_dead_left_is_in_nobodys_way)
 }
 
 /* Nobody holds b: W is barred by V alone, whose server says nothing any more. */
-TEST(who_is_barred_by_the_dead_alone_is_looked_at)
+TEST(a_waiter_blocked_only_by_dead_ones_is_looked_at)
 {
     acquire("T1", "x");
     says(wait_at("S1", "V", "x y"), "QUEUED");
@@ -112,7 +112,7 @@ TEST(who_is_barred_by_the_dead_alone_is_looked_at)
     assert_int_equal(promote("y"), -1);
 }
 
-TEST(who_stands_behind_a_dead_writer_is_looked_at)
+TEST(a_waiter_behind_a_dead_writer_is_looked_at)
 {
     acquire("T1", "a:S");
     says(wait_at("S1", "V", "a"), "QUEUED");
@@ -139,7 +139,7 @@ TEST(room_that_comes_later_is_looked_at_too)
 }
 
 /* W waits behind V, which waits behind U, which is dead; and V's server does not look. */
-TEST(who_bars_those_who_bar_is_looked_at)
+TEST(a_waiter_that_blocks_a_blocker_is_looked_at)
 {
     server_up("S3");
     acquire("T1", "x");
@@ -181,7 +181,7 @@ TEST(one_server_asks_nothing_for_its_own)
     says(messages(), "S1:A y S2:A y"); /* it may come before W again, with its number */
 }
 
-TEST(an_offer_to_the_dead_bars_no_try)
+TEST(an_offer_to_a_dead_server_blocks_no_try)
 {
     acquire("T1", "a");
     says(wait_at("S1", "V", "a"), "QUEUED");
@@ -215,7 +215,7 @@ TEST(a_try_with_the_token_that_waits_is_granted)
     assert_int_equal(queue_keys(), 0);
 }
 
-TEST(an_hour_back_does_not_keep_an_offer)
+TEST(a_clock_set_back_an_hour_does_not_keep_an_offer)
 {
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");

@@ -21,7 +21,7 @@ static int64_t pttl(const char *key)
     return strtoll(harness_redis(h, "PTTL %s", key), NULL, 10);
 }
 
-TEST(once)
+TEST(a_check_is_refunded_once)
 {
     expect_outcome(check_id(all_rules, 2, "r"), "ALLOWED");
     expect_outcome(check_id(all_rules, 4, "s"), "ALLOWED");
@@ -34,7 +34,7 @@ TEST(once)
                                     ": ALLOWED 9 5 0 445 0");
 }
 
-TEST(of_what_was_never_charged_there_is_nothing)
+TEST(what_was_never_charged_cannot_be_refunded)
 {
     remember();
     assert_string_equal(refund("g", "r"), "UNKNOWN");
@@ -53,7 +53,7 @@ TEST(of_what_was_never_charged_there_is_nothing)
 }
 
 /* A check with an empty group is in that of its one key. */
-TEST(the_group_is_that_of_the_check)
+TEST(a_refund_needs_the_group_of_its_check)
 {
     lks_check_request request = message(check_request, .request_id = "r");
     set_rules(&request, "bob FIXED 1/1000");
@@ -70,7 +70,7 @@ TEST(the_repeat_of_a_refunded_check_charges_nothing)
 }
 
 /* The window has passed: that is still a refund, of nothing. */
-TEST(of_a_window_that_has_passed_nothing_is_left)
+TEST(a_fixed_window_that_is_over_gives_nothing_back)
 {
     const char *rules = "bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;bob BUCKET 9/1000;bob LOG 90000/90000";
     advance(900);

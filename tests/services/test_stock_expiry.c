@@ -22,7 +22,7 @@ static int64_t held_orders(void)
     return atoll(harness_redis(h, "ZCARD ls:{default/g}:stock:x"));
 }
 
-TEST(it_is_back_the_moment_it_is_over)
+TEST(stock_is_back_the_moment_its_hold_ends)
 {
     put_item("g", "a", 10);
     reserve("g", "o1", "bob", "a:4", 600000);

@@ -26,7 +26,7 @@ TEST(all_that_is_left_comes_back)
     answers(deduct("g", "o1", "bob", "a:2 b:1"), "DEDUCTED again a:8 b:4");
 }
 
-TEST(it_comes_back_in_parts)
+TEST(stock_comes_back_in_parts)
 {
     sold();
     harness_redis(h, "PEXPIRE ls:{default/g}:stock:o:o1 1000000");

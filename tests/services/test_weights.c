@@ -55,7 +55,7 @@ static unsigned carried(const void *given)
         list[i] = &items[i];                   \
     }
 
-TEST(locks)
+TEST(weights_of_lock_calls)
 {
     list_of(target, 16, .name = names[i]);
     carries(32, acquire, .group = "g", .targets = list, .n_targets = 1, .token = TOKEN, .lease_ms = 1000);
@@ -76,7 +76,7 @@ TEST(locks)
 }
 
 /* The order may have 64 lines. */
-TEST(orders)
+TEST(weights_of_order_calls)
 {
     list_of(line, MANY, .sku = names[i], .quantity = 1);
     carries(64, deduct, .group = "g", .order_id = "o", .lines = list, .n_lines = 1);
@@ -89,7 +89,7 @@ TEST(orders)
     carries(64, get_order, .group = "g", .order_id = "o");
 }
 
-TEST(items_and_ledger)
+TEST(weights_of_item_and_ledger_calls)
 {
     carries(64, get_item, .sku = "name");
     carries(12, batch_get_items, .group = "g", .skus = name_list, .n_skus = MANY);
@@ -105,7 +105,7 @@ TEST(items_and_ledger)
     carries(1, trim_ledger, .group = "g", .up_to = "1-0");
 }
 
-TEST(limits)
+TEST(weights_of_limit_calls)
 {
     lks_limit limit = message(limit, .algorithm = LKS_ALGORITHM_FIXED_WINDOW, .limit = 5, .period_ms = 1000);
     list_of(rule, 8, .key = names[i], .spec_case = LKS_RULE_SPEC_LIMIT, .limit = &limit);
@@ -117,7 +117,7 @@ TEST(limits)
     carries(1, list_policies, .page_size = 1000);
 }
 
-TEST(results_and_ids)
+TEST(weights_of_result_and_id_calls)
 {
     carries(16, begin, .scope = "s", .key = "name", .attempt_token = TOKEN, .lease_ms = 1000);
     carries(16, get, .scope = "s", .key = "name");

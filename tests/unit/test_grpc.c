@@ -3,7 +3,7 @@
 
 /* ---- unary calls ---------------------------------------------------------------------- */
 
-TEST(what_stands_twice_is_told)
+TEST(a_header_that_stands_twice_is_told)
 {
     static const char *const fields[] = {"authorization", "Bearer x", "lockstock-namespace", "shop", "authorization",
                                          "Bearer y",      NULL};
