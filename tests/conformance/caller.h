@@ -9,12 +9,15 @@
 
 #include <lockstock/status.h>
 
+struct line;
+
 /* How a call ended. */
 typedef struct outcome {
     unsigned call; /* which, as `start` numbered it */
     lks_code code;
     lks_applied applied;
     char message[LKS_ERROR_MESSAGE_MAX];
+    bool bare;        /* an SP wire's refusal: nothing but what is above and when to come again */
     bool says_when;   /* to come again: retry_after_ms, or RetryInfo */
     uint8_t *payload; /* to be freed; NULL unless code is LKS_OK */
     size_t len;
@@ -32,6 +35,8 @@ typedef struct call_spec {
 typedef struct wire_driver {
     /* url and certificate: the fixture's. NULL when the connection is refused. */
     void *(*open)(const char *url, const char *certificate);
+    /* The same on a line that is there, and the caller's from now on; NULL stays NULL. Not every wire has it. */
+    void *(*open_on)(struct line *l, const char *url);
     /* Sends a call and gives its number, never 0; 0 when the connection is over. */
     unsigned (*start)(void *caller, const call_spec *call);
     /* The next answer, whichever call's it is. False: the connection ended first. */

@@ -12,36 +12,40 @@
 
 enum { HANDSHAKE = 8, LENGTH = 8, ID = 4, REPLY_MAX = 16 << 20 };
 
-typedef struct sp_caller {
+typedef struct sp_wire {
     line *line;
     bool marks; /* a byte 01 before every message, on unix sockets */
     unsigned last_id;
-} sp_caller;
+} sp_wire;
 
-static void *open_caller(const char *url, const char *certificate)
+static void *open_on(line *l, const char *url)
 {
     static const uint8_t req[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x30, 0, 0};
     static const uint8_t rep[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
     uint8_t got[HANDSHAKE];
-    line *l = line_open(url, certificate, NULL);
 
     if (l == NULL || !line_send(l, req, sizeof req) || !line_receive_all(l, got, sizeof got) ||
         memcmp(got, rep, sizeof rep) != 0) {
         line_close(l);
         return NULL;
     }
-    sp_caller *c = calloc(1, sizeof *c);
+    sp_wire *c = calloc(1, sizeof *c);
     if (c == NULL) {
         abort();
     }
-    *c = (sp_caller){.line = l, .marks = strncmp(url, "unix://", 7) == 0};
+    *c = (sp_wire){.line = l, .marks = strncmp(url, "unix://", 7) == 0};
     return c;
+}
+
+static void *open_caller(const char *url, const char *certificate)
+{
+    return open_on(line_open(url, certificate, NULL), url);
 }
 
 static unsigned start(void *caller, const call_spec *call)
 {
     static const uint8_t mark = 1;
-    sp_caller *c = caller;
+    sp_wire *c = caller;
     size_t frame_len = 0, len = 0;
     uint8_t *frame = sp_frame_of(call, &frame_len);
     uint8_t *message = sp_peer_message(++c->last_id, frame, frame_len, &len);
@@ -54,7 +58,7 @@ static unsigned start(void *caller, const call_spec *call)
 
 static bool await(void *caller, outcome *ret)
 {
-    sp_caller *c = caller;
+    sp_wire *c = caller;
     uint8_t head[1 + LENGTH + ID];
     size_t head_len = sizeof head - (c->marks ? 0 : 1);
     const uint8_t *at = head + (c->marks ? 1 : 0);
@@ -83,10 +87,11 @@ static bool await(void *caller, outcome *ret)
 
 static void close_caller(void *caller)
 {
-    sp_caller *c = caller;
+    sp_wire *c = caller;
 
     line_close(c->line);
     free(c);
 }
 
-const wire_driver sp_driver = {.open = open_caller, .start = start, .await = await, .close = close_caller};
+const wire_driver sp_driver = {
+    .open = open_caller, .open_on = open_on, .start = start, .await = await, .close = close_caller};

@@ -32,13 +32,12 @@ static bool is_accepted(line *l)
     return false;
 }
 
-static void *open_caller(const char *url, const char *certificate)
+static void *open_on(line *l, const char *url)
 {
     static const char form[] = "GET %s HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
                                "Sec-WebSocket-Protocol: rep.sp.nanomsg.org\r\n\r\n";
     char request[512];
-    line *l = line_open(url, certificate, NULL);
     int len = snprintf(request, sizeof request, form, strchr(strstr(url, "://") + 3, '/'));
 
     if (l == NULL || !line_send(l, request, (size_t)len) || !is_accepted(l)) {
@@ -51,6 +50,11 @@ static void *open_caller(const char *url, const char *certificate)
     }
     c->line = l;
     return c;
+}
+
+static void *open_caller(const char *url, const char *certificate)
+{
+    return open_on(line_open(url, certificate, NULL), url);
 }
 
 /* A frame of `head`, the first of its bytes. */
@@ -161,4 +165,5 @@ static void close_caller(void *caller)
     free(c);
 }
 
-const wire_driver ws_driver = {.open = open_caller, .start = start, .await = await, .close = close_caller};
+const wire_driver ws_driver = {
+    .open = open_caller, .open_on = open_on, .start = start, .await = await, .close = close_caller};

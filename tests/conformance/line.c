@@ -17,6 +17,7 @@
 struct line {
     int fd;
     SSL *tls; /* NULL: in plain */
+    char server_name[256];
 };
 
 static int connect_to(const char *url)
@@ -49,37 +50,43 @@ static int connect_to(const char *url)
     return fd;
 }
 
-static SSL *shake(int fd, const char *certificate, const char *alpn)
+static bool shake(line *l, const line_tls *told)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    SSL *tls = NULL;
+    bool ready = context != NULL && SSL_CTX_load_verify_file(context, told->ca) == 1;
 
-    if (context == NULL || SSL_CTX_load_verify_file(context, certificate) != 1) {
-        goto cleanup;
-    }
-    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
-    tls = SSL_new(context);
-    if (tls == NULL) {
-        goto cleanup;
-    }
-    uint8_t protocol[16] = {(uint8_t)(alpn != NULL ? strlen(alpn) : 0)};
-    if (alpn != NULL) {
-        memcpy(protocol + 1, alpn, protocol[0]);
-        SSL_set_alpn_protos(tls, protocol, protocol[0] + 1U);
-    }
-    SSL_set1_host(tls, "localhost");
-    SSL_set_fd(tls, fd);
-    if (SSL_connect(tls) != 1) {
-        SSL_free(tls);
-        tls = NULL;
-    }
-cleanup:
+    if (ready && told->certificate != NULL)
+        ready = SSL_CTX_use_certificate_chain_file(context, told->certificate) == 1 &&
+                SSL_CTX_use_PrivateKey_file(context, told->key, SSL_FILETYPE_PEM) == 1;
+    l->tls = ready ? SSL_new(context) : NULL;
     SSL_CTX_free(context);
-    ERR_clear_error();
-    return tls;
+    if (l->tls == NULL)
+        return false;
+    SSL_set_verify(l->tls, SSL_VERIFY_PEER, NULL);
+    if (told->alpn != NULL) {
+        uint8_t protocol[16] = {(uint8_t)strlen(told->alpn)};
+        memcpy(protocol + 1, told->alpn, protocol[0]);
+        SSL_set_alpn_protos(l->tls, protocol, protocol[0] + 1U);
+    }
+    if (told->host != NULL)
+        SSL_set1_host(l->tls, told->host);
+    SSL_set_fd(l->tls, l->fd);
+    if (SSL_connect(l->tls) != 1)
+        return false;
+    X509 *server = SSL_get1_peer_certificate(l->tls);
+    X509_NAME_get_text_by_NID(X509_get_subject_name(server), NID_commonName, l->server_name, sizeof l->server_name);
+    X509_free(server);
+    return true;
 }
 
 line *line_open(const char *url, const char *certificate, const char *alpn)
+{
+    const bool secure = certificate != NULL && certificate[0] != '\0';
+
+    return line_open_tls(url, &(line_tls){.ca = secure ? certificate : NULL, .host = "localhost", .alpn = alpn});
+}
+
+line *line_open_tls(const char *url, const line_tls *tls)
 {
     line *l = calloc(1, sizeof *l);
 
@@ -87,18 +94,20 @@ line *line_open(const char *url, const char *certificate, const char *alpn)
         abort();
     }
     l->fd = connect_to(url);
-    if (l->fd >= 0 && certificate != NULL && certificate[0] != '\0') {
-        l->tls = shake(l->fd, certificate, alpn);
-        if (l->tls == NULL) {
-            close(l->fd);
-            l->fd = -1;
-        }
-    }
-    if (l->fd < 0) {
+    const bool open = l->fd >= 0 && (tls->ca == NULL || shake(l, tls));
+    ERR_clear_error();
+    if (open)
+        return l;
+    if (l->fd >= 0)
+        line_close(l);
+    else
         free(l);
-        return NULL;
-    }
-    return l;
+    return NULL;
+}
+
+const char *line_server_name(const line *l)
+{
+    return l->server_name;
 }
 
 bool line_send(line *l, const void *data, size_t len)

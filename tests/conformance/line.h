@@ -16,6 +16,19 @@ typedef struct line line;
  * refused. */
 line *line_open(const char *url, const char *certificate, const char *alpn);
 
+typedef struct line_tls {
+    const char *ca;                /* who signed the server's certificate, PEM; NULL: no TLS */
+    const char *certificate, *key; /* the client's own; NULL: none */
+    const char *host;              /* that the server's certificate must be for; NULL: any */
+    const char *alpn;              /* NULL: none */
+} line_tls;
+
+/* The same with all that TLS can be told. */
+line *line_open_tls(const char *url, const line_tls *tls);
+
+/* The common name of the server's certificate, the line's; "" without TLS. */
+const char *line_server_name(const line *l);
+
 /* False when the other side has closed or does not read. */
 bool line_send(line *l, const void *data, size_t len);
 

@@ -56,6 +56,7 @@ bool sp_outcome_of(const uint8_t *reply, size_t len, outcome *ret)
         ret->code = (lks_code)result->code;
         ret->applied = (lks_applied)result->applied;
         ret->says_when = result->retry_after_ms > 0;
+        ret->bare = result->payload.len == 0 && result->n_metadata == 0;
         snprintf(ret->message, sizeof ret->message, "%s", result->message);
         if (ret->code == LKS_OK) {
             ret->len = result->payload.len;

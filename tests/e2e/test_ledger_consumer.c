@@ -370,7 +370,7 @@ static void buy_one(void)
     assert_int_equal(lks_stock_deduct(channel, &request, NULL, NULL, NULL), LKS_OK);
 }
 
-TEST(the_naive_one_counts_twice)
+TEST(a_naive_consumer_counts_twice)
 {
     NEEDS_MARIADB();
     expect_equal();
@@ -383,7 +383,7 @@ TEST(the_naive_one_counts_twice)
     kill_copy(copy);
 }
 
-TEST(at_the_same_point_the_other_does_not)
+TEST(where_the_naive_one_counts_twice_the_example_does_not)
 {
     NEEDS_MARIADB();
     expect_equal();
@@ -516,7 +516,7 @@ TEST(the_database_is_killed)
     expect_equal();
 }
 
-TEST_WITH(it_runs_by_hand, NULL, NULL)
+TEST_WITH(the_example_runs_by_hand, NULL, NULL)
 {
     NEEDS_MARIADB();
     const char *const argv[] = {RUN_SH, NULL}, *const env[] = {"BUILD=" BUILD_DIR, "KILLS=3", NULL};

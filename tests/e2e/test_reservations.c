@@ -276,12 +276,12 @@ TEST(the_books_are_balanced_and_repeats_change_nothing)
     weather(*state, counts_of(2000, 140000), SERVERS, 0);
 }
 
-TEST(the_same_while_servers_are_killed)
+TEST(the_books_are_balanced_while_servers_are_killed)
 {
     weather(*state, counts_of(1500, 20000), SERVERS, counts_of(2, 20));
 }
 
-TEST_WITH(the_same_while_redis_is_killed, setup_lasting, teardown)
+TEST_WITH(the_books_are_balanced_while_redis_is_killed, setup_lasting, teardown)
 {
     weather(*state, counts_of(1500, 20000), REDIS, counts_of(2, 10));
 }

@@ -185,7 +185,7 @@ static void expect_one_at_a_time(fixture *f, size_t granted)
 
 /* ---- tests -------------------------------------------------------------------- */
 
-TEST(everyone_left_gets_the_lock_once)
+TEST(each_waiter_that_is_left_gets_the_lock_once)
 {
     fixture *f = *state;
     size_t expected = 0, cancelled;

@@ -33,34 +33,39 @@ typedef struct scene {
     store_driver *d;
 } scene;
 
-static void set_up(scene *s)
+static scene s;
+
+static int set_up(void **state)
 {
-    *s = (scene){.parent = tempdir_make(), .d = store_driver_new()};
-    assert_non_null(s->parent);
-    snprintf(s->dir, sizeof s->dir, "%s/data", s->parent);
-    snprintf(s->url, sizeof s->url, "embedded:%s", s->dir);
+    s = (scene){.parent = tempdir_make(), .d = store_driver_new()};
+    if (!s.parent)
+        return -1;
+    snprintf(s.dir, sizeof s.dir, "%s/data", s.parent);
+    snprintf(s.url, sizeof s.url, "embedded:%s", s.dir);
+    return 0;
 }
 
-static lks_code try_open(scene *s, const char *fsync, lks_error *error)
+static lks_code try_open(const char *fsync, lks_error *error)
 {
-    const store_options options = {.url = s->url, .fsync = fsync};
+    const store_options options = {.url = s.url, .fsync = fsync};
 
-    return store_driver_open(s->d, &options, error);
+    return store_driver_open(s.d, &options, error);
 }
 
-static void open_store(scene *s, const char *fsync)
+static void open_store(const char *fsync)
 {
     lks_error error;
 
-    if (try_open(s, fsync, &error) != LKS_OK)
+    if (try_open(fsync, &error) != LKS_OK)
         fail_msg("%s", error.message);
-    store_driver_wait_ready(s->d, true);
+    store_driver_wait_ready(s.d, true);
 }
 
-static void tear_down(scene *s)
+static int tear_down(void **state)
 {
-    store_driver_free(s->d);
-    tempdir_remove(s->parent);
+    store_driver_free(s.d);
+    tempdir_remove(s.parent);
+    return 0;
 }
 
 static pid_t redis_of(pid_t parent)
@@ -69,23 +74,23 @@ static pid_t redis_of(pid_t parent)
 }
 
 /* Where redis-server listens. */
-static const char *socket_of(const scene *s)
+static const char *socket_of(void)
 {
     static char path[300];
 
-    snprintf(path, sizeof path, "%s/redis.sock", s->dir);
+    snprintf(path, sizeof path, "%s/redis.sock", s.dir);
     return path;
 }
 
-static outcome *put(scene *s, const char *name)
+static outcome *put(const char *name)
 {
     return store_driver_submit(
-        s->d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .weight = 1});
+        s.d, &(driver_call){.function = "put", .args = {name, name}, .repeatable = true, .weight = 1});
 }
 
-static void assert_there(scene *s, const char *name)
+static void assert_there(const char *name)
 {
-    outcome *o = store_driver_call(s->d, &(driver_call){.function = "get", .args = {name}});
+    outcome *o = store_driver_call(s.d, &(driver_call){.function = "get", .args = {name}});
 
     assert_string_equal(outcome_text(o, 1), name);
 }
@@ -93,12 +98,12 @@ static void assert_there(scene *s, const char *name)
 /* ---- life ----------------------------------------------------------------------- */
 
 /* Whether redis-server said so in its log. */
-static bool redis_said(const scene *s, const char *text)
+static bool redis_said(const char *text)
 {
     char path[300], line[512];
     bool found = false;
 
-    snprintf(path, sizeof path, "%s/redis.log", s->dir);
+    snprintf(path, sizeof path, "%s/redis.log", s.dir);
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     while (!found && fgets(line, sizeof line, file))
@@ -109,63 +114,54 @@ static bool redis_said(const scene *s, const char *text)
 
 TEST(data_is_there_after_an_orderly_end)
 {
-    scene s;
     struct stat at;
 
-    set_up(&s);
-    open_store(&s, NULL);
+    open_store(NULL);
     pid_t redis = redis_of(getpid());
     assert_true(redis > 0);
-    assert_int_equal(stat(socket_of(&s), &at), 0);
+    assert_int_equal(stat(socket_of(), &at), 0);
     assert_int_equal(at.st_mode & 07777, 0700);
     assert_int_equal(stat(s.dir, &at), 0);
     assert_int_equal(at.st_mode & 07777, 0700);
     assert_true(getsid(redis) != getsid(0));
-    store_driver_wait(s.d, put(&s, "a"));
+    store_driver_wait(s.d, put("a"));
     store_driver_close_store(s.d);
     assert_true(process_wait_gone(redis, 0));
-    assert_true(redis_said(&s, "Redis is now ready to exit"));
-    assert_int_equal(stat(socket_of(&s), &at), -1);
-    open_store(&s, "everysec");
-    assert_there(&s, "a");
-    store_driver_wait(s.d, put(&s, "b"));
+    assert_true(redis_said("Redis is now ready to exit"));
+    assert_int_equal(stat(socket_of(), &at), -1);
+    open_store("everysec");
+    assert_there("a");
+    store_driver_wait(s.d, put("b"));
     store_driver_close_store(s.d);
-    open_store(&s, "everysec");
-    assert_there(&s, "b");
-    tear_down(&s);
+    open_store("everysec");
+    assert_there("b");
 }
 
-TEST(it_is_set_up_as_promised)
+TEST(redis_is_set_up_as_promised)
 {
     static const char *const expected[][2] = {{"port", "port\n0\n"},
                                               {"appendonly", "appendonly\nyes\n"},
                                               {"appendfsync", "appendfsync\nalways\n"},
                                               {"save", "save\n\n"},
                                               {"maxmemory-policy", "maxmemory-policy\nnoeviction\n"}};
-    scene s;
-
-    set_up(&s);
-    open_store(&s, NULL);
+    open_store(NULL);
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        const char *ask[] = {"redis-cli", "-s", socket_of(&s), "CONFIG", "GET", expected[i][0], NULL};
+        const char *ask[] = {"redis-cli", "-s", socket_of(), "CONFIG", "GET", expected[i][0], NULL};
         process *cli = process_spawn(ask, NULL);
         assert_non_null(cli);
         assert_false(process_wait_line(cli, "no such line", NULL, 0, WAIT_MS)); /* to the output's end */
         assert_string_equal(process_output(cli), expected[i][1]);
         process_free(cli);
     }
-    tear_down(&s);
 }
 
 /* Of this process' descriptors redis-server has the lock, and no other. */
 TEST(only_the_lock_is_inherited)
 {
-    scene s;
     char path[64], target[PATH_MAX], lock[300];
     int open_here = dup(STDIN_FILENO), locks = 0; /* not close-on-exec */
 
-    set_up(&s);
-    open_store(&s, NULL);
+    open_store(NULL);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
     for (int fd = 0; fd < 1024; fd++) {
         struct stat ours, theirs;
@@ -180,15 +176,11 @@ TEST(only_the_lock_is_inherited)
     }
     assert_int_equal(locks, 1);
     close(open_here);
-    tear_down(&s);
 }
 
 TEST(an_ended_redis_is_started_again)
 {
-    scene s;
-
-    set_up(&s);
-    open_store(&s, NULL);
+    open_store(NULL);
     for (int i = 0; i < 3; i++) {
         pid_t redis = redis_of(getpid());
         char name[16];
@@ -196,12 +188,11 @@ TEST(an_ended_redis_is_started_again)
         assert_int_equal(kill(redis, i == 1 ? SIGTERM : SIGKILL), 0);
         store_driver_wait_ready(s.d, false);
         snprintf(name, sizeof name, "n%d", i);
-        outcome *o = put(&s, name);
+        outcome *o = put(name);
         store_driver_wait_ready(s.d, true);
         store_driver_wait(s.d, o);
         assert_true(redis_of(getpid()) != redis);
     }
-    tear_down(&s);
 }
 
 /* A connection of the test's own. */
@@ -220,14 +211,11 @@ static int connect_to(const char *path)
 TEST(a_removed_socket_is_made_again)
 {
     static const char cut_off[] = "CLIENT KILL TYPE normal SKIPME yes\r\n";
-    scene s;
-
-    set_up(&s);
-    open_store(&s, NULL);
+    open_store(NULL);
     for (int i = 0; i < 2; i++) {
         pid_t redis = redis_of(getpid());
-        int fd = connect_to(socket_of(&s));
-        assert_int_equal(unlink(socket_of(&s)), 0);
+        int fd = connect_to(socket_of());
+        assert_int_equal(unlink(socket_of()), 0);
         if (i == 0)
             assert_int_equal(kill(redis, SIGKILL), 0);
         else
@@ -235,11 +223,10 @@ TEST(a_removed_socket_is_made_again)
         store_driver_wait_ready(s.d, false);
         store_driver_wait_ready(s.d, true);
         assert_true(redis_of(getpid()) != redis);
-        store_driver_wait(s.d, put(&s, "a"));
-        assert_there(&s, "a");
+        store_driver_wait(s.d, put("a"));
+        assert_there("a");
         close(fd);
     }
-    tear_down(&s);
 }
 
 /* ---- mending beside the loop ---------------------------------------------------- */
@@ -280,103 +267,87 @@ static bool has_begun(void *arg)
     return mending.begun;
 }
 
-static void hold_mending(scene *s)
+static void hold_mending(void)
 {
     sem_init(&mending.go_on, 0, 0);
     mending.begun = mending.timed_out = mending.stopped = false;
     mending.held = true;
     kill(redis_of(getpid()), SIGKILL);
-    store_driver_wait_ready(s->d, false);
-    store_driver_until(s->d, has_begun, NULL);
+    store_driver_wait_ready(s.d, false);
+    store_driver_until(s.d, has_begun, NULL);
 }
 
 TEST(the_loop_goes_on_while_the_file_is_mended)
 {
-    scene s;
-
-    set_up(&s);
-    open_store(&s, NULL);
-    store_driver_wait(s.d, put(&s, "a"));
-    hold_mending(&s);
+    open_store(NULL);
+    store_driver_wait(s.d, put("a"));
+    hold_mending();
     outcome *o = store_driver_call(s.d, &(driver_call){.function = "get", .args = {"a"}, .timeout_ms = 50});
     assert_int_equal(o->code, LKS_DEADLINE_EXCEEDED); /* which the loop has told */
     sem_post(&mending.go_on);
     store_driver_wait_ready(s.d, true);
-    assert_there(&s, "a");
+    assert_there("a");
     assert_false(mending.timed_out || mending.stopped);
     mending.held = false;
-    tear_down(&s);
 }
 
 TEST(closing_stops_the_mending)
 {
-    scene s;
-
-    set_up(&s);
-    open_store(&s, NULL);
+    open_store(NULL);
     mending.until_stopped = true;
-    hold_mending(&s);
+    hold_mending();
     sem_post(&mending.go_on);
     store_driver_close_store(s.d);
     assert_true(mending.stopped);
     assert_int_equal(redis_of(getpid()), 0);
     mending.held = mending.until_stopped = false;
-    open_store(&s, NULL);
-    tear_down(&s);
+    open_store(NULL);
 }
 
 TEST(closing_while_redis_is_down_is_orderly)
 {
-    scene s;
-
-    set_up(&s);
-    open_store(&s, NULL);
+    open_store(NULL);
     kill(redis_of(getpid()), SIGKILL);
     store_driver_close_store(s.d);
     assert_int_equal(redis_of(getpid()), 0);
-    open_store(&s, NULL);
-    tear_down(&s);
+    open_store(NULL);
 }
 
 /* ---- what was answered survives ------------------------------------------------- */
 
 /* With fsync always only: with everysec redis-server keeps what it answered in its
  * own memory while an fsync is under way. */
-static void write_through_kills(scene *s)
+static void write_through_kills(void)
 {
     static outcome *o[KILLS * WRITES_PER_KILL];
     static char names[KILLS * WRITES_PER_KILL][16];
     int n = 0;
 
-    open_store(s, "always");
+    open_store("always");
     for (int round = 0; round < KILLS; round++) {
         int first = n;
         for (int i = 0; i < WRITES_PER_KILL; i++, n++) {
             snprintf(names[n], sizeof names[n], "w%d", n);
-            o[n] = put(s, names[n]);
+            o[n] = put(names[n]);
             if (i % 20 == 19)
-                uv_run(store_driver_loop(s->d), UV_RUN_NOWAIT);
+                uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
         }
-        store_driver_wait(s->d, o[first + round * (WRITES_PER_KILL / KILLS)]);
+        store_driver_wait(s.d, o[first + round * (WRITES_PER_KILL / KILLS)]);
         kill(redis_of(getpid()), SIGKILL);
-        store_driver_wait_ready(s->d, false);
-        store_driver_wait_ready(s->d, true);
+        store_driver_wait_ready(s.d, false);
+        store_driver_wait_ready(s.d, true);
     }
     for (int i = 0; i < n; i++)
-        store_driver_wait(s->d, o[i]);
+        store_driver_wait(s.d, o[i]);
     for (int i = 0; i < n; i++) {
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
-        assert_there(s, names[i]);
+        assert_there(names[i]);
     }
 }
 
 TEST(answers_survive_kill_9_in_the_middle)
 {
-    scene s;
-
-    set_up(&s);
-    write_through_kills(&s);
-    tear_down(&s);
+    write_through_kills();
 }
 
 #ifdef SLOW_FDATASYNC_PATH
@@ -384,11 +355,9 @@ TEST(answers_survive_kill_9_in_the_middle)
  * answered too early would be caught. */
 TEST(answers_survive_kill_9_on_a_slow_disk)
 {
-    scene s;
     char log[300], preload[300], delay[32]; /* LD_PRELOAD takes no path with a space in it */
     struct stat seen;
 
-    set_up(&s);
     snprintf(preload, sizeof preload, "%s/slow.so", s.parent);
     assert_int_equal(symlink(SLOW_FDATASYNC_PATH, preload), 0);
     snprintf(log, sizeof log, "%s/fdatasync", s.parent);
@@ -396,44 +365,40 @@ TEST(answers_survive_kill_9_on_a_slow_disk)
     setenv("LD_PRELOAD", preload, 1);
     setenv("SLOW_FDATASYNC_US", delay, 1);
     setenv("SLOW_FDATASYNC_LOG", log, 1);
-    write_through_kills(&s);
+    write_through_kills();
     unsetenv("LD_PRELOAD");
     assert_int_equal(stat(log, &seen), 0);
     assert_true(seen.st_size > 0);
-    tear_down(&s);
 }
 #endif
 
 /* A kill may leave half a record at the end of the file. */
 TEST(a_cut_record_is_dropped)
 {
-    scene s;
     char pattern[320];
     glob_t found;
     struct stat size;
 
-    set_up(&s);
-    open_store(&s, NULL);
-    store_driver_wait(s.d, put(&s, "first"));
-    store_driver_wait(s.d, put(&s, "last"));
+    open_store(NULL);
+    store_driver_wait(s.d, put("first"));
+    store_driver_wait(s.d, put("last"));
     store_driver_close_store(s.d);
     snprintf(pattern, sizeof pattern, "%s/appendonlydir/*.incr.aof", s.dir);
     assert_int_equal(glob(pattern, 0, NULL, &found), 0);
     assert_int_equal(stat(found.gl_pathv[0], &size), 0);
     assert_int_equal(truncate(found.gl_pathv[0], size.st_size - 3), 0);
     globfree(&found);
-    open_store(&s, NULL);
-    assert_there(&s, "first");
-    tear_down(&s);
+    open_store(NULL);
+    assert_there("first");
 }
 
 /* ---- one server a directory ------------------------------------------------------ */
 
-static process *hold(const scene *s)
+static process *hold(void)
 {
     char self[PATH_MAX] = "";
     assert_true(readlink("/proc/self/exe", self, sizeof self - 1) > 0);
-    const char *args[] = {self, "--hold", s->dir, NULL};
+    const char *args[] = {self, "--hold", s.dir, NULL};
     process *holder = process_spawn(args, NULL);
 
     assert_non_null(holder);
@@ -443,44 +408,37 @@ static process *hold(const scene *s)
 
 TEST(a_second_server_is_refused)
 {
-    scene s;
     lks_error error;
     char pid[32];
 
-    set_up(&s);
-    process *holder = hold(&s);
-    assert_int_equal(try_open(&s, NULL, &error), LKS_FAILED_PRECONDITION);
+    process *holder = hold();
+    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     snprintf(pid, sizeof pid, "(pid %d)", (int)process_pid(holder));
     assert_non_null(strstr(error.message, "used by another lockstockd"));
     assert_non_null(strstr(error.message, pid));
     assert_true(redis_of(process_pid(holder)) > 0);
     process_free(holder);
-    open_store(&s, NULL);
-    tear_down(&s);
+    open_store(NULL);
 }
 
 /* The dead server is not even reaped when the next one starts. */
 TEST(a_killed_server_takes_its_redis_along)
 {
-    scene s;
-
-    set_up(&s);
     for (int i = 0; i < 5; i++) {
-        process *holder = hold(&s);
+        process *holder = hold();
         pid_t redis = redis_of(process_pid(holder));
         assert_true(redis > 0);
         kill(process_pid(holder), SIGKILL);
-        open_store(&s, NULL);
+        open_store(NULL);
         assert_true(process_wait_gone(redis, 0));
         char name[16];
         snprintf(name, sizeof name, "n%d", i);
-        store_driver_wait(s.d, put(&s, name));
-        assert_there(&s, "n0");
+        store_driver_wait(s.d, put(name));
+        assert_there("n0");
         store_driver_close_store(s.d);
         process_free(holder);
     }
-    tear_down(&s);
 }
 
 static void write_text(const char *path, const char *text)
@@ -495,10 +453,8 @@ static void write_text(const char *path, const char *text)
 /* Something left by a server that is dead still holds the lock, for a while. */
 TEST(the_rest_of_a_dead_server_is_waited_out)
 {
-    scene s;
     char lock[300];
 
-    set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
     write_text(lock, "999999999\n");
@@ -506,26 +462,22 @@ TEST(the_rest_of_a_dead_server_is_waited_out)
     process *rest = process_spawn(args, NULL);
     assert_non_null(rest);
     assert_true(process_wait_line(rest, "locked", NULL, 0, WAIT_MS));
-    open_store(&s, NULL);
+    open_store(NULL);
     process_free(rest);
-    tear_down(&s);
 }
 
 TEST(a_lock_that_stays_is_refused_in_the_end)
 {
-    scene s;
     char lock[300];
     lks_error error;
 
-    set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
     int fd = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_int_equal(try_open(&s, NULL, &error), LKS_FAILED_PRECONDITION);
+    assert_int_equal(try_open(NULL, &error), LKS_FAILED_PRECONDITION);
     assert_non_null(strstr(error.message, "still held"));
     close(fd);
-    tear_down(&s);
 }
 
 /* ---- one user a directory -------------------------------------------------------- */
@@ -534,15 +486,13 @@ TEST(a_lock_that_stays_is_refused_in_the_end)
  * older server left readable. */
 TEST(the_data_is_for_this_user_alone)
 {
-    scene s;
     char path[320];
     struct stat found;
     mode_t mask = umask(022);
 
-    set_up(&s);
     assert_int_equal(mkdir(s.dir, 0755), 0);
-    open_store(&s, NULL);
-    store_driver_wait(s.d, put(&s, "a"));
+    open_store(NULL);
+    store_driver_wait(s.d, put("a"));
     store_driver_close_store(s.d);
     static const char *const files[] = {"lock",
                                         "redis.log",
@@ -557,31 +507,28 @@ TEST(the_data_is_for_this_user_alone)
     }
     snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
     assert_int_equal(chmod(path, 0755), 0);
-    open_store(&s, NULL);
+    open_store(NULL);
     assert_int_equal(stat(path, &found), 0);
     assert_int_equal(found.st_mode & 077, 0);
     umask(mask);
-    tear_down(&s);
 }
 
-static void assert_unusable(scene *s, const char *why)
+static void assert_unusable(const char *why)
 {
     lks_error error;
 
-    assert_int_equal(try_open(s, NULL, &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
     if (!strstr(error.message, why))
         fail_msg("no \"%s\" in: %s", why, error.message);
     assert_int_equal(redis_of(getpid()), 0);
 }
 
-TEST(links_in_it_are_not_followed)
+TEST(links_in_the_directory_are_not_followed)
 {
     static const char *const names[] = {"lock", "redis.log"};
-    scene s;
     char link[300], target[300];
     struct stat found;
 
-    set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(target, sizeof target, "%s/precious", s.parent);
     write_text(target, "precious");
@@ -589,61 +536,53 @@ TEST(links_in_it_are_not_followed)
         snprintf(link, sizeof link, "%s/%s", s.dir, names[i]);
         unlink(link);
         assert_int_equal(symlink(target, link), 0);
-        assert_unusable(&s, "symbolic link");
+        assert_unusable("symbolic link");
         assert_int_equal(unlink(link), 0);
         assert_int_equal(mkfifo(link, 0600), 0);
-        assert_unusable(&s, names[i]);
+        assert_unusable(names[i]);
         assert_int_equal(unlink(link), 0);
     }
     assert_int_equal(stat(target, &found), 0);
     assert_int_equal(found.st_size, strlen("precious"));
-    open_store(&s, NULL);
-    tear_down(&s);
+    open_store(NULL);
 }
 
 TEST(a_directory_of_others_is_refused)
 {
-    scene s;
-
-    set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     assert_int_equal(chmod(s.dir, 0770), 0);
-    assert_unusable(&s, "others may write");
+    assert_unusable("others may write");
     assert_int_equal(chmod(s.dir, 01707), 0);
-    assert_unusable(&s, "others may write");
+    assert_unusable("others may write");
     assert_int_equal(chmod(s.dir, 0700), 0);
     if (geteuid() == 0) { /* only root can give it away */
         assert_int_equal(chown(s.dir, OTHER_UID, OTHER_UID), 0);
-        assert_unusable(&s, "another user");
+        assert_unusable("another user");
         assert_int_equal(chown(s.dir, geteuid(), getegid()), 0);
     }
-    open_store(&s, NULL);
-    tear_down(&s);
+    open_store(NULL);
 }
 
 /* ---- what cannot be started ------------------------------------------------------ */
 
-TEST(what_is_missing_is_said)
+TEST(what_is_missing_is_named)
 {
-    scene s;
     lks_error error;
     char path[300], *saved = strdup(getenv("PATH"));
 
-    set_up(&s);
     setenv("PATH", "/nonexistent", 1);
-    assert_int_equal(try_open(&s, NULL, &error), LKS_UNAVAILABLE);
+    assert_int_equal(try_open(NULL, &error), LKS_UNAVAILABLE);
     assert_non_null(strstr(error.message, "is it installed?"));
     setenv("PATH", saved, 1);
     free(saved);
 
-    assert_int_equal(try_open(&s, "sometimes", &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(try_open("sometimes", &error), LKS_INVALID_ARGUMENT);
     snprintf(s.url, sizeof s.url, "embedded:%s/no/such/parent", s.parent);
-    assert_int_equal(try_open(&s, NULL, &error), LKS_INVALID_ARGUMENT);
+    assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
     snprintf(path, sizeof path, "%s/file", s.parent);
     write_text(path, "");
     snprintf(s.url, sizeof s.url, "embedded:%s", path);
-    assert_int_equal(try_open(&s, NULL, &error), LKS_INVALID_ARGUMENT);
-    tear_down(&s);
+    assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
 }
 
 static bool is_fatal(void *arg)
@@ -654,15 +593,13 @@ static bool is_fatal(void *arg)
 /* It may listen for a moment before it finds that it cannot load its data. */
 TEST(a_redis_that_cannot_load_its_data_is_fatal)
 {
-    scene s;
     lks_error error = {0};
     char path[300];
 
-    set_up(&s);
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
     write_text(path, "in the way");
-    if (try_open(&s, NULL, &error) == LKS_OK) {
+    if (try_open(NULL, &error) == LKS_OK) {
         store_driver_until(s.d, is_fatal, &s);
         snprintf(error.message, sizeof error.message, "%s", store_fatal(store_driver_store(s.d)));
         store_driver_close_store(s.d);
@@ -670,30 +607,25 @@ TEST(a_redis_that_cannot_load_its_data_is_fatal)
     assert_non_null(strstr(error.message, "redis.log"));
     assert_int_equal(unlink(path), 0);
     assert_int_equal(redis_of(getpid()), 0);
-    open_store(&s, NULL); /* the lock was let go */
-    tear_down(&s);
+    open_store(NULL); /* the lock was let go */
 }
 
 TEST(a_long_path_is_no_hindrance)
 {
-    scene s;
     char name[130];
 
-    set_up(&s);
     memset(name, 'd', sizeof name - 1);
     name[sizeof name - 1] = '\0';
     snprintf(s.url, sizeof s.url, "embedded:%s/%s", s.parent, name);
-    open_store(&s, NULL);
-    store_driver_wait(s.d, put(&s, "a"));
-    tear_down(&s);
+    open_store(NULL);
+    store_driver_wait(s.d, put("a"));
 }
 
 static int hold_forever(const char *dir)
 {
-    scene s = {.d = store_driver_new()};
-
+    s.d = store_driver_new();
     snprintf(s.url, sizeof s.url, "embedded:%s", dir);
-    open_store(&s, NULL);
+    open_store(NULL);
     puts("ready");
     fflush(stdout);
     return uv_run(store_driver_loop(s.d), UV_RUN_DEFAULT);
@@ -703,5 +635,5 @@ int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--hold") == 0)
         return hold_forever(argv[2]);
-    return TEST_RUN();
+    return TEST_RUN(.setup = set_up, .teardown = tear_down);
 }

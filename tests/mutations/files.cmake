@@ -38,9 +38,9 @@ c_mutation(F3 net/stream/address_bind.c test_address:*taken_port* [[bind(fd, fou
 # settings: a bool in three ways; what is wrong with a URL is said, without its password
 c_mutation(F4 server/config.c test_config:*three_ways* [[ && (*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))]] [[)]])
 c_mutation(F4 server/config.c test_config:*three_ways* [[(*at + 1 == argc || strncmp(argv[*at + 1], "--", 2) == 0))]] [[*at + 1 == argc)]])
-c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[    if (strchr(end, '@'))]] [[    if (false)]])
-c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[strstr(path, "@/"))]] [[false)]])
-c_mutation(F4 server/store/url.c test_store_url:*how_to_write* [[    if (!strstr(text, ":"))]] [[    if (false)]])
+c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[    if (strchr(end, '@'))]] [[    if (false)]])
+c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[strstr(path, "@/"))]] [[false)]])
+c_mutation(F4 server/store/url.c test_store_url:an_error_says_how_a_url_is_written [[    if (!strstr(text, ":"))]] [[    if (false)]])
 c_mutation(F4 client/wire/endpoint.c test_channel:urls_are_checked [[    if (end == NULL)
         lks_error_set]] [[    if (false)
         lks_error_set]])

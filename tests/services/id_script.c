@@ -6,8 +6,7 @@ int empty_store(void **state)
     static const service_options options = {.sequence_block = 1};
 
     harness_service_options(h, &options);
-    harness_reset(h);
-    return 0;
+    return script_reset(state);
 }
 
 int started_store(void **state)
@@ -22,12 +21,7 @@ int started_store(void **state)
 
 const lks_next_response *next(lks_id_kind kind, const char *name, int32_t count)
 {
-    lks_next_request request = LKS_NEXT_REQUEST_INIT;
-
-    request.kind = kind;
-    request.name = harness_unconst(name);
-    request.count = count;
-    return harness_call(h, &id_service, "Next", &request, &err);
+    return ask(next, .kind = kind, .name = text(name), .count = count);
 }
 
 const int64_t *next_snowflakes(int32_t count)
@@ -35,7 +29,7 @@ const int64_t *next_snowflakes(int32_t count)
     const lks_next_response *response = next(LKS_ID_KIND_SNOWFLAKE, "", count);
 
     if (!response)
-        fail_msg("no id: %s: %s", lks_code_name(err.code), err.message);
+        fail_msg("no id: %s", line_of(NULL));
     assert_int_equal(response->n_ids, count);
     assert_int_equal(response->order_scope, LKS_ORDER_SCOPE_SERVER);
     for (size_t i = 1; i < response->n_ids; i++)
@@ -54,25 +48,24 @@ int64_t next_of(const char *sequence)
     const lks_next_response *response = next(LKS_ID_KIND_SEQUENCE, sequence, 0);
 
     if (!response)
-        fail_msg("no number: %s: %s", lks_code_name(err.code), err.message);
+        fail_msg("no number: %s", line_of(NULL));
     assert_int_equal(response->n_ids, 1);
     return response->ids[0];
 }
 
 lks_decode_response decode(int64_t id)
 {
-    lks_decode_request request = LKS_DECODE_REQUEST_INIT;
+    const lks_decode_response *response = ask(decode, .id = id);
 
-    request.id = id;
-    const lks_decode_response *response = harness_call(h, &id_service, "Decode", &request, &err);
     return response ? *response : (lks_decode_response)LKS_DECODE_RESPONSE_INIT;
 }
 
-void expect_refused(lks_code code, const char *text)
+void expect_refused(lks_code code, const char *why)
 {
-    if (err.code != code || err.applied != LKS_APPLIED_NO || strncmp(err.message, text, strlen(text)) != 0)
-        fail_msg("expected %s, NO, \"%s...\"; got %s, %s, \"%s\"", lks_code_name(code), text, lks_code_name(err.code),
-                 lks_applied_name(err.applied), err.message);
+    char expected[256];
+
+    snprintf(expected, sizeof expected, "%s NO %s", lks_code_name(code), why);
+    says_begin(line_of(NULL), expected);
 }
 
 int64_t clock_ms(void)

@@ -5,7 +5,7 @@
 
 #include "lockstock/v1/id.lks.h"
 #include "services/id.h"
-#include "services/words.h"
+#include "services/script.h"
 
 enum { LEASE_MS = 3000, RANGE_MS = 1000, AHEAD_MS = 1000 }; /* as in id.lua */
 
@@ -27,7 +27,7 @@ lks_decode_response decode(int64_t id);
 /* ---- checks ---- */
 
 /* The last request failed with the code, nothing was applied, and the text begins so. */
-void expect_refused(lks_code code, const char *text);
+void expect_refused(lks_code code, const char *why);
 
 /* Redis' clock as the library sees it. */
 int64_t clock_ms(void);

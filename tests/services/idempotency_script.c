@@ -2,53 +2,38 @@
  * means one thing, so that two equal lines are two equal answers. */
 #include "services/idempotency_script.h"
 
-#include <stdio.h>
-
 const lks_begin_response *begun;
 const lks_record *got;
 
-enum { HEADERS_MAX = 16, PARKED_MAX = 2048, TEXT_BYTES = 65536 };
+enum { HEADERS_MAX = 16 };
 
 static uint64_t last_fence;
 
-static struct parked {
-    char server[4], key[32], token[16];
-    harness_waiting *call;
-} parked[PARKED_MAX];
-static size_t n_parked;
 static service_alarm alarm;
 static char told[TEXT_BYTES];
-
-static const void *run(const char *method, const void *request, char *line)
-{
-    return run_line(&idempotency_service, method, request, line);
-}
-
-const char *call(const char *method, const void *request)
-{
-    char *line = new_line();
-
-    return run(method, request, line) ? "OK" : line;
-}
 
 /* ---- Begin ------------------------------------------------------------------------ */
 
 static void add_result(char *line, const lks_stored_result *result)
 {
     assert_non_null(result);
-    add(line, LINE_BYTES, " %d", result->code);
+    add_line(line, " %d", result->code);
     if (result->body.len > 0)
-        add(line, LINE_BYTES, " %.*s", (int)result->body.len, (const char *)result->body.data);
+        add_line(line, " %.*s", (int)result->body.len, (const char *)result->body.data);
     for (size_t i = 0; i < result->n_headers; i++)
-        add(line, LINE_BYTES, " %s=%s", result->headers[i]->key, result->headers[i]->value);
+        add_line(line, " %s=%s", result->headers[i]->key, result->headers[i]->value);
 }
 
-static char *begun_line(const lks_begin_response *response, char *line)
+static const char *begun_line(const lks_begin_response *response)
 {
+    char *line = new_line();
+
     begun = response;
-    add(line, LINE_BYTES, "%s", harness_word(&lockstock__v1__begin_outcome__descriptor, (int)response->outcome));
+    if (!response)
+        return line_of(NULL);
+    add_line(line, "%s", harness_word(&lockstock__v1__begin_outcome__descriptor, (int)response->outcome));
     if (response->outcome != LKS_BEGIN_OUTCOME_MISMATCH)
-        add(line, LINE_BYTES, " %lld", (long long)response->attempt);
+        add_line(line, " %lld", (long long)response->attempt);
     if (response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)
         last_fence = response->fence;
     if (response->outcome == LKS_BEGIN_OUTCOME_REPLAY)
@@ -61,30 +46,19 @@ static char *begun_line(const lks_begin_response *response, char *line)
     return line;
 }
 
-static const lks_begin_request *begin_request(const char *key, const char *token, const char *fingerprint,
-                                              int64_t lease_ms, int64_t retain_ms, int64_t wait_ms)
+static lks_begin_request begin_request(const char *key, const char *token, const char *fingerprint, int64_t lease_ms,
+                                       int64_t retain_ms, int64_t wait_ms)
 {
-    static lks_begin_request request;
-
-    request = (lks_begin_request)LKS_BEGIN_REQUEST_INIT;
-    request.scope = harness_unconst("s");
-    request.key = harness_unconst(key);
-    request.attempt_token = harness_unconst(token_of(token));
-    request.fingerprint.data = (uint8_t *)harness_unconst(fingerprint);
-    request.fingerprint.len = strlen(fingerprint);
-    request.lease_ms = lease_ms;
-    request.retain_ms = retain_ms;
-    request.wait_ms = wait_ms;
-    return &request;
+    return message(begin_request, .scope = "s", .key = text(key), .attempt_token = token_of(token),
+                   .fingerprint = {strlen(fingerprint), (uint8_t *)text(fingerprint)}, .lease_ms = lease_ms,
+                   .retain_ms = retain_ms, .wait_ms = wait_ms);
 }
 
 const char *begin_of(const char *key, const char *token, const char *fingerprint, int64_t lease_ms, int64_t retain_ms)
 {
-    char *line = new_line();
-    const lks_begin_response *response =
-        run("Begin", begin_request(key, token, fingerprint, lease_ms, retain_ms, 0), line);
+    const lks_begin_request request = begin_request(key, token, fingerprint, lease_ms, retain_ms, 0);
 
-    return response ? begun_line(response, line) : line;
+    return begun_line(answer_to(&request));
 }
 
 const char *begin(const char *key, const char *token)
@@ -101,45 +75,22 @@ uint64_t fence(void)
 
 const char *extend(const char *key, uint64_t of_fence, int64_t lease_ms)
 {
-    lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
-    char *line = new_line();
-
-    request.scope = harness_unconst("s");
-    request.key = harness_unconst(key);
-    request.fence = of_fence;
-    request.lease_ms = lease_ms;
-    const lks_extend_response *response = run("Extend", &request, line);
-    return response ? harness_word(&lockstock__v1__extend_outcome__descriptor, (int)response->outcome) : line;
+    return line_of(ask(extend, .scope = "s", .key = text(key), .fence = of_fence, .lease_ms = lease_ms));
 }
 
 const char *complete_with(const char *key, uint64_t of_fence, int32_t code, const char *body, const char *headers)
 {
-    lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
     lks_result_header header[HEADERS_MAX], *list[HEADERS_MAX];
-    char *line = new_line(), *copy = new_line();
+    char copy[LINE_BYTES], *word[WORDS_MAX];
+    size_t n = words(headers, copy, word);
 
-    request.scope = harness_unconst("s");
-    request.key = harness_unconst(key);
-    request.fence = of_fence;
-    request.code = code;
-    request.body.data = (uint8_t *)harness_unconst(body);
-    request.body.len = strlen(body);
-    request.headers = list;
-    add(copy, LINE_BYTES, "%s", headers);
-    for (char *at = strtok(copy, " "); at; at = strtok(NULL, " ")) {
-        lks_result_header *h = list[request.n_headers] = &header[request.n_headers];
-        *h = (lks_result_header)LKS_RESULT_HEADER_INIT;
-        h->key = at;
-        h->value = strchr(at, '=');
-        *h->value++ = '\0';
-        request.n_headers++;
+    for (size_t i = 0; i < n; i++) {
+        char *named = strsep(&word[i], "=");
+        list[i] = &header[i];
+        header[i] = message(result_header, .key = named, .value = word[i]);
     }
-    const lks_complete_response *response = run("Complete", &request, line);
-    if (response)
-        add(line, LINE_BYTES, "%s%s",
-            harness_word(&lockstock__v1__complete_outcome__descriptor, (int)response->outcome),
-            response->replayed ? " again" : "");
-    return line;
+    return line_of(ask(complete, .scope = "s", .key = text(key), .fence = of_fence, .code = code,
+                       .body = {strlen(body), (uint8_t *)text(body)}, .headers = list, .n_headers = n));
 }
 
 const char *complete(const char *key, uint64_t of_fence, int32_t code, const char *body)
@@ -149,19 +100,7 @@ const char *complete(const char *key, uint64_t of_fence, int32_t code, const cha
 
 static const char *fail_as(lks_fail_kind kind, const char *key, uint64_t of_fence, const char *detail)
 {
-    lks_fail_request request = LKS_FAIL_REQUEST_INIT;
-    char *line = new_line();
-
-    request.scope = harness_unconst("s");
-    request.key = harness_unconst(key);
-    request.fence = of_fence;
-    request.kind = kind;
-    request.detail = harness_unconst(detail);
-    const lks_fail_response *response = run("Fail", &request, line);
-    if (response)
-        add(line, LINE_BYTES, "%s%s", harness_word(&lockstock__v1__fail_outcome__descriptor, (int)response->outcome),
-            response->replayed ? " again" : "");
-    return line;
+    return line_of(ask(fail, .scope = "s", .key = text(key), .fence = of_fence, .kind = kind, .detail = text(detail)));
 }
 
 const char *fail_retryable(const char *key, uint64_t of_fence, const char *detail)
@@ -178,115 +117,73 @@ const char *fail_final(const char *key, uint64_t of_fence, const char *detail)
 
 const char *get(const char *key)
 {
-    lks_get_request request = LKS_GET_REQUEST_INIT;
+    const lks_get_response *response = ask(get, .scope = "s", .key = text(key));
     char *line = new_line();
 
-    request.scope = harness_unconst("s");
-    request.key = harness_unconst(key);
-    const lks_get_response *response = run("Get", &request, line);
     if (!response)
-        return strncmp(line, "NOT_FOUND", 9) == 0 ? "NONE" : line;
+        return err.code == LKS_NOT_FOUND ? "NONE" : line_of(NULL);
     got = response->record;
-    assert_string_equal(got->scope, "s");
-    assert_string_equal(got->key, key);
-    add(line, LINE_BYTES, "%s %lld", harness_word(&lockstock__v1__record_state__descriptor, (int)got->state),
-        (long long)got->attempt);
+    says(got->scope, "s");
+    says(got->key, key);
+    add_line(line, "%s %lld", harness_word(&lockstock__v1__record_state__descriptor, (int)got->state),
+             (long long)got->attempt);
     if (got->result)
         add_result(line, got->result);
     if (got->detail[0])
-        add(line, LINE_BYTES, " (%s)", got->detail);
+        add_line(line, " (%s)", got->detail);
     return line;
 }
 
 const char *forget(const char *key)
 {
-    lks_delete_request request = LKS_DELETE_REQUEST_INIT;
-
-    request.scope = harness_unconst("s");
-    request.key = harness_unconst(key);
-    return call("Delete", &request);
+    return line_of(ask(delete, .scope = "s", .key = text(key)));
 }
 
 int64_t key_number(const char *command, const char *name, const char *key)
 {
-    char text[128];
+    char line[128];
 
-    snprintf(text, sizeof text, "%s ls:{default/s/%s}:%s", command, key, name);
-    return atoll(harness_redis(script_harness, text));
+    snprintf(line, sizeof line, "%s ls:{default/s/%s}:%s", command, key, name);
+    return atoll(harness_redis(h, line));
 }
 
 /* ---- tickets ---------------------------------------------------------------------- */
 
 const char *issue(const char *scope, const char *subject, int64_t ttl_ms, char ticket[static 64])
 {
-    lks_issue_ticket_request request = LKS_ISSUE_TICKET_REQUEST_INIT;
-    char *line = new_line();
+    const lks_issue_ticket_response *response =
+        ask(issue_ticket, .scope = text(scope), .subject = text(subject), .ttl_ms = ttl_ms);
 
-    request.scope = harness_unconst(scope);
-    request.subject = harness_unconst(subject);
-    request.ttl_ms = ttl_ms;
-    const lks_issue_ticket_response *response = run("IssueTicket", &request, line);
     if (response)
         snprintf(ticket, 64, "%s", response->ticket);
-    return response ? "OK" : line;
+    return line_of(response);
 }
 
 const char *consume(const char *scope, const char *subject, const char *ticket, const char *consumer)
 {
-    lks_consume_ticket_request request = LKS_CONSUME_TICKET_REQUEST_INIT;
-    char *line = new_line();
-
-    request.scope = harness_unconst(scope);
-    request.subject = harness_unconst(subject);
-    request.ticket = harness_unconst(ticket);
-    request.consumer_id = harness_unconst(consumer[0] ? token_of(consumer) : "");
-    const lks_consume_ticket_response *response = run("ConsumeTicket", &request, line);
-    if (response)
-        add(line, LINE_BYTES, "%s%s",
-            harness_word(&lockstock__v1__consume_ticket_outcome__descriptor, (int)response->outcome),
-            response->replayed ? " again" : "");
-    return line;
+    return line_of(ask(consume_ticket, .scope = text(scope), .subject = text(subject), .ticket = text(ticket),
+                       .consumer_id = consumer[0] ? token_of(consumer) : ""));
 }
 
 /* ---- waiting ---------------------------------------------------------------------- */
 
-int idempotency_reset(void **state)
+static const char *said_of(const parked *p)
 {
-    n_parked = 0;
-    return servers_reset(state);
-}
-
-static const char *line_of(const struct parked *p)
-{
-    char *line = new_line();
-    lks_error error;
-
-    if (harness_is_parked(p->call)) {
-        alarm = *harness_alarms(p->call);
-        assert_string_equal(alarm.function, "idempotency_lease_over");
-        assert_string_equal(alarm.argument.data, p->server);
-        assert_false(alarm.lasting);
-        return "WAITS";
-    }
-    const lks_begin_response *response = harness_answer(p->call, &error);
-    if (response)
-        return begun_line(response, line);
-    add_error(line, &error);
-    return line;
+    if (!is_waiting(p))
+        return begun_line(harness_answer(p->call, &err));
+    alarm = *harness_alarms(p->call);
+    says(alarm.function, "idempotency_lease_over");
+    says(alarm.argument.data, p->server);
+    assert_false(alarm.lasting);
+    return "WAITS";
 }
 
 const char *wait_of(const char *server, const char *key, const char *token, const char *fingerprint, int64_t lease_ms,
                     int64_t wait_ms)
 {
-    struct parked *p = &parked[n_parked++];
+    const lks_begin_request request = begin_request(key, token, fingerprint, lease_ms, 0, wait_ms);
 
-    assert_true(n_parked <= PARKED_MAX);
-    snprintf(p->server, sizeof p->server, "%s", server);
-    snprintf(p->key, sizeof p->key, "%s", key);
-    snprintf(p->token, sizeof p->token, "%s", token);
-    p->call = harness_start(script_harness, &idempotency_service, p->server, "Begin",
-                            begin_request(p->key, p->token, fingerprint, lease_ms, 0, wait_ms));
-    return line_of(p);
+    return said_of(park(server, key, token, &request));
 }
 
 const char *wait_at(const char *server, const char *key, const char *token)
@@ -296,15 +193,10 @@ const char *wait_at(const char *server, const char *key, const char *token)
 
 static const char *event(const char *server, const char *token, service_event what)
 {
-    for (size_t i = n_parked; i-- > 0;) {
-        struct parked *p = &parked[i];
-        if (strcmp(p->server, server) == 0 && strcmp(p->token, token) == 0) {
-            harness_event(script_harness, p->call, what);
-            return line_of(p);
-        }
-    }
-    fail_msg("%s parks no call of %s", server, token);
-    return NULL;
+    const parked *p = find(server, token);
+
+    happen(p, what);
+    return said_of(p);
 }
 
 const char *woken(const char *server, const char *token)
@@ -347,13 +239,13 @@ const char *deliver(void)
         char *rest = copy, *word;
         snprintf(copy, sizeof copy, "%s", told);
         while ((word = strsep(&rest, " "))) {
-            for (size_t i = 0; i < n_parked; i++) {
-                struct parked *p = &parked[i];
-                if (strncmp(p->server, word, 2) != 0 || strcmp(p->key, word + 3) != 0 || !harness_is_parked(p->call))
+            for (size_t i = 0; parked_at(i); i++) {
+                const parked *p = parked_at(i);
+                if (strncmp(p->server, word, 2) != 0 || strcmp(p->key, word + 3) != 0 || !is_waiting(p))
                     continue;
-                harness_event(script_harness, p->call, SERVICE_WOKEN);
-                const char *line = line_of(p);
-                if (!harness_is_parked(p->call))
+                happen(p, SERVICE_WOKEN);
+                const char *line = said_of(p);
+                if (!is_waiting(p))
                     add(answers, sizeof answers, "%s%s %s %s", answers[0] ? ", " : "", p->server, p->token, line);
             }
         }
@@ -363,7 +255,7 @@ const char *deliver(void)
 
 int64_t ring(void)
 {
-    return harness_ring(script_harness, &alarm);
+    return harness_ring(h, &alarm);
 }
 
 int64_t ring_at(const char *server, const char *key)
@@ -371,12 +263,12 @@ int64_t ring_at(const char *server, const char *key)
     char base[64];
 
     snprintf(base, sizeof base, "ls:{default/s/%s}:", key);
-    return harness_ring(script_harness, &(service_alarm){.base = lks_rpc_slice_of(base),
-                                                         .function = "idempotency_lease_over",
-                                                         .argument = lks_rpc_slice_of(server)});
+    return harness_ring(h, &(service_alarm){.base = lks_rpc_slice_of(base),
+                                            .function = "idempotency_lease_over",
+                                            .argument = lks_rpc_slice_of(server)});
 }
 
 int waiting_keys(void)
 {
-    return atoi(harness_redis(script_harness, "EVAL %s 0", "return #redis.call('KEYS', 'ls:*:idem:w')"));
+    return atoi(harness_redis(h, "EVAL %s 0", "return #redis.call('KEYS', 'ls:*:idem:w')"));
 }

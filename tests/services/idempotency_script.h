@@ -17,10 +17,7 @@
 
 /* The lease of begin. Tests stay hundreds of seconds away from its end, on either side,
  * so that the time they take themselves is of no matter. */
-enum { LEASE_MS = 1000000, DAY_MS = 86400000, WAIT_MS = 80000000 };
-
-/* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. */
-int idempotency_reset(void **state);
+enum { LEASE_MS = 1000000, DAY_MS = 86400000 };
 
 /* The last response of each kind, for what the line does not say. */
 extern const lks_begin_response *begun;
@@ -51,9 +48,6 @@ const char *forget(const char *key);
 /* "OK", with the ticket; "CONSUMED", "CONSUMED again", "ALREADY_CONSUMED", "UNKNOWN" */
 const char *issue(const char *scope, const char *subject, int64_t ttl_ms, char ticket[static 64]);
 const char *consume(const char *scope, const char *subject, const char *ticket, const char *consumer);
-
-/* Runs any call and says how it failed: "INVALID_ARGUMENT NO scope: ..."; "OK". */
-const char *call(const char *method, const void *request);
 
 /* What a key ("idem:r") of a record holds, as PTTL, MEMORY USAGE...: "PTTL", "idem:r", "k". */
 int64_t key_number(const char *command, const char *name, const char *key);

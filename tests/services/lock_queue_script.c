@@ -2,17 +2,10 @@
  * is rung. */
 #include "services/lock_queue_script.h"
 
-#include <stdio.h>
-
 #include "functions/library.h"
 
-enum { PARKED_MAX = 2048, TEXT_BYTES = 65536, ALARMS_MAX = 64 };
+enum { ALARMS_MAX = 64 };
 
-static struct parked {
-    char server[4], token[16];
-    harness_waiting *call;
-} parked[PARKED_MAX];
-static size_t n_parked;
 static struct alarm {
     char server, name[16];
     int64_t at_ms;
@@ -23,17 +16,17 @@ static char told[TEXT_BYTES];
 /* The clock stands still: an offer lapses when the test says so, on a busy machine too. */
 int queue_reset(void **state)
 {
-    n_parked = n_alarms = 0;
+    n_alarms = 0;
     int result = servers_reset(state);
-    const char *time = harness_redis(script_harness, "TIME");
-    harness_redis(script_harness, "SET ls:test:clock_still_us %ld", atol(time) * 1000000);
+    const char *time = harness_redis(h, "TIME");
+    harness_redis(h, "SET ls:test:clock_still_us %ld", atol(time) * 1000000);
     return result;
 }
 
 static int64_t now_ms(void)
 {
-    const char *still = harness_redis(script_harness, "GET ls:test:clock_still_us");
-    const char *offset = harness_redis(script_harness, "GET ls:test:clock_offset_us");
+    const char *still = harness_redis(h, "GET ls:test:clock_still_us");
+    const char *offset = harness_redis(h, "GET ls:test:clock_offset_us");
 
     return (atol(still) + atol(offset)) / 1000;
 }
@@ -69,31 +62,20 @@ void ring_alarms(void)
     }
 }
 
-static const char *line_of(const struct parked *p)
+static const char *said_of(const parked *p)
 {
-    const harness_waiting *call = p->call;
-    lks_error error;
-
-    if (harness_is_parked(call)) {
-        for (const service_alarm *a = harness_alarms(call); a; a = a->next)
+    if (is_waiting(p)) {
+        for (const service_alarm *a = harness_alarms(p->call); a; a = a->next)
             set_alarm(p->server[1], a->argument.data, a->in_ms);
         return "QUEUED";
     }
-    const void *response = harness_answer(call, &error);
-    return acquire_line(response, &error);
+    return acquire_line(harness_answer(p->call, &err));
 }
 
 const char *wait_for_ms(const char *server, const char *token, const char *targets, int64_t lease_ms, int64_t wait_ms)
 {
-    struct parked *p = &parked[n_parked++];
-
-    harness_redis(script_harness, "INCR ls:test:clock_still_us"); /* no two come at once */
-    assert_true(n_parked <= PARKED_MAX);
-    snprintf(p->server, sizeof p->server, "%s", server);
-    snprintf(p->token, sizeof p->token, "%s", token);
-    p->call = harness_start(script_harness, &lock_service, p->server, "Acquire",
-                            acquire_request(p->token, targets, lease_ms, wait_ms));
-    return line_of(p);
+    harness_redis(h, "INCR ls:test:clock_still_us"); /* no two come at once */
+    return said_of(park(server, "", token, acquire_request(token, targets, lease_ms, wait_ms)));
 }
 
 const char *wait_at(const char *server, const char *token, const char *targets)
@@ -101,40 +83,23 @@ const char *wait_at(const char *server, const char *token, const char *targets)
     return wait_for_ms(server, token, targets, LEASE_MS, WAIT_MS);
 }
 
-static bool is_of(const struct parked *p, const char *server, const char *token)
-{
-    return strcmp(p->server, server) == 0 && strcmp(p->token, token) == 0;
-}
-
-/* The last that is parked; where none is any more, the last that was. */
-static struct parked *find(const char *server, const char *token)
-{
-    struct parked *last = NULL;
-
-    for (size_t i = n_parked; i-- > 0;) {
-        if (!is_of(&parked[i], server, token))
-            continue;
-        if (harness_is_parked(parked[i].call))
-            return &parked[i];
-        last = last ? last : &parked[i];
-    }
-    if (!last)
-        fail_msg("%s parks no call of %s", server, token);
-    return last;
-}
-
 static const char *event(const char *server, const char *token, service_event what)
 {
-    struct parked *p = find(server, token);
+    const parked *p = find(server, token);
 
-    harness_event(script_harness, p->call, what);
-    return line_of(p);
+    happen(p, what);
+    return said_of(p);
+}
+
+static bool waits_as(const parked *p, const char *server, const char *token)
+{
+    return strcmp(p->server, server) == 0 && strcmp(p->token, token) == 0 && is_waiting(p);
 }
 
 bool parks(const char *server, const char *token)
 {
-    for (size_t i = 0; i < n_parked; i++)
-        if (is_of(&parked[i], server, token) && harness_is_parked(parked[i].call))
+    for (size_t i = 0; parked_at(i); i++)
+        if (waits_as(parked_at(i), server, token))
             return true;
     return false;
 }
@@ -143,13 +108,13 @@ const char *woken(const char *server, const char *token)
 {
     const char *said = NULL;
 
-    for (size_t i = 0; i < n_parked; i++) {
-        if (!is_of(&parked[i], server, token) || !harness_is_parked(parked[i].call))
+    for (size_t i = 0; parked_at(i); i++) {
+        if (!waits_as(parked_at(i), server, token))
             continue;
-        harness_event(script_harness, parked[i].call, SERVICE_WOKEN);
-        said = line_of(&parked[i]);
+        happen(parked_at(i), SERVICE_WOKEN);
+        said = said_of(parked_at(i));
     }
-    return said ? said : line_of(find(server, token));
+    return said ? said : said_of(find(server, token));
 }
 
 const char *timed_out(const char *server, const char *token)
@@ -195,8 +160,7 @@ const char *deliver(void)
             const char *token = strsep(&rest, " ");
             bool wakes = server[3] == 'W';
             server[2] = '\0';
-            if (wakes && harness_is_parked(find(server, token)->call) &&
-                strncmp(woken(server, token), "ACQUIRED", 8) == 0)
+            if (wakes && is_waiting(find(server, token)) && strncmp(woken(server, token), "ACQUIRED", 8) == 0)
                 add(got, sizeof got, "%s%s", got[0] ? " " : "", token);
         }
     }
@@ -205,8 +169,7 @@ const char *deliver(void)
 
 int64_t promote(const char *name)
 {
-    const char *reply =
-        harness_redis(script_harness, "FCALL lock_promote_%s 1 ls:{default/g}: 1 %s", functions_digest, name);
+    const char *reply = harness_redis(h, "FCALL lock_promote_%s 1 ls:{default/g}: 1 %s", functions_digest, name);
 
     if (strncmp(reply, "OK\n", 3) != 0)
         fail_msg("lock_promote: %s", reply);
@@ -216,7 +179,7 @@ int64_t promote(const char *name)
 const char *queue_of(const char *name)
 {
     static char line[TEXT_BYTES];
-    const char *at = harness_redis(script_harness, "ZRANGE ls:{default/g}:lock:w:%s 0 -1", name);
+    const char *at = harness_redis(h, "ZRANGE ls:{default/g}:lock:w:%s 0 -1", name);
 
     line[0] = '\0';
     while (*at) {
@@ -228,5 +191,5 @@ const char *queue_of(const char *name)
 
 int queue_keys(void)
 {
-    return atoi(harness_redis(script_harness, "EVAL %s 0", "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')"));
+    return atoi(harness_redis(h, "EVAL %s 0", "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')"));
 }

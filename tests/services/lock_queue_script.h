@@ -13,8 +13,6 @@
 #include "services/lock_script.h"
 #include "services/servers.h"
 
-enum { WAIT_MS = 80000000 };
-
 /* For cmocka's setup of each test, with servers_close at the end: S1 and S2 listen. Time
  * passes by pass_seconds alone. */
 int queue_reset(void **state);

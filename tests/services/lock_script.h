@@ -29,7 +29,7 @@ const char *acquire_for(const char *token, const char *targets, int64_t lease_ms
 
 /* The request of acquire, valid until the next one; and what its answer says. */
 const lks_acquire_request *acquire_request(const char *token, const char *targets, int64_t lease_ms, int64_t wait_ms);
-const char *acquire_line(const lks_acquire_response *response, const lks_error *error);
+const char *acquire_line(const lks_acquire_response *response);
 
 /* The fence that the last acquire was given for its first target. */
 uint64_t fence(void);
@@ -52,8 +52,5 @@ const char *check_fence(const char *resource, uint64_t value);
 
 /* What the register held before: "7" */
 const char *reset_fence(const char *resource, uint64_t value);
-
-/* Runs any call and says how it failed: "INVALID_ARGUMENT NO targets: ..."; "OK". */
-const char *call(const char *method, const void *request);
 
 #endif

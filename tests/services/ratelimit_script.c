@@ -11,10 +11,9 @@ static int64_t advanced_us;
 
 /* Redis ends keys by its own clock, which runs on where the test's stands still: so it
  * does that an hour later. */
-int empty_harness(void **state)
+int ratelimit_reset(void **state)
 {
-    harness_redis(h, "CONFIG SET maxmemory 0"); /* as a test that failed may have left it */
-    harness_reset(h);
+    script_reset(state);
     harness_alter(h, LIFE, "return int(math.ceil(span / 1000) + 3600000)");
     harness_redis(h, "SET ls:test:clock_still_us %lld", EPOCH_US);
     advanced_us = 0;
@@ -87,9 +86,8 @@ void set_limit(lks_limit *limit, lks_penalty *penalty, const char *from)
     long long of = 0, period = 0;
 
     snprintf(copy, sizeof copy, "%s", from);
-    *limit = (lks_limit)LKS_LIMIT_INIT;
-    *penalty = (lks_penalty)LKS_PENALTY_INIT;
-    limit->algorithm = algorithm_of(strtok_r(copy, " ", &rest));
+    *penalty = message(penalty, );
+    *limit = message(limit, .algorithm = algorithm_of(strtok_r(copy, " ", &rest)));
     if (sscanf(strtok_r(NULL, " ", &rest), "%lld/%lld", &of, &period) != 2)
         fail_msg("no limit: %s", from);
     limit->limit = of;
@@ -117,14 +115,10 @@ void set_rules(lks_check_request *request, const char *rules)
         char *space = strchr(at, ' ');
         *space = '\0';
         kept.pointer[i] = &kept.rule[i];
-        kept.rule[i] = (lks_rule)LKS_RULE_INIT;
-        kept.rule[i].key = at;
         if (space[1] == '@') {
-            kept.rule[i].spec_case = LKS_RULE_SPEC_POLICY;
-            kept.rule[i].policy = space + 2;
+            kept.rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_POLICY, .policy = space + 2);
         } else {
-            kept.rule[i].spec_case = LKS_RULE_SPEC_LIMIT;
-            kept.rule[i].limit = &kept.limit[i];
+            kept.rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_LIMIT, .limit = &kept.limit[i]);
             set_limit(&kept.limit[i], &kept.penalty[i], space + 1);
         }
     }
@@ -132,15 +126,13 @@ void set_rules(lks_check_request *request, const char *rules)
 
 const lks_check_response *check(const lks_check_request *request)
 {
-    return harness_call(h, &ratelimit_service, "Check", request, &err);
+    return answer_to(request);
 }
 
 static lks_check_request check_request(const char *rules, int64_t cost)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_check_request request = message(check_request, .group = "g", .cost = cost);
 
-    request.group = harness_unconst("g");
-    request.cost = cost;
     set_rules(&request, rules);
     return request;
 }
@@ -161,7 +153,7 @@ const lks_check_response *check_id(const char *rules, int64_t cost, const char *
 {
     lks_check_request request = check_request(rules, cost);
 
-    request.request_id = harness_unconst(request_id);
+    request.request_id = text(request_id);
     return check(&request);
 }
 
@@ -175,84 +167,64 @@ const lks_check_response *peek(const char *rules, int64_t cost)
 
 const char *refund(const char *group, const char *request_id)
 {
-    lks_refund_request request = LKS_REFUND_REQUEST_INIT;
+    const lks_refund_response *response = ask(refund, .group = text(group), .request_id = text(request_id));
 
-    request.group = harness_unconst(group);
-    request.request_id = harness_unconst(request_id);
-    const lks_refund_response *response = harness_call(h, &ratelimit_service, "Refund", &request, &err);
-    return response ? harness_word(&lockstock__v1__refund_outcome__descriptor, (int)response->outcome) : NULL;
+    return response ? line_of(response) : NULL;
 }
 
 bool reset(const char *group, const char *key)
 {
-    lks_reset_request request = LKS_RESET_REQUEST_INIT;
-
-    request.group = harness_unconst(group);
-    request.key = harness_unconst(key);
-    return harness_call(h, &ratelimit_service, "Reset", &request, &err) != NULL;
+    return ask(reset, .group = text(group), .key = text(key)) != NULL;
 }
 
 const lks_policy *put_policy(const char *name, const char *limit, bool shadow, int64_t expected_version)
 {
-    lks_put_policy_request request = LKS_PUT_POLICY_REQUEST_INIT;
     lks_penalty penalty;
     lks_limit of;
 
     set_limit(&of, &penalty, limit);
-    request.name = harness_unconst(name);
-    request.limit = &of;
-    request.shadow = shadow;
-    request.expected_version = expected_version;
-    const lks_put_policy_response *response = harness_call(h, &ratelimit_service, "PutPolicy", &request, &err);
+    const lks_put_policy_response *response =
+        ask(put_policy, .name = text(name), .limit = &of, .shadow = shadow, .expected_version = expected_version);
     return response ? response->policy : NULL;
 }
 
 const lks_policy *put_unlimited(const char *name)
 {
-    lks_put_policy_request request = LKS_PUT_POLICY_REQUEST_INIT;
+    const lks_put_policy_response *response = ask(put_policy, .name = text(name), .unlimited = true);
 
-    request.name = harness_unconst(name);
-    request.unlimited = true;
-    const lks_put_policy_response *response = harness_call(h, &ratelimit_service, "PutPolicy", &request, &err);
     return response ? response->policy : NULL;
 }
 
 const lks_policy *get_policy(const char *name)
 {
-    lks_get_policy_request request = LKS_GET_POLICY_REQUEST_INIT;
+    const lks_get_policy_response *response = ask(get_policy, .name = text(name));
 
-    request.name = harness_unconst(name);
-    const lks_get_policy_response *response = harness_call(h, &ratelimit_service, "GetPolicy", &request, &err);
     return response ? response->policy : NULL;
 }
 
 bool delete_policy(const char *name, int64_t expected_version)
 {
-    lks_delete_policy_request request = LKS_DELETE_POLICY_REQUEST_INIT;
-
-    request.name = harness_unconst(name);
-    request.expected_version = expected_version;
-    return harness_call(h, &ratelimit_service, "DeletePolicy", &request, &err) != NULL;
+    return ask(delete_policy, .name = text(name), .expected_version = expected_version) != NULL;
 }
 
 /* ---- checks ---- */
 
 const char *told(const lks_check_response *response)
 {
-    static char got[4096];
-    const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
+    char *line = new_line();
 
     if (!response)
-        fail_msg("Check: %s: %s", lks_code_name(err.code), err.message);
-    size_t len = (size_t)snprintf(got, sizeof got, "%s%s", harness_word(outcome, (int)response->outcome),
-                                  response->replayed ? " replayed" : "");
+        fail_msg("Check: %s", line_of(NULL));
+    add_line(line, "%s%s", harness_word(&lockstock__v1__check_outcome__descriptor, (int)response->outcome),
+             response->replayed ? " replayed" : "");
     for (size_t i = 0; i < response->n_rules; i++) {
         const lks_rule_result *r = response->rules[i];
-        len += (size_t)snprintf(got + len, sizeof got - len, ": %s %lld %lld %lld %lld %lld",
-                                harness_word(outcome, (int)r->outcome), (long long)r->limit, (long long)r->remaining,
-                                (long long)r->retry_after_ms, (long long)r->reset_after_ms, (long long)r->banned_ms);
+        add_line(line, ": %s %lld %lld %lld %lld %lld",
+                 harness_word(&lockstock__v1__check_outcome__descriptor, (int)r->outcome), (long long)r->limit,
+                 (long long)r->remaining, (long long)r->retry_after_ms, (long long)r->reset_after_ms,
+                 (long long)r->banned_ms);
     }
-    return got;
+    return line;
 }
 
 void expect_told(const lks_check_response *response, const char *expected)

@@ -5,11 +5,11 @@
 #define LOCKSTOCK_TESTS_RATELIMIT_SCRIPT_H
 
 #include "lockstock/v1/ratelimit.lks.h"
-#include "services/words.h"
+#include "services/script.h"
 
 /* For cmocka, before each test; the clock is then at the beginning of a second, minute,
  * hour and day. */
-int empty_harness(void **state);
+int ratelimit_reset(void **state);
 
 /* Keys written from now on end when they should, by the real clock; else an hour later. */
 void let_keys_end(void);

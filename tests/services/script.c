@@ -1,58 +1,131 @@
-/* Invariant: a line is empty when it is given out, and whole or cut at its end. */
+/* Invariant: a line is empty when it is given out, and whole or cut at its end. On a difference both sides are
+ * printed. */
 #include "services/script.h"
-
-#include <stdio.h>
 
 enum { LINES = 64 };
 
-harness *script_harness;
+harness *h;
+lks_error err;
 
 static char lines[LINES][LINE_BYTES];
 static size_t next_line;
+static char *remembered;
 
 int script_open(void **state)
 {
-    script_harness = harness_new();
-    return script_harness ? 0 : -1;
+    h = harness_new();
+    return h ? 0 : -1;
 }
 
 int script_reset(void **state)
 {
-    harness_reset(script_harness);
+    harness_redis(h, "CONFIG SET maxmemory 0"); /* as a test that failed may have left it */
+    harness_reset(h);
     return 0;
 }
 
 int script_close(void **state)
 {
-    harness_free(script_harness);
+    free(remembered);
+    harness_free(h);
     return 0;
 }
 
-void says_begin(const char *said, const char *expected)
+/* ---- requests ---- */
+
+const service_method *method_for(const void *request, const service **ret)
 {
-    if (strncmp(said, expected, strlen(expected)) != 0)
-        fail_msg("\"%s\" does not begin with \"%s\"", said, expected);
+    static const service *const services[] = {&lock_service, &stock_service, &idempotency_service, &ratelimit_service,
+                                              &id_service};
+    const ProtobufCMessageDescriptor *type = ((const ProtobufCMessage *)request)->descriptor;
+
+    for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {
+        *ret = services[i];
+        for (size_t k = 0; k < services[i]->n_methods; k++)
+            if (services[i]->methods[k].method->request == type)
+                return &services[i]->methods[k];
+    }
+    fail_msg("no service has a method for %s", type->name);
+    return NULL;
 }
 
-void pass_seconds(int64_t seconds)
+static const char *method_of(const void *request, const service **ret)
 {
-    harness_advance_ms(script_harness, seconds * 1000);
+    return strrchr(method_for(request, ret)->method->path, '/') + 1;
 }
 
-void about(int64_t left_ms, int64_t expected_ms)
+const void *answer_to(const void *request)
 {
-    if (left_ms > expected_ms || left_ms < expected_ms - 90000)
-        fail_msg("%lld ms are left, not %lld", (long long)left_ms, (long long)expected_ms);
+    const service *s;
+    const char *method = method_of(request, &s);
+
+    return harness_call(h, s, method, request, &err);
 }
 
-const char *token_of(const char *alias)
+harness_waiting *start_at(const char *server, const void *request)
+{
+    const service *s;
+    const char *method = method_of(request, &s);
+
+    return harness_start(h, s, server, method, request);
+}
+
+void ask_together(size_t n, const void *const requests[], const void *responses[], lks_error errors[])
+{
+    const service *s;
+    const char *method = method_of(requests[0], &s);
+
+    harness_call_together(h, s, method, n, requests, responses, errors);
+}
+
+size_t words(const char *from, char *copy, char **word)
+{
+    size_t n = 0;
+
+    snprintf(copy, LINE_BYTES, "%s", from);
+    for (char *at = strtok(copy, " "); at && n < WORDS_MAX; at = strtok(NULL, " "))
+        word[n++] = at;
+    return n;
+}
+
+char *token_of(const char *alias)
 {
     char *token = new_line();
 
-    add(token, LINE_BYTES, "%s", alias);
+    add_line(token, "%s", alias);
     while (strlen(token) < SERVICE_TOKEN_BYTES_MIN)
-        add(token, LINE_BYTES, ".");
+        add_line(token, ".");
     return token;
+}
+
+/* ---- answers as text ---- */
+
+static int number_of(const ProtobufCMessage *response, const ProtobufCFieldDescriptor *field)
+{
+    return field ? *(const int *)(const void *)((const char *)response + field->offset) : 0;
+}
+
+char *line_of(const void *response)
+{
+    const ProtobufCMessage *message = response;
+    char *line = new_line();
+
+    if (!message) {
+        add_line(line, "%s %s %s", lks_code_name(err.code), lks_applied_name(err.applied), err.message);
+        return line;
+    }
+    const ProtobufCFieldDescriptor *outcome =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "outcome");
+    const ProtobufCFieldDescriptor *replayed =
+        protobuf_c_message_descriptor_get_field_by_name(message->descriptor, "replayed");
+    add_line(line, "%s%s", outcome ? harness_word(outcome->descriptor, number_of(message, outcome)) : "OK",
+             number_of(message, replayed) ? " again" : "");
+    return line;
+}
+
+const char *call(const void *request)
+{
+    return answer_to(request) ? "OK" : line_of(NULL);
 }
 
 char *new_line(void)
@@ -63,27 +136,67 @@ char *new_line(void)
     return line;
 }
 
-void add(char *text, size_t size, const char *format, ...)
+void add(char *to, size_t size, const char *format, ...)
 {
-    size_t len = strlen(text);
+    size_t len = strlen(to);
     va_list args;
 
     va_start(args, format);
-    vsnprintf(text + len, size - len, format, args);
+    vsnprintf(to + len, size - len, format, args);
     va_end(args);
 }
 
-void add_error(char *line, const lks_error *error)
+/* ---- checks ---- */
+
+void says_begin(const char *said, const char *expected)
 {
-    add(line, LINE_BYTES, "%s %s %s", lks_code_name(error->code), lks_applied_name(error->applied), error->message);
+    if (strncmp(said, expected, strlen(expected)) != 0)
+        fail_msg("\"%s\" does not begin with \"%s\"", said, expected);
 }
 
-const void *run_line(const service *s, const char *method, const void *request, char *line)
+void expect_error(lks_code code, const char *field)
 {
-    lks_error error;
-    const void *response = harness_call(script_harness, s, method, request, &error);
+    if (err.code != code || err.applied != LKS_APPLIED_NO)
+        fail_msg("%s NO expected, got %s", lks_code_name(code), line_of(NULL));
+    if (strncmp(err.message, field, strlen(field)) != 0 || err.message[strlen(field)] != ':')
+        fail_msg("a text that begins with %s: expected, got: %s", field, err.message);
+}
 
-    if (!response)
-        add_error(line, &error);
-    return response;
+void remember(void)
+{
+    free(remembered);
+    remembered = strdup(harness_snapshot(h));
+}
+
+void expect_unchanged(void)
+{
+    says(harness_snapshot(h), remembered);
+}
+
+void refuses(const void *request, const char *field)
+{
+    if (answer_to(request))
+        fail_msg("%s took a bad %s", ((const ProtobufCMessage *)request)->descriptor->short_name, field);
+    expect_error(LKS_INVALID_ARGUMENT, field);
+    expect_unchanged();
+}
+
+void refuses_bytes(const service *s, const char *method, const char *bytes, size_t len, const char *field)
+{
+    assert_null(harness_call_bytes(h, s, method, bytes, len, &err));
+    says_begin(line_of(NULL), "INVALID_ARGUMENT NO ");
+    if (!strstr(err.message, field))
+        fail_msg("%s is not named: %s", field, err.message);
+    expect_unchanged();
+}
+
+void about(int64_t left_ms, int64_t expected_ms)
+{
+    if (left_ms > expected_ms || left_ms < expected_ms - 90000)
+        fail_msg("%lld ms are left, not %lld", (long long)left_ms, (long long)expected_ms);
+}
+
+void pass_seconds(int64_t seconds)
+{
+    harness_advance_ms(h, seconds * 1000);
 }

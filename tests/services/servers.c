@@ -2,15 +2,13 @@
  * was published before are in. */
 #include "services/servers.h"
 
-#include <stdio.h>
-
 #include <hiredis/hiredis.h>
 
-#include "services/script.h"
-
-enum { SERVERS = 4 };
+enum { SERVERS = 4, PARKED_MAX = 2048 };
 
 static redisContext *listening[SERVERS];
+static parked all[PARKED_MAX];
+static size_t n_parked;
 
 static size_t index_of(const char *server)
 {
@@ -27,7 +25,7 @@ void server_down(const char *server)
     redisFree(*c);
     *c = NULL;
     /* Redis has noticed when it counts none. */
-    while (atoi(strchr(harness_redis(script_harness, "PUBSUB NUMSUB ls:wake:%s", server), '\n') + 1) > 0)
+    while (atoi(strchr(harness_redis(h, "PUBSUB NUMSUB ls:wake:%s", server), '\n') + 1) > 0)
         ;
 }
 
@@ -37,7 +35,7 @@ void server_up(const char *server)
     char path[256];
 
     server_down(server);
-    assert_int_equal(sscanf(harness_redis(script_harness, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
+    assert_int_equal(sscanf(harness_redis(h, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
     *c = redisConnectUnix(path);
     assert_non_null(*c);
     freeReplyObject(redisCommand(*c, "SUBSCRIBE ls:wake:%s", server));
@@ -47,7 +45,7 @@ int servers_reset(void **state)
 {
     int result = script_reset(state);
 
-    harness_redis(script_harness, "CONFIG SET maxmemory 0"); /* as a test that failed may have left it */
+    n_parked = 0;
     for (char id[] = "S1"; id[1] < '1' + SERVERS; id[1]++)
         server_down(id);
     server_up("S1");
@@ -79,4 +77,49 @@ void servers_read(void (*take)(char server, const char *text))
         }
         freeReplyObject(reply);
     }
+}
+
+/* ---- calls that wait ---- */
+
+const parked *park(const char *server, const char *key, const char *token, const void *request)
+{
+    parked *p = &all[n_parked++];
+
+    assert_true(n_parked <= PARKED_MAX);
+    snprintf(p->server, sizeof p->server, "%s", server);
+    snprintf(p->key, sizeof p->key, "%s", key);
+    snprintf(p->token, sizeof p->token, "%s", token);
+    p->call = start_at(p->server, request);
+    return p;
+}
+
+bool is_waiting(const parked *p)
+{
+    return harness_is_parked(p->call);
+}
+
+const parked *find(const char *server, const char *token)
+{
+    const parked *last = NULL;
+
+    for (size_t i = n_parked; i-- > 0;) {
+        if (strcmp(all[i].server, server) != 0 || strcmp(all[i].token, token) != 0)
+            continue;
+        if (is_waiting(&all[i]))
+            return &all[i];
+        last = last ? last : &all[i];
+    }
+    if (!last)
+        fail_msg("%s parks no call of %s", server, token);
+    return last;
+}
+
+const parked *parked_at(size_t i)
+{
+    return i < n_parked ? &all[i] : NULL;
+}
+
+void happen(const parked *p, service_event event)
+{
+    harness_event(h, p->call, event);
 }

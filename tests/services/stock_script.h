@@ -1,14 +1,10 @@
-/* Words in which tests of StockService are written: one function a request, one
- * check a promise. Requests go through `h`; a request that fails returns NULL and
- * leaves its error in `err`. */
+/* Words in which tests of StockService are written: one function a request, one check a promise. A request that fails
+ * returns NULL and leaves its error in `err`. */
 #ifndef LOCKSTOCK_TESTS_STOCK_SCRIPT_H
 #define LOCKSTOCK_TESTS_STOCK_SCRIPT_H
 
 #include "lockstock/v1/stock.lks.h"
-#include "services/words.h"
-
-/* For cmocka, before each test. */
-int empty_harness(void **state);
+#include "services/script.h"
 
 /* ---- requests; text is not copied ---- */
 
@@ -38,21 +34,16 @@ lks_line **lines_of(const char *lines, size_t *n);
 
 /* ---- checks ---- */
 
-/* The answer, with what it tells of the lines as "sku:available ...". */
-void expect_deduct(const lks_deduct_response *response, lks_deduct_outcome outcome, bool replayed, const char *lines);
-void expect_reserve(const lks_reserve_response *response, lks_reserve_outcome outcome, bool replayed,
-                    const char *lines);
+/* line_of an answer, and behind it of what it tells of the lines "sku:available ...", or its order as order_text gives
+ * it: "DEDUCTED again a:8 b:0", "CONFIRMED SOLD bob a:2:0". */
+const char *answer_line(const void *response);
+#define answers(response, expected) says(answer_line(response), expected)
 void expect_item(const char *group, const char *sku, int64_t available, int64_t sold);
 void expect_stock(const char *group, const char *sku, int64_t available, int64_t reserved, int64_t sold);
 
 /* "STATE buyer sku:quantity:returned ..." of an order; "none" of NULL. */
 const char *order_text(const lks_order *order);
 
-/* The answer, and its order as order_text gives it. */
-void expect_confirm(const lks_confirm_response *response, lks_confirm_outcome outcome, bool replayed,
-                    const char *order);
-void expect_cancel(const lks_cancel_response *response, lks_cancel_outcome outcome, bool replayed, const char *order);
-void expect_return(const lks_return_response *response, lks_return_outcome outcome, bool replayed, const char *order);
 void expect_order(const char *group, const char *order_id, const char *order);
 
 /* The ms after which the last call asks for stock_expire; -1 when it does not. */

@@ -164,15 +164,13 @@ TEST_WITH(more_than_a_block, with_blocks, NULL)
 TEST_WITH(blocks_asked_for_at_once, with_blocks, NULL)
 {
     enum { N = 20 };
-    lks_next_request request = LKS_NEXT_REQUEST_INIT;
+    lks_next_request request = message(next_request, .kind = LKS_ID_KIND_SEQUENCE, .name = "s");
     const void *requests[N], *responses[N];
     lks_error errors[N];
 
-    request.kind = LKS_ID_KIND_SEQUENCE;
-    request.name = (char *)(uintptr_t) "s";
     for (int i = 0; i < N; i++)
         requests[i] = &request;
-    harness_call_together(h, &id_service, "Next", N, requests, responses, errors);
+    ask_together(N, requests, responses, errors);
     for (int i = 0; i < N; i++)
         assert_int_equal(((const lks_next_response *)responses[i])->ids[0], 1 + i);
     assert_int_equal(next_of("s"), N + 1); /* no block was lost */
@@ -242,4 +240,4 @@ TEST(a_foreign_sequence_is_left_alone)
     assert_string_equal(harness_snapshot(h), before);
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = started_store)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = started_store)

@@ -98,7 +98,7 @@ static unsigned roll(world *w, unsigned n)
     return (unsigned)rand_r(&w->seed) % n;
 }
 
-static void ask(world *w, size_t i)
+static void take_ids(world *w, size_t i)
 {
     const course *c = w->course;
     int32_t count = roll(w, c->many_of) == 0 ? c->many : 1 + (int32_t)roll(w, (unsigned)c->few);
@@ -197,7 +197,7 @@ static void step(world *w)
     int64_t ms = c->steps_ms[roll(w, 7)];
 
     if (is(&what, c->asks)) {
-        ask(w, i);
+        take_ids(w, i);
     } else if (is(&what, c->advances)) {
         harness_advance_ms(h, ms / (1 + (int64_t)roll(w, 3)));
     } else if (is(&what, c->steps_back)) {
@@ -315,4 +315,4 @@ TEST(the_naive_form_fails)
     assert_int_equal(naive_doubles((int64_t[]){1000, 1000}, true, (7 + 1024) % 1024), 10);
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close)

@@ -191,15 +191,14 @@ TEST(a_server_that_lost_its_worker_takes_another)
 TEST(calls_at_once_share_what_is_granted)
 {
     enum { N = 20 };
-    lks_next_request request = LKS_NEXT_REQUEST_INIT;
+    lks_next_request request = message(next_request, .kind = LKS_ID_KIND_SNOWFLAKE);
     const void *requests[N], *responses[N];
     lks_error errors[N];
     int64_t last = 0;
 
-    request.kind = LKS_ID_KIND_SNOWFLAKE;
     for (int i = 0; i < N; i++)
         requests[i] = &request;
-    harness_call_together(h, &id_service, "Next", N, requests, responses, errors);
+    ask_together(N, requests, responses, errors);
     for (int i = 0; i < N; i++) {
         const lks_next_response *response = responses[i];
         assert_non_null(response);
@@ -345,14 +344,12 @@ TEST(a_range_that_is_used_up_is_followed)
 
 TEST(calls_at_once_that_use_up_a_range)
 {
-    lks_next_request request = LKS_NEXT_REQUEST_INIT;
+    lks_next_request request = message(next_request, .kind = LKS_ID_KIND_SNOWFLAKE, .count = 10000);
     const void *requests[3] = {&request, &request, &request}, *responses[3];
     lks_error errors[3];
 
-    request.kind = LKS_ID_KIND_SNOWFLAKE;
-    request.count = 10000;
     harness_alter(h, "RANGE_MS = 1000", "RANGE_MS = 5");
-    harness_call_together(h, &id_service, "Next", 3, requests, responses, errors);
+    ask_together(3, requests, responses, errors);
     assert_non_null(responses[0]);
     assert_non_null(responses[1]);
     assert_null(responses[2]); /* asks again, which calls sent together do not in a harness */
@@ -448,4 +445,4 @@ TEST(foreign_data_is_left_alone)
     expect_refused(LKS_FAILED_PRECONDITION, "the store holds foreign data");
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = started_store)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = started_store)

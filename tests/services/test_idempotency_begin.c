@@ -71,11 +71,11 @@ TEST(a_lease_ends_at_its_end)
 {
     /* The clock is set, not moved: the instant of the end itself is meant. */
     begin("k", "T1");
-    int64_t end_us = atoll(harness_redis(script_harness, "HGET ls:{default/s/k}:idem:r l"));
-    const char *now = harness_redis(script_harness, "TIME");
+    int64_t end_us = atoll(harness_redis(h, "HGET ls:{default/s/k}:idem:r l"));
+    const char *now = harness_redis(h, "TIME");
     int64_t now_us = atoll(now) * 1000000 + atoll(strchr(now, '\n'));
     about((end_us - now_us) / 1000, LEASE_MS);
-    harness_redis(script_harness, "HSET ls:{default/s/k}:idem:r l %lld", (long long)now_us);
+    harness_redis(h, "HSET ls:{default/s/k}:idem:r l %lld", (long long)now_us);
     says(begin("k", "T2"), "EXECUTE 2");
 }
 
@@ -186,28 +186,25 @@ TEST(fences_never_go_back)
         if (i == 1)
             pass_seconds(1000 + LEASE_MS / 1000);
         else if (i == 2)
-            harness_advance_ms(script_harness, -500000); /* the clock steps back */
+            harness_advance_ms(h, -500000); /* the clock steps back */
         fail_retryable("k", fence(), "");
     }
     /* Forgotten: the time goes on. */
     pass_seconds(1000);
-    harness_redis(script_harness, "DEL ls:{default/s/k}:idem:r");
+    harness_redis(h, "DEL ls:{default/s/k}:idem:r");
     says(begin("k", "T1"), "EXECUTE 1");
     assert_true(fence() > last);
 }
 
 TEST(an_empty_token_is_made_up)
 {
-    lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     char scope[] = "s", key[] = "k";
 
-    request.scope = scope;
-    request.key = key;
-    request.lease_ms = LEASE_MS;
-    says(call("Begin", &request), "OK");
+    lks_begin_request request = message(begin_request, .scope = scope, .key = key, .lease_ms = LEASE_MS);
+    says(call(&request), "OK");
     says(begin("k", "T1"), "IN_PROGRESS 1");
-    assert_int_equal(strlen(harness_redis(script_harness, "HGET ls:{default/s/k}:idem:r t")), 32);
-    says(call("Begin", &request), "OK");
+    assert_int_equal(strlen(harness_redis(h, "HGET ls:{default/s/k}:idem:r t")), 32);
+    says(call(&request), "OK");
     says(get("k"), "IN_PROGRESS 1"); /* another one: not recognised, not executed */
 }
 
@@ -221,23 +218,21 @@ TEST(scopes_keys_and_namespaces_are_apart)
         {"default", "a", "b/c"}, {"default", "a/b", "c"},   {"default", "a%2Fb", "c"},    {"default/a", "b", "c"},
         {"default", "}", ":"},   {"default", "{x}", "{x}"}, {"default", " ", "\xc3\xa4"}, {"other", "a", "b/c"},
     };
-    lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
+    lks_begin_request request = message(begin_request, );
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
-        lks_error error;
         char scope[16], key[16];
         snprintf(scope, sizeof scope, "%s", row[i].scope);
         snprintf(key, sizeof key, "%s", row[i].key);
         request.scope = scope;
         request.key = key;
         request.lease_ms = LEASE_MS;
-        harness_namespace(script_harness, row[i].ns);
-        const lks_begin_response *response =
-            harness_call(script_harness, &idempotency_service, "Begin", &request, &error);
+        harness_namespace(h, row[i].ns);
+        const lks_begin_response *response = answer_to(&request);
         assert_non_null(response);
         assert_int_equal(response->outcome, LKS_BEGIN_OUTCOME_EXECUTE);
     }
-    says(harness_redis(script_harness, "KEYS ls:{default/a/b%%2Fc}:*"), "ls:{default/a/b%2Fc}:idem:r\n");
-    says(harness_redis(script_harness, "EVAL %s 0", "return #redis.call('KEYS', 'ls:{*')"), "8");
+    says(harness_redis(h, "KEYS ls:{default/a/b%%2Fc}:*"), "ls:{default/a/b%2Fc}:idem:r\n");
+    says(harness_redis(h, "EVAL %s 0", "return #redis.call('KEYS', 'ls:{*')"), "8");
 }
 
 /* ---- how long --------------------------------------------------------------------- */
@@ -267,7 +262,7 @@ TEST(records_end)
     about(key_number("PTTL", "idem:r", "l"), 8000000);
     about((get("l"), got->retain_ms), 8000000);
     forget("l");
-    says(harness_redis(script_harness, "KEYS ls:{*"), "ls:{default/s/k}:idem:r\n");
+    says(harness_redis(h, "KEYS ls:{*"), "ls:{default/s/k}:idem:r\n");
 }
 
 TEST(what_was_forgotten_runs_anew)
@@ -275,7 +270,7 @@ TEST(what_was_forgotten_runs_anew)
     begin("k", "T1");
     complete("k", fence(), 200, "");
     uint64_t first = fence();
-    harness_redis(script_harness, "DEL ls:{default/s/k}:idem:r");
+    harness_redis(h, "DEL ls:{default/s/k}:idem:r");
     says(complete("k", first, 200, ""), "SUPERSEDED");
     says(fail_final("k", first, ""), "SUPERSEDED");
     says(begin("k", "T1"), "EXECUTE 1");
@@ -293,12 +288,11 @@ TEST(results_are_stored_when_memory_is_short)
     m = (begin("m", "T1"), fence());
     issue("s", "me", 600000, ticket);
     says(wait_at("S1", "k", "T2"), "WAITS");
-    harness_redis(script_harness, "CONFIG SET maxmemory 1");
+    harness_redis(h, "CONFIG SET maxmemory 1");
     /* The store answers RESOURCE_EXHAUSTED, applied NO. */
-    lines[n++] = harness_redis(script_harness, "FCALL idempotency_begin_%s 1 ls:{default/s/n}: 6 T1 p 1000 1000 0 S1",
-                               functions_digest);
-    lines[n++] = harness_redis(script_harness, "FCALL idempotency_issue_ticket_%s 1 ls:{default/s/t}: 2 me 5000",
-                               functions_digest);
+    lines[n++] =
+        harness_redis(h, "FCALL idempotency_begin_%s 1 ls:{default/s/n}: 6 T1 p 1000 1000 0 S1", functions_digest);
+    lines[n++] = harness_redis(h, "FCALL idempotency_issue_ticket_%s 1 ls:{default/s/t}: 2 me 5000", functions_digest);
     lines[n++] = extend("k", k, LEASE_MS);
     lines[n++] = complete("k", k, 200, "kept all the same");
     lines[n++] = fail_final("l", l, "x");
@@ -307,7 +301,7 @@ TEST(results_are_stored_when_memory_is_short)
     lines[n++] = forget("m");
     lines[n++] = consume("s", "me", ticket, "C1");
     lines[n++] = woken("S1", "T2");
-    harness_redis(script_harness, "CONFIG SET maxmemory 0");
+    harness_redis(h, "CONFIG SET maxmemory 0");
     n = 0;
     says_begin(lines[n++], "OOM ");
     says_begin(lines[n++], "OOM ");
@@ -335,38 +329,38 @@ TEST(foreign_data_is_left_alone)
     static const char expected[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
 
     for (size_t i = 0; i < sizeof spoil / sizeof *spoil; i++) {
-        idempotency_reset(state);
+        servers_reset(state);
         begin("k", "T1");
         if (i == 0)
-            harness_redis(script_harness, "DEL ls:{default/s/k}:idem:r");
-        harness_redis(script_harness, spoil[i]);
-        const char *before = harness_snapshot(script_harness);
+            harness_redis(h, "DEL ls:{default/s/k}:idem:r");
+        harness_redis(h, spoil[i]);
+        remember();
         says(begin("k", "T2"), expected);
         says(extend("k", fence(), LEASE_MS), expected);
         says(complete("k", fence(), 200, ""), expected);
         says(fail_final("k", fence(), ""), expected);
         says(get("k"), expected);
         says(wait_at("S1", "k", "T3"), expected);
-        says(harness_snapshot(script_harness), before);
+        expect_unchanged();
     }
     /* The result itself. */
-    idempotency_reset(state);
+    servers_reset(state);
     begin("k", "T1");
     complete("k", fence(), 200, "paid");
-    harness_redis(script_harness, "HSET ls:{default/s/k}:idem:r r foreign");
+    harness_redis(h, "HSET ls:{default/s/k}:idem:r r foreign");
     says(begin("k", "T2"), expected);
     says(get("k"), expected);
-    harness_redis(script_harness, "HDEL ls:{default/s/k}:idem:r r");
+    harness_redis(h, "HDEL ls:{default/s/k}:idem:r r");
     says(begin("k", "T2"), expected);
     /* Who waits. */
     begin("l", "T1");
-    harness_redis(script_harness, "SET ls:{default/s/l}:idem:w x");
-    const char *before = harness_snapshot(script_harness);
+    harness_redis(h, "SET ls:{default/s/l}:idem:w x");
+    remember();
     says(wait_at("S1", "l", "T2"), expected);
     says(complete("l", fence(), 200, ""), expected);
     says(fail_retryable("l", fence(), ""), expected);
     says(forget("l"), expected);
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
 }
 
 /* ---- together --------------------------------------------------------------------- */
@@ -381,7 +375,7 @@ TEST(calls_sent_together_are_as_separate_ones)
     int executed = 0;
 
     for (int i = 0; i < CALLS; i++) {
-        request[i] = (lks_begin_request)LKS_BEGIN_REQUEST_INIT;
+        request[i] = message(begin_request, );
         snprintf(token[i], sizeof token[i], "attempt-%08d", i / 2); /* each is sent twice */
         request[i].scope = scope;
         request[i].key = key;
@@ -389,7 +383,7 @@ TEST(calls_sent_together_are_as_separate_ones)
         request[i].lease_ms = LEASE_MS;
         requests[i] = &request[i];
     }
-    harness_call_together(script_harness, &idempotency_service, "Begin", CALLS, requests, responses, errors);
+    ask_together(CALLS, requests, responses, errors);
     for (int i = 0; i < CALLS; i++) {
         const lks_begin_response *response = responses[i];
         assert_non_null(response);
@@ -401,4 +395,4 @@ TEST(calls_sent_together_are_as_separate_ones)
                      ((const lks_begin_response *)responses[1])->fence);
 }
 
-TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = servers_reset)

@@ -361,7 +361,7 @@ TEST(every_answer_is_the_models)
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     for (size_t i = 0; i < steps; i++) {
         if (i % 1000 == 0) {
-            idempotency_reset(NULL);
+            servers_reset(NULL);
             memset(records, 0, sizeof records);
             n_waiters = 0;
             now_s = 0;
@@ -378,4 +378,4 @@ TEST(every_answer_is_the_models)
     assert_int_equal(waiting_keys(), 0);
 }
 
-TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = servers_reset)

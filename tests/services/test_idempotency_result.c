@@ -12,7 +12,7 @@ static char keys[HEADERS_MAX][129], values[HEADERS_MAX][4097];
 
 static void put(const char *key, int32_t code, size_t body_len, size_t n_headers)
 {
-    lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
+    lks_complete_request request = message(complete_request, );
     char scope[] = "s", key_text[32];
 
     snprintf(key_text, sizeof key_text, "%s", key);
@@ -24,7 +24,7 @@ static void put(const char *key, int32_t code, size_t body_len, size_t n_headers
     request.body.len = body_len;
     request.n_headers = n_headers;
     request.headers = headers;
-    says(call("Complete", &request), "OK");
+    says(call(&request), "OK");
 }
 
 static void expect(const lks_stored_result *result, int32_t code, size_t body_len, size_t n_headers)
@@ -42,27 +42,21 @@ static void expect(const lks_stored_result *result, int32_t code, size_t body_le
 
 static void set_header(size_t i, const char *key, const char *value)
 {
-    header[i] = (lks_result_header)LKS_RESULT_HEADER_INIT;
+    header[i] = message(result_header, .key = keys[i], .value = values[i]);
     snprintf(keys[i], sizeof keys[i], "%s", key);
     snprintf(values[i], sizeof values[i], "%s", value);
-    header[i].key = keys[i];
-    header[i].value = values[i];
     headers[i] = &header[i];
 }
 
 /* begin says REPLAY only in words, so the response is asked for again. */
 static const lks_stored_result *replayed(const char *key)
 {
-    lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     char scope[] = "s", key_text[32], token[] = "another attempt's token";
-    lks_error error;
 
     snprintf(key_text, sizeof key_text, "%s", key);
-    request.scope = scope;
-    request.key = key_text;
-    request.attempt_token = token;
-    request.lease_ms = LEASE_MS;
-    const lks_begin_response *response = harness_call(script_harness, &idempotency_service, "Begin", &request, &error);
+    lks_begin_request request =
+        message(begin_request, .scope = scope, .key = key_text, .attempt_token = token, .lease_ms = LEASE_MS);
+    const lks_begin_response *response = answer_to(&request);
     assert_non_null(response);
     assert_int_equal(response->outcome, LKS_BEGIN_OUTCOME_REPLAY);
     return response->result;
@@ -111,7 +105,7 @@ static int64_t bytes_of(const char *name, const char *key)
     char command[128];
 
     snprintf(command, sizeof command, "MEMORY USAGE ls:{default/s/%s}:%s SAMPLES 0", key, name);
-    return atoll(harness_redis(script_harness, command));
+    return atoll(harness_redis(h, command));
 }
 
 TEST(the_largest_result)
@@ -141,8 +135,7 @@ TEST(what_a_record_costs)
 
     begin_of(key, "0123456789abcdef0123456789abcdef", "0123456789abcdef", LEASE_MS, 0);
     wait_of("S1", key, "T2", "0123456789abcdef", LEASE_MS, WAIT_MS);
-    harness_redis(script_harness, "SADD ls:{default/s/%s}:idem:w 0123456789abcdefghijklmnopqrstuv",
-                  key); /* a real id */
+    harness_redis(h, "SADD ls:{default/s/%s}:idem:w 0123456789abcdefghijklmnopqrstuv", key); /* a real id */
     int64_t running = bytes_of("idem:r", key);
     int64_t waiting = bytes_of("idem:w", key);
     memset(body, 'b', 1000);
@@ -161,4 +154,4 @@ TEST(what_a_record_costs)
     assert_true(running <= 350 && small <= 400 && large <= 2100 && waiting <= 350 && consumed <= 250);
 }
 
-TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = servers_reset)

@@ -22,7 +22,7 @@ TEST(what_is_not_known_does_not_say_why)
     says(consume("s", "me", "never-issued", "C1"), "UNKNOWN");
     says(consume("s", "me", ticket, "C1"), "CONSUMED"); /* nothing was used up */
     says(consume("s", "you", ticket, "C1"), "UNKNOWN"); /* also the consumed one */
-    harness_namespace(script_harness, "other");
+    harness_namespace(h, "other");
     says(consume("s", "me", ticket, "C1"), "UNKNOWN");
 }
 
@@ -31,7 +31,7 @@ static int64_t ttl_ms(void)
     char command[128];
 
     snprintf(command, sizeof command, "PTTL ls:{default/s/%s}:idem:t", ticket);
-    return atoll(harness_redis(script_harness, command));
+    return atoll(harness_redis(h, command));
 }
 
 TEST(a_ticket_ends)
@@ -41,12 +41,12 @@ TEST(a_ticket_ends)
     says(consume("s", "me", ticket, "C1"), "CONSUMED");
     about(ttl_ms(), 5000000); /* known as consumed until then */
     assert_true(ttl_ms() > 4000000);
-    harness_redis(script_harness, "PEXPIRE ls:{default/s/%s}:idem:t 1", ticket);
+    harness_redis(h, "PEXPIRE ls:{default/s/%s}:idem:t 1", ticket);
     while (ttl_ms() >= 0)
         ;
     says(consume("s", "me", ticket, "C1"), "UNKNOWN");
     says(consume("s", "me", ticket, "C2"), "UNKNOWN");
-    says(harness_redis(script_harness, "KEYS ls:{*"), "");
+    says(harness_redis(h, "KEYS ls:{*"), "");
 }
 
 static int by_text(const void *a, const void *b)
@@ -79,9 +79,9 @@ TEST(an_empty_consumer_is_made_up)
 TEST(foreign_data_is_left_alone)
 {
     issue("s", "me", 60000, ticket);
-    harness_redis(script_harness, "SET ls:{default/s/%s}:idem:t x", ticket);
+    harness_redis(h, "SET ls:{default/s/%s}:idem:t x", ticket);
     says(consume("s", "me", ticket, "C1"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
-    says(harness_redis(script_harness, "GET ls:{default/s/%s}:idem:t", ticket), "x");
+    says(harness_redis(h, "GET ls:{default/s/%s}:idem:t", ticket), "x");
 }
 
 TEST(calls_sent_together_are_as_separate_ones)
@@ -94,16 +94,12 @@ TEST(calls_sent_together_are_as_separate_ones)
 
     issue("s", "me", 60000, ticket);
     for (int i = 0; i < CONSUMERS; i++) {
-        request[i] = (lks_consume_ticket_request)LKS_CONSUME_TICKET_REQUEST_INIT;
+        request[i] = message(consume_ticket_request, .scope = scope, .subject = subject, .ticket = ticket,
+                             .consumer_id = consumer[i]);
         snprintf(consumer[i], sizeof consumer[i], "consumer%08d", i);
-        request[i].scope = scope;
-        request[i].subject = subject;
-        request[i].ticket = ticket;
-        request[i].consumer_id = consumer[i];
         requests[i] = &request[i];
     }
-    harness_call_together(script_harness, &idempotency_service, "ConsumeTicket", CONSUMERS, requests, responses,
-                          errors);
+    ask_together(CONSUMERS, requests, responses, errors);
     for (int i = 0; i < CONSUMERS; i++) {
         const lks_consume_ticket_response *response = responses[i];
         assert_int_equal(response->outcome,
@@ -112,4 +108,4 @@ TEST(calls_sent_together_are_as_separate_ones)
     }
 }
 
-TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = servers_reset)

@@ -120,7 +120,7 @@ TEST(an_alarm_that_finds_nobody_running_wakes)
     says(deliver(), "S1 T2 REPLAY 1 200");
     begin("l", "T1");
     wait_at("S1", "l", "T3");
-    harness_redis(script_harness, "DEL ls:{default/s/l}:idem:r");
+    harness_redis(h, "DEL ls:{default/s/l}:idem:r");
     assert_true(ring() <= 1000);
     says(deliver(), "S1 T3 EXECUTE 1");
 }
@@ -132,20 +132,20 @@ TEST(when_its_time_is_over_it_is_told_how_long_the_lease_runs)
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     pass_seconds(300);
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(timed_out("S1", "T2"), "IN_PROGRESS 1");
     about(begun->retry_after_ms, LEASE_MS - 300000);
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
 }
 
-TEST(it_does_not_run_when_its_time_is_over)
+TEST(a_waiter_whose_time_is_over_does_not_run)
 {
     begin("k", "T1");
     wait_at("S1", "k", "T2");
     wait_at("S1", "k", "T3");
     wait_at("S1", "k", "T4");
     pass_seconds(1001);
-    const char *before = harness_snapshot(script_harness);
+    const char *before = harness_snapshot(h);
     says(timed_out("S1", "T2"), "IN_PROGRESS 1");
     assert_int_equal(begun->retry_after_ms, 0);
     fail_retryable("k", fence(), "");
@@ -154,7 +154,7 @@ TEST(it_does_not_run_when_its_time_is_over)
     forget("k");
     says(timed_out("S1", "T4"), "IN_PROGRESS 0");
     says(get("k"), "NONE");
-    assert_string_not_equal(before, harness_snapshot(script_harness));
+    assert_string_not_equal(before, harness_snapshot(h));
 }
 
 TEST(what_came_first_is_its_answer)
@@ -178,9 +178,9 @@ TEST(an_abandoned_one_does_not_run)
     wait_at("S1", "k", "T2");
     wait_at("S1", "k", "T3");
     fail_retryable("k", fence(), "");
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(abandoned("S1", "T2"), "CANCELLED NO the caller's connection is gone");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     says(deliver(), "S1 T3 EXECUTE 2");
 }
 
@@ -261,7 +261,7 @@ TEST(a_waiter_may_find_another_request)
 /* What Redis has run so far, less this. */
 static int64_t commands(void)
 {
-    const char *info = harness_redis(script_harness, "INFO commandstats");
+    const char *info = harness_redis(h, "INFO commandstats");
     int64_t n = 0;
 
     for (const char *at = info; (at = strstr(at, "calls=")); at++)
@@ -289,4 +289,4 @@ TEST(a_result_costs_the_same_however_many_wait)
     assert_int_equal(cost_of_a_result(1), cost_of_a_result(100));
 }
 
-TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = idempotency_reset)
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = servers_reset)

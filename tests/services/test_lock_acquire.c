@@ -28,9 +28,9 @@ TEST(a_held_lock_is_busy_and_tells_its_holder)
 TEST(busy_changes_nothing)
 {
     acquire("T1", "b");
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(acquire("T2", "a b c"), "BUSY b held by T1");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     says(inspect("a"), "FREE");
 }
 
@@ -50,13 +50,13 @@ TEST(the_same_token_again_is_the_same_grant)
 {
     acquire("T1", "a b:S");
     uint64_t first[2] = {acquired->fences[0]->fence, acquired->fences[1]->fence};
-    const char *before = harness_snapshot(script_harness);
+    remember();
     pass_seconds(400);
     says(acquire("T1", "a b:S"), "ACQUIRED again");
     assert_int_equal(acquired->fences[0]->fence, first[0]);
     assert_int_equal(acquired->fences[1]->fence, first[1]);
     about(acquired->lease_ms, LEASE_MS - 400000);
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
 }
 
 TEST(the_same_token_for_other_targets_is_refused)
@@ -64,10 +64,10 @@ TEST(the_same_token_for_other_targets_is_refused)
     static const char *const others[] = {"b", "a:S", "a b", "a:P1/1"};
 
     acquire("T1", "a");
-    const char *before = harness_snapshot(script_harness);
+    remember();
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
         says(acquire("T1", others[i]), "ALREADY_EXISTS NO token: used for other targets");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     release("T1", "");
     acquire("T2", "p:P1/5");
     says(acquire("T2", "p:P2/5"), "ALREADY_EXISTS NO token: used for other targets");
@@ -123,13 +123,13 @@ TEST(a_lease_excludes_others_until_its_end)
 /* With a clock that stands still: to the microsecond. */
 TEST(a_lease_ends_at_its_end_and_not_before)
 {
-    harness_alter(script_harness, "redis.call('TIME')", "{'1700000000', '0'}");
+    harness_alter(h, "redis.call('TIME')", "{'1700000000', '0'}");
     acquire_for("T1", "a", 10);
-    harness_redis(script_harness, "INCRBY ls:test:clock_offset_us 9999");
+    harness_redis(h, "INCRBY ls:test:clock_offset_us 9999");
     says(acquire("T2", "a"), "BUSY a held by T1");
     assert_int_equal(acquired->holder->lease_ms, 0);
     says(acquire("T1", "a"), "ACQUIRED again");
-    harness_redis(script_harness, "INCRBY ls:test:clock_offset_us 1");
+    harness_redis(h, "INCRBY ls:test:clock_offset_us 1");
     says(acquire("T1", "a"), "TOKEN_SPENT");
     says(acquire("T2", "a"), "ACQUIRED");
 }
@@ -139,16 +139,13 @@ static const char *acquire_without_token(lks_acquire_request *request)
     static lks_target target;
     static lks_target *targets[] = {&target};
 
-    *request = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
-    target = (lks_target)LKS_TARGET_INIT;
-    target.name = "lone name";
-    target.mode = LKS_LOCK_MODE_SHARED;
+    *request = message(acquire_request, );
+    target = message(target, .name = "lone name", .mode = LKS_LOCK_MODE_SHARED);
     request->n_targets = 1;
     request->targets = targets;
     request->lease_ms = LEASE_MS;
-    lks_error error;
-    acquired = harness_call(script_harness, &lock_service, "Acquire", request, &error);
-    assert_int_equal(error.code, LKS_OK);
+    acquired = answer_to(request);
+    assert_int_equal(err.code, LKS_OK);
     return acquired->token;
 }
 
@@ -164,12 +161,8 @@ TEST(an_empty_token_is_made_up_and_an_empty_group_is_the_name)
     assert_string_equal(acquired->group, "lone name");
 
     char *names[] = {"lone name"};
-    lks_release_request given_back = LKS_RELEASE_REQUEST_INIT;
-    given_back.n_names = 1;
-    given_back.names = names;
-    given_back.token = acquired->token;
-    lks_error error;
-    const lks_release_response *released = harness_call(script_harness, &lock_service, "Release", &given_back, &error);
+    lks_release_request given_back = message(release_request, .n_names = 1, .names = names, .token = acquired->token);
+    const lks_release_response *released = answer_to(&given_back);
     assert_non_null(released);
     assert_int_equal(released->outcome, LKS_RELEASE_OUTCOME_RELEASED);
 }
@@ -177,7 +170,7 @@ TEST(an_empty_token_is_made_up_and_an_empty_group_is_the_name)
 TEST(namespaces_do_not_see_each_other)
 {
     acquire("T1", "a");
-    harness_namespace(script_harness, "other");
+    harness_namespace(h, "other");
     says(inspect("a"), "FREE");
     says(acquire("T1", "a"), "ACQUIRED");
     says(release("T1", ""), "RELEASED");
@@ -185,11 +178,11 @@ TEST(namespaces_do_not_see_each_other)
     static const char *const odd[] = {"default/g}:lock:n:a", "}", "a}:{", "../default"};
     for (size_t i = 0; i < sizeof odd / sizeof odd[0]; i++) {
         char alias[4] = {'N', (char)('0' + i)};
-        harness_namespace(script_harness, odd[i]);
+        harness_namespace(h, odd[i]);
         says(acquire(alias, "a"), "ACQUIRED");
         says(release(alias, ""), "RELEASED");
     }
-    harness_namespace(script_harness, "default");
+    harness_namespace(h, "default");
     says(inspect("a"), "EXCLUSIVE T1");
 }
 
@@ -199,19 +192,13 @@ TEST(odd_names_are_names_like_others)
     enum { N = sizeof odd / sizeof odd[0] };
 
     for (size_t i = 0; i < N; i++) {
-        lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-        lks_target target = LKS_TARGET_INIT;
+        lks_target target = message(target, .name = text(odd[i]));
         lks_target *targets[] = {&target};
         char token[] = "0}:/%*\xe5\xa5\xbd{}{}{}{}";
         token[0] = (char)('0' + i);
-        target.name = (char *)(uintptr_t)odd[i];
-        request.group = "g";
-        request.token = token;
-        request.owner = (char *)(uintptr_t)odd[i];
-        request.n_targets = 1;
-        request.targets = targets;
-        request.lease_ms = LEASE_MS;
-        says(call("Acquire", &request), "OK");
+        lks_acquire_request request = message(acquire_request, .group = "g", .token = token, .owner = text(odd[i]),
+                                              .n_targets = 1, .targets = targets, .lease_ms = LEASE_MS);
+        says(call(&request), "OK");
     }
     for (size_t i = 0; i < N; i++) {
         inspect(odd[i]);
@@ -231,20 +218,18 @@ TEST(calls_sent_together_are_one_after_the_other)
     lks_error errors[3];
 
     for (int shared = 0; shared < 2; shared++) {
-        harness_reset(script_harness);
+        harness_reset(h);
         for (size_t i = 0; i < 3; i++) {
-            request[i] = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
-            target[i] = (lks_target)LKS_TARGET_INIT;
-            target[i].name = "a";
-            target[i].mode = shared ? LKS_LOCK_MODE_SHARED : LKS_LOCK_MODE_EXCLUSIVE;
+            request[i] = message(acquire_request, );
+            target[i] = message(target, .name = "a", .mode = shared ? LKS_LOCK_MODE_SHARED : LKS_LOCK_MODE_EXCLUSIVE);
             targets[i][0] = &target[i];
             request[i].n_targets = 1;
             request[i].targets = targets[i];
-            request[i].token = (char *)(uintptr_t)token_of(i == 0 ? "T0" : i == 1 ? "T1" : "T2");
+            request[i].token = token_of(i == 0 ? "T0" : i == 1 ? "T1" : "T2");
             request[i].lease_ms = LEASE_MS;
             requests[i] = &request[i];
         }
-        harness_call_together(script_harness, &lock_service, "Acquire", 3, requests, responses, errors);
+        ask_together(3, requests, responses, errors);
         uint64_t last = 0;
         for (size_t i = 0; i < 3; i++) {
             const lks_acquire_response *one = responses[i];
@@ -263,7 +248,7 @@ TEST(calls_sent_together_are_one_after_the_other)
 TEST(a_lost_record_does_not_let_a_token_in_twice)
 {
     acquire("T1", "a:S");
-    harness_redis(script_harness, "DEL %s%s", "ls:{default/g}:lock:t:", token_of("T1"));
+    harness_redis(h, "DEL %s%s", "ls:{default/g}:lock:t:", token_of("T1"));
     says(acquire("T1", "a:S"), "TOKEN_SPENT");
     assert_int_equal((inspect("a"), inspected->n_holders), 1);
     /* Forgotten, its lease over, but still in the name's hash. */
@@ -282,11 +267,11 @@ TEST(foreign_data_is_refused_and_left_alone)
         "RPUSH ls:{default/g}:lock:t:T1.............. foreign"};
 
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
-        harness_reset(script_harness);
-        harness_redis(script_harness, commands[i]);
-        const char *before = harness_snapshot(script_harness);
+        harness_reset(h);
+        harness_redis(h, commands[i]);
+        remember();
         says(acquire("T1", "b a"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
-        says(harness_snapshot(script_harness), before);
+        expect_unchanged();
     }
 }
 
@@ -301,8 +286,8 @@ TEST(every_key_of_a_lock_ends)
     release("T4", "");
     pass_seconds(1000);
     acquire("T5", "b");
-    assert_int_equal(atoi(harness_redis(script_harness, "DBSIZE")), 6 + 5 + 1); /* names, tokens, the clock */
-    says(harness_redis(script_harness, "EVAL %s 0",
+    assert_int_equal(atoi(harness_redis(h, "DBSIZE")), 6 + 5 + 1); /* names, tokens, the clock */
+    says(harness_redis(h, "EVAL %s 0",
                        "for _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
                        "  if redis.call('PTTL', key) <= 0 then return key end\n"
                        "end\n"

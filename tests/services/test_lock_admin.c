@@ -22,12 +22,12 @@ TEST(inspect_shows_each_holder)
     about(inspected->holders[1]->lease_ms, LEASE_MS);
     assert_int_equal(inspected->waiters, 0);
     assert_int_equal(inspected->last_fence, fence());
-    const char *before = harness_snapshot(script_harness);
+    remember();
     pass_seconds(700);
     says(inspect("a"), "PERMIT/5 T2=1");
     pass_seconds(300);
     says(inspect("a"), "FREE");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
 }
 
 TEST(a_forced_release_removes_every_holder)
@@ -70,15 +70,12 @@ typedef struct listing {
 
 static const lks_list_response *list_page(const char *prefix, int size, const char *page_token)
 {
-    lks_list_request request = LKS_LIST_REQUEST_INIT;
-    lks_error error;
+    lks_list_request request =
+        message(list_request, .prefix = text(prefix), .page_size = size, .page_token = text(page_token));
 
-    request.prefix = (char *)(uintptr_t)prefix;
-    request.page_size = size;
-    request.page_token = (char *)(uintptr_t)page_token;
-    const lks_list_response *page = harness_call(script_harness, &lock_service, "List", &request, &error);
+    const lks_list_response *page = answer_to(&request);
     if (!page)
-        fail_msg("List: %s", error.message);
+        fail_msg("List: %s", err.message);
     return page;
 }
 
@@ -148,9 +145,9 @@ TEST(list_shows_what_is_held)
 TEST(list_keeps_to_its_prefix_and_namespace)
 {
     acquire("T1", "job/1 job/2 jo job% other");
-    harness_namespace(script_harness, "other");
+    harness_namespace(h, "other");
     acquire("T1", "job/other");
-    harness_namespace(script_harness, "default");
+    harness_namespace(h, "default");
     assert_int_equal(list_all("", 10).locks, 5);
     assert_int_equal(list_all("jo", 10).locks, 4);
     assert_int_equal(list_all("job/", 10).locks, 2);
@@ -159,9 +156,9 @@ TEST(list_keeps_to_its_prefix_and_namespace)
     assert_int_equal(list_all("jo?", 10).locks, 0);
     assert_int_equal(list_all("[j]o", 10).locks, 0);
     assert_int_equal(list_all("x", 10).locks, 0);
-    harness_namespace(script_harness, "defaul*");
+    harness_namespace(h, "defaul*");
     assert_int_equal(list_all("", 10).locks, 0);
-    harness_namespace(script_harness, "other");
+    harness_namespace(h, "other");
     assert_string_equal(list_all("", 10).seen, "g/job/other:1:1 ");
 }
 
@@ -200,7 +197,7 @@ TEST(list_misses_nothing_that_stays_while_much_changes)
         listing all = {0};
         const lks_list_response *page = list_page("n", size, "");
         for (note(&all, page); page->next_page_token[0]; note(&all, page)) {
-            harness_redis(script_harness, "EVAL %s 0",
+            harness_redis(h, "EVAL %s 0",
                           all.pages % 8 < 4
                               ? "for i = 1, 400 do redis.call('SET', 'x' .. math.random(), '') end"
                               : "for _, k in ipairs(redis.call('KEYS', 'x*')) do redis.call('DEL', k) end");
@@ -214,12 +211,12 @@ TEST(list_misses_nothing_that_stays_while_much_changes)
 TEST(a_page_does_a_bounded_amount_of_work)
 {
     acquire("T1", "a");
-    harness_redis(script_harness, "EVAL %s 0",
+    harness_redis(h, "EVAL %s 0",
                   "for i = 1, 20000 do redis.call('HSET', 'ls:{default/g}:stock:i:' .. i, 'f', '1') end");
-    harness_redis(script_harness, "CONFIG RESETSTAT");
+    harness_redis(h, "CONFIG RESETSTAT");
     const lks_list_response *page = list_page("", 1000, "");
     assert_true(page->next_page_token[0] != '\0');
-    assert_in_range(harness_commands(script_harness, "scan"), 1, 50);
+    assert_in_range(harness_commands(h, "scan"), 1, 50);
     assert_string_equal(list_all("", 1000).seen, "g/a:1:1 ");
 }
 
@@ -235,17 +232,17 @@ TEST(a_page_reads_few_large_locks)
         snprintf(target, sizeof target, "n%d:S", i % LOCKS);
         says(acquire(alias, target), "ACQUIRED");
         if (i % 100 == 0)
-            harness_forget(script_harness);
+            harness_forget(h);
     }
-    harness_redis(script_harness, "EVAL %s 0",
+    harness_redis(h, "EVAL %s 0",
                   "for _, key in ipairs(redis.call('KEYS', '*:lock:t:*')) do redis.call('DEL', key) end");
     for (int size = 1; size <= 1000; size += 333) {
         listing all = {0};
         const char *token = "";
         do {
-            harness_redis(script_harness, "CONFIG RESETSTAT");
+            harness_redis(h, "CONFIG RESETSTAT");
             const lks_list_response *page = list_page("n", size, token);
-            assert_in_range(harness_commands(script_harness, "hgetall"), 0, 1);
+            assert_in_range(harness_commands(h, "hgetall"), 0, 1);
             note(&all, page);
             token = page->next_page_token;
             assert_true(all.pages < 10000);
@@ -257,8 +254,8 @@ TEST(a_page_reads_few_large_locks)
 TEST(foreign_data_does_not_stop_a_listing)
 {
     acquire("T1", "a");
-    harness_redis(script_harness, "SET ls:{default/g}:lock:n:x foreign");
-    harness_redis(script_harness, "HSET ls:{default/g}:lock:n:y some thing");
+    harness_redis(h, "SET ls:{default/g}:lock:n:x foreign");
+    harness_redis(h, "HSET ls:{default/g}:lock:n:y some thing");
     assert_string_equal(list_all("", 0).seen, "g/a:1:1 ");
 }
 

@@ -8,7 +8,7 @@ enum { NAMES = 8, READERS = 60, OVER_MS = 1000 };
 
 static int holders_of(const char *name)
 {
-    int fields = atoi(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:%s", name));
+    int fields = atoi(harness_redis(h, "HLEN ls:{default/g}:lock:n:%s", name));
 
     return fields > 2 ? fields - 2 : 0;
 }
@@ -44,13 +44,11 @@ TEST(calls_that_travel_together_share_what_they_may_do_for_others)
         char holder[8];
         snprintf(holder, sizeof holder, "Tn%d", i);
         snprintf(tokens[i], sizeof tokens[i], "%s", acquire_request(holder, "x", LEASE_MS, 0)->token);
-        requests[i] = (lks_release_request)LKS_RELEASE_REQUEST_INIT;
-        requests[i].group = harness_unconst("g");
-        requests[i].token = tokens[i];
+        requests[i] = message(release_request, .group = "g", .token = tokens[i]);
         list[i] = &requests[i];
     }
     messages();
-    harness_call_together(script_harness, &lock_service, "Release", NAMES, list, responses, errors);
+    ask_together(NAMES, list, responses, errors);
     for (int i = 0; i < NAMES; i++) {
         const lks_release_response *response = responses[i];
         assert_non_null(response);
@@ -82,18 +80,13 @@ static const char *try_together(int n, const char *const *names)
 
     for (int i = 0; i < n; i++) {
         snprintf(tokens[i], sizeof tokens[i], "token-of-the-try-%d", i);
-        targets[i] = (lks_target)LKS_TARGET_INIT;
-        targets[i].name = harness_unconst(names[i]);
+        targets[i] = message(target, .name = text(names[i]));
         one[i] = &targets[i];
-        requests[i] = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
-        requests[i].group = harness_unconst("g");
-        requests[i].token = tokens[i];
-        requests[i].lease_ms = LEASE_MS;
-        requests[i].n_targets = 1;
-        requests[i].targets = &one[i];
+        requests[i] = message(acquire_request, .group = "g", .token = tokens[i], .lease_ms = LEASE_MS, .n_targets = 1,
+                              .targets = &one[i]);
         list[i] = &requests[i];
     }
-    harness_call_together(script_harness, &lock_service, "Acquire", (size_t)n, list, responses, errors);
+    ask_together((size_t)n, list, responses, errors);
     for (int i = 0; i < n; i++) {
         const lks_acquire_response *response = responses[i];
         if (!response)
@@ -134,7 +127,7 @@ static void a_large_semaphore(const char *name, const char *first)
 
     snprintf(target, sizeof target, "%s:P1/9", name);
     says(acquire_for(first, target, OVER_MS), "ACQUIRED");
-    harness_redis(script_harness, "EVAL %s 1 ls:{default/g}:lock:n:%s %s",
+    harness_redis(h, "EVAL %s 1 ls:{default/g}:lock:n:%s %s",
                   "local s = redis.call('HGET', KEYS[1], 's') "
                   "local entry = string.format('%d 1 1', string.match(s, '%d+$') + 1e9) "
                   "for i = 1, 3000 do redis.call('HSET', KEYS[1], ARGV[1] .. i, entry) end "
@@ -150,7 +143,7 @@ static void large_semaphores(void)
 
 static long reads_of_holders(void)
 {
-    return harness_commands(script_harness, "hgetall");
+    return harness_commands(h, "hgetall");
 }
 
 /* The second semaphore is read by a later call. */
@@ -172,8 +165,7 @@ TEST(a_promotion_behind_a_large_semaphore_looks_no_more)
     says(wait_at("S1", "T2", "s1"), "QUEUED");
     pass_seconds(2 * OVER_MS / 1000);
     long before = reads_of_holders();
-    const char *reply =
-        harness_redis(script_harness, "FCALL lock_promote_%s 1 ls:{default/g}: 1 s0 1 s1", functions_digest);
+    const char *reply = harness_redis(h, "FCALL lock_promote_%s 1 ls:{default/g}: 1 s0 1 s1", functions_digest);
     assert_non_null(strstr(reply, "\nOK\n0\n"));      /* at once again */
     assert_int_equal(reads_of_holders() - before, 2); /* of one name: holders, servers of who waits */
     assert_true(promote("s1") > 0);
@@ -221,7 +213,7 @@ enum { N_FOREIGN = sizeof foreign_commands / sizeof foreign_commands[0] };
 /* Its value, as far as Redis tells it of any type. */
 static const char *dump(const char *key)
 {
-    return harness_redis(script_harness, "DEBUG DIGEST-VALUE ls:{default/g}:%s", key);
+    return harness_redis(h, "DEBUG DIGEST-VALUE ls:{default/g}:%s", key);
 }
 
 /* A writer of a and b waits for the reader of b. */
@@ -231,7 +223,7 @@ static void b_is_foreign(void **state, size_t i)
     says(acquire("T1", "a"), "ACQUIRED");
     says(acquire("T3", "b:S"), "ACQUIRED");
     says(wait_at("S2", "T2", "a b"), "QUEUED");
-    harness_redis(script_harness, foreign_commands[i]);
+    harness_redis(h, foreign_commands[i]);
 }
 
 TEST(a_waiter_with_a_foreign_name_is_barred_and_bars)
@@ -269,7 +261,7 @@ TEST(no_look_at_the_names_of_others_is_an_error)
         says(acquire("T6", "a:P1/5"), "ACQUIRED");
         says(acquire("T3", "b:S"), "ACQUIRED");
         says(wait_at("S2", "T2", "a:P4/5 b"), "QUEUED");
-        harness_redis(script_harness, foreign_commands[i]);
+        harness_redis(h, foreign_commands[i]);
         pass_seconds(2 * OVER_MS / 1000);
         says(acquire("T4", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
         assert_int_equal(strncmp(acquire("T5", "a:P1/5"), "BUSY a", 6), 0);
@@ -286,20 +278,19 @@ TEST(all_names_of_a_call_are_read_before_one_is_written)
     says(acquire("T3", "c"), "ACQUIRED");
     says(wait_at("S1", "T4", "a:S c"), "QUEUED");
     says(wait_at("S1", "T5", "b:S c"), "QUEUED");
-    harness_redis(script_harness, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
+    harness_redis(h, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
     pass_seconds(2 * OVER_MS / 1000);
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(acquire("T6", "a:S b:S"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
     says(wait_at("S1", "T7", "a:S b:S"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
 }
 
 /* Who is in the way is told after all is done. */
 TEST(a_foreign_record_of_the_holder_is_nobodys_error)
 {
     says(acquire("T1", "a"), "ACQUIRED");
-    harness_redis(script_harness, "SET ls:{default/g}:lock:t:%s foreign",
-                  acquire_request("T1", "a", LEASE_MS, 0)->token);
+    harness_redis(h, "SET ls:{default/g}:lock:t:%s foreign", acquire_request("T1", "a", LEASE_MS, 0)->token);
     says(acquire("T2", "a"), "BUSY a held by ");
 }
 

@@ -6,7 +6,7 @@
 
 static int64_t now_us(void)
 {
-    return atoll(harness_redis(script_harness, "EVAL %s 0",
+    return atoll(harness_redis(h, "EVAL %s 0",
                                "local t = redis.call('TIME')\n"
                                "local offset = redis.call('GET', 'ls:test:clock_offset_us') or '0'\n"
                                "return string.format('%.0f', t[1] * 1000000 + t[2] + offset)"));
@@ -83,11 +83,11 @@ TEST(a_lost_key_does_not_bring_a_fence_back)
 {
     acquire("T1", "a");
     uint64_t before = fence();
-    harness_redis(script_harness, "DEL ls:{default/g}:lock:n:a");
+    harness_redis(h, "DEL ls:{default/g}:lock:n:a");
     acquire("T2", "a");
     assert_true(fence() > before);
     before = fence();
-    harness_redis(script_harness, "FLUSHALL");
+    harness_redis(h, "FLUSHALL");
     int64_t now = now_us();
     acquire("T3", "a");
     assert_true(fence() > before);
@@ -122,19 +122,19 @@ TEST(registers_are_apart_and_stay)
     says(check_fence("b}:lock:r", 3), "OK 3");
     says(check_fence("b", 2), "OK 2");
     says(check_fence("a", 6), "STALE 7");
-    says(harness_redis(script_harness, "PTTL ls:{default/a}:lock:r"), "-1");
+    says(harness_redis(h, "PTTL ls:{default/a}:lock:r"), "-1");
     pass_seconds(100 * 86400);
     says(check_fence("a", 6), "STALE 7");
-    harness_namespace(script_harness, "other");
+    harness_namespace(h, "other");
     says(check_fence("a", 6), "OK 6");
 }
 
 TEST(a_foreign_register_is_left_alone)
 {
-    harness_redis(script_harness, "SET ls:{default/a}:lock:r foreign");
+    harness_redis(h, "SET ls:{default/a}:lock:r foreign");
     says(check_fence("a", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
-    says(harness_redis(script_harness, "GET ls:{default/a}:lock:r"), "foreign");
-    harness_redis(script_harness, "HSET ls:{default/b}:lock:r f 1");
+    says(harness_redis(h, "GET ls:{default/a}:lock:r"), "foreign");
+    harness_redis(h, "HSET ls:{default/b}:lock:r f 1");
     says(check_fence("b", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
     says(reset_fence("a", 7), "FAILED_PRECONDITION NO the store holds foreign data under this name");
     says(reset_fence("b", 0), "FAILED_PRECONDITION NO the store holds foreign data under this name");
@@ -149,11 +149,11 @@ TEST(what_no_clock_can_have_given_is_refused)
     acquire("T1", "a");
     uint64_t given = fence();
     says_begin(check_fence("row", given), "OK ");
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(check_fence("row", SERVICE_QUANTITY_MAX), refused);
     says(check_fence("row", given + 90000000000), refused);
     says(reset_fence("row", SERVICE_QUANTITY_MAX), refused);
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     says_begin(check_fence("row", given), "OK ");
     /* What was given before the clock stepped back is taken. */
     pass_seconds(-80000);
@@ -168,7 +168,7 @@ TEST(a_register_is_reset)
     says(check_fence("row", 69), "STALE 70");
     says(check_fence("row", 71), "OK 71");
     says(reset_fence("row", 0), "71");
-    says(harness_snapshot(script_harness), "");
+    says(harness_snapshot(h), "");
     says(check_fence("row", 1), "OK 1");
     says(reset_fence("never", 0), "0");
     says(reset_fence("never", 5), "0");

@@ -8,25 +8,13 @@
     "3456789012345678"
 #define TOKEN "0123456789abcdef"
 
-static const char *state_before;
-
 static int locks_are_there(void **state)
 {
     script_reset(state);
     says(acquire("T1", "held p:P1/5"), "ACQUIRED");
     says(release("T2", ""), "NOT_HELD");
-    state_before = harness_snapshot(script_harness);
+    remember();
     return 0;
-}
-
-/* INVALID_ARGUMENT, applied NO, the text beginning with the field's path. */
-static void refuses(const char *method, const void *request, const char *field)
-{
-    char expected[128];
-
-    snprintf(expected, sizeof expected, "INVALID_ARGUMENT NO %s:", field);
-    says_begin(call(method, request), expected);
-    says(harness_snapshot(script_harness), state_before);
 }
 
 /* ---- Acquire ---- */
@@ -38,16 +26,11 @@ static lks_acquire_request take;
 /* A good request, for a test to spoil. */
 static void good_acquire(void)
 {
-    target = (lks_target)LKS_TARGET_INIT;
-    target.name = "a";
+    target = message(target, .name = "a");
     for (size_t i = 0; i < 17; i++)
         targets[i] = &target;
-    take = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
-    take.group = "g";
-    take.n_targets = 1;
-    take.targets = targets;
-    take.token = TOKEN;
-    take.lease_ms = LEASE_MS;
+    take = message(acquire_request, .group = "g", .n_targets = 1, .targets = targets, .token = TOKEN,
+                   .lease_ms = LEASE_MS);
 }
 
 TEST(texts_of_acquire)
@@ -69,11 +52,11 @@ TEST(texts_of_acquire)
 
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         good_acquire();
-        take.group = (char *)(uintptr_t)row[i].group;
-        target.name = (char *)(uintptr_t)row[i].name;
-        take.token = (char *)(uintptr_t)row[i].token;
-        take.owner = (char *)(uintptr_t)row[i].owner;
-        refuses("Acquire", &take, row[i].field);
+        take.group = text(row[i].group);
+        target.name = text(row[i].name);
+        take.token = text(row[i].token);
+        take.owner = text(row[i].owner);
+        refuses(&take, row[i].field);
     }
 }
 
@@ -84,11 +67,11 @@ TEST(the_longest_texts_are_taken)
     target.name = LONG_128;
     take.owner = LONG_128;
     take.token = "0123456789012345678901234567890123456789012345678901234567890123";
-    says(call("Acquire", &take), "OK");
+    says(call(&take), "OK");
     good_acquire();
     target.name = "x";
     take.lease_ms = 86400000;
-    says(call("Acquire", &take), "OK");
+    says(call(&take), "OK");
 }
 
 TEST(numbers_of_acquire)
@@ -125,38 +108,38 @@ TEST(numbers_of_acquire)
         target.capacity = row[i].capacity;
         take.lease_ms = row[i].lease_ms;
         take.wait_ms = row[i].wait_ms;
-        refuses("Acquire", &take, row[i].field);
+        refuses(&take, row[i].field);
     }
 }
 
 TEST(targets_of_acquire)
 {
-    lks_target other = LKS_TARGET_INIT;
+    lks_target other = message(target, );
 
     good_acquire();
     take.n_targets = 0;
-    refuses("Acquire", &take, "targets");
+    refuses(&take, "targets");
     take.n_targets = 17;
-    refuses("Acquire", &take, "targets");
+    refuses(&take, "targets");
     take.n_targets = 2;
-    refuses("Acquire", &take, "targets[1].name"); /* the same name twice */
+    refuses(&take, "targets[1].name"); /* the same name twice */
     other.name = "b";
     targets[1] = &other;
     take.group = "";
-    refuses("Acquire", &take, "group"); /* compulsory with two names */
+    refuses(&take, "group"); /* compulsory with two names */
     other.mode = LKS_LOCK_MODE_PERMIT;
-    refuses("Acquire", &take, "targets[1].capacity");
+    refuses(&take, "targets[1].capacity");
 }
 
 TEST(wait_ms_is_at_most_a_day)
 {
     good_acquire();
     take.wait_ms = 86400000;
-    says(call("Acquire", &take), "OK");
+    says(call(&take), "OK");
     script_reset(state);
     take.wait_ms++;
-    says_begin(call("Acquire", &take), "INVALID_ARGUMENT NO wait_ms:");
-    assert_string_equal(harness_snapshot(script_harness), "");
+    says_begin(call(&take), "INVALID_ARGUMENT NO wait_ms:");
+    assert_string_equal(harness_snapshot(h), "");
 }
 
 /* ---- Renew, Release ---- */
@@ -181,108 +164,101 @@ static lks_renew_request keep;
 static void good_renew(void)
 {
     good_names(1);
-    good = (lks_lease)LKS_LEASE_INIT;
-    good.group = "g";
-    good.n_names = 1;
-    good.names = names;
-    good.token = TOKEN;
-    good.lease_ms = LEASE_MS;
+    good = message(lease, .group = "g", .n_names = 1, .names = names, .token = TOKEN, .lease_ms = LEASE_MS);
     lease = good;
     for (size_t i = 0; i < 257; i++)
         leases[i] = &good;
     leases[1] = &lease;
-    keep = (lks_renew_request)LKS_RENEW_REQUEST_INIT;
-    keep.n_leases = 2;
-    keep.leases = leases;
+    keep = message(renew_request, .n_leases = 2, .leases = leases);
 }
 
 TEST(renew_names_the_lease_and_its_field)
 {
     good_renew();
-    says(call("Renew", &keep), "OK");
+    says(call(&keep), "OK");
     keep.n_leases = 256;
-    says(call("Renew", &keep), "OK");
+    says(call(&keep), "OK");
     keep.n_leases = 0;
-    refuses("Renew", &keep, "leases");
+    refuses(&keep, "leases");
     keep.n_leases = 257;
-    refuses("Renew", &keep, "leases");
+    refuses(&keep, "leases");
     good_renew();
     lease.group = LONG_128 "x";
-    refuses("Renew", &keep, "leases[1].group");
+    refuses(&keep, "leases[1].group");
     good_renew();
     lease.group = "";
     lease.n_names = 0;
-    refuses("Renew", &keep, "leases[1].group");
+    refuses(&keep, "leases[1].group");
     good_renew();
     good_names(2);
     lease.group = "";
     lease.n_names = 2;
-    refuses("Renew", &keep, "leases[1].group");
+    refuses(&keep, "leases[1].group");
     good_renew();
     lease.token = "";
-    refuses("Renew", &keep, "leases[1].token");
+    refuses(&keep, "leases[1].token");
     lease.token = "short";
-    refuses("Renew", &keep, "leases[1].token");
+    refuses(&keep, "leases[1].token");
     good_renew();
     lease.lease_ms = 0;
-    refuses("Renew", &keep, "leases[1].lease_ms");
+    refuses(&keep, "leases[1].lease_ms");
     lease.lease_ms = 86400001;
-    refuses("Renew", &keep, "leases[1].lease_ms");
+    refuses(&keep, "leases[1].lease_ms");
     good_renew();
     good_names(17);
     lease.n_names = 17;
-    refuses("Renew", &keep, "leases[1].names");
+    refuses(&keep, "leases[1].names");
     lease.n_names = 2;
     names[1] = "n0";
-    refuses("Renew", &keep, "leases[1].names[1]");
+    refuses(&keep, "leases[1].names[1]");
     names[1] = "";
-    refuses("Renew", &keep, "leases[1].names[1]");
+    refuses(&keep, "leases[1].names[1]");
 }
 
 TEST(release_names_its_field)
 {
-    lks_release_request give = LKS_RELEASE_REQUEST_INIT;
+    lks_release_request give = message(release_request, );
 
     good_names(17);
     give.token = TOKEN;
     give.names = names;
-    refuses("Release", &give, "group");
+    refuses(&give, "group");
     give.n_names = 2;
-    refuses("Release", &give, "group");
+    refuses(&give, "group");
     give.group = LONG_128 "x";
-    refuses("Release", &give, "group");
+    refuses(&give, "group");
     give.group = "g";
     give.n_names = 17;
-    refuses("Release", &give, "names");
+    refuses(&give, "names");
     give.n_names = 2;
     names[0] = names[1];
-    refuses("Release", &give, "names[1]");
+    refuses(&give, "names[1]");
     names[0] = LONG_128 "x";
-    refuses("Release", &give, "names[0]");
+    refuses(&give, "names[0]");
     give.n_names = 0;
     give.token = "";
-    refuses("Release", &give, "token");
+    refuses(&give, "token");
     give.token = "0123456789abcde\t";
-    refuses("Release", &give, "token");
+    refuses(&give, "token");
 }
 
 /* ---- the others ---- */
 
 TEST(names_of_inspect_and_force_release)
 {
-    lks_inspect_request look = LKS_INSPECT_REQUEST_INIT;
-    lks_force_release_request force = LKS_FORCE_RELEASE_REQUEST_INIT;
+    lks_inspect_request look = message(inspect_request, );
+    lks_force_release_request force = message(force_release_request, );
 
-    refuses("Inspect", &look, "name");
-    refuses("ForceRelease", &force, "name");
+    refuses(&look, "name");
+    refuses(&force, "name");
     look.name = LONG_128 "x";
     force.name = LONG_128 "x";
-    refuses("Inspect", &look, "name");
-    refuses("ForceRelease", &force, "name");
+    refuses(&look, "name");
+    refuses(&force, "name");
     look.group = LONG_128 "x";
     force.group = LONG_128 "x";
-    refuses("Inspect", &look, "group");
-    refuses("ForceRelease", &force, "group");
+    refuses(&look, "group");
+    refuses(&force, "group");
 }
 
 TEST(pages_of_list)
@@ -301,44 +277,44 @@ TEST(pages_of_list)
         ".123456789012",
         "0*",
     };
-    lks_list_request list = LKS_LIST_REQUEST_INIT;
+    lks_list_request list = message(list_request, );
 
     list.page_size = -1;
-    refuses("List", &list, "page_size");
+    refuses(&list, "page_size");
     list.page_size = 1001;
-    refuses("List", &list, "page_size");
+    refuses(&list, "page_size");
     list.page_size = 0;
     list.prefix = LONG_128 "x";
-    refuses("List", &list, "prefix");
+    refuses(&list, "prefix");
     list.prefix = "";
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
-        list.page_token = (char *)(uintptr_t)tokens[i];
-        refuses("List", &list, "page_token");
+        list.page_token = text(tokens[i]);
+        refuses(&list, "page_token");
     }
     char long_token[2000] = "0";
     for (size_t i = 1; i + 13 < sizeof long_token; i += 13)
         memcpy(long_token + i, ".123456789012", 14);
     list.page_token = long_token;
-    refuses("List", &list, "page_token");
+    refuses(&list, "page_token");
     list.page_token = "18446744073709551615.0123456789ab";
-    says(call("List", &list), "OK");
+    says(call(&list), "OK");
 }
 
 TEST(fences_of_check_fence)
 {
-    lks_check_fence_request check = LKS_CHECK_FENCE_REQUEST_INIT;
+    lks_check_fence_request check = message(check_fence_request, );
 
     check.fence = 1;
-    refuses("CheckFence", &check, "resource");
+    refuses(&check, "resource");
     check.resource = LONG_128 "x";
-    refuses("CheckFence", &check, "resource");
+    refuses(&check, "resource");
     check.resource = "r";
     check.fence = 0;
-    refuses("CheckFence", &check, "fence");
+    refuses(&check, "fence");
     check.fence = UINT64_C(9007199254740992);
-    refuses("CheckFence", &check, "fence");
+    refuses(&check, "fence");
     check.fence = UINT64_MAX;
-    refuses("CheckFence", &check, "fence");
+    refuses(&check, "fence");
 }
 
 TEST(bytes_that_are_no_request)
@@ -356,12 +332,7 @@ TEST(bytes_that_are_no_request)
     };
 
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
-        lks_error error;
-        assert_null(harness_call_bytes(script_harness, &lock_service, "Acquire", row[i].bytes, row[i].len, &error));
-        assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
-        assert_int_equal(error.applied, LKS_APPLIED_NO);
-        says_begin(error.message, row[i].field);
-        says(harness_snapshot(script_harness), state_before);
+        refuses_bytes(&lock_service, "Acquire", row[i].bytes, row[i].len, row[i].field);
     }
 }
 

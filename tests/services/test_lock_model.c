@@ -69,10 +69,10 @@ static holding *find(int n, int t)
 
 static void drop(int n, int t)
 {
-    holding *h = find(n, t);
+    holding *held = find(n, t);
 
-    if (h) {
-        memmove(h, h + 1, (size_t)(names[n].held + names[n].n - h - 1) * sizeof *h);
+    if (held) {
+        memmove(held, held + 1, (size_t)(names[n].held + names[n].n - held - 1) * sizeof *held);
         names[n].n--;
     }
 }
@@ -260,11 +260,11 @@ static void do_renew(int t)
     }
     says(said, "RENEWED");
     for (int i = 0; i < n; i++) {
-        holding *h = find(chosen[i], t);
-        if (now_s + lease_s > h->end_s)
-            h->end_s = now_s + lease_s;
-        if (h->end_s < soonest)
-            soonest = h->end_s;
+        holding *held = find(chosen[i], t);
+        if (now_s + lease_s > held->end_s)
+            held->end_s = now_s + lease_s;
+        if (held->end_s < soonest)
+            soonest = held->end_s;
     }
     about(renewed->results[0]->lease_ms, (soonest - now_s) * 1000);
 }
@@ -323,11 +323,11 @@ static void compare(int n)
     assert_int_equal(inspected->n_holders, l->n);
     assert_int_equal(inspected->last_fence, l->last_fence);
     for (int i = 0; i < l->n; i++) {
-        const lks_lock_holder *h = inspected->holders[i];
-        assert_string_equal(h->owner, alias(l->held[i].token));
-        assert_int_equal(h->fence, l->held[i].fence);
-        assert_int_equal(h->permits, l->held[i].permits);
-        about(h->lease_ms, (l->held[i].end_s - now_s) * 1000);
+        const lks_lock_holder *holder = inspected->holders[i];
+        assert_string_equal(holder->owner, alias(l->held[i].token));
+        assert_int_equal(holder->fence, l->held[i].fence);
+        assert_int_equal(holder->permits, l->held[i].permits);
+        about(holder->lease_ms, (l->held[i].end_s - now_s) * 1000);
     }
 }
 
@@ -367,7 +367,7 @@ TEST(locks_are_what_the_model_says)
         for (int i = 0; i < 300; i++) {
             one_call();
             if (i % 50 == 49)
-                harness_forget(script_harness);
+                harness_forget(h);
         }
         for (int n = 0; n < NAMES; n++)
             compare(n);

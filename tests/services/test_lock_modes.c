@@ -26,10 +26,10 @@ TEST(each_mode_beside_each_other)
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         script_reset(state);
         says(acquire("T1", row[i].first), "ACQUIRED");
-        const char *before = harness_snapshot(script_harness);
+        remember();
         says(acquire("T2", row[i].second), row[i].said);
         if (strcmp(row[i].said, "ACQUIRED") != 0)
-            says(harness_snapshot(script_harness), before);
+            expect_unchanged();
     }
 }
 
@@ -62,10 +62,10 @@ TEST(the_largest_semaphore_counts_exactly)
 TEST(a_capacity_is_fixed_while_anyone_holds)
 {
     acquire("T1", "a:P1/5");
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(acquire("T2", "a:P1/6"), "FAILED_PRECONDITION NO targets[0].capacity: another one is in use");
     says(acquire("T2", "b a:P1/4"), "FAILED_PRECONDITION NO targets[1].capacity: another one is in use");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     release("T1", "");
     says(acquire("T2", "a:P1/6"), "ACQUIRED");
     pass_seconds(1000);
@@ -144,7 +144,7 @@ TEST(a_renewal_does_not_hide_the_end_of_another_lease)
 
 static long calls_of(const char *command)
 {
-    return harness_commands(script_harness, command);
+    return harness_commands(h, command);
 }
 
 /* Being refused again and again does not read all holders again and again. */
@@ -153,11 +153,11 @@ TEST(holders_are_read_once_after_a_lease_has_ended)
     acquire_for("T1", "a:S", 1000000);
     acquire_for("T2", "a:S", 3000000);
     pass_seconds(1500);
-    harness_redis(script_harness, "CONFIG RESETSTAT");
+    harness_redis(h, "CONFIG RESETSTAT");
     for (int i = 0; i < 5; i++)
         says(acquire("W1", "a"), "BUSY a held by T2");
     assert_int_equal(calls_of("hgetall"), 1);
-    says(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:a"), "3"); /* fence, summary, T2 */
+    says(harness_redis(h, "HLEN ls:{default/g}:lock:n:a"), "3"); /* fence, summary, T2 */
 }
 
 TEST(one_request_may_mix_modes)
@@ -179,23 +179,23 @@ TEST(a_name_has_a_bounded_number_of_holders)
         snprintf(alias, sizeof alias, "T%d", i);
         says(acquire_for(alias, "a:S", i < 10 ? LEASE_MS : 3 * LEASE_MS), "ACQUIRED");
         if (i % 100 == 0)
-            harness_forget(script_harness);
+            harness_forget(h);
     }
     /* While nobody's lease is over, that is known without reading them. */
-    harness_redis(script_harness, "CONFIG RESETSTAT");
+    harness_redis(h, "CONFIG RESETSTAT");
     says(acquire("T4096", "a:S"), "RESOURCE_EXHAUSTED NO targets[0]: has 4096 holders");
     assert_int_equal(calls_of("hgetall"), 0);
     pass_seconds(1000);
     says(acquire("T4096", "a:S"), "ACQUIRED");
     /* They are described in parts: 4,087 are 16 times 256 or less. */
-    harness_redis(script_harness, "CONFIG RESETSTAT");
+    harness_redis(h, "CONFIG RESETSTAT");
     inspect("a");
     assert_int_equal(calls_of("fcall"), 1 + 16);
     assert_int_equal(inspected->n_holders, HOLDERS_MAX - 9);
     for (size_t i = 1; i < inspected->n_holders; i++)
         assert_true(inspected->holders[i]->fence > inspected->holders[i - 1]->fence);
     assert_string_equal(inspected->holders[0]->owner, "T10");
-    harness_redis(script_harness, "CONFIG RESETSTAT");
+    harness_redis(h, "CONFIG RESETSTAT");
     force_release("a");
     assert_int_equal(calls_of("fcall"), 1 + 16);
     says(inspect("a"), "FREE");

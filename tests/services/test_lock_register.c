@@ -118,7 +118,7 @@ static void lose_the_data(world *w)
     if (w->clock_s < w->latest_s)
         move_clock(w, w->latest_s - w->clock_s);
     w->loss_s = w->clock_s;
-    harness_redis(script_harness, "EVAL %s 0",
+    harness_redis(h, "EVAL %s 0",
                   "for _, key in ipairs(redis.call('KEYS', 'ls:{default/*')) do redis.call('DEL', key) end");
 }
 
@@ -153,7 +153,7 @@ TEST(no_fence_goes_back)
     for (size_t n = 0; n < steps; n++) {
         step(&w);
         if (n % 1000 == 0)
-            harness_forget(script_harness);
+            harness_forget(h);
     }
     stop_register(&w.reg);
     print_message("%zu grants, %zu late writes refused, %" PRId64 " hours of leases\n", w.n_grants, w.n_late,

@@ -35,13 +35,13 @@ TEST(a_lease_that_is_over_is_lost)
 {
     acquire("T1", "a");
     pass_seconds(1000);
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(renew("T1", ""), "LOST");
     assert_int_equal(renewed->results[0]->lease_ms, 0);
     says(renew("T1", "a"), "LOST");
     says(renew("T9", "a"), "LOST");
     says(renew("T9", ""), "LOST");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     says(acquire("T2", "a"), "ACQUIRED");
     says(renew("T1", "a"), "LOST");
 }
@@ -51,11 +51,11 @@ TEST(one_lost_name_and_none_is_renewed)
     acquire("T1", "a b");
     renew_for("T1", "a", 3000000);
     pass_seconds(1500);
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(renew_for("T1", "", 5000000), "LOST");
     says(renew_for("T1", "a b", 5000000), "LOST");
     says(renew_for("T1", "a c", 5000000), "LOST");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     says(renew_for("T1", "a", 5000000), "RENEWED");
 }
 
@@ -78,25 +78,17 @@ TEST(leases_of_many_groups_are_renewed_each_for_itself)
     static char *const names[] = {"n0", "n1", "n2", "n3", "n4"};
     lks_lease lease[N];
     lks_lease *leases[N];
-    lks_renew_request request = LKS_RENEW_REQUEST_INIT;
-    lks_error error;
+    lks_renew_request request = message(renew_request, );
 
     for (size_t i = 0; i < N; i++) {
-        lks_acquire_request take = LKS_ACQUIRE_REQUEST_INIT;
-        lks_target target = LKS_TARGET_INIT;
+        lks_target target = message(target, .name = names[i]);
         lks_target *targets[] = {&target};
-        target.name = names[i];
-        take.n_targets = 1;
-        take.targets = targets;
-        take.token = (char *)(uintptr_t)token_of(alias[i]);
-        take.lease_ms = LEASE_MS;
+        lks_acquire_request take = message(acquire_request, .n_targets = 1, .targets = targets,
+                                           .token = token_of(alias[i]), .lease_ms = LEASE_MS);
         if (i != 2)
-            says(call("Acquire", &take), "OK");
-        lease[i] = (lks_lease)LKS_LEASE_INIT;
-        lease[i].n_names = 1;
-        lease[i].names = (char **)(uintptr_t)&names[i];
-        lease[i].token = take.token;
-        lease[i].lease_ms = (int64_t)(i + 1) * LEASE_MS;
+            says(call(&take), "OK");
+        lease[i] = message(lease, .n_names = 1, .names = (char **)(uintptr_t)&names[i], .token = take.token,
+                           .lease_ms = (int64_t)(i + 1) * LEASE_MS);
         leases[i] = &lease[i];
     }
     /* Of the group's name, all names of the token. */
@@ -104,7 +96,7 @@ TEST(leases_of_many_groups_are_renewed_each_for_itself)
     lease[3].n_names = 0;
     request.n_leases = N;
     request.leases = leases;
-    const lks_renew_response *response = harness_call(script_harness, &lock_service, "Renew", &request, &error);
+    const lks_renew_response *response = answer_to(&request);
     assert_non_null(response);
     assert_int_equal(response->n_results, N);
     for (size_t i = 0; i < N; i++) {
@@ -119,11 +111,11 @@ TEST(a_release_frees_and_says_so_again)
 {
     acquire("T1", "a b:S");
     says(release("T1", ""), "RELEASED");
-    const char *before = harness_snapshot(script_harness);
+    remember();
     says(release("T1", ""), "RELEASED again");
     says(release("T1", "a"), "RELEASED again");
     says(release("T1", "b a"), "RELEASED again");
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
     says(acquire("T2", "a b"), "ACQUIRED");
     says(release("T1", ""), "RELEASED again");
     says(inspect("a"), "EXCLUSIVE T2");
@@ -186,7 +178,7 @@ TEST(an_unseen_token_is_spent_by_its_release)
 
 static int64_t ttl_ms(const char *kind, const char *name)
 {
-    return atoll(harness_redis(script_harness, "PTTL ls:{default/g}:lock:%s:%s", kind, name));
+    return atoll(harness_redis(h, "PTTL ls:{default/g}:lock:%s:%s", kind, name));
 }
 
 TEST(records_are_kept_as_long_as_stated)
@@ -215,20 +207,19 @@ TEST(locks_are_kept_and_given_back_when_memory_is_short)
 {
     acquire("T1", "a");
     acquire("T2", "b:S");
-    harness_redis(script_harness, "CONFIG SET maxmemory 1");
-    assert_non_null(strstr(harness_redis(script_harness, "SET any thing"), "OOM"));
+    harness_redis(h, "CONFIG SET maxmemory 1");
+    assert_non_null(strstr(harness_redis(h, "SET any thing"), "OOM"));
     const char *said_acquire = harness_redis(
-        script_harness, "FCALL lock_acquire_%s 1 ls:{default/g}: 9 T5.............. owner 1000 0 . c E 1 0",
-        functions_digest);
+        h, "FCALL lock_acquire_%s 1 ls:{default/g}: 9 T5.............. owner 1000 0 . c E 1 0", functions_digest);
     const char *said_renew = renew("T1", "");
     const char *said_release = release("T1", "");
-    const char *said_unseen = harness_redis(
-        script_harness, "FCALL lock_release_unseen_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
+    const char *said_unseen =
+        harness_redis(h, "FCALL lock_release_unseen_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
     const char *said_first =
-        harness_redis(script_harness, "FCALL lock_release_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
+        harness_redis(h, "FCALL lock_release_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
     const char *said_inspect = inspect("b");
     const char *said_force = force_release("b");
-    harness_redis(script_harness, "CONFIG SET maxmemory 0");
+    harness_redis(h, "CONFIG SET maxmemory 0");
     says_begin(said_acquire, "OOM "); /* the store answers RESOURCE_EXHAUSTED, applied NO */
     says(said_renew, "RENEWED");
     says(said_release, "RELEASED");

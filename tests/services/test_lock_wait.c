@@ -187,8 +187,7 @@ TEST(a_waiter_arms_an_alarm_for_each_lease)
 {
     acquire("T1", "a");
     pass_seconds(400);
-    harness_waiting *w =
-        harness_start(script_harness, &lock_service, "S1", "Acquire", acquire_request("T2", "b a", LEASE_MS, WAIT_MS));
+    harness_waiting *w = start_at("S1", acquire_request("T2", "b a", LEASE_MS, WAIT_MS));
     assert_true(harness_is_parked(w));
     const service_alarm *alarm = harness_alarms(w);
     assert_non_null(alarm);
@@ -242,14 +241,14 @@ TEST(more_than_one_call_can_promote_is_continued)
         says(wait_at("S1", token, "a:S"), "QUEUED");
     }
     release("T1", "");
-    int offered = atoi(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:a")) - 2;
+    int offered = atoi(harness_redis(h, "HLEN ls:{default/g}:lock:n:a")) - 2;
     assert_true(offered > 0 && offered < N);
     assert_non_null(strstr(messages(), "S1:A a"));
     int calls = 0;
     while (promote("a") == 0)
         calls++;
     assert_true(calls >= 1 && calls < 10);
-    assert_int_equal(atoi(harness_redis(script_harness, "HLEN ls:{default/g}:lock:n:a")), N + 2);
+    assert_int_equal(atoi(harness_redis(h, "HLEN ls:{default/g}:lock:n:a")), N + 2);
     assert_string_equal(queue_of("a"), "");
     assert_int_equal(queue_keys(), 0);
     for (int i = 0; i < N; i++) {
@@ -261,7 +260,7 @@ TEST(more_than_one_call_can_promote_is_continued)
 /* Commands that Redis has run, also those inside of functions. */
 static long commands(void)
 {
-    const char *at = harness_redis(script_harness, "INFO commandstats");
+    const char *at = harness_redis(h, "INFO commandstats");
     long n = 0, calls;
 
     while ((at = strstr(at, ":calls="))) {
@@ -276,7 +275,7 @@ static long commands_of_a_hand_over(int waiters)
 {
     char token[16];
 
-    harness_reset(script_harness);
+    harness_reset(h);
     acquire("H0", "a");
     for (int i = 1; i <= waiters; i++) {
         snprintf(token, sizeof token, "H%d", i);
@@ -306,7 +305,7 @@ TEST(waiting_ends_also_when_memory_is_short)
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
     wait_at("S1", "T4", "a");
-    harness_redis(script_harness, "CONFIG SET maxmemory 1"); /* as renew_release, where Acquire is refused */
+    harness_redis(h, "CONFIG SET maxmemory 1"); /* as renew_release, where Acquire is refused */
     says(timed_out("S1", "T3"), "TIMED_OUT a held by T1");
     says_begin(abandoned("S1", "T4"), "CANCELLED");
     promote("a");
@@ -321,15 +320,14 @@ TEST(every_key_of_the_queue_ends)
     wait_at("S1", "T3", "b:P1/2");
     abandoned("S1", "T3");
     wait_for_ms("S1", "T4", "a", 1000, 1); /* who waits for less does not shorten it */
-    says(harness_redis(script_harness, "EVAL %s 0",
+    says(harness_redis(h, "EVAL %s 0",
                        "for _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
                        "  if redis.call('PTTL', key) <= 0 then return key end\n"
                        "end\n"
                        "return ''"),
          "");
-    assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) >
-                WAIT_MS + LEASE_MS);
-    assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:w:a")) > WAIT_MS + LEASE_MS);
+    assert_true(atol(harness_redis(h, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) > WAIT_MS + LEASE_MS);
+    assert_true(atol(harness_redis(h, "PTTL ls:{default/g}:lock:w:a")) > WAIT_MS + LEASE_MS);
 }
 
 TEST(a_clock_that_steps_back_keeps_the_order)
@@ -360,15 +358,15 @@ TEST(foreign_data_is_refused_and_left_alone)
         acquire("T1", "a b:S");
         acquire("T3", "b:S");
         wait_at("S1", "T4", "b c");
-        harness_redis(script_harness, commands_[i]);
-        const char *before = harness_snapshot(script_harness);
+        harness_redis(h, commands_[i]);
+        remember();
         says(wait_at("S1", "T2", "c a b"), refused);
         says(release("T1", ""), refused);
         says(force_release("b"), refused);
         says(release("T4", ""), refused);
         if (i >= 2)
             says(renew("T1", ""), refused);
-        says(harness_snapshot(script_harness), before);
+        expect_unchanged();
     }
 }
 
@@ -379,13 +377,13 @@ TEST(foreign_entries_are_refused_and_left_alone)
 
     acquire("T1", "a b:S");
     acquire_for("T3", "b:S", LEASE_MS / 2);
-    harness_redis(script_harness, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
-    const char *before = harness_snapshot(script_harness);
+    harness_redis(h, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
+    remember();
     says(force_release("b"), refused);
     pass_seconds(LEASE_MS / 2000);
     says(release("T1", ""), refused);
     says(acquire("T2", "b"), refused);
-    says(harness_snapshot(script_harness), before);
+    expect_unchanged();
 }
 
 int main(void)

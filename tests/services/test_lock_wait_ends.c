@@ -79,7 +79,7 @@ TEST(waiters_of_a_server_that_is_gone_are_passed_over_at_once)
     says(queue_of("a"), "T2 T3 T5");
 }
 
-TEST(what_the_dead_left_is_in_nobodys_way)
+TEST(entries_of_dead_servers_block_nobody)
 {
     acquire("T1", "b");
     for (int i = 0; i < 1000; i++) {
@@ -98,7 +98,7 @@ TEST(what_the_dead_left_is_in_nobodys_way)
 }
 
 /* Nobody holds b: W is barred by V alone, whose server says nothing any more. */
-TEST(who_is_barred_by_the_dead_alone_is_looked_at)
+TEST(a_waiter_blocked_only_by_dead_ones_is_looked_at)
 {
     acquire("T1", "x");
     says(wait_at("S1", "V", "x y"), "QUEUED");
@@ -112,7 +112,7 @@ TEST(who_is_barred_by_the_dead_alone_is_looked_at)
     assert_int_equal(promote("y"), -1);
 }
 
-TEST(who_stands_behind_a_dead_writer_is_looked_at)
+TEST(a_waiter_behind_a_dead_writer_is_looked_at)
 {
     acquire("T1", "a:S");
     says(wait_at("S1", "V", "a"), "QUEUED");
@@ -139,7 +139,7 @@ TEST(room_that_comes_later_is_looked_at_too)
 }
 
 /* W waits behind V, which waits behind U, which is dead; and V's server does not look. */
-TEST(who_bars_those_who_bar_is_looked_at)
+TEST(a_waiter_that_blocks_a_blocker_is_looked_at)
 {
     server_up("S3");
     acquire("T1", "x");
@@ -164,7 +164,7 @@ TEST(a_frozen_server_costs_half_a_second)
     int64_t offered_ms = promote("a");
     assert_true(offered_ms > 0 && offered_ms <= 500);
     says(messages(), "S1:W V S1:A a S2:A a");
-    harness_advance_ms(script_harness, offered_ms);
+    harness_advance_ms(h, offered_ms);
     promote("a");
     says(messages(), "S2:W W");
     says(woken("S2", "W"), "ACQUIRED");
@@ -181,7 +181,7 @@ TEST(one_server_asks_nothing_for_its_own)
     says(messages(), "S1:A y S2:A y"); /* it may come before W again, with its number */
 }
 
-TEST(an_offer_to_the_dead_bars_no_try)
+TEST(an_offer_to_a_dead_server_blocks_no_try)
 {
     acquire("T1", "a");
     says(wait_at("S1", "V", "a"), "QUEUED");
@@ -215,7 +215,7 @@ TEST(a_try_with_the_token_that_waits_is_granted)
     assert_int_equal(queue_keys(), 0);
 }
 
-TEST(an_hour_back_does_not_keep_an_offer)
+TEST(a_clock_set_back_an_hour_does_not_keep_an_offer)
 {
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
@@ -256,7 +256,7 @@ TEST(a_waiter_whose_record_was_lost_queues_anew)
     acquire("T1", "a");
     wait_at("S1", "T2", "a");
     wait_at("S1", "T3", "a");
-    harness_redis(script_harness, "DEL ls:{default/g}:lock:t:%s", token_of("T2"));
+    harness_redis(h, "DEL ls:{default/g}:lock:t:%s", token_of("T2"));
     says(woken("S1", "T2"), "QUEUED");
     release("T1", "");
     says(deliver(), "T3");
@@ -352,10 +352,9 @@ TEST(only_who_parks_a_waiter_abandons_it)
     says(queue_of("a"), "T2");
     wait_at("S2", "T3", "a");
     /* Sent again to the same one, on another connection. */
-    harness_waiting *first =
-        harness_start(script_harness, &lock_service, "S1", "Acquire", acquire_request("T4", "a", LEASE_MS, WAIT_MS));
+    harness_waiting *first = start_at("S1", acquire_request("T4", "a", LEASE_MS, WAIT_MS));
     wait_at("S1", "T4", "a");
-    harness_event(script_harness, first, SERVICE_ABANDONED);
+    harness_event(h, first, SERVICE_ABANDONED);
     says(queue_of("a"), "T2 T3 T4");
     release("T1", "");
     says(deliver(), "T2");
@@ -433,7 +432,7 @@ TEST(a_lost_copy_takes_out_itself_alone)
     says(queue_of("a"), "T2");
     char late[64]; /* of a copy that is not there any more: it changes nothing */
     snprintf(late, sizeof late, "%s S1.gone", token_of("T2"));
-    harness_redis(script_harness, "FCALL lock_abandon_%s 1 ls:{default/g}: 1 %s", functions_digest, late);
+    harness_redis(h, "FCALL lock_abandon_%s 1 ls:{default/g}: 1 %s", functions_digest, late);
     says(queue_of("a"), "T2");
     release("T1", "");
     says(messages(), "S1:W T2");
@@ -468,8 +467,7 @@ TEST(a_copy_that_waits_less_shortens_nothing)
     acquire("T1", "a");
     says(wait_at("S1", "T2", "a"), "QUEUED");
     says(wait_for_ms("S2", "T2", "a", 1000, 1), "QUEUED");
-    assert_true(atol(harness_redis(script_harness, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) >
-                WAIT_MS + LEASE_MS);
+    assert_true(atol(harness_redis(h, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) > WAIT_MS + LEASE_MS);
 }
 
 TEST(copies_are_bounded_and_the_dead_make_room)

@@ -147,4 +147,4 @@ TEST(changes_are_in_force_within_a_second_and_keep_their_bound)
     }
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

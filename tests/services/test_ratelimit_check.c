@@ -144,9 +144,7 @@ TEST(none_is_charged_unless_all_pass)
 
 TEST(independent_rules_are_charged_each_for_itself)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    request.group = (char *)(uintptr_t) "g";
-    request.mode = LKS_CHECK_MODE_INDEPENDENT;
+    lks_check_request request = message(check_request, .group = "g", .mode = LKS_CHECK_MODE_INDEPENDENT);
     set_rules(&request, "bob FIXED 1/1000;bob LOG 3/1000");
     expect_outcome(check(&request), "ALLOWED");
     expect_told(check(&request), "DENIED: DENIED 1 0 1000 1000 0: ALLOWED 3 1 0 1000 0");
@@ -178,12 +176,12 @@ TEST(one_key_may_have_rules_of_many_periods)
 
 TEST(a_counter_is_group_key_and_limit)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_check_request request = message(check_request, );
     set_rules(&request, "bob FIXED 1/1000");
     expect_outcome(check(&request), "ALLOWED"); /* the group is "bob" */
-    request.group = (char *)(uintptr_t) "bob";
+    request.group = "bob";
     expect_outcome(check(&request), "DENIED");
-    request.group = (char *)(uintptr_t) "other";
+    request.group = "other";
     expect_outcome(check(&request), "ALLOWED");
     expect_outcome(check_rules("bob FIXED 1/1000"), "ALLOWED");
     expect_outcome(check_rules("bob FIXED 1/1000"), "DENIED");
@@ -230,14 +228,13 @@ TEST(many_servers_share_a_counter)
 TEST(calls_may_travel_together)
 {
     enum { N = 6 };
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_check_request request = message(check_request, .group = "g");
     const void *requests[N], *responses[N];
     lks_error errors[N];
-    request.group = (char *)(uintptr_t) "g";
     set_rules(&request, "bob FIXED 2/1000 after=4 ban=500;bob LOG 3/1000;eve BUCKET 5/1000");
     for (int i = 0; i < N; i++)
         requests[i] = &request;
-    harness_call_together(h, &ratelimit_service, "Check", N, requests, responses, errors);
+    ask_together(N, requests, responses, errors);
     for (int i = 0; i < N; i++)
         expect_outcome(responses[i], i < 2 ? "ALLOWED" : i < 4 ? "DENIED" : "BANNED");
 }
@@ -278,8 +275,8 @@ TEST(a_peek_foresees_a_ban)
 
 TEST(a_peek_has_no_identity)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    request.request_id = (char *)(uintptr_t) "r";
+    lks_check_request request = message(check_request, );
+    request.request_id = "r";
     set_rules(&request, "g FIXED 2/1000");
     expect_outcome(check(&request), "ALLOWED");
     request.peek = true;
@@ -303,7 +300,7 @@ TEST(a_repeat_is_the_first_answer)
 
 TEST(a_request_id_means_one_check)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_check_request request = message(check_request, );
     static const char *const others[] = {"bob FIXED 6/1000", "eve FIXED 5/1000", "bob LOG 5/1000",
                                          "bob FIXED 5/1000;bob LOG 5/1000", "bob @api"};
     put_policy("api", "FIXED 5/1000", false, 0);
@@ -315,8 +312,8 @@ TEST(a_request_id_means_one_check)
     }
     assert_null(check_id("bob FIXED 5/1000", 2, "r"));
     expect_error(LKS_ALREADY_EXISTS, "request_id");
-    request.group = (char *)(uintptr_t) "g";
-    request.request_id = (char *)(uintptr_t) "r";
+    request.group = "g";
+    request.request_id = "r";
     request.mode = LKS_CHECK_MODE_INDEPENDENT;
     set_rules(&request, "bob FIXED 5/1000");
     assert_null(check(&request));
@@ -359,10 +356,8 @@ TEST(a_refusal_leaves_no_record_and_may_change)
 /* What charged anything is an effect, whatever the outcome of the whole. */
 TEST(a_partly_charged_check_is_recorded)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    request.group = (char *)(uintptr_t) "g";
-    request.request_id = (char *)(uintptr_t) "r";
-    request.mode = LKS_CHECK_MODE_INDEPENDENT;
+    lks_check_request request =
+        message(check_request, .group = "g", .request_id = "r", .mode = LKS_CHECK_MODE_INDEPENDENT);
     check_rules("bob FIXED 1/1000");
     set_rules(&request, "bob FIXED 1/1000;bob LOG 3/1000");
     expect_outcome(check(&request), "DENIED");
@@ -393,12 +388,12 @@ TEST(a_request_is_remembered_while_it_may_come_again)
     char id[8];
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         int64_t units = strstr(rows[i].rules, "/1000") && !strstr(rows[i].rules, "burst") ? 1 : 90;
-        empty_harness(state);
+        ratelimit_reset(state);
         snprintf(id, sizeof id, "r%zu", i);
         harness_repeat_ms(h, rows[i].repeat_ms);
         expect_outcome(check_id(rows[i].rules, units, id), "ALLOWED");
         int64_t left = strtoll(harness_redis(h, "PTTL ls:{default/g}:rate:q:%s", id), NULL, 10);
-        assert_in_range(left, 3590000 + rows[i].kept_ms, 3600000 + rows[i].kept_ms); /* see empty_harness */
+        assert_in_range(left, 3590000 + rows[i].kept_ms, 3600000 + rows[i].kept_ms); /* see ratelimit_reset */
         advance(rows[i].kept_ms - 1);
         expect_outcome(check_id(rows[i].rules, units, id), "ALLOWED replayed");
         advance(1);
@@ -421,4 +416,4 @@ TEST(a_slow_retry_is_charged_once)
     assert_int_equal(peek(rules, 1)->rules[0]->remaining, 100);
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

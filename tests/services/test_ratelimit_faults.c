@@ -51,9 +51,9 @@ static void call_get(void)
 
 static void call_list(void)
 {
-    lks_list_policies_request request = LKS_LIST_POLICIES_REQUEST_INIT;
+    lks_list_policies_request request = message(list_policies_request, );
 
-    assert_null(harness_call(h, &ratelimit_service, "ListPolicies", &request, &err));
+    assert_null(answer_to(&request));
 }
 
 static void call_delete(void)
@@ -118,7 +118,7 @@ static const struct foreign {
 TEST(foreign_data_changes_nothing)
 {
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
-        empty_harness(state);
+        ratelimit_reset(state);
         put_policy("api", "FIXED 5/1000", false, 0);
         expect_outcome(check_id(rules, 1, "r"), "ALLOWED");
         if (strncmp(foreign[i].command, "HSET", 4) != 0 || !strstr(foreign[i].key, "rate:p"))
@@ -172,4 +172,4 @@ TEST(a_reply_of_another_shape_is_an_error)
     assert_int_equal(err.code, LKS_INTERNAL);
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

@@ -13,74 +13,55 @@ static int with_a_counter(void **state)
 {
     memset(name_128, 'n', 128);
     memset(name_129, 'n', 129);
-    empty_harness(state);
+    ratelimit_reset(state);
     assert_non_null(check_rules("a FIXED 5/1000"));
     assert_non_null(put_policy("api", "FIXED 5/1000", false, 0));
-    good = (lks_check_request)LKS_CHECK_REQUEST_INIT;
-    good.group = (char *)(uintptr_t) "g";
+    good = message(check_request, .group = "g");
     set_rules(&good, "a FIXED 5/1000");
     remember();
     return 0;
 }
-#define INPUT_TEST(function) cmocka_unit_test_setup(function, with_a_counter)
-
-static void invalid(const char *method, const void *request, const char *field)
-{
-    if (harness_call(h, &ratelimit_service, method, request, &err))
-        fail_msg("%s took a bad %s", method, field);
-    expect_error(LKS_INVALID_ARGUMENT, field);
-    expect_unchanged();
-}
-
-/* Sets one member of a good request to a bad value. */
-#define INVALID(method, good, member, value, field) \
-    do {                                            \
-        r = (good);                                 \
-        r.member = (value);                         \
-        invalid(method, &r, field);                 \
-    } while (0)
-
 TEST(check_names_what_is_wrong)
 {
     lks_check_request r;
-    INVALID("Check", good, group, name_129, "group");
-    INVALID("Check", good, cost, -1, "cost");
-    INVALID("Check", good, cost, MAX + 1, "cost");
-    INVALID("Check", good, cost, INT64_MIN, "cost");
-    INVALID("Check", good, request_id, name_129, "request_id");
-    INVALID("Check", good, n_rules, 0, "rules");
-    INVALID("Check", good, mode, (lks_check_mode)3, "mode");
+    REFUSES(r, good, group, name_129, "group");
+    REFUSES(r, good, cost, -1, "cost");
+    REFUSES(r, good, cost, MAX + 1, "cost");
+    REFUSES(r, good, cost, INT64_MIN, "cost");
+    REFUSES(r, good, request_id, name_129, "request_id");
+    REFUSES(r, good, n_rules, 0, "rules");
+    REFUSES(r, good, mode, (lks_check_mode)3, "mode");
     r = good;
     set_rules(&r, "a FIXED 1/1;b FIXED 1/1;c FIXED 1/1;d FIXED 1/1;e FIXED 1/1;f FIXED 1/1;g FIXED 1/1;h FIXED 1/1;"
                   "i FIXED 1/1");
-    invalid("Check", &r, "rules");
+    refuses(&r, "rules");
     r.n_rules = 2;
-    r.group = (char *)(uintptr_t) "";
-    invalid("Check", &r, "group");
+    r.group = "";
+    refuses(&r, "group");
 }
 
 TEST(rules_name_what_is_wrong)
 {
     lks_check_request r = good;
     set_rules(&r, "a FIXED 5/1000;b FIXED 5/1000");
-    r.rules[1]->key = (char *)(uintptr_t) "";
-    invalid("Check", &r, "rules[1].key");
+    r.rules[1]->key = "";
+    refuses(&r, "rules[1].key");
     r.rules[1]->key = name_129;
-    invalid("Check", &r, "rules[1].key");
-    r.rules[1]->key = (char *)(uintptr_t) "b";
+    refuses(&r, "rules[1].key");
+    r.rules[1]->key = "b";
     r.rules[1]->spec_case = LKS_RULE_SPEC_NOT_SET;
-    invalid("Check", &r, "rules[1].policy");
+    refuses(&r, "rules[1].policy");
     r.rules[1]->spec_case = LKS_RULE_SPEC_POLICY;
-    r.rules[1]->policy = (char *)(uintptr_t) "";
-    invalid("Check", &r, "rules[1].policy");
+    r.rules[1]->policy = "";
+    refuses(&r, "rules[1].policy");
     r.rules[1]->policy = name_129;
-    invalid("Check", &r, "rules[1].policy");
+    refuses(&r, "rules[1].policy");
     set_rules(&r, "a FIXED 5/1000;b FIXED 5/1000;a FIXED 5/1000");
-    invalid("Check", &r, "rules[2].key");
+    refuses(&r, "rules[2].key");
     set_rules(&r, "a @api;b @api;b @api");
-    invalid("Check", &r, "rules[2].key");
+    refuses(&r, "rules[2].key");
     set_rules(&r, "a BUCKET 5/1000;a BUCKET 5/1000 burst=5");
-    invalid("Check", &r, "rules[1].key");
+    refuses(&r, "rules[1].key");
 }
 
 typedef struct bad_limit {
@@ -126,41 +107,33 @@ TEST(limits_name_what_is_wrong)
 {
     char rules[128], field[64];
     lks_check_request r = good;
-    lks_put_policy_request put = LKS_PUT_POLICY_REQUEST_INIT;
     lks_penalty penalty;
     lks_limit limit;
-    put.name = (char *)(uintptr_t) "api";
-    put.limit = &limit;
+    lks_put_policy_request put = message(put_policy_request, .name = "api", .limit = &limit);
     for (int i = 0; i < N_BAD_LIMITS; i++) {
         snprintf(rules, sizeof rules, "a FIXED 5/1000;b %s", bad_limits[i].text);
         set_rules(&r, rules);
         snprintf(field, sizeof field, "rules[1].limit.%s", bad_limits[i].field);
-        invalid("Check", &r, field);
+        refuses(&r, field);
         set_limit(&limit, &penalty, bad_limits[i].text);
         snprintf(field, sizeof field, "limit.%s", bad_limits[i].field);
-        invalid("PutPolicy", &put, field);
+        refuses(&put, field);
     }
     set_limit(&limit, &penalty, "FIXED 5/1000");
     limit.algorithm = LKS_ALGORITHM_UNSPECIFIED;
-    invalid("PutPolicy", &put, "limit.algorithm");
+    refuses(&put, "limit.algorithm");
     limit.algorithm = (lks_algorithm)5;
-    invalid("PutPolicy", &put, "limit.algorithm");
+    refuses(&put, "limit.algorithm");
 }
 
 TEST(an_unlimited_policy_is_nothing_else)
 {
-    lks_put_policy_request put = LKS_PUT_POLICY_REQUEST_INIT;
     lks_penalty penalty;
     lks_limit limit;
 
     set_limit(&limit, &penalty, "FIXED 5/1000");
-    put.name = (char *)(uintptr_t) "api";
-    put.unlimited = true;
-    put.limit = &limit;
-    invalid("PutPolicy", &put, "limit");
-    put.limit = NULL;
-    put.shadow = true;
-    invalid("PutPolicy", &put, "shadow");
+    refuses(&message(put_policy_request, .name = "api", .unlimited = true, .limit = &limit), "limit");
+    refuses(&message(put_policy_request, .name = "api", .unlimited = true, .shadow = true), "shadow");
 }
 
 /* The ends of what is good, and that they are counted exactly. */
@@ -214,61 +187,61 @@ TEST(long_products_are_exact)
 
 TEST(refund_and_reset_name_what_is_wrong)
 {
-    lks_refund_request refund_good = LKS_REFUND_REQUEST_INIT;
-    lks_reset_request reset_good = LKS_RESET_REQUEST_INIT;
-    refund_good.group = refund_good.request_id = (char *)(uintptr_t) "g";
+    lks_refund_request refund_good = message(refund_request, );
+    lks_reset_request reset_good = message(reset_request, );
+    refund_good.group = refund_good.request_id = "g";
     {
         lks_refund_request r;
-        INVALID("Refund", refund_good, group, (char *)(uintptr_t) "", "group");
-        INVALID("Refund", refund_good, group, name_129, "group");
-        INVALID("Refund", refund_good, request_id, (char *)(uintptr_t) "", "request_id");
-        INVALID("Refund", refund_good, request_id, name_129, "request_id");
+        REFUSES(r, refund_good, group, "", "group");
+        REFUSES(r, refund_good, group, name_129, "group");
+        REFUSES(r, refund_good, request_id, "", "request_id");
+        REFUSES(r, refund_good, request_id, name_129, "request_id");
     }
-    reset_good.key = (char *)(uintptr_t) "a";
+    reset_good.key = "a";
     {
         lks_reset_request r;
-        INVALID("Reset", reset_good, group, name_129, "group");
-        INVALID("Reset", reset_good, key, (char *)(uintptr_t) "", "key");
-        INVALID("Reset", reset_good, key, name_129, "key");
+        REFUSES(r, reset_good, group, name_129, "group");
+        REFUSES(r, reset_good, key, "", "key");
+        REFUSES(r, reset_good, key, name_129, "key");
     }
 }
 
 TEST(policies_name_what_is_wrong)
 {
-    lks_put_policy_request put_good = LKS_PUT_POLICY_REQUEST_INIT;
-    lks_get_policy_request get_good = LKS_GET_POLICY_REQUEST_INIT;
-    lks_list_policies_request list_good = LKS_LIST_POLICIES_REQUEST_INIT;
-    lks_delete_policy_request delete_good = LKS_DELETE_POLICY_REQUEST_INIT;
+    lks_put_policy_request put_good = message(put_policy_request, );
+    lks_get_policy_request get_good = message(get_policy_request, );
+    lks_list_policies_request list_good = message(list_policies_request, );
+    lks_delete_policy_request delete_good = message(delete_policy_request, );
     lks_limit limit;
     lks_penalty penalty;
     set_limit(&limit, &penalty, "FIXED 5/1000");
-    put_good.name = delete_good.name = (char *)(uintptr_t) "api";
+    put_good.name = delete_good.name = "api";
     put_good.limit = &limit;
     {
         lks_put_policy_request r;
-        INVALID("PutPolicy", put_good, name, (char *)(uintptr_t) "", "name");
-        INVALID("PutPolicy", put_good, name, name_129, "name");
-        INVALID("PutPolicy", put_good, limit, NULL, "limit");
-        INVALID("PutPolicy", put_good, expected_version, -1, "expected_version");
-        INVALID("PutPolicy", put_good, expected_version, MAX + 1, "expected_version");
+        REFUSES(r, put_good, name, "", "name");
+        REFUSES(r, put_good, name, name_129, "name");
+        REFUSES(r, put_good, limit, NULL, "limit");
+        REFUSES(r, put_good, expected_version, -1, "expected_version");
+        REFUSES(r, put_good, expected_version, MAX + 1, "expected_version");
     }
     {
         lks_get_policy_request r;
-        INVALID("GetPolicy", get_good, name, (char *)(uintptr_t) "", "name");
-        INVALID("GetPolicy", get_good, name, name_129, "name");
+        REFUSES(r, get_good, name, "", "name");
+        REFUSES(r, get_good, name, name_129, "name");
     }
     {
         lks_list_policies_request r;
-        INVALID("ListPolicies", list_good, page_size, -1, "page_size");
-        INVALID("ListPolicies", list_good, page_size, 1001, "page_size");
-        INVALID("ListPolicies", list_good, page_token, name_129, "page_token");
+        REFUSES(r, list_good, page_size, -1, "page_size");
+        REFUSES(r, list_good, page_size, 1001, "page_size");
+        REFUSES(r, list_good, page_token, name_129, "page_token");
     }
     {
         lks_delete_policy_request r;
-        INVALID("DeletePolicy", delete_good, name, (char *)(uintptr_t) "", "name");
-        INVALID("DeletePolicy", delete_good, name, name_129, "name");
-        INVALID("DeletePolicy", delete_good, expected_version, -1, "expected_version");
-        INVALID("DeletePolicy", delete_good, expected_version, MAX + 1, "expected_version");
+        REFUSES(r, delete_good, name, "", "name");
+        REFUSES(r, delete_good, name, name_129, "name");
+        REFUSES(r, delete_good, expected_version, -1, "expected_version");
+        REFUSES(r, delete_good, expected_version, MAX + 1, "expected_version");
     }
 }
 
@@ -278,12 +251,8 @@ TEST(bytes_that_are_no_request)
         const char *bytes;
         size_t len;
     } rows[] = {{"\x0a\x05g", 3}, {"\x0a\x01\xff", 3}, {"\x0a\x02g\0", 4}, {"\x12\x03\x1a\x01", 4}, {"\xff", 1}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        assert_null(harness_call_bytes(h, &ratelimit_service, "Check", rows[i].bytes, rows[i].len, &err));
-        assert_int_equal(err.code, LKS_INVALID_ARGUMENT);
-        assert_int_equal(err.applied, LKS_APPLIED_NO);
-        expect_unchanged();
-    }
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+        refuses_bytes(&ratelimit_service, "Check", rows[i].bytes, rows[i].len, "");
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = with_a_counter)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = with_a_counter)

@@ -248,13 +248,10 @@ static asked random_check(void)
 
 static const lks_check_response *send_check(const asked *a, const char *request_id)
 {
-    lks_check_request r = LKS_CHECK_REQUEST_INIT;
+    lks_check_request r = message(check_request, .group = "g", .cost = a->cost, .peek = a->peek,
+                                  .mode = a->independent ? LKS_CHECK_MODE_INDEPENDENT : LKS_CHECK_MODE_ALL_OR_NOTHING,
+                                  .request_id = text(request_id));
 
-    r.group = (char *)(uintptr_t) "g";
-    r.cost = a->cost;
-    r.peek = a->peek;
-    r.mode = a->independent ? LKS_CHECK_MODE_INDEPENDENT : LKS_CHECK_MODE_ALL_OR_NOTHING;
-    r.request_id = (char *)(uintptr_t)request_id;
     set_rules(&r, a->text);
     return check(&r);
 }
@@ -539,4 +536,4 @@ TEST(random_schedules_do_as_the_model)
     }
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

@@ -57,7 +57,7 @@ TEST(a_counter_a_window_admits_twice_the_limit)
     assert_int_equal(admitted, 200);
 
     for (int o = 0; o < 3; o++) {
-        empty_harness(state);
+        ratelimit_reset(state);
         advance(999);
         int64_t bounded = 0;
         for (int ms = 0; ms < 2; ms++) {
@@ -99,4 +99,4 @@ TEST(a_repeat_is_charged_twice)
     assert_int_equal(check_id("bob FIXED 5/1000", 1, "r")->rules[0]->remaining, 4);
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

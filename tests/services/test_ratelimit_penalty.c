@@ -50,7 +50,7 @@ TEST(tries_of_another_window_do_not_count)
                                         "bob WINDOW 1/1000 after=2 ban=100", "bob BUCKET 1/1000 after=2 ban=100"};
 
     for (int i = 0; i < 4; i++) {
-        empty_harness(state);
+        ratelimit_reset(state);
         check_rules(rules[i]);
         check_rules(rules[i]);
         advance(1000);
@@ -119,7 +119,7 @@ TEST(escalation_is_forgotten)
     check_rules(rule);
     expect_banned(check_rules(rule), 300);
 
-    empty_harness(state);
+    ratelimit_reset(state);
     check_rules(slow);
     expect_banned(check_rules(slow), 300);
     advance(1000);
@@ -152,9 +152,7 @@ TEST(tries_count_on_all_when_all_pass)
 
 TEST(independent_rules_count_each_try)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    request.group = (char *)(uintptr_t) "g";
-    request.mode = LKS_CHECK_MODE_INDEPENDENT;
+    lks_check_request request = message(check_request, .group = "g", .mode = LKS_CHECK_MODE_INDEPENDENT);
     set_rules(&request, "bob FIXED 1/1000;bob LOG 9/1000 after=2 ban=500");
     check(&request);
     check(&request);
@@ -176,7 +174,7 @@ TEST(a_ban_is_kept_until_it_is_forgotten)
     check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2");
     expect_outcome(check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2"), "BANNED");
     int64_t left = strtoll(harness_redis(h, "PTTL ls:{default/g}:rate:k:bob"), NULL, 10);
-    assert_in_range(left, 3610000, 3618000); /* see empty_harness */
+    assert_in_range(left, 3610000, 3618000); /* see ratelimit_reset */
     advance(8999);
     expect_banned(check_rules("bob FIXED 1/100 after=1 ban=9000 factor=2"), 1);
 }
@@ -196,4 +194,4 @@ TEST(a_policy_may_change_under_a_ban)
     expect_outcome(check_rules("bob @api"), "DENIED");
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

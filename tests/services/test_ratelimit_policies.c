@@ -3,11 +3,7 @@
 
 static const lks_list_policies_response *list(int32_t size, const char *token)
 {
-    lks_list_policies_request request = LKS_LIST_POLICIES_REQUEST_INIT;
-
-    request.page_size = size;
-    request.page_token = (char *)(uintptr_t)token;
-    return harness_call(h, &ratelimit_service, "ListPolicies", &request, &err);
+    return ask(list_policies, .page_size = size, .page_token = text(token));
 }
 
 TEST(a_policy_is_what_was_put)
@@ -228,7 +224,7 @@ TEST(other_numbers_keep_the_counter)
     static const char *const before[] = {"FIXED 5/1000", "LOG 5/1000", "WINDOW 5/1000", "BUCKET 5/1000"};
     static const char *const after[] = {"FIXED 3/10000", "LOG 3/10000", "WINDOW 3/10000", "BUCKET 3/10000"};
     for (int i = 0; i < 4; i++) {
-        empty_harness(state);
+        ratelimit_reset(state);
         put_policy("api", before[i], false, 0);
         expect_outcome(check_cost("bob @api", 2), "ALLOWED");
         put_policy("api", after[i], false, 0);
@@ -243,7 +239,7 @@ TEST(more_than_the_new_limit_is_waited_for)
     static const char *const before[] = {"FIXED 9/10000", "LOG 9/10000", "WINDOW 9/10000", "BUCKET 9/10000"};
     static const char *const after[] = {"FIXED 3/1000", "LOG 3/1000", "WINDOW 3/1000", "BUCKET 3/1000"};
     for (int i = 0; i < 4; i++) {
-        empty_harness(state);
+        ratelimit_reset(state);
         put_policy("api", before[i], false, 0);
         expect_outcome(check_cost("bob @api", 9), "ALLOWED");
         put_policy("api", after[i], false, 0);
@@ -299,8 +295,6 @@ TEST(a_shadow_tells_of_its_bans)
 
 TEST(an_unlimited_policy_is_told_as_such)
 {
-    lks_list_policies_request list = LKS_LIST_POLICIES_REQUEST_INIT;
-
     const lks_policy *put = put_unlimited("api");
     assert_non_null(put);
     assert_true(put->unlimited);
@@ -311,7 +305,7 @@ TEST(an_unlimited_policy_is_told_as_such)
     assert_false(got->shadow);
     assert_null(got->limit);
     put_policy("apj", "FIXED 1/1000", true, 0);
-    const lks_list_policies_response *listed = harness_call(h, &ratelimit_service, "ListPolicies", &list, &err);
+    const lks_list_policies_response *listed = ask(list_policies, );
     assert_int_equal(listed->n_policies, 2);
     assert_true(listed->policies[0]->unlimited);
     assert_false(listed->policies[1]->unlimited);
@@ -357,4 +351,4 @@ TEST(a_policy_may_become_unlimited_and_back)
     expect_outcome(check_rules("bob @api"), "DENIED");
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

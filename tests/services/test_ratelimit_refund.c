@@ -21,7 +21,7 @@ static int64_t pttl(const char *key)
     return strtoll(harness_redis(h, "PTTL %s", key), NULL, 10);
 }
 
-TEST(once)
+TEST(a_check_is_refunded_once)
 {
     expect_outcome(check_id(all_rules, 2, "r"), "ALLOWED");
     expect_outcome(check_id(all_rules, 4, "s"), "ALLOWED");
@@ -34,7 +34,7 @@ TEST(once)
                                     ": ALLOWED 9 5 0 445 0");
 }
 
-TEST(of_what_was_never_charged_there_is_nothing)
+TEST(what_was_never_charged_cannot_be_refunded)
 {
     remember();
     assert_string_equal(refund("g", "r"), "UNKNOWN");
@@ -53,10 +53,9 @@ TEST(of_what_was_never_charged_there_is_nothing)
 }
 
 /* A check with an empty group is in that of its one key. */
-TEST(the_group_is_that_of_the_check)
+TEST(a_refund_needs_the_group_of_its_check)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
-    request.request_id = (char *)(uintptr_t) "r";
+    lks_check_request request = message(check_request, .request_id = "r");
     set_rules(&request, "bob FIXED 1/1000");
     expect_outcome(check(&request), "ALLOWED");
     assert_string_equal(refund("bob", "r"), "REFUNDED");
@@ -71,7 +70,7 @@ TEST(the_repeat_of_a_refunded_check_charges_nothing)
 }
 
 /* The window has passed: that is still a refund, of nothing. */
-TEST(of_a_window_that_has_passed_nothing_is_left)
+TEST(a_fixed_window_that_is_over_gives_nothing_back)
 {
     const char *rules = "bob FIXED 9/1000;bob LOG 9/1000;bob WINDOW 9/1000;bob BUCKET 9/1000;bob LOG 90000/90000";
     advance(900);
@@ -107,7 +106,7 @@ TEST(a_bucket_gives_back_what_has_not_flowed_back)
     assert_string_equal(refund("g", "r"), "REFUNDED");
     expect_told(peek(rule, 1), "ALLOWED: ALLOWED 10 1 0 900 0");
 
-    empty_harness(state);
+    ratelimit_reset(state);
     expect_outcome(check_id(rule, 5, "r"), "ALLOWED");
     advance(500);
     expect_outcome(check_cost(rule, 10), "ALLOWED");
@@ -153,7 +152,7 @@ TEST(a_changed_policy_gives_nothing_back)
     static const char *const before[] = {"FIXED 9/1000", "LOG 9/1000", "WINDOW 9/1000", "BUCKET 9/1000"};
     static const char *const after[] = {"FIXED 9/2000", "LOG 9/2000", "WINDOW 9/2000", "BUCKET 9/2000"};
     for (int i = 0; i < 4; i++) {
-        empty_harness(state);
+        ratelimit_reset(state);
         put_policy("api", before[i], false, 0);
         expect_outcome(check_id("bob @api", 5, "r"), "ALLOWED");
         put_policy("api", after[i], false, 0);
@@ -182,7 +181,7 @@ TEST(reset_forgets_counters_and_bans_of_a_key)
 
 TEST(the_group_of_a_reset_is_its_key)
 {
-    lks_check_request request = LKS_CHECK_REQUEST_INIT;
+    lks_check_request request = message(check_request, );
     set_rules(&request, "bob FIXED 1/1000");
     check(&request);
     assert_true(reset("", "bob"));
@@ -283,4 +282,4 @@ TEST(a_clock_set_back_admits_no_more)
     }
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = ratelimit_reset)

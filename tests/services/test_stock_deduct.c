@@ -5,7 +5,7 @@ TEST(sells_and_tells_what_is_left)
 {
     put_item("g", "a", 10);
     put_item("g", "b", 5);
-    expect_deduct(deduct("g", "o1", "bob", "a:2 b:5"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:8 b:0");
+    answers(deduct("g", "o1", "bob", "a:2 b:5"), "DEDUCTED a:8 b:0");
     expect_item("g", "a", 8, 2);
     expect_item("g", "b", 0, 5);
 
@@ -29,11 +29,11 @@ TEST(sells_and_tells_what_is_left)
 TEST(one_line_needs_no_group)
 {
     put_item("", "a", 10);
-    expect_deduct(deduct("", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
+    answers(deduct("", "o1", "", "a:1"), "DEDUCTED a:9");
     /* The sku is the group. */
     expect_item("a", "a", 9, 1);
     assert_non_null(get_order("a", "o1"));
-    expect_deduct(deduct("a", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
+    answers(deduct("a", "o1", "", "a:1"), "DEDUCTED again a:9");
 }
 
 TEST(a_repeat_is_the_first_answer)
@@ -43,9 +43,9 @@ TEST(a_repeat_is_the_first_answer)
     deduct("g", "o1", "bob", "a:2 b:1");
     deduct("g", "o2", "bob", "a:8");
     remember();
-    expect_deduct(deduct("g", "o1", "bob", "a:2 b:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:8 b:9");
+    answers(deduct("g", "o1", "bob", "a:2 b:1"), "DEDUCTED again a:8 b:9");
     /* The same lines, however ordered, are the same order. */
-    expect_deduct(deduct("g", "o1", "bob", "b:1 a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:8 b:9");
+    answers(deduct("g", "o1", "bob", "b:1 a:2"), "DEDUCTED again a:8 b:9");
     expect_unchanged();
 }
 
@@ -67,7 +67,7 @@ TEST(an_order_id_means_one_order)
     expect_unchanged();
     /* In another group it is another order. */
     put_item("g2", "a", 10);
-    expect_deduct(deduct("g2", "o1", "eve", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
+    answers(deduct("g2", "o1", "eve", "a:1"), "DEDUCTED a:9");
 }
 
 TEST(a_repeat_outlives_its_item)
@@ -75,8 +75,8 @@ TEST(a_repeat_outlives_its_item)
     put_item("g", "a", 10);
     deduct("g", "o1", "", "a:1");
     assert_true(delete_item("g", "a"));
-    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
-    expect_deduct(deduct("g", "o2", "", "a:1"), LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, false, "a:0");
+    answers(deduct("g", "o1", "", "a:1"), "DEDUCTED again a:9");
+    answers(deduct("g", "o2", "", "a:1"), "UNKNOWN_SKU a:0");
 }
 
 TEST(a_refusal_changes_nothing_and_may_change)
@@ -84,12 +84,12 @@ TEST(a_refusal_changes_nothing_and_may_change)
     put_item("g", "a", 3);
     put_item("g", "b", 10);
     remember();
-    expect_deduct(deduct("g", "o1", "", "b:1 a:4"), LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "a:3");
+    answers(deduct("g", "o1", "", "b:1 a:4"), "SOLD_OUT a:3");
     expect_unchanged();
     assert_null(get_order("g", "o1"));
     expect_error(LKS_NOT_FOUND, "order_id");
     put_item("g", "a", 4);
-    expect_deduct(deduct("g", "o1", "", "b:1 a:4"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "b:9 a:0");
+    answers(deduct("g", "o1", "", "b:1 a:4"), "DEDUCTED b:9 a:0");
 }
 
 static void put_window(const char *sku, int64_t opens_in_ms, int64_t closes_in_ms)
@@ -105,16 +105,16 @@ TEST(sells_only_in_its_window)
 {
     put_window("a", 100000, 200000);
     remember();
-    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_NOT_OPEN, false, "a:10");
+    answers(deduct("g", "o1", "", "a:1"), "NOT_OPEN a:10");
     expect_unchanged();
     harness_advance_ms(h, 100000);
-    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
+    answers(deduct("g", "o1", "", "a:1"), "DEDUCTED a:9");
     harness_advance_ms(h, 100000);
     remember();
-    expect_deduct(deduct("g", "o2", "", "a:1"), LKS_DEDUCT_OUTCOME_CLOSED, false, "a:9");
+    answers(deduct("g", "o2", "", "a:1"), "CLOSED a:9");
     expect_unchanged();
     /* What was sold is still the first answer. */
-    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9");
+    answers(deduct("g", "o1", "", "a:1"), "DEDUCTED again a:9");
 }
 
 TEST(the_gravest_refusal_is_told_with_its_lines)
@@ -127,37 +127,37 @@ TEST(the_gravest_refusal_is_told_with_its_lines)
     put_item("g", "ok", 5);
 
 #define ALL "ok:1 none:1 few:3 over:1 later:1"
-    expect_deduct(deduct("g", "o", "bob", ALL " x:1 y:1"), LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, false, "x:0 y:0");
-    expect_deduct(deduct("g", "o", "bob", ALL), LKS_DEDUCT_OUTCOME_NOT_OPEN, false, "later:10");
-    expect_deduct(deduct("g", "o", "bob", "ok:1 none:1 few:3 over:1"), LKS_DEDUCT_OUTCOME_CLOSED, false, "over:10");
-    expect_deduct(deduct("g", "o", "bob", "ok:1 none:1 few:3"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "few:10");
-    expect_deduct(deduct("g", "o", "bob", "ok:6 none:1 few:2"), LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "ok:5 none:0");
-    expect_deduct(deduct("g", "o", "bob", "ok:5 few:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "ok:0 few:8");
+    answers(deduct("g", "o", "bob", ALL " x:1 y:1"), "UNKNOWN_SKU x:0 y:0");
+    answers(deduct("g", "o", "bob", ALL), "NOT_OPEN later:10");
+    answers(deduct("g", "o", "bob", "ok:1 none:1 few:3 over:1"), "CLOSED over:10");
+    answers(deduct("g", "o", "bob", "ok:1 none:1 few:3"), "BUYER_LIMIT few:10");
+    answers(deduct("g", "o", "bob", "ok:6 none:1 few:2"), "SOLD_OUT ok:5 none:0");
+    answers(deduct("g", "o", "bob", "ok:5 few:2"), "DEDUCTED ok:0 few:8");
 #undef ALL
 }
 
 TEST(a_buyer_gets_no_more_than_the_limit)
 {
     put_limited("g", "a", 100, 3);
-    expect_deduct(deduct("g", "o1", "bob", "a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:98");
-    expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:98");
-    expect_deduct(deduct("g", "o1", "bob", "a:2"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:98");
-    expect_deduct(deduct("g", "o2", "bob", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:97");
-    expect_deduct(deduct("g", "o3", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:97");
-    expect_deduct(deduct("g", "o3", "eve", "a:3"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:94");
+    answers(deduct("g", "o1", "bob", "a:2"), "DEDUCTED a:98");
+    answers(deduct("g", "o2", "bob", "a:2"), "BUYER_LIMIT a:98");
+    answers(deduct("g", "o1", "bob", "a:2"), "DEDUCTED again a:98");
+    answers(deduct("g", "o2", "bob", "a:1"), "DEDUCTED a:97");
+    answers(deduct("g", "o3", "bob", "a:1"), "BUYER_LIMIT a:97");
+    answers(deduct("g", "o3", "eve", "a:3"), "DEDUCTED a:94");
     remember();
     assert_null(deduct("g", "o4", "", "a:1"));
     expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
     expect_unchanged();
     /* Another limit leaves the counts; none ends them. */
     put_limited("g", "a", 100, 4);
-    expect_deduct(deduct("g", "o5", "bob", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:93");
-    expect_deduct(deduct("g", "o6", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:93");
+    answers(deduct("g", "o5", "bob", "a:1"), "DEDUCTED a:93");
+    answers(deduct("g", "o6", "bob", "a:1"), "BUYER_LIMIT a:93");
     put_limited("g", "a", 100, 0);
-    expect_deduct(deduct("g", "o6", "bob", "a:9"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:84");
+    answers(deduct("g", "o6", "bob", "a:9"), "DEDUCTED a:84");
     put_limited("g", "a", 100, 1);
-    expect_deduct(deduct("g", "o7", "bob", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:83");
-    expect_deduct(deduct("g", "o8", "bob", "a:1"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:83");
+    answers(deduct("g", "o7", "bob", "a:1"), "DEDUCTED a:83");
+    answers(deduct("g", "o8", "bob", "a:1"), "BUYER_LIMIT a:83");
 }
 
 TEST(orders_are_remembered_as_long_as_the_longest_of_their_items)
@@ -185,40 +185,41 @@ TEST(orders_are_remembered_as_long_as_the_longest_of_their_items)
 TEST(quantities_are_exact_up_to_the_largest)
 {
     put_item("g", "a", INT64_C(9007199254740991));
-    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9007199254740990");
-    expect_deduct(deduct("g", "o2", "", "a:9007199254740989"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:1");
-    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:9007199254740990");
+    answers(deduct("g", "o1", "", "a:1"), "DEDUCTED a:9007199254740990");
+    answers(deduct("g", "o2", "", "a:9007199254740989"), "DEDUCTED a:1");
+    answers(deduct("g", "o1", "", "a:1"), "DEDUCTED again a:9007199254740990");
     expect_item("g", "a", 1, INT64_C(9007199254740990));
     assert_int_equal(get_order("g", "o2")->lines[0]->quantity, INT64_C(9007199254740989));
     put_limited("g", "b", INT64_C(9007199254740991), INT64_C(9007199254740991));
-    expect_deduct(deduct("g", "o3", "bob", "b:9007199254740990"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "b:1");
-    expect_deduct(deduct("g", "o4", "bob", "b:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "b:1");
+    answers(deduct("g", "o3", "bob", "b:9007199254740990"), "DEDUCTED b:1");
+    answers(deduct("g", "o4", "bob", "b:2"), "BUYER_LIMIT b:1");
 }
 
 TEST(sixty_four_lines)
 {
     char lines[64 * 8] = "";
-    char left[64 * 8] = "";
+    char first[64 * 8] = "DEDUCTED", again[64 * 8] = "DEDUCTED again";
 
     for (int i = 0; i < 64; i++) {
         char sku[8];
         snprintf(sku, sizeof sku, "s%d", i);
         put_item("g", sku, 3);
-        snprintf(lines + strlen(lines), sizeof lines - strlen(lines), "%ss%d:1", i > 0 ? " " : "", i);
-        snprintf(left + strlen(left), sizeof left - strlen(left), "%ss%d:2", i > 0 ? " " : "", i);
+        add(lines, sizeof lines, "%ss%d:1", i > 0 ? " " : "", i);
+        add(first, sizeof first, " s%d:2", i);
+        add(again, sizeof again, " s%d:2", i);
     }
-    expect_deduct(deduct("g", "o1", "", lines), LKS_DEDUCT_OUTCOME_DEDUCTED, false, left);
-    expect_deduct(deduct("g", "o1", "", lines), LKS_DEDUCT_OUTCOME_DEDUCTED, true, left);
+    answers(deduct("g", "o1", "", lines), first);
+    answers(deduct("g", "o1", "", lines), again);
     harness_redis(h, "HSET ls:{default/g}:stock:i:s63 available 0");
     remember();
-    expect_deduct(deduct("g", "o2", "", lines), LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "s63:0");
+    answers(deduct("g", "o2", "", lines), "SOLD_OUT s63:0");
     expect_unchanged();
 }
 
 /* Calls that the store sends as one see each other's effects, in order. */
 TEST(calls_may_travel_together)
 {
-    lks_line line = LKS_LINE_INIT;
+    lks_line line = message(line, .sku = "a", .quantity = 4);
     lks_line *lines[] = {&line};
     lks_deduct_request request[4];
     const void *requests[4], *responses[4];
@@ -226,24 +227,18 @@ TEST(calls_may_travel_together)
     char *ids[] = {"o1", "o1", "o1", "o2"};
 
     put_item("g", "a", 5);
-    line.sku = "a";
-    line.quantity = 4;
     for (size_t i = 0; i < 4; i++) {
-        request[i] = (lks_deduct_request)LKS_DEDUCT_REQUEST_INIT;
-        request[i].group = "g";
-        request[i].order_id = ids[i];
-        request[i].n_lines = 1;
-        request[i].lines = lines;
+        request[i] = message(deduct_request, .group = "g", .order_id = ids[i], .n_lines = 1, .lines = lines);
         requests[i] = &request[i];
     }
     request[1].buyer_id = "eve";
-    harness_call_together(h, &stock_service, "Deduct", 4, requests, responses, errors);
-    expect_deduct(responses[0], LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:1");
+    ask_together(4, requests, responses, errors);
+    answers(responses[0], "DEDUCTED a:1");
     assert_null(responses[1]);
     err = errors[1];
     expect_error(LKS_ALREADY_EXISTS, "order_id");
-    expect_deduct(responses[2], LKS_DEDUCT_OUTCOME_DEDUCTED, true, "a:1");
-    expect_deduct(responses[3], LKS_DEDUCT_OUTCOME_SOLD_OUT, false, "a:1");
+    answers(responses[2], "DEDUCTED again a:1");
+    answers(responses[3], "SOLD_OUT a:1");
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

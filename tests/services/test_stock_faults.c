@@ -25,10 +25,9 @@ static void call_get(void)
 
 static void call_list(void)
 {
-    lks_list_items_request request = LKS_LIST_ITEMS_REQUEST_INIT;
+    lks_list_items_request request = message(list_items_request, .group = "g");
 
-    request.group = "g";
-    assert_null(harness_call(h, &stock_service, "ListItems", &request, &err));
+    assert_null(answer_to(&request));
 }
 
 static void call_adjust(void)
@@ -190,7 +189,7 @@ TEST(foreign_data_changes_nothing)
     for (size_t i = 0; i < sizeof foreign / sizeof foreign[0]; i++) {
         char key[64];
 
-        empty_harness(state);
+        script_reset(state);
         put_limited("g", "a", 10, 5);
         put_limited("g", "b", 10, 5);
         reserve("g", "held", "bob", "b:1", 600000);
@@ -262,11 +261,11 @@ TEST(stock_comes_back_when_memory_is_short)
     refused[3] = fcall("stock_adjust", "5 a 1 adj why 0");
     refused[4] = fcall("stock_cancel_unseen", "2 new why");
     over = fcall("stock_expire", "0");
-    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED bob a:1:0");
-    expect_cancel(cancel("g", "o2", "why"), LKS_CANCEL_OUTCOME_CANCELLED, false, "CANCELLED bob a:1:0");
+    answers(confirm("g", "o1", false), "CONFIRMED CONFIRMED bob a:1:0");
+    answers(cancel("g", "o2", "why"), "CANCELLED CANCELLED bob a:1:0");
     assert_int_equal(extend_hold("g", "o3", 700000)->outcome, LKS_EXTEND_HOLD_OUTCOME_EXTENDED);
-    expect_confirm(confirm("g", "o4", true), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED bob a:1:0");
-    expect_return(take_back("g", "r", "o5", "a:2"), LKS_RETURN_OUTCOME_RETURNED, false, "CONFIRMED bob a:3:2");
+    answers(confirm("g", "o4", true), "CONFIRMED CONFIRMED bob a:1:0");
+    answers(take_back("g", "r", "o5", "a:2"), "RETURNED CONFIRMED bob a:3:2");
     expect_order("g", "o6", "EXPIRED bob a:1:0");
     assert_true(delete_item("g", "b"));
     expect_stock("g", "a", 6, 1, 3);
@@ -339,4 +338,4 @@ TEST(a_reply_of_another_shape_is_an_error)
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

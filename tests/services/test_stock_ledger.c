@@ -199,4 +199,4 @@ TEST(an_emptied_ledger_ends_where_no_items_are)
     assert_string_equal(harness_redis(h, pttl), "-1");
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

@@ -1,96 +1,29 @@
 /* Waiting for the ledger, one move at a time: who is told of an entry, what a reader
- * that is looked at again gets, and what waiting leaves behind. A message is read after
- * a PONG on its own connection, so that all that a function published before are in. */
-#include <hiredis/hiredis.h>
-
+ * that is looked at again gets, and what waiting leaves behind. */
+#include "services/servers.h"
 #include "stock_script.h"
-
-enum { SERVERS = 2, WAIT_MS = 30000 };
 
 #define READERS "ls:{default/g}:stock:r"
 
-static redisContext *listening[SERVERS];
-
-static redisContext **at(const char *server)
-{
-    assert_true(server[0] == 'S' && server[1] >= '1' && server[1] < '1' + SERVERS);
-    return &listening[server[1] - '1'];
-}
-
-static void server_down(const char *server)
-{
-    redisContext **c = at(server);
-
-    if (!*c)
-        return;
-    redisFree(*c);
-    *c = NULL;
-    /* Redis has noticed when it counts none. */
-    while (atoi(strchr(harness_redis(h, "PUBSUB NUMSUB ls:wake:%s", server), '\n') + 1) > 0)
-        ;
-}
-
-static void server_up(const char *server)
-{
-    char path[256];
-
-    server_down(server);
-    assert_int_equal(sscanf(harness_redis(h, "CONFIG GET unixsocket"), "%*s %255s", path), 1);
-    *at(server) = redisConnectUnix(path);
-    assert_non_null(*at(server));
-    freeReplyObject(redisCommand(*at(server), "SUBSCRIBE ls:wake:%s", server));
-}
-
-static int two_servers(void **state)
-{
-    int result = empty_harness(state);
-
-    harness_redis(h, "CONFIG SET maxmemory 0");
-    server_up("S1");
-    server_up("S2");
-    return result;
-}
-
-static int no_servers(void **state)
-{
-    server_down("S1");
-    server_down("S2");
-    return stop_harness(state);
-}
-
 /* What the servers were told since the last look: "S1:<message> ...". */
+static char told[4096];
+
+static void add_message(char server, const char *message)
+{
+    add(told, sizeof told, "%sS%c:%s", told[0] ? " " : "", server, message);
+}
+
 static const char *messages(void)
 {
-    static char told[4096];
-
     told[0] = '\0';
-    for (size_t i = 0; i < SERVERS; i++) {
-        redisReply *reply = NULL;
-        if (!listening[i])
-            continue;
-        redisAppendCommand(listening[i], "PING");
-        for (;;) {
-            size_t len = strlen(told);
-            assert_int_equal(redisGetReply(listening[i], (void **)&reply), REDIS_OK);
-            if (strcmp(reply->element[0]->str, "message") != 0)
-                break;
-            snprintf(told + len, sizeof told - len, "%sS%zu:%s", len ? " " : "", i + 1, reply->element[2]->str);
-            freeReplyObject(reply);
-        }
-        freeReplyObject(reply);
-    }
+    servers_read(add_message);
     return told;
 }
 
 static harness_waiting *wait_for_ms(const char *server, const char *after, int32_t limit, int64_t wait_ms)
 {
-    lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
-
-    request.group = "g";
-    request.after = (char *)(uintptr_t)after;
-    request.limit = limit;
-    request.wait_ms = wait_ms;
-    return harness_start(h, &stock_service, server, "ReadLedger", &request);
+    return start_at(
+        server, &message(read_ledger_request, .group = "g", .after = text(after), .limit = limit, .wait_ms = wait_ms));
 }
 
 static harness_waiting *wait_at(const char *server, const char *after)
@@ -315,7 +248,7 @@ TEST(a_server_that_is_gone_is_forgotten)
     wait_at("S1", last);
     harness_waiting *reader = wait_at("S2", last);
     server_down("S1");
-    expect_deduct(deduct("g", "o1", "", "a:1"), LKS_DEDUCT_OUTCOME_DEDUCTED, false, "a:9");
+    answers(deduct("g", "o1", "", "a:1"), "DEDUCTED a:9");
     assert_string_equal(messages(), "S2:W ls:{default/g}:ledger");
     assert_string_equal(harness_redis(h, "EXISTS " READERS), "0");
     expect_woken(reader, "DEDUCTED a 1 o1\n");
@@ -373,4 +306,4 @@ TEST(foreign_readers_stop_what_needs_them)
     expect_unchanged();
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = no_servers, .setup = two_servers)
+TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = servers_reset)

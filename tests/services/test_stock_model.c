@@ -248,12 +248,13 @@ static void check_hold(int64_t hold_ms, const model_order *order)
         assert_int_equal(hold_ms, 0);
 }
 
-static void expect_made(const void *got, model_how how, lks_deduct_outcome outcome, bool replayed, const char *told)
+static void expect(const void *got, const ProtobufCEnumDescriptor *type, int outcome, bool again, const char *told)
 {
-    if (how == MODEL_DEDUCT)
-        expect_deduct(got, outcome, replayed, told);
-    else
-        expect_reserve(got, (lks_reserve_outcome)outcome, replayed, told);
+    char expected[MODEL_TEXT_BYTES];
+
+    snprintf(expected, sizeof expected, "%s%s%s%s", harness_word(type, outcome), again ? " again" : "",
+             told[0] ? " " : "", told);
+    answers(got, expected);
 }
 
 static void step_order(int g)
@@ -276,7 +277,7 @@ static void step_order(int g)
     else
         got = reserve(groups[g], id, buyer, text, hold_ms);
     if (first->how == MODEL_CANCELLED_FIRST && asked.how == MODEL_RESERVE) {
-        expect_reserve(got, LKS_RESERVE_OUTCOME_CANCELLED, false, "");
+        answers(got, "CANCELLED");
         return;
     }
     if (first->how == MODEL_CANCELLED_FIRST) {
@@ -297,7 +298,10 @@ static void step_order(int g)
         model_first_lines(first, told);
     else
         outcome = model_make_order(&model[g], o, asked, told);
-    expect_made(got, asked.how, outcome, again, told);
+    expect(got,
+           asked.how == MODEL_DEDUCT ? &lockstock__v1__deduct_outcome__descriptor
+                                     : &lockstock__v1__reserve_outcome__descriptor,
+           (int)outcome, again, told);
     if (asked.how == MODEL_RESERVE)
         check_hold(((const lks_reserve_response *)got)->hold_ms, first);
 }
@@ -312,7 +316,7 @@ static void step_confirm(int g)
     const lks_confirm_response *got = confirm(groups[g], id, reacquire);
     /* Who takes it again meets all that is over. */
     lks_confirm_outcome outcome = model_confirm(&model[g], o, reacquire, told, &replayed);
-    expect_confirm(got, outcome, replayed, told);
+    expect(got, &lockstock__v1__confirm_outcome__descriptor, (int)outcome, replayed, told);
 }
 
 static void step_cancel(int g)
@@ -324,7 +328,7 @@ static void step_cancel(int g)
     snprintf(id, sizeof id, "o%d", o);
     const lks_cancel_response *got = cancel(groups[g], id, "");
     lks_cancel_outcome outcome = model_cancel(&model[g], o, told, &replayed);
-    expect_cancel(got, outcome, replayed, told);
+    expect(got, &lockstock__v1__cancel_outcome__descriptor, (int)outcome, replayed, told);
 }
 
 static void step_extend(int g)
@@ -370,10 +374,10 @@ static void step_return(int g)
     if (first->exists && !same_return(first, o, lines, n)) {
         expect_error(LKS_ALREADY_EXISTS, "return_id");
     } else if (first->exists) {
-        expect_return(got, LKS_RETURN_OUTCOME_RETURNED, true, first->answer);
+        expect(got, &lockstock__v1__return_outcome__descriptor, LKS_RETURN_OUTCOME_RETURNED, true, first->answer);
     } else {
         lks_return_outcome outcome = model_take_back(&model[g], o, lines, n, told);
-        expect_return(got, outcome, false, told);
+        expect(got, &lockstock__v1__return_outcome__descriptor, (int)outcome, false, told);
         if (outcome == LKS_RETURN_OUTCOME_RETURNED) {
             *first = (model_return){.exists = true, .order = o, .n = n};
             memcpy(first->lines, lines, sizeof lines);
@@ -483,4 +487,4 @@ TEST(random_requests_do_as_the_model)
     }
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

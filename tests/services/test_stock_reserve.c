@@ -6,7 +6,7 @@ TEST(holds_and_tells_what_is_left)
     put_item("g", "a", 10);
     put_item("g", "b", 5);
     const lks_reserve_response *response = reserve("g", "o1", "bob", "a:2 b:5", 60000);
-    expect_reserve(response, LKS_RESERVE_OUTCOME_RESERVED, false, "a:8 b:0");
+    answers(response, "RESERVED a:8 b:0");
     assert_int_equal(response->hold_ms, 60000);
     assert_int_equal(chore_ms(), 60000);
     expect_stock("g", "a", 8, 2, 0);
@@ -31,28 +31,28 @@ TEST(a_repeat_is_the_first_answer)
     harness_advance_ms(h, 20000);
     remember();
     const lks_reserve_response *again = reserve("g", "o1", "bob", "b:1 a:2", 60000);
-    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    answers(again, "RESERVED again a:8 b:9");
     assert_in_range(again->hold_ms, 1, 40000);
     assert_int_equal(chore_ms(), again->hold_ms);
     /* It is not a longer hold. */
     again = reserve("g", "o1", "bob", "a:2 b:1", 600000);
-    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    answers(again, "RESERVED again a:8 b:9");
     assert_in_range(again->hold_ms, 1, 40000);
     expect_unchanged();
     /* Whatever has become of the order since. */
     confirm("g", "o1", false);
     again = reserve("g", "o1", "bob", "a:2 b:1", 60000);
-    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    answers(again, "RESERVED again a:8 b:9");
     assert_int_equal(again->hold_ms, 0);
     assert_int_equal(chore_ms(), -1);
     take_back("g", "r", "o1", "");
-    expect_reserve(reserve("g", "o1", "bob", "a:2 b:1", 60000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:8 b:9");
+    answers(reserve("g", "o1", "bob", "a:2 b:1", 60000), "RESERVED again a:8 b:9");
     harness_advance_ms(h, 40000);
     again = reserve("g", "o2", "bob", "a:8", 60000);
-    expect_reserve(again, LKS_RESERVE_OUTCOME_RESERVED, true, "a:0");
+    answers(again, "RESERVED again a:0");
     assert_int_equal(again->hold_ms, 0);
     run_chore("g");
-    expect_reserve(reserve("g", "o2", "bob", "a:8", 60000), LKS_RESERVE_OUTCOME_RESERVED, true, "a:0");
+    answers(reserve("g", "o2", "bob", "a:8", 60000), "RESERVED again a:0");
 }
 
 TEST(an_order_id_means_one_order)
@@ -99,45 +99,43 @@ TEST(the_gravest_refusal_is_told_with_its_lines)
     remember();
 
     static const struct {
-        const char *lines;
-        lks_reserve_outcome outcome;
-        const char *told;
+        const char *lines, *answer;
     } rows[] = {
-        {"ok:1 none:1 few:3 over:1 later:1 x:1 y:1", LKS_RESERVE_OUTCOME_UNKNOWN_SKU, "x:0 y:0"},
-        {"ok:1 none:1 few:3 over:1 later:1", LKS_RESERVE_OUTCOME_NOT_OPEN, "later:10"},
-        {"ok:1 none:1 few:3 over:1", LKS_RESERVE_OUTCOME_CLOSED, "over:10"},
-        {"ok:1 none:1 few:3", LKS_RESERVE_OUTCOME_BUYER_LIMIT, "few:10"},
-        {"ok:6 none:1 few:2", LKS_RESERVE_OUTCOME_SOLD_OUT, "ok:5 none:0"},
+        {"ok:1 none:1 few:3 over:1 later:1 x:1 y:1", "UNKNOWN_SKU x:0 y:0"},
+        {"ok:1 none:1 few:3 over:1 later:1", "NOT_OPEN later:10"},
+        {"ok:1 none:1 few:3 over:1", "CLOSED over:10"},
+        {"ok:1 none:1 few:3", "BUYER_LIMIT few:10"},
+        {"ok:6 none:1 few:2", "SOLD_OUT ok:5 none:0"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const lks_reserve_response *refused = reserve("g", "o", "bob", rows[i].lines, 60000);
-        expect_reserve(refused, rows[i].outcome, false, rows[i].told);
+        answers(refused, rows[i].answer);
         assert_int_equal(refused->hold_ms, 0);
         assert_int_equal(chore_ms(), -1);
     }
     assert_null(reserve("g", "o", "", "few:1", 60000));
     expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
     expect_unchanged();
-    expect_reserve(reserve("g", "o", "bob", "ok:5 few:2", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "ok:0 few:8");
+    answers(reserve("g", "o", "bob", "ok:5 few:2", 60000), "RESERVED ok:0 few:8");
 }
 
 TEST(what_is_held_counts_for_its_buyer)
 {
     put_limited("g", "a", 10, 3);
     reserve("g", "o1", "bob", "a:2", 60000);
-    expect_reserve(reserve("g", "o2", "bob", "a:2", 60000), LKS_RESERVE_OUTCOME_BUYER_LIMIT, false, "a:8");
-    expect_deduct(deduct("g", "o2", "bob", "a:2"), LKS_DEDUCT_OUTCOME_BUYER_LIMIT, false, "a:8");
-    expect_reserve(reserve("g", "o2", "eve", "a:3", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:5");
+    answers(reserve("g", "o2", "bob", "a:2", 60000), "BUYER_LIMIT a:8");
+    answers(deduct("g", "o2", "bob", "a:2"), "BUYER_LIMIT a:8");
+    answers(reserve("g", "o2", "eve", "a:3", 60000), "RESERVED a:5");
     harness_advance_ms(h, 60000);
     /* And no more when it is over; the hash of a buyer who has nothing has no entry of theirs. */
-    expect_reserve(reserve("g", "o3", "bob", "a:3", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:7");
+    answers(reserve("g", "o3", "bob", "a:3", 60000), "RESERVED a:7");
     assert_string_equal(harness_redis(h, "HGETALL ls:{default/g}:stock:b:a"), "bob\n3\n");
 }
 
 TEST(one_line_needs_no_group)
 {
     put_item("", "a", 10);
-    expect_reserve(reserve("", "o1", "", "a:1", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:9");
+    answers(reserve("", "o1", "", "a:1", 60000), "RESERVED a:9");
     expect_stock("a", "a", 9, 1, 0);
     assert_non_null(get_order("a", "o1"));
 }
@@ -145,11 +143,10 @@ TEST(one_line_needs_no_group)
 TEST(quantities_are_exact_up_to_the_largest)
 {
     put_item("g", "a", INT64_C(9007199254740991));
-    expect_reserve(reserve("g", "o1", "", "a:9007199254740990", 60000), LKS_RESERVE_OUTCOME_RESERVED, false, "a:1");
+    answers(reserve("g", "o1", "", "a:9007199254740990", 60000), "RESERVED a:1");
     expect_stock("g", "a", 1, INT64_C(9007199254740990), 0);
-    expect_confirm(confirm("g", "o1", false), LKS_CONFIRM_OUTCOME_CONFIRMED, false, "CONFIRMED  a:9007199254740990:0");
-    expect_return(take_back("g", "r", "o1", "a:9007199254740989"), LKS_RETURN_OUTCOME_RETURNED, false,
-                  "CONFIRMED  a:9007199254740990:9007199254740989");
+    answers(confirm("g", "o1", false), "CONFIRMED CONFIRMED  a:9007199254740990:0");
+    answers(take_back("g", "r", "o1", "a:9007199254740989"), "RETURNED CONFIRMED  a:9007199254740990:9007199254740989");
     expect_stock("g", "a", INT64_C(9007199254740990), 0, 1);
 }
 
@@ -191,20 +188,15 @@ TEST(calls_may_travel_together)
     line.sku = "a";
     line.quantity = 2;
     for (size_t i = 0; i < 4; i++) {
-        requests[i] = (lks_reserve_request)LKS_RESERVE_REQUEST_INIT;
-        requests[i].group = "g";
-        requests[i].order_id = ids[i];
-        requests[i].n_lines = 1;
-        requests[i].lines = lines;
-        requests[i].hold_ms = 60000;
-        requests[i].fresh = true;
+        requests[i] = message(reserve_request, .group = "g", .order_id = ids[i], .n_lines = 1, .lines = lines,
+                              .hold_ms = 60000, .fresh = true);
         pointers[i] = &requests[i];
     }
-    harness_call_together(h, &stock_service, "Reserve", 4, pointers, responses, errors);
-    expect_reserve(responses[0], LKS_RESERVE_OUTCOME_RESERVED, false, "a:3");
-    expect_reserve(responses[1], LKS_RESERVE_OUTCOME_RESERVED, false, "a:1");
-    expect_reserve(responses[2], LKS_RESERVE_OUTCOME_SOLD_OUT, false, "a:1");
-    expect_reserve(responses[3], LKS_RESERVE_OUTCOME_RESERVED, true, "a:3");
+    ask_together(4, pointers, responses, errors);
+    answers(responses[0], "RESERVED a:3");
+    answers(responses[1], "RESERVED a:1");
+    answers(responses[2], "SOLD_OUT a:1");
+    answers(responses[3], "RESERVED again a:3");
 }
 
 TEST(orders_are_remembered_as_long_as_the_longest_of_their_items)
@@ -233,4 +225,4 @@ TEST(orders_are_remembered_as_long_as_the_longest_of_their_items)
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:t:r")), 60001, 120000);
 }
 
-TEST_MAIN(.setup_all = start_harness, .teardown_all = stop_harness, .setup = empty_harness)
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)

@@ -7,28 +7,28 @@
 
 #include "client/call/channel.h"
 
-helpers_fake *fake;
+fake_service *fake;
 lks_channel *channel;
 
 int setup(void **state)
 {
-    fake = helpers_fake_start();
-    return fake != NULL && lks_channel_open(helpers_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+    fake = fake_start();
+    return fake != NULL && lks_channel_open(fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 /* It is waited for, since a connection that is closed while it is answered can hang
  * libnng (docs/client.md). */
 int teardown(void **state)
 {
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    fake_behave(fake, (fake_manner){.body = NULL});
     while (atomic_load(&channel->under_way) != 0)
         process_pause();
     lks_channel_close(channel);
-    helpers_fake_stop(fake);
+    fake_stop(fake);
     return 0;
 }
 
 fake_event event_of(fake_method method, size_t i)
 {
-    return helpers_fake_event(fake, method, i);
+    return fake_event_at(fake, method, NULL, i);
 }

@@ -7,9 +7,9 @@
 
 #include <lockstock/lockstock.h>
 
-#include "unit/helpers_fake.h"
+#include "unit/fake_service.h"
 
-extern helpers_fake *fake;
+extern fake_service *fake;
 extern lks_channel *channel;
 
 int setup(void **state);

@@ -6,19 +6,19 @@
 
 #include "support/process.h"
 
-lock_fake *fake;
+fake_service *fake;
 lks_channel *channel;
 
 int setup(void **state)
 {
-    fake = lock_fake_start();
-    return fake != NULL && lks_channel_open(lock_fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+    fake = fake_start();
+    return fake != NULL && lks_channel_open(fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 int teardown(void **state)
 {
     lks_channel_close(channel);
-    lock_fake_stop(fake);
+    fake_stop(fake);
     return 0;
 }
 

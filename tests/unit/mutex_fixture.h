@@ -10,12 +10,12 @@
 
 #include <lockstock/lockstock.h>
 
-#include "unit/lock_fake.h"
+#include "unit/fake_service.h"
 
 /* LEASE_MS is for what must not be lost however busy the machine is. */
 enum { LEASE_MS = 6000, SHORT_MS = 2000 };
 
-extern lock_fake *fake;
+extern fake_service *fake;
 extern lks_channel *channel;
 
 int setup(void **state);

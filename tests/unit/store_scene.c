@@ -2,6 +2,8 @@
 #include "store_scene.h"
 #include "test.h"
 
+scene here;
+
 static void note_call(scene *s, size_t argc, const char *const *argv)
 {
     size_t used = 0;
@@ -41,7 +43,7 @@ static bool has_kept_library(void *arg)
     return ((scene *)arg)->kept_library;
 }
 
-void scene_start_with(scene *s, const store_options *options)
+static void start_with(scene *s, const store_options *options)
 {
     store_options full = *options;
 
@@ -53,16 +55,24 @@ void scene_start_with(scene *s, const store_options *options)
     store_driver_until(s->d, has_kept_library, s);
 }
 
-void scene_start(scene *s)
+int scene_start(void **state)
 {
-    scene_start_with(s, &(store_options){0});
+    start_with(&here, &(store_options){0});
+    return 0;
 }
 
-void scene_end(scene *s)
+int scene_end(void **state)
 {
-    store_driver_close_store(s->d);
-    fake_redis_stop(s->fake);
-    store_driver_free(s->d);
+    store_driver_close_store(here.d);
+    fake_redis_stop(here.fake);
+    store_driver_free(here.d);
+    return 0;
+}
+
+void scene_restart_with(const store_options *options)
+{
+    scene_end(NULL);
+    start_with(&here, options);
 }
 
 bool scene_saw_a_call(void *arg)

@@ -25,11 +25,14 @@ typedef struct scene {
     bool kept_library; /* the store's upkeep after connecting is over */
 } scene;
 
-/* A ready store; url and such of the options are filled in. From then on nothing
- * but the test's calls is on the connection. */
-void scene_start_with(scene *s, const store_options *options);
-void scene_start(scene *s);
-void scene_end(scene *s);
+extern scene here;
+
+/* For cmocka, around each test: a ready store. From then on nothing but the test's calls is on the connection. */
+int scene_start(void **state);
+int scene_end(void **state);
+
+/* The same with options, of which url and such are filled in. */
+void scene_restart_with(const store_options *options);
 
 /* Conditions for store_driver_until, of a scene. */
 bool scene_saw_a_call(void *arg);

@@ -198,7 +198,7 @@ TEST(what_nobody_watches_is_not_asked)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-TEST(it_goes_with_the_last_who_watches_it)
+TEST(an_alarm_goes_with_its_last_watcher)
 {
     fixture *f = *state;
     WATCH(a, "x");

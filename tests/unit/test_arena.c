@@ -26,7 +26,7 @@ static void is_zero(const unsigned char *bytes, size_t len)
         assert_int_equal(bytes[i], 0);
 }
 
-TEST(what_it_gives_is_zeroed_aligned_and_apart)
+TEST(memory_is_zeroed_aligned_and_apart)
 {
     static const size_t sizes[] = {1, 7, 16, 100, 4000, 5000, 3, 100000, 0, 33};
     enum { N = sizeof sizes / sizeof *sizes };
@@ -74,7 +74,7 @@ TEST(copies_end_in_a_nul)
     assert_memory_equal(slice.data, "abc", 3);
 }
 
-TEST(protobuf_c_can_live_in_it)
+TEST(protobuf_c_can_allocate_in_an_arena)
 {
     ProtobufCAllocator *allocator = lks_rpc_arena_allocator(arena);
     char *memory = allocator->alloc(allocator->allocator_data, 10);
@@ -84,7 +84,7 @@ TEST(protobuf_c_can_live_in_it)
     assert_int_equal(memory[9], 'x');
 }
 
-TEST_WITH(freeing_none_is_fine, NULL, NULL)
+TEST_WITH(freeing_null_is_fine, NULL, NULL)
 {
     lks_rpc_arena_free(NULL);
 }

@@ -180,7 +180,7 @@ static void expect_refused_whole(fixture *f, lks_code code)
 
 /* ---- tests -------------------------------------------------------------------- */
 
-TEST(what_stands_twice_is_told)
+TEST(metadata_that_stands_twice_is_told)
 {
     fixture *f = *state;
     send_frame_with(f, 0, 1, 2);

@@ -6,7 +6,7 @@
 #include <lockstock/lockstock.h>
 
 #include "support/process.h"
-#include "unit/helpers_fake.h"
+#include "unit/fake_service.h"
 #include "unit/helpers_fixture.h"
 #include "test.h"
 
@@ -57,8 +57,8 @@ TEST(test_an_allow_is_one_check)
     assert_false(decision.unchecked);
     assert_string_equal(decision.request_id, "");
     assert_true(lks_limiter_allow(limiter, "user-2", 5, NULL, NULL));
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 2);
-    assert_string_equal(check_of(0).scope, "");
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), 2);
+    assert_string_equal(check_of(0).group, "");
     assert_string_equal(check_of(0).id, "");
     assert_string_equal(check_of(0).keys[0], "policy login:user-1");
     assert_int_equal(check_of(0).number, 1);
@@ -86,7 +86,7 @@ TEST(test_rules_are_copied)
     memset(rules, 0, sizeof rules);
     penalty.after = limit.limit = 0;
     assert_true(lks_limiter_allow(limiter, "user-1", 1, NULL, NULL));
-    assert_string_equal(check_of(0).scope, "shop");
+    assert_string_equal(check_of(0).group, "shop");
     assert_int_equal(check_of(0).n, 2);
     assert_string_equal(check_of(0).keys[0], "policy login:everyone");
     assert_string_equal(check_of(0).keys[1], "limit 5 after 7:user-1");
@@ -128,13 +128,13 @@ TEST(test_denied_and_banned)
     lks_limiter_decision decision;
     lks_error error = {.code = LKS_INTERNAL};
 
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700});
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_DENIED);
     assert_int_equal(decision.retry_after_ms, 700);
     assert_int_equal(decision.remaining, 0);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = 2000});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = 2000});
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_BANNED);
     assert_int_equal(decision.banned_ms, 2000);
@@ -151,22 +151,22 @@ TEST(test_one_of_several_rules_decides)
     assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
     assert_int_equal(decision.rule, 0);
     assert_int_equal(decision.remaining, 3);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700});
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
     assert_int_equal(decision.rule, 2);
     assert_int_equal(decision.limit, 30);
     assert_int_equal(decision.retry_after_ms, 702);
 
     /* For ever is longest. */
-    helpers_fake_behave(
-        fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700, .never_rule = 2});
+    fake_behave(fake,
+                (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 700, .never_rule = 2});
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
     assert_int_equal(decision.rule, 1);
     assert_int_equal(decision.retry_after_ms, -1);
-    size_t asked = helpers_fake_seen(fake, FAKE_CHECK);
+    size_t asked = fake_calls(fake, FAKE_CHECK);
     assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, NULL));
     assert_int_equal(decision.retry_after_ms, -1);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), asked + 1);
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), asked + 1);
     lks_limiter_free(limiter);
 }
 
@@ -188,9 +188,9 @@ TEST(test_without_a_server_it_is_closed_or_open)
 
     for (size_t i = 0; i < sizeof codes / sizeof codes[0]; i++) {
         /* MAYBE: nobody asks again, so that it is one answer each. */
-        helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code,
-                                                .applied = LKS_APPLIED_MAYBE,
-                                                .fail_retry_ms = codes[i].retry_ms});
+        fake_behave(fake, (fake_manner){.fails[FAKE_CHECK] = codes[i].code,
+                                        .applied = LKS_APPLIED_MAYBE,
+                                        .fail_retry_ms = codes[i].retry_ms});
         assert_false(lks_limiter_allow(closed, "user-1", 1, &decision, &error));
         assert_int_equal(error.code, codes[i].code);
         assert_int_equal(decision.outcome, 0);
@@ -203,7 +203,7 @@ TEST(test_without_a_server_it_is_closed_or_open)
         assert_int_equal(error.code, codes[i].code);
         assert_int_equal(lks_limiter_wait(open, "user-1", 1, LONG_MS, &decision, &error), codes[i].away);
     }
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = 99});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = 99});
     assert_false(lks_limiter_allow(open, "user-1", 1, &decision, &error));
     assert_int_equal(error.code, LKS_INTERNAL);
     lks_limiter_free(open);
@@ -221,16 +221,16 @@ TEST(test_a_full_channel_is_no_server)
     lks_get_request get = LKS_GET_REQUEST_INIT;
     lks_error error;
 
-    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &full, NULL), LKS_OK);
-    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
+    assert_int_equal(lks_channel_open(fake_url(fake), &small, &full, NULL), LKS_OK);
+    fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
     for (int i = 0; i < 2; i++)
         assert_int_equal(lks_idempotency_get_start(full, &get, NULL, NULL, NULL, NULL, NULL), LKS_OK);
     assert_int_equal(lks_limiter_new(full, &options, &limiter, NULL), LKS_OK);
     assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
     assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
     assert_true(decision.unchecked);
-    assert_true(helpers_fake_await(fake, FAKE_GET, 1));
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    assert_true(fake_await(fake, FAKE_GET, NULL, 1));
+    fake_behave(fake, (fake_manner){.body = NULL});
     while (!lks_limiter_allow(limiter, "user-1", 1, &decision, NULL) || decision.unchecked)
         process_pause();
     lks_limiter_free(limiter);
@@ -263,9 +263,9 @@ TEST(test_a_lost_answer_is_asked_for_again)
     lks_limiter_decision decision;
     lks_error error;
 
-    helpers_fake_behave(fake, lossy);
+    fake_behave(fake, lossy);
     assert_true(lks_limiter_allow(limiter, "user-1", 1, &decision, &error));
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 2);
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), 2);
     assert_int_equal(strlen(check_of(0).id), 32);
     assert_string_equal(check_of(0).id, check_of(1).id);
     assert_string_equal(decision.request_id, check_of(0).id);
@@ -273,11 +273,11 @@ TEST(test_a_lost_answer_is_asked_for_again)
     assert_string_not_equal(decision.request_id, check_of(0).id);
 
     /* Without an id it might be counted twice: it is not asked again. */
-    helpers_fake_behave(fake, lossy);
+    fake_behave(fake, lossy);
     assert_false(lks_limiter_allow(forgetful, "user-1", 1, &decision, &error));
     assert_int_equal(error.code, LKS_UNAVAILABLE);
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 4);
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), 4);
     lks_limiter_free(limiter);
     lks_limiter_free(forgetful);
 }
@@ -299,13 +299,13 @@ TEST(test_a_refund_names_its_check)
     for (size_t i = 0; i < 3; i++) {
         assert_true(lks_limiter_allow(limiters[i], "user-1", 1, &decision, NULL));
         assert_int_equal(lks_limiter_refund(limiters[i], "user-1", &decision, &error), LKS_OK);
-        fake_event refund = helpers_fake_event(fake, FAKE_REFUND, i);
-        assert_string_equal(refund.scope, groups[i]);
+        fake_event refund = fake_event_at(fake, FAKE_REFUND, NULL, i);
+        assert_string_equal(refund.group, groups[i]);
         assert_string_equal(refund.id, decision.request_id);
     }
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_REFUND] = LKS_REFUND_OUTCOME_ALREADY_REFUNDED});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_REFUND] = LKS_REFUND_OUTCOME_ALREADY_REFUNDED});
     assert_int_equal(lks_limiter_refund(limiters[0], "user-1", &decision, &error), LKS_OK);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_REFUND] = LKS_REFUND_OUTCOME_UNKNOWN});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_REFUND] = LKS_REFUND_OUTCOME_UNKNOWN});
     assert_int_equal(lks_limiter_refund(limiters[0], "user-1", &decision, &error), LKS_NOT_FOUND);
     assert_int_equal(error.code, LKS_NOT_FOUND);
     for (size_t i = 0; i < 3; i++)
@@ -319,10 +319,10 @@ TEST(test_only_what_was_allowed_is_refunded)
 
     assert_true(lks_limiter_allow(forgetful, "user-1", 1, &decision, NULL));
     assert_int_equal(lks_limiter_refund(forgetful, "user-1", &decision, NULL), LKS_FAILED_PRECONDITION);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
     assert_false(lks_limiter_allow(limiter, "user-1", 1, &decision, NULL));
     assert_int_equal(lks_limiter_refund(limiter, "user-1", &decision, NULL), LKS_FAILED_PRECONDITION);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_REFUND), 0);
+    assert_int_equal(fake_calls(fake, FAKE_REFUND), 0);
     lks_limiter_free(limiter);
     lks_limiter_free(forgetful);
 }
@@ -336,13 +336,13 @@ TEST(test_a_wait_sleeps_as_long_as_it_is_told)
     lks_limiter_decision decision;
     lks_error error;
 
-    helpers_fake_behave(
+    fake_behave(
         fake,
         (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = RETRY_MS, .denied_times = 3});
     assert_true(lks_limiter_wait(limiter, "user-1", 2, LONG_MS, &decision, &error));
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_ALLOWED);
     assert_int_equal(error.code, LKS_OK);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 4);
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), 4);
     for (size_t i = 1; i < 4; i++) {
         assert_true(check_of(i).at_ns - check_of(i - 1).at_ns >= RETRY_MS * UINT64_C(1000000));
         assert_int_equal(check_of(i).number, 2);
@@ -356,21 +356,20 @@ TEST(test_a_wait_in_vain_does_not_wait)
     lks_limiter_decision decision;
     lks_error error;
 
-    helpers_fake_behave(fake,
-                        (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = LONG_MS + 1});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_BANNED, .retry_after_ms = LONG_MS + 1});
     assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, &error));
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_BANNED);
     assert_int_equal(decision.retry_after_ms, LONG_MS + 1);
     /* Nobody knows when: that is no reason to ask without end. */
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED});
     assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, &decision, &error));
     assert_int_equal(decision.outcome, LKS_CHECK_OUTCOME_DENIED);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 2);
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), 2);
     /* And no time is as long as that which is over. */
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 1});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = 1});
     assert_false(lks_limiter_wait(limiter, "user-1", 1, 0, NULL, NULL));
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), 3);
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), 3);
     lks_limiter_free(limiter);
 }
 
@@ -396,13 +395,12 @@ TEST(test_a_stop_ends_those_that_wait)
     struct waiter waiters[WAITERS];
     pthread_t threads[WAITERS];
 
-    helpers_fake_behave(fake,
-                        (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = LONG_MS / 2});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CHECK] = LKS_CHECK_OUTCOME_DENIED, .retry_after_ms = LONG_MS / 2});
     for (size_t i = 0; i < WAITERS; i++) {
         waiters[i] = (struct waiter){.limiter = limiter, .allowed = true};
         assert_int_equal(pthread_create(&threads[i], NULL, wait_long, &waiters[i]), 0);
     }
-    assert_true(helpers_fake_await(fake, FAKE_CHECK, WAITERS));
+    assert_true(fake_await(fake, FAKE_CHECK, NULL, WAITERS));
     for (int i = 0; i < 50; i++) /* so that they sleep, most likely: it must hold in any case */
         process_pause();
     lks_limiter_stop(limiter);
@@ -414,9 +412,9 @@ TEST(test_a_stop_ends_those_that_wait)
     }
     assert_false(lks_limiter_wait(limiter, "user-1", 1, LONG_MS, NULL, &waiters[0].error));
     assert_int_equal(waiters[0].error.code, LKS_CANCELLED);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CHECK), WAITERS);
+    assert_int_equal(fake_calls(fake, FAKE_CHECK), WAITERS);
     /* It still says what may be. */
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    fake_behave(fake, (fake_manner){.body = NULL});
     assert_true(lks_limiter_allow(limiter, "user-1", 1, NULL, NULL));
     lks_limiter_free(limiter);
 }

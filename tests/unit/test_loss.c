@@ -106,7 +106,7 @@ TEST(another_mark_wakes_everyone)
     assert_int_equal(f->waiters.woken, 1);
 }
 
-TEST(it_is_asked_for_at_first_though_nobody_waits)
+TEST(the_mark_is_asked_for_at_first_though_nobody_waits)
 {
     fixture *f = *state;
     loss_begin(f->loss);

@@ -31,16 +31,16 @@ static lks_rwlock *new_rwlock(const char *name)
 
 static fake_event event_of(fake_method method, size_t i)
 {
-    return lock_fake_event(fake, method, NULL, i);
+    return fake_event_at(fake, method, NULL, i);
 }
 
 /* What was sent in the background before is there when a later call was answered. */
 static void assert_nothing_else_was_released(lks_mutex *mutex, size_t n)
 {
-    lock_fake_behave(fake, (fake_manner){0});
+    fake_behave(fake, (fake_manner){0});
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), n + 1);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), n + 1);
 }
 
 /* ---- a lock and its calls ------------------------------------------------------ */
@@ -53,7 +53,7 @@ TEST(test_lock_and_unlock_are_a_call_each)
 
     assert_true(lks_mutex_is_lost(mutex));
     assert_int_equal(lks_mutex_fence(mutex), 0);
-    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 0);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 0);
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_ACQUIRED);
     assert_int_equal(error.code, LKS_OK);
     assert_false(lks_mutex_is_lost(mutex));
@@ -129,10 +129,10 @@ TEST(test_a_retry_has_the_same_token)
 {
     lks_mutex *mutex = new_plain("door");
 
-    lock_fake_behave(
-        fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
+    fake_behave(fake,
+                (fake_manner){.fails[FAKE_ACQUIRE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2);
     assert_string_equal(event_of(FAKE_ACQUIRE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     lks_mutex_free(mutex);
@@ -151,13 +151,13 @@ TEST(test_reentrancy_is_one_call)
     assert_int_equal(lks_rwlock_write(writer, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_fence(same), 1);
     assert_false(lks_rwlock_is_lost(writer));
-    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 1);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 1);
     for (int i = 0; i < 3; i++)
         assert_int_equal(lks_mutex_unlock(same, NULL), LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 0);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 0);
     assert_false(lks_mutex_is_lost(mutex));
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_FAILED_PRECONDITION);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
     assert_int_equal(lks_mutex_free(same), LKS_OK);
@@ -177,13 +177,13 @@ TEST(test_other_locks_are_other_locks)
 
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(lks_mutex_lock(mutexes[i], 0, NULL), LKS_LOCK_ACQUIRED);
-        assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), i + 1);
+        assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), i + 1);
     }
-    assert_int_equal(lks_channel_open(lock_fake_url(fake), NULL, &other_channel, NULL), LKS_OK);
+    assert_int_equal(lks_channel_open(fake_url(fake), NULL, &other_channel, NULL), LKS_OK);
     assert_int_equal(lks_mutex_new(other_channel, "door", NULL, &elsewhere, NULL), LKS_OK);
     assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_FAILED_PRECONDITION);
     assert_int_equal(lks_mutex_lock(elsewhere, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 4);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 4);
     assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_OK);
     lks_mutex_free(elsewhere);
     lks_channel_close(other_channel);
@@ -230,8 +230,8 @@ TEST(test_another_thread_is_another_owner)
     /* It asked the server for itself, and gave back its own (this server grants all). */
     assert_int_equal(intruder.locked, LKS_LOCK_ACQUIRED);
     assert_int_equal(intruder.unlocked_own, LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
     assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
 
     assert_false(lks_mutex_is_lost(mutex));
@@ -246,14 +246,14 @@ TEST(test_refusals_are_told_apart)
     lks_mutex *mutex = new_plain("door");
     lks_error error;
 
-    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_BUSY});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_BUSY);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_BUSY);
-    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_TIMED_OUT});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_TIMED_OUT});
     assert_int_equal(lks_mutex_lock(mutex, 5, &error), LKS_LOCK_TIMED_OUT);
     assert_int_equal(error.code, LKS_DEADLINE_EXCEEDED);
-    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_TOKEN_SPENT});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_TOKEN_SPENT});
     assert_int_equal(lks_mutex_lock(mutex, 5, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_FAILED_PRECONDITION);
@@ -268,17 +268,17 @@ TEST(test_a_doubtful_grant_is_given_back)
     lks_mutex *mutex = new_plain("door");
     lks_error error;
 
-    lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_NO});
+    fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_NO});
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_INTERNAL);
-    lock_fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    fake_behave(fake, (fake_manner){.fails[FAKE_ACQUIRE] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_FAILED);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 1));
+    assert_true(fake_await(fake, FAKE_RELEASE, "door", 1));
     assert_string_equal(event_of(FAKE_RELEASE, 0).token, event_of(FAKE_ACQUIRE, 1).token);
-    lock_fake_behave(fake, (fake_manner){.acquired = (lks_acquire_outcome)99}); /* of a newer server */
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = 99}); /* of a newer server */
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_INTERNAL);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 2));
+    assert_true(fake_await(fake, FAKE_RELEASE, "door", 2));
     assert_nothing_else_was_released(mutex, 2);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
@@ -296,12 +296,12 @@ TEST(test_unlock_says_what_became_of_it)
     lks_error error;
 
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    lock_fake_behave(fake, (fake_manner){.released = LKS_RELEASE_OUTCOME_NOT_HELD});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_RELEASE] = LKS_RELEASE_OUTCOME_NOT_HELD});
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_ABORTED);
     assert_int_equal(error.code, LKS_ABORTED);
 
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_INTERNAL});
+    fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_INTERNAL});
     assert_failed_as(lks_mutex_unlock(mutex, &error), LKS_INTERNAL);
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_FAILED_PRECONDITION);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
@@ -326,7 +326,7 @@ TEST(test_a_cancelled_acquire_is_released)
     const fake_manner slow = {.holds = {[FAKE_ACQUIRE] = true}};
     static char *const groups[] = {"", "a group"};
 
-    lock_fake_behave(fake, slow);
+    fake_behave(fake, slow);
     target.name = "door";
     request.n_targets = 1;
     request.targets = targets;
@@ -337,17 +337,17 @@ TEST(test_a_cancelled_acquire_is_released)
         lks_error error;
         request.group = groups[i];
         assert_int_equal(lks_lock_acquire_start(channel, &request, NULL, NULL, NULL, &call, NULL), LKS_OK);
-        assert_true(lock_fake_await(fake, FAKE_ACQUIRE, NULL, i + 1));
+        assert_true(fake_await(fake, FAKE_ACQUIRE, NULL, i + 1));
         lks_call_cancel(call);
         assert_int_equal(lks_call_wait(call, &error), LKS_CANCELLED);
         assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
         lks_call_free(call);
-        assert_true(lock_fake_await(fake, FAKE_RELEASE, NULL, i + 1));
+        assert_true(fake_await(fake, FAKE_RELEASE, NULL, i + 1));
         fake_event released = event_of(FAKE_RELEASE, i);
         assert_string_equal(released.group, i == 0 ? "door" : "a group");
         assert_string_equal(released.token, event_of(FAKE_ACQUIRE, i).token);
     }
-    lock_fake_behave(fake, (fake_manner){0});
+    fake_behave(fake, (fake_manner){0});
 }
 
 TEST(test_a_release_is_not_given_up)
@@ -358,20 +358,20 @@ TEST(test_a_release_is_not_given_up)
     lks_error error;
 
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_RESOURCE_EXHAUSTED, .fail_times = 3});
+    fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_RESOURCE_EXHAUSTED, .fail_times = 3});
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 4);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 4);
     lks_mutex_free(mutex);
 
     /* Longer than its caller waits, in the background. */
-    assert_int_equal(lks_channel_open(lock_fake_url(fake), &brief, &impatient, NULL), LKS_OK);
+    assert_int_equal(lks_channel_open(fake_url(fake), &brief, &impatient, NULL), LKS_OK);
     assert_int_equal(lks_mutex_new(impatient, "gate", NULL, &other, NULL), LKS_OK);
     assert_int_equal(lks_mutex_lock(other, 0, NULL), LKS_LOCK_ACQUIRED);
-    lock_fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_UNAVAILABLE});
+    fake_behave(fake, (fake_manner){.fails[FAKE_RELEASE] = LKS_UNAVAILABLE});
     assert_failed_as(lks_mutex_unlock(other, &error), LKS_UNAVAILABLE);
-    size_t tried = lock_fake_calls(fake, FAKE_RELEASE);
-    lock_fake_behave(fake, (fake_manner){.acquired = 0});
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "gate", tried - 4 + 1));
+    size_t tried = fake_calls(fake, FAKE_RELEASE);
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = 0});
+    assert_true(fake_await(fake, FAKE_RELEASE, "gate", tried - 4 + 1));
     lks_mutex_free(other);
     lks_channel_close(impatient);
 }
@@ -410,17 +410,17 @@ TEST(test_a_guard_unlocks_at_the_end_of_its_block)
 
     assert_int_equal(work_under_guard(mutex, &fence), LKS_LOCK_ACQUIRED);
     assert_int_equal(fence, 1);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_FAILED_PRECONDITION);
     {
         LKS_MUTEX_GUARD guard = lks_mutex_guard_take(mutex, 0, NULL);
         lks_mutex_guard_release(&guard);
-        assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
+        assert_int_equal(fake_calls(fake, FAKE_RELEASE), 2);
     }
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
-    lock_fake_behave(fake, (fake_manner){.acquired = LKS_ACQUIRE_OUTCOME_BUSY});
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 2);
+    fake_behave(fake, (fake_manner){.outcome[FAKE_ACQUIRE] = LKS_ACQUIRE_OUTCOME_BUSY});
     assert_int_equal(work_under_guard(mutex, &fence), LKS_LOCK_BUSY);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 2);
     lks_mutex_free(mutex);
 }
 
@@ -441,8 +441,8 @@ TEST(test_guards_of_rwlocks_and_permits)
         LKS_RWLOCK_GUARD writer = lks_rwlock_guard_write(rwlock, 0, NULL);
         assert_int_equal(writer.result, LKS_LOCK_ACQUIRED);
     }
-    assert_int_equal(lock_fake_seen(fake, FAKE_RELEASE, "book"), 2);
-    assert_int_equal(lock_fake_seen(fake, FAKE_RELEASE, "seats"), 1);
+    assert_int_equal(fake_seen(fake, FAKE_RELEASE, "book"), 2);
+    assert_int_equal(fake_seen(fake, FAKE_RELEASE, "seats"), 1);
     assert_int_equal(lks_rwlock_free(rwlock), LKS_OK);
     assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
 }
@@ -465,9 +465,9 @@ TEST(test_readers_and_writers)
     assert_int_equal(lks_mutex_lock(mutex, 1000, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
     assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 0);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 0);
     assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 1);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 1);
 
     /* Who writes may read, and still writes when it is done with that. */
     assert_int_equal(lks_rwlock_write(rwlock, 0, NULL), LKS_LOCK_ACQUIRED);
@@ -478,8 +478,8 @@ TEST(test_readers_and_writers)
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(lks_rwlock_unlock(rwlock, NULL), LKS_OK);
-    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 2);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 2);
     lks_rwlock_free(rwlock);
     lks_mutex_free(mutex);
 }
@@ -562,7 +562,7 @@ TEST(test_on_the_completion_thread)
     assert_int_equal(late.locked, LKS_LOCK_FAILED);
     assert_int_equal(late.error.code, LKS_FAILED_PRECONDITION);
     assert_int_equal(late.released, LKS_OK);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "seats", 1));
+    assert_true(fake_await(fake, FAKE_RELEASE, "seats", 1));
     assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
     assert_int_equal(lks_mutex_free(late.mutex), LKS_OK);
 }
@@ -603,8 +603,8 @@ TEST(test_a_forked_child_holds_nothing)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-    assert_int_equal(lock_fake_calls(fake, FAKE_RELEASE), 0);
-    assert_int_equal(lock_fake_calls(fake, FAKE_ACQUIRE), 2);
+    assert_int_equal(fake_calls(fake, FAKE_RELEASE), 0);
+    assert_int_equal(fake_calls(fake, FAKE_ACQUIRE), 2);
     assert_false(lks_mutex_is_lost(mutex));
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(lks_permit_release(permit, NULL), LKS_OK);

@@ -28,25 +28,25 @@ TEST(test_a_lease_that_nobody_renews_is_lost_in_time)
 {
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
-    fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
+    fake_event asked = fake_event_at(fake, FAKE_ACQUIRE, "door", 0);
     lks_error error;
 
-    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
     assert_is_lost_in_time(mutex, asked.at_ns, LEASE_MS);
     await_loss(&witness);
     assert_string_equal(witness.name, "door");
     assert_int_equal(witness.fence, 1);
     assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
-    assert_true(lock_fake_seen(fake, FAKE_RENEW, "door") > 0);
+    assert_true(fake_seen(fake, FAKE_RENEW, "door") > 0);
 
     /* It is not had again while it is not unlocked, and then it is a new one. */
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_LOST);
     assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_ABORTED);
     assert_int_equal(error.code, LKS_ABORTED);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 1));
-    assert_string_equal(lock_fake_event(fake, FAKE_RELEASE, "door", 0).token, asked.token);
-    lock_fake_behave(fake, (fake_manner){0});
+    assert_true(fake_await(fake, FAKE_RELEASE, "door", 1));
+    assert_string_equal(fake_event_at(fake, FAKE_RELEASE, "door", 0).token, asked.token);
+    fake_behave(fake, (fake_manner){0});
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     assert_int_equal(lks_mutex_fence(mutex), 2);
     assert_int_equal(times_told(&witness), 1);
@@ -60,16 +60,16 @@ TEST(test_the_server_says_lost)
     struct witness witness = WITNESS_INIT, calm = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, &witness), *other = new_locked("gate", LEASE_MS, &calm);
 
-    lock_fake_behave(fake, (fake_manner){.lost = "door"});
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    fake_behave(fake, (fake_manner){.lost = "door"});
+    assert_true(fake_await(fake, FAKE_RENEW, "door", 1));
     await_loss_for(&witness, 10);
     assert_int_equal(witness.reason, LKS_LOSS_TAKEN);
     assert_true(lks_mutex_is_lost(mutex));
-    size_t n = lock_fake_seen(fake, FAKE_RENEW, "gate");
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", n + 2));
+    size_t n = fake_seen(fake, FAKE_RENEW, "gate");
+    assert_true(fake_await(fake, FAKE_RENEW, "gate", n + 2));
     assert_false(lks_mutex_is_lost(other));
     assert_int_equal(times_told(&calm), 0);
-    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1);
+    assert_int_equal(fake_seen(fake, FAKE_RENEW, "door"), 1);
     unlock_and_free(mutex, LKS_ABORTED);
     unlock_and_free(other, LKS_OK);
 }
@@ -79,7 +79,7 @@ TEST(test_the_server_ends)
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
 
-    lock_fake_stop(fake);
+    fake_stop(fake);
     fake = NULL;
     await_loss(&witness);
     assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
@@ -97,7 +97,7 @@ TEST(test_max_hold_ends_renewing)
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     await_loss(&witness);
     assert_int_equal(witness.reason, LKS_LOSS_MAX_HOLD);
-    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1); /* at a third, not at two thirds */
+    assert_int_equal(fake_seen(fake, FAKE_RENEW, "door"), 1); /* at a third, not at two thirds */
     unlock_and_free(mutex, LKS_ABORTED);
 }
 
@@ -108,7 +108,7 @@ TEST(test_a_permit_is_lost_like_a_lock)
     lks_semaphore *semaphore = NULL;
     lks_permit *permit = NULL;
 
-    lock_fake_behave(fake, (fake_manner){.lost = "seats"});
+    fake_behave(fake, (fake_manner){.lost = "seats"});
     assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
     await_loss(&witness);
@@ -128,14 +128,14 @@ TEST(test_what_was_lost_stays_lost)
     lks_mutex *mutex = new_locked("door", TINY_MS, &witness), *inner = new_mutex("door", TINY_MS, NULL);
 
     lks_lock_result again = lks_mutex_lock(inner, 0, NULL);
-    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
     await_loss(&witness);
-    lock_fake_behave(fake, (fake_manner){0});
+    fake_behave(fake, (fake_manner){0});
     lks_mutex *other = new_locked("gate", SHORT_MS, NULL);
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 1));
-    size_t n = lock_fake_seen(fake, FAKE_RENEW, "door");
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 3));
-    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), n);
+    assert_true(fake_await(fake, FAKE_RENEW, "gate", 1));
+    size_t n = fake_seen(fake, FAKE_RENEW, "door");
+    assert_true(fake_await(fake, FAKE_RENEW, "gate", 3));
+    assert_int_equal(fake_seen(fake, FAKE_RENEW, "door"), n);
     assert_true(lks_mutex_is_lost(mutex));
     assert_true(lks_mutex_is_lost(inner));
     assert_int_equal(times_told(&witness), 1);
@@ -152,15 +152,14 @@ TEST(test_what_is_lost_is_not_renewed)
 {
     struct witness witness = WITNESS_INIT;
 
-    lock_fake_behave(
-        fake,
-        (fake_manner){.fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED, .fail_times = 1, .retry_after_ms = 2 * SHORT_MS});
+    fake_behave(fake, (fake_manner){
+                          .fails[FAKE_RENEW] = LKS_RESOURCE_EXHAUSTED, .fail_times = 1, .fail_retry_ms = 2 * SHORT_MS});
     lks_mutex *mutex = new_locked("door", SHORT_MS, &witness);
     await_loss(&witness);
     assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
     lks_mutex *other = new_locked("gate", SHORT_MS, NULL);
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", 5));
-    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), 1);
+    assert_true(fake_await(fake, FAKE_RENEW, "gate", 5));
+    assert_int_equal(fake_seen(fake, FAKE_RENEW, "door"), 1);
     unlock_and_free(mutex, LKS_ABORTED);
     unlock_held_or_lost(other);
     assert_int_equal(lks_mutex_free(other), LKS_OK);
@@ -174,7 +173,7 @@ static void open_channel_without_retries(void)
     const lks_channel_options once = {.no_retry = true};
 
     lks_channel_close(channel);
-    assert_int_equal(lks_channel_open(lock_fake_url(fake), &once, &channel, NULL), LKS_OK);
+    assert_int_equal(lks_channel_open(fake_url(fake), &once, &channel, NULL), LKS_OK);
 }
 
 /* The answer is late, the lease began when the request came. */
@@ -183,9 +182,9 @@ TEST(test_a_late_answer_makes_no_longer_lease)
     enum { LONG_LEASE_MS = 9000, LATE_MS = 1000 }; /* not so late that a renewal is due */
 
     open_channel_without_retries();
-    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = LATE_MS, .holds[FAKE_RENEW] = true});
+    fake_behave(fake, (fake_manner){.delay_ms[FAKE_ACQUIRE] = LATE_MS, .holds[FAKE_RENEW] = true});
     lks_mutex *mutex = new_locked("door", LONG_LEASE_MS, NULL);
-    fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
+    fake_event asked = fake_event_at(fake, FAKE_ACQUIRE, "door", 0);
     assert_is_lost_in_time(mutex, asked.at_ns, LONG_LEASE_MS);
     unlock_and_free(mutex, LKS_ABORTED);
 }
@@ -195,15 +194,15 @@ TEST(test_a_late_renewal_makes_no_longer_lease)
 {
     open_channel_without_retries();
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
-    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
-    uint64_t got_ns = lock_fake_event(fake, FAKE_RENEW, "door", 0).at_ns;
+    fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    assert_true(fake_await(fake, FAKE_RENEW, "door", 1));
+    uint64_t got_ns = fake_event_at(fake, FAKE_RENEW, "door", 0).at_ns;
     let_pass(got_ns, LEASE_MS / 4);
-    lock_fake_behave(fake, (fake_manner){0});
+    fake_behave(fake, (fake_manner){0});
     let_pass(got_ns, LEASE_MS / 3 - LEASE_MS / 20);
-    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
-    size_t last = lock_fake_seen(fake, FAKE_RENEW, "door") - 1;
-    assert_is_lost_in_time(mutex, lock_fake_event(fake, FAKE_RENEW, "door", last).at_ns, LEASE_MS);
+    fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    size_t last = fake_seen(fake, FAKE_RENEW, "door") - 1;
+    assert_is_lost_in_time(mutex, fake_event_at(fake, FAKE_RENEW, "door", last).at_ns, LEASE_MS);
     unlock_and_free(mutex, LKS_ABORTED);
 }
 
@@ -213,24 +212,24 @@ TEST(test_a_grant_after_a_long_wait_is_confirmed)
     lks_mutex *mutex = new_mutex("door", SHORT_MS, NULL);
     lks_error error;
 
-    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = SHORT_MS + 300});
+    fake_behave(fake, (fake_manner){.delay_ms[FAKE_ACQUIRE] = SHORT_MS + 300});
     assert_int_equal(lks_mutex_lock(mutex, 60000, NULL), LKS_LOCK_ACQUIRED);
-    assert_true(lock_fake_seen(fake, FAKE_RENEW, "door") >= 1);
+    assert_true(fake_seen(fake, FAKE_RENEW, "door") >= 1);
     assert_false(lks_mutex_is_lost(mutex));
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
 
-    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = SHORT_MS, .lost = "door"});
+    fake_behave(fake, (fake_manner){.delay_ms[FAKE_ACQUIRE] = SHORT_MS, .lost = "door"});
     assert_int_equal(lks_mutex_lock(mutex, 60000, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_ABORTED);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 2));
+    assert_true(fake_await(fake, FAKE_RELEASE, "door", 2));
 
-    lock_fake_behave(fake, (fake_manner){.acquire_delay_ms = SHORT_MS, .fails[FAKE_RENEW] = LKS_INTERNAL});
+    fake_behave(fake, (fake_manner){.delay_ms[FAKE_ACQUIRE] = SHORT_MS, .fails[FAKE_RENEW] = LKS_INTERNAL});
     assert_int_equal(lks_mutex_lock(mutex, 60000, &error), LKS_LOCK_FAILED);
     assert_int_equal(error.code, LKS_INTERNAL);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 3));
+    assert_true(fake_await(fake, FAKE_RELEASE, "door", 3));
     for (size_t i = 0; i < 3; i++)
-        assert_string_equal(lock_fake_event(fake, FAKE_RELEASE, "door", i).token,
-                            lock_fake_event(fake, FAKE_ACQUIRE, "door", i).token);
+        assert_string_equal(fake_event_at(fake, FAKE_RELEASE, "door", i).token,
+                            fake_event_at(fake, FAKE_ACQUIRE, "door", i).token);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
 }
 
@@ -244,14 +243,14 @@ TEST(test_what_a_callback_may_do)
     witness.unlocks = witness.locks = witness.frees = mutex;
     witness.other = other;
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-    lock_fake_behave(fake, (fake_manner){.lost = "door"});
+    fake_behave(fake, (fake_manner){.lost = "door"});
     await_loss(&witness);
     assert_int_equal(witness.unlocked, LKS_ABORTED);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "door", 1));
+    assert_true(fake_await(fake, FAKE_RELEASE, "door", 1));
     assert_int_equal(witness.unlocked_other, LKS_FAILED_PRECONDITION);
     assert_int_equal(witness.locked, LKS_LOCK_FAILED);
     assert_int_equal(witness.freed, LKS_FAILED_PRECONDITION);
-    assert_int_equal(lock_fake_seen(fake, FAKE_RELEASE, "gate"), 0);
+    assert_int_equal(fake_seen(fake, FAKE_RELEASE, "gate"), 0);
     assert_false(lks_mutex_is_lost(other));
     unlock_and_free(mutex, LKS_ABORTED);
     unlock_and_free(other, LKS_OK);
@@ -279,7 +278,7 @@ TEST(test_free_waits_for_the_callback)
     const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = be_slow, .arg = &slow};
     lks_mutex *mutex = NULL;
 
-    lock_fake_behave(fake, (fake_manner){.lost = "door"});
+    fake_behave(fake, (fake_manner){.lost = "door"});
     assert_int_equal(lks_mutex_new(channel, "door", &options, &mutex, NULL), LKS_OK);
     assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
     while (!atomic_load(&slow.began))
@@ -317,7 +316,7 @@ TEST(test_a_callback_may_release_its_permit)
     lks_permit *permit = NULL;
     const lks_lock_options options = {.lease_ms = SHORT_MS, .on_lost = release_in_callback, .arg = &owner};
 
-    lock_fake_behave(fake, (fake_manner){.lost = "seats"});
+    fake_behave(fake, (fake_manner){.lost = "seats"});
     assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &owner.semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(owner.semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
     atomic_store(&owner.permit, permit);
@@ -325,7 +324,7 @@ TEST(test_a_callback_may_release_its_permit)
         process_pause();
     assert_int_equal(owner.released, LKS_ABORTED);
     assert_int_equal(owner.freed, LKS_FAILED_PRECONDITION);
-    assert_true(lock_fake_await(fake, FAKE_RELEASE, "seats", 1));
+    assert_true(fake_await(fake, FAKE_RELEASE, "seats", 1));
     assert_int_equal(lks_semaphore_free(owner.semaphore), LKS_OK);
 }
 

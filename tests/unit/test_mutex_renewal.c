@@ -35,9 +35,9 @@ TEST(test_a_lease_is_renewed_as_long_as_it_is_held)
     uint64_t began_ns = now_ns();
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
 
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 4));
-    fake_event asked = lock_fake_event(fake, FAKE_ACQUIRE, "door", 0);
-    fake_event renewed = lock_fake_event(fake, FAKE_RENEW, "door", 3);
+    assert_true(fake_await(fake, FAKE_RENEW, "door", 4));
+    fake_event asked = fake_event_at(fake, FAKE_ACQUIRE, "door", 0);
+    fake_event renewed = fake_event_at(fake, FAKE_RENEW, "door", 3);
     assert_string_equal(renewed.token, asked.token);
     assert_int_equal(renewed.lease_ms, LEASE_MS);
     /* At a third of each lease, not earlier; so by now it would be over. */
@@ -55,7 +55,7 @@ TEST(test_a_permit_is_kept_like_a_lock)
 
     assert_int_equal(lks_semaphore_new(channel, "seats", 2, &options, &semaphore, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_acquire(semaphore, 1, 0, &permit, NULL), LKS_LOCK_ACQUIRED);
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "seats", 2));
+    assert_true(fake_await(fake, FAKE_RENEW, "seats", 2));
     assert_false(lks_permit_is_lost(permit));
     assert_int_equal(lks_permit_release(permit, NULL), LKS_OK);
     assert_int_equal(lks_semaphore_free(semaphore), LKS_OK);
@@ -65,15 +65,15 @@ TEST(test_nothing_is_renewed_after_the_unlock)
 {
     lks_mutex *mutex = new_locked("door", SHORT_MS, NULL), *other = new_locked("gate", SHORT_MS, NULL);
 
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    assert_true(fake_await(fake, FAKE_RENEW, "door", 1));
     unlock_and_free(new_locked("yard", SHORT_MS, NULL), LKS_OK); /* so its answer is there too */
     unlock_held_or_lost(mutex);
     /* One that was on its way has come when the next is there. */
-    size_t others = lock_fake_seen(fake, FAKE_RENEW, "gate");
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", others + 1));
-    size_t n = lock_fake_seen(fake, FAKE_RENEW, "door");
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "gate", others + 4));
-    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "door"), n);
+    size_t others = fake_seen(fake, FAKE_RENEW, "gate");
+    assert_true(fake_await(fake, FAKE_RENEW, "gate", others + 1));
+    size_t n = fake_seen(fake, FAKE_RENEW, "door");
+    assert_true(fake_await(fake, FAKE_RENEW, "gate", others + 4));
+    assert_int_equal(fake_seen(fake, FAKE_RENEW, "door"), n);
     unlock_held_or_lost(other);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
     assert_int_equal(lks_mutex_free(other), LKS_OK);
@@ -85,16 +85,16 @@ TEST(test_a_renewal_in_flight_at_the_unlock_is_without_effect)
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
 
-    lock_fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 1));
+    fake_behave(fake, (fake_manner){.holds[FAKE_RENEW] = true});
+    assert_true(fake_await(fake, FAKE_RENEW, "door", 1));
     assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
     assert_int_equal(lks_mutex_free(mutex), LKS_OK);
-    lock_fake_behave(fake, (fake_manner){0});
+    fake_behave(fake, (fake_manner){0});
     mutex = new_locked("door", LEASE_MS, NULL);
-    size_t tries = lock_fake_seen(fake, FAKE_RENEW, "door");
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", tries + 1));
-    fake_event renewed = lock_fake_event(fake, FAKE_RENEW, "door", tries);
-    assert_string_equal(renewed.token, lock_fake_event(fake, FAKE_ACQUIRE, "door", 1).token);
+    size_t tries = fake_seen(fake, FAKE_RENEW, "door");
+    assert_true(fake_await(fake, FAKE_RENEW, "door", tries + 1));
+    fake_event renewed = fake_event_at(fake, FAKE_RENEW, "door", tries);
+    assert_string_equal(renewed.token, fake_event_at(fake, FAKE_ACQUIRE, "door", 1).token);
     assert_int_equal(times_told(&witness), 0);
     unlock_and_free(mutex, LKS_OK);
 }
@@ -106,9 +106,9 @@ TEST(test_a_renewal_that_fails_is_repeated)
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
 
     for (size_t i = 0; i < 2; i++) {
-        size_t n = lock_fake_calls(fake, FAKE_RENEW);
-        lock_fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = codes[i], .fail_times = 1});
-        assert_true(lock_fake_await(fake, FAKE_RENEW, "door", n + 3));
+        size_t n = fake_calls(fake, FAKE_RENEW);
+        fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = codes[i], .fail_times = 1});
+        assert_true(fake_await(fake, FAKE_RENEW, "door", n + 3));
         assert_false(lks_mutex_is_lost(mutex));
     }
     assert_int_equal(times_told(&witness), 0);
@@ -123,11 +123,11 @@ TEST(test_renewals_of_many_locks_are_few_calls)
     enum { LOCKS = 10000, LONG_LEASE_MS = 15000 };
     struct witness witness = WITNESS_INIT;
     lks_mutex **mutexes = new_locked_mutexes(LOCKS, LONG_LEASE_MS, &witness);
-    size_t calls = lock_fake_calls(fake, FAKE_RENEW), leases = lock_fake_seen(fake, FAKE_RENEW, NULL);
+    size_t calls = fake_calls(fake, FAKE_RENEW), leases = fake_seen(fake, FAKE_RENEW, NULL);
 
-    assert_true(lock_fake_await(fake, FAKE_RENEW, NULL, leases + 2 * LOCKS));
-    leases = lock_fake_seen(fake, FAKE_RENEW, NULL) - leases;
-    calls = lock_fake_calls(fake, FAKE_RENEW) - calls;
+    assert_true(fake_await(fake, FAKE_RENEW, NULL, leases + 2 * LOCKS));
+    leases = fake_seen(fake, FAKE_RENEW, NULL) - leases;
+    calls = fake_calls(fake, FAKE_RENEW) - calls;
     print_message("%zu leases renewed in %zu calls\n", leases, calls);
     assert_true(calls * 100 <= leases);
     assert_int_equal(times_told(&witness), 0);
@@ -141,11 +141,11 @@ TEST(test_a_poisoned_lease_falls_alone)
     struct witness calm = WITNESS_INIT, witness = WITNESS_INIT;
     lks_mutex **mutexes = new_locked_mutexes(LOCKS, LEASE_MS, &calm), *mutex = new_locked("door", LEASE_MS, &witness);
 
-    lock_fake_behave(fake, (fake_manner){.poison = "door"});
+    fake_behave(fake, (fake_manner){.poison = "door"});
     await_loss(&witness);
     assert_int_equal(witness.reason, LKS_LOSS_UNRENEWED);
-    size_t n = lock_fake_seen(fake, FAKE_RENEW, "lock-7");
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "lock-7", n + 2));
+    size_t n = fake_seen(fake, FAKE_RENEW, "lock-7");
+    assert_true(fake_await(fake, FAKE_RENEW, "lock-7", n + 2));
     assert_int_equal(times_told(&calm), 0);
     unlock_and_free(mutex, LKS_ABORTED);
     free_mutexes(mutexes, LOCKS);
@@ -157,7 +157,7 @@ TEST(test_a_server_with_smaller_limits)
     enum { LOCKS = 150, MAX = 64 };
     struct witness witness = WITNESS_INIT;
 
-    lock_fake_behave(fake, (fake_manner){.leases_max = MAX});
+    fake_behave(fake, (fake_manner){.leases_max = MAX});
     lks_mutex **mutexes = new_locked_mutexes(LOCKS, LEASE_MS, &witness);
     uint64_t began_ns = now_ns();
     let_pass(began_ns, LEASE_MS);
@@ -171,23 +171,23 @@ TEST(test_a_server_with_smaller_limits)
 TEST(test_one_thread_for_all)
 {
     const lks_lock_options options = {.lease_ms = LEASE_MS};
-    lock_fake *other = lock_fake_start();
+    fake_service *other = fake_start();
     lks_channel *second = NULL;
     lks_mutex *elsewhere = NULL;
 
     assert_non_null(other);
-    assert_int_equal(lks_channel_open(lock_fake_url(other), NULL, &second, NULL), LKS_OK);
+    assert_int_equal(lks_channel_open(fake_url(other), NULL, &second, NULL), LKS_OK);
     assert_int_equal(lks_mutex_new(second, "gate", &options, &elsewhere, NULL), LKS_OK);
     lks_mutex *mutex = new_locked("door", LEASE_MS, NULL);
     assert_int_equal(lks_mutex_lock(elsewhere, 0, NULL), LKS_LOCK_ACQUIRED);
-    assert_true(lock_fake_await(fake, FAKE_RENEW, "door", 2));
-    assert_true(lock_fake_await(other, FAKE_RENEW, "gate", 2));
+    assert_true(fake_await(fake, FAKE_RENEW, "door", 2));
+    assert_true(fake_await(other, FAKE_RENEW, "gate", 2));
     assert_int_equal(watchdogs(), 1);
-    assert_int_equal(lock_fake_seen(fake, FAKE_RENEW, "gate") + lock_fake_seen(other, FAKE_RENEW, "door"), 0);
+    assert_int_equal(fake_seen(fake, FAKE_RENEW, "gate") + fake_seen(other, FAKE_RENEW, "door"), 0);
     assert_int_equal(lks_mutex_unlock(elsewhere, NULL), LKS_OK);
     assert_int_equal(lks_mutex_free(elsewhere), LKS_OK);
     lks_channel_close(second);
-    lock_fake_stop(other);
+    fake_stop(other);
     unlock_and_free(mutex, LKS_OK);
 }
 
@@ -198,7 +198,7 @@ TEST(test_the_watchdog_comes_and_goes)
 
     for (size_t i = 1; i <= 2; i++) {
         assert_int_equal(lks_mutex_lock(mutex, 0, NULL), LKS_LOCK_ACQUIRED);
-        assert_true(lock_fake_await(fake, FAKE_RENEW, "door", i));
+        assert_true(fake_await(fake, FAKE_RENEW, "door", i));
         assert_int_equal(watchdogs(), 1);
         assert_int_equal(lks_mutex_unlock(mutex, NULL), LKS_OK);
         while (watchdogs() != 0) /* ctest ends it if it never happens */

@@ -9,7 +9,7 @@
 #include <lockstock/lockstock.h>
 
 #include "support/process.h"
-#include "unit/helpers_fake.h"
+#include "unit/fake_service.h"
 #include "unit/helpers_fixture.h"
 #include "unit/once_fixture.h"
 #include "test.h"
@@ -40,21 +40,21 @@ TEST(test_it_runs_and_its_result_is_stored)
     lks_once_result_free(result);
 
     fake_event begun = event_of(FAKE_BEGIN, 0), completed = event_of(FAKE_COMPLETE, 0);
-    assert_string_equal(begun.scope, "charge");
+    assert_string_equal(begun.group, "charge");
     assert_string_equal(begun.id, "order-1");
     assert_int_equal(strlen(begun.token), 32);
     assert_string_equal(begun.text, "");
     assert_int_equal(begun.lease_ms, 30000);
     assert_int_equal(begun.retain_ms, 0);
     assert_int_equal(begun.wait_ms, 0);
-    assert_string_equal(completed.scope, "charge");
+    assert_string_equal(completed.group, "charge");
     assert_string_equal(completed.id, "order-1");
     assert_int_equal(completed.fence, 7);
     assert_int_equal(completed.number, 201);
     assert_string_equal(completed.text, "paid");
     assert_int_equal(completed.n, 1);
     assert_string_equal(completed.keys[0], "content-type: text/plain");
-    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), 0);
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND), 0);
 }
 
 TEST(test_options_are_sent)
@@ -95,11 +95,11 @@ TEST(test_a_lost_begin_is_the_same_attempt)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
 
-    helpers_fake_behave(
-        fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
+    fake_behave(fake,
+                (fake_manner){.fails[FAKE_BEGIN] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
     assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(atomic_load(&job.runs), 1);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 2);
+    assert_int_equal(fake_calls(fake, FAKE_BEGIN), 2);
     assert_string_equal(event_of(FAKE_BEGIN, 0).token, event_of(FAKE_BEGIN, 1).token);
 }
 
@@ -120,7 +120,7 @@ TEST(test_bad_options_are_named)
         assert_non_null(strstr(error.message, "lease_ms"));
     }
     assert_int_equal(atomic_load(&job.runs), 0);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 0);
+    assert_int_equal(fake_calls(fake, FAKE_BEGIN), 0);
 }
 
 /* ---- answers of Begin ---------------------------------------------------------------- */
@@ -131,7 +131,7 @@ TEST(test_a_stored_result_is_replayed)
     lks_once_result *result = NULL;
     lks_error error = {.code = LKS_INTERNAL};
 
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .body = "first"});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .body = "first"});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_REPLAYED);
     assert_int_equal(error.code, LKS_OK);
     assert_int_equal(atomic_load(&job.runs), 0);
@@ -150,7 +150,7 @@ TEST(test_a_final_failure_is_replayed)
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_once_result *result = NULL;
 
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .failure = "no money"});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_REPLAY, .failure = "no money"});
     assert_int_equal(run(&plain, &job, &result, NULL), LKS_ONCE_REPLAYED);
     assert_string_equal(result->failure, "no money");
     assert_int_equal(result->code, -1);
@@ -165,22 +165,21 @@ TEST(test_refusals_are_told_apart)
     lks_once_result *result = (lks_once_result *)&job; /* to be made NULL */
     lks_error error;
 
-    helpers_fake_behave(fake,
-                        (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_IN_PROGRESS, .retry_after_ms = 4321});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_IN_PROGRESS);
     assert_null(result);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_int_equal(error.retry_after_ms, 4321);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_MISMATCH});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = LKS_BEGIN_OUTCOME_MISMATCH});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_MISMATCH);
     assert_int_equal(error.code, LKS_ALREADY_EXISTS);
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_INVALID_ARGUMENT});
+    fake_behave(fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_INVALID_ARGUMENT});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_FAILED);
     assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
     assert_int_equal(atomic_load(&job.runs), 0);
     assert_nothing_else_came(FAKE_BEGIN, 3);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_FAIL), 0);
+    assert_int_equal(fake_calls(fake, FAKE_FAIL), 0);
 }
 
 /* ---- an attempt that may have begun is given back ----------------------------------- */
@@ -192,8 +191,7 @@ TEST(test_a_doubtful_begin_is_given_back)
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_error error;
 
-    helpers_fake_behave(
-        fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
+    fake_behave(fake, (fake_manner){.fails[FAKE_BEGIN] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 1});
     assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_FAILED);
     assert_int_equal(error.code, LKS_INTERNAL);
     assert_int_equal(atomic_load(&job.runs), 0);
@@ -205,11 +203,11 @@ TEST(test_an_unknown_answer_is_given_back)
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_error error;
 
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = 99});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_BEGIN] = 99});
     assert_int_equal(run(&plain, &job, NULL, &error), LKS_ONCE_FAILED);
     assert_int_equal(error.code, LKS_INTERNAL);
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
-    assert_true(helpers_fake_await(fake, FAKE_BEGIN, 2));
+    assert_true(fake_await(fake, FAKE_BEGIN, NULL, 2));
     assert_int_equal(atomic_load(&job.runs), 0);
     assert_nothing_else_came(FAKE_FAIL, 0); /* it was none */
 }
@@ -304,7 +302,7 @@ TEST(test_what_the_channel_cannot_send_is_refused_at_once)
     lks_once_result *result = NULL;
     lks_channel *narrow = NULL;
 
-    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &narrow, NULL), LKS_OK);
+    assert_int_equal(lks_channel_open(fake_url(fake), &small, &narrow, NULL), LKS_OK);
     assert_int_equal(lks_once_run(narrow, &plain, say_what_cannot_be_sent, &job, &result, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(job.codes[0], LKS_OK);
     assert_int_equal(job.codes[1], LKS_INVALID_ARGUMENT);
@@ -384,7 +382,7 @@ TEST(test_not_in_a_forked_child)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 0);
+    assert_int_equal(fake_calls(fake, FAKE_BEGIN), 0);
 }
 
 TEST(test_no_server_can_be_reached)
@@ -413,15 +411,15 @@ TEST(test_a_full_channel_begins_nothing)
     lks_call *calls[ROOM];
     lks_error error;
 
-    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &small, &other, NULL), LKS_OK);
-    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
+    assert_int_equal(lks_channel_open(fake_url(fake), &small, &other, NULL), LKS_OK);
+    fake_behave(fake, (fake_manner){.holds[FAKE_GET] = true});
     for (size_t i = 0; i < ROOM; i++)
         assert_int_equal(lks_idempotency_get_start(other, &request, NULL, NULL, NULL, &calls[i], NULL), LKS_OK);
     assert_int_equal(lks_once_run(other, &plain, work, &job, NULL, &error), LKS_ONCE_FAILED);
     assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_BEGIN), 0);
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    assert_int_equal(fake_calls(fake, FAKE_BEGIN), 0);
+    fake_behave(fake, (fake_manner){.body = NULL});
     for (size_t i = 0; i < ROOM; i++) {
         lks_call_wait(calls[i], NULL);
         lks_call_free(calls[i]);
@@ -471,7 +469,7 @@ TEST(test_many_at_once)
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&crowd.executed), THREADS * ROUNDS);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), THREADS * ROUNDS);
+    assert_int_equal(fake_calls(fake, FAKE_COMPLETE), THREADS * ROUNDS);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

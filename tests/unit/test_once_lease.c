@@ -6,7 +6,7 @@
 #include <lockstock/lockstock.h>
 
 #include "support/process.h"
-#include "unit/helpers_fake.h"
+#include "unit/fake_service.h"
 #include "unit/helpers_fixture.h"
 #include "unit/once_fixture.h"
 #include "test.h"
@@ -22,7 +22,7 @@ TEST(test_the_lease_is_extended_while_it_runs)
     assert_true(job.seen);
     assert_false(job.lost_last);
     fake_event extended = event_of(FAKE_EXTEND, 2);
-    assert_string_equal(extended.scope, "charge");
+    assert_string_equal(extended.group, "charge");
     assert_string_equal(extended.id, "order-1");
     assert_int_equal(extended.fence, 7);
     assert_int_equal(extended.lease_ms, SHORT_MS);
@@ -37,18 +37,17 @@ TEST(test_nothing_is_extended_after_the_end)
 
     for (int i = 0; i < 20; i++)
         assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
-    size_t extended = helpers_fake_seen(fake, FAKE_EXTEND);
+    size_t extended = fake_calls(fake, FAKE_EXTEND);
     for (long long from_ms = process_now_ms(); process_now_ms() < from_ms + 300;)
         process_pause();
-    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND), extended);
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND), extended);
 }
 
 TEST(test_an_extension_that_fails_is_repeated)
 {
     struct job job = {.verdict = LKS_ONCE_STORE, .extends = 3};
 
-    helpers_fake_behave(
-        fake, (fake_manner){.fails[FAKE_EXTEND] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
+    fake_behave(fake, (fake_manner){.fails[FAKE_EXTEND] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
     assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_true(job.seen);
     assert_false(job.lost_last);
@@ -60,9 +59,9 @@ TEST(test_lost_is_told_at_once)
     lks_once_result *result = NULL;
     lks_error error;
 
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST,
-                                            .outcome[FAKE_FAIL] = LKS_FAIL_OUTCOME_SUPERSEDED,
-                                            .body = "the winner's"});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST,
+                                    .outcome[FAKE_FAIL] = LKS_FAIL_OUTCOME_SUPERSEDED,
+                                    .body = "the winner's"});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
     assert_false(job.lost_first);
     assert_true(job.lost_ns[1] < job.lost_ns[0]); /* not by time */
@@ -81,7 +80,7 @@ TEST(test_a_lease_that_nobody_extends_is_lost)
     struct job job = {.verdict = LKS_ONCE_STORE, .until_lost = true, .lets_go = true};
     lks_once_result *result = NULL;
 
-    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true});
+    fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true});
     assert_int_equal(run(&options, &job, &result, NULL), LKS_ONCE_SUPERSEDED);
     assert_true(job.seen); /* nothing was extended after the loss */
     assert_true(job.lost_last);
@@ -95,10 +94,10 @@ static lks_once_verdict see_ends(void *arg, lks_once_attempt *attempt)
     uint64_t *ends = arg;
 
     ends[0] = lost_ns(attempt);
-    helpers_fake_await(fake, FAKE_EXTEND, 1);
+    fake_await(fake, FAKE_EXTEND, NULL, 1);
     for (int i = 0; i < 20; i++) /* an answer that takes its time */
         process_pause();
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    fake_behave(fake, (fake_manner){.body = NULL});
     while ((ends[1] = lost_ns(attempt)) == ends[0])
         process_pause();
     return LKS_ONCE_STORE;
@@ -111,7 +110,7 @@ TEST(test_a_lease_counts_from_the_sending)
     const uint64_t counts_ns = (LEASE_MS - LEASE_MS / 10) * UINT64_C(1000000);
     uint64_t ends[2];
 
-    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true, .begin_delay_ms = 100});
+    fake_behave(fake, (fake_manner){.holds[FAKE_EXTEND] = true, .delay_ms[FAKE_BEGIN] = 100});
     assert_int_equal(lks_once_run(channel, &plain, see_ends, ends, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_true(ends[0] <= event_of(FAKE_BEGIN, 0).at_ns + counts_ns);
     assert_true(ends[1] <= event_of(FAKE_EXTEND, 0).at_ns + counts_ns);
@@ -126,13 +125,13 @@ TEST(test_a_late_begin_is_confirmed)
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_error error;
 
-    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100});
+    fake_behave(fake, (fake_manner){.delay_ms[FAKE_BEGIN] = LEASE_MS / 3 + 100});
     assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_EXECUTED);
     assert_int_equal(job.extended, 1);
     assert_int_equal(event_of(FAKE_EXTEND, 0).fence, 7);
 
-    helpers_fake_behave(
-        fake, (fake_manner){.begin_delay_ms = LEASE_MS / 3 + 100, .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
+    fake_behave(fake, (fake_manner){.delay_ms[FAKE_BEGIN] = LEASE_MS / 3 + 100,
+                                    .outcome[FAKE_EXTEND] = LKS_EXTEND_OUTCOME_LOST});
     assert_int_equal(run(&options, &job, NULL, &error), LKS_ONCE_IN_PROGRESS);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_int_equal(atomic_load(&job.runs), 1);
@@ -143,7 +142,7 @@ TEST(test_a_late_begin_in_doubt_is_given_back)
     const lks_once_options options = {.scope = "charge", .key = "order-1", .lease_ms = 900};
     struct job job = {.verdict = LKS_ONCE_STORE};
 
-    helpers_fake_behave(fake, (fake_manner){.begin_delay_ms = 400, .fails[FAKE_EXTEND] = LKS_INTERNAL});
+    fake_behave(fake, (fake_manner){.delay_ms[FAKE_BEGIN] = 400, .fails[FAKE_EXTEND] = LKS_INTERNAL});
     assert_int_equal(run(&options, &job, NULL, NULL), LKS_ONCE_FAILED);
     assert_int_equal(atomic_load(&job.runs), 0);
     assert_given_back(2);
@@ -165,9 +164,9 @@ TEST(test_a_failure_for_now)
     assert_false(failed.flag);
     assert_int_equal(failed.fence, 7);
     assert_string_equal(failed.text, "bank is closed");
-    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 0);
+    assert_int_equal(fake_calls(fake, FAKE_COMPLETE), 0);
 
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_RETRYABLE);
     assert_int_equal(error.code, LKS_INTERNAL);
     assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
@@ -189,7 +188,7 @@ TEST(test_a_failure_for_good)
     assert_true(event_of(FAKE_FAIL, 0).flag);
     assert_string_equal(event_of(FAKE_FAIL, 0).text, "card is stolen");
 
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
+    fake_behave(fake, (fake_manner){.fails[FAKE_FAIL] = LKS_INTERNAL, .applied = LKS_APPLIED_MAYBE});
     job.detail = NULL;
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_DOUBTFUL);
     assert_string_equal(result->failure, "");
@@ -201,10 +200,10 @@ TEST(test_a_lost_complete_is_sent_again)
 {
     struct job job = {.verdict = LKS_ONCE_STORE};
 
-    helpers_fake_behave(
-        fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
+    fake_behave(fake,
+                (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .fail_times = 2});
     assert_int_equal(run(&plain, &job, NULL, NULL), LKS_ONCE_EXECUTED);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 3);
+    assert_int_equal(fake_calls(fake, FAKE_COMPLETE), 3);
     for (size_t i = 0; i < 3; i++) {
         assert_int_equal(event_of(FAKE_COMPLETE, i).fence, 7);
         assert_string_equal(event_of(FAKE_COMPLETE, i).text, "paid");
@@ -219,11 +218,11 @@ TEST(test_a_result_is_worth_a_lease_of_patience)
     struct job job = {.verdict = LKS_ONCE_STORE};
     lks_channel *other = NULL;
 
-    assert_int_equal(lks_channel_open(helpers_fake_url(fake), &impatient, &other, NULL), LKS_OK);
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .fail_times = 9});
+    assert_int_equal(lks_channel_open(fake_url(fake), &impatient, &other, NULL), LKS_OK);
+    fake_behave(fake, (fake_manner){.fails[FAKE_COMPLETE] = LKS_UNAVAILABLE, .fail_times = 9});
     assert_int_equal(lks_once_run(other, &(lks_once_options){.scope = "a", .key = "b"}, work, &job, NULL, NULL),
                      LKS_ONCE_EXECUTED);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_COMPLETE), 10);
+    assert_int_equal(fake_calls(fake, FAKE_COMPLETE), 10);
     assert_int_equal(lks_channel_close(other), LKS_OK);
 }
 
@@ -244,13 +243,13 @@ TEST(test_a_result_outlasts_refusals)
         for (size_t j = 0; j < sizeof ends / sizeof *ends; j++) {
             struct job job = {.verdict = ends[j].verdict};
             fake_manner manner = {.fail_times = 4, .fail_retry_ms = 1};
-            size_t before = helpers_fake_seen(fake, ends[j].ends);
+            size_t before = fake_calls(fake, ends[j].ends);
 
             manner.fails[ends[j].ends] = codes[i];
-            helpers_fake_behave(fake, manner);
+            fake_behave(fake, manner);
             assert_int_equal(run(&plain, &job, NULL, &error), ends[j].outcome);
             assert_int_equal(error.applied, ends[j].verdict == LKS_ONCE_RETRY ? LKS_APPLIED_YES : 0);
-            assert_int_equal(helpers_fake_seen(fake, ends[j].ends), before + 5);
+            assert_int_equal(fake_calls(fake, ends[j].ends), before + 5);
             assert_int_equal(atomic_load(&job.runs), 1);
         }
 }
@@ -266,7 +265,7 @@ TEST(test_a_result_that_may_not_be_stored_is_doubtful)
     };
 
     for (size_t i = 0; i < 2; i++) {
-        helpers_fake_behave(fake, manners[i]);
+        fake_behave(fake, manners[i]);
         assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_DOUBTFUL);
         assert_int_equal(error.code, LKS_INTERNAL);
         assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
@@ -283,16 +282,15 @@ TEST(test_the_winners_result_is_given)
     lks_once_result *result = NULL;
     lks_error error;
 
-    helpers_fake_behave(
-        fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED, .body = "the winner's"});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED, .body = "the winner's"});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_true(result->replayed);
     assert_string_equal(result->body, "the winner's");
     lks_once_result_free(result);
 
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED,
-                                            .fails[FAKE_GET] = LKS_NOT_FOUND});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_COMPLETE] = LKS_COMPLETE_OUTCOME_SUPERSEDED,
+                                    .fails[FAKE_GET] = LKS_NOT_FOUND});
     assert_int_equal(run(&plain, &job, &result, &error), LKS_ONCE_SUPERSEDED);
     assert_int_equal(error.code, LKS_ABORTED);
     assert_null(result);

@@ -40,7 +40,7 @@ static int64_t enter(place_origin from, uint64_t now_ms)
     return penalties_let_in(all, &from, now_ms, &wait_ms) ? (int64_t)wait_ms : REFUSED;
 }
 
-TEST(some_are_free)
+TEST(the_first_connections_thrown_out_cost_nothing)
 {
     throw_out(host(1), FREE, NOW_MS);
     for (size_t i = 0; i < 1000; i++)
@@ -81,7 +81,7 @@ TEST(other_addresses_are_free)
     }
 }
 
-TEST(time_pays)
+TEST(what_is_owed_falls_with_time)
 {
     throw_out(host(1), FREE + 1, NOW_MS);
     for (size_t i = 0; i < 3; i++)

@@ -7,7 +7,7 @@
 #include <lockstock/lockstock.h>
 
 #include "support/process.h"
-#include "unit/helpers_fake.h"
+#include "unit/fake_service.h"
 #include "unit/helpers_fixture.h"
 #include "test.h"
 
@@ -30,9 +30,9 @@ static lks_reservation *make(const lks_reservation_order *order)
 /* What was sent in the background before is there when a later call was answered. */
 static void assert_cancels(size_t n)
 {
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    fake_behave(fake, (fake_manner){.body = NULL});
     lks_reservation_free(make(&plain));
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), n + 1);
+    assert_int_equal(fake_calls(fake, FAKE_CANCEL), n + 1);
 }
 
 /* ---- making and selling ------------------------------------------------------------- */
@@ -52,7 +52,7 @@ TEST(test_reserved_and_confirmed)
     lks_reservation_free(reservation);
 
     fake_event reserved = event_of(FAKE_RESERVE, 0), confirmed = event_of(FAKE_CONFIRM, 0);
-    assert_string_equal(reserved.scope, "phone");
+    assert_string_equal(reserved.group, "phone");
     assert_string_equal(reserved.id, "order-1");
     assert_string_equal(reserved.token, "");
     assert_int_equal(reserved.lease_ms, HOLD_MS);
@@ -60,11 +60,11 @@ TEST(test_reserved_and_confirmed)
     assert_string_equal(reserved.keys[0], "phone");
     assert_int_equal(reserved.number, 3);
     assert_false(reserved.flag); /* somebody may have sent this id before */
-    assert_string_equal(confirmed.scope, "phone");
+    assert_string_equal(confirmed.group, "phone");
     assert_string_equal(confirmed.id, "order-1");
     assert_false(confirmed.flag);
     assert_cancels(0);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), 0);
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), 0);
 }
 
 TEST(test_options_are_sent)
@@ -72,11 +72,11 @@ TEST(test_options_are_sent)
     const lks_reservation_line lines[] = {{.sku = "phone", .quantity = 1}, {.sku = "cover", .quantity = 2}};
     const lks_reservation_order order = {.group = "shop", .buyer_id = "bob", .lines = lines, .n_lines = 2};
 
-    helpers_fake_behave(fake, (fake_manner){.replayed = true});
+    fake_behave(fake, (fake_manner){.replayed = true});
     lks_reservation *reservation = make(&order);
     assert_true(lks_reservation_is_replayed(reservation));
     fake_event reserved = event_of(FAKE_RESERVE, 0);
-    assert_string_equal(reserved.scope, "shop");
+    assert_string_equal(reserved.group, "shop");
     assert_string_equal(reserved.token, "bob");
     assert_int_equal(reserved.lease_ms, 60000);
     assert_string_equal(reserved.keys[1], "cover");
@@ -108,7 +108,7 @@ TEST(test_bad_orders_are_named)
         assert_non_null(strstr(error.message, bad[i].named));
         assert_null(reservation);
     }
-    assert_int_equal(helpers_fake_seen(fake, FAKE_RESERVE), 0);
+    assert_int_equal(fake_calls(fake, FAKE_RESERVE), 0);
     lks_reservation_free(NULL);
 }
 
@@ -121,14 +121,14 @@ TEST(test_refusals_are_told_apart)
     lks_error error;
 
     for (size_t i = 0; i < sizeof outcomes / sizeof outcomes[0]; i++) {
-        helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_RESERVE] = (int)outcomes[i]});
+        fake_behave(fake, (fake_manner){.outcome[FAKE_RESERVE] = (int)outcomes[i]});
         assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), outcomes[i]);
         assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
         assert_int_equal(error.applied, LKS_APPLIED_NO);
         assert_non_null(strstr(error.message, "phone, of which 2 are available"));
         assert_null(reservation);
     }
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_ALREADY_EXISTS});
+    fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_ALREADY_EXISTS});
     assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
     assert_int_equal(error.code, LKS_ALREADY_EXISTS);
     assert_cancels(0);
@@ -141,15 +141,15 @@ TEST(test_a_lost_answer_is_asked_for_again)
     for (size_t i = 0; i < 3; i++) {
         fake_manner lossy = {.applied = LKS_APPLIED_MAYBE, .fail_times = 1};
         lossy.fails[methods[i]] = LKS_UNAVAILABLE;
-        helpers_fake_behave(fake, lossy);
+        fake_behave(fake, lossy);
         lks_reservation *reservation = make(&plain);
         if (methods[i] == FAKE_CONFIRM)
             assert_int_equal(lks_reservation_confirm(reservation, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
         lks_reservation_free(reservation);
     }
-    assert_int_equal(helpers_fake_seen(fake, FAKE_RESERVE), 4);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CONFIRM), 2);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 3);
+    assert_int_equal(fake_calls(fake, FAKE_RESERVE), 4);
+    assert_int_equal(fake_calls(fake, FAKE_CONFIRM), 2);
+    assert_int_equal(fake_calls(fake, FAKE_CANCEL), 3);
 }
 
 /* ---- giving back ------------------------------------------------------------------------ */
@@ -161,10 +161,10 @@ TEST(test_the_end_of_the_block_cancels)
         LKS_RESERVATION lks_reservation *none = NULL;
         assert_non_null(reservation);
         assert_null(none);
-        assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 0);
+        assert_int_equal(fake_calls(fake, FAKE_CANCEL), 0);
     }
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 1);
-    assert_string_equal(event_of(FAKE_CANCEL, 0).scope, "phone");
+    assert_int_equal(fake_calls(fake, FAKE_CANCEL), 1);
+    assert_string_equal(event_of(FAKE_CANCEL, 0).group, "phone");
     assert_string_equal(event_of(FAKE_CANCEL, 0).id, "order-1");
     lks_reservation *reservation = make(&plain);
     lks_reservation_cleanup(&reservation);
@@ -182,16 +182,16 @@ TEST(test_a_doubtful_reserve_is_cancelled)
     lks_error error;
 
     for (size_t i = 0; i < 2; i++) {
-        helpers_fake_behave(fake, manners[i]);
+        fake_behave(fake, manners[i]);
         assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
         assert_int_equal(error.code, LKS_INTERNAL);
         assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
         assert_null(reservation);
-        assert_true(helpers_fake_await(fake, FAKE_CANCEL, i + 1));
+        assert_true(fake_await(fake, FAKE_CANCEL, NULL, i + 1));
         assert_string_equal(event_of(FAKE_CANCEL, i).id, "order-1");
-        assert_string_equal(event_of(FAKE_CANCEL, i).scope, "phone");
+        assert_string_equal(event_of(FAKE_CANCEL, i).group, "phone");
     }
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_INTERNAL});
+    fake_behave(fake, (fake_manner){.fails[FAKE_RESERVE] = LKS_INTERNAL});
     assert_int_equal(lks_reservation_make(channel, &plain, &reservation, &error), 0);
     assert_cancels(2);
 }
@@ -208,23 +208,23 @@ TEST(test_a_cancel_says_what_became_of_it)
     assert_cancels(1);
 
     reservation = make(&plain);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED});
     assert_int_equal(lks_reservation_cancel(reservation, NULL, &error), LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED);
     assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
     lks_reservation_free(reservation);
     assert_cancels(3);
 
     reservation = make(&plain);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = LKS_CANCEL_OUTCOME_UNKNOWN_ORDER});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = LKS_CANCEL_OUTCOME_UNKNOWN_ORDER});
     assert_int_equal(lks_reservation_cancel(reservation, NULL, NULL), LKS_CANCEL_OUTCOME_UNKNOWN_ORDER);
     lks_reservation_free(reservation);
     assert_cancels(5);
 
     reservation = make(&plain);
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = 99});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CANCEL] = 99});
     assert_int_equal(lks_reservation_cancel(reservation, NULL, &error), 0);
     assert_int_equal(error.code, LKS_INTERNAL);
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    fake_behave(fake, (fake_manner){.body = NULL});
     lks_reservation_free(reservation);
     assert_cancels(8);
 }
@@ -234,16 +234,16 @@ TEST(test_what_is_freed_is_cancelled_by_all_means)
 {
     lks_reservation *reservation = make(&plain);
 
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CANCEL] = LKS_INTERNAL, .fail_times = 1});
+    fake_behave(fake, (fake_manner){.fails[FAKE_CANCEL] = LKS_INTERNAL, .fail_times = 1});
     lks_reservation_free(reservation);
-    assert_true(helpers_fake_await(fake, FAKE_CANCEL, 2));
+    assert_true(fake_await(fake, FAKE_CANCEL, NULL, 2));
 
     reservation = make(&plain);
-    helpers_fake_behave(fake, (fake_manner){.holds[FAKE_CANCEL] = true});
+    fake_behave(fake, (fake_manner){.holds[FAKE_CANCEL] = true});
     lks_reservation_free(reservation); /* returns, though nobody answers */
-    size_t cancels = helpers_fake_seen(fake, FAKE_CANCEL);
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CANCEL] = LKS_UNAVAILABLE, .fail_times = 1});
-    assert_true(helpers_fake_await(fake, FAKE_CANCEL, cancels + 1));
+    size_t cancels = fake_calls(fake, FAKE_CANCEL);
+    fake_behave(fake, (fake_manner){.fails[FAKE_CANCEL] = LKS_UNAVAILABLE, .fail_times = 1});
+    assert_true(fake_await(fake, FAKE_CANCEL, NULL, cancels + 1));
     assert_string_equal(event_of(FAKE_CANCEL, cancels).id, "order-1");
 }
 
@@ -264,7 +264,7 @@ TEST(test_it_may_be_freed_on_a_completion_thread)
     assert_int_equal(lks_idempotency_get_start(channel, &request, NULL, free_inside, reservation, &call, NULL), LKS_OK);
     lks_call_wait(call, NULL);
     lks_call_free(call);
-    assert_true(helpers_fake_await(fake, FAKE_CANCEL, 1));
+    assert_true(fake_await(fake, FAKE_CANCEL, NULL, 1));
 }
 
 /* ---- confirming ---------------------------------------------------------------------------- */
@@ -274,10 +274,10 @@ TEST(test_what_had_run_out_can_be_taken_again)
     lks_reservation *reservation = make(&plain);
     lks_error error;
 
-    helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = LKS_CONFIRM_OUTCOME_EXPIRED});
+    fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = LKS_CONFIRM_OUTCOME_EXPIRED});
     assert_int_equal(lks_reservation_confirm(reservation, false, &error), LKS_CONFIRM_OUTCOME_EXPIRED);
     assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
-    helpers_fake_behave(fake, (fake_manner){.body = NULL});
+    fake_behave(fake, (fake_manner){.body = NULL});
     assert_int_equal(lks_reservation_confirm(reservation, true, &error), LKS_CONFIRM_OUTCOME_CONFIRMED);
     assert_true(event_of(FAKE_CONFIRM, 1).flag);
     lks_reservation_free(reservation);
@@ -302,12 +302,12 @@ TEST(test_what_could_not_be_sold_is_cancelled)
 
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++) {
         lks_reservation *reservation = make(&plain);
-        helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = (int)ends[i].outcome});
+        fake_behave(fake, (fake_manner){.outcome[FAKE_CONFIRM] = (int)ends[i].outcome});
         assert_int_equal(lks_reservation_confirm(reservation, true, &error), ends[i].outcome);
         assert_int_equal(error.code, LKS_FAILED_PRECONDITION);
         lks_reservation_free(reservation);
         cancels += ends[i].cancels;
-        assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), cancels);
+        assert_int_equal(fake_calls(fake, FAKE_CANCEL), cancels);
     }
 }
 
@@ -321,18 +321,18 @@ TEST(test_what_may_be_sold_is_not_cancelled)
 
     for (size_t i = 0; i < 2; i++) {
         lks_reservation *reservation = make(&plain);
-        helpers_fake_behave(fake, manners[i]);
+        fake_behave(fake, manners[i]);
         assert_int_equal(lks_reservation_confirm(reservation, false, &error), 0);
         assert_int_equal(error.code, LKS_INTERNAL);
         assert_int_equal(error.applied, LKS_APPLIED_MAYBE);
         lks_reservation_free(reservation);
-        assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 0);
+        assert_int_equal(fake_calls(fake, FAKE_CANCEL), 0);
     }
     lks_reservation *reservation = make(&plain);
-    helpers_fake_behave(fake, (fake_manner){.fails[FAKE_CONFIRM] = LKS_INTERNAL});
+    fake_behave(fake, (fake_manner){.fails[FAKE_CONFIRM] = LKS_INTERNAL});
     assert_int_equal(lks_reservation_confirm(reservation, false, &error), 0);
     lks_reservation_free(reservation); /* nothing happened, and nothing will */
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 1);
+    assert_int_equal(fake_calls(fake, FAKE_CANCEL), 1);
 }
 
 /* ---- keeping -------------------------------------------------------------------------------- */
@@ -350,17 +350,17 @@ TEST(test_what_is_kept_is_extended)
     order.hold_ms = SHORT_MS;
     order.keep_ms = LONG_MS;
     lks_reservation *reservation = make(&order);
-    assert_true(helpers_fake_await(fake, FAKE_EXTEND_HOLD, 4));
+    assert_true(fake_await(fake, FAKE_EXTEND_HOLD, NULL, 4));
     assert_false(lks_reservation_is_lost(reservation));
     fake_event extended = event_of(FAKE_EXTEND_HOLD, 0);
-    assert_string_equal(extended.scope, "phone");
+    assert_string_equal(extended.group, "phone");
     assert_string_equal(extended.id, "order-1");
     assert_int_equal(extended.lease_ms, SHORT_MS);
     lks_reservation_free(reservation);
-    size_t extends = helpers_fake_seen(fake, FAKE_EXTEND_HOLD);
+    size_t extends = fake_calls(fake, FAKE_EXTEND_HOLD);
     for (long long from_ms = process_now_ms(); process_now_ms() < from_ms + SHORT_MS;)
         process_pause();
-    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), extends);
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), extends);
 }
 
 TEST(test_what_is_not_kept_is_lost)
@@ -371,7 +371,7 @@ TEST(test_what_is_not_kept_is_lost)
     lks_reservation *reservation = make(&order);
     assert_false(lks_reservation_is_lost(reservation));
     await_lost(reservation);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_EXTEND_HOLD), 0);
+    assert_int_equal(fake_calls(fake, FAKE_EXTEND_HOLD), 0);
     /* It may still be there to be confirmed; only the server knows. */
     assert_int_equal(lks_reservation_confirm(reservation, true, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
     lks_reservation_free(reservation);
@@ -396,7 +396,7 @@ TEST(test_what_a_server_ended_is_lost)
     order.hold_ms = SHORT_MS;
     order.keep_ms = LONG_MS;
     for (size_t i = 0; i < 2; i++) {
-        helpers_fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND_HOLD] = outcomes[i]});
+        fake_behave(fake, (fake_manner){.outcome[FAKE_EXTEND_HOLD] = outcomes[i]});
         lks_reservation *reservation = make(&order);
         await_lost(reservation);
         lks_reservation_free(reservation);
@@ -409,7 +409,7 @@ TEST(test_the_rest_of_a_hold_is_what_counts)
     lks_reservation_order order = plain;
 
     order.hold_ms = LONG_MS;
-    helpers_fake_behave(fake, (fake_manner){.hold_ms = 100, .replayed = true});
+    fake_behave(fake, (fake_manner){.hold_ms = 100, .replayed = true});
     lks_reservation *reservation = make(&order);
     await_lost(reservation);
     lks_reservation_free(reservation);
@@ -439,7 +439,7 @@ TEST(test_not_in_a_forked_child)
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), 0);
+    assert_int_equal(fake_calls(fake, FAKE_CANCEL), 0);
     assert_int_equal(lks_reservation_confirm(reservation, false, NULL), LKS_CONFIRM_OUTCOME_CONFIRMED);
     lks_reservation_free(reservation);
 }
@@ -455,12 +455,12 @@ TEST(test_many_are_kept_at_once)
     order.keep_ms = LONG_MS;
     for (size_t i = 0; i < MANY; i++)
         reservations[i] = make(&order);
-    assert_true(helpers_fake_await(fake, FAKE_EXTEND_HOLD, 2 * MANY));
+    assert_true(fake_await(fake, FAKE_EXTEND_HOLD, NULL, 2 * MANY));
     for (size_t i = 0; i < MANY; i++) {
         assert_false(lks_reservation_is_lost(reservations[i]));
         lks_reservation_free(reservations[i]);
     }
-    assert_int_equal(helpers_fake_seen(fake, FAKE_CANCEL), MANY);
+    assert_int_equal(fake_calls(fake, FAKE_CANCEL), MANY);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

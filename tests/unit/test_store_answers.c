@@ -41,54 +41,42 @@ TEST(each_error_reply_has_its_meaning)
          false},
         {"*1\r\n-ERR inside\r\n", LKS_INTERNAL, LKS_APPLIED_MAYBE, false},
     };
-    scene s;
-
-    scene_start(&s);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         print_message("%.40s\n", rows[i].reply);
-        s.next = 0;
-        s.script[0] = rows[i].reply;
-        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+        here.next = 0;
+        here.script[0] = rows[i].reply;
+        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true});
         assert_outcome(o, rows[i].code, rows[i].applied);
         assert_int_equal(o->retry_after_ms > 0, rows[i].retry_after);
         assert_null(strstr(o->message, "secret"));
     }
-    assert_int_equal(store_driver_ups(s.d), 1);
-    assert_int_equal(fake_redis_connections(s.fake), 1);
-    scene_end(&s);
+    assert_int_equal(store_driver_ups(here.d), 1);
+    assert_int_equal(fake_redis_connections(here.fake), 1);
 }
 
 TEST(what_lives_elsewhere_for_now_is_sent_again)
 {
     static const char *const replies[] = {"-TRYAGAIN Multiple keys request during rehashing of slot\r\n",
                                           "-MOVED 1 127.0.0.1:7001\r\n", "-ASK 1 127.0.0.1:7001\r\n"};
-    scene s;
-
-    scene_start(&s);
     for (size_t i = 0; i < 3; i++) {
-        s.next = 0;
-        s.script[0] = s.script[1] = replies[i];
-        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+        here.next = 0;
+        here.script[0] = here.script[1] = replies[i];
+        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
         assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
     }
     for (size_t i = 0; i < SCENE_SCRIPT_MAX; i++)
-        s.script[i] = replies[0];
-    s.next = 0;
-    outcome *never = store_driver_call(s.d, &(driver_call){.function = "echo", .timeout_ms = 120});
+        here.script[i] = replies[0];
+    here.next = 0;
+    outcome *never = store_driver_call(here.d, &(driver_call){.function = "echo", .timeout_ms = 120});
     assert_outcome(never, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    scene_end(&s);
 }
 
 TEST(a_replica_is_left_for_another_connection)
 {
-    scene s;
-
-    scene_start(&s);
-    s.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    here.script[0] = "-READONLY Can not run script with write flag on readonly replica.\r\n";
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_connections(s.fake), 2);
-    scene_end(&s);
+    assert_int_equal(fake_redis_connections(here.fake), 2);
 }
 
 TEST(denied_means_not_ready)
@@ -96,42 +84,34 @@ TEST(denied_means_not_ready)
     static const char *const replies[] = {"-NOAUTH Authentication required.\r\n",
                                           "-NOPERM this user has no permissions to run the 'fcall' command\r\n",
                                           "-WRONGPASS invalid username-password pair or user is disabled.\r\n"};
-    scene s;
-
-    scene_start(&s);
     for (size_t i = 0; i < 3; i++) {
-        store_driver_wait_ready(s.d, true);
-        unsigned connections = fake_redis_connections(s.fake);
-        s.next = 0;
-        s.script[0] = replies[i];
-        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+        store_driver_wait_ready(here.d, true);
+        unsigned connections = fake_redis_connections(here.fake);
+        here.next = 0;
+        here.script[0] = replies[i];
+        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
         assert_outcome(o, LKS_INTERNAL, LKS_APPLIED_NO);
-        store_driver_wait_ready(s.d, false);
-        assert_non_null(strstr(store_driver_reason(s.d), "the store"));
-        store_driver_wait_ready(s.d, true);
-        assert_int_equal(fake_redis_connections(s.fake), connections + 1);
+        store_driver_wait_ready(here.d, false);
+        assert_non_null(strstr(store_driver_reason(here.d), "the store"));
+        store_driver_wait_ready(here.d, true);
+        assert_int_equal(fake_redis_connections(here.fake), connections + 1);
     }
-    scene_end(&s);
 }
 
 /* Calls that are out when one is denied still get their answers. */
 TEST(a_retired_connection_answers_what_it_owes)
 {
-    scene s;
-
-    scene_start(&s);
-    s.script[0] = "-NOPERM this user has no permissions to run the 'fcall' command\r\n";
-    s.script[1] = fake_usual;
-    outcome *denied = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    outcome *other = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    store_driver_wait(s.d, denied);
-    store_driver_wait(s.d, other);
+    here.script[0] = "-NOPERM this user has no permissions to run the 'fcall' command\r\n";
+    here.script[1] = fake_usual;
+    outcome *denied = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    outcome *other = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    store_driver_wait(here.d, denied);
+    store_driver_wait(here.d, other);
     assert_outcome(denied, LKS_INTERNAL, LKS_APPLIED_NO);
     assert_outcome(other, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_calls(s.fake), 2);
-    store_driver_wait_ready(s.d, true); /* and then it is gone */
-    assert_int_equal(fake_redis_connections(s.fake), 2);
-    scene_end(&s);
+    assert_int_equal(fake_redis_calls(here.fake), 2);
+    store_driver_wait_ready(here.d, true); /* and then it is gone */
+    assert_int_equal(fake_redis_connections(here.fake), 2);
 }
 
 TEST(garbage_ends_the_connection_not_the_server)
@@ -145,50 +125,41 @@ TEST(garbage_ends_the_connection_not_the_server)
         ":12x\r\n",
         "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n",
     };
-    scene s;
-
-    scene_start_with(&s, &(store_options){.silence_timeout_ms = 600000}); /* not by silence */
+    scene_restart_with(&(store_options){.silence_timeout_ms = 600000}); /* not by silence */
     for (size_t i = 0; i < sizeof replies / sizeof *replies; i++) {
         print_message("%.30s\n", replies[i]);
-        s.next = 0;
-        s.script[0] = replies[i];
-        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+        here.next = 0;
+        here.script[0] = replies[i];
+        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
         assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-        assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
+        assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
     }
-    scene_end(&s);
 }
 
 TEST(a_reply_without_end_is_cut_off)
 {
-    scene s;
     static char part[1024 * 1024];
 
-    scene_start_with(&s, &(store_options){.silence_timeout_ms = 600000}); /* not by silence, however slow this is */
+    scene_restart_with(&(store_options){.silence_timeout_ms = 600000}); /* not by silence, however slow this is */
     memset(part, 'x', sizeof part - 1);
-    s.script[0] = "*1\r\n*1\r\n$500000000\r\n";
-    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 600000});
-    store_driver_until(s.d, scene_saw_a_call, &s);
+    here.script[0] = "*1\r\n*1\r\n$500000000\r\n";
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 600000});
+    store_driver_until(here.d, scene_saw_a_call, &here);
     for (int i = 0; i < 100; i++) { /* MiB; the connection takes 64 of one reply */
-        fake_redis_say(s.fake, part);
-        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
+        fake_redis_say(here.fake, part);
+        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
     }
-    store_driver_wait(s.d, o);
+    store_driver_wait(here.d, o);
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    assert_string_equal(store_driver_reason(s.d), "the store's reply is too long");
-    scene_end(&s);
+    assert_string_equal(store_driver_reason(here.d), "the store's reply is too long");
 }
 
 TEST(a_reply_that_nobody_asked_for_ends_the_connection)
 {
-    scene s;
-
-    scene_start(&s);
-    fake_redis_say(s.fake, "+OK\r\n");
-    store_driver_wait_ready(s.d, false);
-    store_driver_wait_ready(s.d, true);
-    assert_outcome(store_driver_call(s.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
-    scene_end(&s);
+    fake_redis_say(here.fake, "+OK\r\n");
+    store_driver_wait_ready(here.d, false);
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(store_driver_call(here.d, &(driver_call){.function = "echo"}), LKS_OK, LKS_APPLIED_YES);
 }
 
-TEST_MAIN()
+TEST_MAIN(.setup = scene_start, .teardown = scene_end)

@@ -10,145 +10,113 @@
 
 TEST(a_lost_connection_repeats_what_may_be_repeated)
 {
-    scene s;
-
-    scene_start(&s);
-    s.script[0] = fake_silent;
-    s.script[1] = fake_close;
-    outcome *repeatable = store_driver_submit(s.d, &(driver_call){.function = "echo", .repeatable = true});
-    outcome *single = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    store_driver_wait(s.d, single);
+    here.script[0] = fake_silent;
+    here.script[1] = fake_close;
+    outcome *repeatable = store_driver_submit(here.d, &(driver_call){.function = "echo", .repeatable = true});
+    outcome *single = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    store_driver_wait(here.d, single);
     assert_outcome(single, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    store_driver_wait(s.d, repeatable);
+    store_driver_wait(here.d, repeatable);
     assert_outcome(repeatable, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_connections(s.fake), 2);
-    assert_int_equal(store_driver_ups(s.d), 2);
-    scene_end(&s);
+    assert_int_equal(fake_redis_connections(here.fake), 2);
+    assert_int_equal(store_driver_ups(here.d), 2);
 }
 
 TEST(what_was_not_sent_is_kept_for_the_next_connection)
 {
-    scene s;
-
-    scene_start(&s);
-    fake_redis_hang_up(s.fake);
-    store_driver_wait_ready(s.d, false);
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    fake_redis_hang_up(here.fake);
+    store_driver_wait_ready(here.d, false);
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    scene_end(&s);
 }
 
 /* A call behind one that fills the socket's buffers cannot have been sent. */
 TEST(bytes_that_the_kernel_did_not_take_were_not_sent)
 {
-    scene s;
     static char big[8 * 1024 * 1024];
 
-    scene_start(&s);
     memset(big, 'x', sizeof big - 1);
-    outcome *large = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
-    outcome *behind = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"small"}});
-    fake_redis_turn_deaf(s.fake);
+    outcome *large = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
+    outcome *behind = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"small"}});
+    fake_redis_turn_deaf(here.fake);
     for (int i = 0; i < 10; i++)
-        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
-    fake_redis_hang_up(s.fake);
-    store_driver_wait(s.d, large);
+        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
+    fake_redis_hang_up(here.fake);
+    store_driver_wait(here.d, large);
     assert_outcome(large, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    store_driver_wait(s.d, behind);
+    store_driver_wait(here.d, behind);
     assert_outcome(behind, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_calls(s.fake), 1);
-    scene_end(&s);
+    assert_int_equal(fake_redis_calls(here.fake), 1);
 }
 
 /* Such a call waits for a connection as long as any other: a moment. */
 TEST(an_unsent_call_is_refused_when_redis_stays_away)
 {
-    scene s;
     static char big[8 * 1024 * 1024];
 
-    scene_start(&s);
     memset(big, 'x', sizeof big - 1);
-    outcome *large = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
-    outcome *behind = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"small"}});
-    fake_redis_turn_deaf(s.fake);
+    outcome *large = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
+    outcome *behind = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"small"}});
+    fake_redis_turn_deaf(here.fake);
     for (int i = 0; i < 10; i++)
-        uv_run(store_driver_loop(s.d), UV_RUN_NOWAIT);
-    s.get = "-LOADING Redis is loading the dataset in memory\r\n";
-    fake_redis_hang_up(s.fake);
-    store_driver_wait(s.d, behind);
+        uv_run(store_driver_loop(here.d), UV_RUN_NOWAIT);
+    here.get = "-LOADING Redis is loading the dataset in memory\r\n";
+    fake_redis_hang_up(here.fake);
+    store_driver_wait(here.d, behind);
     assert_outcome(behind, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_outcome(large, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    scene_end(&s);
 }
 
 TEST(a_refusal_after_a_lost_sending_is_maybe)
 {
-    scene s;
-
-    scene_start(&s);
-    s.script[0] = fake_close;
-    s.script[1] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+    here.script[0] = fake_close;
+    here.script[1] = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true});
     assert_outcome(o, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE);
-    scene_end(&s);
 }
 
 TEST(a_repeatable_call_ends_with_its_deadline_when_redis_stays_away)
 {
-    scene s;
-
-    scene_start(&s);
-    s.script[0] = fake_close;
-    s.get = fake_silent; /* no greeting passes any more */
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true, .timeout_ms = 1500});
+    here.script[0] = fake_close;
+    here.get = fake_silent; /* no greeting passes any more */
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true, .timeout_ms = 1500});
     assert_outcome(o, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
-    scene_end(&s);
 }
 
 TEST(without_a_connection_a_call_waits_a_moment_then_is_refused)
 {
-    scene s;
-
-    scene_start(&s);
-    s.get = "-LOADING Redis is loading the dataset in memory\r\n";
-    fake_redis_hang_up(s.fake);
-    store_driver_wait_ready(s.d, false);
-    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    outcome *soon = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 20});
-    store_driver_wait(s.d, soon);
+    here.get = "-LOADING Redis is loading the dataset in memory\r\n";
+    fake_redis_hang_up(here.fake);
+    store_driver_wait_ready(here.d, false);
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    outcome *soon = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 20});
+    store_driver_wait(here.d, soon);
     assert_outcome(soon, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    store_driver_wait(s.d, o);
+    store_driver_wait(here.d, o);
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_string_equal(o->message, "the store is loading its data");
     assert_true(o->retry_after_ms > 0);
 
-    s.get = NULL;
-    outcome *later = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    store_driver_wait(s.d, later);
-    store_driver_wait_ready(s.d, true);
-    scene_end(&s);
+    here.get = NULL;
+    outcome *later = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    store_driver_wait(here.d, later);
+    store_driver_wait_ready(here.d, true);
 }
 
 TEST(silence_is_noticed)
 {
-    scene s;
-
-    scene_start_with(&s, &(store_options){.silence_timeout_ms = 100});
-    s.script[0] = fake_silent;
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+    scene_restart_with(&(store_options){.silence_timeout_ms = 100});
+    here.script[0] = fake_silent;
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true});
     assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(fake_redis_connections(s.fake), 2);
-    scene_end(&s);
+    assert_int_equal(fake_redis_connections(here.fake), 2);
 }
 
 TEST(a_quiet_connection_is_tried)
 {
-    scene s;
-
-    scene_start_with(&s, &(store_options){.silence_timeout_ms = 40});
-    s.ping = fake_silent;
-    store_driver_until(s.d, scene_reconnected, &s);
-    scene_end(&s);
+    scene_restart_with(&(store_options){.silence_timeout_ms = 40});
+    here.ping = fake_silent;
+    store_driver_until(here.d, scene_reconnected, &here);
 }
 
 TEST(a_refused_connection_is_told_and_tried_again)
@@ -200,29 +168,26 @@ TEST(a_name_that_does_not_exist_is_told)
 
 TEST(a_thousand_reconnects_leave_no_descriptor)
 {
-    scene s;
     unsigned before;
     uv_loop_t *loop;
 
-    scene_start(&s);
-    loop = store_driver_loop(s.d);
-    assert_int_equal(store_driver_call(s.d, &(driver_call){.function = "echo"})->code, LKS_OK);
+    loop = store_driver_loop(here.d);
+    assert_int_equal(store_driver_call(here.d, &(driver_call){.function = "echo"})->code, LKS_OK);
     int lowest = dup(0);
     close(lowest);
-    before = fake_redis_connections(s.fake);
-    while (fake_redis_connections(s.fake) < before + 1000) {
+    before = fake_redis_connections(here.fake);
+    while (fake_redis_connections(here.fake) < before + 1000) {
         /* A good reply in between, so that the pauses stay short. */
-        outcome *o = store_driver_call(s.d, &(driver_call){.function = "echo", .repeatable = true});
+        outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .repeatable = true});
         assert_int_equal(o->code, LKS_OK);
-        fake_redis_hang_up(s.fake);
-        store_driver_wait_ready(s.d, false);
-        store_driver_wait_ready(s.d, true);
+        fake_redis_hang_up(here.fake);
+        store_driver_wait_ready(here.d, false);
+        store_driver_wait_ready(here.d, true);
     }
     uv_run(loop, UV_RUN_NOWAIT);
     int now = dup(0);
     close(now);
     assert_int_equal(now, lowest);
-    scene_end(&s);
 }
 
-TEST_MAIN()
+TEST_MAIN(.setup = scene_start, .teardown = scene_end)

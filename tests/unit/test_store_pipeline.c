@@ -10,31 +10,27 @@
 
 TEST(calls_of_one_turn_and_target_share_an_fcall)
 {
-    scene s;
     outcome *o[5];
 
-    scene_start(&s);
-    s.script[0] = "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*5\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n"
-                  "*2\r\n$5\r\nTHREE\r\n:3\r\n";
-    o[0] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"a"}, .weight = 1});
-    o[1] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {"b", ""}, .weight = 1});
-    o[2] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1});
+    here.script[0] = "*3\r\n*2\r\n$3\r\nONE\r\n:1\r\n*5\r\n$3\r\nERR\r\n:9\r\n$2\r\nNO\r\n$2\r\nno\r\n$0\r\n\r\n"
+                     "*2\r\n$5\r\nTHREE\r\n:3\r\n";
+    o[0] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"a"}, .weight = 1});
+    o[1] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {"b", ""}, .weight = 1});
+    o[2] = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
     for (int i = 0; i < 3; i++)
-        store_driver_wait(s.d, o[i]);
-    assert_int_equal(fake_redis_calls(s.fake), 1);
-    assert_string_equal(s.words, "FCALL echo_7e577e577e577e57 1 ls:{test/g}: 1 a 2 b  0 ");
+        store_driver_wait(here.d, o[i]);
+    assert_int_equal(fake_redis_calls(here.fake), 1);
+    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/g}: 1 a 2 b  0 ");
     assert_outcome(o[0], LKS_OK, LKS_APPLIED_YES);
     assert_string_equal(outcome_text(o[0], 0), "ONE");
     assert_outcome(o[1], LKS_FAILED_PRECONDITION, LKS_APPLIED_NO);
     assert_string_equal(o[1]->message, "no");
     assert_outcome(o[2], LKS_OK, LKS_APPLIED_YES);
     assert_int_equal(outcome_number(o[2], 1), 3);
-    scene_end(&s);
 }
 
 TEST(what_differs_or_forbids_it_goes_alone)
 {
-    scene s;
     outcome *o[6];
     static const driver_call calls[] = {
         {.function = "echo", .weight = 1},
@@ -45,16 +41,14 @@ TEST(what_differs_or_forbids_it_goes_alone)
         {.function = "echo", .weight = 1},
     };
 
-    scene_start(&s);
     for (int i = 0; i < 6; i++)
-        o[i] = store_driver_submit(s.d, &calls[i]);
+        o[i] = store_driver_submit(here.d, &calls[i]);
     for (int i = 0; i < 6; i++) {
-        store_driver_wait(s.d, o[i]);
+        store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
     }
-    assert_int_equal(fake_redis_calls(s.fake), 5);
-    assert_int_equal(s.sub_calls[0], 2);
-    scene_end(&s);
+    assert_int_equal(fake_redis_calls(here.fake), 5);
+    assert_int_equal(here.sub_calls[0], 2);
 }
 
 /* More of them than there are places to look for a companion. */
@@ -63,246 +57,206 @@ TEST(what_differs_is_told_apart_among_many)
     enum { N = 400 };
     static outcome *o[2 * N];
     static char functions[N][16], bases[N][32];
-    scene s;
-
-    scene_start(&s);
     for (int i = 0; i < N; i++) {
         snprintf(functions[i], sizeof functions[i], "f%d", i);
         snprintf(bases[i], sizeof bases[i], "ls:{test/%d}:", i);
-        o[2 * i] = store_driver_submit(s.d, &(driver_call){.function = functions[i], .weight = 1});
-        o[2 * i + 1] = store_driver_submit(s.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
+        o[2 * i] = store_driver_submit(here.d, &(driver_call){.function = functions[i], .weight = 1});
+        o[2 * i + 1] = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
     }
     for (int i = 0; i < 2 * N; i++) {
-        store_driver_wait(s.d, o[i]);
+        store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
     }
-    assert_int_equal(fake_redis_calls(s.fake), 2 * N);
-    scene_end(&s);
+    assert_int_equal(fake_redis_calls(here.fake), 2 * N);
 }
 
 TEST(a_shared_fcall_stays_short)
 {
-    scene s;
     outcome *o[200];
     size_t most = 0, all = 0;
 
-    scene_start(&s);
     for (int i = 0; i < 200; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1});
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
     for (int i = 0; i < 200; i++) {
-        store_driver_wait(s.d, o[i]);
+        store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
     }
-    for (size_t i = 0; i < s.seen; i++) {
-        most = s.sub_calls[i] > most ? s.sub_calls[i] : most;
-        all += s.sub_calls[i];
+    for (size_t i = 0; i < here.seen; i++) {
+        most = here.sub_calls[i] > most ? here.sub_calls[i] : most;
+        all += here.sub_calls[i];
     }
     assert_int_equal(all, 200);
     assert_int_equal(most, 64);
-    scene_end(&s);
 }
 
 /* What is heavy shares an FCALL with few, and nothing overtakes it. */
 TEST(a_shared_fcall_carries_a_bounded_weight)
 {
-    scene s;
     outcome *o[7];
     static const unsigned weights[] = {40, 24, 1, 60, 1, 64, 1};
 
-    scene_start(&s);
     for (int i = 0; i < 7; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = weights[i]});
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = weights[i]});
     for (int i = 0; i < 7; i++) {
-        store_driver_wait(s.d, o[i]);
+        store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
     }
-    assert_int_equal(s.seen, 4);
-    assert_int_equal(s.sub_calls[0], 2); /* 40, 24 */
-    assert_int_equal(s.sub_calls[1], 3); /* 1, 60, 1 */
-    assert_int_equal(s.sub_calls[2], 1); /* 64 */
-    assert_int_equal(s.sub_calls[3], 1);
-    scene_end(&s);
+    assert_int_equal(here.seen, 4);
+    assert_int_equal(here.sub_calls[0], 2); /* 40, 24 */
+    assert_int_equal(here.sub_calls[1], 3); /* 1, 60, 1 */
+    assert_int_equal(here.sub_calls[2], 1); /* 64 */
+    assert_int_equal(here.sub_calls[3], 1);
 }
 
 TEST(a_shared_fcall_has_few_bytes)
 {
-    scene s;
     outcome *o[3];
     static char long_text[100 * 1024];
 
-    scene_start(&s);
     memset(long_text, 'x', sizeof long_text - 1);
     for (int i = 0; i < 3; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {long_text}, .weight = 1});
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {long_text}, .weight = 1});
     for (int i = 0; i < 3; i++) {
-        store_driver_wait(s.d, o[i]);
+        store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
     }
-    assert_int_equal(s.seen, 2);
-    assert_int_equal(s.sub_calls[0], 2);
-    assert_int_equal(s.sub_calls[1], 1);
-    scene_end(&s);
+    assert_int_equal(here.seen, 2);
+    assert_int_equal(here.sub_calls[0], 2);
+    assert_int_equal(here.sub_calls[1], 1);
 }
 
 /* ---- deadlines and room -------------------------------------------------------- */
 
 TEST(a_deadline_says_no_before_sending_and_maybe_after)
 {
-    scene s;
     outcome *past, *sent;
 
-    scene_start(&s);
-    past = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = -1, .repeatable = true});
-    store_driver_wait(s.d, past);
+    past = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = -1, .repeatable = true});
+    store_driver_wait(here.d, past);
     assert_outcome(past, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_calls(s.fake), 0);
+    assert_int_equal(fake_redis_calls(here.fake), 0);
 
-    s.script[0] = fake_silent;
-    sent = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 30, .repeatable = true});
-    store_driver_wait(s.d, sent);
+    here.script[0] = fake_silent;
+    sent = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 30, .repeatable = true});
+    store_driver_wait(here.d, sent);
     assert_outcome(sent, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
-    assert_int_equal(fake_redis_calls(s.fake), 1);
+    assert_int_equal(fake_redis_calls(here.fake), 1);
 
     /* Its reply comes late, before that of the next call. */
-    s.script[1] = "*1\r\n*1\r\n$4\r\nLATE\r\n*1\r\n*1\r\n$4\r\nNEXT\r\n";
-    outcome *next = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    here.script[1] = "*1\r\n*1\r\n$4\r\nLATE\r\n*1\r\n*1\r\n$4\r\nNEXT\r\n";
+    outcome *next = store_driver_call(here.d, &(driver_call){.function = "echo"});
     assert_outcome(next, LKS_OK, LKS_APPLIED_YES);
     assert_string_equal(outcome_text(next, 0), "NEXT");
     assert_int_equal(sent->ends, 1);
-    scene_end(&s);
 }
 
 TEST(one_call_of_a_shared_fcall_may_be_late)
 {
-    scene s;
-
-    scene_start(&s);
-    s.script[0] = fake_silent;
-    outcome *late = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = 30});
-    outcome *patient = store_driver_submit(s.d, &(driver_call){.function = "echo", .weight = 1});
-    store_driver_wait(s.d, late);
-    fake_redis_say(s.fake, "*2\r\n*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
-    store_driver_wait(s.d, patient);
+    here.script[0] = fake_silent;
+    outcome *late = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = 30});
+    outcome *patient = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    store_driver_wait(here.d, late);
+    fake_redis_say(here.fake, "*2\r\n*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
+    store_driver_wait(here.d, patient);
     assert_outcome(late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
     assert_string_equal(outcome_text(patient, 0), "B");
-    scene_end(&s);
 }
 
 TEST(in_flight_is_bounded_also_by_what_is_late)
 {
-    scene s;
     outcome *o[5];
 
-    scene_start_with(&s, &(store_options){.in_flight_max = 3});
+    scene_restart_with(&(store_options){.in_flight_max = 3});
     for (int i = 0; i < 3; i++)
-        s.script[i] = fake_silent;
+        here.script[i] = fake_silent;
     for (int i = 0; i < 4; i++)
-        o[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .timeout_ms = 30});
-    store_driver_wait(s.d, o[3]);
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 30});
+    store_driver_wait(here.d, o[3]);
     assert_outcome(o[3], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
     assert_true(o[3]->retry_after_ms > 0);
     for (int i = 0; i < 3; i++) {
-        store_driver_wait(s.d, o[i]);
+        store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
     }
     /* Their replies are still owed: the room comes back with those. */
-    o[4] = store_driver_call(s.d, &(driver_call){.function = "echo"});
+    o[4] = store_driver_call(here.d, &(driver_call){.function = "echo"});
     assert_outcome(o[4], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
-    fake_redis_say(s.fake, "*1\r\n*0\r\n*1\r\n*0\r\n*1\r\n*0\r\n");
-    s.next = 3;
+    fake_redis_say(here.fake, "*1\r\n*0\r\n*1\r\n*0\r\n*1\r\n*0\r\n");
+    here.next = 3;
     outcome *again;
     do {
-        again = store_driver_call(s.d, &(driver_call){.function = "echo"});
+        again = store_driver_call(here.d, &(driver_call){.function = "echo"});
     } while (again->code == LKS_RESOURCE_EXHAUSTED);
     assert_outcome(again, LKS_OK, LKS_APPLIED_YES);
-    scene_end(&s);
 }
 
 TEST(too_many_bytes_are_refused)
 {
-    scene s;
     static char big[40 * 1024 * 1024];
 
-    scene_start(&s);
     memset(big, 'x', sizeof big - 1);
-    s.script[0] = fake_silent;
-    outcome *first = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
-    outcome *second = store_driver_submit(s.d, &(driver_call){.function = "echo", .args = {big}});
-    store_driver_wait(s.d, second);
+    here.script[0] = fake_silent;
+    outcome *first = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
+    outcome *second = store_driver_submit(here.d, &(driver_call){.function = "echo", .args = {big}});
+    store_driver_wait(here.d, second);
     assert_outcome(second, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
-    store_driver_close_store(s.d);
+    store_driver_close_store(here.d);
     assert_int_equal(first->code, LKS_UNAVAILABLE);
-    scene_end(&s);
 }
 
 /* ---- the library ---------------------------------------------------------------- */
 
 TEST(a_missing_function_is_loaded_unseen)
 {
-    scene s;
-
-    scene_start(&s);
-    s.list = "*0\r\n";
-    s.script[0] = s.script[1] = "-ERR Function not found\r\n";
-    outcome *a = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    outcome *b = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    store_driver_wait(s.d, a);
-    store_driver_wait(s.d, b);
+    here.list = "*0\r\n";
+    here.script[0] = here.script[1] = "-ERR Function not found\r\n";
+    outcome *a = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    outcome *b = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    store_driver_wait(here.d, a);
+    store_driver_wait(here.d, b);
     assert_outcome(a, LKS_OK, LKS_APPLIED_YES);
     assert_outcome(b, LKS_OK, LKS_APPLIED_YES);
-    assert_int_equal(s.loads, 1);
-    assert_int_equal(store_driver_ups(s.d), 1);
-    assert_int_equal(fake_redis_connections(s.fake), 1);
-    scene_end(&s);
+    assert_int_equal(here.loads, 1);
+    assert_int_equal(store_driver_ups(here.d), 1);
+    assert_int_equal(fake_redis_connections(here.fake), 1);
 }
 
 TEST(a_function_that_stays_missing_is_an_error)
 {
-    scene s;
-
-    scene_start(&s);
     for (int i = 0; i < SCENE_SCRIPT_MAX; i++)
-        s.script[i] = "-ERR Function not found\r\n";
-    outcome *o = store_driver_call(s.d, &(driver_call){.function = "nonesuch"});
+        here.script[i] = "-ERR Function not found\r\n";
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "nonesuch"});
     assert_outcome(o, LKS_INTERNAL, LKS_APPLIED_NO);
-    assert_int_equal(fake_redis_calls(s.fake), 2);
-    scene_end(&s);
+    assert_int_equal(fake_redis_calls(here.fake), 2);
 }
 
 TEST(a_library_that_cannot_be_loaded_again_means_not_ready)
 {
-    scene s;
-
-    scene_start(&s);
-    s.script[0] = "-ERR Function not found\r\n";
-    s.list = "-NOPERM this user has no permissions to run the 'function|list' command\r\n";
-    outcome *o = store_driver_submit(s.d, &(driver_call){.function = "echo"});
-    store_driver_wait_ready(s.d, false);
-    s.list = NULL;
-    store_driver_wait_ready(s.d, true);
-    store_driver_wait(s.d, o);
-    scene_end(&s);
+    here.script[0] = "-ERR Function not found\r\n";
+    here.list = "-NOPERM this user has no permissions to run the 'function|list' command\r\n";
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo"});
+    store_driver_wait_ready(here.d, false);
+    here.list = NULL;
+    store_driver_wait_ready(here.d, true);
+    store_driver_wait(here.d, o);
 }
 
 /* ---- closing -------------------------------------------------------------------- */
 
 TEST(closing_ends_every_call_once)
 {
-    scene s;
     outcome *out[3], *queued;
 
-    scene_start(&s);
     for (int i = 0; i < 3; i++) {
-        s.script[i] = fake_silent;
-        out[i] = store_driver_submit(s.d, &(driver_call){.function = "echo", .repeatable = true});
+        here.script[i] = fake_silent;
+        out[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .repeatable = true});
     }
-    store_driver_until(s.d, scene_saw_a_call, &s);
-    queued = store_driver_submit(s.d, &(driver_call){.function = "echo", .repeatable = true});
-    store_driver_close_store(s.d);
+    store_driver_until(here.d, scene_saw_a_call, &here);
+    queued = store_driver_submit(here.d, &(driver_call){.function = "echo", .repeatable = true});
+    store_driver_close_store(here.d);
     for (int i = 0; i < 3; i++)
         assert_outcome(out[i], LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
     assert_outcome(queued, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    scene_end(&s);
 }
 
 TEST(a_store_may_close_before_it_ever_connected)
@@ -317,4 +271,4 @@ TEST(a_store_may_close_before_it_ever_connected)
     store_driver_free(d);
 }
 
-TEST_MAIN()
+TEST_MAIN(.setup = scene_start, .teardown = scene_end)

@@ -389,7 +389,7 @@ TEST(a_store_that_comes_back_is_ready_when_it_hears_again)
 }
 
 /* What is heard leads to calls, which need the store. */
-TEST(it_is_told_when_the_store_can_be_asked)
+TEST(its_owner_is_told_when_the_store_can_be_asked)
 {
     stage s = {.get = fake_silent, .wanted = 3};
 
@@ -417,7 +417,7 @@ TEST(a_replica_is_not_subscribed_to)
 }
 
 /* At once; at each step; and while messages come. */
-TEST(it_may_be_closed_at_any_moment)
+TEST(a_subscription_may_be_closed_at_any_moment)
 {
     for (int turns = 0; turns < 30; turns++) {
         stage s = {0};

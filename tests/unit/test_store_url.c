@@ -102,7 +102,7 @@ TEST(what_is_not_understood_is_refused)
 }
 
 /* What to write instead is said; the password is not. */
-TEST(it_is_said_how_to_write_it)
+TEST(an_error_says_how_a_url_is_written)
 {
     static const char *const rows[][2] = {
         {"redis://:hunter2/x@db", "%2F"},

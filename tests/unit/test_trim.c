@@ -78,7 +78,7 @@ TEST(memory_is_given_back_once_after_a_peak)
     }
 }
 
-TEST(what_swings_is_kept)
+TEST(memory_that_is_soon_used_again_is_kept)
 {
     for (int i = 0; i < 30; i++) {
         budget_force(here.share, 16 * MIB);
@@ -88,7 +88,7 @@ TEST(what_swings_is_kept)
     assert_in_range(here.trims, 0, 0);
 }
 
-TEST(a_small_peak_is_none)
+TEST(after_a_small_peak_nothing_is_given_back)
 {
     budget_force(here.share, 4 * MIB);
     run_beats(3);

@@ -218,7 +218,7 @@ TEST(what_lies_in_the_inbox_keeps_its_order)
 
 /* Messages on their way, losses on their way, connections still open. Each has sent
  * something before: nng leaks a connection that it is just greeting. */
-TEST(it_may_stop_at_any_moment)
+TEST(a_server_may_stop_at_any_moment)
 {
     for (int round = 0; round < 30; round++) {
         int fds[8];

@@ -1,0 +1,227 @@
+/* With which settings lockstockd starts; what docs/security.md says to do; and nothing secret in its log. */
+#include "admission_scene.h"
+
+/* ---- starting ----------------------------------------------------------------------- */
+
+/* Runs lockstockd with a URL and some of the files; it must end, having said `text`. */
+static void assert_refused(const char *url, const char *flags, const char *text)
+{
+    char words[256], values[6][256], store[160];
+    const char *args[24] = {server_fixture_program(), "--listen", url, "--store", store};
+    size_t n = 5, n_values = 0;
+    char *rest = NULL;
+    int status = 0;
+
+    snprintf(store, sizeof store, "unix://%s/no-redis", here.dir); /* it never comes to that */
+    snprintf(words, sizeof words, "%s", flags);
+    for (char *word = strtok_r(words, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+        bool is_flag = strncmp(word, "--", 2) == 0;
+        if (!is_flag)
+            snprintf(values[n_values], sizeof values[0], "%s", path(word));
+        args[n++] = is_flag ? word : values[n_values++];
+    }
+    process *p = process_spawn(args, NULL);
+    assert_non_null(p);
+    assert_true(process_wait(p, EXIT_TIMEOUT_MS, &status));
+    if (status == 0 || !strstr(process_output(p), text))
+        fail_msg("--listen %s %s: %s", url, flags, process_output(p));
+    process_free(p);
+}
+
+/* 192.0.2.1 is nobody's (RFC 5737): past the rule it cannot be bound. */
+TEST(beyond_this_machine_only_safe_or_insecure)
+{
+#define TLS "--tls-certificate server --tls-key server.key"
+    static const struct {
+        const char *url, *flags;
+        bool refused;
+    } cases[] = {
+        {"tcp://192.0.2.1:7700", "", true},
+        {"tcp://0.0.0.0:0", "", true},
+        {"tcp://*:0", "", true},
+        {"tcp://[::]:0", "", true},
+        {"tcp://127.0.0.1.example:0", "", true}, /* a name */
+        {"tcp://192.0.2.1:7700", "--policy policy", true},
+        {"grpc://192.0.2.1:7700", "--policy policy", true},
+        {"nng+tcp://192.0.2.1:7700", "--policy policy", true},
+        {"nng+ws://192.0.2.1:7700/x", "--policy policy", true},
+        {"ws://192.0.2.1:7700/x", "--policy policy", true},
+        {"ws://0.0.0.0:0", "", true},
+        {"wss://192.0.2.1:7700/x", TLS, true},
+        {"wss://192.0.2.1:7700/x", TLS " --policy policy", false},
+        {"tls://192.0.2.1:7700", TLS, true},
+        {"grpcs://192.0.2.1:7700", TLS, true},
+        {"tls://192.0.2.1:7700", TLS " --tls-client-ca client-ca --tls-client-required", true},
+        {"tls://192.0.2.1:7700", TLS " --policy policy", false},
+        {"grpcs://192.0.2.1:7700", TLS " --policy policy", false},
+        {"tcp://192.0.2.1:7700", "--insecure", false},
+        {"tls://192.0.2.1:7700", TLS " --insecure", false},
+        {"grpc://192.0.2.1:7700", "--insecure --policy policy", false},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
+        assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "beyond this machine" : "not available");
+}
+
+TEST(libnng_beyond_this_machine_is_warned_of)
+{
+    assert_refused("nng+tcp://192.0.2.1:7700", "--insecure",
+                   "level=warn event=libnng-exposed url=nng+tcp://192.0.2.1:7700");
+}
+
+TEST(settings_that_would_do_nothing_are_refused)
+{
+    assert_refused("tls://127.0.0.1:0", "", "--tls-certificate and --tls-key");
+    assert_refused("wss://127.0.0.1:0/x", "", "--tls-certificate and --tls-key");
+    assert_refused("tcp://127.0.0.1:0", "--allow-origin=https://shop.example", "needs an address of ws://");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=*", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=null", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=https://*.shop.example", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0", "--allow-origin=https://shop.example/", "must be scheme://host");
+    assert_refused("ws://127.0.0.1:0/a?b", "", "the path must be /");
+    assert_refused("tcp://127.0.0.1:0", "--tls-certificate server", "need each other");
+    assert_refused("tcp://127.0.0.1:0", "--tls-key server.key", "need each other");
+    assert_refused("tcp://127.0.0.1:0", "--tls-client-ca client-ca", "needs --tls-certificate");
+    assert_refused("tcp://127.0.0.1:0", "--tls-client-required", "needs --tls-client-ca");
+    assert_refused("tls://127.0.0.1:0", TLS " --tls-client-required", "needs --tls-client-ca");
+    assert_refused("tcp://127.0.0.1:0", "--tokens tokens", "tokens need a policy");
+    assert_refused("tcp://127.0.0.1:0", "--policy nowhere", "cannot be read");
+    assert_refused("tcp://127.0.0.1:0", "--policy policy --tokens nowhere", "cannot be read");
+}
+
+/* ---- the page ----------------------------------------------------------------------- */
+
+/* Runs all commands of docs/security.md, in order, in a directory of its own. */
+static void run_commands(const char *directory)
+{
+    static char script[8192];
+    FILE *page = fopen(SECURITY_MD, "r");
+    char text[512];
+    int state = 0; /* 1: after the mark, 2: in the block */
+    size_t len = (size_t)snprintf(script, sizeof script, "set -e\numask 077\ncd '%s'\n", directory);
+
+    assert_non_null(page);
+    while (fgets(text, sizeof text, page)) {
+        bool fence = strncmp(text, "```", 3) == 0;
+        if (state == 2 && !fence)
+            len += (size_t)snprintf(script + len, sizeof script - len, "%s", text);
+        if (strcmp(text, "<!-- commands -->\n") == 0 || (fence && state == 1))
+            state++;
+        else if (fence)
+            state = 0;
+    }
+    fclose(page);
+    assert_in_range(len, 200, sizeof script - 1);
+    const char *const args[] = {"sh", "-c", script, NULL};
+    process *shell = process_spawn(args, NULL);
+    assert_non_null(shell);
+    assert_true(process_exited_with(shell, 0, EXIT_TIMEOUT_MS));
+    process_free(shell);
+}
+
+static void read_word(const char *file, char *word, size_t size)
+{
+    FILE *from = fopen(file, "r");
+
+    assert_non_null(from);
+    assert_non_null(fgets(word, (int)size, from));
+    word[strcspn(word, "\n")] = '\0';
+    fclose(from);
+}
+
+/* What the page's commands make, in place of the test's own files. */
+TEST(the_page_makes_what_the_server_takes)
+{
+    char directory[160], token[128], command[1024];
+    static char ca[256], certificate[256], key[256];
+    snprintf(directory, sizeof directory, "%s", path("page"));
+    assert_int_equal(mkdir(directory, 0700), 0);
+    run_commands(directory);
+    snprintf(command, sizeof command,
+             "cd '%s' && cp page/tokens tokens && cp page/lockstock.pem server && cp page/lockstock.key server.key && "
+             "cp page/ca.pem client-ca",
+             here.dir);
+    const char *const args[] = {"sh", "-c", command, NULL};
+    process *shell = process_spawn(args, NULL);
+    assert_true(process_exited_with(shell, 0, EXIT_TIMEOUT_MS));
+    process_free(shell);
+    reload("event=reloaded");
+
+    snprintf(ca, sizeof ca, "%s/ca.pem", directory);
+    snprintf(certificate, sizeof certificate, "%s/shop.pem", directory);
+    snprintf(key, sizeof key, "%s/shop.key", directory);
+    const line_tls tls = {.ca = ca, .certificate = certificate, .key = key};
+    sp_caller *c = sp_caller_open(here.tls_url, &tls);
+    assert_non_null(c);
+    assert_string_equal(sp_caller_server_name(c), "lockstock");
+    assert_int_equal(gets(c, "missing", NULL, "shop"), LKS_NOT_FOUND);
+    sp_caller_close(c);
+    snprintf(ca, sizeof ca, "%s/shop.token", directory);
+    read_word(ca, token, sizeof token);
+    c = over_tcp();
+    assert_int_equal(gets(c, "missing", token, NULL), LKS_NOT_FOUND);
+    sp_caller_close(c);
+}
+
+/* ---- the log ------------------------------------------------------------------------ */
+
+/* Some lines a second are written of a kind: so it is refused until its line is there. */
+static void expect_refusal_logged(sp_caller *c, const char *wire)
+{
+    long long end = process_now_ms() + SAID_TIMEOUT_MS;
+    char said[64];
+
+    assert_non_null(c);
+    snprintf(said, sizeof said, "event=call-refused wire=%s from=", wire);
+    while (!strstr(process_output(server_fixture_process(here.server)), said) && process_now_ms() < end) {
+        assert_int_equal(gets(c, "refused", "wrong", NULL), LKS_UNAUTHENTICATED);
+        process_pause();
+    }
+    assert_non_null(strstr(process_output(server_fixture_process(here.server)), said));
+    sp_caller_close(c);
+}
+
+/* Last: all that was done above is in it. */
+TEST(refused_calls_are_logged_and_no_secret_is)
+{
+    static const char *const secrets[] = {SECRET, STORE_PASSWORD, PAYLOAD, "PRIVATE KEY", "earer"};
+    expect_refusal_logged(over_tcp(), "tcp");
+    expect_refusal_logged(secured(here.tls_url, NULL), "tls");
+    expect_refusal_logged(secured(here.wss_url, NULL), "wss");
+    const char *log = process_output(server_fixture_process(here.server));
+    assert_non_null(strstr(log, "event=listening"));
+    assert_non_null(strstr(log, "event=not-reloaded"));
+    assert_non_null(strstr(log, "code=UNAUTHENTICATED reason=\"the caller is not known\""));
+    assert_non_null(strstr(log, "code=PERMISSION_DENIED reason=\"the caller may not do this\""));
+    for (size_t s = 0; s < sizeof secrets / sizeof *secrets; s++)
+        if (strstr(log, secrets[s]))
+            fail_msg("\"%s\" is in the log:\n%s", secrets[s], log);
+}
+
+/* Neither when the store refuses it, at once and later. */
+TEST(no_password_is_logged_when_the_store_refuses)
+{
+    char store[256];
+    snprintf(store, sizeof store, "unix://:wrong-" STORE_PASSWORD "@%s", redis_fixture_socket(here.redis));
+    const char *const args[] = {
+        server_fixture_program(), "--listen", "tcp://127.0.0.1:0", "--store", store, "--log-level", "debug", NULL};
+    process *p = process_spawn(args, NULL);
+    assert_non_null(p);
+    assert_true(process_wait_line(p, "event=not-ready", NULL, 0, SAID_TIMEOUT_MS));
+    process_signal(p, SIGTERM);
+    assert_true(process_exited_with(p, 0, EXIT_TIMEOUT_MS));
+    assert_null(strstr(process_output(p), STORE_PASSWORD));
+    process_free(p);
+}
+
+TEST(modes_that_are_too_open_are_warned_of)
+{
+    const char *log;
+    chmod(path("server.key"), 0644);
+    chmod(path("tokens"), 0622);
+    reload("event=reloaded");
+    log = process_output(server_fixture_process(here.server));
+    assert_non_null(strstr(log, "server.key mode=644 reason=\"others may read it\""));
+    assert_non_null(strstr(log, "tokens mode=622 reason=\"others may write it\""));
+    chmod(path("server.key"), 0600);
+    chmod(path("tokens"), 0600);
+}

@@ -1,0 +1,67 @@
+/* Dispatch over a store, a waiting room and alarms of the test's own: no Redis, no socket. Main thread only. */
+#ifndef LOCKSTOCK_TESTS_DISPATCH_SCENE_H
+#define LOCKSTOCK_TESTS_DISPATCH_SCENE_H
+
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/v1/lock.lks.h>
+#include <lockstock/v1/ratelimit.lks.h>
+#include <lockstock/v1/stock.lks.h>
+#include <uv.h>
+
+#include "calls/dispatch.h"
+#include "test.h"
+
+enum { SUBMITTED_MAX = 64, PEERS = 10 };
+
+struct store {
+    struct submitted {
+        const store_call *call;
+        uint64_t deadline_ns;
+        store_done *done;
+        void *arg;
+    } submitted[SUBMITTED_MAX];
+    size_t n;
+};
+
+struct waiters {
+    waiter *entered, *parked;
+    unsigned pending; /* given to the next that parks */
+    uint64_t deadline_ns;
+    waiter *abandoned;
+};
+
+struct alarms {
+    lks_rpc_slice alarm;
+    char chore[160]; /* "<base> <function> <argument>" */
+    size_t n_chores;
+};
+
+typedef struct fixture {
+    uv_loop_t loop;
+    store store;
+    waiters waiters;
+    alarms alarms;
+    budget *budget;
+    callers *callers;
+    caller *peers[PEERS];
+    bool closed;
+    dispatch *dispatch;
+    lks_rpc_arena *arena;
+    int n_done, n_full; /* n_full: with "that is enough" */
+    lks_error error;
+    const ProtobufCMessage *response;
+} fixture;
+
+extern const char get_item[];
+
+int setup(void **state);
+int setup_with_room(void **state);
+void lose(fixture *f, size_t peer);
+int teardown(void **state);
+/* Starts a call from connection `peer`; `change` may be NULL. */
+void start(fixture *f, const char *path, const ProtobufCMessage *request, size_t peer, const sink_call *change);
+void start_get_item(fixture *f, size_t peer, const sink_call *change);
+void answer_with(fixture *f, size_t i, lks_code code, lks_applied applied);
+void expect(const fixture *f, lks_code code, lks_applied applied, const char *text);
+
+#endif

@@ -1,0 +1,219 @@
+/* Dispatch: calls that wait, and calls that are given up. */
+#include "dispatch_scene.h"
+
+static void start_waiting_of(fixture *f, size_t peer, const sink_call *change)
+{
+    lks_target target = LKS_TARGET_INIT;
+    lks_target *targets[] = {&target};
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+
+    target.name = (char *)"n";
+    request.targets = targets;
+    request.n_targets = 1;
+    request.token = (char *)"0123456789abcdef";
+    request.lease_ms = 1000;
+    request.wait_ms = 60000;
+    start(f, "/lockstock.v1.LockService/Acquire", &request.base, peer, change);
+}
+
+static void start_waiting(fixture *f)
+{
+    start_waiting_of(f, 1, NULL);
+}
+
+/* The reply of lock_acquire that says so: nobody's lease ends. */
+static void answer_queued(fixture *f, size_t i)
+{
+    static const store_value elements[] = {{.type = STORE_STRING, .string = {"QUEUED", 6}},
+                                           {.type = STORE_INTEGER, .integer = 1},
+                                           {.type = STORE_INTEGER, .integer = 250}};
+    static const store_value queued = {.type = STORE_ARRAY, .n = 3, .element = elements};
+    const store_result result = {.code = LKS_OK, .message = "", .value = &queued};
+    f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+}
+
+/* The copy that is taken out is the one that was sent. */
+static void expect_abandoned(const fixture *f)
+{
+    const lks_rpc_slice *args = f->store.submitted[0].call->args;
+    char expected[160];
+
+    snprintf(expected, sizeof expected, "ls:{default/n}: lock_abandon %.*s %.*s", (int)args[0].len, args[0].data,
+             (int)args[4].len, args[4].data);
+    assert_string_equal(f->alarms.chore, expected);
+    assert_non_null(strstr(f->alarms.chore, " this."));
+}
+
+TEST(a_call_that_waits_is_there_before_its_store_call)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    assert_non_null(f->waiters.entered);
+    assert_int_equal(f->waiters.entered->key.len, strlen("ls:{default/n}:0123456789abcdef"));
+    assert_null(f->waiters.parked);
+    answer_queued(f, 0);
+    assert_non_null(f->waiters.parked);
+    assert_int_equal(f->n_done, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[1].call->function, "lock_claim");
+    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    assert_null(f->waiters.entered);
+    expect_abandoned(f);
+}
+
+/* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */
+TEST(a_refusal_after_an_effect_says_maybe)
+{
+    static const store_value more = {.type = STORE_STRING, .string = {"MORE", 4}};
+    static const store_value reply = {.type = STORE_ARRAY, .n = 1, .element = &more};
+    const store_result goes_on = {.code = LKS_OK, .applied = LKS_APPLIED_YES, .message = "", .value = &reply};
+    lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
+    fixture *f = *state;
+
+    request.group = (char *)"g";
+    request.up_to = (char *)"1-0";
+    start(f, "/lockstock.v1.StockService/TrimLedger", &request.base, 1, NULL);
+    f->store.submitted[0].done(f->store.submitted[0].arg, &goes_on);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[1].call->function, "stock_trim_ledger");
+    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+}
+
+TEST(an_event_that_is_pending_starts_the_next_round)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    f->waiters.pending = SERVICE_DEADLINE;
+    answer_queued(f, 0);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.submitted[1].call->function, "lock_withdraw");
+    answer_queued(f, 1); /* still: it parks again */
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_ABANDONED);
+    assert_int_equal(f->store.n, 2);
+    assert_int_equal(f->n_done, 1);
+    expect_abandoned(f);
+}
+
+/* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
+TEST(a_withdrawal_that_fails_is_made_up_for)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 1);
+    expect_abandoned(f);
+}
+
+TEST(an_acquire_that_may_have_queued_is_made_up_for)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect_abandoned(f);
+}
+
+TEST(what_left_nothing_needs_no_chore)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 1);
+    assert_string_equal(f->alarms.chore, "");
+}
+
+/* Its place in the queue is kept: the same call goes on at another server. */
+TEST(a_stopping_server_asks_nothing_more)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_STOPPING);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
+    assert_int_equal(f->store.n, 1);
+    assert_string_equal(f->alarms.chore, "");
+}
+
+/* The wait ends before the deadline by as much as its last round takes; that one has no
+ * more than the deadline. */
+TEST(the_last_round_ends_by_the_deadline)
+{
+    fixture *f = *state;
+    start_waiting_of(f, 1, &(sink_call){.timeout_ms = 2000});
+    uint64_t deadline_ns = f->store.submitted[0].deadline_ns;
+    assert_int_equal(f->waiters.deadline_ns, deadline_ns - 250000000);
+    answer_queued(f, 0);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    assert_int_equal(f->store.submitted[1].deadline_ns, deadline_ns);
+    answer_with(f, 1, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+/* Without a deadline of its own a call gets the default one after what it asks to wait. */
+TEST(a_wait_does_not_shorten_the_time_to_answer)
+{
+    fixture *f = *state;
+    uint64_t now = lks_rpc_now_ns();
+    start_waiting(f);
+    assert_true(f->store.submitted[0].deadline_ns >= now + UINT64_C(61000) * 1000000);
+    assert_true(f->waiters.deadline_ns < now + UINT64_C(61000) * 1000000);
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+TEST(parked_calls_leave_their_room_to_others)
+{
+    fixture *f = *state;
+    for (size_t peer = 2; peer < 4; peer++) {
+        start_waiting_of(f, peer, NULL);
+        start_waiting_of(f, peer, NULL);
+    }
+    for (size_t i = 0; i < 4; i++)
+        answer_queued(f, i);
+    assert_int_equal(callers_parked(f->callers), 4);
+    start_get_item(f, 2, NULL);
+    assert_int_equal(f->store.n, 5);
+    answer_with(f, 4, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    start_waiting_of(f, 5, NULL); /* one too many that waits */
+    assert_int_equal(f->n_done, 2);
+    assert_int_equal(f->error.code, LKS_RESOURCE_EXHAUSTED);
+    lose(f, 2);
+    lose(f, 3);
+    assert_int_equal(f->store.n, 5);
+    assert_int_equal(f->alarms.n_chores, 4);
+    assert_int_equal(callers_parked(f->callers), 0);
+}
+
+/* It was never asked of the store: nothing is to be withdrawn. */
+TEST(a_queued_call_of_a_lost_connection_is_not_run)
+{
+    fixture *f = *state;
+    for (size_t i = 0; i < 4; i++)
+        start_get_item(f, 1, NULL);
+    lose(f, 1);
+    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+    for (size_t i = 0; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, 3);
+    assert_int_equal(f->n_done, 4);
+}
+
+TEST(an_abandoned_call_is_withdrawn_alone)
+{
+    fixture *f = *state;
+    running *handle = NULL;
+    lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
+    request.sku = (char *)"tea";
+    for (size_t i = 0; i < 3; i++)
+        start_get_item(f, 1, NULL);
+    start(f, get_item, &request.base, 1, &(sink_call){.handle = &handle});
+    assert_non_null(handle);
+    dispatch_abandon(handle);
+    expect(f, LKS_CANCELLED, LKS_APPLIED_NO, "gone");
+    assert_null(handle);
+    for (size_t i = 0; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 4);
+}

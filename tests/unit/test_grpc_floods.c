@@ -1,0 +1,345 @@
+/* gRPC: what of many small things ends a connection, and what only one call. */
+#include "grpc_scene.h"
+
+/* Also when it has acknowledged the limit. */
+TEST(a_call_beyond_the_limit_is_refused_alone)
+{
+    uint8_t frame[64];
+    start_with(NULL, 0);
+    int fd = open_raw();
+    read_frames(fd);
+    for (size_t i = 0; i <= CONCURRENT; i++)
+        assert_true(sp_peer_send(fd, frame, put_raw_call(frame, i)));
+    frames_seen seen = read_frames(fd);
+    assert_int_equal(seen.n_refused, 1);
+    assert_int_equal(seen.n_goaways + seen.n_other_resets, 0);
+    assert_int_equal(grpc_server_in_flight(here.server), CONCURRENT);
+    close(fd);
+    run_until(nothing_lives);
+    stop();
+}
+
+/* ---- floods ------------------------------------------------------------------------------ */
+
+static void flood(void (*one)(h2_peer *p, size_t i))
+{
+    h2_peer *p = start();
+
+    here.answer_len = 1;
+    turn();
+    for (size_t i = 0; i < 5000 && h2_peer_turn(p); i++) {
+        one(p, i);
+        if (i % 50 == 0)
+            turn();
+    }
+    expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
+    run_until(nothing_lives);
+    stop();
+}
+
+/* A call that ends in two ways: its client resets it, or it is no HTTP, so that we do. */
+static size_t put_reset_call(uint8_t *out, size_t n, bool ours)
+{
+    size_t len = put_raw_call(out, n);
+    const uint8_t reset[] = {0, 0, 4, NGHTTP2_RST_STREAM, 0, 0, 0, out[7], out[8], 0, 0, 0, NGHTTP2_CANCEL};
+
+    if (ours) {
+        out[9] = 0x88; /* :status in a request */
+        return len;
+    }
+    memcpy(out + len, reset, sizeof reset);
+    return len + sizeof reset;
+}
+
+/* So many a second; how many before the connection ends. */
+static size_t count_resets(size_t n, uint64_t a_second, bool ours)
+{
+    frames_seen seen = {0};
+
+    start_with(NULL, 0);
+    int fd = open_raw();
+    read_frames(fd);
+    size_t i = 0;
+    while (i < n && !seen.over) {
+        for (size_t end = i + 100; i < end; i++, here.ahead_ns += 1000000000 / a_second) {
+            uint8_t bytes[128];
+            sp_peer_send(fd, bytes, put_reset_call(bytes, i, ours));
+        }
+        seen = read_frames(fd);
+        if (seen.n_goaways > 0)
+            assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+    }
+    close(fd);
+    run_until(nothing_lives);
+    stop();
+    return i;
+}
+
+/* A hundred deadlines a second are no flood. */
+TEST(resets_have_a_rate)
+{
+    assert_int_equal(count_resets(4000, 100, false), 4000);
+    assert_in_range(count_resets(4000, 10000, false), 1000, 1200);
+    assert_in_range(count_resets(4000, 10000, true), 1000, 1200);
+}
+
+static void flood_window_updates(h2_peer *p, size_t i)
+{
+    const uint8_t update[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0, 0, 0, 1};
+    (void)i;
+    h2_peer_raw(p, update, sizeof update);
+}
+
+static void flood_padding(h2_peer *p, size_t i)
+{
+    uint8_t data[9 + 256] = {0, 1, 0, 0, NGHTTP2_FLAG_PADDED, 0, 0, 0, 1, 255};
+
+    if (i == 0) {
+        h2_peer_call(p, PATH, NULL, "", 0, true);
+        h2_peer_turn(p);
+    }
+    h2_peer_raw(p, data, sizeof data);
+}
+
+static void flood_unknown(h2_peer *p, size_t i)
+{
+    const uint8_t unknown[] = {0, 0, 1, 0xee, 0, 0, 0, 0, 1, 0};
+    (void)i;
+    h2_peer_raw(p, unknown, sizeof unknown);
+}
+
+static void flood_priorities(h2_peer *p, size_t i)
+{
+    const uint8_t priority[] = {0, 0, 5, 2, 0, 0, 0, (uint8_t)(i >> 7), (uint8_t)(i << 1 | 1), 0, 0, 0, 0, 1};
+
+    h2_peer_raw(p, priority, sizeof priority);
+}
+
+/* Trailers, again and again, of a stream that is gone. */
+static void flood_trailers(h2_peer *p, size_t i)
+{
+    const uint8_t reset[] = {0, 0, 4, 3, 0, 0, 0, 0, 1, 0, 0, 0, 8};
+    uint8_t trailers[9 + 1600] = {0, 1600 >> 8, 1600 & 255, 1, 5, 0, 0, 0, 1};
+
+    memset(trailers + 9, 0x90, 1600); /* accept-encoding: gzip, deflate */
+    if (i == 0) {
+        h2_peer_call(p, PATH, NULL, "", 0, true);
+        h2_peer_turn(p);
+        h2_peer_raw(p, reset, sizeof reset);
+    }
+    h2_peer_raw(p, trailers, sizeof trailers);
+}
+
+TEST(floods_of_all_that_brings_nothing)
+{
+    flood(flood_window_updates);
+    flood(flood_padding);
+    flood(flood_unknown);
+    flood(flood_priorities);
+    flood(flood_trailers);
+}
+
+/* A block of references to one long field: it is not decoded to its end, whoever it is
+ * for. Of a field whose name is no name nghttp2 tells nobody by itself. */
+TEST(headers_by_reference_are_not_decoded_without_end)
+{
+    enum { VALUE = 127 + 0x21 + (0x1e << 7), REFERENCES = 1000 }; /* an integer of HPACK: 7f a1 1e */
+    static uint8_t frame[9 + 3 + 6 + VALUE + REFERENCES];
+    const size_t len = sizeof frame - 9;
+    for (int i = 0; i < 2; i++) {
+        const uint8_t head[] = {(uint8_t)(len >> 16),
+                                (uint8_t)(len >> 8),
+                                (uint8_t)len,
+                                NGHTTP2_HEADERS,
+                                NGHTTP2_FLAG_END_HEADERS,
+                                0,
+                                0,
+                                0,
+                                1,
+                                0x83,
+                                0x86,
+                                0x84, /* POST http / */
+                                0x40,
+                                1,
+                                i == 0 ? 'x' : '"',
+                                0x7f,
+                                0xa1,
+                                0x1e};
+        start_with(NULL, 0);
+        int fd = open_raw();
+        read_frames(fd);
+        memcpy(frame, head, sizeof head);
+        memset(frame + sizeof head, 'v', VALUE);
+        memset(frame + sizeof head + VALUE, 0xbe, REFERENCES); /* the newest of the table */
+        assert_true(sp_peer_send(fd, frame, sizeof frame));
+        frames_seen seen = read_frames(fd);
+        assert_int_equal(seen.n_goaways, 1);
+        assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+        assert_true(seen.over);
+        close(fd);
+        run_until(nothing_lives);
+        stop();
+    }
+}
+
+/* Calls whose headers are longer than was announced, and short enough to be refused alone. */
+TEST(long_headers_by_reference_are_a_flood)
+{
+    enum { VALUE = 127 + 0x21 + (0x1e << 7), REFERENCES = 12 };
+    static uint8_t frame[9 + 3 + 6 + VALUE + REFERENCES];
+    frames_seen seen = {0};
+    size_t n = 0;
+    start_with(NULL, 0);
+    int fd = open_raw();
+    read_frames(fd);
+    for (; n < 1000 && !seen.over; n++) {
+        const size_t len = (n == 0 ? 6 + VALUE : 0) + 3 + REFERENCES;
+        const uint8_t head[] = {0,
+                                (uint8_t)(len >> 8),
+                                (uint8_t)len,
+                                NGHTTP2_HEADERS,
+                                NGHTTP2_FLAG_END_HEADERS,
+                                0,
+                                0,
+                                (uint8_t)((2 * n + 1) >> 8),
+                                (uint8_t)(2 * n + 1),
+                                0x83,
+                                0x86,
+                                0x84,
+                                0x40,
+                                1,
+                                'x',
+                                0x7f,
+                                0xa1,
+                                0x1e};
+        size_t at = n == 0 ? sizeof head : sizeof head - 6;
+        memcpy(frame, head, sizeof head);
+        if (n == 0)
+            memset(frame + at, 'v', VALUE), at += VALUE;
+        memset(frame + at, 0xbe, REFERENCES);
+        sp_peer_send(fd, frame, at + REFERENCES);
+        if (n % 10 == 9)
+            seen = read_frames(fd);
+    }
+    assert_in_range(n, 20, 200);
+    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+    close(fd);
+    run_until(nothing_lives);
+    stop();
+}
+
+static void flood_pings(h2_peer *p, size_t i)
+{
+    const uint8_t ping[17] = {0, 0, 8, 6, 0};
+    (void)i;
+    h2_peer_raw(p, ping, sizeof ping);
+}
+
+static void flood_ping_acks(h2_peer *p, size_t i)
+{
+    const uint8_t ack[17] = {0, 0, 8, 6, 1};
+    (void)i;
+    h2_peer_raw(p, ack, sizeof ack);
+}
+
+static void flood_settings(h2_peer *p, size_t i)
+{
+    const uint8_t settings[9] = {0, 0, 0, 4, 0};
+    (void)i;
+    h2_peer_raw(p, settings, sizeof settings);
+}
+
+static void flood_empty_data(h2_peer *p, size_t i)
+{
+    const uint8_t data[9] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
+
+    if (i == 0) {
+        h2_peer_call(p, PATH, NULL, "", 0, true);
+        h2_peer_turn(p);
+    }
+    h2_peer_raw(p, data, sizeof data);
+}
+
+TEST(floods_of_pings)
+{
+    flood(flood_pings);
+    flood(flood_ping_acks);
+}
+
+TEST(floods_of_settings)
+{
+    flood(flood_settings);
+}
+
+TEST(floods_of_empty_data)
+{
+    flood(flood_empty_data);
+}
+
+TEST(a_flood_of_continuations)
+{
+    static const uint8_t headers[] = {0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83}, more[] = {0, 0, 1, 9, 0, 0, 0, 0, 1, 0x86};
+    h2_peer *p = start();
+    turn();
+    h2_peer_raw(p, headers, sizeof headers);
+    for (size_t i = 0; i < 1000 && h2_peer_raw(p, more, sizeof more); i++)
+        if (i % 100 == 0)
+            turn();
+    run_until(is_over);
+    assert_int_equal(grpc_server_in_flight(here.server), 0);
+    stop();
+}
+
+/* nghttp2 reads on behind the frame that ends the connection, unless it is told to stop. */
+TEST(what_follows_a_flood_in_one_read_is_not_looked_at)
+{
+    static const uint8_t empty[] = {0, 0, 0, 0, 0, 0, 0, 0, 1};
+    static const struct {
+        uint8_t bytes[17];
+        size_t len;
+    } last[] = {
+        {{0, 0, 4, 2, 0, 0, 0, 0, 1, 1, 2, 3, 4}, 13},          /* PRIORITY of 4 bytes */
+        {{0, 0, 3, 3, 0, 0, 0, 0, 1, 1, 2, 3}, 12},             /* RST_STREAM of 3 */
+        {{0, 0, 3, 8, 0, 0, 0, 0, 1, 1, 2, 3}, 12},             /* WINDOW_UPDATE of 3 */
+        {{0, 0, 7, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7}, 16}, /* PING of 7 */
+        {{0, 0, 5, 4, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5}, 14},       /* SETTINGS of 5 */
+        {{0, 0, 7, 7, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7}, 16}, /* GOAWAY of 7 */
+        {{0, 0, 1, 9, 0, 0, 0, 0, 1, 1}, 10},                   /* CONTINUATION of nothing */
+        {{0, 0, 1, 0, 8, 0, 0, 0, 1, 9}, 10},                   /* DATA, padded beyond its end */
+        {{0, 0, 3, 1, 4, 0, 0, 0, 5, 0x83, 0x86, 0x84}, 12},    /* HEADERS of another call */
+    };
+    for (size_t i = 0; i < sizeof last / sizeof last[0]; i++) {
+        uint8_t bytes[1010 * sizeof empty + sizeof last[0].bytes];
+        size_t len = 0;
+        start_with(NULL, 0);
+        int fd = open_raw();
+        assert_true(sp_peer_send(fd, bytes, put_raw_call(bytes, 0)));
+        read_frames(fd);
+        for (size_t n = 0; n < 1010; n++, len += sizeof empty)
+            memcpy(bytes + len, empty, sizeof empty);
+        memcpy(bytes + len, last[i].bytes, last[i].len);
+        assert_true(sp_peer_send(fd, bytes, len + last[i].len));
+        frames_seen seen = read_frames(fd);
+        assert_int_equal(seen.n_goaways, 1);
+        assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+        assert_true(seen.over);
+        close(fd);
+        run_until(nothing_lives);
+        stop();
+    }
+}
+
+TEST(what_is_no_http2_is_closed)
+{
+    static const char http[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    uint8_t byte;
+    start_with(NULL, 0);
+    int fd = sp_peer_connect(here.port, 0);
+    assert_true(sp_peer_send(fd, http, sizeof http - 1));
+    for (int i = 0; i < 100; i++)
+        turn();
+    while (recv(fd, &byte, 1, 0) > 0)
+        ;
+    close(fd);
+    stop();
+}

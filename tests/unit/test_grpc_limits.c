@@ -1,0 +1,232 @@
+/* gRPC: windows, room and time that a peer has, and what becomes of who takes more. */
+#include "grpc_scene.h"
+
+/* ---- flow control, and peers that do not read --------------------------------------------- */
+
+TEST(answers_wait_for_the_window)
+{
+    start_with(NULL, 0);
+    h2_peer *p = open_peer(3);
+    call_text(p, 'a');
+    run_until_taken(1);
+    succeed(0, 20);
+    for (size_t len = 3; len < 5 + 22; len += 3) {
+        here.wanted = len;
+        run_until(has_some);
+        assert_int_equal(h2_peer_answer(p, 0)->len, len);
+        assert_false(h2_peer_answer(p, 0)->closed);
+        h2_peer_allow(p, 0, 3);
+    }
+    assert_int_equal(run_until_answered(0)->len, 5 + 22);
+    expect_header(0, "grpc-status", "0");
+    stop();
+}
+
+TEST(who_reads_nothing_is_closed)
+{
+    const streams_options soon = {.connections_max = 100, .stall_ms = 50};
+    start_with(&soon, MESSAGE_MAX - 10);
+    h2_peer *p = open_peer(1U << 30);
+    static const uint8_t window[] = {0, 0, 4, 8, 0, 0, 0, 0, 0, 0x7f, 0, 0, 0};
+    turn();
+    h2_peer_raw(p, window, sizeof window);
+    turn();
+    h2_peer_deafen(p, true);
+    for (size_t i = 0; i < 1000; i++)
+        call_text(p, 'a');
+    while (grpc_server_in_flight(here.server) == 0)
+        turn();
+    run_until(nothing_lives);
+    assert_in_range(here.n, 1, 200); /* what the kernel holds, a mebibyte, and those under way */
+    h2_peer_deafen(p, false);
+    run_until(is_over);
+    stop();
+}
+
+/* What a connection holds is counted, and beyond its part it gets errors; nothing else is lost. */
+TEST(what_is_beyond_the_budget_is_refused)
+{
+    static const char piece[100];
+    h2_peer *p = start();
+    turn();
+    size_t empty = fake_callers.held;
+    assert_true(empty > 0); /* the connection itself */
+    call_text(p, 'a');
+    call_text(p, 'b');
+    size_t reading = h2_peer_call(p, PATH, NULL, "\0\0\0\1\0", 5, true);
+    run_until_taken(2);
+    assert_true(fake_callers.held > empty + 4096);
+    fake_budget_is_full(true);
+    succeed(0, 100); /* its answer does not fit */
+    run_until_answered(0);
+    expect_header(0, "grpc-status", "8");
+    expect_header(0, "grpc-message", "too many bytes are under way");
+    expect_header(0, "lockstock-applied", "YES");
+    h2_peer_more(p, reading, piece, sizeof piece, true);
+    expect_refused(reading, "8", "too many bytes are under way");
+    expect_refused(call_text(p, 'c'), "8", "too many bytes are under way");
+    fake_budget_is_full(false);
+    succeed(1, 100);
+    run_until_answered(1);
+    expect_header(1, "grpc-status", "0");
+    run_until(nothing_lives);
+    assert_int_equal(fake_callers.held, empty);
+    stop();
+}
+
+/* A call that runs is its fields, and one that is answered its answer. */
+TEST(requests_and_headers_are_let_go)
+{
+    enum { LEN = 100000 };
+    static char big[LEN + 5] = {0, 0, LEN >> 16, (char)(LEN >> 8 & 0xff), (char)(LEN & 0xff)};
+    start_with(NULL, 0);
+    h2_peer *p = open_peer(1);
+    turn();
+    size_t empty = fake_callers.held;
+    size_t call = h2_peer_call(p, PATH, NULL, big, sizeof big, true);
+    for (int i = 0; i < 20; i++)
+        turn();
+    assert_in_range(fake_callers.held - empty, LEN, LEN + 8192);
+    h2_peer_more(p, call, "", 0, false);
+    run_until_taken(1);
+    assert_in_range(fake_callers.held - empty, 1, 100); /* its place among those that run is its own */
+    succeed(0, 50000);
+    turn();
+    assert_in_range(fake_callers.held - empty, 50000 + 4096, 50000 + 8192);
+    stop();
+}
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+static void expect_deadline(size_t call)
+{
+    expect_refused(call, "4", "the deadline was over before the request was whole");
+}
+
+TEST(requests_must_come_in_time)
+{
+    static const char *const timeout[] = {"grpc-timeout", "2S", NULL}, *const longer[] = {"grpc-timeout", "2H", NULL};
+    h2_peer *p = start();
+    size_t named = h2_peer_call(p, PATH, timeout, "\0\0", 2, true), none = h2_peer_call(p, PATH, NULL, "", 0, true);
+    size_t late = h2_peer_call(p, PATH, longer, "\0\0", 2, true);
+    size_t whole = call_text(p, 'a');
+    run_until_taken(1);
+    pass_ms(1900);
+    turns(20);
+    assert_false(h2_peer_answer(p, named)->closed);
+    pass_ms(200);
+    expect_deadline(named);
+    assert_false(h2_peer_answer(p, none)->closed);
+    pass_ms(29000);
+    expect_deadline(none);
+    expect_deadline(late);
+    assert_false(h2_peer_answer(p, whole)->closed); /* its time is dispatch's */
+    succeed(0, 1);
+    run_until_answered(whole);
+    expect_header(whole, "grpc-status", "0");
+    stop();
+}
+
+TEST(headers_must_come_in_time)
+{
+    static const uint8_t half[] = {0, 0, 1, NGHTTP2_HEADERS, 0, 0, 0, 0, 1, 0x83};
+    start_with(NULL, 0);
+    int fd = open_raw();
+    read_frames(fd);
+    assert_true(sp_peer_send(fd, half, sizeof half));
+    turns(5);
+    pass_ms(29900);
+    frames_seen seen = read_frames(fd);
+    assert_false(seen.over || seen.n_goaways > 0);
+    pass_ms(200);
+    seen = read_frames(fd);
+    assert_int_equal(seen.n_goaways, 1);
+    assert_int_equal(seen.error, NGHTTP2_ENHANCE_YOUR_CALM);
+    assert_true(seen.over);
+    close(fd);
+    run_until(nothing_lives);
+    stop();
+}
+
+TEST(streams_must_go_on)
+{
+    static const char *const timeout[] = {"grpc-timeout", "100S", NULL};
+    h2_peer *p = start();
+    size_t call = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
+    run_until_messages(1);
+    pass_ms(20000);
+    h2_peer_more(p, call, EMPTY, 5, true);
+    run_until_messages(2);
+    pass_ms(20000);
+    turns(20);
+    assert_false(h2_peer_answer(p, call)->closed);
+    pass_ms(11000);
+    expect_deadline(call);
+    /* Who has asked all may listen for as long as it said. */
+    size_t watch = h2_peer_call(p, STREAMED, NULL, EMPTY, 5, false);
+    run_until_messages(3);
+    pass_ms(1000000);
+    turns(20);
+    assert_false(h2_peer_answer(p, watch)->closed);
+    h2_peer_reset(p, watch, NGHTTP2_CANCEL);
+    run_until(nothing_lives);
+    size_t timed = h2_peer_call(p, STREAMED, timeout, EMPTY, 5, false);
+    run_until_messages(4);
+    pass_ms(99000);
+    turns(20);
+    assert_false(h2_peer_answer(p, timed)->closed);
+    pass_ms(1100);
+    expect_deadline(timed);
+    stop();
+}
+
+/* A connection that has sent no whole call is idle, whatever it began. */
+TEST(who_only_begins_calls_is_idle)
+{
+    const streams_options soon = {.connections_max = 100, .idle_ms = 50};
+    start_with(&soon, 0);
+    h2_peer *p = open_peer(0);
+    call_text(p, 'a');
+    h2_peer_call(p, PATH, NULL, "\0\0", 2, true);
+    run_until_taken(1);
+    uint64_t end = uv_now(&here.loop) + 200; /* not idle: one call is whole */
+    while (uv_now(&here.loop) < end)
+        assert_false(is_over()), turn();
+    succeed(0, 1);
+    run_until(is_over);
+    run_until(nothing_lives);
+    stop();
+}
+
+/* An answer that is taken too slowly ends: alone while others are taken, else with its connection. */
+TEST(who_takes_no_answers_is_given_up)
+{
+    start_with(NULL, 0);
+    h2_peer *p = open_peer(1);
+    call_text(p, 'a');
+    call_text(p, 'b');
+    h2_peer_call(p, STREAMED, NULL, EMPTY, 5, true);
+    run_until_messages(1);
+    run_until_taken(2);
+    succeed(0, 50000);
+    succeed(1, 50000);
+    turns(20);
+    for (int i = 0; i < 3; i++) { /* a byte is no progress */
+        h2_peer_allow(p, 0, 1);
+        h2_peer_allow(p, 1, 17000);
+        turns(20);
+        pass_ms(4000);
+        turns(20);
+    }
+    assert_int_equal(run_until_answered(0)->error, NGHTTP2_ENHANCE_YOUR_CALM);
+    assert_true(h2_peer_answer(p, 1)->closed && h2_peer_answer(p, 1)->error == NGHTTP2_NO_ERROR);
+    grpc_stream_send(here.streamed, "told", 4);
+    turns(20);
+    pass_ms(9900);
+    turns(20);
+    assert_false(is_over());
+    pass_ms(200);
+    expect_ended(NGHTTP2_ENHANCE_YOUR_CALM);
+    run_until(nothing_lives);
+    stop();
+}
