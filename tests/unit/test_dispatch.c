@@ -218,7 +218,7 @@ TEST_WITH(calls_of_a_message_and_a_group_run_in_their_order, setup_with_room, te
     assert_true(TAILQ_EMPTY(&order.calls));
 }
 
-TEST(what_is_held_holds_what_comes_after_it)
+TEST_WITH(what_is_held_holds_what_comes_after_it, setup_with_room, teardown)
 {
     fixture *f = *state;
     sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls)};
