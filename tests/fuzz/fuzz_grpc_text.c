@@ -1,5 +1,6 @@
-/* What is a timeout is what the specification says; a binary value is decoded within its bounds; a status message says the same when
- * it is decoded; details fit, are base64, and well-formed Protobuf.
+/* What is a timeout is what the specification says; a status message says the same when
+ * it is decoded; details fit, are base64, and well-formed Protobuf; a binary value is decoded
+ * within its bounds.
  *
  *   code (1)  retry_after_ms (4)  text */
 #include "fuzz.h"
