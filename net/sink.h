@@ -1,6 +1,6 @@
 /* Where the engines' calls go. An engine (sp_server, grpc, nng) turns bytes into calls and
  * answers into bytes; what a call means, who may make it and when it runs is the sink's:
- * lockstockd's (server/calls/intake.h) or a host's (host/desk.h). Loop thread only.
+ * lockstockd's (server/calls/intake.h) or a host's (host/calls.h). Loop thread only.
  *
  *   connection --open--> caller --take--> call --done--> answer
  *              --lost--> each of its calls is abandoned      */

@@ -1,5 +1,6 @@
 /* What is a timeout is what the specification says; a status message says the same when
- * it is decoded; details fit, are base64, and well-formed Protobuf.
+ * it is decoded; details fit, are base64, and well-formed Protobuf; a binary value is decoded
+ * within its bounds.
  *
  *   code (1)  retry_after_ms (4)  text */
 #include "fuzz.h"
@@ -72,6 +73,21 @@ static size_t from_base64(const char *text, size_t len, uint8_t *out)
     return n;
 }
 
+/* A value of metadata: what is decoded fits into three bytes of four, and is what it says. */
+static void check_binary(const uint8_t *text, size_t len)
+{
+    uint8_t *out = malloc(len * 3 / 4 + 1), *again = malloc(len * 3 / 4 + 1);
+    size_t out_len;
+
+    if (grpc_decode_binary((const char *)text, len, out, &out_len)) {
+        for (int padding = 0; padding < 2 && len > 0 && text[len - 1] == '='; padding++)
+            len--;
+        fuzz_expect(from_base64((const char *)text, len, again) == out_len && memcmp(out, again, out_len) == 0);
+    }
+    free(out);
+    free(again);
+}
+
 /* One field: its number; its value or, of bytes, where they are. */
 static unsigned read_field(fuzz_input *in, uint64_t *value, fuzz_input *bytes)
 {
@@ -136,6 +152,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     size_t text_len;
     uint8_t *text = fuzz_bytes(&in, in.len, &text_len);
     check_timeout(text, text_len);
+    check_binary(text, text_len);
     if (text_len > 0)
         memcpy(error.message, text, text_len < sizeof error.message ? text_len : sizeof error.message - 1);
     check_message(&error);
