@@ -104,3 +104,11 @@ bool penalties_let_in(penalties *all, const place_origin *from, uint64_t now_ms,
     o->next_ms += PENALTIES_INTERVAL_MS;
     return true;
 }
+
+void penalties_left(penalties *all, const place_origin *from)
+{
+    offender *o = find(all, from);
+
+    if (o && o->next_ms > 0)
+        o->next_ms -= PENALTIES_INTERVAL_MS;
+}

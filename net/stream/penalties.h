@@ -15,9 +15,9 @@ enum {
     PENALTY_MS = 1000,         /* owed for each connection that was thrown out */
     PENALTIES_FREE_MS = 10000, /* who owes no more is not bound */
     PENALTIES_OWED_MAX_MS = 60000,
-    PENALTIES_INTERVAL_MS = 10,    /* between the new connections of who is bound */
-    PENALTIES_WAIT_MAX_MS = 10000, /* many come at once behind one address: who waits comes in */
-    PENALTIES_ADDRESSES = 4096,    /* the one that was thrown out longest ago is forgotten for one more */
+    PENALTIES_INTERVAL_MS = 5,    /* between the new connections of who is bound */
+    PENALTIES_WAIT_MAX_MS = 5000, /* many come at once behind one address: who waits comes in */
+    PENALTIES_ADDRESSES = 4096,   /* the one that was thrown out longest ago is forgotten for one more */
 };
 
 typedef struct penalties penalties;
@@ -34,5 +34,8 @@ void penalties_add(penalties *all, const place_origin *from, uint64_t now_ms);
 /* A new connection from there: how long it has to wait before anything is done for it. False: it is
  * refused. */
 bool penalties_let_in(penalties *all, const place_origin *from, uint64_t now_ms, uint64_t *wait_ms);
+
+/* One that had to wait left before: those who come next wait less. */
+void penalties_left(penalties *all, const place_origin *from);
 
 #endif

@@ -73,6 +73,8 @@ static void end(stream *s, stream_reason why, const char *more)
     tell_end(s, why, more);
     if (is_offence(why))
         penalties_add(s->all->penalties, &s->from.origin, uv_now(s->all->options.loop));
+    if (s->put_off)
+        penalties_left(s->all->penalties, &s->from.origin);
     if (!s->writing)
         stream_flush(s);
     if (s->dirty)
@@ -280,14 +282,22 @@ static void begin(stream *s)
 
 static void on_put_off(uv_timer_t *timer)
 {
-    begin(timer->data);
+    stream *s = timer->data;
+
+    s->put_off = false;
+    stream_end_reading(s);
+    begin(s);
 }
 
-/* Nothing is read meanwhile, and its place may go to another. */
-static void put_off(stream *s, uint64_t wait_ms)
+/* Nothing is read meanwhile, and its place may go to another; its end is seen. */
+static void put_off(stream *s, int fd, uint64_t wait_ms)
 {
+    s->put_off = true;
     look_at_place(s);
-    uv_timer_start(&s->timer, on_put_off, wait_ms, 0);
+    if (hangups_watch(s->all->hangups, fd, s))
+        uv_timer_start(&s->timer, on_put_off, wait_ms, 0);
+    else
+        stream_end(s, STREAM_NO_MEMORY);
 }
 
 static const char *wire_of(const served *what)
@@ -344,7 +354,7 @@ static void on_accept(void *arg, uv_stream_t *from, const served *what)
     else if (!penalties_let_in(all->penalties, &s->from.origin, uv_now(all->options.loop), &wait_ms))
         end(s, STREAM_REFUSED, "connections from an address of which many were thrown out");
     else if (wait_ms > 0)
-        put_off(s, wait_ms);
+        put_off(s, fd, wait_ms);
     else
         begin(s);
 }

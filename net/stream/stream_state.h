@@ -49,6 +49,7 @@ struct stream {
     size_t unwritten;       /* of these, when the timer was set */
     bool stalls;            /* the timer is set for the write */
     stream_reason expected; /* why the timer would end it, but for a write */
+    bool put_off;           /* it has not begun: its address comes too often */
     bool ready, idle, paused, dirty, wants_produce, writing, closing;
     reading reading; /* NOT_READING while it is paused, or closing */
     turn_taker turn;

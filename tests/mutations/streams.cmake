@@ -85,7 +85,12 @@ c_mutation(CN11 net/stream/penalties.c test_penalties [[    if (++all->n > PENAL
 c_mutation(CN11 net/stream/penalties.c test_penalties [[    TAILQ_REMOVE(&all->known, o, next);
     TAILQ_INSERT_TAIL(&all->known, o, next);]] "")
 c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[        penalties_add(s->all->penalties, &s->from.origin, uv_now(s->all->options.loop));]] [[        (void)0;]])
-c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    begin(timer->data);]] [[    (void)timer;]])
+c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    stream_end_reading(s);
+    begin(s);]] [[    ;]])
+c_mutation(CN11 net/stream/penalties.c test_penalties [[        o->next_ms -= PENALTIES_INTERVAL_MS;]] [[        ;]])
+c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    if (s->put_off)
+        penalties_left]] [[    if (false)
+        penalties_left]])
 
 # what libnng brings takes turns; it is held, and of a peer that is gone not run
 c_mutation(CN12 net/nng/nng.c test_wire_nng [[ && turns_is_light(w->turns, &p->turn);]] [[;]])

@@ -32,6 +32,11 @@ static void throw_out(place_origin from, size_t times, uint64_t now_ms)
         penalties_add(all, &from, now_ms);
 }
 
+static void leave(place_origin from)
+{
+    penalties_left(all, &from);
+}
+
 /* How long a new connection waits, or REFUSED. */
 static int64_t enter(place_origin from, uint64_t now_ms)
 {
@@ -55,6 +60,17 @@ TEST(who_owes_much_comes_at_a_rate)
     assert_int_equal(enter(host(1), NOW_MS + 3), 2 * PENALTIES_INTERVAL_MS - 3);
     assert_int_equal(enter(host(1), NOW_MS + 500), 0); /* no credit for what it did not use */
     assert_int_equal(enter(host(1), NOW_MS + 500), PENALTIES_INTERVAL_MS);
+}
+
+TEST(who_leaves_makes_room_for_the_next)
+{
+    throw_out(host(1), FREE + 1, NOW_MS);
+    assert_int_equal(enter(host(1), NOW_MS), 0);
+    assert_int_equal(enter(host(1), NOW_MS), PENALTIES_INTERVAL_MS);
+    assert_int_equal(enter(host(1), NOW_MS), 2 * PENALTIES_INTERVAL_MS);
+    leave(host(1));
+    assert_int_equal(enter(host(1), NOW_MS), 2 * PENALTIES_INTERVAL_MS);
+    leave(host(2)); /* of whom nothing is known */
 }
 
 TEST(who_would_wait_too_long_is_refused)
