@@ -99,13 +99,14 @@ TEST(test_a_renewal_in_flight_at_the_unlock_is_without_effect)
     unlock_and_free(mutex, LKS_OK);
 }
 
+/* The last is refused for good: not the call is tried again, but the renewal. */
 TEST(test_a_renewal_that_fails_is_repeated)
 {
-    static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL};
+    static const lks_code codes[] = {LKS_RESOURCE_EXHAUSTED, LKS_INTERNAL, LKS_FAILED_PRECONDITION};
     struct witness witness = WITNESS_INIT;
     lks_mutex *mutex = new_locked("door", LEASE_MS, &witness);
 
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
         size_t n = fake_calls(fake, FAKE_RENEW);
         fake_behave(fake, (fake_manner){.fails[FAKE_RENEW] = codes[i], .fail_times = 1});
         assert_true(fake_await(fake, FAKE_RENEW, "door", n + 3));
