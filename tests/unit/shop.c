@@ -84,7 +84,7 @@ static lks_code block(const lks_rpc_service *service, lks_rpc_context *context, 
         .path = "/lockstock.test.Shop/" #Name,           \
         .request = &lockstock__test__order__descriptor,  \
         .response = &lockstock__test__order__descriptor, \
-        .effect = its_effect,                            \
+        .effect = (its_effect),                          \
     };
 METHOD(buy, Buy, LKS_RPC_EFFECT_WRITE)
 METHOD(refuse, Refuse, LKS_RPC_EFFECT_WRITE)

@@ -286,6 +286,8 @@ static void connections_take_turns(void **state)
     void *many = start((lks_host_options){.threads = 1}), *one = connect_caller();
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
 
+    if (here.wire->by_libnng) /* its messages may overtake each other: no answer says that those before have come */
+        return;
     send_call(many, &shop_block_method, "", 0, 0);
     shop_await(1);
     for (int i = 0; i < 5; i++)
