@@ -186,7 +186,7 @@ static void set_limits(struct endpoint *endpoint)
 
 endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, link_message *message, void *owner)
 {
-    link_slot *slot = link_send(endpoint->link, message, lane, owner);
+    link_slot *slot = link_send(endpoint->link, message, (int)lane, owner);
 
     if (slot != NULL)
         endpoint->in_flight[lane]++;

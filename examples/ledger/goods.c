@@ -15,11 +15,11 @@
 static const char *const schema[] = {
     "CREATE DATABASE IF NOT EXISTS shop",
     "USE shop",
-    "CREATE TABLE IF NOT EXISTS goods (ledger VARBINARY(128), id VARBINARY(128), num BIGINT NOT NULL CHECK (num >= 0),"
-    " reserved BIGINT NOT NULL CHECK (reserved >= 0), sold BIGINT NOT NULL CHECK (sold >= 0),"
-    " PRIMARY KEY (ledger, id)) ENGINE=InnoDB",
-    "CREATE TABLE IF NOT EXISTS consumer (ledger VARBINARY(128) PRIMARY KEY, last_id VARBINARY(48) NOT NULL)"
-    " ENGINE=InnoDB",
+    ("CREATE TABLE IF NOT EXISTS goods (ledger VARBINARY(128), id VARBINARY(128), num BIGINT NOT NULL CHECK (num >= 0),"
+     " reserved BIGINT NOT NULL CHECK (reserved >= 0), sold BIGINT NOT NULL CHECK (sold >= 0),"
+     " PRIMARY KEY (ledger, id)) ENGINE=InnoDB"),
+    ("CREATE TABLE IF NOT EXISTS consumer (ledger VARBINARY(128) PRIMARY KEY, last_id VARBINARY(48) NOT NULL)"
+     " ENGINE=InnoDB"),
 };
 
 typedef enum statement { MOVE_ON, TAKE, ADD, DROP, START_OVER, N_STATEMENTS } statement;

@@ -79,7 +79,7 @@ static int acquire(lks_channel *channel, const char *token, const char *names, i
     want(&w, token, names, lease_ms, 0);
     if (lks_lock_acquire(channel, &w.request, NULL, &response, &error) != LKS_OK)
         fail_msg("%s", error.message);
-    int outcome = response->outcome;
+    int outcome = (int)response->outcome;
     lks_acquire_response_free(response);
     return outcome;
 }

@@ -169,8 +169,8 @@ TEST(strings_are_utf8)
         "\x7a\x02\xc2\x41",
         "\x7a\x03\xe2\x82\x41",
         "\x7a\x04\xf0\x90\x80\x41",
-        "\x7a\x09"
-        "12345678\xc2", /* after eight bytes of ASCII */
+        ("\x7a\x09"
+         "12345678\xc2"), /* after eight bytes of ASCII */
     };
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
         expect(broken[i], 2 + (size_t)broken[i][1], "text: not valid UTF-8");
