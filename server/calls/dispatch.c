@@ -170,8 +170,8 @@ void dispatch_free(dispatch *d)
 
 static void leave_order(running *r);
 
-/* Ends a call. What may be left of it in the store is taken out there in any case, as soon as it can be. The last line: the
- * transport may reset the arena. */
+/* Ends a call. What may be left of it in the store is taken out there in any case, as soon as it
+ * can be. The last line: the transport may reset the arena. */
 static void end(running *r)
 {
     const service_alarm *undo = r->rounds.response ? NULL : rounds_undo(&r->rounds);

@@ -12,10 +12,10 @@
 
 #include <ini.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
+
+#include "digest.h"
 
 enum {
-    DIGEST_BYTES = 32,
     TOKENS_MAX = 2,
     LINE_BYTES_MAX = 512,
     NAMESPACE_BYTES_MAX = 128,
@@ -265,7 +265,8 @@ static bool is_of_nothing(const unsigned char digest[DIGEST_BYTES])
 {
     unsigned char nothing[DIGEST_BYTES];
 
-    return EVP_Digest("", 0, nothing, NULL, EVP_sha256(), NULL) == 1 && memcmp(digest, nothing, DIGEST_BYTES) == 0;
+    digest_of("", 0, nothing);
+    return memcmp(digest, nothing, DIGEST_BYTES) == 0;
 }
 
 /* "<digest> <principal> [<until>]" */
@@ -411,8 +412,9 @@ static const principal *of_token(const identity *i, lks_rpc_slice text, int64_t 
     unsigned char digest[DIGEST_BYTES];
     const principal *found = NULL, *p;
 
-    if (text.len == 0 || EVP_Digest(text.data, text.len, digest, NULL, EVP_sha256(), NULL) != 1)
+    if (text.len == 0)
         return NULL;
+    digest_of(text.data, text.len, digest);
     TAILQ_FOREACH(p, &i->principals, next) {
         for (size_t t = 0; t < p->n_tokens; t++) {
             bool live = p->tokens[t].until == 0 || now < p->tokens[t].until;

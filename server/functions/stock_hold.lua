@@ -120,9 +120,8 @@ local function load_item_with(due, base, name)
 end
 
 -- Gives back what is over. Without memory too: it is what gives memory back.
--- args: not looked at
 -- -> {'OK', ms until it is due again: 0 = now, -1 = nothing is held}
-define('stock_expire', {'allow-oom'}, function(base, args, now)
+define('stock_expire', {'allow-oom'}, function(base, now)
   if give_back_due(base, now) then return {'OK', 0} end
   local first = redis.call('ZRANGE', base .. 'stock:x', 0, 0, 'WITHSCORES')
   if not first[1] then return {'OK', -1} end
@@ -130,9 +129,9 @@ define('stock_expire', {'allow-oom'}, function(base, args, now)
 end)
 
 -- Groups of which a hold ended a while ago and is not given back: who should have is gone.
--- args: cursor -> {'OK', next cursor or '' at the end, base of each...}
-define('stock_find_overdue', {'no-writes'}, function(base, args, now)
-  local page = redis.call('SCAN', args[1], 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
+-- -> {'OK', next cursor or '' at the end, base of each...}
+define('stock_find_overdue', {'no-writes'}, function(base, now, cursor)
+  local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
   local reply = {'OK', page[1] ~= '0' and page[1] or ''}
   for _, key in ipairs(page[2]) do
     local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
