@@ -18,7 +18,7 @@ c_mutation(K2 server/calls/dispatch.c test_dispatch [[.settles = route->method->
 c_mutation(K3 server/calls/callers.c test_callers [[all->n_waiting >= o->waiting_max]] [[false]])
 c_mutation(K3 server/calls/callers.c test_callers [[c->n_waiting >= o->waiting_per_caller]] [[false]])
 c_mutation(K3 server/calls/callers.c test_callers
-  [[sum && sum->n >= (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART]] [[false]])
+  [[sum && sum->members > (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART]] [[false]])
 c_mutation(K3 server/calls/callers.c test_callers [[    c->n_waiting--;
     c->all->n_waiting--;]] [[    ;]])
 
