@@ -103,11 +103,10 @@ static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_m
     *ret = (identity_verdict){.ns = who->ns};
     if (who->twice) /* a proxy before us may have looked at the other one */
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: stands twice", who->twice);
-    if (d->judge && identity_admit(d->judge, who, method, time(NULL), ret, error) != LKS_OK)
-        return error->code;
-    if (!method)
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
-    return LKS_OK;
+    lks_code code = d->judge ? identity_admit(d->judge, who, method, time(NULL), ret, error) : LKS_OK;
+    if (code == LKS_OK && !method)
+        code = lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
+    return code;
 }
 
 static size_t refusal_of(lks_code code)
