@@ -495,8 +495,9 @@ static lks_code open_wires(server *s, lks_error *error)
     char bound_url[WIRES_URL_BYTES_MAX];
     lks_error why = {0};
 
-    if (wires_new(&options, &s->wires, error) != LKS_OK)
-        return error->code;
+    lks_code code = wires_new(&options, &s->wires, error);
+    if (code != LKS_OK)
+        return code;
     for (size_t i = 0; i < s->config->listen.n; i++) {
         const char *url = s->config->listen.of[i];
         if (wires_listen(s->wires, url, bound_url, NULL, &why) != LKS_OK)

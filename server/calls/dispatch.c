@@ -142,9 +142,10 @@ lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who,
 {
     identity_verdict verdict;
 
-    if (judge(d, who, method, &verdict, error) != LKS_OK)
+    lks_code code = judge(d, who, method, &verdict, error);
+    if (code != LKS_OK)
         tell_refusal(d, from, error);
-    return error->code;
+    return code;
 }
 
 lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
