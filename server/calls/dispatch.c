@@ -177,7 +177,7 @@ static void end(running *r)
     const service_alarm *undo = r->rounds.response ? NULL : rounds_undo(&r->rounds);
 
     if (undo)
-        alarms_chore(r->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
+        alarms_set_lasting(r->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
     waiters_leave(r->dispatch->options.waiters, &r->waiter);
     leave_order(r); /* while the caller lives: those that this one held are its too */
     caller_leave(&r->call);
@@ -196,7 +196,7 @@ static void set_alarms(alarms *all, const service_alarm *list)
 {
     for (const service_alarm *alarm = list; alarm; alarm = alarm->next) {
         if (alarm->lasting)
-            alarms_chore(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
+            alarms_set_lasting(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
         else
             alarms_set(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
     }

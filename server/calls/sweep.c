@@ -49,7 +49,7 @@ static void on_found(void *arg, const store_result *result)
         next_in(s, STEP_MS);
     }
     for (size_t i = 2; cursor && i < reply->n; i++)
-        alarms_chore(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);
+        alarms_set_lasting(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -77,11 +77,11 @@ void sweep_stop(sweep *s)
     }
 }
 
-sweep *sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms)
+sweep *sweep_new(uv_loop_t *loop, store *backing, alarms *lasting, uint64_t interval_ms)
 {
     sweep *s = memory_alloc(sizeof *s);
 
-    *s = (sweep){.store = backing, .alarms = chores, .interval_ms = interval_ms};
+    *s = (sweep){.store = backing, .alarms = lasting, .interval_ms = interval_ms};
     /* It spans groups; its own base only names the call. */
     s->call = (store_call){.base = lks_rpc_slice_of("ls:{sweep}:"),
                            .function = fn_stock_find_overdue.name,

@@ -337,11 +337,11 @@ local function release_waiter(base, token, record, names, now)
 end
 
 -- Of a token that is not known there is nothing to give back, but it will not be granted
--- any more: where that is left to `bury`, the reply is {'UNSEEN'}.
-local function release(base, now, bury, token, ...)
+-- any more: where that is left to `leave_mark`, the reply is {'UNSEEN'}.
+local function release(base, now, leave_mark, token, ...)
   local token_key = base .. 'lock:t:' .. token
   local record = read_record(token_key)
-  if not record and not bury then return {'UNSEEN'} end
+  if not record and not leave_mark then return {'UNSEEN'} end
   local names, outcomes = {...}, {}
   if record and record.state ~= '' then return release_waiter(base, token, record, names, now) end
   local q = new_queue(base, now, token)

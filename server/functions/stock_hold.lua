@@ -1,14 +1,14 @@
 -- StockService, holds that end by themselves. A hold is over when its end in stock:x is
 -- now or before, and from then on nobody sees it: who writes gives back first what is
 -- over (give_back_due), who reads counts it as given back (due_lines). What nobody asks
--- for is given back by a server's chore (stock_expire).
+-- for is given back by a server's lasting alarm (stock_expire).
 
 -- How much one FCALL gives back, and one reader counts: holds, lines of theirs (but for
 -- those of the last hold).
 local HOLDS_MAX, HOLD_LINES_MAX = 300, 600
--- A chore comes again after this at the soonest, so that ends close together share one.
-local CHORE_MS = 50
--- Later than that nobody has a chore for the group any more.
+-- A lasting alarm comes again after this at the soonest, so that ends close together share one.
+local ALARM_AGAIN_MS = 50
+-- Later than that nobody has a lasting alarm for the group any more.
 local OVERDUE_US = 2000000
 
 -- When an order's hold ends; nil when it is not RESERVED.
@@ -125,7 +125,7 @@ define('stock_expire', {'allow-oom'}, function(base, now)
   if give_back_due(base, now) then return {'OK', 0} end
   local first = redis.call('ZRANGE', base .. 'stock:x', 0, 0, 'WITHSCORES')
   if not first[1] then return {'OK', -1} end
-  return {'OK', math.max(ms_until(tonumber(first[2]), now), CHORE_MS)}
+  return {'OK', math.max(ms_until(tonumber(first[2]), now), ALARM_AGAIN_MS)}
 end)
 
 -- Groups of which a hold ended a while ago and is not given back: who should have is gone.

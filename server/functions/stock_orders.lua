@@ -110,11 +110,11 @@ define('stock_extend_hold', {'allow-oom'}, function(base, now, id, hold_ms)
 end)
 
 -- Of an order that is not known there is nothing to cancel, but it will be refused when
--- it comes: where that is left to `bury`, the reply is nil.
-local function cancel(base, now, bury, id, reason)
+-- it comes: where that is left to `leave_mark`, the reply is nil.
+local function cancel(base, now, leave_mark, id, reason)
   local order, state, hold_ms = load_order(base, id, now)
   if not order then
-    if not bury then return nil end
+    if not leave_mark then return nil end
     write('SET', order_key(base, id), cmsgpack.pack({'order', 'CANCEL', 'CANCELLED', '', DEFAULT_KEEP_MS}),
       'PX', int(DEFAULT_KEEP_MS))
     return {'UNKNOWN_ORDER', '0'}

@@ -150,7 +150,7 @@ void answer_alarm(answer *a, const char *function, const char *argument, int64_t
     add_alarm(a, (service_alarm){.function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
 }
 
-void answer_chore(answer *a, const char *function, int64_t in_ms)
+void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms)
 {
     add_alarm(a,
               (service_alarm){.function = function, .argument = lks_rpc_slice_of(""), .in_ms = in_ms, .lasting = true});

@@ -57,7 +57,7 @@ typedef struct service_alarm {
     const char *function;
     lks_rpc_slice argument;
     int64_t in_ms;
-    bool lasting; /* a chore; else only as long as a call that watches it waits here */
+    bool lasting; /* a lasting alarm; else only as long as a call that watches it waits here */
 } service_alarm;
 
 /* Makes the next plan of a call that waits; p->calls is empty again. */
@@ -260,7 +260,7 @@ void answer_alarm(answer *a, const char *function, const char *argument, int64_t
 /* The same, without an argument, and whether or not anybody waits, until it replies -1:
  * what must happen in time although nobody asks. A server that ends forgets it; so it
  * must be harmless when it comes late, or not at all. */
-void answer_chore(answer *a, const char *function, int64_t in_ms);
+void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms);
 
 /* The enum number whose value is named PREFIX + the text of element i: functions
  * answer with the contract's own words ("SOLD_OUT"). */

@@ -110,7 +110,7 @@ static void reserve_finish(const lks_reserve_request *request, answer *a, lks_re
     if (response->outcome == LKS_RESERVE_OUTCOME_RESERVED) {
         response->hold_ms = answer_int(a, reply, 2);
         /* A hold of before may be no more. */
-        answer_chore(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
+        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
     }
     response->lines = told_lines(a, reply, &response->n_lines);
 }

@@ -73,7 +73,7 @@ lua_mutation(B5 test_stock_ledger [[, 'LIMIT', TRIM_STEP)]] [[, 'LIMIT', 0)]])
 lua_mutation(B5 test_stock_ledger [[if gone > TRIM_STEP / 2 then return {'MORE'} end]] "")
 c_mutation(B5 server/services/stock_ledger.c test_stock_ledger [[answer_goes_on(a, trim_ledger_next);]] [[(void)trim_ledger_next;]])
 
-lua_mutation(B6 test_lock_renew_release [[if not record and not bury then return {'UNSEEN'} end]] "")
+lua_mutation(B6 test_lock_renew_release [[if not record and not leave_mark then return {'UNSEEN'} end]] "")
 lua_mutation(B6 test_lock_renew_release [[define('lock_release_unseen', {}]] [[define('lock_release_unseen', {'allow-oom'}]])
 lua_mutation(B6 test_lock_renew_release [[return release(base, now, true, token, ...)]] [[return release(base, now, false, token, ...) or {}]])
 c_mutation(B6 server/services/lock.c test_lock_renew_release

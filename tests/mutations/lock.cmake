@@ -323,16 +323,16 @@ c_mutation(L33 server/calls/alarms.c test_alarms [[        set(a, in_ms_from_now
 c_mutation(L33 server/calls/alarms.c test_alarms
   [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
 c_mutation(L33 server/calls/alarms.c test_alarms [[a->again = a->asking;]] [[a->again = false;]])
-c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return -1;]])
-c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return RETRY_MS;]])
+c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->lasting ? RETRY_MS : -1;]] [[return -1;]])
+c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->lasting ? RETRY_MS : -1;]] [[return RETRY_MS;]])
 c_mutation(L52 server/calls/dispatch.c test_dispatch [[    if (undo)
-        alarms_chore(]] [[    if (false)
-        alarms_chore(]])
+        alarms_set_lasting(]] [[    if (false)
+        alarms_set_lasting(]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]] [[r->has_waited]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]]
   [[r->error.applied == LKS_APPLIED_MAYBE]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]] [[true]])
-c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->chore)
+c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->lasting)
         return;]] [[    return;]])
 c_mutation(L54 server/calls/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
 c_mutation(L54 server/calls/waiters.c test_waiters [[    heap_clear(&all->deadlines.heap, &w->deadline);

@@ -179,8 +179,8 @@ lua_mutation(S40 test_stock_expiry [[if give_back_due(base, now) then return {'O
   [[give_back_due(base, now)]])
 lua_mutation(S41 test_stock_expiry [[if not first[1] then return {'OK', -1} end]]
   [[if not first[1] then return {'OK', 50} end]])
-lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]] [[CHORE_MS]])
-lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]]
+lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), ALARM_AGAIN_MS)]] [[ALARM_AGAIN_MS]])
+lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), ALARM_AGAIN_MS)]]
   [[ms_until(tonumber(first[2]), now)]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) + OVERDUE_US > now]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) < now]])
@@ -344,7 +344,7 @@ c_mutation(S31 rpc/scan.c test_stock_input [[return fail(m, "not of the wire typ
 c_mutation(S31 rpc/scan.c test_stock_input [[return wire_skip(&m->wire, type) || fail(m, "ends inside an unknown field");]]
   [[return fail(m, "unknown");]])
 c_mutation(S34 server/services/stock.c test_stock_reserve
-  [[answer_chore(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);]] "")
+  [[answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);]] "")
 c_mutation(S35 server/services/stock.c test_stock_reserve
   [[&lockstock__v1__reserve_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__reserve_outcome__descriptor);]])
@@ -355,7 +355,7 @@ c_mutation(S40 server/services/stock.c test_stock_expiry [[            next = ex
 c_mutation(S40 server/services/stock.c test_stock_expiry [[? &fn_stock_expire_listed : &fn_stock_expire;]]
   [[? &fn_stock_expire : &fn_stock_expire;]])
 c_mutation(S45 server/services/stock_orders.c test_stock_orders
-  [[        answer_chore(a, fn_stock_expire.name, response->hold_ms);]]
+  [[        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms);]]
   [[        ;]])
 c_mutation(S43 server/services/stock_orders.c test_stock_orders
   [[&lockstock__v1__confirm_outcome__descriptor);
@@ -370,5 +370,5 @@ c_mutation(S49 server/services/stock_orders.c test_stock_return
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__return_outcome__descriptor);]])
 c_mutation(S52 server/services/stock_orders.c test_stock_reserve [[order->hold_ms = answer_int(a, view, 1);]] "")
 c_mutation(S52 server/services/stock_orders.c test_stock_orders [[order->lines[i]->returned = answer_int(a, view, HEAD + LINE * i + 2);]] "")
-c_mutation(S42 server/calls/sweep.c test_stock_orphans [[alarms_chore(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);]]
+c_mutation(S42 server/calls/sweep.c test_stock_orphans [[alarms_set_lasting(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);]]
   [[;]])
