@@ -164,18 +164,18 @@ static lks_code open_reflection(lks_host *host, lks_error *error)
             memcpy(end, s->service.descriptors, s->service.n_descriptors);
         end += s->service.n_descriptors;
     }
-    reflection_new(files, len, &host->reflection, error);
+    lks_code code = reflection_new(files, len, &host->reflection, error);
     free(files);
-    return error->code;
+    return code;
 }
 
 static lks_code open_wires(lks_host *host, lks_error *error)
 {
     const lks_host_options *o = &host->options;
 
-    *error = (lks_error){0};
-    if (!host->reflection && open_reflection(host, error) != LKS_OK)
-        return error->code;
+    lks_code code = host->reflection ? LKS_OK : open_reflection(host, error);
+    if (code != LKS_OK)
+        return code;
     if (!host->health && !(host->health = health_new(is_served, host)))
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     health_methods(host->health, host->streaming);
@@ -199,9 +199,10 @@ static lks_code open_wires(lks_host *host, lks_error *error)
         .origins = o->allow_origins,
         .n_origins = o->n_allow_origins,
     };
-    if (wires_new(&options, &host->wires, error) == LKS_OK)
+    code = wires_new(&options, &host->wires, error);
+    if (code == LKS_OK)
         health_set(host->health, true);
-    return error->code;
+    return code;
 }
 
 static void listen_on(lks_host *host, const char *url, uint16_t *port, lks_error *error)
@@ -317,11 +318,13 @@ static lks_code start(lks_host *host, lks_error *error)
     host->budget = budget_new(host->options.memory_bytes);
     if (!host->budget)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    if (calls_new(&calls_wanted, &host->calls, error) != LKS_OK)
-        return error->code;
+    lks_code code = calls_new(&calls_wanted, &host->calls, error);
+    if (code != LKS_OK)
+        return code;
     host->sink = calls_sink(host->calls);
-    if (frames_new(&host->sink, host->options.message_bytes_max, &host->frames, error) != LKS_OK)
-        return error->code;
+    code = frames_new(&host->sink, host->options.message_bytes_max, &host->frames, error);
+    if (code != LKS_OK)
+        return code;
     if (pthread_create(&host->thread, NULL, serve, host) != 0)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
     host->has_thread = true;
@@ -332,9 +335,10 @@ lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_erro
 {
     const lks_host_options all = complete(options);
 
-    *error = (lks_error){0};
-    if (check(&all, error) != LKS_OK)
-        return error->code;
+    lks_error_clear(error);
+    lks_code code = check(&all, error);
+    if (code != LKS_OK)
+        return code;
     lks_host *host = calloc(1, sizeof *host);
     if (!host || uv_loop_init(&host->loop) != 0) {
         free(host);
@@ -350,9 +354,10 @@ lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_erro
     uv_async_init(&host->loop, &host->wake, on_wake);
     uv_timer_init(&host->loop, &host->look);
     host->wake.data = host->look.data = host;
-    if (start(host, error) != LKS_OK) {
+    code = start(host, error);
+    if (code != LKS_OK) {
         lks_host_close(host, 0);
-        return error->code;
+        return code;
     }
     *ret = host;
     return LKS_OK;
@@ -410,10 +415,12 @@ lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_er
 {
     host->asked.url = url;
     ask(host, LISTEN);
-    *error = host->asked.error;
-    if (error->code == LKS_OK && port)
+    lks_code code = host->asked.error.code;
+    if (error)
+        *error = host->asked.error;
+    if (code == LKS_OK && port)
         *port = host->asked.port;
-    return error->code;
+    return code;
 }
 
 void lks_host_close(lks_host *host, uint32_t drain_ms)

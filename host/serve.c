@@ -9,8 +9,9 @@ lks_code serve_call(const serve_table *table, const lks_rpc_route *route, const 
 
     if (lks_rpc_now_ns() >= context->deadline_ns)
         return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline passed before the call ran");
-    if (lks_rpc_request_unpack_within(route->method, payload, len, &table->limits, arena, &request, error) != LKS_OK)
-        return error->code;
+    lks_code code = lks_rpc_request_unpack_within(route->method, payload, len, &table->limits, arena, &request, error);
+    if (code != LKS_OK)
+        return code;
     *response = lks_rpc_response_new(route->method, arena);
     if (!*response)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
@@ -18,7 +19,7 @@ lks_code serve_call(const serve_table *table, const lks_rpc_route *route, const 
     context->method = route->method;
     *error = (lks_error){0};
     /* Whatever the handler makes of *error, a failure leaves it with the code that was returned. */
-    lks_code code = target->binding->handle(target->service, context, request, *response, error);
+    code = target->binding->handle(target->service, context, request, *response, error);
     error->code = code;
     return code;
 }

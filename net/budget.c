@@ -2,26 +2,21 @@
  * holds of the shares that are its own. Called by the engines and by frames.c. */
 #include "net/budget.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONNECTION_PART = 8, PRINCIPAL_PART = 2 };
+#include "net/principals.h"
 
-/* All connections of one principal. */
-typedef struct principal_sum {
-    size_t held, n_shares;
-    char name[];
-} principal_sum;
+enum { CONNECTION_PART = 8, PRINCIPAL_PART = 2 };
 
 struct budget {
     size_t bytes, held, peak;
-    void *principals; /* tsearch, by name */
+    principals principals;
 };
 
 struct budget_share {
     budget *all;
-    principal_sum *principal; /* NULL: nobody's */
+    principal_sum *principal; /* all connections of one; NULL: nobody's */
     size_t held;
     bool closed;
 };
@@ -64,26 +59,6 @@ budget_share *budget_open(budget *all)
 
 /* ---- principals ----------------------------------------------------------------- */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const principal_sum *)a)->name, ((const principal_sum *)b)->name);
-}
-
-static principal_sum *find_or_add(budget *all, const char *name)
-{
-    size_t len = strlen(name);
-    principal_sum *sum = calloc(1, sizeof *sum + len + 1);
-    principal_sum **found;
-
-    if (!sum)
-        return NULL;
-    memcpy(sum->name, name, len);
-    found = tsearch(sum, &all->principals, by_name);
-    if (!found || *found != sum)
-        free(sum);
-    return found ? *found : NULL;
-}
-
 static void leave_principal(budget_share *share)
 {
     principal_sum *sum = share->principal;
@@ -92,10 +67,7 @@ static void leave_principal(budget_share *share)
         return;
     share->principal = NULL;
     sum->held -= share->held;
-    if (--sum->n_shares == 0) {
-        tdelete(sum, &share->all->principals, by_name);
-        free(sum);
-    }
+    principals_leave(&share->all->principals, sum);
 }
 
 void budget_set_principal(budget_share *share, const char *principal)
@@ -104,15 +76,13 @@ void budget_set_principal(budget_share *share, const char *principal)
 
     if (share->principal && principal && strcmp(share->principal->name, principal) == 0)
         return;
-    sum = principal ? find_or_add(share->all, principal) : NULL;
+    sum = principal ? principals_enter(&share->all->principals, principal) : NULL;
     if (principal && !sum)
         return;
     leave_principal(share);
     share->principal = sum;
-    if (sum) {
-        sum->n_shares++;
+    if (sum)
         sum->held += share->held;
-    }
 }
 
 bool budget_has_principal(const budget_share *share)

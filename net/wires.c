@@ -45,9 +45,10 @@ lks_code wires_new(const wires_options *options, wires **ret, lks_error *error)
     if (!w)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *w = (wires){.options = *options};
-    if (wires_load_certificates(w, error) != LKS_OK) {
+    lks_code code = wires_load_certificates(w, error);
+    if (code != LKS_OK) {
         free(w);
-        return error->code;
+        return code;
     }
     w->trim = trim_new(options->loop, options->budget, TRIM_MS);
     if (!w->trim) {
@@ -66,20 +67,21 @@ static lks_code load_tls(const tls_files *files, tls_context **plain, tls_contex
     *plain = *h2 = NULL;
     if (!files->certificate)
         return LKS_OK;
-    if (tls_context_load(files, NULL, plain, error) == LKS_OK && tls_context_load(files, "h2", h2, error) != LKS_OK) {
+    lks_code code = tls_context_load(files, NULL, plain, error);
+    if (code == LKS_OK && (code = tls_context_load(files, "h2", h2, error)) != LKS_OK) {
         tls_context_free(*plain);
         *plain = NULL;
     }
-    return error->code;
+    return code;
 }
 
 lks_code wires_load_certificates(wires *w, lks_error *error)
 {
     tls_context *plain, *h2;
 
-    *error = (lks_error){0};
-    if (load_tls(&w->options.tls, &plain, &h2, error) != LKS_OK || !plain)
-        return error->code;
+    lks_code code = load_tls(&w->options.tls, &plain, &h2, error);
+    if (code != LKS_OK || !plain)
+        return code;
     tls_context_free(w->tls);
     tls_context_free(w->h2);
     w->tls = plain;
@@ -91,11 +93,10 @@ lks_code wires_check_tls(const tls_files *files, lks_error *error)
 {
     tls_context *plain, *h2;
 
-    *error = (lks_error){0};
-    load_tls(files, &plain, &h2, error);
+    lks_code code = load_tls(files, &plain, &h2, error);
     tls_context_free(plain);
     tls_context_free(h2);
-    return error->code;
+    return code;
 }
 
 /* ---- listening ------------------------------------------------------------------ */
@@ -153,8 +154,9 @@ static lks_code need_sp(wires *w, lks_error *error)
 {
     const wires_options *o = &w->options;
 
-    if (need_streams(w, error) != LKS_OK)
-        return error->code;
+    lks_code code = need_streams(w, error);
+    if (code != LKS_OK)
+        return code;
     const sp_server_options options = {
         .streams = w->streams,
         .frames = o->frames,
@@ -178,8 +180,9 @@ static lks_code need_grpc(wires *w, lks_error *error)
 {
     const wires_options *o = &w->options;
 
-    if (need_streams(w, error) != LKS_OK)
-        return error->code;
+    lks_code code = need_streams(w, error);
+    if (code != LKS_OK)
+        return code;
     const grpc_server_options options = {
         .streams = w->streams,
         .message_bytes_max = o->message_bytes_max,
@@ -194,8 +197,9 @@ static lks_code need_grpc(wires *w, lks_error *error)
     };
     if (w->grpc)
         return LKS_OK;
-    if (grpc_server_new(&options, &w->grpc, error) != LKS_OK)
-        return error->code;
+    code = grpc_server_new(&options, &w->grpc, error);
+    if (code != LKS_OK)
+        return code;
     uv_timer_init(o->loop, &w->grpc_tick);
     w->grpc_tick.data = w;
     uv_timer_start(&w->grpc_tick, on_grpc_tick, GRPC_TICK_MS, GRPC_TICK_MS);
@@ -206,15 +210,18 @@ static lks_code need_grpc(wires *w, lks_error *error)
 static lks_code listen_nng(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)address;
-    if (need_nng(w, error) != LKS_OK)
-        return error->code;
+    lks_code code = need_nng(w, error);
+    if (code != LKS_OK)
+        return code;
     return wire_nng_listen(w->nng, url + strlen("nng+"), bound, error);
 }
 
 static lks_code listen_tcp(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)url;
-    return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : error->code;
+    lks_code code = need_sp(w, error);
+
+    return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, NULL, bound, error) : code;
 }
 
 static lks_code no_certificate(const char *text, lks_error *error)
@@ -225,7 +232,9 @@ static lks_code no_certificate(const char *text, lks_error *error)
 static lks_code listen_grpc(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)url;
-    return need_grpc(w, error) == LKS_OK ? grpc_server_listen(w->grpc, address, NULL, bound, error) : error->code;
+    lks_code code = need_grpc(w, error);
+
+    return code == LKS_OK ? grpc_server_listen(w->grpc, address, NULL, bound, error) : code;
 }
 
 static lks_code listen_grpcs(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -233,7 +242,9 @@ static lks_code listen_grpcs(wires *w, const char *url, const char *address, uin
     (void)url;
     if (!w->h2)
         return no_certificate(w->options.no_certificate, error);
-    return need_grpc(w, error) == LKS_OK ? grpc_server_listen(w->grpc, address, &w->h2, bound, error) : error->code;
+    lks_code code = need_grpc(w, error);
+
+    return code == LKS_OK ? grpc_server_listen(w->grpc, address, &w->h2, bound, error) : code;
 }
 
 static lks_code listen_tls(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -241,14 +252,18 @@ static lks_code listen_tls(wires *w, const char *url, const char *address, uint1
     (void)url;
     if (!w->tls)
         return no_certificate(w->options.no_certificate, error);
-    return need_sp(w, error) == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : error->code;
+    lks_code code = need_sp(w, error);
+
+    return code == LKS_OK ? sp_server_listen_tcp(w->sp, address, &w->tls, bound, error) : code;
 }
 
 static lks_code listen_unix(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
 {
     (void)url;
     (void)bound;
-    return need_sp(w, error) == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : error->code;
+    lks_code code = need_sp(w, error);
+
+    return code == LKS_OK ? sp_server_listen_unix(w->sp, address, error) : code;
 }
 
 /* Of "host:port/path"; without one it is "/". */
@@ -268,8 +283,9 @@ static lks_code listen_websocket(wires *w, const char *address, tls_context *con
     if (len >= sizeof host)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "too long a name");
     snprintf(host, sizeof host, "%.*s", (int)len, address);
-    if (need_sp(w, error) != LKS_OK)
-        return error->code;
+    lks_code code = need_sp(w, error);
+    if (code != LKS_OK)
+        return code;
     return sp_server_listen_websocket(w->sp, host, path_of(address), context, bound, error);
 }
 
@@ -335,20 +351,21 @@ lks_code wires_check(const char *url, bool has_certificate, const char *without,
     const struct scheme *scheme = scheme_of(url);
     char address[WIRES_URL_BYTES_MAX];
 
-    *error = (lks_error){0};
+    lks_code code;
+
     if (!scheme)
         return no_scheme(error);
     const char *rest = url + strlen(scheme->prefix);
     snprintf(address, sizeof address, "%.*s", (int)strcspn(rest, scheme->has_port ? "/" : ""), rest);
     if (scheme->encrypted && !has_certificate)
-        no_certificate(without, error);
+        code = no_certificate(without, error);
     else if (scheme->has_port)
-        address_check_tcp(address, error);
+        code = address_check_tcp(address, error);
     else
-        address_check_unix(address, error);
-    if (error->code == LKS_OK && scheme->for_pages)
-        sp_server_check_path(path_of(rest), error);
-    return error->code;
+        code = address_check_unix(address, error);
+    if (code == LKS_OK && scheme->for_pages)
+        code = sp_server_check_path(path_of(rest), error);
+    return code;
 }
 
 lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_MAX], uint16_t *port, lks_error *error)
@@ -359,8 +376,9 @@ lks_code wires_listen(wires *w, const char *url, char bound_url[WIRES_URL_BYTES_
     if (!scheme)
         return no_scheme(error);
     const char *address = url + strlen(scheme->prefix);
-    if (scheme->listen(w, url, address, &bound, error) != LKS_OK)
-        return error->code;
+    lks_code code = scheme->listen(w, url, address, &bound, error);
+    if (code != LKS_OK)
+        return code;
     if (scheme->has_port)
         with_port(url, address, bound, bound_url);
     else

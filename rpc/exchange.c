@@ -33,7 +33,7 @@ lks_code lks_rpc_routes_sort(lks_rpc_route *routes, size_t n, lks_error *error)
     for (size_t i = 1; i < n; i++)
         if (by_path(&routes[i - 1], &routes[i]) == 0)
             return lks_error_set(error, LKS_ALREADY_EXISTS, LKS_APPLIED_NO, "%s: served twice", routes[i].method->path);
-    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+    return LKS_OK;
 }
 
 const lks_rpc_route *lks_rpc_route_find(const lks_rpc_route *routes, size_t n, const char *path)
@@ -63,7 +63,7 @@ lks_code lks_rpc_request_unpack_within(const lks_rpc_method *method, const void 
     if (!request)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     *ret = request;
-    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+    return LKS_OK;
 }
 
 ProtobufCMessage *lks_rpc_response_new(const lks_rpc_method *method, lks_rpc_arena *arena)

@@ -43,7 +43,7 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
     if (frame->n_calls > max)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "calls: more than %u", max);
     *ret = frame;
-    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+    return LKS_OK;
 }
 
 size_t lks_rpc_frame_count(const void *data, size_t len)
@@ -79,7 +79,7 @@ lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's reply has %zu results for %zu calls",
                              reply->n_results, n_calls);
     *ret = reply;
-    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+    return LKS_OK;
 }
 
 void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret)
@@ -94,8 +94,10 @@ void lks_rpc_result_of(const lks_error *error, Lockstock__Rpc__V1__Result *ret)
 lks_code lks_rpc_result_error(const Lockstock__Rpc__V1__Result *result, lks_error *error)
 {
     lks_code code = result->code <= LKS_UNAUTHENTICATED ? (lks_code)result->code : LKS_UNKNOWN;
-    if (code == LKS_OK)
-        return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+    if (code == LKS_OK) {
+        lks_error_clear(error);
+        return LKS_OK;
+    }
     bool known = result->applied == LOCKSTOCK__RPC__V1__APPLIED__APPLIED_YES ||
                  result->applied == LOCKSTOCK__RPC__V1__APPLIED__APPLIED_NO;
     lks_error_set(error, code, known ? (lks_applied)result->applied : LKS_APPLIED_MAYBE, "%s", result->message);

@@ -78,3 +78,9 @@ lks_code lks_error_set(lks_error *error, lks_code code, lks_applied applied, con
     memcpy(error->message, text, strlen(text) + 1);
     return code;
 }
+
+void lks_error_clear(lks_error *error)
+{
+    if (error)
+        *error = (lks_error){0};
+}

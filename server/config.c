@@ -10,6 +10,8 @@
 
 #include <ini.h>
 
+#include "memory.h"
+
 typedef enum key_type { KEY_TEXT, KEY_NUMBER, KEY_BOOL, KEY_LIST } key_type;
 
 typedef struct setting {
@@ -79,6 +81,7 @@ typedef enum source { SOURCE_NONE, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FLAG 
 typedef struct loading {
     settings *config;
     source set_by[N_KEYS];
+    lks_code failed; /* in the file, whose parser goes on */
     lks_error *error;
     const char *file;
 } loading;
@@ -123,15 +126,10 @@ static lks_code set_bool(loading *loader, const setting *key, const char *where,
     return LKS_OK;
 }
 
-static lks_code copy_text(loading *loader, char **target, const char *where, const char *text)
+static void copy_text(char **target, const char *text)
 {
-    char *copy = strdup(text);
-
-    if (!copy)
-        return lks_error_set(loader->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s: out of memory", where);
     free(*target);
-    *target = copy;
-    return LKS_OK;
+    *target = memory_copy(text, strlen(text));
 }
 
 /* "a,b" is two. */
@@ -145,9 +143,7 @@ static lks_code add_to_list(loading *loader, config_list *list, const char *wher
         if (list->n == CONFIG_LIST_MAX)
             return invalid(loader, where, "too many of them");
         snprintf(one, sizeof one, "%.*s", (int)len, text);
-        if (copy_text(loader, &list->of[list->n], where, one) != LKS_OK)
-            return loader->error->code;
-        list->n++;
+        copy_text(&list->of[list->n++], one);
         text += len;
     } while (*text++ == ',');
     return LKS_OK;
@@ -171,7 +167,8 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
     case KEY_TEXT:
         if (*text == '\0')
             return invalid(loader, where, "must not be empty");
-        return copy_text(loader, (char **)(void *)((char *)config + key->offset), where, text);
+        copy_text((char **)(void *)((char *)config + key->offset), text);
+        break;
     case KEY_LIST:
         list = (config_list *)(void *)((char *)config + key->offset);
         if (first_of_source)
@@ -187,12 +184,11 @@ static int on_file_key(void *user, const char *section, const char *name, const 
     const setting *key = section[0] == '\0' ? find_key(name, strlen(name)) : NULL;
     char where[128];
 
-    if (loader->error->code != LKS_OK)
+    if (loader->failed != LKS_OK)
         return 0;
     snprintf(where, sizeof where, "%s in the configuration file", name);
-    if (!key)
-        return invalid(loader, where, "unknown key") == LKS_OK;
-    return set_key(loader, key, SOURCE_FILE, where, value) == LKS_OK;
+    loader->failed = key ? set_key(loader, key, SOURCE_FILE, where, value) : invalid(loader, where, "unknown key");
+    return loader->failed == LKS_OK;
 }
 
 static lks_code load_file(loading *loader)
@@ -200,8 +196,8 @@ static lks_code load_file(loading *loader)
     char text[64];
     int line = ini_parse(loader->file, on_file_key, loader);
 
-    if (line == 0 || loader->error->code != LKS_OK)
-        return loader->error->code;
+    if (line == 0 || loader->failed != LKS_OK)
+        return loader->failed;
     if (line == -1)
         return invalid(loader, "--config", "the file cannot be read");
     snprintf(text, sizeof text, "line %d is not `key = value`", line);
@@ -210,16 +206,18 @@ static lks_code load_file(loading *loader)
 
 static lks_code load_environment(loading *loader)
 {
-    for (size_t i = 0; i < N_KEYS; i++) {
+    lks_code code = LKS_OK;
+
+    for (size_t i = 0; i < N_KEYS && code == LKS_OK; i++) {
         char name[64] = "LOCKSTOCK_";
         size_t at = strlen(name);
         for (const char *c = keys[i].name; *c; c++)
             name[at++] = *c == '-' ? '_' : (char)(*c - 'a' + 'A');
         const char *value = getenv(name);
-        if (value && set_key(loader, &keys[i], SOURCE_ENVIRONMENT, name, value) != LKS_OK)
-            return loader->error->code;
+        if (value)
+            code = set_key(loader, &keys[i], SOURCE_ENVIRONMENT, name, value);
     }
-    return LKS_OK;
+    return code;
 }
 
 /* Takes one flag, `--name value` or `--name=value`; a bool may stand alone. Nothing but values stands
@@ -255,24 +253,25 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
 {
     loading loader = {.config = config, .error = error};
 
+    lks_code code = LKS_OK;
+
     *config = (settings){0};
-    *error = (lks_error){0};
     *action = CONFIG_RUN;
-    for (size_t i = 0; i < N_KEYS; i++) {
-        if (keys[i].initial && set_key(&loader, &keys[i], SOURCE_NONE, keys[i].name, keys[i].initial) != LKS_OK)
-            return error->code;
-    }
-    for (int i = 1; i < argc; i++) {
+    for (size_t i = 0; i < N_KEYS && code == LKS_OK; i++)
+        if (keys[i].initial)
+            code = set_key(&loader, &keys[i], SOURCE_NONE, keys[i].name, keys[i].initial);
+    for (int i = 1; i < argc && code == LKS_OK; i++) {
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0) {
             *action = argv[i][2] == 'h' ? CONFIG_HELP : CONFIG_VERSION;
             return LKS_OK;
         }
-        if (load_flag(&loader, argc, argv, &i) != LKS_OK)
-            return error->code;
+        code = load_flag(&loader, argc, argv, &i);
     }
-    if (load_environment(&loader) != LKS_OK)
-        return error->code;
-    return loader.file ? load_file(&loader) : LKS_OK;
+    if (code == LKS_OK)
+        code = load_environment(&loader);
+    if (code == LKS_OK && loader.file)
+        code = load_file(&loader);
+    return code;
 }
 
 void config_free(settings *config)

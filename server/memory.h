@@ -1,7 +1,8 @@
-/* Memory of lockstockd. Never NULL: when there is no memory the server says so in its log and ends
- * itself (abort). What peers can make it keep is bounded and refused before (callers.h, budget.h), so this is a
- * machine that has no memory left; all state is in Redis, and callers learn what a killed server's callers learn. Libraries
- * (rpc, net) return NULL or RESOURCE_EXHAUSTED instead: the process is not theirs. */
+/* Memory of lockstockd. Never NULL: when there is none the server says so in its log and ends itself
+ * (abort). What peers can make it keep is bounded and refused before (callers.h, budget.h), so this
+ * is a machine that has no memory left; all state is in Redis, and callers learn what a killed
+ * server's callers learn. Libraries (rpc, net) return NULL or RESOURCE_EXHAUSTED instead: the
+ * process is not theirs. */
 #ifndef LOCKSTOCK_SERVER_MEMORY_H
 #define LOCKSTOCK_SERVER_MEMORY_H
 

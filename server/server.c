@@ -291,11 +291,12 @@ static lks_code load_identity(server *s, lks_error *error)
 {
     identity *loaded;
 
-    if (identity_load(s->config->policy, s->config->tokens, &loaded, error) != LKS_OK)
-        return error->code;
-    judge_by(s, loaded);
-    warn_of_modes(s->config);
-    return LKS_OK;
+    lks_code code = identity_load(s->config->policy, s->config->tokens, &loaded, error);
+    if (code == LKS_OK) {
+        judge_by(s, loaded);
+        warn_of_modes(s->config);
+    }
+    return code;
 }
 
 static lks_code open_callers(server *s, lks_error *error)
@@ -398,37 +399,49 @@ static lks_code wrong_address(const char *url, const lks_error *why, lks_error *
 
 static const char no_certificate[] = "needs --tls-certificate and --tls-key";
 
+/* The addresses. `for_pages`: one is of WebSocket. */
+static lks_code check_addresses(const server *s, const tls_files *files, bool *for_pages, lks_error *error)
+{
+    lks_code code = LKS_OK;
+
+    for (size_t i = 0; i < s->config->listen.n && code == LKS_OK; i++) {
+        const char *url = s->config->listen.of[i];
+        code = check_exposure(s, url, error);
+        if (code == LKS_OK) {
+            warn_of_libnng(url);
+            lks_error why;
+            if (wires_check(url, files->certificate != NULL, no_certificate, &why) != LKS_OK)
+                code = wrong_address(url, &why, error);
+        }
+        *for_pages = *for_pages || wires_is_for_pages(url);
+    }
+    return code;
+}
+
 /* All that can be found wrong before anything is made or started. */
 static lks_code check_settings(server *s, lks_error *error)
 {
     const tls_files files = files_of_tls(s->config);
     bool for_pages = false;
-    lks_error why;
+    lks_code code = load_identity(s, error);
 
-    if (load_identity(s, error) != LKS_OK || check_tls(&files, error) != LKS_OK)
-        return error->code;
-    for (size_t i = 0; i < s->config->allow_origin.n; i++)
-        if (check_origin(s->config->allow_origin.of[i], error) != LKS_OK)
-            return error->code;
-    for (size_t i = 0; i < s->config->listen.n; i++) {
-        const char *url = s->config->listen.of[i];
-        if (check_exposure(s, url, error) != LKS_OK)
-            return error->code;
-        warn_of_libnng(url);
-        if (wires_check(url, files.certificate != NULL, no_certificate, &why) != LKS_OK)
-            return wrong_address(url, &why, error);
-        for_pages = for_pages || wires_is_for_pages(url);
-    }
-    if (s->config->allow_origin.n > 0 && !for_pages)
-        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+    if (code == LKS_OK)
+        code = check_tls(&files, error);
+    for (size_t i = 0; i < s->config->allow_origin.n && code == LKS_OK; i++)
+        code = check_origin(s->config->allow_origin.of[i], error);
+    if (code == LKS_OK)
+        code = check_addresses(s, &files, &for_pages, error);
+    if (code == LKS_OK && s->config->allow_origin.n > 0 && !for_pages)
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "--allow-origin needs an address of ws:// or wss://");
-    return LKS_OK;
+    return code;
 }
 
 static lks_code open_standard(server *s, lks_error *error)
 {
-    if (reflection_new(contract_files, contract_files_len, &s->reflection, error) != LKS_OK)
-        return error->code;
+    lks_code code = reflection_new(contract_files, contract_files_len, &s->reflection, error);
+    if (code != LKS_OK)
+        return code;
     s->health = health_new(knows_service, s);
     if (!s->health)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
@@ -482,8 +495,9 @@ static lks_code open_wires(server *s, lks_error *error)
     char bound_url[WIRES_URL_BYTES_MAX];
     lks_error why = {0};
 
-    if (wires_new(&options, &s->wires, error) != LKS_OK)
-        return error->code;
+    lks_code code = wires_new(&options, &s->wires, error);
+    if (code != LKS_OK)
+        return code;
     for (size_t i = 0; i < s->config->listen.n; i++) {
         const char *url = s->config->listen.of[i];
         if (wires_listen(s->wires, url, bound_url, NULL, &why) != LKS_OK)
@@ -527,5 +541,5 @@ lks_code server_run(const settings *config, lks_error *error)
     identity_free(s.identity);
     uv_loop_close(&s.loop);
     *error = s.failure;
-    return error->code;
+    return s.failure.code;
 }

@@ -149,8 +149,9 @@ lks_code grpc_read(grpc_reader *r, const uint8_t *data, size_t len, size_t *used
         *used = n;
         if (r->prefix_len < GRPC_PREFIX_BYTES)
             return LKS_OK;
-        if (begin(r, error) != LKS_OK)
-            return error->code;
+        lks_code code = begin(r, error);
+        if (code != LKS_OK)
+            return code;
     }
     n = r->wanted - r->len < len - *used ? r->wanted - r->len : len - *used;
     if (!make_room(r, n))

@@ -429,7 +429,7 @@ lks_code lks_rpc_nng_rep_open(const lks_rpc_nng_rep_options *options, lks_rpc_nn
     /* Before any listen: endpoints copy it. */
     nng_socket_set_size(rep->socket, NNG_OPT_RECVMAXSZ, rep->options.message_bytes_max + REQUEST_HEADER_BYTES);
     *ret = rep;
-    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+    return LKS_OK;
 
 no_connections:
     nng_close(rep->socket);
@@ -475,7 +475,7 @@ lks_code lks_rpc_nng_rep_listen(lks_rpc_nng_rep *rep, const char *url, uint16_t 
     }
     while (receive_one_more(rep))
         ;
-    return lks_error_set(error, LKS_OK, LKS_APPLIED_UNSPECIFIED, "%s", "");
+    return LKS_OK;
 }
 
 void lks_rpc_nng_rep_stop_receiving(lks_rpc_nng_rep *rep)

@@ -438,8 +438,9 @@ lks_code sp_server_listen_websocket(sp_server *all, const char *address, const c
 {
     size_t path_size = strlen(path) + 1;
 
-    if (sp_server_check_path(path, error) != LKS_OK)
-        return error->code;
+    lks_code code = sp_server_check_path(path, error);
+    if (code != LKS_OK)
+        return code;
     site *at = malloc(sizeof *at + path_size);
     if (!at)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

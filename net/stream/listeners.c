@@ -191,10 +191,11 @@ lks_code listeners_add_tcp(listeners *all, const char *address, const served *wh
 {
     struct addrinfo *found = NULL;
 
-    if (address_resolve(address, &found, error) != LKS_OK)
-        return error->code;
+    lks_code code = address_resolve(address, &found, error);
+    if (code != LKS_OK)
+        return code;
     listener *l = new_listener(all, what);
-    lks_code code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
+    code = l ? listen_on(l, uv_tcp_bind(&l->on.tcp, found->ai_addr, 0), error) : out_of_memory(error);
     freeaddrinfo(found);
     if (code == LKS_OK)
         *bound = port_of(&l->on.tcp);
@@ -207,11 +208,11 @@ lks_code listeners_add_unix(listeners *all, const char *path, const served *what
 
     if (!l)
         return out_of_memory(error);
-    if (address_bind_unix(&l->on.pipe, path, error) != LKS_OK) {
-        close_listener(l);
-        return error->code;
-    }
-    return listen_on(l, 0, error);
+    lks_code code = address_bind_unix(&l->on.pipe, path, error);
+    if (code == LKS_OK)
+        return listen_on(l, 0, error);
+    close_listener(l);
+    return code;
 }
 
 /* ---- all of them ------------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* Invariant: an alarm is in the table exactly while it is watched, a chore, or being
+/* Invariant: an alarm is in the table exactly while it is watched, a lasting alarm, or being
  * asked; one that is only being asked goes with the reply. One timer serves all. */
 #include "calls/alarms.h"
 
@@ -14,27 +14,27 @@
 #include "net/clock.h"
 #include "net/loop_timers.h"
 
-enum { TIMEOUT_MS = 5000, RETRY_MS = 500, ALARM_WEIGHT = 32, CHORES_MAX = 262144, NAME_BYTES_MAX = 4096 };
+enum { TIMEOUT_MS = 5000, RETRY_MS = 500, ALARM_WEIGHT = 32, LASTING_MAX = 262144, NAME_BYTES_MAX = 4096 };
 
 typedef struct alarm_clock {
     keyed entry; /* by "<base><function> <argument>" */
     struct timer when;
     alarms *all;
     size_t watchers;
-    bool chore;
+    bool lasting;
     bool asking;
     bool again; /* its moment came while asking */
     store_call call;
     lks_rpc_slice args[1];
-    TAILQ_ENTRY(alarm_clock) in_chores;
+    TAILQ_ENTRY(alarm_clock) in_lasting;
     char text[]; /* base, function, NUL, argument: what the call and the key are of */
 } alarm_clock;
 
 struct alarms {
     store *store;
     key_table table;
-    TAILQ_HEAD(, alarm_clock) chores;
-    size_t n_chores;
+    TAILQ_HEAD(, alarm_clock) lasting;
+    size_t n_lasting;
     struct loop_timers timers;
     bool stopping;
     void (*closed)(void *arg);
@@ -110,7 +110,7 @@ static void let_go(alarm_clock *a)
 {
     alarms *all = a->all;
 
-    if (a->watchers > 0 || a->chore)
+    if (a->watchers > 0 || a->lasting)
         return;
     heap_clear(&all->timers.heap, &a->when);
     if (a->asking)
@@ -119,13 +119,13 @@ static void let_go(alarm_clock *a)
     free(a);
 }
 
-static void end_chore(alarm_clock *a)
+static void end_lasting(alarm_clock *a)
 {
     alarms *all = a->all;
 
-    a->chore = false;
-    TAILQ_REMOVE(&all->chores, a, in_chores);
-    all->n_chores--;
+    a->lasting = false;
+    TAILQ_REMOVE(&all->lasting, a, in_lasting);
+    all->n_lasting--;
     let_go(a);
 }
 
@@ -156,7 +156,7 @@ static int64_t again_in_ms(const alarm_clock *a, const store_result *result)
     const store_value *v = result->value;
 
     if (result->code != LKS_OK)
-        return passes(result->code) || !a->chore ? RETRY_MS : -1;
+        return passes(result->code) || !a->lasting ? RETRY_MS : -1;
     return v->type == STORE_ARRAY && v->n == 2 && v->element[1].type == STORE_INTEGER ? v->element[1].integer
                                                                                       : RETRY_MS;
 }
@@ -167,14 +167,14 @@ static void on_reply(void *arg, const store_result *result)
     int64_t again_ms = again_in_ms(a, result);
 
     a->asking = false;
-    if (a->watchers == 0 && !a->chore)
+    if (a->watchers == 0 && !a->lasting)
         let_go(a);
     else if (a->again)
         ring(a);
     else if (again_ms >= 0)
         set(a, in_ms_from_now(again_ms));
-    else if (a->chore && a->when.place == 0)
-        end_chore(a);
+    else if (a->lasting && a->when.place == 0)
+        end_lasting(a);
 }
 
 static void ring(alarm_clock *a)
@@ -215,21 +215,21 @@ void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_s
     char text[NAME_BYTES_MAX];
     alarm_clock *a = in_ms < 0 ? NULL : find(all, name_of(text, base, function, argument));
 
-    if (a && (a->watchers > 0 || a->chore))
+    if (a && (a->watchers > 0 || a->lasting))
         set(a, in_ms_from_now(in_ms));
 }
 
-void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
-    bool wanted = in_ms >= 0 && !all->stopping && all->n_chores < CHORES_MAX;
+    bool wanted = in_ms >= 0 && !all->stopping && all->n_lasting < LASTING_MAX;
     alarm_clock *a = wanted ? enter(all, base, function, argument) : NULL;
 
     if (!a)
         return;
-    if (!a->chore) {
-        a->chore = true;
-        TAILQ_INSERT_TAIL(&all->chores, a, in_chores);
-        all->n_chores++;
+    if (!a->lasting) {
+        a->lasting = true;
+        TAILQ_INSERT_TAIL(&all->lasting, a, in_lasting);
+        all->n_lasting++;
     }
     set(a, in_ms_from_now(in_ms));
 }
@@ -239,18 +239,18 @@ size_t alarms_count(const alarms *all)
     return all->table.n;
 }
 
-static void end_chores(alarms *all)
+static void end_all_lasting(alarms *all)
 {
     alarm_clock *a;
 
-    while ((a = TAILQ_FIRST(&all->chores)))
-        end_chore(a);
+    while ((a = TAILQ_FIRST(&all->lasting)))
+        end_lasting(a);
 }
 
 void alarms_stop(alarms *all)
 {
     all->stopping = true;
-    end_chores(all);
+    end_all_lasting(all);
 }
 
 alarms *alarms_new(uv_loop_t *loop, store *backing)
@@ -258,7 +258,7 @@ alarms *alarms_new(uv_loop_t *loop, store *backing)
     alarms *all = memory_alloc(sizeof *all);
 
     all->store = backing;
-    TAILQ_INIT(&all->chores);
+    TAILQ_INIT(&all->lasting);
     loop_timers_init(&all->timers, loop, all);
     return all;
 }
@@ -279,6 +279,6 @@ void alarms_close(alarms *all, void (*closed)(void *arg), void *arg)
 {
     all->closed = closed;
     all->arg = arg;
-    end_chores(all);
+    end_all_lasting(all);
     uv_close((uv_handle_t *)&all->timers.uv, on_timer_closed);
 }

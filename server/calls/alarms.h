@@ -4,7 +4,7 @@
  *
  *   watched   by calls that wait: rings as often as it is told to, and goes with the last
  *             of them
- *   a chore   rings until it replies -1, or is refused for good, or the server stops
+ *   lasting   rings until it replies -1, or is refused for good, or the server stops
  *
  * Function and argument name an alarm of a base; its reply is {'OK', ms until again, or
  * -1: not until it is told}. Loop thread only. */
@@ -38,13 +38,13 @@ void alarms_unwatch(alarms *all, service_watch *list);
  * nobody watches it. */
 void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
 
-/* Rings it in in_ms as a chore, watched or not. Ignored beyond 262,144 of them. */
-void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
+/* Rings it in in_ms as a lasting alarm, watched or not. Ignored beyond 262,144 of them. */
+void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms);
 
 /* How many there are, of both kinds. */
 size_t alarms_count(const alarms *all);
 
-/* The server is stopping: chores are forgotten, and there are no more. */
+/* The server is stopping: lasting alarms are forgotten, and there are no more. */
 void alarms_stop(alarms *all);
 
 #endif

@@ -3,12 +3,13 @@
  * call to start costs the same however many queue. Called by dispatch.c and the engines. */
 #include "calls/callers.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
+
+#include "net/principals.h"
 
 enum {
     RESERVE = 4,      /* one part in so many of the room to run is not for one kind of calls alone */
@@ -27,12 +28,6 @@ typedef TAILQ_HEAD(, caller) caller_list;
 typedef struct running_calls {
     uint32_t of_kind[2];
 } running_calls;
-
-/* Waiting calls of one principal. */
-typedef struct waiting_sum {
-    uint32_t n;
-    char name[];
-} waiting_sum;
 
 struct caller {
     callers *all;
@@ -55,7 +50,7 @@ struct callers {
     caller_list settling, taking;
     running_calls running;
     uint32_t n_waiting, n_parked, n_taking, n_queued;
-    void *principals; /* tsearch, by name */
+    principals principals; /* their waiting calls are the members */
     uint64_t turn;
     bool serving;
     uv_prepare_t turn_end;
@@ -266,39 +261,12 @@ static void start_or_queue(caller_call *call)
 
 /* ---- waiting ------------------------------------------------------------------------ */
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const waiting_sum *)a)->name, ((const waiting_sum *)b)->name);
-}
-
-static waiting_sum *find_or_add(callers *all, const char *name)
-{
-    size_t len = strlen(name);
-    waiting_sum *sum = calloc(1, sizeof *sum + len + 1);
-    waiting_sum **found;
-
-    if (!sum)
-        return NULL;
-    memcpy(sum->name, name, len);
-    found = tsearch(sum, &all->principals, by_name);
-    if (!found || *found != sum)
-        free(sum);
-    return found ? *found : NULL;
-}
-
-static void forget_unused(callers *all, waiting_sum *sum)
-{
-    if (sum && sum->n == 0) {
-        tdelete(sum, &all->principals, by_name);
-        free(sum);
-    }
-}
-
 static lks_code no_room(lks_error *error, const char *why)
 {
-    lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", why);
+    lks_code code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", why);
+
     error->retry_after_ms = RETRY_AFTER_MS;
-    return error->code;
+    return code;
 }
 
 static lks_code enter_waiting(caller_call *call, const char *principal, lks_error *error)
@@ -306,7 +274,7 @@ static lks_code enter_waiting(caller_call *call, const char *principal, lks_erro
     caller *c = call->caller;
     callers *all = c->all;
     const callers_options *o = &all->options;
-    waiting_sum *sum = principal ? find_or_add(all, principal) : NULL;
+    principal_sum *sum = principal ? principals_enter(&all->principals, principal) : NULL;
     const char *full = NULL;
 
     if (principal && !sum)
@@ -315,14 +283,12 @@ static lks_code enter_waiting(caller_call *call, const char *principal, lks_erro
         full = "too many calls wait";
     else if (c->n_waiting >= o->waiting_per_caller)
         full = "too many calls wait on this connection";
-    else if (sum && sum->n >= (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART)
+    else if (sum && sum->members > (o->waiting_max + PRINCIPAL_PART - 1) / PRINCIPAL_PART)
         full = "too many calls of this principal wait";
     if (full) {
-        forget_unused(all, sum);
+        principals_leave(&all->principals, sum);
         return no_room(error, full);
     }
-    if (sum)
-        sum->n++;
     call->waiting = sum;
     c->n_waiting++;
     all->n_waiting++;
@@ -333,9 +299,7 @@ static void leave_waiting(caller_call *call)
 {
     caller *c = call->caller;
 
-    if (call->waiting)
-        call->waiting->n--;
-    forget_unused(c->all, call->waiting);
+    principals_leave(&c->all->principals, call->waiting);
     call->waiting = NULL;
     c->n_waiting--;
     c->all->n_waiting--;
@@ -370,8 +334,9 @@ lks_code caller_admit(caller_call *call, const char *principal, lks_error *error
         return no_room(error, "too many calls under way");
     if (call->settles && too_many_settle(c))
         return no_room(error, "too many calls under way on this connection");
-    if (call->waits && enter_waiting(call, principal, error) != LKS_OK)
-        return error->code;
+    lks_code code = call->waits ? enter_waiting(call, principal, error) : LKS_OK;
+    if (code != LKS_OK)
+        return code;
     TAILQ_INSERT_TAIL(&c->calls, call, in_caller);
     start_or_queue(call);
     return LKS_OK;

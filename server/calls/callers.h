@@ -82,7 +82,7 @@ typedef struct caller_call {
     /* Its caller is lost. May leave. */
     void (*abandoned)(struct caller_call *call);
     caller_call_state state; /* private from here on */
-    struct waiting_sum *waiting;
+    struct principal_sum *waiting;
     TAILQ_ENTRY(caller_call) in_caller, in_queue;
 } caller_call;
 

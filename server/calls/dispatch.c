@@ -103,11 +103,10 @@ static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_m
     *ret = (identity_verdict){.ns = who->ns};
     if (who->twice) /* a proxy before us may have looked at the other one */
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "metadata %s: stands twice", who->twice);
-    if (d->judge && identity_admit(d->judge, who, method, time(NULL), ret, error) != LKS_OK)
-        return error->code;
-    if (!method)
-        return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
-    return LKS_OK;
+    lks_code code = d->judge ? identity_admit(d->judge, who, method, time(NULL), ret, error) : LKS_OK;
+    if (code == LKS_OK && !method)
+        code = lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method: this server has no such method");
+    return code;
 }
 
 static size_t refusal_of(lks_code code)
@@ -143,9 +142,10 @@ lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who,
 {
     identity_verdict verdict;
 
-    if (judge(d, who, method, &verdict, error) != LKS_OK)
+    lks_code code = judge(d, who, method, &verdict, error);
+    if (code != LKS_OK)
         tell_refusal(d, from, error);
-    return error->code;
+    return code;
 }
 
 lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials *who, const char *path,
@@ -170,14 +170,14 @@ void dispatch_free(dispatch *d)
 
 static void leave_order(running *r);
 
-/* Ends a call. What may be left of it in the store is taken out there in any case, as soon as it can be. The last line: the
- * transport may reset the arena. */
+/* Ends a call. What may be left of it in the store is taken out there in any case, as soon as it
+ * can be. The last line: the transport may reset the arena. */
 static void end(running *r)
 {
     const service_alarm *undo = r->rounds.response ? NULL : rounds_undo(&r->rounds);
 
     if (undo)
-        alarms_chore(r->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
+        alarms_set_lasting(r->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
     waiters_leave(r->dispatch->options.waiters, &r->waiter);
     leave_order(r); /* while the caller lives: those that this one held are its too */
     caller_leave(&r->call);
@@ -196,7 +196,7 @@ static void set_alarms(alarms *all, const service_alarm *list)
 {
     for (const service_alarm *alarm = list; alarm; alarm = alarm->next) {
         if (alarm->lasting)
-            alarms_chore(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
+            alarms_set_lasting(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
         else
             alarms_set(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
     }

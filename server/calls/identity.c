@@ -12,10 +12,11 @@
 
 #include <ini.h>
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
+
+#include "digest.h"
+#include "memory.h"
 
 enum {
-    DIGEST_BYTES = 32,
     TOKENS_MAX = 2,
     LINE_BYTES_MAX = 512,
     NAMESPACE_BYTES_MAX = 128,
@@ -61,12 +62,13 @@ typedef struct reading {
     const char *file;
     FILE *from;
     unsigned line;
+    lks_code failed;
     lks_error *error;
 } reading;
 
 static bool bad(reading *r, const char *where, const char *what)
 {
-    lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s: %s", r->file, where, what);
+    r->failed = lks_error_set(r->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s: %s", r->file, where, what);
     return false;
 }
 
@@ -76,12 +78,6 @@ static bool bad_line(reading *r, const char *what)
 
     snprintf(where, sizeof where, "line %u", r->line);
     return bad(r, where, what);
-}
-
-static bool no_memory(reading *r)
-{
-    lks_error_set(r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    return false;
 }
 
 /* As fgets, but no line is ever taken for two: NULL and an error then. */
@@ -101,7 +97,7 @@ static char *next_line(char *line, int size, void *from)
     line[n] = '\0';
     if (ferror(r->from))
         bad(r, "file", "cannot be read");
-    return n > 0 && r->error->code == LKS_OK ? line : NULL;
+    return n > 0 && r->failed == LKS_OK ? line : NULL;
 }
 
 static principal *find(const identity *i, const char *name)
@@ -118,26 +114,25 @@ static principal *find_or_add(identity *i, const char *name)
 {
     principal *p = find(i, name);
 
-    if (p || !(p = calloc(1, sizeof *p)))
+    if (p)
         return p;
+    p = memory_alloc(sizeof *p);
     TAILQ_INIT(&p->grants);
     TAILQ_INIT(&p->aliases);
     TAILQ_INSERT_TAIL(&i->principals, p, next);
-    p->name = strdup(name);
-    return p->name ? p : NULL;
+    p->name = memory_copy(name, strlen(name));
+    return p;
 }
 
 static bool add_alias(reading *r, principal *p, const char *certificate, uid_t uid)
 {
     if (certificate ? identity_of_certificate(r->identity, certificate) : identity_of_uid(r->identity, uid))
         return bad(r, p->name, "a certificate or uid stands for one principal, once");
-    alias *a = calloc(1, sizeof *a);
-    if (!a)
-        return no_memory(r);
+    alias *a = memory_alloc(sizeof *a);
     TAILQ_INSERT_TAIL(&p->aliases, a, next);
     a->uid = uid;
-    a->certificate = certificate ? strdup(certificate) : NULL;
-    return a->certificate || !certificate ? true : no_memory(r);
+    a->certificate = certificate ? memory_copy(certificate, strlen(certificate)) : NULL;
+    return true;
 }
 
 static unsigned effect_bit(lks_rpc_effect effect)
@@ -168,23 +163,21 @@ static bool parse_effects(const char *text, unsigned *ret)
 
 static bool add_grant(reading *r, principal *p, const char *service, const char *effects)
 {
-    grant *g = calloc(1, sizeof *g);
+    grant *g = memory_alloc(sizeof *g);
 
-    if (!g)
-        return no_memory(r);
     TAILQ_INSERT_TAIL(&p->grants, g, next);
     if (!parse_effects(effects, &g->effects))
         return bad(r, p->name, "effects are READ, WRITE and ADMIN");
-    g->service = strdup(service);
-    return g->service ? true : no_memory(r);
+    g->service = memory_copy(service, strlen(service));
+    return true;
 }
 
 static bool set_namespace(reading *r, principal *p, const char *value)
 {
     if (p->ns || *value == '\0' || strlen(value) > NAMESPACE_BYTES_MAX)
         return bad(r, p->name, "namespace: one of 1 to 128 bytes");
-    p->ns = strdup(value);
-    return p->ns ? true : no_memory(r);
+    p->ns = memory_copy(value, strlen(value));
+    return true;
 }
 
 static bool set_uid(reading *r, principal *p, const char *value)
@@ -202,15 +195,13 @@ static int on_policy_key(void *user, const char *section, const char *name, cons
 {
     reading *r = user;
 
-    if (r->error->code != LKS_OK)
+    if (r->failed != LKS_OK)
         return 0;
     if (section[0] == '\0')
         return bad(r, name, "must stand in the section of a principal");
     if (strlen(section) > INI_NAME_BYTES_MAX || strlen(name) > INI_NAME_BYTES_MAX)
         return bad(r, section, "names are 48 bytes long at most");
     principal *p = find_or_add(r->identity, section);
-    if (!p)
-        return no_memory(r);
     if (strcmp(name, "namespace") == 0)
         return set_namespace(r, p, value);
     if (strcmp(name, "certificate") == 0)
@@ -224,7 +215,7 @@ static void read_policy(reading *r)
 {
     int failed = ini_parse_stream(next_line, r, on_policy_key, r);
 
-    if (failed == 0 || r->error->code != LKS_OK)
+    if (failed == 0 || r->failed != LKS_OK)
         return;
     r->line = (unsigned)failed;
     bad_line(r, "not `key = value`");
@@ -265,7 +256,8 @@ static bool is_of_nothing(const unsigned char digest[DIGEST_BYTES])
 {
     unsigned char nothing[DIGEST_BYTES];
 
-    return EVP_Digest("", 0, nothing, NULL, EVP_sha256(), NULL) == 1 && memcmp(digest, nothing, DIGEST_BYTES) == 0;
+    digest_of("", 0, nothing);
+    return memcmp(digest, nothing, DIGEST_BYTES) == 0;
 }
 
 /* "<digest> <principal> [<until>]" */
@@ -304,7 +296,7 @@ static void read_tokens(reading *r)
 {
     char line[LINE_BYTES_MAX];
 
-    while (r->error->code == LKS_OK && next_line(line, sizeof line, r)) {
+    while (r->failed == LKS_OK && next_line(line, sizeof line, r)) {
         line[strcspn(line, "#")] = '\0';
         read_token(r, line);
     }
@@ -316,31 +308,31 @@ static lks_code read_file(identity *i, const char *path, void (*read)(reading *r
 
     if (!r.from) {
         bad(&r, "file", "cannot be read");
-        return error->code;
+        return r.failed;
     }
     read(&r);
     fclose(r.from);
-    return error->code;
+    return r.failed;
 }
 
 lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error)
 {
-    identity *i = calloc(1, sizeof *i);
+    identity *i = memory_alloc(sizeof *i);
+    lks_code code = LKS_OK;
 
-    *error = (lks_error){0};
-    if (!i)
-        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     TAILQ_INIT(&i->principals);
     i->required = policy_file != NULL;
     if (token_file && !policy_file)
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: tokens need a policy", token_file);
-    if (error->code != LKS_OK || (policy_file && read_file(i, policy_file, read_policy, error) != LKS_OK) ||
-        (token_file && read_file(i, token_file, read_tokens, error) != LKS_OK)) {
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: tokens need a policy", token_file);
+    if (code == LKS_OK && policy_file)
+        code = read_file(i, policy_file, read_policy, error);
+    if (code == LKS_OK && token_file)
+        code = read_file(i, token_file, read_tokens, error);
+    if (code == LKS_OK)
+        *ret = i;
+    else
         identity_free(i);
-        return error->code;
-    }
-    *ret = i;
-    return LKS_OK;
+    return code;
 }
 
 static void free_principal(principal *p)
@@ -411,8 +403,9 @@ static const principal *of_token(const identity *i, lks_rpc_slice text, int64_t 
     unsigned char digest[DIGEST_BYTES];
     const principal *found = NULL, *p;
 
-    if (text.len == 0 || EVP_Digest(text.data, text.len, digest, NULL, EVP_sha256(), NULL) != 1)
+    if (text.len == 0)
         return NULL;
+    digest_of(text.data, text.len, digest);
     TAILQ_FOREACH(p, &i->principals, next) {
         for (size_t t = 0; t < p->n_tokens; t++) {
             bool live = p->tokens[t].until == 0 || now < p->tokens[t].until;

@@ -38,7 +38,7 @@ typedef struct identity identity;
 typedef struct principal principal;
 
 /* Reads the files. policy NULL: nobody is asked who they are, and there are no tokens. LKS_INVALID_ARGUMENT names
- * the file and the line or section; LKS_RESOURCE_EXHAUSTED: out of memory. */
+ * the file and the line or section. */
 lks_code identity_load(const char *policy_file, const char *token_file, identity **ret, lks_error *error);
 
 /* Takes NULL. */

@@ -8,6 +8,7 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "functions/arguments.h"
 #include "log.h"
 #include "memory.h"
 
@@ -76,7 +77,7 @@ loss *loss_new(uv_loop_t *loop, store *backing, waiters *waiting)
 
     *l = (loss){.store = backing, .waiters = waiting};
     l->call = (store_call){.base = lks_rpc_slice_of("ls:{meta}:"),
-                           .function = "mark_read",
+                           .function = fn_mark_read.name,
                            .n_args = 1,
                            .max_args = 1,
                            .args = l->args,

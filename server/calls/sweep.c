@@ -9,11 +9,8 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "functions/arguments.h"
 #include "memory.h"
-
-/* The functions it calls; see functions/stock_hold.lua. */
-#define FIND "stock_find_overdue"
-#define CHORE "stock_expire"
 
 enum { STEP_MS = 20, STEP_TIMEOUT_MS = 5000, CURSOR_BYTES = 24 };
 
@@ -52,7 +49,7 @@ static void on_found(void *arg, const store_result *result)
         next_in(s, STEP_MS);
     }
     for (size_t i = 2; cursor && i < reply->n; i++)
-        alarms_chore(s->alarms, reply->element[i].string, CHORE, lks_rpc_slice_of(""), 0);
+        alarms_set_lasting(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -80,14 +77,14 @@ void sweep_stop(sweep *s)
     }
 }
 
-sweep *sweep_new(uv_loop_t *loop, store *backing, alarms *chores, uint64_t interval_ms)
+sweep *sweep_new(uv_loop_t *loop, store *backing, alarms *lasting, uint64_t interval_ms)
 {
     sweep *s = memory_alloc(sizeof *s);
 
-    *s = (sweep){.store = backing, .alarms = chores, .interval_ms = interval_ms};
+    *s = (sweep){.store = backing, .alarms = lasting, .interval_ms = interval_ms};
     /* It spans groups; its own base only names the call. */
     s->call = (store_call){.base = lks_rpc_slice_of("ls:{sweep}:"),
-                           .function = FIND,
+                           .function = fn_stock_find_overdue.name,
                            .n_args = 1,
                            .max_args = 1,
                            .args = s->args,

@@ -1,4 +1,4 @@
-/* Finds work that no server has on its list of chores: a server that made a hold and
+/* Finds work that no server has on its list of lasting alarms: a server that made a hold and
  * then died was to give it back in time. Each server looks through the store's keys
  * when it starts to hear it, and every so often, a bounded step at a time. Nothing
  * depends on it but how soon: whoever reads or reserves sees an ended hold as ended.

@@ -55,8 +55,9 @@ local function reply_of_error(e)
   return {'ERR', CODE.INTERNAL, applied, 'a store function failed', text}
 end
 
--- Registers `handler(base, args, now_us)` -> reply array. flags: 'no-writes' for
--- a reader; 'allow-oom' for what must work when memory is short (Renew, Release).
+-- Registers `handler(base, now_us, argument...)` -> reply array. Its arguments are named in
+-- arguments.txt, and the build fails where the handler's differ; numbers are text. flags:
+-- 'no-writes' for a reader; 'allow-oom' for what must work when memory is short (Renew, Release).
 local function define(name, flags, handler)
   redis.register_function{
     function_name = name .. '_@DIGEST@',
@@ -65,13 +66,11 @@ local function define(name, flags, handler)
       local now, replies, i = clock_us(), {}, 1
       fcall = fcall + 1
       while i <= #argv do
-        local argc = tonumber(argv[i])
-        local args = {}
-        for j = 1, argc do args[j] = argv[i + j] end
-        i = i + argc + 1
+        local last = i + tonumber(argv[i])
         dirty = false
         sub_call = sub_call + 1
-        local ok, reply = pcall(handler, keys[1], args, now)
+        local ok, reply = pcall(handler, keys[1], now, unpack(argv, i + 1, last))
+        i = last + 1
         replies[#replies + 1] = ok and reply or reply_of_error(reply)
       end
       return replies

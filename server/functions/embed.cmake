@@ -1,11 +1,12 @@
-# cmake -DPARTS=<a.lua;b.lua> -DSERVICES=<c.lua;d.lua> -DOUT=<library> -P embed.cmake
+# cmake -DPARTS=<a.lua;b.lua> -DSERVICES=<c.lua;d.lua> -DTABLE=<arguments.txt> -DOUT=<library> -P embed.cmake
 # Joins the Lua sources into one function library, names it by the digest of its
 # own text, and writes it as <OUT>.lua (to read) and <OUT>.c (to link). The parts of
 # a service, <c>_*.lua, come before it.
 #
 # Locals of PARTS are seen by all; each service is a block of its own, because a
-# Lua chunk may have 200 locals only.
+# Lua chunk may have 200 locals only. A handler whose arguments are not those of the table is an error.
 cmake_minimum_required(VERSION 3.25)
+include("${CMAKE_CURRENT_LIST_DIR}/arguments_table.cmake")
 
 set(text "#!lua name=lockstock_@DIGEST@\n")
 foreach(part IN LISTS PARTS)
@@ -21,6 +22,40 @@ foreach(service IN LISTS SERVICES)
     string(APPEND text "${content}\n")
   endforeach()
   string(APPEND text "end\n")
+endforeach()
+
+# The parameters of each handler, which stands in its define or before as a local function.
+read_arguments("${TABLE}")
+string(REGEX REPLACE ",[ \n]+" ", " joined "${text}")
+foreach(first IN LISTS layouts)
+  set(wanted base now ${fixed_${first}})
+  list(TRANSFORM wanted REPLACE ":.*" "")
+  if(each_${first})
+    list(APPEND wanted "...")
+  endif()
+  list(JOIN wanted ", " wanted)
+  foreach(function IN LISTS functions_${first})
+    if(NOT joined MATCHES "define\\('${function}', {[^}]*}, ([a-z_]+)(\\([^)]*\\)|\\))")
+      message(FATAL_ERROR "${function}: in arguments.txt, but nowhere defined")
+    endif()
+    set(handler "${CMAKE_MATCH_1}")
+    set(parameters "${CMAKE_MATCH_2}")
+    if(NOT handler STREQUAL "function")
+      string(REGEX MATCH "local function ${handler}(\\([^)]*\\))" _ "${joined}")
+      set(parameters "${CMAKE_MATCH_1}")
+    endif()
+    if(NOT parameters STREQUAL "(${wanted})")
+      message(FATAL_ERROR "${function}: its handler takes ${parameters}, arguments.txt says (${wanted})")
+    endif()
+    list(APPEND defined "${function}")
+  endforeach()
+endforeach()
+string(REGEX MATCHALL "\ndefine\\('[a-z_]+" defines "${text}")
+foreach(define IN LISTS defines)
+  string(REGEX REPLACE ".*'" "" function "${define}")
+  if(NOT function IN_LIST defined)
+    message(FATAL_ERROR "${function}: not in arguments.txt")
+  endif()
 endforeach()
 
 string(SHA256 digest "${text}")

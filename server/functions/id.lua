@@ -69,13 +69,13 @@ local function take_worker(key, owner, first, now_ms)
   return best, soonest
 end
 
--- args: the owner, the worker it had (-1 = none), the first ms it has not used
+-- had: the worker, -1 = none; unused: the first ms it has not used
 -- -> {'OK', worker, first ms, ms behind the last, ms of the clock}
 --  | {'STARTING', ms}  nothing can be granted until then
 --  | {'AHEAD', ms}     the owner is too far ahead of the clock; until it has caught up
 --  | {'TAKEN', ms}     all workers are; until the next lease ends
-define('id_grant', {}, function(base, args, now)
-  local key, owner, n, now_ms = base .. 'id:workers', args[1], args[2], math.floor(now / 1000)
+define('id_grant', {}, function(base, now, owner, had, unused)
+  local key, now_ms = base .. 'id:workers', math.floor(now / 1000)
   local floor = redis.call('HGET', key, 'floor')
 
   if not floor then
@@ -86,11 +86,11 @@ define('id_grant', {}, function(base, args, now)
   -- Further off it is only after the clock stepped back; then ids go on from there.
   if floor > now_ms and floor <= now_ms + LEASE_MS then return {'STARTING', int(floor - now_ms)} end
 
-  local first = math.max(now_ms, floor, number(args[3]))
-  local known = redis.call('HGET', key, n)
+  local first = math.max(now_ms, floor, number(unused))
+  local known = redis.call('HGET', key, had)
   local worker = known and parse_worker(known)
   if worker and worker.owner == owner then
-    worker.n = n
+    worker.n = had
   else
     local soonest
     worker, soonest = take_worker(key, owner, first, now_ms)
@@ -112,10 +112,9 @@ define('id_grant', {}, function(base, args, now)
   return {'OK', worker.n, int(first), int(till), int(now_ms)}
 end)
 
--- args: how many
 -- -> {'OK', the last of them}
-define('id_sequence', {}, function(base, args)
-  local key, count = base .. 'id:s', tonumber(args[1])
+define('id_sequence', {}, function(base, now, how_many)
+  local key, count = base .. 'id:s', tonumber(how_many)
   local last = number(redis.call('GET', key) or '0')
 
   if last > MAX_INTEGER - count then fail('OUT_OF_RANGE', 'name: the sequence is at its end, 2^53-1') end

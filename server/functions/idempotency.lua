@@ -16,8 +16,7 @@ local function told(record, token, fingerprint, now)
   return {'IN_PROGRESS', record.attempt, lease_left_ms(record, now)}
 end
 
-local function execute(base, record, args, now)
-  local token, fingerprint, lease_ms, retain_ms = args[1], args[2], tonumber(args[3]), tonumber(args[4])
+local function execute(base, record, now, token, fingerprint, lease_ms, retain_ms)
   local key = base .. 'idem:r'
   if record and record.state == 'R' and record.token == token then
     -- Its lease ran out and nobody took over: it goes on.
@@ -32,17 +31,17 @@ local function execute(base, record, args, now)
   return {'EXECUTE', attempt, fence}
 end
 
-local function begin(base, args, now)
-  local record, wait_ms = load_record(base), tonumber(args[5])
-  local reply = told(record, args[1], args[2], now) or execute(base, record, args, now)
+local function begin(base, now, token, fingerprint, lease_ms, retain_ms, wait_ms, server)
+  local record = load_record(base)
+  local reply = told(record, token, fingerprint, now)
+    or execute(base, record, now, token, fingerprint, tonumber(lease_ms), tonumber(retain_ms))
+  wait_ms = tonumber(wait_ms)
   if reply[1] == 'IN_PROGRESS' and wait_ms > 0 then
-    wait_here(base, args[6], wait_ms)
+    wait_here(base, server, wait_ms)
     reply[1] = 'WAIT'
   end
   return reply
 end
-
--- args of these three: attempt token, fingerprint, lease_ms, retain_ms, wait_ms, server
 
 -- -> {'EXECUTE', attempt, fence}
 --    {'REPLAY', attempt, result}
@@ -55,24 +54,26 @@ define('idempotency_begin_again', {'allow-oom'}, begin)
 
 -- Its wait is over: the same answers, but it does not begin to run, because its caller
 -- may be giving up. {'IN_PROGRESS', ..., 0}: whoever asks now may run.
-define('idempotency_begin_over', {'no-writes'}, function(base, args, now)
+define('idempotency_begin_over', {'no-writes'}, function(base, now, token, fingerprint, lease_ms,
+  retain_ms, wait_ms, server)
   local record = load_record(base)
-  return told(record, args[1], args[2], now) or {'IN_PROGRESS', record and record.attempt or 0, 0}
+  return told(record, token, fingerprint, now) or {'IN_PROGRESS', record and record.attempt or 0, 0}
 end)
 
 -- A lease has ended for which that server parks calls: one of them may run.
--- args: server -> {'OK', ms until again}
-define('idempotency_lease_over', {'allow-oom'}, function(base, args, now)
+-- -> {'OK', ms until again}
+define('idempotency_lease_over', {'allow-oom'}, function(base, now, server)
   local record = load_record(base)
   if record and has_lease(record, now) then return {'OK', lease_left_ms(record, now)} end
-  wake(base, args[1])
+  wake(base, server)
   return {'OK', WOKEN_AGAIN_MS}
 end)
 
--- args: fence, lease_ms -> {'EXTENDED'} {'LOST'}
-define('idempotency_extend', {'allow-oom'}, function(base, args, now)
-  local record, lease_ms = load_record(base), tonumber(args[2])
-  if not record or record.fence ~= tonumber(args[1]) or record.state ~= 'R' then return {'LOST'} end
+-- -> {'EXTENDED'} {'LOST'}
+define('idempotency_extend', {'allow-oom'}, function(base, now, fence, lease_ms)
+  local record = load_record(base)
+  lease_ms = tonumber(lease_ms)
+  if not record or record.fence ~= tonumber(fence) or record.state ~= 'R' then return {'LOST'} end
   write('HSET', record.key, 'l', int(math.max(record.lease_end, now + lease_ms * 1000)))
   write('PEXPIRE', record.key, int(lease_ms + record.retain_ms), 'GT')
   return {'EXTENDED'}
@@ -93,19 +94,18 @@ local function finish(base, fence, state, ...)
   return {'STORED', 0}
 end
 
--- args: fence, result
-define('idempotency_complete', {'allow-oom'}, function(base, args)
-  return finish(base, args[1], 'C', 'r', args[2])
+define('idempotency_complete', {'allow-oom'}, function(base, now, fence, result)
+  return finish(base, fence, 'C', 'r', result)
 end)
 
--- args: fence, detail, and if it is final: result
-define('idempotency_fail', {'allow-oom'}, function(base, args)
-  if args[3] then return finish(base, args[1], 'F', 'd', args[2], 'r', args[3]) end
-  return finish(base, args[1], 'T', 'd', args[2])
+-- With a result it is final.
+define('idempotency_fail', {'allow-oom'}, function(base, now, fence, detail, ...)
+  if ... then return finish(base, fence, 'F', 'd', detail, 'r', ...) end
+  return finish(base, fence, 'T', 'd', detail)
 end)
 
 -- -> {'OK', state, attempt, fingerprint, lease_ms, retain_ms, detail, result or ''} or {'NONE'}
-define('idempotency_get', {'no-writes'}, function(base, args, now)
+define('idempotency_get', {'no-writes'}, function(base, now)
   local record = load_record(base)
   if not record then return {'NONE'} end
   local more = redis.call('HMGET', record.key, 'd', 'r')
@@ -115,7 +115,7 @@ define('idempotency_get', {'no-writes'}, function(base, args, now)
 end)
 
 -- -> {'OK'}
-define('idempotency_delete', {'allow-oom'}, function(base)
+define('idempotency_delete', {'allow-oom'}, function(base, now)
   local servers = waiting_servers(base)
   write('DEL', base .. 'idem:r')
   wake_all(base, servers)

@@ -5,21 +5,21 @@
 --
 -- It ends ttl_ms after it was issued, consumed or not.
 
--- args: subject, ttl_ms -> {'OK'}
-define('idempotency_issue_ticket', {}, function(base, args)
+-- -> {'OK'}
+define('idempotency_issue_ticket', {}, function(base, now, subject, ttl_ms)
   local key = base .. 'idem:t'
-  write('HSET', key, 's', args[1])
-  write('PEXPIRE', key, args[2])
+  write('HSET', key, 's', subject)
+  write('PEXPIRE', key, ttl_ms)
   return {'OK'}
 end)
 
--- args: subject, consumer -> {'CONSUMED', 1 when again} {'ALREADY_CONSUMED', 0} {'UNKNOWN', 0}
-define('idempotency_consume_ticket', {'allow-oom'}, function(base, args)
+-- -> {'CONSUMED', 1 when again} {'ALREADY_CONSUMED', 0} {'UNKNOWN', 0}
+define('idempotency_consume_ticket', {'allow-oom'}, function(base, now, subject, consumer)
   local key = base .. 'idem:t'
   local ticket = redis.call('HMGET', key, 's', 'c')
-  if ticket[1] ~= args[1] then return {'UNKNOWN', 0} end
-  if ticket[2] == args[2] then return {'CONSUMED', 1} end
+  if ticket[1] ~= subject then return {'UNKNOWN', 0} end
+  if ticket[2] == consumer then return {'CONSUMED', 1} end
   if ticket[2] then return {'ALREADY_CONSUMED', 0} end
-  write('HSET', key, 'c', args[2])
+  write('HSET', key, 'c', consumer)
   return {'CONSUMED', 0}
 end)

@@ -22,10 +22,10 @@ local function acquired_again(base, token, record, targets, now)
   return reply
 end
 
-local function me_of(base, args)
-  local targets = table.concat(args, ' ', 6)
-  return {token = args[1], key = base .. 'lock:t:' .. args[1], owner = args[2], lease_ms = tonumber(args[3]),
-    wait_ms = tonumber(args[4]), copy = args[5], others = '', targets = targets, wants = wants_of(targets)}
+local function me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
+  local targets = table.concat({...}, ' ')
+  return {token = token, key = base .. 'lock:t:' .. token, owner = owner, lease_ms = tonumber(lease_ms),
+    wait_ms = tonumber(wait_ms), copy = copy, others = '', targets = targets, wants = wants_of(targets)}
 end
 
 -- Grants what `me` wants; the lease begins now.
@@ -167,8 +167,8 @@ local function try_again(q, me)
   return reply
 end
 
-local function acquire(base, args, now)
-  local me = me_of(base, args)
+local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  local me = me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
   local record = read_record(me.key)
   if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
   if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
@@ -199,8 +199,7 @@ local function acquire(base, args, now)
   return reply
 end
 
--- args of these three: token, owner, lease_ms, wait_ms, "<server>.<copy>" where it is
--- parked, then for each target: name, mode, permits, capacity
+-- Of these three: copy is "<server>.<copy>" where it is parked.
 
 -- -> {'ACQUIRED', 1 when again, lease_ms, fence...}
 --    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
@@ -234,8 +233,8 @@ local function spend(q, w)
 end
 
 -- Its time is over -> as lock_acquire, but {'TIMED_OUT', ...} for {'BUSY', ...}
-define('lock_withdraw', {'allow-oom'}, function(base, args, now)
-  local me = me_of(base, args)
+define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  local me = me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
   local record = read_record(me.key)
   if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
   local q = new_queue(base, now, me.token)
@@ -259,9 +258,9 @@ end)
 
 -- A call is parked no more, and was not answered: its caller's connection is gone, or
 -- the store was. Not spent: who sends the same token again finds its number kept.
--- args: "<token> <server>.<copy>" -> {'OK', -1}
-define('lock_abandon', {'allow-oom'}, function(base, args, now)
-  local token, copy = string.match(args[1], '^(%S+) (%S+)$')
+-- parked: "<token> <server>.<copy>" -> {'OK', -1}
+define('lock_abandon', {'allow-oom'}, function(base, now, parked)
+  local token, copy = string.match(parked, '^(%S+) (%S+)$')
   local w = read_record(base .. 'lock:t:' .. token)
   local left = w and w.state ~= '' and without_copy(w.parked, copy)
   if not left or left == w.parked then return {'OK', -1} end
@@ -277,11 +276,11 @@ define('lock_abandon', {'allow-oom'}, function(base, args, now)
   return {'OK', -1}
 end)
 
--- A lease or offer of the name has ended. args: name -> {'OK', ms until again or -1}
-define('lock_promote', {'allow-oom'}, function(base, args, now)
+-- A lease or offer of the name has ended -> {'OK', ms until again or -1}
+define('lock_promote', {'allow-oom'}, function(base, now, name)
   local q = new_queue(base, now)
   if q.tired then return {'OK', 0} end
-  local line = due(q, args[1])
+  local line = due(q, name)
   q.deep = true
   if not anyone_stands(q, line) then return {'OK', -1} end
   look(line.lock, now)
@@ -289,13 +288,13 @@ define('lock_promote', {'allow-oom'}, function(base, args, now)
   return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}
 end)
 
--- args: token, lease_ms, names (none = all that the token holds)
+-- No names: all that the token holds.
 -- -> {'RENEWED', lease_ms} {'LOST', 0}
-define('lock_renew', {'allow-oom'}, function(base, args, now)
-  local token, lease_ms = args[1], tonumber(args[2])
+define('lock_renew', {'allow-oom'}, function(base, now, token, lease_ms, ...)
+  lease_ms = tonumber(lease_ms)
   local token_key = base .. 'lock:t:' .. token
   local record = read_record(token_key)
-  local names, locks, soonest = {unpack(args, 3)}, {}, math.huge
+  local names, locks, soonest = {...}, {}, math.huge
   if record and #names == 0 then
     for name, mode in each_target(record.targets) do
       if MODE[mode] then names[#names + 1] = name end
@@ -338,13 +337,12 @@ local function release_waiter(base, token, record, names, now)
 end
 
 -- Of a token that is not known there is nothing to give back, but it will not be granted
--- any more: where that is left to `bury`, the reply is {'UNSEEN'}.
-local function release(base, args, now, bury)
-  local token = args[1]
+-- any more: where that is left to `leave_mark`, the reply is {'UNSEEN'}.
+local function release(base, now, leave_mark, token, ...)
   local token_key = base .. 'lock:t:' .. token
   local record = read_record(token_key)
-  if not record and not bury then return {'UNSEEN'} end
-  local names, outcomes = {unpack(args, 2)}, {}
+  if not record and not leave_mark then return {'UNSEEN'} end
+  local names, outcomes = {...}, {}
   if record and record.state ~= '' then return release_waiter(base, token, record, names, now) end
   local q = new_queue(base, now, token)
   local all, given_back, left = #names == 0, {}, false
@@ -395,32 +393,32 @@ local function release(base, args, now, bury)
   return reply
 end
 
--- args of both: token, names (none = all)
+-- Of both: no names are all.
 -- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
 --    {'UNSEEN'}: no such token; nothing was changed, and lock_release_unseen is to follow
-define('lock_release', {'allow-oom'}, function(base, args, now)
-  return release(base, args, now, false)
+define('lock_release', {'allow-oom'}, function(base, now, token, ...)
+  return release(base, now, false, token, ...)
 end)
 
 -- It leaves a key where there was none, so not without memory.
-define('lock_release_unseen', {}, function(base, args, now)
-  return release(base, args, now, true)
+define('lock_release_unseen', {}, function(base, now, token, ...)
+  return release(base, now, true, token, ...)
 end)
 
--- args: name -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
+-- -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
 -- the last two for lock_describe, which knows whose lease is over
-define('lock_inspect', {'no-writes'}, function(base, args, now)
-  local lock = read_lock(base .. 'lock:n:' .. args[1], '')
+define('lock_inspect', {'no-writes'}, function(base, now, name)
+  local lock = read_lock(base .. 'lock:n:' .. name, '')
   local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
   look(lock, now, reply)
-  reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. args[1])
+  reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. name)
   return reply
 end)
 
--- args: token, entry of each -> {'OK', {owner, fence, ms left, ms held, permits} of each whose
+-- -> {'OK', {owner, fence, ms left, ms held, permits} of each whose
 -- lease is not over...}
-define('lock_describe', {'no-writes'}, function(base, args, now)
-  local reply = {'OK'}
+define('lock_describe', {'no-writes'}, function(base, now, ...)
+  local reply, args = {'OK'}, {...}
   for i = 1, #args, 2 do
     local end_us, fence, permits = parse_entry(args[i + 1], now)
     if end_us then
@@ -430,10 +428,10 @@ define('lock_describe', {'no-writes'}, function(base, args, now)
   return reply
 end)
 
--- args: name -> {'OK', token, entry of each removed...}, for lock_describe
-define('lock_force_release', {'allow-oom'}, function(base, args, now)
+-- -> {'OK', token, entry of each removed...}, for lock_describe
+define('lock_force_release', {'allow-oom'}, function(base, now, name)
   local q, reply = new_queue(base, now), {'OK'}
-  look(due(q, args[1]).lock, now, reply)
+  look(due(q, name).lock, now, reply)
   conclude(q)
   return reply
 end)
@@ -457,11 +455,11 @@ end
 -- look at whole, begins the next one; when it is the first of a page, it is given in parts,
 -- and the cursor then carries the digests of the keys that are done with: "<SCAN's
 -- cursor>.<digest>...".
--- args: prefix, page size, cursor -> {'OK', next cursor or '', item...}
-define('lock_list', {'no-writes'}, function(base, args, now)
-  local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. args[1] .. '*'
-  local size = tonumber(args[2])
-  local cursor, given = string.match(args[3], '^(%d+)(.*)$')
+-- -> {'OK', next cursor or '', item...}
+define('lock_list', {'no-writes'}, function(base, now, prefix, page_size, page_cursor)
+  local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. prefix .. '*'
+  local size = tonumber(page_size)
+  local cursor, given = string.match(page_cursor, '^(%d+)(.*)$')
   local reply, work = {'OK', ''}, 0
   repeat
     local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP, 'TYPE', 'hash'), {}
@@ -500,9 +498,9 @@ local function check_fence_given(fence, now)
   end
 end
 
--- args: fence -> {'OK' or 'STALE', the highest seen}
-define('lock_check_fence', {}, function(base, args, now)
-  local fence, key = tonumber(args[1]), base .. 'lock:r'
+-- -> {'OK' or 'STALE', the highest seen}
+define('lock_check_fence', {}, function(base, now, presented)
+  local fence, key = tonumber(presented), base .. 'lock:r'
   check_fence_given(fence, now)
   local high = tonumber(redis.call('GET', key) or 0) or foreign()
   if fence < high then return {'STALE', high} end
@@ -510,9 +508,9 @@ define('lock_check_fence', {}, function(base, args, now)
   return {'OK', fence}
 end)
 
--- args: fence, 0 = none -> {'OK', the highest seen before}
-define('lock_reset_fence', {}, function(base, args, now)
-  local fence, key = tonumber(args[1]), base .. 'lock:r'
+-- 0: none -> {'OK', the highest seen before}
+define('lock_reset_fence', {}, function(base, now, presented)
+  local fence, key = tonumber(presented), base .. 'lock:r'
   check_fence_given(fence, now)
   local high = tonumber(redis.call('GET', key) or 0) or foreign()
   if fence > 0 then write('SET', key, int(fence)) else write('DEL', key) end

@@ -4,13 +4,13 @@
 -- Key, after the base "ls:{meta}:":
 --   mark  string  what the first who asked chose; never ends
 
--- args: the mark to set where there is none -> {'OK', the mark}
-define('mark_read', {'allow-oom'}, function(base, args)
+-- offered: the mark to set where there is none -> {'OK', the mark}
+define('mark_read', {'allow-oom'}, function(base, now, offered)
   local key = base .. 'mark'
   local mark = redis.call('GET', key)
   if not mark then
-    write('SET', key, args[1])
-    mark = args[1]
+    write('SET', key, offered)
+    mark = offered
   end
   return {'OK', mark}
 end)

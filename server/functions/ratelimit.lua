@@ -103,7 +103,7 @@ end
 
 local function read_rules(base, args)
   local rules = {}
-  for i = 4, #args, 4 do
+  for i = 1, #args, 4 do
     if args[i + 2] == '' then fail('NOT_FOUND', string.format('rules[%d].policy: no such policy', #rules)) end
     rules[#rules + 1] = parse_rule(base, args[i], args[i + 1], args[i + 2], args[i + 3])
   end
@@ -111,20 +111,20 @@ local function read_rules(base, args)
 end
 
 -- What makes two checks the same one: a policy's numbers may change meanwhile.
-local function signature_of(args)
-  local parts = {args[1], args[2]}
-  for i = 4, #args, 4 do
+local function signature_of(cost, mode, args)
+  local parts = {cost, mode}
+  for i = 1, #args, 4 do
     parts[#parts + 1] = args[i]
     parts[#parts + 1] = args[i + 1] ~= '' and '@' .. args[i + 1] or args[i + 2]
   end
   return redis.sha1hex(table.concat(parts, ' '))
 end
 
-local function check(base, args, now, peek)
-  local cost, independent = tonumber(args[1]), args[2] == 'I'
-  local request, again_ms = string.match(args[3], '^(%S+) (%d+)$')
+local function check(base, now, peek, units, mode, request_id, ...)
+  local cost, independent, args = tonumber(units), mode == 'I', {...}
+  local request, again_ms = string.match(request_id, '^(%S+) (%d+)$')
   local request_key = request and base .. 'rate:q:' .. request
-  local signature = request and signature_of(args)
+  local signature = request and signature_of(units, mode, args)
   if signature then
     local first = load_request(request_key, now)
     if first and first[3] ~= signature then fail('ALREADY_EXISTS', 'request_id: used for another check') end
@@ -179,21 +179,23 @@ local function check(base, args, now, peek)
   return reply
 end
 
--- args: cost, A (all or nothing) or I (each by itself), '' or "request_id ms", where the caller may
---       repeat it for so long, then of each rule:
---       key, policy or '', what the rule says (see parse_rule) or '' when there is no such
---       policy, 1 = shadow
+-- mode: A (all or nothing) or I (each by itself); request_id: '' or "<id> <ms>", where the caller may repeat it for so
+-- long. Of a rule, policy: '' or its name; spec: what it says (see parse_rule) or '' when there is no such policy.
 -- -> {outcome, '1' when replayed, then of each rule what `tell` gives}
-define('rate_check', {}, function(base, args, now) return check(base, args, now, false) end)
+define('rate_check', {}, function(base, now, cost, mode, request_id, ...)
+  return check(base, now, false, cost, mode, request_id, ...)
+end)
 
 -- The same, and nothing is charged or counted.
-define('rate_peek', {'no-writes'}, function(base, args, now) return check(base, args, now, true) end)
+define('rate_peek', {'no-writes'}, function(base, now, cost, mode, request_id, ...)
+  return check(base, now, true, cost, mode, request_id, ...)
+end)
 
 -- ---- Refund, Reset -----------------------------------------------------------------
 
--- args: request_id -> {outcome}
-define('rate_refund', {'allow-oom'}, function(base, args, now)
-  local request_key, keys, saves = base .. 'rate:q:' .. args[1], {}, {}
+-- -> {outcome}
+define('rate_refund', {'allow-oom'}, function(base, now, request_id)
+  local request_key, keys, saves = base .. 'rate:q:' .. request_id, {}, {}
   local request = load_request(request_key, now)
   if not request then return {'UNKNOWN'} end
   if request[4] == 1 then return {'ALREADY_REFUNDED'} end
@@ -221,13 +223,13 @@ define('rate_refund', {'allow-oom'}, function(base, args, now)
   return {'REFUNDED'}
 end)
 
--- args: key -> {'OK'}
-define('rate_reset', {'allow-oom'}, function(base, args)
-  local k, names = load_key(base, args[1]), {}
+-- -> {'OK'}
+define('rate_reset', {'allow-oom'}, function(base, now, key)
+  local k, names = load_key(base, key), {}
   for counter, record in pairs(k.records) do
     if record[1] == 'L' then
       record = record_of(k, counter, 'L', ALGORITHMS.L.numbers)
-      each_log({log = base .. 'rate:l:' .. args[1] .. ':' .. counter .. ':'}, record[5], function(log)
+      each_log({log = base .. 'rate:l:' .. key .. ':' .. counter .. ':'}, record[5], function(log)
         names[#names + 1] = log
       end)
     end

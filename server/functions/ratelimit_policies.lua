@@ -54,38 +54,39 @@ local function view_policy(name, policy)
   return view
 end
 
--- args: name, expected version (0 = any), kind, algorithm, limit, period_ms, burst, after,
---       ban_ms, factor, max_ban_ms -> {'OK', view}
-define('rate_put_policy', {}, function(base, args, now)
-  local name, policies, names = args[1], base .. 'rate:p', base .. 'rate:n'
+-- expected_version 0: any -> {'OK', view}
+define('rate_put_policy', {}, function(base, now, name, expected_version, kind, algorithm, limit, period_ms, burst,
+  after, ban_ms, factor, max_ban_ms)
+  local policies, names = base .. 'rate:p', base .. 'rate:n'
   local old = parse_policy(redis.call('HGET', policies, name))
+  local numbers = {limit, period_ms, burst, after, ban_ms, factor, max_ban_ms}
   local version
   redis.call('ZCARD', names) -- foreign data ends the call here, while nothing is changed
-  check_policy_version(tonumber(args[2]), old and old[2] or 0)
+  check_policy_version(tonumber(expected_version), old and old[2] or 0)
   if old then version = old[2] + 1 else version = math.max(now, deleted_policy_version(base) + 1) end
   local all = next_policies_version(base, now)
-  local policy = {'policy', version, tonumber(args[3]), args[4]}
-  for i = 5, POLICY_FIELDS do policy[i] = tonumber(args[i]) end
+  local policy = {'policy', version, tonumber(kind), algorithm}
+  for i = 5, POLICY_FIELDS do policy[i] = tonumber(numbers[i - 4]) end
   write('HSET', policies, name, cmsgpack.pack(policy))
   write('ZADD', names, 0, name)
   mark_version(base .. 'rate:c', all, now)
   return {'OK', view_policy(name, policy)}
 end)
 
--- args: names -> {'OK', view of each, or {} where there is none...}
-define('rate_get_policies', {'no-writes'}, function(base, args)
-  local reply, found = {'OK'}, redis.call('HMGET', base .. 'rate:p', unpack(args))
-  for i, name in ipairs(args) do
+-- -> {'OK', view of each, or {} where there is none...}
+define('rate_get_policies', {'no-writes'}, function(base, now, ...)
+  local reply, found = {'OK'}, redis.call('HMGET', base .. 'rate:p', ...)
+  for i, name in ipairs({...}) do
     local policy = parse_policy(found[i])
     reply[i + 1] = policy and view_policy(name, policy) or {}
   end
   return reply
 end)
 
--- args: the name after which the page begins ('' = from the first), size
+-- after: the name after which the page begins, '' = from the first
 -- -> {'OK', '1' when more follow, view...}
-define('rate_list_policies', {'no-writes'}, function(base, args)
-  local from, size = args[1] == '' and '-' or '(' .. args[1], tonumber(args[2])
+define('rate_list_policies', {'no-writes'}, function(base, now, after, page_size)
+  local from, size = after == '' and '-' or '(' .. after, tonumber(page_size)
   local names = redis.call('ZRANGEBYLEX', base .. 'rate:n', from, '+', 'LIMIT', 0, size + 1)
   local reply = {'OK', names[size + 1] and '1' or '0'}
   for i = 1, math.min(size, #names) do
@@ -95,14 +96,14 @@ define('rate_list_policies', {'no-writes'}, function(base, args)
   return reply
 end)
 
--- args: a domain, the version that is known of all policies or '', the name after which the
---       page begins ('' = from the first), size
+-- known: the version that is known of all policies or ''; after: the name after which the page
+-- begins, '' = from the first
 -- -> {'OK', version} when that is known; else {'OK', version, the page's last name or '' when no
 --    more follow, view...} of those whose name begins with the domain and a slash
-define('rate_domain_policies', {'no-writes'}, function(base, args)
-  local version, domain, size = policies_version(base), args[1], tonumber(args[4])
-  if args[2] == version then return {'OK', version} end
-  local from = args[3] == '' and '[' .. domain .. '/' or '(' .. args[3]
+define('rate_domain_policies', {'no-writes'}, function(base, now, domain, known, after, page_size)
+  local version, size = policies_version(base), tonumber(page_size)
+  if known == version then return {'OK', version} end
+  local from = after == '' and '[' .. domain .. '/' or '(' .. after
   local behind = '(' .. domain .. '0' -- which comes after the slash
   local names = redis.call('ZRANGEBYLEX', base .. 'rate:n', from, behind, 'LIMIT', 0, size + 1)
   local reply = {'OK', version, names[size + 1] and names[size] or ''}
@@ -114,12 +115,12 @@ define('rate_domain_policies', {'no-writes'}, function(base, args)
   return reply
 end)
 
--- args: name, expected version (0 = any) -> {'OK'}
-define('rate_delete_policy', {}, function(base, args, now)
-  local name, policies, names = args[1], base .. 'rate:p', base .. 'rate:n'
+-- expected_version 0: any -> {'OK'}
+define('rate_delete_policy', {}, function(base, now, name, expected_version)
+  local policies, names = base .. 'rate:p', base .. 'rate:n'
   local old = parse_policy(redis.call('HGET', policies, name)) or fail('NOT_FOUND', 'name: no such policy')
   redis.call('ZCARD', names)
-  check_policy_version(tonumber(args[2]), old[2])
+  check_policy_version(tonumber(expected_version), old[2])
   local version = math.max(old[2], deleted_policy_version(base))
   local all = next_policies_version(base, now)
   write('HDEL', policies, name)

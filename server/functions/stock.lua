@@ -15,19 +15,20 @@ local function refusal(item, quantity, held, now)
   return nil
 end
 
--- The first answer to an order, if args ask for that order again; of its hold what is
--- left.
-local function first_answer(base, order, way, args, now)
-  local same = order[HOW] == way.how and order[BUYER] == args[2] and (#order - LINES + 1) / LINE == (#args - 3) / 2
+-- `lines` of all of these: sku, quantity of each.
+
+-- The first answer to an order, if that order is asked for again; of its hold what is left.
+local function first_answer(base, order, way, id, buyer, lines, now)
+  local same = order[HOW] == way.how and order[BUYER] == buyer and (#order - LINES + 1) / LINE == #lines / 2
   local asked, reply = {}, {way.outcome, '1', '0'}
-  for i = 4, #args, 2 do asked[args[i]] = tonumber(args[i + 1]) end
+  for i = 1, #lines, 2 do asked[lines[i]] = tonumber(lines[i + 1]) end
   for i = LINES, #order, LINE do
     same = same and asked[order[i]] == order[i + QUANTITY]
     reply[#reply + 1] = order[i]
     reply[#reply + 1] = int(order[i + LEFT])
   end
   if not same then fail('ALREADY_EXISTS', 'order_id: used for another order') end
-  reply[3] = int(ms_until(hold_end(base, args[1], order) or 0, now))
+  reply[3] = int(ms_until(hold_end(base, id, order) or 0, now))
   return reply
 end
 
@@ -37,10 +38,10 @@ local RESERVE = {how = 'RESERVE', outcome = 'RESERVED', state = 'RESERVED'}
 
 -- The items of the order, with nothing over that would matter; nil when more is over
 -- than one call gives back.
-local function open_order(way, base, args, now)
+local function open_order(way, base, lines, now)
   local changes, touched = open_changes(base), way == RESERVE
-  for i = 4, #args, 2 do
-    local item = changing_item(changes, args[i])
+  for i = 1, #lines, 2 do
+    local item = changing_item(changes, lines[i])
     touched = touched or item and item[RESERVED] > 0
   end
   -- Where none of an item is held, nothing of it is over.
@@ -53,70 +54,70 @@ local function open_order(way, base, args, now)
 end
 
 -- The answer when something stands in the way.
-local function refused(changes, args, now)
-  local buyer, ranks, gravest = args[2], {}, nil
-  for i = 4, #args, 2 do
-    local item, held = changing_item(changes, args[i]), nil
+local function refused(changes, buyer, lines, now)
+  local ranks, gravest = {}, nil
+  for i = 1, #lines, 2 do
+    local item, held = changing_item(changes, lines[i]), nil
     if item and item[LIMIT] > 0 then
       if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, an item has a per-buyer limit') end
-      held = changing_held(changes, args[i], buyer)
+      held = changing_held(changes, lines[i], buyer)
     end
-    ranks[i] = refusal(item, tonumber(args[i + 1]), held, now)
+    ranks[i] = refusal(item, tonumber(lines[i + 1]), held, now)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
   if not gravest then return nil end
   local reply = {REFUSALS[gravest], '0', '0'}
-  for i = 4, #args, 2 do
+  for i = 1, #lines, 2 do
     if ranks[i] == gravest then
-      local item = changes.items[args[i]]
-      reply[#reply + 1] = args[i]
+      local item = changes.items[lines[i]]
+      reply[#reply + 1] = lines[i]
       reply[#reply + 1] = item and int(item[AVAILABLE]) or '0'
     end
   end
   return reply
 end
 
-local function make_order(way, base, args, now)
-  local id, buyer, hold_ms = args[1], args[2], tonumber(args[3])
+local function make_order(way, base, now, id, buyer, hold_ms, ...)
+  local lines = {...}
   local order = load_record(order_key(base, id), 'order')
-  if order and order[HOW] ~= 'CANCEL' then return first_answer(base, order, way, args, now) end
+  if order and order[HOW] ~= 'CANCEL' then return first_answer(base, order, way, id, buyer, lines, now) end
   if order then
     if way == RESERVE then return {'CANCELLED', '0', '0'} end
     fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')
   end
-  local changes = open_order(way, base, args, now)
+  local changes = open_order(way, base, lines, now)
   if not changes then return {'MORE'} end
-  local reply = refused(changes, args, now)
+  local reply = refused(changes, buyer, lines, now)
   if reply then return reply end
 
-  reply = {way.outcome, '0', args[3]}
+  reply = {way.outcome, '0', hold_ms}
   order = {'order', way.how, way.state, buyer, 0}
-  for i = 4, #args, 2 do
-    local item, quantity, n = changes.items[args[i]], tonumber(args[i + 1]), #order
-    change(changes, way.outcome, args[i], quantity, item[ERA], id, buyer)
+  for i = 1, #lines, 2 do
+    local item, quantity, n = changes.items[lines[i]], tonumber(lines[i + 1]), #order
+    change(changes, way.outcome, lines[i], quantity, item[ERA], id, buyer)
     local left = item[AVAILABLE]
     if item[RETAIN] > order[KEEP] then order[KEEP] = item[RETAIN] end
-    order[n + 1], order[n + 2], order[n + 3], order[n + 4], order[n + 5] = args[i], quantity, 0, left, item[ERA]
-    reply[#reply + 1] = args[i]
+    order[n + 1], order[n + 2], order[n + 3], order[n + 4], order[n + 5] = lines[i], quantity, 0, left, item[ERA]
+    reply[#reply + 1] = lines[i]
     reply[#reply + 1] = int(left)
   end
   save_changes(changes)
   if way == RESERVE then
     write('SET', order_key(base, id), cmsgpack.pack(order))
-    write('ZADD', base .. 'stock:x', int(now + hold_ms * 1000), id)
+    write('ZADD', base .. 'stock:x', int(now + tonumber(hold_ms) * 1000), id)
   else
     save_order(base, id, order)
   end
   return reply
 end
 
--- args of both: order_id, buyer_id, hold_ms (Deduct: 0), then sku, quantity of each line
+-- Of both (hold_ms of Deduct: 0):
 -- -> {outcome, '1' when replayed, ms left of the hold, sku, available of each line told...}
 --    {'MORE'}: to be asked again
-define('stock_deduct', {}, function(base, args, now)
-  return make_order(DEDUCT, base, args, now)
+define('stock_deduct', {}, function(base, now, id, buyer, hold_ms, ...)
+  return make_order(DEDUCT, base, now, id, buyer, hold_ms, ...)
 end)
 
-define('stock_reserve', {}, function(base, args, now)
-  return make_order(RESERVE, base, args, now)
+define('stock_reserve', {}, function(base, now, id, buyer, hold_ms, ...)
+  return make_order(RESERVE, base, now, id, buyer, hold_ms, ...)
 end)

@@ -1,14 +1,14 @@
 -- StockService, holds that end by themselves. A hold is over when its end in stock:x is
 -- now or before, and from then on nobody sees it: who writes gives back first what is
 -- over (give_back_due), who reads counts it as given back (due_lines). What nobody asks
--- for is given back by a server's chore (stock_expire).
+-- for is given back by a server's lasting alarm (stock_expire).
 
 -- How much one FCALL gives back, and one reader counts: holds, lines of theirs (but for
 -- those of the last hold).
 local HOLDS_MAX, HOLD_LINES_MAX = 300, 600
--- A chore comes again after this at the soonest, so that ends close together share one.
-local CHORE_MS = 50
--- Later than that nobody has a chore for the group any more.
+-- A lasting alarm comes again after this at the soonest, so that ends close together share one.
+local ALARM_AGAIN_MS = 50
+-- Later than that nobody has a lasting alarm for the group any more.
 local OVERDUE_US = 2000000
 
 -- When an order's hold ends; nil when it is not RESERVED.
@@ -120,19 +120,18 @@ local function load_item_with(due, base, name)
 end
 
 -- Gives back what is over. Without memory too: it is what gives memory back.
--- args: not looked at
 -- -> {'OK', ms until it is due again: 0 = now, -1 = nothing is held}
-define('stock_expire', {'allow-oom'}, function(base, args, now)
+define('stock_expire', {'allow-oom'}, function(base, now)
   if give_back_due(base, now) then return {'OK', 0} end
   local first = redis.call('ZRANGE', base .. 'stock:x', 0, 0, 'WITHSCORES')
   if not first[1] then return {'OK', -1} end
-  return {'OK', math.max(ms_until(tonumber(first[2]), now), CHORE_MS)}
+  return {'OK', math.max(ms_until(tonumber(first[2]), now), ALARM_AGAIN_MS)}
 end)
 
 -- Groups of which a hold ended a while ago and is not given back: who should have is gone.
--- args: cursor -> {'OK', next cursor or '' at the end, base of each...}
-define('stock_find_overdue', {'no-writes'}, function(base, args, now)
-  local page = redis.call('SCAN', args[1], 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
+-- -> {'OK', next cursor or '' at the end, base of each...}
+define('stock_find_overdue', {'no-writes'}, function(base, now, cursor)
+  local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
   local reply = {'OK', page[1] ~= '0' and page[1] or ''}
   for _, key in ipairs(page[2]) do
     local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')

@@ -14,8 +14,8 @@ local function id_before(a, b)
   return a_ms < b_ms or a_ms == b_ms and tonumber(a_seq) < tonumber(b_seq)
 end
 
-local function read_ledger(base, args)
-  local ledger, after = base .. 'stock:ledger', args[1]
+local function read_ledger(base, now, after, limit, server, wait_ms)
+  local ledger = base .. 'stock:ledger'
   if redis.call('EXISTS', ledger) == 0 then
     -- An id was given here once: the ledger of then was trimmed and has ended.
     return {after ~= '' and after ~= '0-0' and 'TRIMMED' or 'OK', ''}
@@ -32,36 +32,35 @@ local function read_ledger(base, args)
 
   local reply = {'OK', oldest}
   local from = after == '' and '-' or '(' .. after
-  for _, entry in ipairs(redis.call('XRANGE', ledger, from, '+', 'COUNT', args[2])) do
+  for _, entry in ipairs(redis.call('XRANGE', ledger, from, '+', 'COUNT', limit)) do
     reply[#reply + 1] = entry[1]
     for i = 2, 10, 2 do reply[#reply + 1] = entry[2][i] or '' end
   end
   return reply
 end
 
--- args: the id after which to read ('' = from the oldest), limit
+-- after: the id after which to read, '' = from the oldest
 -- -> {'OK' or 'TRIMMED', oldest id or '', id, kind, sku, quantity, order, reason of each...}
 define('stock_read_ledger', {'no-writes'}, read_ledger)
 
--- args: as above, then the server that waits when there is no entry, and for how many ms
--- -> as above, or {'WAIT'}
+-- The server waits when there is no entry -> as above, or {'WAIT'}
 -- Without memory too: what is read can be trimmed.
-define('stock_await_ledger', {'allow-oom'}, function(base, args)
-  local reply, readers = read_ledger(base, args), base .. 'stock:r'
+define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, server, wait_ms)
+  local reply, readers = read_ledger(base, now, after, limit), base .. 'stock:r'
   if reply[1] ~= 'OK' or #reply > 2 then return reply end
-  write('SADD', readers, args[3])
-  if redis.call('PTTL', readers) < tonumber(args[4]) then write('PEXPIRE', readers, args[4]) end
+  write('SADD', readers, server)
+  if redis.call('PTTL', readers) < tonumber(wait_ms) then write('PEXPIRE', readers, wait_ms) end
   return {'WAIT'}
 end)
 
 -- How many entries one call forgets, and one node of the stream more.
 local TRIM_STEP = 20000
 
--- args: the last id to forget -> {'OK'}, {'MORE'}: to be asked again
-define('stock_trim_ledger', {'allow-oom'}, function(base, args)
+-- up_to: the last id to forget -> {'OK'}, {'MORE'}: to be asked again
+define('stock_trim_ledger', {'allow-oom'}, function(base, now, up_to)
   local ledger = base .. 'stock:ledger'
   local items = redis.call('ZCARD', base .. 'stock:skus')
-  local last = redis.call('XREVRANGE', ledger, args[1], '-', 'COUNT', 1)[1]
+  local last = redis.call('XREVRANGE', ledger, up_to, '-', 'COUNT', 1)[1]
   if last then
     -- XDEL, unlike XTRIM, leaves the mark by which ReadLedger tells TRIMMED. First, so that it
     -- never goes by what is not forgotten yet.

@@ -1,10 +1,10 @@
 -- StockService, lists: a page is a bounded amount of work. Where more holds are over
 -- than one call looks at, the answer is {'MORE'} (stock_hold.lua).
 
--- args: prefix, the sku after which the page begins ('' = from the first), size
+-- after: the sku after which the page begins, '' = from the first
 -- -> {'OK', '1' when more follow, view...}
-define('stock_list_group', {'no-writes'}, function(base, args, now)
-  local prefix, after, size = args[1], args[2], tonumber(args[3])
+define('stock_list_group', {'no-writes'}, function(base, now, prefix, after, page_size)
+  local size = tonumber(page_size)
   -- Not compared as text, which Lua does by locale.
   local from = after ~= '' and string.sub(after, 1, #prefix) == prefix and '(' .. after or '[' .. prefix
   -- No UTF-8 text has a byte 255: all that begins with the prefix is below.
@@ -19,15 +19,15 @@ define('stock_list_group', {'no-writes'}, function(base, args, now)
 end)
 
 -- All groups of the base's namespace, a bounded number of keys a call.
--- args: prefix, cursor ('' = all keys were seen), size, then items that an earlier
---       call found and had no room for, each as "group/sku", both encoded
+-- cursor '': all keys were seen; then places, items that an earlier call found and had no room for, each as
+-- "group/sku", both encoded
 -- -> the items found as "group/sku", possibly a few more than size; next cursor; what
 --    the keys of the namespace begin with
-local function look_around(base, args)
-  local cursor, size, budget = args[2], tonumber(args[3]), 2000
+local function look_around(base, prefix, cursor, page_size, ...)
+  local size, budget = tonumber(page_size), 2000
   local namespace = string.match(base, '^ls:{[^/]*/')
   -- Encoded text has no character with a meaning of its own in a pattern.
-  local pattern = namespace .. '*}:stock:i:' .. encode(args[1]) .. '*'
+  local pattern = namespace .. '*}:stock:i:' .. encode(prefix) .. '*'
   local found, seen = {}, {}
   local function add(place)
     if not seen[place] then
@@ -36,7 +36,7 @@ local function look_around(base, args)
     end
   end
 
-  for i = 4, #args do add(args[i]) end
+  for _, place in ipairs({...}) do add(place) end
   while cursor ~= '' and budget > 0 and #found < size do
     -- Asks for no more keys than there is room for, so that few are over.
     local count = math.min(size - #found, 100)
@@ -52,9 +52,9 @@ local function look_around(base, args)
 end
 
 -- -> {'OK', next cursor, {group, view}...}, group and sku encoded
-define('stock_list_namespace', {'no-writes'}, function(base, args, now)
-  local found, cursor, namespace = look_around(base, args)
-  local reply, due, room = {'OK', cursor}, {}, HOLDS_MAX
+define('stock_list_namespace', {'no-writes'}, function(base, now, prefix, cursor, page_size, ...)
+  local found, next_cursor, namespace = look_around(base, prefix, cursor, page_size, ...)
+  local reply, due, room = {'OK', next_cursor}, {}, HOLDS_MAX
   for _, place in ipairs(found) do
     local group, sku = string.match(place, '^(.*)/(.*)$')
     local of = namespace .. group .. '}:'
@@ -70,8 +70,8 @@ end)
 
 -- What stands in its way: gives back what is over in the groups it would look at.
 -- -> {'OK'}
-define('stock_expire_listed', {'allow-oom'}, function(base, args, now)
-  local found, _, namespace = look_around(base, args)
+define('stock_expire_listed', {'allow-oom'}, function(base, now, prefix, cursor, page_size, ...)
+  local found, _, namespace = look_around(base, prefix, cursor, page_size, ...)
   local seen = {}
   for _, place in ipairs(found) do
     local of = namespace .. string.match(place, '^(.*)/') .. '}:'

@@ -38,9 +38,9 @@ local function load_order(base, id, now)
   return order, order[STATE], ms_until(ends or 0, now)
 end
 
--- args: order_id -> {'OK', view} or {'NONE'}
-define('stock_get_order', {'no-writes'}, function(base, args, now)
-  local order, state, hold_ms = load_order(base, args[1], now)
+-- -> {'OK', view} or {'NONE'}
+define('stock_get_order', {'no-writes'}, function(base, now, order_id)
+  local order, state, hold_ms = load_order(base, order_id, now)
   if not order then return {'NONE'} end
   return {'OK', view_order(order, state, hold_ms)}
 end)
@@ -87,37 +87,34 @@ local function reacquire(base, id, order, now)
 end
 
 -- Without memory too: who pays while it is short keeps what was held.
--- args: order_id, '1' = take the stock again when the hold is over
+-- again '1': take the stock again when the hold is over
 -- -> {outcome, '1' when replayed, view}, {'UNKNOWN_ORDER', '0'}, {'MORE'}
-define('stock_confirm', {'allow-oom'}, function(base, args, now)
-  local id = args[1]
+define('stock_confirm', {'allow-oom'}, function(base, now, id, again)
   local order, state = load_order(base, id, now)
   if not order then return {'UNKNOWN_ORDER', '0'} end
   if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', '1', view_confirmed(order)} end
-  if state == 'EXPIRED' and args[2] == '1' then return reacquire(base, id, order, now) end
+  if state == 'EXPIRED' and again == '1' then return reacquire(base, id, order, now) end
   if state ~= 'RESERVED' then return {state, '0', view_order(order, state, 0)} end
   end_hold(base, id, order, 'CONFIRMED', 'CONFIRMED')
   return {'CONFIRMED', '0', view_confirmed(order)}
 end)
 
--- args: order_id, hold_ms -> {outcome, ms left of the hold}
-define('stock_extend_hold', {'allow-oom'}, function(base, args, now)
-  local id = args[1]
+-- -> {outcome, ms left of the hold}
+define('stock_extend_hold', {'allow-oom'}, function(base, now, id, hold_ms)
   local order, state = load_order(base, id, now)
   if not order then return {'UNKNOWN_ORDER', '0'} end
   if state == 'RETURNED' then return {'CONFIRMED', '0'} end
   if state ~= 'RESERVED' then return {state, '0'} end
-  write('ZADD', base .. 'stock:x', int(now + tonumber(args[2]) * 1000), id)
-  return {'EXTENDED', args[2]}
+  write('ZADD', base .. 'stock:x', int(now + tonumber(hold_ms) * 1000), id)
+  return {'EXTENDED', hold_ms}
 end)
 
 -- Of an order that is not known there is nothing to cancel, but it will be refused when
--- it comes: where that is left to `bury`, the reply is nil.
-local function cancel(base, args, now, bury)
-  local id, reason = args[1], args[2]
+-- it comes: where that is left to `leave_mark`, the reply is nil.
+local function cancel(base, now, leave_mark, id, reason)
   local order, state, hold_ms = load_order(base, id, now)
   if not order then
-    if not bury then return nil end
+    if not leave_mark then return nil end
     write('SET', order_key(base, id), cmsgpack.pack({'order', 'CANCEL', 'CANCELLED', '', DEFAULT_KEEP_MS}),
       'PX', int(DEFAULT_KEEP_MS))
     return {'UNKNOWN_ORDER', '0'}
@@ -140,23 +137,22 @@ local function cancel(base, args, now, bury)
   return {'CANCELLED', '0', view_order(order, 'CANCELLED', 0)}
 end
 
--- args of both: order_id, reason
 -- -> {outcome, '1' when replayed, view}, {'UNKNOWN_ORDER', '1' when replayed}
 --    {'UNSEEN'}: no such order; nothing was changed, and stock_cancel_unseen is to follow
-define('stock_cancel', {'allow-oom'}, function(base, args, now)
-  return cancel(base, args, now, false) or {'UNSEEN'}
+define('stock_cancel', {'allow-oom'}, function(base, now, id, reason)
+  return cancel(base, now, false, id, reason) or {'UNSEEN'}
 end)
 
 -- It leaves a key where there was none, so not without memory.
-define('stock_cancel_unseen', {}, function(base, args, now)
-  return cancel(base, args, now, true)
+define('stock_cancel_unseen', {}, function(base, now, id, reason)
+  return cancel(base, now, true, id, reason)
 end)
 
 -- What of each line of an order that is not all back comes back, by its place in the
 -- record; nil when it is more than is left.
-local function coming_back(order, args)
-  local asked, back, unmatched, all = {}, {}, (#args - 2) / 2, #args == 2
-  for i = 3, #args, 2 do asked[args[i]] = tonumber(args[i + 1]) end
+local function coming_back(order, lines)
+  local asked, back, unmatched, all = {}, {}, #lines / 2, #lines == 0
+  for i = 1, #lines, 2 do asked[lines[i]] = tonumber(lines[i + 1]) end
   for i = LINES, #order, LINE do
     local left = order[i + QUANTITY] - order[i + RETURNED]
     local quantity = all and left or asked[order[i]] or 0
@@ -168,11 +164,11 @@ local function coming_back(order, args)
   return back
 end
 
--- Whether args ask for the return of the record.
-local function same_return(record, args)
-  if record[2] ~= args[2] or #record[3] ~= #args - 2 then return false end
+-- Whether it is the return of the record that is asked for.
+local function same_return(record, id, lines)
+  if record[2] ~= id or #record[3] ~= #lines then return false end
   local asked = {}
-  for i = 3, #args, 2 do asked[args[i]] = args[i + 1] end
+  for i = 1, #lines, 2 do asked[lines[i]] = lines[i + 1] end
   for i = 1, #record[3], 2 do
     if asked[record[3][i]] ~= record[3][i + 1] then return false end
   end
@@ -180,33 +176,32 @@ local function same_return(record, args)
 end
 
 -- Without memory too: what comes back is no more than was sold.
--- args: return_id, order_id, then sku, quantity of each line; no lines: all that is left
+-- Lines: sku, quantity of each; none: all that is left
 -- -> {outcome, '1' when replayed, view}, {'UNKNOWN_ORDER', '0'}
-define('stock_return', {'allow-oom'}, function(base, args, now)
-  local id, record_key = args[2], base .. 'stock:t:' .. encode(args[1])
+define('stock_return', {'allow-oom'}, function(base, now, return_id, id, ...)
+  local lines, record_key = {...}, base .. 'stock:t:' .. encode(return_id)
   local record = load_record(record_key, 'return')
   if record then
-    if not same_return(record, args) then fail('ALREADY_EXISTS', 'return_id: used for another return') end
+    if not same_return(record, id, lines) then fail('ALREADY_EXISTS', 'return_id: used for another return') end
     return {'RETURNED', '1', record[4]}
   end
   local order, state, hold_ms = load_order(base, id, now)
   if not order then return {'UNKNOWN_ORDER', '0'} end
-  local back = state == 'CONFIRMED' and coming_back(order, args)
+  local back = state == 'CONFIRMED' and coming_back(order, lines)
   if not back then return {'TOO_MANY', '0', view_order(order, state, hold_ms)} end
 
-  local changes, whole, asked = open_changes(base), true, {}
+  local changes, whole = open_changes(base), true
   for i = LINES, #order, LINE do
     if back[i] then
-      change(changes, 'RETURNED', order[i], back[i], order[i + LINE_ERA], args[1], order[BUYER])
+      change(changes, 'RETURNED', order[i], back[i], order[i + LINE_ERA], return_id, order[BUYER])
       order[i + RETURNED] = order[i + RETURNED] + back[i]
     end
     whole = whole and order[i + RETURNED] == order[i + QUANTITY]
   end
   order[STATE] = whole and 'RETURNED' or 'CONFIRMED'
-  for i = 3, #args do asked[i - 2] = args[i] end
   local answer = view_order(order, order[STATE], 0)
   save_changes(changes)
   save_order(base, id, order)
-  write('SET', record_key, cmsgpack.pack({'return', id, asked, answer}), 'PX', int(order[KEEP]))
+  write('SET', record_key, cmsgpack.pack({'return', id, lines, answer}), 'PX', int(order[KEEP]))
   return {'RETURNED', '0', answer}
 end)

@@ -5,6 +5,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "memory.h"
 #include "services/service.h"
 
 static const store_value nil = {.type = STORE_NIL};
@@ -63,16 +64,11 @@ char *answer_text(answer *a, const store_value *array, size_t i)
 {
     static char empty[1];
     const store_value *value = answer_at(a, array, i);
-    char *text;
 
-    if (value->type != STORE_STRING) {
-        misshapen(a);
-        return empty;
-    }
-    text = lks_rpc_arena_copy(a->arena, value->string.data, value->string.len);
-    if (!text)
-        misshapen(a);
-    return text ? text : empty;
+    if (value->type == STORE_STRING)
+        return memory_copy_in(a->arena, value->string.data, value->string.len);
+    misshapen(a);
+    return empty;
 }
 
 bool answer_says(const store_value *reply, const char *word)
@@ -100,18 +96,26 @@ int answer_enum(answer *a, const store_value *array, size_t i, const ProtobufCEn
     return 0;
 }
 
-void answer_no_memory(answer *a)
+char *answer_decoded(answer *a, const store_value *array, size_t i)
 {
-    lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, lks_rpc_applied_of(a->plan->method), "out of memory");
+    return plan_decode(a->arena, lks_rpc_slice_of(answer_text(a, array, i)));
 }
 
-void *answer_alloc(answer *a, size_t size)
+void *answer_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t n)
 {
-    void *memory = lks_rpc_arena_alloc(a->arena, size);
+    ProtobufCMessage **list = memory_in(a->arena, n * sizeof *list);
+    char *messages = memory_in(a->arena, n * type->sizeof_message);
 
-    if (!memory)
-        answer_no_memory(a);
-    return memory;
+    for (size_t i = 0; i < n; i++) {
+        list[i] = (ProtobufCMessage *)(void *)(messages + i * type->sizeof_message);
+        protobuf_c_message_init(type, list[i]);
+    }
+    return list;
+}
+
+char *answer_group(char *group, char *only)
+{
+    return group[0] != '\0' ? group : only;
 }
 
 void answer_waits(answer *a)
@@ -132,10 +136,9 @@ void answer_goes_on(answer *a, service_next *next)
 
 static void add_alarm(answer *a, service_alarm alarm)
 {
-    service_alarm *added = alarm.in_ms >= 0 ? lks_rpc_arena_alloc(a->arena, sizeof *added) : NULL;
-
-    if (!added)
+    if (alarm.in_ms < 0)
         return;
+    service_alarm *added = memory_in(a->arena, sizeof *added);
     alarm.next = a->alarms;
     alarm.base = a->plan->calls[0].base;
     *added = alarm;
@@ -147,7 +150,7 @@ void answer_alarm(answer *a, const char *function, const char *argument, int64_t
     add_alarm(a, (service_alarm){.function = function, .argument = lks_rpc_slice_of(argument), .in_ms = in_ms});
 }
 
-void answer_chore(answer *a, const char *function, int64_t in_ms)
+void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms)
 {
     add_alarm(a,
               (service_alarm){.function = function, .argument = lks_rpc_slice_of(""), .in_ms = in_ms, .lasting = true});

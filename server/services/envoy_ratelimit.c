@@ -6,8 +6,7 @@
  * policies are known here too. */
 #include <string.h>
 
-#include <openssl/evp.h>
-
+#include "digest.h"
 #include "envoy/service/ratelimit/v3/rls.pb-c.h"
 #include "services/ratelimit.h"
 #include "services/ratelimit_domains.h"
@@ -27,8 +26,6 @@ typedef Envoy__Extensions__Common__Ratelimit__V3__RateLimitDescriptor__Entry env
 enum {
     DESCRIPTORS_MAX = 16,
     ENTRIES_MAX = 16,
-    ARGS_OF_CHECK = 7,
-    DIGEST_BYTES = 32,
     POLICIES_MAX = 10000, /* of a domain */
     PAGE_POLICIES = 200,
     VIEWS_AT = 3,
@@ -67,33 +64,15 @@ typedef struct question {
     const char *after; /* the last name so far; "" = none, or all are read */
 } question;
 
-static void *alloc(plan *p, size_t size)
-{
-    void *memory = plan_failed(p) ? NULL : lks_rpc_arena_alloc(p->arena, size);
-
-    if (!memory)
-        plan_no_memory(p);
-    return memory;
-}
-
 /* ---- names ---------------------------------------------------------------------------- */
 
 /* "$" and SHA-256 in hex, which no text is encoded as. */
-static char *digest_of(plan *p, const void *data, size_t len)
+static char *short_name(plan *p, const void *data, size_t len)
 {
-    static const char hex[] = "0123456789abcdef";
-    unsigned char digest[DIGEST_BYTES];
-    char *text = alloc(p, 1 + 2 * DIGEST_BYTES + 1);
+    char *text = memory_in(p->arena, 1 + DIGEST_HEX_LEN + 1);
 
-    if (!text || EVP_Digest(data, len, digest, NULL, EVP_sha256(), NULL) != 1) {
-        plan_no_memory(p);
-        return NULL;
-    }
     text[0] = '$';
-    for (size_t i = 0; i < DIGEST_BYTES; i++) {
-        text[1 + 2 * i] = hex[digest[i] >> 4];
-        text[2 + 2 * i] = hex[digest[i] & 15];
-    }
+    digest_hex(data, len, text + 1);
     return text;
 }
 
@@ -102,17 +81,13 @@ static char *digest_of(plan *p, const void *data, size_t len)
 static const char *name_of(plan *p, const void *data, size_t len, const char **start)
 {
     size_t head = len < SERVICE_NAME_BYTES_MAX ? len : SERVICE_NAME_BYTES_MAX;
-    char *text = plan_failed(p) ? NULL : plan_encode_bytes(p->arena, data, head);
-
-    if (!text) {
-        plan_no_memory(p);
-        return NULL;
-    }
+    char *text = plan_encode_bytes(p->arena, data, head);
     bool whole = head == len && strlen(text) <= SERVICE_NAME_BYTES_MAX;
+
     if (!whole && strlen(text) > SERVICE_NAME_BYTES_MAX)
         text[SERVICE_NAME_BYTES_MAX] = '\0';
     *start = text;
-    return whole ? text : digest_of(p, data, len);
+    return whole ? text : short_name(p, data, len);
 }
 
 static void read_entry(plan *p, const envoy_entry *from, domain_entry *to)
@@ -138,8 +113,8 @@ static const char *join(plan *p, const domain_entry *entries, size_t n)
 
     for (size_t i = 0; i < n; i++)
         len += strlen(entries[i].key) + strlen(entries[i].value) + 2;
-    char *text = alloc(p, len), *end = text;
-    for (size_t i = 0; text && i < n; i++) {
+    char *text = memory_in(p->arena, len), *end = text;
+    for (size_t i = 0; i < n; i++) {
         end = put(put(end, i > 0 ? "/" : ""), entries[i].key);
         if (entries[i].value[0] != '\0')
             end = put(put(end, "="), entries[i].value);
@@ -163,25 +138,20 @@ static void read_descriptor(plan *p, const envoy_descriptor *from, asked *to)
     *to = (asked){.verdict = is_malformed(from) ? MALFORMED : FREE};
     if (to->verdict == MALFORMED)
         return;
-    to->entries = alloc(p, from->n_entries * sizeof *to->entries);
-    for (size_t i = 0; i < from->n_entries && !plan_failed(p); i++)
+    to->entries = memory_in(p->arena, from->n_entries * sizeof *to->entries);
+    for (size_t i = 0; i < from->n_entries; i++)
         read_entry(p, from->entries[i], &to->entries[i]);
-    if (!plan_failed(p))
-        to->key = join(p, to->entries, from->n_entries);
+    to->key = join(p, to->entries, from->n_entries);
 }
 
 static question *read_request(plan *p, const envoy_request *request)
 {
-    question *q = alloc(p, sizeof *q);
-    asked *descriptors = alloc(p, (request->n_descriptors + 1) * sizeof *descriptors);
+    question *q = memory_in(p->arena, sizeof *q);
 
-    if (!descriptors)
-        return NULL;
-    *q = (question){.descriptors = descriptors, .domain = plan_encode(p->arena, request->domain)};
-    if (!q->domain)
-        plan_no_memory(p);
-    for (size_t i = 0; i < request->n_descriptors && !plan_failed(p); i++)
-        read_descriptor(p, request->descriptors[i], &descriptors[i]);
+    *q = (question){.descriptors = memory_in(p->arena, request->n_descriptors * sizeof *q->descriptors),
+                    .domain = plan_encode(p->arena, request->domain)};
+    for (size_t i = 0; i < request->n_descriptors; i++)
+        read_descriptor(p, request->descriptors[i], &q->descriptors[i]);
     return q;
 }
 
@@ -223,20 +193,11 @@ static void plan_check(plan *p, const envoy_request *request, const envoy_descri
 
     if (hits > (uint64_t)SERVICE_QUANTITY_MAX)
         hits = (uint64_t)SERVICE_QUANTITY_MAX; /* over any limit as well */
-    plan_call(p, hits != 0 ? "rate_check" : "rate_peek", request->domain, NULL, ARGS_OF_CHECK);
-    plan_arg_int(p, hits != 0 ? (int64_t)hits : 1);
-    plan_arg(p, "I");
-    plan_arg(p, "");
-    plan_arg_encoded(p, d->key);
-    if (d->policy[0] != '\0')
-        plan_arg_encoded(p, d->policy);
-    else
-        plan_arg(p, OVERRIDE_POLICY);
-    const char *text = ratelimit_spec_text(p->arena, &d->spec);
-    if (!text)
-        plan_no_memory(p);
-    plan_arg(p, text ? text : "");
-    plan_arg(p, shadow ? "1" : "0");
+    plan_call(p, hits != 0 ? &fn_rate_check : &fn_rate_peek, request->domain, NULL, 1);
+    args_rate_check(p, .cost = hits != 0 ? (int64_t)hits : 1, .mode = "I", .request_id = "");
+    each_rate_check(p, .key = d->key,
+                    .policy = d->policy[0] != '\0' ? plan_encode(p->arena, d->policy) : OVERRIDE_POLICY,
+                    .spec = ratelimit_spec_text(p->arena, &d->spec), .shadow = shadow);
 }
 
 /* A check of one rule; none where there is nothing to count. */
@@ -255,11 +216,9 @@ static void plan_descriptor(plan *p, const envoy_request *request, size_t i, ask
         d->verdict = COUNTED;
         d->spec = policy->spec;
         shadow = policy->shadow;
-        d->policy = lks_rpc_arena_printf(p->arena, "%s", policy->name);
-        if (!d->policy)
-            plan_no_memory(p);
+        d->policy = memory_copy_in(p->arena, policy->name, strlen(policy->name));
     }
-    if (d->verdict == COUNTED && !plan_failed(p))
+    if (d->verdict == COUNTED)
         plan_check(p, request, from, d, shadow);
 }
 
@@ -269,15 +228,11 @@ static void plan_descriptors(const ProtobufCMessage *any, plan *p)
     question *q = p->kept;
     const domain_policies *known = ratelimit_domains_find(ratelimit_domains_of(p), p->ns, q->domain);
 
-    if (!known)
-        plan_no_memory(p);
     for (size_t i = 0; i < request->n_descriptors && !plan_failed(p); i++)
         plan_descriptor(p, request, i, &q->descriptors[i], known);
 }
 
 /* ---- reading the domain's policies ------------------------------------------------------ */
-
-#define READ_PAGE "rate_domain_policies"
 
 /* Behind what was read so far; `version` is what is known already, "" = nothing. Alone in its FCALL:
  * it is the longest of them. */
@@ -285,11 +240,8 @@ static void plan_page(plan *p, const char *version)
 {
     const question *q = p->kept;
 
-    plan_call(p, READ_PAGE, ratelimit_policies_group, NULL, 4);
-    plan_arg(p, q->domain);
-    plan_arg(p, version);
-    plan_arg(p, q->after);
-    plan_arg_int(p, PAGE_POLICIES);
+    plan_call(p, &fn_rate_domain_policies, ratelimit_policies_group, NULL, 0);
+    args_rate_domain_policies(p, .domain = q->domain, .known = version, .after = q->after, .page_size = PAGE_POLICIES);
     plan_weighs(p, STORE_WEIGHT_MAX);
 }
 
@@ -303,14 +255,11 @@ static void plan_first_page(plan *p, const domain_policies *known)
 {
     question *q = p->kept;
     bool may_be_same = known && p->now_ns < known->read_ns + RELOAD_NS;
-    const char *version = may_be_same ? lks_rpc_arena_printf(p->arena, "%lld", (long long)known->version) : "";
+    const char *version = may_be_same ? memory_printf_in(p->arena, "%lld", (long long)known->version) : "";
 
     q->read = (domain_policies){.read_ns = p->now_ns, .checked_ns = p->now_ns};
     q->after = "";
-    if (!version)
-        plan_no_memory(p);
-    else
-        plan_page(p, version);
+    plan_page(p, version);
 }
 
 void envoy_should_rate_limit_prepare(const ProtobufCMessage *any, plan *p)
@@ -320,10 +269,10 @@ void envoy_should_rate_limit_prepare(const ProtobufCMessage *any, plan *p)
     plan_check_name(p, "domain", request->domain);
     if (request->n_descriptors < 1 || request->n_descriptors > DESCRIPTORS_MAX)
         plan_invalid(p, "descriptors: must be 1 to %d", DESCRIPTORS_MAX);
-    question *q = read_request(p, request);
-    p->kept = q;
     if (plan_failed(p))
         return;
+    question *q = read_request(p, request);
+    p->kept = q;
     const domain_policies *known = ratelimit_domains_find(ratelimit_domains_of(p), p->ns, q->domain);
     if (known && p->now_ns < known->checked_ns + RATELIMIT_POLICY_AGE_MAX_NS)
         plan_descriptors(any, p);
@@ -343,9 +292,7 @@ static bool make_room(answer *a, question *q, size_t more)
     }
     if (q->read.n + more <= q->room)
         return true;
-    domain_policy *policies = answer_alloc(a, room * sizeof *policies);
-    if (!policies)
-        return false;
+    domain_policy *policies = memory_in(a->arena, room * sizeof *policies);
     if (q->read.n > 0)
         memcpy(policies, q->policies, q->read.n * sizeof *policies);
     q->policies = policies;
@@ -382,9 +329,8 @@ static void take_page(answer *a, question *q)
     if (answer_count(a, reply) >= VIEWS_AT) {
         q->after = answer_text(a, reply, 2);
         take_views(a, q, reply);
-        if (a->error.code == LKS_OK && q->after[0] == '\0' &&
-            !ratelimit_domains_put(domains, a->plan->ns, q->domain, &q->read))
-            answer_no_memory(a);
+        if (a->error.code == LKS_OK && q->after[0] == '\0')
+            ratelimit_domains_put(domains, a->plan->ns, q->domain, &q->read);
         more = q->after[0] != '\0';
     } else if (known) {
         known->checked_ns = q->read.checked_ns;
@@ -403,9 +349,7 @@ static envoy_limit *limit_of(answer *a, const asked *d)
     for (size_t i = 0; i < N_UNITS; i++) {
         if (units[i].ms != d->spec.period_ms || d->spec.limit > UINT32_MAX)
             continue;
-        envoy_limit *limit = answer_alloc(a, sizeof *limit);
-        if (!limit)
-            return NULL;
+        envoy_limit *limit = memory_in(a->arena, sizeof *limit);
         envoy__service__ratelimit__v3__rate_limit_response__rate_limit__init(limit);
         limit->name = (char *)(uintptr_t)d->policy;
         limit->requests_per_unit = (uint32_t)d->spec.limit;
@@ -417,10 +361,8 @@ static envoy_limit *limit_of(answer *a, const asked *d)
 
 static Google__Protobuf__Duration *duration_of(answer *a, int64_t ms)
 {
-    Google__Protobuf__Duration *duration = answer_alloc(a, sizeof *duration);
+    Google__Protobuf__Duration *duration = memory_in(a->arena, sizeof *duration);
 
-    if (!duration)
-        return NULL;
     google__protobuf__duration__init(duration);
     duration->seconds = ms / 1000;
     duration->nanos = (int32_t)(ms % 1000 * 1000000);
@@ -460,23 +402,20 @@ void envoy_should_rate_limit_finish(const ProtobufCMessage *any, answer *a, Prot
     question *q = a->plan->kept;
     size_t next = 0;
 
-    if (a->n_replies > 0 && strcmp(a->plan->calls[0].function, READ_PAGE) == 0) {
+    if (plan_calls(a->plan, &fn_rate_domain_policies)) {
         take_page(a, q);
         return;
     }
     response->overall_code = CODE(OK);
-    if (!(response->statuses = answer_alloc(a, request->n_descriptors * sizeof *response->statuses)))
-        return;
-    for (size_t i = 0; i < request->n_descriptors && a->error.code == LKS_OK; i++) {
+    response->n_statuses = request->n_descriptors;
+    response->statuses = answer_messages(
+        a, &envoy__service__ratelimit__v3__rate_limit_response__descriptor_status__descriptor, response->n_statuses);
+    for (size_t i = 0; i < request->n_descriptors; i++) {
         const asked *d = &q->descriptors[i];
-        envoy_status *status = answer_alloc(a, sizeof *status);
-        if (!status)
-            return;
-        envoy__service__ratelimit__v3__rate_limit_response__descriptor_status__init(status);
+        envoy_status *status = response->statuses[i];
         judge(a, d, d->verdict == COUNTED ? a->replies[next++] : NULL, status);
         if (status->code == CODE(OVER_LIMIT))
             response->overall_code = CODE(OVER_LIMIT);
-        response->statuses[response->n_statuses++] = status;
     }
 }
 

@@ -11,7 +11,9 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "functions/arguments.h"
 #include "lockstock/v1/id.lks.h"
+#include "memory.h"
 #include "services/id.h"
 #include "services/service.h"
 
@@ -35,16 +37,11 @@ static void id_close(void *state)
 
 static void *id_open(const service_options *options)
 {
-    id_state *s = calloc(1, sizeof *s);
+    id_state *s = memory_alloc(sizeof *s);
 
-    if (!s)
-        return NULL;
     s->sequence_block = options->sequence_block;
     snowflake_init(&s->snowflake);
-    if (!(s->sequences = sequences_new())) {
-        id_close(s);
-        return NULL;
-    }
+    s->sequences = sequences_new();
     return s;
 }
 
@@ -53,20 +50,11 @@ static size_t count_of(const lks_next_request *request)
     return request->count > 0 ? (size_t)request->count : 1;
 }
 
-static void out_of_memory(answer *a)
-{
-    lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-}
-
 /* Room for the ids of an answer. */
-static bool make_ids(answer *a, size_t count, lks_next_response *response)
+static void make_ids(answer *a, size_t count, lks_next_response *response)
 {
-    response->ids = lks_rpc_arena_alloc(a->arena, count * sizeof *response->ids);
-    if (!response->ids)
-        out_of_memory(a);
-    else
-        response->n_ids = count;
-    return response->ids != NULL;
+    response->ids = memory_in(a->arena, count * sizeof *response->ids);
+    response->n_ids = count;
 }
 
 /* ---- SNOWFLAKE ---- */
@@ -74,14 +62,12 @@ static bool make_ids(answer *a, size_t count, lks_next_response *response)
 /* Workers are the whole store's, not a namespace's. */
 static void plan_grant(plan *p, const snowflake *s)
 {
-    plan_call(p, "id_grant", "id", NULL, 3);
+    plan_call(p, &fn_id_grant, "id", NULL, 0);
     plan_weighs(p, GRANT_WEIGHT);
     if (plan_failed(p))
         return;
     p->calls[p->n_calls - 1].base = lks_rpc_slice_of("ls:{meta}:");
-    plan_arg(p, s->owner);
-    plan_arg_int(p, s->worker);
-    plan_arg_int(p, snowflake_unused_ms(s));
+    args_id_grant(p, .owner = s->owner, .had = s->worker, .unused = snowflake_unused_ms(s));
 }
 
 static void snowflake_prepare(const lks_next_request *request, plan *p)
@@ -152,8 +138,9 @@ static void snowflake_finish(const lks_next_request *request, answer *a, lks_nex
     id_state *state = a->plan->state;
     size_t count = count_of(request);
 
-    if ((a->n_replies > 0 && !take_grant(a, &state->snowflake, count)) || !make_ids(a, count, response))
+    if (a->n_replies > 0 && !take_grant(a, &state->snowflake, count))
         return;
+    make_ids(a, count, response);
     response->order_scope = LKS_ORDER_SCOPE_SERVER;
     if (snowflake_take(&state->snowflake, a->plan->now_ns, count, response->ids))
         return;
@@ -171,11 +158,9 @@ static void uuid_finish(const lks_next_request *request, answer *a, lks_next_res
     size_t count = count_of(request);
 
     response->order_scope = LKS_ORDER_SCOPE_SERVER;
-    response->uuids = lks_rpc_arena_alloc(a->arena, count * sizeof *response->uuids);
-    if (!response->uuids || !uuid_make(&state->uuid_tick, a->arena, count, response->uuids))
-        out_of_memory(a);
-    else
-        response->n_uuids = count;
+    response->uuids = memory_in(a->arena, count * sizeof *response->uuids);
+    response->n_uuids = count;
+    uuid_make(&state->uuid_tick, a->arena, count, response->uuids);
 }
 
 /* ---- SEQUENCE ---- */
@@ -204,8 +189,8 @@ static void sequence_prepare(const lks_next_request *request, plan *p)
     plan_check_name(p, "name", request->name);
     if (plan_failed(p) || (keeps_blocks(state) && sequences_left(state->sequences, name_of(p, request)) >= count))
         return;
-    plan_call(p, "id_sequence", "", request->name, 1);
-    plan_arg_int(p, taken_for(state, count));
+    plan_call(p, &fn_id_sequence, "", request->name, 0);
+    args_id_sequence(p, .how_many = taken_for(state, count));
 }
 
 static void sequence_finish(const lks_next_request *request, answer *a, lks_next_response *response)
@@ -216,14 +201,12 @@ static void sequence_finish(const lks_next_request *request, answer *a, lks_next
     int64_t last = a->n_replies > 0 ? answer_int(a, a->replies[0], 1) : 0;
     int64_t first = last - (int64_t)count + 1;
 
-    if (a->error.code != LKS_OK || !make_ids(a, count, response))
+    if (a->error.code != LKS_OK)
         return;
+    make_ids(a, count, response);
     if (keeps_blocks(state)) {
-        if (a->n_replies > 0 &&
-            !sequences_add(state->sequences, of, last - taken_for(state, (int64_t)count) + 1, last)) {
-            out_of_memory(a);
-            return;
-        }
+        if (a->n_replies > 0)
+            sequences_add(state->sequences, of, last - taken_for(state, (int64_t)count) + 1, last);
         first = sequences_take(state->sequences, of, (int64_t)count);
     }
     response->order_scope = keeps_blocks(state) ? LKS_ORDER_SCOPE_SERVER : LKS_ORDER_SCOPE_GLOBAL;

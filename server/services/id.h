@@ -69,8 +69,8 @@ uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec);
 void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1]);
 
 /* Makes `count` UUIDs, each greater than the one before, *last the tick of the last one
- * of this server. False when out of memory. */
-bool uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids);
+ * of this server. */
+void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids);
 
 /* ---- id_sequence.c ---- */
 
@@ -90,8 +90,7 @@ int64_t sequences_left(sequences *all, sequence_name of);
 /* Takes `count` numbers in a row, of at least so many that are left; gives the first. */
 int64_t sequences_take(sequences *all, sequence_name of, int64_t count);
 
-/* Numbers that the store gave: they follow those which are left, or take their place.
- * False when out of memory. */
-bool sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last);
+/* Numbers that the store gave: they follow those which are left, or take their place. */
+void sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last);
 
 #endif

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 enum { BLOCKS_MAX = 512 };
 
 typedef struct block {
@@ -23,7 +25,7 @@ struct sequences {
 
 sequences *sequences_new(void)
 {
-    return calloc(1, sizeof(sequences));
+    return memory_alloc(sizeof(sequences));
 }
 
 void sequences_free(sequences *all)
@@ -54,11 +56,9 @@ static block *find(sequences *all, sequence_name of)
 /* A free block, or else the one that nobody looked at for the longest. */
 static block *make(sequences *all, sequence_name of)
 {
-    char *text = malloc(of.ns.len + of.name.len);
+    char *text = memory_alloc(of.ns.len + of.name.len);
     block *oldest = &all->blocks[0];
 
-    if (!text)
-        return NULL;
     memcpy(text, of.ns.data, of.ns.len);
     memcpy(text + of.ns.len, of.name.data, of.name.len);
     for (size_t i = 1; i < BLOCKS_MAX && oldest->text; i++)
@@ -90,14 +90,13 @@ int64_t sequences_take(sequences *all, sequence_name of, int64_t count)
     return first;
 }
 
-bool sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last)
+void sequences_add(sequences *all, sequence_name of, int64_t first, int64_t last)
 {
     block *b = find(all, of);
 
-    if (!b && !(b = make(all, of)))
-        return false;
+    if (!b)
+        b = make(all, of);
     if (first != b->last + 1)
         b->next = first;
     b->last = last;
-    return true;
 }

@@ -14,6 +14,8 @@
 #include <sys/random.h>
 #include <time.h>
 
+#include "memory.h"
+
 uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec)
 {
     uint64_t ms = (uint64_t)sec * 1000 + (uint64_t)nsec / 1000000;
@@ -53,14 +55,12 @@ static void fill_random(void *bytes, size_t len)
     }
 }
 
-bool uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids)
+void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids)
 {
-    uint64_t *random = lks_rpc_arena_alloc(arena, count * sizeof *random);
-    char(*text)[ID_UUID_LEN + 1] = lks_rpc_arena_alloc(arena, count * sizeof *text);
+    uint64_t *random = memory_in(arena, count * sizeof *random);
+    char(*text)[ID_UUID_LEN + 1] = memory_in(arena, count * sizeof *text);
     struct timespec now;
 
-    if (!random || !text)
-        return false;
     fill_random(random, count * sizeof *random);
     clock_gettime(CLOCK_REALTIME, &now);
     for (size_t i = 0; i < count; i++) {
@@ -68,5 +68,4 @@ bool uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids)
         uuid_format(*last, random[i], text[i]);
         uuids[i] = text[i];
     }
-    return true;
 }

@@ -8,13 +8,14 @@
 
 #include <string.h>
 
+#include "memory.h"
+
 enum {
     KEY_BYTES_MAX = 255,
     FINGERPRINT_BYTES_MAX = 64,
     RETAIN_MS_MIN = 1000,
     RETAIN_MS_DEFAULT = 86400000,
     WAIT_MS_MAX = 86400000,
-    BEGIN_ARGS = 6,
     RESULT_WEIGHT = 4, /* of a record, whose result may be as large as one can be */
 };
 #define RETAIN_MS_MAX ((int64_t)30 * 86400000)
@@ -22,28 +23,23 @@ enum {
 /* By which wake messages name all parked calls of a record; see idempotency_record.lua. */
 #define WAITERS "idem:w"
 
-void idempotency_call(plan *p, const char *function, const char *scope, const char *key, size_t max_args)
+void idempotency_call(plan *p, const plan_function *function, const char *scope, const char *key)
 {
     plan_check_name(p, "scope", scope);
     plan_check_text(p, "key", key, 1, KEY_BYTES_MAX);
-    plan_call_of_pair(p, function, scope, key, max_args);
+    plan_call_of_pair(p, function, scope, key);
     plan_weighs(p, RESULT_WEIGHT);
 }
 
-void idempotency_id_arg(plan *p, const char *field, const char *id)
+const char *idempotency_id(plan *p, const char *field, const char *id)
 {
     if (id[0] != '\0') {
         plan_check_text(p, field, id, SERVICE_TOKEN_BYTES_MIN, SERVICE_TOKEN_BYTES_MAX);
-        plan_arg(p, id);
-        return;
+        return id;
     }
-    char *made_up = lks_rpc_arena_alloc(p->arena, LKS_RPC_RANDOM_ID_LEN + 1);
-    if (!made_up) {
-        plan_no_memory(p);
-        return;
-    }
+    char *made_up = memory_in(p->arena, LKS_RPC_RANDOM_ID_LEN + 1);
     lks_rpc_random_id(made_up);
-    plan_arg(p, made_up);
+    return made_up;
 }
 
 void idempotency_check_lease(plan *p, int64_t lease_ms)
@@ -58,28 +54,27 @@ static void begin_wake(const ProtobufCMessage *request, plan *p, service_event e
     (void)request;
     if (event == SERVICE_ABANDONED)
         return;
-    p->calls[0].function = event == SERVICE_DEADLINE ? "idempotency_begin_over" : "idempotency_begin_again";
+    p->calls[0].function = event == SERVICE_DEADLINE ? fn_idempotency_begin_over.name : fn_idempotency_begin_again.name;
     p->n_calls = 1;
 }
 
 static void begin_prepare(const lks_begin_request *request, plan *p)
 {
-    idempotency_call(p, "idempotency_begin", request->scope, request->key, BEGIN_ARGS);
-    idempotency_id_arg(p, "attempt_token", request->attempt_token);
+    idempotency_call(p, &fn_idempotency_begin, request->scope, request->key);
+    const char *token = idempotency_id(p, "attempt_token", request->attempt_token);
     if (request->fingerprint.len > FINGERPRINT_BYTES_MAX)
         plan_invalid(p, "fingerprint: must be 0 to %d bytes long", FINGERPRINT_BYTES_MAX);
     idempotency_check_lease(p, request->lease_ms);
     if (request->retain_ms != 0)
         plan_check_range(p, "retain_ms", request->retain_ms, RETAIN_MS_MIN, RETAIN_MS_MAX);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
-    plan_arg_bytes(p, request->fingerprint.data, request->fingerprint.len);
-    plan_arg_int(p, request->lease_ms);
-    plan_arg_int(p, request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT);
-    plan_arg_int(p, request->wait_ms);
-    plan_arg(p, request->wait_ms > 0 ? p->server : "");
+    args_idempotency_begin(
+        p, .token = token, .fingerprint = {(const char *)request->fingerprint.data, request->fingerprint.len},
+        .lease_ms = request->lease_ms, .retain_ms = request->retain_ms ? request->retain_ms : RETAIN_MS_DEFAULT,
+        .wait_ms = request->wait_ms, .server = request->wait_ms > 0 ? p->server : "");
     if (request->wait_ms > 0) {
         plan_waits(p, WAITERS, begin_wake);
-        plan_watch(p, "idempotency_lease_over", lks_rpc_slice_of(p->server));
+        plan_watch(p, fn_idempotency_lease_over.name, lks_rpc_slice_of(p->server));
     }
 }
 
@@ -92,7 +87,7 @@ static void begin_finish(const lks_begin_request *request, answer *a, lks_begin_
     }
     const store_value *reply = a->replies[0];
     if (answer_says(reply, "WAIT")) {
-        answer_alarm(a, "idempotency_lease_over", a->plan->server, answer_int(a, reply, 2));
+        answer_alarm(a, fn_idempotency_lease_over.name, a->plan->server, answer_int(a, reply, 2));
         answer_waits(a);
         return;
     }

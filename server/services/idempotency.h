@@ -3,6 +3,7 @@
 #define LOCKSTOCK_SERVER_IDEMPOTENCY_H
 
 #include "lockstock/v1/idempotency.lks.h"
+#include "functions/arguments.h"
 #include "services/service.h"
 
 /* Bounds of the contract that several methods have. */
@@ -12,20 +13,20 @@ enum {
 };
 
 /* Checks scope and key, and starts a call to `function` in their record's group. */
-void idempotency_call(plan *p, const char *function, const char *scope, const char *key, size_t max_args);
+void idempotency_call(plan *p, const plan_function *function, const char *scope, const char *key);
 
 /* An id of a caller's own choosing, 16..64 bytes; one that is made up when it is empty. */
-void idempotency_id_arg(plan *p, const char *field, const char *id);
+const char *idempotency_id(plan *p, const char *field, const char *id);
 
 void idempotency_check_lease(plan *p, int64_t lease_ms);
 
 /* idempotency_result.c. A result is stored as it will be sent: serialised. */
 
 void idempotency_check_result(plan *p, size_t body_len, size_t n_headers, lks_result_header *const *headers);
-void idempotency_result_arg(plan *p, const lks_stored_result *result);
+lks_rpc_slice idempotency_packed(plan *p, const lks_stored_result *result);
 
 /* The result by which a FINAL failure is replayed. */
-void idempotency_failure_arg(plan *p, char *detail);
+lks_rpc_slice idempotency_failure(plan *p, char *detail);
 
 /* Element i of a reply; NULL with a->error set when it is none. Lives in the arena. */
 lks_stored_result *idempotency_result(answer *a, const store_value *reply, size_t i);

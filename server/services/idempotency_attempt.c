@@ -1,25 +1,26 @@
 /* IdempotencyService: what an attempt does with its fence, and what became of it.
  * Invariant: a request that reaches the store is valid by itself, so that the functions
  * check only the record. Called by dispatch through idempotency.c's table. */
+#include "memory.h"
 #include "services/idempotency.h"
 
 enum { DETAIL_BYTES_MAX = 1024 };
 
-static void fence_arg(plan *p, uint64_t fence)
+static int64_t checked_fence(plan *p, uint64_t fence)
 {
     if (fence < 1 || fence > (uint64_t)SERVICE_QUANTITY_MAX)
         plan_invalid(p, "fence: must be 1 to %lld", (long long)SERVICE_QUANTITY_MAX);
-    plan_arg_int(p, (int64_t)fence);
+    return (int64_t)fence;
 }
 
 /* ---- Extend --------------------------------------------------------------------- */
 
 void extend_prepare(const lks_extend_request *request, plan *p)
 {
-    idempotency_call(p, "idempotency_extend", request->scope, request->key, 2);
-    fence_arg(p, request->fence);
+    idempotency_call(p, &fn_idempotency_extend, request->scope, request->key);
+    int64_t fence = checked_fence(p, request->fence);
     idempotency_check_lease(p, request->lease_ms);
-    plan_arg_int(p, request->lease_ms);
+    args_idempotency_extend(p, .fence = fence, .lease_ms = request->lease_ms);
 }
 
 void extend_finish(const lks_extend_request *request, answer *a, lks_extend_response *response)
@@ -35,14 +36,14 @@ void complete_prepare(const lks_complete_request *request, plan *p)
 {
     lks_stored_result result = LKS_STORED_RESULT_INIT;
 
-    idempotency_call(p, "idempotency_complete", request->scope, request->key, 2);
-    fence_arg(p, request->fence);
+    idempotency_call(p, &fn_idempotency_complete, request->scope, request->key);
+    int64_t fence = checked_fence(p, request->fence);
     idempotency_check_result(p, request->body.len, request->n_headers, request->headers);
     result.code = request->code;
     result.body = request->body;
     result.n_headers = request->n_headers;
     result.headers = request->headers;
-    idempotency_result_arg(p, &result);
+    args_idempotency_complete(p, .fence = fence, .result = idempotency_packed(p, &result));
 }
 
 void complete_finish(const lks_complete_request *request, answer *a, lks_complete_response *response)
@@ -57,14 +58,14 @@ void complete_finish(const lks_complete_request *request, answer *a, lks_complet
 
 void fail_prepare(const lks_fail_request *request, plan *p)
 {
-    idempotency_call(p, "idempotency_fail", request->scope, request->key, 3);
-    fence_arg(p, request->fence);
+    idempotency_call(p, &fn_idempotency_fail, request->scope, request->key);
+    int64_t fence = checked_fence(p, request->fence);
     if (request->kind == LKS_FAIL_KIND_UNSPECIFIED)
         plan_invalid(p, "kind: must be RETRYABLE or FINAL");
     plan_check_text(p, "detail", request->detail, 0, DETAIL_BYTES_MAX);
-    plan_arg(p, request->detail);
+    args_idempotency_fail(p, .fence = fence, .detail = request->detail);
     if (request->kind == LKS_FAIL_KIND_FINAL)
-        idempotency_failure_arg(p, request->detail);
+        each_idempotency_fail(p, .result = idempotency_failure(p, request->detail));
 }
 
 void fail_finish(const lks_fail_request *request, answer *a, lks_fail_response *response)
@@ -78,7 +79,7 @@ void fail_finish(const lks_fail_request *request, answer *a, lks_fail_response *
 
 void get_prepare(const lks_get_request *request, plan *p)
 {
-    idempotency_call(p, "idempotency_get", request->scope, request->key, 0);
+    idempotency_call(p, &fn_idempotency_get, request->scope, request->key);
 }
 
 static bool has_result(lks_record_state state)
@@ -94,9 +95,7 @@ void get_finish(const lks_get_request *request, answer *a, lks_get_response *res
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "key: no such record");
         return;
     }
-    lks_record *record = answer_alloc(a, sizeof *record);
-    if (!record)
-        return;
+    lks_record *record = memory_in(a->arena, sizeof *record);
     *record = (lks_record)LKS_RECORD_INIT;
     record->scope = request->scope;
     record->key = request->key;
@@ -116,7 +115,7 @@ void get_finish(const lks_get_request *request, answer *a, lks_get_response *res
 
 void delete_prepare(const lks_delete_request *request, plan *p)
 {
-    idempotency_call(p, "idempotency_delete", request->scope, request->key, 0);
+    idempotency_call(p, &fn_idempotency_delete, request->scope, request->key);
 }
 
 void delete_finish(const lks_delete_request *request, answer *a, lks_delete_response *response)

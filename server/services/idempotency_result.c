@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "memory.h"
 #include "services/idempotency.h"
 
 enum {
@@ -40,19 +41,14 @@ void idempotency_check_result(plan *p, size_t body_len, size_t n_headers, lks_re
         check_header(p, i, headers[i]);
 }
 
-void idempotency_result_arg(plan *p, const lks_stored_result *result)
+lks_rpc_slice idempotency_packed(plan *p, const lks_stored_result *result)
 {
-    if (plan_failed(p))
-        return;
-    uint8_t *bytes = lks_rpc_arena_alloc(p->arena, protobuf_c_message_get_packed_size(&result->base));
-    if (!bytes) {
-        plan_no_memory(p);
-        return;
-    }
-    plan_arg_bytes(p, bytes, protobuf_c_message_pack(&result->base, bytes));
+    uint8_t *bytes = memory_in(p->arena, protobuf_c_message_get_packed_size(&result->base));
+
+    return (lks_rpc_slice){(const char *)bytes, protobuf_c_message_pack(&result->base, bytes)};
 }
 
-void idempotency_failure_arg(plan *p, char *detail)
+lks_rpc_slice idempotency_failure(plan *p, char *detail)
 {
     lks_result_header header = LKS_RESULT_HEADER_INIT;
     lks_result_header *headers[] = {&header};
@@ -63,7 +59,7 @@ void idempotency_failure_arg(plan *p, char *detail)
     result.code = FAILURE_CODE;
     result.n_headers = 1;
     result.headers = headers;
-    idempotency_result_arg(p, &result);
+    return idempotency_packed(p, &result);
 }
 
 lks_stored_result *idempotency_result(answer *a, const store_value *reply, size_t i)

@@ -3,38 +3,28 @@
  * dispatch through idempotency.c's table. */
 #include <lockstock/rpc/method.h>
 
+#include "memory.h"
 #include "services/idempotency.h"
 
 enum { TTL_MS_MIN = 1000, TTL_MS_MAX = 86400000 };
 
 void issue_ticket_prepare(const lks_issue_ticket_request *request, plan *p)
 {
-    char *ticket = lks_rpc_arena_alloc(p->arena, LKS_RPC_RANDOM_ID_LEN + 1);
+    char *ticket = memory_in(p->arena, LKS_RPC_RANDOM_ID_LEN + 1);
 
     plan_check_name(p, "scope", request->scope);
     plan_check_name(p, "subject", request->subject);
     plan_check_range(p, "ttl_ms", request->ttl_ms, TTL_MS_MIN, TTL_MS_MAX);
-    if (!ticket) {
-        plan_no_memory(p);
-        return;
-    }
     lks_rpc_random_id(ticket);
-    plan_call_of_pair(p, "idempotency_issue_ticket", request->scope, ticket, 3);
-    plan_arg(p, request->subject);
-    plan_arg_int(p, request->ttl_ms);
-    plan_arg(p, ticket); /* for finish */
+    p->kept = ticket;
+    plan_call_of_pair(p, &fn_idempotency_issue_ticket, request->scope, ticket);
+    args_idempotency_issue_ticket(p, .subject = request->subject, .ttl_ms = request->ttl_ms);
 }
 
 void issue_ticket_finish(const lks_issue_ticket_request *request, answer *a, lks_issue_ticket_response *response)
 {
-    lks_rpc_slice ticket = a->plan->calls[0].args[2];
-    char *text = lks_rpc_arena_copy(a->arena, ticket.data, ticket.len);
-
     (void)request;
-    if (text)
-        response->ticket = text;
-    else
-        lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, "out of memory");
+    response->ticket = a->plan->kept;
 }
 
 void consume_ticket_prepare(const lks_consume_ticket_request *request, plan *p)
@@ -42,9 +32,9 @@ void consume_ticket_prepare(const lks_consume_ticket_request *request, plan *p)
     plan_check_name(p, "scope", request->scope);
     plan_check_name(p, "subject", request->subject);
     plan_check_name(p, "ticket", request->ticket);
-    plan_call_of_pair(p, "idempotency_consume_ticket", request->scope, request->ticket, 2);
-    plan_arg(p, request->subject);
-    idempotency_id_arg(p, "consumer_id", request->consumer_id);
+    const char *consumer = idempotency_id(p, "consumer_id", request->consumer_id);
+    plan_call_of_pair(p, &fn_idempotency_consume_ticket, request->scope, request->ticket);
+    args_idempotency_consume_ticket(p, .subject = request->subject, .consumer = consumer);
 }
 
 void consume_ticket_finish(const lks_consume_ticket_request *request, answer *a, lks_consume_ticket_response *response)

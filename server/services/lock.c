@@ -13,60 +13,12 @@ enum {
     LEASE_MS_MIN = 10,
     LEASE_MS_MAX = 86400000,
     WAIT_MS_MAX = 86400000,
-    LEASES_MAX = 256, /* of one Renew: a process may hold thousands of locks */
-    PARKED_ARG = 4,
-    ARGS_BEFORE_TARGETS = 5, /* of lock_acquire: token, owner, lease_ms, wait_ms, parked */
-    ARGS_OF_TARGET = 4,
+    LEASES_MAX = 256,           /* of one Renew: a process may hold thousands of locks */
     LOCK_TARGETS_OF_WEIGHT = 2, /* each with all the waiters that can be gone past */
     LOCK_NAMES_OF_WEIGHT = 12,  /* that a unit of weight reads, checks and writes */
 };
 
-/* ---- what both files use ------------------------------------------------------ */
-
-void *lock_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t *n)
-{
-    if (a->error.code != LKS_OK) {
-        *n = 0;
-        return NULL;
-    }
-    ProtobufCMessage **list = lks_rpc_arena_alloc(a->arena, *n * sizeof *list);
-    char *messages = lks_rpc_arena_alloc(a->arena, *n * type->sizeof_message);
-    if (!list || !messages) {
-        answer_no_memory(a);
-        *n = 0;
-        return NULL;
-    }
-    for (size_t i = 0; i < *n; i++) {
-        list[i] = (ProtobufCMessage *)(void *)(messages + i * type->sizeof_message);
-        protobuf_c_message_init(type, list[i]);
-    }
-    return list;
-}
-
-char *lock_text(answer *a, const store_value *array, size_t i)
-{
-    static char empty[1];
-    char *text = plan_decode(a->arena, lks_rpc_slice_of(answer_text(a, array, i)));
-
-    if (!text)
-        answer_no_memory(a);
-    return text ? text : empty;
-}
-
-char *lock_group(char *group, char *only)
-{
-    return group[0] ? group : only;
-}
-
 /* ---- prepare ------------------------------------------------------------------ */
-
-/* "targets[3].name" */
-static const char *path(plan *p, const char *list, size_t i, const char *field)
-{
-    const char *text = lks_rpc_arena_printf(p->arena, "%s[%zu]%s", list, i, field);
-
-    return text ? text : list;
-}
 
 static void check_token(plan *p, const char *field, const char *token)
 {
@@ -88,7 +40,7 @@ static void check_names(plan *p, const char *list, size_t n, char *const *names)
     if (n > SERVICE_TARGETS_MAX)
         plan_invalid(p, "%s: at most %d", list, SERVICE_TARGETS_MAX);
     for (size_t i = 0; i < n && !plan_failed(p); i++) {
-        plan_check_name(p, path(p, list, i, ""), names[i]);
+        plan_check_name(p, plan_path(p, "%s[%zu]", list, i), names[i]);
         for (size_t j = 0; j < i; j++) {
             if (strcmp(names[i], names[j]) == 0)
                 plan_invalid(p, "%s[%zu]: the same name twice", list, i);
@@ -98,10 +50,10 @@ static void check_names(plan *p, const char *list, size_t n, char *const *names)
 
 static void check_target(plan *p, size_t i, const lks_target *target)
 {
-    plan_check_name(p, path(p, "targets", i, ".name"), target->name);
+    plan_check_name(p, plan_path(p, "targets[%zu].name", i), target->name);
     if (target->mode == LKS_LOCK_MODE_PERMIT) {
-        plan_check_range(p, path(p, "targets", i, ".capacity"), target->capacity, 1, SERVICE_QUANTITY_MAX);
-        plan_check_range(p, path(p, "targets", i, ".permits"), target->permits, 0, target->capacity);
+        plan_check_range(p, plan_path(p, "targets[%zu].capacity", i), target->capacity, 1, SERVICE_QUANTITY_MAX);
+        plan_check_range(p, plan_path(p, "targets[%zu].permits", i), target->permits, 0, target->capacity);
     } else if (target->permits != 0 || target->capacity != 0) {
         plan_invalid(p, "targets[%zu].%s: only with LOCK_MODE_PERMIT", i,
                      target->permits != 0 ? "permits" : "capacity");
@@ -136,49 +88,43 @@ static const char *mode_letter(lks_lock_mode mode)
 /* A parked call is looked at again with the same arguments by another function. */
 static void acquire_wake(const ProtobufCMessage *request, plan *p, service_event event)
 {
-    static const char *const functions[SERVICE_N_EVENTS] = {
-        [SERVICE_DEADLINE] = "lock_withdraw",
-        [SERVICE_WOKEN] = "lock_claim",
-    };
-
     (void)request;
     if (event == SERVICE_ABANDONED) {
         lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
         return;
     }
-    p->calls[0].function = functions[event];
+    p->calls[0].function = event == SERVICE_WOKEN ? fn_lock_claim.name : fn_lock_withdraw.name;
     p->n_calls = 1;
 }
 
-/* "<server>.<copy>": tells copies of the same call apart. */
-static void parked_arg(plan *p, bool waits)
+/* Argument `place` of target i, as it was sent. */
+static lks_rpc_slice target_arg(const plan *p, size_t i, size_t place)
 {
-    char copy[LKS_RPC_RANDOM_ID_LEN + 1] = "";
-
-    if (waits)
-        lks_rpc_random_id(copy);
-    const char *parked = waits ? lks_rpc_arena_printf(p->arena, "%s.%s", p->server, copy) : ".";
-    plan_arg_encoded(p, parked ? parked : ".");
+    return p->calls[0].args[fn_lock_acquire.n_args + fn_lock_acquire.n_each * i + place];
 }
 
-/* When the call ends without an answer its copy, and no other, is parked no more. */
-static void abandoned_by(plan *p)
+/* What is done when the call waits: events name it by its token; it watches the alarms of its targets; and when it ends
+ * without an answer its copy, and no other, is parked no more. */
+static void plan_wait(plan *p, size_t n_targets)
 {
+    if (plan_failed(p))
+        return;
     const lks_rpc_slice *args = p->calls[0].args;
-    const char *parked = lks_rpc_arena_printf(p->arena, "%.*s %.*s", (int)args[0].len, args[0].data,
-                                              (int)args[PARKED_ARG].len, args[PARKED_ARG].data);
+    const char *token = args[ARG_LOCK_ACQUIRE_TOKEN].data;
 
-    if (parked)
-        plan_undo(p, "lock_abandon", lks_rpc_slice_of(parked));
-    else
-        plan_no_memory(p);
+    plan_waits(p, token, acquire_wake);
+    for (size_t i = 0; i < n_targets; i++)
+        plan_watch(p, fn_lock_promote.name, target_arg(p, i, EACH_LOCK_ACQUIRE_NAME));
+    plan_undo(p, fn_lock_abandon.name,
+              lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", token, args[ARG_LOCK_ACQUIRE_COPY].data)));
 }
 
 static void acquire_prepare(const lks_acquire_request *request, plan *p)
 {
     const char *only = request->n_targets == 1 ? request->targets[0]->name : NULL;
     const char *token = request->token;
-    char made_up[LKS_RPC_RANDOM_ID_LEN + 1];
+    const char *parked = "."; /* "<server>.<copy>": tells copies of the same call apart */
+    char made_up[LKS_RPC_RANDOM_ID_LEN + 1], copy[LKS_RPC_RANDOM_ID_LEN + 1];
 
     plan_check_name_or_empty(p, "group", request->group);
     check_targets(p, request->n_targets, request->targets);
@@ -191,26 +137,21 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
         lks_rpc_random_id(made_up);
         token = made_up;
     }
-    plan_call(p, "lock_acquire", request->group, only, ARGS_BEFORE_TARGETS + ARGS_OF_TARGET * request->n_targets);
-    plan_arg_encoded(p, token);
-    plan_arg_encoded(p, request->owner);
-    plan_arg_int(p, request->lease_ms);
-    plan_arg_int(p, request->wait_ms);
-    parked_arg(p, request->wait_ms > 0);
-    plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
-    if (request->wait_ms > 0 && !plan_failed(p)) {
-        plan_waits(p, p->calls[0].args[0].data, acquire_wake);
-        abandoned_by(p);
+    if (request->wait_ms > 0) {
+        lks_rpc_random_id(copy);
+        parked = plan_path(p, "%s.%s", p->server, copy);
     }
+    plan_call(p, &fn_lock_acquire, request->group, only, request->n_targets);
+    plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
+    args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
+                      .wait_ms = request->wait_ms, .copy = parked);
     for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++) {
         const lks_target *target = request->targets[i];
-        plan_arg_encoded(p, target->name);
-        if (request->wait_ms > 0 && !plan_failed(p))
-            plan_watch(p, "lock_promote", p->calls[0].args[p->calls[0].n_args - 1]);
-        plan_arg(p, mode_letter(target->mode));
-        plan_arg_int(p, target->permits ? target->permits : 1);
-        plan_arg_int(p, target->capacity);
+        each_lock_acquire(p, .name = target->name, .mode = mode_letter(target->mode),
+                          .permits = target->permits ? target->permits : 1, .capacity = target->capacity);
     }
+    if (request->wait_ms > 0)
+        plan_wait(p, request->n_targets);
 }
 
 /* Of names that are given back or kept; none are all that the token has. */
@@ -225,67 +166,62 @@ static void renew_prepare(const lks_renew_request *request, plan *p)
         plan_invalid(p, "leases: must be 1 to %d", LEASES_MAX);
     for (size_t i = 0; i < request->n_leases && !plan_failed(p); i++) {
         const lks_lease *lease = request->leases[i];
-        plan_check_name_or_empty(p, path(p, "leases", i, ".group"), lease->group);
-        check_names(p, path(p, "leases", i, ".names"), lease->n_names, lease->names);
+        plan_check_name_or_empty(p, plan_path(p, "leases[%zu].group", i), lease->group);
+        check_names(p, plan_path(p, "leases[%zu].names", i), lease->n_names, lease->names);
         if (lease->group[0] == '\0' && lease->n_names != 1)
             plan_invalid(p, "leases[%zu].group: must be set unless names is exactly one", i);
-        check_token(p, path(p, "leases", i, ".token"), lease->token);
-        check_lease(p, path(p, "leases", i, ".lease_ms"), lease->lease_ms);
-        plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
+        check_token(p, plan_path(p, "leases[%zu].token", i), lease->token);
+        check_lease(p, plan_path(p, "leases[%zu].lease_ms", i), lease->lease_ms);
+        plan_call(p, &fn_lock_renew, lease->group, lease->n_names == 1 ? lease->names[0] : NULL, lease->n_names);
         weigh_names(p, lease->n_names);
-        plan_arg_encoded(p, lease->token);
-        plan_arg_int(p, lease->lease_ms);
+        args_lock_renew(p, .token = lease->token, .lease_ms = lease->lease_ms);
         for (size_t k = 0; k < lease->n_names; k++)
-            plan_arg_encoded(p, lease->names[k]);
+            each_lock_renew(p, .name = lease->names[k]);
     }
 }
 
-static void plan_release(const lks_release_request *request, plan *p, const char *function)
+static void plan_release(const lks_release_request *request, plan *p, const plan_function *function)
 {
     plan_check_name_or_empty(p, "group", request->group);
     check_names(p, "names", request->n_names, request->names);
     check_token(p, "token", request->token);
-    plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, 1 + request->n_names);
+    plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, request->n_names);
     weigh_names(p, request->n_names);
-    plan_arg_encoded(p, request->token);
+    args_lock_release(p, .token = request->token);
     for (size_t i = 0; i < request->n_names; i++)
-        plan_arg_encoded(p, request->names[i]);
+        each_lock_release(p, .name = request->names[i]);
 }
 
 static void release_prepare(const lks_release_request *request, plan *p)
 {
-    plan_release(request, p, "lock_release");
+    plan_release(request, p, &fn_lock_release);
 }
 
 static void release_unseen(const ProtobufCMessage *request, plan *p)
 {
-    plan_release((const lks_release_request *)(const void *)request, p, "lock_release_unseen");
+    plan_release((const lks_release_request *)(const void *)request, p, &fn_lock_release_unseen);
 }
 
 /* ---- finish ------------------------------------------------------------------- */
 
 static lks_holder *new_holder(answer *a, const lks_acquire_request *request, const store_value *reply)
 {
-    size_t n = 1;
-    lks_holder **holder = lock_messages(a, &lockstock__v1__holder__descriptor, &n);
+    lks_holder *holder = memory_in(a->arena, sizeof *holder);
     size_t place = (size_t)answer_int(a, reply, 1);
 
-    if (n == 0)
-        return NULL;
+    *holder = (lks_holder)LKS_HOLDER_INIT;
     if (place < request->n_targets)
-        holder[0]->name = request->targets[place]->name;
-    holder[0]->owner = lock_text(a, reply, 2);
-    holder[0]->lease_ms = answer_int(a, reply, 3);
-    return holder[0];
+        holder->name = request->targets[place]->name;
+    holder->owner = answer_decoded(a, reply, 2);
+    holder->lease_ms = answer_int(a, reply, 3);
+    return holder;
 }
 
 /* It is parked; this server looks when a lease or an offer ends that it waits for. */
 static void stay(const lks_acquire_request *request, answer *a, const store_value *reply)
 {
-    const lks_rpc_slice *args = a->plan->calls[0].args;
-
     for (size_t i = 0; i < request->n_targets; i++)
-        answer_alarm(a, "lock_promote", args[ARGS_BEFORE_TARGETS + ARGS_OF_TARGET * i].data,
+        answer_alarm(a, fn_lock_promote.name, target_arg(a->plan, i, EACH_LOCK_ACQUIRE_NAME).data,
                      answer_int(a, reply, 1 + i));
     answer_waits(a);
 }
@@ -299,11 +235,11 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
         return;
     }
     /* The one sent: the request's may have been empty. */
-    lks_rpc_slice token = a->plan->calls[0].args[0];
+    lks_rpc_slice token = a->plan->calls[0].args[ARG_LOCK_ACQUIRE_TOKEN];
 
     response->outcome = (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
-    response->token = request->token[0] ? request->token : lks_rpc_arena_copy(a->arena, token.data, token.len);
-    response->group = lock_group(request->group, request->targets[0]->name);
+    response->token = request->token[0] ? request->token : memory_copy_in(a->arena, token.data, token.len);
+    response->group = answer_group(request->group, request->targets[0]->name);
     if (response->outcome == LKS_ACQUIRE_OUTCOME_BUSY || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT)
         response->holder = new_holder(a, request, reply);
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
@@ -311,7 +247,7 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
     response->replayed = answer_int(a, reply, 1) != 0;
     response->lease_ms = answer_int(a, reply, 2);
     response->n_fences = request->n_targets;
-    response->fences = lock_messages(a, &lockstock__v1__fence__descriptor, &response->n_fences);
+    response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
     for (size_t i = 0; i < response->n_fences; i++) {
         response->fences[i]->name = request->targets[i]->name;
         response->fences[i]->fence = (uint64_t)answer_int(a, reply, 3 + i);
@@ -321,14 +257,14 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
 static void renew_finish(const lks_renew_request *request, answer *a, lks_renew_response *response)
 {
     response->n_results = request->n_leases;
-    response->results = lock_messages(a, &lockstock__v1__lease_result__descriptor, &response->n_results);
+    response->results = answer_messages(a, &lockstock__v1__lease_result__descriptor, response->n_results);
     for (size_t i = 0; i < response->n_results; i++) {
         const lks_lease *lease = request->leases[i];
         lks_lease_result *result = response->results[i];
         result->outcome =
             (lks_renew_outcome)answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome__descriptor);
         result->lease_ms = answer_int(a, a->replies[i], 1);
-        result->group = lock_group(lease->group, lease->n_names ? lease->names[0] : lease->group);
+        result->group = answer_group(lease->group, lease->n_names ? lease->names[0] : lease->group);
     }
 }
 
@@ -344,10 +280,10 @@ static void release_finish(const lks_release_request *request, answer *a, lks_re
     }
     response->outcome = (lks_release_outcome)answer_enum(a, reply, 0, outcome);
     response->replayed = answer_int(a, reply, 1) != 0;
-    response->n_names = (answer_count(a, reply) - 2) / 2;
-    response->names = lock_messages(a, &lockstock__v1__release_name__descriptor, &response->n_names);
+    response->n_names = a->error.code == LKS_OK ? (answer_count(a, reply) - 2) / 2 : 0;
+    response->names = answer_messages(a, &lockstock__v1__release_name__descriptor, response->n_names);
     for (size_t i = 0; i < response->n_names; i++) {
-        response->names[i]->name = lock_text(a, reply, 2 + 2 * i);
+        response->names[i]->name = answer_decoded(a, reply, 2 + 2 * i);
         response->names[i]->outcome = (lks_release_outcome)answer_enum(a, reply, 3 + 2 * i, outcome);
     }
 }

@@ -4,16 +4,9 @@
 #define LOCKSTOCK_SERVER_LOCK_H
 
 #include "lockstock/v1/lock.lks.h"
+#include "functions/arguments.h"
+#include "memory.h"
 #include "services/service.h"
-
-/* Element i of a reply that was given as plan_arg_encoded. */
-char *lock_text(answer *a, const store_value *array, size_t i);
-
-/* Pointers to *n new messages, for a repeated field; *n is 0 once the answer has failed. */
-void *lock_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t *n);
-
-/* The group that a request with the one name `only` means. */
-char *lock_group(char *group, char *only);
 
 /* lock_admin.c */
 void inspect_prepare(const lks_inspect_request *request, plan *p);

@@ -22,26 +22,24 @@ typedef struct found {
     size_t first; /* its element that is the first holder's token; the entry follows, and so on */
 } found;
 
-static void name_prepare(const char *function, const char *group, const char *name, plan *p)
+static void name_prepare(const plan_function *function, const char *group, const char *name, plan *p)
 {
     plan_check_name_or_empty(p, "group", group);
     plan_check_name(p, "name", name);
-    plan_call(p, function, group, name, 1);
+    plan_call(p, function, group, name, 0);
     plan_weighs(p, HOLDERS_WEIGHT);
-    plan_arg_encoded(p, name);
-    p->kept = lks_rpc_arena_alloc(p->arena, sizeof(found));
-    if (!p->kept)
-        plan_no_memory(p);
+    args_lock_inspect(p, .name = name);
+    p->kept = memory_in(p->arena, sizeof(found));
 }
 
 void inspect_prepare(const lks_inspect_request *request, plan *p)
 {
-    name_prepare("lock_inspect", request->group, request->name, p);
+    name_prepare(&fn_lock_inspect, request->group, request->name, p);
 }
 
 void force_release_prepare(const lks_force_release_request *request, plan *p)
 {
-    name_prepare("lock_force_release", request->group, request->name, p);
+    name_prepare(&fn_lock_force_release, request->group, request->name, p);
 }
 
 static void describe_holders(const char *group, const char *name, plan *p)
@@ -50,11 +48,10 @@ static void describe_holders(const char *group, const char *name, plan *p)
 
     for (size_t at = f->first; at + 1 < f->reply->n; at += 2) {
         if ((at - f->first) / 2 % DESCRIBED_MAX == 0) {
-            plan_call(p, "lock_describe", group, name, 2 * (size_t)DESCRIBED_MAX);
+            plan_call(p, &fn_lock_describe, group, name, DESCRIBED_MAX);
             plan_weighs(p, DESCRIBE_WEIGHT);
         }
-        for (size_t i = at; i < at + 2; i++)
-            plan_arg_bytes(p, f->reply->element[i].string.data, f->reply->element[i].string.len);
+        each_lock_describe(p, .token = f->reply->element[at].string, .entry = f->reply->element[at + 1].string);
     }
 }
 
@@ -96,30 +93,29 @@ void list_prepare(const lks_list_request *request, plan *p)
     if (!is_page_token(cursor))
         plan_invalid(p, "page_token: not one that List gave");
     /* The group is of no matter: the function looks at all of the namespace. */
-    plan_call(p, "lock_list", "list", NULL, 3);
-    plan_arg_encoded(p, request->prefix);
-    plan_arg_int(p, request->page_size ? request->page_size : PAGE_DEFAULT);
-    plan_arg(p, cursor);
+    plan_call(p, &fn_lock_list, "list", NULL, 0);
+    args_lock_list(p, .prefix = request->prefix, .page_size = request->page_size ? request->page_size : PAGE_DEFAULT,
+                   .page_cursor = cursor);
     plan_weighs(p, STORE_WEIGHT_MAX);
 }
 
-static void fence_prepare(const char *function, const char *resource, uint64_t fence, uint64_t min, plan *p)
+static void fence_prepare(const plan_function *function, const char *resource, uint64_t fence, uint64_t min, plan *p)
 {
     plan_check_name(p, "resource", resource);
     if (fence < min || fence > (uint64_t)SERVICE_QUANTITY_MAX)
         plan_invalid(p, "fence: must be %llu to %lld", (unsigned long long)min, (long long)SERVICE_QUANTITY_MAX);
-    plan_call(p, function, resource, NULL, 1);
-    plan_arg_int(p, (int64_t)fence);
+    plan_call(p, function, resource, NULL, 0);
+    args_lock_check_fence(p, .presented = (int64_t)fence);
 }
 
 void check_fence_prepare(const lks_check_fence_request *request, plan *p)
 {
-    fence_prepare("lock_check_fence", request->resource, request->fence, 1, p);
+    fence_prepare(&fn_lock_check_fence, request->resource, request->fence, 1, p);
 }
 
 void reset_fence_prepare(const lks_reset_fence_request *request, plan *p)
 {
-    fence_prepare("lock_reset_fence", request->resource, request->fence, 0, p);
+    fence_prepare(&fn_lock_reset_fence, request->resource, request->fence, 0, p);
 }
 
 /* Notes what the first round found, whose holders begin at element `first`; false when
@@ -150,11 +146,11 @@ static lks_lock_holder **new_holders(answer *a, size_t *n)
     for (size_t i = 0; a->plan->round > 0 && i < a->n_replies; i++)
         if (answer_count(a, a->replies[i]) > 0)
             *n += a->replies[i]->n - 1;
-    lks_lock_holder **holders = lock_messages(a, &lockstock__v1__lock_holder__descriptor, n);
+    lks_lock_holder **holders = answer_messages(a, &lockstock__v1__lock_holder__descriptor, *n);
     for (size_t i = 0; *n > 0 && i < a->n_replies; i++) {
         for (size_t j = 1; j < a->replies[i]->n; j++, at++) {
             const store_value *row = answer_at(a, a->replies[i], j);
-            holders[at]->owner = lock_text(a, row, 0);
+            holders[at]->owner = answer_decoded(a, row, 0);
             holders[at]->fence = (uint64_t)answer_int(a, row, 1);
             holders[at]->lease_ms = answer_int(a, row, 2);
             holders[at]->held_ms = answer_int(a, row, 3);
@@ -173,7 +169,7 @@ void inspect_finish(const lks_inspect_request *request, answer *a, lks_inspect_r
         return;
     }
     const store_value *reply = ((const found *)a->plan->kept)->reply;
-    response->group = lock_group(request->group, request->name);
+    response->group = answer_group(request->group, request->name);
     response->name = request->name;
     response->holders = new_holders(a, &response->n_holders);
     if (response->n_holders > 0) {
@@ -190,13 +186,13 @@ void list_finish(const lks_list_request *request, answer *a, lks_list_response *
 
     (void)request;
     response->next_page_token = answer_text(a, reply, 1);
-    response->n_locks = answer_count(a, reply) - 2;
-    response->locks = lock_messages(a, &lockstock__v1__lock_summary__descriptor, &response->n_locks);
+    response->n_locks = a->error.code == LKS_OK ? answer_count(a, reply) - 2 : 0;
+    response->locks = answer_messages(a, &lockstock__v1__lock_summary__descriptor, response->n_locks);
     for (size_t i = 0; i < response->n_locks; i++) {
         const store_value *row = answer_at(a, reply, 2 + i);
         lks_lock_summary *lock = response->locks[i];
-        lock->group = lock_text(a, row, 0);
-        lock->name = lock_text(a, row, 1);
+        lock->group = answer_decoded(a, row, 0);
+        lock->name = answer_decoded(a, row, 1);
         lock->mode = (lks_lock_mode)answer_enum(a, row, 2, &lockstock__v1__lock_mode__descriptor);
         lock->holders = answer_int(a, row, 3);
         lock->lease_ms = answer_int(a, row, 4);

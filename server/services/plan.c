@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "memory.h"
 #include "services/service.h"
 
 bool plan_failed(const plan *p)
@@ -12,10 +13,15 @@ bool plan_failed(const plan *p)
     return p->error.code != LKS_OK;
 }
 
-void plan_no_memory(plan *p)
+const char *plan_path(plan *p, const char *format, ...)
 {
-    if (!plan_failed(p))
-        lks_error_set(&p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    char text[LKS_ERROR_MESSAGE_MAX];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return memory_copy_in(p->arena, text, strlen(text));
 }
 
 void plan_invalid(plan *p, const char *format, ...)
@@ -83,10 +89,9 @@ static char *encode_to(char *out, const char *text, size_t len)
 
 char *plan_encode_bytes(lks_rpc_arena *arena, const void *data, size_t len)
 {
-    char *out = lks_rpc_arena_alloc(arena, 3 * len + 1);
+    char *out = memory_in(arena, 3 * len + 1);
 
-    if (out)
-        *encode_to(out, data, len) = '\0';
+    *encode_to(out, data, len) = '\0';
     return out;
 }
 
@@ -104,11 +109,9 @@ static int hex_digit(char c)
 
 char *plan_decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
 {
-    char *out = lks_rpc_arena_alloc(arena, encoded.len + 1);
+    char *out = memory_in(arena, encoded.len + 1);
     size_t n = 0;
 
-    if (!out)
-        return NULL;
     for (size_t i = 0; i < encoded.len; i++) {
         int high = -1;
         int low = -1;
@@ -132,13 +135,9 @@ static lks_rpc_slice base_of(plan *p, const char *a, const char *b)
     static const char open[] = "ls:{";
     size_t a_len = strlen(a);
     size_t b_len = b ? strlen(b) : 0;
-    char *base = lks_rpc_arena_alloc(p->arena, sizeof open + 3 * (p->ns.len + a_len + b_len) + sizeof "//}:");
+    char *base = memory_in(p->arena, sizeof open + 3 * (p->ns.len + a_len + b_len) + sizeof "//}:");
     char *end = base;
 
-    if (!base) {
-        plan_no_memory(p);
-        return (lks_rpc_slice){.data = "", .len = 0};
-    }
     memcpy(end, open, sizeof open - 1);
     end = encode_to(end + sizeof open - 1, p->ns.data, p->ns.len);
     *end++ = '/';
@@ -162,9 +161,7 @@ static store_call *next_call(plan *p)
     size_t n = p->n_calls;
 
     if (n == 0 || (n & (n - 1)) == 0) {
-        store_call *grown = lks_rpc_arena_alloc(p->arena, 2 * (n + 1) * sizeof *grown);
-        if (!grown)
-            return NULL;
+        store_call *grown = memory_in(p->arena, 2 * (n + 1) * sizeof *grown);
         if (n > 0)
             memcpy(grown, p->calls, n * sizeof *grown);
         p->calls = grown;
@@ -172,16 +169,16 @@ static store_call *next_call(plan *p)
     return &p->calls[p->n_calls++];
 }
 
-static void start_call(plan *p, const char *function, lks_rpc_slice base, size_t max_args)
+static void start_call(plan *p, const plan_function *f, lks_rpc_slice base, size_t each_max)
 {
-    lks_rpc_slice *args = lks_rpc_arena_alloc(p->arena, max_args * sizeof *args);
-    store_call *call = next_call(p);
+    size_t max_args = f->n_args + f->n_each * each_max;
 
-    if (!args || !call) {
-        plan_no_memory(p);
-        return;
-    }
-    *call = (store_call){.base = base, .function = function, .args = args, .max_args = max_args, .weight = 1};
+    *next_call(p) = (store_call){.base = base,
+                                 .function = f->name,
+                                 .args = memory_in(p->arena, max_args * sizeof(lks_rpc_slice)),
+                                 .max_args = max_args,
+                                 .weight = 1};
+    p->layout = f->layout;
 }
 
 void plan_weighs(plan *p, size_t weight)
@@ -190,7 +187,7 @@ void plan_weighs(plan *p, size_t weight)
         p->calls[p->n_calls - 1].weight = weight < STORE_WEIGHT_MAX ? (unsigned)weight : STORE_WEIGHT_MAX;
 }
 
-void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args)
+void plan_call(plan *p, const plan_function *function, const char *group, const char *only, size_t each_max)
 {
     if (group[0] == '\0' && only)
         group = only;
@@ -198,51 +195,70 @@ void plan_call(plan *p, const char *function, const char *group, const char *onl
         plan_invalid(p, "group: must be set where the request does not name exactly one thing");
     plan_check_name(p, "group", group);
     if (!plan_failed(p))
-        start_call(p, function, base_of(p, group, NULL), max_args);
+        start_call(p, function, base_of(p, group, NULL), each_max);
 }
 
-void plan_call_of_pair(plan *p, const char *function, const char *first, const char *second, size_t max_args)
+void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second)
 {
     if (!plan_failed(p))
-        start_call(p, function, base_of(p, first, second), max_args);
+        start_call(p, function, base_of(p, first, second), 1);
 }
 
-void plan_arg_bytes(plan *p, const void *data, size_t len)
+bool plan_calls(const plan *p, const plan_function *function)
+{
+    return p->n_calls > 0 && strcmp(p->calls[0].function, function->name) == 0;
+}
+
+/* ---- arguments ------------------------------------------------------------------ */
+
+/* A fault of the service's. */
+static void misplanned(plan *p, const char *what)
+{
+    lks_error_set(&p->error, LKS_INTERNAL, LKS_APPLIED_NO, "%s for %s", what, p->calls[p->n_calls - 1].function);
+}
+
+void plan_arguments_of(plan *p, int layout)
+{
+    if (!plan_failed(p) && p->layout != layout)
+        misplanned(p, "arguments of another function");
+}
+
+void plan_arg_bytes(plan *p, lks_rpc_slice bytes)
 {
     if (plan_failed(p))
         return;
     store_call *call = &p->calls[p->n_calls - 1];
-    if (call->n_args == call->max_args) {
-        lks_error_set(&p->error, LKS_INTERNAL, LKS_APPLIED_NO, "too many arguments for %s", call->function);
-        return;
-    }
-    call->args[call->n_args++] = (lks_rpc_slice){.data = data, .len = len};
-}
-
-void plan_arg(plan *p, const char *text)
-{
-    plan_arg_bytes(p, text, strlen(text));
-}
-
-void plan_arg_encoded(plan *p, const char *text)
-{
-    const char *encoded = plan_failed(p) ? NULL : plan_encode(p->arena, text);
-
-    if (encoded)
-        plan_arg(p, encoded);
+    if (call->n_args == call->max_args)
+        misplanned(p, "too many arguments");
     else
-        plan_no_memory(p);
+        call->args[call->n_args++] = bytes;
+}
+
+void plan_arg_text(plan *p, const char *text)
+{
+    if (plan_failed(p))
+        return;
+    if (text)
+        plan_arg_bytes(p, lks_rpc_slice_of(text));
+    else
+        misplanned(p, "an argument is missing");
+}
+
+void plan_arg_key(plan *p, const char *text)
+{
+    if (!plan_failed(p))
+        plan_arg_text(p, text ? plan_encode(p->arena, text) : NULL);
 }
 
 void plan_arg_int(plan *p, int64_t value)
 {
-    if (plan_failed(p))
-        return;
-    char *text = lks_rpc_arena_printf(p->arena, "%lld", (long long)value);
-    if (text)
-        plan_arg(p, text);
-    else
-        plan_no_memory(p);
+    if (!plan_failed(p))
+        plan_arg_text(p, memory_printf_in(p->arena, "%lld", (long long)value));
+}
+
+void plan_arg_flag(plan *p, bool value)
+{
+    plan_arg_text(p, value ? "1" : "0");
 }
 
 void plan_waits(plan *p, const char *id, service_wake *wake)
@@ -250,12 +266,7 @@ void plan_waits(plan *p, const char *id, service_wake *wake)
     if (plan_failed(p))
         return;
     lks_rpc_slice base = p->calls[p->n_calls - 1].base;
-    char *key = lks_rpc_arena_printf(p->arena, "%.*s%s", (int)base.len, base.data, id);
-    if (!key) {
-        plan_no_memory(p);
-        return;
-    }
-    p->wait_key = lks_rpc_slice_of(key);
+    p->wait_key = lks_rpc_slice_of(memory_printf_in(p->arena, "%.*s%s", (int)base.len, base.data, id));
     p->wake = wake;
 }
 
@@ -263,11 +274,7 @@ void plan_watch(plan *p, const char *function, lks_rpc_slice argument)
 {
     if (plan_failed(p))
         return;
-    service_watch *w = lks_rpc_arena_alloc(p->arena, sizeof *w);
-    if (!w) {
-        plan_no_memory(p);
-        return;
-    }
+    service_watch *w = memory_in(p->arena, sizeof *w);
     *w = (service_watch){
         .next = p->watches, .base = p->calls[p->n_calls - 1].base, .function = function, .argument = argument};
     p->watches = w;

@@ -9,8 +9,6 @@
 
 enum {
     RULES_MAX = 8,
-    ARGS_BEFORE_RULES = 3,
-    ARGS_OF_RULE = 4,
     REPLY_BEFORE_RULES = 2,
     REPLY_OF_RULE = 6,
     REPEAT_MS_MAX = 86400000,
@@ -18,14 +16,6 @@ enum {
 };
 
 /* ---- Check ---- */
-
-/* "rules[3].key" */
-static const char *path(plan *p, size_t i, const char *field)
-{
-    const char *text = lks_rpc_arena_printf(p->arena, "rules[%zu].%s", i, field);
-
-    return text ? text : field;
-}
 
 static const char *what_of(const lks_rule *rule, const char *spec)
 {
@@ -50,23 +40,21 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
 {
     const char *text = "";
 
-    plan_check_name(p, path(p, i, "key"), rule->key);
+    plan_check_name(p, plan_path(p, "rules[%zu].key", i), rule->key);
     if (rule->spec_case == LKS_RULE_SPEC_POLICY) {
-        plan_check_name(p, path(p, i, "policy"), rule->policy);
+        plan_check_name(p, plan_path(p, "rules[%zu].policy", i), rule->policy);
     } else if (rule->spec_case == LKS_RULE_SPEC_LIMIT) {
-        limit_spec spec = ratelimit_check_limit(p, path(p, i, "limit"), rule->limit);
+        limit_spec spec = ratelimit_check_limit(p, plan_path(p, "rules[%zu].limit", i), rule->limit);
         text = plan_failed(p) ? "" : ratelimit_spec_text(p->arena, &spec);
     } else {
-        plan_invalid(p, "%s: or limit must be set", path(p, i, "policy"));
+        plan_invalid(p, "%s: or limit must be set", plan_path(p, "rules[%zu].policy", i));
     }
-    if (!text)
-        plan_no_memory(p);
-    return text ? text : "";
+    return text;
 }
 
 /* Appends what the functions are to know of a rule; "" is a policy that there is not, which
  * the first answer to a repeated request_id may still be about. */
-static void rule_args(plan *p, const lks_rule *rule, const char *spec, bool may_repeat, size_t i)
+static void plan_rule(plan *p, const lks_rule *rule, const char *spec, bool may_repeat, size_t i)
 {
     bool by_policy = rule->spec_case == LKS_RULE_SPEC_POLICY, shadow = false;
 
@@ -78,28 +66,18 @@ static void rule_args(plan *p, const lks_rule *rule, const char *spec, bool may_
         }
         spec = policy ? ratelimit_spec_text(p->arena, policy) : "";
     }
-    plan_arg_encoded(p, rule->key);
-    plan_arg_encoded(p, by_policy ? rule->policy : "");
-    if (spec)
-        plan_arg(p, spec);
-    else
-        plan_no_memory(p);
-    plan_arg(p, shadow ? "1" : "0");
+    each_rate_check(p, .key = rule->key, .policy = by_policy ? plan_encode(p->arena, rule->policy) : "", .spec = spec,
+                    .shadow = shadow);
 }
 
 /* How the functions are told who asks, and for how long the same may come again. */
-static void request_arg(plan *p, const char *request_id)
+static const char *repeatable_id(plan *p, const char *request_id)
 {
     uint32_t repeat_ms = p->repeat_ms < REPEAT_MS_MAX ? p->repeat_ms : REPEAT_MS_MAX;
-    const char *id = plan_encode(p->arena, request_id);
-    const char *text = *request_id == '\0' ? "" : NULL;
 
-    if (!text && id)
-        text = lks_rpc_arena_printf(p->arena, "%s %u", id, repeat_ms + REPEAT_MARGIN_MS);
-    if (text)
-        plan_arg(p, text);
-    else
-        plan_no_memory(p);
+    if (*request_id == '\0')
+        return "";
+    return memory_printf_in(p->arena, "%s %u", plan_encode(p->arena, request_id), repeat_ms + REPEAT_MARGIN_MS);
 }
 
 /* A round: the policies that are not known are read first. */
@@ -118,15 +96,14 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
         ratelimit_read_policies(p, request);
         return;
     }
-    plan_call(p, request->peek ? "rate_peek" : "rate_check", request->group,
-              request->n_rules == 1 ? request->rules[0]->key : NULL,
-              ARGS_BEFORE_RULES + ARGS_OF_RULE * request->n_rules);
+    plan_call(p, request->peek ? &fn_rate_peek : &fn_rate_check, request->group,
+              request->n_rules == 1 ? request->rules[0]->key : NULL, request->n_rules);
     plan_weighs(p, request->n_rules); /* a key may have as many counters as one can have */
-    plan_arg_int(p, request->cost != 0 ? request->cost : 1);
-    plan_arg(p, request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A");
-    request_arg(p, id);
+    args_rate_check(p, .cost = request->cost != 0 ? request->cost : 1,
+                    .mode = request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A",
+                    .request_id = repeatable_id(p, id));
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
-        rule_args(p, request->rules[i], specs[i], id[0] != '\0', i);
+        plan_rule(p, request->rules[i], specs[i], id[0] != '\0', i);
 }
 
 static void check_prepare(const lks_check_request *request, plan *p)
@@ -157,21 +134,17 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
     }
     response->outcome = (lks_check_outcome)answer_enum(a, reply, 0, outcome);
     response->replayed = answer_int(a, reply, 1) != 0;
-    if (!(response->rules = answer_alloc(a, request->n_rules * sizeof *response->rules)))
-        return;
-    for (size_t i = 0; i < request->n_rules && a->error.code == LKS_OK; i++) {
+    response->n_rules = request->n_rules;
+    response->rules = answer_messages(a, &lockstock__v1__rule_result__descriptor, response->n_rules);
+    for (size_t i = 0; i < response->n_rules; i++) {
         size_t at = REPLY_BEFORE_RULES + REPLY_OF_RULE * i;
-        lks_rule_result *result = answer_alloc(a, sizeof *result);
-        if (!result)
-            return;
-        *result = (lks_rule_result)LKS_RULE_RESULT_INIT;
+        lks_rule_result *result = response->rules[i];
         result->outcome = (lks_check_outcome)answer_enum(a, reply, at, outcome);
         result->limit = answer_int(a, reply, at + 1);
         result->remaining = answer_int(a, reply, at + 2);
         result->retry_after_ms = answer_int(a, reply, at + 3);
         result->reset_after_ms = answer_int(a, reply, at + 4);
         result->banned_ms = answer_int(a, reply, at + 5);
-        response->rules[response->n_rules++] = result;
     }
 }
 
@@ -181,9 +154,9 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
 static void refund_prepare(const lks_refund_request *request, plan *p)
 {
     plan_check_name(p, "request_id", request->request_id);
-    plan_call(p, "rate_refund", request->group, NULL, 1);
+    plan_call(p, &fn_rate_refund, request->group, NULL, 0);
     plan_weighs(p, RULES_MAX);
-    plan_arg_encoded(p, request->request_id);
+    args_rate_refund(p, .request_id = request->request_id);
 }
 
 static void refund_finish(const lks_refund_request *request, answer *a, lks_refund_response *response)
@@ -196,9 +169,9 @@ static void refund_finish(const lks_refund_request *request, answer *a, lks_refu
 static void reset_prepare(const lks_reset_request *request, plan *p)
 {
     plan_check_name(p, "key", request->key);
-    plan_call(p, "rate_reset", request->group, request->key, 1);
+    plan_call(p, &fn_rate_reset, request->group, request->key, 0);
     plan_weighs(p, RULES_MAX);
-    plan_arg_encoded(p, request->key);
+    args_rate_reset(p, .key = request->key);
 }
 
 static void reset_finish(const lks_reset_request *request, answer *a, lks_reset_response *response)

@@ -6,6 +6,8 @@
 #define LOCKSTOCK_SERVER_RATELIMIT_H
 
 #include "lockstock/v1/ratelimit.lks.h"
+#include "functions/arguments.h"
+#include "memory.h"
 #include "services/service.h"
 
 /* ---- ratelimit_limits.c ---- */
@@ -25,7 +27,7 @@ typedef struct limit_spec {
 limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *limit);
 
 /* "F,5,1000,0,7,2000,1,4000" as functions read it, the same for limits that are the same;
- * "U" for none; NULL when out of memory. */
+ * "U" for none. */
 char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec);
 
 /* ---- ratelimit_policies.c ---- */

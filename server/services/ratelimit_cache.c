@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory.h"
+
 typedef struct entry {
     struct entry *chain;         /* of the bucket */
     struct entry *newer, *older; /* in the list of use */
@@ -73,10 +75,9 @@ static void drop(ratelimit_cache *c, entry **at)
 
 ratelimit_cache *ratelimit_cache_new(size_t capacity)
 {
-    ratelimit_cache *c = calloc(1, sizeof *c + capacity * sizeof c->bucket[0]);
+    ratelimit_cache *c = memory_alloc(sizeof *c + capacity * sizeof c->bucket[0]);
 
-    if (c)
-        c->capacity = capacity;
+    c->capacity = capacity;
     return c;
 }
 
@@ -121,16 +122,14 @@ static void drop_last(ratelimit_cache *c)
     drop(c, at);
 }
 
-bool ratelimit_cache_put(ratelimit_cache *c, lks_rpc_slice ns, const char *name, const cached_policy *policy)
+void ratelimit_cache_put(ratelimit_cache *c, lks_rpc_slice ns, const char *name, const cached_policy *policy)
 {
     size_t name_len = strlen(name);
 
     ratelimit_cache_forget(c, ns, name);
     if (c->n == c->capacity)
         drop_last(c);
-    entry *e = malloc(sizeof *e + ns.len + name_len);
-    if (!e)
-        return false;
+    entry *e = memory_alloc(sizeof *e + ns.len + name_len);
     *e = (entry){.policy = *policy, .ns_len = ns.len, .name_len = name_len};
     memcpy(e->text, ns.data, ns.len);
     memcpy(e->text + ns.len, name, name_len);
@@ -139,5 +138,4 @@ bool ratelimit_cache_put(ratelimit_cache *c, lks_rpc_slice ns, const char *name,
     *at = e;
     list_first(c, e);
     c->n++;
-    return true;
 }

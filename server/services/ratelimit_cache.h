@@ -21,7 +21,7 @@ typedef struct cached_policy {
     uint64_t read_ns; /* CLOCK_MONOTONIC, before it was asked for */
 } cached_policy;
 
-/* Room for `capacity` names, at least 1; NULL when out of memory. */
+/* Room for `capacity` names, at least 1. */
 ratelimit_cache *ratelimit_cache_new(size_t capacity);
 
 /* Takes NULL. */
@@ -31,8 +31,8 @@ void ratelimit_cache_free(ratelimit_cache *c);
  * changed. NULL: nothing. */
 const cached_policy *ratelimit_cache_find(ratelimit_cache *c, lks_rpc_slice ns, const char *name);
 
-/* Keeps a copy in place of what was known. False when out of memory. */
-bool ratelimit_cache_put(ratelimit_cache *c, lks_rpc_slice ns, const char *name, const cached_policy *policy);
+/* Keeps a copy in place of what was known. */
+void ratelimit_cache_put(ratelimit_cache *c, lks_rpc_slice ns, const char *name, const cached_policy *policy);
 
 void ratelimit_cache_forget(ratelimit_cache *c, lks_rpc_slice ns, const char *name);
 

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
+#include "memory.h"
+
 typedef struct domain {
     TAILQ_ENTRY(domain) next;
     domain_policies policies;
@@ -24,10 +26,8 @@ struct ratelimit_domains {
 
 ratelimit_domains *ratelimit_domains_new(size_t capacity)
 {
-    ratelimit_domains *all = malloc(sizeof *all);
+    ratelimit_domains *all = memory_alloc(sizeof *all);
 
-    if (!all)
-        return NULL;
     *all = (ratelimit_domains){.capacity = capacity};
     TAILQ_INIT(&all->list);
     return all;
@@ -93,15 +93,13 @@ static char *put_text(char **to, const char *text, size_t len)
     return copy;
 }
 
-bool ratelimit_domains_put(ratelimit_domains *all, lks_rpc_slice ns, const char *name, const domain_policies *read)
+void ratelimit_domains_put(ratelimit_domains *all, lks_rpc_slice ns, const char *name, const domain_policies *read)
 {
     size_t bytes = read->n * sizeof read->policy[0] + ns.len + strlen(name) + 2;
 
     for (size_t i = 0; i < read->n; i++)
         bytes += strlen(read->policy[i].name) + 1;
-    domain *d = malloc(sizeof *d + bytes);
-    if (!d)
-        return false;
+    domain *d = memory_alloc(sizeof *d + bytes);
     char *text = (char *)&d->policy[read->n];
     *d = (domain){.policies = *read, .ns.len = ns.len};
     d->policies.policy = d->policy;
@@ -117,7 +115,6 @@ bool ratelimit_domains_put(ratelimit_domains *all, lks_rpc_slice ns, const char 
         drop(all, TAILQ_LAST(&all->list, domain_list));
     TAILQ_INSERT_HEAD(&all->list, d, next);
     all->n += size_of(d);
-    return true;
 }
 
 /* ---- which one is met ------------------------------------------------------------------- */

@@ -37,7 +37,7 @@ typedef struct domain_policies {
     bool has_stars;              /* set by ratelimit_domains_put: one is met by beginnings */
 } domain_policies;
 
-/* Room for `capacity` policies, those of one domain at least; NULL when out of memory. */
+/* Room for `capacity` policies, those of one domain at least. */
 ratelimit_domains *ratelimit_domains_new(size_t capacity);
 
 /* Takes NULL. */
@@ -47,8 +47,8 @@ void ratelimit_domains_free(ratelimit_domains *all);
  * is put. NULL: nothing. `domain` is percent-encoded. */
 domain_policies *ratelimit_domains_find(ratelimit_domains *all, lks_rpc_slice ns, const char *domain);
 
-/* Keeps a copy in place of what was known. False when out of memory. */
-bool ratelimit_domains_put(ratelimit_domains *all, lks_rpc_slice ns, const char *domain, const domain_policies *read);
+/* Keeps a copy in place of what was known. */
+void ratelimit_domains_put(ratelimit_domains *all, lks_rpc_slice ns, const char *domain, const domain_policies *read);
 
 /* A policy has changed: forgets its domain. */
 void ratelimit_domains_forget(ratelimit_domains *all, lks_rpc_slice ns, const char *policy);

@@ -11,26 +11,19 @@ enum { LOG_LIMIT_MAX = 100000, FACTOR_MAX = 1000 };
 /* Units times milliseconds need 75 bits. */
 __extension__ typedef __int128 wide;
 
-/* "rules[3].limit" and "period_ms" */
-static const char *path(plan *p, const char *field, const char *name)
-{
-    const char *text = lks_rpc_arena_printf(p->arena, "%s.%s", field, name);
-
-    return text ? text : name;
-}
-
 static void check_penalty(plan *p, const char *field, const lks_penalty *penalty, limit_spec *spec)
 {
-    plan_check_range(p, path(p, field, "penalty.after"), penalty->after, 0, RATELIMIT_UNITS_MAX);
+    plan_check_range(p, plan_path(p, "%s.penalty.after", field), penalty->after, 0, RATELIMIT_UNITS_MAX);
     if (penalty->after == 0) {
         if (penalty->ban_ms != 0 || penalty->factor != 0 || penalty->max_ban_ms != 0)
-            plan_invalid(p, "%s: must be set, the penalty has other fields", path(p, field, "penalty.after"));
+            plan_invalid(p, "%s: must be set, the penalty has other fields", plan_path(p, "%s.penalty.after", field));
         return;
     }
-    plan_check_range(p, path(p, field, "penalty.ban_ms"), penalty->ban_ms, 1, SPAN_MAX_MS);
-    plan_check_range(p, path(p, field, "penalty.factor"), penalty->factor, 0, FACTOR_MAX);
+    plan_check_range(p, plan_path(p, "%s.penalty.ban_ms", field), penalty->ban_ms, 1, SPAN_MAX_MS);
+    plan_check_range(p, plan_path(p, "%s.penalty.factor", field), penalty->factor, 0, FACTOR_MAX);
     if (penalty->max_ban_ms != 0)
-        plan_check_range(p, path(p, field, "penalty.max_ban_ms"), penalty->max_ban_ms, penalty->ban_ms, SPAN_MAX_MS);
+        plan_check_range(p, plan_path(p, "%s.penalty.max_ban_ms", field), penalty->max_ban_ms, penalty->ban_ms,
+                         SPAN_MAX_MS);
     spec->after = penalty->after;
     spec->ban_ms = penalty->ban_ms;
     spec->factor = penalty->factor != 0 ? penalty->factor : 1;
@@ -44,14 +37,14 @@ limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *li
     bool log = limit->algorithm == LKS_ALGORITHM_SLIDING_LOG;
 
     if (limit->algorithm == LKS_ALGORITHM_UNSPECIFIED)
-        plan_invalid(p, "%s: must be set", path(p, field, "algorithm"));
-    plan_check_range(p, path(p, field, "limit"), limit->limit, 1, log ? LOG_LIMIT_MAX : RATELIMIT_UNITS_MAX);
-    plan_check_range(p, path(p, field, "period_ms"), limit->period_ms, 1, SPAN_MAX_MS);
-    plan_check_range(p, path(p, field, "burst"), limit->burst, 0, bucket ? RATELIMIT_UNITS_MAX : 0);
+        plan_invalid(p, "%s: must be set", plan_path(p, "%s.algorithm", field));
+    plan_check_range(p, plan_path(p, "%s.limit", field), limit->limit, 1, log ? LOG_LIMIT_MAX : RATELIMIT_UNITS_MAX);
+    plan_check_range(p, plan_path(p, "%s.period_ms", field), limit->period_ms, 1, SPAN_MAX_MS);
+    plan_check_range(p, plan_path(p, "%s.burst", field), limit->burst, 0, bucket ? RATELIMIT_UNITS_MAX : 0);
     if (bucket && !plan_failed(p)) {
         spec.burst = limit->burst != 0 ? limit->burst : limit->limit;
         if ((wide)spec.burst * spec.period_ms > (wide)spec.limit * SPAN_MAX_MS)
-            plan_invalid(p, "%s: takes longer than 366 days to flow back", path(p, field, "burst"));
+            plan_invalid(p, "%s: takes longer than 366 days to flow back", plan_path(p, "%s.burst", field));
     }
     if (limit->penalty)
         check_penalty(p, field, limit->penalty, &spec);
@@ -79,12 +72,12 @@ char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec)
     long long limit = spec->limit, period = spec->period_ms, burst = spec->burst;
 
     if (spec->algorithm == LKS_ALGORITHM_UNSPECIFIED)
-        return lks_rpc_arena_printf(arena, "U");
+        return memory_printf_in(arena, "U");
     if (spec->after != 0)
-        return lks_rpc_arena_printf(arena, "%c,%lld,%lld,%lld,%lld,%lld,%lld,%lld", letter, limit, period, burst,
-                                    (long long)spec->after, (long long)spec->ban_ms, (long long)spec->factor,
-                                    (long long)spec->max_ban_ms);
+        return memory_printf_in(arena, "%c,%lld,%lld,%lld,%lld,%lld,%lld,%lld", letter, limit, period, burst,
+                                (long long)spec->after, (long long)spec->ban_ms, (long long)spec->factor,
+                                (long long)spec->max_ban_ms);
     if (burst != 0)
-        return lks_rpc_arena_printf(arena, "%c,%lld,%lld,%lld", letter, limit, period, burst);
-    return lks_rpc_arena_printf(arena, "%c,%lld,%lld", letter, limit, period);
+        return memory_printf_in(arena, "%c,%lld,%lld,%lld", letter, limit, period, burst);
+    return memory_printf_in(arena, "%c,%lld,%lld", letter, limit, period);
 }

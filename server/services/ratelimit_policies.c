@@ -17,7 +17,6 @@ enum {
     VIEW_NUMBERS = 4,
     POLICIES_OF_WEIGHT = 16,
 };
-#define READ_POLICIES "rate_get_policies"
 
 /* Only places the calls: all policies of a namespace live there. */
 const char ratelimit_policies_group[] = "policies";
@@ -38,17 +37,12 @@ void ratelimit_close(void *state)
 
 void *ratelimit_open(const service_options *options)
 {
-    ratelimit_state *s = calloc(1, sizeof *s);
+    ratelimit_state *s = memory_alloc(sizeof *s);
 
     (void)options;
-    if (!s)
-        return NULL;
     s->policies = ratelimit_cache_new(CACHE_POLICIES);
     s->domains = ratelimit_domains_new(CACHE_DOMAINS);
-    if (s->policies && s->domains)
-        return s;
-    ratelimit_close(s);
-    return NULL;
+    return s;
 }
 
 static ratelimit_cache *policies_of(const plan *p)
@@ -98,10 +92,8 @@ limit_spec ratelimit_read_view(answer *a, const store_value *view, bool *shadow)
 
 static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
 {
-    lks_penalty *penalty = answer_alloc(a, sizeof *penalty);
+    lks_penalty *penalty = memory_in(a->arena, sizeof *penalty);
 
-    if (!penalty)
-        return NULL;
     *penalty = (lks_penalty)LKS_PENALTY_INIT;
     penalty->after = spec->after;
     penalty->ban_ms = spec->ban_ms;
@@ -112,10 +104,8 @@ static lks_penalty *new_penalty(answer *a, const limit_spec *spec)
 
 static lks_limit *new_limit(answer *a, const limit_spec *spec)
 {
-    lks_limit *limit = answer_alloc(a, sizeof *limit);
+    lks_limit *limit = memory_in(a->arena, sizeof *limit);
 
-    if (!limit)
-        return NULL;
     *limit = (lks_limit)LKS_LIMIT_INIT;
     limit->algorithm = spec->algorithm;
     limit->limit = spec->limit;
@@ -126,13 +116,10 @@ static lks_limit *new_limit(answer *a, const limit_spec *spec)
     return limit;
 }
 
-/* NULL when out of memory, with the call failed. */
 static lks_policy *new_policy(answer *a, const store_value *view)
 {
-    lks_policy *policy = answer_alloc(a, sizeof *policy);
+    lks_policy *policy = memory_in(a->arena, sizeof *policy);
 
-    if (!policy)
-        return NULL;
     *policy = (lks_policy)LKS_POLICY_INIT;
     limit_spec spec = spec_of(a, view);
     policy->name = answer_text(a, view, 0);
@@ -160,15 +147,15 @@ bool ratelimit_policies_known(plan *p, const lks_check_request *request)
 
 void ratelimit_read_policies(plan *p, const lks_check_request *request)
 {
-    plan_call(p, READ_POLICIES, ratelimit_policies_group, NULL, request->n_rules);
+    plan_call(p, &fn_rate_get_policies, ratelimit_policies_group, NULL, request->n_rules);
     for (size_t i = 0; i < request->n_rules; i++)
         if (request->rules[i]->spec_case == LKS_RULE_SPEC_POLICY)
-            plan_arg(p, request->rules[i]->policy);
+            each_rate_get_policies(p, .name = request->rules[i]->policy);
 }
 
 bool ratelimit_reads_policies(const plan *p)
 {
-    return strcmp(p->calls[0].function, READ_POLICIES) == 0;
+    return plan_calls(p, &fn_rate_get_policies);
 }
 
 void ratelimit_keep_policies(answer *a, const lks_check_request *request)
@@ -182,8 +169,7 @@ void ratelimit_keep_policies(answer *a, const lks_check_request *request)
         cached_policy policy = {.exists = answer_count(a, view) > 0, .read_ns = a->plan->now_ns};
         if (policy.exists)
             policy.spec = ratelimit_read_view(a, view, &policy.shadow);
-        if (!ratelimit_cache_put(policies_of(a->plan), a->plan->ns, request->rules[i]->policy, &policy))
-            lks_error_set(&a->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        ratelimit_cache_put(policies_of(a->plan), a->plan->ns, request->rules[i]->policy, &policy);
     }
 }
 
@@ -228,18 +214,14 @@ void put_policy_prepare(const lks_put_policy_request *request, plan *p)
     limit_spec spec = spec_to_put(p, request);
     if (plan_failed(p))
         return;
-    plan_call(p, "rate_put_policy", ratelimit_policies_group, NULL, 11);
-    plan_arg(p, request->name);
-    plan_arg_int(p, request->expected_version);
-    plan_arg_int(p, request->unlimited ? UNLIMITED : request->shadow ? SHADOW : PLAIN);
-    plan_arg(p, algorithm_word(spec.algorithm));
-    plan_arg_int(p, spec.limit);
-    plan_arg_int(p, spec.period_ms);
-    plan_arg_int(p, spec.burst);
-    plan_arg_int(p, spec.after);
-    plan_arg_int(p, spec.ban_ms);
-    plan_arg_int(p, spec.factor);
-    plan_arg_int(p, spec.max_ban_ms);
+    plan_call(p, &fn_rate_put_policy, ratelimit_policies_group, NULL, 0);
+    args_rate_put_policy(p, .name = request->name, .expected_version = request->expected_version,
+                         .kind = request->unlimited ? UNLIMITED
+                                 : request->shadow  ? SHADOW
+                                                    : PLAIN,
+                         .algorithm = algorithm_word(spec.algorithm), .limit = spec.limit, .period_ms = spec.period_ms,
+                         .burst = spec.burst, .after = spec.after, .ban_ms = spec.ban_ms, .factor = spec.factor,
+                         .max_ban_ms = spec.max_ban_ms);
 }
 
 void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response)
@@ -251,8 +233,8 @@ void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put
 void get_policy_prepare(const lks_get_policy_request *request, plan *p)
 {
     plan_check_name(p, "name", request->name);
-    plan_call(p, READ_POLICIES, ratelimit_policies_group, NULL, 1);
-    plan_arg(p, request->name);
+    plan_call(p, &fn_rate_get_policies, ratelimit_policies_group, NULL, 1);
+    each_rate_get_policies(p, .name = request->name);
 }
 
 void get_policy_finish(const lks_get_policy_request *request, answer *a, lks_get_policy_response *response)
@@ -274,10 +256,9 @@ void list_policies_prepare(const lks_list_policies_request *request, plan *p)
 
     plan_check_range(p, "page_size", size, 1, PAGE_MAX);
     plan_check_name_or_empty(p, "page_token", request->page_token);
-    plan_call(p, "rate_list_policies", ratelimit_policies_group, NULL, 2);
+    plan_call(p, &fn_rate_list_policies, ratelimit_policies_group, NULL, 0);
     plan_weighs(p, 1 + (size_t)size / POLICIES_OF_WEIGHT);
-    plan_arg(p, request->page_token);
-    plan_arg_int(p, size);
+    args_rate_list_policies(p, .after = request->page_token, .page_size = size);
 }
 
 void list_policies_finish(const lks_list_policies_request *request, answer *a, lks_list_policies_response *response)
@@ -286,14 +267,9 @@ void list_policies_finish(const lks_list_policies_request *request, answer *a, l
     size_t n = answer_count(a, reply);
 
     (void)request;
-    if (!(response->policies = answer_alloc(a, n * sizeof *response->policies)))
-        return;
-    for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
-        lks_policy *policy = new_policy(a, answer_at(a, reply, i));
-        if (!policy)
-            return;
-        response->policies[response->n_policies++] = policy;
-    }
+    response->policies = memory_in(a->arena, n * sizeof *response->policies);
+    for (size_t i = 2; i < n && a->error.code == LKS_OK; i++)
+        response->policies[response->n_policies++] = new_policy(a, answer_at(a, reply, i));
     if (answer_int(a, reply, 1) != 0 && response->n_policies > 0)
         response->next_page_token = response->policies[response->n_policies - 1]->name;
 }
@@ -304,9 +280,8 @@ void delete_policy_prepare(const lks_delete_policy_request *request, plan *p)
 {
     plan_check_name(p, "name", request->name);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
-    plan_call(p, "rate_delete_policy", ratelimit_policies_group, NULL, 2);
-    plan_arg(p, request->name);
-    plan_arg_int(p, request->expected_version);
+    plan_call(p, &fn_rate_delete_policy, ratelimit_policies_group, NULL, 0);
+    args_rate_delete_policy(p, .name = request->name, .expected_version = request->expected_version);
 }
 
 void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response)

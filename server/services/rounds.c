@@ -1,5 +1,5 @@
-/* Invariant: `applied` of an error is true of all the rounds together: NO only when none of them can have had an effect.
- * Used by dispatch, the tests of the services, and the fuzzer. */
+/* Invariant: `applied` of an error is true of all the rounds together: NO only when none of them
+ * can have had an effect. Used by dispatch, the tests of the services, and the fuzzer. */
 #include "services/rounds.h"
 
 #include <lockstock/rpc/exchange.h>

@@ -1,5 +1,6 @@
-/* The rounds of one call: a plan, its store calls, their replies, and then an answer, a further round or a wait. Who makes
- * the store calls is another's matter, so dispatch, the tests of the services and the fuzzer run the same code.
+/* The rounds of one call: a plan, its store calls, their replies, and then an answer, a further
+ * round or a wait. Who makes the store calls is another's matter, so dispatch, the tests of the
+ * services and the fuzzer run the same code.
  *
  *   rounds_plan --> rounds_start --> CALLS --rounds_reply, of each call--> ANSWERED or FAILED
  *                                      ^                |
@@ -33,8 +34,9 @@ typedef struct rounds {
     lks_error error;
 } rounds;
 
-/* Plans the first round, whose store calls may be looked at before rounds_start. `settings` is a plan of which arena, ns, server,
- * state, now_ns and repeat_ms are set. False: FAILED. All is in the arena. */
+/* Plans the first round, whose store calls may be looked at before rounds_start. `settings` is a
+ * plan of which arena, ns, server, state, now_ns and repeat_ms are set. False: FAILED. All is in
+ * the arena. */
 bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage *request, const plan *settings);
 
 /* The steps. now_ns: CLOCK_MONOTONIC. A result's value lives in the arena; its message is copied. */

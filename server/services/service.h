@@ -57,7 +57,7 @@ typedef struct service_alarm {
     const char *function;
     lks_rpc_slice argument;
     int64_t in_ms;
-    bool lasting; /* a chore; else only as long as a call that watches it waits here */
+    bool lasting; /* a lasting alarm; else only as long as a call that watches it waits here */
 } service_alarm;
 
 /* Makes the next plan of a call that waits; p->calls is empty again. */
@@ -85,8 +85,16 @@ typedef struct plan {
     service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
     size_t n_calls;
+    int layout; /* of the last call's arguments */
     lks_error error;
 } plan;
+
+/* A function of the library: fn_<name> in functions/arguments.h, which is made from functions/arguments.txt. */
+typedef struct plan_function {
+    const char *name;
+    int layout;            /* functions of one layout take the same arguments */
+    size_t n_args, n_each; /* of what comes once, and any number of times */
+} plan_function;
 
 /* Given to finish: replies[i] belongs to calls[i]. Setting error.code makes the
  * call fail with it. */
@@ -121,7 +129,7 @@ typedef struct service {
     const service_method *methods;
     /* What a service keeps in a server from call to call (a cache, a block of ids):
      * made with the server, given to each plan as `state`, used on its loop thread
-     * only. NULL: nothing. open returns NULL when out of memory. */
+     * only. NULL: nothing. */
     void *(*open)(const service_options *options);
     void (*close)(void *state);
 } service;
@@ -155,8 +163,8 @@ extern const service lock_service, stock_service, idempotency_service, ratelimit
 void plan_invalid(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 bool plan_failed(const plan *p);
 
-/* Answers RESOURCE_EXHAUSTED, applied NO. */
-void plan_no_memory(plan *p);
+/* "targets[3].name": printf into the call's arena. */
+const char *plan_path(plan *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Checks, each naming the field: 1..SERVICE_NAME_BYTES_MAX bytes; the same, or
  * empty; a number within bounds. */
@@ -167,12 +175,16 @@ void plan_check_range(plan *p, const char *field, int64_t value, int64_t min, in
 
 /* Starts a call to `function`, placed by (ns, group). `group` empty: `only` (the
  * one name of the request), or INVALID_ARGUMENT naming `group` when that is NULL.
- * `max_args` is room for plan_arg. The call weighs 1 unless prepare says otherwise. */
-void plan_call(plan *p, const char *function, const char *group, const char *only, size_t max_args);
+ * Its arguments follow (functions/arguments.h), those that may come any number of times up to
+ * each_max times. The call weighs 1 unless prepare says otherwise. */
+void plan_call(plan *p, const plan_function *function, const char *group, const char *only, size_t each_max);
 
 /* The same for what is placed by two names: a group of its own, "ls:{ns/first/second}:",
  * which no `group` is. Both have been checked. */
-void plan_call_of_pair(plan *p, const char *function, const char *first, const char *second, size_t max_args);
+void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second);
+
+/* Whether the plan's first call is of that function. */
+bool plan_calls(const plan *p, const plan_function *function);
 
 /* How much of an FCALL the last call started needs at its worst: more than
  * STORE_WEIGHT_MAX is as much as that. */
@@ -191,13 +203,14 @@ void plan_watch(plan *p, const char *function, lks_rpc_slice argument);
  * plan_watch; its reply is {'OK', -1}. */
 void plan_undo(plan *p, const char *function, lks_rpc_slice argument);
 
-/* Appends an argument to the last call started. Text is not copied. */
-void plan_arg(plan *p, const char *text);
-void plan_arg_bytes(plan *p, const void *data, size_t len);
+/* What functions/arguments.h is made of: arguments that follow are of that layout; one more of each kind. Text is
+ * not copied. */
+void plan_arguments_of(plan *p, int layout);
+void plan_arg_text(plan *p, const char *text);
+void plan_arg_key(plan *p, const char *text); /* percent-encoded as keys hold it (plan_encode) */
 void plan_arg_int(plan *p, int64_t value);
-
-/* The same, percent-encoded as keys hold it (plan_encode). */
-void plan_arg_encoded(plan *p, const char *text);
+void plan_arg_flag(plan *p, bool value);
+void plan_arg_bytes(plan *p, lks_rpc_slice bytes);
 
 /* The key base "ls:{ns/group}:" with both parts percent-encoded (all but
  * [A-Za-z0-9._~-]); and its inverse for a part of a key. In the arena. */
@@ -219,10 +232,14 @@ char *answer_text(answer *a, const store_value *array, size_t i);
 /* Whether a reply begins with that word. */
 bool answer_says(const store_value *reply, const char *word);
 
-/* Zeroed memory of the arena; NULL makes the call fail, as answer_no_memory does:
- * RESOURCE_EXHAUSTED, and an effect has taken place. */
-void *answer_alloc(answer *a, size_t size);
-void answer_no_memory(answer *a);
+/* Text of a key, as it was before plan_encode. */
+char *answer_decoded(answer *a, const store_value *array, size_t i);
+
+/* Pointers to n new messages, for a repeated field. */
+void *answer_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t n);
+
+/* The group that a request with the one name `only` means. */
+char *answer_group(char *group, char *only);
 
 /* In finish of a call whose plan waits: there is no answer yet. */
 void answer_waits(answer *a);
@@ -243,7 +260,7 @@ void answer_alarm(answer *a, const char *function, const char *argument, int64_t
 /* The same, without an argument, and whether or not anybody waits, until it replies -1:
  * what must happen in time although nobody asks. A server that ends forgets it; so it
  * must be harmless when it comes late, or not at all. */
-void answer_chore(answer *a, const char *function, int64_t in_ms);
+void answer_lasting_alarm(answer *a, const char *function, int64_t in_ms);
 
 /* The enum number whose value is named PREFIX + the text of element i: functions
  * answer with the contract's own words ("SOLD_OUT"). */

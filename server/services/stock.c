@@ -37,31 +37,22 @@ void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
     }
 }
 
-void stock_arg_lines(plan *p, lks_line *const *lines, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        plan_arg(p, lines[i]->sku);
-        plan_arg_int(p, lines[i]->quantity);
-    }
-}
-
 /* ---- Deduct and Reserve ---- */
 
 /* hold_ms 0: sold at once. */
-static void plan_order(plan *p, const char *function, const char *group, const char *order_id, const char *buyer_id,
-                       int64_t hold_ms, lks_line *const *lines, size_t n)
+static void plan_order(plan *p, const plan_function *function, const char *group, const char *order_id,
+                       const char *buyer_id, int64_t hold_ms, lks_line *const *lines, size_t n)
 {
     plan_check_name(p, "order_id", order_id);
     plan_check_name_or_empty(p, "buyer_id", buyer_id);
     if (n == 0)
         plan_invalid(p, "lines: must not be empty");
     stock_check_lines(p, lines, n);
-    plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, 3 + 2 * n);
+    plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, n);
     plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
-    plan_arg(p, order_id);
-    plan_arg(p, buyer_id);
-    plan_arg_int(p, hold_ms);
-    stock_arg_lines(p, lines, n);
+    args_stock_deduct(p, .id = order_id, .buyer = buyer_id, .hold_ms = hold_ms);
+    for (size_t i = 0; i < n; i++)
+        each_stock_deduct(p, .sku = lines[i]->sku, .quantity = lines[i]->quantity);
 }
 
 /* Outcome, replayed, hold; then sku, available of each line. Both responses tell the
@@ -70,23 +61,21 @@ static lks_line_stock **told_lines(answer *a, const store_value *reply, size_t *
 {
     enum { HEAD = 3, LINE = 2 };
     size_t n = answer_count(a, reply) / LINE - 1;
-    lks_line_stock **lines = a->error.code == LKS_OK ? answer_alloc(a, n * sizeof *lines) : NULL;
 
-    for (size_t i = 0; lines && i < n && a->error.code == LKS_OK; i++) {
-        lks_line_stock *line = answer_alloc(a, sizeof *line);
-        if (!line)
-            break;
-        *line = (lks_line_stock)LKS_LINE_STOCK_INIT;
-        line->sku = answer_text(a, reply, HEAD + LINE * i);
-        line->available = answer_int(a, reply, HEAD + LINE * i + 1);
-        lines[(*ret_n)++] = line;
+    if (a->error.code != LKS_OK)
+        return NULL;
+    lks_line_stock **lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, n);
+    for (size_t i = 0; i < n; i++) {
+        lines[i]->sku = answer_text(a, reply, HEAD + LINE * i);
+        lines[i]->available = answer_int(a, reply, HEAD + LINE * i + 1);
     }
+    *ret_n = n;
     return lines;
 }
 
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
-    plan_order(p, "stock_deduct", request->group, request->order_id, request->buyer_id, 0, request->lines,
+    plan_order(p, &fn_stock_deduct, request->group, request->order_id, request->buyer_id, 0, request->lines,
                request->n_lines);
 }
 
@@ -105,7 +94,7 @@ static void deduct_finish(const lks_deduct_request *request, answer *a, lks_dedu
 static void reserve_prepare(const lks_reserve_request *request, plan *p)
 {
     plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
-    plan_order(p, "stock_reserve", request->group, request->order_id, request->buyer_id, request->hold_ms,
+    plan_order(p, &fn_stock_reserve, request->group, request->order_id, request->buyer_id, request->hold_ms,
                request->lines, request->n_lines);
 }
 
@@ -121,7 +110,7 @@ static void reserve_finish(const lks_reserve_request *request, answer *a, lks_re
     if (response->outcome == LKS_RESERVE_OUTCOME_RESERVED) {
         response->hold_ms = answer_int(a, reply, 2);
         /* A hold of before may be no more. */
-        answer_chore(a, STOCK_EXPIRE, response->hold_ms > 0 ? response->hold_ms : -1);
+        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
     }
     response->lines = told_lines(a, reply, &response->n_lines);
 }
@@ -148,14 +137,14 @@ static void ask_again(const ProtobufCMessage *request, plan *p)
 static void expire_first(const ProtobufCMessage *request, plan *p)
 {
     ask_again(request, p);
+    const plan_function *instead = plan_calls(p, &fn_stock_list_namespace) ? &fn_stock_expire_listed : &fn_stock_expire;
     for (size_t i = 0; i < p->n_calls; i++)
-        p->calls[i].function =
-            strcmp(p->calls[i].function, "stock_list_namespace") == 0 ? "stock_expire_listed" : STOCK_EXPIRE;
+        p->calls[i].function = instead->name;
 }
 
 bool stock_goes_on(answer *a)
 {
-    bool more = strncmp(a->plan->calls[0].function, STOCK_EXPIRE, strlen(STOCK_EXPIRE)) == 0;
+    bool more = plan_calls(a->plan, &fn_stock_expire) || plan_calls(a->plan, &fn_stock_expire_listed);
     service_next *next = ask_again;
 
     for (size_t i = 0; i < a->n_replies && !more; i++) {

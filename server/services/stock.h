@@ -4,6 +4,8 @@
 #define LOCKSTOCK_SERVER_STOCK_H
 
 #include "lockstock/v1/stock.lks.h"
+#include "functions/arguments.h"
+#include "memory.h"
 #include "services/service.h"
 
 enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
@@ -11,7 +13,6 @@ enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
  * id is known of may have as many lines as one can have. */
 enum { STOCK_LINES_OF_WEIGHT = 8, STOCK_ITEMS_OF_WEIGHT = 16, STOCK_ORDER_WEIGHT = 6 };
 #define STOCK_HOLD_MAX_MS (30LL * 24 * 3600 * 1000)
-#define STOCK_EXPIRE "stock_expire" /* the function that gives back the group's holds that are over */
 
 /* First thing of each finish: true when more holds were over than one call of a function
  * looks at. Then there is no answer yet: a further round was asked for. */
@@ -19,10 +20,8 @@ bool stock_goes_on(answer *a);
 
 /* Each line by itself, and the sum of the quantities. */
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
-void stock_arg_lines(plan *p, lks_line *const *lines, size_t n);
 
-/* The item that a function gave as `view` (functions/stock.lua). NULL when out of
- * memory, with the call failed. */
+/* The item that a function gave as `view` (functions/stock.lua). */
 lks_item *stock_item(answer *a, const store_value *view, char *group);
 
 /* stock_items.c */

@@ -12,10 +12,8 @@ enum { RETAIN_MIN_MS = 60000 };
 
 lks_item *stock_item(answer *a, const store_value *view, char *group)
 {
-    lks_item *item = answer_alloc(a, sizeof *item);
+    lks_item *item = memory_in(a->arena, sizeof *item);
 
-    if (!item)
-        return NULL;
     *item = (lks_item)LKS_ITEM_INIT;
     item->group = group;
     item->sku = answer_text(a, view, 0);
@@ -28,12 +26,6 @@ lks_item *stock_item(answer *a, const store_value *view, char *group)
     item->opens_in_ms = answer_int(a, view, 7);
     item->closes_in_ms = answer_int(a, view, 8);
     return item;
-}
-
-/* An item alone is its own group. */
-static char *group_of(char *group, char *sku)
-{
-    return group[0] != '\0' ? group : sku;
 }
 
 /* ---- PutItem ---- */
@@ -51,21 +43,17 @@ void put_item_prepare(const lks_put_item_request *request, plan *p)
         plan_invalid(p, "closes_in_ms: must be later than opens_in_ms");
     plan_check_range(p, "order_retain_ms", retain_ms, RETAIN_MIN_MS, SPAN_MAX_MS);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
-    plan_call(p, "stock_put_item", request->group, request->sku, 8);
-    plan_arg(p, request->sku);
-    plan_arg_int(p, request->on_hand);
-    plan_arg_int(p, request->per_buyer_limit);
-    plan_arg_int(p, request->opens_in_ms);
-    plan_arg_int(p, request->closes_in_ms);
-    plan_arg_int(p, retain_ms);
-    plan_arg(p, request->must_be_new ? "1" : "0");
-    plan_arg_int(p, request->expected_version);
+    plan_call(p, &fn_stock_put_item, request->group, request->sku, 0);
+    args_stock_put_item(p, .sku = request->sku, .total = request->on_hand, .buyer_limit = request->per_buyer_limit,
+                        .opens_in_ms = request->opens_in_ms, .closes_in_ms = request->closes_in_ms,
+                        .retain_ms = retain_ms, .must_be_new = request->must_be_new,
+                        .expected_version = request->expected_version);
 }
 
 void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_item_response *response)
 {
     if (!stock_goes_on(a))
-        response->item = stock_item(a, answer_at(a, a->replies[0], 1), group_of(request->group, request->sku));
+        response->item = stock_item(a, answer_at(a, a->replies[0], 1), answer_group(request->group, request->sku));
 }
 
 /* ---- GetItem, BatchGetItems ---- */
@@ -73,8 +61,8 @@ void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_ite
 void get_item_prepare(const lks_get_item_request *request, plan *p)
 {
     plan_check_name(p, "sku", request->sku);
-    plan_call(p, "stock_get_items", request->group, request->sku, 1);
-    plan_arg(p, request->sku);
+    plan_call(p, &fn_stock_get_items, request->group, request->sku, 1);
+    each_stock_get_items(p, .sku = request->sku);
 }
 
 void get_item_finish(const lks_get_item_request *request, answer *a, lks_get_item_response *response)
@@ -86,7 +74,7 @@ void get_item_finish(const lks_get_item_request *request, answer *a, lks_get_ite
     if (answer_count(a, reply) == 1)
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "sku: no such item");
     else
-        response->item = stock_item(a, answer_at(a, reply, 1), group_of(request->group, request->sku));
+        response->item = stock_item(a, answer_at(a, reply, 1), answer_group(request->group, request->sku));
 }
 
 static void check_skus(plan *p, char *const *skus, size_t n)
@@ -112,13 +100,13 @@ void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p
     if (plan_failed(p))
         return;
     if (one_group) {
-        plan_call(p, "stock_get_items", request->group, NULL, request->n_skus);
+        plan_call(p, &fn_stock_get_items, request->group, NULL, request->n_skus);
         plan_weighs(p, 1 + request->n_skus / STOCK_ITEMS_OF_WEIGHT);
     }
     for (size_t i = 0; i < request->n_skus; i++) {
         if (!one_group)
-            plan_call(p, "stock_get_items", "", request->skus[i], 1);
-        plan_arg(p, request->skus[i]);
+            plan_call(p, &fn_stock_get_items, "", request->skus[i], 1);
+        each_stock_get_items(p, .sku = request->skus[i]);
     }
 }
 
@@ -128,12 +116,12 @@ void batch_get_items_finish(const lks_batch_get_items_request *request, answer *
 {
     if (stock_goes_on(a))
         return;
-    response->items = answer_alloc(a, request->n_skus * sizeof *response->items);
+    response->items = memory_in(a->arena, request->n_skus * sizeof *response->items);
     for (size_t i = 0; i < a->n_replies && a->error.code == LKS_OK; i++) {
         size_t n = answer_count(a, a->replies[i]);
         for (size_t j = 1; j < n && a->error.code == LKS_OK; j++)
             response->items[response->n_items++] =
-                stock_item(a, answer_at(a, a->replies[i], j), group_of(request->group, request->skus[i]));
+                stock_item(a, answer_at(a, a->replies[i], j), answer_group(request->group, request->skus[i]));
     }
 }
 
@@ -148,12 +136,9 @@ void adjust_prepare(const lks_adjust_request *request, plan *p)
     plan_check_name(p, "adjustment_id", request->adjustment_id);
     plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
-    plan_call(p, "stock_adjust", request->group, request->sku, 5);
-    plan_arg(p, request->sku);
-    plan_arg_int(p, request->delta);
-    plan_arg(p, request->adjustment_id);
-    plan_arg(p, request->reason);
-    plan_arg_int(p, request->expected_version);
+    plan_call(p, &fn_stock_adjust, request->group, request->sku, 0);
+    args_stock_adjust(p, .sku = request->sku, .by = request->delta, .adjustment_id = request->adjustment_id,
+                      .reason = request->reason, .expected_version = request->expected_version);
 }
 
 void adjust_finish(const lks_adjust_request *request, answer *a, lks_adjust_response *response)
@@ -162,7 +147,7 @@ void adjust_finish(const lks_adjust_request *request, answer *a, lks_adjust_resp
 
     if (stock_goes_on(a))
         return;
-    response->item = stock_item(a, answer_at(a, reply, 1), group_of(request->group, request->sku));
+    response->item = stock_item(a, answer_at(a, reply, 1), answer_group(request->group, request->sku));
     response->replayed = answer_int(a, reply, 2) != 0;
 }
 
@@ -172,9 +157,8 @@ void delete_item_prepare(const lks_delete_item_request *request, plan *p)
 {
     plan_check_name(p, "sku", request->sku);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
-    plan_call(p, "stock_delete_item", request->group, request->sku, 2);
-    plan_arg(p, request->sku);
-    plan_arg_int(p, request->expected_version);
+    plan_call(p, &fn_stock_delete_item, request->group, request->sku, 0);
+    args_stock_delete_item(p, .sku = request->sku, .expected_version = request->expected_version);
 }
 
 void delete_item_finish(const lks_delete_item_request *request, answer *a, lks_delete_item_response *response)

@@ -42,13 +42,12 @@ static void read_ledger_wake(const ProtobufCMessage *request, plan *p, service_e
         lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
         return;
     }
-    p->calls[0].function = event == SERVICE_WOKEN ? "stock_await_ledger" : "stock_read_ledger";
+    p->calls[0].function = event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name;
     p->n_calls = 1;
 }
 
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
-    enum { ARGS = 4 }; /* of stock_await_ledger; the first two are stock_read_ledger's */
     int32_t limit = request->limit != 0 ? request->limit : LIMIT_DEFAULT;
     bool waits = request->wait_ms > 0;
 
@@ -56,15 +55,12 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
         check_id(p, "after", request->after);
     plan_check_range(p, "limit", limit, 1, LIMIT_MAX);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
-    plan_call(p, waits ? "stock_await_ledger" : "stock_read_ledger", request->group, NULL, ARGS);
+    plan_call(p, waits ? &fn_stock_await_ledger : &fn_stock_read_ledger, request->group, NULL, 0);
     plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);
-    plan_arg(p, request->after);
-    plan_arg_int(p, limit);
-    if (!waits)
-        return;
-    plan_arg(p, p->server);
-    plan_arg_int(p, request->wait_ms);
-    plan_waits(p, "ledger", read_ledger_wake);
+    args_stock_read_ledger(p, .after = request->after, .limit = limit, .server = waits ? p->server : "",
+                           .wait_ms = request->wait_ms);
+    if (waits)
+        plan_waits(p, "ledger", read_ledger_wake);
 }
 
 void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_read_ledger_response *response)
@@ -82,14 +78,11 @@ void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_r
     response->outcome =
         (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
     response->oldest_id = answer_text(a, reply, 1);
-    if (a->error.code != LKS_OK || !(response->entries = answer_alloc(a, n * sizeof *response->entries)))
-        return;
+    response->entries = answer_messages(a, &lockstock__v1__ledger_entry__descriptor, n);
+    response->n_entries = n;
     for (size_t i = 0; i < n; i++) {
         size_t at = HEAD + ENTRY * i;
-        lks_ledger_entry *entry = answer_alloc(a, sizeof *entry);
-        if (!entry)
-            return;
-        *entry = (lks_ledger_entry)LKS_LEDGER_ENTRY_INIT;
+        lks_ledger_entry *entry = response->entries[i];
         entry->id = answer_text(a, reply, at);
         entry->kind = (lks_ledger_kind)answer_enum(a, reply, at + 1, &lockstock__v1__ledger_kind__descriptor);
         entry->sku = answer_text(a, reply, at + 2);
@@ -98,16 +91,15 @@ void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_r
         entry->reason = answer_text(a, reply, at + 5);
         /* Redis makes ids of its clock. */
         entry->at_ms = strtoll(entry->id, NULL, 10);
-        response->entries[response->n_entries++] = entry;
     }
 }
 
 void trim_ledger_prepare(const lks_trim_ledger_request *request, plan *p)
 {
     check_id(p, "up_to", request->up_to);
-    plan_call(p, "stock_trim_ledger", request->group, NULL, 1);
+    plan_call(p, &fn_stock_trim_ledger, request->group, NULL, 0);
     plan_weighs(p, STORE_WEIGHT_MAX);
-    plan_arg(p, request->up_to);
+    args_stock_trim_ledger(p, .up_to = request->up_to);
 }
 
 static void trim_ledger_next(const ProtobufCMessage *request, plan *p)

@@ -34,9 +34,9 @@ static void bad_token(plan *p)
 static char *decode(lks_rpc_arena *arena, lks_rpc_slice encoded)
 {
     char *text = plan_decode(arena, encoded);
-    char *again = text ? plan_encode(arena, text) : NULL;
+    const char *again = plan_encode(arena, text);
 
-    if (!again || strlen(again) != encoded.len || memcmp(again, encoded.data, encoded.len) != 0)
+    if (strlen(again) != encoded.len || memcmp(again, encoded.data, encoded.len) != 0)
         return NULL;
     return text;
 }
@@ -79,12 +79,9 @@ static void list_group(const lks_list_items_request *request, plan *p)
         if (!after || after[0] == '\0')
             bad_token(p);
     }
-    plan_call(p, "stock_list_group", request->group, NULL, 3);
+    plan_call(p, &fn_stock_list_group, request->group, NULL, 0);
     plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);
-    plan_arg(p, request->prefix);
-    if (!plan_failed(p))
-        plan_arg(p, after);
-    plan_arg_int(p, step);
+    args_stock_list_group(p, .prefix = request->prefix, .after = after, .page_size = step);
 }
 
 /* The group only places the call: a scan sees all of them. */
@@ -107,29 +104,22 @@ static void list_namespace(const lks_list_items_request *request, plan *p)
     }
     if (places > PLACES_MAX)
         bad_token(p);
-    plan_call(p, "stock_list_namespace", "-", NULL, 3 + places);
+    plan_call(p, &fn_stock_list_namespace, "-", NULL, places);
     plan_weighs(p, STORE_WEIGHT_MAX);
-    plan_arg(p, request->prefix);
-    plan_arg_bytes(p, cursor.data, cursor.len);
-    plan_arg_int(p, step_of(page->size));
+    args_stock_list_namespace(p, .prefix = request->prefix, .cursor = cursor, .page_size = step_of(page->size));
     for (size_t i = 0; i < places && !plan_failed(p); i++) {
         lks_rpc_slice place = part_until(&at, ':');
         if (!is_place(p->arena, place))
             bad_token(p);
-        plan_arg_bytes(p, place.data, place.len);
+        each_stock_list_namespace(p, .place = place);
     }
 }
 
 static listing *new_listing(plan *p, int32_t size)
 {
-    listing *page = lks_rpc_arena_alloc(p->arena, sizeof *page);
-    lks_item **items = lks_rpc_arena_alloc(p->arena, (size_t)size * sizeof(lks_item *));
+    listing *page = memory_in(p->arena, sizeof *page);
 
-    if (!page || !items) {
-        plan_no_memory(p);
-        return NULL;
-    }
-    *page = (listing){.items = items, .size = (size_t)size};
+    *page = (listing){.items = memory_in(p->arena, (size_t)size * sizeof *page->items), .size = (size_t)size};
     return page;
 }
 
@@ -154,13 +144,6 @@ static void list_items_next(const ProtobufCMessage *request, plan *p)
     list_items_prepare((const lks_list_items_request *)(const void *)request, p);
 }
 
-static char *text_or_fail(answer *a, char *text)
-{
-    if (!text)
-        answer_no_memory(a);
-    return text;
-}
-
 static void finish_group(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
 {
     const store_value *reply = a->replies[0];
@@ -176,10 +159,9 @@ static void finish_group(const lks_list_items_request *request, answer *a, lks_l
     }
     response->items = page->items;
     response->n_items = page->n;
-    if (a->error.code == LKS_OK && more && page->n > 0) {
-        char *last = plan_encode(a->arena, page->items[page->n - 1]->sku);
-        response->next_page_token = text_or_fail(a, last ? lks_rpc_arena_printf(a->arena, "G%s", last) : NULL);
-    }
+    if (a->error.code == LKS_OK && more && page->n > 0)
+        response->next_page_token =
+            memory_printf_in(a->arena, "G%s", plan_encode(a->arena, page->items[page->n - 1]->sku));
 }
 
 /* Groups and skus come encoded, as they stand in the keys. */
@@ -189,25 +171,22 @@ static void finish_namespace(answer *a, lks_list_items_response *response)
     const listing *page = a->plan->kept;
     size_t size = (size_t)step_of(page->size);
     size_t n = answer_count(a, reply);
-    char *token = lks_rpc_arena_printf(a->arena, "N%s", answer_text(a, reply, 1));
+    char *token = memory_printf_in(a->arena, "N%s", answer_text(a, reply, 1));
 
-    if (!(response->items = answer_alloc(a, n * sizeof *response->items)))
-        return;
+    response->items = memory_in(a->arena, n * sizeof *response->items);
     for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
         const store_value *found = answer_at(a, reply, i);
         char *group = answer_text(a, found, 0);
         lks_item *item = stock_item(a, answer_at(a, found, 1), group);
-        if (!item)
-            return;
         if (response->n_items == size) {
-            token = token ? lks_rpc_arena_printf(a->arena, "%s:%s/%s", token, group, item->sku) : NULL;
+            token = memory_printf_in(a->arena, "%s:%s/%s", token, group, item->sku);
             continue;
         }
-        item->group = text_or_fail(a, plan_decode(a->arena, lks_rpc_slice_of(group)));
-        item->sku = text_or_fail(a, plan_decode(a->arena, lks_rpc_slice_of(item->sku)));
+        item->group = plan_decode(a->arena, lks_rpc_slice_of(group));
+        item->sku = plan_decode(a->arena, lks_rpc_slice_of(item->sku));
         response->items[response->n_items++] = item;
     }
-    if (text_or_fail(a, token) && token[1] != '\0')
+    if (token[1] != '\0')
         response->next_page_token = token;
 }
 

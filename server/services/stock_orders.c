@@ -3,39 +3,26 @@
  * group it lives in. */
 #include "services/stock.h"
 
-static void read_line(answer *a, const store_value *view, size_t at, lks_order *order)
-{
-    lks_order_line *line = answer_alloc(a, sizeof *line);
-
-    if (!line)
-        return;
-    *line = (lks_order_line)LKS_ORDER_LINE_INIT;
-    line->sku = answer_text(a, view, at);
-    line->quantity = answer_int(a, view, at + 1);
-    line->returned = answer_int(a, view, at + 2);
-    order->lines[order->n_lines++] = line;
-}
-
-/* The order that a function gave as `view_order` (functions/stock_orders.lua). NULL when
- * out of memory, with the call failed. */
+/* The order that a function gave as `view_order` (functions/stock_orders.lua). */
 static lks_order *read_order(answer *a, const store_value *view, char *group, char *order_id)
 {
     enum { HEAD = 3, LINE = 3 }; /* state, hold_ms, buyer; then sku, quantity, returned of each line */
     size_t count = answer_count(a, view), n = count < HEAD ? 0 : (count - HEAD) / LINE;
-    lks_order *order = answer_alloc(a, sizeof *order);
+    lks_order *order = memory_in(a->arena, sizeof *order);
 
-    if (!order)
-        return NULL;
     *order = (lks_order)LKS_ORDER_INIT;
     order->group = group;
     order->order_id = order_id;
     order->state = (lks_order_state)answer_enum(a, view, 0, &lockstock__v1__order_state__descriptor);
     order->hold_ms = answer_int(a, view, 1);
     order->buyer_id = answer_text(a, view, 2);
-    if (n > 0 && !(order->lines = answer_alloc(a, n * sizeof *order->lines)))
-        return NULL;
-    for (size_t i = 0; i < n && a->error.code == LKS_OK; i++)
-        read_line(a, view, HEAD + LINE * i, order);
+    order->lines = answer_messages(a, &lockstock__v1__order_line__descriptor, n);
+    order->n_lines = n;
+    for (size_t i = 0; i < n; i++) {
+        order->lines[i]->sku = answer_text(a, view, HEAD + LINE * i);
+        order->lines[i]->quantity = answer_int(a, view, HEAD + LINE * i + 1);
+        order->lines[i]->returned = answer_int(a, view, HEAD + LINE * i + 2);
+    }
     return order;
 }
 
@@ -52,10 +39,9 @@ static lks_order *told_order(answer *a, char *group, char *order_id)
 void confirm_prepare(const lks_confirm_request *request, plan *p)
 {
     plan_check_name(p, "order_id", request->order_id);
-    plan_call(p, "stock_confirm", request->group, NULL, 2);
+    plan_call(p, &fn_stock_confirm, request->group, NULL, 0);
     plan_weighs(p, STOCK_ORDER_WEIGHT);
-    plan_arg(p, request->order_id);
-    plan_arg(p, request->reacquire_if_expired ? "1" : "0");
+    args_stock_confirm(p, .id = request->order_id, .again = request->reacquire_if_expired);
 }
 
 void confirm_finish(const lks_confirm_request *request, answer *a, lks_confirm_response *response)
@@ -75,9 +61,8 @@ void extend_hold_prepare(const lks_extend_hold_request *request, plan *p)
 {
     plan_check_name(p, "order_id", request->order_id);
     plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
-    plan_call(p, "stock_extend_hold", request->group, NULL, 2);
-    plan_arg(p, request->order_id);
-    plan_arg_int(p, request->hold_ms);
+    plan_call(p, &fn_stock_extend_hold, request->group, NULL, 0);
+    args_stock_extend_hold(p, .id = request->order_id, .hold_ms = request->hold_ms);
 }
 
 void extend_hold_finish(const lks_extend_hold_request *request, answer *a, lks_extend_hold_response *response)
@@ -89,29 +74,28 @@ void extend_hold_finish(const lks_extend_hold_request *request, answer *a, lks_e
         (lks_extend_hold_outcome)answer_enum(a, reply, 0, &lockstock__v1__extend_hold_outcome__descriptor);
     response->hold_ms = answer_int(a, reply, 1);
     if (response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED)
-        answer_chore(a, STOCK_EXPIRE, response->hold_ms);
+        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms);
 }
 
 /* ---- Cancel ---- */
 
-static void plan_cancel(const lks_cancel_request *request, plan *p, const char *function)
+static void plan_cancel(const lks_cancel_request *request, plan *p, const plan_function *function)
 {
     plan_check_name(p, "order_id", request->order_id);
     plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);
-    plan_call(p, function, request->group, NULL, 2);
+    plan_call(p, function, request->group, NULL, 0);
     plan_weighs(p, STOCK_ORDER_WEIGHT);
-    plan_arg(p, request->order_id);
-    plan_arg(p, request->reason);
+    args_stock_cancel(p, .id = request->order_id, .reason = request->reason);
 }
 
 void cancel_prepare(const lks_cancel_request *request, plan *p)
 {
-    plan_cancel(request, p, "stock_cancel");
+    plan_cancel(request, p, &fn_stock_cancel);
 }
 
 static void cancel_unseen(const ProtobufCMessage *request, plan *p)
 {
-    plan_cancel((const lks_cancel_request *)(const void *)request, p, "stock_cancel_unseen");
+    plan_cancel((const lks_cancel_request *)(const void *)request, p, &fn_stock_cancel_unseen);
 }
 
 void cancel_finish(const lks_cancel_request *request, answer *a, lks_cancel_response *response)
@@ -134,18 +118,18 @@ void return_prepare(const lks_return_request *request, plan *p)
     plan_check_name(p, "return_id", request->return_id);
     plan_check_name(p, "order_id", request->order_id);
     stock_check_lines(p, request->lines, request->n_lines);
-    plan_call(p, "stock_return", request->group, request->n_lines == 1 ? request->lines[0]->sku : NULL,
-              2 + 2 * request->n_lines);
+    plan_call(p, &fn_stock_return, request->group, request->n_lines == 1 ? request->lines[0]->sku : NULL,
+              request->n_lines);
     plan_weighs(p, STOCK_ORDER_WEIGHT);
-    plan_arg(p, request->return_id);
-    plan_arg(p, request->order_id);
-    stock_arg_lines(p, request->lines, request->n_lines);
+    args_stock_return(p, .return_id = request->return_id, .id = request->order_id);
+    for (size_t i = 0; i < request->n_lines; i++)
+        each_stock_return(p, .sku = request->lines[i]->sku, .quantity = request->lines[i]->quantity);
 }
 
 void return_finish(const lks_return_request *request, answer *a, lks_return_response *response)
 {
     const store_value *reply = a->replies[0];
-    char *group = request->group[0] != '\0' ? request->group : request->lines[0]->sku;
+    char *group = answer_group(request->group, request->n_lines ? request->lines[0]->sku : request->group);
 
     response->outcome = (lks_return_outcome)answer_enum(a, reply, 0, &lockstock__v1__return_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;
@@ -157,8 +141,8 @@ void return_finish(const lks_return_request *request, answer *a, lks_return_resp
 void get_order_prepare(const lks_get_order_request *request, plan *p)
 {
     plan_check_name(p, "order_id", request->order_id);
-    plan_call(p, "stock_get_order", request->group, NULL, 1);
-    plan_arg(p, request->order_id);
+    plan_call(p, &fn_stock_get_order, request->group, NULL, 0);
+    args_stock_get_order(p, .order_id = request->order_id);
 }
 
 void get_order_finish(const lks_get_order_request *request, answer *a, lks_get_order_response *response)

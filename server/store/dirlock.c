@@ -119,31 +119,33 @@ static lks_code close_data_to_others(int dir_fd, const char *dir, lks_error *err
 static lks_code take_in(int dir_fd, const char *dir, int *ret, lks_error *error)
 {
     int log;
+    lks_code code = open_file(dir_fd, dir, "/lock", ret, error);
 
-    if (open_file(dir_fd, dir, "/lock", ret, error) != LKS_OK)
-        return error->code;
-    if (take(*ret, dir, error) == LKS_OK && open_file(dir_fd, dir, "/redis.log", &log, error) == LKS_OK) {
+    if (code != LKS_OK)
+        return code;
+    code = take(*ret, dir, error);
+    if (code == LKS_OK && (code = open_file(dir_fd, dir, "/redis.log", &log, error)) == LKS_OK) {
         close(log);
-        if (close_data_to_others(dir_fd, dir, error) == LKS_OK)
-            return LKS_OK;
+        code = close_data_to_others(dir_fd, dir, error);
     }
-    close(*ret);
-    return error->code;
+    if (code != LKS_OK)
+        close(*ret);
+    return code;
 }
 
 lks_code dirlock_take(const char *dir, int *ret, lks_error *error)
 {
     int fd;
 
-    *error = (lks_error){0};
     if (mkdir(dir, 0700) != 0 && errno != EEXIST)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot make the directory %s: %s",
                              dir, strerror(errno));
-    if (open_dir(dir, &fd, error) != LKS_OK)
-        return error->code;
-    take_in(fd, dir, ret, error);
+    lks_code code = open_dir(dir, &fd, error);
+    if (code != LKS_OK)
+        return code;
+    code = take_in(fd, dir, ret, error);
     close(fd);
-    return error->code;
+    return code;
 }
 
 void dirlock_note(int lock)

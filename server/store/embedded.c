@@ -373,18 +373,18 @@ static lks_code start(embedded *e, lks_error *error)
 {
     int notify = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     int failure = notify < 0 || inotify_add_watch(notify, e->dir, IN_CREATE) < 0 ? errno : mend(e);
+    lks_code code;
 
-    *error = (lks_error){0};
     if (failure == 0)
         failure = spawn(e);
     if (failure != 0)
-        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: cannot start redis-server: %s%s",
-                      strerror(failure), failure == ENOENT ? " (is it installed?)" : "");
+        code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "store: cannot start redis-server: %s%s",
+                             strerror(failure), failure == ENOENT ? " (is it installed?)" : "");
     else
-        wait_for_socket(e, notify, error);
+        code = wait_for_socket(e, notify, error);
     if (notify >= 0)
         close(notify);
-    return error->code;
+    return code;
 }
 
 lks_code embedded_open(const embedded_options *options, embedded **ret, lks_error *error)
@@ -392,21 +392,23 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
     const char *dir = options->dir, *fsync = options->fsync;
     embedded *e = memory_alloc(sizeof *e);
 
+    lks_code code;
+
     *e = (embedded){.options = *options, .dir_fd = -1, .lock = -1, .pidfd = -1};
     if (strcmp(fsync, "always") != 0 && strcmp(fsync, "everysec") != 0) {
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "fsync: must be always or everysec");
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "fsync: must be always or everysec");
         goto failed;
     }
-    if (dirlock_take(dir, &e->lock, error) != LKS_OK)
+    if ((code = dirlock_take(dir, &e->lock, error)) != LKS_OK)
         goto failed;
     if (!realpath(dir, e->dir) || strlen(e->dir) + sizeof "/redis.log" > sizeof e->log_path) {
-        lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use the directory %s", dir);
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "store: cannot use the directory %s", dir);
         goto failed;
     }
     snprintf(e->log_path, sizeof e->log_path, "%.*s/redis.log", (int)(sizeof e->log_path - sizeof "/redis.log"),
              e->dir);
     dirlock_note(e->lock);
-    if (name_socket(e, error) != LKS_OK || start(e, error) != LKS_OK)
+    if ((code = name_socket(e, error)) != LKS_OK || (code = start(e, error)) != LKS_OK)
         goto failed;
     uv_timer_init(options->loop, &e->timer);
     e->timer.data = e;
@@ -422,7 +424,7 @@ failed:
     if (e->lock >= 0)
         close(e->lock);
     free(e);
-    return error->code;
+    return code;
 }
 
 void embedded_serves(embedded *e)

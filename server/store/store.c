@@ -328,7 +328,8 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
     store *s = memory_alloc(sizeof *s);
 
     *s = (store){.options = *options, .reason = "connecting"};
-    if (url_parse(options->url, &s->url, error) != LKS_OK)
+    lks_code code = url_parse(options->url, &s->url, error);
+    if (code != LKS_OK)
         goto failed;
     const embedded_options to_embedded = {
         .loop = options->loop,
@@ -337,7 +338,7 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
         .on_broken = on_broken,
         .arg = s,
     };
-    if (s->url.kind == URL_EMBEDDED && embedded_open(&to_embedded, &s->embedded, error) != LKS_OK)
+    if (s->url.kind == URL_EMBEDDED && (code = embedded_open(&to_embedded, &s->embedded, error)) != LKS_OK)
         goto failed;
     signal(SIGPIPE, SIG_IGN); /* hiredis writes with write(2) */
     assemble(s);
@@ -347,7 +348,7 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
 failed:
     url_clear(&s->url);
     free(s);
-    return error->code;
+    return code;
 }
 
 void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)

@@ -121,8 +121,11 @@ static lks_code parse_tcp(const char *text, url *ret, lks_error *error)
     ret->kind = URL_TCP;
     if (strchr(end, '@'))
         return cut_password(error);
-    if (parse_credentials(&text, end, ret, error) != LKS_OK || parse_host(text, end, ret, error) != LKS_OK)
-        return error->code;
+    lks_code code = parse_credentials(&text, end, ret, error);
+    if (code == LKS_OK)
+        code = parse_host(text, end, ret, error);
+    if (code != LKS_OK)
+        return code;
     if (*db != '\0' && (db == end || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
         return invalid(error, "after the host only /db is known, a database number");
     return LKS_OK;
@@ -138,8 +141,9 @@ static lks_code parse_unix(const char *text, url *ret, lks_error *error)
         return cut_password(error);
     if (!path || (path != text && path[-1] != '@'))
         return invalid(error, "unix:// needs an absolute path: unix:///run/redis.sock");
-    if (parse_credentials(&text, path, ret, error) != LKS_OK)
-        return error->code;
+    lks_code code = parse_credentials(&text, path, ret, error);
+    if (code != LKS_OK)
+        return code;
     query = path + strcspn(path, "?");
     if (*query != '\0' &&
         (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))

@@ -1,4 +1,4 @@
-/* Holds end in time though nobody asks: by the chore of the server that made them, and
+/* Holds end in time though nobody asks: by the lasting alarm of the server that made them, and
  * when that was killed, by another server's search. The ledger, which is read here, gives
  * nothing back itself. */
 

@@ -8,8 +8,8 @@ c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, STORE_W
 c_mutation(B1 server/services/stock.c test_weights [[plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_items.c test_weights
   [[plan_weighs(p, 1 + request->n_skus / STOCK_ITEMS_OF_WEIGHT);]] "")
-c_mutation(B1 server/services/stock_orders.c test_weights [[    plan_call(p, "stock_confirm", request->group, NULL, 2);
-    plan_weighs(p, STOCK_ORDER_WEIGHT);]] [[    plan_call(p, "stock_confirm", request->group, NULL, 2);]])
+c_mutation(B1 server/services/stock_orders.c test_weights [[    plan_call(p, &fn_stock_confirm, request->group, NULL, 0);
+    plan_weighs(p, STOCK_ORDER_WEIGHT);]] [[    plan_call(p, &fn_stock_confirm, request->group, NULL, 0);]])
 c_mutation(B1 server/services/stock_list.c test_weights [[plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, STORE_WEIGHT_MAX);]] "")
@@ -73,12 +73,12 @@ lua_mutation(B5 test_stock_ledger [[, 'LIMIT', TRIM_STEP)]] [[, 'LIMIT', 0)]])
 lua_mutation(B5 test_stock_ledger [[if gone > TRIM_STEP / 2 then return {'MORE'} end]] "")
 c_mutation(B5 server/services/stock_ledger.c test_stock_ledger [[answer_goes_on(a, trim_ledger_next);]] [[(void)trim_ledger_next;]])
 
-lua_mutation(B6 test_lock_renew_release [[if not record and not bury then return {'UNSEEN'} end]] "")
+lua_mutation(B6 test_lock_renew_release [[if not record and not leave_mark then return {'UNSEEN'} end]] "")
 lua_mutation(B6 test_lock_renew_release [[define('lock_release_unseen', {}]] [[define('lock_release_unseen', {'allow-oom'}]])
-lua_mutation(B6 test_lock_renew_release [[return release(base, args, now, true)]] [[return release(base, args, now, false) or {}]])
+lua_mutation(B6 test_lock_renew_release [[return release(base, now, true, token, ...)]] [[return release(base, now, false, token, ...) or {}]])
 c_mutation(B6 server/services/lock.c test_lock_renew_release
-  [[plan_release((const lks_release_request *)(const void *)request, p, "lock_release_unseen");]]
-  [[plan_release((const lks_release_request *)(const void *)request, p, "lock_renew");]])
+  [[plan_release((const lks_release_request *)(const void *)request, p, &fn_lock_release_unseen);]]
+  [[plan_release((const lks_release_request *)(const void *)request, p, &fn_lock_renew);]])
 
 lua_mutation(B7 test_lock_wait
   [[if #found > 0 and not line.checked then line.checked = redis.call('HLEN', line.servers) end]] "")

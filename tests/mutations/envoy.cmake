@@ -39,9 +39,9 @@ c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[from->hits_addend ? from->hits_addend->value :]] [[from->hits_addend ? 1 :]])
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[hits != 0 ? "rate_check" : "rate_peek"]] [["rate_check"]])
+  [[hits != 0 ? &fn_rate_check : &fn_rate_peek]] [[&fn_rate_check]])
 c_mutation(EV6 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[plan_arg_int(p, hits != 0 ? (int64_t)hits : 1);]] [[plan_arg_int(p, (int64_t)hits);]])
+  [[.cost = hits != 0 ? (int64_t)hits : 1]] [[.cost = (int64_t)hits]])
 c_mutation(EV7 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[UNIT(WEEK)]] [[UNIT(DAY)]])
 c_mutation(EV7 server/services/envoy_ratelimit.c test_envoy_ratelimit
@@ -59,18 +59,18 @@ c_mutation(EV8 server/services/envoy_ratelimit.c test_envoy_ratelimit
 c_mutation(EV8 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[remaining < UINT32_MAX ? (uint32_t)remaining : UINT32_MAX]] [[UINT32_MAX]])
 c_mutation(EV9 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[plan_arg(p, shadow ? "1" : "0");]] [[plan_arg(p, "0");]])
+  [[.shadow = shadow);]] [[.shadow = false);]])
 c_mutation(EV18 server/services/envoy_ratelimit.c test_envoy_ratelimit:*unlimited*
   [[ || policy->spec.algorithm == LKS_ALGORITHM_UNSPECIFIED]] "")
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[plan_arg_encoded(p, d->key);]] [[plan_arg_encoded(p, d->policy);]])
+  [[.key = d->key]] [[.key = d->policy]])
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[plan_arg_encoded(p, d->policy);]] [[plan_arg_encoded(p, "x");]])
+  [[plan_encode(p->arena, d->policy) : OVERRIDE_POLICY]] [["x" : OVERRIDE_POLICY]])
 c_mutation(EV11 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[p->now_ns < known->checked_ns + RATELIMIT_POLICY_AGE_MAX_NS)]] [[true)]])
 c_mutation(EV11 server/services/ratelimit_policies.c test_envoy_ratelimit
   [[    ratelimit_domains_forget(ratelimit_domains_of(p), p->ns, name);]] "")
-lua_mutation(EV11 test_envoy_ratelimit [[if args[2] == version then]] [[if args[2] ~= '' then]])
+lua_mutation(EV11 test_envoy_ratelimit [[if known == version then]] [[if known ~= '' then]])
 lua_mutation(EV11 test_envoy_ratelimit [[mark_version(base .. 'rate:c', all, now)]] [[]])
 c_mutation(EV12 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[plan_check_name(p, "domain", request->domain);]] "")
@@ -93,9 +93,9 @@ c_mutation(EV13 server/services/envoy_ratelimit.c test_envoy_ratelimit:values_ar
 
 # a long value is hashed, by all of it; what it begins with still counts
 c_mutation(EV14 server/services/envoy_ratelimit.c test_envoy_ratelimit:a_long_value*
-  [[return whole ? text : digest_of(p, data, len);]] [[return text;]])
+  [[return whole ? text : short_name(p, data, len);]] [[return text;]])
 c_mutation(EV14 server/services/envoy_ratelimit.c test_envoy_ratelimit:a_long_value*
-  [[return whole ? text : digest_of(p, data, len);]] [[return whole ? text : digest_of(p, data, head);]])
+  [[return whole ? text : short_name(p, data, len);]] [[return whole ? text : short_name(p, data, head);]])
 c_mutation(EV14 server/services/envoy_ratelimit.c test_envoy_ratelimit:a_long_value*
   [[    *start = text;
 ]] [[    *start = whole ? text : "";
@@ -112,7 +112,7 @@ c_mutation(EV16 server/services/envoy_ratelimit.c test_envoy_ratelimit:*comes_al
 c_mutation(EV16 server/services/envoy_ratelimit.c test_envoy_ratelimit:*comes_along*
   [[limit->requests_per_unit > 0 ? COUNTED : NEVER;]] [[COUNTED;]])
 c_mutation(EV16 server/services/envoy_ratelimit.c test_envoy_ratelimit:*comes_along*
-  [[        plan_arg(p, OVERRIDE_POLICY);]] [[        plan_arg(p, "");]])
+  [[plan_encode(p->arena, d->policy) : OVERRIDE_POLICY]] [[plan_encode(p->arena, d->policy) : ""]])
 
 # all pages of a domain are read, and no other domain's policies
 lua_mutation(EV17 test_envoy_ratelimit [[names[size + 1] and names[size] or '']] [['']])

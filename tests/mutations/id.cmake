@@ -37,7 +37,7 @@ c_mutation(D6 server/services/id_snowflake.c test_id_snowflake
   [[s->next = next > first ? next : first;]] [[s->next = first;]])
 c_mutation(D6 server/services/id_snowflake.c test_id_snowflake
   [[s->worker == range->worker ? s->next]] [[true ? s->next]])
-lua_mutation(D6 test_id_snowflake [[math.max(now_ms, floor, number(args[3]))]] [[math.max(now_ms, floor)]])
+lua_mutation(D6 test_id_snowflake [[math.max(now_ms, floor, number(unused))]] [[math.max(now_ms, floor)]])
 c_mutation(D7 server/services/id_snowflake.c test_id_snowflake
   [[age_ns(s, now_ns) < RANGE_NS && snowflake_left]] [[snowflake_left]])
 lua_mutation(D7 test_id_snowflake [[worker and worker.owner == owner then]] [[worker then]])
@@ -55,7 +55,7 @@ lua_mutation(D10 test_id_snowflake [['floor', int(now_ms + LEASE_MS)]] [['floor'
 lua_mutation(D10 test_id_snowflake [[    return {'STARTING', int(LEASE_MS)}
   end]] [[    floor = now_ms
   end]])
-lua_mutation(D10 test_id_snowflake [[math.max(now_ms, floor, number(args[3]))]] [[math.max(now_ms, number(args[3]))]])
+lua_mutation(D10 test_id_snowflake [[math.max(now_ms, floor, number(unused))]] [[math.max(now_ms, number(unused))]])
 lua_mutation(D10 test_id_snowflake [[and floor <= now_ms + LEASE_MS then]] [[then]])
 lua_mutation(D11 test_id_snowflake [[if first <= EPOCH_MS or till > END_MS then]] [[if first <= EPOCH_MS then]])
 lua_mutation(D11 test_id_snowflake [[if first <= EPOCH_MS or till > END_MS then]] [[if till > END_MS then]])
@@ -75,7 +75,7 @@ c_mutation(D15 server/services/id_uuid.c test_id_kinds [[uuid_format(*last, rand
 # SEQUENCE
 lua_mutation(D16 test_id_kinds [[int(write('INCRBY', key, int(count)))]] [[int(last + count)]])
 c_mutation(D16 server/services/id.c test_id_kinds [[response->ids[i] = first + (int64_t)i;]] [[response->ids[i] = last + (int64_t)i;]])
-c_mutation(D16 server/services/id.c test_id_kinds [[plan_call(p, "id_sequence", "", request->name, 1);]] [[plan_call(p, "id_sequence", "s", request->name, 1);]])
+c_mutation(D16 server/services/id.c test_id_kinds [[plan_call(p, &fn_id_sequence, "", request->name, 0);]] [[plan_call(p, &fn_id_sequence, "s", request->name, 0);]])
 c_mutation(D16 server/services/id.c test_id_kinds
   [[keeps_blocks(state) ? LKS_ORDER_SCOPE_SERVER : LKS_ORDER_SCOPE_GLOBAL]] [[LKS_ORDER_SCOPE_SERVER]])
 lua_mutation(D17 test_id_kinds [[if last > MAX_INTEGER - count then]] [[if false then]])

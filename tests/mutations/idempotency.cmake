@@ -31,9 +31,9 @@ lua_mutation(I5 test_idempotency_begin [['l', int(now + lease_ms * 1000)]] [['l'
 lua_mutation(I6 test_idempotency_begin
   [[if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end]]
   [[if not record then return {'SUPERSEDED', 0} end]])
-lua_mutation(I6 test_idempotency_begin [[record.fence ~= tonumber(args[1]) or record.state]] [[record.state]])
+lua_mutation(I6 test_idempotency_begin [[record.fence ~= tonumber(fence) or record.state]] [[record.state]])
 lua_mutation(I7 test_idempotency_begin
-  [[return finish(base, args[1], 'T', 'd', args[2])]] [[return finish(base, args[1], 'R', 'd', args[2])]])
+  [[return finish(base, fence, 'T', 'd', detail)]] [[return finish(base, fence, 'R', 'd', detail)]])
 lua_mutation(I7 test_idempotency_begin [[write('HDEL', key, 'd')]] "")
 lua_mutation(I8 test_idempotency_begin
   [[if record.state == 'C' or record.state == 'F' then return replay(record) end]]
@@ -65,9 +65,9 @@ lua_mutation(I11 test_idempotency_begin
   [[int(math.max(record.lease_end, now + lease_ms * 1000))]] [[int(record.lease_end)]])
 lua_mutation(I11 test_idempotency_begin
   [[int(math.max(record.lease_end, now + lease_ms * 1000))]] [[int(now + lease_ms * 1000)]])
-lua_mutation(I11 test_idempotency_begin [[tonumber(args[1]) or record.state ~= 'R' then]] [[tonumber(args[1]) then]])
+lua_mutation(I11 test_idempotency_begin [[tonumber(fence) or record.state ~= 'R' then]] [[tonumber(fence) then]])
 lua_mutation(I11 test_idempotency_begin
-  [[tonumber(args[1]) or record.state ~= 'R' then]] [[tonumber(args[1]) or not has_lease(record, now) then]])
+  [[tonumber(fence) or record.state ~= 'R' then]] [[tonumber(fence) or not has_lease(record, now) then]])
 lua_mutation(I12 test_idempotency_begin [[write('DEL', base .. 'idem:r')]] "")
 lua_mutation(I13 test_idempotency_begin [[math.max(record.fence + 1, now)]] [[now]])
 lua_mutation(I13 test_idempotency_begin [[math.max(record.fence + 1, now)]] [[record.fence]])
@@ -118,22 +118,22 @@ lua_mutation(I18 test_idempotency_wait [[
 lua_mutation(I18 test_idempotency_model
   [[reply[1] == 'IN_PROGRESS' and wait_ms > 0]] [[reply[1] == 'IN_PROGRESS' and wait_ms > 0 and record.attempt == 1]])
 lua_mutation(I19 test_idempotency_wait [[
-  wake(base, args[1])
+  wake(base, server)
   return {'OK', WOKEN_AGAIN_MS}]] [[
   return {'OK', WOKEN_AGAIN_MS}]])
 lua_mutation(I19 test_idempotency_wait
   [[if record and has_lease(record, now) then return {'OK', lease_left_ms(record, now)} end]] "")
 lua_mutation(I19 test_idempotency_wait [[
-  wake(base, args[1])
+  wake(base, server)
   return {'OK', WOKEN_AGAIN_MS}]] [[
   if not record or record.state ~= 'R' then return {'OK', -1} end
-  wake(base, args[1])
+  wake(base, server)
   return {'OK', WOKEN_AGAIN_MS}]])
 c_mutation(I19 server/services/idempotency.c test_idempotency_wait
-  [[        answer_alarm(a, "idempotency_lease_over", a->plan->server, answer_int(a, reply, 2));
+  [[        answer_alarm(a, fn_idempotency_lease_over.name, a->plan->server, answer_int(a, reply, 2));
 ]] "")
 c_mutation(I20 server/services/idempotency.c test_idempotency_wait
-  [[event == SERVICE_DEADLINE ? "idempotency_begin_over" : "idempotency_begin_again"]] [["idempotency_begin_again"]])
+  [[event == SERVICE_DEADLINE ? fn_idempotency_begin_over.name : fn_idempotency_begin_again.name]] [[fn_idempotency_begin_again.name]])
 c_mutation(I21 server/services/idempotency.c test_idempotency_wait [[if (event == SERVICE_ABANDONED)]] [[if (false)]])
 lua_mutation(I22 test_idempotency_wait [[if longer then write('PEXPIRE', key, int(retain_ms)) end]] "")
 lua_mutation(I22 test_idempotency_wait
@@ -215,16 +215,16 @@ c_mutation(I27 server/services/plan.c test_idempotency_begin
 # Tickets
 c_mutation(I28 server/services/idempotency_ticket.c test_idempotency_ticket
   [[    lks_rpc_random_id(ticket);]] [[    ticket[0] = 't';]])
-lua_mutation(I29 test_idempotency_ticket [[write('HSET', key, 'c', args[2])]] "")
+lua_mutation(I29 test_idempotency_ticket [[write('HSET', key, 'c', consumer)]] "")
 lua_mutation(I29 test_idempotency_ticket [[if ticket[2] then return {'ALREADY_CONSUMED', 0} end]] "")
-lua_mutation(I29 test_idempotency_ticket [[if ticket[2] == args[2] then return {'CONSUMED', 1} end]] "")
+lua_mutation(I29 test_idempotency_ticket [[if ticket[2] == consumer then return {'CONSUMED', 1} end]] "")
 c_mutation(I29 server/services/idempotency_ticket.c test_idempotency_ticket
   [[    response->replayed = answer_int(a, reply, 1) != 0;
 ]] "")
-lua_mutation(I30 test_idempotency_ticket [[if ticket[1] ~= args[1] then]] [[if not ticket[1] then]])
+lua_mutation(I30 test_idempotency_ticket [[if ticket[1] ~= subject then]] [[if not ticket[1] then]])
 c_mutation(I30 server/services/idempotency_ticket.c test_idempotency_ticket
-  [["idempotency_consume_ticket", request->scope,]] [["idempotency_consume_ticket", "s",]])
-lua_mutation(I31 test_idempotency_ticket [[write('PEXPIRE', key, args[2])]] "")
+  [[&fn_idempotency_consume_ticket, request->scope,]] [[&fn_idempotency_consume_ticket, "s",]])
+lua_mutation(I31 test_idempotency_ticket [[write('PEXPIRE', key, ttl_ms)]] "")
 
 # On real servers
 c_mutation(I32 server/functions/idempotency.lua test_idempotency

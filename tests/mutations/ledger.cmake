@@ -2,7 +2,7 @@
 
 # Who is told
 lua_mutation(SL1 test_stock_ledger_wait [[write('PUBLISH', 'ls:wake:' .. server, 'W ' .. base .. 'ledger')]] "")
-lua_mutation(SL1 test_stock_ledger_wait [[write('SADD', readers, args[3])]] "")
+lua_mutation(SL1 test_stock_ledger_wait [[write('SADD', readers, server)]] "")
 lua_mutation(SL1 test_stock_ledger_wait [[sub_call = sub_call + 1]] "")
 c_mutation(SL1 server/services/stock_ledger.c test_ledger_wait
   [[plan_waits(p, "ledger", read_ledger_wake)]] [[plan_waits(p, "reader", read_ledger_wake)]])
@@ -12,18 +12,18 @@ lua_mutation(SL3 test_stock_ledger_wait [[looked_in = sub_call]] "")
 
 # What a reader gets
 c_mutation(SL4 server/services/stock_ledger.c test_stock_ledger_wait
-  [[event == SERVICE_WOKEN ? "stock_await_ledger" : "stock_read_ledger"]] [["stock_read_ledger"]])
-lua_mutation(SL4 test_stock_ledger_wait [['COUNT', args[2])]] [['COUNT', 1000)]])
+  [[event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name]] [[fn_stock_read_ledger.name]])
+lua_mutation(SL4 test_stock_ledger_wait [['COUNT', limit)]] [['COUNT', 1000)]])
 c_mutation(SL5 server/services/stock_ledger.c test_stock_ledger_wait
-  [[event == SERVICE_WOKEN ? "stock_await_ledger" : "stock_read_ledger"]] [["stock_await_ledger"]])
+  [[event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name]] [[fn_stock_await_ledger.name]])
 lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 2 then]] [[ then]])
 c_mutation(SL6 server/services/stock_ledger.c test_stock_ledger_wait
-  [[waits ? "stock_await_ledger" : "stock_read_ledger"]] [["stock_await_ledger"]])
+  [[waits ? &fn_stock_await_ledger : &fn_stock_read_ledger]] [[&fn_stock_await_ledger]])
 lua_mutation(SL7 test_stock_ledger_wait [[if reply[1] ~= 'OK' or #reply > 2]] [[if #reply > 2]])
 
 # What waiting leaves behind
-lua_mutation(SL8 test_stock_ledger_wait [[write('PEXPIRE', readers, args[4])]] [[redis.call('PTTL', readers)]])
-lua_mutation(SL8 test_stock_ledger_wait [[redis.call('PTTL', readers) < tonumber(args[4])]] [[true]])
+lua_mutation(SL8 test_stock_ledger_wait [[write('PEXPIRE', readers, wait_ms)]] [[redis.call('PTTL', readers)]])
+lua_mutation(SL8 test_stock_ledger_wait [[redis.call('PTTL', readers) < tonumber(wait_ms)]] [[true]])
 c_mutation(SL9 server/services/stock_ledger.c test_stock_ledger_wait
   [[if (event == SERVICE_ABANDONED)]] [[if (false)]])
 

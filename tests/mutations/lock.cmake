@@ -7,7 +7,7 @@ lua_mutation(L4 test_lock_acquire [[
   if record and record.targets]])
 lua_mutation(L1 test_lock_acquire
   [[write('SET', me.key, int(q.now) .. ' ' .. me.owner .. ' ' .. me.targets, 'PX', int(me.lease_ms + TOKEN_RETAIN_MS))]] "")
-lua_mutation(L4 test_lock_acquire "key = base .. 'lock:t:' .. args[1]" "key = base .. 'lock:t:'")
+lua_mutation(L4 test_lock_acquire "key = base .. 'lock:t:' .. token, owner" "key = base .. 'lock:t:', owner")
 lua_mutation(L5 test_lock_acquire [[if record.targets ~= targets then fail]] [[if false then fail]])
 lua_mutation(L6 test_lock_acquire [[if not end_us then return {'TOKEN_SPENT'} end]] "")
 lua_mutation(L7 test_lock_acquire [[if #reply == 3 then return {'TOKEN_SPENT'} end]] "")
@@ -103,7 +103,7 @@ lua_mutation(L25 test_lock_admin
       over[#over + 1] = token]]
   [[taken[#taken + 1], taken[#taken + 2] = token, entry]])
 lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
-lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. args[1] .. '*']] [['*}:lock:n:*']])
+lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. prefix .. '*']] [['*}:lock:n:*']])
 lua_mutation(L24 test_lock_admin [[, 'TYPE', 'hash']] "")
 lua_mutation(L24 test_lock_admin [[local room, whole, done = size - (#reply - 2), true, given]]
   [[local room, whole, done = 1000000, true, given]])
@@ -148,8 +148,8 @@ end)
 end)
 
 -- A call is parked]])
-lua_mutation(L31 test_lock_wait [[look(due(q, args[1]).lock, now, reply)
-  conclude(q)]] [[look(due(q, args[1]).lock, now, reply)
+lua_mutation(L31 test_lock_wait [[look(due(q, name).lock, now, reply)
+  conclude(q)]] [[look(due(q, name).lock, now, reply)
   tell(q)]])
 lua_mutation(L33 test_lock_wait [[if end_us < watched then lock.sooner = true end]] "")
 lua_mutation(L33 test_lock_wait
@@ -270,26 +270,23 @@ lua_mutation(L49 test_lock_acquire [[        dirty = false]] "")
 
 # C: what reaches the functions
 c_mutation(L18 server/services/lock.c test_lock_renew_release
-  [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
-        weigh_names(p, lease->n_names);
-        plan_arg_encoded(p, lease->token);]] [[plan_call(p, "lock_renew", lease->group, lease->n_names == 1 ? lease->names[0] : NULL, 2 + lease->n_names);
-        plan_arg_encoded(p, request->leases[0]->token);]])
+  [[args_lock_renew(p, .token = lease->token,]] [[args_lock_renew(p, .token = request->leases[0]->token,]])
 c_mutation(L28 server/services/lock.c test_lock_acquire [[    if (token[0] == '\0') {
         lks_rpc_random_id(made_up);]] [[    if (token[0] == '\0') {
         memset(made_up, 'x', sizeof made_up - 1), made_up[sizeof made_up - 1] = '\0';]])
-c_mutation(L28 server/services/lock.c test_lock_acquire [[return group[0] ? group : only;]] [[return group;]])
+c_mutation(L28 server/services/answer.c test_lock_acquire [[return group[0] != '\0' ? group : only;]] [[return group;]])
 c_mutation(L29 server/services/plan.c test_lock_acquire
-  [[plan_failed(p) ? NULL : plan_encode(p->arena, text);]] [[text;]])
+  [[text ? plan_encode(p->arena, text) : NULL]] [[text]])
 c_mutation(L11 server/services/lock.c test_lock_modes [[return "S";]] [[return "E";]])
 c_mutation(L12 server/services/lock.c test_lock_modes [[target->permits ? target->permits : 1]] [[1]])
 c_mutation(L33 server/services/lock.c test_lock_wait [[    for (size_t i = 0; i < request->n_targets; i++)
         answer_alarm(]] [[    for (size_t i = 0; i < 1; i++)
         answer_alarm(]])
 c_mutation(L34 server/services/lock.c test_lock_wait
-  [[[SERVICE_WOKEN] = "lock_claim",]] [[[SERVICE_WOKEN] = "lock_acquire",]])
+  [[event == SERVICE_WOKEN ? fn_lock_claim.name]] [[event == SERVICE_WOKEN ? fn_lock_acquire.name]])
 c_mutation(L37 server/services/lock.c test_lock_wait_ends
-  [[[SERVICE_DEADLINE] = "lock_withdraw",]] [[[SERVICE_DEADLINE] = "lock_claim",]])
-c_mutation(L38 server/services/lock.c test_lock_wait_ends [[plan_undo(p, "lock_abandon", lks_rpc_slice_of(parked));]] [[;]])
+  [[: fn_lock_withdraw.name;]] [[: fn_lock_claim.name;]])
+c_mutation(L38 server/services/lock.c test_lock_wait_ends [[    plan_undo(p, fn_lock_abandon.name,]] [[    (void)(p, fn_lock_abandon.name,]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends
   [[        lks_rpc_random_id(copy);]] [[        copy[0] = '\0';]])
 
@@ -298,14 +295,14 @@ c_mutation(L1 server/services/lock.c test_lock_acquire [[response->fences[i]->na
   [[response->fences[i]->name = request->targets[0]->name;]])
 c_mutation(L2 server/services/lock.c test_lock_acquire [[response->outcome == LKS_ACQUIRE_OUTCOME_BUSY || ]] "")
 c_mutation(L2 server/services/lock.c test_lock_acquire
-  [[holder[0]->name = request->targets[place]->name;]] [[holder[0]->name = request->targets[0]->name;]])
-c_mutation(L2 server/services/lock.c test_lock_acquire [[holder[0]->lease_ms = answer_int(a, reply, 3);]] "")
+  [[holder->name = request->targets[place]->name;]] [[holder->name = request->targets[0]->name;]])
+c_mutation(L2 server/services/lock.c test_lock_acquire [[holder->lease_ms = answer_int(a, reply, 3);]] "")
 c_mutation(L4 server/services/lock.c test_lock_acquire [[    response->replayed = answer_int(a, reply, 1) != 0;
     response->lease_ms]] [[    response->lease_ms]])
 c_mutation(L17 server/services/lock.c test_lock_renew_release
   [[answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome]]
   [[answer_enum(a, a->replies[0], 0, &lockstock__v1__renew_outcome]])
-c_mutation(L17 server/services/lock.c test_lock_renew_release [[result->group = lock_group(]] [[lock_group(]])
+c_mutation(L17 server/services/lock.c test_lock_renew_release [[result->group = answer_group(]] [[answer_group(]])
 c_mutation(L19 server/services/lock.c test_lock_renew_release [[response->replayed = answer_int(a, reply, 1) != 0;
     response->n_names]] [[response->n_names]])
 c_mutation(L19 server/services/lock.c test_lock_renew_release
@@ -326,16 +323,16 @@ c_mutation(L33 server/calls/alarms.c test_alarms [[        set(a, in_ms_from_now
 c_mutation(L33 server/calls/alarms.c test_alarms
   [[if (a->when.place > 0 && a->when.at_ns <= at_ns)]] [[if (a->when.place > 0)]])
 c_mutation(L33 server/calls/alarms.c test_alarms [[a->again = a->asking;]] [[a->again = false;]])
-c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return -1;]])
-c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->chore ? RETRY_MS : -1;]] [[return RETRY_MS;]])
+c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->lasting ? RETRY_MS : -1;]] [[return -1;]])
+c_mutation(L52 server/calls/alarms.c test_alarms [[return passes(result->code) || !a->lasting ? RETRY_MS : -1;]] [[return RETRY_MS;]])
 c_mutation(L52 server/calls/dispatch.c test_dispatch [[    if (undo)
-        alarms_chore(]] [[    if (false)
-        alarms_chore(]])
+        alarms_set_lasting(]] [[    if (false)
+        alarms_set_lasting(]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]] [[r->has_waited]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]]
   [[r->error.applied == LKS_APPLIED_MAYBE]])
 c_mutation(L52 server/services/rounds.c test_dispatch [[(r->has_waited || r->error.applied == LKS_APPLIED_MAYBE)]] [[true]])
-c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->chore)
+c_mutation(L54 server/calls/alarms.c test_alarms [[    if (a->watchers > 0 || a->lasting)
         return;]] [[    return;]])
 c_mutation(L54 server/calls/alarms.c test_alarms [[        w->alarm->watchers--;]] [[        ;]])
 c_mutation(L54 server/calls/waiters.c test_waiters [[    heap_clear(&all->deadlines.heap, &w->deadline);
@@ -376,15 +373,15 @@ c_mutation(L47 server/services/lock.c test_lock_input
   [[if (n > SERVICE_TARGETS_MAX)
         plan_invalid(p, "%s: at most]] [[if (false)
         plan_invalid(p, "%s: at most]])
-c_mutation(L47 server/services/lock.c test_lock_input [[plan_check_name(p, path(p, list, i, ""), names[i]);]] "")
+c_mutation(L47 server/services/lock.c test_lock_input [[plan_check_name(p, plan_path(p, "%s[%zu]", list, i), names[i]);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input
   [[plan_invalid(p, "%s[%zu]: the same name twice", list, i);]] [[;]])
 c_mutation(L47 server/services/lock.c test_lock_input
-  [[plan_check_name(p, path(p, "targets", i, ".name"), target->name);]] "")
+  [[plan_check_name(p, plan_path(p, "targets[%zu].name", i), target->name);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input
-  [[plan_check_range(p, path(p, "targets", i, ".capacity"), target->capacity, 1, SERVICE_QUANTITY_MAX);]] "")
+  [[plan_check_range(p, plan_path(p, "targets[%zu].capacity", i), target->capacity, 1, SERVICE_QUANTITY_MAX);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input
-  [[plan_check_range(p, path(p, "targets", i, ".permits"), target->permits, 0, target->capacity);]] "")
+  [[plan_check_range(p, plan_path(p, "targets[%zu].permits", i), target->permits, 0, target->capacity);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input
   [[else if (target->permits != 0 || target->capacity != 0)]] [[else if (target->permits != 0)]])
 c_mutation(L47 server/services/lock.c test_lock_input
@@ -405,15 +402,15 @@ c_mutation(L47 server/services/lock.c test_lock_input
 c_mutation(L47 server/services/lock.c test_lock_input
   [[if (request->n_leases < 1 || request->n_leases > LEASES_MAX)]] [[if (request->n_leases > LEASES_MAX)]])
 c_mutation(L47 server/services/lock.c test_lock_input
-  [[plan_check_name_or_empty(p, path(p, "leases", i, ".group"), lease->group);]] "")
+  [[plan_check_name_or_empty(p, plan_path(p, "leases[%zu].group", i), lease->group);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input
-  [[check_names(p, path(p, "leases", i, ".names"), lease->n_names, lease->names);]] "")
+  [[check_names(p, plan_path(p, "leases[%zu].names", i), lease->n_names, lease->names);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input
   [[plan_invalid(p, "leases[%zu].group: must be set unless names is exactly one", i);]] [[;]])
 c_mutation(L47 server/services/lock.c test_lock_input
-  [[check_token(p, path(p, "leases", i, ".token"), lease->token);]] "")
+  [[check_token(p, plan_path(p, "leases[%zu].token", i), lease->token);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input
-  [[check_lease(p, path(p, "leases", i, ".lease_ms"), lease->lease_ms);]] "")
+  [[check_lease(p, plan_path(p, "leases[%zu].lease_ms", i), lease->lease_ms);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input [[check_names(p, "names", request->n_names, request->names);]] "")
 c_mutation(L47 server/services/lock.c test_lock_input [[check_token(p, "token", request->token);]] "")
 c_mutation(L47 server/services/lock_admin.c test_lock_input [[plan_check_name(p, "name", name);]] "")

@@ -24,8 +24,8 @@ lua_mutation(S7 test_stock_deduct [[int(order[i + LEFT])]] [[int(order[i + QUANT
 lua_mutation(S7 test_stock_deduct
   [[write('SET', order_key(base, id), cmsgpack.pack(order), 'PX', int(order[KEEP]))]] "")
 lua_mutation(S8 test_stock_deduct [=[same = same and asked[order[i]] == order[i + QUANTITY]]=] "")
-lua_mutation(S8 test_stock_deduct [[ and (#order - LINES + 1) / LINE == (#args - 3) / 2]] "")
-lua_mutation(S8 test_stock_deduct [[ and order[BUYER] == args[2] ]] [[ ]])
+lua_mutation(S8 test_stock_deduct [[ and (#order - LINES + 1) / LINE == #lines / 2]] "")
+lua_mutation(S8 test_stock_deduct [[ and order[BUYER] == buyer ]] [[ ]])
 lua_mutation(S13 test_stock_deduct [[cmsgpack.pack(order), 'PX', int(order[KEEP]))]] [[cmsgpack.pack(order))]])
 lua_mutation(S13 test_stock_deduct [[if item[RETAIN] > order[KEEP] then]] [[if order[KEEP] == 0 then]])
 lua_mutation(S13 test_stock_deduct [[if item[RETAIN] > order[KEEP] then]] [[if true then]])
@@ -34,7 +34,7 @@ lua_mutation(S3 test_stock_ledger
 lua_mutation(S27 test_stock_deduct [[string.format('%d', n)]] [[tostring(n)]])
 
 # PutItem, GetItem
-lua_mutation(S14 test_stock_items [[if args[7] == '1' then fail]] [[if false then fail]])
+lua_mutation(S14 test_stock_items [[if must_be_new == '1' then fail]] [[if false then fail]])
 lua_mutation(S14 test_stock_items [[if expected ~= 0 and expected ~= current then]] [[if false then]])
 lua_mutation(S14 test_stock_items [[' .. int(current))]] [[')]])
 lua_mutation(S14 test_stock_items [[expected ~= 0 and ]] "")
@@ -60,8 +60,8 @@ lua_mutation(S22 test_stock_items [[record[2] ~= sku or ]] "")
 lua_mutation(S22 test_stock_items [[ or record[3] ~= delta]] "")
 lua_mutation(S13 test_stock_items [[answer}), 'PX', int(item[RETAIN]))]] [[answer}))]])
 lua_mutation(S17 test_stock_items [[item[VERSION] = item[VERSION] + 1]] "")
-lua_mutation(S22 test_stock_items [[append_ledger(base, 'ADJUSTED', sku, int(delta), args[3])]] "")
-lua_mutation(S22 test_stock_items [[args[3], 'reason', args[4])]] [[args[3])]])
+lua_mutation(S22 test_stock_items [[append_ledger(base, 'ADJUSTED', sku, int(delta), adjustment_id)]] "")
+lua_mutation(S22 test_stock_items [[adjustment_id, 'reason', reason)]] [[adjustment_id)]])
 
 # DeleteItem
 lua_mutation(S23 test_stock_items [[if item[RESERVED] > 0 then]] [[if false then]])
@@ -80,9 +80,9 @@ lua_mutation(S19 test_stock_list [['(' .. prefix .. '\255']] [['+']])
 lua_mutation(S19 test_stock_list [['(' .. after or]] [['[' .. after or]])
 lua_mutation(S19 test_stock_list [[skus[size + 1] and '1' or '0']] [[skus[size] and '1' or '0']])
 lua_mutation(S20 test_stock_list [[local pattern = namespace .. ']] [[local pattern = ']])
-lua_mutation(S20 test_stock_list [[encode(args[1]) .. '*']] [[args[1] .. '*']])
+lua_mutation(S20 test_stock_list [[encode(prefix) .. '*']] [[prefix .. '*']])
 lua_mutation(S20 test_stock_list [[budget > 0 and ]] "")
-lua_mutation(S20 test_stock_list [[for i = 4, #args do add(args[i]) end]] "")
+lua_mutation(S20 test_stock_list [[for _, place in ipairs({...}) do add(place) end]] "")
 lua_mutation(S20 test_stock_list [[, 'TYPE', 'hash')]] [[)]])
 lua_mutation(S28 test_stock_items
   [[if not string.find(text, '[^A-Za-z0-9._~-]') then return text end]] [[if true then return text end]])
@@ -119,15 +119,16 @@ lua_mutation(S33 test_stock_faults [[        dirty = false]] [[        dirty = t
 lua_mutation(S4 test_stock_deduct [[if not gravest then return nil end]] [[if gravest ~= 9 then return nil end]])
 lua_mutation(S9 test_stock_deduct [[local reply = {REFUSALS[gravest], '0', '0'}]]
   [[local reply = {REFUSALS[gravest], '0', '0'}
-  save_order(changes.base, args[1], {'order', 'DEDUCT', REFUSALS[gravest], buyer, 1000})]])
+  save_order(changes.base, lines[1], {'order', 'DEDUCT', REFUSALS[gravest], buyer, 1000})]])
 lua_mutation(S12 test_stock_deduct [[        dirty = false]] "")
 
 # Holds
-lua_mutation(S34 test_stock_reserve [[write('ZADD', base .. 'stock:x', int(now + hold_ms * 1000), id)]] "")
+lua_mutation(S34 test_stock_reserve [[write('ZADD', base .. 'stock:x', int(now + tonumber(hold_ms) * 1000), id)
+  else]] [[  else]])
 lua_mutation(S34 test_stock_reserve [[write('SET', order_key(base, id), cmsgpack.pack(order))
 ]] [[save_order(base, id, order)
 ]])
-lua_mutation(S35 test_stock_reserve [[reply[3] = int(ms_until(hold_end(base, args[1], order) or 0, now))]] "")
+lua_mutation(S35 test_stock_reserve [[reply[3] = int(ms_until(hold_end(base, id, order) or 0, now))]] "")
 lua_mutation(S35 test_stock_orders [[if way == RESERVE then return {'CANCELLED', '0', '0'} end]] "")
 lua_mutation(S36 test_stock_expiry [[if ends and ends <= now then return order, 'EXPIRED', 0 end]] "")
 lua_mutation(S36 test_stock_expiry [[local due, reply = due_lines(base, now, HOLDS_MAX), {'OK'}]]
@@ -146,12 +147,12 @@ lua_mutation(S36 test_stock_expiry [[if give_back_due(base, now) then return {'M
   local old]] [[local old]])
 lua_mutation(S36 test_stock_expiry [[if give_back_due(base, now) then return {'MORE'} end
   local item = existing_item(key)
-  check_version(tonumber(args[5])]] [[local item = existing_item(key)
-  check_version(tonumber(args[5])]])
+  check_version(tonumber(expected_version)]] [[local item = existing_item(key)
+  check_version(tonumber(expected_version)]])
 lua_mutation(S36 test_stock_expiry [[if give_back_due(base, now) then return {'MORE'} end
   local item = existing_item(key)
-  check_version(tonumber(args[2])]] [[local item = existing_item(key)
-  check_version(tonumber(args[2])]])
+  check_version(tonumber(expected_version)]] [[local item = existing_item(key)
+  check_version(tonumber(expected_version)]])
 lua_mutation(S36 test_stock_orders [[local function reacquire(base, id, order, now)
   if give_back_due(base, now) then return {'MORE'} end]] [[local function reacquire(base, id, order, now)]])
 lua_mutation(S37 test_stock_expiry [[order[STATE] = 'EXPIRED'
@@ -178,8 +179,8 @@ lua_mutation(S40 test_stock_expiry [[if give_back_due(base, now) then return {'O
   [[give_back_due(base, now)]])
 lua_mutation(S41 test_stock_expiry [[if not first[1] then return {'OK', -1} end]]
   [[if not first[1] then return {'OK', 50} end]])
-lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]] [[CHORE_MS]])
-lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), CHORE_MS)]]
+lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), ALARM_AGAIN_MS)]] [[ALARM_AGAIN_MS]])
+lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), now), ALARM_AGAIN_MS)]]
   [[ms_until(tonumber(first[2]), now)]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) + OVERDUE_US > now]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) < now]])
@@ -195,8 +196,8 @@ lua_mutation(S43 test_stock_orders [[return {'CONFIRMED', '1', view_confirmed(or
 lua_mutation(S43 test_stock_orders [[for i = 6, #reply, 3 do reply[i] = '0' end]] "")
 lua_mutation(S43 test_stock_orders [[save_order(base, id, order)
   write('ZREM', base .. 'stock:x', id)]] [[save_order(base, id, order)]])
-lua_mutation(S44 test_stock_orders [[if state == 'EXPIRED' and args[2] == '1' then]] [[if state == 'EXPIRED' then]])
-lua_mutation(S44 test_stock_orders [[if state == 'EXPIRED' and args[2] == '1' then]] [[if false then]])
+lua_mutation(S44 test_stock_orders [[if state == 'EXPIRED' and again == '1' then]] [[if state == 'EXPIRED' then]])
+lua_mutation(S44 test_stock_orders [[if state == 'EXPIRED' and again == '1' then]] [[if false then]])
 lua_mutation(S44 test_stock_orders [[if not item or quantity > item[AVAILABLE] then sold_out = 'SOLD_OUT' end]]
   [[if not item then sold_out = 'SOLD_OUT' end]])
 lua_mutation(S44 test_stock_orders [[if not item or quantity > item[AVAILABLE] then sold_out = 'SOLD_OUT' end]]
@@ -205,7 +206,8 @@ lua_mutation(S44 test_stock_orders [[ or changing_held(changes, sku, order[BUYER
   [[ then]])
 lua_mutation(S44 test_stock_orders [[if order[BUYER] == '' or changing_held]] [[if changing_held]])
 lua_mutation(S44 test_stock_orders [=[order[i + LINE_ERA] = changes.items[order[i]][ERA]]=] "")
-lua_mutation(S45 test_stock_orders [[write('ZADD', base .. 'stock:x', int(now + tonumber(args[2]) * 1000), id)]] "")
+lua_mutation(S45 test_stock_orders [[write('ZADD', base .. 'stock:x', int(now + tonumber(hold_ms) * 1000), id)
+  return {'EXTENDED']] [[  return {'EXTENDED']])
 lua_mutation(S45 test_stock_orders [[if state == 'RETURNED' then return {'CONFIRMED', '0'} end]] "")
 lua_mutation(S45 test_stock_orders [[if state ~= 'RESERVED' then return {state, '0'} end]] "")
 lua_mutation(S46 test_stock_orders [[end_hold(base, id, order, 'CANCELLED', 'CANCELLED', 'reason', reason)]]
@@ -225,7 +227,7 @@ lua_mutation(S47 test_stock_orders [['PX', int(DEFAULT_KEEP_MS))
 lua_mutation(S47 test_stock_orders [[if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', '1'} end]] "")
 lua_mutation(S47 test_stock_orders [[fail('FAILED_PRECONDITION', 'order_id: was cancelled before it came')]] "")
 lua_mutation(S48 test_stock_return
-  [[change(changes, 'RETURNED', order[i], back[i], order[i + LINE_ERA], args[1], order[BUYER])]] "")
+  [[change(changes, 'RETURNED', order[i], back[i], order[i + LINE_ERA], return_id, order[BUYER])]] "")
 lua_mutation(S48 test_stock_return [=[order[i + RETURNED] = order[i + RETURNED] + back[i]]=] "")
 lua_mutation(S48 test_stock_return [[order[STATE] = whole and 'RETURNED' or 'CONFIRMED']] "")
 lua_mutation(S48 test_stock_return [[  save_changes(changes)
@@ -233,17 +235,17 @@ lua_mutation(S48 test_stock_return [[  save_changes(changes)
   write('SET', record_key]] [[  save_changes(changes)
   write('SET', record_key]])
 lua_mutation(S49 test_stock_return
-  [[write('SET', record_key, cmsgpack.pack({'return', id, asked, answer}), 'PX', int(order[KEEP]))]] "")
+  [[write('SET', record_key, cmsgpack.pack({'return', id, lines, answer}), 'PX', int(order[KEEP]))]] "")
 lua_mutation(S49 test_stock_return [[answer}), 'PX', int(order[KEEP]))]] [[answer}))]])
-lua_mutation(S49 test_stock_return [[if record[2] ~= args[2] or #record[3] ~= #args - 2 then]]
-  [[if #record[3] ~= #args - 2 then]])
-lua_mutation(S49 test_stock_return [[if record[2] ~= args[2] or #record[3] ~= #args - 2 then]]
-  [[if record[2] ~= args[2] then]])
+lua_mutation(S49 test_stock_return [[if record[2] ~= id or #record[3] ~= #lines then]]
+  [[if #record[3] ~= #lines then]])
+lua_mutation(S49 test_stock_return [[if record[2] ~= id or #record[3] ~= #lines then]]
+  [[if record[2] ~= id then]])
 lua_mutation(S49 test_stock_return [=[if asked[record[3][i]] ~= record[3][i + 1] then return false end]=] "")
 lua_mutation(S50 test_stock_return [[if quantity > left then return nil end]] "")
 lua_mutation(S50 test_stock_return [[if unmatched > 0 then return nil end]] "")
-lua_mutation(S50 test_stock_return [[local back = state == 'CONFIRMED' and coming_back(order, args)]]
-  [[local back = coming_back(order, args)]])
+lua_mutation(S50 test_stock_return [[local back = state == 'CONFIRMED' and coming_back(order, lines)]]
+  [[local back = coming_back(order, lines)]])
 lua_mutation(S51 test_stock_return [=[return item and era >= item[BORN]]=] [[return item]])
 lua_mutation(S52 test_stock_deduct [[if not order then return {'NONE'} end]]
   [[if not order then return {'OK', {'CANCELLED', '0', ''}} end]])
@@ -298,7 +300,7 @@ c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[stock_check_lines(p, request->lines, request->n_lines);]] "")
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_name(p, "order_id", request->order_id);
-    plan_call(p, "stock_confirm"]] [[plan_call(p, "stock_confirm"]])
+    plan_call(p, &fn_stock_confirm]] [[plan_call(p, &fn_stock_confirm]])
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_name(p, "order_id", request->order_id);
     plan_check_range(]] [[plan_check_range(]])
@@ -309,7 +311,7 @@ c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);]] "")
 c_mutation(S30 server/services/stock_orders.c test_stock_input
   [[plan_check_name(p, "order_id", request->order_id);
-    plan_call(p, "stock_get_order"]] [[plan_call(p, "stock_get_order"]])
+    plan_call(p, &fn_stock_get_order]] [[plan_call(p, &fn_stock_get_order]])
 c_mutation(S29 server/services/stock_orders.c test_stock_return
   [[request->n_lines == 1 ? request->lines[0]->sku : NULL]] [[NULL]])
 c_mutation(S30 server/services/stock_items.c test_stock_input
@@ -342,7 +344,7 @@ c_mutation(S31 rpc/scan.c test_stock_input [[return fail(m, "not of the wire typ
 c_mutation(S31 rpc/scan.c test_stock_input [[return wire_skip(&m->wire, type) || fail(m, "ends inside an unknown field");]]
   [[return fail(m, "unknown");]])
 c_mutation(S34 server/services/stock.c test_stock_reserve
-  [[answer_chore(a, STOCK_EXPIRE, response->hold_ms > 0 ? response->hold_ms : -1);]] "")
+  [[answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);]] "")
 c_mutation(S35 server/services/stock.c test_stock_reserve
   [[&lockstock__v1__reserve_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__reserve_outcome__descriptor);]])
@@ -350,10 +352,10 @@ c_mutation(S40 server/services/stock.c test_stock_expiry [[    if (more)
         answer_again(a, next);]] "")
 c_mutation(S40 server/services/stock.c test_stock_expiry [[            next = expire_first;]]
   [[            next = ask_again;]])
-c_mutation(S40 server/services/stock.c test_stock_expiry [[? "stock_expire_listed" : STOCK_EXPIRE;]]
-  [[? STOCK_EXPIRE : STOCK_EXPIRE;]])
+c_mutation(S40 server/services/stock.c test_stock_expiry [[? &fn_stock_expire_listed : &fn_stock_expire;]]
+  [[? &fn_stock_expire : &fn_stock_expire;]])
 c_mutation(S45 server/services/stock_orders.c test_stock_orders
-  [[        answer_chore(a, STOCK_EXPIRE, response->hold_ms);]]
+  [[        answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms);]]
   [[        ;]])
 c_mutation(S43 server/services/stock_orders.c test_stock_orders
   [[&lockstock__v1__confirm_outcome__descriptor);
@@ -367,6 +369,6 @@ c_mutation(S49 server/services/stock_orders.c test_stock_return
   [[&lockstock__v1__return_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;]] [[&lockstock__v1__return_outcome__descriptor);]])
 c_mutation(S52 server/services/stock_orders.c test_stock_reserve [[order->hold_ms = answer_int(a, view, 1);]] "")
-c_mutation(S52 server/services/stock_orders.c test_stock_orders [[line->returned = answer_int(a, view, at + 2);]] "")
-c_mutation(S42 server/calls/sweep.c test_stock_orphans [[alarms_chore(s->alarms, reply->element[i].string, CHORE, lks_rpc_slice_of(""), 0);]]
+c_mutation(S52 server/services/stock_orders.c test_stock_orders [[order->lines[i]->returned = answer_int(a, view, HEAD + LINE * i + 2);]] "")
+c_mutation(S42 server/calls/sweep.c test_stock_orphans [[alarms_set_lasting(s->alarms, reply->element[i].string, fn_stock_expire.name, lks_rpc_slice_of(""), 0);]]
   [[;]])

@@ -27,7 +27,7 @@ c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
 c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
   [[if state == 'CANCELLED' then return {'CANCELLED', '1', view_order(order, state, 0)} end]] "")
 c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
-  [[write('SET', record_key, cmsgpack.pack({'return', id, asked, answer}), 'PX', int(order[KEEP]))]] "")
+  [[write('SET', record_key, cmsgpack.pack({'return', id, lines, answer}), 'PX', int(order[KEEP]))]] "")
 c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
   [[if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', '1'} end]] "")
 c_mutation(E5 server/functions/stock.lua test_reservations:*balanced*
@@ -50,7 +50,7 @@ c_mutation(E7 server/functions/stock_hold.lua test_memory_flat [[write('ZREM', b
 c_mutation(E7 server/functions/stock_items.lua test_memory_flat [[write('UNLINK', key, buyers)]] [[write('UNLINK', key)]])
 c_mutation(E7 server/functions/idempotency_record.lua test_memory_flat
   [[write('PEXPIRE', key, int(lease_ms + retain_ms))]] "")
-c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[write('PEXPIRE', key, args[2])]] "")
+c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[write('PEXPIRE', key, ttl_ms)]] "")
 c_mutation(E7 server/functions/ratelimit_policies.lua test_memory_flat [[write('ZREM', names, name)]] "")
 c_mutation(E8 net/sp/frames.c test_memory_flat:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
 

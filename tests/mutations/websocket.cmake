@@ -74,6 +74,6 @@ c_mutation(WS8 net/nng/connections.c test_nng_rep:*page* [[!all->refusing && !of
 
 # origins that are none, or that no address would heed, are refused; libnng beyond this machine is warned of
 c_mutation(WS9 server/server.c test_admission:*would_do_nothing* [[    if (wires_is_origin(origin))]] [[    if (true)]])
-c_mutation(WS9 server/server.c test_admission:*would_do_nothing* [[if (s->config->allow_origin.n > 0 && !for_pages)]]
-  [[if (false)]])
+c_mutation(WS9 server/server.c test_admission:*would_do_nothing* [[s->config->allow_origin.n > 0 && !for_pages)]]
+  [[false)]])
 c_mutation(WS9 server/server.c test_admission:*libnng* [[        warn_of_libnng(url);]] "")

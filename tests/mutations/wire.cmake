@@ -44,8 +44,8 @@ c_mutation(W6 rpc/frame.c test_frame
 
 # unknown method: UNIMPLEMENTED
 c_mutation(W7 server/calls/dispatch.c test_dispatch
-  [[return lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method:]]
-  [[return lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "method:]])
+  [[code = lks_error_set(error, LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "method:]]
+  [[code = lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "method:]])
 c_mutation(W7 rpc/exchange.c test_exchange
   [[return strcmp(left->method->path, right->method->path);]]
   [[return left->method->path[0] - right->method->path[0];]])

@@ -188,7 +188,7 @@ void expect_item(const char *group, const char *sku, int64_t available, int64_t 
     expect_stock(group, sku, available, 0, sold);
 }
 
-int64_t chore_ms(void)
+int64_t lasting_alarm_ms(void)
 {
     for (const service_alarm *alarm = harness_last_alarms(h); alarm; alarm = alarm->next)
         if (alarm->lasting && strcmp(alarm->function, "stock_expire") == 0)
@@ -196,13 +196,14 @@ int64_t chore_ms(void)
     return -1;
 }
 
-int64_t run_chore(const char *group)
+int64_t ring_lasting_alarm(const char *group)
 {
     char base[256];
     const int n = snprintf(base, sizeof base, "ls:{default/%s}:", group);
-    const service_alarm chore = {.base = {.data = base, .len = (size_t)n}, .function = "stock_expire", .lasting = true};
+    const service_alarm lasting = {
+        .base = {.data = base, .len = (size_t)n}, .function = "stock_expire", .lasting = true};
 
-    return harness_ring(h, &chore);
+    return harness_ring(h, &lasting);
 }
 
 const char *ledger_text(const lks_read_ledger_response *response)

@@ -47,10 +47,10 @@ const char *order_text(const lks_order *order);
 void expect_order(const char *group, const char *order_id, const char *order);
 
 /* The ms after which the last call asks for stock_expire; -1 when it does not. */
-int64_t chore_ms(void);
+int64_t lasting_alarm_ms(void);
 
-/* Runs stock_expire of the group as a server's chore would; gives the ms it replies. */
-int64_t run_chore(const char *group);
+/* Runs stock_expire of the group as a server's lasting alarm would; gives the ms it replies. */
+int64_t ring_lasting_alarm(const char *group);
 
 /* "KIND sku quantity order" of each entry, one a line. */
 const char *ledger_text(const lks_read_ledger_response *response);

@@ -1,5 +1,5 @@
 /* A hold that is over is seen by nobody, and is given back by whoever writes, by a
- * server's chore, or after the search for orphans. */
+ * server's lasting alarm, or after the search for orphans. */
 #include "functions/library.h"
 #include "stock_script.h"
 
@@ -143,9 +143,9 @@ TEST(readers_see_what_a_writer_would_make)
     expect_unchanged();
     assert_non_null(strstr(before, "g/b 10 0 0 v"));
     assert_non_null(strstr(before, "a/a 10 0 0 v"));
-    assert_in_range(run_chore("g"), 400000, 500000);
-    assert_int_equal(run_chore("a"), -1);
-    assert_int_equal(run_chore("b"), -1);
+    assert_in_range(ring_lasting_alarm("g"), 400000, 500000);
+    assert_int_equal(ring_lasting_alarm("a"), -1);
+    assert_int_equal(ring_lasting_alarm("b"), -1);
     assert_string_equal(all_readers(), before);
 }
 
@@ -244,9 +244,9 @@ TEST(a_list_gives_back_in_each_group)
 TEST(a_call_gives_back_some_hundred)
 {
     many_holds(400);
-    assert_int_equal(run_chore("g"), 0);
+    assert_int_equal(ring_lasting_alarm("g"), 0);
     assert_int_equal(held_orders(), 100);
-    assert_int_equal(run_chore("g"), -1);
+    assert_int_equal(ring_lasting_alarm("g"), -1);
     assert_int_equal(held_orders(), 0);
     expect_stock("g", "a", 410, 0, 0);
 }
@@ -267,7 +267,7 @@ TEST(lines_count_too)
     }
     harness_advance_ms(h, 100000);
     /* 600 lines, and what the last of them has more: also for calls that travel together. */
-    assert_int_equal(run_chore("g"), 0);
+    assert_int_equal(ring_lasting_alarm("g"), 0);
     assert_int_equal(held_orders(), 30);
     const char *three = harness_redis(h, "FCALL stock_expire_%s 1 ls:{default/g}: 0 0 0", functions_digest);
     assert_string_equal(three, "OK\n0\n\nOK\n0\n\nOK\n0\n\n");
@@ -361,7 +361,7 @@ TEST(only_its_own_count_falls)
     put_limited("g", "a", 10, 2);
     deduct("g", "o3", "bob", "a:2");
     harness_advance_ms(h, 100000);
-    run_chore("g");
+    ring_lasting_alarm("g");
     expect_stock("g", "a", 8, 0, 2);
     answers(deduct("g", "o4", "bob", "a:1"), "BUYER_LIMIT a:8");
     answers(deduct("g", "o4", "eve", "a:1"), "DEDUCTED a:7");
@@ -377,30 +377,30 @@ TEST(a_lost_record_is_passed_by)
     deduct("g", "o2", "", "a:5");
     harness_advance_ms(h, 100000);
     expect_stock("g", "a", 0, 5, 5);
-    assert_int_equal(run_chore("g"), -1);
+    assert_int_equal(ring_lasting_alarm("g"), -1);
     expect_stock("g", "a", 0, 5, 5);
     expect_order("g", "o2", "CONFIRMED  a:5:0");
 }
 
-/* ---- chores ---- */
+/* ---- lasting alarms ---- */
 
-TEST(a_chore_comes_when_the_next_hold_ends)
+TEST(a_lasting_alarm_comes_when_the_next_hold_ends)
 {
     put_item("g", "a", 10);
-    assert_int_equal(run_chore("g"), -1);
+    assert_int_equal(ring_lasting_alarm("g"), -1);
     reserve("g", "o1", "", "a:1", 100000);
     reserve("g", "o2", "", "a:1", 900000);
     reserve("g", "o3", "", "a:1", 900001);
     harness_advance_ms(h, 100000);
-    assert_in_range(run_chore("g"), 700000, 800000);
+    assert_in_range(ring_lasting_alarm("g"), 700000, 800000);
     expect_order("g", "o1", "EXPIRED  a:1:0");
     assert_int_equal(held_orders(), 2);
-    /* Ends that are close together share a chore. (The clock may have passed them.) */
+    /* Ends that are close together share a lasting alarm. (The clock may have passed them.) */
     harness_advance_ms(h, 799990);
-    int64_t again_ms = run_chore("g");
+    int64_t again_ms = ring_lasting_alarm("g");
     assert_true(again_ms == 50 || again_ms == -1);
     harness_advance_ms(h, 50);
-    assert_int_equal(run_chore("g"), -1);
+    assert_int_equal(ring_lasting_alarm("g"), -1);
 }
 
 static const char *overdue(const char *cursor)
@@ -427,8 +427,8 @@ TEST(what_nobody_gives_back_is_found)
     harness_advance_ms(h, 400000);
     assert_null(strstr(overdue("0"), "other/g"));
     assert_non_null(strstr(overdue("0"), "ls:{default/h%7D}:\n"));
-    run_chore("g");
-    run_chore("h%7D");
+    ring_lasting_alarm("g");
+    ring_lasting_alarm("h%7D");
     assert_string_equal(overdue("0"), "OK\n\n\n");
 }
 

@@ -317,11 +317,11 @@ TEST(a_reply_of_another_shape_is_an_error)
     harness_alter(h, "if not due then return {'MORE'} end", "if true then return {'OK', 'x'} end");
     assert_null(get_item("g", "a"));
     assert_int_equal(err.code, LKS_INTERNAL);
-    harness_alter(h, "reply = {way.outcome, '0', args[3]}", "if true then return {'DEDUCTED'} end reply = nil");
+    harness_alter(h, "reply = {way.outcome, '0', hold_ms}", "if true then return {'DEDUCTED'} end reply = nil");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
-    harness_alter(h, "reply = {way.outcome, '0', args[3]}", "if true then return {} end reply = nil");
+    harness_alter(h, "reply = {way.outcome, '0', hold_ms}", "if true then return {} end reply = nil");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_null(reserve("g", "o", "", "a:1", 1000));

@@ -416,9 +416,9 @@ static void step_time(void)
     }
 }
 
-static void step_chore(int g)
+static void step_lasting_alarm(int g)
 {
-    int64_t ms = run_chore(encoded[g]), next = model_next_end(&model[g]);
+    int64_t ms = ring_lasting_alarm(encoded[g]), next = model_next_end(&model[g]);
 
     if (next < 0)
         assert_int_equal(ms, -1);
@@ -433,7 +433,7 @@ static void step_chore(int g)
 static void records_end(void)
 {
     for (int g = 0; g < GROUPS; g++) {
-        step_chore(g);
+        step_lasting_alarm(g);
         model_forget(&model[g]);
     }
     harness_redis(h, "EVAL %s 0",
@@ -466,7 +466,7 @@ static void random_step(int g)
     else if (what < 38)
         step_time();
     else
-        step_chore(g);
+        step_lasting_alarm(g);
 }
 
 TEST(random_requests_do_as_the_model)

@@ -37,7 +37,7 @@ TEST(confirm_sells_what_is_held)
     /* It stays sold when the hold would have ended. */
     harness_advance_ms(h, 60000);
     expect_stock("g", "a", 8, 0, 2);
-    assert_int_equal(run_chore("g"), -1);
+    assert_int_equal(ring_lasting_alarm("g"), -1);
     expect_stock("g", "a", 8, 0, 2);
     /* And counts for its buyer. */
     answers(deduct("g", "o2", "bob", "a:2"), "BUYER_LIMIT a:8");
@@ -78,7 +78,7 @@ TEST(confirm_refuses_what_is_not_held)
     answers(confirm("g", "o2", false), "EXPIRED EXPIRED bob a:2:0 b:1:0");
     answers(confirm("g", "o3", true), "CANCELLED CANCELLED ");
     expect_unchanged();
-    run_chore("g");
+    ring_lasting_alarm("g");
     answers(confirm("g", "o2", false), "EXPIRED EXPIRED bob a:2:0 b:1:0");
 }
 
@@ -105,7 +105,7 @@ TEST(an_expired_order_takes_its_stock_again)
         held("o1", 100000);
         harness_advance_ms(h, 100000);
         if (given_back)
-            run_chore("g");
+            ring_lasting_alarm("g");
         answers(confirm("g", "o1", true), "CONFIRMED CONFIRMED bob a:2:0 b:1:0");
         expect_stock("g", "a", 8, 0, 2);
         expect_stock("g", "b", 4, 0, 1);
@@ -168,7 +168,7 @@ static void expect_extended(const lks_extend_hold_response *response, lks_extend
         fail_msg("ExtendHold: %s", err.message);
     assert_int_equal(response->outcome, outcome);
     assert_int_equal(response->hold_ms, hold_ms);
-    assert_int_equal(chore_ms(), outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? hold_ms : -1);
+    assert_int_equal(lasting_alarm_ms(), outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED ? hold_ms : -1);
 }
 
 TEST(a_hold_is_as_long_as_it_was_last_made)
@@ -179,7 +179,7 @@ TEST(a_hold_is_as_long_as_it_was_last_made)
     expect_extended(extend_hold("g", "o1", 600000), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 600000);
     harness_advance_ms(h, 590000);
     expect_stock("g", "a", 8, 2, 0);
-    run_chore("g");
+    ring_lasting_alarm("g");
     expect_stock("g", "a", 8, 2, 0);
     /* Shorter, too. */
     expect_extended(extend_hold("g", "o1", 50000), LKS_EXTEND_HOLD_OUTCOME_EXTENDED, 50000);
@@ -206,7 +206,7 @@ TEST(only_what_is_held_is_extended)
     remember();
     expect_extended(extend_hold("g", "o3", 100000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
     expect_unchanged();
-    run_chore("g");
+    ring_lasting_alarm("g");
     expect_extended(extend_hold("g", "o3", 100000), LKS_EXTEND_HOLD_OUTCOME_EXPIRED, 0);
     cancel("g", "o4", "");
     expect_extended(extend_hold("g", "o4", 100000), LKS_EXTEND_HOLD_OUTCOME_CANCELLED, 0);
@@ -263,7 +263,7 @@ TEST(an_expired_order_can_be_cancelled)
         held("o1", 100000);
         harness_advance_ms(h, 100000);
         if (given_back)
-            run_chore("g");
+            ring_lasting_alarm("g");
         answers(cancel("g", "o1", "late"), "CANCELLED CANCELLED bob a:2:0 b:1:0");
         answers(cancel("g", "o1", "late"), "CANCELLED again CANCELLED bob a:2:0 b:1:0");
         expect_stock("g", "a", 10, 0, 0);
@@ -285,7 +285,7 @@ TEST(a_cancelled_order_that_comes_late_is_refused)
     const lks_reserve_response *late = reserve("g", "o1", "bob", "a:1", 100000);
     answers(late, "CANCELLED");
     assert_int_equal(late->hold_ms, 0);
-    assert_int_equal(chore_ms(), -1);
+    assert_int_equal(lasting_alarm_ms(), -1);
     assert_null(deduct("g", "o1", "bob", "a:1"));
     expect_error(LKS_FAILED_PRECONDITION, "order_id");
     expect_order("g", "o1", "CANCELLED ");

@@ -8,7 +8,7 @@ TEST(holds_and_tells_what_is_left)
     const lks_reserve_response *response = reserve("g", "o1", "bob", "a:2 b:5", 60000);
     answers(response, "RESERVED a:8 b:0");
     assert_int_equal(response->hold_ms, 60000);
-    assert_int_equal(chore_ms(), 60000);
+    assert_int_equal(lasting_alarm_ms(), 60000);
     expect_stock("g", "a", 8, 2, 0);
     expect_stock("g", "b", 0, 5, 0);
     const lks_order *order = get_order("g", "o1");
@@ -33,7 +33,7 @@ TEST(a_repeat_is_the_first_answer)
     const lks_reserve_response *again = reserve("g", "o1", "bob", "b:1 a:2", 60000);
     answers(again, "RESERVED again a:8 b:9");
     assert_in_range(again->hold_ms, 1, 40000);
-    assert_int_equal(chore_ms(), again->hold_ms);
+    assert_int_equal(lasting_alarm_ms(), again->hold_ms);
     /* It is not a longer hold. */
     again = reserve("g", "o1", "bob", "a:2 b:1", 600000);
     answers(again, "RESERVED again a:8 b:9");
@@ -44,14 +44,14 @@ TEST(a_repeat_is_the_first_answer)
     again = reserve("g", "o1", "bob", "a:2 b:1", 60000);
     answers(again, "RESERVED again a:8 b:9");
     assert_int_equal(again->hold_ms, 0);
-    assert_int_equal(chore_ms(), -1);
+    assert_int_equal(lasting_alarm_ms(), -1);
     take_back("g", "r", "o1", "");
     answers(reserve("g", "o1", "bob", "a:2 b:1", 60000), "RESERVED again a:8 b:9");
     harness_advance_ms(h, 40000);
     again = reserve("g", "o2", "bob", "a:8", 60000);
     answers(again, "RESERVED again a:0");
     assert_int_equal(again->hold_ms, 0);
-    run_chore("g");
+    ring_lasting_alarm("g");
     answers(reserve("g", "o2", "bob", "a:8", 60000), "RESERVED again a:0");
 }
 
@@ -111,7 +111,7 @@ TEST(the_gravest_refusal_is_told_with_its_lines)
         const lks_reserve_response *refused = reserve("g", "o", "bob", rows[i].lines, 60000);
         answers(refused, rows[i].answer);
         assert_int_equal(refused->hold_ms, 0);
-        assert_int_equal(chore_ms(), -1);
+        assert_int_equal(lasting_alarm_ms(), -1);
     }
     assert_null(reserve("g", "o", "", "few:1", 60000));
     expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
@@ -217,7 +217,7 @@ TEST(orders_are_remembered_as_long_as_the_longest_of_their_items)
     confirm("g", "o1", false);
     cancel("g", "o2", "");
     harness_advance_ms(h, 100000);
-    run_chore("g");
+    ring_lasting_alarm("g");
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o1")), 60001, 120000);
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o2")), 60001, 120000);
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:o3")), 1, 60000);

@@ -1,5 +1,5 @@
-/* Runs a request as server/calls/dispatch.c and the store do (services/rounds.h, store/fcall.h), but with one synchronous
- * connection. */
+/* Runs a request as server/calls/dispatch.c and the store do (services/rounds.h, store/fcall.h), but
+ * with one synchronous connection. */
 #include "support/service_harness.h"
 #include "test.h"
 

@@ -69,7 +69,7 @@ void harness_event(harness *h, harness_waiting *w, service_event event);
 const void *harness_answer(const harness_waiting *w, lks_error *error);
 bool harness_is_parked(const harness_waiting *w);
 
-/* The alarms that its last round asked for, chores among them. */
+/* The alarms that its last round asked for, lasting alarms among them. */
 const service_alarm *harness_alarms(const harness_waiting *w);
 
 /* Those of the last harness_call. */

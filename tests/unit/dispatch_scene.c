@@ -55,11 +55,11 @@ void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_s
     all->alarm = argument;
 }
 
-void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
     assert_int_equal(in_ms, 0);
-    all->n_chores++;
-    snprintf(all->chore, sizeof all->chore, "%.*s %s %.*s", (int)base.len, base.data, function, (int)argument.len,
+    all->n_lasting++;
+    snprintf(all->lasting, sizeof all->lasting, "%.*s %s %.*s", (int)base.len, base.data, function, (int)argument.len,
              argument.data);
 }
 

@@ -32,8 +32,8 @@ struct waiters {
 
 struct alarms {
     lks_rpc_slice alarm;
-    char chore[160]; /* "<base> <function> <argument>" */
-    size_t n_chores;
+    char lasting[160]; /* "<base> <function> <argument>" */
+    size_t n_lasting;
 };
 
 typedef struct fixture {

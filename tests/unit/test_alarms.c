@@ -111,9 +111,9 @@ static void set(fixture *f, const char *argument, int64_t in_ms)
     alarms_set(f->all, lks_rpc_slice_of(group), "lock_promote", lks_rpc_slice_of(argument), in_ms);
 }
 
-static void chore(fixture *f, const char *argument, int64_t in_ms)
+static void set_lasting(fixture *f, const char *argument, int64_t in_ms)
 {
-    alarms_chore(f->all, lks_rpc_slice_of(group), "expire", lks_rpc_slice_of(argument), in_ms);
+    alarms_set_lasting(f->all, lks_rpc_slice_of(group), "expire", lks_rpc_slice_of(argument), in_ms);
 }
 
 /* A watch that lasts for the test. */
@@ -273,12 +273,12 @@ TEST(an_alarm_is_found_among_many_as_among_few)
     assert_int_equal(compared_among(f, MANY), 1);
 }
 
-/* ---- chores --------------------------------------------------------------------- */
+/* ---- lasting alarms --- */
 
-TEST(a_chore_is_done_though_nobody_waits)
+TEST(a_lasting_alarm_is_done_though_nobody_waits)
 {
     fixture *f = *state;
-    chore(f, "", 1);
+    set_lasting(f, "", 1);
     run_until_asked(f, 1);
     assert_string_equal(f->store.asked[0].call->function, "expire");
     assert_memory_equal(f->store.asked[0].call->base.data, group, strlen(group));
@@ -291,10 +291,10 @@ TEST(a_chore_is_done_though_nobody_waits)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-TEST(a_chore_is_tried_until_the_store_answers)
+TEST(a_lasting_alarm_is_tried_until_the_store_answers)
 {
     fixture *f = *state;
-    chore(f, "token", 0);
+    set_lasting(f, "token", 0);
     run_until_asked(f, 1);
     fail_with(&f->store, 0, LKS_UNAVAILABLE);
     run_until_asked(f, 2);
@@ -305,55 +305,55 @@ TEST(a_chore_is_tried_until_the_store_answers)
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-TEST(a_chore_that_is_refused_for_good_ends)
+TEST(a_lasting_alarm_that_is_refused_for_good_ends)
 {
     fixture *f = *state;
-    chore(f, "token", 0);
+    set_lasting(f, "token", 0);
     run_until_asked(f, 1);
     fail_with(&f->store, 0, LKS_FAILED_PRECONDITION);
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-TEST(a_chore_outlives_those_who_watch)
+TEST(a_lasting_alarm_outlives_those_who_watch)
 {
     fixture *f = *state;
     service_watch w = {.base = lks_rpc_slice_of(group), .function = "expire", .argument = lks_rpc_slice_of("x")};
     alarms_watch(f->all, &w);
-    chore(f, "x", 1);
+    set_lasting(f, "x", 1);
     alarms_unwatch(f->all, &w);
     run_until_asked(f, 1);
     reply_again_in(&f->store, 0, -1);
     assert_int_equal(alarms_count(f->all), 0);
 }
 
-/* The reply was made before what set the chore again. */
-TEST(a_chore_set_while_asking_is_kept)
+/* The reply was made before what set the lasting alarm again. */
+TEST(a_lasting_alarm_set_while_asking_is_kept)
 {
     fixture *f = *state;
-    chore(f, "", 0);
+    set_lasting(f, "", 0);
     run_until_asked(f, 1);
-    chore(f, "", 1);
+    set_lasting(f, "", 1);
     reply_again_in(&f->store, 0, -1);
     run_until_asked(f, 2);
     reply_again_in(&f->store, 1, -1);
 }
 
-TEST(a_stopping_server_has_no_chores)
+TEST(a_stopping_server_has_no_lasting_alarms)
 {
     fixture *f = *state;
-    chore(f, "", 0);
+    set_lasting(f, "", 0);
     alarms_stop(f->all);
-    chore(f, "", 0);
+    set_lasting(f, "", 0);
     uv_run(&f->loop, UV_RUN_NOWAIT);
     assert_int_equal(f->store.n, 0);
 }
 
 /* teardown: what is left on the list is freed. */
-TEST(a_chore_that_never_comes_due_is_freed)
+TEST(a_lasting_alarm_that_never_comes_due_is_freed)
 {
     fixture *f = *state;
-    chore(f, "", NEVER_MS);
-    chore(f, "another", NEVER_MS);
+    set_lasting(f, "", NEVER_MS);
+    set_lasting(f, "another", NEVER_MS);
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

@@ -31,7 +31,7 @@ TEST(a_deadline_that_is_over_is_not_run)
     fixture *f = *state;
     const sink_call late = {.timeout_ms = 10, .received_ns = lks_rpc_now_ns() - 11000000};
     start_get_item(f, 1, &late);
-    expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "deadline");
+    expect(f, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "on arrival");
     assert_int_equal(f->store.n, 0);
 }
 

@@ -40,8 +40,8 @@ static void expect_abandoned(const fixture *f)
 
     snprintf(expected, sizeof expected, "ls:{default/n}: lock_abandon %.*s %.*s", (int)args[0].len, args[0].data,
              (int)args[4].len, args[4].data);
-    assert_string_equal(f->alarms.chore, expected);
-    assert_non_null(strstr(f->alarms.chore, " this."));
+    assert_string_equal(f->alarms.lasting, expected);
+    assert_non_null(strstr(f->alarms.lasting, " this."));
 }
 
 TEST(a_call_that_waits_is_there_before_its_store_call)
@@ -117,13 +117,13 @@ TEST(an_acquire_that_may_have_queued_is_made_up_for)
     expect_abandoned(f);
 }
 
-TEST(what_left_nothing_needs_no_chore)
+TEST(what_left_nothing_needs_no_lasting_alarm)
 {
     fixture *f = *state;
     start_waiting(f);
     answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_int_equal(f->n_done, 1);
-    assert_string_equal(f->alarms.chore, "");
+    assert_string_equal(f->alarms.lasting, "");
 }
 
 /* Its place in the queue is kept: the same call goes on at another server. */
@@ -135,7 +135,7 @@ TEST(a_stopping_server_asks_nothing_more)
     f->waiters.parked->on_event(f->waiters.parked, SERVICE_STOPPING);
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "shutting down");
     assert_int_equal(f->store.n, 1);
-    assert_string_equal(f->alarms.chore, "");
+    assert_string_equal(f->alarms.lasting, "");
 }
 
 /* The wait ends before the deadline by as much as its last round takes; that one has no
@@ -182,7 +182,7 @@ TEST(parked_calls_leave_their_room_to_others)
     lose(f, 2);
     lose(f, 3);
     assert_int_equal(f->store.n, 5);
-    assert_int_equal(f->alarms.n_chores, 4);
+    assert_int_equal(f->alarms.n_lasting, 4);
     assert_int_equal(callers_parked(f->callers), 0);
 }
 

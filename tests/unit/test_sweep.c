@@ -16,7 +16,7 @@ struct store {
 };
 
 struct alarms {
-    lks_rpc_slice chores[4];
+    lks_rpc_slice lasting[4];
     const char *function;
     size_t n;
 };
@@ -41,12 +41,12 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
     uv_stop(running_loop);
 }
 
-void alarms_chore(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
 {
     assert_int_equal(argument.len, 0);
     assert_int_equal(in_ms, 0);
     assert_string_equal(function, "stock_expire");
-    all->chores[all->n++] = base;
+    all->lasting[all->n++] = base;
 }
 
 static void begin(fixture *f, uint64_t interval_ms)
@@ -95,7 +95,7 @@ TEST(a_pass_goes_through_all_and_what_it_finds_is_done)
     assert_string_equal(f.store.cursors[1], "17");
     reply(&f, "", "ls:{ns/g}:");
     assert_int_equal(f.alarms.n, 1);
-    assert_memory_equal(f.alarms.chores[0].data, "ls:{ns/g}:", 10);
+    assert_memory_equal(f.alarms.lasting[0].data, "ls:{ns/g}:", 10);
     end(&f);
 }
 

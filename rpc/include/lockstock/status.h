@@ -44,8 +44,9 @@ typedef enum lks_origin { LKS_ORIGIN_LOCAL = 0, LKS_ORIGIN_PEER = 1 } lks_origin
 
 enum { LKS_ERROR_MESSAGE_MAX = 256 };
 
-/* Filled in by every call that fails; owns nothing. After success its code is
- * LKS_OK and its message empty. */
+/* Filled in by whatever fails, and owns nothing. The code that a function returns tells whether
+ * it failed: functions of <lockstock/rpc/...> leave *error as it was when they succeed, those of
+ * the client and the host clear it, so that its code is LKS_OK and its message empty. */
 typedef struct lks_error {
     lks_code code;
     lks_origin origin;
@@ -69,6 +70,9 @@ lks_code lks_error_set(lks_error *error, lks_code code, lks_applied applied, con
     __attribute__((format(printf, 4, 5)))
 #endif
     ;
+
+/* As before any failure: code LKS_OK, an empty message. error may be NULL. */
+void lks_error_clear(lks_error *error);
 
 #ifdef __cplusplus
 }

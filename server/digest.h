@@ -1,0 +1,15 @@
+/* SHA-256 (FIPS 180-4), by OpenSSL. */
+#ifndef LOCKSTOCK_SERVER_DIGEST_H
+#define LOCKSTOCK_SERVER_DIGEST_H
+
+#include <stddef.h>
+
+enum { DIGEST_BYTES = 32, DIGEST_HEX_LEN = 2 * DIGEST_BYTES };
+
+/* Ends the process (abort) if there is no SHA-256: no answer would be right without it. */
+void digest_of(const void *data, size_t len, unsigned char digest[DIGEST_BYTES]);
+
+/* The same in small hex digits. */
+void digest_hex(const void *data, size_t len, char text[DIGEST_HEX_LEN + 1]);
+
+#endif
