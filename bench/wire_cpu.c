@@ -34,9 +34,8 @@ static double cpu_of(pid_t pid)
     clockid_t clock;
     struct timespec used;
 
-    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0) {
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
         abort();
-    }
     return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
 }
 
@@ -46,9 +45,8 @@ static bool run(const wire *w, const call_spec *call, int n)
     for (int started = 0, ended = 0; ended < n;) {
         outcome got;
         if (started < n && started - ended < in_flight) {
-            if (w->driver->start(w->caller, call) == 0) {
+            if (w->driver->start(w->caller, call) == 0)
                 return false;
-            }
             started++;
         } else {
             if (!w->driver->await(w->caller, &got) || got.code != LKS_OK) {
@@ -64,15 +62,13 @@ static bool run(const wire *w, const call_spec *call, int n)
 
 static bool measure(wire *wires, pid_t server, size_t kind)
 {
-    for (int i = 0; i < N_WIRES; i++) {
+    for (int i = 0; i < N_WIRES; i++)
         wires[i].cpu_s = wires[i].calls = 0;
-    }
     for (int slice = 0; slice < (ROUNDS + 1) * N_WIRES; slice++) {
         wire *w = &wires[slice % N_WIRES];
         double before = cpu_of(server);
-        if (!run(w, &kinds[kind], SLICE)) {
+        if (!run(w, &kinds[kind], SLICE))
             return false;
-        }
         if (slice >= N_WIRES) { /* the first round warms up */
             w->cpu_s += cpu_of(server) - before;
             w->calls += SLICE;
@@ -97,30 +93,24 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: wire_cpu [calls under way]\n");
         return 2;
     }
-    for (int i = 1; i < N_WIRES; i++) {
+    for (int i = 1; i < N_WIRES; i++)
         snprintf(wires[i].url, sizeof wires[i].url, "%s://127.0.0.1:%u", wires[i].scheme, server_fixture_free_port());
-    }
     const char *const args[] = {"--listen", wires[1].url, "--listen", wires[2].url, NULL};
     server_fixture *server = server_fixture_start(&(server_fixture_options){.args = args});
-    if (server == NULL) {
+    if (!server)
         return 1;
-    }
     snprintf(wires[0].url, sizeof wires[0].url, "%s", server_fixture_url(server));
     for (int i = 0; i < N_WIRES; i++) {
         wires[i].caller = wires[i].driver->open(wires[i].url, NULL);
-        if (wires[i].caller == NULL) {
+        if (!wires[i].caller)
             goto cleanup;
-        }
     }
-    if (measure(wires, server_fixture_pid(server), 0) && measure(wires, server_fixture_pid(server), 1)) {
+    if (measure(wires, server_fixture_pid(server), 0) && measure(wires, server_fixture_pid(server), 1))
         status = 0;
-    }
 cleanup:
-    for (int i = 0; i < N_WIRES; i++) {
-        if (wires[i].caller != NULL) {
+    for (int i = 0; i < N_WIRES; i++)
+        if (wires[i].caller)
             wires[i].driver->close(wires[i].caller);
-        }
-    }
     server_fixture_free(server);
     return status;
 }

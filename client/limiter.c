@@ -36,7 +36,7 @@ struct lks_limiter {
 
 void lks_limiter_free(lks_limiter *limiter)
 {
-    if (limiter == NULL)
+    if (!limiter)
         return;
     for (size_t i = 0; i < limiter->n_rules; i++) {
         free(limiter->rules[i].policy);
@@ -50,7 +50,7 @@ void lks_limiter_free(lks_limiter *limiter)
 
 static bool has_text(const char *text)
 {
-    return text != NULL && *text != '\0';
+    return text && *text != '\0';
 }
 
 static lks_code check_options(const lks_limiter_options *options, lks_error *error)
@@ -61,7 +61,7 @@ static lks_code check_options(const lks_limiter_options *options, lks_error *err
     if (options->n_rules > 1 && !has_text(options->group))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.group: several rules need one");
     for (size_t i = 0; i < options->n_rules; i++)
-        if (has_text(options->rules[i].policy) == (options->rules[i].limit != NULL))
+        if (has_text(options->rules[i].policy) == !!options->rules[i].limit)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                                  "options.rules[%zu]: must have a policy or a limit, and not both", i);
     return LKS_OK;
@@ -71,14 +71,14 @@ static lks_code check_options(const lks_limiter_options *options, lks_error *err
 static bool copy_text(const char *text, char **ret)
 {
     *ret = NULL;
-    return !has_text(text) || (*ret = strdup(text)) != NULL;
+    return !has_text(text) || (*ret = strdup(text));
 }
 
 static bool copy_rule(const lks_limiter_rule *from, struct rule *rule)
 {
-    if (from->limit != NULL) {
+    if (from->limit) {
         rule->limit = *from->limit;
-        if (from->limit->penalty != NULL) {
+        if (from->limit->penalty) {
             rule->penalty = *from->limit->penalty;
             rule->limit.penalty = &rule->penalty;
         }
@@ -92,7 +92,7 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
     if (code != LKS_OK)
         return code;
     lks_limiter *limiter = calloc(1, sizeof *limiter);
-    if (limiter == NULL)
+    if (!limiter)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     pthread_mutex_init(&limiter->lock, NULL);
     pthread_cond_init(&limiter->changed, NULL);
@@ -109,7 +109,7 @@ lks_code lks_limiter_new(lks_channel *channel, const lks_limiter_options *option
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     *ret = limiter;
-    if (error != NULL)
+    if (error)
         *error = (lks_error){.code = LKS_OK};
     return LKS_OK;
 }
@@ -166,15 +166,15 @@ static lks_code check(const lks_limiter *limiter, const char *key, int64_t cost,
         const struct rule *from = &limiter->rules[i];
 
         rules[i] = (lks_rule)LKS_RULE_INIT;
-        rules[i].key = from->key != NULL ? from->key : (char *)key;
-        rules[i].spec_case = from->policy != NULL ? LKS_RULE_SPEC_POLICY : LKS_RULE_SPEC_LIMIT;
-        if (from->policy != NULL)
+        rules[i].key = from->key ? from->key : (char *)key;
+        rules[i].spec_case = from->policy ? LKS_RULE_SPEC_POLICY : LKS_RULE_SPEC_LIMIT;
+        if (from->policy)
             rules[i].policy = from->policy;
         else
             rules[i].limit = (lks_limit *)&from->limit;
         list[i] = &rules[i];
     }
-    if (limiter->group != NULL)
+    if (limiter->group)
         request.group = limiter->group;
     request.n_rules = limiter->n_rules;
     request.rules = list;
@@ -218,7 +218,7 @@ bool lks_limiter_allow(lks_limiter *limiter, const char *key, int64_t cost, lks_
     lks_limiter_decision unwanted_decision;
     lks_error unwanted;
 
-    return ask(limiter, key, cost, decision != NULL ? decision : &unwanted_decision, error != NULL ? error : &unwanted);
+    return ask(limiter, key, cost, decision ? decision : &unwanted_decision, error ? error : &unwanted);
 }
 
 /* ---- waiting ----------------------------------------------------------------------- */
@@ -264,8 +264,8 @@ bool lks_limiter_wait(lks_limiter *limiter, const char *key, int64_t cost, uint3
     lks_limiter_decision unwanted_decision;
     lks_error unwanted;
 
-    return wait_until(limiter, key, cost, until_ns, decision != NULL ? decision : &unwanted_decision,
-                      error != NULL ? error : &unwanted);
+    return wait_until(limiter, key, cost, until_ns, decision ? decision : &unwanted_decision,
+                      error ? error : &unwanted);
 }
 
 void lks_limiter_stop(lks_limiter *limiter)
@@ -288,9 +288,7 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
     if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "only what a limiter that is `remembered` allowed can be refunded");
-    request.group = limiter->group != NULL          ? limiter->group
-                    : limiter->rules[0].key != NULL ? limiter->rules[0].key
-                                                    : (char *)key;
+    request.group = limiter->group ? limiter->group : limiter->rules[0].key ? limiter->rules[0].key : (char *)key;
     request.request_id = (char *)decision->request_id;
     lks_code code = lks_rate_limit_refund(limiter->channel, &request, &options, &response, error);
     if (code == LKS_OK && response->outcome == LKS_REFUND_OUTCOME_UNKNOWN)

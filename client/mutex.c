@@ -32,14 +32,14 @@ bool lks_mutex_is_lost(const lks_mutex *mutex)
 {
     const struct hold *hold = lock_mine(&mutex->lock);
 
-    return hold == NULL || lock_is_lost(hold);
+    return !hold || lock_is_lost(hold);
 }
 
 uint64_t lks_mutex_fence(const lks_mutex *mutex)
 {
     const struct hold *hold = lock_mine(&mutex->lock);
 
-    return hold != NULL ? hold->fence : 0;
+    return hold ? hold->fence : 0;
 }
 
 lks_code lks_mutex_free(lks_mutex *mutex)
@@ -56,7 +56,7 @@ lks_mutex_guard lks_mutex_guard_take(lks_mutex *mutex, uint32_t timeout_ms, lks_
 
 void lks_mutex_guard_release(lks_mutex_guard *guard)
 {
-    if (guard->mutex != NULL)
+    if (guard->mutex)
         lks_mutex_unlock(guard->mutex, NULL);
     guard->mutex = NULL;
 }

@@ -33,7 +33,7 @@ struct abandoned {
 
 static void abandoned_free(struct abandoned *abandoned)
 {
-    if (abandoned == NULL)
+    if (!abandoned)
         return;
     free(abandoned->scope);
     free(abandoned->key);
@@ -65,13 +65,13 @@ static void give_back(const lks_once_attempt *attempt, lks_begin_request request
     const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
     struct abandoned *abandoned = calloc(1, sizeof *abandoned);
 
-    if (abandoned == NULL)
+    if (!abandoned)
         return;
     abandoned->channel = attempt->lease.channel;
     abandoned->scope = strdup(attempt->scope);
     abandoned->key = strdup(attempt->key);
     request.wait_ms = 0;
-    if (abandoned->scope == NULL || abandoned->key == NULL ||
+    if (!abandoned->scope || !abandoned->key ||
         lks_idempotency_begin_start(abandoned->channel, &request, &options, fail_begun, abandoned, NULL, NULL) !=
             LKS_OK)
         abandoned_free(abandoned);
@@ -81,7 +81,7 @@ static void give_back(const lks_once_attempt *attempt, lks_begin_request request
 
 static lks_once_result *keep_result(const lks_stored_result *stored, bool replayed)
 {
-    return stored != NULL ? once_result_new(stored, replayed) : NULL;
+    return stored ? once_result_new(stored, replayed) : NULL;
 }
 
 /* EXECUTED: the function is to be run. */
@@ -95,7 +95,7 @@ static lks_once_outcome begun(lks_once_attempt *attempt, const lks_begin_respons
         return LKS_ONCE_EXECUTED;
     case LKS_BEGIN_OUTCOME_REPLAY:
         *result = keep_result(response->result, true);
-        if (*result != NULL)
+        if (*result)
             return LKS_ONCE_REPLAYED;
         return refuse(error, LKS_ONCE_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory for the stored result");
     case LKS_BEGIN_OUTCOME_IN_PROGRESS:
@@ -184,8 +184,7 @@ static lks_once_outcome superseded(const lks_once_attempt *attempt, lks_once_res
 
     request.scope = attempt->scope;
     request.key = attempt->key;
-    if (lks_idempotency_get(attempt->lease.channel, &request, NULL, &response, NULL) == LKS_OK &&
-        response->record != NULL)
+    if (lks_idempotency_get(attempt->lease.channel, &request, NULL, &response, NULL) == LKS_OK && response->record)
         *result = keep_result(response->record->result, true);
     lks_get_response_free(response);
     lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "another attempt took over: this one's result is not stored");
@@ -221,7 +220,7 @@ static lks_once_outcome fail(const lks_once_attempt *attempt, bool finally, lks_
     request.key = attempt->key;
     request.fence = attempt->fence;
     request.kind = finally ? LKS_FAIL_KIND_FINAL : LKS_FAIL_KIND_RETRYABLE;
-    if (attempt->detail != NULL)
+    if (attempt->detail)
         request.detail = attempt->detail;
     lks_code code = lks_idempotency_fail(attempt->lease.channel, &request, &options, &response, error);
     lks_fail_outcome outcome = code == LKS_OK ? response->outcome : LKS_FAIL_OUTCOME_UNSPECIFIED;
@@ -262,8 +261,8 @@ lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *opti
     lks_once_result *result = NULL;
     lks_error unwanted;
 
-    error = error != NULL ? error : &unwanted;
-    if (ret != NULL)
+    error = error ? error : &unwanted;
+    if (ret)
         *ret = NULL;
     if (once_attempt_new(channel, options, &attempt, error) != LKS_OK)
         return LKS_ONCE_FAILED;
@@ -273,7 +272,7 @@ lks_once_outcome lks_once_run(lks_channel *channel, const lks_once_options *opti
     lease_end(&attempt->lease);
     if (outcome == LKS_ONCE_EXECUTED || outcome == LKS_ONCE_REPLAYED)
         succeed(error);
-    if (ret != NULL)
+    if (ret)
         *ret = result;
     else
         lks_once_result_free(result);

@@ -78,7 +78,7 @@ static lks_code out_of_memory(lks_error *error)
 
 static lks_code check(const lks_once_options *options, lks_error *error)
 {
-    if (options->scope == NULL || options->key == NULL)
+    if (!options->scope || !options->key)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options: scope and key must be given");
     return lease_check_ms(options->lease_ms, error);
 }
@@ -91,7 +91,7 @@ lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options,
     if (code != LKS_OK)
         return code;
     lks_once_attempt *attempt = calloc(1, sizeof *attempt);
-    if (attempt == NULL)
+    if (!attempt)
         return out_of_memory(error);
     attempt->result = (lks_stored_result)LKS_STORED_RESULT_INIT;
     attempt->result.headers = attempt->header_list;
@@ -99,9 +99,8 @@ lks_code once_attempt_new(lks_channel *channel, const lks_once_options *options,
     attempt->key = strdup(options->key);
     lks_rpc_random_id(attempt->token);
     uint32_t lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS;
-    code = attempt->scope != NULL && attempt->key != NULL
-               ? lease_init(&attempt->lease, channel, &ops, lease_ms, LEASE_ALWAYS, error)
-               : out_of_memory(error);
+    code = attempt->scope && attempt->key ? lease_init(&attempt->lease, channel, &ops, lease_ms, LEASE_ALWAYS, error)
+                                          : out_of_memory(error);
     if (code != LKS_OK) {
         attempt_free(attempt);
         return code;
@@ -128,7 +127,7 @@ lks_complete_request once_complete_request(const lks_once_attempt *attempt)
 
 static size_t text_len(const char *text)
 {
-    return text != NULL ? strlen(text) : 0;
+    return text ? strlen(text) : 0;
 }
 
 /* Whether its result can be sent. What cannot be stored must be refused before the
@@ -157,7 +156,7 @@ lks_code lks_once_return(lks_once_attempt *attempt, int32_t code, const void *bo
 
     if (len > LKS_ONCE_BODY_MAX)
         return LKS_INVALID_ARGUMENT;
-    if (len != 0 && (copy = malloc(len)) == NULL)
+    if (len != 0 && !(copy = malloc(len)))
         return LKS_RESOURCE_EXHAUSTED;
     if (len != 0)
         memcpy(copy, body, len);
@@ -182,7 +181,7 @@ lks_code lks_once_add_header(lks_once_attempt *attempt, const char *key, const c
     lks_result_header header = LKS_RESULT_HEADER_INIT;
     header.key = strdup(key);
     header.value = strdup(value);
-    if (header.key == NULL || header.value == NULL) {
+    if (!header.key || !header.value) {
         free(header.key);
         free(header.value);
         return LKS_RESOURCE_EXHAUSTED;
@@ -210,7 +209,7 @@ lks_code lks_once_set_detail(lks_once_attempt *attempt, const char *detail)
             len--;
     }
     char *copy = strndup(detail, len);
-    if (copy == NULL)
+    if (!copy)
         return LKS_RESOURCE_EXHAUSTED;
     free(attempt->detail);
     attempt->detail = copy;
@@ -252,7 +251,7 @@ lks_once_result *once_result_new(const lks_stored_result *stored, bool replayed)
     for (size_t i = 0; i < n; i++)
         bytes += strlen(stored->headers[i]->key) + strlen(stored->headers[i]->value) + 2;
     lks_once_result *result = malloc(bytes);
-    if (result == NULL)
+    if (!result)
         return NULL;
     lks_once_header *headers = (lks_once_header *)(void *)(result + 1);
     char *body = (char *)(headers + n), *at = body + stored->body.len + 1;
@@ -282,7 +281,7 @@ lks_once_result *once_failure_new(char *detail)
     lks_result_header header = LKS_RESULT_HEADER_INIT, *headers[] = {&header};
 
     header.key = failure_key;
-    header.value = detail != NULL ? detail : none;
+    header.value = detail ? detail : none;
     stored.code = -1;
     stored.n_headers = 1;
     stored.headers = headers;

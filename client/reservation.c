@@ -85,7 +85,7 @@ static lks_cancel_request cancel_request(const lks_reservation *reservation, con
 
     request.group = reservation->group;
     request.order_id = reservation->order_id;
-    if (reason != NULL)
+    if (reason)
         request.reason = (char *)reason;
     return request;
 }
@@ -129,14 +129,14 @@ lks_cancel_outcome lks_reservation_cancel(lks_reservation *reservation, const ch
 {
     lks_error unwanted;
 
-    return cancel(reservation, reason, 0, error != NULL ? error : &unwanted);
+    return cancel(reservation, reason, 0, error ? error : &unwanted);
 }
 
 void lks_reservation_free(lks_reservation *reservation)
 {
     lks_error error;
 
-    if (reservation == NULL || is_forked(reservation))
+    if (!reservation || is_forked(reservation))
         return;
     if (!reservation->settled)
         cancel(reservation, NULL, CANCEL_MS, &error);
@@ -155,12 +155,12 @@ void lks_reservation_cleanup(lks_reservation **reservation)
 
 static lks_code check(const lks_reservation_order *order, lks_error *error)
 {
-    bool has_group = order->group != NULL && *order->group != '\0';
+    bool has_group = order->group && *order->group != '\0';
 
     if (order->n_lines < 1 || order->n_lines > LINES_MAX)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.lines: must be 1 to %d", LINES_MAX);
     for (size_t i = 0; i < order->n_lines; i++)
-        if (order->lines[i].sku == NULL)
+        if (!order->lines[i].sku)
             return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.lines[%zu].sku: must be given", i);
     if (!has_group && order->n_lines > 1)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "order.group: several lines need one");
@@ -175,13 +175,13 @@ static lks_code new_reservation(lks_channel *channel, const lks_reservation_orde
     if (code != LKS_OK)
         return code;
     lks_reservation *reservation = calloc(1, sizeof *reservation);
-    if (reservation == NULL)
+    if (!reservation)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     lks_rpc_random_id(random);
-    reservation->order_id = strdup(order->order_id != NULL ? order->order_id : random);
-    reservation->group = strdup(order->group != NULL && *order->group != '\0' ? order->group : order->lines[0].sku);
+    reservation->order_id = strdup(order->order_id ? order->order_id : random);
+    reservation->group = strdup(order->group && *order->group != '\0' ? order->group : order->lines[0].sku);
     uint32_t hold_ms = order->hold_ms != 0 ? order->hold_ms : HOLD_MS;
-    code = reservation->order_id != NULL && reservation->group != NULL
+    code = reservation->order_id && reservation->group
                ? lease_init(&reservation->lease, channel, &ops, hold_ms, order->keep_ms, error)
                : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     if (code != LKS_OK) {
@@ -247,11 +247,11 @@ static lks_reserve_outcome reserve(lks_reservation *reservation, const lks_reser
     }
     request.group = reservation->group;
     request.order_id = reservation->order_id;
-    if (order->buyer_id != NULL)
+    if (order->buyer_id)
         request.buyer_id = (char *)order->buyer_id;
     request.n_lines = order->n_lines;
     request.lines = list;
-    request.fresh = order->order_id == NULL; /* nobody else can know it */
+    request.fresh = !order->order_id; /* nobody else can know it */
     request.hold_ms = reservation->lease.lease_ms;
     if (lks_stock_reserve(reservation->lease.channel, &request, NULL, &response, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
@@ -269,7 +269,7 @@ lks_reserve_outcome lks_reservation_make(lks_channel *channel, const lks_reserva
     lks_error unwanted;
     int64_t left_ms = 0;
 
-    error = error != NULL ? error : &unwanted;
+    error = error ? error : &unwanted;
     if (new_reservation(channel, order, &reservation, error) != LKS_OK)
         return LKS_RESERVE_OUTCOME_UNSPECIFIED;
     uint64_t sent_ns = lks_rpc_now_ns();
@@ -336,7 +336,7 @@ lks_confirm_outcome lks_reservation_confirm(lks_reservation *reservation, bool r
     lks_confirm_outcome outcome = LKS_CONFIRM_OUTCOME_UNSPECIFIED;
     lks_error unwanted;
 
-    error = error != NULL ? error : &unwanted;
+    error = error ? error : &unwanted;
     request.group = reservation->group;
     request.order_id = reservation->order_id;
     request.reacquire_if_expired = reacquire;

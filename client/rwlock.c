@@ -37,14 +37,14 @@ bool lks_rwlock_is_lost(const lks_rwlock *rwlock)
 {
     const struct hold *hold = lock_mine(&rwlock->lock);
 
-    return hold == NULL || lock_is_lost(hold);
+    return !hold || lock_is_lost(hold);
 }
 
 uint64_t lks_rwlock_fence(const lks_rwlock *rwlock)
 {
     const struct hold *hold = lock_mine(&rwlock->lock);
 
-    return hold != NULL ? hold->fence : 0;
+    return hold ? hold->fence : 0;
 }
 
 lks_code lks_rwlock_free(lks_rwlock *rwlock)
@@ -69,7 +69,7 @@ lks_rwlock_guard lks_rwlock_guard_write(lks_rwlock *rwlock, uint32_t timeout_ms,
 
 void lks_rwlock_guard_release(lks_rwlock_guard *guard)
 {
-    if (guard->rwlock != NULL)
+    if (guard->rwlock)
         lks_rwlock_unlock(guard->rwlock, NULL);
     guard->rwlock = NULL;
 }

@@ -42,7 +42,7 @@ lks_lock_result lks_semaphore_acquire(lks_semaphore *semaphore, int64_t permits,
 
 lks_code lks_permit_release(lks_permit *permit, lks_error *error)
 {
-    return permit != NULL ? lock_give_back(&permit->hold, error) : LKS_OK;
+    return permit ? lock_give_back(&permit->hold, error) : LKS_OK;
 }
 
 bool lks_permit_is_lost(const lks_permit *permit)

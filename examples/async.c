@@ -38,7 +38,7 @@ int main(int argc, char **argv)
         lks_stock_deduct_start(channel, &order, NULL, on_answer, &sold, &calls[i], NULL);
     }
     for (int i = 0; i < BUYERS; i++) {
-        if (calls[i] != NULL)
+        if (calls[i])
             lks_call_wait(calls[i], NULL); /* until on_answer returned */
         lks_call_free(calls[i]);
     }

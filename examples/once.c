@@ -34,7 +34,7 @@ static int click(lks_channel *channel, const char *order_id, char *card)
     lks_once_outcome outcome = lks_once_run(channel, &options, charge, card, &result, &error);
 
     if (outcome == LKS_ONCE_EXECUTED || outcome == LKS_ONCE_REPLAYED)
-        printf("%s: %s%s\n", order_id, result->failure != NULL ? result->failure : (const char *)result->body,
+        printf("%s: %s%s\n", order_id, result->failure ? result->failure : (const char *)result->body,
                result->replayed ? ", before" : "");
     else if (outcome == LKS_ONCE_MISMATCH)
         printf("%s: not with another card\n", order_id);

@@ -17,13 +17,11 @@ static void mark(const gen_model *model, const char *name, bool *needed)
 {
     for (size_t i = 0; i < model->n_files; i++) {
         const file_proto *proto = model->files[i].proto;
-        if (needed[i] || is_known(name) || strcmp(proto->name, name) != 0) {
+        if (needed[i] || is_known(name) || strcmp(proto->name, name) != 0)
             continue;
-        }
         needed[i] = true;
-        for (size_t j = 0; j < proto->n_dependency; j++) {
+        for (size_t j = 0; j < proto->n_dependency; j++)
             mark(model, proto->dependency[j], needed);
-        }
     }
 }
 
@@ -32,9 +30,8 @@ void descriptors_build(gen_model *model, gen_file *file)
     bool *needed = pool_alloc(model->pool, model->n_files, sizeof *needed);
     file_proto *bare = pool_alloc(model->pool, model->n_files, sizeof *bare);
     Google__Protobuf__FileDescriptorSet set = GOOGLE__PROTOBUF__FILE_DESCRIPTOR_SET__INIT;
-    if (!file->wanted || file->n_services == 0) {
+    if (!file->wanted || file->n_services == 0)
         return;
-    }
     mark(model, file->proto->name, needed);
     set.file = pool_alloc(model->pool, model->n_files, sizeof *set.file);
     for (size_t i = 0; i < model->n_files; i++) {

@@ -5,9 +5,8 @@
 
 void emit_comment(FILE *out, const char *indent, const char *text)
 {
-    if (text == NULL) {
+    if (!text)
         return;
-    }
     fprintf(out, "%s/* ", indent);
     for (const char *c = text; *c != '\0'; c++) {
         if (*c == '\n') {
@@ -15,9 +14,8 @@ void emit_comment(FILE *out, const char *indent, const char *text)
             continue;
         }
         fputc(*c, out);
-        if ((*c == '*' && c[1] == '/') || (*c == '/' && c[1] == '*')) {
+        if ((*c == '*' && c[1] == '/') || (*c == '/' && c[1] == '*'))
             fputc(' ', out);
-        }
     }
     fputs(" */\n", out);
 }

@@ -68,14 +68,11 @@ static void emit_header(FILE *out, const gen_file *file)
                      "lks_call_start; its NAME_done then runs once, on the channel's completion thread.\n"
                      "NAME_response is lks_call_response, typed.");
     }
-    for (size_t i = 0; i < file->n_responses; i++) {
+    for (size_t i = 0; i < file->n_responses; i++)
         emit_free(out, file->responses[i]);
-    }
-    for (size_t i = 0; i < file->n_services; i++) {
-        for (size_t j = 0; j < file->services[i].n_methods; j++) {
+    for (size_t i = 0; i < file->n_services; i++)
+        for (size_t j = 0; j < file->services[i].n_methods; j++)
             emit_declarations(out, &file->services[i].methods[j]);
-        }
-    }
     emit_header_end(out);
 }
 
@@ -119,11 +116,9 @@ static void emit_definitions(FILE *out, const gen_method *method)
 static void emit_source(FILE *out, const gen_file *file)
 {
     emit_source_begin(out, file, &emit_client);
-    for (size_t i = 0; i < file->n_services; i++) {
-        for (size_t j = 0; j < file->services[i].n_methods; j++) {
+    for (size_t i = 0; i < file->n_services; i++)
+        for (size_t j = 0; j < file->services[i].n_methods; j++)
             emit_definitions(out, &file->services[i].methods[j]);
-        }
-    }
 }
 
 const emit_part emit_client = {.name = "client", .suffix = ".lks_client", .header = emit_header, .source = emit_source};

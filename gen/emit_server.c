@@ -29,9 +29,8 @@ static void emit_header(FILE *out, const gen_file *file)
     emit_extern_c_begin(out);
     for (size_t i = 0; i < file->n_services; i++) {
         const gen_service *service = &file->services[i];
-        if (service->n_methods == 0) {
+        if (service->n_methods == 0)
             continue;
-        }
         emit_handlers(out, service);
         fputc('\n', out);
         emit_comment(out, "",
@@ -72,35 +71,30 @@ static void emit_handle(FILE *out, const gen_service *service, const gen_method 
 static void emit_descriptors(FILE *out, const gen_file *file)
 {
     fputs("\nstatic const unsigned char descriptors[] = {", out);
-    for (size_t i = 0; i < file->n_descriptors; i++) {
+    for (size_t i = 0; i < file->n_descriptors; i++)
         fprintf(out, "%s0x%02x,", i % BYTES_A_LINE == 0 ? "\n    " : " ", file->descriptors[i]);
-    }
     fputs("\n};\n", out);
 }
 
 static bool has_methods(const gen_file *file)
 {
     bool any = false;
-    for (size_t i = 0; i < file->n_services; i++) {
+    for (size_t i = 0; i < file->n_services; i++)
         any |= file->services[i].n_methods > 0;
-    }
     return any;
 }
 
 static void emit_source(FILE *out, const gen_file *file)
 {
     emit_source_begin(out, file, &emit_server);
-    if (has_methods(file)) {
+    if (has_methods(file))
         emit_descriptors(out, file);
-    }
     for (size_t i = 0; i < file->n_services; i++) {
         const gen_service *service = &file->services[i];
-        if (service->n_methods == 0) {
+        if (service->n_methods == 0)
             continue;
-        }
-        for (size_t j = 0; j < service->n_methods; j++) {
+        for (size_t j = 0; j < service->n_methods; j++)
             emit_handle(out, service, &service->methods[j]);
-        }
         fprintf(out, "\nstatic const lks_rpc_binding %s_bindings[] = {\n", service->name);
         for (size_t j = 0; j < service->n_methods; j++) {
             const gen_method *method = &service->methods[j];

@@ -14,9 +14,8 @@ static void emit_enum(FILE *out, const gen_enum *type)
     fputc('\n', out);
     emit_comment(out, "", type->comment);
     fprintf(out, "typedef %s %s;\n", type->pb_name, type->name);
-    for (size_t i = 0; i < type->n_values; i++) {
+    for (size_t i = 0; i < type->n_values; i++)
         emit_constant(out, &type->values[i]);
-    }
 }
 
 static void emit_message(FILE *out, const gen_message *message)
@@ -25,9 +24,8 @@ static void emit_message(FILE *out, const gen_message *message)
     emit_comment(out, "", message->comment);
     fprintf(out, "typedef %s %s;\n", message->pb_name, message->name);
     fprintf(out, "#define %s %s\n", message->init, message->pb_init);
-    for (size_t i = 0; i < message->n_cases; i++) {
+    for (size_t i = 0; i < message->n_cases; i++)
         emit_constant(out, &message->cases[i]);
-    }
 }
 
 static void emit_service(FILE *out, const gen_service *service)
@@ -54,19 +52,15 @@ static void emit_header(FILE *out, const gen_file *file)
     emit_header_begin(out, file, &emit_types);
     fputs("#include <lockstock/rpc/method.h>\n\n", out);
     fprintf(out, "#include \"%s.pb-c.h\"\n", file->stem);
-    for (size_t i = 0; i < file->n_imports; i++) {
+    for (size_t i = 0; i < file->n_imports; i++)
         fprintf(out, "#include \"%s%s.h\"\n", file->imports[i]->stem, emit_types.suffix);
-    }
     emit_extern_c_begin(out);
-    for (size_t i = 0; i < file->n_enums; i++) {
+    for (size_t i = 0; i < file->n_enums; i++)
         emit_enum(out, &file->enums[i]);
-    }
-    for (size_t i = 0; i < file->n_messages; i++) {
+    for (size_t i = 0; i < file->n_messages; i++)
         emit_message(out, &file->messages[i]);
-    }
-    for (size_t i = 0; i < file->n_services; i++) {
+    for (size_t i = 0; i < file->n_services; i++)
         emit_service(out, &file->services[i]);
-    }
     emit_header_end(out);
 }
 
@@ -78,9 +72,8 @@ static void emit_undo(FILE *out, const gen_method *method)
     for (size_t i = 0; i < method->n_undo_fields; i++) {
         const undo_field *field = &method->undo_fields[i];
         fprintf(out, "            {.field = \"%s\", .from = (const char *const[]){", field->field);
-        for (size_t j = 0; j < field->n_from; j++) {
+        for (size_t j = 0; j < field->n_from; j++)
             fprintf(out, "\"%s\", ", field->from[j]);
-        }
         fputs("NULL}},\n", out);
     }
     fputs("        },\n    },\n", out);
@@ -93,30 +86,24 @@ static void emit_method(FILE *out, const gen_method *method)
     fprintf(out, "    .request = &%s,\n", method->request->pb_descriptor);
     fprintf(out, "    .response = &%s,\n", method->response->pb_descriptor);
     fprintf(out, "    .effect = %s,\n", method->effect);
-    if (method->natural_id != NULL) {
+    if (method->natural_id)
         fprintf(out, "    .natural_id = \"%s\",\n", method->natural_id);
-    }
     fprintf(out, "    .fill = %s,\n", method->fill);
-    if (method->settles) {
+    if (method->settles)
         fprintf(out, "    .settles = true,\n");
-    }
-    if (method->request->first_try != NULL) {
+    if (method->request->first_try)
         fprintf(out, "    .first_try = \"%s\",\n", method->request->first_try);
-    }
-    if (method->undo != NULL) {
+    if (method->undo)
         emit_undo(out, method);
-    }
     fputs("};\n", out);
 }
 
 static void emit_source(FILE *out, const gen_file *file)
 {
     emit_source_begin(out, file, &emit_types);
-    for (size_t i = 0; i < file->n_services; i++) {
-        for (size_t j = 0; j < file->services[i].n_methods; j++) {
+    for (size_t i = 0; i < file->n_services; i++)
+        for (size_t j = 0; j < file->services[i].n_methods; j++)
             emit_method(out, &file->services[i].methods[j]);
-        }
-    }
 }
 
 const emit_part emit_types = {.name = "types", .suffix = ".lks", .header = emit_header, .source = emit_source};

@@ -26,7 +26,7 @@ typedef struct output {
 static bool output_open(output *out)
 {
     out->stream = open_memstream(&out->text, &out->len);
-    return out->stream != NULL;
+    return out->stream;
 }
 
 static bool output_close(output *out)
@@ -39,37 +39,31 @@ static bool read_request(plugin_request **ret)
 {
     output in = {0};
     char buffer[1 << 16];
-    if (!output_open(&in)) {
+    if (!output_open(&in))
         return false;
-    }
-    for (size_t len; (len = fread(buffer, 1, sizeof buffer, stdin)) > 0;) {
+    for (size_t len; (len = fread(buffer, 1, sizeof buffer, stdin)) > 0;)
         fwrite(buffer, 1, len, in.stream);
-    }
     bool whole = output_close(&in) && ferror(stdin) == 0;
     *ret = whole ? google__protobuf__compiler__code_generator_request__unpack(NULL, in.len, (const uint8_t *)in.text)
                  : NULL;
     free(in.text);
-    return *ret != NULL;
+    return *ret;
 }
 
 /* The parts that the parameter names, separated by commas; all when it is empty. */
 static void choose_parts(gen_model *model, const char *parameter, bool chosen[N_PARTS])
 {
-    bool all = parameter == NULL || *parameter == '\0';
-    for (size_t i = 0; i < N_PARTS; i++) {
+    bool all = !parameter || *parameter == '\0';
+    for (size_t i = 0; i < N_PARTS; i++)
         chosen[i] = all;
-    }
-    for (const char *word = parameter; !all && word != NULL;) {
+    for (const char *word = parameter; !all && word;) {
         size_t len = strcspn(word, ",");
         bool known = false;
-        for (size_t i = 0; i < N_PARTS; i++) {
-            if (strlen(parts[i]->name) == len && memcmp(parts[i]->name, word, len) == 0) {
+        for (size_t i = 0; i < N_PARTS; i++)
+            if (strlen(parts[i]->name) == len && memcmp(parts[i]->name, word, len) == 0)
                 chosen[i] = known = true;
-            }
-        }
-        if (!known) {
+        if (!known)
             model_error(model, "--lockstock_opt", "\"%.*s\" is none of types, client, server", (int)len, word);
-        }
         word = word[len] == ',' ? word + len + 1 : NULL;
     }
 }
@@ -86,14 +80,12 @@ static void add_text(plugin_response *made, gen_pool *pool, const char *name, co
 static bool add_ours(plugin_response *made, gen_pool *pool, const gen_file *file, const emit_part *part, char ending)
 {
     output out = {0};
-    if (!output_open(&out)) {
+    if (!output_open(&out))
         return false;
-    }
     (ending == 'h' ? part->header : part->source)(out.stream, file);
     bool whole = output_close(&out);
-    if (whole) {
+    if (whole)
         add_text(made, pool, pool_format(pool, "%s%s.%c", file->stem, part->suffix, ending), out.text);
-    }
     free(out.text);
     return whole;
 }
@@ -105,26 +97,22 @@ static const char *add_files(plugin_response *made, const gen_model *model, cons
     gen_pool *pool = model->pool;
     plugin_response *base = NULL;
     const char *failure = chosen[0] ? protobuf_c_run(pool, in, &base) : NULL;
-    if (failure != NULL) {
+    if (failure)
         return failure;
-    }
-    size_t n_base = base == NULL ? 0 : base->n_file;
+    size_t n_base = !base ? 0 : base->n_file;
     made->file = pool_alloc(pool, n_base + 2 * N_PARTS * model->n_files, sizeof *made->file);
-    for (size_t i = 0; i < n_base; i++) {
+    for (size_t i = 0; i < n_base; i++)
         add_text(made, pool, base->file[i]->name, base->file[i]->content);
-    }
-    if (base != NULL && base->error != NULL && *base->error != '\0') {
+    if (base && base->error && *base->error != '\0')
         made->error = pool_format(pool, "protoc-gen-c: %s", base->error);
-    }
     google__protobuf__compiler__code_generator_response__free_unpacked(base, NULL);
 
     for (size_t i = 0; i < model->n_files; i++) {
         for (size_t j = 0; j < N_PARTS; j++) {
             const gen_file *file = &model->files[i];
             if (file->wanted && chosen[j] &&
-                !(add_ours(made, pool, file, parts[j], 'h') && add_ours(made, pool, file, parts[j], 'c'))) {
+                !(add_ours(made, pool, file, parts[j], 'h') && add_ours(made, pool, file, parts[j], 'c')))
                 return "out of memory";
-            }
         }
     }
     return NULL;
@@ -143,24 +131,22 @@ static const char *run(gen_pool *pool, const plugin_request *in)
 {
     bool chosen[N_PARTS];
     output errors = {0};
-    if (!output_open(&errors)) {
+    if (!output_open(&errors))
         return "out of memory";
-    }
     gen_model model = {.pool = pool, .errors = errors.stream};
     choose_parts(&model, in->parameter, chosen);
     model_build(&model, in);
 
     plugin_response made = GOOGLE__PROTOBUF__COMPILER__CODE_GENERATOR_RESPONSE__INIT;
     const char *failure = output_close(&errors) ? NULL : "out of memory";
-    if (failure == NULL && errors.len > 0) {
+    if (!failure && errors.len > 0) {
         errors.text[errors.len - 1] = '\0';
         made.error = errors.text;
-    } else if (failure == NULL) {
+    } else if (!failure) {
         failure = add_files(&made, &model, in, chosen);
     }
-    if (failure == NULL && !write_response(pool, &made)) {
+    if (!failure && !write_response(pool, &made))
         failure = "cannot write the response";
-    }
     free(errors.text);
     return failure;
 }
@@ -178,10 +164,9 @@ int main(int argc, char **argv)
     gen_pool pool = {0};
     plugin_request *in = NULL;
     const char *failure = read_request(&in) ? run(&pool, in) : "stdin is no CodeGeneratorRequest";
-    if (failure != NULL) {
+    if (failure)
         fprintf(stderr, "protoc-gen-lockstock: %s\n", failure);
-    }
     google__protobuf__compiler__code_generator_request__free_unpacked(in, NULL);
     pool_free(&pool);
-    return failure == NULL ? EXIT_SUCCESS : EXIT_FAILURE;
+    return !failure ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -36,9 +36,8 @@ char *mangle_snake(gen_pool *pool, const char *name)
     char *out = snake;
     for (const char *in = name; *in != '\0'; in++) {
         char before = in == name ? '\0' : in[-1];
-        if (is_upper(*in) && (is_lower(before) || is_digit(before) || (is_upper(before) && is_lower(in[1])))) {
+        if (is_upper(*in) && (is_lower(before) || is_digit(before) || (is_upper(before) && is_lower(in[1]))))
             *out++ = '_';
-        }
         *out++ = *in == '.' ? '_' : to_lower(*in);
     }
     return snake;
@@ -47,9 +46,8 @@ char *mangle_snake(gen_pool *pool, const char *name)
 char *mangle_upper(gen_pool *pool, const char *name)
 {
     char *upper = pool_format(pool, "%s", name);
-    for (char *c = upper; *c != '\0'; c++) {
+    for (char *c = upper; *c != '\0'; c++)
         *c = to_upper(*c);
-    }
     return upper;
 }
 
@@ -57,18 +55,16 @@ char *mangle_service(gen_pool *pool, const char *name)
 {
     static const char ending[] = "Service";
     size_t len = strlen(name), cut = sizeof ending - 1;
-    if (len > cut && strcmp(name + len - cut, ending) == 0) {
+    if (len > cut && strcmp(name + len - cut, ending) == 0)
         len -= cut;
-    }
     return pool_format(pool, "%.*s", (int)len, name);
 }
 
 char *mangle_package(gen_pool *pool, const char *package)
 {
     char *prefix = pool_format(pool, "%s", package);
-    for (char *c = prefix; *c != '\0'; c++) {
+    for (char *c = prefix; *c != '\0'; c++)
         *c = *c == '.' ? '_' : *c;
-    }
     return prefix;
 }
 
@@ -88,11 +84,9 @@ char *mangle_member(gen_pool *pool, const char *name)
         "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
     };
     /* clang-format on */
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
-        if (strcmp(keywords[i], name) == 0) {
+    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
+        if (strcmp(keywords[i], name) == 0)
             return pool_format(pool, "%s_", name);
-        }
-    }
     return pool_format(pool, "%s", name);
 }
 
@@ -151,9 +145,8 @@ char *mangle_pb_lower(gen_pool *pool, const char *full_name)
             was_upper = true;
             continue;
         }
-        if (is_upper(*in) && !was_upper) {
+        if (is_upper(*in) && !was_upper)
             *out++ = '_';
-        }
         *out++ = to_lower(*in);
         was_upper = is_upper(*in);
     }

@@ -14,11 +14,10 @@ typedef Google__Protobuf__SourceCodeInfo__Location proto_location;
 static const proto_location *find_location(const gen_file *file, const int32_t *path, size_t depth)
 {
     const Google__Protobuf__SourceCodeInfo *info = file->proto->source_code_info;
-    for (size_t i = 0; info != NULL && i < info->n_location; i++) {
+    for (size_t i = 0; info && i < info->n_location; i++) {
         const proto_location *at = info->location[i];
-        if (at->n_path == depth && (depth == 0 || memcmp(at->path, path, depth * sizeof *path) == 0)) {
+        if (at->n_path == depth && (depth == 0 || memcmp(at->path, path, depth * sizeof *path) == 0))
             return at;
-        }
     }
     return NULL;
 }
@@ -27,20 +26,18 @@ const char *model_at(const gen_model *model, const gen_file *file, const int32_t
                      const char *full_name)
 {
     const proto_location *at = find_location(file, path, depth);
-    int line = at != NULL && at->n_span > 0 ? at->span[0] + 1 : 0;
-    if (line == 0) {
+    int line = at && at->n_span > 0 ? at->span[0] + 1 : 0;
+    if (line == 0)
         return pool_format(model->pool, "%s: %s %s", file->proto->name, kind, full_name);
-    }
     return pool_format(model->pool, "%s:%d: %s %s", file->proto->name, line, kind, full_name);
 }
 
 const char *model_comment(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth)
 {
     const proto_location *at = find_location(file, path, depth);
-    const char *raw = at == NULL ? NULL : at->leading_comments != NULL ? at->leading_comments : at->trailing_comments;
-    if (raw == NULL) {
+    const char *raw = !at ? NULL : at->leading_comments ? at->leading_comments : at->trailing_comments;
+    if (!raw)
         return NULL;
-    }
     /* One space after the slashes is layout, and so is what ends a line. */
     char *clean = pool_alloc(model->pool, strlen(raw) + 1, 1);
     char *out = clean;
@@ -51,17 +48,15 @@ const char *model_comment(const gen_model *model, const gen_file *file, const in
             line++;
             len--;
         }
-        while (len > 0 && strchr(" \t\r", line[len - 1]) != NULL) {
+        while (len > 0 && strchr(" \t\r", line[len - 1]))
             len--;
-        }
         memcpy(out, line, len);
         out += len;
         *out++ = '\n';
         line = next;
     }
-    while (out > clean && out[-1] == '\n') {
+    while (out > clean && out[-1] == '\n')
         *--out = '\0';
-    }
     size_t blank = strspn(clean, "\n");
     return clean[blank] == '\0' ? NULL : clean + blank;
 }
@@ -78,13 +73,11 @@ void model_error(gen_model *model, const char *at, const char *format, ...)
 
 gen_message *model_find_message(const gen_model *model, const char *type_name)
 {
-    for (size_t i = 0; i < model->n_files && type_name != NULL && *type_name == '.'; i++) {
+    for (size_t i = 0; i < model->n_files && type_name && *type_name == '.'; i++) {
         const gen_file *file = &model->files[i];
-        for (size_t j = 0; j < file->n_messages; j++) {
-            if (strcmp(file->messages[j].full_name, type_name + 1) == 0) {
+        for (size_t j = 0; j < file->n_messages; j++)
+            if (strcmp(file->messages[j].full_name, type_name + 1) == 0)
                 return &file->messages[j];
-            }
-        }
     }
     return NULL;
 }
@@ -100,22 +93,20 @@ static bool prefix_is_reserved(const char *prefix, const char *package)
 static void file_names(gen_model *model, gen_file *file)
 {
     const char *path = file->proto->name;
-    const char *package = file->proto->package == NULL ? "" : file->proto->package;
+    const char *package = !file->proto->package ? "" : file->proto->package;
     size_t len = strlen(path);
     size_t ending = len > 6 && strcmp(path + len - 6, ".proto") == 0 ? 6 : 0;
     file->stem = pool_format(model->pool, "%.*s", (int)(len - ending), path);
     file->guard = mangle_guard(model->pool, path);
 
     file_options options;
-    if (!options_of_file(file->proto->options, model->pool, &options) && file->wanted) {
+    if (!options_of_file(file->proto->options, model->pool, &options) && file->wanted)
         model_error(model, path, "(lockstock.rpc.v1.c_prefix) is not a string: another option has its number");
-    }
     file->prefix =
-        options.c_prefix != NULL && *options.c_prefix != '\0' ? options.c_prefix : mangle_package(model->pool, package);
+        options.c_prefix && *options.c_prefix != '\0' ? options.c_prefix : mangle_package(model->pool, package);
     file->upper = mangle_upper(model->pool, file->prefix);
-    if (!file->wanted) {
+    if (!file->wanted)
         return;
-    }
     if (*file->prefix == '\0') {
         model_error(model, path, "has neither a package nor (lockstock.rpc.v1.c_prefix): C names need one");
     } else if (!mangle_is_prefix(file->prefix)) {
@@ -124,9 +115,8 @@ static void file_names(gen_model *model, gen_file *file)
     } else if (prefix_is_reserved(file->prefix, package)) {
         model_error(model, path, "(lockstock.rpc.v1.c_prefix) \"%s\" is the library's own", file->prefix);
     }
-    if (options.pb_c_file) {
+    if (options.pb_c_file)
         model_error(model, path, "option (pb_c_file) changes the names that the generated code stands on");
-    }
 }
 
 void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGeneratorRequest *request)
@@ -136,9 +126,8 @@ void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGenerat
     for (size_t i = 0; i < model->n_files; i++) {
         gen_file *file = &model->files[i];
         file->proto = request->proto_file[i];
-        for (size_t j = 0; j < request->n_file_to_generate; j++) {
+        for (size_t j = 0; j < request->n_file_to_generate; j++)
             file->wanted |= strcmp(request->file_to_generate[j], file->proto->name) == 0;
-        }
         file_names(model, file);
         types_build(model, file);
     }

@@ -16,9 +16,8 @@ const char *names_add(gen_names *names, gen_pool *pool, const char *name, const 
     if (names->n == names->room) {
         names->room = names->room == 0 ? 256 : 2 * names->room;
         struct name *list = pool_alloc(pool, names->room, sizeof *list);
-        if (names->n > 0) {
+        if (names->n > 0)
             memcpy(list, names->list, names->n * sizeof *list);
-        }
         names->list = list;
     }
     names->list[names->n] = (struct name){name, at, wanted, names->n};
@@ -46,12 +45,10 @@ static int compare_clashes(const void *a, const void *b)
 /* Two elements mostly clash in several names, of which the first will do. */
 static bool is_told(const clash *clashes, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (strcmp(clashes[i].first->at, clashes[n].first->at) == 0 &&
-            strcmp(clashes[i].second->at, clashes[n].second->at) == 0) {
+            strcmp(clashes[i].second->at, clashes[n].second->at) == 0)
             return true;
-        }
-    }
     return false;
 }
 
@@ -59,14 +56,12 @@ void names_clashes(gen_names *names, gen_pool *pool, FILE *errors)
 {
     clash *clashes = pool_alloc(pool, names->n, sizeof *clashes);
     size_t n = 0;
-    if (names->n > 0) {
+    if (names->n > 0)
         qsort(names->list, names->n, sizeof *names->list, compare_names);
-    }
     for (size_t i = 1; i < names->n; i++) {
         const struct name *first = &names->list[i - 1], *second = &names->list[i];
-        if (strcmp(first->name, second->name) == 0 && (first->wanted || second->wanted)) {
+        if (strcmp(first->name, second->name) == 0 && (first->wanted || second->wanted))
             clashes[n++] = (clash){first, second};
-        }
     }
     qsort(clashes, n, sizeof *clashes, compare_clashes);
     for (size_t i = 0; i < n; i++) {

@@ -42,21 +42,18 @@ static bool read_varint(const uint8_t **at, const uint8_t *end, uint64_t *ret)
 static bool read_bytes(const ProtobufCMessage *options, uint32_t number, gen_pool *pool, bytes *ret)
 {
     size_t room = 0;
-    for (unsigned i = 0; i < options->n_unknown_fields; i++) {
+    for (unsigned i = 0; i < options->n_unknown_fields; i++)
         room += options->unknown_fields[i].tag == number ? options->unknown_fields[i].len : 0;
-    }
     *ret = (bytes){.data = pool_alloc(pool, room + 1, 1)};
     for (unsigned i = 0; i < options->n_unknown_fields; i++) {
         const ProtobufCMessageUnknownField *field = &options->unknown_fields[i];
-        if (field->tag != number) {
+        if (field->tag != number)
             continue;
-        }
         const uint8_t *at = field->data, *end = field->data + field->len;
         uint64_t len = 0;
         if (field->wire_type != PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED || !read_varint(&at, end, &len) ||
-            len != (uint64_t)(end - at)) {
+            len != (uint64_t)(end - at))
             return false;
-        }
         memcpy(ret->data + ret->len, at, (size_t)len);
         ret->len += (size_t)len;
         ret->present = true;
@@ -71,9 +68,8 @@ static bool read_number(const ProtobufCMessage *options, uint32_t number, uint64
         const ProtobufCMessageUnknownField *field = &options->unknown_fields[i];
         const uint8_t *at = field->data;
         if (field->tag == number &&
-            (field->wire_type != PROTOBUF_C_WIRE_TYPE_VARINT || !read_varint(&at, field->data + field->len, ret))) {
+            (field->wire_type != PROTOBUF_C_WIRE_TYPE_VARINT || !read_varint(&at, field->data + field->len, ret)))
             return false;
-        }
     }
     return true;
 }
@@ -81,14 +77,12 @@ static bool read_number(const ProtobufCMessage *options, uint32_t number, uint64
 bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *pool, file_options *ret)
 {
     *ret = (file_options){0};
-    if (options == NULL) {
+    if (!options)
         return true;
-    }
     bytes prefix, pb_c_file;
     if (!read_bytes(&options->base, C_PREFIX, pool, &prefix) ||
-        !read_bytes(&options->base, PB_C_FILE, pool, &pb_c_file)) {
+        !read_bytes(&options->base, PB_C_FILE, pool, &pb_c_file))
         return false;
-    }
     ret->c_prefix = prefix.present ? (const char *)prefix.data : NULL;
     ret->pb_c_file = pb_c_file.present;
     return strlen((const char *)prefix.data) == prefix.len;
@@ -98,9 +92,8 @@ bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *poo
 static bool read_undo(const bytes *payload, gen_pool *pool, undo_option *ret)
 {
     Lockstock__Rpc__V1__Undo *undo = lockstock__rpc__v1__undo__unpack(NULL, payload->len, payload->data);
-    if (undo == NULL) {
+    if (!undo)
         return false;
-    }
     *ret = (undo_option){
         .method = pool_format(pool, "%s", undo->method),
         .n_fields = undo->n_fields,
@@ -113,9 +106,8 @@ static bool read_undo(const bytes *payload, gen_pool *pool, undo_option *ret)
             .n_from = field->n_from,
             .from = pool_alloc(pool, field->n_from, sizeof *ret->fields[i].from),
         };
-        for (size_t j = 0; j < field->n_from; j++) {
+        for (size_t j = 0; j < field->n_from; j++)
             ret->fields[i].from[j] = pool_format(pool, "%s", field->from[j]);
-        }
     }
     lockstock__rpc__v1__undo__free_unpacked(undo, NULL);
     return true;
@@ -124,29 +116,25 @@ static bool read_undo(const bytes *payload, gen_pool *pool, undo_option *ret)
 bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret)
 {
     *ret = (method_options){0};
-    if (options == NULL) {
+    if (!options)
         return true;
-    }
     bytes natural_id, guard, undo;
     uint64_t effect = 0, settles = 0;
     if (!read_number(&options->base, EFFECT, &effect) || effect > LOCKSTOCK__RPC__V1__EFFECT__EFFECT_ADMIN ||
         !read_bytes(&options->base, NATURAL_ID, pool, &natural_id) ||
         !read_bytes(&options->base, GUARD, pool, &guard) || !read_number(&options->base, SETTLES, &settles) ||
-        !read_bytes(&options->base, UNDO, pool, &undo)) {
+        !read_bytes(&options->base, UNDO, pool, &undo))
         return false;
-    }
     ret->effect = (Lockstock__Rpc__V1__Effect)effect;
     ret->guard = guard.present;
     ret->settles = settles != 0;
-    if (undo.present && !read_undo(&undo, pool, &ret->undo)) {
+    if (undo.present && !read_undo(&undo, pool, &ret->undo))
         return false;
-    }
     if (natural_id.present) {
         Lockstock__Rpc__V1__NaturalId *id =
             lockstock__rpc__v1__natural_id__unpack(NULL, natural_id.len, natural_id.data);
-        if (id == NULL) {
+        if (!id)
             return false;
-        }
         ret->natural_id = pool_format(pool, "%s", id->field);
         ret->fill = id->fill;
         lockstock__rpc__v1__natural_id__free_unpacked(id, NULL);
@@ -159,12 +147,10 @@ bool options_of_field(const Google__Protobuf__FieldOptions *options, field_optio
 {
     uint64_t first_try = 0;
     *ret = (field_options){0};
-    if (options == NULL) {
+    if (!options)
         return true;
-    }
-    if (!read_number(&options->base, FIRST_TRY, &first_try)) {
+    if (!read_number(&options->base, FIRST_TRY, &first_try))
         return false;
-    }
     ret->first_try = first_try != 0;
     return true;
 }

@@ -15,10 +15,9 @@ struct pool_block {
 void *pool_alloc(gen_pool *pool, size_t count, size_t size)
 {
     struct pool_block *block = NULL;
-    if (size == 0 || count <= (SIZE_MAX - sizeof *block) / size) {
+    if (size == 0 || count <= (SIZE_MAX - sizeof *block) / size)
         block = calloc(1, sizeof *block + count * size);
-    }
-    if (block == NULL) {
+    if (!block) {
         fputs("protoc-gen-lockstock: out of memory\n", stderr);
         exit(EXIT_FAILURE);
     }
@@ -43,7 +42,7 @@ char *pool_format(gen_pool *pool, const char *format, ...)
 
 void pool_free(gen_pool *pool)
 {
-    while (pool->blocks != NULL) {
+    while (pool->blocks) {
         struct pool_block *next = pool->blocks->next;
         free(pool->blocks);
         pool->blocks = next;

@@ -35,9 +35,8 @@ static bool run_child(FILE *in, FILE *out)
     char name[] = "protoc-gen-c";
     char *argv[] = {name, NULL};
     posix_spawn_file_actions_t actions;
-    if (posix_spawn_file_actions_init(&actions) != 0) {
+    if (posix_spawn_file_actions_init(&actions) != 0)
         return false;
-    }
     pid_t child;
     int status = -1;
     bool ran = posix_spawn_file_actions_adddup2(&actions, fileno(in), STDIN_FILENO) == 0 &&
@@ -53,30 +52,25 @@ const char *protobuf_c_run(gen_pool *pool, const plugin_request *request, plugin
     size_t len;
     const uint8_t *bytes = pack_without_services(pool, request, &len);
     FILE *in = tmpfile(), *out = tmpfile();
-    if (in == NULL || out == NULL || fwrite(bytes, 1, len, in) != len || fflush(in) != 0) {
+    if (!in || !out || fwrite(bytes, 1, len, in) != len || fflush(in) != 0)
         goto cleanup;
-    }
     rewind(in);
     failure = "protoc-gen-c (of protobuf-c) does not run: is it on PATH?";
-    if (!run_child(in, out) || fseek(out, 0, SEEK_END) != 0) {
+    if (!run_child(in, out) || fseek(out, 0, SEEK_END) != 0)
         goto cleanup;
-    }
     long size = ftell(out);
     rewind(out);
     failure = "protoc-gen-c gave no CodeGeneratorResponse";
     uint8_t *answer = pool_alloc(pool, size < 0 ? 0 : (size_t)size, 1);
-    if (size < 0 || fread(answer, 1, (size_t)size, out) != (size_t)size) {
+    if (size < 0 || fread(answer, 1, (size_t)size, out) != (size_t)size)
         goto cleanup;
-    }
     *ret = google__protobuf__compiler__code_generator_response__unpack(NULL, (size_t)size, answer);
-    failure = *ret == NULL ? failure : NULL;
+    failure = !*ret ? failure : NULL;
 
 cleanup:
-    if (in != NULL) {
+    if (in)
         fclose(in);
-    }
-    if (out != NULL) {
+    if (out)
         fclose(out);
-    }
     return failure;
 }

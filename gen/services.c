@@ -14,9 +14,8 @@ static const field_proto *find_field(const gen_message *message, const char *nam
 {
     for (size_t i = 0; i < message->proto->n_field; i++) {
         const field_proto *field = message->proto->field[i];
-        if (strlen(field->name) == len && memcmp(field->name, name, len) == 0) {
+        if (strlen(field->name) == len && memcmp(field->name, name, len) == 0)
             return field;
-        }
     }
     return NULL;
 }
@@ -48,10 +47,10 @@ static void check_natural_id(gen_model *model, const gen_method *method, const m
     const char *path = options->natural_id;
     const field_proto *field = NULL;
     bool random = options->fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM;
-    for (const char *part = path; message != NULL; message = model_find_message(model, field->type_name)) {
+    for (const char *part = path; message; message = model_find_message(model, field->type_name)) {
         size_t len = strcspn(part, ".");
         field = find_field(message, part, len);
-        if (field == NULL) {
+        if (!field) {
             model_error(model, method->at, "natural_id \"%s\": %s has no field \"%.*s\"", path, message->full_name,
                         (int)len, part);
             return;
@@ -61,9 +60,8 @@ static void check_natural_id(gen_model *model, const gen_method *method, const m
                         field->name);
             return;
         }
-        if (part[len] == '\0') {
+        if (part[len] == '\0')
             break;
-        }
         if (field->type != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE) {
             model_error(model, method->at, "natural_id \"%s\": %s.%s is not a message", path, message->full_name,
                         field->name);
@@ -71,9 +69,9 @@ static void check_natural_id(gen_model *model, const gen_method *method, const m
         }
         part += len + 1;
     }
-    if (message == NULL) {
+    if (!message) {
         model_error(model, method->at, "natural_id \"%s\": the type %s is in no file that protoc sent", path,
-                    field == NULL ? "of the request" : field->type_name);
+                    !field ? "of the request" : field->type_name);
     } else if (!can_identify(field)) {
         model_error(model, method->at, "natural_id \"%s\" is not one string, bytes or integer field", path);
     } else if (random && (message != method->request ||
@@ -92,30 +90,27 @@ static bool is_text(const field_proto *field)
 static bool leads_to_text(const gen_model *model, const gen_message *message, const char *path)
 {
     size_t len = strcspn(path, ".");
-    const field_proto *field = message != NULL ? find_field(message, path, len) : NULL;
+    const field_proto *field = message ? find_field(message, path, len) : NULL;
 
-    if (field == NULL || path[len] == '\0') {
-        return field != NULL && is_text(field);
-    }
+    if (!field || path[len] == '\0')
+        return field && is_text(field);
     return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE &&
            leads_to_text(model, model_find_message(model, field->type_name), path + len + 1);
 }
 
 static void check_undo(gen_model *model, const gen_method *method, const gen_message *request, const undo_option *undo)
 {
-    if (undo->n_fields == 0) {
+    if (undo->n_fields == 0)
         model_error(model, method->at, "undo \"%s\" has no fields: it would undo nothing", undo->method);
-    }
     for (size_t i = 0; i < undo->n_fields; i++) {
         const undo_field *made = &undo->fields[i];
         const field_proto *field = find_field(request, made->field, strlen(made->field));
-        if (field == NULL || !is_text(field) || field->has_oneof_index) {
+        if (!field || !is_text(field) || field->has_oneof_index) {
             model_error(model, method->at, "undo \"%s\": \"%s\" is not one string field of %s, outside of a oneof",
                         undo->method, made->field, request->full_name);
         }
-        if (made->n_from == 0) {
+        if (made->n_from == 0)
             model_error(model, method->at, "undo \"%s\": \"%s\" comes from nowhere", undo->method, made->field);
-        }
         for (size_t j = 0; j < made->n_from; j++) {
             if (!leads_to_text(model, method->request, made->from[j])) {
                 model_error(model, method->at, "undo \"%s\": \"%s\" leads to no string field of %s", undo->method,
@@ -130,21 +125,18 @@ static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescripto
                       const gen_service *service, gen_method *method, const undo_option *undo, bool wanted)
 {
     for (size_t i = 0; i < proto->n_method; i++) {
-        if (strcmp(proto->method[i]->name, undo->method) != 0) {
+        if (strcmp(proto->method[i]->name, undo->method) != 0)
             continue;
-        }
         const gen_message *request = model_find_message(model, proto->method[i]->input_type);
         method->undo = pool_format(model->pool, "%s_%s_method", service->name, mangle_snake(model->pool, undo->method));
         method->n_undo_fields = undo->n_fields;
         method->undo_fields = undo->fields;
-        if (wanted && method->request != NULL && request != NULL) {
+        if (wanted && method->request && request)
             check_undo(model, method, request, undo);
-        }
         return;
     }
-    if (wanted) {
+    if (wanted)
         model_error(model, method->at, "undo \"%s\" is no method of %s", undo->method, service->full_name);
-    }
 }
 
 static void read_options(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *service_proto,
@@ -168,28 +160,22 @@ static void read_options(gen_model *model, const Google__Protobuf__ServiceDescri
     method->effect = effects[options.effect];
     method->natural_id = options.natural_id;
     method->settles = options.settles;
-    if (options.undo.method != NULL) {
+    if (options.undo.method)
         read_undo(model, service_proto, service, method, &options.undo, wanted);
-    }
     method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM" : "LKS_RPC_FILL_NONE";
-    if (!wanted) {
+    if (!wanted)
         return;
-    }
-    if (options.guard) {
+    if (options.guard)
         model_error(model, method->at, "(lockstock.rpc.v1.guard) is not supported by this version");
-    }
-    if (options.natural_id != NULL && method->request != NULL) {
+    if (options.natural_id && method->request)
         check_natural_id(model, method, &options);
-    }
 }
 
 static gen_message *resolve(gen_model *model, const gen_method *method, const char *type_name, bool wanted)
 {
     gen_message *message = model_find_message(model, type_name);
-    if (message == NULL && wanted) {
-        model_error(model, method->at, "the type %s is in no file that protoc sent",
-                    type_name == NULL ? "(none)" : type_name);
-    }
+    if (!message && wanted)
+        model_error(model, method->at, "the type %s is in no file that protoc sent", !type_name ? "(none)" : type_name);
     return message;
 }
 
@@ -241,9 +227,8 @@ static void build_method(gen_model *model, gen_file *file, const gen_service *se
     made->request = resolve(model, made, proto->input_type, file->wanted);
     made->response = resolve(model, made, proto->output_type, file->wanted);
     read_options(model, file->proto->service[service_index], service, proto, made, file->wanted);
-    if (file->wanted && (proto->client_streaming || proto->server_streaming)) {
+    if (file->wanted && (proto->client_streaming || proto->server_streaming))
         model_error(model, made->at, "streaming is not supported");
-    }
 }
 
 /* Adds what a method uses to the file's lists, each once. */
@@ -253,20 +238,16 @@ static void note_uses(gen_model *model, gen_file *file, const gen_method *method
     const gen_file *homes[] = {method->request->file, response->file};
     for (size_t i = 0; i < 2; i++) {
         bool known = homes[i] == file;
-        for (size_t j = 0; j < file->n_imports; j++) {
+        for (size_t j = 0; j < file->n_imports; j++)
             known |= file->imports[j] == homes[i];
-        }
-        if (!known) {
+        if (!known)
             file->imports[file->n_imports++] = homes[i];
-        }
     }
-    for (size_t i = 0; i < file->n_responses; i++) {
-        if (file->responses[i] == response) {
+    for (size_t i = 0; i < file->n_responses; i++)
+        if (file->responses[i] == response)
             return;
-        }
-    }
     file->responses[file->n_responses++] = response;
-    if (response->free == NULL) {
+    if (!response->free) {
         response->free = names_add(&model->names, model->pool, pool_format(model->pool, "%s_free", response->name),
                                    response->at, file->wanted);
     }
@@ -277,15 +258,14 @@ void services_build(gen_model *model, gen_file *file)
     gen_pool *pool = model->pool;
     const Google__Protobuf__FileDescriptorProto *proto = file->proto;
     size_t n_methods = 0;
-    for (size_t i = 0; i < proto->n_service; i++) {
+    for (size_t i = 0; i < proto->n_service; i++)
         n_methods += proto->service[i]->n_method;
-    }
     file->services = pool_alloc(pool, proto->n_service, sizeof *file->services);
     file->responses = pool_alloc(pool, n_methods, sizeof *file->responses);
     file->imports = pool_alloc(pool, 2 * n_methods, sizeof *file->imports);
     for (size_t i = 0; i < proto->n_service; i++) {
         const char *name = proto->service[i]->name;
-        const char *full_name = proto->package == NULL ? name : pool_format(pool, "%s.%s", proto->package, name);
+        const char *full_name = !proto->package ? name : pool_format(pool, "%s.%s", proto->package, name);
         const int32_t path[] = {FILE_SERVICE, (int32_t)i};
         gen_service *made = &file->services[file->n_services++];
         *made = (gen_service){
@@ -301,9 +281,8 @@ void services_build(gen_model *model, gen_file *file)
         for (size_t j = 0; j < made->n_methods; j++) {
             gen_method *method = &made->methods[j];
             build_method(model, file, made, i, j, method);
-            if (method->request != NULL && method->response != NULL) {
+            if (method->request && method->response)
                 note_uses(model, file, method);
-            }
         }
     }
 }

@@ -103,9 +103,9 @@ static const char *message_comment(const gen_scope *here, const message_proto *p
     for (size_t i = 0; i < proto->n_field; i++) {
         gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
         const char *text = comment_at(&field);
-        if (text != NULL) {
-            const char *gap = comment == NULL ? "" : first ? "\n\n" : "\n";
-            comment = pool_format(pool, "%s%s%s: %s", comment == NULL ? "" : comment, gap, proto->field[i]->name, text);
+        if (text) {
+            const char *gap = !comment ? "" : first ? "\n\n" : "\n";
+            comment = pool_format(pool, "%s%s%s: %s", !comment ? "" : comment, gap, proto->field[i]->name, text);
             first = false;
         }
     }
@@ -128,9 +128,8 @@ static void build_cases(const gen_scope *here, const message_proto *proto, gen_m
         };
         for (size_t j = 0; j < proto->n_field; j++) {
             const field_proto *field = proto->field[j];
-            if (!field->has_oneof_index || (size_t)field->oneof_index != i) {
+            if (!field->has_oneof_index || (size_t)field->oneof_index != i)
                 continue;
-            }
             gen_scope member = enter(here, MESSAGE_FIELD, j, field->name);
             const char *upper = mangle_upper(pool, mangle_snake(pool, field->name));
             made->cases[made->n_cases++] = (gen_constant){
@@ -145,9 +144,8 @@ static void refuse_optional(const gen_scope *here, const message_proto *proto)
 {
     for (size_t i = 0; i < proto->n_field && here->file->wanted; i++) {
         gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
-        if (proto->field[i]->proto3_optional) {
+        if (proto->field[i]->proto3_optional)
             model_error(here->model, at(&field, "field"), "proto3 `optional` is not supported by protobuf-c");
-        }
     }
 }
 
@@ -165,18 +163,16 @@ static const char *find_first_try(const gen_scope *here, const message_proto *pr
         gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
         const char *problem = NULL;
         field_options options;
-        if (!options_of_field(proto->field[i]->options, &options)) {
+        if (!options_of_field(proto->field[i]->options, &options))
             problem = "(lockstock.rpc.v1.first_try) is not a bool: another option has its number";
-        } else if (options.first_try && !is_plain_bool(proto->field[i])) {
+        else if (options.first_try && !is_plain_bool(proto->field[i]))
             problem = "(lockstock.rpc.v1.first_try) is for one bool field, outside of a oneof";
-        } else if (options.first_try && found != NULL) {
+        else if (options.first_try && found)
             problem = "(lockstock.rpc.v1.first_try) stands at another field of the message already";
-        } else if (options.first_try) {
+        else if (options.first_try)
             found = proto->field[i]->name;
-        }
-        if (problem != NULL && here->file->wanted) {
+        if (problem && here->file->wanted)
             model_error(here->model, at(&field, "field"), "%s", problem);
-        }
     }
     return found;
 }
@@ -217,18 +213,16 @@ static void build_message(const gen_scope *here, const message_proto *proto)
 static size_t count_messages(size_t n, message_proto *const *protos)
 {
     size_t total = n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         total += count_messages(protos[i]->n_nested_type, protos[i]->nested_type);
-    }
     return total;
 }
 
 static size_t count_enums(size_t n, message_proto *const *protos)
 {
     size_t total = 0;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         total += protos[i]->n_enum_type + count_enums(protos[i]->n_nested_type, protos[i]->nested_type);
-    }
     return total;
 }
 
@@ -240,8 +234,7 @@ void types_build(gen_model *model, gen_file *file)
     file->messages = pool_alloc(model->pool, n_messages, sizeof *file->messages);
     file->enums = pool_alloc(model->pool, n_enums, sizeof *file->enums);
 
-    gen_scope top = {
-        .model = model, .file = file, .full_name = proto->package == NULL ? "" : proto->package, .c_name = ""};
+    gen_scope top = {.model = model, .file = file, .full_name = !proto->package ? "" : proto->package, .c_name = ""};
     for (size_t i = 0; i < proto->n_enum_type; i++) {
         gen_scope inner = enter(&top, FILE_ENUM, i, proto->enum_type[i]->name);
         build_enum(&inner, proto->enum_type[i]);

@@ -208,7 +208,7 @@ static lks_code open_wires(lks_host *host, lks_error *error)
 static void listen_on(lks_host *host, const char *url, uint16_t *port, lks_error *error)
 {
     char bound_url[WIRES_URL_BYTES_MAX];
-    bool has_certificate = host->options.tls_certificate != NULL;
+    bool has_certificate = host->options.tls_certificate;
     lks_error why = {0};
 
     if (wires_check(url, has_certificate, "needs tls_certificate and tls_key", &why) == LKS_OK &&

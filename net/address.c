@@ -8,10 +8,9 @@ bool address_parse(const char *text, struct address *ret)
 {
     bool bracket = text[0] == '[';
     const char *host = text + bracket, *end = strpbrk(host, bracket ? "]" : ":");
-    const char *colon = end != NULL ? end + bracket : NULL;
+    const char *colon = end ? end + bracket : NULL;
 
-    if (colon == NULL || *colon != ':' || end == host || (size_t)(end - host) >= sizeof ret->host ||
-        strpbrk(text, "/?#@ \t") != NULL)
+    if (!colon || *colon != ':' || end == host || (size_t)(end - host) >= sizeof ret->host || strpbrk(text, "/?#@ \t"))
         return false;
     size_t digits = strspn(colon + 1, "0123456789");
     if (digits == 0 || digits >= sizeof ret->port || colon[1 + digits] != '\0')

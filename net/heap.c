@@ -16,7 +16,7 @@ bool heap_reserve(struct heap *heap, size_t timers)
     size_t room = heap->room < ROOM_MIN ? ROOM_MIN : 2 * heap->room;
     room = room > timers ? room : timers;
     struct timer **grown = realloc(heap->timers, (room + 1) * sizeof(struct timer *));
-    if (grown == NULL)
+    if (!grown)
         return false;
     heap->timers = grown;
     heap->room = room;

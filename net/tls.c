@@ -183,7 +183,7 @@ static tls *tls_new(tls_context *context)
         tls_free(t);
         return NULL;
     }
-    t->wants_alpn = context->alpn != NULL;
+    t->wants_alpn = context->alpn;
     BIO_set_mem_eof_return(t->in, -1);
     SSL_set_bio(t->ssl, t->in, t->out);
     return t;

@@ -321,10 +321,9 @@ enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
 static const struct scheme *scheme_of(const char *url)
 {
-    for (size_t i = 0; i < N_SCHEMES; i++) {
+    for (size_t i = 0; i < N_SCHEMES; i++)
         if (strncmp(url, schemes[i].prefix, strlen(schemes[i].prefix)) == 0)
             return &schemes[i];
-    }
     return NULL;
 }
 
@@ -487,7 +486,7 @@ void wires_close(wires *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
     w->closed_arg = arg;
-    w->open = 2U + (w->nng != NULL) + (w->streams != NULL) + (w->grpc != NULL);
+    w->open = 2U + !!w->nng + !!w->streams + !!w->grpc;
     trim_close(w->trim, one_closed, w);
     if (w->grpc)
         uv_close((uv_handle_t *)&w->grpc_tick, on_tick_closed);

@@ -105,7 +105,7 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
     case PROTOBUF_C_TYPE_BYTES:
         return ((const ProtobufCBinaryData *)value)->len > 0;
     case PROTOBUF_C_TYPE_MESSAGE:
-        return *(ProtobufCMessage *const *)value != NULL;
+        return *(ProtobufCMessage *const *)value;
     default:
         return has_presence(field) || !all_zero(value, number_size(field->type));
     }

@@ -152,7 +152,7 @@ static bool enum_known(const level *m, uint64_t value)
 {
     if (m->scan->limits->open_enums)
         return true;
-    return protobuf_c_enum_descriptor_get_value(m->field->descriptor, (int)(int64_t)value) != NULL;
+    return protobuf_c_enum_descriptor_get_value(m->field->descriptor, (int)(int64_t)value);
 }
 
 static bool scan_varint(const level *m, wire *from)

@@ -88,10 +88,9 @@ typedef struct loading {
 
 static const setting *find_key(const char *name, size_t len)
 {
-    for (size_t i = 0; i < N_KEYS; i++) {
+    for (size_t i = 0; i < N_KEYS; i++)
         if (strlen(keys[i].name) == len && memcmp(keys[i].name, name, len) == 0)
             return &keys[i];
-    }
     return NULL;
 }
 

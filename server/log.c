@@ -47,10 +47,9 @@ __attribute__((format(printf, 3, 0))) static void write_line(log_level level, co
         len += (size_t)more;
     if (len > sizeof line - 1)
         len = sizeof line - 1;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         if (line[i] == '\n' || line[i] == '\r')
             line[i] = ' ';
-    }
     line[len++] = '\n';
     if (write(STDERR_FILENO, line, len) < 0)
         return; /* nobody listens */

@@ -410,7 +410,7 @@ static lks_code check_addresses(const server *s, const tls_files *files, bool *f
         if (code == LKS_OK) {
             warn_of_libnng(url);
             lks_error why;
-            if (wires_check(url, files->certificate != NULL, no_certificate, &why) != LKS_OK)
+            if (wires_check(url, files->certificate, no_certificate, &why) != LKS_OK)
                 code = wrong_address(url, &why, error);
         }
         *for_pages = *for_pages || wires_is_for_pages(url);

@@ -57,7 +57,7 @@ static bool serialise(reflection *r)
             return false;
         protobuf_c_message_pack(file, r->files[i].data);
     }
-    return r->files != NULL;
+    return r->files;
 }
 
 lks_code reflection_new(const void *files, size_t len, reflection **ret, lks_error *error)

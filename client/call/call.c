@@ -35,7 +35,7 @@ static void run_cancel(loop_task *task)
 
 void call_complete(lks_call *call)
 {
-    if (call->done != NULL)
+    if (call->done)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
     pthread_mutex_lock(&call->lock);
     call->complete = true;
@@ -49,7 +49,7 @@ void call_complete(lks_call *call)
 static lks_call *call_new(lks_channel *channel, struct request *request, unsigned references)
 {
     lks_call *call = malloc(sizeof *call);
-    if (call == NULL)
+    if (!call)
         return NULL;
     *call = (lks_call){
         .request = request,
@@ -72,24 +72,24 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
 {
     struct request *request = NULL;
     lks_call *call = NULL;
-    lks_code code = channel_admit(channel, method->settles || (options != NULL && options->insist), error);
+    lks_code code = channel_admit(channel, method->settles || (options && options->insist), error);
     if (code != LKS_OK)
         return code;
 
     code = request_new(method, message, options, &channel->options, &request, error);
     if (code != LKS_OK)
         goto cleanup;
-    call = call_new(channel, request, ret != NULL ? 2 : 1);
-    if (call == NULL) {
+    call = call_new(channel, request, ret ? 2 : 1);
+    if (!call) {
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         goto cleanup;
     }
     call->done = done;
     call->function = function;
     call->arg = arg;
-    if (ret != NULL)
+    if (ret)
         *ret = call; /* before the completion can run */
-    if (error != NULL)
+    if (error)
         *error = (lks_error){.code = LKS_OK};
     loop_post(&channel->loop, &call->start);
     return LKS_OK;
@@ -111,7 +111,7 @@ lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const 
     if (code != LKS_OK)
         return code;
     code = lks_call_wait(call, error);
-    if (code == LKS_OK && ret != NULL) {
+    if (code == LKS_OK && ret) {
         *ret = call->response;
         call->response = NULL;
     }
@@ -131,7 +131,7 @@ lks_code lks_call_wait(lks_call *call, lks_error *error)
     while (!call->complete)
         pthread_cond_wait(&call->finished, &call->lock);
     pthread_mutex_unlock(&call->lock);
-    if (error != NULL)
+    if (error)
         *error = call->error;
     lks_code code = call->error.code;
     unref(call);
@@ -148,7 +148,7 @@ void lks_call_cancel(lks_call *call)
     if (call->pid != getpid())
         return;
     pthread_mutex_lock(&call->lock);
-    if (call->channel != NULL && !call->cancelling) {
+    if (call->channel && !call->cancelling) {
         call->cancelling = true;
         atomic_fetch_add(&call->references, 1);
         loop_post(&call->channel->loop, &call->cancel);
@@ -158,12 +158,12 @@ void lks_call_cancel(lks_call *call)
 
 void lks_call_free(lks_call *call)
 {
-    if (call != NULL)
+    if (call)
         unref(call);
 }
 
 void lks_message_free(ProtobufCMessage *message)
 {
-    if (message != NULL)
+    if (message)
         protobuf_c_message_free_unpacked(message, NULL);
 }

@@ -101,20 +101,20 @@ static void dispatch(lks_channel *channel)
     struct endpoint *endpoint = choose(channel);
     lks_call *call;
 
-    if (endpoint == NULL)
+    if (!endpoint)
         return;
     do {
         call = NULL;
         for (int lane = 0; lane < ENDPOINT_LANES; lane++) {
             lks_call *first = TAILQ_FIRST(&channel->queue[lane]);
 
-            if (first != NULL && (call == NULL || first->enqueued < call->enqueued) &&
+            if (first && (!call || first->enqueued < call->enqueued) &&
                 endpoint_has_room(endpoint, (endpoint_lane)lane))
                 call = first;
         }
-        if (call != NULL)
+        if (call)
             call_send(call, endpoint);
-    } while (call != NULL);
+    } while (call);
 }
 
 /* Completions may start, cancel and free calls: all of that comes back as a task
@@ -123,7 +123,7 @@ static void complete_settled(lks_channel *channel)
 {
     lks_call *call;
 
-    while ((call = TAILQ_FIRST(&channel->settled)) != NULL) {
+    while ((call = TAILQ_FIRST(&channel->settled))) {
         TAILQ_REMOVE(&channel->settled, call, in_line);
         call_complete(call);
     }
@@ -131,7 +131,7 @@ static void complete_settled(lks_channel *channel)
 
 static void run_tasks(lks_channel *channel, loop_task *task)
 {
-    while (task != NULL) {
+    while (task) {
         loop_task *next = task->next;
 
         task->run(task);
@@ -165,7 +165,7 @@ static void run_close(loop_task *task)
     lks_channel *channel = (lks_channel *)((char *)task - offsetof(lks_channel, close));
     lks_call *next;
 
-    for (lks_call *call = TAILQ_FIRST(&channel->calls); call != NULL; call = next) {
+    for (lks_call *call = TAILQ_FIRST(&channel->calls); call; call = next) {
         next = TAILQ_NEXT(call, in_calls);
         call_cancel(call, "the channel was closed");
     }
@@ -186,7 +186,7 @@ static void channel_free(lks_channel *channel)
     tls_context_free(channel->tls);
     free(channel->server_name);
     free(channel->ns);
-    if (channel->authorization != NULL)
+    if (channel->authorization)
         explicit_bzero(channel->authorization, strlen(channel->authorization));
     free(channel->authorization);
     free(channel);
@@ -197,7 +197,7 @@ static lks_code load_tls(lks_channel *channel, lks_error *error)
 {
     lks_channel_options *options = &channel->options;
 
-    if (channel->tls != NULL)
+    if (channel->tls)
         return LKS_OK;
     return tls_context_load_client(options->ca_file, options->certificate_file, options->key_file, &channel->tls,
                                    error);
@@ -263,16 +263,16 @@ static bool copy_texts(lks_channel *channel)
     static const char scheme[] = "Bearer ";
     lks_channel_options *options = &channel->options;
 
-    if (options->ns != NULL && (channel->ns = strdup(options->ns)) == NULL)
+    if (options->ns && !(channel->ns = strdup(options->ns)))
         return false;
     options->ns = channel->ns;
-    if (options->server_name != NULL && (channel->server_name = strdup(options->server_name)) == NULL)
+    if (options->server_name && !(channel->server_name = strdup(options->server_name)))
         return false;
     options->server_name = channel->server_name;
-    if (options->token == NULL)
+    if (!options->token)
         return true;
     channel->authorization = malloc(sizeof scheme + strlen(options->token));
-    if (channel->authorization == NULL)
+    if (!channel->authorization)
         return false;
     stpcpy(stpcpy(channel->authorization, scheme), options->token);
     options->token = channel->authorization;
@@ -283,13 +283,13 @@ static bool copy_texts(lks_channel *channel)
 static lks_channel *channel_new(const lks_channel_options *options)
 {
     lks_channel *channel = calloc(1, sizeof *channel);
-    if (channel == NULL)
+    if (!channel)
         return NULL;
     if (!loop_init(&channel->loop)) {
         free(channel);
         return NULL;
     }
-    if (options != NULL)
+    if (options)
         channel->options = *options;
     fill_in(&channel->options);
     channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
@@ -305,7 +305,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->endpoints = calloc(URLS_MAX, sizeof(struct endpoint *));
     channel->arena = lks_rpc_arena_new();
     bool made = heap_reserve(&channel->loop.timers, channel->calls_max + INSISTENT_MAX + 2 * URLS_MAX) &&
-                channel->endpoints != NULL && channel->arena != NULL && copy_texts(channel);
+                channel->endpoints && channel->arena && copy_texts(channel);
     if (made)
         return channel;
     channel_free(channel);
@@ -316,11 +316,11 @@ lks_code lks_channel_open(const char *urls, const lks_channel_options *options, 
 {
     sigset_t all, before;
 
-    if (options != NULL && options->token != NULL && !is_token(options->token))
+    if (options && options->token && !is_token(options->token))
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "options.token: must be 1 to %d of A-Z, a-z, 0-9 and -._~+/=", TOKEN_BYTES_MAX);
     lks_channel *channel = channel_new(options);
-    if (channel == NULL)
+    if (!channel)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 
     /* The process' signals are its own business: neither our thread nor those that
@@ -336,7 +336,7 @@ lks_code lks_channel_open(const char *urls, const lks_channel_options *options, 
         channel_free(channel);
         return code;
     }
-    if (error != NULL)
+    if (error)
         *error = (lks_error){.code = LKS_OK};
     *ret = channel;
     return LKS_OK;
@@ -344,7 +344,7 @@ lks_code lks_channel_open(const char *urls, const lks_channel_options *options, 
 
 lks_code lks_channel_close(lks_channel *channel)
 {
-    if (channel == NULL)
+    if (!channel)
         return LKS_OK;
     if (on_completion_thread || channel->pid != getpid())
         return LKS_FAILED_PRECONDITION;

@@ -18,12 +18,12 @@ static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "author
 /* gRPC's key characters. */
 static bool is_key(const char *key)
 {
-    return key != NULL && *key != '\0' && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(key);
+    return key && *key != '\0' && strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-_.") == strlen(key);
 }
 
 static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_ms, uint32_t wait_ms)
 {
-    if (options != NULL && options->timeout_ms != 0)
+    if (options && options->timeout_ms != 0)
         return options->timeout_ms;
     uint64_t least_ms = wait_ms == 0 ? 0 : (uint64_t)wait_ms + WAIT_MARGIN_MS;
     return default_ms > least_ms ? default_ms : least_ms;
@@ -69,12 +69,12 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
     enum { LONGER = 16 };
     size_t payload = protobuf_c_message_get_packed_size(message);
     size_t bytes = sizeof(struct request) + n_metadata * (sizeof(Lockstock__Rpc__V1__Metadata) + sizeof(void *)) +
-                   payload + (method->first_try != NULL ? payload + LONGER : 0);
+                   payload + (method->first_try ? payload + LONGER : 0);
     for (size_t i = 0; i < n_metadata; i++)
         bytes += strlen(metadata[i].key) + 1 + metadata[i].len;
 
     struct request *request = malloc(bytes);
-    if (request == NULL)
+    if (!request)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     Lockstock__Rpc__V1__Metadata *structs = (Lockstock__Rpc__V1__Metadata *)(void *)(request + 1);
     *request = (struct request){
@@ -98,9 +98,9 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
 static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
                       lks_error *error)
 {
-    if (message == NULL || message->descriptor != method->request)
+    if (!message || message->descriptor != method->request)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "request: not a %s", method->request->name);
-    if (options == NULL)
+    if (!options)
         return LKS_OK;
     if (options->n_metadata > METADATA_MAX)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "options.metadata: more than %d",
@@ -119,14 +119,14 @@ static size_t gather_metadata(const lks_call_options *options, const lks_channel
     bool names_ns = false, names_authorization = false;
     size_t n = 0;
 
-    for (size_t i = 0; options != NULL && i < options->n_metadata; i++) {
+    for (size_t i = 0; options && i < options->n_metadata; i++) {
         metadata[n++] = options->metadata[i];
         names_ns = names_ns || strcmp(options->metadata[i].key, NAMESPACE) == 0;
         names_authorization = names_authorization || strcmp(options->metadata[i].key, AUTHORIZATION) == 0;
     }
-    if (defaults->ns != NULL && !names_ns)
+    if (defaults->ns && !names_ns)
         metadata[n++] = (lks_metadata){NAMESPACE, defaults->ns, strlen(defaults->ns)};
-    if (defaults->token != NULL && !names_authorization)
+    if (defaults->token && !names_authorization)
         metadata[n++] = (lks_metadata){AUTHORIZATION, defaults->token, strlen(defaults->token)};
     return n;
 }
@@ -145,11 +145,11 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
 
     /* A shallow copy to fill the id in: the caller's request stays as it is. */
     ProtobufCMessage *copy = malloc(method->request->sizeof_message);
-    if (copy == NULL)
+    if (!copy)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     memcpy(copy, message, method->request->sizeof_message);
     char **fill = lks_rpc_field_to_fill(method, copy);
-    if (fill != NULL) {
+    if (fill) {
         lks_rpc_random_id(id);
         *fill = id;
     }
@@ -168,8 +168,8 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
                              defaults->message_bytes_max);
     }
     request->wait_ms = wait_ms < UINT32_MAX ? (uint32_t)wait_ms : UINT32_MAX;
-    request->no_retry = defaults->no_retry || (options != NULL && options->no_retry);
-    request->insist = options != NULL && options->insist;
+    request->no_retry = defaults->no_retry || (options && options->no_retry);
+    request->insist = options && options->insist;
     request->repeatable = repeatable;
     request->deadline_ns =
         lks_rpc_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
@@ -186,7 +186,7 @@ link_message *request_frame(const struct request *request, bool again, uint32_t 
     frame.n_calls = 1;
     frame.calls = calls;
     link_message *message = link_message_new(lockstock__rpc__v1__frame__get_packed_size(&frame));
-    if (message != NULL)
+    if (message)
         lockstock__rpc__v1__frame__pack(&frame, link_message_body(message));
     return message;
 }

@@ -95,7 +95,7 @@ static void set_unanswered(lks_call *call, lks_code code, const char *how)
     const char *cause = call->cause;
 
     lks_error_set(&call->error, code, LKS_APPLIED_MAYBE, "%s: %s%s%s", endpoint_url(call->endpoint), how,
-                  cause != NULL ? "; before that: " : "", cause != NULL ? cause : "");
+                  cause ? "; before that: " : "", cause ? cause : "");
 }
 
 static void succeed(lks_call *call, ProtobufCMessage *response)
@@ -213,8 +213,8 @@ void call_send(lks_call *call, struct endpoint *endpoint)
     link_message *message = request_frame(request, call->tries != 0, timeout_ms);
 
     call->endpoint = endpoint;
-    call->slot = message == NULL ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
-    if (call->slot == NULL) {
+    call->slot = !message ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
+    if (!call->slot) {
         free(message);
         lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         fail(call);
@@ -281,7 +281,7 @@ static ProtobufCMessage *unpack(lks_call *call, const ProtobufCBinaryData *paylo
         return NULL;
     }
     ProtobufCMessage *response = protobuf_c_message_unpack(type, NULL, payload->len, payload->data);
-    if (response == NULL)
+    if (!response)
         lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: the response cannot be unpacked",
                       endpoint_url(call->endpoint));
     return response;
@@ -340,7 +340,7 @@ static void on_reply(void *owner, const void *data, size_t len)
         return;
     }
     ProtobufCMessage *response = unpack(call, &reply->results[0]->payload);
-    if (response == NULL)
+    if (!response)
         try_failed(call, false);
     else
         succeed(call, response);
@@ -354,7 +354,7 @@ static void unreachable(lks_call *call)
 {
     const struct endpoint *endpoint = channel_why(call->channel);
 
-    if (endpoint == NULL)
+    if (!endpoint)
         lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "no server could be reached within the deadline");
     else
         lks_error_set(&call->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,

@@ -12,7 +12,7 @@ static void start(lks_channel *channel, const struct request *request, const Pro
 {
     lks_metadata *metadata = calloc(request->n_metadata + 1, sizeof *metadata);
 
-    if (metadata == NULL)
+    if (!metadata)
         return;
     for (size_t i = 0; i < request->n_metadata; i++) {
         const Lockstock__Rpc__V1__Metadata *item = request->metadata[i];
@@ -26,12 +26,12 @@ static void start(lks_channel *channel, const struct request *request, const Pro
 
 void call_undo(lks_channel *channel, const struct request *request)
 {
-    if (request->method->undo == NULL)
+    if (!request->method->undo)
         return;
     ProtobufCMessage *sent =
         protobuf_c_message_unpack(request->method->request, NULL, request->first.len, request->first.data);
-    ProtobufCMessage *undoing = sent != NULL ? lks_rpc_undo_request(request->method, sent) : NULL;
-    if (undoing != NULL)
+    ProtobufCMessage *undoing = sent ? lks_rpc_undo_request(request->method, sent) : NULL;
+    if (undoing)
         start(channel, request, undoing);
     free(undoing);
     lks_message_free(sent);

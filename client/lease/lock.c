@@ -36,7 +36,7 @@ static lks_code check_process(lks_error *error)
 
 static lks_code succeed(lks_error *error)
 {
-    if (error != NULL)
+    if (error)
         *error = (lks_error){.code = LKS_OK};
     return LKS_OK;
 }
@@ -47,7 +47,7 @@ static char *own_name(void)
 {
     char *owner = malloc(OWNER_BYTES + 1), pid[16];
 
-    if (owner == NULL)
+    if (!owner)
         return NULL;
     size_t room = OWNER_BYTES + 1 - (size_t)snprintf(pid, sizeof pid, "/%d", (int)getpid());
     if (gethostname(owner, room) != 0)
@@ -58,7 +58,7 @@ static char *own_name(void)
 
 static void lock_destroy(struct lock *lock)
 {
-    if (lock->watch != NULL)
+    if (lock->watch)
         watchdog_detach(lock->watch);
     free(lock->group);
     free(lock->name);
@@ -68,7 +68,7 @@ static void lock_destroy(struct lock *lock)
 
 static lks_code check_options(const char *name, const lks_lock_options *options, lks_error *error)
 {
-    if (name == NULL || *name == '\0')
+    if (!name || *name == '\0')
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "name: must not be empty");
     return lease_check_ms(options->lease_ms, error);
 }
@@ -79,23 +79,23 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
     static const lks_lock_options defaults = {0};
     lks_code code = check_process(error);
 
-    options = options != NULL ? options : &defaults;
+    options = options ? options : &defaults;
     if (code != LKS_OK || (code = check_options(name, options, error)) != LKS_OK)
         return code;
     struct lock *lock = calloc(1, sizeof *lock);
-    if (lock == NULL)
+    if (!lock)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     lock->channel = channel;
     lock->watch = watchdog_attach(channel);
     lock->name = strdup(name);
-    lock->group = strdup(options->group != NULL && *options->group != '\0' ? options->group : name);
-    lock->owner = options->owner != NULL ? strdup(options->owner) : own_name();
+    lock->group = strdup(options->group && *options->group != '\0' ? options->group : name);
+    lock->owner = options->owner ? strdup(options->owner) : own_name();
     lock->capacity = capacity;
     lock->lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS;
     lock->max_hold_ms = options->max_hold_ms;
     lock->on_lost = options->on_lost;
     lock->arg = options->arg;
-    if (lock->watch == NULL || lock->name == NULL || lock->group == NULL || lock->owner == NULL) {
+    if (!lock->watch || !lock->name || !lock->group || !lock->owner) {
         lock_destroy(lock);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
@@ -105,10 +105,10 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
 
 lks_code lock_free(struct lock *lock)
 {
-    if (lock == NULL)
+    if (!lock)
         return LKS_OK;
     const struct hold *told = watchdog_telling();
-    if (check_process(NULL) != LKS_OK || atomic_load(&lock->holds) != 0 || (told != NULL && told->lock == lock))
+    if (check_process(NULL) != LKS_OK || atomic_load(&lock->holds) != 0 || (told && told->lock == lock))
         return LKS_FAILED_PRECONDITION;
     watchdog_quiesce(lock);
     lock_destroy(lock);
@@ -158,7 +158,7 @@ lks_code lock_give_back(struct hold *hold, lks_error *error)
     if (code != LKS_OK)
         return code;
     bool lost = watchdog_end(hold);
-    if (!lost && watchdog_telling() == NULL && !channel_on_completion_thread())
+    if (!lost && !watchdog_telling() && !channel_on_completion_thread())
         code = release_now(lock, hold->token, error);
     else
         release_later(lock, hold->token);
@@ -293,13 +293,13 @@ lks_lock_result lock_take(struct lock *lock, lks_lock_mode mode, int64_t permits
 {
     lks_error unwanted;
 
-    error = error != NULL ? error : &unwanted;
+    error = error ? error : &unwanted;
     if (check_process(error) != LKS_OK)
         return LKS_LOCK_FAILED;
-    if (watchdog_telling() != NULL)
+    if (watchdog_telling())
         return refuse(error, LKS_LOCK_FAILED, LKS_FAILED_PRECONDITION, "locking blocks, and on_lost must not");
     struct hold *hold = malloc(sizeof *hold);
-    if (hold == NULL)
+    if (!hold)
         return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory");
     *hold = (struct hold){.lock = lock, .mode = mode, .count = 1, .references = 1};
     lks_rpc_random_id(hold->token);
@@ -340,7 +340,7 @@ static struct hold *find(const struct lock *lock)
     const struct hold key = {.lock = (struct lock *)lock};
     struct hold **node = tfind(&key, &mine, compare);
 
-    return node != NULL ? *node : NULL;
+    return node ? *node : NULL;
 }
 
 const struct hold *lock_mine(const struct lock *lock)
@@ -366,10 +366,10 @@ lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeo
     if (check_process(error) != LKS_OK)
         return LKS_LOCK_FAILED;
     struct hold *hold = find(lock);
-    if (hold != NULL)
+    if (hold)
         return enter_again(hold, mode, error);
     lks_lock_result result = lock_take(lock, mode, 0, timeout_ms, &hold, error);
-    if (result != LKS_LOCK_ACQUIRED || tsearch(hold, &mine, compare) != NULL)
+    if (result != LKS_LOCK_ACQUIRED || tsearch(hold, &mine, compare))
         return result;
     lock_give_back(hold, NULL);
     return refuse(error, LKS_LOCK_FAILED, LKS_RESOURCE_EXHAUSTED, "out of memory");
@@ -382,12 +382,12 @@ lks_code lock_leave(struct lock *lock, lks_error *error)
     if (code != LKS_OK)
         return code;
     const struct hold *told = watchdog_telling();
-    if (told != NULL && compare_locks(told->lock, lock) == 0) {
+    if (told && compare_locks(told->lock, lock) == 0) {
         release_later(lock, told->token);
         return tell_lost(error);
     }
     struct hold *hold = find(lock);
-    if (hold == NULL)
+    if (!hold)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "this thread does not hold the lock");
     if (--hold->count != 0)
         return watchdog_is_lost(hold) ? tell_lost(error) : succeed(error);

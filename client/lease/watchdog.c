@@ -130,7 +130,7 @@ static void take_result(struct hold *hold, const struct batch *batch, const lks_
 
     if (hold->ended || now >= hold->lost_ns)
         return;
-    if (result == NULL) {
+    if (!result) {
         renew_again(hold, batch->n, error);
     } else if (result->outcome == LKS_RENEW_OUTCOME_RENEWED) {
         hold->batch_max = hold->batch_max < BATCH_MAX / 2 ? hold->batch_max * 2 : BATCH_MAX;
@@ -198,7 +198,7 @@ static void renew_first(struct watch *watch, uint64_t now)
     struct batch *batch = malloc(sizeof *batch);
     lks_error error;
 
-    if (batch == NULL) {
+    if (!batch) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         renew_again(hold, 1, &error);
         return;
@@ -233,7 +233,7 @@ static void tell_first_loss(struct watch *watch)
 
     heap_clear(&watch->losses, &hold->loss);
     heap_clear(&watch->renewals, &hold->renewal);
-    if (lock->on_lost == NULL)
+    if (!lock->on_lost)
         return;
     hold->references++;
     watchdog.telling = telling = hold;
@@ -329,15 +329,14 @@ struct watch *watchdog_attach(lks_channel *channel)
     struct watch *watch;
 
     pthread_mutex_lock(&watchdog.lock);
-    LIST_FOREACH(watch, &watchdog.watches, in_watches) {
+    LIST_FOREACH(watch, &watchdog.watches, in_watches)
         if (watch->channel == channel)
             break;
-    }
-    if (watch == NULL && (watch = calloc(1, sizeof *watch)) != NULL) {
+    if (!watch && (watch = calloc(1, sizeof *watch))) {
         watch->channel = channel;
         LIST_INSERT_HEAD(&watchdog.watches, watch, in_watches);
     }
-    if (watch != NULL)
+    if (watch)
         watch->users++;
     pthread_mutex_unlock(&watchdog.lock);
     return watch;
@@ -437,7 +436,7 @@ const struct hold *watchdog_telling(void)
 void watchdog_quiesce(const struct lock *lock)
 {
     pthread_mutex_lock(&watchdog.lock);
-    while (watchdog.telling != NULL && watchdog.telling->lock == lock)
+    while (watchdog.telling && watchdog.telling->lock == lock)
         pthread_cond_wait(&watchdog.told, &watchdog.lock);
     pthread_mutex_unlock(&watchdog.lock);
 }

@@ -90,7 +90,7 @@ loop_task *loop_wait(struct loop *loop, uint64_t until_ns)
     eventfd_t count;
 
     pthread_mutex_lock(&loop->lock);
-    bool empty = loop->first == NULL;
+    bool empty = !loop->first;
     loop->asleep = empty && until_ns != 0;
     pthread_mutex_unlock(&loop->lock);
     if (empty || loop->n_sources != 0)
@@ -131,10 +131,10 @@ void loop_run_ready(struct loop *loop)
         TAILQ_FOREACH(source, &loop->sources, in_list)
             if (source->found != 0)
                 break;
-        if (source != NULL) {
+        if (source) {
             short found = source->found;
             source->found = 0;
             source->ready(source, found);
         }
-    } while (source != NULL);
+    } while (source);
 }

@@ -94,7 +94,7 @@ static size_t put(conn *c, const struct iovec *parts, size_t n)
 
 bool conn_flush(conn *c)
 {
-    while (c->tls != NULL && !c->blocked) {
+    while (c->tls && !c->blocked) {
         if (c->cipher_done == c->cipher_len) {
             c->cipher_done = 0;
             c->cipher_len = tls_take(c->tls, c->cipher, CIPHER_BYTES);
@@ -113,7 +113,7 @@ size_t conn_write(conn *c, const struct iovec *parts, size_t n)
 
     if (c->blocked)
         return 0;
-    if (c->tls == NULL)
+    if (!c->tls)
         return put(c, parts, n);
     for (size_t i = 0; i < n && tls_pending(c->tls) < CIPHER_BYTES; i++) {
         if (!tls_write(c->tls, parts[i].iov_base, parts[i].iov_len)) {
@@ -148,7 +148,7 @@ ssize_t conn_read(conn *c, uint8_t *data, size_t len)
     uint8_t piece[16 * 1024];
     ssize_t n;
 
-    if (c->tls == NULL)
+    if (!c->tls)
         return receive(c, data, len);
     do {
         n = tls_read(c->tls, data, len);
@@ -211,13 +211,13 @@ static void shake_on(conn *c)
 
 static void connected(conn *c)
 {
-    if (c->options.tls == NULL) {
+    if (!c->options.tls) {
         set_up(c);
         return;
     }
     c->tls = tls_connect(c->options.tls, c->options.server_name);
     c->cipher = malloc(CIPHER_BYTES);
-    if (c->tls == NULL || c->cipher == NULL) {
+    if (!c->tls || !c->cipher) {
         end(c, "TLS", "out of memory");
         return;
     }
@@ -270,7 +270,7 @@ static int begin(conn *c, int family, const struct sockaddr *address, socklen_t 
 static void connect_next(conn *c, int failed)
 {
     hang_up(c);
-    while (c->next_address != NULL) {
+    while (c->next_address) {
         const struct addrinfo *address = c->next_address;
 
         c->next_address = address->ai_next;
@@ -299,17 +299,17 @@ static void connect_path(conn *c)
 
 static void dial(conn *c)
 {
-    if (c->options.path != NULL) {
+    if (c->options.path) {
         connect_path(c);
         return;
     }
     c->next_address = c->addresses = resolve_numeric(c->options.host, c->options.port);
-    if (c->addresses != NULL) {
+    if (c->addresses) {
         connect_next(c, 0);
         return;
     }
     c->resolution = resolve_start(c->options.host, c->options.port, c->options.loop, &c->resolved);
-    if (c->resolution == NULL) {
+    if (!c->resolution) {
         end(c, "cannot resolve the host", "out of memory or threads");
         return;
     }
@@ -327,7 +327,7 @@ static void run_resolved(loop_task *task)
     c->resolution = NULL;
     if (c->state == CONN_OVER)
         return;
-    if (c->addresses != NULL)
+    if (c->addresses)
         connect_next(c, 0);
     else
         end(c, "cannot resolve the host", why);
@@ -375,7 +375,7 @@ conn *conn_open(const conn_options *options)
 {
     conn *c = calloc(1, sizeof *c);
 
-    if (c == NULL)
+    if (!c)
         return NULL;
     c->options = *options;
     c->source = (loop_source){.fd = -1, .ready = run_ready};
@@ -392,13 +392,13 @@ void conn_abandon(conn *c)
 
 void conn_close(conn *c)
 {
-    if (c == NULL)
+    if (!c)
         return;
     finish(c);
     struct addrinfo *late = resolve_end(c->resolution, NULL);
-    if (late != NULL)
+    if (late)
         freeaddrinfo(late);
-    if (c->addresses != NULL)
+    if (c->addresses)
         freeaddrinfo(c->addresses);
     tls_free(c->tls);
     free(c->cipher);

@@ -60,7 +60,7 @@ static void run_due(struct timer *timer)
 {
     struct endpoint *endpoint = (struct endpoint *)((char *)timer - offsetof(struct endpoint, timer));
 
-    if (endpoint->link != NULL)
+    if (endpoint->link)
         lose_link(endpoint);
     else
         open_link(endpoint);
@@ -68,7 +68,7 @@ static void run_due(struct timer *timer)
 
 static void look_again(struct endpoint *endpoint)
 {
-    if (endpoint->link == NULL)
+    if (!endpoint->link)
         return;
     link_state state = link_state_of(endpoint->link);
     bool was_connected = endpoint->connected;
@@ -91,7 +91,7 @@ static void on_moved(void *arg, const char *why)
 {
     struct endpoint *endpoint = arg;
 
-    snprintf(endpoint->why, sizeof endpoint->why, "%s", why != NULL ? why : "");
+    snprintf(endpoint->why, sizeof endpoint->why, "%s", why ? why : "");
     look_again(endpoint);
 }
 
@@ -133,7 +133,7 @@ void endpoint_tidy(struct endpoint *endpoint)
 {
     struct link *next;
 
-    for (struct link *link = TAILQ_FIRST(&endpoint->lost); link != NULL; link = next) {
+    for (struct link *link = TAILQ_FIRST(&endpoint->lost); link; link = next) {
         next = TAILQ_NEXT(link, in_list);
         if (link->in_use == 0) {
             TAILQ_REMOVE(&endpoint->lost, link, in_list);
@@ -188,7 +188,7 @@ endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, link
 {
     link_slot *slot = link_send(endpoint->link, message, (int)lane, owner);
 
-    if (slot != NULL)
+    if (slot)
         endpoint->in_flight[lane]++;
     return slot;
 }
@@ -232,7 +232,7 @@ static const struct scheme *scheme_of(const char *url, lks_error *error)
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "urls: must be %s", scheme->form);
         return NULL;
     }
-    if (end == NULL)
+    if (!end)
         lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                       "urls: has no scheme; tcp://HOST:PORT, tls://, unix://, nng+tcp:// and nng+ws:// are known");
     else
@@ -250,19 +250,19 @@ lks_code endpoint_open(const char *url, size_t len, const endpoint_options *opti
     lks_error why;
     lks_code code;
 
-    if (endpoint == NULL)
+    if (!endpoint)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     endpoint->options = *options;
     endpoint->timer.due = run_due;
     endpoint->changed.task.run = run_changed;
     TAILQ_INIT(&endpoint->lost);
     endpoint->url = strndup(url, len);
-    if (endpoint->url == NULL) {
+    if (!endpoint->url) {
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         goto cleanup;
     }
     scheme = scheme_of(endpoint->url, &why);
-    if (scheme == NULL) {
+    if (!scheme) {
         code = lks_error_set(error, why.code, LKS_APPLIED_NO, "%s", why.message);
         goto cleanup;
     }
@@ -295,10 +295,10 @@ void endpoint_close(struct endpoint *endpoint)
 {
     struct link *link;
 
-    if (endpoint == NULL)
+    if (!endpoint)
         return;
     link_close(endpoint->link);
-    while ((link = TAILQ_FIRST(&endpoint->lost)) != NULL) {
+    while ((link = TAILQ_FIRST(&endpoint->lost))) {
         TAILQ_REMOVE(&endpoint->lost, link, in_list);
         link_close(link);
     }

@@ -8,7 +8,7 @@ link_message *link_message_new(size_t len)
 {
     link_message *message = malloc(sizeof *message + LINK_HEADROOM + len);
 
-    if (message != NULL) {
+    if (message) {
         message->slot = NULL;
         message->len = len;
     }
@@ -20,7 +20,7 @@ struct link *link_new(size_t size, const link_options *options)
     struct link *link = calloc(1, size);
     link_slot **slots = calloc(options->slots_max, sizeof *slots);
 
-    if (link == NULL || slots == NULL) {
+    if (!link || !slots) {
         free(link);
         free(slots);
         return NULL;
@@ -37,7 +37,7 @@ lks_code link_open(const link_options *options, struct link **ret, lks_error *er
 
 void link_close(struct link *link)
 {
-    if (link == NULL)
+    if (!link)
         return;
     link->options.engine->close(link);
     free(link->slots);
@@ -61,11 +61,11 @@ link_slot *link_send(struct link *link, link_message *message, int lane, void *o
 {
     link_slot *slot = link->idle;
 
-    if (slot != NULL) {
+    if (slot) {
         link->idle = slot->next_idle;
     } else {
         slot = link->options.engine->slot_new(link);
-        if (slot == NULL)
+        if (!slot)
             return NULL;
         slot->link = link;
         link->slots[link->n_slots++] = slot;
@@ -94,7 +94,7 @@ void link_forget(link_slot *slot)
 
 void link_abandon(struct link *link)
 {
-    if (link->options.engine->abandon != NULL)
+    if (link->options.engine->abandon)
         link->options.engine->abandon(link);
     for (size_t i = 0; i < link->n_slots; i++)
         if (link->slots[i]->state == LINK_SLOT_SENDING)
@@ -103,7 +103,7 @@ void link_abandon(struct link *link)
 
 void link_flush(struct link *link)
 {
-    if (link->options.engine->flush != NULL)
+    if (link->options.engine->flush)
         link->options.engine->flush(link);
 }
 

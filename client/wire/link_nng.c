@@ -70,7 +70,7 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
         watch->announced = 0;
         watch->standing = 0;
     }
-    if (watch->loop != NULL)
+    if (watch->loop)
         loop_raise(watch->loop, watch->changed);
     pthread_mutex_unlock(&watch->lock);
 }
@@ -113,7 +113,7 @@ static void run_finished(loop_task *task)
 static link_slot *open_slot(struct link *link)
 {
     nng_slot *slot = malloc(sizeof *slot);
-    if (slot == NULL)
+    if (!slot)
         return NULL;
     *slot = (nng_slot){.base = {.link = link}, .finished = {.run = run_finished}};
     if (nng_ctx_open(&slot->context, nng_of(link)->watch->closing.socket) != 0)
@@ -215,8 +215,8 @@ static lks_code open_link(const link_options *options, struct link **ret, lks_er
     struct link_watch *watch = calloc(1, sizeof *watch);
     int failed = NNG_ENOMEM;
 
-    if (base == NULL || watch == NULL || (failed = nng_req0_open(&watch->closing.socket)) != 0) {
-        if (base != NULL)
+    if (!base || !watch || (failed = nng_req0_open(&watch->closing.socket)) != 0) {
+        if (base)
             free(base->slots);
         free(base);
         free(watch);

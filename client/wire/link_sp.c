@@ -81,12 +81,12 @@ static void written(sp_link *sp, size_t n)
     link_message *message;
 
     sp->output_done += n;
-    while ((message = TAILQ_FIRST(&sp->output)) != NULL && sp->output_done >= header_bytes(sp) + message->len) {
+    while ((message = TAILQ_FIRST(&sp->output)) && sp->output_done >= header_bytes(sp) + message->len) {
         sp_slot *slot = (sp_slot *)message->slot;
 
         sp->output_done -= header_bytes(sp) + message->len;
         drop(sp, message);
-        if (slot != NULL) {
+        if (slot) {
             slot->message = NULL;
             link_sent(&slot->base);
         }
@@ -105,7 +105,7 @@ static void flush(struct link *base)
         struct iovec parts[PARTS_MAX];
         size_t n_parts = 0, skip = sp->output_done;
 
-        for (link_message *message = TAILQ_FIRST(&sp->output); message != NULL && n_parts < PARTS_MAX;
+        for (link_message *message = TAILQ_FIRST(&sp->output); message && n_parts < PARTS_MAX;
              message = TAILQ_NEXT(message, next)) {
             parts[n_parts++] = (struct iovec){.iov_base = link_message_body(message) - header_bytes(sp) + skip,
                                               .iov_len = header_bytes(sp) + message->len - skip};
@@ -193,7 +193,7 @@ static bool take(void *arg, sp_message *message)
     uint32_t id = sp_id_read(message->bytes), index = id & (sp->id_step - 1);
     sp_slot *slot = index < sp->base.n_slots ? (sp_slot *)sp->base.slots[index] : NULL;
 
-    if (slot != NULL && slot->base.state == LINK_SLOT_AWAITING && slot->id == id)
+    if (slot && slot->base.state == LINK_SLOT_AWAITING && slot->id == id)
         link_slot_over(&slot->base, LINK_REPLY, message->bytes + SP_ID_BYTES, message->len - SP_ID_BYTES);
     free(message);
     return true;
@@ -226,14 +226,14 @@ static void on_readable(void *arg)
     const char *why = NULL;
     ssize_t n = 1;
 
-    while (n > 0 && why == NULL) {
+    while (n > 0 && !why) {
         n = conn_read(sp->conn, bytes, sizeof bytes);
         if (n > 0)
             why = read_bytes(sp, bytes, (size_t)n);
     }
     if (n < 0)
         why = conn_why(sp->conn);
-    if (why != NULL) {
+    if (why) {
         fail(sp, why);
         conn_abandon(sp->conn);
     }
@@ -277,7 +277,7 @@ static link_slot *open_slot(struct link *link)
 {
     sp_slot *slot = calloc(1, sizeof *slot);
 
-    if (slot == NULL)
+    if (!slot)
         return NULL;
     slot->id = (uint32_t)link->n_slots;
     slot->withdrawn.run = run_withdrawn;
@@ -290,7 +290,7 @@ static void close_link(struct link *base)
     link_message *message;
 
     conn_close(sp->conn);
-    while ((message = TAILQ_FIRST(&sp->output)) != NULL)
+    while ((message = TAILQ_FIRST(&sp->output)))
         drop(sp, message);
     for (size_t i = 0; i < base->n_slots; i++)
         free(base->slots[i]);
@@ -302,7 +302,7 @@ static lks_code open_link(const link_options *options, struct link **ret, lks_er
     struct link *base = link_new(sizeof(sp_link), options);
     bool is_unix = strcmp(options->scheme, "unix://") == 0;
 
-    if (base == NULL)
+    if (!base)
         goto failed;
     sp_link *sp = sp_of(base);
     TAILQ_INIT(&sp->output);
@@ -317,7 +317,7 @@ static lks_code open_link(const link_options *options, struct link **ret, lks_er
         .port = sp->address.port,
         .path = is_unix ? options->address : NULL,
         .tls = strcmp(options->scheme, "tls://") == 0 ? options->tls : NULL,
-        .server_name = options->server_name != NULL ? options->server_name : sp->address.host,
+        .server_name = options->server_name ? options->server_name : sp->address.host,
         .loop = options->loop,
         .holds = &base->in_use,
         .up = on_up,
@@ -326,12 +326,12 @@ static lks_code open_link(const link_options *options, struct link **ret, lks_er
         .arg = sp,
     };
     sp->conn = conn_open(&connection);
-    if (sp->conn == NULL)
+    if (!sp->conn)
         goto failed;
     *ret = base;
     return LKS_OK;
 failed:
-    if (base != NULL)
+    if (base)
         free(base->slots);
     free(base);
     return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");

@@ -21,11 +21,11 @@ static void *close_all(void *arg)
 {
     (void)arg;
     pthread_mutex_lock(&lock);
-    while (first != NULL) {
+    while (first) {
         struct reaper_item *next = first;
 
         first = next->next;
-        if (first == NULL)
+        if (!first)
             end = &first;
         pthread_mutex_unlock(&lock);
         nng_close(next->socket);

@@ -58,7 +58,7 @@ static void *resolve(void *arg)
     pthread_mutex_unlock(&resolution->lock);
     if (!ended)
         return NULL;
-    if (addresses != NULL)
+    if (addresses)
         freeaddrinfo(addresses);
     resolution_free(resolution);
     return NULL;
@@ -71,7 +71,7 @@ struct resolution *resolve_start(const char *host, const char *port, struct loop
     pthread_attr_t detached;
     pthread_t thread;
 
-    if (resolution == NULL)
+    if (!resolution)
         return NULL;
     *resolution = (struct resolution){.loop = loop, .found = found, .port = resolution->host + host_bytes};
     strcpy(resolution->host, host);
@@ -89,12 +89,12 @@ struct resolution *resolve_start(const char *host, const char *port, struct loop
 
 struct addrinfo *resolve_end(struct resolution *resolution, const char **why)
 {
-    if (resolution == NULL)
+    if (!resolution)
         return NULL;
     pthread_mutex_lock(&resolution->lock);
     bool finished = resolution->finished;
     struct addrinfo *addresses = resolution->addresses;
-    if (why != NULL)
+    if (why)
         *why = resolution->failed != 0 ? gai_strerror(resolution->failed) : "no address";
     resolution->ended = true;
     pthread_mutex_unlock(&resolution->lock);

@@ -188,7 +188,7 @@ bool goods_position(goods *db, char id[GOODS_ID_SIZE])
     else
         fprintf(stderr, "the consumer's row is gone\n");
     mysql_free_result(result);
-    return row != NULL;
+    return row;
 }
 
 int goods_rows(goods *db, goods_row *rows, int max, char id[GOODS_ID_SIZE])

@@ -19,14 +19,13 @@ static int usage(void)
 
 static bool read_options(int argc, char **argv, copy_options *options)
 {
-    for (int i = 5; i < argc; i++) {
+    for (int i = 5; i < argc; i++)
         if (strcmp(argv[i], "--naive") == 0)
             options->naive = true;
         else if (strcmp(argv[i], "--limit") == 0 && i + 1 < argc)
             options->limit = atoi(argv[++i]);
         else
             return false;
-    }
     return true;
 }
 

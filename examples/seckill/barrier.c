@@ -27,9 +27,8 @@ bool barrier_reach(barrier *b, barrier_point point)
     if (b->point == point && b->state == BARRIER_AHEAD) {
         b->state = BARRIER_THERE;
         pthread_cond_broadcast(&b->changed);
-        while (b->state == BARRIER_THERE) {
+        while (b->state == BARRIER_THERE)
             pthread_cond_wait(&b->changed, &b->mutex);
-        }
         alive = b->state == BARRIER_OPEN;
     }
     pthread_mutex_unlock(&b->mutex);
@@ -64,9 +63,8 @@ void barrier_kill(barrier *b)
 bool barrier_await(barrier *b)
 {
     pthread_mutex_lock(&b->mutex);
-    while (b->state == BARRIER_AHEAD) {
+    while (b->state == BARRIER_AHEAD)
         pthread_cond_wait(&b->changed, &b->mutex);
-    }
     bool there = b->state == BARRIER_THERE;
     pthread_mutex_unlock(&b->mutex);
     return there;

@@ -29,9 +29,8 @@ static size_t set_slot(const hash_set *set, uint64_t hash)
 {
     size_t i = (size_t)hash & (set->capacity - 1);
 
-    while (set->slots[i] != 0 && set->slots[i] != hash) {
+    while (set->slots[i] != 0 && set->slots[i] != hash)
         i = (i + 1) & (set->capacity - 1);
-    }
     return i;
 }
 
@@ -40,14 +39,11 @@ static bool set_grow(hash_set *set)
     hash_set wider = {.used = set->used, .capacity = set->capacity == 0 ? 1024 : set->capacity * 2};
 
     wider.slots = calloc(wider.capacity, sizeof *wider.slots);
-    if (wider.slots == NULL) {
+    if (!wider.slots)
         return false;
-    }
-    for (size_t i = 0; i < set->capacity; i++) {
-        if (set->slots[i] != 0) {
+    for (size_t i = 0; i < set->capacity; i++)
+        if (set->slots[i] != 0)
             wider.slots[set_slot(&wider, set->slots[i])] = set->slots[i];
-        }
-    }
     free(set->slots);
     *set = wider;
     return true;
@@ -56,13 +52,11 @@ static bool set_grow(hash_set *set)
 /* True when it was not in the set before. */
 static bool set_add(hash_set *set, uint64_t hash)
 {
-    if (set->used * 2 >= set->capacity && !set_grow(set)) {
+    if (set->used * 2 >= set->capacity && !set_grow(set))
         return false;
-    }
     size_t i = set_slot(set, hash);
-    if (set->slots[i] == hash) {
+    if (set->slots[i] == hash)
         return false;
-    }
     set->slots[i] = hash;
     set->used++;
     return true;
@@ -73,9 +67,8 @@ static uint64_t hash_bytes(uint64_t hash, const void *data, size_t n)
 {
     const uint8_t *byte = data;
 
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         hash = (hash ^ byte[i]) * UINT64_C(0x100000001b3);
-    }
     return hash;
 }
 
@@ -84,7 +77,7 @@ static uint64_t hash_call(const uint8_t *body, size_t len)
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
     Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len, body);
 
-    if (frame == NULL) {
+    if (!frame) {
         hash = hash_bytes(hash, body, len);
     } else {
         for (size_t i = 0; i < frame->n_calls; i++) {
@@ -101,11 +94,10 @@ chaos_faults *chaos_faults_new(const chaos_fault faults[], size_t n)
 {
     chaos_faults *made = n <= FAULTS_MAX ? calloc(1, sizeof *made) : NULL;
 
-    if (made != NULL) {
+    if (made) {
         made->n = n;
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n; i++)
             made->rows[i].fault = faults[i];
-        }
     }
     return made;
 }
@@ -123,9 +115,8 @@ static chaos_verdict judge(chaos_faults *faults, bool is_reply, bool is_first)
 
     for (size_t i = 0; i < faults->n; i++) {
         const chaos_fault *fault = &faults->rows[i].fault;
-        if (meaning[fault->which].of_reply != is_reply || (fault->first_of_call && !is_first)) {
+        if (meaning[fault->which].of_reply != is_reply || (fault->first_of_call && !is_first))
             continue;
-        }
         uint64_t before = faults->rows[i].matched++;
         if (before >= fault->after && before - fault->after < fault->times) {
             faults->hits++;
@@ -142,15 +133,13 @@ static uint32_t request_id(const uint8_t *body)
 
 chaos_verdict chaos_faults_request(chaos_faults *faults, chaos_open_requests *open, const uint8_t *body, size_t len)
 {
-    if (len < 4) {
+    if (len < 4)
         return CHAOS_PASS;
-    }
     if (open->n == open->capacity) {
         size_t capacity = open->capacity == 0 ? 64 : open->capacity * 2;
         struct chaos_open_request *list = realloc(open->list, capacity * sizeof *list);
-        if (list == NULL) {
+        if (!list)
             return CHAOS_CUT;
-        }
         open->list = list;
         open->capacity = capacity;
     }
@@ -186,7 +175,7 @@ void chaos_open_requests_clear(chaos_open_requests *open)
 
 void chaos_faults_free(chaos_faults *faults)
 {
-    if (faults != NULL) {
+    if (faults) {
         free(faults->requested.slots);
         free(faults->answered.slots);
         free(faults);

@@ -59,9 +59,8 @@ static bool bytes_append(bytes *to, const void *data, size_t n)
     if (to->len + n > to->capacity) {
         size_t capacity = (to->len + n) * 2;
         uint8_t *grown = realloc(to->data, capacity);
-        if (grown == NULL) {
+        if (!grown)
             return false;
-        }
         to->data = grown;
         to->capacity = capacity;
     }
@@ -80,9 +79,8 @@ static uint64_t big_endian(const uint8_t *data)
 {
     uint64_t value = 0;
 
-    for (size_t i = 0; i < 8; i++) {
+    for (size_t i = 0; i < 8; i++)
         value = value << 8 | data[i];
-    }
     return value;
 }
 
@@ -92,9 +90,8 @@ static bool append_double(bytes *out, const uint8_t *message, size_t len)
 {
     size_t at = out->len;
 
-    if (!bytes_append(out, message, len) || len < HEADER + 4) {
+    if (!bytes_append(out, message, len) || len < HEADER + 4)
         return false;
-    }
     out->data[at + HEADER + 1] ^= 0x40;
     return true;
 }
@@ -158,9 +155,8 @@ static bool read_some(chaos_proxy *proxy, end_pair *link, bool is_reply)
     stream *way = is_reply ? &link->down : &link->up;
     ssize_t n = recv(is_reply ? link->server : link->client, buffer, sizeof buffer, 0);
 
-    if (n <= 0) {
+    if (n <= 0)
         return is_only_later(n);
-    }
     return bytes_append(&way->in, buffer, (size_t)n) && cut_messages(proxy, link, is_reply);
 }
 
@@ -168,13 +164,11 @@ static bool write_some(end_pair *link, bool is_reply)
 {
     bytes *out = is_reply ? &link->down.out : &link->up.out;
 
-    if (out->len == 0) {
+    if (out->len == 0)
         return true;
-    }
     ssize_t n = send(is_reply ? link->client : link->server, out->data, out->len, MSG_NOSIGNAL);
-    if (n < 0) {
+    if (n < 0)
         return is_only_later(n);
-    }
     bytes_consume(out, (size_t)n);
     return true;
 }
@@ -188,7 +182,7 @@ static void accept_link(chaos_proxy *proxy)
     int server = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     end_pair *link = calloc(1, sizeof *link);
 
-    if (client >= 0 && server >= 0 && link != NULL && proxy->n_links < LINKS_MAX) {
+    if (client >= 0 && server >= 0 && link && proxy->n_links < LINKS_MAX) {
         setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         setsockopt(server, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
         int connected = connect(server, (struct sockaddr *)&address, sizeof address);
@@ -198,12 +192,10 @@ static void accept_link(chaos_proxy *proxy)
             return;
         }
     }
-    if (client >= 0) {
+    if (client >= 0)
         close(client);
-    }
-    if (server >= 0) {
+    if (server >= 0)
         close(server);
-    }
     free(link);
 }
 
@@ -231,20 +223,17 @@ static bool serve(chaos_proxy *proxy, end_pair *link, short client_events, short
     if (link->connecting) {
         int error = 0;
         socklen_t size = sizeof error;
-        if (server_events == 0) {
+        if (server_events == 0)
             return (client_events & (POLLERR | POLLHUP)) == 0;
-        }
         getsockopt(link->server, SOL_SOCKET, SO_ERROR, &error, &size);
         link->connecting = false;
         return error == 0;
     }
     bool good = true;
-    if ((client_events & (POLLIN | POLLERR | POLLHUP)) != 0) {
+    if ((client_events & (POLLIN | POLLERR | POLLHUP)) != 0)
         good = read_some(proxy, link, false);
-    }
-    if (good && (server_events & (POLLIN | POLLERR | POLLHUP)) != 0) {
+    if (good && (server_events & (POLLIN | POLLERR | POLLHUP)) != 0)
         good = read_some(proxy, link, true);
-    }
     /* What was read before an end closed is still passed on, as far as it goes. */
     bool written = write_some(link, false);
     return write_some(link, true) && written && good;
@@ -255,7 +244,7 @@ static void *run(void *arg)
     chaos_proxy *proxy = arg;
     struct pollfd *wanted = calloc(2 + 2 * LINKS_MAX, sizeof *wanted);
 
-    while (wanted != NULL) {
+    while (wanted) {
         size_t n = proxy->n_links;
         wanted[0] = (struct pollfd){.fd = proxy->stop_fd, .events = POLLIN};
         wanted[1] = (struct pollfd){.fd = proxy->listener, .events = POLLIN};
@@ -264,32 +253,26 @@ static void *run(void *arg)
             wanted[2 + 2 * i] = wanted_of(link->client, &link->up, &link->down);
             wanted[3 + 2 * i] = link->connecting ? (struct pollfd){.fd = link->server, .events = POLLOUT}
                                                  : wanted_of(link->server, &link->down, &link->up);
-            if (link->connecting) {
+            if (link->connecting)
                 wanted[2 + 2 * i].events = 0;
-            }
         }
-        if (poll(wanted, (nfds_t)(2 + 2 * n), -1) < 0 && errno != EINTR) {
+        if (poll(wanted, (nfds_t)(2 + 2 * n), -1) < 0 && errno != EINTR)
             break;
-        }
-        if (wanted[0].revents != 0) {
+        if (wanted[0].revents != 0)
             break;
-        }
         for (size_t i = 0; i < n; i++) {
             proxy->links[i]->broken =
                 !serve(proxy, proxy->links[i], wanted[2 + 2 * i].revents, wanted[3 + 2 * i].revents);
         }
         size_t kept = 0;
-        for (size_t i = 0; i < n; i++) {
-            if (proxy->links[i]->broken) {
+        for (size_t i = 0; i < n; i++)
+            if (proxy->links[i]->broken)
                 free_link(proxy->links[i]);
-            } else {
+            else
                 proxy->links[kept++] = proxy->links[i];
-            }
-        }
         proxy->n_links = kept;
-        if ((wanted[1].revents & POLLIN) != 0) {
+        if ((wanted[1].revents & POLLIN) != 0)
             accept_link(proxy);
-        }
     }
     free(wanted);
     return NULL;
@@ -315,25 +298,21 @@ chaos_proxy *chaos_proxy_start(unsigned short server_port, const chaos_fault fau
     chaos_proxy *proxy = calloc(1, sizeof *proxy);
     unsigned short port = 0;
 
-    if (proxy == NULL) {
+    if (!proxy)
         return NULL;
-    }
     proxy->server_port = server_port;
     proxy->listener = listen_anywhere(&port);
     proxy->stop_fd = eventfd(0, EFD_CLOEXEC);
     proxy->faults = chaos_faults_new(faults, n);
     proxy->links = calloc(LINKS_MAX, sizeof(end_pair *));
     snprintf(proxy->url, sizeof proxy->url, "nng+tcp://127.0.0.1:%u", port);
-    if (proxy->listener >= 0 && proxy->stop_fd >= 0 && proxy->faults != NULL && proxy->links != NULL &&
-        pthread_create(&proxy->thread, NULL, run, proxy) == 0) {
+    if (proxy->listener >= 0 && proxy->stop_fd >= 0 && proxy->faults && proxy->links &&
+        pthread_create(&proxy->thread, NULL, run, proxy) == 0)
         return proxy;
-    }
-    if (proxy->listener >= 0) {
+    if (proxy->listener >= 0)
         close(proxy->listener);
-    }
-    if (proxy->stop_fd >= 0) {
+    if (proxy->stop_fd >= 0)
         close(proxy->stop_fd);
-    }
     chaos_faults_free(proxy->faults);
     free(proxy->links);
     free(proxy);
@@ -354,15 +333,13 @@ void chaos_proxy_stop(chaos_proxy *proxy)
 {
     static const uint64_t one = 1;
 
-    if (proxy == NULL) {
+    if (!proxy)
         return;
-    }
     ssize_t ignored = write(proxy->stop_fd, &one, sizeof one);
     (void)ignored;
     pthread_join(proxy->thread, NULL);
-    for (size_t i = 0; i < proxy->n_links; i++) {
+    for (size_t i = 0; i < proxy->n_links; i++)
         free_link(proxy->links[i]);
-    }
     close(proxy->listener);
     close(proxy->stop_fd);
     chaos_faults_free(proxy->faults);

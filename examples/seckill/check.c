@@ -65,17 +65,14 @@ static lks_code check_items(checking *c, lks_error *error)
         request.group = c->sale->group;
         request.sku = c->sale->skus[i];
         lks_code code = lks_stock_get_item(c->channel, &request, &patient, &response, error);
-        if (code != LKS_OK) {
+        if (code != LKS_OK)
             return code;
-        }
         const lks_item *item = response->item;
         good_result *good = &c->result->goods[i];
-        if (item == NULL || item->reserved != 0 || item->available < 0 ||
-            item->available + item->sold != c->sale->stock) {
+        if (!item || item->reserved != 0 || item->available < 0 || item->available + item->sold != c->sale->stock)
             complain(c->result, "%s does not add up to its stock", c->sale->skus[i]);
-        } else {
+        else
             *good = (good_result){.sold = item->sold, .left = item->available};
-        }
         lks_get_item_response_free(response);
     }
     return LKS_OK;
@@ -86,9 +83,8 @@ static long order_of_entry(const flash_sale *sale, const lks_ledger_entry *entry
 {
     size_t run = strlen(sale->run);
 
-    if (strncmp(entry->order_id, sale->run, run) != 0 || entry->order_id[run] != '-') {
+    if (strncmp(entry->order_id, sale->run, run) != 0 || entry->order_id[run] != '-')
         return -1;
-    }
     long index = strtol(entry->order_id + run + 1, NULL, 10);
     bool is_ours = index >= 0 && (size_t)index < sale->n_orders &&
                    strcmp(sale->orders[index].id, entry->order_id) == 0 && entry->quantity == 1 &&
@@ -98,9 +94,8 @@ static long order_of_entry(const flash_sale *sale, const lks_ledger_entry *entry
 
 static void check_entry(checking *c, const lks_ledger_entry *entry)
 {
-    if (entry->kind == LKS_LEDGER_KIND_PUT) {
+    if (entry->kind == LKS_LEDGER_KIND_PUT)
         return;
-    }
     long index = entry->kind == LKS_LEDGER_KIND_DEDUCTED ? order_of_entry(c->sale, entry) : -1;
     if (index < 0) {
         complain(c->result, "the ledger has an entry that no buyer sent");
@@ -121,12 +116,10 @@ static lks_code check_ledger(checking *c, lks_error *error)
         request.after = after;
         request.limit = LEDGER_PAGE;
         lks_code code = lks_stock_read_ledger(c->channel, &request, &patient, &response, error);
-        if (code != LKS_OK) {
+        if (code != LKS_OK)
             return code;
-        }
-        if (response->outcome != LKS_READ_LEDGER_OUTCOME_OK) {
+        if (response->outcome != LKS_READ_LEDGER_OUTCOME_OK)
             complain(c->result, "the ledger was trimmed");
-        }
         for (size_t i = 0; i < response->n_entries; i++) {
             check_entry(c, response->entries[i]);
             snprintf(after, sizeof after, "%s", response->entries[i]->id);
@@ -137,16 +130,15 @@ static lks_code check_ledger(checking *c, lks_error *error)
     for (size_t i = 0; i < c->sale->n_orders; i++) {
         const sale_order *order = &c->sale->orders[i];
         unsigned expected = order->state == ORDER_SOLD;
-        if (c->entries[i] != expected && order->state != ORDER_UNKNOWN) {
+        if (c->entries[i] != expected && order->state != ORDER_UNKNOWN)
             complain(c->result, "order %s: %u entries in the ledger, not %u", order->id, c->entries[i], expected);
-        }
     }
     return LKS_OK;
 }
 
 static bool is_recorded(const sale_order *order, const lks_order *record)
 {
-    return record != NULL && record->state == LKS_ORDER_STATE_CONFIRMED && record->n_lines == 1 &&
+    return record && record->state == LKS_ORDER_STATE_CONFIRMED && record->n_lines == 1 &&
            record->lines[0]->quantity == 1 && record->lines[0]->returned == 0 &&
            strcmp(record->lines[0]->sku, order->sale->skus[order->good]) == 0 &&
            strcmp(record->order_id, order->id) == 0 && strcmp(record->buyer_id, order->buyer) == 0;
@@ -160,18 +152,16 @@ static void on_order(void *arg, lks_code code, const lks_get_order_response *res
 
     pthread_mutex_lock(&c->mutex);
     if (code != LKS_OK && code != LKS_NOT_FOUND) {
-        if (c->failure.code == LKS_OK) {
+        if (c->failure.code == LKS_OK)
             c->failure = *error;
-        }
     } else if (order->state == ORDER_SOLD && (code != LKS_OK || !is_recorded(order, response->order))) {
         complain(c->result, "order %s was sold and is not recorded", order->id);
     } else if (order->state == ORDER_REFUSED && code != LKS_NOT_FOUND) {
         complain(c->result, "order %s was refused and is recorded", order->id);
     }
     c->under_way--;
-    if (c->under_way == 0) {
+    if (c->under_way == 0)
         pthread_cond_signal(&c->idle);
-    }
     pthread_mutex_unlock(&c->mutex);
 }
 
@@ -187,18 +177,16 @@ static void ask(order_question *question)
     c->under_way++;
     pthread_mutex_unlock(&c->mutex);
     lks_code code = lks_stock_get_order_start(c->channel, &request, &patient, on_order, question, NULL, &error);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         on_order(question, code, NULL, &error);
-    }
 }
 
 static lks_code check_orders(checking *c, lks_error *error)
 {
     order_question *questions = calloc(c->sale->n_orders, sizeof *questions);
 
-    if (questions == NULL) {
+    if (!questions)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
     for (size_t i = 0; i < c->sale->n_orders; i++) {
         if (c->sale->orders[i].state == ORDER_SOLD || c->sale->orders[i].state == ORDER_REFUSED) {
             questions[i] = (order_question){.checking = c, .order = &c->sale->orders[i]};
@@ -206,14 +194,12 @@ static lks_code check_orders(checking *c, lks_error *error)
         }
     }
     pthread_mutex_lock(&c->mutex);
-    while (c->under_way > 0) {
+    while (c->under_way > 0)
         pthread_cond_wait(&c->idle, &c->mutex);
-    }
     pthread_mutex_unlock(&c->mutex);
     free(questions);
-    if (c->failure.code != LKS_OK) {
+    if (c->failure.code != LKS_OK)
         *error = c->failure;
-    }
     return c->failure.code;
 }
 
@@ -252,20 +238,16 @@ lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result,
                   .entries = calloc(sale->n_orders, sizeof *c.entries)};
     lks_code code;
 
-    if (c.entries == NULL) {
+    if (!c.entries)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
     count_answers(sale, result);
     code = check_items(&c, error);
-    if (code == LKS_OK) {
+    if (code == LKS_OK)
         code = check_ledger(&c, error);
-    }
-    if (code == LKS_OK) {
+    if (code == LKS_OK)
         code = check_orders(&c, error);
-    }
-    if (code == LKS_OK) {
+    if (code == LKS_OK)
         compare(sale, result);
-    }
     pthread_cond_destroy(&c.idle);
     pthread_mutex_destroy(&c.mutex);
     free(c.entries);

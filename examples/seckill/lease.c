@@ -24,9 +24,8 @@ lks_code lease_acquire(lks_channel *channel, const char *name, const char *owner
     request.lease_ms = lease_ms;
     request.wait_ms = wait_ms;
     lks_code code = lks_lock_acquire(channel, &request, NULL, &response, error);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         return code;
-    }
     *ret = response->outcome;
     if (response->outcome == LKS_ACQUIRE_OUTCOME_ACQUIRED) {
         snprintf(held->token, sizeof held->token, "%s", response->token);
@@ -44,9 +43,8 @@ lks_code lease_release(lks_channel *channel, const char *name, const lease *held
     request.group = unconst(name);
     request.token = unconst(held->token);
     lks_code code = lks_lock_release(channel, &request, NULL, &response, error);
-    if (code == LKS_OK && was_held != NULL) {
+    if (code == LKS_OK && was_held)
         *was_held = response->outcome == LKS_RELEASE_OUTCOME_RELEASED;
-    }
     lks_release_response_free(response);
     return code;
 }
@@ -74,9 +72,8 @@ lks_code lease_check_fence(lks_channel *channel, const char *resource, uint64_t 
     request.resource = unconst(resource);
     request.fence = fence;
     lks_code code = lks_lock_check_fence(channel, &request, NULL, &response, error);
-    if (code == LKS_OK) {
+    if (code == LKS_OK)
         *ret = response->outcome == LKS_CHECK_FENCE_OUTCOME_OK;
-    }
     lks_check_fence_response_free(response);
     return code;
 }

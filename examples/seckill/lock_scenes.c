@@ -23,9 +23,8 @@ lks_code lock_run_id(char ret[17], lks_error *error)
 {
     unsigned long long random = 0;
 
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "no random numbers");
-    }
     snprintf(ret, 17, "%016llx", random);
     return LKS_OK;
 }

@@ -100,21 +100,17 @@ static bool parse(int argc, char **argv, seckill_settings *settings)
 
 static const sale_scene *find_sale_scene(const char *name, size_t len)
 {
-    for (const sale_scene *scene = scenes; scene->name != NULL; scene++) {
-        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0) {
+    for (const sale_scene *scene = scenes; scene->name; scene++)
+        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0)
             return scene;
-        }
-    }
     return NULL;
 }
 
 static const lock_scene *find_lock_scene(const char *name, size_t len)
 {
-    for (const lock_scene *scene = lock_scenes; scene->name != NULL; scene++) {
-        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0) {
+    for (const lock_scene *scene = lock_scenes; scene->name; scene++)
+        if (strlen(scene->name) == len && memcmp(scene->name, name, len) == 0)
             return scene;
-        }
-    }
     return NULL;
 }
 
@@ -129,9 +125,8 @@ static bool run_lock_scene(const lock_scene *scene, const seckill_settings *sett
         fprintf(stderr, "seckill: scene %s: %s: %s\n", scene->name, lks_code_name(error.code), error.message);
         return false;
     }
-    if (!claims.good) {
+    if (!claims.good)
         printf("  NOT SO: %s\n", claims.why);
-    }
     fflush(stdout);
     return claims.good;
 }
@@ -160,9 +155,8 @@ int main(int argc, char **argv)
     seckill_settings settings = {.url = "tcp://127.0.0.1:7700", .list = "a,b,c", .runs = 1, .waiters = 1000};
     bool exact = true;
 
-    if (argc > 1 && strcmp(argv[1], HOLDER_FLAG) == 0) {
+    if (argc > 1 && strcmp(argv[1], HOLDER_FLAG) == 0)
         return holder_main(argc, argv);
-    }
     if (!parse(argc, argv, &settings)) {
         fputs(usage, stderr);
         return 2;
@@ -171,13 +165,12 @@ int main(int argc, char **argv)
         size_t len = strcspn(name, ",");
         const sale_scene *sale = find_sale_scene(name, len);
         const lock_scene *lock = find_lock_scene(name, len);
-        if (sale == NULL && lock == NULL) {
+        if (!sale && !lock) {
             fprintf(stderr, "seckill: no scene \"%.*s\"\n", (int)len, name);
             return 2;
         }
-        for (long i = 0; i < settings.runs; i++) {
-            exact &= sale != NULL ? run_sale_scene(sale, &settings) : run_lock_scene(lock, &settings);
-        }
+        for (long i = 0; i < settings.runs; i++)
+            exact &= sale ? run_sale_scene(sale, &settings) : run_lock_scene(lock, &settings);
         name += len + (name[len] == ',');
     }
     return exact ? 0 : 1;

@@ -17,9 +17,8 @@ int64_t wall_ms(void)
 
 static void note(lock_worker *w, const char *why)
 {
-    if (w->error.code == LKS_OK) {
+    if (w->error.code == LKS_OK)
         lks_error_set(&w->error, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "redis, for %s: %s", w->name, why);
-    }
 }
 
 int64_t worker_ask(lock_worker *w, const char *format, ...)
@@ -30,7 +29,7 @@ int64_t worker_ask(lock_worker *w, const char *format, ...)
     va_start(arguments, format);
     redisReply *reply = redisvCommand(w->redis, format, arguments);
     va_end(arguments);
-    if (reply == NULL) {
+    if (!reply) {
         note(w, w->redis->errstr);
         return 0;
     }
@@ -65,17 +64,15 @@ static lock_end end_by_ttl(lock_worker *w)
 /* DEL without a look: it ends whoever holds the lock by now. */
 static void blind_del_unlock(lock_worker *w)
 {
-    if (barrier_reach(&w->stop, POINT_LEAVES)) {
+    if (barrier_reach(&w->stop, POINT_LEAVES))
         worker_ask(w, "DEL %s", w->key);
-    }
 }
 
 /* Two commands where one would do: who dies between them holds it for ever. */
 static bool setnx_expire_lock(lock_worker *w)
 {
-    if (worker_ask(w, "SETNX %s %s", w->key, w->name) != 1 || !barrier_reach(&w->stop, POINT_TAKEN)) {
+    if (worker_ask(w, "SETNX %s %s", w->key, w->name) != 1 || !barrier_reach(&w->stop, POINT_TAKEN))
         return false;
-    }
     worker_ask(w, "PEXPIRE %s %" PRId64, w->key, w->lease_ms);
     return true;
 }
@@ -86,12 +83,10 @@ static bool getset_lock(lock_worker *w)
 {
     int64_t end = wall_ms() + w->lease_ms;
 
-    if (worker_ask(w, "SETNX %s %" PRId64, w->key, end) == 1) {
+    if (worker_ask(w, "SETNX %s %" PRId64, w->key, end) == 1)
         return true;
-    }
-    if (worker_ask(w, "GET %s", w->key) > wall_ms() || !barrier_reach(&w->stop, POINT_LOOKED)) {
+    if (worker_ask(w, "GET %s", w->key) > wall_ms() || !barrier_reach(&w->stop, POINT_LOOKED))
         return false;
-    }
     return worker_ask(w, "GETSET %s %" PRId64, w->key, end) <= wall_ms();
 }
 
@@ -122,18 +117,16 @@ static _Thread_local unsigned depth;
 
 static bool by_thread_lock(lock_worker *w)
 {
-    if (depth == 0 && !set_nx_px_lock(w)) {
+    if (depth == 0 && !set_nx_px_lock(w))
         return false;
-    }
     depth++;
     return true;
 }
 
 static void by_thread_unlock(lock_worker *w)
 {
-    if (--depth == 0) {
+    if (--depth == 0)
         blind_del_unlock(w);
-    }
 }
 
 const lock_way naive_setnx_expire = {"SETNX, then EXPIRE", setnx_expire_lock, blind_del_unlock, end_by_ttl, NULL};

@@ -50,9 +50,8 @@ static void take_and_leave(actor *a)
 static void take_twice(actor *a)
 {
     take(a);
-    if (a->worker.holds && barrier_reach(&a->worker.stop, POINT_INSIDE)) {
+    if (a->worker.holds && barrier_reach(&a->worker.stop, POINT_INSIDE))
         take(a);
-    }
 }
 
 static void *live(void *arg)
@@ -77,9 +76,8 @@ static void begin(schedule_play *play, actor *a, int64_t lease_ms, void (*act)(a
     a->act = act;
     a->worker.lease_ms = lease_ms;
     a->worker.stop.point = point;
-    if (failed(play)) {
+    if (failed(play))
         return;
-    }
     a->lives = pthread_create(&a->thread, NULL, live, a) == 0;
     if (!a->lives) {
         lks_error_set(&play->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread for %s", a->worker.name);
@@ -96,9 +94,8 @@ static void finish(schedule_play *play, actor *a)
         pthread_join(a->thread, NULL);
         a->lives = false;
     }
-    if (!failed(play)) {
+    if (!failed(play))
         play->error = a->worker.error;
-    }
 }
 
 static void run(schedule_play *play, actor *a, int64_t lease_ms, void (*act)(actor *))
@@ -125,9 +122,8 @@ static void die(schedule_play *play, actor *a)
 
 static void rest_until(int64_t ms)
 {
-    for (int64_t left = ms - wall_ms(); left >= 0; left = ms - wall_ms()) {
+    for (int64_t left = ms - wall_ms(); left >= 0; left = ms - wall_ms())
         nanosleep(&(struct timespec){.tv_sec = left / 1000, .tv_nsec = (long)(left % 1000 + 1) * 1000000}, NULL);
-    }
 }
 
 /* Returns when the lock is over, as `a` sees it. */
@@ -160,7 +156,7 @@ static void sell(schedule_play *play)
     }
     for (size_t i = 0; i <= WORKERS && !failed(play); i++) {
         lock_worker *w = &play->actors[i].worker;
-        if (w->holds && seen[i] > 0 && (w->way->may_write == NULL || w->way->may_write(w))) {
+        if (w->holds && seen[i] > 0 && (!w->way->may_write || w->way->may_write(w))) {
             worker_ask(w, "SET %s %" PRId64, play->stock_key, seen[i] - 1);
             outcome->sold++;
         }
@@ -183,9 +179,8 @@ static void try_often(actor *a)
 
     while (!w->holds && a->play->outcome->tries < TRIES && w->error.code == LKS_OK) {
         lock_end end = w->way->end(w);
-        if (end.latest != LOCK_ENDLESS) {
+        if (end.latest != LOCK_ENDLESS)
             rest_until(end.latest);
-        }
         a->play->outcome->tries++;
         take(a);
     }
@@ -259,9 +254,8 @@ static void patient_waiter(schedule_play *play)
 /* A's lease ends while it works. B takes the lock. A calls what locks once more. */
 static void reentering(schedule_play *play)
 {
-    if (play->way == &lockstock_way) {
+    if (play->way == &lockstock_way)
         A->worker.way = &lockstock_mutex_way;
-    }
     begin(play, A, MUTEX_MS, take_twice, POINT_INSIDE);
     await_end(play, B);
     run(play, B, LONG_MS, take);
@@ -293,9 +287,9 @@ static void open_actors(schedule_play *play)
         play->actors[i].play = play;
         barrier_init(&w->stop, POINT_NOWHERE);
         w->redis = redisConnectUnix(play->redis_socket);
-        if (!failed(play) && (w->redis == NULL || w->redis->err != 0)) {
+        if (!failed(play) && (!w->redis || w->redis->err != 0)) {
             lks_error_set(&play->error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "redis at %s: %s", play->redis_socket,
-                          w->redis != NULL ? w->redis->errstr : "out of memory");
+                          w->redis ? w->redis->errstr : "out of memory");
         }
     }
 }
@@ -305,9 +299,8 @@ static void close_actors(schedule_play *play)
     for (size_t i = 0; i <= WORKERS; i++) {
         lock_worker *w = &play->actors[i].worker;
         barrier_destroy(&w->stop);
-        if (w->redis != NULL) {
+        if (w->redis)
             redisFree(w->redis);
-        }
     }
 }
 
@@ -328,8 +321,7 @@ lks_code schedule_run(const naive_schedule *schedule, const lock_way *way, lks_c
         worker_ask(&play.actors[WORKERS].worker, "DEL %s %s", play.key, play.stock_key);
     }
     close_actors(&play);
-    if (failed(&play)) {
+    if (failed(&play))
         *error = play.error;
-    }
     return play.error.code;
 }

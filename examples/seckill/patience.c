@@ -31,9 +31,8 @@ bool patience_rest(const sale_patience *patience, const lks_error *error)
     uint32_t rest_ms = advised < REST_MAX_MS ? advised : REST_MAX_MS;
     struct timespec rest = {.tv_sec = rest_ms / 1000, .tv_nsec = (long)(rest_ms % 1000) * 1000000};
 
-    if (clock_ms() + rest_ms >= patience->end_ms) {
+    if (clock_ms() + rest_ms >= patience->end_ms)
         return false;
-    }
     nanosleep(&rest, NULL);
     return true;
 }

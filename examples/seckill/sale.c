@@ -20,9 +20,8 @@ static lks_code put_goods(lks_channel *channel, flash_sale *sale, lks_error *err
         request.on_hand = sale->stock;
         request.order_retain_ms = ORDER_RETAIN_MS;
         lks_code code = lks_stock_put_item(channel, &request, &options, NULL, error);
-        if (code != LKS_OK) {
+        if (code != LKS_OK)
             return code;
-        }
     }
     return LKS_OK;
 }
@@ -31,23 +30,20 @@ lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret,
 {
     uint64_t random = 0;
 
-    if (plan->n_goods == 0 || plan->n_goods > SALE_GOODS_MAX || plan->n_buyers == 0 || plan->stock < 0) {
+    if (plan->n_goods == 0 || plan->n_goods > SALE_GOODS_MAX || plan->n_buyers == 0 || plan->stock < 0)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "a sale needs goods and buyers");
-    }
     *ret = (flash_sale){.n_goods = plan->n_goods,
                         .stock = plan->stock,
                         .n_buyers = plan->n_buyers,
                         .n_orders = plan->n_buyers * plan->n_goods,
                         .patience_ms = plan->patience_ms};
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "no random numbers");
-    }
     snprintf(ret->run, sizeof ret->run, "%016llx", (unsigned long long)random);
     snprintf(ret->group, sizeof ret->group, "seckill-%s", ret->run);
     ret->orders = calloc(ret->n_orders, sizeof *ret->orders);
-    if (ret->orders == NULL) {
+    if (!ret->orders)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
     for (size_t i = 0; i < ret->n_orders; i++) {
         sale_order *order = &ret->orders[i];
         size_t buyer = i % ret->n_buyers, choice = i / ret->n_buyers;
@@ -58,9 +54,8 @@ lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret,
         snprintf(order->buyer, sizeof order->buyer, "buyer-%zu", buyer);
     }
     lks_code code = put_goods(channel, ret, error);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         sale_close(ret);
-    }
     return code;
 }
 
@@ -93,9 +88,8 @@ void order_answered(sale_order *order, lks_code code, const lks_deduct_response 
     order->state = ORDER_UNKNOWN;
     order->error = (lks_error){.code = code};
     if (code != LKS_OK) {
-        if (error != NULL) {
+        if (error)
             order->error = *error;
-        }
         return;
     }
     order->replayed = response->replayed;

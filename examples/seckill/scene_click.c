@@ -57,9 +57,8 @@ typedef struct click {
 /* The card is charged; here it is only counted. */
 static bool pay(click *c)
 {
-    if (c->has_money) {
+    if (c->has_money)
         atomic_fetch_add(&c->shop->payments, 1);
-    }
     return c->has_money;
 }
 
@@ -80,9 +79,8 @@ static const char *buy(click *c)
     default:
         return NULL;
     }
-    if (!pay(c)) {
+    if (!pay(c))
         return no_money; /* and the lamp goes back */
-    }
     return lks_reservation_confirm(reservation, true, &c->error) == LKS_CONFIRM_OUTCOME_CONFIRMED ? bought : NULL;
 }
 
@@ -90,9 +88,8 @@ static lks_once_verdict run_order(void *arg, lks_once_attempt *attempt)
 {
     const char *told = buy(arg);
 
-    if (told == NULL || lks_once_return(attempt, 200, told, strlen(told)) != LKS_OK) {
+    if (!told || lks_once_return(attempt, 200, told, strlen(told)) != LKS_OK)
         return LKS_ONCE_RETRY;
-    }
     return LKS_ONCE_STORE;
 }
 
@@ -178,16 +175,14 @@ static lks_code play_crowd(shop *s, crowd *them, size_t n, lks_error *error)
     size_t started = 0;
     lks_code code = LKS_OK;
 
-    if (clicks == NULL || threads == NULL) {
+    if (!clicks || !threads)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
     while (code == LKS_OK && started < 2 * n) {
         make_click(&clicks[started], s, them, started / 2, 0, (int)(started % 2));
-        if (pthread_create(&threads[started], NULL, handle, &clicks[started]) != 0) {
+        if (pthread_create(&threads[started], NULL, handle, &clicks[started]) != 0)
             code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
-        } else {
+        else
             started++;
-        }
     }
     for (size_t i = 0; i < started; i++) {
         pthread_join(threads[i], NULL);
@@ -230,9 +225,8 @@ static lks_code play_by_hand(by_hand *h, lks_error *error)
     pthread_t second;
 
     *h = (by_hand){.stock = 1};
-    if (pthread_barrier_init(&h->looked, NULL, 2) != 0) {
+    if (pthread_barrier_init(&h->looked, NULL, 2) != 0)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no barrier");
-    }
     if (pthread_create(&second, NULL, click_by_hand, h) != 0) {
         pthread_barrier_destroy(&h->looked);
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
@@ -251,8 +245,8 @@ static lks_code open_channels(shop *s, const char *urls, lks_error *error)
     const char *comma = strchr(urls, ',');
     char turned[512];
 
-    snprintf(turned, sizeof turned, "%s%s%.*s", comma != NULL ? comma + 1 : "", comma != NULL ? "," : "",
-             comma != NULL ? (int)(comma - urls) : (int)strlen(urls), urls);
+    snprintf(turned, sizeof turned, "%s%s%.*s", comma ? comma + 1 : "", comma ? "," : "",
+             comma ? (int)(comma - urls) : (int)strlen(urls), urls);
     lks_code code = lks_channel_open(urls, NULL, &s->channels[0], error);
     return code == LKS_OK ? lks_channel_open(turned, NULL, &s->channels[1], error) : code;
 }
@@ -266,16 +260,14 @@ static lks_code open_shop(shop *s, const char *urls, lks_error *error)
     char run[17], sku[] = "lamp";
     lks_code code = lock_run_id(run, error);
 
-    if (code != LKS_OK || (code = open_channels(s, urls, error)) != LKS_OK) {
+    if (code != LKS_OK || (code = open_channels(s, urls, error)) != LKS_OK)
         return code;
-    }
     snprintf(s->group, sizeof s->group, "seckill-%s", run);
     limit.algorithm = LKS_ALGORITHM_SLIDING_LOG;
     limit.limit = CLICKS_ALLOWED;
     limit.period_ms = HOUR_MS;
-    for (size_t i = 0; i < CHANNELS && code == LKS_OK; i++) {
+    for (size_t i = 0; i < CHANNELS && code == LKS_OK; i++)
         code = lks_limiter_new(s->channels[i], &options, &s->limiters[i], error);
-    }
     lamps.group = s->group;
     lamps.sku = sku;
     lamps.on_hand = LAMPS;
@@ -327,9 +319,8 @@ lks_code scene_click(const lock_setup *setup, lock_claims *claims, lks_error *er
     if (code != LKS_OK || (code = play_by_hand(&hand, error)) != LKS_OK ||
         (code = play_robot(&s, &robot, error)) != LKS_OK ||
         (code = play_crowd(&s, &poor, PENNILESS, error)) != LKS_OK ||
-        (code = play_crowd(&s, &buyers, BUYERS, error)) != LKS_OK || (code = look(&s, &lamps, error)) != LKS_OK) {
+        (code = play_crowd(&s, &buyers, BUYERS, error)) != LKS_OK || (code = look(&s, &lamps, error)) != LKS_OK)
         goto cleanup;
-    }
     fprintf(claims->table, "scene h: everybody clicks twice, for %d lamps\n", LAMPS);
     fprintf(claims->table, "  %-14s %7s %9s %5s %11s %7s %8s %9s %9s\n", "who", "clicks", "too many", "run",
             "told again", "bought", "has one", "no money", "sold out");

@@ -31,12 +31,10 @@ static lks_code succeed(lks_channel *channel, const char *name, stricken *s, lks
     bool registers = false;
     lks_code code = lease_acquire(channel, name, "next", LONG_MS, LONG_MS, &next, &outcome, error);
 
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         return code;
-    }
-    if (outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED) {
+    if (outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
         return lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "the next one did not get the lock");
-    }
     s->next_fence = next.fence;
     code = lease_check_fence(channel, name, next.fence, &registers, error);
     s->next_wrote = registers && resource_write(&s->resource, "the next", next.fence);
@@ -67,19 +65,16 @@ static lks_code play(const lock_setup *setup, int signal_number, stricken *ret, 
 
     *ret = (stricken){.signal_number = signal_number, .resource = RESOURCE_INIT};
     lks_code code = lock_run_id(run, error);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         return code;
-    }
     snprintf(name, sizeof name, "seckill:%s:account", run);
     if ((code = lks_channel_open(setup->urls, NULL, &channel, error)) != LKS_OK ||
-        (code = holder_start(setup->program, setup->urls, name, LEASE_MS, &h, error)) != LKS_OK) {
+        (code = holder_start(setup->program, setup->urls, name, LEASE_MS, &h, error)) != LKS_OK)
         goto cleanup;
-    }
     ret->fence = h.fence;
     kill(h.pid, signal_number);
-    if ((code = succeed(channel, name, ret, error)) == LKS_OK) {
+    if ((code = succeed(channel, name, ret, error)) == LKS_OK)
         code = write_late(channel, name, &h, ret, error);
-    }
 cleanup:
     holder_end(&h);
     lks_channel_close(channel);
@@ -109,9 +104,8 @@ lks_code scene_holder(const lock_setup *setup, lock_claims *claims, lks_error *e
     stricken killed, frozen;
     lks_code code = play(setup, SIGKILL, &killed, error);
 
-    if (code != LKS_OK || (code = play(setup, SIGSTOP, &frozen, error)) != LKS_OK) {
+    if (code != LKS_OK || (code = play(setup, SIGSTOP, &frozen, error)) != LKS_OK)
         return code;
-    }
     fprintf(claims->table, "scene e: a holder that no watchdog can save\n");
     fprintf(claims->table, "  %-16s  %-18s  %-16s  %-13s  %-15s  %s\n", "the holder is", "the next gets it",
             "the next's write", "its own write", "last written by", "it knows");

@@ -31,12 +31,10 @@ static void print(FILE *table, const char *name, const naive_schedule *schedule,
 /* What is wrong with the naive lock must have happened. */
 static bool has_failed(const naive_schedule *schedule, const schedule_outcome *o)
 {
-    if (schedule->naive == &naive_setnx_expire) {
+    if (schedule->naive == &naive_setnx_expire)
         return o->endless && !o->granted && o->tries > 1;
-    }
-    if (schedule->naive == &naive_refreshing) {
+    if (schedule->naive == &naive_refreshing)
         return !o->granted && o->tries > 1 && o->moved == o->tries;
-    }
     return o->n_holders == 2 && o->oversold == 1;
 }
 
@@ -52,14 +50,13 @@ lks_code scene_naive(const lock_setup *setup, lock_claims *claims, lks_error *er
     lks_channel *channel = NULL;
     char run[17];
 
-    if (setup->redis == NULL || strncmp(setup->redis, unix_prefix, sizeof unix_prefix - 1) != 0) {
+    if (!setup->redis || strncmp(setup->redis, unix_prefix, sizeof unix_prefix - 1) != 0) {
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "naive locks need --redis unix:///path, best the store of lockstockd");
     }
     lks_code code = lock_run_id(run, error);
-    if (code != LKS_OK || (code = lks_channel_open(setup->urls, NULL, &channel, error)) != LKS_OK) {
+    if (code != LKS_OK || (code = lks_channel_open(setup->urls, NULL, &channel, error)) != LKS_OK)
         return code;
-    }
     fprintf(claims->table, "scene g: one item under a lock; each schedule with a naive lock, and with lockstock\n");
     fprintf(claims->table, "  %-23s  %-27s  %-12s  %4s  %8s  %s\n", "lock", "what happens", "hold at once", "sold",
             "oversold", "who comes is blocked");
@@ -68,9 +65,8 @@ lks_code scene_naive(const lock_setup *setup, lock_claims *claims, lks_error *er
         const char *socket = setup->redis + sizeof unix_prefix - 1;
         schedule_outcome naive, ours;
         code = schedule_run(schedule, schedule->naive, channel, socket, run, &naive, error);
-        if (code == LKS_OK) {
+        if (code == LKS_OK)
             code = schedule_run(schedule, &lockstock_way, channel, socket, run, &ours, error);
-        }
         if (code == LKS_OK) {
             print(claims->table, schedule->naive->name, schedule, &naive);
             print(claims->table, "  lockstock", schedule, &ours);

@@ -84,9 +84,8 @@ static lks_code kept(outlast *o, lks_error *error)
     pthread_t second;
     lks_code code = lks_mutex_new(o->channel, o->name, &options, &mutex, error);
 
-    if (code != LKS_OK || (code = code_of(lks_mutex_lock(mutex, 0, error), error)) != LKS_OK) {
+    if (code != LKS_OK || (code = code_of(lks_mutex_lock(mutex, 0, error), error)) != LKS_OK)
         goto cleanup;
-    }
     o->first_fence = lks_mutex_fence(mutex);
     if (pthread_create(&second, NULL, second_worker, o) != 0) {
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "no thread");
@@ -94,9 +93,8 @@ static lks_code kept(outlast *o, lks_error *error)
         goto cleanup;
     }
     code = work(o, KEPT_LEASES * KEPT_LEASE_MS, error);
-    if (code == LKS_OK) {
+    if (code == LKS_OK)
         code = write_as(o, "the first", o->first_fence, &o->first_wrote, error);
-    }
     atomic_store(&o->first_done, true);
     lks_code unlocked = lks_mutex_unlock(mutex, code == LKS_OK ? error : NULL);
     pthread_join(second, NULL);
@@ -118,25 +116,21 @@ static lks_code unkept(outlast *o, lks_error *error)
     bool was_held = true;
     lks_code code = lease_acquire(o->channel, o->name, "first", UNKEPT_LEASE_MS, 0, &first, &got_first, error);
 
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         return code;
-    }
     code = lease_acquire(o->channel, o->name, "second", LONG_MS, LONG_MS, &second, &got_second, error);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         return code;
-    }
     o->second_came_after = atomic_load(&o->first_done);
     o->first_fence = first.fence;
     o->second_fence = got_second == LKS_ACQUIRE_OUTCOME_ACQUIRED ? second.fence : 0;
     if ((code = write_as(o, "the second", second.fence, &o->second_wrote, error)) != LKS_OK ||
-        (code = write_as(o, "the first", first.fence, &o->first_wrote, error)) != LKS_OK) {
+        (code = write_as(o, "the first", first.fence, &o->first_wrote, error)) != LKS_OK)
         return code;
-    }
     atomic_store(&o->first_done, true);
     code = lease_release(o->channel, o->name, &first, &was_held, error);
-    if (code == LKS_OK && was_held) {
+    if (code == LKS_OK && was_held)
         code = lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_NO, "the first still held what the second got");
-    }
     lks_code released = lease_release(o->channel, o->name, &second, NULL, code == LKS_OK ? error : NULL);
     return code != LKS_OK ? code : released;
 }
@@ -154,9 +148,8 @@ static lks_code play(const lock_setup *setup, lks_code (*how)(outlast *, lks_err
     lks_code code = lock_run_id(run, error);
 
     *o = (outlast){.resource = RESOURCE_INIT, .register_agrees = true};
-    if (code != LKS_OK || (code = lks_channel_open(setup->urls, NULL, &o->channel, error)) != LKS_OK) {
+    if (code != LKS_OK || (code = lks_channel_open(setup->urls, NULL, &o->channel, error)) != LKS_OK)
         return code;
-    }
     snprintf(o->name, sizeof o->name, "seckill:%s:report", run);
     code = how(o, error);
     lks_channel_close(o->channel);
@@ -168,9 +161,8 @@ lks_code scene_outlast(const lock_setup *setup, lock_claims *claims, lks_error *
     outlast with, without;
     lks_code code = play(setup, kept, &with, error);
 
-    if (code != LKS_OK || (code = play(setup, unkept, &without, error)) != LKS_OK) {
+    if (code != LKS_OK || (code = play(setup, unkept, &without, error)) != LKS_OK)
         return code;
-    }
     fprintf(claims->table, "scene d: work that lasts longer than its lease\n");
     fprintf(claims->table, "  %-20s  %-22s  %-17s  %-18s  %s\n", "the first's lock", "the second gets it",
             "the first's write", "the second's write", "last written by");

@@ -59,9 +59,8 @@ static int64_t now_ns(void)
 static void leave(queue *q, lks_code code, const lks_error *error)
 {
     pthread_mutex_lock(&q->mutex);
-    if (code != LKS_OK && q->error.code == LKS_OK) {
+    if (code != LKS_OK && q->error.code == LKS_OK)
         q->error = *error;
-    }
     q->done++;
     pthread_cond_signal(&q->changed);
     pthread_mutex_unlock(&q->mutex);
@@ -84,25 +83,22 @@ static void on_answer(void *arg, lks_code code, const lks_acquire_response *resp
 
     w->granted_ns = now_ns();
     w->answers++;
-    if (code == LKS_OK) {
+    if (code == LKS_OK)
         w->outcome = response->outcome;
-    }
     if (w->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED) {
         leave(q, code, error);
         return;
     }
-    if (atomic_fetch_add(&q->inside, 1) != 0) {
+    if (atomic_fetch_add(&q->inside, 1) != 0)
         atomic_store(&q->crowded, true);
-    }
     w->turn = atomic_fetch_add(&q->turn, 1);
     w->lease.fence = response->fences[0]->fence;
     request.group = q->name;
     request.token = response->token;
     atomic_fetch_sub(&q->inside, 1);
     code = lks_lock_release_start(w->channel, &request, NULL, on_released, w, NULL, &problem);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         leave(q, code, &problem);
-    }
 }
 
 /* ---- the script ----------------------------------------------------------------- */
@@ -140,9 +136,8 @@ static lks_code await_waiters(queue *q, size_t n, lks_error *error)
 static void await_done(queue *q, size_t n)
 {
     pthread_mutex_lock(&q->mutex);
-    while (q->done < n) {
+    while (q->done < n)
         pthread_cond_wait(&q->changed, &q->mutex);
-    }
     pthread_mutex_unlock(&q->mutex);
 }
 
@@ -155,18 +150,16 @@ static lks_code pass_on(queue *q, int64_t *start_ns, lks_error *error)
     size_t started = 0;
     lks_code code = lease_acquire(q->channels[0], q->name, "first", LONG_MS, 0, &first, &outcome, error);
 
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         return code;
-    }
     while (started < q->n && code == LKS_OK) {
         waiter *w = &q->waiters[started];
         w->queue = q;
         w->channel = q->channels[started % q->n_channels];
         w->server = started % q->n_channels % q->n_servers;
         code = start_waiter(q, w, error);
-        if (code == LKS_OK) {
+        if (code == LKS_OK)
             code = await_waiters(q, ++started, error);
-        }
     }
     *start_ns = now_ns();
     lks_code released = lease_release(q->channels[0], q->name, &first, NULL, code == LKS_OK ? error : NULL);
@@ -187,15 +180,13 @@ static lks_code queue_open(queue *q, const lock_setup *setup, lks_error *error)
 
     *q = (queue){.n = setup->waiters, .mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
     snprintf(q->name, sizeof q->name, "seckill:%s:hot", run);
-    for (char *next = urls != NULL ? strtok_r(urls, ",", &rest) : NULL; next != NULL && q->n_servers < SERVERS_MAX;
-         next = strtok_r(NULL, ",", &rest)) {
+    for (char *next = urls ? strtok_r(urls, ",", &rest) : NULL; next && q->n_servers < SERVERS_MAX;
+         next = strtok_r(NULL, ",", &rest))
         url[q->n_servers++] = next;
-    }
     q->waiters = calloc(q->n, sizeof *q->waiters);
     q->channels = calloc(q->n / WAITERS_A_CHANNEL + 1 + SERVERS_MAX, sizeof *q->channels);
-    if (code == LKS_OK && (urls == NULL || q->n_servers == 0 || q->waiters == NULL || q->channels == NULL)) {
+    if (code == LKS_OK && (!urls || q->n_servers == 0 || !q->waiters || !q->channels))
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
     while (code == LKS_OK && (q->n_channels * WAITERS_A_CHANNEL < q->n || q->n_channels % q->n_servers != 0)) {
         code = lks_channel_open(url[q->n_channels % q->n_servers], NULL, &q->channels[q->n_channels], error);
         q->n_channels += code == LKS_OK;
@@ -206,9 +197,8 @@ static lks_code queue_open(queue *q, const lock_setup *setup, lks_error *error)
 
 static void queue_close(queue *q)
 {
-    for (size_t i = 0; i < q->n_channels; i++) {
+    for (size_t i = 0; i < q->n_channels; i++)
         lks_channel_close(q->channels[i]);
-    }
     free(q->channels);
     free(q->waiters);
     pthread_cond_destroy(&q->changed);
@@ -229,11 +219,9 @@ static void print_times(FILE *table, const queue *q, int64_t start_ns, int64_t *
 {
     size_t granted = 0;
 
-    for (size_t i = 0; i < q->n; i++) {
-        if (q->waiters[i].answers > 0) {
+    for (size_t i = 0; i < q->n; i++)
+        if (q->waiters[i].answers > 0)
             sorted[granted++] = q->waiters[i].granted_ns - (i > 0 ? q->waiters[i - 1].granted_ns : start_ns);
-        }
-    }
     qsort(sorted, granted, sizeof *sorted, compare);
     fprintf(table, "  %-24s  %8s  %8s  %8s  %8s\n", "from grant to grant", "half", "90 %", "99 %", "longest");
     if (granted > 0) {
@@ -257,9 +245,8 @@ static void check(const queue *q, lock_claims *claims)
     fprintf(claims->table, "scene f: %zu wait for one lock, at %zu server%s on one store\n", q->n, q->n_servers,
             q->n_servers == 1 ? "" : "s");
     fprintf(claims->table, "  %-24s  %8s  %8s  %8s\n", "server", "granted", "once", "in turn");
-    for (size_t i = 0; i < q->n_servers; i++) {
+    for (size_t i = 0; i < q->n_servers; i++)
         fprintf(claims->table, "  %-24zu  %8zu\n", i + 1, granted[i]);
-    }
     fprintf(claims->table, "  %-24s  %8s  %8zu  %8zu\n", "all", "", once, in_order);
     lock_claim(claims, q->n_servers >= 2, "one server is not several");
     lock_claim(claims, once == q->n, "%zu of %zu were granted once", once, q->n);
@@ -276,9 +263,8 @@ lks_code scene_queue(const lock_setup *setup, lock_claims *claims, lks_error *er
     int64_t *memory = calloc(setup->waiters, sizeof *memory);
     lks_code code = queue_open(&q, setup, error);
 
-    if (code == LKS_OK && memory == NULL) {
+    if (code == LKS_OK && !memory)
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    }
     if (code == LKS_OK && (code = pass_on(&q, &start_ns, error)) == LKS_OK &&
         (code = lease_inspect(q.channels[0], q.name, &look, error)) == LKS_OK) {
         check(&q, claims);

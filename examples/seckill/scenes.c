@@ -34,7 +34,7 @@ static chaos_proxy *start_proxy(const char *url, lks_error *error)
     unsigned short port = local_port(url);
     chaos_proxy *proxy = port != 0 ? chaos_proxy_start(port, &lost_once, 1) : NULL;
 
-    if (proxy == NULL) {
+    if (!proxy) {
         lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s",
                       port != 0 ? "the proxy cannot be started" : "this scene needs a server at tcp://127.0.0.1:PORT");
     }
@@ -62,32 +62,29 @@ lks_code scene_run(const sale_scene *scene, const char *url, const sale_plan *pl
 
     *report = (scene_report){0};
     lks_code code = lks_channel_open(url, NULL, &direct, error);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         goto cleanup;
-    }
     if (scene->loses_replies) {
         proxy = start_proxy(url, error);
-        if (proxy == NULL) {
+        if (!proxy) {
             code = error->code;
             goto cleanup;
         }
         code = lks_channel_open(chaos_proxy_url(proxy), NULL, &buyers, error);
-        if (code != LKS_OK) {
+        if (code != LKS_OK)
             goto cleanup;
-        }
     }
     code = sale_open(direct, plan, &sale, error);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         goto cleanup;
-    }
     int64_t start_ms = clock_ms();
-    if (!scene->sell(&sale, buyers != NULL ? buyers : direct, &report->result)) {
+    if (!scene->sell(&sale, buyers ? buyers : direct, &report->result)) {
         code = lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", report->result.why);
         goto cleanup;
     }
     report->elapsed_ms = clock_ms() - start_ms;
     code = sale_check(&sale, direct, &report->result, error);
-    if (code == LKS_OK && proxy != NULL) {
+    if (code == LKS_OK && proxy) {
         report->replies_lost = chaos_proxy_hits(proxy);
         check_losses(&sale, report);
     }
@@ -113,11 +110,9 @@ void scene_print(const sale_scene *scene, const sale_plan *plan, const scene_rep
                good->orders, good->exact ? "yes" : "NO");
     }
     printf("  %zu sold, %zu refused, %zu without an answer", result->sold, result->refused, result->unsettled);
-    if (scene->loses_replies) {
+    if (scene->loses_replies)
         printf(", %" PRIu64 " replies lost, %zu given again", report->replies_lost, result->replayed);
-    }
     printf(", in %" PRId64 " ms\n", report->elapsed_ms);
-    if (!result->exact) {
+    if (!result->exact)
         printf("  NOT EXACT: %s\n", result->why);
-    }
 }

@@ -21,9 +21,8 @@ static void leave(send_round *round)
 {
     pthread_mutex_lock(&round->mutex);
     round->under_way--;
-    if (round->under_way == 0) {
+    if (round->under_way == 0)
         pthread_cond_signal(&round->idle);
-    }
     pthread_mutex_unlock(&round->mutex);
 }
 
@@ -58,23 +57,18 @@ static const sale_order *run_round(flash_sale *sale, lks_channel *channel, const
     const sale_order *open = NULL;
     size_t n = 0;
 
-    for (size_t i = 0; i < sale->n_buyers; i++) {
-        if (sale->orders[i].state == ORDER_UNUSED || sale->orders[i].state == ORDER_UNKNOWN) {
+    for (size_t i = 0; i < sale->n_buyers; i++)
+        if (sale->orders[i].state == ORDER_UNUSED || sale->orders[i].state == ORDER_UNKNOWN)
             sends[n++] = (order_send){.order = &sale->orders[i], .round = &round};
-        }
-    }
     round.under_way = n;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         start(&sends[i], channel, patience_call_ms(patience));
-    }
     pthread_mutex_lock(&round.mutex);
-    while (round.under_way > 0) {
+    while (round.under_way > 0)
         pthread_cond_wait(&round.idle, &round.mutex);
-    }
     pthread_mutex_unlock(&round.mutex);
-    for (size_t i = 0; i < n && open == NULL; i++) {
+    for (size_t i = 0; i < n && !open; i++)
         open = sends[i].order->state == ORDER_UNKNOWN ? sends[i].order : NULL;
-    }
     pthread_cond_destroy(&round.idle);
     pthread_mutex_destroy(&round.mutex);
     return open;
@@ -87,12 +81,11 @@ bool sell_by_async(flash_sale *sale, lks_channel *channel, sale_result *result)
     const sale_order *open;
 
     (void)result;
-    if (sends == NULL) {
+    if (!sends)
         return false;
-    }
     do {
         open = run_round(sale, channel, &patience, sends);
-    } while (open != NULL && patience_rest(&patience, &open->error));
+    } while (open && patience_rest(&patience, &open->error));
     free(sends);
     return true;
 }

@@ -32,18 +32,16 @@ static void gate_pass(rush_gate *gate)
     pthread_mutex_lock(&gate->mutex);
     gate->arrived++;
     pthread_cond_broadcast(&gate->changed);
-    while (!gate->open) {
+    while (!gate->open)
         pthread_cond_wait(&gate->changed, &gate->mutex);
-    }
     pthread_mutex_unlock(&gate->mutex);
 }
 
 static void gate_open_when(rush_gate *gate, size_t expected)
 {
     pthread_mutex_lock(&gate->mutex);
-    while (gate->arrived < expected) {
+    while (gate->arrived < expected)
         pthread_cond_wait(&gate->changed, &gate->mutex);
-    }
     gate->open = true;
     pthread_cond_broadcast(&gate->changed);
     pthread_mutex_unlock(&gate->mutex);
@@ -71,11 +69,9 @@ static void *shop(void *arg)
     flash_sale *sale = buyer->sale;
 
     gate_pass(buyer->gate);
-    for (size_t choice = 0; choice < sale->n_goods; choice++) {
-        if (buy(buyer, &sale->orders[choice * sale->n_buyers + buyer->index]) != ORDER_REFUSED) {
+    for (size_t choice = 0; choice < sale->n_goods; choice++)
+        if (buy(buyer, &sale->orders[choice * sale->n_buyers + buyer->index]) != ORDER_REFUSED)
             break;
-        }
-    }
     return NULL;
 }
 
@@ -87,7 +83,7 @@ bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result
     buyer_thread *buyers = calloc(sale->n_buyers, sizeof *buyers);
     size_t n = 0;
 
-    if (buyers == NULL) {
+    if (!buyers) {
         snprintf(result->why, sizeof result->why, "out of memory");
         return false;
     }
@@ -102,9 +98,8 @@ bool sell_by_threads(flash_sale *sale, lks_channel *channel, sale_result *result
     }
     pthread_attr_destroy(&attributes);
     gate_open_when(&gate, n);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         pthread_join(buyers[i].thread, NULL);
-    }
     pthread_cond_destroy(&gate.changed);
     pthread_mutex_destroy(&gate.mutex);
     free(buyers);

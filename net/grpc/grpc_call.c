@@ -308,7 +308,7 @@ void grpc_call_begin(grpc_stream *s)
     lks_error error = {0};
 
     s->begun = true;
-    s->gzip = strstr(grpc_headers_value(s, "grpc-accept-encoding").data, "gzip") != NULL;
+    s->gzip = strstr(grpc_headers_value(s, "grpc-accept-encoding").data, "gzip");
     s->reader.gzip = grpc_headers_are(s, "grpc-encoding", "gzip");
     if (s->too_much)
         refuse(s, LKS_RESOURCE_EXHAUSTED, too_much);

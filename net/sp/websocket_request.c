@@ -61,7 +61,7 @@ static text take_until(text *from, char end)
 {
     const char *found = memchr(from->at, end, from->len);
     text part = {from->at, found ? (size_t)(found - from->at) : from->len};
-    size_t taken = part.len + (found != NULL);
+    size_t taken = part.len + !!found;
 
     from->at += taken;
     from->len -= taken;

@@ -145,12 +145,11 @@ void places_set_quiet(places *all, place *p, bool quiet)
     if (!p->taken || quiet == p->is_quiet)
         return;
     p->is_quiet = quiet;
-    for (size_t i = 0; i < PLACE_LIMITS; i++) {
+    for (size_t i = 0; i < PLACE_LIMITS; i++)
         if (p->in[i] && quiet)
             TAILQ_INSERT_TAIL(&p->in[i]->quiet, p, quiet[i]);
         else if (p->in[i])
             TAILQ_REMOVE(&p->in[i]->quiet, p, quiet[i]);
-    }
 }
 
 void places_leave(places *all, place *p)

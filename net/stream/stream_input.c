@@ -17,12 +17,11 @@ static void take_decrypted(stream *s)
 {
     int n;
 
-    while (!s->closing && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0) {
+    while (!s->closing && (n = tls_read(s->tls, s->all->plain_buffer, READ_BYTES)) != 0)
         if (n < 0)
             stream_end(s, STREAM_PEER_LEFT);
         else
             s->protocol->bytes(s->connection, s->all->plain_buffer, (size_t)n);
-    }
 }
 
 static void take_network(stream *s, const uint8_t *data, size_t len)

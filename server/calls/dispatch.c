@@ -194,12 +194,11 @@ static void end_with(running *r, lks_code code, const char *message)
 
 static void set_alarms(alarms *all, const service_alarm *list)
 {
-    for (const service_alarm *alarm = list; alarm; alarm = alarm->next) {
+    for (const service_alarm *alarm = list; alarm; alarm = alarm->next)
         if (alarm->lasting)
             alarms_set_lasting(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
         else
             alarms_set(all, alarm->base, alarm->function, alarm->argument, alarm->in_ms);
-    }
 }
 
 static void on_store(void *arg, const store_result *result);

@@ -321,7 +321,7 @@ lks_code identity_load(const char *policy_file, const char *token_file, identity
     lks_code code = LKS_OK;
 
     TAILQ_INIT(&i->principals);
-    i->required = policy_file != NULL;
+    i->required = policy_file;
     if (token_file && !policy_file)
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: tokens need a policy", token_file);
     if (code == LKS_OK && policy_file)

@@ -143,8 +143,8 @@ static lks_rpc_slice word(lks_rpc_slice *rest)
     size_t len = space ? (size_t)(space - rest->data) : rest->len;
     lks_rpc_slice first = {.data = rest->data, .len = len};
 
-    rest->data += len + (space != NULL);
-    rest->len -= len + (space != NULL);
+    rest->data += len + !!space;
+    rest->len -= len + !!space;
     return first;
 }
 

@@ -23,10 +23,9 @@ enum {
 static void check_token(plan *p, const char *field, const char *token)
 {
     plan_check_text(p, field, token, SERVICE_TOKEN_BYTES_MIN, SERVICE_TOKEN_BYTES_MAX);
-    for (const char *c = token; *c; c++) {
+    for (const char *c = token; *c; c++)
         if ((unsigned char)*c <= ' ' || *c == 0x7f)
             plan_invalid(p, "%s: must be visible text without spaces", field);
-    }
 }
 
 static void check_lease(plan *p, const char *field, int64_t lease_ms)
@@ -41,10 +40,9 @@ static void check_names(plan *p, const char *list, size_t n, char *const *names)
         plan_invalid(p, "%s: at most %d", list, SERVICE_TARGETS_MAX);
     for (size_t i = 0; i < n && !plan_failed(p); i++) {
         plan_check_name(p, plan_path(p, "%s[%zu]", list, i), names[i]);
-        for (size_t j = 0; j < i; j++) {
+        for (size_t j = 0; j < i; j++)
             if (strcmp(names[i], names[j]) == 0)
                 plan_invalid(p, "%s[%zu]: the same name twice", list, i);
-        }
     }
 }
 
@@ -66,10 +64,9 @@ static void check_targets(plan *p, size_t n, lks_target *const *targets)
         plan_invalid(p, "targets: must be 1 to %d", SERVICE_TARGETS_MAX);
     for (size_t i = 0; i < n && !plan_failed(p); i++) {
         check_target(p, i, targets[i]);
-        for (size_t j = 0; j < i; j++) {
+        for (size_t j = 0; j < i; j++)
             if (strcmp(targets[i]->name, targets[j]->name) == 0)
                 plan_invalid(p, "targets[%zu].name: the same name twice", i);
-        }
     }
 }
 

@@ -177,11 +177,10 @@ static int last_increment(const char *dir, char *path)
     path[0] = '\0';
     if (!manifest)
         return errno == ENOENT || errno == ENOTDIR ? 0 : errno; /* nothing that could be torn */
-    while (fgets(line, sizeof line, manifest)) {
+    while (fgets(line, sizeof line, manifest))
         if (sscanf(line, "file %511s seq %*d type %c", name, &type) == 2 && type == 'i' &&
             snprintf(path, PATH_MAX, "%s/appendonlydir/%s", dir, name) >= PATH_MAX)
             path[0] = '\0';
-    }
     fclose(manifest);
     return 0;
 }

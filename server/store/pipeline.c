@@ -153,12 +153,11 @@ static void tell_refused(pipeline *p)
     pending_list refused = p->refused;
 
     p->refused = (pending_list){0};
-    for (pending *c; (c = pending_pop(&refused));) {
+    for (pending *c; (c = pending_pop(&refused));)
         if (p->ending)
             fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_NO, 0, "the store is closing");
         else
             fail(p, c, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100, "too many calls to the store are under way");
-    }
 }
 
 /* ---- time ---------------------------------------------------------------------- */
@@ -255,14 +254,13 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
     }
-    for (pending *c; (c = pending_pop(&calls)); i++) {
+    for (pending *c; (c = pending_pop(&calls)); i++)
         if (!reply)
             on_lost(p, c, sent);
         else if (row)
             on_error(p, c, row);
         else
             on_answer(p, c, reply->element[i]);
-    }
     if (row)
         react(p, row);
 }
@@ -314,7 +312,7 @@ void pipeline_up(pipeline *p, connection *link)
 
 void pipeline_down(pipeline *p, const char *reason)
 {
-    bool was_up = p->link != NULL;
+    bool was_up = p->link;
 
     snprintf(p->reason, sizeof p->reason, "%s", reason);
     p->link = NULL;

@@ -40,10 +40,9 @@ const store_value *value_of(lks_rpc_arena *arena, const redisReply *reply)
 
 const redisReply *value_field(const redisReply *pairs, const char *name)
 {
-    for (size_t i = 0; pairs->type == REDIS_REPLY_ARRAY && i + 1 < pairs->elements; i += 2) {
+    for (size_t i = 0; pairs->type == REDIS_REPLY_ARRAY && i + 1 < pairs->elements; i += 2)
         if (pairs->element[i]->type == REDIS_REPLY_STRING && strcasecmp(pairs->element[i]->str, name) == 0)
             return pairs->element[i + 1];
-    }
     return NULL;
 }
 

@@ -43,11 +43,9 @@ static bool flush(grpc_caller *c)
     const uint8_t *data;
     ssize_t n;
 
-    while ((n = nghttp2_session_mem_send(c->session, &data)) > 0) {
-        if (!line_send(c->line, data, (size_t)n)) {
+    while ((n = nghttp2_session_mem_send(c->session, &data)) > 0)
+        if (!line_send(c->line, data, (size_t)n))
             return false;
-        }
-    }
     return n == 0;
 }
 
@@ -64,9 +62,8 @@ static ssize_t on_read(nghttp2_session *session, int32_t id, uint8_t *data, size
     (void)user;
     memcpy(data, call->request + call->sent, n);
     call->sent += n;
-    if (call->sent == call->len) {
+    if (call->sent == call->len)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
-    }
     return (ssize_t)n;
 }
 
@@ -97,11 +94,9 @@ static lks_applied applied_of(const char *text, size_t len)
 {
     static const lks_applied all[] = {LKS_APPLIED_YES, LKS_APPLIED_NO, LKS_APPLIED_MAYBE};
 
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (strlen(lks_applied_name(all[i])) == len && memcmp(lks_applied_name(all[i]), text, len) == 0) {
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (strlen(lks_applied_name(all[i])) == len && memcmp(lks_applied_name(all[i]), text, len) == 0)
             return all[i];
-        }
-    }
     return LKS_APPLIED_MAYBE;
 }
 
@@ -115,9 +110,8 @@ static bool has_retry_info(const char *text, size_t len)
 
     for (size_t i = 0; i < len && text[i] != '=' && n < sizeof bytes; i++) {
         const char *digit = strchr(alphabet, text[i]);
-        if (digit == NULL) {
+        if (!digit)
             return false;
-        }
         value = (value << 6 | (unsigned)(digit - alphabet)) & 0xFFFFU;
         bits += 6;
         if (bits >= 8) {
@@ -125,7 +119,7 @@ static bool has_retry_info(const char *text, size_t len)
             bytes[n++] = (char)(value >> bits);
         }
     }
-    return memmem(bytes, n, "google.rpc.RetryInfo", 20) != NULL;
+    return memmem(bytes, n, "google.rpc.RetryInfo", 20);
 }
 
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
@@ -137,9 +131,8 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     (void)flags;
     (void)user;
     (void)name_len;
-    if (call == NULL) {
+    if (!call)
         return 0;
-    }
     if (strcmp((const char *)name, "grpc-status") == 0) {
         call->has_status = true;
         call->out.code = (lks_code)strtol(text, NULL, 10);
@@ -159,13 +152,11 @@ static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const ui
 
     (void)flags;
     (void)user;
-    if (call == NULL || len == 0) {
+    if (!call || len == 0)
         return 0;
-    }
     uint8_t *grown = call->reply_len + len <= REPLY_MAX ? realloc(call->reply, call->reply_len + len) : NULL;
-    if (grown == NULL) {
+    if (!grown)
         return NGHTTP2_ERR_CALLBACK_FAILURE;
-    }
     memcpy(grown + call->reply_len, data, len);
     call->reply = grown;
     call->reply_len += len;
@@ -178,9 +169,8 @@ static int on_closed(nghttp2_session *session, int32_t id, uint32_t code, void *
     grpc_call *call = nghttp2_session_get_stream_user_data(session, id);
     grpc_caller *c = user;
 
-    if (call == NULL) {
+    if (!call)
         return 0;
-    }
     nghttp2_session_set_stream_user_data(session, id, NULL);
     TAILQ_REMOVE(&c->running, call, next);
     if (call->cancelled) {
@@ -207,22 +197,19 @@ static void *open_caller(const char *url, const char *certificate)
     nghttp2_session_callbacks *callbacks;
     line *l = line_open(url, certificate, "h2");
 
-    if (l == NULL) {
+    if (!l)
         return NULL;
-    }
     grpc_caller *c = calloc(1, sizeof *c);
-    if (c == NULL || nghttp2_session_callbacks_new(&callbacks) != 0) {
+    if (!c || nghttp2_session_callbacks_new(&callbacks) != 0)
         abort();
-    }
     c->line = l;
     TAILQ_INIT(&c->running);
     TAILQ_INIT(&c->answered);
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
     nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_closed);
-    if (nghttp2_session_client_new(&c->session, callbacks, c) != 0) {
+    if (nghttp2_session_client_new(&c->session, callbacks, c) != 0)
         abort();
-    }
     nghttp2_session_callbacks_del(callbacks);
     nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings, 1);
     nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0, WINDOW);
@@ -246,27 +233,22 @@ static unsigned start(void *caller, const call_spec *spec)
                              field("te", "trailers"),      field("content-type", "application/grpc")};
     size_t n = 6;
 
-    if (call == NULL || (call->request = malloc(PREFIX + spec->len)) == NULL) {
+    if (!call || !(call->request = malloc(PREFIX + spec->len)))
         abort();
-    }
     call->len = PREFIX + spec->len;
     call->request[0] = 0;
-    for (unsigned i = 0; i < 4; i++) {
+    for (unsigned i = 0; i < 4; i++)
         call->request[1 + i] = (uint8_t)(spec->len >> (24 - 8 * i));
-    }
-    if (spec->len > 0) {
+    if (spec->len > 0)
         memcpy(call->request + PREFIX, spec->payload, spec->len);
-    }
     if (spec->timeout_ms > 0) {
         snprintf(timeout, sizeof timeout, "%um", spec->timeout_ms);
         fields[n++] = field("grpc-timeout", timeout);
     }
-    if (spec->ns != NULL) {
+    if (spec->ns)
         fields[n++] = field("lockstock-namespace", spec->ns);
-    }
-    if (spec->authorization != NULL) {
+    if (spec->authorization)
         fields[n++] = field("authorization", spec->authorization);
-    }
     const nghttp2_data_provider provider = {.source = {.ptr = call}, .read_callback = on_read};
     int32_t id = nghttp2_submit_request(c->session, NULL, fields, n, &provider, call);
     if (id <= 0) {
@@ -284,11 +266,10 @@ static bool await(void *caller, outcome *ret)
     uint8_t bytes[16384];
     grpc_call *call;
 
-    while ((call = TAILQ_FIRST(&c->answered)) == NULL) {
+    while (!(call = TAILQ_FIRST(&c->answered))) {
         size_t n = line_receive(c->line, bytes, sizeof bytes);
-        if (n == 0 || nghttp2_session_mem_recv(c->session, bytes, n) < 0) {
+        if (n == 0 || nghttp2_session_mem_recv(c->session, bytes, n) < 0)
             return false;
-        }
         (void)flush(c); /* what came is read first */
     }
     TAILQ_REMOVE(&c->answered, call, next);
@@ -296,9 +277,8 @@ static bool await(void *caller, outcome *ret)
     if (call->out.code == LKS_OK) {
         ret->len = call->reply_len - PREFIX;
         ret->payload = malloc(ret->len + 1);
-        if (ret->payload == NULL) {
+        if (!ret->payload)
             abort();
-        }
         memcpy(ret->payload, call->reply + PREFIX, ret->len);
     }
     free_call(call);
@@ -310,7 +290,7 @@ static void cancel(void *caller, unsigned number)
     grpc_caller *c = caller;
     grpc_call *call = nghttp2_session_get_stream_user_data(c->session, (int32_t)number);
 
-    if (call != NULL) {
+    if (call) {
         call->cancelled = true;
         nghttp2_submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, (int32_t)number, NGHTTP2_CANCEL);
         (void)flush(c);
@@ -323,11 +303,11 @@ static void close_caller(void *caller)
     grpc_call *call;
 
     nghttp2_session_del(c->session);
-    while ((call = TAILQ_FIRST(&c->running)) != NULL) {
+    while ((call = TAILQ_FIRST(&c->running))) {
         TAILQ_REMOVE(&c->running, call, next);
         free_call(call);
     }
-    while ((call = TAILQ_FIRST(&c->answered)) != NULL) {
+    while ((call = TAILQ_FIRST(&c->answered))) {
         TAILQ_REMOVE(&c->answered, call, next);
         free_call(call);
     }

@@ -46,11 +46,10 @@ static void on_step(void *arg)
         return;
     }
     pthread_mutex_lock(&c->mutex);
-    if (c->last_answered != NULL) {
+    if (c->last_answered)
         c->last_answered->next_answered = call;
-    } else {
+    else
         c->answered = call;
-    }
     c->last_answered = call;
     pthread_cond_signal(&c->changed);
     pthread_mutex_unlock(&c->mutex);
@@ -58,11 +57,10 @@ static void on_step(void *arg)
 
 static void address_of(const char *url, char *out, size_t size)
 {
-    if (strncmp(url, "unix://", 7) == 0) {
+    if (strncmp(url, "unix://", 7) == 0)
         snprintf(out, size, "ipc://%s", url + 7);
-    } else {
+    else
         snprintf(out, size, "%s", strncmp(url, "nng+", 4) == 0 ? url + 4 : url);
-    }
 }
 
 static void *open_caller(const char *url, const char *certificate)
@@ -72,13 +70,11 @@ static void *open_caller(const char *url, const char *certificate)
     char address[256];
 
     (void)certificate;
-    if (c == NULL) {
+    if (!c)
         abort();
-    }
     address_of(url, address, sizeof address);
-    if (nng_req0_open(&c->socket) != 0) {
+    if (nng_req0_open(&c->socket) != 0)
         abort();
-    }
     pthread_mutex_init(&c->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -102,10 +98,9 @@ static unsigned start(void *caller, const call_spec *spec)
     size_t len;
     uint8_t *frame = sp_frame_of(spec, &len);
 
-    if (call == NULL || nng_msg_alloc(&message, 0) != 0 || nng_msg_append(message, frame, len) != 0 ||
-        nng_ctx_open(&call->context, c->socket) != 0 || nng_aio_alloc(&call->aio, on_step, call) != 0) {
+    if (!call || nng_msg_alloc(&message, 0) != 0 || nng_msg_append(message, frame, len) != 0 ||
+        nng_ctx_open(&call->context, c->socket) != 0 || nng_aio_alloc(&call->aio, on_step, call) != 0)
         abort();
-    }
     free(frame);
     nng_ctx_set_ms(call->context, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
     call->from = c;
@@ -125,19 +120,17 @@ static bool await(void *caller, outcome *ret)
     clock_gettime(CLOCK_MONOTONIC, &limit);
     limit.tv_sec += TIMEOUT_S;
     pthread_mutex_lock(&c->mutex);
-    while (c->answered == NULL && pthread_cond_timedwait(&c->changed, &c->mutex, &limit) == 0) {
+    while (!c->answered && pthread_cond_timedwait(&c->changed, &c->mutex, &limit) == 0) {
     }
     nng_call *call = c->answered;
-    if (call != NULL) {
+    if (call) {
         c->answered = call->next_answered;
-        if (c->answered == NULL) {
+        if (!c->answered)
             c->last_answered = NULL;
-        }
     }
     pthread_mutex_unlock(&c->mutex);
-    if (call == NULL || nng_aio_result(call->aio) != 0) {
+    if (!call || nng_aio_result(call->aio) != 0)
         return false;
-    }
     nng_msg *message = nng_aio_get_msg(call->aio);
     nng_aio_set_msg(call->aio, NULL);
     bool whole = sp_outcome_of(nng_msg_body(message), nng_msg_len(message), ret);
@@ -152,10 +145,9 @@ static void close_caller(void *caller)
     nng_caller *c = caller;
     nng_call *call, *next;
 
-    for (call = c->calls; call != NULL; call = call->next) {
+    for (call = c->calls; call; call = call->next)
         nng_aio_stop(call->aio);
-    }
-    for (call = c->calls; call != NULL; call = next) {
+    for (call = c->calls; call; call = next) {
         next = call->next;
         nng_msg_free(nng_aio_get_msg(call->aio));
         nng_ctx_close(call->context);

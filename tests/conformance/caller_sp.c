@@ -24,15 +24,14 @@ static void *open_on(line *l, const char *url)
     static const uint8_t rep[HANDSHAKE] = {0, 'S', 'P', 0, 0, 0x31, 0, 0};
     uint8_t got[HANDSHAKE];
 
-    if (l == NULL || !line_send(l, req, sizeof req) || !line_receive_all(l, got, sizeof got) ||
+    if (!l || !line_send(l, req, sizeof req) || !line_receive_all(l, got, sizeof got) ||
         memcmp(got, rep, sizeof rep) != 0) {
         line_close(l);
         return NULL;
     }
     sp_wire *c = calloc(1, sizeof *c);
-    if (c == NULL) {
+    if (!c)
         abort();
-    }
     *c = (sp_wire){.line = l, .marks = strncmp(url, "unix://", 7) == 0};
     return c;
 }
@@ -64,21 +63,17 @@ static bool await(void *caller, outcome *ret)
     const uint8_t *at = head + (c->marks ? 1 : 0);
     uint64_t len = 0;
 
-    if (!line_receive_all(c->line, head, head_len) || (c->marks && head[0] != 1)) {
+    if (!line_receive_all(c->line, head, head_len) || (c->marks && head[0] != 1))
         return false;
-    }
-    for (size_t i = 0; i < LENGTH; i++) {
+    for (size_t i = 0; i < LENGTH; i++)
         len = len << 8 | at[i];
-    }
     at += LENGTH;
-    if (len < ID || len > REPLY_MAX || (at[0] & 0x80) == 0) {
+    if (len < ID || len > REPLY_MAX || (at[0] & 0x80) == 0)
         return false;
-    }
     len -= ID;
     uint8_t *body = malloc((size_t)len + 1);
-    if (body == NULL) {
+    if (!body)
         abort();
-    }
     bool whole = line_receive_all(c->line, body, (size_t)len) && sp_outcome_of(body, (size_t)len, ret);
     free(body);
     ret->call = (at[0] & 0x7FU) << 24 | (unsigned)at[1] << 16 | (unsigned)at[2] << 8 | at[3];

@@ -24,11 +24,9 @@ static bool is_accepted(line *l)
     static const char accept[] = "\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"; /* RFC 6455's example */
     char got[ANSWER_MAX + 1] = "";
 
-    for (size_t n = 0; n < ANSWER_MAX && line_receive_all(l, got + n, 1); n++) {
-        if (strstr(got, "\r\n\r\n") != NULL) {
-            return strncmp(got, wanted, sizeof wanted - 1) == 0 && strstr(got, accept) != NULL;
-        }
-    }
+    for (size_t n = 0; n < ANSWER_MAX && line_receive_all(l, got + n, 1); n++)
+        if (strstr(got, "\r\n\r\n"))
+            return strncmp(got, wanted, sizeof wanted - 1) == 0 && strstr(got, accept);
     return false;
 }
 
@@ -40,14 +38,13 @@ static void *open_on(line *l, const char *url)
     char request[512];
     int len = snprintf(request, sizeof request, form, strchr(strstr(url, "://") + 3, '/'));
 
-    if (l == NULL || !line_send(l, request, (size_t)len) || !is_accepted(l)) {
+    if (!l || !line_send(l, request, (size_t)len) || !is_accepted(l)) {
         line_close(l);
         return NULL;
     }
     ws_caller *c = calloc(1, sizeof *c);
-    if (c == NULL) {
+    if (!c)
         abort();
-    }
     c->line = l;
     return c;
 }
@@ -64,21 +61,18 @@ static bool send_frame(ws_caller *c, unsigned head, const uint8_t *payload, size
     uint8_t *frame = malloc(HEAD_MAX + len);
     size_t n = 2, length_bytes = len < LENGTH_16 ? 0 : len <= UINT16_MAX ? 2 : 8;
 
-    if (frame == NULL) {
+    if (!frame)
         abort();
-    }
     frame[0] = (uint8_t)head;
     frame[1] = (uint8_t)(MASKED | (length_bytes == 0   ? len
                                    : length_bytes == 2 ? (size_t)LENGTH_16
                                                        : (size_t)LENGTH_64));
-    for (size_t i = length_bytes; i-- > 0;) {
+    for (size_t i = length_bytes; i-- > 0;)
         frame[n++] = (uint8_t)(len >> (8 * i));
-    }
     memcpy(frame + n, mask, MASK);
     n += MASK;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         frame[n + i] = payload[i] ^ mask[i % MASK];
-    }
     bool sent = line_send(c->line, frame, n + len);
     free(frame);
     return sent;
@@ -92,9 +86,8 @@ static unsigned start(void *caller, const call_spec *call)
     uint8_t *message = malloc(ID + len);
     unsigned id = ++c->last_id;
 
-    if (message == NULL) {
+    if (!message)
         abort();
-    }
     memcpy(message, (uint8_t[]){(uint8_t)(0x80 | id >> 24), (uint8_t)(id >> 16), (uint8_t)(id >> 8), (uint8_t)id}, ID);
     memcpy(message + ID, frame, len);
     len += ID;
@@ -112,27 +105,21 @@ static int receive_frame(ws_caller *c, uint8_t **message, size_t *have)
     uint8_t head[2], length[8];
     uint64_t len = 0;
 
-    if (!line_receive_all(c->line, head, sizeof head) || (head[1] & MASKED) != 0) {
+    if (!line_receive_all(c->line, head, sizeof head) || (head[1] & MASKED) != 0)
         return -1;
-    }
     size_t length_bytes = head[1] == LENGTH_16 ? 2 : head[1] == LENGTH_64 ? 8 : 0;
-    if (!line_receive_all(c->line, length, length_bytes)) {
+    if (!line_receive_all(c->line, length, length_bytes))
         return -1;
-    }
-    for (size_t i = 0; i < length_bytes; i++) {
+    for (size_t i = 0; i < length_bytes; i++)
         len = len << 8 | length[i];
-    }
     len = length_bytes == 0 ? head[1] : len;
-    if (len > REPLY_MAX) {
+    if (len > REPLY_MAX)
         return -1;
-    }
     *message = realloc(*message, *have + (size_t)len + 1);
-    if (*message == NULL) {
+    if (!*message)
         abort();
-    }
-    if (!line_receive_all(c->line, *message + *have, (size_t)len)) {
+    if (!line_receive_all(c->line, *message + *have, (size_t)len))
         return -1;
-    }
     /* The pong has what the ping had; it is not kept. */
     *have += head[0] == (FINAL | PONG) && len == ID ? 0 : (size_t)len;
     return head[0];
@@ -150,9 +137,8 @@ static bool await(void *caller, outcome *ret)
     } while (head == (FINAL | PONG) || head == BINARY || head == CONTINUED);
     bool whole = (head == (FINAL | BINARY) || head == (FINAL | CONTINUED)) && len >= ID && (message[0] & 0x80) != 0 &&
                  sp_outcome_of(message + ID, len - ID, ret);
-    if (whole) {
+    if (whole)
         ret->call = (message[0] & 0x7FU) << 24 | (unsigned)message[1] << 16 | (unsigned)message[2] << 8 | message[3];
-    }
     free(message);
     return whole;
 }

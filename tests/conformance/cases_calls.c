@@ -157,9 +157,8 @@ TEST(answers_come_when_they_are_ready)
         int i = 0;
         assert_true(here.wire->driver->await(caller, &got));
         assert_int_not_equal(got.call, parked);
-        while (i < CALLS && calls[i] != got.call) {
+        while (i < CALLS && calls[i] != got.call)
             i++;
-        }
         assert_true(i < CALLS && !answered[i]);
         answered[i] = true;
         snprintf(sku, sizeof sku, "sku-%02d", i);
@@ -207,9 +206,8 @@ static void store_and_read_back(void *caller)
     char keys[HEADERS][16];
 
     memset(value, 'v', HEADER);
-    for (size_t i = 0; i < BODY; i++) {
+    for (size_t i = 0; i < BODY; i++)
         body[i] = (uint8_t)(i * 31 >> 3);
-    }
     for (int i = 0; i < HEADERS; i++) {
         snprintf(keys[i], sizeof keys[i], "header-%d", i);
         headers[i] = (lks_result_header)LKS_RESULT_HEADER_INIT;

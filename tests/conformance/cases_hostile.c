@@ -22,9 +22,8 @@ static void assert_caller_is_served(void *caller)
     long long end = process_now_ms() + PATIENCE_MS;
     outcome got;
 
-    while ((got = suite_get(caller, "pear")).code == LKS_RESOURCE_EXHAUSTED && process_now_ms() < end) {
+    while ((got = suite_get(caller, "pear")).code == LKS_RESOURCE_EXHAUSTED && process_now_ms() < end)
         process_pause();
-    }
     suite_expect_available(got, "pear", 7);
 }
 
@@ -55,14 +54,12 @@ static void assert_as_before(weight before)
     long long end = process_now_ms() + SETTLE_MS;
     weight after;
 
-    while ((after = weigh()).fds > before.fds && !here.wire->by_libnng && process_now_ms() < end) {
+    while ((after = weigh()).fds > before.fds && !here.wire->by_libnng && process_now_ms() < end)
         process_pause();
-    }
     print_message("    descriptors %zu -> %zu, memory %zu -> %zu KiB\n", before.fds, after.fds, before.rss_kib,
                   after.rss_kib);
-    if (!here.wire->by_libnng) {
+    if (!here.wire->by_libnng)
         assert_true(after.fds <= before.fds);
-    }
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     assert_true(after.rss_kib <= before.rss_kib + GROWTH_MAX_KIB);
 #endif
@@ -85,7 +82,7 @@ static size_t put_beginning(uint8_t to[BEGINNING_MAX])
     if (here.wire->driver == &grpc_driver) {
         from = http2;
         len = sizeof http2 - 1;
-    } else if (strstr(here.wire->scheme, "ws") != NULL) {
+    } else if (strstr(here.wire->scheme, "ws")) {
         from = upgrade;
         len = sizeof upgrade - 1;
     }
@@ -105,19 +102,16 @@ TEST(noise_harms_nobody)
         assert_non_null(l);
         assert_int_equal(getrandom(noise, sizeof noise, 0), sizeof noise);
         size_t len = 64 + noise[0] * 15U, at = 0;
-        if (i % 4 > 1) {
+        if (i % 4 > 1)
             at = put_beginning(noise);
-        }
-        if (i % 8 > 5) {
+        if (i % 8 > 5)
             memset(noise + at, 0, 6); /* a length that is possible */
-        } else if (i % 8 == 5) {
+        else if (i % 8 == 5)
             memset(noise + at, 0xff, 8); /* one that is not */
-        }
-        (void)line_send(l, noise, len); /* it may be closed before all is sent */
+        (void)line_send(l, noise, len);  /* it may be closed before all is sent */
         line_close(l);
-        if (i % 20 == 0) {
+        if (i % 20 == 0)
             assert_served(caller);
-        }
     }
     assert_served(caller);
     assert_as_before(before);
@@ -140,14 +134,12 @@ TEST(half_open_connections_harm_nobody)
         /* Nothing; a part of the handshake; all of it and no more. (For TLS it is no
          * handshake, but for who says nothing.) */
         (void)line_send(lines[i], bytes, i % 3 == 0 ? 0 : i % 3 == 1 ? 5 : len);
-        if (i % 200 == 0) {
+        if (i % 200 == 0)
             assert_served(caller);
-        }
     }
     assert_served(caller);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         line_close(lines[i]);
-    }
     free(lines);
     assert_served(caller);
     assert_as_before(before);
@@ -168,9 +160,8 @@ TEST(vanishing_peers_leave_nothing)
     weight before = weigh();
     for (size_t i = 0; i < counts_of(60, 1000); i++) {
         void *peer = suite_open(here.server);
-        for (int k = 0; k < 8; k++) {
+        for (int k = 0; k < 8; k++)
             (void)suite_start(peer, STOCK "GetItem", &get, PATIENCE_MS);
-        }
         suite_close(peer);
     }
     assert_served(caller);

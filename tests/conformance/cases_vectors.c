@@ -37,13 +37,11 @@ static bool read_step(char *text, step *s)
 {
     char direction[4], hex[TEXT_MAX];
 
-    if (text[0] == '#' || text[0] == '\n') {
+    if (text[0] == '#' || text[0] == '\n')
         return false;
-    }
     hex[0] = '\0';
-    if (sscanf(text, "%63s | %1[<>~x] | %16000[0-9a-f ]", s->name, direction, hex) < 2) {
+    if (sscanf(text, "%63s | %1[<>~x] | %16000[0-9a-f ]", s->name, direction, hex) < 2)
         fail_msg("vectors.txt: %s", text);
-    }
     s->direction = direction[0];
     s->len = 0;
     for (const char *c = hex; *c != '\0'; c++) {
@@ -59,23 +57,19 @@ static void expect_exactly(play *p, const step *s)
 {
     uint8_t got[BYTES_MAX];
 
-    if (!line_receive_all(p->line, got, s->len)) {
+    if (!line_receive_all(p->line, got, s->len))
         fail_msg("%s: the connection ends before %zu bytes came", s->name, s->len);
-    }
-    for (size_t i = 0; i < s->len; i++) {
-        if (got[i] != s->bytes[i]) {
+    for (size_t i = 0; i < s->len; i++)
+        if (got[i] != s->bytes[i])
             fail_msg("%s: byte %zu is %02x instead of %02x", s->name, i, got[i], s->bytes[i]);
-        }
-    }
 }
 
 static void expect_among(play *p, const step *s)
 {
-    while (memmem(p->seen, p->seen_len, s->bytes, s->len) == NULL) {
+    while (!memmem(p->seen, p->seen_len, s->bytes, s->len)) {
         size_t n = line_receive(p->line, p->seen + p->seen_len, SEEN_MAX - p->seen_len);
-        if (n == 0) {
+        if (n == 0)
             fail_msg("%s: not among the %zu bytes that came", s->name, p->seen_len);
-        }
         p->seen_len += n;
     }
 }
@@ -92,21 +86,20 @@ static void take_step(play *p, const step *s)
         p->seen_len = 0;
         p->plays++;
     }
-    if (s->direction == '>') {
+    if (s->direction == '>')
         assert_true(line_send(p->line, s->bytes, s->len));
-    } else if (s->direction == '<') {
+    else if (s->direction == '<')
         expect_exactly(p, s);
-    } else if (s->direction == '~') {
+    else if (s->direction == '~')
         expect_among(p, s);
-    } else if (!line_ends(p->line)) {
+    else if (!line_ends(p->line))
         fail_msg("%s: the connection is not closed", s->name);
-    }
 }
 
 /* Its contexts answer in any order; and it drops what has too many hops. */
 static bool differs_by_libnng(const char *name)
 {
-    return strstr(name, "/pipelined") != NULL || strstr(name, "/endless-ids") != NULL;
+    return strstr(name, "/pipelined") || strstr(name, "/endless-ids");
 }
 
 TEST(the_vectors_are_what_is_spoken)
@@ -115,19 +108,16 @@ TEST(the_vectors_are_what_is_spoken)
     static step s;
     static play p;
     FILE *file;
-    if (here.wire->vectors == NULL) {
+    if (!here.wire->vectors)
         skip(); /* libnng makes the bytes; each other wire has the same ones */
-    }
     file = fopen(VECTORS_PATH, "r");
     assert_non_null(file);
     p = (play){.line = NULL};
     size_t prefix = strlen(here.wire->vectors);
-    while (fgets(text, sizeof text, file) != NULL) {
+    while (fgets(text, sizeof text, file))
         if (read_step(text, &s) && strncmp(s.name, here.wire->vectors, prefix) == 0 && s.name[prefix] == '/' &&
-            !(here.wire->by_libnng && differs_by_libnng(s.name))) {
+            !(here.wire->by_libnng && differs_by_libnng(s.name)))
             take_step(&p, &s);
-        }
-    }
     fclose(file);
     line_close(p.line);
     print_message("    %zu vectors\n", p.plays);

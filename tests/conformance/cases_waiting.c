@@ -46,9 +46,8 @@ TEST(a_wait_ends_with_its_connection)
 TEST(a_cancelled_wait_is_withdrawn)
 {
     void *owner, *caller;
-    if (here.wire->driver->cancel == NULL) {
+    if (!here.wire->driver->cancel)
         skip(); /* SP cancels by closing */
-    }
     owner = hold("tunnel");
     caller = suite_open(here.server);
     unsigned call = suite_acquire(caller, "tunnel", waiting, 10 * PATIENCE_MS, 10 * PATIENCE_MS);
@@ -117,9 +116,8 @@ TEST(a_stopping_server_answers_and_refuses)
     kill(redis_fixture_pid(here.redis), SIGSTOP); /* the store answers later */
     get.group = get.sku = (char *)(uintptr_t) "pear";
     unsigned call = suite_start(caller, STOCK "GetItem", &get, PATIENCE_MS);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         suite_expect(probe(caller), LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "");
-    }
     process_signal(server_fixture_process(server), SIGTERM);
     bool drains = process_wait_line(server_fixture_process(server), "event=draining", NULL, 0, PATIENCE_MS);
     outcome refused;

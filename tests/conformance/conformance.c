@@ -27,11 +27,10 @@ static int start(void **state)
     static const char *const args[] = {"--in-flight", "64", "--waiting", "160", NULL};
 
     here.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
-    if (here.redis == NULL) {
+    if (!here.redis)
         return -1;
-    }
     here.server = suite_server(args);
-    return here.server != NULL ? 0 : -1;
+    return here.server ? 0 : -1;
 }
 
 static int stop(void **state)
@@ -46,12 +45,10 @@ int main(int argc, char **argv)
 {
     struct rlimit files;
 
-    for (size_t i = 0; argc == 2 && i < sizeof wires / sizeof *wires; i++) {
-        if (strcmp(argv[1], wires[i].name) == 0) {
+    for (size_t i = 0; argc == 2 && i < sizeof wires / sizeof *wires; i++)
+        if (strcmp(argv[1], wires[i].name) == 0)
             here.wire = &wires[i];
-        }
-    }
-    if (here.wire == NULL) {
+    if (!here.wire) {
         fprintf(stderr, "usage: conformance WIRE\n");
         return 2;
     }

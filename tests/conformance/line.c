@@ -30,9 +30,8 @@ static int connect_to(const char *url)
     int on = 1;
     int fd = socket(is_unix ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0 || address == NULL) {
+    if (fd < 0 || !address)
         return -1;
-    }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     if (is_unix) {
@@ -53,22 +52,22 @@ static int connect_to(const char *url)
 static bool shake(line *l, const line_tls *told)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
-    bool ready = context != NULL && SSL_CTX_load_verify_file(context, told->ca) == 1;
+    bool ready = context && SSL_CTX_load_verify_file(context, told->ca) == 1;
 
-    if (ready && told->certificate != NULL)
+    if (ready && told->certificate)
         ready = SSL_CTX_use_certificate_chain_file(context, told->certificate) == 1 &&
                 SSL_CTX_use_PrivateKey_file(context, told->key, SSL_FILETYPE_PEM) == 1;
     l->tls = ready ? SSL_new(context) : NULL;
     SSL_CTX_free(context);
-    if (l->tls == NULL)
+    if (!l->tls)
         return false;
     SSL_set_verify(l->tls, SSL_VERIFY_PEER, NULL);
-    if (told->alpn != NULL) {
+    if (told->alpn) {
         uint8_t protocol[16] = {(uint8_t)strlen(told->alpn)};
         memcpy(protocol + 1, told->alpn, protocol[0]);
         SSL_set_alpn_protos(l->tls, protocol, protocol[0] + 1U);
     }
-    if (told->host != NULL)
+    if (told->host)
         SSL_set1_host(l->tls, told->host);
     SSL_set_fd(l->tls, l->fd);
     if (SSL_connect(l->tls) != 1)
@@ -81,7 +80,7 @@ static bool shake(line *l, const line_tls *told)
 
 line *line_open(const char *url, const char *certificate, const char *alpn)
 {
-    const bool secure = certificate != NULL && certificate[0] != '\0';
+    const bool secure = certificate && certificate[0] != '\0';
 
     return line_open_tls(url, &(line_tls){.ca = secure ? certificate : NULL, .host = "localhost", .alpn = alpn});
 }
@@ -90,11 +89,10 @@ line *line_open_tls(const char *url, const line_tls *tls)
 {
     line *l = calloc(1, sizeof *l);
 
-    if (l == NULL) {
+    if (!l)
         abort();
-    }
     l->fd = connect_to(url);
-    const bool open = l->fd >= 0 && (tls->ca == NULL || shake(l, tls));
+    const bool open = l->fd >= 0 && (!tls->ca || shake(l, tls));
     ERR_clear_error();
     if (open)
         return l;
@@ -115,7 +113,7 @@ bool line_send(line *l, const void *data, size_t len)
     const uint8_t *at = data;
 
     while (len > 0) {
-        ssize_t n = l->tls != NULL ? SSL_write(l->tls, at, (int)len) : send(l->fd, at, len, MSG_NOSIGNAL);
+        ssize_t n = l->tls ? SSL_write(l->tls, at, (int)len) : send(l->fd, at, len, MSG_NOSIGNAL);
         if (n <= 0) {
             ERR_clear_error();
             return false;
@@ -128,7 +126,7 @@ bool line_send(line *l, const void *data, size_t len)
 
 size_t line_receive(line *l, void *data, size_t len)
 {
-    ssize_t n = l->tls != NULL ? SSL_read(l->tls, data, (int)len) : recv(l->fd, data, len, 0);
+    ssize_t n = l->tls ? SSL_read(l->tls, data, (int)len) : recv(l->fd, data, len, 0);
 
     ERR_clear_error();
     return n > 0 ? (size_t)n : 0;
@@ -140,9 +138,8 @@ bool line_receive_all(line *l, void *data, size_t len)
 
     while (len > 0) {
         size_t n = line_receive(l, at, len);
-        if (n == 0) {
+        if (n == 0)
             return false;
-        }
         at += n;
         len -= n;
     }
@@ -162,7 +159,7 @@ bool line_ends(line *l)
 
 void line_close(line *l)
 {
-    if (l != NULL) {
+    if (l) {
         SSL_free(l->tls);
         close(l->fd);
     }

@@ -8,9 +8,9 @@
 
 static void add_metadata(Lockstock__Rpc__V1__Call *call, const char *key, const char *value)
 {
-    Lockstock__Rpc__V1__Metadata *item = value != NULL ? call->metadata[call->n_metadata++] : NULL;
+    Lockstock__Rpc__V1__Metadata *item = value ? call->metadata[call->n_metadata++] : NULL;
 
-    if (item != NULL) {
+    if (item) {
         lockstock__rpc__v1__metadata__init(item);
         item->key = (char *)(uintptr_t)key;
         item->value = (ProtobufCBinaryData){.len = strlen(value), .data = (uint8_t *)(uintptr_t)value};
@@ -38,9 +38,8 @@ uint8_t *sp_frame_of(const call_spec *call, size_t *len)
     frame.calls = calls;
     *len = lockstock__rpc__v1__frame__get_packed_size(&frame);
     uint8_t *bytes = malloc(*len);
-    if (bytes == NULL) {
+    if (!bytes)
         abort();
-    }
     lockstock__rpc__v1__frame__pack(&frame, bytes);
     return bytes;
 }
@@ -48,7 +47,7 @@ uint8_t *sp_frame_of(const call_spec *call, size_t *len)
 bool sp_outcome_of(const uint8_t *reply, size_t len, outcome *ret)
 {
     Lockstock__Rpc__V1__Reply *read = lockstock__rpc__v1__reply__unpack(NULL, len, reply);
-    bool is_one = read != NULL && read->n_results == 1;
+    bool is_one = read && read->n_results == 1;
 
     *ret = (outcome){0};
     if (is_one) {
@@ -61,16 +60,13 @@ bool sp_outcome_of(const uint8_t *reply, size_t len, outcome *ret)
         if (ret->code == LKS_OK) {
             ret->len = result->payload.len;
             ret->payload = malloc(ret->len + 1);
-            if (ret->payload == NULL) {
+            if (!ret->payload)
                 abort();
-            }
-            if (ret->len > 0) {
+            if (ret->len > 0)
                 memcpy(ret->payload, result->payload.data, ret->len);
-            }
         }
     }
-    if (read != NULL) {
+    if (read)
         lockstock__rpc__v1__reply__free_unpacked(read, NULL);
-    }
     return is_one;
 }

@@ -80,9 +80,8 @@ void suite_expect(outcome got, lks_code code, lks_applied applied, const char *b
 
 void *suite_response(outcome got, const ProtobufCMessageDescriptor *type)
 {
-    if (got.code != LKS_OK) {
+    if (got.code != LKS_OK)
         fail_msg("%s: %s", lks_code_name(got.code), got.message);
-    }
     void *response = protobuf_c_message_unpack(type, NULL, got.len, got.payload);
     assert_non_null(response);
     free(got.payload);

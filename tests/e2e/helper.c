@@ -41,8 +41,8 @@ static int once(lks_channel *channel, char **argv)
 
     printf("asking\n");
     lks_once_outcome outcome = lks_once_run(channel, &options, run_until_gate, &job, &result, &error);
-    printf("ended outcome=%d body=%s replayed=%d error=%s\n", (int)outcome,
-           result != NULL ? (const char *)result->body : "-", result != NULL && result->replayed, error.message);
+    printf("ended outcome=%d body=%s replayed=%d error=%s\n", (int)outcome, result ? (const char *)result->body : "-",
+           result && result->replayed, error.message);
     lks_once_result_free(result);
     return 0;
 }

@@ -27,9 +27,8 @@ static reply_message *call_bytes(const char *method, const void *payload, size_t
 {
     reply_message *reply = sp_peer_call(peer, method, payload, len);
 
-    if (reply == NULL) {
+    if (!reply)
         fail_msg("no reply to %s", method);
-    }
     assert_int_equal(reply->n_results, 1);
     return reply;
 }
@@ -66,9 +65,8 @@ static void describe_state(char *text, size_t size)
     for (size_t i = 0; i < 2; i++) {
         reply_message *reply = call(reads[i].method, reads[i].request);
         assert_int_equal(reply->results[0]->code, LKS_OK);
-        for (size_t k = 0; k < reply->results[0]->payload.len && n + 3 < size; k++) {
+        for (size_t k = 0; k < reply->results[0]->payload.len && n + 3 < size; k++)
             n += (size_t)snprintf(text + n, size - n, "%02x", reply->results[0]->payload.data[k]);
-        }
         free_reply(reply);
     }
 }
@@ -92,9 +90,8 @@ static int start(void **state)
 
     memset(long_name, 'x', sizeof long_name - 1);
     server = server_fixture_start(NULL);
-    if (server == NULL || (peer = sp_peer_open(server_fixture_port(server))) < 0) {
+    if (!server || (peer = sp_peer_open(server_fixture_port(server))) < 0)
         return -1;
-    }
     item.group = item.sku = "pear";
     item.on_hand = 100;
     reply_message *reply = call(STOCK "PutItem", &item);
@@ -146,7 +143,7 @@ TEST(test_deduct)
         request.order_id = (char *)(uintptr_t)rows[i].order_id;
         request.buyer_id = (char *)(uintptr_t)rows[i].buyer_id;
         request.lines = pointers;
-        for (; request.n_lines < 2 && rows[i].lines[request.n_lines].sku != NULL; request.n_lines++) {
+        for (; request.n_lines < 2 && rows[i].lines[request.n_lines].sku; request.n_lines++) {
             lines[request.n_lines].sku = (char *)(uintptr_t)rows[i].lines[request.n_lines].sku;
             lines[request.n_lines].quantity = rows[i].lines[request.n_lines].quantity;
         }
@@ -306,9 +303,8 @@ TEST(test_unknown_method)
 {
     static const char *const paths[] = {STOCK "Steal", "/lockstock.v1.Nothing/GetItem", "", "GetItem", STOCK};
 
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         assert_refused(paths[i], call_bytes(paths[i], "", 0), LKS_UNIMPLEMENTED, "");
-    }
 }
 
 TEST(test_frames)
@@ -321,9 +317,8 @@ TEST(test_frames)
     /* 257 calls in one frame. */
     enum { CALLS = 257 };
     char many[2 * CALLS];
-    for (size_t i = 0; i < CALLS; i++) {
+    for (size_t i = 0; i < CALLS; i++)
         memcpy(many + 2 * i, "\x12\x00", 2);
-    }
     assert_refused("too many calls", sp_peer_ask(peer, many, sizeof many), LKS_INVALID_ARGUMENT, "calls");
 }
 

@@ -74,7 +74,7 @@ static int set_up(void **state)
     snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/c.sock", here.dir);
     here.expired = serve(here.expired_url, "expired.pem", "expired.key", false);
     snprintf(here.unix_url, sizeof here.unix_url, "unix://%s/a.sock", here.dir);
-    return here.server != NULL && here.strict != NULL && here.expired != NULL ? 0 : -1;
+    return here.server && here.strict && here.expired ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -178,7 +178,7 @@ static void assert_refused(const char *url, lks_channel_options options, const c
 
     assert_int_equal(next(channel, 700, &error), LKS_UNAVAILABLE);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
-    if (strstr(error.message, why) == NULL)
+    if (!strstr(error.message, why))
         fail_msg("\"%s\" instead of \"%s\"", error.message, why);
     lks_channel_close(channel);
 }
@@ -245,7 +245,7 @@ TEST(files_that_cannot_be_used_are_named)
         assert_int_equal(lks_channel_open(here.tls_url, &bad[i].options, &channel, &error), LKS_INVALID_ARGUMENT);
         assert_int_equal(lks_channel_open(here.tls_url, &bad[i].options, &channel, NULL), LKS_INVALID_ARGUMENT);
         assert_null(channel);
-        if (strstr(error.message, bad[i].named) == NULL)
+        if (!strstr(error.message, bad[i].named))
             fail_msg("\"%s\" does not name %s", error.message, bad[i].named);
     }
 }

@@ -18,9 +18,8 @@ static process *spawn_with(const char *const flags[])
 {
     const char *argv[16] = {server_fixture_program()};
 
-    for (size_t i = 0; flags[i] != NULL; i++) {
+    for (size_t i = 0; flags[i]; i++)
         argv[i + 1] = flags[i];
-    }
     process *p = process_spawn(argv, NULL);
     assert_non_null(p);
     return p;
@@ -32,11 +31,9 @@ static void assert_ends(const char *const flags[], int code, const char *const t
     process *p = spawn_with(flags);
 
     assert_true(process_exited_with(p, code, LIMIT_MS));
-    for (size_t i = 0; texts[i] != NULL; i++) {
-        if (strstr(process_output(p), texts[i]) == NULL) {
+    for (size_t i = 0; texts[i]; i++)
+        if (!strstr(process_output(p), texts[i]))
             fail_msg("no \"%s\" in:\n%s", texts[i], process_output(p));
-        }
-    }
     process_free(p);
 }
 
@@ -335,14 +332,12 @@ TEST(test_sigterm_drains)
         request.sku = sku;
         assert_int_equal(lks_stock_put_item_start(channel, &request, NULL, count, &calls, NULL, NULL), LKS_OK);
     }
-    while (atomic_load(&calls.done) == 0) {
+    while (atomic_load(&calls.done) == 0)
         process_pause();
-    }
     process_signal(server_fixture_process(server), SIGTERM);
     assert_true(process_exited_with(server_fixture_process(server), 0, LIMIT_MS));
-    while (atomic_load(&calls.done) < CALLS) {
+    while (atomic_load(&calls.done) < CALLS)
         process_pause();
-    }
     assert_int_equal(atomic_load(&calls.other), 0);
     assert_true(atomic_load(&calls.ok) > 0);
     lks_channel_close(channel);

@@ -9,9 +9,8 @@ static char *read_file(const char *path)
     FILE *file = fopen(path, "r");
 
     assert_non_null(text);
-    if (file == NULL) {
+    if (!file)
         fail_msg("cannot read %s", path);
-    }
     size_t n = fread(text, 1, (1 << 20) - 1, file);
     fclose(file);
     assert_true(n > 0);
@@ -95,9 +94,8 @@ TEST(test_they_run)
 {
     server_fixture *server = server_fixture_start(NULL);
     assert_non_null(server);
-    for (size_t i = 0; i < N_EXAMPLES; i++) {
+    for (size_t i = 0; i < N_EXAMPLES; i++)
         assert_says(server_fixture_url(server), &examples[i]);
-    }
     assert_says(server_fixture_url(server), &examples[0]); /* the same order again */
     assert_true(server_fixture_stop(server, 60000));
     server_fixture_free(server);

@@ -27,12 +27,12 @@ static int setup(void **state)
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
     redis = redis_fixture_start(NULL);
-    if (redis == NULL)
+    if (!redis)
         return -1;
     for (int i = 0; i < 2; i++) {
         servers[i] = server_fixture_start(
             &(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe, .peers_die = true});
-        if (servers[i] == NULL)
+        if (!servers[i])
             return -1;
     }
     for (int i = 0; i < 2; i++) {
@@ -112,7 +112,7 @@ static lks_once_outcome once_here(int server, const char *key, uint32_t wait_ms,
 
     if (outcome == LKS_ONCE_FAILED)
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
-    snprintf(body, 32, "%s", result != NULL ? (const char *)result->body : "-");
+    snprintf(body, 32, "%s", result ? (const char *)result->body : "-");
     lks_once_result_free(result);
     return outcome;
 }
@@ -125,7 +125,7 @@ static lks_once_verdict run_here(void *arg, lks_once_attempt *attempt)
     run->runs++;
     run->number = lks_once_number(attempt);
     run->fence = lks_once_fence(attempt);
-    if (run->kills != NULL)
+    if (run->kills)
         server_fixture_kill(run->kills);
     for (long long until_ms = process_now_ms() + run->lasts_ms; process_now_ms() < until_ms;)
         process_pause();

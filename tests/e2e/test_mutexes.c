@@ -20,7 +20,7 @@ static lks_channel *channel;
 static int setup(void **state)
 {
     server = server_fixture_start(NULL);
-    return server != NULL && lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+    return server && lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -54,7 +54,7 @@ static void await_loss(struct loss *loss)
 static lks_mutex *new_mutex(const char *name, uint32_t lease_ms, struct loss *loss)
 {
     const lks_lock_options options = {
-        .lease_ms = lease_ms, .owner = "test", .on_lost = loss != NULL ? see_loss : NULL, .arg = loss};
+        .lease_ms = lease_ms, .owner = "test", .on_lost = loss ? see_loss : NULL, .arg = loss};
     lks_mutex *mutex = NULL;
 
     assert_int_equal(lks_mutex_new(channel, name, &options, &mutex, NULL), LKS_OK);
@@ -92,11 +92,11 @@ static void *make_attempt(void *arg)
 {
     struct attempt *attempt = arg;
 
-    if (attempt->mutex != NULL) {
+    if (attempt->mutex) {
         attempt->result = lks_mutex_lock(attempt->mutex, attempt->timeout_ms, &attempt->error);
         attempt->fence = lks_mutex_fence(attempt->mutex);
         attempt->unlocked = lks_mutex_unlock(attempt->mutex, NULL);
-    } else if (attempt->reads != NULL) {
+    } else if (attempt->reads) {
         attempt->result = lks_rwlock_read(attempt->reads, attempt->timeout_ms, &attempt->error);
         lks_rwlock_unlock(attempt->reads, NULL);
     } else {

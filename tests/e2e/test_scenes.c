@@ -11,7 +11,7 @@ static server_fixture *server;
 static int start_server(void **state)
 {
     server = server_fixture_start(NULL);
-    return server != NULL ? 0 : -1;
+    return server ? 0 : -1;
 }
 
 /* An orderly end belongs to the test: sanitizers report at exit. */
@@ -26,9 +26,8 @@ static const sale_scene *scene_named(const char *name)
 {
     const sale_scene *scene = scenes;
 
-    while (scene->name[0] != name[0]) {
+    while (scene->name[0] != name[0])
         scene++;
-    }
     return scene;
 }
 
@@ -39,16 +38,14 @@ static void run(const char *name, const sale_plan *plan, size_t runs, size_t exp
     for (size_t i = 0; i < runs; i++) {
         scene_report report;
         lks_error error = {0};
-        if (scene_run(scene, server_fixture_url(server), plan, &report, &error) != LKS_OK) {
+        if (scene_run(scene, server_fixture_url(server), plan, &report, &error) != LKS_OK)
             fail_msg("%s: %s", lks_code_name(error.code), error.message);
-        }
         scene_print(scene, plan, &report);
         assert_true(report.result.exact);
         assert_int_equal(report.result.unsettled, 0);
         assert_int_equal(report.result.sold, expected_sold);
-        if (expected_refused != SIZE_MAX) {
+        if (expected_refused != SIZE_MAX)
             assert_int_equal(report.result.refused, expected_refused);
-        }
         for (size_t good = 0; good < plan->n_goods; good++) {
             assert_int_equal(report.result.goods[good].left, 0);
             assert_int_equal(report.result.goods[good].orders, plan->stock);

@@ -18,15 +18,13 @@ static int start(void **state)
     static const char *const args[] = {"--allow-unsafe-store", NULL};
 
     redis = redis_fixture_start(NULL);
-    if (redis == NULL) {
+    if (!redis)
         return -1;
-    }
     const server_fixture_options options = {.store = redis_fixture_url(redis), .args = args, .peers_die = true};
     for (size_t i = 0; i < SERVERS; i++) {
         servers[i] = server_fixture_start(&options);
-        if (servers[i] == NULL) {
+        if (!servers[i])
             return -1;
-        }
     }
     snprintf(both_urls, sizeof both_urls, "%s,%s", server_fixture_url(servers[0]), server_fixture_url(servers[1]));
     return 0;
@@ -49,9 +47,8 @@ static const lock_scene *scene_named(const char *name)
 {
     const lock_scene *scene = lock_scenes;
 
-    while (strcmp(scene->name, name) != 0) {
+    while (strcmp(scene->name, name) != 0)
         scene++;
-    }
     return scene;
 }
 
@@ -86,12 +83,10 @@ static char *run_scene(const char *name, const char *urls)
     lks_code code = scene_named(name)->run(&setup, &claims, &error);
     fclose(claims.table);
     printf("%s", table);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         fail_msg("%s: %s", lks_code_name(error.code), error.message);
-    }
-    if (!claims.good) {
+    if (!claims.good)
         fail_msg("%s", claims.why);
-    }
     return table;
 }
 
@@ -100,9 +95,8 @@ static void run_documented(const char *name)
 {
     char *page = read_page(), *table = run_scene(name, server_fixture_url(servers[0]));
 
-    if (strstr(page, table) == NULL) {
+    if (!strstr(page, table))
         fail_msg("scene %s: not the table of %s", name, SCENES_PAGE_PATH);
-    }
     free(table);
     free(page);
 }
@@ -145,17 +139,15 @@ static schedule_outcome play(const lock_way *naive, bool ours)
     lks_error error = {0};
     char run[17];
 
-    while (schedule->naive != naive) {
+    while (schedule->naive != naive)
         schedule++;
-    }
     assert_int_equal(lock_run_id(run, &error), LKS_OK);
     assert_int_equal(lks_channel_open(server_fixture_url(servers[0]), NULL, &channel, &error), LKS_OK);
     lks_code code = schedule_run(schedule, ours ? &lockstock_way : naive, channel, redis_fixture_socket(redis), run,
                                  &outcome, &error);
     lks_channel_close(channel);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         fail_msg("%s: %s", lks_code_name(code), error.message);
-    }
     return outcome;
 }
 
@@ -252,9 +244,8 @@ TEST(test_command)
         process *p = process_spawn(rows[i].argv, NULL);
         assert_non_null(p);
         assert_true(process_exited_with(p, rows[i].status, LIMIT_MS));
-        if (strstr(process_output(p), rows[i].text) == NULL) {
+        if (!strstr(process_output(p), rows[i].text))
             fail_msg("no \"%s\" in:\n%s", rows[i].text, process_output(p));
-        }
         process_free(p);
     }
 }

@@ -16,10 +16,10 @@ static int setup(void **state)
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
     redis = redis_fixture_start(NULL);
-    if (redis == NULL)
+    if (!redis)
         return -1;
     server = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe});
-    return server != NULL && lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+    return server && lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 static int teardown(void **state)
@@ -46,7 +46,7 @@ static lks_code deduct(const lks_call_options *options, lks_error *error)
 static void assert_refused(const lks_error *error)
 {
     if (error->code != LKS_UNAVAILABLE || error->applied != LKS_APPLIED_NO || error->origin != LKS_ORIGIN_PEER ||
-        strstr(error->message, "No such file") == NULL)
+        !strstr(error->message, "No such file"))
         fail_msg("%s, applied %s: %s", lks_code_name(error->code), lks_applied_name(error->applied), error->message);
 }
 

@@ -37,20 +37,16 @@ static void call(void)
 
     request.n_skus = 2;
     request.skus = skus;
-    if (lks_stock_batch_get_items_start(channel, &request, &options, on_answer, NULL, NULL, NULL) != LKS_OK) {
+    if (lks_stock_batch_get_items_start(channel, &request, &options, on_answer, NULL, NULL, NULL) != LKS_OK)
         exit(1);
-    }
 }
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || lks_channel_open(argv[1], NULL, &channel, NULL) != LKS_OK) {
+    if (argc != 2 || lks_channel_open(argv[1], NULL, &channel, NULL) != LKS_OK)
         return 2;
-    }
-    for (int i = 0; i < IN_FLIGHT; i++) {
+    for (int i = 0; i < IN_FLIGHT; i++)
         call();
-    }
-    for (;;) {
+    for (;;)
         pause();
-    }
 }

@@ -14,14 +14,11 @@ int main(int argc, char **argv)
     void *caller = argc == 2 ? grpc_driver.open(argv[1], NULL) : NULL;
     outcome got;
 
-    if (caller == NULL) {
+    if (!caller)
         return 2;
-    }
-    for (unsigned answered = 0; answered < IN_FLIGHT; answered++) {
-        if (grpc_driver.start(caller, &get_pear) == 0) {
+    for (unsigned answered = 0; answered < IN_FLIGHT; answered++)
+        if (grpc_driver.start(caller, &get_pear) == 0)
             return 1;
-        }
-    }
     for (unsigned answered = 1; grpc_driver.await(caller, &got); answered++) {
         if (got.code != LKS_OK || grpc_driver.start(caller, &get_pear) == 0) {
             fprintf(stderr, "hold_calls_grpc: %s\n", got.message);

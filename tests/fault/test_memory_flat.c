@@ -170,7 +170,7 @@ static bool make_clock(fixture *f)
         return false;
     for (int i = 0; i < 2; i++)
         f->envs[i] = f->env[i];
-    return f->shift != NULL;
+    return f->shift;
 }
 
 static int setup(void **state)
@@ -343,7 +343,7 @@ static void expect_only_what_stays(const keys *k)
     for (size_t i = 0; i < k->n; i++) {
         kind_of(k->names[i], name);
         const struct kind *kind = find_kind(name);
-        bool of_the_shop = strstr(k->names[i], "{default/shop}") != NULL;
+        bool of_the_shop = strstr(k->names[i], "{default/shop}");
         if (!kind || (kind->life != STAYS && !(kind->life == OF_ITEMS && of_the_shop)))
             fail_msg("%s is still there", k->names[i]);
     }

@@ -26,9 +26,8 @@ static lks_code get_pear(const char *url)
 
     request.sku = "pear";
     lks_code code = lks_channel_open(url, NULL, &channel, NULL);
-    if (code == LKS_OK) {
+    if (code == LKS_OK)
         code = lks_stock_get_item(channel, &request, &options, NULL, NULL);
-    }
     lks_channel_close(channel);
     return code;
 }
@@ -44,18 +43,14 @@ static void kill_a_batch(const char *program, const char *url)
         clients[i] = process_spawn(argv, NULL);
         assert_non_null(clients[i]);
     }
-    for (size_t i = 0; i < BATCH; i++) {
+    for (size_t i = 0; i < BATCH; i++)
         holding += process_wait_line(clients[i], "holding", NULL, 0, LIMIT_MS);
-    }
-    if (holding < BATCH) {
+    if (holding < BATCH)
         fail_msg("%zu of %d clients hold calls; the first says:\n%s", holding, BATCH, process_output(clients[0]));
-    }
-    for (size_t i = 0; i < BATCH; i++) {
+    for (size_t i = 0; i < BATCH; i++)
         process_signal(clients[i], SIGKILL);
-    }
-    for (size_t i = 0; i < BATCH; i++) {
+    for (size_t i = 0; i < BATCH; i++)
         process_free(clients[i]);
-    }
 }
 
 /* The server notices a lost peer a moment later: waits until the number of its
@@ -65,9 +60,8 @@ static size_t settled_fds(pid_t pid, size_t expected)
     long long end = process_now_ms() + 5000;
     size_t n;
 
-    while ((n = process_fd_count(pid)) > expected && process_now_ms() < end) {
+    while ((n = process_fd_count(pid)) > expected && process_now_ms() < end)
         process_pause();
-    }
     return n;
 }
 

@@ -45,9 +45,8 @@ static void assert_others_are_served(void)
         code = lks_stock_get_item(others, &request, &options, NULL, &error);
         process_pause();
     } while (code == LKS_RESOURCE_EXHAUSTED && error.applied == LKS_APPLIED_NO && process_now_ms() < end);
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         fail_msg("others are not served: %s %s", lks_code_name(code), error.message);
-    }
 }
 
 /* One more of the others, who only comes now. */
@@ -67,9 +66,8 @@ static void assert_memory_is_bounded(void)
 #if !defined(__SANITIZE_THREAD__)
     size_t rss = process_rss_kib(server_fixture_pid(server));
 
-    if (rss > rss_before + GROWTH_MAX_KIB) {
+    if (rss > rss_before + GROWTH_MAX_KIB)
         fail_msg("resident memory grew from %zu to %zu KiB", rss_before, rss);
-    }
 #endif
 }
 
@@ -80,12 +78,11 @@ static int start(void **state)
     static char options[512];
     const char *inherited = getenv("ASAN_OPTIONS");
 
-    snprintf(options, sizeof options, "ASAN_OPTIONS=%s:quarantine_size_mb=16", inherited != NULL ? inherited : "");
+    snprintf(options, sizeof options, "ASAN_OPTIONS=%s:quarantine_size_mb=16", inherited ? inherited : "");
     env[0] = options;
     server = server_fixture_start(&(server_fixture_options){.env = env, .peers_die = true});
-    if (server == NULL || lks_channel_open(server_fixture_url(server), NULL, &others, NULL) != LKS_OK) {
+    if (!server || lks_channel_open(server_fixture_url(server), NULL, &others, NULL) != LKS_OK)
         return -1;
-    }
     for (int i = 0; i < ITEMS; i++) {
         lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
         char sku[16];
@@ -93,9 +90,8 @@ static int start(void **state)
         request.group = "g";
         request.sku = sku;
         request.on_hand = 1000000;
-        if (lks_stock_put_item(others, &request, NULL, NULL, NULL) != LKS_OK) {
+        if (lks_stock_put_item(others, &request, NULL, NULL, NULL) != LKS_OK)
             return -1;
-        }
     }
     rss_before = process_rss_kib(server_fixture_pid(server));
     return 0;
@@ -125,9 +121,8 @@ TEST(test_impossible_lengths)
 
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         uint8_t bytes[8 + 64] = {0};
-        for (size_t k = 0; k < 8; k++) {
+        for (size_t k = 0; k < 8; k++)
             bytes[k] = (uint8_t)(lengths[i] >> (56 - 8 * k));
-        }
         int fd = open_peer();
         assert_true(sp_peer_send(fd, bytes, sizeof bytes));
         assert_true(sp_peer_closed(fd));
@@ -175,14 +170,12 @@ TEST(test_half_frames_held_open)
         /* Of the header, of the id, of the body. */
         assert_true(sp_peer_send(peers[i], half, i % 3 == 0 ? 4 : i % 3 == 1 ? 10 : sizeof half));
     }
-    for (size_t i = 0; i < 20; i++) {
+    for (size_t i = 0; i < 20; i++)
         assert_others_are_served();
-    }
     assert_newcomer_is_served();
     assert_memory_is_bounded();
-    for (size_t i = 0; i < PEERS; i++) {
+    for (size_t i = 0; i < PEERS; i++)
         close(peers[i]);
-    }
     assert_newcomer_is_served();
 }
 
@@ -198,9 +191,8 @@ TEST(test_silent_connections)
     }
     assert_others_are_served();
     assert_newcomer_is_served();
-    for (size_t i = 0; i < PEERS; i++) {
+    for (size_t i = 0; i < PEERS; i++)
         close(peers[i]);
-    }
 }
 
 /* A call whose answer is long. */
@@ -267,9 +259,8 @@ TEST(test_peer_that_never_reads)
         assert_true(sp_peer_shake(peers[i].fd));
     }
     for (size_t sent = 0; sent < CALLS; sent += STEP) {
-        for (size_t i = 0; i < n_peers; i++) {
+        for (size_t i = 0; i < n_peers; i++)
             pipeline_more(&peers[i], STEP);
-        }
         assert_others_are_served();
         assert_memory_is_bounded();
     }
@@ -309,12 +300,10 @@ static uint8_t *malformed(size_t n, size_t *len, bool *closes)
     size_t frame_len = 0;
 
     *closes = n % 100 == 99;
-    if (*closes) {
+    if (*closes)
         return sp_peer_message((uint32_t)n, no_frame, sizeof no_frame, len);
-    }
-    if (n % 3 == 0) {
+    if (n % 3 == 0)
         return sp_peer_message((uint32_t)n, later_version, sizeof later_version, len);
-    }
     uint8_t *frame = sp_peer_frame(n % 3 == 1 ? "/lockstock.v1.StockService/GetItem" : "/no.Service/Method", no_payload,
                                    sizeof no_payload, 1000, &frame_len);
     uint8_t *message = sp_peer_message((uint32_t)n, frame, frame_len, len);
@@ -328,9 +317,8 @@ TEST(test_malformed_frames)
     enum { PEERS = 8, BATCH = 100 };
     size_t batches = counts_of(25, 500), refused = 0, closed = 0;
     int peers[PEERS];
-    for (size_t i = 0; i < PEERS; i++) {
+    for (size_t i = 0; i < PEERS; i++)
         peers[i] = open_peer();
-    }
     long long begun = process_now_ms();
     for (size_t b = 0; b < batches; b++) {
         for (size_t i = 0; i < PEERS; i++) {
@@ -346,7 +334,7 @@ TEST(test_malformed_frames)
             uint8_t *answer;
             uint32_t id;
             size_t len;
-            while ((answer = sp_peer_receive(peers[i], &id, &len)) != NULL) {
+            while ((answer = sp_peer_receive(peers[i], &id, &len))) {
                 free(answer);
                 refused++;
             }
@@ -354,16 +342,14 @@ TEST(test_malformed_frames)
             close(peers[i]);
             peers[i] = open_peer();
         }
-        if (b % 5 == 0) {
+        if (b % 5 == 0)
             assert_others_are_served();
-        }
     }
     long long ms = process_now_ms() - begun;
     print_message("    %zu frames refused, %zu connections with them, in %lld ms: %lld a second\n", refused + closed,
                   closed, ms, (long long)(refused + closed) * 1000 / (ms > 0 ? ms : 1));
-    for (size_t i = 0; i < PEERS; i++) {
+    for (size_t i = 0; i < PEERS; i++)
         close(peers[i]);
-    }
     assert_newcomer_is_served();
     assert_memory_is_bounded();
 }

@@ -34,9 +34,8 @@ static void *sell(void *arg)
 
 static void assert_code(lks_code code, const lks_error *error)
 {
-    if (code != LKS_OK) {
+    if (code != LKS_OK)
         fail_msg("%s: %s", lks_code_name(code), error->message);
-    }
 }
 
 /* Waits until so many orders have an answer. */
@@ -45,9 +44,8 @@ static void wait_answers(flash_sale *sale, size_t n)
     long long end = process_now_ms() + STALL_MS;
 
     while (atomic_load(&sale->answered) < n) {
-        if (process_now_ms() > end) {
+        if (process_now_ms() > end)
             fail_msg("the sale stands still at %zu answers", atomic_load(&sale->answered));
-        }
         process_pause();
     }
 }
@@ -86,9 +84,8 @@ static void check(flash_sale *sale, lks_channel *channel, size_t sold, size_t re
     lks_error error = {0};
 
     assert_code(sale_check(sale, channel, &result, &error), &error);
-    if (!result.exact) {
+    if (!result.exact)
         fail_msg("%s", result.why);
-    }
     assert_int_equal(result.unsettled, 0);
     assert_int_equal(result.sold, sold);
     assert_int_equal(result.refused, refused);

@@ -107,7 +107,7 @@ static bool redis_said(const char *text)
     FILE *file = fopen(path, "r");
     assert_non_null(file);
     while (!found && fgets(line, sizeof line, file))
-        found = strstr(line, text) != NULL;
+        found = strstr(line, text);
     fclose(file);
     return found;
 }
@@ -587,7 +587,7 @@ TEST(what_is_missing_is_named)
 
 static bool is_fatal(void *arg)
 {
-    return store_fatal(store_driver_store(((scene *)arg)->d)) != NULL;
+    return store_fatal(store_driver_store(((scene *)arg)->d));
 }
 
 /* It may listen for a moment before it finds that it cannot load its data. */

@@ -26,7 +26,7 @@ static void start(const char *scheme, const char *const *args)
 
 static int stop(void **state)
 {
-    if (server == NULL)
+    if (!server)
         return 0;
     int status = server_fixture_stop(server, 60000) ? 0 : -1;
     server_fixture_free(server);

@@ -31,7 +31,7 @@ bool fake_stream_open(stream *s, void (*output)(const uint8_t *data, size_t len)
 {
     *s = (stream){.output = output};
     s->connection = protocol->open(protocol_arg, s);
-    return s->connection != NULL;
+    return s->connection;
 }
 
 void fake_stream_bytes(stream *s, const uint8_t *data, size_t len)
@@ -123,7 +123,7 @@ stream_block *stream_block_new(size_t len)
 {
     stream_block *block = malloc(sizeof *block + len);
 
-    fuzz_expect(block != NULL);
+    fuzz_expect(block);
     block->len = len;
     return block;
 }

@@ -24,7 +24,7 @@ static inline void fuzz_expect_at(int truth, const char *what, const char *file,
     }
 }
 
-#define fuzz_expect(truth) fuzz_expect_at((truth), #truth, __FILE__, __LINE__)
+#define fuzz_expect(truth) fuzz_expect_at(!!(truth), #truth, __FILE__, __LINE__)
 
 static inline uint8_t fuzz_byte(fuzz_input *in)
 {

@@ -81,7 +81,7 @@ static void end_with_answer(sink_done *done, void *arg, const void *text, size_t
     const lks_error ok = {0};
     uint8_t *copy = malloc(len + 1);
 
-    fuzz_expect(copy != NULL);
+    fuzz_expect(copy);
     memcpy(copy, text, len);
     response.body = (ProtobufCBinaryData){.data = copy, .len = len};
     done(arg, &unary, &response.base, &ok);
@@ -169,7 +169,7 @@ static void on_message(void *arg, const uint8_t *data, size_t len)
     static const uint8_t big[STREAM_SENDS];
     streaming *state = arg;
 
-    fuzz_expect(state->stream != NULL && !state->over && len <= here.message_max);
+    fuzz_expect(state->stream && !state->over && len <= here.message_max);
     grpc_stream_compressed(state->stream);
     if (len > 0 && data[0] == 'f')
         finish(state, LKS_OK);
@@ -185,7 +185,7 @@ static void on_half_closed(void *arg)
 {
     streaming *state = arg;
 
-    fuzz_expect(state->stream != NULL && !state->over);
+    fuzz_expect(state->stream && !state->over);
     finish(state, LKS_OK);
 }
 
@@ -193,7 +193,7 @@ static void on_closed(void *arg)
 {
     streaming *state = arg;
 
-    fuzz_expect(state->stream != NULL);
+    fuzz_expect(state->stream);
     state->stream = NULL;
 }
 
@@ -213,7 +213,7 @@ static void feed_gathered(size_t piece)
     for (size_t at = 0, n; at < here.gathered_len; at += n) {
         n = here.gathered_len - at < piece ? here.gathered_len - at : piece;
         uint8_t *copy = malloc(n);
-        fuzz_expect(copy != NULL);
+        fuzz_expect(copy);
         memcpy(copy, here.gathered + at, n);
         fake_stream_bytes(&here.stream, copy, n);
         free(copy);
@@ -226,7 +226,7 @@ static void feed_frame(unsigned type, unsigned flags, unsigned nth, const uint8_
     uint32_t id = nth > 0 ? 2 * nth - 1 : 0;
     uint8_t *frame = malloc(9 + len);
 
-    fuzz_expect(frame != NULL);
+    fuzz_expect(frame);
     memcpy(frame,
            (uint8_t[]){(uint8_t)(len >> 16), (uint8_t)(len >> 8), (uint8_t)len, (uint8_t)type, (uint8_t)flags, 0, 0,
                        (uint8_t)(id >> 8), (uint8_t)id},
@@ -291,7 +291,7 @@ static void feed_message(fuzz_input *in, unsigned which)
     uint8_t *data = fuzz_bytes(in, fuzz_byte(in), &len);
     uint8_t *message = malloc(len + GRPC_PREFIX_BYTES);
 
-    fuzz_expect(message != NULL);
+    fuzz_expect(message);
     memcpy(message, (uint8_t[]){which & 1, 0, 0, 0, (uint8_t)(which & 2 && len > 0 ? len - 1 : len)},
            GRPC_PREFIX_BYTES);
     if (len > 0)

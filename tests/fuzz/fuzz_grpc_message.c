@@ -46,7 +46,7 @@ static found read_all(fuzz_input in, size_t piece, size_t bytes_max, bool gzip)
             done += used;
             fuzz_expect(done <= n && (message || done == n));
             fuzz_expect(!r.data || r.room <= ROOM_MIN || r.room <= 2 * r.len);
-            fuzz_expect(message == NULL || grpc_reader_idle(&r));
+            fuzz_expect(!message || grpc_reader_idle(&r));
             if (message) {
                 fuzz_expect(len <= bytes_max);
                 f.lens[f.n] = len;

@@ -33,7 +33,7 @@ static int hex(char c)
 {
     const char *digits = "0123456789ABCDEF", *at = c ? strchr(digits, c) : NULL;
 
-    fuzz_expect(at != NULL);
+    fuzz_expect(at);
     return (int)(at - digits);
 }
 
@@ -65,7 +65,7 @@ static size_t from_base64(const char *text, size_t len, uint8_t *out)
     fuzz_expect(len % 4 != 1);
     for (size_t i = 0; i < len; i++) {
         const char *digit = text[i] ? strchr(digits, text[i]) : NULL;
-        fuzz_expect(digit != NULL);
+        fuzz_expect(digit);
         bits = bits << 6 | (uint32_t)(digit - digits);
         if (i % 4 > 0)
             out[n++] = (uint8_t)(bits >> (6 - i % 4 * 2));

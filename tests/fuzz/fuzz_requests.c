@@ -97,7 +97,7 @@ static void check_plan(const plan *p, size_t request_len)
     fuzz_expect(p->n_calls <= CALLS_MAX);
     for (size_t i = 0; i < p->n_calls; i++)
         check_call(p, &p->calls[i], request_len);
-    fuzz_expect((p->wait_key.len > 0) == (p->wake != NULL));
+    fuzz_expect((p->wait_key.len > 0) == !!p->wake);
 }
 
 static bool same_text(lks_rpc_slice a, lks_rpc_slice b)

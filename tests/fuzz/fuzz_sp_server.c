@@ -38,7 +38,7 @@ static void reply(const frames_port *port, void *message, const uint8_t *data, s
 {
     uint8_t *space = port->answer(message, len);
 
-    fuzz_expect(space != NULL);
+    fuzz_expect(space);
     if (len > 0)
         memcpy(space, data, len);
     here.n_replied += !here.stream.closing;
@@ -157,7 +157,7 @@ static void feed(const uint8_t *data, size_t len, size_t piece)
     for (size_t done = 0; done < len; done += piece) {
         size_t n = len - done < piece ? len - done : piece;
         uint8_t *copy = malloc(n);
-        fuzz_expect(copy != NULL);
+        fuzz_expect(copy);
         memcpy(copy, data + done, n);
         fake_stream_bytes(&here.stream, copy, n);
         free(copy);

@@ -48,7 +48,7 @@ static SSL_CTX *client_context(const char *certificate, const char *key)
 {
     SSL_CTX *context = SSL_CTX_new(TLS_client_method());
 
-    fuzz_expect(context != NULL);
+    fuzz_expect(context);
     if (certificate) {
         fuzz_expect(SSL_CTX_use_certificate_file(context, certificate, SSL_FILETYPE_PEM) == 1);
         fuzz_expect(SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1);
@@ -159,7 +159,7 @@ static void with_client(unsigned flags, size_t piece, edits *e, const uint8_t *t
     bool wrote = false, failed = false;
     int n = 1, m = 1;
 
-    fuzz_expect(t != NULL);
+    fuzz_expect(t);
     for (int round = 0; round < ROUNDS_MAX && (n > 0 || m > 0); round++) {
         ERR_clear_error();
         if (!failed && !wrote && SSL_do_handshake(client) == 1) {
@@ -184,7 +184,7 @@ static void with_client(unsigned flags, size_t piece, edits *e, const uint8_t *t
     fuzz_expect(!name || (flags & 2 && strcmp(name, client_name) == 0));
     if (e->n == 0) {
         fuzz_expect((state == TLS_UP) == !(flags & 8));
-        fuzz_expect(state != TLS_UP || ((name != NULL) == !!(flags & 2) && got_len == len && echoed_len == len));
+        fuzz_expect(state != TLS_UP || (!!name == !!(flags & 2) && got_len == len && echoed_len == len));
     }
     if (state == TLS_OVER)
         check_over(t);
@@ -200,7 +200,7 @@ static void with_bytes(size_t piece, fuzz_input in)
     size_t got_len = 0;
     tls_state state = TLS_SHAKING;
 
-    fuzz_expect(t != NULL);
+    fuzz_expect(t);
     while (in.len > 0 && state != TLS_OVER) {
         size_t n;
         uint8_t *data = fuzz_bytes(&in, piece, &n);

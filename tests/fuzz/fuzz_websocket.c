@@ -39,7 +39,7 @@ static void check_said(run *r, const uint8_t *said, size_t len)
     bool answered = len > 5 && memcmp(said, "HTTP/", 5) == 0;
     const uint8_t *end = answered ? memmem(said, len, "\r\n\r\n", 4) : said;
 
-    fuzz_expect(end != NULL && len <= WEBSOCKET_SAY_BYTES_MAX);
+    fuzz_expect(end && len <= WEBSOCKET_SAY_BYTES_MAX);
     if (answered && memcmp(said, "HTTP/1.1 101 ", 13) != 0) {
         fuzz_expect(r->over && !r->opened);
         return;
@@ -83,7 +83,7 @@ static void feed(run *r, const uint8_t *data, size_t len)
     uint8_t *copy = malloc(len);
     websocket_piece piece;
 
-    fuzz_expect(copy != NULL);
+    fuzz_expect(copy);
     memcpy(copy, data, len);
     for (size_t at = 0, taken; at < len && !r->over; at += taken) {
         websocket_event event = websocket_read(r->w, copy + at, len - at, &taken, &piece);
@@ -153,7 +153,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     size_t before = flags & 1 ? sizeof request - 1 : 0, total = before + in.len;
     uint8_t *stream = malloc(total + 1);
 
-    fuzz_expect(stream != NULL);
+    fuzz_expect(stream);
     memcpy(stream, request, before);
     if (in.len > 0)
         memcpy(stream + before, in.data, in.len);

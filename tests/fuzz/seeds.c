@@ -294,7 +294,7 @@ static ProtobufCMessage *filled_nth(const ProtobufCMessageDescriptor *type, unsi
 {
     ProtobufCMessage *m = calloc(1, type->sizeof_message);
 
-    fuzz_expect(m != NULL);
+    fuzz_expect(m);
     type->message_init(m);
     for (unsigned i = 0; i < type->n_fields && depth < 4; i++) {
         const ProtobufCFieldDescriptor *f = &type->fields[i];

@@ -34,10 +34,9 @@ lks_code lks_call_run(lks_channel *channel, const lks_rpc_method *method, const 
     fake.request = request;
     fake.options = options;
     fake.error = error;
-    fake.wants_response = ret != NULL;
-    if (fake.code == LKS_OK && ret != NULL) {
+    fake.wants_response = ret;
+    if (fake.code == LKS_OK && ret)
         *ret = fake.response;
-    }
     return fake.code;
 }
 

@@ -136,7 +136,7 @@ c_mutation(C13 client/once.c test_helpers:*frozen*
 c_mutation(C13 client/lease/lease.c test_helpers:*several_leases* [[loop_post(&lease->channel->loop, &lease->start);]] "")
 
 # The limiter
-c_mutation(C14 client/limiter.c test_limiter [[rules[i].key = from->key != NULL ? from->key : (char *)key;]] [[rules[i].key = (char *)key;]])
+c_mutation(C14 client/limiter.c test_limiter [[rules[i].key = from->key ? from->key : (char *)key;]] [[rules[i].key = (char *)key;]])
 c_mutation(C14 client/limiter.c test_limiter [[rule->penalty = *from->limit->penalty;
             rule->limit.penalty = &rule->penalty;]] "")
 c_mutation(C14 client/limiter.c test_limiter [[request.group = limiter->group;
@@ -144,7 +144,7 @@ c_mutation(C14 client/limiter.c test_limiter [[request.group = limiter->group;
     request.n_rules]])
 c_mutation(C14 client/limiter.c test_limiter [[request.cost = cost;]] "")
 c_mutation(C14 client/limiter.c test_limiter [[if (options->n_rules > 1 && !has_text(options->group))]] [[if (false)]])
-c_mutation(C14 client/limiter.c test_limiter [[has_text(options->rules[i].policy) == (options->rules[i].limit != NULL)]] [[false]])
+c_mutation(C14 client/limiter.c test_limiter [[has_text(options->rules[i].policy) == !!options->rules[i].limit]] [[false]])
 c_mutation(C14 client/limiter.c test_limiter [[options->n_rules < 1 || ]] "")
 c_mutation(C15 client/limiter.c test_limiter [[return a_passes ? a->remaining < b->remaining : wait_of(a) > wait_of(b);]] [[return false;]])
 c_mutation(C15 client/limiter.c test_limiter:*several_rules* [[return (uint64_t)result->retry_after_ms;]]
@@ -166,7 +166,7 @@ c_mutation(C17 client/limiter.c test_limiter [[    if (limiter->remembered) {]] 
 c_mutation(C17 client/limiter.c test_limiter [[decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id]] [[decision->request_id]])
 c_mutation(C17 client/limiter.c test_limiter [[ || decision->request_id[0] == '\0')]] [[)]])
 c_mutation(C17 client/limiter.c test_limiter [[response->outcome == LKS_REFUND_OUTCOME_UNKNOWN]] [[false]])
-c_mutation(C17 client/limiter.c test_limiter [[limiter->rules[0].key != NULL ? limiter->rules[0].key]] [[false ? limiter->rules[0].key]])
+c_mutation(C17 client/limiter.c test_limiter [[limiter->rules[0].key ? limiter->rules[0].key]] [[false ? limiter->rules[0].key]])
 c_mutation(C18 client/limiter.c test_limiter [[at_ns = now + (uint64_t)decision->retry_after_ms * CLOCK_NS_PER_MS;]] [[at_ns = now;]])
 c_mutation(C18 client/limiter.c test_limiter [[decision->retry_after_ms <= 0 || ]] "")
 c_mutation(C18 client/limiter.c test_limiter [[ ||
@@ -179,9 +179,9 @@ c_mutation(C19 client/limiter.c test_helpers:*refunded_once [[request.request_id
 # Reservations
 c_mutation(C20 client/reservation.c test_reservation:*and_confirmed [[lines[i].quantity = order->lines[i].quantity;]] "")
 c_mutation(C20 client/reservation.c test_reservation:*and_confirmed
-  [[request.fresh = order->order_id == NULL;]] [[request.fresh = true;]])
+  [[request.fresh = !order->order_id;]] [[request.fresh = true;]])
 c_mutation(C20 client/reservation.c test_reservation:*are_sent
-  [[request.fresh = order->order_id == NULL;]] [[request.fresh = false;]])
+  [[request.fresh = !order->order_id;]] [[request.fresh = false;]])
 c_mutation(C20 client/reservation.c test_reservation:*are_sent [[        request.buyer_id = (char *)order->buyer_id;]] [[        ;]])
 c_mutation(C20 client/reservation.c test_reservation:*are_sent [[reservation->replayed = response->replayed;]] "")
 c_mutation(C20 client/reservation.c test_reservation:*taken_again [[request.reacquire_if_expired = reacquire;]] "")

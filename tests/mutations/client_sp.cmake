@@ -36,7 +36,7 @@ c_mutation(C35 net/tls.c test_client_wires:*for_its_name [[SSL_set1_host(ssl, na
 c_mutation(C35 net/tls.c test_client_wires:*for_its_name
   [[return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1;]] [[return true;]])
 c_mutation(C35 client/wire/link_sp.c test_client_wires:*for_its_name
-  [[options->server_name != NULL ? options->server_name : sp->address.host]] [[sp->address.host]])
+  [[options->server_name ? options->server_name : sp->address.host]] [[sp->address.host]])
 c_mutation(C35 net/tls.c test_client_wires:*for_its_name [[set_over(t, X509_verify_cert_error_string(verified));]]
   [[set_over(t, "");]])
 c_mutation(C36 net/tls.c test_client_wires:*ask_for_a_certificate

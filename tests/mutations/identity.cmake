@@ -1,7 +1,7 @@
 # Who may do what: identity, TLS, and what the server makes of its files.
 
 # default deny
-c_mutation(A1 server/calls/identity.c test_identity [[    i->required = policy_file != NULL;]] "")
+c_mutation(A1 server/calls/identity.c test_identity [[    i->required = policy_file;]] "")
 c_mutation(A1 server/calls/identity.c test_admission:*not_known*
   [[    if (!p)
         return lks_error_set(error, LKS_UNAUTHENTICATED]] [[    if (!p)
@@ -108,7 +108,7 @@ c_mutation(A11 server/server.c test_admission:*do_nothing*
 c_mutation(A12 server/server.c test_admission
   [[        .url = s->config->store,]] [[        .url = (log_info("store", "url=%s", s->config->store), s->config->store),]])
 # the client's token
-c_mutation(A13 client/call/request.c test_channel:*token* [[defaults->token != NULL && !names_authorization]] [[defaults->token != NULL]])
+c_mutation(A13 client/call/request.c test_channel:*token* [[defaults->token && !names_authorization]] [[defaults->token]])
 c_mutation(A13 client/call/channel.c test_channel:*token* [[    options->token = channel->authorization;]] "")
 c_mutation(A13 client/call/channel.c test_channel:*token*
-  [[options != NULL && options->token != NULL && !is_token(options->token)]] [[false && !is_token(options->token)]])
+  [[options && options->token && !is_token(options->token)]] [[false && !is_token(options->token)]])

@@ -58,8 +58,8 @@ c_mutation(M12 client/lease/watchdog.c test_mutex_loss:*server_says_lost [[hold-
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*stays_lost [[hold->ended || now >= hold->lost_ns]] [[hold->ended]])
 c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*is_not_renewed [[    heap_clear(&watch->losses, &hold->loss);
     heap_clear(&watch->renewals, &hold->renewal);
-    if (lock]] [[    heap_clear(&watch->losses, &hold->loss);
-    if (lock]])
+    if (!lock]] [[    heap_clear(&watch->losses, &hold->loss);
+    if (!lock]])
 c_mutation(M14 client/lease/lock.c test_mutex_loss:*lost_in_time [[if (watchdog_is_lost(hold))
         return refuse]] [[if (false)
         return refuse]])
@@ -72,11 +72,11 @@ c_mutation(M14 client/lease/lock.c test_mutex_loss:*lost_in_time [[        relea
     if (lost)]])
 
 # Callbacks, and the end
-c_mutation(M17 client/lease/lock.c test_mutex_loss:*may_do [[if (watchdog_telling() != NULL)
+c_mutation(M17 client/lease/lock.c test_mutex_loss:*may_do [[if (watchdog_telling())
         return refuse]] [[if (false)
         return refuse]])
 c_mutation(M17 client/lease/lock.c test_mutex_loss:*free_waits* [[watchdog_quiesce(lock);]] "")
-c_mutation(M18 client/mutex.c test_mutex [[    if (guard->mutex != NULL)
+c_mutation(M18 client/mutex.c test_mutex [[    if (guard->mutex)
         lks_mutex_unlock(guard->mutex, NULL);
 ]] "")
 c_mutation(M18 client/lease/lock.c test_mutex [[atomic_load(&lock->holds) != 0 || ]] "")

@@ -81,9 +81,8 @@ TEST(test_torn_anywhere)
 
     memcpy(whole, first, n_first);
     memcpy(whole + n_first, second, n_second);
-    for (size_t n = n_first; n < n_first + n_second; n++) {
+    for (size_t n = n_first; n < n_first + n_second; n++)
         assert_mended(whole, n, n_first);
-    }
     assert_mended(whole, n_first + n_second, n_first + n_second);
     assert_mended(whole, n_first - 1, strlen("*2\r\n$6\r\nSELECT\r\n$1\r\n0\r\n"));
     assert_mended(whole, 0, 0);
@@ -102,9 +101,8 @@ TEST(test_damage_is_left_alone)
     static const char *const damaged[] = {"*1\r\n$4\r\nPING\r\nhello\r\n*1\r\n", "*x\r\n",
                                           "*1\r\n$4\r\nPINGPONG\r\n*1"};
 
-    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++) {
+    for (size_t i = 0; i < sizeof damaged / sizeof *damaged; i++)
         assert_mended(damaged[i], strlen(damaged[i]), strlen(damaged[i]));
-    }
 }
 
 /* A power loss leaves zeros where bytes did not reach the disk: as many as there are. */

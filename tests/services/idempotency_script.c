@@ -40,7 +40,7 @@ static const char *begun_line(const lks_begin_response *response)
         add_result(line, response->result);
     /* What does not belong to the outcome is not there. */
     assert_int_equal(response->fence != 0, response->outcome == LKS_BEGIN_OUTCOME_EXECUTE);
-    assert_int_equal(response->result != NULL, response->outcome == LKS_BEGIN_OUTCOME_REPLAY);
+    assert_int_equal(!!response->result, response->outcome == LKS_BEGIN_OUTCOME_REPLAY);
     if (response->outcome != LKS_BEGIN_OUTCOME_IN_PROGRESS)
         assert_int_equal(response->retry_after_ms, 0);
     return line;

@@ -174,7 +174,7 @@ const char *refund(const char *group, const char *request_id)
 
 bool reset(const char *group, const char *key)
 {
-    return ask(reset, .group = text(group), .key = text(key)) != NULL;
+    return ask(reset, .group = text(group), .key = text(key));
 }
 
 const lks_policy *put_policy(const char *name, const char *limit, bool shadow, int64_t expected_version)
@@ -204,7 +204,7 @@ const lks_policy *get_policy(const char *name)
 
 bool delete_policy(const char *name, int64_t expected_version)
 {
-    return ask(delete_policy, .name = text(name), .expected_version = expected_version) != NULL;
+    return ask(delete_policy, .name = text(name), .expected_version = expected_version);
 }
 
 /* ---- checks ---- */

@@ -43,7 +43,7 @@ const lks_adjust_response *adjust(const char *group, const char *sku, int64_t de
 
 bool delete_item(const char *group, const char *sku)
 {
-    return ask(delete_item, .group = text(group), .sku = text(sku)) != NULL;
+    return ask(delete_item, .group = text(group), .sku = text(sku));
 }
 
 lks_line **lines_of(const char *lines, size_t *n)
@@ -123,7 +123,7 @@ const lks_read_ledger_response *read_ledger(const char *group, const char *after
 
 bool trim_ledger(const char *group, const char *up_to)
 {
-    return ask(trim_ledger, .group = text(group), .up_to = text(up_to)) != NULL;
+    return ask(trim_ledger, .group = text(group), .up_to = text(up_to));
 }
 
 /* "a:8 b:0": the lines that are told of, or the order. */

@@ -244,9 +244,8 @@ TEST(bytes_that_are_no_request)
         {"\x0a\x02s\0", 4},          /* scope: NUL */
         {"\x0a\x01s\x12\x02k\0", 7}, /* key: NUL */
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         refuses_bytes(&idempotency_service, "Begin", row[i].bytes, row[i].len, "");
-    }
 }
 
 TEST_MAIN(.setup_all = script_open, .teardown_all = servers_close, .setup = a_record_is_there)

@@ -57,10 +57,9 @@ TEST(calls_that_travel_together_share_what_they_may_do_for_others)
     }
     assert_in_range(offered, READERS, 128);
     const char *told = messages();
-    for (int i = 1; i < NAMES; i++) {
+    for (int i = 1; i < NAMES; i++)
         if (holders_of(names[i]) == 0 && !strstr(told, "S1:A "))
             fail_msg("nobody is told to look at %s again", names[i]);
-    }
     for (int i = 0; i < NAMES; i++) {
         while (promote(names[i]) == 0)
             assert_true(++calls < 4 * NAMES);

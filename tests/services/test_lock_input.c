@@ -331,9 +331,8 @@ TEST(bytes_that_are_no_request)
         {"\x0a\x05g", 3, ""},                                /* cut short */
     };
 
-    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+    for (size_t i = 0; i < sizeof row / sizeof row[0]; i++)
         refuses_bytes(&lock_service, "Acquire", row[i].bytes, row[i].len, row[i].field);
-    }
 }
 
 TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = locks_are_there)

@@ -444,7 +444,7 @@ TEST(the_search_goes_step_by_step)
     harness_advance_ms(h, 103000);
     do {
         const char *got = overdue(cursor);
-        found += strstr(got, "ls:{default/g}:") != NULL;
+        found += !!strstr(got, "ls:{default/g}:");
         assert_int_equal(sscanf(got, "OK\n%63[0-9]", cursor) == 1 || strncmp(got, "OK\n\n", 4) == 0, 1);
         steps++;
         if (strncmp(got, "OK\n\n", 4) == 0)

@@ -51,10 +51,9 @@ static const char *all_pages(const char *prefix, int32_t size)
     } while (token[0] != '\0');
     qsort(found, n, sizeof *found, by_text);
     got[0] = '\0';
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         if (i == 0 || strcmp(found[i], found[i - 1]) != 0)
             len += (size_t)snprintf(got + len, sizeof got - len, "%s%s", i > 0 ? " " : "", found[i]);
-    }
     for (size_t i = 0; i < n; i++)
         free(found[i]);
     return got;

@@ -61,7 +61,7 @@ authority *authority_new(const char *name)
     authority *a = malloc(sizeof *a);
     const certificate_name common = {.text = name};
 
-    need(a != NULL, "an authority");
+    need(!!a, "an authority");
     a->key = EVP_EC_gen("P-256");
     a->certificate = blank(a->key, &common, -A_DAY, A_DAY);
     X509_set_issuer_name(a->certificate, X509_get_subject_name(a->certificate));

@@ -8,7 +8,7 @@
 
 static inline size_t counts_of(size_t fast, size_t soak)
 {
-    return getenv("LOCKSTOCK_SOAK") != NULL ? soak : fast;
+    return getenv("LOCKSTOCK_SOAK") ? soak : fast;
 }
 
 #endif

@@ -57,7 +57,7 @@ static void append_output(process *p, const char *data, size_t n)
 {
     pthread_mutex_lock(&p->mutex);
     char *grown = realloc(p->output, p->length + n + 1);
-    if (grown != NULL) {
+    if (grown) {
         memcpy(grown + p->length, data, n);
         p->output = grown;
         p->length += n;
@@ -76,11 +76,10 @@ static void *read_output(void *arg)
     /* A grandchild may hold the pipe open after the child: hence stop_fd. */
     while (poll(wanted, 2, -1) > 0 || errno == EINTR) {
         ssize_t n = wanted[0].revents != 0 ? read(p->output_fd, buffer, sizeof buffer) : -1;
-        if (n > 0) {
+        if (n > 0)
             append_output(p, buffer, (size_t)n);
-        } else if (n == 0 || wanted[1].revents != 0) {
+        else if (n == 0 || wanted[1].revents != 0)
             break;
-        }
     }
     pthread_mutex_lock(&p->mutex);
     p->ended = true;
@@ -100,9 +99,8 @@ static void run_child(const char *const argv[], char **env, int output_fd, pid_t
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     int null_fd = open("/dev/null", O_RDONLY);
     if (getppid() != parent || null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 || dup2(output_fd, STDOUT_FILENO) < 0 ||
-        dup2(output_fd, STDERR_FILENO) < 0) {
+        dup2(output_fd, STDERR_FILENO) < 0)
         _exit(127);
-    }
     execvpe(argv[0], (char *const *)(const void *)argv, env);
     static const char text[] = "cannot exec\n";
     ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
@@ -114,29 +112,23 @@ static char **joined_environment(const char *const env[])
 {
     size_t n_old = 0, n_new = 0;
 
-    while (environ[n_old] != NULL) {
+    while (environ[n_old])
         n_old++;
-    }
-    while (env != NULL && env[n_new] != NULL) {
+    while (env && env[n_new])
         n_new++;
-    }
     char **all = calloc(n_old + n_new + 1, sizeof *all);
-    if (all == NULL) {
+    if (!all)
         return NULL;
-    }
     size_t n = 0;
-    for (size_t i = 0; i < n_new; i++) {
+    for (size_t i = 0; i < n_new; i++)
         all[n++] = (char *)(const void *)env[i];
-    }
     for (size_t i = 0; i < n_old; i++) {
         size_t name = strcspn(environ[i], "=") + 1;
         bool replaced = false;
-        for (size_t k = 0; k < n_new && !replaced; k++) {
+        for (size_t k = 0; k < n_new && !replaced; k++)
             replaced = strncmp(environ[i], env[k], name) == 0;
-        }
-        if (!replaced) {
+        if (!replaced)
             all[n++] = environ[i];
-        }
     }
     return all;
 }
@@ -148,23 +140,19 @@ process *process_spawn(const char *const argv[], const char *const env[])
     process *p = calloc(1, sizeof *p);
     char **all = joined_environment(env);
 
-    if (p == NULL || all == NULL || pipe2(ends, O_CLOEXEC) != 0) {
+    if (!p || !all || pipe2(ends, O_CLOEXEC) != 0)
         goto failed;
-    }
     p->output_fd = ends[0];
     p->stop_fd = eventfd(0, EFD_CLOEXEC);
     p->output = calloc(1, 1);
-    if (p->stop_fd < 0 || p->output == NULL) {
+    if (p->stop_fd < 0 || !p->output)
         goto failed;
-    }
     pid_t self = getpid();
     p->pid = fork();
-    if (p->pid == 0) {
+    if (p->pid == 0)
         run_child(argv, all, ends[1], self);
-    }
-    if (p->pid < 0) {
+    if (p->pid < 0)
         goto failed;
-    }
     close(ends[1]);
     free(all);
     pthread_mutex_init(&p->mutex, NULL);
@@ -172,9 +160,8 @@ process *process_spawn(const char *const argv[], const char *const env[])
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&p->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    if (pthread_create(&p->reader, NULL, read_output, p) != 0) {
+    if (pthread_create(&p->reader, NULL, read_output, p) != 0)
         abort(); /* a test without threads is no test */
-    }
     return p;
 
 failed:
@@ -182,7 +169,7 @@ failed:
         close(ends[0]);
         close(ends[1]);
     }
-    if (p != NULL) {
+    if (p) {
         free(p->output);
         free(p);
     }
@@ -198,15 +185,14 @@ pid_t process_pid(const process *p)
 /* With the mutex held: the next whole line with `text` in it; `seen` moves on. */
 static bool take_line(process *p, const char *text, char *line, size_t size)
 {
-    for (char *end; (end = strchr(p->output + p->seen, '\n')) != NULL;) {
+    for (char *end; (end = strchr(p->output + p->seen, '\n'));) {
         const char *start = p->output + p->seen;
         size_t n = (size_t)(end - start);
         p->seen += n + 1;
         const char *found = strstr(start, text);
-        if (found != NULL && found < end) {
-            if (line != NULL && size > 0) {
+        if (found && found < end) {
+            if (line && size > 0)
                 snprintf(line, size, "%.*s", (int)n, start);
-            }
             return true;
         }
     }
@@ -239,9 +225,8 @@ bool process_wait_line(process *p, const char *text, char *line, size_t size, in
     bool found, in_time = true;
 
     pthread_mutex_lock(&p->mutex);
-    while (!(found = take_line(p, text, line, size)) && !p->ended && in_time) {
+    while (!(found = take_line(p, text, line, size)) && !p->ended && in_time)
         in_time = wait_changed(p, &deadline);
-    }
     pthread_mutex_unlock(&p->mutex);
     return found;
 }
@@ -251,20 +236,18 @@ const char *process_output(process *p)
     struct timespec deadline = deadline_in(LAST_OUTPUT_MS);
 
     pthread_mutex_lock(&p->mutex);
-    while (p->pid == 0 && !p->ended && wait_changed(p, &deadline)) {
+    while (p->pid == 0 && !p->ended && wait_changed(p, &deadline))
         continue;
-    }
     free(p->copy);
     p->copy = strdup(p->output);
     pthread_mutex_unlock(&p->mutex);
-    return p->copy != NULL ? p->copy : "";
+    return p->copy ? p->copy : "";
 }
 
 void process_signal(process *p, int signal_number)
 {
-    if (p->pid > 0) {
+    if (p->pid > 0)
         kill(p->pid, signal_number);
-    }
 }
 
 bool process_wait(process *p, int timeout_ms, int *status)
@@ -273,17 +256,15 @@ bool process_wait(process *p, int timeout_ms, int *status)
 
     while (p->pid > 0) {
         pid_t got = waitpid(p->pid, &p->status, WNOHANG);
-        if (got == p->pid) {
+        if (got == p->pid)
             p->pid = 0;
-        } else if (got == 0 && process_now_ms() >= end) {
+        else if (got == 0 && process_now_ms() >= end)
             return false;
-        } else {
+        else
             process_pause();
-        }
     }
-    if (status != NULL) {
+    if (status)
         *status = p->status;
-    }
     return true;
 }
 
@@ -314,9 +295,8 @@ void process_free(process *p)
 {
     static const unsigned long long one = 1;
 
-    if (p == NULL) {
+    if (!p)
         return;
-    }
     process_kill(p);
     ssize_t ignored = write(p->stop_fd, &one, sizeof one);
     (void)ignored;
@@ -337,12 +317,10 @@ static size_t count_entries(pid_t pid, const char *what)
 
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, what);
     DIR *dir = opendir(path);
-    if (dir == NULL) {
+    if (!dir)
         return 0;
-    }
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(dir));)
         n += entry->d_name[0] != '.';
-    }
     closedir(dir);
     return n;
 }
@@ -365,13 +343,12 @@ static void read_proc(pid_t pid, const char *name, char *buffer, size_t size)
 
     snprintf(path, sizeof path, "/proc/%d/%s", (int)pid, name);
     FILE *file = fopen(path, "r");
-    if (file != NULL) {
+    if (file) {
         n = fread(buffer, 1, size - 1, file);
         fclose(file);
     }
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         buffer[i] = buffer[i] == '\0' ? ' ' : buffer[i];
-    }
     buffer[n] = '\0';
 }
 
@@ -381,7 +358,7 @@ size_t process_rss_kib(pid_t pid)
 
     read_proc(pid, "status", status, sizeof status);
     const char *line = strstr(status, "VmRSS:");
-    return line != NULL ? strtoul(line + 6, NULL, 10) : 0;
+    return line ? strtoul(line + 6, NULL, 10) : 0;
 }
 
 pid_t process_find_child(pid_t parent, const char *text)
@@ -389,24 +366,20 @@ pid_t process_find_child(pid_t parent, const char *text)
     pid_t found = 0;
     DIR *dir = opendir("/proc");
 
-    if (dir == NULL) {
+    if (!dir)
         return 0;
-    }
-    for (struct dirent *entry; found == 0 && (entry = readdir(dir)) != NULL;) {
+    for (struct dirent *entry; found == 0 && (entry = readdir(dir));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
         char stat[512], command[1024];
-        if (pid <= 0) {
+        if (pid <= 0)
             continue;
-        }
         read_proc(pid, "stat", stat, sizeof stat);
         const char *after_name = strrchr(stat, ')'); /* "pid (name) state ppid ..." */
-        if (after_name == NULL || after_name[2] == 'Z' || atoi(after_name + 4) != (int)parent) {
+        if (!after_name || after_name[2] == 'Z' || atoi(after_name + 4) != (int)parent)
             continue;
-        }
         read_proc(pid, "cmdline", command, sizeof command);
-        if (strstr(command, text) != NULL) {
+        if (strstr(command, text))
             found = pid;
-        }
     }
     closedir(dir);
     return found;
@@ -420,12 +393,10 @@ bool process_wait_gone(pid_t pid, int timeout_ms)
         char stat[512];
         read_proc(pid, "stat", stat, sizeof stat);
         const char *after_name = strrchr(stat, ')');
-        if (after_name == NULL || after_name[2] == 'Z') {
+        if (!after_name || after_name[2] == 'Z')
             return true;
-        }
-        if (process_now_ms() >= end) {
+        if (process_now_ms() >= end)
             return false;
-        }
         process_pause();
     }
 }

@@ -32,19 +32,16 @@ char *redis_fixture_command(redis_fixture *fixture, const char *command)
     ssize_t n = -1;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0) {
+    if (fd < 0)
         return NULL;
-    }
     snprintf(address.sun_path, sizeof address.sun_path, "%.*s", (int)sizeof address.sun_path - 1, fixture->socket);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-        send(fd, command, strlen(command), MSG_NOSIGNAL) >= 0 && send(fd, "\r\n", 2, MSG_NOSIGNAL) == 2) {
+        send(fd, command, strlen(command), MSG_NOSIGNAL) >= 0 && send(fd, "\r\n", 2, MSG_NOSIGNAL) == 2)
         n = recv(fd, reply, sizeof reply - 1, 0);
-    }
     close(fd);
-    if (n <= 0) {
+    if (n <= 0)
         return NULL;
-    }
     reply[n] = '\0';
     return strdup(reply);
 }
@@ -55,11 +52,10 @@ static bool wait_ready(redis_fixture *fixture)
 
     while (process_now_ms() < end && !process_wait(fixture->server, 0, NULL)) {
         char *reply = redis_fixture_command(fixture, "PING");
-        bool ready = reply != NULL && strncmp(reply, "+PONG", 5) == 0;
+        bool ready = reply && strncmp(reply, "+PONG", 5) == 0;
         free(reply);
-        if (ready) {
+        if (ready)
             return true;
-        }
         process_pause();
     }
     fprintf(stderr, "redis-server does not come up:\n%s\n", process_output(fixture->server));
@@ -75,7 +71,7 @@ static bool mend(const redis_fixture *fixture)
 
     snprintf(manifest, sizeof manifest, "%s/appendonlydir/appendonly.aof.manifest", fixture->dir);
     process *p = process_spawn(args, NULL);
-    bool mended = p != NULL && process_exited_with(p, 0, READY_TIMEOUT_MS);
+    bool mended = p && process_exited_with(p, 0, READY_TIMEOUT_MS);
     process_free(p);
     return mended;
 }
@@ -97,48 +93,42 @@ bool redis_fixture_restart(redis_fixture *fixture)
         "--appendonly",
         fixture->options.append_only ? "yes" : "no",
         "--appendfsync",
-        fixture->options.fsync != NULL ? fixture->options.fsync : "always",
+        fixture->options.fsync ? fixture->options.fsync : "always",
         "--daemonize",
         "no",
     };
     size_t n = 0;
 
     process_free(fixture->server);
-    while (args[n] != NULL) {
+    while (args[n])
         n++;
-    }
-    for (size_t i = 0; fixture->options.args != NULL && fixture->options.args[i] != NULL && n < ARGS_MAX - 1; i++) {
+    for (size_t i = 0; fixture->options.args && fixture->options.args[i] && n < ARGS_MAX - 1; i++)
         args[n++] = fixture->options.args[i];
-    }
     fixture->server = NULL;
     unlink(fixture->socket);
-    if (fixture->options.append_only && !mend(fixture)) {
+    if (fixture->options.append_only && !mend(fixture))
         return false;
-    }
     fixture->server = process_spawn(args, fixture->options.env);
-    return fixture->server != NULL && wait_ready(fixture);
+    return fixture->server && wait_ready(fixture);
 }
 
 redis_fixture *redis_fixture_start(const redis_fixture_options *options)
 {
     redis_fixture *fixture = calloc(1, sizeof *fixture);
 
-    if (fixture == NULL) {
+    if (!fixture)
         return NULL;
-    }
-    if (options != NULL) {
+    if (options)
         fixture->options = *options;
-    }
     fixture->dir = tempdir_make();
-    if (fixture->dir == NULL) {
+    if (!fixture->dir) {
         perror("tempdir_make");
         goto failed;
     }
     snprintf(fixture->socket, sizeof fixture->socket, "%s/redis.sock", fixture->dir);
     snprintf(fixture->url, sizeof fixture->url, "unix://%s", fixture->socket);
-    if (redis_fixture_restart(fixture)) {
+    if (redis_fixture_restart(fixture))
         return fixture;
-    }
 failed:
     redis_fixture_free(fixture);
     return NULL;
@@ -161,7 +151,7 @@ const char *redis_fixture_dir(const redis_fixture *fixture)
 
 pid_t redis_fixture_pid(const redis_fixture *fixture)
 {
-    return fixture->server != NULL ? process_pid(fixture->server) : 0;
+    return fixture->server ? process_pid(fixture->server) : 0;
 }
 
 void redis_fixture_kill(redis_fixture *fixture)
@@ -180,7 +170,7 @@ bool redis_fixture_stop(redis_fixture *fixture)
 
 void redis_fixture_free(redis_fixture *fixture)
 {
-    if (fixture != NULL) {
+    if (fixture) {
         process_free(fixture->server);
         tempdir_remove(fixture->dir);
         free(fixture);

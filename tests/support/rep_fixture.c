@@ -30,12 +30,10 @@ static void answer_with(lks_rpc_nng_request *request, size_t bytes)
     const void *data = lks_rpc_nng_request_data(request, &len);
     void *space = lks_rpc_nng_request_answer(request, bytes > 0 ? bytes : len);
 
-    if (space == NULL) {
+    if (!space)
         abort();
-    }
-    if (bytes == 0) {
+    if (bytes == 0)
         memcpy(space, data, len);
-    }
     lks_rpc_nng_request_reply(request);
 }
 
@@ -49,9 +47,8 @@ static void on_request(void *arg, lks_rpc_nng_request *request)
     rep_fixture *f = arg;
     kept *item = malloc(sizeof *item);
 
-    if (item == NULL) {
+    if (!item)
         abort();
-    }
     *item = (kept){.request = request};
     pthread_mutex_lock(&f->lock);
     bool echoes = f->echoes;
@@ -73,9 +70,8 @@ rep_fixture *rep_fixture_start(lks_rpc_nng_rep_options options)
 {
     rep_fixture *f = calloc(1, sizeof *f);
 
-    if (f == NULL) {
+    if (!f)
         return NULL;
-    }
     f->end = &f->first;
     pthread_mutex_init(&f->lock, NULL);
     pthread_cond_init(&f->changed, NULL);
@@ -91,13 +87,11 @@ rep_fixture *rep_fixture_start(lks_rpc_nng_rep_options options)
 
 void rep_fixture_free(rep_fixture *f)
 {
-    if (f == NULL) {
+    if (!f)
         return;
-    }
-    if (f->rep != NULL) {
+    if (f->rep)
         lks_rpc_nng_rep_stop_receiving(f->rep);
-    }
-    for (kept *item = f->first, *next; item != NULL; item = next) {
+    for (kept *item = f->first, *next; item; item = next) {
         next = item->next;
         lks_rpc_nng_request_drop(item->request);
         free(item);
@@ -151,15 +145,14 @@ lks_rpc_nng_request *rep_fixture_take(rep_fixture *f)
     lks_rpc_nng_request *request = NULL;
 
     pthread_mutex_lock(&f->lock);
-    while (f->first == NULL && pthread_cond_timedwait(&f->changed, &f->lock, &until) == 0) {
+    while (!f->first && pthread_cond_timedwait(&f->changed, &f->lock, &until) == 0) {
     }
     kept *item = f->first;
-    if (item != NULL) {
+    if (item) {
         request = item->request;
         f->first = item->next;
-        if (f->first == NULL) {
+        if (!f->first)
             f->end = &f->first;
-        }
         free(item);
     }
     pthread_mutex_unlock(&f->lock);

@@ -39,9 +39,8 @@ static bool port_is_free(unsigned short port)
     int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0) {
+    if (fd < 0)
         return false;
-    }
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     bool is_free = bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0;
     close(fd);
@@ -52,19 +51,17 @@ unsigned short server_fixture_free_port(void)
 {
     for (;;) {
         unsigned short random = 0;
-        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
             continue;
-        }
         unsigned short port = (unsigned short)(PORT_FIRST + random % PORT_COUNT);
-        if (port_is_free(port)) {
+        if (port_is_free(port))
             return port;
-        }
     }
 }
 
 bool server_fixture_restart(server_fixture *fixture)
 {
-    const char *program = fixture->options.program != NULL ? fixture->options.program : LOCKSTOCKD_PATH;
+    const char *program = fixture->options.program ? fixture->options.program : LOCKSTOCKD_PATH;
     const char *args[ARGS_MAX] = {program, "--listen", fixture->url, "--store", fixture->store};
     size_t n = 5;
 
@@ -77,35 +74,31 @@ bool server_fixture_restart(server_fixture *fixture)
     size_t n_env = 0;
 
     process_free(fixture->server);
-    for (size_t i = 0; fixture->options.args != NULL && fixture->options.args[i] != NULL && n < ARGS_MAX - 1; i++) {
+    for (size_t i = 0; fixture->options.args && fixture->options.args[i] && n < ARGS_MAX - 1; i++)
         args[n++] = fixture->options.args[i];
-    }
-    while (fixture->options.env != NULL && fixture->options.env[n_env] != NULL && n_env < ENV_MAX - 2) {
+    while (fixture->options.env && fixture->options.env[n_env] && n_env < ENV_MAX - 2) {
         env[n_env] = fixture->options.env[n_env];
         n_env++;
     }
-    if (fixture->options.peers_die) {
+    if (fixture->options.peers_die)
         env[n_env] = "LSAN_OPTIONS=print_suppressions=0:suppressions='" NNG_ANSWERS_SUPP "'";
-    }
     fixture->server = process_spawn(args, env);
-    if (fixture->server != NULL && process_wait_line(fixture->server, "event=ready", NULL, 0, READY_TIMEOUT_MS)) {
+    if (fixture->server && process_wait_line(fixture->server, "event=ready", NULL, 0, READY_TIMEOUT_MS))
         return true;
-    }
-    if (fixture->server != NULL) {
+    if (fixture->server)
         fprintf(stderr, "lockstockd does not come up:\n%s\n", process_output(fixture->server));
-    }
     return false;
 }
 
 static void make_url(server_fixture *fixture)
 {
-    const char *scheme = fixture->options.scheme != NULL ? fixture->options.scheme : "tcp";
+    const char *scheme = fixture->options.scheme ? fixture->options.scheme : "tcp";
 
     if (strcmp(scheme, "unix") == 0) {
         snprintf(fixture->url, sizeof fixture->url, "unix://%s/server", fixture->dir);
     } else {
         snprintf(fixture->url, sizeof fixture->url, "%s://127.0.0.1:%u%s", scheme, fixture->port,
-                 strstr(scheme, "ws") != NULL ? "/lockstock" : "");
+                 strstr(scheme, "ws") ? "/lockstock" : "");
     }
 }
 
@@ -116,12 +109,10 @@ static bool make_certificate(server_fixture *fixture)
     const char *scheme = fixture->options.scheme;
     bool wanted = false;
 
-    for (size_t i = 0; scheme != NULL && i < sizeof encrypted / sizeof *encrypted; i++) {
+    for (size_t i = 0; scheme && i < sizeof encrypted / sizeof *encrypted; i++)
         wanted = wanted || strcmp(scheme, encrypted[i]) == 0;
-    }
-    if (!wanted) {
+    if (!wanted)
         return true;
-    }
     snprintf(fixture->certificate, sizeof fixture->certificate, "%s/server.pem", fixture->dir);
     snprintf(fixture->key, sizeof fixture->key, "%s/server.key", fixture->dir);
     const char *const argv[] = {"openssl",
@@ -144,7 +135,7 @@ static bool make_certificate(server_fixture *fixture)
                                 fixture->certificate,
                                 NULL};
     process *openssl = process_spawn(argv, NULL);
-    bool made = openssl != NULL && process_exited_with(openssl, 0, READY_TIMEOUT_MS);
+    bool made = openssl && process_exited_with(openssl, 0, READY_TIMEOUT_MS);
     process_free(openssl);
     return made;
 }
@@ -153,27 +144,23 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
 {
     server_fixture *fixture = calloc(1, sizeof *fixture);
 
-    if (fixture == NULL) {
+    if (!fixture)
         return NULL;
-    }
-    if (options != NULL) {
+    if (options)
         fixture->options = *options;
-    }
     fixture->dir = tempdir_make();
-    if (fixture->dir == NULL) {
+    if (!fixture->dir) {
         perror("tempdir_make");
         goto failed;
     }
-    if (fixture->options.store != NULL) {
+    if (fixture->options.store)
         snprintf(fixture->store, sizeof fixture->store, "%s", fixture->options.store);
-    } else {
+    else
         snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
-    }
     fixture->port = server_fixture_free_port();
     make_url(fixture);
-    if (make_certificate(fixture) && server_fixture_restart(fixture)) {
+    if (make_certificate(fixture) && server_fixture_restart(fixture))
         return fixture;
-    }
 failed:
     server_fixture_free(fixture);
     return NULL;
@@ -201,7 +188,7 @@ const char *server_fixture_dir(const server_fixture *fixture)
 
 pid_t server_fixture_pid(const server_fixture *fixture)
 {
-    return fixture->server != NULL ? process_pid(fixture->server) : 0;
+    return fixture->server ? process_pid(fixture->server) : 0;
 }
 
 process *server_fixture_process(const server_fixture *fixture)
@@ -232,12 +219,11 @@ bool server_fixture_stop(server_fixture *fixture, int timeout_ms)
 
 void server_fixture_free(server_fixture *fixture)
 {
-    if (fixture != NULL) {
+    if (fixture) {
         pid_t redis = server_fixture_redis_pid(fixture);
         process_free(fixture->server);
-        if (redis > 0) {
+        if (redis > 0)
             process_wait_gone(redis, READY_TIMEOUT_MS); /* it writes to the directory */
-        }
         tempdir_remove(fixture->dir);
         free(fixture);
     }

@@ -154,12 +154,11 @@ static void end_states(harness *h, const char *server)
 {
     size_t left = 0;
 
-    for (size_t i = 0; i < h->n_states; i++) {
+    for (size_t i = 0; i < h->n_states; i++)
         if (!server || strcmp(h->states[i].server, server) == 0)
             h->states[i].service->close(h->states[i].state);
         else
             h->states[left++] = h->states[i];
-    }
     h->n_states = left;
 }
 

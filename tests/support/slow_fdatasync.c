@@ -12,14 +12,13 @@ __attribute__((visibility("default"))) int fdatasync(int fd)
     static int (*real)(int);
     const char *log = getenv("SLOW_FDATASYNC_LOG"), *us = getenv("SLOW_FDATASYNC_US");
 
-    if (real == NULL) {
+    if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "fdatasync");
-    }
-    if (us != NULL) {
+    if (us) {
         long delay = atol(us);
         nanosleep(&(struct timespec){.tv_sec = delay / 1000000, .tv_nsec = delay % 1000000 * 1000}, NULL);
     }
-    int log_fd = log != NULL ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    int log_fd = log ? open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
     if (log_fd >= 0) {
         ssize_t ignored = write(log_fd, ".", 1);
         (void)ignored;

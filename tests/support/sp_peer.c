@@ -22,12 +22,10 @@ int sp_peer_connect(unsigned short port, int receive_buffer)
     int on = 1;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    if (fd < 0) {
+    if (fd < 0)
         return -1;
-    }
-    if (receive_buffer > 0) {
+    if (receive_buffer > 0)
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
-    }
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -44,9 +42,8 @@ bool sp_peer_send(int fd, const void *data, size_t len)
 
     while (len > 0) {
         ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
-        if (n <= 0) {
+        if (n <= 0)
             return false;
-        }
         at += n;
         len -= (size_t)n;
     }
@@ -59,9 +56,8 @@ static bool receive_all(int fd, void *data, size_t len)
 
     while (len > 0) {
         ssize_t n = recv(fd, at, len, 0);
-        if (n <= 0) {
+        if (n <= 0)
             return false;
-        }
         at += n;
         len -= (size_t)n;
     }
@@ -90,23 +86,20 @@ int sp_peer_open(unsigned short port)
 
 static void put_big_endian(uint8_t *to, uint64_t value, size_t n)
 {
-    for (size_t i = n; i-- > 0; value >>= 8) {
+    for (size_t i = n; i-- > 0; value >>= 8)
         to[i] = (uint8_t)value;
-    }
 }
 
 uint8_t *sp_peer_message(uint32_t id, const void *body, size_t body_len, size_t *len)
 {
     uint8_t *message = malloc(HEADER + ID + body_len);
 
-    if (message == NULL) {
+    if (!message)
         abort();
-    }
     put_big_endian(message, ID + body_len, HEADER);
     put_big_endian(message + HEADER, id | 0x80000000U, ID);
-    if (body_len > 0) {
+    if (body_len > 0)
         memcpy(message + HEADER + ID, body, body_len);
-    }
     *len = HEADER + ID + body_len;
     return message;
 }
@@ -123,9 +116,8 @@ uint8_t *sp_peer_frame(const char *method, const void *payload, size_t payload_l
     frame.calls = calls;
     *len = lockstock__rpc__v1__frame__get_packed_size(&frame);
     uint8_t *bytes = malloc(*len);
-    if (bytes == NULL) {
+    if (!bytes)
         abort();
-    }
     lockstock__rpc__v1__frame__pack(&frame, bytes);
     return bytes;
 }
@@ -135,19 +127,15 @@ uint8_t *sp_peer_receive(int fd, uint32_t *id, size_t *len)
     uint8_t head[HEADER + ID];
     uint64_t length = 0;
 
-    if (!receive_all(fd, head, sizeof head)) {
+    if (!receive_all(fd, head, sizeof head))
         return NULL;
-    }
-    for (size_t i = 0; i < HEADER; i++) {
+    for (size_t i = 0; i < HEADER; i++)
         length = length << 8 | head[i];
-    }
-    if (length < ID || length > REPLY_MAX) {
+    if (length < ID || length > REPLY_MAX)
         return NULL;
-    }
     uint8_t *body = malloc((size_t)length - ID + 1);
-    if (body == NULL) {
+    if (!body)
         abort();
-    }
     if (!receive_all(fd, body, (size_t)length - ID)) {
         free(body);
         return NULL;
@@ -177,9 +165,8 @@ Lockstock__Rpc__V1__Reply *sp_peer_ask(int fd, const void *frame, size_t frame_l
 
     if (sp_peer_send(fd, message, len)) {
         uint8_t *body = sp_peer_receive(fd, &got_id, &len);
-        if (body != NULL && got_id == (id | 0x80000000U)) {
+        if (body && got_id == (id | 0x80000000U))
             reply = lockstock__rpc__v1__reply__unpack(NULL, len, body);
-        }
         free(body);
     }
     free(message);

@@ -12,13 +12,11 @@ char *tempdir_make(void)
     const char *base = getenv("TMPDIR");
     char path[96]; /* leaves room for "/redis.sock" in sun_path */
 
-    if (base == NULL || base[0] != '/' || strlen(base) > 64) {
+    if (!base || base[0] != '/' || strlen(base) > 64)
         base = "/tmp";
-    }
     snprintf(path, sizeof path, "%s/lks-XXXXXX", base);
-    if (mkdtemp(path) == NULL) {
+    if (!mkdtemp(path))
         return NULL;
-    }
     return strdup(path);
 }
 
@@ -33,7 +31,7 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 
 void tempdir_remove(char *path)
 {
-    if (path != NULL) {
+    if (path) {
         (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
         free(path);
     }

@@ -91,9 +91,8 @@ TEST(test_process_counts)
     assert_true(process_rss_kib(pid) > 0);
     assert_int_equal(process_thread_count(pid), 1);
     pid_t child;
-    while ((child = process_find_child(pid, "/dev/zero")) == 0) {
+    while ((child = process_find_child(pid, "/dev/zero")) == 0)
         process_pause();
-    }
     assert_false(process_wait_gone(child, 0));
     kill(child, SIGKILL);
     assert_true(process_wait_gone(child, 10000));

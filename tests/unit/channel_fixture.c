@@ -27,9 +27,9 @@ lks_code run(lks_channel *channel, const lks_rpc_method *method, const char *id,
 {
     ping_request request = ping(id);
     ProtobufCMessage *response = NULL;
-    lks_code code = lks_call_run(channel, method, &request.base, options, ret != NULL ? &response : NULL, error);
+    lks_code code = lks_call_run(channel, method, &request.base, options, ret ? &response : NULL, error);
 
-    if (ret != NULL)
+    if (ret)
         *ret = (ping_response *)(void *)response;
     return code;
 }
@@ -42,9 +42,9 @@ void see(lks_call_function *function, void *arg, lks_code code, const ProtobufCM
 
     witness->thread = pthread_self();
     witness->error = *error;
-    if (code != error->code || (code == LKS_OK) != (response != NULL))
+    if (code != error->code || (code == LKS_OK) != !!response)
         witness->error.code = LKS_UNKNOWN;
-    if (response != NULL)
+    if (response)
         snprintf(witness->id, sizeof witness->id, "%s", ((const ping_response *)(const void *)response)->id);
     atomic_fetch_add(&witness->runs, 1);
 }

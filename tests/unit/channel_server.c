@@ -126,7 +126,7 @@ static void send_result(int fd, const uint8_t sp_id[ID], Lockstock__Rpc__V1__Res
 {
     Lockstock__Rpc__V1__Reply reply = LOCKSTOCK__RPC__V1__REPLY__INIT;
 
-    if (result != NULL) {
+    if (result) {
         reply.n_results = 1;
         reply.results = &result;
     }
@@ -186,14 +186,14 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Call *call, 
 
     memset(ret, 0, sizeof *ret);
     snprintf(ret->method, sizeof ret->method, "%s", call->method);
-    snprintf(ret->id, sizeof ret->id, "%s", request != NULL ? request->id : "?");
-    ret->fresh = request != NULL && request->fresh;
+    snprintf(ret->id, sizeof ret->id, "%s", request ? request->id : "?");
+    ret->fresh = request && request->fresh;
     ret->timeout_ms = call->timeout_ms;
     for (size_t i = 0; i < call->n_metadata; i++) {
         record_metadata(call->metadata[i], "lockstock-namespace", ret->ns, sizeof ret->ns);
         record_metadata(call->metadata[i], "authorization", ret->authorization, sizeof ret->authorization);
     }
-    if (request != NULL)
+    if (request)
         lockstock__test__ping_request__free_unpacked(request, NULL);
     if (server->n_seen == server->seen_max) {
         server->seen_max = 2 * server->seen_max + 64;
@@ -259,7 +259,7 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
     uint8_t *huge;
     server_request request;
 
-    if (frame == NULL || frame->n_calls != 1) {
+    if (!frame || frame->n_calls != 1) {
         fprintf(stderr, "channel_server: not a frame of one call\n");
         abort();
     }
@@ -442,7 +442,7 @@ static void *serve(void *arg)
 const char *server_scheme(void)
 {
     const char *scheme = getenv("LOCKSTOCK_TEST_SCHEME");
-    return scheme != NULL ? scheme : "tcp";
+    return scheme ? scheme : "tcp";
 }
 
 struct server *server_start(uint16_t port)
@@ -482,7 +482,7 @@ static void wake(struct server *server)
 
 void server_stop(struct server *server)
 {
-    if (server == NULL)
+    if (!server)
         return;
     pthread_mutex_lock(&server->lock);
     server->stopping = true;

@@ -13,7 +13,7 @@ lks_channel *channel;
 int setup(void **state)
 {
     fake = fake_start();
-    return fake != NULL && lks_channel_open(fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+    return fake && lks_channel_open(fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 /* It is waited for, since a connection that is closed while it is answered can hang

@@ -12,7 +12,7 @@ lks_channel *channel;
 int setup(void **state)
 {
     fake = fake_start();
-    return fake != NULL && lks_channel_open(fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
+    return fake && lks_channel_open(fake_url(fake), NULL, &channel, NULL) == LKS_OK ? 0 : -1;
 }
 
 int teardown(void **state)
@@ -26,13 +26,13 @@ void see_loss(void *arg, const lks_lock_loss *loss)
 {
     struct witness *witness = arg;
 
-    if (witness->unlocks != NULL)
+    if (witness->unlocks)
         witness->unlocked = lks_mutex_unlock(witness->unlocks, NULL);
-    if (witness->other != NULL)
+    if (witness->other)
         witness->unlocked_other = lks_mutex_unlock(witness->other, NULL);
-    if (witness->locks != NULL)
+    if (witness->locks)
         witness->locked = lks_mutex_lock(witness->locks, 0, NULL);
-    if (witness->frees != NULL)
+    if (witness->frees)
         witness->freed = lks_mutex_free(witness->frees);
     pthread_mutex_lock(&witness->lock);
     witness->times++;
@@ -72,8 +72,7 @@ void await_loss(struct witness *witness)
 
 lks_mutex *new_mutex(const char *name, uint32_t lease_ms, struct witness *witness)
 {
-    const lks_lock_options options = {
-        .lease_ms = lease_ms, .on_lost = witness != NULL ? see_loss : NULL, .arg = witness};
+    const lks_lock_options options = {.lease_ms = lease_ms, .on_lost = witness ? see_loss : NULL, .arg = witness};
     lks_mutex *mutex = NULL;
     lks_error error;
 

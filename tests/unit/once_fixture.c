@@ -45,7 +45,7 @@ lks_once_verdict work(void *arg, lks_once_attempt *attempt)
         job->codes[1] = lks_once_return(attempt, 201, "paid", 4);
         job->codes[2] = lks_once_add_header(attempt, "content-type", "text/plain");
     }
-    if (job->detail != NULL)
+    if (job->detail)
         job->codes[3] = lks_once_set_detail(attempt, job->detail);
     return job->verdict;
 }

@@ -178,7 +178,7 @@ static void start_next(lks_call_function *function, void *arg, lks_code code, co
     if (lks_call_start(chain->channel, &server_write, &request.base, NULL, start_next, NULL, chain, &chain->call,
                        NULL) != LKS_OK)
         chain->failed++;
-    if (chain->left == 10 && chain->call != NULL)
+    if (chain->left == 10 && chain->call)
         lks_call_cancel(chain->call);
 }
 

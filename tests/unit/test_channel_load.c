@@ -25,7 +25,7 @@ static void *call_and_call(void *arg)
         snprintf(id, sizeof id, "%zu-%zu", caller->number, i);
         if (run(caller->channel, &server_write, id, NULL, &response, NULL) == LKS_OK)
             caller->right += strcmp(response->id, id) == 0 && response->before == 0;
-        if (response != NULL)
+        if (response)
             lks_message_free(&response->base);
     }
     return NULL;
@@ -102,7 +102,7 @@ static size_t entries_of(const char *path)
     size_t n = 0;
 
     assert_non_null(dir);
-    while (readdir(dir) != NULL)
+    while (readdir(dir))
         n++;
     closedir(dir);
     return n;

@@ -114,7 +114,7 @@ static void assert_unreachable(const char *url, const char *why)
 
     run(channel, &server_plain, "a", &(lks_call_options){.timeout_ms = 500}, NULL, &error);
     assert_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    if (strstr(error.message, why) == NULL || strstr(error.message, url) == NULL)
+    if (!strstr(error.message, why) || !strstr(error.message, url))
         fail_msg("\"%s\" instead of \"%s\"", error.message, why);
     lks_channel_close(channel);
 }

@@ -58,7 +58,7 @@ static int teardown(void **state)
 /* A turn of the loop. */
 static void turn(void)
 {
-    for (loop_task *task = loop_wait(&channel.loop, 0), *next; task != NULL; task = next) {
+    for (loop_task *task = loop_wait(&channel.loop, 0), *next; task; task = next) {
         next = task->next;
         task->run(task);
     }

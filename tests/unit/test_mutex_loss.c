@@ -303,7 +303,7 @@ static void release_in_callback(void *arg, const lks_lock_loss *loss)
     struct owner *owner = arg;
 
     (void)loss;
-    while (atomic_load(&owner->permit) == NULL)
+    while (!atomic_load(&owner->permit))
         process_pause();
     owner->released = lks_permit_release(atomic_load(&owner->permit), NULL);
     owner->freed = lks_semaphore_free(owner->semaphore);

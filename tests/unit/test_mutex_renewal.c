@@ -14,13 +14,13 @@ static size_t watchdogs(void)
     size_t n = 0;
 
     assert_non_null(tasks);
-    for (struct dirent *task; (task = readdir(tasks)) != NULL;) {
+    for (struct dirent *task; (task = readdir(tasks));) {
         char path[300], name[32] = "";
         snprintf(path, sizeof path, "/proc/self/task/%s/comm", task->d_name);
         FILE *file = fopen(path, "r");
-        if (file == NULL)
+        if (!file)
             continue;
-        n += fgets(name, sizeof name, file) != NULL && strcmp(name, "lks-watchdog\n") == 0;
+        n += fgets(name, sizeof name, file) && strcmp(name, "lks-watchdog\n") == 0;
         fclose(file);
     }
     closedir(tasks);

@@ -450,7 +450,7 @@ static void *run_often(void *arg)
     for (int i = 0; i < crowd->rounds; i++) {
         lks_once_result *result = NULL;
         lks_once_outcome outcome = lks_once_run(channel, &options, pause_a_little, NULL, &result, NULL);
-        if (outcome == LKS_ONCE_EXECUTED && result != NULL)
+        if (outcome == LKS_ONCE_EXECUTED && result)
             atomic_fetch_add(&crowd->executed, 1);
         lks_once_result_free(result);
     }

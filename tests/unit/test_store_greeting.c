@@ -57,7 +57,7 @@ static void close_store(stage *s)
 
 static bool is_fatal(void *arg)
 {
-    return store_fatal(store_driver_store(((stage *)arg)->d)) != NULL;
+    return store_fatal(store_driver_store(((stage *)arg)->d));
 }
 
 static bool has_reason(void *arg)

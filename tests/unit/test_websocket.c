@@ -108,7 +108,7 @@ static void expect_status(const char *request, unsigned status)
         assert_non_null(body);
         size_t body_len = got.said_len - (size_t)(body + 4 - got.said);
         assert_int_equal(length ? strtoul(length + 16, NULL, 10) : 0, body_len);
-        assert_true((status == 101) == (length == NULL));
+        assert_true((status == 101) == (!length));
     }
 }
 

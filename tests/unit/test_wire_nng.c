@@ -209,10 +209,9 @@ TEST(what_lies_in_the_inbox_keeps_its_order)
         close(fd);
     }
     run_until(has_lost_half_at_least);
-    for (size_t i = 0; i < here.n; i++) {
+    for (size_t i = 0; i < here.n; i++)
         for (size_t k = i + 1; here.events[i].text == 0 && k < here.n; k++)
             assert_int_not_equal(here.events[k].peer, here.events[i].peer);
-    }
     stop();
 }
 

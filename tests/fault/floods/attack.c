@@ -25,18 +25,15 @@ static void run_flood(attacker *a)
     while (attacker_goes_on(a)) {
         flood f = {.wire = a->wire, .next_id = 1};
         raw r;
-        if (!attacker_open(a, &r)) {
+        if (!attacker_open(a, &r))
             continue;
-        }
         b.len = 0;
-        if (target_speaks_h2(a->wire)) {
+        if (target_speaks_h2(a->wire))
             h2_put_preface(&b, -1);
-        } else {
+        else
             sp_put_greeting(&b);
-        }
-        if (a->attack->open != NULL) {
+        if (a->attack->open)
             a->attack->open(&b, &f);
-        }
         bool goes = raw_send(&r, b.data, b.len), again = false;
         while (goes) {
             if (!again) {
@@ -52,9 +49,8 @@ static void run_flood(attacker *a)
 
 void attacker_run(attacker *a)
 {
-    if (a->attack->run != NULL) {
+    if (a->attack->run)
         a->attack->run(a);
-    } else {
+    else
         run_flood(a);
-    }
 }

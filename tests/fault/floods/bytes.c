@@ -16,9 +16,8 @@ static uint8_t *room_for(bytes *b, size_t len)
     if (b->len + len > b->room) {
         b->room = 2 * (b->len + len);
         b->data = realloc(b->data, b->room);
-        if (b->data == NULL) {
+        if (!b->data)
             abort();
-        }
     }
     b->len += len;
     return b->data + b->len - len;
@@ -28,9 +27,8 @@ void bytes_put(bytes *b, const void *data, size_t len)
 {
     uint8_t *to = room_for(b, len);
 
-    if (len > 0) {
+    if (len > 0)
         memcpy(to, data, len);
-    }
 }
 
 void bytes_fill(bytes *b, uint8_t value, size_t len)
@@ -48,9 +46,8 @@ static void put_big_endian(bytes *b, uint64_t value, size_t n)
 {
     uint8_t *to = room_for(b, n);
 
-    for (size_t i = n; i-- > 0; value >>= 8) {
+    for (size_t i = n; i-- > 0; value >>= 8)
         to[i] = (uint8_t)value;
-    }
 }
 
 /* ---- HTTP/2 ----------------------------------------------------------------------------- */
@@ -85,9 +82,8 @@ static void put_hpack_text(bytes *b, const char *text)
 
     put_big_endian(b, len < 127 ? len : 127, 1);
     if (len >= 127) {
-        for (rest -= 127; rest >= 128; rest >>= 7) {
+        for (rest -= 127; rest >= 128; rest >>= 7)
             put_big_endian(b, 128 | (rest & 127), 1);
-        }
         put_big_endian(b, rest, 1);
     }
     bytes_put(b, text, len);
@@ -116,13 +112,12 @@ void h2_put_call(bytes *b, uint32_t id, const h2_call *call, uint8_t flags)
     bytes block = {0};
 
     hpack_put_start(&block, call->path);
-    if (call->token != NULL) {
+    if (call->token) {
         snprintf(authorization, sizeof authorization, "Bearer %s", call->token);
         hpack_put_field(&block, "authorization", authorization);
     }
-    if (call->name != NULL) {
+    if (call->name)
         hpack_put_field(&block, call->name, call->value);
-    }
     h2_put_frame(b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | flags, id, block.data, block.len);
     bytes_free(&block);
 }
@@ -150,9 +145,8 @@ void sp_put_greeting(bytes *b)
 
 void sp_put_length(bytes *b, wire w, uint64_t len)
 {
-    if (w == WIRE_UNIX) {
+    if (w == WIRE_UNIX)
         put_big_endian(b, 1, 1);
-    }
     put_big_endian(b, len, 8);
 }
 
@@ -166,14 +160,13 @@ void sp_put_frame(bytes *b, wire w, uint32_t id, const sp_call *from, size_t n)
     call.method = (char *)(uintptr_t)from->path;
     call.payload = (ProtobufCBinaryData){.len = from->len, .data = (uint8_t *)(uintptr_t)from->payload};
     call.timeout_ms = from->timeout_ms;
-    snprintf(authorization, sizeof authorization, "Bearer %s", from->token != NULL ? from->token : "");
+    snprintf(authorization, sizeof authorization, "Bearer %s", from->token ? from->token : "");
     metadata.key = (char *)(uintptr_t) "authorization";
     metadata.value = (ProtobufCBinaryData){.len = strlen(authorization), .data = (uint8_t *)authorization};
     call.metadata = list;
-    call.n_metadata = from->token != NULL;
-    for (size_t i = 0; i < CALLS_MAX; i++) {
+    call.n_metadata = !!from->token;
+    for (size_t i = 0; i < CALLS_MAX; i++)
         calls[i] = &call;
-    }
     frame.calls = calls;
     frame.n_calls = n;
     size_t len = lockstock__rpc__v1__frame__get_packed_size(&frame);

@@ -73,12 +73,11 @@ static void start_attackers(const row *r)
         a->wire = r->wire;
         a->nth = i;
         a->stop = &crowd.stop;
-        atomic_store(&a->at_peak, r->attack->run == NULL);
+        atomic_store(&a->at_peak, !r->attack->run);
         atomic_store(&a->connections, 0);
         atomic_store(&a->left, 0);
-        if (pthread_create(&crowd.threads[i], NULL, attacker_thread, a) != 0) {
+        if (pthread_create(&crowd.threads[i], NULL, attacker_thread, a) != 0)
             abort();
-        }
     }
 }
 
@@ -97,19 +96,16 @@ static bool all_at_peak(const row *r)
 {
     bool all = true;
 
-    for (unsigned i = 0; i < r->n; i++) {
+    for (unsigned i = 0; i < r->n; i++)
         all = all && atomic_load(&crowd.all[i].at_peak);
-    }
     return all;
 }
 
 static bool is_hold(const attack *a)
 {
-    for (const attack *h = holds; h->name != NULL; h++) {
-        if (h == a) {
+    for (const attack *h = holds; h->name; h++)
+        if (h == a)
             return true;
-        }
-    }
     return false;
 }
 
@@ -127,7 +123,7 @@ static double watch(const row *r, target_figures *peak, long long ms)
 {
     target_figures begin = target_measure(), now = begin;
     long long begun = process_now_ms(), end = begun + ms;
-    bool waits = r != NULL && is_hold(r->attack);
+    bool waits = r && is_hold(r->attack);
 
     do {
         process_pause();
@@ -162,9 +158,8 @@ static void measure(const row *r, seen *s)
     long long idle_ms = (long long)counts_of(100, 500), attack_ms = (long long)counts_of(300, 1000);
     wire elsewhere = target_speaks_h2(r->wire) ? WIRE_TCP : WIRE_GRPC;
 
-    if (r->attack->prepare != NULL) {
+    if (r->attack->prepare)
         r->attack->prepare();
-    }
     assert_true(others_open(r->wire, elsewhere));
     s->before = s->peak = target_measure();
     for (size_t i = 0; i < rounds && target_measure().rss_kib > 0; i++) {
@@ -212,9 +207,8 @@ static void print_row(const row *r, seen *s)
                    s->attacked.why[i]);
         }
     }
-    if (is_hold(r->attack)) {
+    if (is_hold(r->attack))
         printf(" | %zu connections left", s->left);
-    }
     printf("\n");
     fflush(stdout);
 }
@@ -223,29 +217,24 @@ static void print_row(const row *r, seen *s)
 
 static void assert_bounds(const row *r, const seen *s)
 {
-    if (!target_lives()) {
+    if (!target_lives())
         fail_msg("%s: the server is dead", r->name);
-    }
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     size_t left = LEFT_KIB;
 #else
-    size_t left =
-        getenv("LOCKSTOCK_FLOODS_SERVER") != NULL ? LEFT_KIB : SIZE_MAX / 2; /* a sanitizer keeps what is freed */
+    size_t left = getenv("LOCKSTOCK_FLOODS_SERVER") ? LEFT_KIB : SIZE_MAX / 2; /* a sanitizer keeps what is freed */
 #endif
 #if defined(__SANITIZE_THREAD__)
-    bool measured = getenv("LOCKSTOCK_FLOODS_SERVER") != NULL; /* TSan's shadow makes reserved memory resident */
+    bool measured = getenv("LOCKSTOCK_FLOODS_SERVER"); /* TSan's shadow makes reserved memory resident */
 #else
     bool measured = true;
 #endif
-    if (measured && s->peak.rss_kib > s->before.rss_kib + BUDGET_KIB + OVERHEAD_KIB) {
+    if (measured && s->peak.rss_kib > s->before.rss_kib + BUDGET_KIB + OVERHEAD_KIB)
         fail_msg("%s: resident memory grew from %zu to %zu MiB", r->name, mib(s->before.rss_kib), mib(s->peak.rss_kib));
-    }
-    if (measured && s->after.rss_kib > s->before.rss_kib + left) {
+    if (measured && s->after.rss_kib > s->before.rss_kib + left)
         fail_msg("%s: %zu MiB stay resident of %zu", r->name, mib(s->after.rss_kib), mib(s->peak.rss_kib));
-    }
-    if (s->after.descriptors > s->before.descriptors + DESCRIPTORS_MORE) {
+    if (s->after.descriptors > s->before.descriptors + DESCRIPTORS_MORE)
         fail_msg("%s: %zu descriptors stay open", r->name, s->after.descriptors - s->before.descriptors);
-    }
     for (size_t i = 0; i < N_OTHERS; i++) {
         if (s->attacked.calls[i].n == 0) {
             fail_msg("%s: others are not served (%s): %s", r->name,
@@ -273,9 +262,8 @@ static bool start_target(bool alone, bool fills_places)
     static bool shared;
     bool full = counts_of(0, 1);
 
-    if (shared && !alone && target_lives()) {
+    if (shared && !alone && target_lives())
         return true;
-    }
     shared = !alone && !full;
     return target_stop() && target_start(fills_places && !full ? few_places : NULL);
 }
@@ -285,9 +273,8 @@ static void test_row(void **state)
     const row *r = *state;
     seen s = {0};
 
-    if (!start_target(is_hold(r->attack), r->attack->fills_places)) {
+    if (!start_target(is_hold(r->attack), r->attack->fills_places))
         fail_msg("the server does not start");
-    }
     measure(r, &s);
     print_row(r, &s);
     for (size_t i = 0; i < N_OTHERS; i++) {
@@ -305,9 +292,8 @@ static int start_for_honest(void **state)
 
 static int stop_after(void **state)
 {
-    if (counts_of(0, 1) == 1) {
+    if (counts_of(0, 1) == 1)
         target_stop();
-    }
     return 0;
 }
 
@@ -326,9 +312,8 @@ static void add_row(const attack *a, wire w, unsigned n)
 {
     row *r = &rows[n_rows];
 
-    if (n_rows == ROWS_MAX) {
+    if (n_rows == ROWS_MAX)
         abort();
-    }
     *r = (row){.attack = a, .wire = w, .n = n};
     snprintf(r->name, sizeof r->name, "%s %s x%u", a->name, target_wire_name(w), n);
     test_add_with(r->name, test_row, NULL, stop_after, r);
@@ -340,22 +325,18 @@ static void add_attacks(const attack *list)
 {
     bool full = counts_of(0, 1);
 
-    for (const attack *a = list; a->name != NULL; a++) {
+    for (const attack *a = list; a->name; a++) {
         unsigned wires[N_WIRES], n_wires = 0;
-        for (unsigned w = 0; w < N_WIRES; w++) {
-            if ((a->wires & 1U << w) != 0) {
+        for (unsigned w = 0; w < N_WIRES; w++)
+            if ((a->wires & 1U << w) != 0)
                 wires[n_wires++] = w;
-            }
-        }
         for (unsigned i = 0; i < n_wires; i++) {
             if (full || i == n_rows % n_wires) {
                 add_row(a, (wire)wires[i], is_hold(a) || full ? 1 : 4);
-                if (full && !is_hold(a)) {
+                if (full && !is_hold(a))
                     add_row(a, (wire)wires[i], ATTACKERS_MAX);
-                }
-                if (!full) {
+                if (!full)
                     break;
-                }
             }
         }
     }

@@ -25,16 +25,14 @@ static void open_call(bytes *b, flood *f)
 
 static void open_calls(bytes *b, flood *f)
 {
-    for (size_t i = 0; i < OPEN_STREAMS; i++) {
+    for (size_t i = 0; i < OPEN_STREAMS; i++)
         open_call(b, f);
-    }
 }
 
 static bool repeat(bytes *b, uint8_t type, uint8_t flags, uint32_t id, const void *data, size_t len)
 {
-    for (size_t i = 0; i < MANY; i++) {
+    for (size_t i = 0; i < MANY; i++)
         h2_put_frame(b, type, flags, id, data, len);
-    }
     return true;
 }
 
@@ -95,9 +93,8 @@ static bool long_unknown_frames(bytes *b, flood *f)
     static const uint8_t frame[FRAME_MAX];
 
     (void)f;
-    for (size_t i = 0; i < 16; i++) {
+    for (size_t i = 0; i < 16; i++)
         h2_put_frame(b, 0xEE, 0, 1, frame, sizeof frame);
-    }
     return true;
 }
 
@@ -125,9 +122,8 @@ static bool long_settings(bytes *b, flood *f)
     bytes entries = {0};
 
     (void)f;
-    for (size_t i = 0; i < MANY; i++) {
+    for (size_t i = 0; i < MANY; i++)
         bytes_put(&entries, i % 2 ? "\0\4\0\0\1\0" : "\0\4\0\0\2\0", 6);
-    }
     h2_put_frame(b, NGHTTP2_SETTINGS, 0, 0, entries.data, entries.len);
     bytes_free(&entries);
     return true;
@@ -205,9 +201,8 @@ static bool calls(bytes *b, flood *f)
 /* No call at all: GET, and what HTTP forbids. */
 static bool no_calls(bytes *b, flood *f)
 {
-    for (size_t i = 0; i < 100; i++) {
+    for (size_t i = 0; i < 100; i++)
         h2_put_frame(b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS | NGHTTP2_FLAG_END_STREAM, take_id(f), "\x82\x87", 2);
-    }
     return false;
 }
 
@@ -269,9 +264,8 @@ static bool gzip_of_nothing(bytes *b, flood *f)
     uint32_t id = take_id(f);
 
     bytes_put(&message, head, sizeof head);
-    for (size_t i = 0; i < EMPTY_BLOCKS; i++) {
+    for (size_t i = 0; i < EMPTY_BLOCKS; i++)
         bytes_put(&message, "\0\0\0\xFF\xFF", 5);
-    }
     h2_put_call(b, id, &call, 0);
     h2_put_message(b, id, message.data, message.len, true, NGHTTP2_FLAG_END_STREAM);
     bytes_free(&message);

@@ -5,9 +5,8 @@ enum { CALLS_OF_A_FRAME = 256, FRAMES = 500 };
 
 static bool put_frames(bytes *b, flood *f, const sp_call *call, size_t n_calls, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++)
         sp_put_frame(b, f->wire, f->next_id++, call, n_calls);
-    }
     return true;
 }
 

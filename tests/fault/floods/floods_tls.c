@@ -22,34 +22,31 @@ static void handshakes(attacker *a)
 {
     while (attacker_goes_on(a)) {
         raw r;
-        if (attacker_open(a, &r)) {
+        if (attacker_open(a, &r))
             raw_close(&r);
-        }
     }
 }
 
 static void put_beginning(bytes *b, wire w)
 {
-    if (target_speaks_h2(w)) {
+    if (target_speaks_h2(w))
         h2_put_preface(b, -1);
-    } else {
+    else
         sp_put_greeting(b);
-    }
 }
 
 /* Makes KeyUpdates ahead, so that they come as fast as the socket takes them. */
 static bool make_key_updates(SSL *tls, int type, bytes *b)
 {
     BIO *memory = BIO_new(BIO_s_mem()), *socket = SSL_get_wbio(tls);
-    bool made = memory != NULL;
+    bool made = memory;
     char *data = NULL;
 
     BIO_up_ref(socket);
     SSL_set0_wbio(tls, memory);
     ERR_clear_error();
-    for (size_t i = 0; i < UPDATES && made; i++) {
+    for (size_t i = 0; i < UPDATES && made; i++)
         made = SSL_key_update(tls, type) == 1 && SSL_do_handshake(tls) == 1;
-    }
     long len = BIO_get_mem_data(memory, &data);
     bytes_put(b, data, len > 0 ? (size_t)len : 0);
     SSL_set0_wbio(tls, socket);
@@ -71,9 +68,8 @@ static void update_keys(attacker *a, int type)
 
     while (attacker_goes_on(a)) {
         raw r;
-        if (!attacker_open(a, &r)) {
+        if (!attacker_open(a, &r))
             continue;
-        }
         b.len = 0;
         put_beginning(&b, a->wire);
         bool goes = raw_send(&r, b.data, b.len);
@@ -105,9 +101,8 @@ static void single_bytes(attacker *a)
 
     while (attacker_goes_on(a)) {
         raw r;
-        if (!attacker_open(a, &r)) {
+        if (!attacker_open(a, &r))
             continue;
-        }
         b.len = 0;
         put_beginning(&b, a->wire);
         for (uint32_t id = 1; b.len < PIECES; id += 2) {
@@ -119,9 +114,8 @@ static void single_bytes(attacker *a)
             }
         }
         bool goes = true;
-        for (size_t i = 0; i < b.len && goes; i++) {
+        for (size_t i = 0; i < b.len && goes; i++)
             goes = raw_send(&r, b.data + i, 1);
-        }
         raw_close(&r);
     }
     bytes_free(&b);

@@ -26,9 +26,8 @@ bool frames_next(frames *f, frame *ret, int timeout_ms)
         }
         uint8_t more[4096];
         ssize_t n = raw_receive(f->from, more, sizeof more, timeout_ms);
-        if (n <= 0) {
+        if (n <= 0)
             return false;
-        }
         bytes_put(&f->in, more, (size_t)n);
     }
 }

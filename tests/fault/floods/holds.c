@@ -37,9 +37,8 @@ typedef bool take(attacker *a, raw *r, size_t i);
 static void take_all(attacker *a, holding *h, size_t n, take *take_one)
 {
     *h = (holding){.raws = calloc(n, sizeof *h->raws)};
-    if (h->raws == NULL) {
+    if (!h->raws)
         abort();
-    }
     for (size_t i = 0, refused = 0; i < n && refused < REFUSALS_MAX && attacker_goes_on(a); i++) {
         if (take_one(a, &h->raws[h->n], i)) {
             h->n++;
@@ -58,9 +57,8 @@ static void keep_all(attacker *a, holding *h)
     size_t left = 0;
 
     atomic_store(&a->at_peak, true);
-    while (attacker_goes_on(a)) {
+    while (attacker_goes_on(a))
         process_pause();
-    }
     for (size_t i = 0; i < h->n; i++) {
         h->raws[i].stop = &go_on;
         left += raw_drop(&h->raws[i]);
@@ -105,9 +103,8 @@ static bool take_answers(attacker *a, raw *r, const char *path, const bytes *req
     const h2_call call = {.path = path, .token = TARGET_ATTACKERS_TOKEN};
     bytes b = {0};
 
-    if (!attacker_open(a, r)) {
+    if (!attacker_open(a, r))
         return false;
-    }
     h2_put_preface(&b, 0);
     for (size_t i = 0; i < n_calls; i++) {
         h2_put_call(&b, (uint32_t)(2 * i + 1), &call, 0);
@@ -160,15 +157,13 @@ static bool take_descriptions(attacker *a, raw *r, size_t i)
     bytes b = {0};
     (void)i;
 
-    if (!attacker_open(a, r)) {
+    if (!attacker_open(a, r))
         return false;
-    }
     h2_put_preface(&b, 0);
     for (uint32_t id = 1; id <= 5; id += 2) {
         h2_put_call(&b, id, &call, 0);
-        for (size_t n = 0; n < 290; n++) {
+        for (size_t n = 0; n < 290; n++)
             h2_put_message(&b, id, symbol, sizeof symbol - 1, false, 0);
-        }
     }
     h2_put_frame(&b, NGHTTP2_PING, 0, 0, "12345678", 8);
     r->patience_ms = QUIET_MS;
@@ -214,7 +209,7 @@ static void prepared(wire w, const char *path, const bytes *request, outcome *re
                             .authorization = "Bearer " TARGET_OTHERS_TOKEN};
     void *caller = driver->open(target_url(w), target_certificate(w));
 
-    if (caller == NULL || driver->start(caller, &spec) == 0 || !driver->await(caller, ret) || ret->code != LKS_OK) {
+    if (!caller || driver->start(caller, &spec) == 0 || !driver->await(caller, ret) || ret->code != LKS_OK) {
         fprintf(stderr, "%s is refused\n", path);
         abort();
     }
@@ -236,9 +231,8 @@ static void store_large_result(void)
     pack(&b, &begin.base);
     prepared(WIRE_TCP, PATH_BEGIN, &b, &answer);
     lks_begin_response *begun = lockstock__v1__begin_response__unpack(NULL, answer.len, answer.payload);
-    if (begun == NULL) {
+    if (!begun)
         abort();
-    }
     free(answer.payload);
     complete.fence = begun->fence;
     lockstock__v1__begin_response__free_unpacked(begun, NULL);
@@ -280,9 +274,8 @@ static void hold_the_lock(void)
 
 static bool take_patiently(attacker *a, raw *r, const bytes *b)
 {
-    if (!attacker_open(a, r)) {
+    if (!attacker_open(a, r))
         return false;
-    }
     r->patience_ms = PATIENCE_MS;
     return raw_send(r, b->data, b->len);
 }
@@ -329,11 +322,10 @@ static bool take_waiting(attacker *a, raw *r, size_t i)
     sp_call sp = {.path = PATH_ACQUIRE, .token = TARGET_ATTACKERS_TOKEN, .timeout_ms = WAIT_MS + 5000};
     bytes b = {0}, request = {0};
 
-    if (target_speaks_h2(a->wire)) {
+    if (target_speaks_h2(a->wire))
         h2_put_preface(&b, -1);
-    } else {
+    else
         sp_put_greeting(&b);
-    }
     bool sent = take_patiently(a, r, &b);
     for (unsigned n = 0; sent && n < 256; n++) {
         b.len = request.len = 0;
@@ -368,9 +360,8 @@ static bool take_bodiless(attacker *a, raw *r, size_t i)
     (void)i;
 
     h2_put_preface(&b, -1);
-    for (uint32_t n = 0; n < 256; n++) {
+    for (uint32_t n = 0; n < 256; n++)
         h2_put_call(&b, 2 * n + 1, &call, 0);
-    }
     bool taken = take_patiently(a, r, &b);
     bytes_free(&b);
     return taken;
@@ -394,9 +385,8 @@ static bool take_unread(attacker *a, raw *r, size_t n_calls, size_t n_frames)
                           .token = TARGET_ATTACKERS_TOKEN,
                           .timeout_ms = 30000};
     sp_put_greeting(&b);
-    for (uint32_t id = 1; id <= n_frames; id++) {
+    for (uint32_t id = 1; id <= n_frames; id++)
         sp_put_frame(&b, a->wire, id, &call, n_calls);
-    }
     bool sent = false;
     if (attacker_open(a, r)) {
         r->deaf = true;
@@ -438,9 +428,8 @@ static bool begin_only(attacker *a, raw *r, wire w, unsigned address)
     static const uint8_t hello[] = {0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3};
     bytes b = {0};
 
-    if (!raw_connect(r, w, address, a->stop)) {
+    if (!raw_connect(r, w, address, a->stop))
         return false;
-    }
     atomic_fetch_add(&a->connections, 1);
     if (target_has_tls(w)) {
         bytes_put(&b, hello, sizeof hello);
@@ -473,11 +462,10 @@ static bool take_idle_place(attacker *a, raw *r, size_t i)
     bytes b = {0};
     (void)i;
 
-    if (target_speaks_h2(a->wire)) {
+    if (target_speaks_h2(a->wire))
         h2_put_preface(&b, -1);
-    } else {
+    else
         sp_put_greeting(&b);
-    }
     bool taken = take_patiently(a, r, &b);
     bytes_free(&b);
     return taken;
@@ -537,15 +525,13 @@ static void many_and_malformed(attacker *a)
         const frame_kind *c = &cheap[i % (sizeof cheap / sizeof *cheap)],
                          *m = &malformed[i / (sizeof cheap / sizeof *cheap)];
         raw r;
-        if (!attacker_goes_on(a) || !attacker_open(a, &r)) {
+        if (!attacker_goes_on(a) || !attacker_open(a, &r))
             continue;
-        }
         b.len = 0;
         h2_put_preface(&b, -1);
         h2_put_call(&b, 1, &call, 0);
-        for (size_t n = 0; n < 1001; n++) {
+        for (size_t n = 0; n < 1001; n++)
             h2_put_frame(&b, c->type, c->flags, c->id, body, c->len);
-        }
         h2_put_frame(&b, m->type, m->flags, m->id, body, m->len);
         (void)raw_send(&r, b.data, b.len);
         (void)raw_ends(&r, PATIENCE_MS);

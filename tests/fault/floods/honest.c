@@ -37,9 +37,8 @@ static void open_peer(peer *p, wire w)
     } while (got.type != NGHTTP2_SETTINGS);
     for (size_t at = 0; at + 6 <= got.len; at += 6) {
         const uint8_t *entry = got.data + at;
-        if (entry[1] == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS) {
+        if (entry[1] == NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS)
             p->streams_max = (uint32_t)entry[2] << 24 | (uint32_t)entry[3] << 16 | (uint32_t)entry[4] << 8 | entry[5];
-        }
     }
     assert_in_range(p->streams_max, 1, STREAMS_MAX);
     bytes_free(&b);
@@ -110,9 +109,8 @@ void honest_one_stream_too_many(void **state)
     assert_true(target_stop() && target_start(few_streams));
     open_peer(&p, *(const wire *)*state);
     uint32_t last = 2 * p.streams_max + 1;
-    for (uint32_t id = 1; id <= last; id += 2) {
+    for (uint32_t id = 1; id <= last; id += 2)
         h2_put_call(&b, id, &known, 0);
-    }
     assert_true(raw_send(&p.r, b.data, b.len));
     do {
         assert_true(frames_next(&p.in, &got, ANSWER_MS));

@@ -42,9 +42,8 @@ static void add(latencies *l, uint64_t us)
     if (l->n == l->room) {
         l->room = l->room > 0 ? 2 * l->room : 4096;
         l->us = realloc(l->us, l->room * sizeof *l->us);
-        if (l->us == NULL) {
+        if (!l->us)
             abort();
-        }
     }
     l->us[l->n++] = us < UINT32_MAX ? (uint32_t)us : UINT32_MAX;
 }
@@ -58,9 +57,8 @@ static int compare(const void *a, const void *b)
 
 uint32_t latencies_at(latencies *l, double p)
 {
-    if (l->n == 0) {
+    if (l->n == 0)
         return 0;
-    }
     qsort(l->us, l->n, sizeof *l->us, compare);
     size_t at = (size_t)(p * (double)l->n);
     return l->us[at < l->n ? at : l->n - 1];
@@ -128,18 +126,16 @@ static const char *pack_step(client *c, bytes *b)
 
 static void disconnect(client *c)
 {
-    if (c->caller != NULL) {
+    if (c->caller)
         target_driver(c->wire)->close(c->caller);
-    }
     c->caller = NULL;
 }
 
 static bool connect_client(client *c)
 {
-    if (c->caller == NULL) {
+    if (!c->caller)
         c->caller = target_driver(c->wire)->open(target_url(c->wire), target_certificate(c->wire));
-    }
-    return c->caller != NULL;
+    return c->caller;
 }
 
 static void note_failure(client *c, const char *why)
@@ -220,9 +216,8 @@ void others_go(others_phase *phase)
         c->failed = &phase->failed[i];
         c->why = phase->why[i];
         atomic_store(&c->served, false);
-        if (pthread_create(&c->thread, NULL, run, c) != 0) {
+        if (pthread_create(&c->thread, NULL, run, c) != 0)
             abort();
-        }
     }
 }
 
@@ -230,23 +225,20 @@ bool others_were_served(void)
 {
     bool all = true;
 
-    for (size_t i = 0; i < N_OTHERS; i++) {
+    for (size_t i = 0; i < N_OTHERS; i++)
         all = all && atomic_load(&here.clients[i].served);
-    }
     return all;
 }
 
 void others_pause(void)
 {
     atomic_store(&here.stop, true);
-    for (size_t i = 0; i < N_OTHERS; i++) {
+    for (size_t i = 0; i < N_OTHERS; i++)
         pthread_join(here.clients[i].thread, NULL);
-    }
 }
 
 void others_close(void)
 {
-    for (size_t i = 0; i < N_OTHERS; i++) {
+    for (size_t i = 0; i < N_OTHERS; i++)
         disconnect(&here.clients[i]);
-    }
 }

@@ -26,11 +26,10 @@ static SSL_CTX *context_of(wire w)
     SSL_CTX **context = &contexts[target_speaks_h2(w)];
 
     pthread_mutex_lock(&contexts_mutex);
-    if (*context == NULL && (*context = SSL_CTX_new(TLS_client_method())) != NULL) {
+    if (!*context && (*context = SSL_CTX_new(TLS_client_method()))) {
         SSL_CTX_set_mode(*context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
-        if (target_speaks_h2(w)) {
+        if (target_speaks_h2(w))
             SSL_CTX_set_alpn_protos(*context, (const unsigned char *)"\2h2", 3);
-        }
     }
     pthread_mutex_unlock(&contexts_mutex);
     return *context;
@@ -56,9 +55,8 @@ static bool wait_for(const raw *r, short events, int timeout_ms)
     long long end = process_now_ms() + timeout_ms;
 
     do {
-        if (poll(&wanted, 1, timeout_ms < SLICE_MS ? timeout_ms : SLICE_MS) > 0) {
+        if (poll(&wanted, 1, timeout_ms < SLICE_MS ? timeout_ms : SLICE_MS) > 0)
             return true;
-        }
     } while (!stopped(r) && process_now_ms() < end);
     return false;
 }
@@ -79,16 +77,13 @@ static int connect_socket(const raw *r, wire w, unsigned address)
 #ifdef IP_BIND_ADDRESS_NO_PORT
     setsockopt(r->fd, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
 #endif
-    if (address > 0 && bind(r->fd, (struct sockaddr *)&from, sizeof from) != 0) {
+    if (address > 0 && bind(r->fd, (struct sockaddr *)&from, sizeof from) != 0)
         return -1;
-    }
     to.sin_port = htons(target_port(w));
-    if (connect(r->fd, (struct sockaddr *)&to, sizeof to) == 0) {
+    if (connect(r->fd, (struct sockaddr *)&to, sizeof to) == 0)
         return 0;
-    }
-    if (errno != EINPROGRESS || !wait_for(r, POLLOUT, CONNECT_MS)) {
+    if (errno != EINPROGRESS || !wait_for(r, POLLOUT, CONNECT_MS))
         return -1;
-    }
     getsockopt(r->fd, SOL_SOCKET, SO_ERROR, &failed, &len);
     return failed;
 }
@@ -97,9 +92,8 @@ bool raw_connect(raw *r, wire w, unsigned address, const atomic_bool *stop)
 {
     *r = (raw){.fd = socket(w == WIRE_UNIX ? AF_UNIX : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0),
                .stop = stop};
-    if (r->fd >= 0 && connect_socket(r, w, address) == 0) {
+    if (r->fd >= 0 && connect_socket(r, w, address) == 0)
         return true;
-    }
     raw_close(r);
     return false;
 }
@@ -118,19 +112,16 @@ bool raw_open(raw *r, wire w, unsigned address, const atomic_bool *stop)
     int n;
     short events;
 
-    if (!raw_connect(r, w, address, stop)) {
+    if (!raw_connect(r, w, address, stop))
         return false;
-    }
-    if (!target_has_tls(w)) {
+    if (!target_has_tls(w))
         return true;
-    }
     r->tls = SSL_new(context_of(w));
-    if (r->tls != NULL && SSL_set_fd(r->tls, r->fd) == 1) {
+    if (r->tls && SSL_set_fd(r->tls, r->fd) == 1) {
         while ((n = SSL_connect(r->tls)) != 1 && (events = wanted_by(r, n)) != 0 && wait_for(r, events, CONNECT_MS)) {
         }
-        if (n == 1) {
+        if (n == 1)
             return true;
-        }
     }
     raw_close(r);
     return false;
@@ -139,28 +130,24 @@ bool raw_open(raw *r, wire w, unsigned address, const atomic_bool *stop)
 /* As recv: -1 with errno EAGAIN when there is nothing. */
 static ssize_t receive_some(const raw *r, void *data, size_t len)
 {
-    if (r->tls == NULL) {
+    if (!r->tls)
         return recv(r->fd, data, len, 0);
-    }
     ERR_clear_error();
     int n = SSL_read(r->tls, data, (int)len);
-    if (n > 0) {
+    if (n > 0)
         return n;
-    }
     errno = wanted_by(r, n) != 0 ? EAGAIN : ECONNRESET;
     return -1;
 }
 
 static ssize_t send_some(const raw *r, const void *data, size_t len)
 {
-    if (r->tls == NULL) {
+    if (!r->tls)
         return send(r->fd, data, len, MSG_NOSIGNAL);
-    }
     ERR_clear_error();
     int n = SSL_write(r->tls, data, (int)len);
-    if (n > 0) {
+    if (n > 0)
         return n;
-    }
     errno = wanted_by(r, n) != 0 ? EAGAIN : ECONNRESET;
     return -1;
 }
@@ -195,9 +182,8 @@ bool raw_send(raw *r, const void *data, size_t len)
         } else {
             wait_for(r, (short)(POLLOUT | (r->deaf ? 0 : POLLIN)), SLICE_MS);
         }
-        if (!r->deaf && !raw_drop(r)) {
+        if (!r->deaf && !raw_drop(r))
             return false;
-        }
     }
     return len == 0;
 }
@@ -208,12 +194,10 @@ ssize_t raw_receive(raw *r, void *data, size_t len, int timeout_ms)
 
     do {
         ssize_t n = receive_some(r, data, len);
-        if (n > 0) {
+        if (n > 0)
             return n;
-        }
-        if (n == 0 || (errno != EAGAIN && errno != EINTR)) {
+        if (n == 0 || (errno != EAGAIN && errno != EINTR))
             return -1;
-        }
     } while (wait_for(r, POLLIN, (int)(end - process_now_ms())));
     return 0;
 }
@@ -232,8 +216,7 @@ bool raw_ends(raw *r, int timeout_ms)
 void raw_close(raw *r)
 {
     SSL_free(r->tls);
-    if (r->fd >= 0) {
+    if (r->fd >= 0)
         close(r->fd);
-    }
     *r = (raw){.fd = -1};
 }

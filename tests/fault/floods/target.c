@@ -31,15 +31,15 @@ const char *target_program(void)
 {
     const char *path = getenv("LOCKSTOCK_FLOODS_SERVER");
 
-    return path != NULL ? path : server_fixture_program();
+    return path ? path : server_fixture_program();
 }
 
 static bool write_file(const char *path, const char *text)
 {
     FILE *file = fopen(path, "w");
-    bool written = file != NULL && fputs(text, file) >= 0;
+    bool written = file && fputs(text, file) >= 0;
 
-    return file != NULL && fclose(file) == 0 && written;
+    return file && fclose(file) == 0 && written;
 }
 
 static void add_token(char *text, size_t size, const char *token, const char *principal)
@@ -48,9 +48,8 @@ static void add_token(char *text, size_t size, const char *token, const char *pr
     unsigned len = 0;
 
     EVP_Digest(token, strlen(token), digest, &len, EVP_sha256(), NULL);
-    for (unsigned i = 0; i < len; i++) {
+    for (unsigned i = 0; i < len; i++)
         snprintf(text + strlen(text), size - strlen(text), "%02x", digest[i]);
-    }
     snprintf(text + strlen(text), size - strlen(text), " %s\n", principal);
 }
 
@@ -74,14 +73,12 @@ static bool start_server(const char *const *args)
     size_t n = 0;
 
     for (wire w = 0; w < N_WIRES; w++) {
-        if (w == WIRE_TLS) {
+        if (w == WIRE_TLS)
             continue;
-        }
-        if (w == WIRE_UNIX) {
+        if (w == WIRE_UNIX)
             snprintf(here.urls[w], sizeof here.urls[w], "unix://%s/server", redis_fixture_dir(here.store));
-        } else {
+        else
             snprintf(here.urls[w], sizeof here.urls[w], "%s://127.0.0.1:%u", schemes[w], server_fixture_free_port());
-        }
         here.args[n++] = "--listen";
         here.args[n++] = here.urls[w];
     }
@@ -90,13 +87,12 @@ static bool start_server(const char *const *args)
     here.args[n++] = here.policy;
     here.args[n++] = "--tokens";
     here.args[n++] = here.tokens;
-    while (args != NULL && *args != NULL && n < ARGS_MAX - 1) {
+    while (args && *args && n < ARGS_MAX - 1)
         here.args[n++] = *args++;
-    }
     here.args[n] = NULL;
     /* ASan keeps freed memory for a while: not what is measured here. */
     snprintf(here.sanitizer, sizeof here.sanitizer, "ASAN_OPTIONS=%s:quarantine_size_mb=16",
-             inherited != NULL ? inherited : "");
+             inherited ? inherited : "");
     here.env[0] = here.sanitizer;
     here.server = server_fixture_start(&(server_fixture_options){.program = target_program(),
                                                                  .store = redis_fixture_url(here.store),
@@ -104,10 +100,9 @@ static bool start_server(const char *const *args)
                                                                  .env = here.env,
                                                                  .scheme = schemes[WIRE_TLS],
                                                                  .peers_die = true});
-    if (here.server != NULL) {
+    if (here.server)
         snprintf(here.urls[WIRE_TLS], sizeof here.urls[0], "%s", server_fixture_url(here.server));
-    }
-    return here.server != NULL;
+    return here.server;
 }
 
 bool target_start(const char *const *args)
@@ -118,16 +113,15 @@ bool target_start(const char *const *args)
         return false;
     }
     here.store = redis_fixture_start(NULL);
-    if (here.store != NULL && write_policy(redis_fixture_dir(here.store)) && start_server(args)) {
+    if (here.store && write_policy(redis_fixture_dir(here.store)) && start_server(args))
         return true;
-    }
     target_stop();
     return false;
 }
 
 bool target_stop(void)
 {
-    bool clean = here.server == NULL || server_fixture_stop(here.server, STOP_MS);
+    bool clean = !here.server || server_fixture_stop(here.server, STOP_MS);
 
     server_fixture_free(here.server);
     redis_fixture_free(here.store);
@@ -138,12 +132,10 @@ bool target_stop(void)
 
 bool target_lives(void)
 {
-    if (here.server == NULL || here.store == NULL) {
+    if (!here.server || !here.store)
         return false;
-    }
-    if (!process_wait(server_fixture_process(here.server), 0, NULL)) {
+    if (!process_wait(server_fixture_process(here.server), 0, NULL))
         return true;
-    }
     process_exited_with(server_fixture_process(here.server), 0, 0);
     server_fixture_free(here.server);
     here.server = NULL;
@@ -193,22 +185,20 @@ static double cpu_seconds(pid_t pid)
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     FILE *file = fopen(path, "r");
-    if (file == NULL) {
+    if (!file)
         return 0;
-    }
     size_t n = fread(text, 1, sizeof text - 1, file);
     fclose(file);
     text[n] = '\0';
     const char *after_name = strrchr(text, ')'); /* field 3, the state, follows; utime and stime are 14 and 15 */
-    if (after_name != NULL) {
+    if (after_name)
         sscanf(after_name + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel);
-    }
     return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
 }
 
 target_figures target_measure(void)
 {
-    pid_t pid = here.server != NULL ? server_fixture_pid(here.server) : 0;
+    pid_t pid = here.server ? server_fixture_pid(here.server) : 0;
 
     return pid == 0 ? (target_figures){0}
                     : (target_figures){.rss_kib = process_rss_kib(pid),
