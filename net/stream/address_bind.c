@@ -40,17 +40,18 @@ lks_code address_check_tcp(const char *text, lks_error *error)
     struct addrinfo *found = NULL;
     int on = 1;
 
-    if (address_resolve(text, &found, error) != LKS_OK)
-        return error->code;
+    lks_code code = address_resolve(text, &found, error);
+    if (code != LKS_OK)
+        return code;
     int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool bound = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
                  bind(fd, found->ai_addr, found->ai_addrlen) == 0;
     if (!bound)
-        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(uv_translate_sys_error(errno)));
+        code = lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(uv_translate_sys_error(errno)));
     if (fd >= 0)
         close(fd);
     freeaddrinfo(found);
-    return bound ? LKS_OK : error->code;
+    return code;
 }
 
 /* ---- unix sockets --------------------------------------------------------------- */
@@ -87,8 +88,9 @@ lks_code address_check_unix(const char *path, lks_error *error)
     if (path[0] != '/' || path[strlen(path) - 1] == '/' || strlen(path) >= PATH_BYTES)
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "must be an absolute path of fewer than %d bytes", (int)PATH_BYTES);
-    if (check_directory(path, error) != LKS_OK)
-        return error->code;
+    lks_code code = check_directory(path, error);
+    if (code != LKS_OK)
+        return code;
     if (lstat(path, &found) != 0)
         return errno == ENOENT ? LKS_OK : refuse(error, strerror(errno));
     if (!S_ISSOCK(found.st_mode))
@@ -115,8 +117,9 @@ static void remove_stale(const char *path)
 
 lks_code address_bind_unix(uv_pipe_t *pipe, const char *path, lks_error *error)
 {
-    if (address_check_unix(path, error) != LKS_OK)
-        return error->code;
+    lks_code code = address_check_unix(path, error);
+    if (code != LKS_OK)
+        return code;
     remove_stale(path);
     mode_t mask = umask(S_IXUSR | S_IRWXG | S_IRWXO);
     int failed = uv_pipe_bind(pipe, path);
