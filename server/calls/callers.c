@@ -16,7 +16,8 @@ enum {
     QUEUES = 4,       /* calls that take may queue, for each that may run */
     SMALL_QUEUE = 64, /* of one caller, when others queue nearly all there may be */
     TURN_NS = 200 * 1000,
-    QUEUE_TURN_NS = 1000000, /* what may be started from queues in a turn */
+    QUEUE_TURN_NS = 1000000,  /* what may be started from queues in a turn */
+    COSTLY_TURN_NS = 1000000, /* what costly callers, all of them, may start in a turn as it comes; then it queues */
     RETRY_AFTER_MS = 100,
     PRINCIPAL_PART = 2,
 };
@@ -40,6 +41,7 @@ struct caller {
     running_calls running;
     uint32_t n_waiting, n_taking, n_settling; /* n_taking, n_settling: on `takes`, on `settles` */
     uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
+    bool was_costly;                          /* they used up the one before */
     unsigned pins;                            /* functions that still look at it */
     bool lost, held, in_settling, in_taking;
     TAILQ_ENTRY(caller) settling, taking;
@@ -52,6 +54,7 @@ struct callers {
     uint32_t n_waiting, n_parked, n_taking, n_queued;
     principals principals; /* their waiting calls are the members */
     uint64_t turn;
+    uint64_t costly_ns, queue_ns; /* of this turn: for costly callers' calls as they came, and from queues */
     bool serving;
     uv_prepare_t turn_end;
     uv_idle_t busy; /* the loop does not wait while calls could start */
@@ -168,19 +171,32 @@ static void run(caller_call *call)
     callers *all = c->all;
     uint64_t began_ns = lks_rpc_now_ns();
 
-    if (c->turn != all->turn)
+    if (c->turn != all->turn) {
+        c->was_costly = c->turn_ns >= all->options.turn_ns;
         c->turn_ns = 0;
+    }
     c->turn = all->turn;
     call->state = CALL_RUNNING;
     count_running(call, 1 + call->more);
     relist(c);
     call->start(call);
-    c->turn_ns += lks_rpc_now_ns() - began_ns;
+    uint64_t took_ns = lks_rpc_now_ns() - began_ns;
+    c->turn_ns += took_ns;
+    if (all->serving)
+        all->queue_ns += took_ns;
+    else if (c->was_costly)
+        all->costly_ns += took_ns;
 }
 
+/* In this turn of the loop: it used up its share, or those who use up theirs each time have together had
+ * what they may. */
 static bool has_had_its_turn(const caller *c)
 {
-    return c->turn == c->all->turn && c->turn_ns >= c->all->options.turn_ns;
+    const callers *all = c->all;
+    bool used_up = c->turn_ns >= all->options.turn_ns, in_this_turn = c->turn == all->turn;
+    bool is_costly = in_this_turn ? c->was_costly : used_up;
+
+    return (in_this_turn && used_up) || (is_costly && all->costly_ns >= COSTLY_TURN_NS);
 }
 
 /* The queued call that starts next, of the caller that waits longest for one; NULL when
@@ -208,19 +224,13 @@ static void on_busy(uv_idle_t *busy);
 /* Starts what queues, as far as there is room and for no longer than a turn. */
 static void serve(callers *all)
 {
-    uint64_t until_ns = 0;
-    caller_call *call;
+    caller_call *call = NULL;
 
     if (all->serving || all->n_queued == 0)
         return;
     all->serving = true;
-    while ((call = next_call(all))) {
-        uint64_t now_ns = lks_rpc_now_ns();
+    while (all->queue_ns < QUEUE_TURN_NS && (call = next_call(all))) {
         caller *c = call->caller;
-        if (until_ns == 0)
-            until_ns = now_ns + QUEUE_TURN_NS;
-        else if (now_ns >= until_ns)
-            break;
         c->pins++;
         dequeue(call);
         run(call);
@@ -229,7 +239,7 @@ static void serve(callers *all)
         unpin(c);
     }
     all->serving = false;
-    if (call)
+    if (all->queue_ns >= QUEUE_TURN_NS)
         uv_idle_start(&all->busy, on_busy);
 }
 
@@ -478,7 +488,10 @@ bool caller_queues(const caller *c)
 
 static void on_turn_end(uv_prepare_t *prepare)
 {
-    ((callers *)prepare->data)->turn++;
+    callers *all = prepare->data;
+
+    all->turn++;
+    all->costly_ns = all->queue_ns = 0;
 }
 
 lks_code callers_new(const callers_options *options, callers **ret, lks_error *error)

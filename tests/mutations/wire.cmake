@@ -75,7 +75,7 @@ c_mutation(W11 server/calls/callers.c test_callers
   [[return may_have(c, settles) && has_room_of(&c->all->running, c->all->options.running_max, settles);]]
   [[return may_have(c, settles);]])
 c_mutation(W11 server/calls/callers.c test_callers [[    error->retry_after_ms = RETRY_AFTER_MS;]] [[    ;]])
-c_mutation(W11 server/calls/callers.c test_callers [[return c->turn == c->all->turn && c->turn_ns >= c->all->options.turn_ns;]] [[return false;]])
+c_mutation(W11 server/calls/callers.c test_callers [[(in_this_turn && used_up) || ]] "")
 c_mutation(W11 server/calls/callers.c test_callers [[        TAILQ_INSERT_TAIL(&all->taking, c, taking);
         return TAILQ_FIRST(&c->takes);]] [[        TAILQ_INSERT_HEAD(&all->taking, c, taking);
         return TAILQ_FIRST(&c->takes);]])

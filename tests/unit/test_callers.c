@@ -340,6 +340,36 @@ TEST(whoever_queued_is_told_when_there_is_room_again)
 
 /* What one connection starts in a turn of the loop has a limit in time; then it is the
  * others' turn, and it goes on in the next. */
+/* Each of them alone would have time for one in each turn. */
+TEST_WITH(costly_connections_share_a_turn, setup_short_turns, teardown)
+{
+    enum { COSTLY = 20 };
+    fixture *f = *state;
+    caller *costly[COSTLY];
+
+    f->leave_at_once = true;
+    f->costs_ns = 400 * 1000;
+    turn(f);
+    for (size_t i = 0; i < COSTLY; i++)
+        settle(f, costly[i] = connect_one(f));
+    assert_int_equal(f->n_started, COSTLY); /* nothing was known of them */
+    turn(f);
+    for (size_t i = 0; i < COSTLY; i++)
+        settle(f, costly[i]);
+    assert_true(f->n_started < COSTLY + 5);
+    caller *other = connect_one(f);
+    size_t started = f->n_started;
+    settle(f, other);
+    assert_true(f->n_started > started);
+    assert_int_equal(f->started[started], 2 * COSTLY);
+    for (size_t turns = 0; turns < 200 && f->n_started < 2 * COSTLY + 1; turns++)
+        turn(f);
+    assert_int_equal(f->n_started, 2 * COSTLY + 1);
+    for (size_t i = 0; i < COSTLY; i++)
+        lose(costly[i]);
+    lose(other);
+}
+
 TEST_WITH(a_turn_of_the_loop_is_shared, setup_short_turns, teardown)
 {
     fixture *f = *state;
