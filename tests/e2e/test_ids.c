@@ -2,17 +2,15 @@
  * killed and comes back, loses its data once, and its clock is set back and forth: none
  * comes twice, and those of one life of a server increase. */
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <lockstock/lockstock.h>
 
 #include "support/counts.h"
+#include "support/moved_clock.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
@@ -34,7 +32,7 @@ typedef struct source {
 
 typedef struct scene {
     char *dir;
-    _Atomic int64_t *shift_us; /* of Redis' clock */
+    moved_clock clock; /* Redis' */
     redis_fixture *redis;
     source sources[SERVERS];
     atomic_size_t done;  /* ids so far */
@@ -131,7 +129,7 @@ static void restart_redis(void)
 
 static void move_clock(int64_t seconds)
 {
-    atomic_fetch_add(s.shift_us, seconds * SECOND_US);
+    atomic_fetch_add(s.clock.shift_us, seconds * SECOND_US);
 }
 
 /* Whether Redis goes by the clock that the test moves. */
@@ -210,21 +208,10 @@ static void disturb(size_t n_events, size_t wanted)
 static int setup(void **state)
 {
     static const char *const args[] = {"--id-sequence-block", "100", NULL};
-    static char preload[400], shift[400];
-    static const char *const env[] = {preload, shift, NULL};
     s.dir = tempdir_make();
-    /* LD_PRELOAD takes no path with a space in it. */
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s/clock.so", s.dir);
-    if (symlink(SHIFTED_CLOCK_PATH, preload + strlen("LD_PRELOAD=")) != 0)
-        return -1;
-    snprintf(shift, sizeof shift, "SHIFTED_CLOCK=%s/shift", s.dir);
-    int fd = open(strchr(shift, '/'), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof *s.shift_us) != 0)
-        return -1;
-    s.shift_us = mmap(NULL, sizeof *s.shift_us, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (s.shift_us == MAP_FAILED ||
-        !(s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = env})) || !clock_moves())
+    if (!moved_clock_open(&s.clock, SHIFTED_CLOCK_PATH, s.dir) ||
+        !(s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = s.clock.env})) ||
+        !clock_moves())
         return -1;
     for (size_t i = 0; i < SERVERS; i++) {
         const server_fixture_options options = {.store = redis_fixture_url(s.redis), .args = args};
@@ -238,7 +225,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-    munmap((void *)(uintptr_t)s.shift_us, sizeof *s.shift_us);
+    moved_clock_close(&s.clock);
     for (size_t i = 0; i < SERVERS; i++) {
         lks_channel_close(s.sources[i].channel);
         server_fixture_free(s.sources[i].server);

@@ -1,13 +1,11 @@
 /* What changes in the store under a lockstockd that runs, seen by its callers: memory that is short, settings
  * that lose data, a clock that steps; and a register of fences that is put back. */
 
-#include <fcntl.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include <lockstock/lockstock.h>
 
+#include "support/moved_clock.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
@@ -18,7 +16,7 @@ enum { LEASE_MS = 600000, LIMIT_MS = 120000, TOKENS = 50 };
 
 typedef struct scene {
     char *dir;
-    _Atomic int64_t *shift_us; /* of Redis' clock */
+    moved_clock clock; /* Redis' */
     redis_fixture *redis;
     server_fixture *server;
     lks_channel *channel;
@@ -28,23 +26,10 @@ static scene s;
 
 static int setup(void **state)
 {
-    static char preload[400], shift[400];
-    static const char *const env[] = {preload, shift, NULL};
-
     s.dir = tempdir_make();
-    /* LD_PRELOAD takes no path with a space in it. */
-    snprintf(preload, sizeof preload, "LD_PRELOAD=%s/clock.so", s.dir);
-    if (symlink(SHIFTED_CLOCK_PATH, preload + strlen("LD_PRELOAD=")) != 0)
+    if (!moved_clock_open(&s.clock, SHIFTED_CLOCK_PATH, s.dir))
         return -1;
-    snprintf(shift, sizeof shift, "SHIFTED_CLOCK=%s/shift", s.dir);
-    int fd = open(strchr(shift, '/'), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0 || ftruncate(fd, sizeof *s.shift_us) != 0)
-        return -1;
-    s.shift_us = mmap(NULL, sizeof *s.shift_us, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    close(fd);
-    if (s.shift_us == MAP_FAILED)
-        return -1;
-    s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = env});
+    s.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true, .env = s.clock.env});
     s.server = s.redis ? server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(s.redis)}) : NULL;
     return s.server && lks_channel_open(server_fixture_url(s.server), NULL, &s.channel, NULL) == LKS_OK ? 0 : -1;
 }
@@ -54,7 +39,7 @@ static int teardown(void **state)
     lks_channel_close(s.channel);
     server_fixture_free(s.server);
     redis_fixture_free(s.redis);
-    munmap((void *)(uintptr_t)s.shift_us, sizeof *s.shift_us);
+    moved_clock_close(&s.clock);
     tempdir_remove(s.dir);
     s = (scene){0};
     return 0;
@@ -183,17 +168,17 @@ TEST(a_clock_that_steps_gives_no_lock_twice_and_no_fence_again)
     lks_error error;
 
     assert_int_equal(acquire("first-holder-of-it", "clock", &first, &error), LKS_ACQUIRE_OUTCOME_ACQUIRED);
-    atomic_fetch_sub(s.shift_us, HOUR_US);
+    atomic_fetch_sub(s.clock.shift_us, HOUR_US);
     assert_int_equal(acquire("other-holder-of-it", "clock", NULL, &error), LKS_ACQUIRE_OUTCOME_BUSY);
     assert_int_equal(release("first-holder-of-it", "clock", &error), LKS_RELEASE_OUTCOME_RELEASED);
     assert_int_equal(acquire("second-holder-of-it", "clock", &second, &error), LKS_ACQUIRE_OUTCOME_ACQUIRED);
     assert_true(second > first);
-    atomic_fetch_add(s.shift_us, 2 * HOUR_US); /* its lease is over */
+    atomic_fetch_add(s.clock.shift_us, 2 * HOUR_US); /* its lease is over */
     assert_int_equal(acquire("third-holder-of-it", "clock", &third, &error), LKS_ACQUIRE_OUTCOME_ACQUIRED);
     assert_true(third > second);
     assert_int_equal(release("second-holder-of-it", "clock", &error), LKS_RELEASE_OUTCOME_NOT_HELD);
     assert_int_equal(acquire("fourth-holder-of-it", "clock", NULL, &error), LKS_ACQUIRE_OUTCOME_BUSY);
-    atomic_fetch_sub(s.shift_us, HOUR_US);
+    atomic_fetch_sub(s.clock.shift_us, HOUR_US);
 }
 
 /* ---- settings that lose data ------------------------------------------------------------- */
