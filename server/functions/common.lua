@@ -1,8 +1,9 @@
 -- What every function of the library stands on: the sub-call protocol, errors,
 -- numbers. A function of the library checks everything, then writes.
 --
--- FCALL <name>_<digest> 1 <base> { argc arg... }...   one {...} a sub-call
---   base   "ls:{namespace/group}:"; every key of a sub-call begins with it
+-- FCALL <name>_<digest> <n> <base>... { argc arg... }...   one {...} a sub-call
+--   base   "ls:{namespace/group}:"; every key of a sub-call begins with it. One base: of all
+--          sub-calls; several: of each sub-call its own
 -- Reply: one element a sub-call, in order:
 --   {OUTCOME, ...}                              what the handler returned
 --   {'ERR', code, applied, message, detail}     code of google.rpc.Code,
@@ -21,6 +22,13 @@ local dirty = false
 -- How many FCALLs and how many sub-calls have begun: what is remembered for one of them
 -- ends with it.
 local fcall, sub_call = 0, 0
+
+-- The FCALL's moment in microseconds, once somebody has asked for it.
+local moment
+local function clock()
+  moment = moment or clock_us()
+  return moment
+end
 
 -- Ends a sub-call with a status, from any depth, before its first write.
 local function fail(code, message)
@@ -55,25 +63,71 @@ local function reply_of_error(e)
   return {'ERR', CODE.INTERNAL, applied, 'a store function failed', text}
 end
 
--- Registers `handler(base, now_us, argument...)` -> reply array. Its arguments are named in
--- arguments.txt, and the build fails where the handler's differ; numbers are text. flags:
--- 'no-writes' for a reader; 'allow-oom' for what must work when memory is short (Renew, Release).
-local function define(name, flags, handler)
+-- Registers what runs an FCALL, run(bases, words) -> replies. flags: 'no-writes' for a reader;
+-- 'allow-oom' for what must work when memory is short (Renew, Release).
+local function register(name, flags, run)
   redis.register_function{
     function_name = name .. '_@DIGEST@',
     flags = flags,
-    callback = function(keys, argv)
-      local now, replies, i = clock_us(), {}, 1
-      fcall = fcall + 1
-      while i <= #argv do
-        local last = i + tonumber(argv[i])
-        dirty = false
-        sub_call = sub_call + 1
-        local ok, reply = pcall(handler, keys[1], now, unpack(argv, i + 1, last))
-        i = last + 1
-        replies[#replies + 1] = ok and reply or reply_of_error(reply)
-      end
-      return replies
+    callback = function(bases, words)
+      fcall, moment = fcall + 1, nil
+      return run(bases, words)
     end,
   }
+end
+
+-- Registers `handler(base, now, argument...)` -> reply array, where each sub-call reads and writes
+-- for itself. Its arguments are named in arguments.txt, and the build fails where the handler's
+-- differ; they are text.
+local function define(name, flags, handler)
+  register(name, flags, function(bases, words)
+    local replies, n, i, now = {}, 0, 1, clock()
+    while i <= #words do
+      local last = i + words[i]
+      n = n + 1
+      dirty = false
+      sub_call = sub_call + 1
+      local ok, reply = pcall(handler, bases[n] or bases[1], now, unpack(words, i + 1, last))
+      i = last + 1
+      replies[n] = ok and reply or reply_of_error(reply)
+    end
+    return replies
+  end)
+end
+
+-- The running sub-call changes what is kept in `s`: an error in writing it down is an error of this call.
+local function touch(s)
+  s.touched[#s.touched + 1] = s.at
+end
+
+-- Registers `handler(s, argument...)` -> reply array, where the sub-calls of one base share the
+-- state `s`: it is read once and written once.
+--   shared.open(base) -> s    before the first of them; reads nothing
+--   handler                   checks, then changes s alone, and touches it before
+--   shared.close(s)           writes what was changed. Its error goes to each sub-call that touched s
+local function define_pass(name, flags, handler, shared)
+  register(name, flags, function(bases, words)
+    local replies, states, opened, n, i = {}, {}, {}, 0, 1
+    while i <= #words do
+      n = n + 1
+      local base, last = bases[n] or bases[1], i + words[i]
+      local s = states[base]
+      if not s then
+        s = shared.open(base)
+        s.touched = {}
+        states[base] = s
+        opened[#opened + 1] = s
+      end
+      s.at, dirty = n, false
+      local ok, reply = pcall(handler, s, unpack(words, i + 1, last))
+      i = last + 1
+      replies[n] = ok and reply or reply_of_error(reply)
+    end
+    for _, s in ipairs(opened) do
+      dirty = false
+      local ok, e = pcall(shared.close, s)
+      for _, n in ipairs(ok and {} or s.touched) do replies[n] = reply_of_error(e) end
+    end
+    return replies
+  end)
 end

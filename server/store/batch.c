@@ -1,7 +1,6 @@
-/* Combining calls. Invariant: only calls that both allow it, of one function and one base, share
- * a batch; so a batch is placed and refused as each of them alone would be. Its calls
- * weigh STORE_WEIGHT_MAX at most together. Calls of one function and one base go out in
- * the order in which they came. */
+/* Combining calls. Invariant: only calls that both allow it, of one function, share a batch. Its calls
+ * weigh STORE_WEIGHT_MAX at most together. Calls of one function and one base go out in the order in
+ * which they came. */
 #include "store/batch.h"
 
 #include <stdlib.h>
@@ -10,18 +9,17 @@
 #include "memory.h"
 #include "store/fcall.h"
 
-static bool same_target(const store_call *a, const store_call *b)
+static bool may_share(const gathering *g, const store_call *a, const store_call *b)
 {
-    return a->base.len == b->base.len && memcmp(a->base.data, b->base.data, a->base.len) == 0 &&
-           strcmp(a->function, b->function) == 0;
+    return (!g->one_base || fcall_same_base(a, b)) && strcmp(a->function, b->function) == 0;
 }
 
 /* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
-static size_t bucket_of(const store_call *call)
+static size_t bucket_of(const gathering *g, const store_call *call)
 {
     uint32_t hash = 2166136261u;
 
-    for (size_t i = 0; i < call->base.len; i++)
+    for (size_t i = 0; g->one_base && i < call->base.len; i++)
         hash = (hash ^ (unsigned char)call->base.data[i]) * 16777619u;
     for (const char *c = call->function; *c; c++)
         hash = (hash ^ (unsigned char)*c) * 16777619u;
@@ -51,9 +49,9 @@ void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
     batch *b = NULL;
 
     if (p->call.weight > 0) {
-        batch **bucket = &g->bucket[bucket_of(&p->call)];
-        /* The newest of the target alone: in an older one it would overtake. */
-        for (b = *bucket; b && !same_target(&b->calls.first->call, &p->call); b = b->same_bucket)
+        batch **bucket = &g->bucket[bucket_of(g, &p->call)];
+        /* The newest one alone: in an older one it would overtake. */
+        for (b = *bucket; b && !may_share(g, &b->calls.first->call, &p->call); b = b->same_bucket)
             ;
         if (!b || !has_room(b, p)) {
             b = new_batch(g, pipeline);

@@ -10,11 +10,25 @@
 #include "memory.h"
 #include "store/value.h"
 
-enum { NAME_BYTES = 128, NUMBER_BYTES = 24, HEAD_WORDS = 4, ERR_FIELDS = 5 };
+enum { NAME_BYTES = 128, NUMBER_BYTES = 24, HEAD_WORDS = 3, ERR_FIELDS = 5 };
 
-static size_t words_of(const store_call *const calls[], size_t n)
+bool fcall_same_base(const store_call *a, const store_call *b)
 {
-    size_t words = HEAD_WORDS;
+    return a->base.len == b->base.len && memcmp(a->base.data, b->base.data, a->base.len) == 0;
+}
+
+/* One for all, or one for each call. */
+static size_t bases_of(const store_call *const calls[], size_t n)
+{
+    for (size_t i = 1; i < n; i++)
+        if (!fcall_same_base(calls[i], calls[0]))
+            return n;
+    return 1;
+}
+
+static size_t words_of(const store_call *const calls[], size_t n, size_t n_bases)
+{
+    size_t words = HEAD_WORDS + n_bases;
 
     for (size_t i = 0; i < n; i++)
         words += 1 + calls[i]->n_args;
@@ -29,18 +43,21 @@ static void add(fcall *f, const char *word, size_t len)
 
 fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest)
 {
-    size_t words = words_of(calls, n);
+    size_t n_bases = bases_of(calls, n);
+    size_t words = words_of(calls, n, n_bases);
     size_t each = sizeof(char *) + sizeof(size_t);
-    fcall *f = memory_alloc(sizeof *f + words * each + NAME_BYTES + n * NUMBER_BYTES);
+    fcall *f = memory_alloc(sizeof *f + words * each + NAME_BYTES + (n + 1) * NUMBER_BYTES);
     char *text = (char *)(f + 1) + words * each;
 
     f->argv = (const char **)(void *)(f + 1);
     f->lengths = (size_t *)(void *)(f->argv + words);
     add(f, "FCALL", 5);
     add(f, text, (size_t)snprintf(text, NAME_BYTES, "%s_%s", calls[0]->function, digest));
-    add(f, "1", 1);
-    add(f, calls[0]->base.data, calls[0]->base.len);
     text += NAME_BYTES;
+    add(f, text, (size_t)snprintf(text, NUMBER_BYTES, "%zu", n_bases));
+    for (size_t i = 0; i < n_bases; i++)
+        add(f, calls[i]->base.data, calls[i]->base.len);
+    text += NUMBER_BYTES;
     for (size_t i = 0; i < n; i++, text += NUMBER_BYTES) {
         add(f, text, (size_t)snprintf(text, NUMBER_BYTES, "%zu", calls[i]->n_args));
         for (size_t k = 0; k < calls[i]->n_args; k++)

@@ -1,7 +1,8 @@
 /* How calls of a function become Redis' FCALL, and a reply of it a result: the sub-call protocol of
  * server/functions/common.lua.
  *
- *   FCALL <function>_<digest> 1 <base> { argc arg... }...
+ *   FCALL <function>_<digest> <n> <base>... { argc arg... }...
+ *   one base: of all sub-calls; several: of each sub-call its own
  *   reply: one element a sub-call, {OUTCOME, ...} or {'ERR', code, applied, message, detail}
  */
 #ifndef LOCKSTOCK_SERVER_STORE_FCALL_H
@@ -16,7 +17,9 @@ typedef struct fcall {
     size_t *lengths;
 } fcall;
 
-/* n >= 1 calls of one function and base. To be freed with free(). */
+bool fcall_same_base(const store_call *a, const store_call *b);
+
+/* n >= 1 calls of one function. To be freed with free(). */
 fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest);
 
 /* A sub-call's reply as its result: ERR is a status, all else an answer. Logs what an ERR says to

@@ -104,6 +104,7 @@ static void judge_hello(greeting *g, const redisReply *reply)
     } else if (strcmp(field(reply, "role"), "master") != 0) {
         refuse(g, "the store is a read-only replica");
     } else {
+        g->cluster = strcmp(field(reply, "mode"), "cluster") == 0;
         next(g);
     }
 }
@@ -165,7 +166,10 @@ static void judge_schema(greeting *g, const redisReply *reply)
     } else if (reply->type != REDIS_REPLY_STRING) {
         refuse_for(g, reply);
     } else if (strtol(reply->str, NULL, 10) != strtol(GREETING_SCHEMA, NULL, 10)) {
-        snprintf(text, sizeof text, "the store's data layout is %.16s, this server's is " GREETING_SCHEMA, reply->str);
+        snprintf(text, sizeof text,
+                 "the store's data layout is version %.16s, this server's is " GREETING_SCHEMA
+                 ": use a new store, or a server of the other version",
+                 reply->str);
         stop(g, text);
     } else {
         g->has_schema = true;

@@ -13,7 +13,7 @@
 
 /* The data layout; a server refuses a store whose number before the dot differs. */
 #define GREETING_SCHEMA_KEY "ls:{meta}:schema"
-#define GREETING_SCHEMA "1"
+#define GREETING_SCHEMA "2"
 
 typedef enum greeting_verdict {
     GREETING_PASSED,
@@ -34,6 +34,7 @@ typedef struct greeting {
     connection *connection; /* from here on greeting.c's own */
     size_t step;
     bool has_schema;
+    bool cluster;  /* a node of Redis Cluster */
     safety safety; /* what was found, once it passed with a library */
     char db[12];
 } greeting;

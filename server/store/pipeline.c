@@ -33,6 +33,7 @@ enum { GRACE_MS = 1000, PAUSE_MS = 50, REASON_BYTES = 160, BYTES_MAX = 64 * 1024
 struct pipeline {
     pipeline_options options;
     connection *link; /* NULL: none that is ready */
+    bool one_base;    /* it leads to a node of Redis Cluster */
     bool held;        /* the functions are being loaded */
     bool ending;
     char reason[REASON_BYTES]; /* why there is no link */
@@ -267,7 +268,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
 
 static void send_queued(pipeline *p)
 {
-    gathering g = {0};
+    gathering g = {.one_base = p->one_base};
 
     if (!p->link || p->held || p->queue.n == 0)
         return;
@@ -303,9 +304,10 @@ static void set_patience(pipeline *p)
     uv_idle_start(&p->turn, on_turn);
 }
 
-void pipeline_up(pipeline *p, connection *link)
+void pipeline_up(pipeline *p, connection *link, bool cluster)
 {
     p->link = link;
+    p->one_base = cluster;
     p->held = false;
     set_patience(p);
 }

@@ -28,8 +28,9 @@ pipeline *pipeline_new(const pipeline_options *options);
 /* As store_submit. */
 void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
-/* From now on calls go out over this connection; until pipeline_down. */
-void pipeline_up(pipeline *pipeline, connection *connection);
+/* From now on calls go out over this connection; until pipeline_down. cluster: it leads to a node of
+ * Redis Cluster. */
+void pipeline_up(pipeline *pipeline, connection *connection, bool cluster);
 
 /* There is none: calls wait for one, within the grace that store.h states.
  * `reason` is copied. */

@@ -71,7 +71,7 @@ struct store {
 
 static void set_ready(store *s)
 {
-    pipeline_up(s->pipeline, s->connection);
+    pipeline_up(s->pipeline, s->connection, s->greeting.cluster);
     library_keep(s->library, s->connection);
     s->ready = true;
     s->reason[0] = '\0';

@@ -295,7 +295,7 @@ static bool plan_request(harness *h, const service *s, const char *method, const
     return plan_bytes(h, s, method, bytes, len, r);
 }
 
-/* One FCALL of n sub-calls of one function and base; gives the reply's elements, one a sub-call. */
+/* One FCALL of n sub-calls of one function; gives the reply's elements, one a sub-call. */
 static const store_value *make_fcall(harness *h, const store_call *const calls[], size_t n)
 {
     fcall *f = fcall_new(calls, n, functions_digest);

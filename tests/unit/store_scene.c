@@ -35,6 +35,8 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         s->kept_library = true;
     if (strcmp(argv[0], "GET") == 0)
         return or_usual(s->get);
+    if (strcmp(argv[0], "HELLO") == 0)
+        return or_usual(s->hello);
     return strcmp(argv[0], "PING") == 0 ? or_usual(s->ping) : fake_usual;
 }
 
@@ -43,11 +45,11 @@ static bool has_kept_library(void *arg)
     return ((scene *)arg)->kept_library;
 }
 
-static void start_with(scene *s, const store_options *options)
+static void start_with(scene *s, const store_options *options, const char *hello)
 {
     store_options full = *options;
 
-    *s = (scene){.d = store_driver_new()};
+    *s = (scene){.d = store_driver_new(), .hello = hello};
     s->fake = fake_redis_start(store_driver_loop(s->d), play, s);
     full.url = fake_redis_url(s->fake);
     assert_int_equal(store_driver_open(s->d, &full, NULL), LKS_OK);
@@ -57,7 +59,7 @@ static void start_with(scene *s, const store_options *options)
 
 int scene_start(void **state)
 {
-    start_with(&here, &(store_options){0});
+    start_with(&here, &(store_options){0}, NULL);
     return 0;
 }
 
@@ -72,7 +74,14 @@ int scene_end(void **state)
 void scene_restart_with(const store_options *options)
 {
     scene_end(NULL);
-    start_with(&here, options);
+    start_with(&here, options, NULL);
+}
+
+void scene_restart_on_cluster(void)
+{
+    scene_end(NULL);
+    start_with(&here, &(store_options){0},
+               "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n$7\r\ncluster\r\n");
 }
 
 bool scene_saw_a_call(void *arg)

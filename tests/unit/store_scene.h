@@ -17,6 +17,7 @@ typedef struct scene {
     size_t next;                          /* of script */
     const char *list;                     /* answer to FUNCTION LIST of the library; NULL = usual */
     const char *get;                      /* answer to GET of the schema */
+    const char *hello;
     const char *ping;
     size_t sub_calls[SCENE_SEEN_MAX]; /* of each FCALL seen */
     size_t seen;
@@ -32,6 +33,9 @@ int scene_start(void **state);
 int scene_end(void **state);
 
 /* The same with options, of which url and such are filled in. */
+/* Redis says that it is a node of a cluster. */
+void scene_restart_on_cluster(void);
+
 void scene_restart_with(const store_options *options);
 
 /* Conditions for store_driver_until, of a scene. */

@@ -8,7 +8,7 @@
 
 /* ---- combining ----------------------------------------------------------------- */
 
-TEST(calls_of_one_turn_and_target_share_an_fcall)
+TEST(calls_of_one_turn_and_function_share_an_fcall)
 {
     outcome *o[5];
 
@@ -29,13 +29,43 @@ TEST(calls_of_one_turn_and_target_share_an_fcall)
     assert_int_equal(outcome_number(o[2], 1), 3);
 }
 
+static void several_groups(void)
+{
+    static const char *const bases[] = {"ls:{test/a}:", "ls:{test/b}:", "ls:{test/a}:"};
+    outcome *o[3];
+
+    for (int i = 0; i < 3; i++)
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = bases[i], .weight = 1});
+    for (int i = 0; i < 3; i++) {
+        store_driver_wait(here.d, o[i]);
+        assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
+    }
+}
+
+/* Each sub-call has its own base then, also where two have the same. */
+TEST(calls_of_several_groups_share_an_fcall)
+{
+    several_groups();
+    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 3 ls:{test/a}: ls:{test/b}: ls:{test/a}: 0 0 0 ");
+}
+
+/* There the keys of a command must lie in one slot. */
+TEST(in_redis_cluster_an_fcall_has_one_group)
+{
+    scene_restart_on_cluster();
+    several_groups();
+    assert_int_equal(fake_redis_calls(here.fake), 2);
+    assert_int_equal(here.sub_calls[0], 2);
+    assert_string_equal(here.words, "FCALL echo_7e577e577e577e57 1 ls:{test/b}: 0 ");
+}
+
 TEST(what_differs_or_forbids_it_goes_alone)
 {
     outcome *o[6];
     static const driver_call calls[] = {
         {.function = "echo", .weight = 1},
         {.function = "get", .weight = 1},
-        {.function = "echo", .weight = 1, .base = "ls:{test/h}:"},
+        {.function = "set", .weight = 1, .base = "ls:{test/h}:"},
         {.function = "echo", .weight = 0},
         {.function = "echo", .weight = 0},
         {.function = "echo", .weight = 1},
@@ -51,12 +81,13 @@ TEST(what_differs_or_forbids_it_goes_alone)
     assert_int_equal(here.sub_calls[0], 2);
 }
 
-/* More of them than there are places to look for a companion. */
-TEST(what_differs_is_told_apart_among_many)
+/* 400 functions of one group, and one function of 400 groups. */
+static void many_targets(void)
 {
     enum { N = 400 };
     static outcome *o[2 * N];
     static char functions[N][16], bases[N][32];
+
     for (int i = 0; i < N; i++) {
         snprintf(functions[i], sizeof functions[i], "f%d", i);
         snprintf(bases[i], sizeof bases[i], "ls:{test/%d}:", i);
@@ -67,7 +98,16 @@ TEST(what_differs_is_told_apart_among_many)
         store_driver_wait(here.d, o[i]);
         assert_outcome(o[i], LKS_OK, LKS_APPLIED_YES);
     }
-    assert_int_equal(fake_redis_calls(here.fake), 2 * N);
+}
+
+/* More of them than there are places to look for a companion. */
+TEST(what_differs_is_told_apart_among_many)
+{
+    many_targets();
+    assert_int_equal(fake_redis_calls(here.fake), 400 + 7); /* the groups in FCALLs of 64 */
+    scene_restart_on_cluster();
+    many_targets();
+    assert_int_equal(fake_redis_calls(here.fake), 800);
 }
 
 TEST(a_shared_fcall_stays_short)

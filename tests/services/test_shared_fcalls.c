@@ -1,0 +1,68 @@
+/* Calls of several groups in one FCALL: each sees its own group only, and an error is its own. */
+#include "lockstock/v1/lock.lks.h"
+#include "lockstock/v1/stock.lks.h"
+#include "services/script.h"
+
+enum { GROUPS = 4 };
+
+static char *const groups[GROUPS] = {"a", "b", "c", "d"};
+
+static void put(char *group, int64_t on_hand)
+{
+    assert_string_equal(call(&message(put_item_request, .group = group, .sku = text("pear"), .on_hand = on_hand)),
+                        "OK");
+}
+
+/* An order of `quantity` in each of the groups, in one FCALL; gives "DEDUCTED DEDUCTED ...". */
+static const char *deduct_in_each(char *order, int64_t quantity)
+{
+    static lks_line line;
+    static lks_line *lines[] = {&line};
+    static lks_deduct_request requests[GROUPS];
+    const void *asked[GROUPS], *answers[GROUPS];
+    lks_error errors[GROUPS];
+    char *got = new_line();
+
+    line = message(line, .sku = text("pear"), .quantity = quantity);
+    for (int i = 0; i < GROUPS; i++) {
+        requests[i] = message(deduct_request, .group = groups[i], .order_id = order, .buyer_id = text("me"),
+                              .n_lines = 1, .lines = lines);
+        asked[i] = &requests[i];
+    }
+    ask_together(GROUPS, asked, answers, errors);
+    for (int i = 0; i < GROUPS; i++) {
+        err = errors[i];
+        add_line(got, "%s%s", i > 0 ? ", " : "", line_of(answers[i]));
+    }
+    return got;
+}
+
+TEST(each_call_sees_its_own_group_only)
+{
+    put(groups[0], 10);
+    put(groups[1], 2);
+    put(groups[2], 10);
+    put(groups[3], 10);
+    assert_string_equal(deduct_in_each(text("o1"), 3), "DEDUCTED, SOLD_OUT, DEDUCTED, DEDUCTED");
+    assert_string_equal(deduct_in_each(text("o1"), 3), "DEDUCTED again, SOLD_OUT, DEDUCTED again, DEDUCTED again");
+    for (int i = 0; i < GROUPS; i++) {
+        const lks_get_item_response *got =
+            answer_to(&message(get_item_request, .group = groups[i], .sku = text("pear")));
+        assert_int_equal(got->item->available, i == 1 ? 2 : 7);
+    }
+}
+
+TEST(foreign_data_of_one_group_is_no_matter_to_the_others)
+{
+    for (int i = 0; i < GROUPS; i++)
+        put(groups[i], 10);
+    harness_redis(h, "DEL ls:{default/c}:stock:ledger");
+    harness_redis(h, "SADD ls:{default/c}:stock:ledger foreign");
+    assert_string_equal(
+        deduct_in_each(text("o1"), 3),
+        "DEDUCTED, DEDUCTED, FAILED_PRECONDITION NO the store holds foreign data under this name, DEDUCTED");
+    harness_redis(h, "DEL ls:{default/c}:stock:ledger");
+    assert_string_equal(deduct_in_each(text("o1"), 3), "DEDUCTED again, DEDUCTED again, DEDUCTED, DEDUCTED again");
+}
+
+TEST_MAIN(.setup_all = script_open, .setup = script_reset, .teardown_all = script_close)
