@@ -160,7 +160,7 @@ lua_mutation(R33 test_ratelimit_refund [['LIMIT', 0, LOG_TRIM]] [['LIMIT', 0, -1
 lua_mutation(R33 test_ratelimit_penalty [[p.ban > 0 and memory_end(p, rule) or 0]] [[0]])
 lua_mutation(R33 test_ratelimit_policies [['PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS)]] [['PX', 1000]])
 lua_mutation(R34 test_ratelimit_check [[fields[#fields + 1] = cmsgpack.pack(k.records[counter])]] [[fields[#fields + 1] = cmsgpack.pack({'x', 0})]])
-lua_mutation(R34 test_ratelimit_check [[replies[#replies + 1] = ok and reply or reply_of_error(reply)]] [[replies[#replies + 1] = replies[1] or reply]])
+lua_mutation(R34 test_ratelimit_check [[replies[n] = ok and reply or reply_of_error(reply)]] [[replies[n] = replies[1] or reply]])
 c_mutation(R35 server/services/ratelimit.c test_ratelimit_check [[each_rate_check(p, .key = rule->key,]] [[each_rate_check(p, .key = "key",]])
 c_mutation(R35 server/services/plan.c test_ratelimit_check [[text ? plan_encode(p->arena, text) : NULL]] [[text ? memory_printf_in(p->arena, "%.1s", text) : NULL]])
 

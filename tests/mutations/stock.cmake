@@ -114,13 +114,16 @@ lua_mutation(S32 test_stock_faults
   [[tonumber(redis.call('ZSCORE', base .. 'stock:x', id)) or fail('FAILED_PRECONDITION', FOREIGN)]]
   [[tonumber(redis.call('ZSCORE', base .. 'stock:x', id) or now or 1)]])
 lua_mutation(S33 test_stock_faults [[  dirty = true]] "")
-lua_mutation(S33 test_stock_faults [[        dirty = false]] [[        dirty = true]])
+lua_mutation(S33 test_stock_faults [[      dirty = false
+      sub_call]] [[      dirty = true
+      sub_call]])
 
 lua_mutation(S4 test_stock_deduct [[if not gravest then return nil end]] [[if gravest ~= 9 then return nil end]])
 lua_mutation(S9 test_stock_deduct [[local reply = {REFUSALS[gravest], '0', '0'}]]
   [[local reply = {REFUSALS[gravest], '0', '0'}
   save_order(changes.base, lines[1], {'order', 'DEDUCT', REFUSALS[gravest], buyer, 1000})]])
-lua_mutation(S12 test_stock_deduct [[        dirty = false]] "")
+lua_mutation(S12 test_stock_deduct [[      dirty = false
+      sub_call]] [[      sub_call]])
 
 # Holds
 lua_mutation(S34 test_stock_reserve [[write('ZADD', base .. 'stock:x', int(now + tonumber(hold_ms) * 1000), id)

@@ -87,9 +87,13 @@ c_mutation(T10 server/store/pipeline.c test_store_pipeline [[ || p->bytes + c->b
 c_mutation(T10 server/store/pipeline.c test_store_pipeline
   [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 100]] [[LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_MAYBE, 100]])
 
-# only calls of one function and base that allow it share an FCALL, and a short one
+# only calls of one function that allow it share an FCALL, and a short one; in Redis Cluster of one base
 c_mutation(T11 server/store/batch.c test_store_pipeline [[if (p->call.weight > 0) {]] [[if (true) {]])
-c_mutation(T11 server/store/batch.c test_store_pipeline [[!same_target(&b->calls.first->call, &p->call)]] [[false]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[!may_share(g, &b->calls.first->call, &p->call)]] [[false]])
+c_mutation(T11 server/store/batch.c test_store_pipeline [[(!g->one_base || fcall_same_base(a, b)) && ]] "")
+c_mutation(T11 server/store/greeting.c test_store_pipeline [[strcmp(field(reply, "mode"), "cluster") == 0]] [[false]])
+c_mutation(T11 server/store/fcall.c test_shared_fcalls [[if (!fcall_same_base(calls[i], calls[0]))]] [[if (false)]])
+lua_mutation(T11 test_shared_fcalls [[bases[n] or bases[1], now]] [[bases[1], now]])
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->weight + p->call.weight <= STORE_WEIGHT_MAX && ]] "")
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->bytes + p->bytes <= BATCH_BYTES_MAX]] [[true]])
 
