@@ -41,7 +41,7 @@ static batch *new_batch(gathering *g, struct pipeline *pipeline)
 
 static bool has_room(const batch *b, const pending *p)
 {
-    return b->weight + p->call.weight <= STORE_WEIGHT_MAX && b->bytes + p->bytes <= BATCH_BYTES_MAX;
+    return b->calls.weight + p->call.weight <= STORE_WEIGHT_MAX && b->bytes + p->bytes <= BATCH_BYTES_MAX;
 }
 
 void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
@@ -63,7 +63,6 @@ void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
     }
     pending_push(&b->calls, p);
     b->bytes += p->bytes;
-    b->weight += p->call.weight;
 }
 
 void batch_send(batch *b, connection *link, const char *digest, connection_reply *on_reply)

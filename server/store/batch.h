@@ -14,7 +14,6 @@ typedef struct batch {
     struct pipeline *pipeline;
     pending_list calls; /* in the order of the sub-calls */
     size_t bytes;
-    unsigned weight;
     struct batch *next;        /* of one turn */
     struct batch *same_bucket; /* that may still take calls */
 } batch;

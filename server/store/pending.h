@@ -35,6 +35,7 @@ typedef struct pending {
 typedef struct pending_list {
     pending *first, *last;
     size_t n;
+    size_t weight; /* of its calls; who shares no FCALL fills one */
 } pending_list;
 
 void pending_push(pending_list *list, pending *p);

@@ -28,7 +28,14 @@
 #include "store/fcall.h"
 #include "store/value.h"
 
-enum { GRACE_MS = 1000, PAUSE_MS = 50, REASON_BYTES = 160, BYTES_MAX = 64 * 1024 * 1024, CALL_BYTES = 128 };
+enum {
+    GRACE_MS = 1000,
+    PAUSE_MS = 50,
+    FCALLS_ENOUGH = 2,
+    REASON_BYTES = 160,
+    BYTES_MAX = 64 * 1024 * 1024,
+    CALL_BYTES = 128
+};
 
 struct pipeline {
     pipeline_options options;
@@ -40,6 +47,7 @@ struct pipeline {
     pending_list queue;
     pending_list refused;
     struct loop_timers timers; /* of all but the refused and the abandoned */
+    size_t fcalls;             /* of which no reply has come */
     size_t in_flight;          /* all but the refused */
     size_t bytes;              /* of those */
     lks_rpc_arena *scratch;    /* one sub-call's reply */
@@ -248,6 +256,9 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
     size_t i = 0;
 
     free(b);
+    p->fcalls--;
+    if (p->queue.n > 0)
+        uv_idle_start(&p->turn, on_turn);
     if (reply && (reply->type != REDIS_REPLY_ARRAY || reply->elements != calls.n)) {
         bool error = reply->type == REDIS_REPLY_ERROR;
         row = errors_find(error ? reply->str : "", error ? reply->len : 0);
@@ -266,11 +277,18 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         react(p, row);
 }
 
+/* While Redis has one FCALL to run and one to go on with, calls that do not fill one wait for others to
+ * share it with: sent now, they would wait in Redis' socket. */
+static bool fills_an_fcall(const pipeline *p)
+{
+    return p->queue.weight >= STORE_WEIGHT_MAX;
+}
+
 static void send_queued(pipeline *p)
 {
     gathering g = {.one_base = p->one_base};
 
-    if (!p->link || p->held || p->queue.n == 0)
+    if (!p->link || p->held || p->queue.n == 0 || (p->fcalls >= FCALLS_ENOUGH && !fills_an_fcall(p)))
         return;
     for (pending *c; (c = pending_pop(&p->queue));) {
         c->phase = PENDING_OUT;
@@ -280,6 +298,7 @@ static void send_queued(pipeline *p)
     for (batch *b = g.first, *next; b; b = next) {
         next = b->next;
         batch_send(b, p->link, p->options.digest, on_batch);
+        p->fcalls++;
     }
     connection_flush(p->link);
 }

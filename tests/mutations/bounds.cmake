@@ -1,6 +1,6 @@
 # Rows B: no FCALL holds Redis for long (docs/contract-coverage.md).
 
-c_mutation(B1 server/store/batch.c test_store_pipeline [[b->weight += p->call.weight;]] "")
+c_mutation(B1 server/store/pending.c test_store_pipeline [[list->weight += weight_of(p);]] "")
 c_mutation(B1 server/services/lock.c test_weights [[plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/lock.c test_weights [[(n ? n : SERVICE_TARGETS_MAX)]] [[n]])
 c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, HOLDERS_WEIGHT);]] "")

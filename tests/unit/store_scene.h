@@ -32,10 +32,10 @@ extern scene here;
 int scene_start(void **state);
 int scene_end(void **state);
 
-/* The same with options, of which url and such are filled in. */
 /* Redis says that it is a node of a cluster. */
 void scene_restart_on_cluster(void);
 
+/* With options, of which url and such are filled in. */
 void scene_restart_with(const store_options *options);
 
 /* Conditions for store_driver_until, of a scene. */

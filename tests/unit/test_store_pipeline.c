@@ -81,6 +81,55 @@ TEST(what_differs_or_forbids_it_goes_alone)
     assert_int_equal(here.sub_calls[0], 2);
 }
 
+static bool turn_passed(void *arg)
+{
+    return (*(int *)arg)++ > 1;
+}
+
+static outcome *submit_in_a_turn(void)
+{
+    int turns = 0;
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+
+    store_driver_until(here.d, turn_passed, &turns);
+    return o;
+}
+
+TEST(a_few_calls_wait_for_others_while_redis_has_two_fcalls_to_run)
+{
+    outcome *o[5];
+
+    here.script[0] = here.script[1] = here.script[2] = fake_silent;
+    for (int i = 0; i < 5; i++)
+        o[i] = submit_in_a_turn();
+    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nA\r\n");
+    store_driver_wait(here.d, o[0]);
+    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nB\r\n");
+    store_driver_wait(here.d, o[1]);
+    fake_redis_say(here.fake, "*3\r\n*1\r\n$1\r\nC\r\n*1\r\n$1\r\nD\r\n*1\r\n$1\r\nE\r\n");
+    for (int i = 2; i < 5; i++)
+        store_driver_wait(here.d, o[i]);
+    assert_int_equal(here.seen, 3);
+    assert_int_equal(here.sub_calls[2], 3);
+}
+
+static bool saw_three(void *arg)
+{
+    return ((scene *)arg)->seen == 3;
+}
+
+TEST(what_fills_an_fcall_does_not_wait)
+{
+    here.script[0] = here.script[1] = fake_silent;
+    submit_in_a_turn();
+    submit_in_a_turn();
+    for (int i = 0; i < 64; i++)
+        store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+    store_driver_until(here.d, saw_three, &here);
+    assert_int_equal(here.sub_calls[2], 64);
+    assert_int_equal(fake_redis_connections(here.fake), 1); /* and not because Redis said nothing for so long */
+}
+
 /* 400 functions of one group, and one function of 400 groups. */
 static void many_targets(void)
 {
