@@ -35,6 +35,7 @@
 
 #include "log.h"
 #include "memory.h"
+#include "net/backoff.h"
 #include "net/clock.h"
 #include "store/aof.h"
 #include "store/dirlock.h"
@@ -64,6 +65,7 @@ struct embedded {
     pid_t pid; /* 0 = none */
     int pidfd; /* of pid; -1 = none, or the watch's */
     unsigned failures;
+    uint64_t random;  /* of backoff_ns */
     uv_timer_t timer; /* ends PAUSING; in STOPPING, patience */
     uv_work_t mending;
     int mend_failure;
@@ -194,13 +196,11 @@ static void on_pause_over(uv_timer_t *timer);
 
 static void pause_then_spawn(embedded *e)
 {
-    uint64_t ms = e->failures == 0 ? 0 : (uint64_t)PAUSE_MIN_MS << (e->failures < 10 ? e->failures : 10);
+    uint64_t ns = e->failures == 0 ? 0 : backoff_ns(PAUSE_MIN_MS, PAUSE_MAX_MS, e->failures, &e->random);
 
-    if (ms > PAUSE_MAX_MS)
-        ms = PAUSE_MAX_MS;
     e->failures++;
     e->state = PAUSING;
-    uv_timer_start(&e->timer, on_pause_over, ms, 0);
+    uv_timer_start(&e->timer, on_pause_over, ns / CLOCK_NS_PER_MS, 0);
 }
 
 static void on_timer_closed(uv_handle_t *handle)
@@ -391,10 +391,9 @@ lks_code embedded_open(const embedded_options *options, embedded **ret, lks_erro
 {
     const char *dir = options->dir, *fsync = options->fsync;
     embedded *e = memory_alloc(sizeof *e);
-
     lks_code code;
 
-    *e = (embedded){.options = *options, .dir_fd = -1, .lock = -1, .pidfd = -1};
+    *e = (embedded){.options = *options, .random = backoff_random(), .dir_fd = -1, .lock = -1, .pidfd = -1};
     if (strcmp(fsync, "always") != 0 && strcmp(fsync, "everysec") != 0) {
         code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "fsync: must be always or everysec");
         goto failed;
