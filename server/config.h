@@ -42,6 +42,7 @@ typedef struct settings {
     long drain_ms;
     long sweep_ms;
     long id_sequence_block;
+    bool remember_refusals;
 } settings;
 
 typedef enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION } config_action;

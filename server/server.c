@@ -328,7 +328,8 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .server = s->id,
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
-        .services = {.sequence_block = s->config->id_sequence_block},
+        .services = {.sequence_block = s->config->id_sequence_block,
+                     .remembers_refusals = s->config->remember_refusals},
     };
     s->dispatch = dispatch_new(&options);
     dispatch_judge_by(s->dispatch, s->identity);

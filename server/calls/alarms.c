@@ -37,6 +37,8 @@ struct alarms {
     size_t n_lasting;
     struct loop_timers timers;
     bool stopping;
+    void (*called)(void *arg, const store_call *call); /* NULL: nobody is told */
+    void *called_arg;
     void (*closed)(void *arg);
     void *arg;
 };
@@ -166,6 +168,8 @@ static void on_reply(void *arg, const store_result *result)
     alarm_clock *a = arg;
     int64_t again_ms = again_in_ms(a, result);
 
+    if (a->all->called)
+        a->all->called(a->all->called_arg, &a->call);
     a->asking = false;
     if (a->watchers == 0 && !a->lasting)
         let_go(a);
@@ -232,6 +236,12 @@ void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, l
         all->n_lasting++;
     }
     set(a, in_ms_from_now(in_ms));
+}
+
+void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
+{
+    all->called = called;
+    all->called_arg = arg;
 }
 
 size_t alarms_count(const alarms *all)

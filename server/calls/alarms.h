@@ -26,6 +26,9 @@ typedef struct alarms alarms;
 
 alarms *alarms_new(struct uv_loop_s *loop, store *store);
 
+/* From now on `called` is told of each store call of an alarm that has ended, however it did. */
+void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call), void *arg);
+
 /* With nothing watched and no store call under way. `closed` runs on the loop when it
  * is freed. */
 void alarms_close(alarms *all, void (*closed)(void *arg), void *arg);

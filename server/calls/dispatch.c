@@ -28,9 +28,10 @@ enum {
 /* Why calls are refused before they are looked into; of each the log has some lines a second. */
 enum { REFUSED_UNKNOWN, REFUSED_RIGHTS, REFUSED_ROOM, REFUSED_REQUEST, N_REFUSALS };
 
-/* A method, and what its service keeps in this server. */
+/* A method, its service, and what that keeps in this server. */
 typedef struct target {
     const service_method *method;
+    const service *service;
     void *state;
 } target;
 
@@ -69,6 +70,15 @@ typedef struct awaited {
     size_t call;
 } awaited;
 
+static void on_alarm_called(void *arg, const store_call *call)
+{
+    const dispatch *d = arg;
+
+    for (size_t s = 0; s < N_SERVICES; s++)
+        if (services[s]->on_store_call)
+            services[s]->on_store_call(d->states[s], call);
+}
+
 dispatch *dispatch_new(const dispatch_options *options)
 {
     dispatch *d = memory_alloc(sizeof *d);
@@ -83,10 +93,11 @@ dispatch *dispatch_new(const dispatch_options *options)
         d->states[s] = services[s]->open ? services[s]->open(&options->services) : NULL;
         for (size_t m = 0; m < services[s]->n_methods; m++) {
             target *t = &d->targets[d->n_routes];
-            *t = (target){.method = &services[s]->methods[m], .state = d->states[s]};
+            *t = (target){.method = &services[s]->methods[m], .service = services[s], .state = d->states[s]};
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
+    alarms_tell(options->alarms, on_alarm_called, d);
     lks_rpc_routes_sort(d->routes, d->n_routes, NULL); /* no service has another's name */
     return d;
 }
@@ -420,6 +431,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
     const plan settings = {.arena = arena,
                            .ns = ns,
                            .server = options->server,
+                           .service = t->service,
                            .state = t->state,
                            .now_ns = lks_rpc_now_ns(),
                            .repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};

@@ -55,18 +55,18 @@ end
 
 -- The answer when something stands in the way.
 local function refused(changes, buyer, lines, now)
-  local ranks, gravest = {}, nil
+  local ranks, gravest, anybody = {}, nil, true
   for i = 1, #lines, 2 do
     local item, held = changing_item(changes, lines[i]), nil
     if item and item[LIMIT] > 0 then
       if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, an item has a per-buyer limit') end
-      held = changing_held(changes, lines[i], buyer)
+      held, anybody = changing_held(changes, lines[i], buyer), false
     end
     ranks[i] = refusal(item, tonumber(lines[i + 1]), held, now)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
   if not gravest then return nil end
-  local reply = {REFUSALS[gravest], '0', '0'}
+  local reply = {REFUSALS[gravest], '0', anybody and '1' or '0'}
   for i = 1, #lines, 2 do
     if ranks[i] == gravest then
       local item = changes.items[lines[i]]
@@ -113,6 +113,7 @@ end
 
 -- Of both (hold_ms of Deduct: 0):
 -- -> {outcome, '1' when replayed, ms left of the hold, sku, available of each line told...}
+--    of a refusal, in place of the hold: '1' when it would be the same for any buyer
 --    {'MORE'}: to be asked again
 define('stock_deduct', {}, function(base, now, id, buyer, hold_ms, ...)
   return make_order(DEDUCT, base, now, id, buyer, hold_ms, ...)

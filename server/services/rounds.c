@@ -8,13 +8,23 @@
 
 static rounds_state finish(rounds *r, uint64_t now_ns);
 
+static void tell_service(const plan *p, size_t call)
+{
+    if (p->service->on_store_call)
+        p->service->on_store_call(p->state, &p->calls[call]);
+}
+
 bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage *request, const plan *settings)
 {
     *r = (rounds){.method = method, .request = request, .plan = *settings};
     r->plan.method = method->method;
     method->prepare(request, &r->plan);
     r->error = r->plan.error;
-    return !plan_failed(&r->plan);
+    if (plan_failed(&r->plan))
+        return false;
+    for (size_t i = 0; i < r->plan.n_calls; i++)
+        tell_service(&r->plan, i);
+    return true;
 }
 
 static void begin_plan(rounds *r, uint64_t now_ns)
@@ -37,6 +47,7 @@ rounds_state rounds_start(rounds *r, uint64_t now_ns)
     bool repeatable = lks_rpc_may_repeat(r->method->method, r->request);
 
     r->alarms = NULL;
+    r->plan.asked_ns = now_ns;
     if (n == 0)
         return finish(r, now_ns);
     r->replies = memory_in(r->plan.arena, n * sizeof *r->replies);
@@ -83,7 +94,11 @@ static rounds_state fail(rounds *r)
 static rounds_state finish(rounds *r, uint64_t now_ns)
 {
     const lks_rpc_method *method = r->method->method;
-    answer a = {.arena = r->plan.arena, .plan = &r->plan, .replies = r->replies, .n_replies = r->plan.n_calls};
+    answer a = {.arena = r->plan.arena,
+                .plan = &r->plan,
+                .replies = r->replies,
+                .n_replies = r->plan.n_calls,
+                .now_ns = now_ns};
 
     if (r->error.code != LKS_OK)
         return fail(r);
@@ -109,6 +124,7 @@ static rounds_state finish(rounds *r, uint64_t now_ns)
 
 rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns)
 {
+    tell_service(&r->plan, call);
     if (result->code == LKS_OK) {
         r->any_succeeded = true;
         r->replies[call] = result->value;

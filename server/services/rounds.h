@@ -35,7 +35,7 @@ typedef struct rounds {
 } rounds;
 
 /* Plans the first round, whose store calls may be looked at before rounds_start. `settings` is a
- * plan of which arena, ns, server, state, now_ns and repeat_ms are set. False: FAILED. All is in
+ * plan of which arena, ns, server, service, state, now_ns and repeat_ms are set. False: FAILED. All is in
  * the arena. */
 bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage *request, const plan *settings);
 

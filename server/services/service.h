@@ -39,6 +39,7 @@ typedef enum service_event {
 } service_event;
 
 struct plan;
+struct service;
 
 /* An alarm that a call which waits has an interest in (alarms.h): what it is told of by
  * answer_alarm, or by a message, before its answer. */
@@ -72,11 +73,13 @@ typedef void service_next(const ProtobufCMessage *request, struct plan *p);
 typedef struct plan {
     lks_rpc_arena *arena;
     const lks_rpc_method *method;
-    lks_rpc_slice ns;       /* namespace of the caller */
-    const char *server;     /* this server's id: functions publish on "ls:wake:<id>" */
+    lks_rpc_slice ns;   /* namespace of the caller */
+    const char *server; /* this server's id: functions publish on "ls:wake:<id>" */
+    const struct service *service;
     void *state;            /* what the service keeps in this server; NULL when it has no open */
     void *kept;             /* what a round keeps for those after it and for finish; in the arena */
     uint64_t now_ns;        /* CLOCK_MONOTONIC, when this round is planned */
+    uint64_t asked_ns;      /* the same, before the store was asked what it plans */
     uint32_t repeat_ms;     /* what its caller has left for the call, and may repeat it in */
     unsigned round;         /* 0, then one more with each further plan */
     lks_rpc_slice wait_key; /* set by plan_waits */
@@ -103,6 +106,7 @@ typedef struct answer {
     const plan *plan;
     const store_value *const *replies;
     size_t n_replies;
+    uint64_t now_ns;    /* CLOCK_MONOTONIC, with the last of them */
     bool waits;         /* set by answer_waits */
     service_next *next; /* set by answer_again, answer_goes_on */
     bool applied;       /* set by answer_goes_on */
@@ -121,7 +125,8 @@ typedef struct service_method {
 
 /* Settings of the services. */
 typedef struct service_options {
-    int64_t sequence_block; /* ids of a SEQUENCE that a server takes at once */
+    int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
+    bool remembers_refusals; /* refusals may come from this server's memory (refusals.h) */
 } service_options;
 
 typedef struct service {
@@ -132,6 +137,9 @@ typedef struct service {
      * only. NULL: nothing. */
     void *(*open)(const service_options *options);
     void (*close)(void *state);
+    /* Told of each store call of the service when a call has planned it, before another call is planned, and when
+     * it has ended, however it did; of alarms of all services when they have ended. NULL: it need not know. */
+    void (*on_store_call)(void *state, const store_call *call);
 } service;
 
 extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service;

@@ -41,13 +41,15 @@ void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
 
 /* hold_ms 0: sold at once. */
 static void plan_order(plan *p, const plan_function *function, const char *group, const char *order_id,
-                       const char *buyer_id, int64_t hold_ms, lks_line *const *lines, size_t n)
+                       const char *buyer_id, int64_t hold_ms, lks_line *const *lines, size_t n, bool fresh)
 {
     plan_check_name(p, "order_id", order_id);
     plan_check_name_or_empty(p, "buyer_id", buyer_id);
     if (n == 0)
         plan_invalid(p, "lines: must not be empty");
     stock_check_lines(p, lines, n);
+    if (fresh && stock_is_known_sold_out(p, group, lines, n))
+        return;
     plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, n);
     plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
     args_stock_deduct(p, .id = order_id, .buyer = buyer_id, .hold_ms = hold_ms);
@@ -55,7 +57,7 @@ static void plan_order(plan *p, const plan_function *function, const char *group
         each_stock_deduct(p, .sku = lines[i]->sku, .quantity = lines[i]->quantity);
 }
 
-/* Outcome, replayed, hold; then sku, available of each line. Both responses tell the
+/* Outcome, replayed, hold (SOLD_OUT: whether anybody is refused); then sku, available of each line. Both responses tell the
  * lines alike. */
 static lks_line_stock **told_lines(answer *a, const store_value *reply, size_t *ret_n)
 {
@@ -73,38 +75,53 @@ static lks_line_stock **told_lines(answer *a, const store_value *reply, size_t *
     return lines;
 }
 
+/* Of an order of one line that the store has just answered. */
+static void learn(answer *a, const char *group, const lks_line *asked, bool sold_out, lks_line_stock *const *told)
+{
+    if (a->error.code == LKS_OK)
+        stock_learn(a, group, asked->sku, sold_out && answer_int(a, a->replies[0], 2) != 0, told[0]->available);
+}
+
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
     plan_order(p, &fn_stock_deduct, request->group, request->order_id, request->buyer_id, 0, request->lines,
-               request->n_lines);
+               request->n_lines, request->fresh);
 }
 
 static void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
 {
-    const store_value *reply = a->replies[0];
-    (void)request;
-
     if (stock_goes_on(a))
         return;
+    if (a->n_replies == 0) {
+        response->outcome = LKS_DEDUCT_OUTCOME_SOLD_OUT;
+        response->lines = stock_known_line(a, request->lines[0]->sku, &response->n_lines);
+        return;
+    }
+    const store_value *reply = a->replies[0];
     response->outcome = (lks_deduct_outcome)answer_enum(a, reply, 0, &lockstock__v1__deduct_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;
     response->lines = told_lines(a, reply, &response->n_lines);
+    if (request->n_lines == 1 && response->n_lines == 1)
+        learn(a, request->group, request->lines[0], response->outcome == LKS_DEDUCT_OUTCOME_SOLD_OUT, response->lines);
 }
 
 static void reserve_prepare(const lks_reserve_request *request, plan *p)
 {
     plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
     plan_order(p, &fn_stock_reserve, request->group, request->order_id, request->buyer_id, request->hold_ms,
-               request->lines, request->n_lines);
+               request->lines, request->n_lines, request->fresh);
 }
 
 static void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
 {
-    const store_value *reply = a->replies[0];
-    (void)request;
-
     if (stock_goes_on(a))
         return;
+    if (a->n_replies == 0) {
+        response->outcome = LKS_RESERVE_OUTCOME_SOLD_OUT;
+        response->lines = stock_known_line(a, request->lines[0]->sku, &response->n_lines);
+        return;
+    }
+    const store_value *reply = a->replies[0];
     response->outcome = (lks_reserve_outcome)answer_enum(a, reply, 0, &lockstock__v1__reserve_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;
     if (response->outcome == LKS_RESERVE_OUTCOME_RESERVED) {
@@ -113,6 +130,8 @@ static void reserve_finish(const lks_reserve_request *request, answer *a, lks_re
         answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
     }
     response->lines = told_lines(a, reply, &response->n_lines);
+    if (request->n_lines == 1 && response->n_lines == 1)
+        learn(a, request->group, request->lines[0], response->outcome == LKS_RESERVE_OUTCOME_SOLD_OUT, response->lines);
 }
 
 /* ---- the table ---- */
@@ -121,7 +140,11 @@ LKS_STOCK_METHODS(SERVICE_PAIR)
 
 static const service_method methods[] = {LKS_STOCK_METHODS(SERVICE_ROW)};
 
-const service stock_service = {.n_methods = sizeof methods / sizeof methods[0], .methods = methods};
+const service stock_service = {.n_methods = sizeof methods / sizeof methods[0],
+                               .methods = methods,
+                               .open = stock_open,
+                               .close = stock_close,
+                               .on_store_call = stock_on_store_call};
 
 /* ---- further rounds ---- */
 

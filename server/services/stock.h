@@ -24,6 +24,21 @@ void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
 /* The item that a function gave as `view` (functions/stock.lua). */
 lks_item *stock_item(answer *a, const store_value *view, char *group);
 
+/* stock_refusals.c: what this server remembers of items that were sold out. The service's open, close and
+ * on_store_call: */
+void *stock_open(const service_options *options);
+void stock_close(void *state);
+void stock_on_store_call(void *state, const store_call *call);
+
+/* In prepare of a valid order that was never sent: whether SOLD_OUT is its answer. Then nothing is planned, and finish
+ * tells the order's only line by stock_known_line. */
+bool stock_is_known_sold_out(plan *p, const char *group, lks_line *const *lines, size_t n);
+lks_line_stock **stock_known_line(answer *a, char *sku, size_t *ret_n);
+
+/* In finish: what the store has just said of an order of that line alone. sold_out: it refused it with SOLD_OUT, and
+ * would have whoever bought. */
+void stock_learn(const answer *a, const char *group, const char *sku, bool sold_out, int64_t available);
+
 /* stock_items.c */
 void put_item_prepare(const lks_put_item_request *request, plan *p);
 void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_item_response *response);

@@ -177,6 +177,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         lks_rpc_slice default_ns = lks_rpc_slice_of("default");
         plan empty = {.arena = arena,
                       .server = "fuzz",
+                      .service = s,
                       .state = state,
                       .now_ns = NOW_NS,
                       .ns = ns_len > 0 ? (lks_rpc_slice){.data = (char *)ns, .len = ns_len} : default_ns};

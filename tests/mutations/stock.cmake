@@ -119,8 +119,8 @@ lua_mutation(S33 test_stock_faults [[      dirty = false
       sub_call]])
 
 lua_mutation(S4 test_stock_deduct [[if not gravest then return nil end]] [[if gravest ~= 9 then return nil end]])
-lua_mutation(S9 test_stock_deduct [[local reply = {REFUSALS[gravest], '0', '0'}]]
-  [[local reply = {REFUSALS[gravest], '0', '0'}
+lua_mutation(S9 test_stock_deduct [[local reply = {REFUSALS[gravest], '0', anybody and '1' or '0'}]]
+  [[local reply = {REFUSALS[gravest], '0', anybody and '1' or '0'}
   save_order(changes.base, lines[1], {'order', 'DEDUCT', REFUSALS[gravest], buyer, 1000})]])
 lua_mutation(S12 test_stock_deduct [[      dirty = false
       sub_call]] [[      sub_call]])

@@ -280,6 +280,7 @@ static bool plan_bytes(harness *h, const service *s, const char *method, const v
     const plan settings = {.arena = h->arena,
                            .ns = lks_rpc_slice_of(h->ns),
                            .server = h->server,
+                           .service = s,
                            .state = state_of(h, s, h->server),
                            .now_ns = now_of(h),
                            .repeat_ms = h->repeat_ms};
@@ -420,6 +421,9 @@ int64_t harness_ring(harness *h, const service_alarm *alarm)
     const store_call *calls[] = {&call};
     const store_value *reply = make_fcall(h, calls, 1);
 
+    for (size_t i = 0; i < h->n_states; i++)
+        if (h->states[i].service->on_store_call)
+            h->states[i].service->on_store_call(h->states[i].state, &call);
     if (reply->n != 2 || reply->element[1].type != STORE_INTEGER)
         fail_msg("%s: not {'OK', ms}", alarm->function);
     return reply->element[1].integer;

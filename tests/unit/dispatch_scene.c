@@ -63,6 +63,12 @@ void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, l
              argument.data);
 }
 
+void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call), void *arg)
+{
+    all->called = called;
+    all->called_arg = arg;
+}
+
 /* ---- one call and its answer -------------------------------------------------- */
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error)

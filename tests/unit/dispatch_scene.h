@@ -34,6 +34,8 @@ struct alarms {
     lks_rpc_slice alarm;
     char lasting[160]; /* "<base> <function> <argument>" */
     size_t n_lasting;
+    void (*called)(void *arg, const store_call *call);
+    void *called_arg;
 };
 
 typedef struct fixture {

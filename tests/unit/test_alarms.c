@@ -121,6 +121,31 @@ static void set_lasting(fixture *f, const char *argument, int64_t in_ms)
     service_watch name = watch_of(argument); \
     alarms_watch(f->all, &(name))
 
+/* ---- who is told of their calls ---------------------------------------------------- */
+
+static void on_called(void *arg, const store_call *call)
+{
+    assert_string_equal(call->function, "expire");
+    assert_memory_equal(call->base.data, group, sizeof group - 1);
+    ++*(int *)arg;
+}
+
+TEST(each_call_that_has_ended_is_told_of_also_when_it_failed)
+{
+    fixture *f = *state;
+    int told = 0;
+
+    alarms_tell(f->all, on_called, &told);
+    set_lasting(f, "", 0);
+    run_until_asked(f, 1);
+    assert_int_equal(told, 0);
+    reply_again_in(&f->store, 0, 1);
+    assert_int_equal(told, 1);
+    run_until_asked(f, 2);
+    fail_with(&f->store, 1, LKS_INTERNAL);
+    assert_int_equal(told, 2);
+}
+
 /* ---- watched alarms --------------------------------------------------------------- */
 
 TEST(an_alarm_asks_the_store_until_it_is_told_never)
