@@ -64,7 +64,7 @@ bool stock_is_known_sold_out(plan *p, const char *group, lks_line *const *lines,
 {
     lks_rpc_slice part[KEY_PARTS];
 
-    if (!p->state || n != 1 || plan_failed(p))
+    if (!p->state || n != 1)
         return false;
     refusal_key key = key_of(p, group, lines[0]->sku, part);
     const refusal *known = refusals_find(p->state, &key, p->now_ns);

@@ -3,7 +3,7 @@
 #include "services/rounds.h"
 #include "stock_script.h"
 
-enum { KNOWN_MS = 20, ASK_MS = 10 };
+enum { KNOWN_MS = 20, ASK_MS = 10, MS = 1000000 };
 
 static int setup(void **state)
 {
@@ -198,13 +198,18 @@ TEST(an_item_that_is_deleted_is_unknown_at_once)
 
 static lks_rpc_arena *arena;
 static void *kept;
+static uint64_t now_ns = 1;
 
 static bool planned(rounds *r, const void *request)
 {
     const service *of;
     const service_method *method = method_for(request, &of);
-    const plan settings = {
-        .arena = arena, .ns = lks_rpc_slice_of("default"), .service = of, .state = kept, .server = "A", .now_ns = 1};
+    const plan settings = {.arena = arena,
+                           .ns = lks_rpc_slice_of("default"),
+                           .service = of,
+                           .state = kept,
+                           .server = "A",
+                           .now_ns = now_ns};
 
     return rounds_plan(r, method, request, &settings);
 }
@@ -264,6 +269,26 @@ TEST(a_change_ends_it_when_it_is_planned_and_again_when_it_has_ended)
     assert_int_equal(rounds_start(&of_change, 1), ROUNDS_CALLS);
     assert_int_equal(rounds_reply(&of_change, 0, &lost, 1), ROUNDS_FAILED);
     assert_true(deduct_asks(&r));
+    stock_service.close(kept);
+    lks_rpc_arena_free(arena);
+}
+
+/* The call that asks again is under way, and may be for long. */
+TEST(it_is_not_known_for_longer_while_a_call_asks)
+{
+    rounds r;
+
+    arena = lks_rpc_arena_new();
+    kept = stock_service.open(&(service_options){.remembers_refusals = true});
+    learn_sold_out();
+    now_ns = 1 + ASK_MS * MS;
+    assert_true(deduct_asks(&r));
+    now_ns = KNOWN_MS * MS;
+    assert_false(deduct_asks(&r));
+    now_ns++;
+    assert_true(deduct_asks(&r));
+    assert_true(deduct_asks(&r));
+    now_ns = 1;
     stock_service.close(kept);
     lks_rpc_arena_free(arena);
 }

@@ -141,6 +141,25 @@ TEST(a_key_that_is_too_long_is_not_kept)
     assert_int_equal(known("", text, 11), -1);
 }
 
+TEST(what_is_over_makes_room_before_what_is_not)
+{
+    static const char *const names[] = {"a", "b", "c"};
+    const lks_rpc_slice of_other[] = {lks_rpc_slice_of("h"), lks_rpc_slice_of("x")};
+
+    refusals_free(r);
+    r = refusals_new(4); /* which any key may be in */
+    put("g", "a", 10, 20, 20, 1);
+    refusals_put(r, BASE("h"), &(refusal_key){of_other, 2}, &(refusal){.ask_ns = 90, .until_ns = 90}, 10);
+    put("g", "b", 10, 20, 20, 1);
+    refusals_drop(r, BASE("h"));
+    put("g", "c", 10, 20, 20, 1);
+    put("g", "d", 10, 30, 30, 1);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(known("g", names[i], 11), 1);
+    put("g", "e", 20, 30, 30, 1);
+    assert_int_equal(known("g", "d", 20), 1);
+}
+
 /* However many are put, what is told is right, and the last one is known. */
 TEST(many_find_no_more_room_than_there_is)
 {
