@@ -1,8 +1,8 @@
 /* wire_cpu: what a call costs the server on each of its wires, in one run: slices of calls
- * take turns on tcp://, nng+tcp:// and grpc:// of one lockstockd, and its CPU time (not
+ * take turns on tcp:// and grpc:// of one lockstockd, and its CPU time (not
  * redis-server's) is read before and after each. Prints microseconds a call and the ratios
- * to tcp://; asserts nothing. The same client for both SP wires: bytes by hand, several
- * calls under way (32, or as the argument says). */
+ * to tcp://; asserts nothing. The client writes its bytes by hand, with
+ * several calls under way (32, or as the argument says). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 #include "conformance/caller.h"
 #include "support/server_fixture.h"
 
-enum { SLICE = 10000, ROUNDS = 10, N_WIRES = 3 };
+enum { SLICE = 10000, ROUNDS = 10, N_WIRES = 2 };
 
 static int in_flight = 32;
 
@@ -76,17 +76,15 @@ static bool measure(wire *wires, pid_t server, size_t kind)
     }
     for (int i = 0; i < N_WIRES; i++) {
         const wire *w = &wires[i];
-        printf("%-18s %-8s %6.2f us of CPU a call, %.2f of nng+tcp\n", kind_names[kind], w->scheme,
-               w->cpu_s / w->calls * 1e6, w->cpu_s / wires[1].cpu_s);
+        printf("%-18s %-8s %6.2f us of CPU a call, %.2f of tcp\n", kind_names[kind], w->scheme,
+               w->cpu_s / w->calls * 1e6, w->cpu_s / wires[0].cpu_s);
     }
     return true;
 }
 
 int main(int argc, char **argv)
 {
-    wire wires[N_WIRES] = {{.scheme = "tcp", .driver = &sp_driver},
-                           {.scheme = "nng+tcp", .driver = &sp_driver},
-                           {.scheme = "grpc", .driver = &grpc_driver}};
+    wire wires[N_WIRES] = {{.scheme = "tcp", .driver = &sp_driver}, {.scheme = "grpc", .driver = &grpc_driver}};
     int status = 1;
 
     if (argc > 1 && (in_flight = atoi(argv[1])) < 1) {
@@ -95,7 +93,7 @@ int main(int argc, char **argv)
     }
     for (int i = 1; i < N_WIRES; i++)
         snprintf(wires[i].url, sizeof wires[i].url, "%s://127.0.0.1:%u", wires[i].scheme, server_fixture_free_port());
-    const char *const args[] = {"--listen", wires[1].url, "--listen", wires[2].url, NULL};
+    const char *const args[] = {"--listen", wires[1].url, NULL};
     server_fixture *server = server_fixture_start(&(server_fixture_options){.args = args});
     if (!server)
         return 1;

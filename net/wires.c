@@ -1,5 +1,4 @@
-/* Invariant: an engine exists from the first URL that needs it; so libnng has no
- * threads where nobody listens through it. Called by server.c and host/. */
+/* Invariant: an engine exists from the first URL that needs it. Called by server.c and host/. */
 #include "net/wires.h"
 
 #include <arpa/inet.h>
@@ -10,7 +9,6 @@
 #include <uv.h>
 
 #include "net/stream/address_bind.h"
-#include "net/nng/nng.h"
 #include "net/sp/sp_server.h"
 #include "net/stream/stream.h"
 #include "net/stream/trim.h"
@@ -19,7 +17,6 @@ enum { GREETING_MS = 10000, IDLE_MS = 900000, STALL_MS = 10000, REQUEST_MS = 300
 
 struct wires {
     wires_options options;
-    wire_nng *nng;
     streams *streams;
     sp_server *sp;
     grpc_server *grpc;
@@ -100,24 +97,6 @@ lks_code wires_check_tls(const tls_files *files, lks_error *error)
 }
 
 /* ---- listening ------------------------------------------------------------------ */
-
-static lks_code need_nng(wires *w, lks_error *error)
-{
-    const wires_options *o = &w->options;
-    const wire_nng_options options = {
-        .loop = o->loop,
-        .frames = o->frames,
-        .message_bytes_max = o->message_bytes_max,
-        /* Room for all, and as much again: a connection gets no more than is left, and who
-         * has too much is told so by callers.h. */
-        .in_flight_max = 2 * (o->in_flight_max + o->waiting_max),
-        .in_flight_per_peer = 2 * o->in_flight_per_peer + o->waiting_per_peer,
-        .connections_max = o->connections_max,
-        .sink = o->sink,
-        .budget = o->budget,
-    };
-    return w->nng ? LKS_OK : wire_nng_new(&options, &w->nng, error);
-}
 
 static uint32_t at_least_one(uint32_t n)
 {
@@ -205,15 +184,6 @@ static lks_code need_grpc(wires *w, lks_error *error)
     uv_timer_start(&w->grpc_tick, on_grpc_tick, GRPC_TICK_MS, GRPC_TICK_MS);
     uv_unref((uv_handle_t *)&w->grpc_tick);
     return LKS_OK;
-}
-
-static lks_code listen_nng(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
-{
-    (void)address;
-    lks_code code = need_nng(w, error);
-    if (code != LKS_OK)
-        return code;
-    return wire_nng_listen(w->nng, url + strlen("nng+"), bound, error);
 }
 
 static lks_code listen_tcp(wires *w, const char *url, const char *address, uint16_t *bound, lks_error *error)
@@ -315,7 +285,7 @@ static const struct scheme {
     {.prefix = "ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
     {.prefix = "wss://", .listen = listen_wss, .has_port = true, .encrypted = true, .for_pages = true},
     {.prefix = "nng+ws://", .listen = listen_ws, .has_port = true, .for_pages = true},
-    {.prefix = "nng+tcp://", .listen = listen_nng, .has_port = true},
+    {.prefix = "nng+tcp://", .listen = listen_tcp, .has_port = true},
 };
 enum { N_SCHEMES = sizeof schemes / sizeof schemes[0] };
 
@@ -418,14 +388,7 @@ bool wires_is_exposed(const char *url)
 
 bool wires_are_same(const char *url, const char *other)
 {
-    return scheme_of(url) == scheme_of(other);
-}
-
-bool wires_is_by_libnng(const char *url)
-{
-    const struct scheme *scheme = scheme_of(url);
-
-    return scheme && scheme->listen == listen_nng;
+    return scheme_of(url)->listen == scheme_of(other)->listen;
 }
 
 bool wires_is_for_pages(const char *url)
@@ -446,15 +409,13 @@ bool wires_is_encrypted(const char *url)
 
 bool wires_busy(const wires *w)
 {
-    return (w->nng && wire_nng_in_flight(w->nng) > 0) || (w->sp && sp_server_in_flight(w->sp) > 0) ||
-           (w->grpc && grpc_server_in_flight(w->grpc) > 0) || (w->streams && streams_flushing(w->streams));
+    return (w->sp && sp_server_in_flight(w->sp) > 0) || (w->grpc && grpc_server_in_flight(w->grpc) > 0) ||
+           (w->streams && streams_flushing(w->streams));
 }
 
 void wires_stop_receiving(wires *w)
 {
     frames_drain(w->options.frames);
-    if (w->nng)
-        wire_nng_stop_receiving(w->nng);
     if (w->grpc)
         grpc_server_drain(w->grpc);
     if (w->streams)
@@ -486,12 +447,10 @@ void wires_close(wires *w, void (*closed)(void *arg), void *arg)
 {
     w->closed = closed;
     w->closed_arg = arg;
-    w->open = 2U + !!w->nng + !!w->streams + !!w->grpc;
+    w->open = 2U + !!w->streams + !!w->grpc;
     trim_close(w->trim, one_closed, w);
     if (w->grpc)
         uv_close((uv_handle_t *)&w->grpc_tick, on_tick_closed);
-    if (w->nng)
-        wire_nng_close(w->nng, one_closed, w);
     if (w->streams)
         streams_close(w->streams, one_closed, w);
     one_closed(w);

@@ -3,9 +3,8 @@
  *
  *   tcp://host:port  tls://...  unix:///path   sp_server.h, on the loop
  *   grpc://host:port  grpcs://...              grpc.h, on the loop
- *   ws://host:port/path  wss://...  nng+ws://... (another name of ws://)
- *                                              sp_server.h, over WebSocket
- *   nng+tcp://host:port              nng.h: libnng, which starts threads of its own
+ *   ws://host:port/path  wss://...             sp_server.h, over WebSocket
+ *   nng+tcp://...  nng+ws://...                other names of tcp:// and ws://
  *
  * Errors do not repeat the URL; the caller puts it before them. Loop thread only. */
 #ifndef LOCKSTOCK_NET_WIRES_H
@@ -75,11 +74,8 @@ lks_code wires_load_certificates(wires *w, lks_error *error);
 /* Whether a URL that can be served is heard beyond this machine. */
 bool wires_is_exposed(const char *url);
 
-/* Whether two URLs that can be served are of one scheme. */
+/* Whether two URLs that can be served are served alike: nng+tcp:// is another name of tcp://. */
 bool wires_are_same(const char *url, const char *other);
-
-/* Whether libnng serves it, with its faults (docs/nng.md). */
-bool wires_is_by_libnng(const char *url);
 
 /* Whether web pages may be allowed to connect to it. */
 bool wires_is_for_pages(const char *url);

@@ -46,22 +46,6 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
     return LKS_OK;
 }
 
-size_t lks_rpc_frame_count(const void *data, size_t len)
-{
-    enum { VERSION_FIELD = 1, CALLS_FIELD = 2 }; /* version 0 is not written */
-    wire rest = {.at = data, .end = (const uint8_t *)data + len};
-    uint32_t number;
-    wire_type type;
-    size_t n = 0;
-
-    while (rest.at < rest.end) {
-        if (!wire_tag(&rest, &number, &type) || number == VERSION_FIELD || !wire_skip(&rest, type))
-            return 1;
-        n += number == CALLS_FIELD;
-    }
-    return n > 0 && n <= LKS_RPC_FRAME_CALLS_MAX ? n : 1;
-}
-
 lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Reply **ret, lks_error *error)
 {

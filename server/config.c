@@ -27,8 +27,8 @@ typedef struct setting {
 static const setting keys[] = {
     {"listen", KEY_LIST, AT(listen), "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701", 0, 0,
      "addresses to serve, with commas or several times: tcp://host:port, tls://..., unix:///path,\n"
-     "                               grpc://..., grpcs://..., ws://host:port/path, wss://..., nng+tcp://...,\n"
-     "                               nng+ws://... (another name of ws://); port 0 = any"},
+     "                               grpc://..., grpcs://..., ws://host:port/path, wss://...; nng+tcp://...\n"
+     "                               and nng+ws://... are other names of tcp:// and ws://; port 0 = any"},
     {"allow-origin", KEY_LIST, AT(allow_origin), NULL, 0, 0,
      "web pages that may connect over WebSocket, as https://host or https://host:port"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,

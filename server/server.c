@@ -29,7 +29,7 @@
 #include "calls/sweep.h"
 #include "calls/waiters.h"
 
-/* While draining, how often to look whether nng's threads have sent the answers. */
+/* While draining, how often to look whether the answers have been sent. */
 enum { DRAIN_LOOK_MS = 10 };
 
 /* How long a peer that takes no answers can hold up the end. */
@@ -361,14 +361,6 @@ static tls_files files_of_tls(const settings *config)
     return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required};
 }
 
-static void warn_of_libnng(const char *url)
-{
-    if (wires_is_by_libnng(url) && wires_is_exposed(url))
-        log_warn("libnng-exposed",
-                 "url=%s reason=\"libnng does not count connections that do not finish their handshake: tcp:// does\"",
-                 url);
-}
-
 /* A setting that would do nothing is a mistake that somebody relies on. */
 static lks_code check_tls(const tls_files *files, lks_error *error)
 {
@@ -409,7 +401,6 @@ static lks_code check_addresses(const server *s, const tls_files *files, bool *f
         const char *url = s->config->listen.of[i];
         code = check_exposure(s, url, error);
         if (code == LKS_OK) {
-            warn_of_libnng(url);
             lks_error why;
             if (wires_check(url, files->certificate, no_certificate, &why) != LKS_OK)
                 code = wrong_address(url, &why, error);
@@ -528,7 +519,6 @@ lks_code server_run(const settings *config, lks_error *error)
     signal(SIGPIPE, SIG_IGN);
     lks_rpc_random_id(s.id);
     init_loop(&s);
-    /* The store first: an embedded redis-server is forked before nng has threads. */
     if (check_settings(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
         open_callers(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
         open_standard(&s, &s.failure) != LKS_OK || open_wires(&s, &s.failure) != LKS_OK)

@@ -12,8 +12,6 @@
 #include "net/stream/stream_state.h"
 
 enum { KEEPALIVE_S = 30, TAKEN_BYTES_MIN = 16 * 1024 /* of a write, in stall_ms */ };
-#define PEER_MARK UINT32_C(0x80000000)
-#define PEER_MASK UINT32_C(0x3FFFFFFF)
 
 /* ---- the end -------------------------------------------------------------------- */
 
@@ -220,11 +218,6 @@ bool stream_is_closing(const stream *s)
     return s->closing;
 }
 
-uint32_t stream_peer(const stream *s)
-{
-    return s->peer;
-}
-
 const char *stream_wire(const stream *s)
 {
     return s->wire;
@@ -320,7 +313,6 @@ static stream *new_stream(streams *all, const served *what)
                   .wire = wire_of(what),
                   .tls_of = what->tls,
                   .from = {.text = "?"},
-                  .peer = (++all->last_peer & PEER_MASK) | PEER_MARK,
                   .open_handles = 2};
     TAILQ_INIT(&s->output);
     if (what->is_unix)

@@ -101,10 +101,6 @@ bool streams_flushing(const streams *all);
 /* Closes all listeners and connections; `closed` runs on the loop when all is freed. */
 void streams_close(streams *all, void (*closed)(void *arg), void *arg);
 
-/* Identity of a connection: not given to another while this lives, and not one of
- * libnng's, which are below 2^31; it is below 3 * 2^30. */
-uint32_t stream_peer(const stream *s);
-
 /* What is spoken on it, and where it comes from, for the log. Static; the stream's. */
 const char *stream_wire(const stream *s);
 const char *stream_from(const stream *s);

@@ -36,8 +36,7 @@ struct stream {
     streams *all;
     const stream_protocol *protocol;
     void *arg, *connection; /* connection NULL: not open yet */
-    uint32_t peer;
-    const char *wire; /* its name */
+    const char *wire;       /* its name */
     remote from;
     place place;
     tls_context *const *tls_of; /* NULL: in plain */
@@ -74,7 +73,6 @@ struct streams {
     closings closings;
     TAILQ_HEAD(, stream) open, dirty;
     size_t n_handles; /* not yet closed, and modules below */
-    uint32_t last_peer;
     char *read_buffer;
     uint8_t *plain_buffer; /* what TLS makes of it */
     void (*closed)(void *arg);

@@ -254,7 +254,7 @@ TEST(what_is_too_long_is_refused)
     if (here.wire->driver == &nng_driver) {
         suite_close(caller);
         suite_close(other);
-        skip(); /* a connection that ends under a send can hang the client's libnng (docs/nng.md) */
+        skip(); /* a connection that ends under a send can hang the client's libnng (docs/client.md) */
     }
     outcome got = ask_with_owner(caller, LONGEST + 4096);
     if (here.wire->closes) {

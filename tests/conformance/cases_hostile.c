@@ -48,18 +48,16 @@ static weight weigh(void)
     return (weight){process_fd_count(pid), process_rss_kib(pid)};
 }
 
-/* What libnng keeps of its peers is not ours to bound (docs/nng.md). */
 static void assert_as_before(weight before)
 {
     long long end = process_now_ms() + SETTLE_MS;
     weight after;
 
-    while ((after = weigh()).fds > before.fds && !here.wire->by_libnng && process_now_ms() < end)
+    while ((after = weigh()).fds > before.fds && process_now_ms() < end)
         process_pause();
     print_message("    descriptors %zu -> %zu, memory %zu -> %zu KiB\n", before.fds, after.fds, before.rss_kib,
                   after.rss_kib);
-    if (!here.wire->by_libnng)
-        assert_true(after.fds <= before.fds);
+    assert_true(after.fds <= before.fds);
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
     assert_true(after.rss_kib <= before.rss_kib + GROWTH_MAX_KIB);
 #endif
@@ -120,13 +118,12 @@ TEST(noise_harms_nobody)
 
 TEST(half_open_connections_harm_nobody)
 {
-    size_t n = here.wire->by_libnng ? counts_of(200, HALF_OPEN) : HALF_OPEN;
     void *caller = suite_open(here.server);
-    line **lines = calloc(n, sizeof *lines);
+    line **lines = calloc(HALF_OPEN, sizeof *lines);
     assert_non_null(lines);
     assert_served(caller);
     weight before = weigh();
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < HALF_OPEN; i++) {
         uint8_t bytes[BEGINNING_MAX];
         lines[i] = line_open(url(), NULL, NULL);
         assert_non_null(lines[i]);
@@ -138,7 +135,7 @@ TEST(half_open_connections_harm_nobody)
             assert_served(caller);
     }
     assert_served(caller);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < HALF_OPEN; i++)
         line_close(lines[i]);
     free(lines);
     assert_served(caller);

@@ -11,13 +11,12 @@ static const wire wires[] = {
     {.name = "tcp", .scheme = "tcp", .driver = &sp_driver, .closes = true, .vectors = "sp"},
     {.name = "unix", .scheme = "unix", .driver = &sp_driver, .closes = true, .vectors = "unix"},
     {.name = "tls", .scheme = "tls", .driver = &sp_driver, .closes = true, .vectors = "sp"},
-    {.name = "nng+tcp", .scheme = "nng+tcp", .driver = &sp_driver, .by_libnng = true, .closes = true, .vectors = "sp"},
     {.name = "ws", .scheme = "ws", .driver = &ws_driver, .closes = true, .vectors = "ws"},
     {.name = "wss", .scheme = "wss", .driver = &ws_driver, .closes = true, .vectors = "ws"},
     {.name = "grpc", .scheme = "grpc", .driver = &grpc_driver, .vectors = "grpc"},
     {.name = "grpcs", .scheme = "grpcs", .driver = &grpc_driver, .vectors = "grpc"},
     /* Unmodified REQ sockets of libnng on our engine. */
-    {.name = "tcp-from-libnng", .scheme = "tcp", .driver = &nng_driver, .closes = true},
+    {.name = "nng+tcp-from-libnng", .scheme = "nng+tcp", .driver = &nng_driver, .closes = true},
     {.name = "unix-from-libnng", .scheme = "unix", .driver = &nng_driver, .closes = true},
     {.name = "nng+ws-from-libnng", .scheme = "nng+ws", .driver = &nng_driver, .closes = true},
 };

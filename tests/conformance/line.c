@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -155,6 +156,13 @@ bool line_ends(line *l)
     }
     n = recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     return n == 0 || (n < 0 && errno != EAGAIN);
+}
+
+bool line_stands(const line *l)
+{
+    struct pollfd at = {.fd = l->fd, .events = POLLRDHUP};
+
+    return poll(&at, 1, 0) == 0;
 }
 
 void line_close(line *l)

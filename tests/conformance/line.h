@@ -41,6 +41,9 @@ bool line_receive_all(line *l, void *data, size_t len);
 /* Reads to the end: true when the other side closes, false when it goes on to be there. */
 bool line_ends(line *l);
 
+/* Whether the other side has not closed, by what is known now. */
+bool line_stands(const line *l);
+
 /* Takes NULL. */
 void line_close(line *l);
 

@@ -8,8 +8,8 @@ suite here;
 
 server_fixture *suite_server(const char *const *args)
 {
-    return server_fixture_start(&(server_fixture_options){
-        .store = redis_fixture_url(here.redis), .args = args, .scheme = here.wire->scheme, .peers_die = true});
+    return server_fixture_start(
+        &(server_fixture_options){.store = redis_fixture_url(here.redis), .args = args, .scheme = here.wire->scheme});
 }
 
 void *suite_open(const server_fixture *server)

@@ -24,7 +24,6 @@ typedef struct wire {
     const char *name;
     const char *scheme;
     const wire_driver *driver;
-    bool by_libnng;      /* the server's side: it keeps some of what hostile peers leave (docs/nng.md) */
     bool closes;         /* what is too long ends the connection; else it is RESOURCE_EXHAUSTED */
     const char *vectors; /* which of vectors.txt it speaks: "sp", "unix", "ws" or "grpc"; NULL: none */
 } wire;

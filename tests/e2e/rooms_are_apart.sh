@@ -34,11 +34,11 @@ forbid() {
   fi
 }
 forbid rpc "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/"
-forbid net "standard|client|host|server" "hiredis/"
+forbid net "standard|client|host|server" "nng/|hiredis/"
 forbid standard "client|host|server" "nng/|hiredis/"
 forbid client "standard|host|server" "hiredis/"
-forbid host "client|server" "hiredis/"
-forbid server "client|host"
+forbid host "client|server" "nng/|hiredis/"
+forbid server "client|host" "nng/"
 forbid calls "standard|client|host" "nng/|hiredis/"
 forbid store "standard|client|host|server/calls|server/services" "nng/"
 forbid services "net|standard|client|host|server/calls" "nng/|hiredis/|uv(/|[.]h)"

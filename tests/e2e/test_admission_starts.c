@@ -62,12 +62,6 @@ TEST(beyond_this_machine_only_safe_or_insecure)
         assert_refused(cases[c].url, cases[c].flags, cases[c].refused ? "beyond this machine" : "not available");
 }
 
-TEST(libnng_beyond_this_machine_is_warned_of)
-{
-    assert_refused("nng+tcp://192.0.2.1:7700", "--insecure",
-                   "level=warn event=libnng-exposed url=nng+tcp://192.0.2.1:7700");
-}
-
 TEST(settings_that_would_do_nothing_are_refused)
 {
     assert_refused("tls://127.0.0.1:0", "", "--tls-certificate and --tls-key");

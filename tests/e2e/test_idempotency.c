@@ -51,8 +51,8 @@ static int setup(void **state)
     if (!f->redis)
         return -1;
     for (int i = 0; i < 2; i++) {
-        f->servers[i] = server_fixture_start(
-            &(server_fixture_options){.store = redis_fixture_url(f->redis), .args = unsafe, .peers_die = true});
+        f->servers[i] =
+            server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(f->redis), .args = unsafe});
         if (!f->servers[i])
             return -1;
     }
@@ -281,7 +281,7 @@ TEST(a_frozen_attempt_that_wakes_late_overwrites_nothing)
 /* A store of its own, all of it killed between two calls. */
 TEST(what_was_stored_outlives_its_store)
 {
-    server_fixture *server = server_fixture_start(&(server_fixture_options){.peers_die = true});
+    server_fixture *server = server_fixture_start(NULL);
     lks_channel *channel = NULL;
 
     assert_non_null(server);

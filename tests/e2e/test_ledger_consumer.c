@@ -52,8 +52,7 @@ static int setup_all(void **state)
     if (!redis || !start_database())
         return -1;
     for (int i = 0; i < 2; i++) {
-        servers[i] = server_fixture_start(
-            &(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe, .peers_die = true});
+        servers[i] = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe});
         if (!servers[i])
             return -1;
     }

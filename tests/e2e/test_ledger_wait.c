@@ -145,8 +145,7 @@ static int setup(void **state)
     if (!redis)
         return -1;
     for (int i = 0; i < 2; i++) {
-        servers[i] = server_fixture_start(
-            &(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe, .peers_die = true});
+        servers[i] = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe});
         if (!servers[i] || lks_channel_open(server_fixture_url(servers[i]), NULL, &channels[i], NULL) != LKS_OK)
             return -1;
     }

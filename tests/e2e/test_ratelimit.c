@@ -25,7 +25,7 @@ static int setup(void **state)
     fixture *f = calloc(1, sizeof *f);
 
     *state = f;
-    return two_servers_start(f, NULL, (server_fixture_options){.args = unsafe, .peers_die = true}) ? 0 : -1;
+    return two_servers_start(f, NULL, (server_fixture_options){.args = unsafe}) ? 0 : -1;
 }
 
 static int teardown(void **state)

@@ -27,8 +27,8 @@ static int start(void **state, bool keeps)
     if (!f->redis)
         return -1;
     for (int i = 0; i < STORM_SERVERS; i++) {
-        f->servers[i] = server_fixture_start(
-            &(server_fixture_options){.store = redis_fixture_url(f->redis), .args = args, .peers_die = true});
+        f->servers[i] =
+            server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(f->redis), .args = args});
         if (!f->servers[i])
             return -1;
     }

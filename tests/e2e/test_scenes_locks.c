@@ -20,7 +20,7 @@ static int start(void **state)
     redis = redis_fixture_start(NULL);
     if (!redis)
         return -1;
-    const server_fixture_options options = {.store = redis_fixture_url(redis), .args = args, .peers_die = true};
+    const server_fixture_options options = {.store = redis_fixture_url(redis), .args = args};
     for (size_t i = 0; i < SERVERS; i++) {
         servers[i] = server_fixture_start(&options);
         if (!servers[i])

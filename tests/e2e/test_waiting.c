@@ -30,7 +30,7 @@ static int setup(void **state)
 
     two = (two_servers){0};
     memset(calls, 0, sizeof calls);
-    return two_servers_start(&two, &options, (server_fixture_options){.args = unsafe, .peers_die = true}) ? 0 : -1;
+    return two_servers_start(&two, &options, (server_fixture_options){.args = unsafe}) ? 0 : -1;
 }
 
 static int teardown(void **state)

@@ -111,8 +111,8 @@ static int setup(void **state)
     if (!f->redis)
         return -1;
     for (int i = 0; i < 2; i++) {
-        f->servers[i] = server_fixture_start(
-            &(server_fixture_options){.store = redis_fixture_url(f->redis), .args = unsafe, .peers_die = true});
+        f->servers[i] =
+            server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(f->redis), .args = unsafe});
         if (!f->servers[i])
             return -1;
     }

@@ -80,7 +80,7 @@ static int start(void **state)
 
     snprintf(options, sizeof options, "ASAN_OPTIONS=%s:quarantine_size_mb=16", inherited ? inherited : "");
     env[0] = options;
-    server = server_fixture_start(&(server_fixture_options){.env = env, .peers_die = true});
+    server = server_fixture_start(&(server_fixture_options){.env = env});
     if (!server || lks_channel_open(server_fixture_url(server), NULL, &others, NULL) != LKS_OK)
         return -1;
     for (int i = 0; i < ITEMS; i++) {

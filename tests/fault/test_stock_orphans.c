@@ -18,8 +18,7 @@ static const lks_call_options patient = {.timeout_ms = LONG_MS};
 
 static void start(const char *const args[])
 {
-    server = server_fixture_start(
-        &(server_fixture_options){.store = redis_fixture_url(redis), .args = args, .peers_die = true});
+    server = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = args});
     assert_non_null(server);
     assert_int_equal(lks_channel_open(server_fixture_url(server), NULL, &channel, NULL), LKS_OK);
 }

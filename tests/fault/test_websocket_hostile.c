@@ -91,24 +91,32 @@ TEST(a_page_that_is_named_may)
     assert_int_equal(status_from("https://shop.example,http://localhost:3000"), 403);
 }
 
-/* libnng kept 2,000 of these, and none ended. */
+/* libnng kept 2,000 of these over WebSocket, and none ended; those over TCP it did not count. */
 TEST(half_open_handshakes_count_and_end)
 {
+    static const struct {
+        const char *scheme, *beginning;
+        size_t len;
+    } wires[] = {{"ws", BEGINNING, sizeof BEGINNING - 1}, {"nng+tcp", "\0SP", 3}};
     static const char *const args[] = {"--connections", "8", NULL};
-    line *lines[CONNECTIONS_MAX], *one_more;
-    start("ws", args);
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-        lines[i] = open_line();
-        assert_true(line_send(lines[i], BEGINNING, i % 2 * (sizeof BEGINNING - 1)));
+    for (size_t w = 0; w < sizeof wires / sizeof *wires; w++) {
+        line *lines[CONNECTIONS_MAX], *one_more;
+        start(wires[w].scheme, args);
+        for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+            lines[i] = open_line();
+            assert_true(line_send(lines[i], wires[w].beginning, i % 2 * wires[w].len));
+        }
+        one_more = open_line();
+        assert_true(line_ends(lines[0])); /* it gives way */
+        assert_true(line_stands(one_more));
+        for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
+            assert_true(line_ends(lines[i]));
+            line_close(lines[i]);
+        }
+        assert_true(line_ends(one_more));
+        line_close(one_more);
+        assert_int_equal(stop(NULL), 0);
     }
-    one_more = open_line();
-    assert_true(line_ends(one_more));
-    line_close(one_more);
-    for (size_t i = 0; i < CONNECTIONS_MAX; i++) {
-        assert_true(line_ends(lines[i]));
-        line_close(lines[i]);
-    }
-    assert_int_equal(status_of(BEGINNING REST), 101);
 }
 
 /* Without a descriptor to spare newcomers are closed; who is there is served. */

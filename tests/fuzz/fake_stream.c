@@ -2,8 +2,6 @@
 
 #include "fuzz.h"
 
-enum { PEER = 0x80000001U };
-
 static const stream_protocol *protocol;
 static void *protocol_arg;
 
@@ -60,11 +58,6 @@ void fake_stream_closed(stream *s)
 {
     s->closing = true;
     protocol->closed(s->connection);
-}
-
-uint32_t stream_peer(const stream *s)
-{
-    return PEER;
 }
 
 const char *stream_wire(const stream *s)

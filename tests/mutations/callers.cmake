@@ -52,11 +52,6 @@ c_mutation(K13 server/calls/callers.c test_callers:costly* [[in_this_turn ? c->w
 # a draining server answers each call of a frame
 c_mutation(K7 net/sp/frames.c test_frames [[    if (x->frames->draining)]] [[    if (false)]])
 
-c_mutation(K7 net/nng/nng_rep.c test_nng_rep
-  [[s->message ? lks_rpc_frame_count(nng_msg_body(s->message), nng_msg_len(s->message)) : 1]] [[1]])
-c_mutation(K7 rpc/frame.c test_frame [[number == VERSION_FIELD || ]] "")
-c_mutation(K7 rpc/frame.c test_frame [[n > 0 && n <= LKS_RPC_FRAME_CALLS_MAX ? n : 1]] [[n > 0 ? n : 1]])
-
 # bytes held are bounded by connection, principal and server, and leave room for one more
 c_mutation(K8 net/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[left]])
 c_mutation(K8 net/budget.c test_budget [[smaller(left, all->bytes / CONNECTION_PART)]] [[all->bytes / CONNECTION_PART]])

@@ -92,9 +92,3 @@ c_mutation(CN11 net/stream/stream.c test_sp_limits:*breaks_the_rules* [[    if (
         penalties_left]] [[    if (false)
         penalties_left]])
 
-# what libnng brings takes turns; it is held, and of a peer that is gone not run
-c_mutation(CN12 net/nng/nng.c test_wire_nng [[ && turns_is_light(w->turns, &p->turn);]] [[;]])
-c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (p->first && !p->all->sink->queues(p->from.caller))]] [[    if (p->first)]])
-c_mutation(CN12 net/nng/nng.c test_wire_nng [[    if (i->held > 0 && !budget_take(p->from.bytes, i->held)) {]] [[    if (false) {]])
-c_mutation(CN12 net/nng/nng.c test_wire_nng [[        budget_give(p->from.bytes, i->held);
-        lks_rpc_nng_request_drop(i->request);]] [[        lks_rpc_nng_request_drop(i->request);]])

@@ -69,11 +69,8 @@ c_mutation(WS7 net/sp/sp.c test_sp_server:*first_answer* [[if (r->websocket && r
 c_mutation(WS7 net/sp/sp_server.c test_sp_server:*long_answer*
   [[c->mapping == SP_OVER_WEBSOCKET && len > WEBSOCKET_FRAME_BYTES_MAX;]] [[false;]])
 
-# a web page is not heard where libnng serves WebSocket
-c_mutation(WS8 net/nng/connections.c test_nng_rep:*page* [[!all->refusing && !of_a_page && add(]] [[!all->refusing && add(]])
 
-# origins that are none, or that no address would heed, are refused; libnng beyond this machine is warned of
-c_mutation(WS9 server/server.c test_admission:*would_do_nothing* [[    if (wires_is_origin(origin))]] [[    if (true)]])
-c_mutation(WS9 server/server.c test_admission:*would_do_nothing* [[s->config->allow_origin.n > 0 && !for_pages)]]
+# origins that are none, or that no address would heed, are refused
+c_mutation(WS8 server/server.c test_admission:*would_do_nothing* [[    if (wires_is_origin(origin))]] [[    if (true)]])
+c_mutation(WS8 server/server.c test_admission:*would_do_nothing* [[s->config->allow_origin.n > 0 && !for_pages)]]
   [[false)]])
-c_mutation(WS9 server/server.c test_admission:*libnng* [[        warn_of_libnng(url);]] "")

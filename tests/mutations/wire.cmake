@@ -57,8 +57,7 @@ c_mutation(W8 server/calls/dispatch.c test_dispatch
   [[call->timeout_ms ? call->timeout_ms : d->options.timeout_ms + wait]] [[d->options.timeout_ms + wait]])
 
 # frame over the size limit: the connection is closed, and only that one
-c_mutation(W9 net/nng/nng_rep.c test_nng_rep
-  [[nng_socket_set_size(rep->socket, NNG_OPT_RECVMAXSZ, rep->options.message_bytes_max + REQUEST_HEADER_BYTES);]] "")
+c_mutation(W9 net/sp/sp.c test_sp:*length* [[if (length < SP_ID_BYTES || r->too_long)]] [[if (length < SP_ID_BYTES)]])
 
 # not a frame: the connection is closed; a frame that cannot be served is refused whole
 c_mutation(W10 net/sp/frames.c test_frames [[if (error.code == LKS_DATA_LOSS)]] [[if (false)]])
@@ -81,9 +80,6 @@ c_mutation(W11 server/calls/callers.c test_callers [[        TAILQ_INSERT_TAIL(&
         return TAILQ_FIRST(&c->takes);]])
 c_mutation(W11 server/calls/callers.c test_callers [[            c->on_room(c->arg);]] [[            ;]])
 c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])
-c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[left == 0 || n_peer > options->peer_in_flight_max ||]] [[left == 0 ||]])
-c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[ || (!modest && n_peer > left)]] "")
-c_mutation(W11 net/nng/nng_rep.c test_nng_rep [[bool full = left == 0 || ]] [[bool full = ]])
 
 # one call of a frame spoils no other; a response that does not fit is refused alone
 c_mutation(W12 rpc/exchange.c test_exchange
@@ -106,7 +102,6 @@ c_mutation(W14 server/calls/waiters.c test_waiters [[    if (all->stopping)
         w->pending = 1U << SERVICE_STOPPING;]] "")
 
 # SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0
-c_mutation(W15 net/nng/nng_rep.c test_nng_rep [[bool refused = full || rep->draining;]] [[bool refused = full;]])
 c_mutation(W15 server/server.c test_command [[    uv_signal_start(&s->on_term, on_signal, SIGTERM);]] "")
 
 # applied: NO has no effect, YES persists, else MAYBE; of a read always NO

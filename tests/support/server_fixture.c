@@ -76,12 +76,10 @@ bool server_fixture_restart(server_fixture *fixture)
     process_free(fixture->server);
     for (size_t i = 0; fixture->options.args && fixture->options.args[i] && n < ARGS_MAX - 1; i++)
         args[n++] = fixture->options.args[i];
-    while (fixture->options.env && fixture->options.env[n_env] && n_env < ENV_MAX - 2) {
+    while (fixture->options.env && fixture->options.env[n_env] && n_env < ENV_MAX - 1) {
         env[n_env] = fixture->options.env[n_env];
         n_env++;
     }
-    if (fixture->options.peers_die)
-        env[n_env] = "LSAN_OPTIONS=print_suppressions=0:suppressions='" NNG_ANSWERS_SUPP "'";
     fixture->server = process_spawn(args, env);
     if (fixture->server && process_wait_line(fixture->server, "event=ready", NULL, 0, READY_TIMEOUT_MS))
         return true;

@@ -17,8 +17,6 @@ typedef struct server_fixture_options {
     const char *const *env;  /* "NAME=value", NULL-terminated; must stay valid */
     const char *scheme;      /* "tcp" (NULL), "unix", "tls", "grpc", "grpcs", "ws", "wss", "nng+tcp" or "nng+ws";
                                 the path of WebSocket is /lockstock */
-    bool peers_die;          /* connections break while they are answered: allow what libnng then loses
-                                (nng_answers.supp) */
 } server_fixture_options;
 
 /* Starts it and waits until it says that it is ready. options may be NULL. NULL

@@ -1,27 +1,61 @@
 /* The same call over each transport, answered by libnng's own REP socket. */
 
-#include "net/nng/nng_rep.h"
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include <lockstock/rpc/v1/envelope.pb-c.h>
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/rep.h>
 
 #include "unit/channel_fixture.h"
 #include "test.h"
 
-static void answer(void *arg, lks_rpc_nng_request *request)
+static size_t pack_answer(uint8_t answer[64])
 {
     Lockstock__Test__PingResponse response = LOCKSTOCK__TEST__PING_RESPONSE__INIT;
     Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT, *results[] = {&result};
     Lockstock__Rpc__V1__Reply reply = LOCKSTOCK__RPC__V1__REPLY__INIT;
     uint8_t payload[32];
-    (void)arg;
 
     response.id = "nng";
     result.payload.data = payload;
     result.payload.len = lockstock__test__ping_response__pack(&response, payload);
     reply.n_results = 1;
     reply.results = results;
-    lockstock__rpc__v1__reply__pack(
-        &reply, lks_rpc_nng_request_answer(request, lockstock__rpc__v1__reply__get_packed_size(&reply)));
-    lks_rpc_nng_request_reply(request);
+    return lockstock__rpc__v1__reply__pack(&reply, answer);
+}
+
+/* Until the socket is closed. */
+static void *serve(void *arg)
+{
+    const nng_socket *socket = arg;
+    uint8_t answer[64], request[1024];
+    size_t len = pack_answer(answer);
+
+    for (;;) {
+        size_t request_len = sizeof request;
+        int result = nng_recv(*socket, request, &request_len, 0);
+        if (result == 0)
+            result = nng_send(*socket, answer, len, 0);
+        if (result != 0)
+            return NULL;
+    }
+}
+
+/* That nobody listens on. libnng does not tell which port it has chosen for WebSocket. */
+static unsigned free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+    close(fd);
+    return ntohs(address.sin_port);
 }
 
 TEST(each_transport_carries_calls)
@@ -30,15 +64,16 @@ TEST(each_transport_carries_calls)
         const char *dialled, *scheme, *path;
     } transports[] = {{"tcp", "tcp", ""}, {"nng+tcp", "tcp", ""}, {"nng+ws", "ws", "/lockstock"}};
     for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
-        lks_rpc_nng_rep_options options = {.on_request = answer};
-        lks_rpc_nng_rep *rep = NULL;
         ping_response *response = NULL;
-        uint16_t port = 0;
+        nng_socket socket;
+        pthread_t thread;
+        unsigned port = free_port();
         char listen[64], url[64];
 
-        assert_int_equal(lks_rpc_nng_rep_open(&options, &rep, NULL), LKS_OK);
-        snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s", transports[i].scheme, transports[i].path);
-        assert_int_equal(lks_rpc_nng_rep_listen(rep, listen, &port, NULL), LKS_OK);
+        assert_int_equal(nng_rep0_open(&socket), 0);
+        snprintf(listen, sizeof listen, "%s://127.0.0.1:%u%s", transports[i].scheme, port, transports[i].path);
+        assert_int_equal(nng_listen(socket, listen, NULL, 0), 0);
+        assert_int_equal(pthread_create(&thread, NULL, serve, &socket), 0);
         snprintf(url, sizeof url, "%s://127.0.0.1:%u%s", transports[i].dialled, port, transports[i].path);
         lks_channel *channel = open_channel(url, (lks_channel_options){0});
         for (int j = 0; j < 20; j++) {
@@ -47,8 +82,8 @@ TEST(each_transport_carries_calls)
             lks_message_free(&response->base);
         }
         lks_channel_close(channel);
-        lks_rpc_nng_rep_stop_receiving(rep);
-        lks_rpc_nng_rep_close(rep);
+        assert_int_equal(nng_close(socket), 0);
+        pthread_join(thread, NULL);
     }
 }
 

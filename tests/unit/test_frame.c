@@ -238,22 +238,4 @@ TEST_WITH(what_a_peer_leaves_open_is_read_carefully, NULL, NULL)
     assert_int_equal(error.code, LKS_OK);
 }
 
-TEST_WITH(a_frame_that_is_not_decoded_has_a_result_for_each_call, NULL, NULL)
-{
-    static const char call[] = "\x12\x03\x0a\x01m", version[] = "\x08\x01", cut[] = "\x12\x09\x0a";
-    char many[257 * 5], text[64];
-    for (size_t i = 0; i < sizeof many; i++)
-        many[i] = call[i % 5];
-    assert_int_equal(lks_rpc_frame_count(many, 5), 1);
-    assert_int_equal(lks_rpc_frame_count(many, 3 * 5), 3);
-    assert_int_equal(lks_rpc_frame_count(many, 256 * 5), 256);
-    assert_int_equal(lks_rpc_frame_count(many, 257 * 5), 1);
-    assert_int_equal(lks_rpc_frame_count("", 0), 1);
-    memcpy(text, many, 10);
-    memcpy(text + 10, version, 2);
-    assert_int_equal(lks_rpc_frame_count(text, 12), 1);
-    memcpy(text + 10, cut, 3);
-    assert_int_equal(lks_rpc_frame_count(text, 13), 1);
-}
-
 TEST_MAIN(.setup = make, .teardown = drop)

@@ -23,7 +23,7 @@ enum { MESSAGE_BYTES = 8000, CALLERS_MAX = 2 };
 typedef struct wire {
     const char *scheme, *path;
     const wire_driver *driver;
-    bool is_encrypted, is_unix, is_grpc, by_libnng;
+    bool is_encrypted, is_unix, is_grpc;
 } wire;
 
 static wire wires[] = {
@@ -35,7 +35,7 @@ static wire wires[] = {
     {.scheme = "nng+ws", .path = "/shop", .driver = &ws_driver},
     {.scheme = "grpc", .driver = &grpc_driver, .is_grpc = true},
     {.scheme = "grpcs", .driver = &grpc_driver, .is_grpc = true, .is_encrypted = true},
-    {.scheme = "nng+tcp", .driver = &sp_driver, .by_libnng = true},
+    {.scheme = "nng+tcp", .driver = &sp_driver},
 };
 
 static struct {
@@ -264,7 +264,7 @@ static void what_one_connection_sends_is_served_in_time(void **state)
 {
     void *caller = start((lks_host_options){.threads = 1, .in_flight_per_connection = 2});
 
-    int n = here.wire->by_libnng ? 3 : 20; /* libnng's messages are taken up to twice the limit */
+    const int n = 20;
 
     if (here.wire->is_grpc) /* it may have no more calls */
         return;
@@ -286,8 +286,6 @@ static void connections_take_turns(void **state)
     void *many = start((lks_host_options){.threads = 1}), *one = connect_caller();
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
 
-    if (here.wire->by_libnng) /* its messages may overtake each other: no answer says that those before have come */
-        return;
     send_call(many, &shop_block_method, "", 0, 0);
     shop_await(1);
     for (int i = 0; i < 5; i++)
@@ -314,8 +312,6 @@ static void calls_of_a_lost_connection_are_not_run(void **state)
     static const lks_rpc_method steal = {.path = "/lockstock.test.Shop/Steal"};
     void *stays = start((lks_host_options){.threads = 1}), *leaves = connect_caller();
 
-    if (here.wire->by_libnng) /* it notices when it likes */
-        return;
     send_call(stays, &shop_block_method, "", 0, 0);
     shop_await(1);
     send_call(leaves, &shop_buy_method, "", 0, 0);

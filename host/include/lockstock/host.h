@@ -84,7 +84,7 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
  *   unix:///path               the same on a unix socket, made with mode 0600
  *   ws://address:port/path     the same over WebSocket; wss:// over TLS; nng+ws:// is another name of ws://
  *   grpc://address:port        gRPC over HTTP/2; grpcs:// over TLS
- *   nng+tcp://address:port     SP by libnng, with its faults (docs/nng.md): for peers that are trusted
+ *   nng+tcp://address:port     another name of tcp://
  *
  * The address is an IP address, a name or `*`. Port 0 lets the system choose; the bound port is stored in *port when
  * not NULL (0 for a unix socket). A connection that a web page opens is refused unless allow_origins names the page.

@@ -17,11 +17,10 @@ enum {
     ON_UNIX = 1 << WIRE_UNIX,
     ON_TLS = 1 << WIRE_TLS,
     ON_GRPCS = 1 << WIRE_GRPCS,
-    ON_SP = 1 << WIRE_TCP | 1 << WIRE_UNIX | 1 << WIRE_TLS | 1 << WIRE_NNG_TCP,
-    ON_OWN_SP = 1 << WIRE_TCP | 1 << WIRE_UNIX | 1 << WIRE_TLS,
+    ON_SP = 1 << WIRE_TCP | 1 << WIRE_UNIX | 1 << WIRE_TLS,
     ON_H2 = 1 << WIRE_GRPC | 1 << WIRE_GRPCS,
     ON_ANY_TLS = ON_TLS | ON_GRPCS,
-    ON_PORTS = ON_TCP | ON_TLS | 1 << WIRE_NNG_TCP | ON_H2,
+    ON_PORTS = ON_TCP | ON_TLS | ON_H2,
 };
 
 typedef struct attack attack;

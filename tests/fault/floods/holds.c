@@ -480,9 +480,9 @@ static void idle_connections(attacker *a)
 /* Of forty addresses, on all wires but the unix socket, whichever wire the newcomers of the row take. */
 static bool take_place_in_crowd(attacker *a, raw *r, size_t i)
 {
-    static const wire wires[] = {WIRE_TCP, WIRE_TLS, WIRE_GRPC, WIRE_GRPCS, WIRE_NNG_TCP};
+    static const wire wires[] = {WIRE_TCP, WIRE_TLS, WIRE_GRPC, WIRE_GRPCS};
 
-    return begin_only(a, r, wires[i % 5], 1 + (unsigned)(i / 5 % 40));
+    return begin_only(a, r, wires[i % 4], 1 + (unsigned)(i / 4 % 40));
 }
 
 static void crowd(attacker *a)

@@ -23,8 +23,7 @@ static struct {
 } here;
 
 static const char *const schemes[N_WIRES] = {
-    [WIRE_TCP] = "tcp",         [WIRE_UNIX] = "unix", [WIRE_TLS] = "tls",
-    [WIRE_NNG_TCP] = "nng+tcp", [WIRE_GRPC] = "grpc", [WIRE_GRPCS] = "grpcs",
+    [WIRE_TCP] = "tcp", [WIRE_UNIX] = "unix", [WIRE_TLS] = "tls", [WIRE_GRPC] = "grpc", [WIRE_GRPCS] = "grpcs",
 };
 
 const char *target_program(void)
@@ -98,8 +97,7 @@ static bool start_server(const char *const *args)
                                                                  .store = redis_fixture_url(here.store),
                                                                  .args = here.args,
                                                                  .env = here.env,
-                                                                 .scheme = schemes[WIRE_TLS],
-                                                                 .peers_die = true});
+                                                                 .scheme = schemes[WIRE_TLS]});
     if (here.server)
         snprintf(here.urls[WIRE_TLS], sizeof here.urls[0], "%s", server_fixture_url(here.server));
     return here.server;

@@ -31,10 +31,6 @@ enum { LKS_RPC_FRAME_VERSION = 0, LKS_RPC_FRAME_CALLS_MAX = 256, LKS_RPC_MESSAGE
 lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Frame **ret, lks_error *error);
 
-/* How many results answer a request message that is refused without being decoded: one
- * for each call, and one for what lks_rpc_frame_decode would refuse whole. */
-size_t lks_rpc_frame_count(const void *data, size_t len);
-
 /* A reply message. LKS_INTERNAL: not a Reply with `n_calls` results (one result
  * alone also answers a frame of several, when the frame was refused whole). */
 lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_rpc_arena *arena,
