@@ -1,0 +1,262 @@
+#include "compare.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "interrupt.h"
+
+enum { CONTENDERS_MAX = 16 };
+
+static bool prepare(contender *c, size_t n, const bench_options *o, const place *p)
+{
+    bool prepared = true;
+
+    for (size_t i = 0; i < n && prepared; i++) {
+        c[i].rate = measure_alloc((size_t)o->rounds, sizeof(double));
+        c[i].redis_us = measure_alloc((size_t)o->rounds, sizeof(double));
+        c[i].p50_us = measure_alloc((size_t)o->rounds, sizeof(double));
+        c[i].place = c[i].place ? c[i].place : p;
+        unsigned n_things = o->items > 0 ? (unsigned)o->items : c[i].in_flight;
+        prepared = world_open(&c[i].world, c[i].scenario, c[i].place, n_things);
+        c[i].rival.work.world = &c[i].world;
+        c[i].rival.in_flight = c[i].in_flight;
+    }
+    return prepared;
+}
+
+static bool run_slice(contender *c, const bench_options *o, measure *m)
+{
+    unsigned connections = (unsigned)o->connections < c->in_flight ? (unsigned)o->connections : c->in_flight;
+    const drive_options ours = {.scenario = c->scenario,
+                                .world = &c->world,
+                                .place = c->place,
+                                .in_flight = c->in_flight,
+                                .connections = connections,
+                                .operations = (uint64_t)o->calls,
+                                .warm_up = o->warm_up,
+                                .seconds = o->seconds,
+                                .timeout_ms = (uint32_t)o->timeout_ms,
+                                .sync = c->sync};
+
+    if (c->ours)
+        return drive_run(&ours, m, &c->all);
+    return rival_run(&c->rival, c->place, o->warm_up, o->seconds, (uint64_t)o->calls, m);
+}
+
+static void add_cpu(cpu_times *to, cpu_times more)
+{
+    to->client += more.client;
+    to->server += more.server;
+    to->redis += more.redis;
+}
+
+bool compare_run(contender *c, size_t n, const bench_options *o, const place *p)
+{
+    bool good = prepare(c, n, o, p);
+
+    for (size_t round = 0; round < (size_t)o->rounds && good; round++)
+        for (size_t k = 0; k < n && good; k++) {
+            contender *now = &c[(round + k) % n];
+            measure m = {0};
+            good = run_slice(now, o, &m) && !interrupted();
+            now->rate[round] = m.hand_offs > 0 ? (double)m.hand_offs / m.seconds : measure_rate(&m);
+            now->redis_us[round] = measure_us(&m, m.cpu.redis);
+            now->p50_us[round] = measure_percentile_us(&m, FATE_OK, 0.5);
+            measure_add(&now->total, &m);
+            now->total.seconds += m.seconds;
+            add_cpu(&now->total.cpu, m.cpu);
+            measure_clear(&m);
+        }
+    for (size_t k = 0; k < n && good; k++) {
+        c[k].agrees = !c[k].ours || !c[k].scenario->check || c[k].scenario->check(&c[k].world, &c[k].all, c[k].checked);
+        if (!c[k].agrees)
+            fprintf(stderr, "lockstock-bench: %s: WRONG: %s\n", c[k].scenario->name, c[k].checked);
+        good = c[k].agrees;
+    }
+    return good;
+}
+
+void compare_free(contender *c, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        world_close(&c[i].world);
+        measure_clear(&c[i].total);
+        free(c[i].rate);
+        free(c[i].redis_us);
+        free(c[i].p50_us);
+    }
+}
+
+static const double *values_of(const contender *c, compared of)
+{
+    return of == OF_RATE ? c->rate : of == OF_REDIS ? c->redis_us : c->p50_us;
+}
+
+spread compare_ratio(const contender *a, const contender *b, compared of, size_t rounds)
+{
+    double ratios[ROUNDS_MAX];
+
+    for (size_t i = 0; i < rounds; i++)
+        ratios[i] = values_of(a, of)[i] / values_of(b, of)[i];
+    return spread_of(ratios, rounds);
+}
+
+/* ---- --compare ----------------------------------------------------------------- */
+
+static size_t add(contender *all, size_t n, const contender *more)
+{
+    all[n] = *more;
+    return n + 1;
+}
+
+/* All rivals of a Deduct, with the function and with the script. */
+static size_t add_deducts(contender *all, size_t n, const contender *base)
+{
+    static const struct {
+        const char *name;
+        rival_kind kind;
+        unsigned pipeline;
+        bool script;
+    } rivals[] = {
+        {"hiredis threads, function", RIVAL_THREADS, 0, false},
+        {"hiredis threads, script", RIVAL_THREADS, 0, true},
+        {"hiredis pipelined, function", RIVAL_PIPELINE, 0, false},
+        {"hiredis pipelined, script", RIVAL_PIPELINE, 0, true},
+        {"redis-benchmark -P 1, function", RIVAL_BENCHMARK, 1, false},
+        {"redis-benchmark -P 1, script", RIVAL_BENCHMARK, 1, true},
+        {"redis-benchmark -P 16, function", RIVAL_BENCHMARK, 16, false},
+        {"redis-benchmark -P 16, script", RIVAL_BENCHMARK, 16, true},
+    };
+
+    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
+        contender c = *base;
+        c.name = rivals[i].name;
+        c.rival = (rival){.kind = rivals[i].kind, .pipeline = rivals[i].pipeline, .work = {.script = rivals[i].script}};
+        n = add(all, n, &c);
+    }
+    return n;
+}
+
+static size_t add_locks(contender *all, size_t n, const contender *base, bool hot)
+{
+    static const struct {
+        const char *name;
+        rival_kind kind;
+        bool script, hot;
+    } rivals[] = {
+        {"hiredis threads, function", RIVAL_THREADS, false, false},
+        {"hiredis threads, script", RIVAL_THREADS, true, false},
+        {"hiredis pipelined, function", RIVAL_PIPELINE, false, false},
+        {"hiredis pipelined, script", RIVAL_PIPELINE, true, false},
+        {"SET NX and BLPOP", RIVAL_BLPOP, true, true},
+        {"SET NX and polling, 3 to 33 ms", RIVAL_POLLING, true, true},
+        {"BLPOP of a bare list, no lease", RIVAL_LIST, true, true},
+    };
+
+    for (size_t i = 0; i < sizeof rivals / sizeof *rivals; i++) {
+        contender c = *base;
+        c.name = rivals[i].name;
+        c.rival = (rival){.kind = rivals[i].kind, .work = {.locks = true, .script = rivals[i].script}};
+        if (rivals[i].hot == hot)
+            n = add(all, n, &c);
+    }
+    return n;
+}
+
+static size_t add_rivals(contender *all, size_t n, const contender *base)
+{
+    const char *name = base->scenario->name;
+
+    if (strcmp(name, "deduct") == 0 || strcmp(name, "deduct-hot") == 0 || strcmp(name, "sold-out") == 0)
+        return add_deducts(all, n, base);
+    if (strcmp(name, "lock-hot") == 0)
+        return add_locks(all, n, base, true);
+    if (strcmp(name, "lock") == 0)
+        n = add_locks(all, n, base, false);
+    contender c = *base;
+    c.scenario = scenario_find("deduct");
+    c.name = "redis-benchmark -P 16, script of a Deduct";
+    c.rival = (rival){.kind = RIVAL_BENCHMARK, .pipeline = 16, .work = {.script = true}};
+    return add(all, n, &c);
+}
+
+static void print_us(double us)
+{
+    if (us >= 0)
+        printf(" %8.2f", us);
+    else
+        printf(" %8s", "-");
+}
+
+static void print_contender(const contender *c, const contender *ours, const bench_options *o)
+{
+    size_t rounds = (size_t)o->rounds;
+    double *rates = measure_alloc(rounds, sizeof *rates);
+    const measure *m = &c->total;
+
+    memcpy(rates, c->rate, rounds * sizeof *rates);
+    printf("  %-42s %9.0f", c->name, spread_of(rates, rounds).median);
+    if (m->latency[FATE_OK])
+        printf(" %8.0f %8.0f", measure_percentile_us(m, FATE_OK, 0.5), measure_percentile_us(m, FATE_OK, 0.99));
+    else
+        printf(" %8s %8s", "-", "-");
+    print_us(measure_us(m, m->cpu.client));
+    print_us(measure_us(m, m->cpu.server));
+    print_us(measure_us(m, m->cpu.redis));
+    if (c != ours) {
+        spread ratio = compare_ratio(ours, c, OF_RATE, rounds);
+        printf("   %5.2f %5.2f %5.2f", ratio.min, ratio.median, ratio.max);
+    }
+    putchar('\n');
+    free(rates);
+}
+
+static void json_contender(json *j, const contender *c, const contender *ours, const bench_options *o)
+{
+    json_begin(j, NULL, '{');
+    json_text(j, "name", c->name);
+    report_measure_json(j, &c->total);
+    if (c != ours) {
+        json_spread(j, "rate_of_lockstock_to_this", compare_ratio(ours, c, OF_RATE, (size_t)o->rounds));
+        if (c->total.cpu.redis >= 0)
+            json_spread(j, "redis_of_lockstock_to_this", compare_ratio(ours, c, OF_REDIS, (size_t)o->rounds));
+    }
+    json_end(j, '}');
+}
+
+bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json *j)
+{
+    contender *all = measure_alloc(CONTENDERS_MAX, sizeof *all);
+    const contender base = {.scenario = s, .in_flight = (unsigned)o->in_flight};
+    size_t n = 1;
+
+    all[0] = base;
+    all[0].name = "lockstock";
+    all[0].ours = true;
+    all[0].sync = o->sync;
+    n = add_rivals(all, n, &base);
+    bool good = compare_run(all, n, o, p);
+    if (good) {
+        printf("%s: %s\n  %ld in flight, %ld connection%s, %s, fsync %s, %ld rounds of %.1f s\n", s->name, s->what,
+               o->in_flight, o->connections, o->connections == 1 ? "" : "s", o->server ? o->server : o->wire, fsync,
+               o->rounds, o->seconds);
+        printf("  %-42s %9s %8s %8s %8s %8s %8s   %s\n", "", all[0].total.hand_offs > 0 ? "hand-offs" : "calls/s",
+               "p50 us", "p99 us", "client", "server", "Redis", "lockstock/this: min median max");
+        json_text(j, "scenario", s->name);
+        json_count(j, "in_flight", (uint64_t)o->in_flight);
+        json_text(j, "fsync", fsync);
+        json_count(j, "rounds", (uint64_t)o->rounds);
+        json_begin(j, "compared", '[');
+        for (size_t i = 0; i < n; i++) {
+            print_contender(&all[i], &all[0], o);
+            json_contender(j, &all[i], &all[0], o);
+        }
+        json_end(j, ']');
+        json_text(j, "checked", all[0].checked);
+        printf("  CPU is us a call.%s%s\n\n", all[0].checked[0] ? " Checked: " : "", all[0].checked);
+    }
+    compare_free(all, n);
+    free(all);
+    return good;
+}

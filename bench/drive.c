@@ -1,0 +1,401 @@
+/* Invariant: `live` counts the operations under way and the generators; a run is over when it is 0,
+ * and then nothing touches lanes and operations any more. */
+#include "drive.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "interrupt.h"
+#include "scenario.h"
+
+typedef enum phase { WARM_UP, MEASURED, STOPPING } phase;
+
+struct drive;
+
+/* What one thread records: a channel's completion thread, or with --sync a caller's. Another thread that
+ * starts calls has a lane of its own for those that the client itself refused. */
+typedef struct lane {
+    struct drive *drive;
+    lks_channel *channel;
+    measure measured;
+    tally all;
+    struct lane *starter;
+    pthread_mutex_t lock; /* of free_ops */
+    op *free_ops;
+    pthread_t thread; /* generator, or caller */
+    double rate;      /* of the generator */
+    op *own;          /* of the caller */
+} lane;
+
+typedef struct drive {
+    const drive_options *options;
+    lks_call_options call_options;
+    atomic_int phase;
+    atomic_llong operations_left; /* by number */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t live; /* under lock */
+} drive;
+
+static atomic_uint_fast64_t serials;
+
+uint64_t drive_next_serial(void)
+{
+    return atomic_fetch_add_explicit(&serials, 1, memory_order_relaxed);
+}
+
+void drive_make_id(char id[DRIVE_ID_BYTES], uint64_t tag, uint64_t serial)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (int i = 15; i >= 0; i--, tag >>= 4)
+        id[i] = digits[tag & 15];
+    id[16] = '-';
+    for (int i = 35; i > 16; i--, serial >>= 4)
+        id[i] = digits[serial & 15];
+    id[36] = '\0';
+}
+
+static void add_live(drive *d, int n)
+{
+    pthread_mutex_lock(&d->lock);
+    d->live += (uint64_t)(int64_t)n;
+    if (d->live == 0)
+        pthread_cond_broadcast(&d->changed);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static bool may_begin(drive *d)
+{
+    if (atomic_load_explicit(&d->phase, memory_order_relaxed) == STOPPING || interrupted())
+        return false;
+    return d->options->operations == 0 || atomic_fetch_sub(&d->operations_left, 1) > 0;
+}
+
+/* ---- one operation ------------------------------------------------------------- */
+
+static fate fate_of(lks_code code, lks_applied applied)
+{
+    if (code == LKS_OK)
+        return FATE_OK;
+    if (code == LKS_DEADLINE_EXCEEDED)
+        return FATE_EXPIRED;
+    bool refused = (code == LKS_RESOURCE_EXHAUSTED || code == LKS_UNAVAILABLE) && applied == LKS_APPLIED_NO;
+    return refused ? FATE_REFUSED : FATE_FAILED;
+}
+
+/* The last of an open loop, whose operations are used again, and of a closed one, where it is its slot's. */
+static void retire(op *o)
+{
+    lane *l = o->lane;
+    drive *d = l->drive;
+
+    if (d->options->rate > 0) {
+        pthread_mutex_lock(&l->lock);
+        o->next_free = l->free_ops;
+        l->free_ops = o;
+        pthread_mutex_unlock(&l->lock);
+    }
+    add_live(d, -1);
+}
+
+static void record(lane *l, op *o)
+{
+    uint64_t latency_ns = measure_now_ns() - o->began_ns;
+    bool measured = atomic_load_explicit(&l->drive->phase, memory_order_relaxed) == MEASURED;
+
+    l->all.started++;
+    if (o->code == LKS_OK)
+        l->all.ok[scenario_number(o->scenario)][o->step][o->outcome % DRIVE_OUTCOMES_MAX]++;
+    else
+        l->all.not_ok++;
+    l->all.in_doubt += o->code != LKS_OK && o->applied != LKS_APPLIED_NO;
+    if (measured) {
+        measure_call(&l->measured, fate_of(o->code, o->applied), latency_ns);
+        l->measured.hand_offs += o->handed;
+    }
+}
+
+static void note(lane *l, const lks_error *error)
+{
+    if (l->all.first.code == LKS_OK && error)
+        l->all.first = *error;
+}
+
+/* Starts the call of o->step. False: it could not be, which this thread's lane records. */
+static bool submit(op *o, lane *l, lks_call **ret)
+{
+    lks_error error = {0};
+
+    o->code = o->scenario->start(o, ret, &error);
+    if (o->code == LKS_OK)
+        return true;
+    o->applied = LKS_APPLIED_NO;
+    note(l, &error);
+    record(l, o);
+    return false;
+}
+
+static void begin(op *o, uint64_t due_ns)
+{
+    o->step = 0;
+    o->handed = false;
+    o->serial = drive_next_serial();
+    o->began_ns = due_ns;
+    scenario_begin(o);
+    drive_make_id(o->id, scenario_tag(o->world), o->serial);
+}
+
+/* On a completion thread, or the caller's: records it. True: the next call of the operation is to come. */
+static bool settle(op *o)
+{
+    record(o->lane, o);
+    if (!o->more)
+        return false;
+    o->step++;
+    o->handed = false;
+    o->began_ns = measure_now_ns();
+    return true;
+}
+
+static void go_on(op *o)
+{
+    drive *d = o->lane->drive;
+    bool under_way = false;
+
+    if (settle(o)) {
+        under_way = submit(o, o->lane, NULL);
+    } else if (d->options->rate <= 0 && may_begin(d)) {
+        begin(o, measure_now_ns());
+        under_way = submit(o, o->lane, NULL);
+    }
+    if (!under_way)
+        retire(o);
+}
+
+void drive_ended(op *o, lks_code code, int outcome, bool more, const lks_error *error)
+{
+    o->code = code;
+    o->applied = code == LKS_OK ? LKS_APPLIED_YES : error->applied;
+    o->outcome = outcome;
+    o->more = more && code == LKS_OK;
+    if (code != LKS_OK)
+        note(o->lane, error);
+    if (!o->lane->drive->options->sync)
+        go_on(o);
+}
+
+/* ---- threads ------------------------------------------------------------------- */
+
+/* --sync: a caller, which waits for each of its calls. */
+static void *call_and_wait(void *arg)
+{
+    lane *l = arg;
+    op *o = l->own;
+
+    while (may_begin(l->drive)) {
+        lks_call *call = NULL;
+        bool more = true;
+        begin(o, measure_now_ns());
+        while (more && submit(o, l, &call)) {
+            lks_call_wait(call, NULL);
+            lks_call_free(call);
+            more = settle(o);
+        }
+        if (!call)
+            break;
+    }
+    add_live(l->drive, -1);
+    return NULL;
+}
+
+static op *take_op(lane *l)
+{
+    pthread_mutex_lock(&l->lock);
+    op *o = l->free_ops;
+    if (o)
+        l->free_ops = o->next_free;
+    pthread_mutex_unlock(&l->lock);
+    if (!o)
+        o = measure_alloc(1, sizeof *o);
+    return o;
+}
+
+static void sleep_until(uint64_t ns)
+{
+    struct timespec at = {.tv_sec = (time_t)(ns / 1000000000U), .tv_nsec = (long)(ns % 1000000000U)};
+
+    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+}
+
+/* Open loop: begins what is due, and what was due while it did not run. */
+static void *generate(void *arg)
+{
+    lane *l = arg;
+    drive *d = l->drive;
+    uint64_t first_ns = measure_now_ns();
+    unsigned slot = 0;
+
+    for (uint64_t i = 0; may_begin(d); i++) {
+        uint64_t due_ns = first_ns + (uint64_t)((double)i * 1e9 / l->rate);
+        while (measure_now_ns() < due_ns && atomic_load(&d->phase) != STOPPING)
+            sleep_until(due_ns);
+        op *o = take_op(l);
+        *o = (op){.scenario = d->options->scenario,
+                  .lane = l,
+                  .world = d->options->world,
+                  .slot = slot++ % d->options->in_flight,
+                  .call_options = &d->call_options,
+                  .channel = l->channel};
+        add_live(d, 1);
+        begin(o, due_ns);
+        if (!submit(o, l->starter, NULL))
+            retire(o);
+    }
+    add_live(d, -1);
+    return NULL;
+}
+
+/* ---- a run --------------------------------------------------------------------- */
+
+static bool open_channels(lane *lanes, const drive_options *o)
+{
+    lks_channel_options options = {.in_flight_max = (o->in_flight + o->connections - 1) / o->connections,
+                                   .timeout_ms = o->timeout_ms,
+                                   .no_retry = o->rate > 0};
+    lks_error error;
+
+    for (unsigned i = 0; i < o->connections; i++)
+        if (lks_channel_open(o->place->url, &options, &lanes[i].channel, &error) != LKS_OK) {
+            fprintf(stderr, "lockstock-bench: %s: %s\n", o->place->url, error.message);
+            return false;
+        }
+    return true;
+}
+
+static void start_all(drive *d, lane *lanes, op *ops)
+{
+    const drive_options *o = d->options;
+    unsigned threads = o->sync ? o->in_flight : o->rate > 0 ? o->connections : 0;
+
+    d->live = threads > 0 ? threads : o->in_flight;
+    for (unsigned i = 0; i < o->in_flight; i++) {
+        lane *l = &lanes[o->sync ? i : i % o->connections];
+        ops[i] = (op){.scenario = o->scenario,
+                      .lane = l,
+                      .world = o->world,
+                      .slot = i,
+                      .call_options = &d->call_options,
+                      .channel = lanes[i % o->connections].channel};
+        l->own = &ops[i];
+        l->rate = o->rate / o->connections;
+    }
+    for (unsigned i = 0; i < threads; i++)
+        if (pthread_create(&lanes[i].thread, NULL, o->sync ? call_and_wait : generate, &lanes[i]) != 0) {
+            fprintf(stderr, "lockstock-bench: cannot start %u threads\n", threads);
+            exit(1);
+        }
+    for (unsigned i = 0; threads == 0 && i < o->in_flight; i++) {
+        bool under_way = may_begin(d);
+        if (under_way) {
+            begin(&ops[i], measure_now_ns());
+            under_way = submit(&ops[i], ops[i].lane->starter, NULL);
+        }
+        if (!under_way)
+            retire(&ops[i]);
+    }
+}
+
+static void await_end(drive *d)
+{
+    pthread_mutex_lock(&d->lock);
+    while (d->live > 0)
+        pthread_cond_wait(&d->changed, &d->lock);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static void measure_it(drive *d, lane *lanes, op *ops, measure *m)
+{
+    const drive_options *o = d->options;
+    cpu_times before = place_cpu(o->place);
+    uint64_t from_ns = measure_now_ns();
+
+    start_all(d, lanes, ops);
+    if (o->operations == 0) {
+        measure_pause(o->warm_up);
+        before = place_cpu(o->place);
+        from_ns = measure_now_ns();
+        atomic_store(&d->phase, MEASURED);
+        measure_pause(o->seconds);
+    } else {
+        await_end(d);
+    }
+    atomic_store(&d->phase, STOPPING);
+    m->seconds += (double)(measure_now_ns() - from_ns) / 1e9;
+    m->cpu = measure_cpu(before, place_cpu(o->place));
+    await_end(d);
+}
+
+static void gather(tally *all, const tally *from)
+{
+    const uint64_t *source = &from->ok[0][0][0];
+    uint64_t *to = &all->ok[0][0][0];
+
+    for (size_t i = 0; i < sizeof all->ok / sizeof *to; i++)
+        to[i] += source[i];
+    all->started += from->started;
+    all->in_doubt += from->in_doubt;
+    all->not_ok += from->not_ok;
+    if (all->first.code == LKS_OK)
+        all->first = from->first;
+}
+
+static void free_lane(lane *l, bool has_thread, measure *m, tally *all)
+{
+    if (has_thread)
+        pthread_join(l->thread, NULL);
+    lks_channel_close(l->channel);
+    if (l->starter)
+        free_lane(l->starter, false, m, all);
+    measure_add(m, &l->measured);
+    gather(all, &l->all);
+    measure_clear(&l->measured);
+    while (l->free_ops) {
+        op *o = l->free_ops;
+        l->free_ops = o->next_free;
+        free(o);
+    }
+    pthread_mutex_destroy(&l->lock);
+}
+
+bool drive_run(const drive_options *options, measure *m, tally *all)
+{
+    drive d = {.options = options,
+               .call_options = {.timeout_ms = options->timeout_ms},
+               .operations_left = (long long)options->operations,
+               .phase = options->operations > 0 ? MEASURED : WARM_UP};
+    unsigned n = options->sync && options->in_flight > options->connections ? options->in_flight : options->connections;
+    lane *lanes = measure_alloc(2 * (size_t)n, sizeof *lanes);
+    op *ops = measure_alloc(options->in_flight, sizeof *ops);
+
+    pthread_mutex_init(&d.lock, NULL);
+    pthread_cond_init(&d.changed, NULL);
+    for (unsigned i = 0; i < 2 * n; i++) {
+        lanes[i].drive = &d;
+        pthread_mutex_init(&lanes[i].lock, NULL);
+        lanes[i].starter = i < n ? &lanes[n + i] : NULL;
+    }
+    bool opened = open_channels(lanes, options);
+    if (opened)
+        measure_it(&d, lanes, ops, m);
+    for (unsigned i = 0; i < n; i++)
+        free_lane(&lanes[i], opened && (options->sync ? i < options->in_flight : options->rate > 0), m, all);
+    pthread_cond_destroy(&d.changed);
+    pthread_mutex_destroy(&d.lock);
+    free(ops);
+    free(lanes);
+    return opened;
+}

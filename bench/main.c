@@ -1,0 +1,170 @@
+/* lockstock-bench: how fast lockstockd is, alone and beside what else there is. docs/performance.md says
+ * how to measure and what the rows mean. Exit: 0 measured and what was checked is right; 1 not; 2 bad flags. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "compare.h"
+#include "interrupt.h"
+#include "table.h"
+
+static volatile sig_atomic_t caught;
+
+static void on_signal(int number)
+{
+    caught = number;
+}
+
+bool interrupted(void)
+{
+    return caught != 0;
+}
+
+void interrupt_catch(void)
+{
+    struct sigaction action = {.sa_handler = on_signal};
+
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    signal(SIGPIPE, SIG_IGN);
+}
+
+static drive_options driving(const bench_options *o, const scenario *s, world *w, const place *p)
+{
+    return (drive_options){.scenario = s,
+                           .world = w,
+                           .place = p,
+                           .in_flight = (unsigned)o->in_flight,
+                           .connections = (unsigned)o->connections,
+                           .operations = (uint64_t)o->calls,
+                           .warm_up = o->warm_up,
+                           .seconds = o->seconds,
+                           .timeout_ms = (uint32_t)o->timeout_ms,
+                           .sync = o->sync};
+}
+
+/* Operations a second of a closed loop. */
+static bool find_capacity(drive_options d, tally *all, double *ret)
+{
+    measure m = {0};
+
+    d.rate = 0;
+    d.operations = 0;
+    bool ran = drive_run(&d, &m, all);
+    *ret = measure_rate(&m);
+    measure_clear(&m);
+    return ran && *ret > 0;
+}
+
+static bool run_scenario(const scenario *s, const bench_options *o, const place *p, json *j)
+{
+    unsigned n_things = o->items > 0 ? (unsigned)o->items : (unsigned)o->in_flight;
+    report r = {.options = o, .fsync = o->store || o->server ? "as it is" : o->fsync, .scenario = s, .agrees = true};
+    char checked[CHECK_BYTES] = "";
+    measure m = {0};
+    tally all = {0};
+    world w;
+
+    bool good = world_open(&w, s, p, n_things);
+    drive_options d = driving(o, s, &w, p);
+    if (good && o->rate_is_times)
+        good = find_capacity(d, &all, &r.capacity);
+    d.rate = o->rate_is_times ? o->rate * r.capacity : o->rate;
+    good = good && drive_run(&d, &m, &all);
+    if (good) {
+        r.measured = &m;
+        r.all = &all;
+        r.agrees = !s->check || s->check(&w, &all, checked);
+        r.checked = checked;
+        r.offered = d.rate;
+        report_print(&r);
+        if (o->plot)
+            report_plot(&m);
+        json_begin(j, NULL, '{');
+        report_json(j, &r);
+        json_end(j, '}');
+    }
+    measure_clear(&m);
+    world_close(&w);
+    return good && r.agrees && !interrupted();
+}
+
+static bool run_all(const bench_options *o, json *j)
+{
+    place p;
+    bool good = place_open(o, o->fsync, &p);
+
+    for (size_t i = 0; i < o->n_scenarios && good; i++) {
+        const scenario *s = scenario_find(o->scenarios[i]);
+        if (!o->compare) {
+            good = run_scenario(s, o, &p, j);
+            continue;
+        }
+        json_begin(j, NULL, '{');
+        good = compare_scenario(s, o, &p, o->store ? "as it is" : o->fsync, j);
+        json_end(j, '}');
+    }
+    place_close(&p);
+    return good;
+}
+
+static bool all_known(const bench_options *o)
+{
+    for (size_t i = 0; i < o->n_scenarios; i++)
+        if (!scenario_find(o->scenarios[i])) {
+            fprintf(stderr, "lockstock-bench: %s: no such scenario; see --help\n", o->scenarios[i]);
+            return false;
+        }
+    if (o->n_scenarios == 0 && !o->table)
+        fprintf(stderr, "lockstock-bench: no scenario; see --help\n");
+    return o->n_scenarios > 0 || o->table;
+}
+
+/* To the file, or to standard output, which then has nothing else. */
+static bool open_json(json *j, const char *path)
+{
+    int to_stdout = path && strcmp(path, "-") == 0;
+
+    if (!path)
+        return true;
+    j->file = to_stdout ? fdopen(dup(STDOUT_FILENO), "w") : fopen(path, "we");
+    if (!j->file || (to_stdout && !freopen("/dev/null", "w", stdout))) {
+        fprintf(stderr, "lockstock-bench: %s: %s\n", path, strerror(errno));
+        return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    bench_options o;
+    json j = {0};
+
+    switch (options_parse(argc, argv, &o)) {
+    case OPTIONS_HELP:
+        options_print_help();
+        puts("\nscenarios:");
+        for (unsigned i = 0; i < n_scenarios; i++)
+            printf("  %-20s %s\n", scenarios[i].name, scenarios[i].what);
+        return 0;
+    case OPTIONS_WRONG:
+        return 2;
+    default:
+        break;
+    }
+    if (!all_known(&o) || !open_json(&j, o.json))
+        return 2;
+    interrupt_catch();
+    json_begin(&j, NULL, '{');
+    json_text(&j, "version", LOCKSTOCK_VERSION);
+    json_begin(&j, o.table ? "rows" : "results", '[');
+    bool good = o.table ? table_run(&o, &j) : run_all(&o, &j);
+    json_end(&j, ']');
+    json_end(&j, '}');
+    if (j.file) {
+        fputc('\n', j.file);
+        good = fclose(j.file) == 0 && good;
+    }
+    return good ? 0 : 1;
+}

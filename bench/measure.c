@@ -1,0 +1,92 @@
+#include "measure.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "interrupt.h"
+
+void *measure_alloc(size_t n, size_t size)
+{
+    void *memory = calloc(n > 0 ? n : 1, size);
+
+    if (!memory) {
+        fprintf(stderr, "lockstock-bench: out of memory\n");
+        exit(1);
+    }
+    return memory;
+}
+
+void measure_call(measure *m, fate as, uint64_t latency_ns)
+{
+    if (!m->latency[as])
+        m->latency[as] = measure_alloc(1, sizeof *m->latency[as]);
+    m->calls[as]++;
+    histogram_record(m->latency[as], latency_ns);
+}
+
+void measure_add(measure *m, const measure *from)
+{
+    m->hand_offs += from->hand_offs;
+    for (int f = 0; f < FATES; f++) {
+        m->calls[f] += from->calls[f];
+        if (!from->latency[f])
+            continue;
+        if (!m->latency[f])
+            m->latency[f] = measure_alloc(1, sizeof *m->latency[f]);
+        histogram_add(m->latency[f], from->latency[f]);
+    }
+}
+
+void measure_clear(measure *m)
+{
+    for (int f = 0; f < FATES; f++)
+        free(m->latency[f]);
+    *m = (measure){0};
+}
+
+static double between(double before, double after)
+{
+    return before < 0 || after < 0 ? -1 : after - before;
+}
+
+cpu_times measure_cpu(cpu_times before, cpu_times after)
+{
+    return (cpu_times){.client = between(before.client, after.client),
+                       .server = between(before.server, after.server),
+                       .redis = between(before.redis, after.redis)};
+}
+
+double measure_rate(const measure *m)
+{
+    return m->seconds > 0 ? (double)m->calls[FATE_OK] / m->seconds : 0;
+}
+
+double measure_us(const measure *m, double cpu_seconds)
+{
+    return cpu_seconds < 0 || m->calls[FATE_OK] == 0 ? -1 : cpu_seconds * 1e6 / (double)m->calls[FATE_OK];
+}
+
+double measure_percentile_us(const measure *m, fate of, double share)
+{
+    return m->latency[of] ? (double)histogram_at(m->latency[of], share) / 1e3 : 0;
+}
+
+uint64_t measure_now_ns(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000U + (uint64_t)now.tv_nsec;
+}
+
+bool measure_pause(double seconds)
+{
+    struct timespec left = {.tv_sec = (time_t)seconds, .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+    while (!interrupted() && nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+    return !interrupted();
+}

@@ -1,0 +1,325 @@
+/* Invariant: whatever this module started ends with place_close, or with the process. */
+#include "place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "store/url.h"
+
+enum { ARGS_MAX = 24, TAIL_BYTES = 4096 };
+
+static bool failed(const char *what)
+{
+    fprintf(stderr, "lockstock-bench: %s\n", what);
+    return false;
+}
+
+/* ---- processes ----------------------------------------------------------------- */
+
+pid_t place_spawn(const char *const argv[], int output)
+{
+    int nowhere = output < 0 ? open("/dev/null", O_RDWR | O_CLOEXEC) : -1;
+    pid_t parent = getpid();
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        setpgid(0, 0); /* Ctrl-C is for us: we end it */
+        int to = output < 0 ? nowhere : output;
+        if (getppid() == parent && dup2(to, STDOUT_FILENO) >= 0 && dup2(to, STDERR_FILENO) >= 0)
+            execvp(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    if (nowhere >= 0)
+        close(nowhere);
+    return pid < 0 ? 0 : pid;
+}
+
+static void end(pid_t pid)
+{
+    if (pid > 0) {
+        kill(pid, SIGTERM);
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+}
+
+double cpu_of(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+
+    if (pid <= 0 || clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        return -1;
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
+cpu_times place_cpu(const place *p)
+{
+    return (cpu_times){.client = cpu_of(getpid()), .server = cpu_of(p->server), .redis = cpu_of(p->redis)};
+}
+
+/* ---- Redis --------------------------------------------------------------------- */
+
+redisContext *place_connect(const place *p)
+{
+    redisContext *c = p->socket[0] != '\0' ? redisConnectUnix(p->socket) : redisConnect(p->host, atoi(p->port));
+    redisReply *reply = NULL;
+
+    if (!c || c->err) {
+        failed(c ? c->errstr : "no memory");
+        goto bad;
+    }
+    if (p->password[0] != '\0') {
+        reply = p->user[0] != '\0' ? redisCommand(c, "AUTH %s %s", p->user, p->password)
+                                   : redisCommand(c, "AUTH %s", p->password);
+        if (!reply || reply->type == REDIS_REPLY_ERROR) {
+            failed("Redis refuses the password");
+            goto bad;
+        }
+        freeReplyObject(reply);
+    }
+    if (p->db > 0) {
+        reply = redisCommand(c, "SELECT %u", p->db);
+        if (!reply || reply->type == REDIS_REPLY_ERROR) {
+            failed("Redis refuses the database");
+            goto bad;
+        }
+        freeReplyObject(reply);
+    }
+    return c;
+bad:
+    if (reply)
+        freeReplyObject(reply);
+    if (c)
+        redisFree(c);
+    return NULL;
+}
+
+static bool read_store(place *p, const char *text)
+{
+    url found = {0};
+    lks_error error;
+
+    if (url_parse(text, &found, &error) != LKS_OK)
+        return failed(error.message);
+    bool known = found.kind != URL_EMBEDDED;
+    if (!known)
+        failed("--store: must be redis:// or unix://; for a store of our own, --fsync");
+    else if (found.kind == URL_UNIX)
+        snprintf(p->socket, sizeof p->socket, "%s", found.path);
+    else {
+        snprintf(p->host, sizeof p->host, "%s", found.host);
+        snprintf(p->port, sizeof p->port, "%u", found.port);
+    }
+    snprintf(p->user, sizeof p->user, "%s", found.user ? found.user : "");
+    snprintf(p->password, sizeof p->password, "%s", found.password ? found.password : "");
+    p->db = found.db;
+    url_clear(&found);
+    return known;
+}
+
+/* What it says of itself, if such a process is on this machine. */
+static pid_t pid_of_redis(const place *p)
+{
+    redisContext *c = place_connect(p);
+    redisReply *info = c ? redisCommand(c, "INFO server") : NULL;
+    const char *at = info && info->type == REDIS_REPLY_STRING ? strstr(info->str, "process_id:") : NULL;
+    pid_t pid = at ? (pid_t)strtol(at + strlen("process_id:"), NULL, 10) : 0;
+    char path[64], name[32] = "";
+
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *comm = pid > 0 ? fopen(path, "re") : NULL;
+    if (!comm || !fgets(name, sizeof name, comm) || strncmp(name, "redis-server", strlen("redis-server")) != 0)
+        pid = 0;
+    if (comm)
+        fclose(comm);
+    if (info)
+        freeReplyObject(info);
+    if (c)
+        redisFree(c);
+    return pid;
+}
+
+static bool start_redis(place *p)
+{
+    const char *const argv[] = {"redis-server", "--port", "0",          "--unixsocket", p->socket, "--save", "",
+                                "--dir",        p->dir,   "--loglevel", "warning",      NULL};
+
+    snprintf(p->socket, sizeof p->socket, "%s/redis.sock", p->dir);
+    p->started_redis = place_spawn(argv, -1);
+    return p->started_redis > 0 || failed("cannot start redis-server");
+}
+
+/* ---- lockstockd ---------------------------------------------------------------- */
+
+static void find_program(const bench_options *o, char path[PATH_MAX])
+{
+    static const char *const beside[] = {"/lockstockd", "/../server/lockstockd"};
+    char own[PATH_MAX - 32];
+    ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
+
+    snprintf(path, PATH_MAX, "%s", o->lockstockd ? o->lockstockd : "lockstockd");
+    own[len > 0 ? len : 0] = '\0';
+    char *slash = strrchr(own, '/');
+    if (o->lockstockd || !slash)
+        return;
+    *slash = '\0';
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+        char candidate[PATH_MAX];
+        snprintf(candidate, sizeof candidate, "%s%s", own, beside[i]);
+        if (access(candidate, X_OK) == 0) {
+            snprintf(path, PATH_MAX, "%s", candidate);
+            return;
+        }
+    }
+}
+
+/* Reads what it says until it is ready; its first address is its URL. */
+static bool await_ready(place *p)
+{
+    char text[TAIL_BYTES];
+    size_t len = 0;
+    bool ready = false;
+
+    while (!ready) {
+        if (len == sizeof text - 1) {
+            memmove(text, text + len / 2, len - len / 2);
+            len -= len / 2;
+        }
+        ssize_t n = read(p->output, text + len, sizeof text - 1 - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+        text[len] = '\0';
+        const char *listening = strstr(text, "event=listening url=");
+        if (listening && p->url[0] == '\0' && strchr(listening, '\n'))
+            sscanf(listening, "event=listening url=%511s", p->url);
+        ready = strstr(text, "event=ready") != NULL;
+    }
+    text[len] = '\0';
+    if (!ready)
+        fprintf(stderr, "lockstock-bench: lockstockd does not come up:\n%s\n", text);
+    return ready;
+}
+
+/* What it says later: only what is wrong is passed on. */
+static void *pass_errors_on(void *arg)
+{
+    FILE *from = arg;
+    char *line = NULL;
+    size_t size = 0;
+
+    while (getline(&line, &size, from) > 0)
+        if (strstr(line, "level=error"))
+            fprintf(stderr, "lockstockd: %s", line);
+    free(line);
+    fclose(from);
+    return NULL;
+}
+
+static bool listen_on(place *p)
+{
+    FILE *from = fdopen(p->output, "r");
+
+    if (!from)
+        return failed("no memory");
+    p->output = -1;
+    p->listens = pthread_create(&p->listener, NULL, pass_errors_on, from) == 0;
+    if (!p->listens)
+        fclose(from);
+    return p->listens || failed("cannot start a thread");
+}
+
+static bool start_server(place *p, const bench_options *o, const char *fsync)
+{
+    char program[PATH_MAX], listen[128], store[512], in_flight[24];
+    long each = (o->in_flight + o->connections - 1) / o->connections;
+    int ends[2];
+    const char *args[ARGS_MAX] = {program,   "--listen",   listen,    "--store", store, "--in-flight-per-connection",
+                                  in_flight, "--sweep-ms", "86400000"};
+    size_t n = 9;
+
+    find_program(o, program);
+    if (strcmp(o->wire, "unix") == 0)
+        snprintf(listen, sizeof listen, "unix://%s/server.sock", p->dir);
+    else
+        snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s", o->wire, strstr(o->wire, "ws") ? "/lockstock" : "");
+    snprintf(in_flight, sizeof in_flight, "%ld", o->rate > 0 || each < 256 ? 256 : each);
+    if (o->store) {
+        snprintf(store, sizeof store, "%s", o->store);
+    } else if (strcmp(fsync, "none") == 0) {
+        snprintf(store, sizeof store, "unix://%s", p->socket);
+    } else {
+        snprintf(store, sizeof store, "embedded:%s/data", p->dir);
+        snprintf(p->socket, sizeof p->socket, "%s/data/redis.sock", p->dir);
+        args[n++] = "--fsync";
+        args[n++] = fsync;
+    }
+    if (o->store || strcmp(fsync, "none") == 0)
+        args[n++] = "--allow-unsafe-store";
+    if (pipe2(ends, O_CLOEXEC) != 0)
+        return failed("no descriptors");
+    p->output = ends[0];
+    p->server = p->started_server = place_spawn(args, ends[1]);
+    close(ends[1]);
+    return p->started_server > 0 && await_ready(p) && listen_on(p);
+}
+
+bool place_open(const bench_options *o, const char *fsync, place *ret)
+{
+    *ret = (place){.output = -1};
+    bool opened = !o->store || read_store(ret, o->store);
+
+    if (opened && !o->server) {
+        const char *tmp = getenv("TMPDIR");
+        snprintf(ret->dir, sizeof ret->dir, "%s/lockstock-bench-XXXXXX", tmp && strlen(tmp) < 24 ? tmp : "/tmp");
+        if (!mkdtemp(ret->dir)) {
+            ret->dir[0] = '\0';
+            opened = failed("cannot make a temporary directory");
+        }
+    }
+    if (opened && !o->server && !o->store && strcmp(fsync, "none") == 0)
+        opened = start_redis(ret);
+    if (opened && o->server)
+        snprintf(ret->url, sizeof ret->url, "%s", o->server);
+    else if (opened)
+        opened = start_server(ret, o, fsync);
+    if (opened && (ret->socket[0] != '\0' || ret->host[0] != '\0'))
+        ret->redis = pid_of_redis(ret);
+    if (!opened)
+        place_close(ret);
+    return opened;
+}
+
+static int remove_one(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status, (void)type, (void)where;
+    return remove(path);
+}
+
+void place_close(place *p)
+{
+    end(p->started_server);
+    end(p->started_redis);
+    if (p->listens)
+        pthread_join(p->listener, NULL);
+    if (p->output >= 0)
+        close(p->output);
+    if (p->dir[0] != '\0')
+        nftw(p->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    *p = (place){.output = -1};
+}

@@ -1,0 +1,52 @@
+/* Where it is measured: a lockstockd and a Redis, of our own or others', and what CPU they use.
+ * Main thread only. */
+#ifndef LOCKSTOCK_BENCH_PLACE_H
+#define LOCKSTOCK_BENCH_PLACE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <hiredis.h>
+
+#include "options.h"
+
+typedef struct place {
+    char dir[64];                  /* of our own, removed at the end; empty: none */
+    char url[512];                 /* of lockstockd */
+    char socket[256];              /* of Redis; empty: it is at host:port, or unknown */
+    char host[256], port[8];       /* empty: by socket, or unknown */
+    char user[128], password[128]; /* empty: none */
+    unsigned db;
+    pid_t server, redis;                 /* 0: not on this machine, or not known; then its CPU is not told */
+    pid_t started_server, started_redis; /* which of them are ours to end */
+    int output;                          /* of lockstockd, until it is ready; -1: none */
+    pthread_t listener;                  /* to what it says after that */
+    bool listens;
+} place;
+
+typedef struct cpu_times {
+    double client, server, redis; /* seconds so far, of all threads; below 0: not known */
+} cpu_times;
+
+/* Starts what is to be started and waits until the server is ready. False: said on standard error, and
+ * nothing is left. fsync: "always", "everysec" or "none". */
+bool place_open(const bench_options *options, const char *fsync, place *ret);
+
+/* Ends what was started, removes the directory. */
+void place_close(place *p);
+
+/* A connection to the Redis of the place, which must be known; NULL: said on standard error. */
+redisContext *place_connect(const place *p);
+
+/* CPU of this process, of the server and of Redis. */
+cpu_times place_cpu(const place *p);
+
+/* Seconds of CPU that a process used, all its threads together; below 0: it cannot be known. */
+double cpu_of(pid_t pid);
+
+/* Runs argv with standard output and error on `output` (-1: nowhere). The child ends with this process.
+ * 0: it could not be started. */
+pid_t place_spawn(const char *const argv[], int output);
+
+#endif

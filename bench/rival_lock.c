@@ -1,0 +1,129 @@
+/* Locks as they are written on Redis without a server. Two are safe when a holder dies: a lease and a
+ * compare-and-delete; neither is fair: who releases takes it again before the others hear of it, and only
+ * another holder is a hand-off. The third is a bare list: fair and fast, and lost when its holder dies. None
+ * has a fence. */
+#include "rival.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SLEEP_MIN_US = 3000, SLEEP_MAX_US = 33000 };
+
+/* KEYS: the lock, its list; token. One sign in the list at most: who takes it tries again. */
+static const char release_and_tell[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end\n"
+                                       "redis.call('DEL', KEYS[1], KEYS[2])\n"
+                                       "redis.call('LPUSH', KEYS[2], '1')\n"
+                                       "redis.call('PEXPIRE', KEYS[2], 60000)\n"
+                                       "return 1\n";
+static const char release_only[] =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
+    "return 0\n";
+
+typedef struct names {
+    char lock[64], list[64], token[DRIVE_ID_BYTES], sha[48];
+} names;
+
+static bool prepare(hand *h, names *n, const char *release)
+{
+    const world *w = hand_rival(h)->work.world;
+    redisReply *reply = redisCommand(h->redis, "SCRIPT LOAD %s", release);
+
+    snprintf(n->lock, sizeof n->lock, "{bench}h:%s", w->things[0]);
+    snprintf(n->list, sizeof n->list, "{bench}s:%s", w->things[0]);
+    h->failed = !work_answered(reply);
+    if (!h->failed)
+        snprintf(n->sha, sizeof n->sha, "%s", reply->str);
+    if (reply)
+        freeReplyObject(reply);
+    return !h->failed;
+}
+
+/* Whether the command was answered by something. */
+static bool got(hand *h, redisReply *reply)
+{
+    bool is = reply && reply->type != REDIS_REPLY_NIL;
+
+    h->failed = h->failed || !work_answered(reply);
+    if (reply)
+        freeReplyObject(reply);
+    return is && !h->failed;
+}
+
+static bool try_to_take(hand *h, const names *n)
+{
+    return got(h, redisCommand(h->redis, "SET %s %s NX PX 60000", n->lock, n->token));
+}
+
+static void new_token(hand *h, names *n)
+{
+    drive_make_id(n->token, hand_rival(h)->work.world->tag, drive_next_serial());
+}
+
+void rival_blpop(hand *h)
+{
+    names n;
+
+    if (!prepare(h, &n, release_and_tell))
+        return;
+    while (hand_goes_on(h)) {
+        uint64_t began_ns = measure_now_ns();
+        new_token(h, &n);
+        bool held = try_to_take(h, &n);
+        while (!held && !h->failed) {
+            got(h, redisCommand(h->redis, "BLPOP %s 1", n.list));
+            held = !h->failed && try_to_take(h, &n);
+        }
+        hand_holds(h);
+        hand_record(h, began_ns);
+        began_ns = measure_now_ns();
+        got(h, redisCommand(h->redis, "EVALSHA %s 2 %s %s %s", n.sha, n.lock, n.list, n.token));
+        hand_record(h, began_ns);
+    }
+}
+
+void rival_list(hand *h)
+{
+    const world *w = hand_rival(h)->work.world;
+    char list[64];
+
+    snprintf(list, sizeof list, "{bench}t:%s", w->things[0]);
+    if (h->slot == 0)
+        got(h, redisCommand(h->redis, "RPUSH %s 1", list));
+    while (hand_goes_on(h)) {
+        uint64_t began_ns = measure_now_ns();
+        got(h, redisCommand(h->redis, "BLPOP %s 0", list));
+        hand_holds(h);
+        hand_record(h, began_ns);
+        began_ns = measure_now_ns();
+        got(h, redisCommand(h->redis, "RPUSH %s 1", list));
+        hand_record(h, began_ns);
+    }
+    if (h->slot == 0) /* so that the next round's first does not make it two */
+        got(h, redisCommand(h->redis, "BLPOP %s 0", list));
+}
+
+void rival_polling(hand *h)
+{
+    unsigned seed = h->slot + 1;
+    names n;
+
+    if (!prepare(h, &n, release_only))
+        return;
+    while (hand_goes_on(h)) {
+        uint64_t began_ns = measure_now_ns();
+        new_token(h, &n);
+        bool held = try_to_take(h, &n);
+        while (!held && !h->failed) {
+            long us = SLEEP_MIN_US + rand_r(&seed) % (SLEEP_MAX_US - SLEEP_MIN_US + 1);
+            nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+            held = try_to_take(h, &n);
+        }
+        hand_holds(h);
+        hand_record(h, began_ns);
+        began_ns = measure_now_ns();
+        got(h, redisCommand(h->redis, "EVALSHA %s 1 %s %s", n.sha, n.lock, n.token));
+        hand_record(h, began_ns);
+    }
+}

@@ -1,0 +1,38 @@
+/* What a rival asks Redis for: the same library function as lockstockd calls (FCALL), or the minimal
+ * script that gives the same answer without ledger, limits, versions, queues and replays. */
+#ifndef LOCKSTOCK_BENCH_WORK_H
+#define LOCKSTOCK_BENCH_WORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <hiredis.h>
+
+#include "command.h"
+#include "scenario.h"
+
+typedef struct work {
+    const world *world; /* whose things it uses; they must be there */
+    bool locks;         /* Acquire and Release, in turns; else Deduct */
+    bool script;        /* the minimal script */
+    unsigned subs;      /* sub-calls of one item that share an FCALL; 0 = 1 */
+    char sha[2][48];    /* of the scripts */
+} work;
+
+/* Loads library and scripts, and makes what the scripts work on. False: said on standard error. */
+bool work_prepare(work *w, redisContext *redis);
+
+/* The n-th command, from 0, of a user of slot `slot`. */
+void work_command(const work *w, unsigned slot, uint64_t n, command *ret);
+
+/* The one command that redis-benchmark repeats: where ids differ it has __rand_int__. Deduct only. */
+void work_repeated(const work *w, command *ret);
+
+/* Calls of one command. */
+unsigned work_calls(const work *w);
+
+/* False: the reply is an error, said on standard error. */
+bool work_answered(const redisReply *reply);
+
+#endif
