@@ -44,7 +44,7 @@ uint64_t histogram_at(const histogram *h, double share)
     uint64_t wanted = (uint64_t)exact;
     uint64_t seen = 0;
 
-    if ((double)wanted < exact || wanted == 0)
+    if ((double)wanted < exact - 1e-6 || wanted == 0) /* 0.58 * 100 is a little more than 58 */
         wanted++;
     for (size_t i = 0; i < HISTOGRAM_BUCKETS; i++) {
         seen += h->bucket[i];

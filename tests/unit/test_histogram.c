@@ -21,8 +21,7 @@ static void fill(void)
 
     h = other = (histogram){0};
     for (int i = 0; i < VALUES; i++) {
-        uint64_t bits =
-            ((uint64_t)rand_r(&seed) << 31 | (uint64_t)rand_r(&seed)) & ((1ULL << (HISTOGRAM_RANGE - 1)) - 1);
+        uint64_t bits = ((uint64_t)rand_r(&seed) << 31 | (uint64_t)rand_r(&seed)) >> (62 - HISTOGRAM_RANGE + 1);
         values[i] = bits >> (rand_r(&seed) % (HISTOGRAM_RANGE - 1));
         histogram_record(i % 3 ? &h : &other, values[i]);
     }
