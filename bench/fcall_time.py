@@ -32,12 +32,17 @@ class Redis:
         with open(f"/proc/{self.process.pid}/task/{self.process.pid}/schedstat") as f:
             return int(f.read().split()[0]) // 1000
 
-    def send(self, *words):
-        out = [b"*%d\r\n" % len(words)]
-        for word in words:
-            word = word if isinstance(word, bytes) else str(word).encode()
-            out.append(b"$%d\r\n%s\r\n" % (len(word), word))
+    def send_all(self, commands):
+        out = []
+        for words in commands:
+            out.append(b"*%d\r\n" % len(words))
+            for word in words:
+                word = word if isinstance(word, bytes) else str(word).encode()
+                out.append(b"$%d\r\n%s\r\n" % (len(word), word))
         self.socket.sendall(b"".join(out))
+
+    def send(self, *words):
+        self.send_all([words])
 
     def reply(self):
         line = self.file.readline()[:-2]
@@ -536,4 +541,5 @@ def main():
             redis.process.wait()
 
 
-main()
+if __name__ == "__main__":
+    main()
