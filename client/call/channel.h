@@ -17,6 +17,7 @@
 
 #include "client/wire/endpoint.h"
 #include "client/loop/loop.h"
+#include "net/pace.h"
 #include "net/tls.h"
 
 typedef TAILQ_HEAD(call_list, lks_call) call_list;
@@ -42,10 +43,12 @@ struct lks_channel {
     size_t current;                  /* the endpoint that calls go to while it is connected */
     call_list calls;                 /* all that are not settled */
     call_list queue[ENDPOINT_LANES]; /* those that wait for room in a connection */
-    uint64_t enqueued;               /* calls put into a queue so far */
-    call_list settled;               /* those whose completion is still to run */
-    lks_rpc_arena *arena;            /* of the reply in hand */
-    uint64_t random;                 /* of backoff_ns */
+    size_t n_queued[ENDPOINT_LANES];
+    pace pace;            /* of the calls that do not wait on the server */
+    uint64_t enqueued;    /* calls put into a queue so far */
+    call_list settled;    /* those whose completion is still to run */
+    lks_rpc_arena *arena; /* of the reply in hand */
+    uint64_t random;      /* of backoff_ns */
     loop_task close;
 };
 

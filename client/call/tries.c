@@ -28,7 +28,8 @@ enum {
     TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
     WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
     PAUSE_MS_MIN = 10,
-    PAUSE_MS_MAX = 640
+    PAUSE_MS_MAX = 640,
+    QUEUE_PART = 2 /* of its time, a call may queue here one part in so many; the rest is the server's */
 };
 
 #define TO(state) (1U << CALL_##state)
@@ -55,9 +56,13 @@ static void enter(lks_call *call, call_state state)
 
     (void)moves; /* a release build asserts nothing */
     assert((moves[call->state] & (1U << state)) != 0);
-    if (call->state == CALL_QUEUED)
+    if (call->state == CALL_QUEUED) {
         TAILQ_REMOVE(&channel->queue[lane_of(call)], call, in_line);
+        channel->n_queued[lane_of(call)]--;
+    }
     if (state == CALL_QUEUED) {
+        if (channel->n_queued[lane_of(call)]++ == 0 && lane_of(call) == ENDPOINT_PROMPT)
+            pace_begin(&channel->pace, lks_rpc_now_ns());
         call->enqueued = channel->enqueued++;
         TAILQ_INSERT_TAIL(&channel->queue[lane_of(call)], call, in_line);
     }
@@ -220,6 +225,8 @@ void call_send(lks_call *call, struct endpoint *endpoint)
         fail(call);
         return;
     }
+    if (lane_of(call) == ENDPOINT_PROMPT)
+        pace_note(&call->channel->pace, now);
     enter(call, CALL_SENDING);
     wake_at(call, now + try_ns(call, now));
 }
@@ -404,6 +411,17 @@ void call_cancel(lks_call *call, const char *why)
     give_up(call);
 }
 
+/* A call that takes and would stay in the queue for too long is of no use there. */
+static bool queues_too_long(const lks_call *call)
+{
+    const lks_channel *channel = call->channel;
+    uint64_t now = lks_rpc_now_ns(), deadline_ns = call->request->deadline_ns;
+    uint64_t queue_ns = pace_foresee(&channel->pace, channel->n_queued[ENDPOINT_PROMPT]);
+
+    return lane_of(call) == ENDPOINT_PROMPT && !call->request->insist &&
+           pace_too_long(queue_ns, deadline_ns > now ? deadline_ns - now : 0, QUEUE_PART);
+}
+
 void call_begin(lks_call *call)
 {
     lks_channel *channel = call->channel;
@@ -412,6 +430,10 @@ void call_begin(lks_call *call)
     TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
     enter(call, CALL_QUEUED);
     wake_at(call, call->request->deadline_ns);
-    if (atomic_load(&channel->closing))
+    if (atomic_load(&channel->closing)) {
         call_cancel(call, "the channel was closed");
+    } else if (queues_too_long(call)) {
+        lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls queue in this channel for too long");
+        fail(call);
+    }
 }

@@ -41,6 +41,7 @@ typedef struct connection {
     uint32_t in_flight; /* messages */
     uint8_t *left;      /* read and not yet taken: it had enough */
     size_t left_len;
+    uint64_t left_ns, read_ns; /* when it was read; when what is taken now was */
     bool ready, reading;
     bool took;   /* a message, of the bytes that are read now */
     bool ending; /* its stream is being closed */
@@ -95,8 +96,10 @@ static void read_on(connection *c)
     if (c->reading || has_enough(c))
         return;
     c->left = NULL;
-    if (left)
+    if (left) {
+        c->read_ns = c->left_ns;
         take_bytes(c, left, len);
+    }
     free_left(c, left, len);
     if (!c->left && !has_enough(c))
         stream_resume(c->stream);
@@ -213,7 +216,7 @@ static bool take_message(void *arg, sp_message *message)
         refuse_skipped(r, message->n_results);
     else
         frames_take(c->all->options.frames, &port, r, message->bytes + message->ids_len,
-                    message->len - message->ids_len, &c->sender, lks_rpc_now_ns());
+                    message->len - message->ids_len, &c->sender, c->read_ns);
     free(message);
     return !has_enough(c);
 }
@@ -247,6 +250,8 @@ static void keep_left(connection *c, const uint8_t *data, size_t len)
     }
     memcpy(grown + have, data, len);
     budget_force(c->sender.bytes, len);
+    if (have == 0)
+        c->left_ns = c->read_ns;
     c->left = grown;
     c->left_len = have + len;
 }
@@ -284,6 +289,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
 
     if (c->ending)
         return;
+    c->read_ns = lks_rpc_now_ns();
     if (!c->left && !has_enough(c)) {
         take_bytes(c, data, len);
         return;

@@ -9,17 +9,24 @@
 #include <lockstock/rpc/exchange.h>
 #include <uv.h>
 
+#include "net/pace.h"
 #include "net/principals.h"
 
 enum {
     RESERVE = 4,      /* one part in so many of the room to run is not for one kind of calls alone */
-    QUEUES = 4,       /* calls that take may queue, for each that may run */
+    QUEUES = 16,      /* calls that take may queue, for each that may run */
+    SETTLING = 4,     /* calls of one caller that settle may queue, for each that may run, besides those that waited */
     SMALL_QUEUE = 64, /* of one caller, when others queue nearly all there may be */
     TURN_NS = 200 * 1000,
     QUEUE_TURN_NS = 1000000,  /* what may be started from queues in a turn */
     COSTLY_TURN_NS = 1000000, /* what costly callers, all of them, may start in a turn as it comes; then it queues */
     RETRY_AFTER_MS = 100,
     PRINCIPAL_PART = 2,
+    LONG_NS = 5 * 1000000, /* a queue is long, */
+    STALL_NS = 20 * 1000000,
+    LOOK_MS = 10,   /* how often that is looked at */
+    QUEUE_PART = 4, /* of the time that a call has left, it may queue one part in so many */
+    NS_PER_MS = 1000000,
 };
 
 typedef TAILQ_HEAD(, caller_call) call_list;
@@ -40,24 +47,29 @@ struct caller {
     call_list settles, takes; /* those that queue */
     running_calls running;
     uint32_t n_waiting, n_taking, n_settling; /* n_taking, n_settling: on `takes`, on `settles` */
+    uint64_t moved_ns;                        /* when `takes` was empty, or one of it began */
     uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
     bool was_costly;                          /* they used up the one before */
     unsigned pins;                            /* functions that still look at it */
     bool lost, held, in_settling, in_taking;
-    TAILQ_ENTRY(caller) settling, taking;
+    TAILQ_ENTRY(caller) settling, taking, in_takers;
 };
 
 struct callers {
     callers_options options;
     caller_list settling, taking;
+    caller_list takers; /* with a call that queues to take */
     running_calls running;
     uint32_t n_waiting, n_parked, n_taking, n_queued;
+    uint32_t n_takers;
+    pace pace;             /* of those that queue to take */
     principals principals; /* their waiting calls are the members */
     uint64_t turn;
     uint64_t costly_ns, queue_ns; /* of this turn: for costly callers' calls as they came, and from queues */
     bool serving;
     uv_prepare_t turn_end;
     uv_idle_t busy; /* the loop does not wait while calls could start */
+    uv_timer_t look;
     unsigned open_handles;
     void (*closed)(void *arg);
     void *arg;
@@ -106,6 +118,45 @@ static void relist(caller *c)
     c->in_taking = taking;
 }
 
+/* ---- pace --------------------------------------------------------------------------- */
+
+/* How long a call that takes would queue: callers take turns, and none queues longer than all calls take. */
+static uint64_t queue_ns(const caller *c)
+{
+    const callers *all = c->all;
+    uint64_t before = (uint64_t)c->n_taking * all->n_takers;
+
+    return pace_foresee(&all->pace, before < all->n_taking ? before : all->n_taking);
+}
+
+static bool queues_for_long(const caller *c)
+{
+    return queue_ns(c) >= LONG_NS || lks_rpc_now_ns() - c->moved_ns >= c->all->options.stall_ns;
+}
+
+static void on_look(uv_timer_t *look);
+
+static void enter_takers(caller *c)
+{
+    callers *all = c->all;
+
+    c->moved_ns = lks_rpc_now_ns();
+    if (all->n_takers++ == 0) {
+        pace_begin(&all->pace, c->moved_ns);
+        uv_timer_start(&all->look, on_look, LOOK_MS, LOOK_MS);
+    }
+    TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
+}
+
+static void leave_takers(caller *c)
+{
+    callers *all = c->all;
+
+    TAILQ_REMOVE(&all->takers, c, in_takers);
+    if (--all->n_takers == 0)
+        uv_timer_stop(&all->look);
+}
+
 /* ---- queues ----------------------------------------------------------------------- */
 
 static void enqueue(caller_call *call)
@@ -119,7 +170,8 @@ static void enqueue(caller_call *call)
         c->n_settling++;
     } else {
         TAILQ_INSERT_TAIL(&c->takes, call, in_queue);
-        c->n_taking++;
+        if (c->n_taking++ == 0)
+            enter_takers(c);
         c->all->n_taking++;
     }
     relist(c);
@@ -135,7 +187,8 @@ static void dequeue(caller_call *call)
         c->n_settling--;
     } else {
         TAILQ_REMOVE(&c->takes, call, in_queue);
-        c->n_taking--;
+        if (--c->n_taking == 0)
+            leave_takers(c);
         c->all->n_taking--;
     }
     call->state = CALL_NONE;
@@ -153,6 +206,27 @@ static void unpin(caller *c)
 {
     c->pins--;
     free_when_over(c);
+}
+
+static void tell_room(caller *c)
+{
+    if (!caller_queues(c) && !c->lost && c->on_room)
+        c->on_room(c->arg);
+}
+
+/* Those whose queue became long since they were told to wait are read on. */
+static void on_look(uv_timer_t *look)
+{
+    callers *all = look->data;
+    caller *c;
+
+    for (uint32_t n = all->n_takers; n > 0 && (c = TAILQ_FIRST(&all->takers)); n--) {
+        TAILQ_REMOVE(&all->takers, c, in_takers);
+        TAILQ_INSERT_TAIL(&all->takers, c, in_takers);
+        c->pins++;
+        tell_room(c);
+        unpin(c);
+    }
 }
 
 /* ---- starting ----------------------------------------------------------------------- */
@@ -233,9 +307,10 @@ static void serve(callers *all)
         caller *c = call->caller;
         c->pins++;
         dequeue(call);
+        if (!call->settles)
+            pace_note(&all->pace, c->moved_ns = lks_rpc_now_ns());
         run(call);
-        if (!caller_queues(c) && !c->lost && c->on_room)
-            c->on_room(c->arg);
+        tell_room(c);
         unpin(c);
     }
     all->serving = false;
@@ -331,7 +406,19 @@ static bool too_many_settle(const caller *c)
 {
     const callers_options *o = &c->all->options;
 
-    return c->n_settling >= (uint64_t)QUEUES * o->running_per_caller + o->waiting_per_caller;
+    return c->n_settling >= (uint64_t)SETTLING * o->running_per_caller + o->waiting_per_caller;
+}
+
+lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error)
+{
+    uint64_t ns = queue_ns(c), now_ns = ns > 0 ? lks_rpc_now_ns() : 0;
+
+    if (ns == 0 || !pace_too_long(ns, deadline_ns > now_ns ? deadline_ns - now_ns : 0, QUEUE_PART))
+        return LKS_OK;
+    lks_code code = no_room(error, "calls queue for too long");
+    if (ns > (uint64_t)RETRY_AFTER_MS * NS_PER_MS)
+        error->retry_after_ms = (uint32_t)(ns / NS_PER_MS);
+    return code;
 }
 
 lks_code caller_admit(caller_call *call, const char *principal, lks_error *error)
@@ -465,7 +552,7 @@ void caller_hold(caller *c, bool held)
         return;
     c->held = held;
     relist(c);
-    if (!held && caller_queues(c) && !c->all->serving)
+    if (!held && c->n_taking + c->n_settling > 0 && !c->all->serving)
         uv_idle_start(&c->all->busy, on_busy);
 }
 
@@ -481,7 +568,7 @@ budget_share *caller_bytes(const caller *c)
 
 bool caller_queues(const caller *c)
 {
-    return !TAILQ_EMPTY(&c->settles) || !TAILQ_EMPTY(&c->takes);
+    return !TAILQ_EMPTY(&c->settles) || (!TAILQ_EMPTY(&c->takes) && (c->held || !queues_for_long(c)));
 }
 
 /* ---- all of them -------------------------------------------------------------------- */
@@ -503,11 +590,15 @@ lks_code callers_new(const callers_options *options, callers **ret, lks_error *e
     all->options = *options;
     if (all->options.turn_ns == 0)
         all->options.turn_ns = TURN_NS;
+    if (all->options.stall_ns == 0)
+        all->options.stall_ns = STALL_NS;
     TAILQ_INIT(&all->settling);
     TAILQ_INIT(&all->taking);
+    TAILQ_INIT(&all->takers);
+    uv_timer_init(options->loop, &all->look);
     uv_prepare_init(options->loop, &all->turn_end);
     uv_idle_init(options->loop, &all->busy);
-    all->turn_end.data = all->busy.data = all;
+    all->turn_end.data = all->busy.data = all->look.data = all;
     uv_prepare_start(&all->turn_end, on_turn_end);
     uv_unref((uv_handle_t *)&all->turn_end);
     *ret = all;
@@ -530,9 +621,10 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg)
 {
     all->closed = closed;
     all->arg = arg;
-    all->open_handles = 2;
+    all->open_handles = 3;
     uv_close((uv_handle_t *)&all->turn_end, on_handle_closed);
     uv_close((uv_handle_t *)&all->busy, on_handle_closed);
+    uv_close((uv_handle_t *)&all->look, on_handle_closed);
 }
 
 uint32_t callers_running(const callers *all)

@@ -10,6 +10,9 @@
  * Calls that settle (they end or keep something: Release, Renew, Confirm) find room when
  * those that take do not: they start first, and each kind has a quarter of the room to run
  * that the other cannot use.
+ * A call that takes is refused at once when it would queue for too long: how long is foreseen
+ * from how many queue before it and how fast such calls began lately. So a queue is as long as
+ * its calls can use, and under overload what is admitted is answered in time.
  * A caller starts only so much in one turn of the loop; then it is the others' turn.
  * Loop thread only. */
 #ifndef LOCKSTOCK_SERVER_CALLERS_H
@@ -30,11 +33,12 @@ typedef struct callers callers;
 
 typedef struct callers_options {
     struct uv_loop_s *loop;
-    uint32_t running_max;        /* places of calls that run; four times as many calls may queue to take */
+    uint32_t running_max;        /* places of calls that run; 16 times as many calls may queue to take */
     uint32_t running_per_caller; /* more of one caller queue */
     uint32_t waiting_max;        /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;
-    uint64_t turn_ns; /* time of the loop that a caller's calls may take to start in one turn; 0 = 0.2 ms */
+    uint64_t turn_ns;  /* time of the loop that a caller's calls may take to start in one turn; 0 = 0.2 ms */
+    uint64_t stall_ns; /* a queue of which nothing began for so long is long; 0 = 20 ms */
 } callers_options;
 
 /* LKS_RESOURCE_EXHAUSTED: out of memory. */
@@ -44,8 +48,8 @@ lks_code callers_new(const callers_options *options, callers **ret, lks_error *e
 void callers_close(callers *all, void (*closed)(void *arg), void *arg);
 
 /* A new connection. `bytes`, its share, must outlive its calls (budget.h sees to that).
- * on_room runs when none of its calls queues any more, not from inside a function of this header but
- * caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
+ * on_room runs when caller_queues is false again, and may then run more than once; not from inside a function of
+ * this header but caller_leave and caller_park; NULL: nobody asks. NULL when out of memory. */
 caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg), void *arg);
 
 /* How the log names its connection: the wire and the address, which live as long as that. At first "?". */
@@ -66,8 +70,13 @@ bool caller_is_lost(const caller *c);
 /* The share that was given. */
 budget_share *caller_bytes(const caller *c);
 
-/* Whether calls of it queue: its transport may as well stop reading. */
+/* Whether its transport may as well stop reading: calls of it queue, and not for long. When they queue for long, what
+ * has not been read only ages where nobody can refuse it. */
 bool caller_queues(const caller *c);
+
+/* Whether a call that takes is of use; before anything was done for it. LKS_RESOURCE_EXHAUSTED: it would queue for too
+ * long (pace.h). */
+lks_code caller_foresee(const caller *c, uint64_t deadline_ns, lks_error *error);
 
 typedef enum caller_call_state { CALL_NONE, CALL_QUEUED, CALL_RUNNING, CALL_PARKED } caller_call_state;
 

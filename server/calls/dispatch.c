@@ -263,6 +263,12 @@ static void on_waiter_event(waiter *w, service_event event)
     caller_resume(&r->call);
 }
 
+/* As far as is known before its request is read: without what it asks to wait. */
+static uint64_t first_deadline_of(const dispatch *d, const sink_call *call)
+{
+    return call->received_ns + (uint64_t)(call->timeout_ms ? call->timeout_ms : d->options.timeout_ms) * 1000000;
+}
+
 /* The call's deadline; 0 when it is past already. */
 static uint64_t deadline_of(const dispatch *d, const sink_call *call, const lks_rpc_method *method,
                             const ProtobufCMessage *request)
@@ -448,6 +454,8 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     if (code == LKS_OK && verdict.ns.len > SERVICE_NAME_BYTES_MAX)
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
+    if (code == LKS_OK && !route->method->settles)
+        code = caller_foresee(call->caller, first_deadline_of(d, call), &error);
     if (code != LKS_OK) {
         tell_refusal(d, call->caller, &error);
         done(arg, route ? route->method : NULL, NULL, &error);

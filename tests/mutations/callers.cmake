@@ -82,3 +82,23 @@ c_mutation(K12 net/sp/sp_server.c test_admission [[.wire = stream_wire(s), .from
 c_mutation(K10 server/calls/dispatch.c test_admission
   [[d->judge ? identity_admit(]] [[method && d->judge ? identity_admit(]])
 c_mutation(K10 server/calls/identity.c test_identity [[(method && !may(p, method))]] [[(!method || !may(p, method))]])
+
+# overload: a call that would queue for too long is refused at once, before it is read; what settles is not
+c_mutation(K14 server/calls/callers.c test_callers:a_call_that* [[    if (ns == 0 || !pace_too_long(]] [[    if (true || !pace_too_long(]])
+c_mutation(K14 server/calls/callers.c test_callers:a_queue_takes* [[(uint64_t)c->n_taking * all->n_takers;]] [[c->n_taking;]])
+c_mutation(K14 server/calls/callers.c test_callers:a_call_that* [[before < all->n_taking ? before : all->n_taking]] [[before + 1]])
+c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK && !route->method->settles)]] [[    if (false)]])
+c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK && !route->method->settles)]] [[    if (code == LKS_OK)]])
+c_mutation(K14 net/pace.c test_pace [[p->calls < WINDOW_CALLS || took_ns < WINDOW_NS]] [[p->calls < WINDOW_CALLS]])
+c_mutation(K14 net/pace.c test_pace [[++p->calls < WINDOW_CALLS || ]] [[++p->calls < 1 || ]])
+c_mutation(K14 net/pace.c test_pace [[    *p = (pace){.since_ns = now_ns};]] [[    p->since_ns = now_ns;]])
+c_mutation(K14 net/pace.c test_pace [[p->ns ? (p->ns * OLD_PART + ns) / (OLD_PART + 1) : ns]] [[ns]])
+
+# overload: what queues for long, or stands still, is read on, so that it ages where it can be refused
+c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[queue_ns(c) >= LONG_NS || ]] "")
+c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[ || lks_rpc_now_ns() - c->moved_ns >= c->all->options.stall_ns]] "")
+c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[        uv_timer_start(&all->look, on_look, LOOK_MS, LOOK_MS);]] "")
+c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[(c->held || !queues_for_long(c))]] [[!queues_for_long(c)]])
+
+# a call whose time is over while it queues, or before it is taken from what was read, is not run
+c_mutation(K16 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])

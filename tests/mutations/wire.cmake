@@ -78,7 +78,8 @@ c_mutation(W11 server/calls/callers.c test_callers [[(in_this_turn && used_up) |
 c_mutation(W11 server/calls/callers.c test_callers [[        TAILQ_INSERT_TAIL(&all->taking, c, taking);
         return TAILQ_FIRST(&c->takes);]] [[        TAILQ_INSERT_HEAD(&all->taking, c, taking);
         return TAILQ_FIRST(&c->takes);]])
-c_mutation(W11 server/calls/callers.c test_callers [[            c->on_room(c->arg);]] [[            ;]])
+c_mutation(W11 server/calls/callers.c test_callers [[        run(call);
+        tell_room(c);]] [[        run(call);]])
 c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])
 
 # one call of a frame spoils no other; a response that does not fit is refused alone

@@ -99,7 +99,8 @@ static int setup_with(void **state, uint32_t running_max, uint32_t running_per_c
                                   .running_per_caller = running_per_caller,
                                   .waiting_max = 4,
                                   .waiting_per_caller = 2,
-                                  .turn_ns = UINT64_MAX};
+                                  .turn_ns = UINT64_MAX,
+                                  .stall_ns = UINT64_MAX};
     f->arena = lks_rpc_arena_new();
     f->budget = budget_new(1 << 20);
     if (callers_new(&room, &f->callers, &error) != LKS_OK)

@@ -51,13 +51,14 @@ static void on_room(void *arg)
     here->n_rooms++;
 }
 
-static int setup_with(void **state, uint64_t turn_ns, uint32_t waiting_per_caller)
+static int setup_with(void **state, uint64_t turn_ns, uint64_t stall_ns, uint32_t waiting_per_caller)
 {
     const callers_options options = {.running_max = RUNNING,
                                      .running_per_caller = EACH,
                                      .waiting_max = WAITING,
                                      .waiting_per_caller = waiting_per_caller,
-                                     .turn_ns = turn_ns};
+                                     .turn_ns = turn_ns,
+                                     .stall_ns = stall_ns};
     lks_error error;
 
     here = calloc(1, sizeof *here);
@@ -69,18 +70,23 @@ static int setup_with(void **state, uint64_t turn_ns, uint32_t waiting_per_calle
     return callers_new(&given, &here->all, &error) == LKS_OK ? 0 : -1;
 }
 
-/* However busy the machine is, a turn is long enough. */
+/* However busy the machine is, a turn is long enough, and nothing stalls. */
 static int setup(void **state)
 {
-    return setup_with(state, UINT64_MAX, WAITING_EACH);
+    return setup_with(state, UINT64_MAX, UINT64_MAX, WAITING_EACH);
 }
 
 static int setup_short_turns(void **state)
 {
-    int failed = setup_with(state, 0, CALLS_MAX);
+    int failed = setup_with(state, 0, UINT64_MAX, CALLS_MAX);
 
     uv_async_init(&here->loop, &here->alive, NULL); /* a loop without handles has no turns */
     return failed;
+}
+
+static int setup_stalling(void **state)
+{
+    return setup_with(state, UINT64_MAX, 1, WAITING_EACH);
 }
 
 static void on_closed(void *arg)
@@ -289,17 +295,15 @@ TEST(too_many_that_queue_are_refused)
 
     for (size_t i = 0; i < 20; i++)
         c[i] = connect_one(f);
-    for (size_t i = 0; i < 20 && refused == 0; i++) {
-        for (size_t k = 0; k < 2 && refused == 0; k++) {
-            caller_call *call = make(f, c[i]);
-            if (caller_admit(call, NULL, &error) != LKS_OK) {
-                call->caller = NULL;
-                refused++;
-            }
+    for (size_t i = 0; i < CALLS_MAX / 2 && refused == 0; i++) {
+        caller_call *call = make(f, c[i % 20]);
+        if (caller_admit(call, NULL, &error) != LKS_OK) {
+            call->caller = NULL;
+            refused++;
         }
     }
     assert_int_equal(refused, 1);
-    assert_int_equal(f->n - 1, TAKES + 4 * RUNNING);
+    assert_int_equal(f->n - 1, TAKES + 16 * RUNNING);
     assert_int_equal(error.code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(error.applied, LKS_APPLIED_NO);
     assert_true(error.retry_after_ms > 0);
@@ -340,6 +344,103 @@ TEST(whoever_queued_is_told_when_there_is_room_again)
     assert_int_equal(f->n_rooms, 0);
     caller_leave(&f->calls[0]);
     assert_int_equal(f->n_rooms, 1);
+    leave_all(f);
+    lose(c);
+}
+
+/* ---- overload --------------------------------------------------------------------- */
+
+enum { PACE_MS = 1 }; /* at least, from one start to the next */
+#define SOON(ms) (lks_rpc_now_ns() + (uint64_t)(ms)*1000000)
+
+/* So many of a caller's calls begin from its queue, each when the one before it is over. */
+static void pass(fixture *f, size_t first, size_t n)
+{
+    f->costs_ns = PACE_MS * 1000000;
+    for (size_t i = first; i < first + n; i++) {
+        caller_leave(&f->calls[i]);
+        turn(f);
+    }
+    f->costs_ns = 0;
+}
+
+TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
+{
+    enum { QUEUED = 60, PASSED = 40 };
+    fixture *f = *state;
+    caller *c = connect_one(f), *other = connect_one(f);
+    lks_error error = {0};
+
+    for (size_t i = 0; i < TAKES_EACH + QUEUED; i++)
+        take(f, c);
+    assert_int_equal(caller_foresee(c, SOON(0), &error), LKS_OK); /* how long is not known */
+    pass(f, 0, PASSED);
+    assert_int_equal(caller_foresee(c, SOON((QUEUED - PASSED) * PACE_MS * 4 - 1), &error), LKS_RESOURCE_EXHAUSTED);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_in_range(error.retry_after_ms, 100, 1000 * QUEUED);
+    assert_int_equal(caller_foresee(c, SOON(3600 * 1000), &error), LKS_OK);
+    /* Nothing of the other's queues, so it is next. */
+    assert_int_equal(caller_foresee(other, SOON(1), &error), LKS_OK);
+    leave_all(f);
+    assert_int_equal(caller_foresee(c, SOON(0), &error), LKS_OK);
+    lose(c);
+    lose(other);
+}
+
+/* Callers take turns: of many, each begins one call in a round of all. */
+TEST(a_queue_takes_longer_with_more_callers)
+{
+    enum { CALLERS = 8, QUEUED = 3, MANY = 60, PASSED = 40 };
+    fixture *f = *state;
+    caller *c = connect_one(f), *others[CALLERS];
+    lks_error error = {0};
+
+    for (size_t i = 0; i < TAKES_EACH + PASSED + QUEUED; i++)
+        take(f, c);
+    pass(f, 0, PASSED);
+    uint64_t deadline_ns = SOON(QUEUED * CALLERS * PACE_MS * 4 - 1);
+    for (size_t i = 0; i < CALLERS; i++) {
+        others[i] = connect_one(f);
+        for (size_t k = 0; k < MANY / CALLERS; k++)
+            take(f, others[i]);
+    }
+    assert_int_equal(caller_foresee(c, deadline_ns, &error), LKS_RESOURCE_EXHAUSTED);
+    leave_all(f);
+    lose(c);
+    for (size_t i = 0; i < CALLERS; i++)
+        lose(others[i]);
+}
+
+/* What is not read ages where nobody can refuse it. */
+TEST(a_connection_whose_calls_queue_for_long_is_read_on)
+{
+    enum { QUEUED = 60, PASSED = 40 };
+    fixture *f = *state;
+    caller *c = connect_one(f);
+
+    for (size_t i = 0; i < TAKES_EACH + QUEUED; i++)
+        take(f, c);
+    assert_true(caller_queues(c));
+    pass(f, 0, PASSED);
+    assert_false(caller_queues(c));
+    assert_true(f->n_rooms > 0);
+    leave_all(f);
+    lose(c);
+}
+
+/* The store does not answer: nobody knows how long that will last. */
+TEST_WITH(a_connection_whose_queue_stands_still_is_read_on, setup_stalling, teardown)
+{
+    fixture *f = *state;
+    caller *c = connect_one(f);
+
+    for (size_t i = 0; i < TAKES_EACH + 2; i++)
+        take(f, c);
+    while (f->n_rooms == 0)
+        uv_run(&f->loop, UV_RUN_ONCE);
+    assert_false(caller_queues(c));
+    caller_hold(c, true); /* what it does not take of its answers is another reason to wait */
+    assert_true(caller_queues(c));
     leave_all(f);
     lose(c);
 }

@@ -118,13 +118,8 @@ TEST(a_queued_call_whose_time_is_over_is_not_run)
 TEST(too_many_calls_are_refused_with_a_moment_to_wait)
 {
     fixture *f = *state;
-    size_t peer = 0;
-    while (f->n_done == 0 && peer < PEERS) {
-        start_get_item(f, peer, NULL);
-        if (f->n_done == 0)
-            start_get_item(f, peer, NULL);
-        peer++;
-    }
+    for (size_t i = 0; f->n_done == 0 && i < SUBMITTED_MAX; i++)
+        start_get_item(f, i % PEERS, NULL);
     expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls under way");
     assert_true(f->error.retry_after_ms > 0);
     size_t answered = 0;
@@ -132,15 +127,46 @@ TEST(too_many_calls_are_refused_with_a_moment_to_wait)
         answer_with(f, answered++, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
+static void start_refund(fixture *f, size_t peer, const sink_call *change)
+{
+    lks_refund_request request = LKS_REFUND_REQUEST_INIT;
+
+    request.group = (char *)"g";
+    request.request_id = (char *)"0123456789abcdef";
+    start(f, "/lockstock.v1.RateLimitService/Refund", &request.base, peer, change);
+}
+
+/* One that settles goes before those that queue. */
+TEST(a_call_that_would_queue_for_too_long_is_not_even_read)
+{
+    enum { QUEUED = 60, PASSED = 40 };
+    fixture *f = *state;
+    const sink_call brief = {.timeout_ms = 60};
+
+    for (size_t i = 0; i < 3 + QUEUED; i++)
+        start_get_item(f, 1, &(sink_call){.timeout_ms = 2000});
+    for (size_t i = 0; i < PASSED; i++) {
+        for (uint64_t until_ns = lks_rpc_now_ns() + 1000000; lks_rpc_now_ns() < until_ns;)
+            ;
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+    }
+    f->n_done = 0;
+    start(f, get_item, NULL, 1, &brief); /* that it has no sku is not looked for */
+    expect(f, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "queue for too long");
+    start_refund(f, 1, &brief);
+    assert_int_equal(f->n_done, 1);
+    for (size_t answered = PASSED; answered < f->store.n; answered++)
+        answer_with(f, answered, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_in_range(f->store.n, 3 + QUEUED, 3 + QUEUED + 1);
+}
+
 TEST(a_call_that_settles_overtakes_those_that_take)
 {
     fixture *f = *state;
-    lks_refund_request request = LKS_REFUND_REQUEST_INIT;
-    request.group = (char *)"g";
-    request.request_id = (char *)"0123456789abcdef";
     for (size_t i = 0; i < 4; i++)
         start_get_item(f, 1, NULL);
-    start(f, "/lockstock.v1.RateLimitService/Refund", &request.base, 1, NULL);
+    start_refund(f, 1, NULL);
     assert_int_equal(f->store.n, 3);
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
     assert_int_equal(f->store.n, 4);
