@@ -39,8 +39,8 @@ void call_complete(lks_call *call)
         call->done(call->function, call->arg, call->error.code, call->response, &call->error);
     pthread_mutex_lock(&call->lock);
     call->complete = true;
-    pthread_cond_broadcast(&call->finished);
     pthread_mutex_unlock(&call->lock);
+    pthread_cond_broadcast(&call->finished); /* not under the lock, on which whoever wakes would sleep again */
     unref(call);
 }
 

@@ -32,6 +32,7 @@ struct adapter {
     adapter_events on;
     redisReplyObjectFunctions bounded; /* the reader's own, but for arrays */
     void *(*create_array)(const redisReadTask *, int);
+    int watched; /* events, as libuv has them */
     bool connected;
     bool ended; /* lost or closed */
 };
@@ -47,9 +48,14 @@ static void *create_bounded_array(const redisReadTask *task, int elements)
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
+/* libuv asks the kernel twice each time, also when nothing changes. */
 static void watch(adapter *a, bool writable)
 {
-    uv_poll_start(&a->poll, UV_READABLE | (writable ? UV_WRITABLE : 0), on_poll);
+    int events = UV_READABLE | (writable ? UV_WRITABLE : 0);
+
+    if (events != a->watched)
+        uv_poll_start(&a->poll, events, on_poll);
+    a->watched = events;
 }
 
 static void lose(adapter *a, const char *reason)
