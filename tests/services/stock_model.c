@@ -100,7 +100,7 @@ static void tell(char *told, int sku, int64_t available)
              (long long)available);
 }
 
-lks_deduct_outcome model_make_order(model_group *g, int id, model_order asked, char *told)
+lks_deduct_outcome model_refusal(const model_group *g, const model_order *asked, char *told)
 {
     static const lks_deduct_outcome gravest_first[] = {LKS_DEDUCT_OUTCOME_UNKNOWN_SKU, LKS_DEDUCT_OUTCOME_NOT_OPEN,
                                                        LKS_DEDUCT_OUTCOME_CLOSED, LKS_DEDUCT_OUTCOME_BUYER_LIMIT,
@@ -108,14 +108,23 @@ lks_deduct_outcome model_make_order(model_group *g, int id, model_order asked, c
 
     told[0] = '\0';
     for (size_t rank = 0; rank < sizeof gravest_first / sizeof gravest_first[0]; rank++) {
-        for (int i = 0; i < asked.n; i++) {
-            const model_item *item = &g->items[asked.lines[i].sku];
-            if (outcome_of_line(item, asked.buyer, asked.lines[i].quantity) == gravest_first[rank])
-                tell(told, asked.lines[i].sku, item->exists ? item->available : 0);
+        for (int i = 0; i < asked->n; i++) {
+            const model_item *item = &g->items[asked->lines[i].sku];
+            if (outcome_of_line(item, asked->buyer, asked->lines[i].quantity) == gravest_first[rank])
+                tell(told, asked->lines[i].sku, item->exists ? item->available : 0);
         }
         if (told[0] != '\0')
             return gravest_first[rank];
     }
+    return LKS_DEDUCT_OUTCOME_DEDUCTED;
+}
+
+lks_deduct_outcome model_make_order(model_group *g, int id, model_order asked, char *told)
+{
+    lks_deduct_outcome refusal = model_refusal(g, &asked, told);
+
+    if (refusal != LKS_DEDUCT_OUTCOME_DEDUCTED)
+        return refusal;
     for (int i = 0; i < asked.n; i++) {
         model_line *line = &asked.lines[i];
         line->life = g->items[line->sku].life;

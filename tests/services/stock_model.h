@@ -9,7 +9,10 @@
 
 #include "lockstock/v1/stock.lks.h"
 
-enum { MODEL_SKUS = 3, MODEL_BUYERS = 3, MODEL_ORDERS = 40, MODEL_ADJUSTMENTS = 20, MODEL_RETURNS = 30 };
+enum { MODEL_SKUS = 3, MODEL_BUYERS = 3, MODEL_ADJUSTMENTS = 20, MODEL_RETURNS = 30 };
+#ifndef MODEL_ORDERS /* a test may need more */
+#define MODEL_ORDERS 40
+#endif
 enum { MODEL_TEXT_BYTES = 512 };
 
 extern const char *const model_skus[MODEL_SKUS];
@@ -71,8 +74,11 @@ bool model_same_order(const model_order *a, const model_order *b);
 /* Whether an item of a new order wants to know the buyer. */
 bool model_needs_buyer(const model_group *g, const model_order *asked);
 
+/* What stands in the way of a new order, and the lines told, "sku:available ..."; DEDUCTED: nothing. */
+lks_deduct_outcome model_refusal(const model_group *g, const model_order *asked, char *told);
+
 /* A new order, sold or held until end_ms: the outcome (the numbers of Deduct's and
- * Reserve's are the same), and the lines told, "sku:available ...". */
+ * Reserve's are the same), and the lines told. */
 lks_deduct_outcome model_make_order(model_group *g, int id, model_order asked, char *told);
 
 /* What a repeat of its request is told. */
