@@ -10,6 +10,7 @@ enum {
     PERCENT = 100,
     QUANTITY_MAX = 97,
     CROWD_MAX = 6,
+    SELDOM_THERE = 400,
     LOCK_LEASE_MS = 3600000,
     CHECK_PERIOD_MS = 86400000,
     TIMEOUT_MS = 120000
@@ -129,6 +130,8 @@ static const op *make(trader *t, op *order)
     const op *first, *both[2];
 
     t->has_back = false;
+    if (order->group == 1 && channel % SEQ_SERVERS == 0 && order->lines[0].sku == SEQ_SCARCE)
+        order->lines[0].quantity += SELDOM_THERE; /* this server hears of changes by asking only, and sells little */
     if (chance(t, 10)) {
         order->fresh = false;
         sequential_race(t->all, channel, order, both);
