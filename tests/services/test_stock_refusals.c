@@ -158,27 +158,15 @@ static void by_return(void)
     answers(take_back("g", "r", "sold", ""), "RETURNED RETURNED  a:1:1");
 }
 
-static void by_the_end_of_a_hold(void)
-{
-    harness_advance_ms(h, 2);
-    assert_int_equal(ring_lasting_alarm("g"), -1);
-}
-
 TEST(what_this_server_gives_back_is_there_at_once)
 {
-    static void (*const ways[])(void) = {by_put_item, by_adjust, by_cancel, by_return, by_the_end_of_a_hold};
+    static void (*const ways[])(void) = {by_put_item, by_adjust, by_cancel, by_return};
 
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
         setup(NULL);
         put_item("g", "a", 2);
         answers(deduct("g", "sold", "", "a:1"), "DEDUCTED a:1");
         answers(reserve("g", "held", "", "a:1", 60000), "RESERVED a:0");
-        answers(reserve("g", "held", "", "a:1", 60000), "RESERVED again a:0");
-        if (ways[i] == by_the_end_of_a_hold) {
-            answers(cancel("g", "held", ""), "CANCELLED CANCELLED  a:1:0");
-            answers(reserve("g", "short", "", "a:1", 10), "RESERVED a:0");
-            harness_advance_ms(h, 8);
-        }
         answers(deduct_first("g", "o1", "", "a:1"), "SOLD_OUT a:0");
         remembers(deduct_first("g", "o2", "", "a:1"), "SOLD_OUT a:0");
         ways[i]();

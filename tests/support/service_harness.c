@@ -421,9 +421,6 @@ int64_t harness_ring(harness *h, const service_alarm *alarm)
     const store_call *calls[] = {&call};
     const store_value *reply = make_fcall(h, calls, 1);
 
-    for (size_t i = 0; i < h->n_states; i++)
-        if (h->states[i].service->on_store_call)
-            h->states[i].service->on_store_call(h->states[i].state, &call);
     if (reply->n != 2 || reply->element[1].type != STORE_INTEGER)
         fail_msg("%s: not {'OK', ms}", alarm->function);
     return reply->element[1].integer;
