@@ -9,10 +9,12 @@
  * rand_a is the fraction of the ms in 1/4096: with unix_ts_ms it is the tick. */
 #include "services/id.h"
 
-#include <errno.h>
+#include <endian.h>
 #include <stdlib.h>
-#include <sys/random.h>
+#include <string.h>
 #include <time.h>
+
+#include <openssl/rand.h>
 
 #include "memory.h"
 
@@ -24,35 +26,45 @@ uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec)
     return tick > last ? tick : last + 1;
 }
 
-void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1])
+/* 32 bits in hex. Each nibble gets a byte; 6 more carries over in those that are letters. All eight at once: a request
+ * may ask for 10,000 UUIDs, and the loop has other work. */
+static void put_hex(char to[8], uint64_t bits)
 {
-    static const char digits[] = "0123456789abcdef";
-    const uint64_t halves[] = {(tick << 4 & ~UINT64_C(0xffff)) | 0x7000 | (tick & 0xfff), random >> 2 | 1ull << 63};
-    char *at = text;
+    uint64_t n = bits & UINT32_MAX;
 
-    /* By hand: a request may ask for 10,000, and printf takes ten times as long. */
-    for (unsigned i = 0; i < 32; i++) {
-        if (i == 8 || i == 12 || i == 16 || i == 20)
-            *at++ = '-';
-        *at++ = digits[halves[i / 16] >> (60 - 4 * (i % 16)) & 0xf];
-    }
-    *at = '\0';
+    n = (n << 16 | n) & UINT64_C(0x0000ffff0000ffff);
+    n = (n << 8 | n) & UINT64_C(0x00ff00ff00ff00ff);
+    n = (n << 4 | n) & UINT64_C(0x0f0f0f0f0f0f0f0f);
+    uint64_t letters = (n + UINT64_C(0x0606060606060606)) >> 4 & UINT64_C(0x0101010101010101);
+    n = htobe64(n + letters * ('a' - '0' - 10) + UINT64_C(0x0101010101010101) * '0');
+    memcpy(to, &n, sizeof n);
 }
 
+void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1])
+{
+    const uint64_t halves[] = {(tick << 4 & ~UINT64_C(0xffff)) | 0x7000 | (tick & 0xfff), random >> 2 | 1ull << 63};
+    char digits[32];
+
+    for (size_t i = 0; i < 2; i++) {
+        put_hex(digits + 16 * i, halves[i] >> 32);
+        put_hex(digits + 16 * i + 8, halves[i]);
+    }
+    memcpy(text, digits, 8);
+    for (size_t group = 0; group < 3; group++) {
+        text[8 + 5 * group] = '-';
+        memcpy(text + 9 + 5 * group, digits + 8 + 4 * group, 4);
+    }
+    text[23] = '-';
+    memcpy(text + 24, digits + 20, 12);
+    text[ID_UUID_LEN] = '\0';
+}
+
+/* OpenSSL's generator, which is seeded by the system's: that one takes ten times as long. Without it there is no safe
+ * id. */
 static void fill_random(void *bytes, size_t len)
 {
-    unsigned char *at = bytes;
-
-    while (len > 0) {
-        ssize_t got = getrandom(at, len, 0);
-        /* Without the call there is no safe id. */
-        if (got < 0 && errno != EINTR)
-            abort();
-        if (got > 0) {
-            at += got;
-            len -= (size_t)got;
-        }
-    }
+    if (RAND_bytes(bytes, (int)len) != 1)
+        abort();
 }
 
 void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids)
