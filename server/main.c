@@ -7,6 +7,7 @@
 #include "config.h"
 #include "descriptors.h"
 #include "log.h"
+#include "memory.h"
 #include "server.h"
 
 int main(int argc, char **argv)
@@ -29,6 +30,7 @@ int main(int argc, char **argv)
         status = 2;
     } else {
         log_set_level(level);
+        memory_keep_what_is_freed();
         if (descriptors_raise(&config.connections, &error) != LKS_OK || server_run(&config, &error) != LKS_OK) {
             fprintf(stderr, "lockstockd: %s\n", error.message);
             status = error.code == LKS_INVALID_ARGUMENT ? 2 : 1;

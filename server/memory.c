@@ -1,6 +1,7 @@
 /* Invariant: nothing here returns NULL (memory.h says why). Used all over server/. */
 #include "memory.h"
 
+#include <malloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +9,14 @@
 
 #include "log.h"
 #include "net/heap.h"
+
+enum { KEPT_BYTES_MAX = 16 << 20, KEPT_BLOCK_BYTES_MAX = 4 << 20 };
+
+void memory_keep_what_is_freed(void)
+{
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES_MAX);
+    mallopt(M_MMAP_THRESHOLD, KEPT_BLOCK_BYTES_MAX);
+}
 
 static void *checked(void *pointer, size_t size)
 {

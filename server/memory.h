@@ -10,6 +10,10 @@
 
 #include <lockstock/rpc/arena.h>
 
+/* What one call frees stays for the next, so that a call of a megabyte does not take hundreds of page faults each time;
+ * after a peak net/stream/trim.c gives memory back. At the beginning. */
+void memory_keep_what_is_freed(void);
+
 /* Zeroed, to be freed with free(). */
 void *memory_alloc(size_t size);
 
