@@ -224,6 +224,27 @@ static int on_sent(nghttp2_session *session, const nghttp2_frame *frame, void *u
     return 0;
 }
 
+/* ---- output ---------------------------------------------------------------------------- */
+
+/* None of its calls queues any more, or there is another reason to read on. */
+static void on_room(void *arg)
+{
+    grpc_connection *c = arg;
+
+    c->paused = false;
+    stream_resume(c->stream);
+}
+
+/* What lets answers go is read, too, while its calls queue for that reason. */
+void grpc_output_waits(grpc_connection *c, size_t bytes)
+{
+    c->waiting = bytes;
+    c->held = bytes >= OUTPUT_BYTES_MAX;
+    c->all->options.sink->hold(c->caller, c->held);
+    if (c->held && c->paused)
+        on_room(c);
+}
+
 /* ---- connections -------------------------------------------------------------------- */
 
 static bool begin_session(grpc_connection *c)
@@ -270,15 +291,6 @@ static void free_connection(grpc_connection *c)
     free(c);
 }
 
-/* None of its calls queues any more. */
-static void on_room(void *arg)
-{
-    grpc_connection *c = arg;
-
-    c->paused = false;
-    stream_resume(c->stream);
-}
-
 static void *on_open(void *arg, stream *s)
 {
     grpc_server *all = arg;
@@ -322,7 +334,7 @@ static void on_bytes(void *arg, const uint8_t *data, size_t len)
     if (!fine)
         give_up(c, STREAM_TOO_COSTLY);
     settle(c);
-    if (!c->paused && c->all->options.sink->queues(c->caller)) {
+    if (!c->paused && !c->held && c->all->options.sink->queues(c->caller)) {
         c->paused = true;
         stream_pause(c->stream);
     }

@@ -193,6 +193,7 @@ static void drop_output(grpc_stream *s)
         free(o->data);
         free(o);
     }
+    grpc_output_waits(s->from, s->from->waiting - s->waiting);
     s->waiting = 0;
 }
 
@@ -201,7 +202,6 @@ static void free_call(grpc_stream *s)
     s->all->in_flight--;
     watch(s, false);
     drop_input(s);
-    drop_output(s);
     lks_rpc_arena_free(s->arena);
     let_go(s, s->held);
     free(s);
@@ -217,6 +217,7 @@ void grpc_call_detach(grpc_stream *s)
     if (s->stops)
         TAILQ_REMOVE(&c->stops, s, in_stops);
     watch(s, false);
+    drop_output(s);
     s->from = NULL;
     if (s->method && s->state) {
         void *state = s->state;
@@ -509,6 +510,7 @@ static ssize_t on_output(nghttp2_session *session, int32_t stream_id, uint8_t *d
         free(o);
     }
     s->waiting -= n;
+    grpc_output_waits(s->from, s->from->waiting - n);
     s->taken += n;
     let_go(s, n);
     if (s->waiting == 0 || s->taken >= TAKEN_BYTES)
@@ -573,6 +575,7 @@ static bool add_output(grpc_stream *s, const void *message, size_t len)
     *o = (grpc_output){.data = data, .len = written};
     TAILQ_INSERT_TAIL(&s->output, o, next);
     s->waiting += o->len;
+    grpc_output_waits(s->from, s->from->waiting + o->len);
     return true;
 }
 

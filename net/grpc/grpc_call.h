@@ -85,9 +85,10 @@ typedef struct grpc_connection {
     const char *certificate;
     TAILQ_HEAD(, grpc_stream) calls;
     uint32_t n_calls, n_whole; /* n_whole: whose request came */
+    size_t waiting;            /* bytes of their output */
     uint64_t moved_ns;         /* when it last took of an answer */
     TAILQ_HEAD(, grpc_stream) stops;
-    bool ready, idle, paused, ending;
+    bool ready, idle, paused, held, ending;
     grpc_goodbye goodbye;
     stream_reason why; /* it has to end; STREAM_ENDED: it has not */
     grpc_meter meter;
@@ -102,6 +103,10 @@ struct grpc_server {
     TAILQ_HEAD(, grpc_stream) watched;
     TAILQ_HEAD(, grpc_connection) connections;
 };
+
+/* So much output of its calls waits for windows. While it is much none of them starts: it is the answers that fill
+ * memory. */
+void grpc_output_waits(grpc_connection *c, size_t bytes);
 
 /* A new call on a stream; NULL when out of memory. */
 grpc_stream *grpc_call_new(grpc_connection *from, int32_t id);

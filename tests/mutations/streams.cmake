@@ -47,6 +47,10 @@ c_mutation(CN6 net/sp/sp_server.c test_sp_limits:*output_is_held* [[        look
     end_request(r);]])
 c_mutation(CN6 net/sp/sp_server.c test_sp_limits:*output_is_held* [[    look_at_output(c);
     read_on(c);]] [[    read_on(c);]])
+c_mutation(CN6 net/grpc/grpc.c test_grpc:answers_that_wait* [[    c->all->options.sink->hold(c->caller, c->held);]] "")
+c_mutation(CN6 net/grpc/grpc.c test_grpc:who_queues* [[    if (c->held && c->paused)]] [[    if (false)]])
+c_mutation(CN6 net/grpc/grpc_call.c test_grpc:answers_that_wait* [[    drop_output(s);
+    s->from = NULL;]] [[    s->from = NULL;]])
 c_mutation(CN6 server/calls/callers.c test_callers:*held* [[    return !c->held && ]] [[    return ]])
 
 # a message that is not whole in time ends the connection; the time is each message's own

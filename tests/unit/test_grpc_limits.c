@@ -22,6 +22,59 @@ TEST(answers_wait_for_the_window)
     stop();
 }
 
+static bool is_held(void)
+{
+    return fake_callers.n_held > 0;
+}
+
+static bool is_free(void)
+{
+    return fake_callers.n_held == 0;
+}
+
+/* While a mebibyte waits, no call starts; what opens the windows is read nevertheless. */
+TEST(answers_that_wait_hold_calls_back)
+{
+    enum { ANSWERS = 5, LEN = 250000 };
+    start_with(NULL, 0);
+    h2_peer *p = open_peer(3);
+    for (size_t i = 0; i < ANSWERS; i++) {
+        call_text(p, 'a');
+        run_until_taken(i + 1);
+        assert_false(is_held());
+        succeed(i, LEN);
+    }
+    run_until(is_held);
+    fake_caller_queues(here.taken[0].call.caller, true);
+    h2_peer_allow(p, 0, 40000); /* of 64 KiB that the connection may have */
+    turns(10);
+    assert_true(is_held());
+    h2_peer_reset(p, 1, NGHTTP2_CANCEL);
+    run_until(is_free);
+    fake_caller_queues(here.taken[0].call.caller, false);
+    stop();
+}
+
+TEST(who_queues_is_read_when_it_is_held)
+{
+    enum { ANSWERS = 5, LEN = 250000 };
+    start_with(NULL, 0);
+    h2_peer *p = open_peer(3);
+    for (size_t i = 0; i < ANSWERS; i++)
+        call_text(p, 'a');
+    run_until_taken(ANSWERS);
+    fake_caller_queues(here.taken[0].call.caller, true);
+    h2_peer_ping(p);
+    turns(10); /* it is not read any more */
+    for (size_t i = 0; i < ANSWERS; i++)
+        succeed(i, LEN);
+    run_until(is_held);
+    h2_peer_reset(p, 1, NGHTTP2_CANCEL);
+    run_until(is_free);
+    fake_caller_queues(here.taken[0].call.caller, false);
+    stop();
+}
+
 TEST(who_reads_nothing_is_closed)
 {
     const streams_options soon = {.connections_max = 100, .stall_ms = 50};
