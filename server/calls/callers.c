@@ -17,9 +17,11 @@ enum {
     QUEUES = 16,      /* calls that take may queue, for each that may run */
     SETTLING = 4,     /* calls of one caller that settle may queue, for each that may run, besides those that waited */
     SMALL_QUEUE = 64, /* of one caller, when others queue nearly all there may be */
+    /* What a caller may start in a turn; and while others call, what may be started from queues, and what costly callers,
+     * all of them, may start as it comes: then it queues. */
     TURN_NS = 200 * 1000,
-    QUEUE_TURN_NS = 1000000,  /* what may be started from queues in a turn */
-    COSTLY_TURN_NS = 1000000, /* what costly callers, all of them, may start in a turn as it comes; then it queues */
+    ALONE_NS = 1000 * 1000, /* instead, while nobody else had a call for a while */
+    QUIET_NS = 50 * 1000 * 1000,
     RETRY_AFTER_MS = 100,
     PRINCIPAL_PART = 2,
     LONG_NS = 5 * 1000000, /* a queue is long, */
@@ -66,6 +68,7 @@ struct callers {
     principals principals; /* their waiting calls are the members */
     uint64_t turn;
     uint64_t costly_ns, queue_ns; /* of this turn: for costly callers' calls as they came, and from queues */
+    uint64_t light_ns;            /* when one that is not costly last had a call */
     bool serving;
     uv_prepare_t turn_end;
     uv_idle_t busy; /* the loop does not wait while calls could start */
@@ -254,12 +257,20 @@ static void run(caller_call *call)
     count_running(call, 1 + call->more);
     relist(c);
     call->start(call);
-    uint64_t took_ns = lks_rpc_now_ns() - began_ns;
+    uint64_t now_ns = lks_rpc_now_ns(), took_ns = now_ns - began_ns;
     c->turn_ns += took_ns;
+    if (!c->was_costly && c->turn_ns < all->options.turn_ns)
+        all->light_ns = now_ns;
     if (all->serving)
         all->queue_ns += took_ns;
     else if (c->was_costly)
         all->costly_ns += took_ns;
+}
+
+/* For all of them. */
+static uint64_t turn_of_costly(const callers *all)
+{
+    return lks_rpc_now_ns() < all->light_ns + QUIET_NS ? all->options.turn_ns : ALONE_NS;
 }
 
 /* In this turn of the loop: it used up its share, or those who use up theirs each time have together had
@@ -270,7 +281,7 @@ static bool has_had_its_turn(const caller *c)
     bool used_up = c->turn_ns >= all->options.turn_ns, in_this_turn = c->turn == all->turn;
     bool is_costly = in_this_turn ? c->was_costly : used_up;
 
-    return (in_this_turn && used_up) || (is_costly && all->costly_ns >= COSTLY_TURN_NS);
+    return (in_this_turn && used_up) || (is_costly && all->costly_ns >= turn_of_costly(all));
 }
 
 /* The queued call that starts next, of the caller that waits longest for one; NULL when
@@ -302,8 +313,9 @@ static void serve(callers *all)
 
     if (all->serving || all->n_queued == 0)
         return;
+    uint64_t until_ns = turn_of_costly(all);
     all->serving = true;
-    while (all->queue_ns < QUEUE_TURN_NS && (call = next_call(all))) {
+    while (all->queue_ns < until_ns && (call = next_call(all))) {
         caller *c = call->caller;
         c->pins++;
         dequeue(call);
@@ -314,7 +326,7 @@ static void serve(callers *all)
         unpin(c);
     }
     all->serving = false;
-    if (all->queue_ns >= QUEUE_TURN_NS)
+    if (all->queue_ns >= until_ns)
         uv_idle_start(&all->busy, on_busy);
 }
 

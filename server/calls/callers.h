@@ -37,7 +37,7 @@ typedef struct callers_options {
     uint32_t running_per_caller; /* more of one caller queue */
     uint32_t waiting_max;        /* calls that may wait; half of them a principal's */
     uint32_t waiting_per_caller;
-    uint64_t turn_ns;  /* time of the loop that a caller's calls may take to start in one turn; 0 = 0.2 ms */
+    uint64_t turn_ns;  /* that a caller's calls may take to start in one turn, and all costly ones'; 0 = 0.2 ms */
     uint64_t stall_ns; /* a queue of which nothing began for so long is long; 0 = 20 ms */
 } callers_options;
 

@@ -45,8 +45,10 @@ c_mutation(K6 server/calls/dispatch.c test_dispatch [[memcmp(x->data, y->data, x
             return true;]])
 
 # costly callers together have one turn, and so have queues
-c_mutation(K13 server/calls/callers.c test_callers:costly* [[is_costly && all->costly_ns >= COSTLY_TURN_NS]] [[false]])
-c_mutation(K13 server/calls/callers.c test_callers:costly* [[all->queue_ns < QUEUE_TURN_NS && ]] "")
+c_mutation(K13 server/calls/callers.c test_callers:costly* [[is_costly && all->costly_ns >= turn_of_costly(all)]] [[false]])
+c_mutation(K13 server/calls/callers.c test_callers:costly* [[all->queue_ns < until_ns && ]] "")
+c_mutation(K13 server/calls/callers.c test_callers:costly* [[        all->light_ns = now_ns;]] [[        ;]])
+c_mutation(K13 server/calls/callers.c test_callers:costly* [[? all->options.turn_ns : ALONE_NS]] [[? all->options.turn_ns : all->options.turn_ns]])
 c_mutation(K13 server/calls/callers.c test_callers:costly* [[in_this_turn ? c->was_costly : used_up]] [[true]])
 
 # a draining server answers each call of a frame

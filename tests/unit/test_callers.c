@@ -21,20 +21,25 @@ typedef struct fixture {
     size_t n_started;
     size_t n_abandoned, n_rooms;
     bool leave_at_once; /* a call that starts is over */
-    uint64_t costs_ns;  /* what starting one takes */
+    uint64_t now_ns;
+    uint64_t costs_ns; /* what starting one takes */
     bool closed;
     uv_async_t alive;
 } fixture;
 
 static fixture *here;
 
+uint64_t __wrap_lks_rpc_now_ns(void);
+
+uint64_t __wrap_lks_rpc_now_ns(void)
+{
+    return here->now_ns++;
+}
+
 static void on_start(caller_call *call)
 {
-    uint64_t until_ns = lks_rpc_now_ns() + here->costs_ns;
-
     here->started[here->n_started++] = (size_t)(call - here->calls);
-    while (lks_rpc_now_ns() < until_ns)
-        ;
+    here->now_ns += here->costs_ns;
     if (here->leave_at_once)
         caller_leave(call);
 }
@@ -62,6 +67,7 @@ static int setup_with(void **state, uint64_t turn_ns, uint64_t stall_ns, uint32_
     lks_error error;
 
     here = calloc(1, sizeof *here);
+    here->now_ns = UINT64_C(1) << 40;
     uv_loop_init(&here->loop);
     callers_options given = options;
     given.loop = &here->loop;
@@ -70,7 +76,7 @@ static int setup_with(void **state, uint64_t turn_ns, uint64_t stall_ns, uint32_
     return callers_new(&given, &here->all, &error) == LKS_OK ? 0 : -1;
 }
 
-/* However busy the machine is, a turn is long enough, and nothing stalls. */
+/* A turn is long enough, and nothing stalls. */
 static int setup(void **state)
 {
     return setup_with(state, UINT64_MAX, UINT64_MAX, WAITING_EACH);
@@ -356,7 +362,7 @@ enum { PACE_MS = 1 }; /* at least, from one start to the next */
 /* So many of a caller's calls begin from its queue, each when the one before it is over. */
 static void pass(fixture *f, size_t first, size_t n)
 {
-    f->costs_ns = PACE_MS * 1000000;
+    f->costs_ns = PACE_MS * 1100000;
     for (size_t i = first; i < first + n; i++) {
         caller_leave(&f->calls[i]);
         turn(f);
@@ -476,6 +482,35 @@ TEST_WITH(costly_connections_share_a_turn, setup_short_turns, teardown)
     for (size_t i = 0; i < COSTLY; i++)
         lose(costly[i]);
     lose(other);
+}
+
+/* While somebody else has calls they have less of a turn than among themselves. */
+TEST_WITH(costly_connections_give_way, setup_short_turns, teardown)
+{
+    fixture *f = *state;
+    caller *costly = connect_one(f), *light = connect_one(f);
+    const uint64_t costs_ns = 100 * 1000;
+    size_t in_a_turn[2];
+
+    f->leave_at_once = true;
+    for (size_t alone = 0; alone < 2; alone++) {
+        f->costs_ns = 0;
+        turn(f);
+        settle(f, light);
+        f->now_ns += alone * 100 * 1000 * 1000;
+        f->costs_ns = costs_ns;
+        for (size_t i = 0; i < 50; i++)
+            settle(f, costly);
+        size_t before = f->n_started;
+        turn(f);
+        in_a_turn[alone] = f->n_started - before;
+        while (caller_queues(costly))
+            turn(f);
+    }
+    assert_int_equal(in_a_turn[0], 2);
+    assert_int_equal(in_a_turn[1], 10);
+    lose(costly);
+    lose(light);
 }
 
 TEST_WITH(a_turn_of_the_loop_is_shared, setup_short_turns, teardown)
