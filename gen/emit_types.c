@@ -91,6 +91,8 @@ static void emit_method(FILE *out, const gen_method *method)
     fprintf(out, "    .fill = %s,\n", method->fill);
     if (method->settles)
         fprintf(out, "    .settles = true,\n");
+    if (method->coalesce)
+        fprintf(out, "    .coalesce = true,\n");
     if (method->request->first_try)
         fprintf(out, "    .first_try = \"%s\",\n", method->request->first_try);
     if (method->undo)

@@ -60,7 +60,7 @@ typedef struct gen_method {
     const char *effect;     /* LKS_RPC_EFFECT_WRITE */
     const char *natural_id; /* NULL = none */
     const char *fill;       /* LKS_RPC_FILL_NONE */
-    bool settles;
+    bool settles, coalesce;
     const char *undo; /* the constant of the method that undoes it; NULL = none */
     size_t n_undo_fields;
     const struct undo_field *undo_fields;

@@ -13,6 +13,7 @@ enum {
     SETTLES = 50704,
     FIRST_TRY = 50705,
     UNDO = 50706,
+    COALESCE = 50707,
     PB_C_FILE = 1019
 };
 
@@ -119,15 +120,16 @@ bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool 
     if (!options)
         return true;
     bytes natural_id, guard, undo;
-    uint64_t effect = 0, settles = 0;
+    uint64_t effect = 0, settles = 0, coalesce = 0;
     if (!read_number(&options->base, EFFECT, &effect) || effect > LOCKSTOCK__RPC__V1__EFFECT__EFFECT_ADMIN ||
         !read_bytes(&options->base, NATURAL_ID, pool, &natural_id) ||
         !read_bytes(&options->base, GUARD, pool, &guard) || !read_number(&options->base, SETTLES, &settles) ||
-        !read_bytes(&options->base, UNDO, pool, &undo))
+        !read_number(&options->base, COALESCE, &coalesce) || !read_bytes(&options->base, UNDO, pool, &undo))
         return false;
     ret->effect = (Lockstock__Rpc__V1__Effect)effect;
     ret->guard = guard.present;
     ret->settles = settles != 0;
+    ret->coalesce = coalesce != 0;
     if (undo.present && !read_undo(&undo, pool, &ret->undo))
         return false;
     if (natural_id.present) {

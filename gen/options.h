@@ -32,7 +32,7 @@ typedef struct method_options {
     const char *natural_id; /* NULL = not set */
     Lockstock__Rpc__V1__Fill fill;
     bool guard;
-    bool settles;
+    bool settles, coalesce;
     undo_option undo;
 } method_options;
 

@@ -160,6 +160,7 @@ static void read_options(gen_model *model, const Google__Protobuf__ServiceDescri
     method->effect = effects[options.effect];
     method->natural_id = options.natural_id;
     method->settles = options.settles;
+    method->coalesce = options.coalesce;
     if (options.undo.method)
         read_undo(model, service_proto, service, method, &options.undo, wanted);
     method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM" : "LKS_RPC_FILL_NONE";

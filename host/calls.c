@@ -361,7 +361,7 @@ static uint64_t deadline_of(const serve_table *table, const sink_call *call)
 }
 
 /* Nothing of `call` is kept but what outlives it. NULL when out of memory. */
-static struct running *new_call(calls *all, const sink_call *call, const lks_rpc_route *route)
+static struct running *new_call(calls *all, const sink_call *call, sink_order *order, const lks_rpc_route *route)
 {
     metadata_copy to = {.n = 0};
     size_t certificate_len = call->who.certificate ? strlen(call->who.certificate) : 0;
@@ -374,7 +374,7 @@ static struct running *new_call(calls *all, const sink_call *call, const lks_rpc
     *r = (struct running){.all = all,
                           .caller = call->caller,
                           .route = route,
-                          .order = call->order,
+                          .order = order,
                           .handle = call->handle,
                           .held = size > CALL_BYTES ? size - CALL_BYTES : 0,
                           .payload_len = call->len,
@@ -406,7 +406,8 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     calls *all = arg;
     const lks_rpc_route *route =
         lks_rpc_route_find(all->options.table->routes, all->options.table->n_routes, call->path);
-    bool begins = !call->order || TAILQ_EMPTY(&call->order->calls);
+    sink_order *order = call->order && !call->order->independent ? call->order : NULL;
+    bool begins = !order || TAILQ_EMPTY(&order->calls);
     lks_error error = {0};
     struct running *r = NULL;
     (void)arena;
@@ -416,7 +417,7 @@ static void on_take(void *arg, const sink_call *call, lks_rpc_arena *arena, sink
     } else if (begins && is_full(call->caller)) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many messages under way");
         error.retry_after_ms = RETRY_AFTER_MS;
-    } else if (!(r = new_call(all, call, route))) {
+    } else if (!(r = new_call(all, call, order, route))) {
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     }
     if (!r) {

@@ -45,7 +45,7 @@ static const setting keys[] = {
      "who signs clients' certificates, PEM; without it none is asked for"},
     {"tls-client-required", KEY_BOOL, AT(tls_client_required), "false", 0, 0, "refuse clients without a certificate"},
     {"log-level", KEY_TEXT, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
-    {"message-bytes", KEY_NUMBER, AT(message_bytes), "1048576", 1024, 67108864, "longest message, either way"},
+    {"message-bytes", KEY_NUMBER, AT(message_bytes), "1048576", 16384, 67108864, "longest message, either way"},
     {"in-flight", KEY_NUMBER, AT(in_flight), "1024", 1, 65536, "calls under way"},
     {"in-flight-per-connection", KEY_NUMBER, AT(in_flight_per_connection), "256", 1, 65536,
      "calls under way from one connection"},

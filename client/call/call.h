@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "client/call/channel.h"
+#include "client/call/frame.h"
 #include "client/call/request.h"
 
 typedef enum call_state {
@@ -41,7 +42,9 @@ struct lks_call {
     struct timer timer;
     call_state state;
     struct endpoint *endpoint;
-    endpoint_slot *slot;
+    struct frame *frame; /* while SENDING, WITHDRAWING or AWAITING */
+    uint32_t place;      /* in it */
+    bool alone;          /* it may not share a message any more */
     uint32_t tries;      /* that may have reached a server */
     uint64_t sent_ns;    /* the last of them */
     uint64_t refusal_ns; /* how long a server took to refuse the last one that may pass */
@@ -55,13 +58,18 @@ struct lks_call {
     atomic_bool settled;
 };
 
-extern const endpoint_events call_events; /* the owner of a slot is an lks_call */
-
 /* Takes it over from the thread that started it. */
 void call_begin(lks_call *call);
 
-/* Sends a queued call; the endpoint has room. */
-void call_send(lks_call *call, struct endpoint *endpoint);
+/* What its frame tells it: that it has a place there; that there is no memory for one; what became
+ * of the message. After the last four it has no frame any more. */
+void call_sending(lks_call *call, struct frame *frame, uint32_t place, struct endpoint *endpoint, uint64_t now_ns);
+void call_cannot_send(lks_call *call);
+void call_sent(lks_call *call, uint64_t now_ns);
+void call_unsent(lks_call *call);
+void call_lost(lks_call *call);
+void call_answered(lks_call *call, const Lockstock__Rpc__V1__Result *result, bool shared);
+void call_misread(lks_call *call, const char *why);
 
 /* Ends it with LKS_CANCELLED unless it is settled. */
 void call_cancel(lks_call *call, const char *why);

@@ -99,22 +99,24 @@ void channel_leave(lks_channel *channel, const struct endpoint *endpoint)
 static void dispatch(lks_channel *channel)
 {
     struct endpoint *endpoint = choose(channel);
-    lks_call *call;
+    endpoint_lane lane = ENDPOINT_PROMPT;
+    const lks_call *first;
 
     if (!endpoint)
         return;
     do {
-        call = NULL;
-        for (int lane = 0; lane < ENDPOINT_LANES; lane++) {
-            lks_call *first = TAILQ_FIRST(&channel->queue[lane]);
+        first = NULL;
+        for (int l = 0; l < ENDPOINT_LANES; l++) {
+            const lks_call *call = TAILQ_FIRST(&channel->queue[l]);
 
-            if (first && (!call || first->enqueued < call->enqueued) &&
-                endpoint_has_room(endpoint, (endpoint_lane)lane))
-                call = first;
+            if (call && (!first || call->enqueued < first->enqueued) && endpoint_room(endpoint, (endpoint_lane)l) > 0) {
+                first = call;
+                lane = (endpoint_lane)l;
+            }
         }
-        if (call)
-            call_send(call, endpoint);
-    } while (call);
+        if (first)
+            frame_send(channel, lane, endpoint);
+    } while (first);
 }
 
 /* Completions may start, cancel and free calls: all of that comes back as a task
@@ -209,7 +211,7 @@ static lks_code open_endpoints(lks_channel *channel, const char *urls, lks_error
         .in_flight_max = channel->options.in_flight_max,
         .waiting_max = channel->options.waiting_max,
         .message_bytes_max = channel->options.message_bytes_max,
-        .events = &call_events,
+        .events = &frame_events,
         .loop = &channel->loop,
         .server_name = channel->server_name,
         .random = &channel->random,

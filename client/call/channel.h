@@ -44,11 +44,11 @@ struct lks_channel {
     call_list calls;                 /* all that are not settled */
     call_list queue[ENDPOINT_LANES]; /* those that wait for room in a connection */
     size_t n_queued[ENDPOINT_LANES];
-    pace pace;            /* of the calls that do not wait on the server */
-    uint64_t enqueued;    /* calls put into a queue so far */
-    call_list settled;    /* those whose completion is still to run */
-    lks_rpc_arena *arena; /* of the reply in hand */
-    uint64_t random;      /* of backoff_ns */
+    pace pace[ENDPOINT_LANES]; /* of the queues of calls that do not wait on the server */
+    uint64_t enqueued;         /* calls put into a queue so far */
+    call_list settled;         /* those whose completion is still to run */
+    lks_rpc_arena *arena;      /* of the reply in hand */
+    uint64_t random;           /* of backoff_ns */
     loop_task close;
 };
 

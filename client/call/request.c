@@ -5,12 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstock/rpc/frame.h>
+
 #include "net/clock.h"
 
 enum {
     WAIT_MARGIN_MS = 5000, /* of a waiting call's default timeout, over its wait */
     METADATA_MAX = 64,
-    FRAME_HEADER_BYTES = 16 /* tag and length of the call, and SP's request id; rounded up */
+    FRAME_HEADER_BYTES = 16 /* what the wire puts before a frame; rounded up */
 };
 
 static const char NAMESPACE[] = "lockstock-namespace", AUTHORIZATION[] = "authorization";
@@ -29,36 +31,66 @@ static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_
     return default_ms > least_ms ? default_ms : least_ms;
 }
 
-static char *put_bytes(char *at, const void *data, size_t len, ProtobufCBinaryData *ret)
+/* ---- a Call's bytes ------------------------------------------------------------- */
+
+enum { CALLS = 2 << 3 | 2, INDEPENDENT = 3 << 3 };                                         /* of a Frame */
+enum { METHOD = 1 << 3 | 2, PAYLOAD = 2 << 3 | 2, TIMEOUT = 3 << 3, METADATA = 4 << 3 | 2 }; /* of a Call */
+enum { KEY = 1 << 3 | 2, VALUE = 2 << 3 | 2 };                                              /* of Metadata */
+enum { LENGTH_BYTES_MAX = 5, HEAD_BYTES_MAX = 1 + LENGTH_BYTES_MAX, TIMEOUT_BYTES_MAX = 1 + 5 };
+
+static uint8_t *put_number(uint8_t *at, size_t number)
 {
+    while (number > 0x7F) {
+        *at++ = (uint8_t)(number | 0x80);
+        number >>= 7;
+    }
+    *at++ = (uint8_t)number;
+    return at;
+}
+
+static uint8_t *put_head(uint8_t *at, uint8_t tag, size_t len)
+{
+    *at++ = tag;
+    return put_number(at, len);
+}
+
+static uint8_t *put_bytes(uint8_t *at, uint8_t tag, const void *data, size_t len)
+{
+    at = put_head(at, tag, len);
     if (len != 0)
         memcpy(at, data, len);
-    *ret = (ProtobufCBinaryData){.len = len, .data = (uint8_t *)at};
     return at + len;
 }
 
-static char *put_payload(char *at, const ProtobufCMessage *message, ProtobufCBinaryData *ret)
+static size_t number_bytes(size_t number)
 {
-    *ret = (ProtobufCBinaryData){.data = (uint8_t *)at, .len = protobuf_c_message_pack(message, (uint8_t *)at)};
-    return at + ret->len;
+    size_t n = 1;
+
+    for (; number > 0x7F; number >>= 7)
+        n++;
+    return n;
 }
 
-static char *put_metadata(char *at, const lks_metadata *from, Lockstock__Rpc__V1__Metadata *ret)
+static uint8_t *put_call(uint8_t *at, const lks_rpc_method *method, const ProtobufCMessage *message, size_t len,
+                         lks_rpc_slice *ret)
 {
-    lockstock__rpc__v1__metadata__init(ret);
-    ret->key = at;
-    at = stpcpy(at, from->key) + 1;
-    return put_bytes(at, from->value, from->len, &ret->value);
+    uint8_t *start = at;
+
+    at = put_bytes(at, METHOD, method->path, strlen(method->path));
+    if (len != 0)
+        at = put_head(at, PAYLOAD, len);
+    at += protobuf_c_message_pack(message, at);
+    *ret = (lks_rpc_slice){.data = (const char *)start, .len = (size_t)(at - start)};
+    return at;
 }
 
-static void call_of(const struct request *request, bool again, uint32_t timeout_ms, Lockstock__Rpc__V1__Call *ret)
+static uint8_t *put_metadata(uint8_t *at, const lks_metadata *from)
 {
-    lockstock__rpc__v1__call__init(ret);
-    ret->method = (char *)request->method->path;
-    ret->payload = again ? request->again : request->first;
-    ret->timeout_ms = timeout_ms;
-    ret->n_metadata = request->n_metadata;
-    ret->metadata = request->metadata;
+    size_t key = strlen(from->key);
+
+    at = put_head(at, METADATA, 1 + number_bytes(key) + key + 1 + number_bytes(from->len) + from->len);
+    at = put_bytes(at, KEY, from->key, key);
+    return put_bytes(at, VALUE, from->value, from->len);
 }
 
 /* `message` is the caller's to change. */
@@ -68,32 +100,63 @@ static lks_code request_pack(const lks_rpc_method *method, ProtobufCMessage *mes
     /* Room for two payloads: the second is longer where a default of true is not sent. */
     enum { LONGER = 16 };
     size_t payload = protobuf_c_message_get_packed_size(message);
-    size_t bytes = sizeof(struct request) + n_metadata * (sizeof(Lockstock__Rpc__V1__Metadata) + sizeof(void *)) +
-                   payload + (method->first_try ? payload + LONGER : 0);
+    size_t call = 2 * HEAD_BYTES_MAX + strlen(method->path) + payload;
+    size_t bytes = sizeof(struct request) + call + (method->first_try ? call + LONGER : 0);
     for (size_t i = 0; i < n_metadata; i++)
-        bytes += strlen(metadata[i].key) + 1 + metadata[i].len;
+        bytes += 3 * HEAD_BYTES_MAX + strlen(metadata[i].key) + metadata[i].len;
 
     struct request *request = malloc(bytes);
     if (!request)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    Lockstock__Rpc__V1__Metadata *structs = (Lockstock__Rpc__V1__Metadata *)(void *)(request + 1);
-    *request = (struct request){
-        .method = method,
-        .n_metadata = n_metadata,
-        .metadata = (Lockstock__Rpc__V1__Metadata **)(void *)(structs + n_metadata),
-    };
-    char *at = (char *)(request->metadata + n_metadata);
-    for (size_t i = 0; i < n_metadata; i++) {
-        at = put_metadata(at, &metadata[i], &structs[i]);
-        request->metadata[i] = &structs[i];
-    }
-    at = put_payload(at, message, &request->first);
+    *request = (struct request){.method = method};
+    uint8_t *at = put_call((uint8_t *)(request + 1), method, message, payload, &request->first), *start = at;
+    for (size_t i = 0; i < n_metadata; i++)
+        at = put_metadata(at, &metadata[i]);
+    request->metadata = (lks_rpc_slice){.data = (const char *)start, .len = (size_t)(at - start)};
     request->again = request->first;
     if (lks_rpc_end_first_try(method, message))
-        put_payload(at, message, &request->again);
+        put_call(at, method, message, protobuf_c_message_get_packed_size(message), &request->again);
     *ret = request;
     return LKS_OK;
 }
+
+size_t request_bytes_max(const struct request *request, bool again)
+{
+    return HEAD_BYTES_MAX + (again ? request->again : request->first).len + TIMEOUT_BYTES_MAX + request->metadata.len;
+}
+
+uint8_t *request_write(const struct request *request, bool again, uint32_t timeout_ms, uint8_t *at)
+{
+    const lks_rpc_slice *call = again ? &request->again : &request->first;
+
+    at = put_head(at, CALLS, call->len + 1 + number_bytes(timeout_ms) + request->metadata.len);
+    memcpy(at, call->data, call->len);
+    at = put_head(at + call->len, TIMEOUT, timeout_ms);
+    memcpy(at, request->metadata.data, request->metadata.len);
+    return at + request->metadata.len;
+}
+
+uint8_t *request_write_independent(uint8_t *at)
+{
+    return put_head(at, INDEPENDENT, true);
+}
+
+Lockstock__Rpc__V1__Call *request_call(const struct request *request)
+{
+    size_t len = request->first.len + request->metadata.len;
+    uint8_t *bytes = malloc(len);
+    Lockstock__Rpc__V1__Call *call = NULL;
+
+    if (bytes) {
+        memcpy(bytes, request->first.data, request->first.len);
+        memcpy(bytes + request->first.len, request->metadata.data, request->metadata.len);
+        call = lockstock__rpc__v1__call__unpack(NULL, len, bytes);
+    }
+    free(bytes);
+    return call;
+}
+
+/* ---- a request -------------------------------------------------------------------- */
 
 static lks_code check(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
                       lks_error *error)
@@ -160,9 +223,8 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     if (code != LKS_OK)
         return code;
 
-    Lockstock__Rpc__V1__Call call;
-    call_of(request, false, UINT32_MAX, &call);
-    if (lockstock__rpc__v1__call__get_packed_size(&call) + FRAME_HEADER_BYTES > defaults->message_bytes_max) {
+    size_t bytes = request_bytes_max(request, false);
+    if (bytes + FRAME_HEADER_BYTES > defaults->message_bytes_max) {
         free(request);
         return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "request: longer than %zu bytes",
                              defaults->message_bytes_max);
@@ -171,22 +233,10 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     request->no_retry = defaults->no_retry || (options && options->no_retry);
     request->insist = options && options->insist;
     request->repeatable = repeatable;
+    request->coalesces = method->coalesce && wait_ms == 0 && !request->no_retry && bytes <= REQUEST_FRAME_BYTES_MAX &&
+                         defaults->message_bytes_max >= LKS_RPC_MESSAGE_BYTES_MAX;
     request->deadline_ns =
         lks_rpc_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;
     *ret = request;
     return LKS_OK;
-}
-
-link_message *request_frame(const struct request *request, bool again, uint32_t timeout_ms)
-{
-    Lockstock__Rpc__V1__Call call, *calls[] = {&call};
-    Lockstock__Rpc__V1__Frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
-
-    call_of(request, again, timeout_ms, &call);
-    frame.n_calls = 1;
-    frame.calls = calls;
-    link_message *message = link_message_new(lockstock__rpc__v1__frame__get_packed_size(&frame));
-    if (message)
-        lockstock__rpc__v1__frame__pack(&frame, link_message_body(message));
-    return message;
 }

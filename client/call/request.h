@@ -8,21 +8,24 @@
 #include <stdint.h>
 
 #include <lockstock/call.h>
+#include <lockstock/rpc/arena.h>
 #include <lockstock/rpc/v1/envelope.pb-c.h>
-
-#include "client/wire/link.h"
 
 struct request {
     const lks_rpc_method *method;
     uint64_t deadline_ns;
-    uint32_t wait_ms;                 /* how long the server may hold the call; 0 = it answers at once */
-    bool no_retry;                    /* never to be sent a second time */
-    bool insist;                      /* refusals that may pass are tried again, whatever their code */
-    bool repeatable;                  /* may be sent again even when it may have been applied */
-    ProtobufCBinaryData first, again; /* payloads of the first try, and of every later one */
-    size_t n_metadata;
-    Lockstock__Rpc__V1__Metadata **metadata;
+    uint32_t wait_ms; /* how long the server may hold the call; 0 = it answers at once */
+    bool no_retry;    /* never to be sent a second time */
+    bool insist;      /* refusals that may pass are tried again, whatever their code */
+    bool repeatable;  /* may be sent again even when it may have been applied */
+    bool coalesces;   /* may share a message with others */
+    /* A Call as it travels, but for its timeout: method and payload of the first try, and of every
+     * later one; the metadata. */
+    lks_rpc_slice first, again, metadata;
 };
+
+/* Messages of several calls are no longer; a call that is travels alone. */
+enum { REQUEST_FRAME_BYTES_MAX = 16 * 1024 };
 
 /* Copies everything into one allocation, to be freed with free(). An empty natural id
  * that is to be filled in is. `options` may be NULL; `defaults` are the channel's.
@@ -31,8 +34,19 @@ struct request {
 lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *message, const lks_call_options *options,
                      const lks_channel_options *defaults, struct request **ret, lks_error *error);
 
-/* The frame of one try, the caller's; NULL when out of memory. `again`: a try before it may have
- * reached a server. timeout_ms is what is left for the call. */
-link_message *request_frame(const struct request *request, bool again, uint32_t timeout_ms);
+/* The bytes that it adds to a frame, at most; `again`: a try before it may have reached a
+ * server. */
+size_t request_bytes_max(const struct request *request, bool again);
+
+/* Adds it to a frame. timeout_ms is what is left for the call. Returns the end. */
+uint8_t *request_write(const struct request *request, bool again, uint32_t timeout_ms, uint8_t *at);
+
+/* Says that the calls of a frame are independent, behind them, in at most REQUEST_MARK_BYTES.
+ * Returns the end. */
+enum { REQUEST_MARK_BYTES = 2 };
+uint8_t *request_write_independent(uint8_t *at);
+
+/* The Call of its first try, to be freed with lockstock__rpc__v1__call__free_unpacked; NULL when out of memory. */
+Lockstock__Rpc__V1__Call *request_call(const struct request *request);
 
 #endif

@@ -46,7 +46,13 @@ static const unsigned moves[] = {
 
 static endpoint_lane lane_of(const lks_call *call)
 {
-    return call->request->wait_ms != 0 ? ENDPOINT_WAITING : ENDPOINT_PROMPT;
+    const struct request *request = call->request;
+
+    if (request->wait_ms != 0)
+        return ENDPOINT_WAITING;
+    if (!request->coalesces || call->alone)
+        return ENDPOINT_PROMPT;
+    return request->method->settles ? ENDPOINT_COALESCED_SETTLING : ENDPOINT_COALESCED;
 }
 
 /* The only place where a state changes. A call waits in line exactly while QUEUED. */
@@ -61,8 +67,8 @@ static void enter(lks_call *call, call_state state)
         channel->n_queued[lane_of(call)]--;
     }
     if (state == CALL_QUEUED) {
-        if (channel->n_queued[lane_of(call)]++ == 0 && lane_of(call) == ENDPOINT_PROMPT)
-            pace_begin(&channel->pace, lks_rpc_now_ns());
+        if (channel->n_queued[lane_of(call)]++ == 0 && lane_of(call) != ENDPOINT_WAITING)
+            pace_begin(&channel->pace[lane_of(call)], lks_rpc_now_ns());
         call->enqueued = channel->enqueued++;
         TAILQ_INSERT_TAIL(&channel->queue[lane_of(call)], call, in_line);
     }
@@ -133,7 +139,7 @@ static void take_back(lks_call *call, bool ending)
     call->ending = ending;
     enter(call, CALL_WITHDRAWING);
     heap_clear(&call->channel->loop.timers, &call->timer);
-    endpoint_withdraw(call->slot);
+    frame_withdraw(call->frame);
 }
 
 /* Ends the call with call->error, whatever it is doing. */
@@ -149,7 +155,7 @@ static void give_up(lks_call *call)
     }
     if (call->state == CALL_AWAITING) {
         note_applied(call, LKS_APPLIED_MAYBE);
-        endpoint_forget(call->slot);
+        frame_leave(call);
     }
     fail(call);
 }
@@ -209,39 +215,32 @@ static uint64_t try_ns(const lks_call *call, uint64_t now)
     return ns > patience_ns(call) ? ns : patience_ns(call);
 }
 
-void call_send(lks_call *call, struct endpoint *endpoint)
+void call_sending(lks_call *call, struct frame *frame, uint32_t place, struct endpoint *endpoint, uint64_t now_ns)
 {
-    const struct request *request = call->request;
-    uint64_t now = lks_rpc_now_ns();
-    uint64_t left_ms = request->deadline_ns > now ? (request->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
-    uint32_t timeout_ms = left_ms < UINT32_MAX ? (uint32_t)left_ms + 1 : UINT32_MAX;
-    link_message *message = request_frame(request, call->tries != 0, timeout_ms);
-
+    call->frame = frame;
+    call->place = place;
     call->endpoint = endpoint;
-    call->slot = !message ? NULL : endpoint_send(endpoint, lane_of(call), message, call);
-    if (!call->slot) {
-        free(message);
-        lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-        fail(call);
-        return;
-    }
-    if (lane_of(call) == ENDPOINT_PROMPT)
-        pace_note(&call->channel->pace, now);
+    if (lane_of(call) != ENDPOINT_WAITING)
+        pace_note(&call->channel->pace[lane_of(call)], now_ns);
     enter(call, CALL_SENDING);
-    wake_at(call, now + try_ns(call, now));
+    wake_at(call, now_ns + try_ns(call, now_ns));
 }
 
-static void on_sent(void *owner)
+void call_cannot_send(lks_call *call)
 {
-    lks_call *call = owner;
+    lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    fail(call);
+}
+
+void call_sent(lks_call *call, uint64_t now)
+{
     const struct request *request = call->request;
-    uint64_t now = lks_rpc_now_ns();
 
     call->tries++;
     call->sent_ns = now;
     if (call->ending) {
         note_applied(call, LKS_APPLIED_MAYBE);
-        endpoint_forget(call->slot);
+        frame_leave(call);
         fail(call);
         return;
     }
@@ -254,10 +253,8 @@ static void on_sent(void *owner)
         wake_at(call, now + try_ns(call, now));
 }
 
-static void on_unsent(void *owner)
+void call_unsent(lks_call *call)
 {
-    lks_call *call = owner;
-
     if (call->ending) {
         fail(call);
         return;
@@ -266,10 +263,8 @@ static void on_unsent(void *owner)
     wake_at(call, call->request->deadline_ns);
 }
 
-static void on_lost(void *owner)
+void call_lost(lks_call *call)
 {
-    lks_call *call = owner;
-
     set_unanswered(call, LKS_UNAVAILABLE, "connection lost before the answer");
     try_failed(call, true);
 }
@@ -327,33 +322,43 @@ static void refused(lks_call *call)
     try_failed(call, transient);
 }
 
-static void on_reply(void *owner, const void *data, size_t len)
+/* It may be that it found no room only because it shared a message: the answers to the others
+ * filled the reply. A server that has no room says when to come again. */
+static bool again_alone(lks_call *call)
 {
-    lks_call *call = owner;
-    lks_rpc_arena *arena = call->channel->arena;
-    Lockstock__Rpc__V1__Reply *reply;
-    lks_error error;
+    bool harmless = call->error.applied == LKS_APPLIED_NO || call->request->repeatable;
 
-    lks_rpc_arena_reset(arena);
-    if (lks_rpc_reply_decode(data, len, 1, arena, &reply, &error) != LKS_OK) {
-        lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed reply: %s",
-                      endpoint_url(call->endpoint), error.message);
-        try_failed(call, false);
+    if (call->error.code != LKS_RESOURCE_EXHAUSTED || call->error.retry_after_ms != 0 || !harmless)
+        return false;
+    note_applied(call, call->error.applied);
+    call->alone = true;
+    enter(call, CALL_PAUSED);
+    enter(call, CALL_QUEUED);
+    wake_at(call, call->request->deadline_ns);
+    return true;
+}
+
+void call_misread(lks_call *call, const char *why)
+{
+    lks_error_set(&call->error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "%s: malformed reply: %s",
+                  endpoint_url(call->endpoint), why);
+    try_failed(call, false);
+}
+
+void call_answered(lks_call *call, const Lockstock__Rpc__V1__Result *result, bool shared)
+{
+    if (result->code != LKS_OK) {
+        lks_rpc_result_error(result, &call->error);
+        if (!shared || !again_alone(call))
+            refused(call);
         return;
     }
-    if (reply->results[0]->code != LKS_OK) {
-        lks_rpc_result_error(reply->results[0], &call->error);
-        refused(call);
-        return;
-    }
-    ProtobufCMessage *response = unpack(call, &reply->results[0]->payload);
+    ProtobufCMessage *response = unpack(call, &result->payload);
     if (!response)
         try_failed(call, false);
     else
         succeed(call, response);
 }
-
-const endpoint_events call_events = {on_sent, on_unsent, on_reply, on_lost};
 
 /* ---- timers and cancels, on the loop thread -------------------------------- */
 
@@ -395,7 +400,7 @@ static void run_due(struct timer *timer)
         endpoint_suspect(call->endpoint);
     } else if (call->state == CALL_AWAITING) {
         set_unanswered(call, LKS_DEADLINE_EXCEEDED, "no answer");
-        endpoint_forget(call->slot);
+        frame_leave(call);
         try_failed(call, true);
     } else {
         enter(call, CALL_QUEUED);
@@ -414,12 +419,13 @@ void call_cancel(lks_call *call, const char *why)
 /* A call that takes and would stay in the queue for too long is of no use there. */
 static bool queues_too_long(const lks_call *call)
 {
-    const lks_channel *channel = call->channel;
-    uint64_t now = lks_rpc_now_ns(), deadline_ns = call->request->deadline_ns;
-    uint64_t queue_ns = pace_foresee(&channel->pace, channel->n_queued[ENDPOINT_PROMPT]);
+    endpoint_lane lane = lane_of(call);
+    uint64_t queue_ns = pace_foresee(&call->channel->pace[lane], call->channel->n_queued[lane]);
 
-    return lane_of(call) == ENDPOINT_PROMPT && !call->request->insist &&
-           pace_too_long(queue_ns, deadline_ns > now ? deadline_ns - now : 0, QUEUE_PART);
+    if (lane == ENDPOINT_WAITING || call->request->insist || queue_ns == 0)
+        return false;
+    uint64_t now = lks_rpc_now_ns(), deadline_ns = call->request->deadline_ns;
+    return pace_too_long(queue_ns, deadline_ns > now ? deadline_ns - now : 0, QUEUE_PART);
 }
 
 void call_begin(lks_call *call)

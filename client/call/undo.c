@@ -8,31 +8,36 @@
 
 enum { TIMEOUT_MS = 10000 };
 
-static void start(lks_channel *channel, const struct request *request, const ProtobufCMessage *undoing)
+static void start(lks_channel *channel, const Lockstock__Rpc__V1__Call *call, const lks_rpc_method *method,
+                  const ProtobufCMessage *undoing)
 {
-    lks_metadata *metadata = calloc(request->n_metadata + 1, sizeof *metadata);
+    lks_metadata *metadata = calloc(call->n_metadata + 1, sizeof *metadata);
 
     if (!metadata)
         return;
-    for (size_t i = 0; i < request->n_metadata; i++) {
-        const Lockstock__Rpc__V1__Metadata *item = request->metadata[i];
+    for (size_t i = 0; i < call->n_metadata; i++) {
+        const Lockstock__Rpc__V1__Metadata *item = call->metadata[i];
         metadata[i] = (lks_metadata){.key = item->key, .value = item->value.data, .len = item->value.len};
     }
     const lks_call_options options = {
-        .timeout_ms = TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = request->n_metadata};
-    lks_call_start(channel, request->method->undo->method, undoing, &options, NULL, NULL, NULL, NULL, NULL);
+        .timeout_ms = TIMEOUT_MS, .insist = true, .metadata = metadata, .n_metadata = call->n_metadata};
+    lks_call_start(channel, method, undoing, &options, NULL, NULL, NULL, NULL, NULL);
     free(metadata);
 }
 
 void call_undo(lks_channel *channel, const struct request *request)
 {
-    if (!request->method->undo)
+    const lks_rpc_method *method = request->method;
+    Lockstock__Rpc__V1__Call *call = method->undo ? request_call(request) : NULL;
+
+    if (!call)
         return;
     ProtobufCMessage *sent =
-        protobuf_c_message_unpack(request->method->request, NULL, request->first.len, request->first.data);
-    ProtobufCMessage *undoing = sent ? lks_rpc_undo_request(request->method, sent) : NULL;
+        protobuf_c_message_unpack(method->request, NULL, call->payload.len, call->payload.data);
+    ProtobufCMessage *undoing = sent ? lks_rpc_undo_request(method, sent) : NULL;
     if (undoing)
-        start(channel, request, undoing);
+        start(channel, call, method->undo->method, undoing);
     free(undoing);
     lks_message_free(sent);
+    lockstock__rpc__v1__call__free_unpacked(call, NULL);
 }

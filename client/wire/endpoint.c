@@ -13,6 +13,8 @@ enum {
     PAUSE_MS_MIN = 20,
     PAUSE_MS_MAX = 1000,
     PATIENCE_MS = 10000, /* with a link that does not connect; libnng may have given up on it */
+    FRAMES_MAX = 4,      /* of each lane that coalesces */
+    FRAME_CALLS_MAX = 64,
     WHY_BYTES_MAX = 160
 };
 
@@ -27,7 +29,8 @@ struct endpoint {
     struct timer timer;      /* the end of the pause, or of the patience */
     uint32_t failures;       /* since a call was answered */
     loop_signal changed;
-    uint32_t in_flight[ENDPOINT_LANES], in_flight_max[ENDPOINT_LANES];
+    uint32_t in_flight[ENDPOINT_LANES], frames[ENDPOINT_LANES]; /* calls, and the messages that they are in */
+    uint32_t prompt_max, waiting_max;                           /* calls; waiting_max: of WAITING */
 };
 
 /* ---- links come and go --------------------------------------------------------- */
@@ -101,8 +104,10 @@ static void on_outcome(void *arg, link_slot *slot, link_outcome outcome, const v
     const endpoint_events *events = endpoint->options.events;
     void *owner = slot->owner;
 
-    if (outcome != LINK_SENT)
-        endpoint->in_flight[slot->lane]--;
+    if (outcome != LINK_SENT) {
+        endpoint->in_flight[slot->lane] -= slot->n;
+        endpoint->frames[slot->lane]--;
+    }
     if (outcome == LINK_LOST && slot->link == endpoint->link)
         lose_link(endpoint); /* nng may never say so itself */
     if (outcome == LINK_SENT)
@@ -159,11 +164,23 @@ const char *endpoint_why(const struct endpoint *endpoint)
     return endpoint->why;
 }
 
-bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane)
+static uint32_t least(uint32_t a, uint32_t b)
 {
-    uint64_t all = (uint64_t)endpoint->in_flight[ENDPOINT_PROMPT] + endpoint->in_flight[ENDPOINT_WAITING];
+    return a < b ? a : b;
+}
 
-    return endpoint->in_flight[lane] < endpoint->in_flight_max[lane] && all < endpoint->link_options.slots_max;
+uint32_t endpoint_room(const struct endpoint *endpoint, endpoint_lane lane)
+{
+    uint32_t waiting = endpoint->in_flight[ENDPOINT_WAITING], prompt = 0;
+
+    for (int other = 0; other < ENDPOINT_LANES; other++)
+        if (other != ENDPOINT_WAITING)
+            prompt += endpoint->in_flight[other];
+    uint32_t room = lane == ENDPOINT_WAITING ? endpoint->waiting_max - waiting : endpoint->prompt_max - prompt;
+    room = least(room, endpoint->link_options.slots_max - waiting - prompt);
+    if (endpoint_coalesces(lane))
+        return endpoint->frames[lane] < FRAMES_MAX ? least(room, FRAME_CALLS_MAX) : 0;
+    return least(room, 1);
 }
 
 /* How many calls may be on a connection. Where waiting calls count as any other, a quarter
@@ -180,16 +197,19 @@ static void set_limits(struct endpoint *endpoint)
     } else {
         endpoint->link_options.slots_max = prompt < UINT32_MAX - waiting ? prompt + waiting : UINT32_MAX;
     }
-    endpoint->in_flight_max[ENDPOINT_PROMPT] = prompt;
-    endpoint->in_flight_max[ENDPOINT_WAITING] = waiting;
+    endpoint->prompt_max = prompt;
+    endpoint->waiting_max = waiting;
 }
 
-endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, link_message *message, void *owner)
+endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, uint32_t n, link_message *message,
+                             void *owner)
 {
-    link_slot *slot = link_send(endpoint->link, message, (int)lane, owner);
+    link_slot *slot = link_send(endpoint->link, message, (int)lane, n, owner);
 
-    if (slot)
-        endpoint->in_flight[lane]++;
+    if (slot) {
+        endpoint->in_flight[lane] += n;
+        endpoint->frames[lane]++;
+    }
     return slot;
 }
 
@@ -200,7 +220,14 @@ void endpoint_withdraw(endpoint_slot *slot)
 
 void endpoint_forget(endpoint_slot *slot)
 {
-    link_forget(slot);
+    struct endpoint *endpoint = slot->link->options.arg;
+
+    if (slot->n == 1) {
+        link_forget(slot);
+        return;
+    }
+    slot->n--;
+    endpoint->in_flight[slot->lane]--;
 }
 
 /* ---- opening and closing ----------------------------------------------------------- */

@@ -24,8 +24,22 @@ struct endpoint;
 typedef link_slot endpoint_slot;
 
 /* Calls that a server holds back for long (WAITING) never take the room of the others: a
- * call that would end their wait must find some. */
-typedef enum endpoint_lane { ENDPOINT_PROMPT, ENDPOINT_WAITING, ENDPOINT_LANES } endpoint_lane;
+ * call that would end their wait must find some. Those that are COALESCED share messages:
+ * while FRAMES_MAX of these (endpoint.c) are under way, there is no room for a further one, so
+ * that the calls gather for it. Calls that settle share theirs with their like only, for
+ * a full server runs them first. */
+typedef enum endpoint_lane {
+    ENDPOINT_PROMPT,
+    ENDPOINT_COALESCED,
+    ENDPOINT_COALESCED_SETTLING,
+    ENDPOINT_WAITING,
+    ENDPOINT_LANES
+} endpoint_lane;
+
+static inline bool endpoint_coalesces(endpoint_lane lane)
+{
+    return lane == ENDPOINT_COALESCED || lane == ENDPOINT_COALESCED_SETTLING;
+}
 
 /* None runs inside a function of this header but endpoint_flush. */
 typedef struct endpoint_events {
@@ -37,7 +51,7 @@ typedef struct endpoint_events {
 
 /* What a channel lends to its endpoints; all of it outlives them. */
 typedef struct endpoint_options {
-    uint32_t in_flight_max; /* PROMPT calls on a connection; of engines that share it, all */
+    uint32_t in_flight_max; /* calls on a connection that do not wait; of engines that share it, all */
     uint32_t waiting_max;   /* WAITING calls on a connection */
     size_t message_bytes_max;
     const endpoint_events *events;
@@ -61,18 +75,20 @@ bool endpoint_connected(const struct endpoint *endpoint);
 /* Why it is not connected; "" when nobody has said. */
 const char *endpoint_why(const struct endpoint *endpoint);
 
-bool endpoint_has_room(const struct endpoint *endpoint, endpoint_lane lane);
+/* How many calls may be sent in one message now; 0 = none. */
+uint32_t endpoint_room(const struct endpoint *endpoint, endpoint_lane lane);
 
-/* Sends a message; it must be connected and have room. NULL, and the message is still
+/* Sends a message of n calls; it must be connected and have room. NULL, and the message is still
  * the caller's, when out of memory. The slot is the owner's until unsent(), reply() or
- * lost() is called, or endpoint_forget. */
-endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, link_message *message, void *owner);
+ * lost() is called, or endpoint_forget for the last of its calls. */
+endpoint_slot *endpoint_send(struct endpoint *endpoint, endpoint_lane lane, uint32_t n, link_message *message,
+                             void *owner);
 
 /* Before sent(): asks for the message back. Ends in unsent(), or in sent() when it is
  * too late. */
 void endpoint_withdraw(endpoint_slot *slot);
 
-/* After sent(): its owner does not care any more. */
+/* After sent(): its owner does not care any more for one of its calls. */
 void endpoint_forget(endpoint_slot *slot);
 
 /* A message was not taken for so long that the connection may be gone unnoticed. */

@@ -57,7 +57,7 @@ static void put_idle(link_slot *slot)
     slot->link->in_use--;
 }
 
-link_slot *link_send(struct link *link, link_message *message, int lane, void *owner)
+link_slot *link_send(struct link *link, link_message *message, int lane, uint32_t n, void *owner)
 {
     link_slot *slot = link->idle;
 
@@ -72,6 +72,7 @@ link_slot *link_send(struct link *link, link_message *message, int lane, void *o
     }
     slot->state = LINK_SLOT_SENDING;
     slot->lane = lane;
+    slot->n = n;
     slot->owner = owner;
     link->in_use++;
     if (link->options.engine->send(slot, message))

@@ -49,6 +49,7 @@ typedef struct link_slot {
     struct link *link;
     void *owner; /* the user's */
     int lane;    /* the user's */
+    uint32_t n;  /* the user's */
     enum { LINK_SLOT_IDLE, LINK_SLOT_SENDING, LINK_SLOT_AWAITING, LINK_SLOT_FORGOTTEN } state;
     struct link_slot *next_idle;
 } link_slot;
@@ -92,7 +93,7 @@ link_state link_state_of(const struct link *link);
 
 /* Sends a message, which is the link's then. NULL, and it is still the caller's, when
  * out of memory. There must be a slot that is not in use. */
-link_slot *link_send(struct link *link, link_message *message, int lane, void *owner);
+link_slot *link_send(struct link *link, link_message *message, int lane, uint32_t n, void *owner);
 
 /* Before SENT: asks for the message back. Ends in UNSENT, or in SENT when it is too
  * late. */

@@ -12,6 +12,7 @@
 
 enum {
     POOL_MAX = 256,
+    RETRY_AFTER_MS = 100,
     /* What an ordinary message takes while it is under way, a block of the arena. The room to run and
      * to wait is limited by calls with that in mind; only what is more counts as bytes held. */
     CALL_BYTES = 4096 + 64,
@@ -38,6 +39,7 @@ typedef struct exchange {
     size_t held;        /* of it */
     size_t waiting_for; /* calls not yet done, and one more while they are started */
     size_t made;        /* bytes of the results so far */
+    size_t bytes_max;   /* of the reply */
 } exchange;
 
 typedef struct slot {
@@ -99,7 +101,7 @@ static void one_less(exchange *x)
     lks_rpc_arena *arena = x->arena;
     budget_share *bytes = x->bytes;
     size_t held = x->held;
-    size_t len = lks_rpc_reply_fit(x->reply, x->methods, f->message_bytes_max);
+    size_t len = lks_rpc_reply_fit(x->reply, x->methods, x->bytes_max);
     send(x->port, x->message, x->reply, len);
     give_arena(f, arena);
     if (held > 0) /* else the connection may have gone, and its share with it */
@@ -118,7 +120,7 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
     else
         lks_rpc_result_fail(error, x->arena, result);
     x->made += result->payload.len;
-    if (x->made >= x->frames->message_bytes_max)
+    if (x->made >= x->bytes_max)
         x->order.full = "the answers to the calls before it fill the reply: send fewer in a frame";
     one_less(x);
 }
@@ -173,9 +175,20 @@ void frames_refuse(frames *f, const frames_port *port, void *message, size_t n, 
     give_arena(f, arena);
 }
 
-static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena, size_t n,
-                              budget_share *bytes)
+/* Whoever sends independent calls together may not know how long the answers are that come together: such
+ * a reply is no longer than what every client takes. */
+static size_t reply_bytes_max(const frames *f, const Lockstock__Rpc__V1__Frame *frame)
 {
+    bool shared = frame->n_calls > 1 && frame->independent;
+
+    return shared && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX ? LKS_RPC_MESSAGE_BYTES_MAX
+                                                                      : f->message_bytes_max;
+}
+
+static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena,
+                              const Lockstock__Rpc__V1__Frame *frame, budget_share *bytes)
+{
+    size_t n = frame->n_calls;
     exchange *x = lks_rpc_arena_alloc(arena, sizeof *x);
     const lks_rpc_method **methods = lks_rpc_arena_alloc(arena, n * sizeof *methods);
     Lockstock__Rpc__V1__Reply *reply = lks_rpc_reply_new(n, arena);
@@ -189,6 +202,8 @@ static exchange *new_exchange(frames *f, const frames_port *port, void *message,
                     .reply = reply,
                     .methods = methods,
                     .bytes = bytes,
+                    .bytes_max = reply_bytes_max(f, frame),
+                    .order.independent = frame->independent,
                     .waiting_for = n + 1};
     TAILQ_INIT(&x->order.calls);
     return x;
@@ -205,6 +220,8 @@ static lks_error refusal_of(const exchange *x, bool has_room)
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
     else if (x->order.full)
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", x->order.full);
+    if (!x->frames->draining && !has_room)
+        error.retry_after_ms = RETRY_AFTER_MS;
     return error;
 }
 
@@ -251,7 +268,7 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
     if (!scratch || !arena)
         lks_error_set(&error, LKS_DATA_LOSS, LKS_APPLIED_NO, "out of memory");
     else if (lks_rpc_frame_decode(data, len, 0, scratch, &frame, &error) == LKS_OK &&
-             !(x = new_exchange(f, port, message, arena, frame->n_calls, bytes)))
+             !(x = new_exchange(f, port, message, arena, frame, bytes)))
         lks_error_set(&error, LKS_DATA_LOSS, LKS_APPLIED_NO, "out of memory");
     if (x) {
         bool has_room = budget_take(bytes, x->held = len);

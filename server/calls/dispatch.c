@@ -339,6 +339,8 @@ static void leave_order(running *r)
     if (!order)
         return;
     r->order = NULL;
+    if (order->independent)
+        return;
     TAILQ_REMOVE(&order->calls, r, in_order);
     do {
         TAILQ_FOREACH(next, &order->calls, in_order)
@@ -479,8 +481,8 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         return;
     }
     r->call.caller = call->caller;
-    if (call->order) {
-        r->order = call->order;
+    r->order = call->order;
+    if (r->order && !r->order->independent) {
         TAILQ_INSERT_TAIL(&call->order->calls, r, in_order);
         r->held = must_wait(r);
     }

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <lockstock/rpc/v1/envelope.pb-c.h>
+#include <lockstock/rpc/frame.h>
 
 #include "channel.pb-c.h"
 
@@ -42,10 +42,17 @@ struct connection {
     size_t len, capacity;
 };
 
-struct held {
+struct call {
+    char id[64];
+    bool fails;
+};
+
+/* The calls of a message. */
+struct asked {
     int fd;
     uint8_t sp_id[ID];
-    char id[64];
+    size_t n;
+    struct call *calls;
 };
 
 /* A refusal that is not sent yet. */
@@ -67,12 +74,12 @@ struct server {
     size_t n_faults;
     server_status status;
     server_request *seen;
-    size_t n_seen, seen_max, n_shaken;
+    size_t n_seen, seen_max, n_frames, n_shaken;
     void *tallies; /* tree of how often each id was seen */
 
     struct connection connections[CONNECTIONS_MAX]; /* the thread's own, from here */
     size_t n_connections;
-    struct held *holding;
+    struct asked *holding;
     size_t n_holding;
     struct late late[LATE_MAX]; /* by time */
     size_t n_late;
@@ -84,6 +91,15 @@ struct server {
         .response = &lockstock__test__ping_response__descriptor, .effect = (effect_), .natural_id = (id_),  \
         .fill = (fill_), .first_try = (first_)                                                              \
     }
+#define SHARED(name, id_, settles_)                                                                         \
+    {                                                                                                       \
+        .path = "/lockstock.test.PingService/" name, .request = &lockstock__test__ping_request__descriptor, \
+        .response = &lockstock__test__ping_response__descriptor, .effect = LKS_RPC_EFFECT_WRITE,            \
+        .natural_id = (id_), .settles = (settles_), .coalesce = true                                        \
+    }
+const lks_rpc_method server_shared = SHARED("Shared", "id", false);
+const lks_rpc_method server_shared_plain = SHARED("SharedPlain", NULL, false);
+const lks_rpc_method server_shared_settling = SHARED("SharedSettling", "id", true);
 const lks_rpc_method server_read = METHOD("Read", LKS_RPC_EFFECT_READ, NULL, LKS_RPC_FILL_NONE, NULL);
 const lks_rpc_method server_write = METHOD("Write", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_NONE, "fresh");
 const lks_rpc_method server_filled = METHOD("Filled", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_RANDOM, NULL);
@@ -122,19 +138,24 @@ static void send_message(int fd, const uint8_t sp_id[ID], const void *body, size
     free(message);
 }
 
+static void send_reply(int fd, const uint8_t sp_id[ID], const Lockstock__Rpc__V1__Reply *reply)
+{
+    size_t len = lockstock__rpc__v1__reply__get_packed_size(reply);
+    uint8_t *body = malloc(len + 1);
+
+    lockstock__rpc__v1__reply__pack(reply, body);
+    send_message(fd, sp_id, body, len);
+    free(body);
+}
+
+/* NULL: a Reply without any. */
 static void send_result(int fd, const uint8_t sp_id[ID], Lockstock__Rpc__V1__Result *result)
 {
     Lockstock__Rpc__V1__Reply reply = LOCKSTOCK__RPC__V1__REPLY__INIT;
 
-    if (result) {
-        reply.n_results = 1;
-        reply.results = &result;
-    }
-    size_t len = lockstock__rpc__v1__reply__get_packed_size(&reply);
-    uint8_t *body = malloc(len + 1);
-    lockstock__rpc__v1__reply__pack(&reply, body);
-    send_message(fd, sp_id, body, len);
-    free(body);
+    reply.n_results = result != NULL;
+    reply.results = &result;
+    send_reply(fd, sp_id, &reply);
 }
 
 struct tally {
@@ -159,18 +180,44 @@ static int32_t count(struct server *server, const char *id, int32_t more)
     return found->n += more;
 }
 
-static void send_answer(struct server *server, int fd, const uint8_t sp_id[ID], const char *id)
+enum { ANSWER_BYTES = 128 };
+
+static void fill_answer(struct server *server, const char *id, uint8_t payload[ANSWER_BYTES],
+                        Lockstock__Rpc__V1__Result *result)
 {
     Lockstock__Test__PingResponse response = LOCKSTOCK__TEST__PING_RESPONSE__INIT;
-    Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
-    uint8_t payload[128];
 
     response.id = (char *)id;
     response.before = count(server, id, 0) - 1;
-    result.applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_YES;
-    result.payload.data = payload;
-    result.payload.len = lockstock__test__ping_response__pack(&response, payload);
-    send_result(fd, sp_id, &result);
+    result->applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_YES;
+    result->payload = (ProtobufCBinaryData){.data = payload,
+                                            .len = lockstock__test__ping_response__pack(&response, payload)};
+}
+
+static void fill_status(const struct server *server, Lockstock__Rpc__V1__Result *result)
+{
+    result->code = server->status.code;
+    result->applied = (Lockstock__Rpc__V1__Applied)server->status.applied;
+    result->retry_after_ms = server->status.retry_after_ms;
+    result->message = "scripted";
+}
+
+static void send_answers(struct server *server, const struct asked *asked)
+{
+    Lockstock__Rpc__V1__Reply reply = LOCKSTOCK__RPC__V1__REPLY__INIT;
+    Lockstock__Rpc__V1__Result results[LKS_RPC_FRAME_CALLS_MAX], *list[LKS_RPC_FRAME_CALLS_MAX];
+    uint8_t payloads[LKS_RPC_FRAME_CALLS_MAX][ANSWER_BYTES];
+
+    for (size_t i = 0; i < asked->n; i++) {
+        lockstock__rpc__v1__result__init(list[i] = &results[i]);
+        if (asked->calls[i].fails)
+            fill_status(server, &results[i]);
+        else
+            fill_answer(server, asked->calls[i].id, payloads[i], &results[i]);
+    }
+    reply.n_results = asked->n;
+    reply.results = list;
+    send_reply(asked->fd, asked->sp_id, &reply);
 }
 
 static void record_metadata(const Lockstock__Rpc__V1__Metadata *from, const char *key, char *text, size_t size)
@@ -179,8 +226,9 @@ static void record_metadata(const Lockstock__Rpc__V1__Metadata *from, const char
         snprintf(text, size, "%.*s", (int)from->value.len, (const char *)from->value.data);
 }
 
-static void record(struct server *server, const Lockstock__Rpc__V1__Call *call, server_request *ret)
+static void record(struct server *server, const Lockstock__Rpc__V1__Frame *frame, size_t i, server_request *ret)
 {
+    const Lockstock__Rpc__V1__Call *call = frame->calls[i];
     Lockstock__Test__PingRequest *request =
         lockstock__test__ping_request__unpack(NULL, call->payload.len, call->payload.data);
 
@@ -189,9 +237,11 @@ static void record(struct server *server, const Lockstock__Rpc__V1__Call *call, 
     snprintf(ret->id, sizeof ret->id, "%s", request ? request->id : "?");
     ret->fresh = request && request->fresh;
     ret->timeout_ms = call->timeout_ms;
-    for (size_t i = 0; i < call->n_metadata; i++) {
-        record_metadata(call->metadata[i], "lockstock-namespace", ret->ns, sizeof ret->ns);
-        record_metadata(call->metadata[i], "authorization", ret->authorization, sizeof ret->authorization);
+    ret->frame = server->n_frames;
+    ret->independent = frame->independent;
+    for (size_t m = 0; m < call->n_metadata; m++) {
+        record_metadata(call->metadata[m], "lockstock-namespace", ret->ns, sizeof ret->ns);
+        record_metadata(call->metadata[m], "authorization", ret->authorization, sizeof ret->authorization);
     }
     if (request)
         lockstock__test__ping_request__free_unpacked(request, NULL);
@@ -231,10 +281,7 @@ static void send_status(const struct server *server, int fd, const uint8_t sp_id
 {
     Lockstock__Rpc__V1__Result result = LOCKSTOCK__RPC__V1__RESULT__INIT;
 
-    result.code = server->status.code;
-    result.applied = (Lockstock__Rpc__V1__Applied)server->status.applied;
-    result.retry_after_ms = server->status.retry_after_ms;
-    result.message = "scripted";
+    fill_status(server, &result);
     send_result(fd, sp_id, &result);
 }
 
@@ -248,6 +295,25 @@ static int send_late(struct server *server)
     return server->n_late == 0 ? -1 : (int)(server->late[0].at_ms - now_ms()) + 1;
 }
 
+/* Notes the calls of a message. What the message as a whole gets. */
+static server_fault_kind take_calls(struct server *server, const Lockstock__Rpc__V1__Frame *frame, struct asked *asked)
+{
+    server_fault_kind whole = SERVER_ANSWERS;
+
+    for (size_t i = 0; i < frame->n_calls; i++) {
+        server_request request;
+
+        record(server, frame, i, &request);
+        memcpy(asked->calls[i].id, request.id, sizeof request.id);
+        server_fault_kind kind = fault_of(server);
+        asked->calls[i].fails = kind == SERVER_FAILS;
+        if (kind != SERVER_ANSWERS && kind != SERVER_FAILS)
+            whole = kind;
+    }
+    server->n_frames++;
+    return whole;
+}
+
 /* False = the connection is to be closed. */
 static bool handle(struct server *server, int fd, const uint8_t *data, size_t len)
 {
@@ -257,29 +323,30 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
     Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(NULL, len - ID, data + ID);
     uint8_t prefix[LENGTH];
     uint8_t *huge;
-    server_request request;
 
-    if (!frame || frame->n_calls != 1) {
-        fprintf(stderr, "channel_server: not a frame of one call\n");
+    if (!frame || frame->n_calls == 0 || frame->n_calls > LKS_RPC_FRAME_CALLS_MAX) {
+        fprintf(stderr, "channel_server: not a frame\n");
         abort();
     }
-    record(server, frame->calls[0], &request);
+    struct asked asked = {.fd = fd, .n = frame->n_calls, .calls = malloc(frame->n_calls * sizeof *asked.calls)};
+    memcpy(asked.sp_id, data, ID);
+    server_fault_kind kind = take_calls(server, frame, &asked);
     lockstock__rpc__v1__frame__free_unpacked(frame, NULL);
-    switch (fault_of(server)) {
+    if (kind == SERVER_HOLDS) {
+        server->holding = realloc(server->holding, (server->n_holding + 1) * sizeof *server->holding);
+        server->holding[server->n_holding++] = asked;
+        return true;
+    }
+    if (kind == SERVER_ANSWERS)
+        send_answers(server, &asked);
+    free(asked.calls);
+    switch (kind) {
     case SERVER_ANSWERS:
-        send_answer(server, fd, data, request.id);
-        break;
+    case SERVER_HOLDS:
     case SERVER_DROPS_REPLY:
         break;
     case SERVER_CLOSES:
         return false;
-    case SERVER_HOLDS:
-        server->holding = realloc(server->holding, (server->n_holding + 1) * sizeof *server->holding);
-        struct held *held = &server->holding[server->n_holding++];
-        held->fd = fd;
-        memcpy(held->sp_id, data, ID);
-        memcpy(held->id, request.id, sizeof held->id);
-        break;
     case SERVER_SENDS_GARBAGE:
         send_message(fd, data, garbage, sizeof garbage);
         break;
@@ -300,6 +367,7 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
         write_all(fd, prefix, sizeof prefix);
         break;
     case SERVER_FAILS:
+    case SERVER_REFUSES_FRAME:
         send_status(server, fd, data);
         break;
     case SERVER_FAILS_LATE:
@@ -323,6 +391,8 @@ static void forget_held(struct server *server, int fd)
     for (size_t i = 0; i < server->n_holding; i++)
         if (server->holding[i].fd != fd)
             server->holding[kept++] = server->holding[i];
+        else
+            free(server->holding[i].calls);
     server->n_holding = kept;
     kept = 0;
     for (size_t i = 0; i < server->n_late; i++)
@@ -393,9 +463,10 @@ static bool read_connection(struct server *server, struct connection *connection
 
 static void obey(struct server *server)
 {
-    if (server->releasing)
-        for (size_t i = 0; i < server->n_holding; i++)
-            send_answer(server, server->holding[i].fd, server->holding[i].sp_id, server->holding[i].id);
+    for (size_t i = 0; server->releasing && i < server->n_holding; i++) {
+        send_answers(server, &server->holding[i]);
+        free(server->holding[i].calls);
+    }
     if (server->releasing)
         server->n_holding = 0;
     if (server->dropping)
@@ -607,6 +678,14 @@ int32_t server_count(struct server *server, const char *id)
 {
     pthread_mutex_lock(&server->lock);
     int32_t n = count(server, id, 0);
+    pthread_mutex_unlock(&server->lock);
+    return n;
+}
+
+size_t server_frames(struct server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    size_t n = server->n_frames;
     pthread_mutex_unlock(&server->lock);
     return n;
 }

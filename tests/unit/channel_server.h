@@ -22,9 +22,11 @@ typedef enum server_fault_kind {
     SERVER_CLAIMS_HUGE,     /* a length of 0xFFFFFFFFFFFFFFE0 */
     SERVER_FAILS,           /* with the status of server_status */
     SERVER_FAILS_LATE,      /* the same, a second later: as a server that waits for its store */
+    SERVER_REFUSES_FRAME,   /* with that status as the one result, however many calls it has */
 } server_fault_kind;
 
-/* From the request after `after` on, `times` requests. */
+/* From the call after `after` on, `times` calls. In a message of several only FAILS and ANSWERS are
+ * of one call alone: another kind is what the whole message gets. */
 typedef struct server_fault {
     server_fault_kind kind;
     uint32_t after, times;
@@ -39,6 +41,8 @@ typedef struct server_request {
     char method[64], id[64], ns[64], authorization[64];
     bool fresh;
     uint32_t timeout_ms;
+    size_t frame; /* the message that it came in: the server's first is 0 */
+    bool independent;
 } server_request;
 
 struct server;
@@ -81,6 +85,7 @@ bool server_settle(struct server *server);
 
 /* Requests it has seen; those with this id. */
 size_t server_seen(struct server *server);
+size_t server_frames(struct server *server); /* messages that it has seen */
 int32_t server_count(struct server *server, const char *id);
 server_request server_request_at(struct server *server, size_t i);
 
@@ -88,7 +93,9 @@ server_request server_request_at(struct server *server, size_t i);
 bool server_await_accepted(struct server *server, size_t n);
 
 /* Methods of the service: a READ; a WRITE whose natural id the caller sets, and whose field
- * `fresh` has the option first_try; one where the stub fills the id in; a WRITE without any. */
+ * `fresh` has the option first_try; one where the stub fills the id in; a WRITE without any. Those that
+ * may share a message: as server_write, as server_plain, and one that settles. */
 extern const lks_rpc_method server_read, server_write, server_filled, server_plain;
+extern const lks_rpc_method server_shared, server_shared_plain, server_shared_settling;
 
 #endif

@@ -50,6 +50,7 @@ typedef struct lks_rpc_method {
     const char *natural_id; /* field path, NULL = none */
     lks_rpc_fill fill;
     bool settles;             /* ends or keeps what its caller has: a full server finds room for it first */
+    bool coalesce;            /* is answered at once, and shortly: calls of it may share a message */
     const char *first_try;    /* a bool field of the request, true in a first try only; NULL = none */
     const lks_rpc_undo *undo; /* what is sent when a call of it is cancelled; NULL = nothing */
 } lks_rpc_method;
