@@ -67,7 +67,7 @@ c_mutation(K8 net/sp/frames.c test_frames [[        budget_force(bytes, more);
 
 # a call whose answer cannot fit into its reply is not begun
 c_mutation(K9 net/sp/frames.c test_frames [[    else if (x->order.full)]] [[    else if (false)]])
-c_mutation(K9 net/sp/frames.c test_frames [[    if (x->made >= x->frames->message_bytes_max)]] [[    if (false)]])
+c_mutation(K9 net/sp/frames.c test_frames [[    if (x->made >= x->bytes_max)]] [[    if (false)]])
 c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->order && r->order->full) {]] [[    if (false) {]])
 
 # what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection

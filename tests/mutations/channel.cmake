@@ -14,7 +14,10 @@ c_mutation(CH1 client/call/tries.c test_channel_retry:*said_before* [[        ca
 # Room
 c_mutation(CH2 client/wire/endpoint.c test_channel_load:*ten_thousand* [[prompt < UINT32_MAX - waiting ? prompt + waiting : UINT32_MAX;]]
   [[prompt;]])
-c_mutation(CH2 client/wire/endpoint.c test_channel:*leave_room* [[endpoint->in_flight[lane] < endpoint->in_flight_max[lane] && ]] "")
+c_mutation(CH2 client/wire/endpoint.c test_channel:*leave_room*
+  [[        if (other != ENDPOINT_WAITING)
+            prompt]] [[        if (true)
+            prompt]])
 c_mutation(CH2 client/call/channel.c test_channel_load:*ten_thousand* [[    WAITING_MAX = 16384,]] [[    WAITING_MAX = 192,]])
 
 # What insists
@@ -62,6 +65,52 @@ c_mutation(CH14 client/call/tries.c test_mutex:*cancelled_acquire* [[        cal
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[*from && !text; from++)]] [[*from; from++)]])
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[(repeated && repeated_count(message, field) != 1)]] [[false]])
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[text && is_plain_text(field)]] [[text && field]])
+
+# Calls that share a message
+c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*gather* [[endpoint->frames[lane] < FRAMES_MAX ? ]] [[true ? ]])
+c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*idle* [[    FRAMES_MAX = 4,]] [[    FRAMES_MAX = 1,]])
+c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*gather* [[        endpoint->frames[slot->lane]--;]] [[        ;]])
+c_mutation(CH15 client/wire/endpoint.c test_channel_coalesce:*gather* [[? least(room, FRAME_CALLS_MAX) : 0]] [[? room : 0]])
+c_mutation(CH15 client/call/frame.c test_channel_coalesce:*bytes_of_a_frame [[        if (n == room || (n > 0 && *bytes + more > REQUEST_FRAME_BYTES_MAX))]]
+  [[        if (n == room)]])
+c_mutation(CH16 client/call/request.c test_channel_coalesce:*alone [[method->coalesce && ]] "")
+c_mutation(CH16 client/call/tries.c test_channel_coalesce:*alone [[    if (request->wait_ms != 0)
+        return ENDPOINT_WAITING;]] "")
+c_mutation(CH16 client/call/request.c test_channel_coalesce:*alone [[ && !request->no_retry]] "")
+c_mutation(CH16 client/call/request.c test_channel_coalesce:*bytes_of_a_frame [[ && bytes <= REQUEST_FRAME_BYTES_MAX]] "")
+c_mutation(CH16 client/call/request.c test_channel_coalesce:*short_messages* [[defaults->message_bytes_max >= LKS_RPC_MESSAGE_BYTES_MAX]]
+  [[true]])
+c_mutation(CH16 client/call/tries.c test_channel_coalesce:*its_like*
+  [[request->method->settles ? ENDPOINT_COALESCED_SETTLING : ENDPOINT_COALESCED]] [[ENDPOINT_COALESCED]])
+c_mutation(CH17 client/wire/endpoint.c test_channel_coalesce:*counted_in_calls [[        endpoint->in_flight[lane] += n;]]
+  [[        endpoint->in_flight[lane]++;]])
+c_mutation(CH17 client/wire/endpoint.c test_channel_coalesce:*counted_in_calls [[    slot->n--;
+    endpoint->in_flight[slot->lane]--;]] "")
+c_mutation(CH18 client/call/frame.c test_channel_coalesce:*calls_alone
+  [[reply->n_results == frame->n ? i : 0]] [[0]])
+c_mutation(CH18 client/call/frame.c test_channel_coalesce:*none_or_to_all*
+  [[reply->n_results == frame->n ? i : 0]] [[i]])
+c_mutation(CH18 client/call/frame.c test_channel_coalesce:*told_to_each [[    tell_all(owner, call_lost);]] [[    tell_all(owner, call_unsent);]])
+c_mutation(CH18 client/call/frame.c test_channel_coalesce:*cancelled_or_late [[    frame->calls[call->place] = NULL;]] "")
+c_mutation(CH18 client/wire/endpoint.c test_channel_coalesce:*cancelled_or_late [[    if (slot->n == 1) {]] [[    if (true) {]])
+c_mutation(CH18 client/call/frame.c test_channel_coalesce:*taken_back* [[    endpoint_withdraw(frame->slot);]] "")
+c_mutation(CH18 client/call/frame.c test_channel_coalesce:*its_own
+  [[timeout_ms_of(call, now_ns), at);]] [[timeout_ms_of(frame->calls[0], now_ns), at);]])
+c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[!shared || !again_alone(call)]] [[true]])
+c_mutation(CH19 client/call/tries.c test_channel_coalesce:*an_answer [[!shared || !again_alone(call)]] [[!again_alone(call)]])
+c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[    call->alone = true;]] "")
+c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[ || call->error.retry_after_ms != 0]] "")
+c_mutation(CH19 client/call/tries.c test_channel_coalesce:*tried_alone [[ || !harmless)
+        return false;]] [[)
+        return false;
+    (void)harmless;]])
+c_mutation(CH20 client/call/frame.c test_channel_coalesce:*gather*
+  [[        at = request_write_independent(at);]] [[        ;]])
+c_mutation(CH20 net/sp/frames.c test_frames [[.order.independent = frame->independent,]] "")
+c_mutation(CH20 net/sp/frames.c test_frames [[shared && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX]] [[false]])
+c_mutation(CH20 net/sp/frames.c test_frames [[        error.retry_after_ms = RETRY_AFTER_MS;]] [[        ;]])
+c_mutation(CH20 server/calls/dispatch.c test_dispatch:*independent* [[r->order && !r->order->independent) {]] [[r->order) {]])
+c_mutation(CH20 host/calls.c test_host:*side_by_side [[call->order && !call->order->independent ? ]] [[call->order ? ]])
 
 # A host
 c_mutation(CH8 host/host.c test_host:*as_a_message

@@ -244,6 +244,20 @@ TEST_WITH(calls_of_a_message_and_a_group_run_in_their_order, setup_with_room, te
     assert_true(TAILQ_EMPTY(&order.calls));
 }
 
+TEST_WITH(independent_calls_of_a_message_wait_for_none, setup_with_room, teardown)
+{
+    fixture *f = *state;
+    sink_order order = {.calls = TAILQ_HEAD_INITIALIZER(order.calls), .independent = true};
+
+    confirm_of(f, &order, "a");
+    get_order_of(f, &order, "a");
+    confirm_of(f, &order, "a");
+    assert_int_equal(f->store.n, 3);
+    for (size_t i = 0; i < 3; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->n_done, 3);
+}
+
 TEST_WITH(what_is_held_holds_what_comes_after_it, setup_with_room, teardown)
 {
     fixture *f = *state;

@@ -53,9 +53,10 @@ static int stop(void **state)
     return 0;
 }
 
-static void send_frame(uint32_t id, wire_call *const *calls, size_t n)
+static void send_frame_of(uint32_t id, wire_call *const *calls, size_t n, bool independent)
 {
     wire_frame frame = LOCKSTOCK__RPC__V1__FRAME__INIT;
+    frame.independent = independent;
     frame.n_calls = n;
     frame.calls = (wire_call **)calls;
     size_t len = lockstock__rpc__v1__frame__get_packed_size(&frame), message_len;
@@ -65,6 +66,11 @@ static void send_frame(uint32_t id, wire_call *const *calls, size_t n)
     assert_true(sp_peer_send(fd, message, message_len));
     free(message);
     free(bytes);
+}
+
+static void send_frame(uint32_t id, wire_call *const *calls, size_t n)
+{
+    send_frame_of(id, calls, n, false);
 }
 
 static wire_call call_of(const char *path, const char *payload, size_t len)
@@ -321,6 +327,21 @@ TEST(calls_of_a_frame_run_one_after_the_other)
     order *response = response_of(reply->results[1]);
     assert_int_equal(response->number, 6);
     lockstock__test__order__free_unpacked(response, NULL);
+    free_reply(reply);
+}
+
+TEST(independent_calls_of_a_frame_run_side_by_side)
+{
+    enum { N = 3 };
+    wire_call call = call_of(shop_block_method.path, "", 0);
+    wire_call *calls[N] = {&call, &call, &call};
+    uint32_t id;
+    start((lks_host_options){.threads = N});
+    send_frame_of(1, calls, N, true);
+    shop_await(N);
+    shop_open();
+    wire_reply *reply = receive(&id);
+    assert_int_equal(reply->n_results, N);
     free_reply(reply);
 }
 
