@@ -33,9 +33,9 @@ static uint64_t timeout_ms_of(const lks_call_options *options, uint32_t default_
 
 /* ---- a Call's bytes ------------------------------------------------------------- */
 
-enum { CALLS = 2 << 3 | 2, INDEPENDENT = 3 << 3 };                                         /* of a Frame */
+enum { CALLS = 2 << 3 | 2, INDEPENDENT = 3 << 3 };                                           /* of a Frame */
 enum { METHOD = 1 << 3 | 2, PAYLOAD = 2 << 3 | 2, TIMEOUT = 3 << 3, METADATA = 4 << 3 | 2 }; /* of a Call */
-enum { KEY = 1 << 3 | 2, VALUE = 2 << 3 | 2 };                                              /* of Metadata */
+enum { KEY = 1 << 3 | 2, VALUE = 2 << 3 | 2 };                                               /* of Metadata */
 enum { LENGTH_BYTES_MAX = 5, HEAD_BYTES_MAX = 1 + LENGTH_BYTES_MAX, TIMEOUT_BYTES_MAX = 1 + 5 };
 
 static uint8_t *put_number(uint8_t *at, size_t number)

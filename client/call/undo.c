@@ -32,8 +32,7 @@ void call_undo(lks_channel *channel, const struct request *request)
 
     if (!call)
         return;
-    ProtobufCMessage *sent =
-        protobuf_c_message_unpack(method->request, NULL, call->payload.len, call->payload.data);
+    ProtobufCMessage *sent = protobuf_c_message_unpack(method->request, NULL, call->payload.len, call->payload.data);
     ProtobufCMessage *undoing = sent ? lks_rpc_undo_request(method, sent) : NULL;
     if (undoing)
         start(channel, call, method->undo->method, undoing);

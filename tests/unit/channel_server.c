@@ -85,25 +85,20 @@ struct server {
     size_t n_late;
 };
 
-#define METHOD(name, effect_, id_, fill_, first_)                                                           \
+#define METHOD(name, effect_, ...)                                                                          \
     {                                                                                                       \
         .path = "/lockstock.test.PingService/" name, .request = &lockstock__test__ping_request__descriptor, \
-        .response = &lockstock__test__ping_response__descriptor, .effect = (effect_), .natural_id = (id_),  \
-        .fill = (fill_), .first_try = (first_)                                                              \
+        .response = &lockstock__test__ping_response__descriptor, .effect = (effect_), __VA_ARGS__           \
     }
-#define SHARED(name, id_, settles_)                                                                         \
-    {                                                                                                       \
-        .path = "/lockstock.test.PingService/" name, .request = &lockstock__test__ping_request__descriptor, \
-        .response = &lockstock__test__ping_response__descriptor, .effect = LKS_RPC_EFFECT_WRITE,            \
-        .natural_id = (id_), .settles = (settles_), .coalesce = true                                        \
-    }
-const lks_rpc_method server_shared = SHARED("Shared", "id", false);
-const lks_rpc_method server_shared_plain = SHARED("SharedPlain", NULL, false);
-const lks_rpc_method server_shared_settling = SHARED("SharedSettling", "id", true);
-const lks_rpc_method server_read = METHOD("Read", LKS_RPC_EFFECT_READ, NULL, LKS_RPC_FILL_NONE, NULL);
-const lks_rpc_method server_write = METHOD("Write", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_NONE, "fresh");
-const lks_rpc_method server_filled = METHOD("Filled", LKS_RPC_EFFECT_WRITE, "id", LKS_RPC_FILL_RANDOM, NULL);
-const lks_rpc_method server_plain = METHOD("Plain", LKS_RPC_EFFECT_WRITE, NULL, LKS_RPC_FILL_NONE, NULL);
+#define WRITE(name, ...) METHOD(name, LKS_RPC_EFFECT_WRITE, __VA_ARGS__)
+const lks_rpc_method server_read = METHOD("Read", LKS_RPC_EFFECT_READ, .natural_id = NULL);
+const lks_rpc_method server_write = WRITE("Write", .natural_id = "id", .first_try = "fresh");
+const lks_rpc_method server_filled = WRITE("Filled", .natural_id = "id", .fill = LKS_RPC_FILL_RANDOM);
+const lks_rpc_method server_plain = WRITE("Plain", .natural_id = NULL);
+const lks_rpc_method server_shared = WRITE("Shared", .natural_id = "id", .coalesce = true);
+const lks_rpc_method server_shared_plain = WRITE("SharedPlain", .coalesce = true);
+const lks_rpc_method server_shared_settling =
+    WRITE("SharedSettling", .natural_id = "id", .settles = true, .coalesce = true);
 
 /* ---- answering, on the thread ------------------------------------------------ */
 
@@ -190,8 +185,8 @@ static void fill_answer(struct server *server, const char *id, uint8_t payload[A
     response.id = (char *)id;
     response.before = count(server, id, 0) - 1;
     result->applied = LOCKSTOCK__RPC__V1__APPLIED__APPLIED_YES;
-    result->payload = (ProtobufCBinaryData){.data = payload,
-                                            .len = lockstock__test__ping_response__pack(&response, payload)};
+    result->payload =
+        (ProtobufCBinaryData){.data = payload, .len = lockstock__test__ping_response__pack(&response, payload)};
 }
 
 static void fill_status(const struct server *server, Lockstock__Rpc__V1__Result *result)
@@ -324,10 +319,8 @@ static bool handle(struct server *server, int fd, const uint8_t *data, size_t le
     uint8_t prefix[LENGTH];
     uint8_t *huge;
 
-    if (!frame || frame->n_calls == 0 || frame->n_calls > LKS_RPC_FRAME_CALLS_MAX) {
-        fprintf(stderr, "channel_server: not a frame\n");
+    if (!frame || frame->n_calls == 0 || frame->n_calls > LKS_RPC_FRAME_CALLS_MAX)
         abort();
-    }
     struct asked asked = {.fd = fd, .n = frame->n_calls, .calls = malloc(frame->n_calls * sizeof *asked.calls)};
     memcpy(asked.sp_id, data, ID);
     server_fault_kind kind = take_calls(server, frame, &asked);

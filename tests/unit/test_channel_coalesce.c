@@ -106,15 +106,16 @@ TEST(what_gathers_keeps_to_the_bytes_of_a_frame)
     request.ballast = (ProtobufCBinaryData){.len = BYTES, .data = ballast};
     for (int i = 0; i < N; i++) {
         memset(&calls[i], 0, sizeof calls[i]);
-        lks_code code = lks_call_start(channel, &server_shared, &request.base, NULL, see, NULL, &calls[i],
-                                       &calls[i].call, NULL);
+        lks_code code =
+            lks_call_start(channel, &server_shared, &request.base, NULL, see, NULL, &calls[i], &calls[i].call, NULL);
         assert_int_equal(code, LKS_OK);
     }
     /* One that is longer alone does not wait for room in one. */
     request = ping("long");
     request.ballast = (ProtobufCBinaryData){.len = FRAME_BYTES, .data = ballast};
     lks_call *call;
-    assert_int_equal(lks_call_start(channel, &server_shared, &request.base, NULL, NULL, NULL, NULL, &call, NULL), LKS_OK);
+    assert_int_equal(lks_call_start(channel, &server_shared, &request.base, NULL, NULL, NULL, NULL, &call, NULL),
+                     LKS_OK);
     assert_true(server_await(server, FRAMES + 1));
     assert_string_equal(server_request_at(server, FRAMES).id, "long");
     server_release(server);
@@ -146,9 +147,8 @@ TEST(some_calls_travel_alone)
         snprintf(id, sizeof id, "waits-%zu", i);
         ping_request request = ping(id);
         request.wait_ms = LONG_MS;
-        assert_int_equal(lks_call_start(channel, &server_shared, &request.base, NULL, NULL, NULL, NULL, &waiting[i],
-                                        NULL),
-                         LKS_OK);
+        assert_int_equal(
+            lks_call_start(channel, &server_shared, &request.base, NULL, NULL, NULL, NULL, &waiting[i], NULL), LKS_OK);
         snprintf(id, sizeof id, "plain-%zu", i);
         start(channel, &server_write, id, NULL, &plain[i]);
         snprintf(id, sizeof id, "single-%zu", i);
@@ -443,8 +443,8 @@ TEST(a_frame_is_taken_back_for_one_of_its_calls)
     ping_request request = ping("heavy");
     request.ballast = (ProtobufCBinaryData){.len = BALLAST, .data = ballast};
     for (int i = 0; i < HEAVY; i++)
-        assert_int_equal(
-            lks_call_start(channel, &server_plain, &request.base, NULL, NULL, NULL, NULL, &heavy[i], NULL), LKS_OK);
+        assert_int_equal(lks_call_start(channel, &server_plain, &request.base, NULL, NULL, NULL, NULL, &heavy[i], NULL),
+                         LKS_OK);
     start_all(channel, &server_shared, calls, N);
     lks_call_cancel(first[0].call);
     assert_ended(&first[0], LKS_CANCELLED, LKS_APPLIED_MAYBE);
