@@ -46,6 +46,11 @@ void memory_reserve_timers(struct heap *heap, size_t timers)
         checked(NULL, timers * sizeof *heap->timers);
 }
 
+lks_rpc_arena *memory_arena(void)
+{
+    return checked(lks_rpc_arena_new(), 0);
+}
+
 void *memory_in(lks_rpc_arena *arena, size_t size)
 {
     return checked(lks_rpc_arena_alloc(arena, size), size);
@@ -58,14 +63,18 @@ char *memory_copy_in(lks_rpc_arena *arena, const void *data, size_t len)
 
 char *memory_printf_in(lks_rpc_arena *arena, const char *format, ...)
 {
+    char brief[128]; /* most are */
     va_list args;
 
     va_start(args, format);
-    int len = vsnprintf(NULL, 0, format, args);
+    int printed = vsnprintf(brief, sizeof brief, format, args);
+    size_t len = printed > 0 ? (size_t)printed : 0;
     va_end(args);
-    char *text = memory_in(arena, (size_t)len + 1);
+    if (len < sizeof brief)
+        return memory_copy_in(arena, brief, len);
+    char *text = memory_in(arena, len + 1);
     va_start(args, format);
-    vsnprintf(text, (size_t)len + 1, format, args);
+    vsnprintf(text, len + 1, format, args);
     va_end(args);
     return text;
 }

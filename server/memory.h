@@ -24,7 +24,10 @@ char *memory_copy(const char *text, size_t len);
 struct heap;
 void memory_reserve_timers(struct heap *heap, size_t timers);
 
-/* The same in an arena. */
+/* To be freed with lks_rpc_arena_free. */
+lks_rpc_arena *memory_arena(void);
+
+/* As memory_alloc, memory_copy and printf, in an arena. */
 void *memory_in(lks_rpc_arena *arena, size_t size);
 char *memory_copy_in(lks_rpc_arena *arena, const void *data, size_t len);
 char *memory_printf_in(lks_rpc_arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -233,7 +233,7 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     request->no_retry = defaults->no_retry || (options && options->no_retry);
     request->insist = options && options->insist;
     request->repeatable = repeatable;
-    request->coalesces = method->coalesce && wait_ms == 0 && !request->no_retry && bytes <= REQUEST_FRAME_BYTES_MAX &&
+    request->coalesces = method->coalesce && !request->no_retry && bytes <= REQUEST_FRAME_BYTES_MAX &&
                          defaults->message_bytes_max >= LKS_RPC_MESSAGE_BYTES_MAX;
     request->deadline_ns =
         lks_rpc_now_ns() + timeout_ms_of(options, defaults->timeout_ms, request->wait_ms) * CLOCK_NS_PER_MS;

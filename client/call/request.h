@@ -18,7 +18,7 @@ struct request {
     bool no_retry;    /* never to be sent a second time */
     bool insist;      /* refusals that may pass are tried again, whatever their code */
     bool repeatable;  /* may be sent again even when it may have been applied */
-    bool coalesces;   /* may share a message with others */
+    bool coalesces;   /* may share a message with others, if it does not wait */
     /* A Call as it travels, but for its timeout: method and payload of the first try, and of every
      * later one; the metadata. */
     lks_rpc_slice first, again, metadata;

@@ -30,21 +30,72 @@ struct adapter {
     uv_poll_t poll;
     redisContext *context;
     adapter_events on;
-    redisReplyObjectFunctions bounded; /* the reader's own, but for arrays */
-    void *(*create_array)(const redisReadTask *, int);
-    int watched; /* events, as libuv has them */
+    lks_rpc_arena *replies; /* the one that is being read, until it was told */
+    int watched;            /* events, as libuv has them */
     bool connected;
     bool ended; /* lost or closed */
 };
 
-/* An array's memory is taken before its elements come: not for any number a
- * peer claims. */
-static void *create_bounded_array(const redisReadTask *task, int elements)
+/* ---- replies: hiredis' own objects, but in the arena ------------------------------- */
+
+static redisReply *new_reply(const redisReadTask *task, int type)
 {
     adapter *a = task->privdata;
+    redisReply *reply = memory_in(a->replies, sizeof *reply);
 
-    return elements <= REPLY_ELEMENTS_MAX ? a->create_array(task, elements) : NULL;
+    reply->type = type;
+    if (task->parent)
+        ((redisReply *)task->parent->obj)->element[task->idx] = reply;
+    return reply;
 }
+
+static void *create_string(const redisReadTask *task, char *text, size_t len)
+{
+    redisReply *reply = new_reply(task, task->type);
+
+    reply->str = memory_copy_in(((adapter *)task->privdata)->replies, text, len);
+    reply->len = len;
+    return reply;
+}
+
+/* An array's memory is taken before its elements come: not for any number a
+ * peer claims. */
+static void *create_array(const redisReadTask *task, int elements)
+{
+    if (elements > REPLY_ELEMENTS_MAX)
+        return NULL;
+    redisReply *reply = new_reply(task, REDIS_REPLY_ARRAY);
+    if (elements > 0)
+        reply->element = memory_in(((adapter *)task->privdata)->replies, (size_t)elements * sizeof(redisReply *));
+    reply->elements = elements > 0 ? (size_t)elements : 0;
+    return reply;
+}
+
+static void *create_integer(const redisReadTask *task, long long number)
+{
+    redisReply *reply = new_reply(task, REDIS_REPLY_INTEGER);
+
+    reply->integer = number;
+    return reply;
+}
+
+static void *create_nil(const redisReadTask *task)
+{
+    return new_reply(task, REDIS_REPLY_NIL);
+}
+
+static void free_nothing(void *reply)
+{
+    (void)reply;
+}
+
+static redisReplyObjectFunctions in_the_arena = {.createString = create_string,
+                                                 .createArray = create_array,
+                                                 .createInteger = create_integer,
+                                                 .createNil = create_nil,
+                                                 .freeObject = free_nothing};
+
+/* ---- the connection ---------------------------------------------------------------- */
 
 static void on_poll(uv_poll_t *poll, int status, int events);
 
@@ -95,7 +146,7 @@ static bool take_replies(adapter *a)
         if (!reply)
             break;
         a->on.reply(a->on.arg, reply);
-        freeReplyObject(reply);
+        lks_rpc_arena_reset(a->replies);
         if (a->ended)
             return false;
     }
@@ -163,10 +214,8 @@ lks_code adapter_open(uv_loop_t *loop, const char *path, const char *address, ui
     }
     set_socket_options(context, !path);
     a = memory_alloc(sizeof *a);
-    *a = (adapter){.context = context, .on = *events, .bounded = *context->reader->fn};
-    a->create_array = a->bounded.createArray;
-    a->bounded.createArray = create_bounded_array;
-    context->reader->fn = &a->bounded;
+    *a = (adapter){.context = context, .on = *events, .replies = memory_arena()};
+    context->reader->fn = &in_the_arena;
     context->reader->privdata = a;
     int status = uv_poll_init(loop, &a->poll, context->fd);
     if (status < 0) {
@@ -181,13 +230,20 @@ lks_code adapter_open(uv_loop_t *loop, const char *path, const char *address, ui
 failed:
     if (context)
         redisFree(context);
+    if (a)
+        lks_rpc_arena_free(a->replies);
     free(a);
     return LKS_UNAVAILABLE;
 }
 
-void adapter_append(adapter *a, size_t argc, const char **argv, const size_t *lengths)
+void adapter_append(adapter *a, const char *command, size_t len)
 {
-    redisAppendCommandArgv(a->context, (int)argc, argv, lengths);
+    redisAppendFormattedCommand(a->context, command, len);
+}
+
+void adapter_append_words(adapter *a, size_t argc, const char **argv)
+{
+    redisAppendCommandArgv(a->context, (int)argc, argv, NULL);
 }
 
 void adapter_flush(adapter *a)
@@ -211,6 +267,7 @@ static void on_closed(uv_handle_t *handle)
     adapter *a = handle->data;
 
     redisFree(a->context);
+    lks_rpc_arena_free(a->replies);
     free(a);
 }
 

@@ -33,8 +33,9 @@ typedef struct adapter_events {
 lks_code adapter_open(struct uv_loop_s *loop, const char *path, const char *address, uint16_t port,
                       const adapter_events *events, adapter **ret, lks_error *error);
 
-/* Appends a command to what is to be sent; copies it. */
-void adapter_append(adapter *adapter, size_t argc, const char **argv, const size_t *lengths);
+/* Appends a command to what is to be sent; copies it: as Redis reads it, or words without NUL. */
+void adapter_append(adapter *adapter, const char *command, size_t len);
+void adapter_append_words(adapter *adapter, size_t argc, const char **argv);
 
 /* Gives the kernel as much as it takes now; the rest follows when it takes more. */
 void adapter_flush(adapter *adapter);

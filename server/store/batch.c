@@ -73,6 +73,6 @@ void batch_send(batch *b, connection *link, const char *digest, connection_reply
     for (const pending *p = b->calls.first; p; p = p->next)
         calls[n++] = &p->call;
     fcall *f = fcall_new(calls, n, digest);
-    connection_command(link, on_reply, b, f->argc, f->argv, f->lengths);
+    connection_command(link, on_reply, b, f->bytes, f->len);
     free(f);
 }

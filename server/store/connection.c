@@ -273,20 +273,29 @@ void connection_retire(connection *c, const char *reason)
 
 /* ---- commands ------------------------------------------------------------------ */
 
-void connection_command(connection *c, connection_reply *reply, void *arg, size_t argc, const char **argv,
-                        const size_t *lengths)
+/* What was appended since it had `before` bytes to send is a command. */
+static void appended(connection *c, size_t before, connection_reply *reply, void *arg)
 {
     const expected e = {.on_reply = reply, .arg = arg, .start = c->appended};
-    size_t before = adapter_unsent(c->adapter);
 
-    adapter_append(c->adapter, argc, argv, lengths);
     c->appended += adapter_unsent(c->adapter) - before;
     expect(c, &e);
 }
 
+void connection_command(connection *c, connection_reply *reply, void *arg, const char *command, size_t len)
+{
+    size_t before = adapter_unsent(c->adapter);
+
+    adapter_append(c->adapter, command, len);
+    appended(c, before, reply, arg);
+}
+
 void connection_words(connection *c, connection_reply *reply, void *arg, size_t argc, const char **argv)
 {
-    connection_command(c, reply, arg, argc, argv, NULL);
+    size_t before = adapter_unsent(c->adapter);
+
+    adapter_append_words(c->adapter, argc, argv);
+    appended(c, before, reply, arg);
     connection_flush(c);
 }
 

@@ -10,7 +10,7 @@
 #include "memory.h"
 #include "store/value.h"
 
-enum { NAME_BYTES = 128, NUMBER_BYTES = 24, HEAD_WORDS = 3, ERR_FIELDS = 5 };
+enum { NAME_BYTES = 128, NUMBER_BYTES = 20, HEAD_WORDS = 3, ERR_FIELDS = 5 };
 
 bool fcall_same_base(const store_call *a, const store_call *b)
 {
@@ -26,43 +26,90 @@ static size_t bases_of(const store_call *const calls[], size_t n)
     return 1;
 }
 
-static size_t words_of(const store_call *const calls[], size_t n, size_t n_bases)
+/* "$<len>\r\n" and "\r\n" around a word. */
+static size_t word_bytes(size_t len)
+{
+    return 1 + NUMBER_BYTES + 2 + len + 2;
+}
+
+static char *put_number(char *at, uint64_t number)
+{
+    char digits[NUMBER_BYTES];
+    size_t n = 0;
+
+    do {
+        digits[n++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0);
+    while (n > 0)
+        *at++ = digits[--n];
+    return at;
+}
+
+static char *put_head(char *at, char kind, uint64_t number)
+{
+    *at++ = kind;
+    at = put_number(at, number);
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+static char *put_word(char *at, const char *word, size_t len)
+{
+    at = put_head(at, '$', len);
+    if (len > 0)
+        memcpy(at, word, len);
+    at += len;
+    *at++ = '\r';
+    *at++ = '\n';
+    return at;
+}
+
+static char *put_count(char *at, uint64_t number)
+{
+    char digits[NUMBER_BYTES];
+
+    return put_word(at, digits, (size_t)(put_number(digits, number) - digits));
+}
+
+/* The words, and in *bytes what they take at most. */
+static size_t words_of(const store_call *const calls[], size_t n, size_t n_bases, size_t *bytes)
 {
     size_t words = HEAD_WORDS + n_bases;
 
-    for (size_t i = 0; i < n; i++)
+    *bytes = word_bytes(0) + HEAD_WORDS * word_bytes(NAME_BYTES);
+    for (size_t i = 0; i < n_bases; i++)
+        *bytes += word_bytes(calls[i]->base.len);
+    for (size_t i = 0; i < n; i++) {
         words += 1 + calls[i]->n_args;
+        *bytes += word_bytes(NUMBER_BYTES);
+        for (size_t k = 0; k < calls[i]->n_args; k++)
+            *bytes += word_bytes(calls[i]->args[k].len);
+    }
     return words;
-}
-
-static void add(fcall *f, const char *word, size_t len)
-{
-    f->argv[f->argc] = len > 0 ? word : "";
-    f->lengths[f->argc++] = len;
 }
 
 fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest)
 {
-    size_t n_bases = bases_of(calls, n);
-    size_t words = words_of(calls, n, n_bases);
-    size_t each = sizeof(char *) + sizeof(size_t);
-    fcall *f = memory_alloc(sizeof *f + words * each + NAME_BYTES + (n + 1) * NUMBER_BYTES);
-    char *text = (char *)(f + 1) + words * each;
+    size_t n_bases = bases_of(calls, n), bytes;
+    size_t words = words_of(calls, n, n_bases, &bytes);
+    char name[NAME_BYTES];
+    size_t name_len = (size_t)snprintf(name, sizeof name, "%s_%s", calls[0]->function, digest);
+    fcall *f = memory_alloc(sizeof *f + bytes);
 
-    f->argv = (const char **)(void *)(f + 1);
-    f->lengths = (size_t *)(void *)(f->argv + words);
-    add(f, "FCALL", 5);
-    add(f, text, (size_t)snprintf(text, NAME_BYTES, "%s_%s", calls[0]->function, digest));
-    text += NAME_BYTES;
-    add(f, text, (size_t)snprintf(text, NUMBER_BYTES, "%zu", n_bases));
+    char *at = put_head(f->bytes, '*', words);
+    at = put_word(at, "FCALL", 5);
+    at = put_word(at, name, name_len);
+    at = put_count(at, n_bases);
     for (size_t i = 0; i < n_bases; i++)
-        add(f, calls[i]->base.data, calls[i]->base.len);
-    text += NUMBER_BYTES;
-    for (size_t i = 0; i < n; i++, text += NUMBER_BYTES) {
-        add(f, text, (size_t)snprintf(text, NUMBER_BYTES, "%zu", calls[i]->n_args));
+        at = put_word(at, calls[i]->base.data, calls[i]->base.len);
+    for (size_t i = 0; i < n; i++) {
+        at = put_count(at, calls[i]->n_args);
         for (size_t k = 0; k < calls[i]->n_args; k++)
-            add(f, calls[i]->args[k].data, calls[i]->args[k].len);
+            at = put_word(at, calls[i]->args[k].data, calls[i]->args[k].len);
     }
+    f->len = (size_t)(at - f->bytes);
     return f;
 }
 

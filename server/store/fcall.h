@@ -10,11 +10,10 @@
 
 #include "store/store.h"
 
-/* The words of a command; what they point to is the calls'. */
+/* A command as Redis reads it. */
 typedef struct fcall {
-    size_t argc;
-    const char **argv;
-    size_t *lengths;
+    size_t len;
+    char bytes[];
 } fcall;
 
 bool fcall_same_base(const store_call *a, const store_call *b);

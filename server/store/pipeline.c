@@ -292,7 +292,8 @@ static void send_queued(pipeline *p)
         return;
     for (pending *c; (c = pending_pop(&p->queue));) {
         c->phase = PENDING_OUT;
-        loop_timers_set(&p->timers, &c->timer, c->deadline_ns);
+        if (c->timer.at_ns != c->deadline_ns)
+            loop_timers_set(&p->timers, &c->timer, c->deadline_ns);
         batch_gather(&g, p, c);
     }
     for (batch *b = g.first, *next; b; b = next) {
@@ -355,9 +356,7 @@ pipeline *pipeline_new(const pipeline_options *options)
     pipeline *p = memory_alloc(sizeof *p);
 
     *p = (pipeline){.options = *options, .reason = "the store is not connected yet", .handles = 2};
-    p->scratch = lks_rpc_arena_new();
-    if (!p->scratch)
-        abort(); /* as memory_alloc */
+    p->scratch = memory_arena();
     uv_idle_init(options->loop, &p->turn);
     loop_timers_init(&p->timers, options->loop, p);
     p->turn.data = p;

@@ -15,9 +15,7 @@ c_mutation(CH1 client/call/tries.c test_channel_retry:*said_before* [[        ca
 c_mutation(CH2 client/wire/endpoint.c test_channel_load:*ten_thousand* [[prompt < UINT32_MAX - waiting ? prompt + waiting : UINT32_MAX;]]
   [[prompt;]])
 c_mutation(CH2 client/wire/endpoint.c test_channel:*leave_room*
-  [[        if (other != ENDPOINT_WAITING)
-            prompt]] [[        if (true)
-            prompt]])
+  [[lane == ENDPOINT_WAITING ? endpoint->waiting_max - waiting : endpoint->prompt_max - prompt]] [[UINT32_MAX]])
 c_mutation(CH2 client/call/channel.c test_channel_load:*ten_thousand* [[    WAITING_MAX = 16384,]] [[    WAITING_MAX = 192,]])
 
 # What insists

@@ -300,9 +300,12 @@ static bool plan_request(harness *h, const service *s, const char *method, const
 static const store_value *make_fcall(harness *h, const store_call *const calls[], size_t n)
 {
     fcall *f = fcall_new(calls, n, functions_digest);
-    redisReply *reply = checked(h, redisCommandArgv(h->connection, (int)f->argc, f->argv, f->lengths));
+    void *reply_of_it = NULL;
 
+    redisAppendFormattedCommand(h->connection, f->bytes, f->len);
     free(f);
+    redisGetReply(h->connection, &reply_of_it);
+    redisReply *reply = checked(h, reply_of_it);
     if (reply->type != REDIS_REPLY_ARRAY || reply->elements != n)
         fail_msg("%s: %s", calls[0]->function, text_of(h->arena, reply));
     const store_value *value = store_value_copy(h->arena, value_of(h->arena, reply));
