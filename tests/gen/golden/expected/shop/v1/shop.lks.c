@@ -8,6 +8,7 @@ const lks_rpc_method shop_v1_shop_buy_now_method = {
     .effect = LKS_RPC_EFFECT_WRITE,
     .natural_id = "order_id",
     .fill = LKS_RPC_FILL_RANDOM,
+    .coalesce = true,
     .first_try = "never_sent",
     .undo = &(const lks_rpc_undo){
         .method = &shop_v1_shop_take_back_method,
