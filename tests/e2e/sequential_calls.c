@@ -77,7 +77,7 @@ typedef struct request_memory {
 
 static lks_code start(lks_channel *channel, const op *o, lks_call **call, lks_error *error)
 {
-    const lks_call_options options = {.timeout_ms = TIMEOUT_MS, .no_retry = true};
+    const lks_call_options options = {.timeout_ms = TIMEOUT_MS};
     char *group = text(sequential_groups[o->group]);
     size_t n = (size_t)o->n_lines;
     request_memory a;

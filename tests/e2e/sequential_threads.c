@@ -236,7 +236,7 @@ static void look(trader *t)
 static void hold(trader *t, size_t lock)
 {
     sequential *s = t->all;
-    const lks_call_options options = {.timeout_ms = TIMEOUT_MS, .no_retry = true};
+    const lks_call_options options = {.timeout_ms = TIMEOUT_MS};
     char name[] = {(char)('x' + lock), '\0'};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_acquire_response *response = NULL;
@@ -272,7 +272,7 @@ static void hold(trader *t, size_t lock)
 static void check(trader *t)
 {
     sequential *s = t->all;
-    const lks_call_options options = {.timeout_ms = TIMEOUT_MS, .no_retry = true};
+    const lks_call_options options = {.timeout_ms = TIMEOUT_MS};
     char key[] = "k";
     lks_limit limit = LKS_LIMIT_INIT;
     lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};

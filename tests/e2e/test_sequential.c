@@ -7,7 +7,7 @@
 #include "support/two_servers.h"
 #include "test.h"
 
-enum { THREADS = 200, THREADS_SOAK = 1000, CALLS = 60, CALLS_SOAK = 200 };
+enum { THREADS = 200, THREADS_SOAK = 1000, CALLS = 150, CALLS_SOAK = 200 };
 
 typedef struct fixture {
     two_servers two;
@@ -35,10 +35,14 @@ static int teardown(void **state)
     return 0;
 }
 
+/* The first fault, with what the servers say of it. */
 static void expect_no_fault(fixture *f)
 {
-    if (atomic_load(&f->all.n_faults) > 0)
-        fail_msg("%s", f->all.fault);
+    if (atomic_load(&f->all.n_faults) == 0)
+        return;
+    for (size_t i = 0; i < SEQ_SERVERS; i++)
+        print_message("%s", process_output(server_fixture_process(f->two.servers[i])));
+    fail_msg("%s", f->all.fault);
 }
 
 static void put_item(fixture *f, int group, int sku, int64_t on_hand)
