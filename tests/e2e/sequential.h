@@ -62,7 +62,8 @@ typedef struct op {
     char told[SEQ_TOLD_BYTES];                  /* its lines or its order, as the model tells them */
     int64_t available, reserved, sold, version; /* of an item */
 
-    size_t first, last; /* where it may stand: behind so many of the ledger's effects */
+    bool is_effect;     /* it stands in the ledger */
+    size_t first, last; /* else where it may stand: behind so many of the ledger's effects */
     bool placed;
 } op;
 

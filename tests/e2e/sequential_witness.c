@@ -9,6 +9,7 @@
 #include <string.h>
 
 enum { PAGE = 1000, KINDS = OP_ADJUST + 1 };
+#define TRY_NS UINT64_C(1500000000) /* client/call/tries.c */
 #define STALE_NS UINT64_C(20000000) /* docs/stock.md, SOLD_OUT from memory */
 
 typedef struct effect {
@@ -53,6 +54,16 @@ static op_kind effect_kind(op_kind kind)
     return kind == OP_RESERVE ? OP_DEDUCT : kind;
 }
 
+/* The client sends a call again when its answer has not come for as long as that: then the first answer that it has may
+ * say that it is one again. */
+static bool may_be_late(const op *o)
+{
+    op first = *o;
+
+    first.replayed = false;
+    return o->replayed && o->end_ns - o->begin_ns >= TRY_NS && op_had_effect(&first);
+}
+
 static bool collect(witness *w)
 {
     sequential *s = w->all;
@@ -69,6 +80,16 @@ static bool collect(witness *w)
             sequential_fault(s, "two calls were told that %s of o%u was theirs", kind_names[o->kind], o->order);
         *place = o;
     }
+    for (size_t i = 0; i < w->n_ops; i++) {
+        op *o = &s->ops[i];
+        op **place = o->group == w->group && may_be_late(o) ? &w->of[effect_kind(o->kind)][id_of(o)] : NULL;
+        if (place && (!*place || ((*place)->replayed && (*place)->begin_ns > o->begin_ns)))
+            *place = o;
+    }
+    for (size_t k = 0; k < KINDS; k++)
+        for (size_t i = 0; i < s->room; i++)
+            if (w->of[k][i])
+                w->of[k][i]->is_effect = true;
     return true;
 }
 
@@ -493,7 +514,7 @@ static void judge(witness *w)
         w->versions[i] = w->all->versions[w->group][i];
     }
     for (size_t i = 0; i < w->n_ops; i++)
-        if (w->all->ops[i].group == w->group && !op_had_effect(&w->all->ops[i])) {
+        if (w->all->ops[i].group == w->group && !w->all->ops[i].is_effect) {
             others[n++] = &w->all->ops[i];
             find_places(w, &w->all->ops[i]);
         }
