@@ -21,6 +21,7 @@ static bool prepare(contender *c, size_t n, const bench_options *o, const place 
         prepared = world_open(&c[i].world, c[i].scenario, c[i].place, n_things);
         c[i].rival.work.world = &c[i].world;
         c[i].rival.in_flight = c[i].in_flight;
+        c[i].skipped = c[i].ours ? NULL : rival_missing(&c[i].rival, c[i].place);
     }
     return prepared;
 }
@@ -59,6 +60,8 @@ bool compare_run(contender *c, size_t n, const bench_options *o, const place *p)
         for (size_t k = 0; k < n && good; k++) {
             contender *now = &c[(round + k) % n];
             measure m = {0};
+            if (now->skipped)
+                continue;
             good = run_slice(now, o, &m) && !interrupted();
             now->rate[round] = m.hand_offs > 0 ? (double)m.hand_offs / m.seconds : measure_rate(&m);
             now->redis_us[round] = measure_us(&m, m.cpu.redis);
@@ -123,6 +126,7 @@ static size_t add_deducts(contender *all, size_t n, const contender *base)
         {"hiredis threads, script", RIVAL_THREADS, 0, true},
         {"hiredis pipelined, function", RIVAL_PIPELINE, 0, false},
         {"hiredis pipelined, script", RIVAL_PIPELINE, 0, true},
+        {"gRPC C++ service, function", RIVAL_GRPC, 0, false},
         {"redis-benchmark -P 1, function", RIVAL_BENCHMARK, 1, false},
         {"redis-benchmark -P 1, script", RIVAL_BENCHMARK, 1, true},
         {"redis-benchmark -P 16, function", RIVAL_BENCHMARK, 16, false},
@@ -195,6 +199,11 @@ static void print_contender(const contender *c, const contender *ours, const ben
     double *rates = measure_alloc(rounds, sizeof *rates);
     const measure *m = &c->total;
 
+    if (c->skipped) {
+        printf("  %-42s skipped: %s\n", c->name, c->skipped);
+        free(rates);
+        return;
+    }
     memcpy(rates, c->rate, rounds * sizeof *rates);
     printf("  %-42s %9.0f", c->name, spread_of(rates, rounds).median);
     if (m->latency[FATE_OK])
@@ -216,6 +225,11 @@ static void json_contender(json *j, const contender *c, const contender *ours, c
 {
     json_begin(j, NULL, '{');
     json_text(j, "name", c->name);
+    if (c->skipped) {
+        json_text(j, "skipped", c->skipped);
+        json_end(j, '}');
+        return;
+    }
     report_measure_json(j, &c->total);
     if (c != ours) {
         json_spread(j, "rate_of_lockstock_to_this", compare_ratio(ours, c, OF_RATE, (size_t)o->rounds));

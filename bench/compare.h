@@ -17,7 +17,8 @@ typedef struct contender {
     bool sync;                /* of lockstock: threads that wait */
     rival rival;
     unsigned in_flight;
-    const place *place; /* NULL: that of the comparison */
+    const char *skipped; /* why it is not measured; NULL: it is */
+    const place *place;  /* NULL: that of the comparison */
     world world;
     tally all;
     measure total;                    /* of all rounds */

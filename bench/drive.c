@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "interrupt.h"
 #include "scenario.h"
@@ -26,7 +28,6 @@ typedef struct lane {
     pthread_mutex_t lock; /* of free_ops */
     op *free_ops;
     pthread_t thread; /* generator, or caller */
-    double rate;      /* of the generator */
     op *own;          /* of the caller */
 } lane;
 
@@ -34,6 +35,7 @@ typedef struct drive {
     const drive_options *options;
     lks_call_options call_options;
     atomic_int phase;
+    atomic_bool some;             /* was measured */
     atomic_llong operations_left; /* by number */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -104,7 +106,7 @@ static void retire(op *o)
 
 static void record(lane *l, op *o)
 {
-    uint64_t latency_ns = measure_now_ns() - o->began_ns;
+    uint64_t now_ns = measure_now_ns();
     bool measured = atomic_load_explicit(&l->drive->phase, memory_order_relaxed) == MEASURED;
 
     l->all.started++;
@@ -114,7 +116,8 @@ static void record(lane *l, op *o)
         l->all.not_ok++;
     l->all.in_doubt += o->code != LKS_OK && o->applied != LKS_APPLIED_NO;
     if (measured) {
-        measure_call(&l->measured, fate_of(o->code, o->applied), latency_ns);
+        atomic_store_explicit(&l->drive->some, true, memory_order_relaxed);
+        measure_call(&l->measured, fate_of(o->code, o->applied), now_ns - o->began_ns, now_ns - o->started_ns);
         l->measured.hand_offs += o->handed;
     }
 }
@@ -130,9 +133,12 @@ static bool submit(op *o, lane *l, lks_call **ret)
 {
     lks_error error = {0};
 
-    o->code = o->scenario->start(o, ret, &error);
-    if (o->code == LKS_OK)
-        return true;
+    o->started_ns = l->drive->options->rate > 0 ? measure_now_ns() : o->began_ns;
+    lks_code code = o->scenario->start(o, ret, &error);
+
+    if (code == LKS_OK)
+        return true; /* it may have ended already: o is not touched any more */
+    o->code = code;
     o->applied = LKS_APPLIED_NO;
     note(l, &error);
     record(l, o);
@@ -212,6 +218,13 @@ static void *call_and_wait(void *arg)
     return NULL;
 }
 
+/* This thread, and those that it starts, take only the CPU that others leave: in an open loop the client
+ * stands for many machines, and is not to slow down the server that it overloads. */
+static void give_way(void)
+{
+    setpriority(PRIO_PROCESS, (id_t)gettid(), 19);
+}
+
 static op *take_op(lane *l)
 {
     pthread_mutex_lock(&l->lock);
@@ -234,26 +247,28 @@ static void sleep_until(uint64_t ns)
 /* Open loop: begins what is due, and what was due while it did not run. */
 static void *generate(void *arg)
 {
-    lane *l = arg;
-    drive *d = l->drive;
+    lane *lanes = arg;
+    drive *d = lanes->drive;
+    const drive_options *o = d->options;
     uint64_t first_ns = measure_now_ns();
-    unsigned slot = 0;
 
+    give_way();
     for (uint64_t i = 0; may_begin(d); i++) {
-        uint64_t due_ns = first_ns + (uint64_t)((double)i * 1e9 / l->rate);
-        while (measure_now_ns() < due_ns && atomic_load(&d->phase) != STOPPING)
+        lane *l = &lanes[i % o->connections];
+        uint64_t due_ns = first_ns + (uint64_t)((double)i * 1e9 / o->rate);
+        while (measure_now_ns() < due_ns && atomic_load(&d->phase) != STOPPING && !interrupted())
             sleep_until(due_ns);
-        op *o = take_op(l);
-        *o = (op){.scenario = d->options->scenario,
-                  .lane = l,
-                  .world = d->options->world,
-                  .slot = slot++ % d->options->in_flight,
-                  .call_options = &d->call_options,
-                  .channel = l->channel};
+        op *one = take_op(l);
+        *one = (op){.scenario = o->scenario,
+                    .lane = l,
+                    .world = o->world,
+                    .slot = (unsigned)(i % o->in_flight),
+                    .call_options = &d->call_options,
+                    .channel = l->channel};
         add_live(d, 1);
-        begin(o, due_ns);
-        if (!submit(o, l->starter, NULL))
-            retire(o);
+        begin(one, due_ns);
+        if (!submit(one, lanes->starter, NULL))
+            retire(one);
     }
     add_live(d, -1);
     return NULL;
@@ -261,25 +276,35 @@ static void *generate(void *arg)
 
 /* ---- a run --------------------------------------------------------------------- */
 
-static bool open_channels(lane *lanes, const drive_options *o)
+static void *open_channels(void *arg)
 {
+    lane *lanes = arg;
+    const drive_options *o = lanes->drive->options;
     lks_channel_options options = {.in_flight_max = (o->in_flight + o->connections - 1) / o->connections,
                                    .timeout_ms = o->timeout_ms,
                                    .no_retry = o->rate > 0};
     lks_error error;
 
+    if (o->rate > 0)
+        give_way();
     for (unsigned i = 0; i < o->connections; i++)
         if (lks_channel_open(o->place->url, &options, &lanes[i].channel, &error) != LKS_OK) {
             fprintf(stderr, "lockstock-bench: %s: %s\n", o->place->url, error.message);
-            return false;
+            return NULL;
         }
-    return true;
+    return lanes;
+}
+
+/* That call and wait, or generate. */
+static unsigned n_threads(const drive_options *o)
+{
+    return o->sync ? o->in_flight : o->rate > 0 ? 1 : 0;
 }
 
 static void start_all(drive *d, lane *lanes, op *ops)
 {
     const drive_options *o = d->options;
-    unsigned threads = o->sync ? o->in_flight : o->rate > 0 ? o->connections : 0;
+    unsigned threads = n_threads(o);
 
     d->live = threads > 0 ? threads : o->in_flight;
     for (unsigned i = 0; i < o->in_flight; i++) {
@@ -291,7 +316,6 @@ static void start_all(drive *d, lane *lanes, op *ops)
                       .call_options = &d->call_options,
                       .channel = lanes[i % o->connections].channel};
         l->own = &ops[i];
-        l->rate = o->rate / o->connections;
     }
     for (unsigned i = 0; i < threads; i++)
         if (pthread_create(&lanes[i].thread, NULL, o->sync ? call_and_wait : generate, &lanes[i]) != 0) {
@@ -329,7 +353,7 @@ static void measure_it(drive *d, lane *lanes, op *ops, measure *m)
         before = place_cpu(o->place);
         from_ns = measure_now_ns();
         atomic_store(&d->phase, MEASURED);
-        measure_pause(o->seconds);
+        measure_pause_until_some(o->seconds, &d->some);
     } else {
         await_end(d);
     }
@@ -388,14 +412,17 @@ bool drive_run(const drive_options *options, measure *m, tally *all)
         pthread_mutex_init(&lanes[i].lock, NULL);
         lanes[i].starter = i < n ? &lanes[n + i] : NULL;
     }
-    bool opened = open_channels(lanes, options);
+    pthread_t opener;
+    void *opened = NULL;
+    if (pthread_create(&opener, NULL, open_channels, lanes) == 0)
+        pthread_join(opener, &opened); /* a thread of its own, so that this one need not give way */
     if (opened)
         measure_it(&d, lanes, ops, m);
     for (unsigned i = 0; i < n; i++)
-        free_lane(&lanes[i], opened && (options->sync ? i < options->in_flight : options->rate > 0), m, all);
+        free_lane(&lanes[i], opened && i < n_threads(options), m, all);
     pthread_cond_destroy(&d.changed);
     pthread_mutex_destroy(&d.lock);
     free(ops);
     free(lanes);
-    return opened;
+    return opened != NULL;
 }

@@ -32,8 +32,9 @@ typedef struct op {
     uint64_t fence;
     const lks_call_options *call_options;
     lks_channel *channel;
-    uint64_t began_ns; /* or was due */
-    lks_code code;     /* how its call ended */
+    uint64_t began_ns;   /* or was due */
+    uint64_t started_ns; /* the same but in an open loop that is late itself */
+    lks_code code;       /* how its call ended */
     lks_applied applied;
     int outcome;
     bool more, handed; /* the one lock came to it from another */

@@ -19,12 +19,19 @@ void *measure_alloc(size_t n, size_t size)
     return memory;
 }
 
-void measure_call(measure *m, fate as, uint64_t latency_ns)
+static histogram *of(histogram **h)
 {
-    if (!m->latency[as])
-        m->latency[as] = measure_alloc(1, sizeof *m->latency[as]);
+    if (!*h)
+        *h = measure_alloc(1, sizeof **h);
+    return *h;
+}
+
+void measure_call(measure *m, fate as, uint64_t latency_ns, uint64_t own_ns)
+{
     m->calls[as]++;
-    histogram_record(m->latency[as], latency_ns);
+    histogram_record(of(&m->latency[as]), latency_ns);
+    if (own_ns != latency_ns)
+        histogram_record(of(&m->own[as]), own_ns);
 }
 
 void measure_add(measure *m, const measure *from)
@@ -32,18 +39,19 @@ void measure_add(measure *m, const measure *from)
     m->hand_offs += from->hand_offs;
     for (int f = 0; f < FATES; f++) {
         m->calls[f] += from->calls[f];
-        if (!from->latency[f])
-            continue;
-        if (!m->latency[f])
-            m->latency[f] = measure_alloc(1, sizeof *m->latency[f]);
-        histogram_add(m->latency[f], from->latency[f]);
+        if (from->latency[f])
+            histogram_add(of(&m->latency[f]), from->latency[f]);
+        if (from->own[f])
+            histogram_add(of(&m->own[f]), from->own[f]);
     }
 }
 
 void measure_clear(measure *m)
 {
-    for (int f = 0; f < FATES; f++)
+    for (int f = 0; f < FATES; f++) {
         free(m->latency[f]);
+        free(m->own[f]);
+    }
     *m = (measure){0};
 }
 
@@ -64,14 +72,25 @@ double measure_rate(const measure *m)
     return m->seconds > 0 ? (double)m->calls[FATE_OK] / m->seconds : 0;
 }
 
-double measure_us(const measure *m, double cpu_seconds)
+uint64_t measure_calls(const measure *m)
 {
-    return cpu_seconds < 0 || m->calls[FATE_OK] == 0 ? -1 : cpu_seconds * 1e6 / (double)m->calls[FATE_OK];
+    uint64_t n = 0;
+
+    for (int f = 0; f < FATES; f++)
+        n += m->calls[f];
+    return n;
 }
 
-double measure_percentile_us(const measure *m, fate of, double share)
+double measure_us(const measure *m, double cpu_seconds)
 {
-    return m->latency[of] ? (double)histogram_at(m->latency[of], share) / 1e3 : 0;
+    uint64_t n = measure_calls(m);
+
+    return cpu_seconds < 0 || n == 0 ? -1 : cpu_seconds * 1e6 / (double)n;
+}
+
+double measure_percentile_us(const measure *m, fate as, double share)
+{
+    return m->latency[as] ? (double)histogram_at(m->latency[as], share) / 1e3 : 0;
 }
 
 uint64_t measure_now_ns(void)
@@ -89,4 +108,14 @@ bool measure_pause(double seconds)
     while (!interrupted() && nanosleep(&left, &left) != 0 && errno == EINTR)
         ;
     return !interrupted();
+}
+
+void measure_pause_until_some(double seconds, atomic_bool *some)
+{
+    enum { STEPS_MAX = 6000 };
+    static const double step_s = 0.01;
+
+    bool goes_on = measure_pause(seconds);
+    for (int i = 0; goes_on && i < STEPS_MAX && !atomic_load(some); i++)
+        goes_on = measure_pause(step_s);
 }

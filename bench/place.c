@@ -17,7 +17,7 @@
 
 #include "store/url.h"
 
-enum { ARGS_MAX = 24, TAIL_BYTES = 4096 };
+enum { ARGS_MAX = 12, TAIL_BYTES = 4096 };
 
 static bool failed(const char *what)
 {
@@ -164,26 +164,23 @@ static bool start_redis(place *p)
 
 /* ---- lockstockd ---------------------------------------------------------------- */
 
-static void find_program(const bench_options *o, char path[PATH_MAX])
+bool place_find(const char *program, char path[PATH_MAX])
 {
-    static const char *const beside[] = {"/lockstockd", "/../server/lockstockd"};
-    char own[PATH_MAX - 32];
+    static const char *const beside[] = {"", "/../server"};
+    char own[PATH_MAX / 2];
     ssize_t len = readlink("/proc/self/exe", own, sizeof own - 1);
 
-    snprintf(path, PATH_MAX, "%s", o->lockstockd ? o->lockstockd : "lockstockd");
     own[len > 0 ? len : 0] = '\0';
     char *slash = strrchr(own, '/');
-    if (o->lockstockd || !slash)
-        return;
-    *slash = '\0';
-    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
-        char candidate[PATH_MAX];
-        snprintf(candidate, sizeof candidate, "%s%s", own, beside[i]);
-        if (access(candidate, X_OK) == 0) {
-            snprintf(path, PATH_MAX, "%s", candidate);
-            return;
-        }
+    if (slash)
+        *slash = '\0';
+    for (size_t i = 0; slash && i < sizeof beside / sizeof *beside; i++) {
+        snprintf(path, PATH_MAX, "%s%s/%s", own, beside[i], program);
+        if (access(path, X_OK) == 0)
+            return true;
     }
+    snprintf(path, PATH_MAX, "%s", program);
+    return false;
 }
 
 /* Reads what it says until it is ready; its first address is its URL. */
@@ -246,19 +243,19 @@ static bool listen_on(place *p)
 
 static bool start_server(place *p, const bench_options *o, const char *fsync)
 {
-    char program[PATH_MAX], listen[128], store[512], in_flight[24];
-    long each = (o->in_flight + o->connections - 1) / o->connections;
+    char program[PATH_MAX], listen[128], store[512];
+    const char *args[ARGS_MAX] = {program, "--listen", listen, "--store", store};
+    size_t n = 5;
     int ends[2];
-    const char *args[ARGS_MAX] = {program,   "--listen",   listen,    "--store", store, "--in-flight-per-connection",
-                                  in_flight, "--sweep-ms", "86400000"};
-    size_t n = 9;
 
-    find_program(o, program);
+    if (o->lockstockd)
+        snprintf(program, sizeof program, "%s", o->lockstockd);
+    else
+        place_find("lockstockd", program);
     if (strcmp(o->wire, "unix") == 0)
         snprintf(listen, sizeof listen, "unix://%s/server.sock", p->dir);
     else
         snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s", o->wire, strstr(o->wire, "ws") ? "/lockstock" : "");
-    snprintf(in_flight, sizeof in_flight, "%ld", o->rate > 0 || each < 256 ? 256 : each);
     if (o->store) {
         snprintf(store, sizeof store, "%s", o->store);
     } else if (strcmp(fsync, "none") == 0) {

@@ -3,6 +3,7 @@
 #ifndef LOCKSTOCK_BENCH_PLACE_H
 #define LOCKSTOCK_BENCH_PLACE_H
 
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -44,6 +45,9 @@ cpu_times place_cpu(const place *p);
 
 /* Seconds of CPU that a process used, all its threads together; below 0: it cannot be known. */
 double cpu_of(pid_t pid);
+
+/* Where a program of ours is: beside this one. False: it is not there, and *path is its name, for PATH. */
+bool place_find(const char *program, char path[PATH_MAX]);
 
 /* Runs argv with standard output and error on `output` (-1: nowhere). The child ends with this process.
  * 0: it could not be started. */

@@ -103,6 +103,21 @@ static void json_cpu(json *j, const char *name, double us)
         json_number(j, name, us);
 }
 
+static void json_latencies(json *j, const char *name, histogram *const of[FATES])
+{
+    json_begin(j, name, '{');
+    for (int f = 0; f < FATES; f++) {
+        if (!of[f])
+            continue;
+        json_begin(j, fates[f], '{');
+        for (size_t i = 0; i < N_PERCENTILES; i++)
+            json_number(j, percentiles[i].name, (double)histogram_at(of[f], percentiles[i].share) / 1e3);
+        json_number(j, "mean", (double)of[f]->sum / 1e3 / (double)of[f]->count);
+        json_end(j, '}');
+    }
+    json_end(j, '}');
+}
+
 void report_measure_json(json *j, const measure *m)
 {
     json_number(j, "seconds", m->seconds);
@@ -113,17 +128,8 @@ void report_measure_json(json *j, const measure *m)
     json_number(j, "calls_per_second", measure_rate(m));
     if (m->hand_offs > 0)
         json_number(j, "hand_offs_per_second", (double)m->hand_offs / m->seconds);
-    json_begin(j, "latency_us", '{');
-    for (int f = 0; f < FATES; f++) {
-        if (!m->latency[f])
-            continue;
-        json_begin(j, fates[f], '{');
-        for (size_t i = 0; i < N_PERCENTILES; i++)
-            json_number(j, percentiles[i].name, measure_percentile_us(m, (fate)f, percentiles[i].share));
-        json_number(j, "mean", (double)m->latency[f]->sum / 1e3 / (double)m->latency[f]->count);
-        json_end(j, '}');
-    }
-    json_end(j, '}');
+    json_latencies(j, "latency_us", m->latency);
+    json_latencies(j, "own_latency_us", m->own);
     json_begin(j, "cpu_us_a_call", '{');
     json_cpu(j, "client", measure_us(m, m->cpu.client));
     json_cpu(j, "server", measure_us(m, m->cpu.server));
@@ -178,12 +184,21 @@ static void print_us(const char *name, double us)
         printf("  %s %.2f", name, us);
 }
 
+static void print_percentiles(const histogram *h)
+{
+    for (size_t i = 0; i < N_PERCENTILES; i++)
+        printf("  %s %.0f", percentiles[i].name, (double)histogram_at(h, percentiles[i].share) / 1e3);
+    putchar('\n');
+}
+
 static void print_latencies(const measure *m, fate f)
 {
     printf("  %-10s %9" PRIu64 " calls, us:", fates[f], m->calls[f]);
-    for (size_t i = 0; i < N_PERCENTILES; i++)
-        printf("  %s %.0f", percentiles[i].name, measure_percentile_us(m, f, percentiles[i].share));
-    putchar('\n');
+    print_percentiles(m->latency[f]);
+    if (m->own[f]) {
+        printf("  %-10s %9s  of its own, us:", "", "");
+        print_percentiles(m->own[f]);
+    }
 }
 
 void report_print(const report *r)
@@ -193,7 +208,8 @@ void report_print(const report *r)
 
     printf("%s: %s\n  ", r->scenario->name, r->scenario->what);
     if (r->offered > 0)
-        printf("%.0f operations a second offered, ", r->offered);
+        printf("%.0f operations a second offered, %.0f calls a second ended, ", r->offered,
+               (double)measure_calls(m) / m->seconds);
     else
         printf("%ld %s, ", o->in_flight, o->sync ? "threads" : "in flight");
     if (r->capacity > 0)

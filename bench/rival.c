@@ -1,19 +1,16 @@
 /* Invariant: a hand's records are its own until its thread has ended. */
 #include "rival.h"
 
-#include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
 
 #include "interrupt.h"
 
 typedef struct crew {
     rival *rival;
     atomic_int phase; /* 0 warms up, 1 is measured, 2 stops */
+    atomic_bool some; /* was measured */
     atomic_llong left;
     uint64_t calls;
     atomic_uint holder; /* of the one lock, the last; from 1 */
@@ -34,9 +31,10 @@ void hand_record(hand *h, uint64_t began_ns)
 
     if (atomic_load_explicit(&h->crew->phase, memory_order_relaxed) != 1)
         return;
+    atomic_store_explicit(&h->crew->some, true, memory_order_relaxed);
     uint64_t latency_ns = measure_now_ns() - began_ns;
     for (unsigned i = 0; i < n; i++)
-        measure_call(&h->measured, FATE_OK, latency_ns);
+        measure_call(&h->measured, FATE_OK, latency_ns, latency_ns);
 }
 
 void hand_holds(hand *h)
@@ -186,7 +184,7 @@ static bool run_threads(rival *r, const place *p, double warm_up, double seconds
         before = place_cpu(p);
         from_ns = measure_now_ns();
         atomic_store(&c.phase, 1);
-        measure_pause(seconds);
+        measure_pause_until_some(seconds, &c.some);
         m->cpu = measure_cpu(before, place_cpu(p));
     }
     m->seconds += (double)(measure_now_ns() - from_ns) / 1e9;
@@ -210,81 +208,7 @@ static bool run_threads(rival *r, const place *p, double warm_up, double seconds
     return good;
 }
 
-/* ---- redis-benchmark ------------------------------------------------------------- */
-
-/* How often Redis ran such a command. */
-static uint64_t ran(redisContext *redis, const char *ran_command)
-{
-    redisReply *reply = redisCommand(redis, "INFO commandstats");
-    char name[40];
-    uint64_t n = 0;
-
-    snprintf(name, sizeof name, "cmdstat_%s:calls=", ran_command);
-    const char *at = reply && reply->type == REDIS_REPLY_STRING ? strstr(reply->str, name) : NULL;
-    if (at)
-        n = strtoull(at + strlen(name), NULL, 10);
-    if (reply)
-        freeReplyObject(reply);
-    return n;
-}
-
-static pid_t start_benchmark(const rival *r, const place *p, command *c)
-{
-    enum { FLAGS_MAX = 20 };
-    const char *argv[FLAGS_MAX + COMMAND_WORDS_MAX] = {"redis-benchmark", "-q", "-n", "2000000000", "-r", "2000000000"};
-    char clients[16], pipeline_text[16];
-    size_t n = 6;
-
-    snprintf(clients, sizeof clients, "%u", r->in_flight > r->pipeline ? r->in_flight / r->pipeline : 1);
-    snprintf(pipeline_text, sizeof pipeline_text, "%u", r->pipeline);
-    const char *const more[] = {"-c", clients, "-P", pipeline_text};
-    memcpy(argv + n, more, sizeof more);
-    n += sizeof more / sizeof *more;
-    const char *const by_socket[] = {"-s", p->socket}, *const by_port[] = {"-h", p->host, "-p", p->port};
-    bool unix_socket = p->socket[0] != '\0';
-    memcpy(argv + n, unix_socket ? by_socket : by_port, unix_socket ? sizeof by_socket : sizeof by_port);
-    n += unix_socket ? 2 : 4;
-    if (p->password[0] != '\0') {
-        argv[n++] = "-a";
-        argv[n++] = p->password;
-    }
-    work_repeated(&r->work, c);
-    memcpy(argv + n, c->argv, (size_t)c->argc * sizeof *argv);
-    return place_spawn(argv, -1);
-}
-
-static bool run_benchmark(const rival *r, const place *p, double warm_up, double seconds, measure *m)
-{
-    const char *name = r->work.script ? "evalsha" : "fcall";
-    redisContext *redis = place_connect(p);
-    command *c = measure_alloc(1, sizeof *c);
-    pid_t pid = redis ? start_benchmark(r, p, c) : 0;
-    bool good = pid > 0 && measure_pause(warm_up);
-    cpu_times before = place_cpu(p);
-    double client = cpu_of(pid);
-    uint64_t calls = good ? ran(redis, name) : 0;
-    uint64_t from_ns = measure_now_ns();
-
-    if (good) {
-        good = measure_pause(seconds);
-        m->calls[FATE_OK] = ran(redis, name) - calls;
-        m->seconds = (double)(measure_now_ns() - from_ns) / 1e9;
-        m->cpu = measure_cpu(before, place_cpu(p));
-        m->cpu.client = client < 0 ? -1 : cpu_of(pid) - client;
-    }
-    if (pid > 0) {
-        good = waitpid(pid, NULL, WNOHANG) == 0 && good; /* it does not end by itself but by an error */
-        kill(pid, SIGKILL);
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    if (!good || m->calls[FATE_OK] == 0)
-        fprintf(stderr, "lockstock-bench: redis-benchmark does not run\n");
-    if (redis)
-        redisFree(redis);
-    free(c);
-    return good && m->calls[FATE_OK] > 0;
-}
+/* ---------------------------------------------------------------------------------- */
 
 bool rival_run(rival *r, const place *p, double warm_up, double seconds, uint64_t calls, measure *m)
 {
@@ -295,7 +219,7 @@ bool rival_run(rival *r, const place *p, double warm_up, double seconds, uint64_
         redisFree(redis);
     if (!prepared)
         return false;
-    if (r->kind == RIVAL_BENCHMARK)
-        return run_benchmark(r, p, warm_up, seconds, m);
+    if (r->kind == RIVAL_BENCHMARK || r->kind == RIVAL_GRPC)
+        return rival_outside(r, p, warm_up, seconds, m);
     return run_threads(r, p, warm_up, seconds, calls, m);
 }

@@ -1,0 +1,237 @@
+// lockstock-bench-peer: what a team would write instead of lockstockd with gRPC C++: StockService's Deduct as an
+// asynchronous service with a completion queue, which calls the same library function through one pipelined
+// hiredis connection; and its client, asynchronous too. lockstock-bench starts both.
+//
+//   lockstock-bench-peer serve ADDRESS REDIS-SOCKET           prints "ready", then serves until it is ended
+//   lockstock-bench-peer call ADDRESS IN-FLIGHT TAG THINGS    calls until it is ended
+#include <grpcpp/grpcpp.h>
+#include <hiredis.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "command.h"
+#include "lockstock/v1/stock.grpc.pb.h"
+
+using lockstock::v1::DeductRequest;
+using lockstock::v1::DeductResponse;
+using lockstock::v1::StockService;
+
+namespace {
+
+constexpr int kReceivers = 1024;
+
+[[noreturn]] void Die(const char *what)
+{
+    fprintf(stderr, "lockstock-bench-peer: %s\n", what);
+    exit(1);
+}
+
+// ---- the service ---------------------------------------------------------------------------------------
+
+struct Call {
+    grpc::ServerContext context;
+    DeductRequest request;
+    DeductResponse response;
+    grpc::ServerAsyncResponseWriter<DeductResponse> writer{&context};
+    bool finished = false;
+};
+
+// One connection and its thread: commands go out as they come, together where several have come; replies come
+// in the order of the commands.
+class Pipeline {
+public:
+    explicit Pipeline(const char *socket) : redis_(redisConnectUnix(socket)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
+    {
+        if (!redis_ || redis_->err)
+            Die("cannot connect to Redis");
+        thread_ = std::thread([this] { Run(); });
+        thread_.detach();
+    }
+
+    void Submit(Call *call)
+    {
+        bool first;
+        {
+            std::lock_guard<std::mutex> guard(lock_);
+            first = come_.empty();
+            come_.push_back(call);
+        }
+        if (first) {
+            uint64_t one = 1;
+            if (write(wake_, &one, sizeof one) < 0)
+                Die("eventfd");
+        }
+    }
+
+private:
+    void Run()
+    {
+        for (;;) {
+            pollfd events[] = {{redis_->fd, POLLIN, 0}, {wake_, POLLIN, 0}};
+            poll(events, 2, -1);
+            if (events[1].revents)
+                Send();
+            if (events[0].revents)
+                Receive();
+        }
+    }
+
+    void Send()
+    {
+        uint64_t times;
+        if (read(wake_, &times, sizeof times) < 0)
+            return;
+        {
+            std::lock_guard<std::mutex> guard(lock_);
+            taken_.swap(come_);
+        }
+        for (Call *call : taken_) {
+            const auto &line = call->request.lines(0);
+            command_fcall(&command_, "stock_deduct", line.sku().c_str());
+            command_deduct(&command_, line.sku().c_str(), call->request.order_id().c_str());
+            redisAppendCommandArgv(redis_, command_.argc, command_.argv, command_.lengths);
+            under_way_.push_back(call);
+        }
+        taken_.clear();
+        for (int done = 0; !done;)
+            if (redisBufferWrite(redis_, &done) != REDIS_OK)
+                Die(redis_->errstr);
+    }
+
+    // The reply is {{'DEDUCTED', ...}}: one for each sub-call.
+    void Receive()
+    {
+        void *found = nullptr;
+        if (redisBufferRead(redis_) != REDIS_OK)
+            Die(redis_->errstr);
+        while (redisGetReplyFromReader(redis_, &found) == REDIS_OK && found) {
+            auto *reply = static_cast<redisReply *>(found);
+            Call *call = under_way_.front();
+            under_way_.pop_front();
+            if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_ARRAY ||
+                reply->element[0]->elements == 0 || reply->element[0]->element[0]->type != REDIS_REPLY_STRING)
+                Die(reply->type == REDIS_REPLY_ERROR ? reply->str : "not an answer of the function");
+            const char *outcome = reply->element[0]->element[0]->str;
+            call->finished = true;
+            if (strcmp(outcome, "ERR") == 0) {
+                call->writer.FinishWithError(grpc::Status(grpc::StatusCode::INTERNAL, "the function failed"), call);
+            } else {
+                call->response.set_outcome(strcmp(outcome, "DEDUCTED") == 0 ? lockstock::v1::DEDUCT_OUTCOME_DEDUCTED
+                                                                           : lockstock::v1::DEDUCT_OUTCOME_SOLD_OUT);
+                call->response.add_lines()->set_sku(call->request.lines(0).sku());
+                call->writer.Finish(call->response, grpc::Status::OK, call);
+            }
+            freeReplyObject(reply);
+        }
+    }
+
+    redisContext *redis_;
+    int wake_;
+    std::thread thread_;
+    std::mutex lock_;
+    std::vector<Call *> come_, taken_;
+    std::deque<Call *> under_way_;
+    command command_;
+};
+
+int Serve(const char *address, const char *socket)
+{
+    StockService::AsyncService service;
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials());
+    builder.RegisterService(&service);
+    auto queue = builder.AddCompletionQueue();
+    auto server = builder.BuildAndStart();
+    if (!server)
+        Die("cannot listen");
+    Pipeline pipeline(socket);
+    auto receive = [&] {
+        auto *call = new Call;
+        service.RequestDeduct(&call->context, &call->request, &call->writer, queue.get(), queue.get(), call);
+    };
+    for (int i = 0; i < kReceivers; i++)
+        receive();
+    puts("ready");
+    fflush(stdout);
+    void *tag;
+    for (bool ok; queue->Next(&tag, &ok);) {
+        auto *call = static_cast<Call *>(tag);
+        if (!ok || call->finished) {
+            delete call;
+            continue;
+        }
+        receive();
+        if (call->request.lines_size() == 1) {
+            pipeline.Submit(call);
+        } else {
+            call->finished = true;
+            call->writer.FinishWithError(grpc::Status(grpc::StatusCode::INVALID_ARGUMENT, "lines"), call);
+        }
+    }
+    return 0;
+}
+
+// ---- the client ----------------------------------------------------------------------------------------
+
+struct Asked {
+    std::unique_ptr<grpc::ClientContext> context;
+    DeductRequest request;
+    DeductResponse response;
+    grpc::Status status;
+    std::unique_ptr<grpc::ClientAsyncResponseReader<DeductResponse>> reader;
+};
+
+int Drive(const char *address, int in_flight, const char *tag, int things)
+{
+    auto stub = StockService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
+    grpc::CompletionQueue queue;
+    std::vector<Asked> asked(static_cast<size_t>(in_flight));
+    uint64_t serial = 0;
+    auto ask = [&](Asked *a) {
+        char id[40];
+        snprintf(id, sizeof id, "%s-%019llx", tag, 0x1000000000ULL + static_cast<unsigned long long>(serial++));
+        a->context = std::make_unique<grpc::ClientContext>();
+        a->context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
+        a->request.set_order_id(id);
+        a->reader = stub->AsyncDeduct(a->context.get(), a->request, &queue);
+        a->reader->Finish(&a->response, &a->status, a);
+    };
+    for (int i = 0; i < in_flight; i++) {
+        auto *line = asked[static_cast<size_t>(i)].request.add_lines();
+        line->set_sku(std::string(tag) + "-" + std::to_string(i % things));
+        line->set_quantity(1);
+        ask(&asked[static_cast<size_t>(i)]);
+    }
+    void *found;
+    for (bool ok; queue.Next(&found, &ok);) {
+        auto *a = static_cast<Asked *>(found);
+        if (!a->status.ok())
+            Die(a->status.error_message().c_str());
+        ask(a);
+    }
+    return 0;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "serve") == 0)
+        return Serve(argv[2], argv[3]);
+    if (argc == 6 && strcmp(argv[1], "call") == 0)
+        return Drive(argv[2], atoi(argv[3]), argv[4], atoi(argv[5]));
+    fprintf(stderr, "usage: lockstock-bench-peer serve ADDRESS REDIS-SOCKET | call ADDRESS IN-FLIGHT TAG THINGS\n");
+    return 2;
+}
