@@ -105,6 +105,14 @@ spread compare_ratio(const contender *a, const contender *b, compared of, size_t
     return spread_of(ratios, rounds);
 }
 
+double compare_median(const contender *c, compared of, size_t rounds)
+{
+    double values[ROUNDS_MAX];
+
+    memcpy(values, values_of(c, of), rounds * sizeof *values);
+    return spread_of(values, rounds).median;
+}
+
 /* ---- --compare ----------------------------------------------------------------- */
 
 static size_t add(contender *all, size_t n, const contender *more)
@@ -196,16 +204,13 @@ static void print_us(double us)
 static void print_contender(const contender *c, const contender *ours, const bench_options *o)
 {
     size_t rounds = (size_t)o->rounds;
-    double *rates = measure_alloc(rounds, sizeof *rates);
     const measure *m = &c->total;
 
     if (c->skipped) {
         printf("  %-42s skipped: %s\n", c->name, c->skipped);
-        free(rates);
         return;
     }
-    memcpy(rates, c->rate, rounds * sizeof *rates);
-    printf("  %-42s %9.0f", c->name, spread_of(rates, rounds).median);
+    printf("  %-42s %9.0f", c->name, compare_median(c, OF_RATE, rounds));
     if (m->latency[FATE_OK])
         printf(" %8.0f %8.0f", measure_percentile_us(m, FATE_OK, 0.5), measure_percentile_us(m, FATE_OK, 0.99));
     else
@@ -218,7 +223,6 @@ static void print_contender(const contender *c, const contender *ours, const ben
         printf("   %5.2f %5.2f %5.2f", ratio.min, ratio.median, ratio.max);
     }
     putchar('\n');
-    free(rates);
 }
 
 static void json_contender(json *j, const contender *c, const contender *ours, const bench_options *o)

@@ -36,6 +36,9 @@ void compare_free(contender *c, size_t n);
 typedef enum compared { OF_RATE, OF_REDIS, OF_P50 } compared;
 spread compare_ratio(const contender *a, const contender *b, compared of, size_t rounds);
 
+/* The median of the values of one of them. */
+double compare_median(const contender *c, compared of, size_t rounds);
+
 /* --compare: a scenario with all its rivals, printed and as members of the object that is open. */
 bool compare_scenario(const scenario *s, const bench_options *o, const place *p, const char *fsync, json *j);
 

@@ -74,7 +74,8 @@ cpu_times place_cpu(const place *p)
 
 redisContext *place_connect(const place *p)
 {
-    redisContext *c = p->socket[0] != '\0' ? redisConnectUnix(p->socket) : redisConnect(p->host, atoi(p->port));
+    redisContext *c =
+        p->socket[0] != '\0' ? redisConnectUnix(p->socket) : redisConnect(p->host, (int)strtol(p->port, NULL, 10));
     redisReply *reply = NULL;
 
     if (!c || c->err) {

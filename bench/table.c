@@ -137,7 +137,7 @@ static void tell(size_t at, const char *skipped, const spread *s, const char *no
         json_text(j, "skipped", skipped);
     } else {
         printf("| %zu | %s | %s | %.2f | %.2f | %.2f | %s%s%s |\n", at + 1, r->what, target, s->min, s->median, s->max,
-               verdict, *note ? "; " : "", note);
+               verdict, *verdict ? "; " : "", note);
         json_text(j, "note", note);
         json_spread(j, "ratio", *s);
         if (r->target > NO_TARGET)
@@ -145,6 +145,18 @@ static void tell(size_t at, const char *skipped, const spread *s, const char *no
     }
     json_end(j, '}');
     fflush(stdout);
+}
+
+/* What the ratio is of: the medians of both. */
+static void note_medians(const row *r, const contender *a, const contender *b, size_t rounds,
+                         char note[TABLE_NOTE_BYTES])
+{
+    static const char *const units[] = {[OF_RATE] = "calls/s", [OF_REDIS] = "us", [OF_P50] = "us"};
+    bool hand_offs = r->of == OF_RATE && a->total.hand_offs > 0;
+
+    snprintf(note, TABLE_NOTE_BYTES, r->of == OF_REDIS ? "%.2f / %.2f %s" : "%.0f / %.0f %s",
+             compare_median(a, r->of, rounds), compare_median(b, r->of, rounds),
+             hand_offs ? "hand-offs/s" : units[r->of]);
 }
 
 static bool measure_group(int group, const bench_options *o, const place *none, json *j)
@@ -175,7 +187,10 @@ static bool measure_group(int group, const bench_options *o, const place *none, 
             continue;
         const char *skipped = c[r->a].skipped ? c[r->a].skipped : c[r->b].skipped;
         spread s = skipped ? (spread){0} : compare_ratio(&c[r->a], &c[r->b], r->of, (size_t)o->rounds);
-        tell(i, skipped, &s, "", j);
+        char note[TABLE_NOTE_BYTES] = "";
+        if (!skipped)
+            note_medians(r, &c[r->a], &c[r->b], (size_t)o->rounds, note);
+        tell(i, skipped, &s, note, j);
     }
     compare_free(c, n);
     place_close(&other);
