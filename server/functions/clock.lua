@@ -3,5 +3,5 @@
 -- Microseconds since 1970, by Redis.
 local function clock_us()
   local t = redis.call('TIME')
-  return tonumber(t[1]) * 1000000 + tonumber(t[2])
+  return t[1] * 1000000 + t[2]
 end

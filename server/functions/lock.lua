@@ -9,28 +9,28 @@ local LIST_WORK = 500
 
 -- What the token was given, if it still holds all of it.
 local function acquired_again(base, token, record, targets, now)
-  local reply, soonest = {'ACQUIRED', 1, 0}, math.huge
+  local reply, soonest = {'ACQUIRED', 0}, math.huge
   for name in each_target(record.targets) do
-    local end_us, fence = parse_entry(read_lock(base .. 'lock:n:' .. name, token).entry, now)
+    local end_us, fence = lease_of(read_lock(base, name), token, now)
     if not end_us then return {'TOKEN_SPENT'} end
     reply[#reply + 1] = fence
     soonest = math.min(soonest, end_us)
   end
-  if #reply == 3 then return {'TOKEN_SPENT'} end
+  if #reply == 2 then return {'TOKEN_SPENT'} end
   if record.targets ~= targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
-  reply[3] = ms_left(soonest, now)
+  reply[2] = ms_left(soonest, now)
   return reply
 end
 
 local function me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
-  local targets = table.concat({...}, ' ')
+  local targets = table.concat({...}, ',')
   return {token = token, key = base .. 'lock:t:' .. token, owner = owner, lease_ms = tonumber(lease_ms),
     wait_ms = tonumber(wait_ms), copy = copy, others = '', targets = targets, wants = wants_of(targets)}
 end
 
 -- Grants what `me` wants; the lease begins now.
 local function hold(q, me)
-  local reply, end_us = {'ACQUIRED', 0, me.lease_ms}, q.now + me.lease_ms * 1000
+  local reply, end_us = {}, q.now + me.lease_ms * 1000
   for _, want in ipairs(me.wants) do
     local line = open(q, want.name)
     if end_us < (line.lock.watched or line.lock.soonest or math.huge) then next_of(q, line) end
@@ -40,10 +40,10 @@ local function hold(q, me)
     local fence = math.max(lock.fence + 1, q.now)
     settle(lock)
     put_holder(lock, want, me.token, end_us, fence)
-    write('PEXPIRE', lock.key, int(me.lease_ms + FENCE_RETAIN_MS))
     reply[#reply + 1] = fence
   end
-  write('SET', me.key, int(q.now) .. ' ' .. me.owner .. ' ' .. me.targets, 'PX', int(me.lease_ms + TOKEN_RETAIN_MS))
+  write_record(me.key, 'H', q.now, end_us + TOKEN_RETAIN_MS * 1000, ' ' .. me.owner .. ' ' .. me.targets,
+    'PX', int(me.lease_ms + TOKEN_RETAIN_MS))
   wake(q, {token = me.token, parked = me.others})
   tell(q)
   return reply
@@ -52,7 +52,7 @@ end
 -- Takes what it was offered; nil when that is over.
 local function claim(q, me)
   for _, want in ipairs(me.wants) do
-    local _, fence = parse_entry(open(q, want.name).lock.entry, q.now)
+    local _, fence = lease_of(open(q, want.name).lock, me.token, q.now)
     if fence ~= 0 then return nil end
   end
   for _, want in ipairs(me.wants) do
@@ -101,7 +101,7 @@ local function refusal(q, me)
   for i, want in ipairs(me.wants) do
     local line = open(q, want.name)
     local lock = line.lock
-    local _, fence = parse_entry(lock.entry, q.now)
+    local _, fence = lease_of(lock, me.token, q.now)
     -- With its record lost, a token that holds is still not granted a second time.
     if fence and fence > 0 then return {'TOKEN_SPENT'} end
     read_if_over(q, lock)
@@ -167,13 +167,57 @@ local function try_again(q, me)
   return reply
 end
 
+-- What a try is told of one name that another token has, EXCLUSIVE; nil where that is not so, or the token
+-- is known.
+local function busy_with(base, now, token, held)
+  local layout, kind, _, _, _, end_us, fence = struct.unpack(HELD, held)
+  if layout ~= LAYOUT or kind ~= EXCLUSIVE or fence == 0 or end_us <= now then return nil end
+  local holder = string.sub(held, HELD_BYTES + 1)
+  if holder == token or redis.call('GET', base .. 'lock:t:' .. token) then return nil end
+  return {'BUSY', 0, owner_of(base, holder), ms_left(end_us, now)}
+end
+
+-- The common case, in three commands: one name, EXCLUSIVE, that nobody has or waits for, and a token that
+-- is not known. All else is left to what follows, and nothing is written.
+local function take(base, now, token, owner, lease_ms, wait_ms, name)
+  local key, fence, kept = base .. 'lock:n:' .. name, now, 0
+  local text = redis.call('GET', key)
+  if text then
+    if #text > HELD_BYTES and wait_ms == '0' then return busy_with(base, now, token, text) end
+    if #text ~= NAME_BYTES then return nil end
+    local layout, kind, stands, last, ends = struct.unpack(NAME, text)
+    if layout ~= LAYOUT or kind ~= FREE or stands ~= 0 then return nil end
+    fence, kept = math.max(last + 1, now), ends
+  end
+  local end_us = now + lease_ms * 1000
+  local known = redis.call('SET', base .. 'lock:t:' .. token,
+    struct.pack(TOKEN, LAYOUT, HOLDS, now, end_us + TOKEN_RETAIN_MS * 1000) .. ' ' .. owner .. ' ' .. name,
+    'NX', 'GET', 'PX', int(lease_ms + TOKEN_RETAIN_MS))
+  if known then return nil end
+  dirty = true
+  local least = end_us + FENCE_RETAIN_MS * 1000
+  if kept < least then
+    redis.call('SET', key, struct.pack(HELD, LAYOUT, EXCLUSIVE, 0, fence, least + FENCE_SLACK_MS * 1000,
+      end_us, fence, 1, 0) .. token, 'PX', int(lease_ms + FENCE_RETAIN_MS + FENCE_SLACK_MS))
+  else
+    redis.call('SET', key, struct.pack(HELD, LAYOUT, EXCLUSIVE, 0, fence, kept, end_us, fence, 1, 0) .. token, 'KEEPTTL')
+  end
+  return {fence}
+end
+
 local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  if select('#', ...) == 1 and not string.find(..., ' ', 1, true) then
+    local taken = take(base, now, token, owner, lease_ms, wait_ms, ...)
+    if taken then return taken end
+  end
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
   local record = read_record(me.key)
-  if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
+  if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
   if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
   local q = new_queue(base, now, me.token)
-  if record then me.number, me.others = tonumber(record.since), without_copy(record.parked, me.copy) end
+  if record then
+    me.number, me.kept, me.others = record.since, record.kept, without_copy(record.parked, me.copy)
+  end
   local claimed = record and record.state == 'O' and claim(q, me)
   if claimed then return claimed end
   local refused = refusal(q, me)
@@ -201,7 +245,8 @@ end
 
 -- Of these three: copy is "<server>.<copy>" where it is parked.
 
--- -> {'ACQUIRED', 1 when again, lease_ms, fence...}
+-- -> {fence...}
+--    {'ACQUIRED', ms left, fence...}: again
 --    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
 --    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
 --    {'TOKEN_SPENT'}
@@ -212,12 +257,14 @@ define('lock_claim', {'allow-oom'}, acquire)
 
 -- From now on `w` neither stands nor is offered anything. A record follows, and conclude.
 local function step_out(q, w)
-  for _, want in ipairs(w.wants) do due_and_read(q, want.name) end
+  local fences = {}
+  for i, want in ipairs(w.wants) do
+    local _, fence = lease_of(due_and_read(q, want.name).lock, w.token, q.now)
+    fences[i] = fence
+  end
   if w.state == 'Q' then leave(q, w) end
-  for _, want in ipairs(w.wants) do
-    local lock = open(q, want.name).lock
-    local _, fence = parse_entry(lock.entry, q.now)
-    if fence == 0 then drop_holder(lock, w.token, want.permits, true) end
+  for i, want in ipairs(w.wants) do
+    if fences[i] == 0 then drop_holder(open(q, want.name).lock, w.token, want.permits, true) end
   end
 end
 
@@ -229,14 +276,14 @@ end
 -- Withdraws one that waits: it will not be granted.
 local function spend(q, w)
   step_out(q, w)
-  write('SET', q.base .. 'lock:t:' .. w.token, '0  ', 'PX', TOKEN_RETAIN_MS)
+  write_spent(q.base .. 'lock:t:' .. w.token, q.now)
 end
 
 -- Its time is over -> as lock_acquire, but {'TIMED_OUT', ...} for {'BUSY', ...}
 define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
   local record = read_record(me.key)
-  if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
+  if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
   local q = new_queue(base, now, me.token)
   if record then me.others = without_copy(record.parked, me.copy) end
   local claimed = record and record.state == 'O' and claim(q, me)
@@ -248,7 +295,7 @@ define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_m
     if is_barred(lock, me.wants[i]) then barred = i end
   end
   local reply = {'TIMED_OUT', in_the_way(q, me.wants, barred)}
-  if record then me.state, me.number = record.state, tonumber(record.since) end
+  if record then me.state, me.number = record.state, record.since end
   spend(q, me)
   -- Other copies of the call end too.
   wake(q, {token = me.token, parked = me.others})
@@ -262,15 +309,15 @@ end)
 define('lock_abandon', {'allow-oom'}, function(base, now, parked)
   local token, copy = string.match(parked, '^(%S+) (%S+)$')
   local w = read_record(base .. 'lock:t:' .. token)
-  local left = w and w.state ~= '' and without_copy(w.parked, copy)
+  local left = waits(w) and without_copy(w.parked, copy)
   if not left or left == w.parked then return {'OK', -1} end
   local q = new_queue(base, now, token)
-  w.token, w.number, w.wants, w.parked = token, tonumber(w.since), wants_of(w.targets), left
+  w.token, w.number, w.wants, w.parked = token, w.since, wants_of(w.targets), left
   if left ~= '' then
-    write_life(q, w, w.state, 'KEEPTTL')
+    write_life(q, w, w.state)
   else
     step_out(q, w)
-    write_life(q, w, 'A', 'PX', TOKEN_RETAIN_MS)
+    write_life(q, w, 'A', TOKEN_RETAIN_MS)
     conclude(q)
   end
   return {'OK', -1}
@@ -288,21 +335,41 @@ define('lock_promote', {'allow-oom'}, function(base, now, name)
   return {'OK', anyone_stands(q, line) and watch_ms(q, line) or -1}
 end)
 
+-- The common case, in two commands more: one name of which the token is the one holder, and keys that end
+-- late enough as it is. All else is left to what follows, and nothing is written.
+local function extend(base, now, record, token, lease_ms, name, another)
+  name = name or only_target(record)
+  if not name or another then return nil end
+  local key = base .. 'lock:n:' .. name
+  local held = redis.call('GET', key)
+  if not held or #held ~= HELD_BYTES + #token or string.sub(held, HELD_BYTES + 1) ~= token then return nil end
+  local layout, kind, stands, last, kept, end_us, fence, permits, capacity = struct.unpack(HELD, held)
+  if layout ~= LAYOUT or not ONE_HOLDER[kind] or fence == 0 or end_us <= now then return nil end
+  end_us = math.max(end_us, now + lease_ms * 1000)
+  local _, _, _, token_kept = struct.unpack(TOKEN, record)
+  if kept < end_us + FENCE_RETAIN_MS * 1000 or token_kept < now + (lease_ms + TOKEN_RETAIN_MS) * 1000 then return nil end
+  write('SET', key, struct.pack(HELD, LAYOUT, kind, stands, last, kept, end_us, fence, permits, capacity) .. token, 'KEEPTTL')
+  return {'RENEWED', ms_left(end_us, now)}
+end
+
 -- No names: all that the token holds.
 -- -> {'RENEWED', lease_ms} {'LOST', 0}
 define('lock_renew', {'allow-oom'}, function(base, now, token, lease_ms, ...)
   lease_ms = tonumber(lease_ms)
   local token_key = base .. 'lock:t:' .. token
-  local record = read_record(token_key)
+  local text = redis.call('GET', token_key)
+  local done = text and #text > TOKEN_BYTES and extend(base, now, text, token, lease_ms, ...)
+  if done then return done end
+  local record = text and parse_record(text)
   local names, locks, soonest = {...}, {}, math.huge
   if record and #names == 0 then
-    for name, mode in each_target(record.targets) do
-      if MODE[mode] then names[#names + 1] = name end
+    for name, _, _, _, released in each_target(record.targets) do
+      if not released then names[#names + 1] = name end
     end
   end
   for i, name in ipairs(names) do
-    local lock = read_lock(base .. 'lock:n:' .. name, token)
-    lock.end_us, lock.my_fence, lock.permits = parse_entry(lock.entry, now)
+    local lock = read_lock(base, name)
+    lock.end_us, lock.my_fence, lock.permits = lease_of(lock, token, now)
     if not lock.end_us or lock.my_fence == 0 then return {'LOST', 0} end
     locks[i] = lock
   end
@@ -310,20 +377,22 @@ define('lock_renew', {'allow-oom'}, function(base, now, token, lease_ms, ...)
 
   for _, lock in ipairs(locks) do
     local end_us = math.max(lock.end_us, now + lease_ms * 1000)
-    if lock.used == lock.permits then lock.soonest = end_us end
-    write('HSET', lock.key, 's', summary(lock),
-      token, string.format('%d %d %d', end_us, lock.my_fence, lock.permits))
-    write('PEXPIRE', lock.key, int(lease_ms + FENCE_RETAIN_MS))
+    renew_holder(lock, token, end_us, lock.my_fence, lock.permits)
+    write_lock(lock, now)
     soonest = math.min(soonest, end_us)
   end
-  write('PEXPIRE', token_key, int(lease_ms + TOKEN_RETAIN_MS), 'GT')
+  local kept = now + (lease_ms + TOKEN_RETAIN_MS) * 1000
+  if record.kept < kept then
+    write_record(token_key, 'H', record.since, kept + TOKEN_SLACK_MS * 1000, ' ' .. record.owner .. ' ' .. record.targets,
+      'PX', int(lease_ms + TOKEN_RETAIN_MS + TOKEN_SLACK_MS))
+  end
   return {'RENEWED', ms_left(soonest, now)}
 end)
 
 -- Release of one that waits: it holds nothing, and never will.
 local function release_waiter(base, token, record, names, now)
   local q, w = new_queue(base, now, token), record
-  w.token, w.number, w.wants = token, tonumber(record.since), wants_of(record.targets)
+  w.token, w.number, w.wants = token, record.since, wants_of(record.targets)
   local meant = #names == 0
   for _, want in ipairs(w.wants) do
     for _, name in ipairs(names) do meant = meant or name == want.name end
@@ -336,46 +405,69 @@ local function release_waiter(base, token, record, names, now)
   return {'NOT_HELD', 0}
 end
 
+-- The common case, in three commands: all that the token has is one name, EXCLUSIVE, for which nobody
+-- waits, and that is what it gives back. `text` is its record. All else is left to what follows, and
+-- nothing is written.
+local RELEASED = {'RELEASED', 0}
+local function give_back(base, now, token_key, token, text, name, another)
+  local layout, state, _, token_kept = struct.unpack(TOKEN, text)
+  local only = only_target(text)
+  if layout ~= LAYOUT or state ~= HOLDS or not only or another or (name or only) ~= only then return nil end
+  local key = base .. 'lock:n:' .. only
+  local held = redis.call('GET', key)
+  if not held or #held ~= HELD_BYTES + #token or string.sub(held, HELD_BYTES + 1) ~= token then return nil end
+  local kind, stands, last, kept, end_us
+  layout, kind, stands, last, kept, end_us = struct.unpack(HELD, held)
+  if layout ~= LAYOUT or kind ~= EXCLUSIVE or stands ~= 0 or end_us <= now then return nil end
+  write('SET', key, struct.pack(NAME, LAYOUT, FREE, 0, last, kept), 'KEEPTTL')
+  write_given_back(token_key, text, token_kept, now)
+  return RELEASED
+end
+
 -- Of a token that is not known there is nothing to give back, but it will not be granted
 -- any more: where that is left to `leave_mark`, the reply is {'UNSEEN'}.
 local function release(base, now, leave_mark, token, ...)
   local token_key = base .. 'lock:t:' .. token
-  local record = read_record(token_key)
-  if not record and not leave_mark then return {'UNSEEN'} end
+  local text = redis.call('GET', token_key)
+  if not text and not leave_mark then return {'UNSEEN'} end
+  local done = text and #text > TOKEN_BYTES and give_back(base, now, token_key, token, text, ...)
+  if done then return done end
+  local record = text and parse_record(text)
   local names, outcomes = {...}, {}
-  if record and record.state ~= '' then return release_waiter(base, token, record, names, now) end
+  if waits(record) then return release_waiter(base, token, record, names, now) end
   local q = new_queue(base, now, token)
   local all, given_back, left = #names == 0, {}, false
   local targets = {}
-  for name, mode, rest in each_target(record and record.targets or '') do
+  for name, mode, permits, capacity, released in each_target(record and record.targets or '') do
     local asked = all
+    released = released or record.state == 'X'
     if all then
       names[#names + 1] = name
     else
       for _, one in ipairs(names) do asked = asked or one == name end
     end
-    if asked and MODE[mode] then
+    if asked and not released then
       local lock = open(q, name).lock
-      local _, _, permits = parse_entry(lock.entry, now)
-      if permits then
-        lock.permits = permits
+      local _, _, held = lease_of(lock, token, now)
+      if held then
+        lock.permits = held
         given_back[#given_back + 1] = due_and_read(q, name).lock
-        mode = string.lower(mode)
+        released = true
       end
     end
-    if MODE[mode] then left = true elseif asked then outcomes[name] = 'RELEASED' end
-    targets[#targets + 1] = name .. ' ' .. mode .. ' ' .. rest
+    if not released then left = true elseif asked then outcomes[name] = 'RELEASED' end
+    targets[#targets + 1] = target_text(name, mode, permits, capacity, released)
   end
 
   for _, lock in ipairs(given_back) do drop_holder(lock, token, lock.permits) end
   if not record then
-    write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)
+    write_spent(token_key, now)
   elseif #given_back > 0 then
-    local text = table.concat(targets, ' ')
     if left then
-      write('SET', token_key, record.since .. ' ' .. record.owner .. ' ' .. text, 'KEEPTTL')
+      write_record(token_key, 'H', record.since, record.kept, ' ' .. record.owner .. ' ' .. table.concat(targets, ','),
+        'KEEPTTL')
     else
-      write('SET', token_key, '0  ' .. text, 'PX', TOKEN_RETAIN_MS)
+      write_given_back(token_key, text, record.kept, now)
     end
   end
   conclude(q)
@@ -408,7 +500,7 @@ end)
 -- -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
 -- the last two for lock_describe, which knows whose lease is over
 define('lock_inspect', {'no-writes'}, function(base, now, name)
-  local lock = read_lock(base .. 'lock:n:' .. name, '')
+  local lock = read_lock(base, name)
   local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
   look(lock, now, reply)
   reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. name)
@@ -420,7 +512,7 @@ end)
 define('lock_describe', {'no-writes'}, function(base, now, ...)
   local reply, args = {'OK'}, {...}
   for i = 1, #args, 2 do
-    local end_us, fence, permits = parse_entry(args[i + 1], now)
+    local end_us, fence, permits = running(args[i + 1], now)
     if end_us then
       reply[#reply + 1] = describe(base, {token = args[i], end_us = end_us, fence = fence, permits = permits}, now)
     end
@@ -436,10 +528,12 @@ define('lock_force_release', {'allow-oom'}, function(base, now, name)
   return reply
 end)
 
--- group, name, mode, holders, longest ms left; nil when nobody holds it. And how many
--- entries were looked at.
+-- group, name, mode, holders, longest ms left; nil when nobody holds it or it is foreign. And
+-- how many entries were looked at.
 local function list_item(key, now)
-  local lock = read_lock(key, '')
+  local base, group, name = string.match(key, '^(ls:{[^/]*/([^}]*)}:)lock:n:(.*)$')
+  local ok, lock = pcall(read_lock, base, name)
+  if not ok or not lock.mode then return nil, 0 end
   look(lock, now)
   local n, longest = 0, 0
   for _, holder in ipairs(lock.holders) do
@@ -447,7 +541,6 @@ local function list_item(key, now)
   end
   local looked_at = #lock.holders + #lock.over
   if n == 0 then return nil, looked_at end
-  local group, name = string.match(key, '^ls:{[^/]*/([^}]*)}:lock:n:(.*)$')
   return {group, name, MODE[lock.mode], n, ms_left(longest, now)}, looked_at
 end
 
@@ -462,7 +555,7 @@ define('lock_list', {'no-writes'}, function(base, now, prefix, page_size, page_c
   local cursor, given = string.match(page_cursor, '^(%d+)(.*)$')
   local reply, work = {'OK', ''}, 0
   repeat
-    local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP, 'TYPE', 'hash'), {}
+    local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP, 'TYPE', 'string'), {}
     local room, whole, done = size - (#reply - 2), true, given
     for _, key in ipairs(step[2]) do
       local digest = '.' .. string.sub(redis.sha1hex(key), 1, 12)

@@ -1,39 +1,52 @@
--- LockService, what is kept. A name's hash alone says who holds it: a lease runs
+-- LockService, what is kept. A name's own keys alone say who holds it: a lease runs
 -- while the token's entry there ends in the future, whatever other keys say. A
 -- token's record says what it was given, what it waits for and what it gave back,
 -- so that a token is granted at most once while its record is kept.
 --
--- Keys, after the base; names, owners and tokens come percent-encoded:
---   lock:n:<name>   hash    f        the last fence given
---                           s        "<mode> <capacity> <used> <soonest>[ <offers>]", only while there are holders:
---                                    mode E, S or P; permits in use; no lease ends before `soonest`;
---                                    how many of the holders are offers, when there are any
---                           <token>  a holder each: "<end> <fence> <permits>" (no token is as short as f, s);
---                                    fence 0: not a holder yet, the name is offered to a waiter until <end>
---   lock:t:<token>  string  "<life> <owner> <target>...", a target "<name> <mode> <permits> <capacity>",
---                           its mode in small letters once released; no target: the tombstone of a
---                           token that was never granted. life: since when it holds, 0 when spent, or
---                           of a waiter (see lock_queue.lua) "<Q, O or A><number>:<server>.<copy>[,...]", a
---                           "<server>.<copy>" for each call that is parked with the token
+-- Keys, after the base; names, owners and tokens come percent-encoded. Values are packed
+-- (little-endian, B a byte, d a double) where a format stands in brackets:
+--   lock:n:<name>   string  [BBBdd] LAYOUT, a kind, whether anybody stands in lock:w:<name>, the last fence given,
+--                           when the key ends. And, by its kind:
+--                           F        nobody has it
+--                           E, S, P  [dddd] and a token: its one holder, that mode. An entry [ddd] (end, fence,
+--                                    permits), and the capacity
+--                           s, p     [dddd] several have it: no lease ends before the first; capacity, permits in
+--                                    use, how many of the holders are offers
+--   lock:h:<name>   hash    those several: a token each, its entry. Fence 0: not a holder yet, the name is
+--                           offered to a waiter until the end
+--   lock:t:<token>  string  [BBdd] LAYOUT, a state, since when (of a waiter: its number), when the key ends. And
+--                           "<parked> <owner> <target>[,<target>...]", a target "[!]<name>[ <mode> <permits>
+--                           <capacity>]", without mode EXCLUSIVE, with ! once released; no target: the tombstone of
+--                           a token that was never granted. States: H holds, X spent, and of a waiter Q, O, A (see
+--                           lock_queue.lua), which has a "<server>.<copy>[,...]" for each call that is parked
+--                           with the token
 --   lock:w:<name>   zset    who waits for the name: tokens by number
 --   lock:s:<name>   hash    while anyone waits:
 --                           @<server>  each server that parks waiters of the name: 1, or 0 when an offer to it
 --                                      lapsed and it has not been heard since
 --                           c, p       capacity that PERMIT waiters want, and how many they are
 --   lock:r          string  the highest fence CheckFence has seen
--- Instants are microseconds, written by %d: Redis' Lua makes a 64-bit integer of
--- them, exact below 2^53 like %.0f and cheaper. Holders whose lease is over stay in
--- the hash until someone is stopped by them: so `used` may be too high, but only
--- while `soonest` is past. docs/locks.md says how large each key is and when it
--- ends.
+-- Instants are microseconds. Holders whose lease is over stay until someone is stopped by
+-- them: so the permits in use may be too high, but only while the first end is past.
+-- docs/locks.md says how large each key is and when it ends.
 
+local LAYOUT = 2
 local TOKEN_RETAIN_MS = 600000
 local FENCE_RETAIN_MS = 86400000
+local FENCE_SLACK_MS, TOKEN_SLACK_MS = 3600000, 600000 -- so much longer, so that not each call moves the key's end
 local FENCE_AHEAD_US = FENCE_RETAIN_MS * 1000 -- by how much the clock may have stepped back
 local OFFER_US = 500000
 local HOLDERS_MAX = 4096
-local FIELDS_BESIDE_HOLDERS = 2
 local MODE = {E = 'EXCLUSIVE', S = 'SHARED', P = 'PERMIT'}
+
+local NAME, NAME_BYTES = '<BBBdd', 19
+local HELD, HELD_BYTES = '<BBBdddddd', 51 -- the token follows
+local ENTRY, ENTRY_BYTES = '<ddd', 24
+local TOKEN, TOKEN_BYTES = '<BBdd', 18
+local FREE, EXCLUSIVE, HOLDS = 70, 69, 72 -- F, E, H
+local STATES = {[72] = 'H', [88] = 'X', [81] = 'Q', [79] = 'O', [65] = 'A'}
+local ONE_HOLDER, SEVERAL_HOLDERS = {[69] = 'E', [83] = 'S', [80] = 'P'}, {[115] = 'S', [112] = 'P'}
+local ONE_OF, SEVERAL_OF = {E = 69, S = 83, P = 80}, {S = 115, P = 112}
 
 local function foreign()
   fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
@@ -63,31 +76,82 @@ end
 
 -- ---- names ---------------------------------------------------------------------
 
-local function read_lock(key, token)
-  local v = redis.call('HMGET', key, 'f', 's', token)
-  local lock = {key = key, fence = tonumber(v[1] or 0) or foreign(), used = 0, offers = 0, entry = v[3]}
-  if v[2] then
-    local mode, capacity, used, soonest, offers = string.match(v[2], '^([ESP]) (%d+) (%d+) (%d+) ?(%d*)$')
-    if not mode then foreign() end
-    lock.mode, lock.capacity, lock.used, lock.soonest = mode, tonumber(capacity), tonumber(used), tonumber(soonest)
-    lock.offers = tonumber(offers) or 0
+-- What a name is; `one` is token and entry of its one holder, `several` the key of several.
+local function read_lock(base, name)
+  local key = base .. 'lock:n:' .. name
+  local text = redis.call('GET', key)
+  local lock = {key = key, several_key = base .. 'lock:h:' .. name, fence = 0, kept = 0, used = 0, offers = 0}
+  if not text then return lock end
+  local layout, kind, waits = string.byte(text, 1, 3)
+  if layout ~= LAYOUT or #text < NAME_BYTES then foreign() end
+  lock.fence, lock.kept = struct.unpack('<dd', text, 4)
+  lock.waits = waits == 1
+  if kind == FREE then return lock end
+  if #text < HELD_BYTES then foreign() end
+  local first, second, third, fourth = struct.unpack('<dddd', text, NAME_BYTES + 1)
+  lock.soonest = first
+  if ONE_HOLDER[kind] then
+    lock.mode, lock.used, lock.capacity, lock.offers = ONE_HOLDER[kind], third, fourth, second == 0 and 1 or 0
+    lock.one = {string.sub(text, HELD_BYTES + 1), string.sub(text, NAME_BYTES + 1, NAME_BYTES + ENTRY_BYTES)}
+  else
+    lock.mode, lock.capacity, lock.used, lock.offers = SEVERAL_HOLDERS[kind] or foreign(), second, third, fourth
+    lock.several = lock.several_key
   end
   return lock
 end
 
--- end, fence, permits of a holder; nil when there is none or its lease is over.
-local function parse_entry(entry, now)
-  if not entry then return nil end
-  local end_us, fence, permits = string.match(entry, '^(%d+) (%d+) (%d+)$')
-  end_us = tonumber(end_us) or foreign()
-  if end_us <= now then return nil end
-  -- The clock has stepped back: nobody would notice that it is not claimed.
-  if fence == '0' and end_us > now + OFFER_US then return nil end
-  return end_us, tonumber(fence), tonumber(permits)
+-- The key lives until then at least.
+local function keep(lock, until_us)
+  if lock.kept < until_us then lock.kept, lock.moved = until_us + FENCE_SLACK_MS * 1000, true end
 end
 
-local function is_offer(entry)
-  return string.find(entry, ' 0 ', 1, true) ~= nil
+-- It is written down by write_lock.
+local function changed(lock)
+  lock.changed, dirty = true, true
+end
+
+local function write_lock(lock, now)
+  if not lock.changed then return end
+  local waits, text = lock.waits and 1 or 0, nil
+  if not lock.mode then
+    text = struct.pack(NAME, LAYOUT, FREE, waits, lock.fence, lock.kept)
+  elseif lock.one then
+    text = struct.pack(NAME, LAYOUT, ONE_OF[lock.mode], waits, lock.fence, lock.kept) .. lock.one[2] ..
+      struct.pack('<d', lock.capacity) .. lock.one[1]
+  else
+    text = struct.pack(HELD, LAYOUT, SEVERAL_OF[lock.mode], waits, lock.fence, lock.kept, lock.soonest, lock.capacity,
+      lock.used, lock.offers)
+  end
+  if lock.moved then
+    local ms = int(math.ceil((lock.kept - now) / 1000))
+    write('SET', lock.key, text, 'PX', ms)
+    if lock.several then write('PEXPIRE', lock.several, ms) end
+  else
+    write('SET', lock.key, text, 'KEEPTTL')
+  end
+  lock.changed, lock.moved = nil, nil
+end
+
+local function parse_entry(entry)
+  if #entry ~= ENTRY_BYTES then foreign() end
+  return struct.unpack(ENTRY, entry)
+end
+
+-- end, fence, permits of a holder; nil when there is none or its lease is over.
+local function running(entry, now)
+  if not entry then return nil end
+  local end_us, fence, permits = parse_entry(entry)
+  if end_us <= now then return nil end
+  -- The clock has stepped back: nobody would notice that it is not claimed.
+  if fence == 0 and end_us > now + OFFER_US then return nil end
+  return end_us, fence, permits
+end
+
+-- The same of a token.
+local function lease_of(lock, token, now)
+  local one = lock.one
+  if one then return running(one[1] == token and one[2], now) end
+  return running(lock.several and redis.call('HGET', lock.several, token), now)
 end
 
 -- Reads every holder: the lock is from now on as if those whose lease is over were gone.
@@ -95,17 +159,20 @@ end
 -- each holder is added there, token and entry as they stand, because to read thousands of
 -- them takes long; lock_describe does.
 local function look(lock, now, taken)
-  local all = lock.mode and redis.call('HGETALL', lock.key) or {}
-  worked(#all / ENTRIES_OF_WORK)
+  local all = lock.one or {}
+  if lock.several then
+    all = redis.call('HGETALL', lock.several)
+    worked(#all / ENTRIES_OF_WORK)
+  end
   local holders, over, lapsed, used, soonest, offers = {}, {}, {}, 0, math.huge, 0
   for i = 1, #all, 2 do
     local token, entry = all[i], all[i + 1]
-    if #token > 1 and taken and not is_offer(entry) then
-      if not string.find(entry, '^%d+ %d+ %d+$') then foreign() end
+    local _, fence = parse_entry(entry)
+    if taken and fence ~= 0 then
       taken[#taken + 1], taken[#taken + 2] = token, entry
       over[#over + 1] = token
-    elseif #token > 1 then
-      local end_us, fence, permits = parse_entry(entry, now)
+    else
+      local end_us, _, permits = running(entry, now)
       if end_us then
         holders[#holders + 1] = {token = token, end_us = end_us, fence = fence, permits = permits}
         used = used + permits
@@ -113,7 +180,7 @@ local function look(lock, now, taken)
         if fence == 0 then offers = offers + 1 end
       else
         over[#over + 1] = token
-        if is_offer(entry) then lapsed[#lapsed + 1] = token end
+        if fence == 0 then lapsed[#lapsed + 1] = token end
       end
     end
   end
@@ -129,18 +196,19 @@ local function look_if_over(lock, now)
   if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end
 end
 
-local function summary(lock)
-  local text = string.format('%s %d %d %d', lock.mode, lock.capacity, lock.used, lock.soonest)
-  return lock.offers > 0 and text .. ' ' .. int(lock.offers) or text
+-- Nobody has it any more.
+local function clear(lock)
+  if lock.several then write('UNLINK', lock.several) end
+  lock.mode, lock.one, lock.several = nil, nil, nil
 end
 
 local function settle(lock)
   local gone = lock.over
   if not gone then return end
   lock.over = nil
-  if not lock.mode then gone[#gone + 1] = 's' end
-  if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end
-  if lock.mode then write('HSET', lock.key, 's', summary(lock)) end
+  if lock.one and #gone == 0 then return end
+  if not lock.mode then clear(lock) elseif #gone > 0 then write('HDEL', lock.several, unpack(gone)) end
+  changed(lock)
 end
 
 -- Whether `wanted` has to wait for the holders.
@@ -150,70 +218,138 @@ local function is_barred(lock, wanted)
   return wanted.mode == 'P' and (wanted.capacity ~= lock.capacity or lock.used + wanted.permits > lock.capacity)
 end
 
+-- Of one that may come beside the holders: what is foreign where they are kept is told now.
 local function is_full(lock)
-  return lock.used >= HOLDERS_MAX and redis.call('HLEN', lock.key) >= HOLDERS_MAX + FIELDS_BESIDE_HOLDERS
+  if lock.one then redis.call('HLEN', lock.several_key) end
+  return lock.used >= HOLDERS_MAX and lock.several and redis.call('HLEN', lock.several) >= HOLDERS_MAX
 end
 
 -- `watched`: the end that those who wait know of, when not `soonest`.
 local function put_holder(lock, wanted, token, end_us, fence)
   local watched = lock.watched or lock.mode and lock.soonest or math.huge
   if end_us < watched then lock.sooner = true end
-  lock.soonest = lock.mode and math.min(lock.soonest, end_us) or end_us
+  local entry = struct.pack(ENTRY, end_us, fence, wanted.permits)
+  if not lock.mode then
+    clear(lock)
+    lock.one, lock.soonest = {token, entry}, end_us
+  else
+    local one = lock.one
+    if one then
+      lock.one, lock.several, lock.moved = nil, lock.several_key, true
+      write('HSET', lock.several, one[1], one[2], token, entry)
+    else
+      write('HSET', lock.several, token, entry)
+    end
+    lock.soonest = math.min(lock.soonest, end_us)
+  end
   lock.mode, lock.capacity, lock.used = wanted.mode, wanted.capacity, lock.used + wanted.permits
   lock.fence, lock.holders = math.max(lock.fence, fence), nil
   if fence == 0 then lock.offers = lock.offers + 1 end
-  local entry = string.format('%d %d %d', end_us, fence, wanted.permits)
-  write('HSET', lock.key, 'f', int(lock.fence), 's', summary(lock), token, entry)
-  return entry
+  keep(lock, end_us + FENCE_RETAIN_MS * 1000)
+  changed(lock)
+end
+
+local function renew_holder(lock, token, end_us, fence, permits)
+  local entry = struct.pack(ENTRY, end_us, fence, permits)
+  if lock.one then lock.one[2] = entry else write('HSET', lock.several, token, entry) end
+  if lock.used == permits then lock.soonest = end_us end
+  keep(lock, end_us + FENCE_RETAIN_MS * 1000)
+  changed(lock)
 end
 
 local function drop_holder(lock, token, permits, was_offer)
   lock.used, lock.holders = lock.used - permits, nil
   if was_offer then lock.offers = lock.offers - 1 end
-  if lock.used == 0 then
-    lock.mode = nil
-    write('HDEL', lock.key, token, 's')
-  else
-    write('HDEL', lock.key, token)
-    write('HSET', lock.key, 's', summary(lock))
-  end
+  if lock.used == 0 then clear(lock) else write('HDEL', lock.several, token) end
+  changed(lock)
 end
 
 -- ---- tokens --------------------------------------------------------------------
 
+-- Of each target: name, mode, permits, capacity, whether it was released.
 local function each_target(targets)
-  return string.gmatch(targets, '(%S+) (%a) (%d+ %d+)')
+  local next_target = string.gmatch(targets, '(!?)([^ ,]+) ?(%a?) ?(%d*) ?(%d*)')
+  return function()
+    local released, name, mode, permits, capacity = next_target()
+    if not name then return nil end
+    if mode == '' then return name, 'E', 1, 0, released == '!' end
+    return name, mode, tonumber(permits), tonumber(capacity), released == '!'
+  end
+end
+
+local function target_text(name, mode, permits, capacity, released)
+  local text = released and '!' .. name or name
+  return mode == 'E' and text or string.format('%s %s %d %d', text, mode, permits, capacity)
 end
 
 local function wants_of(targets)
   local wants = {}
-  for name, mode, permits, capacity in string.gmatch(targets, '(%S+) (%a) (%d+) (%d+)') do
-    wants[#wants + 1] = {name = name, mode = mode, permits = tonumber(permits), capacity = tonumber(capacity)}
+  for name, mode, permits, capacity in each_target(targets) do
+    wants[#wants + 1] = {name = name, mode = mode, permits = permits, capacity = capacity}
   end
   return wants
 end
 
--- The record of a token, or nil. `state` is '' when it holds or is spent.
+local function parse_record(text)
+  local layout, state = string.byte(text, 1, 2)
+  local parked, owner, targets = string.match(text, '^(%S*) (%S*) (.*)$', TOKEN_BYTES + 1)
+  if layout ~= LAYOUT or not STATES[state] or not targets then foreign() end
+  local since, kept = struct.unpack('<dd', text, 3)
+  return {state = STATES[state], since = since, kept = kept, parked = parked, owner = owner, targets = targets}
+end
+
+-- The name of a record that has one target, EXCLUSIVE, and nobody parks; else nil.
+local function only_target(text)
+  return string.match(text, '^ [^ ]* ([^ ,!]+)$', TOKEN_BYTES + 1)
+end
+
+-- The record of a token, or nil.
 local function read_record(key)
   local text = redis.call('GET', key)
-  if not text then return nil end
-  local state, since, parked, owner, targets = string.match(text, '^([QOA]?)(%d+):?(%S*) (%S*) (.*)$')
-  if not since then foreign() end
-  return {state = state, since = since, parked = parked, owner = owner, targets = targets}
+  return text and parse_record(text)
+end
+
+-- Whether it is one of a waiter; else it holds or is spent.
+local function waits(record)
+  return record and record.state ~= 'H' and record.state ~= 'X'
+end
+
+local function write_record(key, state, since, kept, words, ...)
+  write('SET', key, struct.pack(TOKEN, LAYOUT, string.byte(state), since, kept) .. words, ...)
+end
+
+-- It was never granted.
+local function write_spent(key, now)
+  write_record(key, 'X', now, now + TOKEN_RETAIN_MS * 1000, '  ', 'PX', int(TOKEN_RETAIN_MS))
+end
+
+-- It has given back all that it was granted: its record, whose key ends at `kept`, stays what it was, but
+-- that it is spent. A key that ends soon enough keeps its end.
+local function write_given_back(key, text, kept, now)
+  local spent = '\2X' .. string.sub(text, 3)
+  if kept > now + 2 * TOKEN_RETAIN_MS * 1000 then
+    write('SET', key, spent, 'PX', int(TOKEN_RETAIN_MS))
+  else
+    write('SET', key, spent, 'KEEPTTL')
+  end
 end
 
 -- owner, fence, ms left, ms held, permits
 local function describe(base, holder, now)
   local record = read_record(base .. 'lock:t:' .. holder.token)
   return {record and record.owner or '', holder.fence, ms_left(holder.end_us, now),
-    record and math.floor((now - tonumber(record.since)) / 1000) or 0, holder.permits}
+    record and math.floor((now - record.since) / 1000) or 0, holder.permits}
+end
+
+-- '' where its record is lost or foreign: who is in the way is told after all is done.
+local function owner_of(base, token)
+  local ok, record = pcall(read_record, base .. 'lock:t:' .. token)
+  return ok and record and record.owner or ''
 end
 
 -- One of those who hold the lock.
 local function any_holder(lock, now)
   if lock.holders then return lock.holders[1] end
-  local some = redis.call('HRANDFIELD', lock.key, FIELDS_BESIDE_HOLDERS + 1, 'WITHVALUES')
-  for i = 1, #some, 2 do
-    if #some[i] > 1 then return {token = some[i], end_us = parse_entry(some[i + 1], now) or now} end
-  end
+  local some = lock.one or redis.call('HRANDFIELD', lock.several, 1, 'WITHVALUES')
+  return {token = some[1], end_us = running(some[2], now) or now}
 end

@@ -38,7 +38,7 @@ local LOOK_WORK = 3  -- for each name of a waiter that is looked at; its record 
 local LOOK_MS = 300
 local COPIES_MAX = 16
 local WINDOW = 64    -- waiters of a name that can be overtaken
-local CHUNK = 8
+local FIRST_CHUNK, CHUNK = 2, 8 -- an EXCLUSIVE one is behind the first in most queues
 local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
 
 -- What one function has read of the queues. `token`: whose entries are read too.
@@ -57,7 +57,7 @@ end
 local function open(q, name)
   local line = q.by_name[name]
   if not line then
-    line = {name = name, lock = read_lock(q.base .. 'lock:n:' .. name, q.token), queue = q.base .. 'lock:w:' .. name,
+    line = {name = name, lock = read_lock(q.base, name), queue = q.base .. 'lock:w:' .. name,
       servers = q.base .. 'lock:s:' .. name, buffer = {}, at = 1, passed = 0, last = 0}
     line.had_room = has_room(line.lock)
     q.lines[#q.lines + 1], q.by_name[name] = line, line
@@ -65,20 +65,22 @@ local function open(q, name)
   return line
 end
 
--- The next waiter that is not passed yet: {token, number}, or nil.
+-- The next waiter that is not passed yet: {token, number}, or nil. The name's own record
+-- knows whether there is a queue at all.
 local function next_of(q, line)
   while true do
     local next = line.buffer[line.at]
     if next and not q.gone[next.token] then return next end
     if next then
       line.at = line.at + 1
-    elseif line.at_end then
+    elseif line.at_end or not line.lock.waits then
       return nil
     else
-      local found = redis.call('ZRANGE', line.queue, line.passed, line.passed + CHUNK - 1, 'WITHSCORES')
+      local n = line.passed > 0 and CHUNK or FIRST_CHUNK
+      local found = redis.call('ZRANGE', line.queue, int(line.passed), int(line.passed + n - 1), 'WITHSCORES')
       -- Where anyone stands, this is going to be read or written: foreign data fails now.
       if #found > 0 and not line.checked then line.checked = redis.call('HLEN', line.servers) end
-      line.buffer, line.at, line.at_end = {}, 1, #found < 2 * CHUNK
+      line.buffer, line.at, line.at_end = {}, 1, #found < 2 * n
       for i = 1, #found, 2 do line.buffer[#line.buffer + 1] = {token = found[i], number = tonumber(found[i + 1])} end
     end
   end
@@ -92,7 +94,7 @@ end
 -- When the FCALL has read much already, and this is much, too: as if no lease were over. It is seen
 -- the next time.
 local function read_if_over(q, lock)
-  if not (q.tired and redis.call('HLEN', lock.key) > LOOK_MAX) then look_if_over(lock, q.now) end
+  if not (q.tired and lock.several and redis.call('HLEN', lock.several) > LOOK_MAX) then look_if_over(lock, q.now) end
 end
 
 -- Opens the queue for a change: what could fail, fails now.
@@ -137,7 +139,7 @@ local function waiter_of(q, token)
     local ok, record = pcall(read_record, q.base .. 'lock:t:' .. token)
     w = ok and record and record.state == 'Q' and record or false
     if w then
-      w.token, w.number, w.wants, w.want = token, tonumber(w.since), wants_of(w.targets), {}
+      w.token, w.number, w.wants, w.want = token, w.since, wants_of(w.targets), {}
       for _, want in ipairs(w.wants) do w.want[want.name] = want end
     end
     q.waiters[token] = w
@@ -219,10 +221,16 @@ end
 
 -- ---- moves -----------------------------------------------------------------------
 
-local function write_life(q, w, state, ...)
+-- No retain_ms: the record is kept as long as before.
+local function write_life(q, w, state, retain_ms)
   w.state = state
-  write('SET', q.base .. 'lock:t:' .. w.token, string.format('%s%d:%s %s %s', state, w.number, w.parked, w.owner, w.targets),
-    ...)
+  local words = w.parked .. ' ' .. w.owner .. ' ' .. w.targets
+  if retain_ms then
+    w.kept = q.now + retain_ms * 1000
+    write_record(q.base .. 'lock:t:' .. w.token, state, w.number, w.kept, words, 'PX', int(retain_ms))
+  else
+    write_record(q.base .. 'lock:t:' .. w.token, state, w.number, w.kept, words, 'KEEPTTL')
+  end
 end
 
 local function publish(server, ...)
@@ -253,7 +261,7 @@ local function stand(q, w, retain_ms)
   local number = q.now
   for _, want in ipairs(w.wants) do
     local line = open(q, want.name)
-    local last = redis.call('ZRANGE', line.queue, -1, -1, 'WITHSCORES')
+    local last = redis.call('ZRANGE', line.queue, '-1', '-1', 'WITHSCORES')
     redis.call('HLEN', line.servers)
     number = math.max(number, (tonumber(last[2]) or 0) + 1)
   end
@@ -268,11 +276,14 @@ local function stand(q, w, retain_ms)
     end
     write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)
     write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)
+    line.lock.waits = true
+    keep(line.lock, q.now + QUEUE_RETAIN_MS * 1000)
+    changed(line.lock)
     line.buffer, line.at, line.at_end, line.known = {}, 1, false, nil
   end
   -- Another copy may wait for longer.
-  if w.others ~= '' then retain_ms = math.max(retain_ms, redis.call('PTTL', w.key)) end
-  write_life(q, w, 'Q', 'PX', int(retain_ms))
+  if w.others ~= '' then retain_ms = math.max(retain_ms, ms_left(w.kept, q.now)) end
+  write_life(q, w, 'Q', retain_ms)
 end
 
 -- The servers that park waiters of the name: whether each has claimed its last offer.
@@ -312,7 +323,7 @@ end
 
 local function pass_over(q, line, w)
   if drop_dead(q, line) then return end
-  write_life(q, w, 'A', 'KEEPTTL')
+  write_life(q, w, 'A')
   leave(q, w)
   for _, server in ipairs(servers_of(w)) do
     if is_subscribed(q, server) then publish(server, 'W', q.base .. w.token) end
@@ -324,15 +335,13 @@ local function offer(q, w)
     local line = open(q, want.name)
     settle(line.lock)
     count(line, want)
-    local entry = put_holder(line.lock, want, w.token, q.now + OFFER_US, 0)
-    if w.token == q.token then line.lock.entry = entry end
-    write('PEXPIRE', line.lock.key, FENCE_RETAIN_MS)
+    put_holder(line.lock, want, w.token, q.now + OFFER_US, 0)
     if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
     line.left = true
     -- One more of those behind can be looked at.
     if not line.due and redis.call('ZCARD', line.queue) >= WINDOW then line.due = true end
   end
-  write_life(q, w, 'O', 'KEEPTTL')
+  write_life(q, w, 'O')
   q.gone[w.token] = true
   if w.token ~= q.token then wake(q, w) end
 end
@@ -348,8 +357,8 @@ local function lapse(q, line)
           line.known[server] = '0'
         end
       end
-      w.token, w.number = token, tonumber(w.since)
-      if w.state == 'O' then write_life(q, w, 'A', 'KEEPTTL') end
+      w.token, w.number = token, w.since
+      if w.state == 'O' then write_life(q, w, 'A') end
     end
   end
   line.lock.lapsed = {}
@@ -451,12 +460,15 @@ local function is_news(q, line)
   return (line.joined or line.due and not line.had_room) and waits_for_others(line)
 end
 
--- Every function that promoted or granted ends here.
+-- Every function that promoted or granted ends here: what its names have become is written down.
 local function tell(q)
   for _, line in ipairs(q.lines) do
-    settle(line.lock)
-    if line.left and not anyone_stands(q, line) then
+    local lock = line.lock
+    settle(lock)
+    if lock.waits and (line.left or line.at_end) and not anyone_stands(q, line) then
       write('DEL', line.servers)
+      lock.waits = false
+      changed(lock)
     elseif is_news(q, line) and anyone_stands(q, line) then
       local in_ms = int(watch_ms(q, line))
       for server in pairs(known(line)) do
@@ -465,6 +477,7 @@ local function tell(q)
         end
       end
     end
+    write_lock(lock, q.now)
   end
 end
 
@@ -472,8 +485,7 @@ end
 local function in_the_way(q, wants, place)
   local line = open(q, wants[place].name)
   local holder = line.lock.mode and any_holder(line.lock, q.now)
-  local token = holder and holder.token or redis.call('ZRANGE', line.queue, 0, 0)[1]
-  local ok, record = pcall(read_record, q.base .. 'lock:t:' .. (token or ''))
-  local owner = ok and record and token ~= q.token and record.owner or ''
+  local token = holder and holder.token or redis.call('ZRANGE', line.queue, '0', '0')[1]
+  local owner = token and token ~= q.token and owner_of(q.base, token) or ''
   return place - 1, owner, holder and ms_left(holder.end_us, q.now) or 0
 end

@@ -70,15 +70,19 @@ static void check_targets(plan *p, size_t n, lks_target *const *targets)
     }
 }
 
-static const char *mode_letter(lks_lock_mode mode)
+/* As the functions take it, and keep it: EXCLUSIVE is the name alone. */
+static const char *target_text(plan *p, const lks_target *target)
 {
-    switch ((int)mode) {
+    const char *name = plan_encode(p->arena, target->name);
+
+    switch ((int)target->mode) {
     case LKS_LOCK_MODE_SHARED:
-        return "S";
+        return memory_printf_in(p->arena, "%s S 1 0", name);
     case LKS_LOCK_MODE_PERMIT:
-        return "P";
+        return memory_printf_in(p->arena, "%s P %lld %lld", name, (long long)(target->permits ? target->permits : 1),
+                                (long long)target->capacity);
     default:
-        return "E";
+        return name;
     }
 }
 
@@ -94,10 +98,13 @@ static void acquire_wake(const ProtobufCMessage *request, plan *p, service_event
     p->n_calls = 1;
 }
 
-/* Argument `place` of target i, as it was sent. */
-static lks_rpc_slice target_arg(const plan *p, size_t i, size_t place)
+/* The name of target i, as it was sent. */
+static lks_rpc_slice target_name(const plan *p, size_t i)
 {
-    return p->calls[0].args[fn_lock_acquire.n_args + fn_lock_acquire.n_each * i + place];
+    const char *target = p->calls[0].args[fn_lock_acquire.n_args + i].data;
+    size_t len = strcspn(target, " ");
+
+    return lks_rpc_slice_of(memory_copy_in(p->arena, target, len));
 }
 
 /* What is done when the call waits: events name it by its token; it watches the alarms of its targets; and when it ends
@@ -111,7 +118,7 @@ static void plan_wait(plan *p, size_t n_targets)
 
     plan_waits(p, token, acquire_wake);
     for (size_t i = 0; i < n_targets; i++)
-        plan_watch(p, fn_lock_promote.name, target_arg(p, i, EACH_LOCK_ACQUIRE_NAME));
+        plan_watch(p, fn_lock_promote.name, target_name(p, i));
     plan_undo(p, fn_lock_abandon.name,
               lks_rpc_slice_of(memory_printf_in(p->arena, "%s %s", token, args[ARG_LOCK_ACQUIRE_COPY].data)));
 }
@@ -142,11 +149,8 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
     args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
                       .wait_ms = request->wait_ms, .copy = parked);
-    for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++) {
-        const lks_target *target = request->targets[i];
-        each_lock_acquire(p, .name = target->name, .mode = mode_letter(target->mode),
-                          .permits = target->permits ? target->permits : 1, .capacity = target->capacity);
-    }
+    for (size_t i = 0; i < request->n_targets && !plan_failed(p); i++)
+        each_lock_acquire(p, .target = target_text(p, request->targets[i]));
     if (request->wait_ms > 0)
         plan_wait(p, request->n_targets);
 }
@@ -218,7 +222,7 @@ static lks_holder *new_holder(answer *a, const lks_acquire_request *request, con
 static void stay(const lks_acquire_request *request, answer *a, const store_value *reply)
 {
     for (size_t i = 0; i < request->n_targets; i++)
-        answer_alarm(a, fn_lock_promote.name, target_arg(a->plan, i, EACH_LOCK_ACQUIRE_NAME).data,
+        answer_alarm(a, fn_lock_promote.name, target_name(a->plan, i).data,
                      answer_int(a, reply, 1 + i));
     answer_waits(a);
 }
@@ -231,23 +235,27 @@ static void acquire_finish(const lks_acquire_request *request, answer *a, lks_ac
         stay(request, a, reply);
         return;
     }
+    /* A new grant is its fences. */
+    bool is_new = reply->type == STORE_ARRAY && reply->n > 0 && reply->element[0].type == STORE_INTEGER;
     /* The one sent: the request's may have been empty. */
     lks_rpc_slice token = a->plan->calls[0].args[ARG_LOCK_ACQUIRE_TOKEN];
 
-    response->outcome = (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
     response->token = request->token[0] ? request->token : memory_copy_in(a->arena, token.data, token.len);
     response->group = answer_group(request->group, request->targets[0]->name);
+    response->outcome =
+        is_new ? LKS_ACQUIRE_OUTCOME_ACQUIRED
+               : (lks_acquire_outcome)answer_enum(a, reply, 0, &lockstock__v1__acquire_outcome__descriptor);
     if (response->outcome == LKS_ACQUIRE_OUTCOME_BUSY || response->outcome == LKS_ACQUIRE_OUTCOME_TIMED_OUT)
         response->holder = new_holder(a, request, reply);
     if (response->outcome != LKS_ACQUIRE_OUTCOME_ACQUIRED)
         return;
-    response->replayed = answer_int(a, reply, 1) != 0;
-    response->lease_ms = answer_int(a, reply, 2);
+    response->replayed = !is_new;
+    response->lease_ms = is_new ? request->lease_ms : answer_int(a, reply, 1);
     response->n_fences = request->n_targets;
     response->fences = answer_messages(a, &lockstock__v1__fence__descriptor, response->n_fences);
     for (size_t i = 0; i < response->n_fences; i++) {
         response->fences[i]->name = request->targets[i]->name;
-        response->fences[i]->fence = (uint64_t)answer_int(a, reply, 3 + i);
+        response->fences[i]->fence = (uint64_t)answer_int(a, reply, (is_new ? 0 : 2) + i);
     }
 }
 

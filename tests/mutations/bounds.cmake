@@ -29,8 +29,8 @@ lua_mutation(B17 test_lock_bounds:calls_that_travel* [[worked(0) - q.free >= WOR
 lua_mutation(B17 test_lock_bounds:a_try_behind* [[not is_barred(line.lock, want) and not drop_dead(q, line) then]]
   [[not is_barred(line.lock, want) then]])
 lua_mutation(B17 test_lock_bounds:*looks_no_more* [[worked(0) - q.free >= WORK_MAX]] [[worked(0) >= WORK_MAX]])
-lua_mutation(B17 test_lock_bounds:a_try_behind* [[q.tired and redis.call('HLEN', lock.key) > LOOK_MAX]] [[q.tired]])
-lua_mutation(B17 test_lock_bounds:*reads_no_more* [[q.tired and redis.call('HLEN', lock.key) > LOOK_MAX]] [[false]])
+lua_mutation(B17 test_lock_bounds:a_try_behind* [[q.tired and lock.several and redis.call('HLEN', lock.several) > LOOK_MAX]] [[q.tired]])
+lua_mutation(B17 test_lock_bounds:*reads_no_more* [[q.tired and lock.several and redis.call('HLEN', lock.several) > LOOK_MAX]] [[false]])
 lua_mutation(B17 test_lock_bounds:*looks_no_more* [[if q.tired then return {'OK', 0} end]] "")
 lua_mutation(B17 test_lock_bounds:*reads_no_more* [[worked(#all / ENTRIES_OF_WORK)]] "")
 lua_mutation(B18 test_lock_bounds:a_refusal* [[
@@ -55,8 +55,8 @@ lua_mutation(L56 test_lock_bounds [[local ok, place = pcall(barred_at, q, w.want
 lua_mutation(L56 test_lock_bounds [[local ok, line = pcall(due, q, want.name)]] [[local ok, line = true, due(q, want.name)]])
 lua_mutation(L56 test_lock_bounds [[local ok, line, next = pcall(first_of, q, want.name)]]
   [[local ok, line, next = true, first_of(q, want.name)]])
-lua_mutation(L56 test_lock_bounds:a_foreign_record* [[local ok, record = pcall(read_record, q.base .. 'lock:t:' .. (token or ''))]]
-  [[local ok, record = true, read_record(q.base .. 'lock:t:' .. (token or ''))]])
+lua_mutation(L56 test_lock_bounds:a_foreign_record* [[local ok, record = pcall(read_record, base .. 'lock:t:' .. token)]]
+  [[local ok, record = true, read_record(base .. 'lock:t:' .. token)]])
 c_mutation(B2 server/services/lock_admin.c test_lock_modes [[% DESCRIBED_MAX == 0]] [[== 0]])
 
 lua_mutation(B3 test_lock_admin [[whole = whole and work < LIST_WORK and]] [[whole = whole and]])
@@ -73,7 +73,7 @@ lua_mutation(B5 test_stock_ledger [[, 'LIMIT', TRIM_STEP)]] [[, 'LIMIT', 0)]])
 lua_mutation(B5 test_stock_ledger [[if gone > TRIM_STEP / 2 then return {'MORE'} end]] "")
 c_mutation(B5 server/services/stock_ledger.c test_stock_ledger [[answer_goes_on(a, trim_ledger_next);]] [[(void)trim_ledger_next;]])
 
-lua_mutation(B6 test_lock_renew_release [[if not record and not leave_mark then return {'UNSEEN'} end]] "")
+lua_mutation(B6 test_lock_renew_release [[if not text and not leave_mark then return {'UNSEEN'} end]] "")
 lua_mutation(B6 test_lock_renew_release [[define('lock_release_unseen', {}]] [[define('lock_release_unseen', {'allow-oom'}]])
 lua_mutation(B6 test_lock_renew_release [[return release(base, now, true, token, ...)]] [[return release(base, now, false, token, ...) or {}]])
 c_mutation(B6 server/services/lock.c test_lock_renew_release
@@ -83,7 +83,7 @@ c_mutation(B6 server/services/lock.c test_lock_renew_release
 lua_mutation(B7 test_lock_wait
   [[if #found > 0 and not line.checked then line.checked = redis.call('HLEN', line.servers) end]] "")
 lua_mutation(B7 test_lock_wait [[due_and_read(q, name).lock]] [[due(q, name).lock]])
-lua_mutation(B7 test_lock_wait [[if not string.find(entry, '^%d+ %d+ %d+$') then foreign() end]] "")
+lua_mutation(B7 test_lock_wait [[if #entry ~= ENTRY_BYTES then foreign() end]] "")
 
 lua_mutation(B8 test_lock_fence [[if fence > now + FENCE_AHEAD_US then]] [[if false then]])
 lua_mutation(B8 test_lock_fence [[if fence > now + FENCE_AHEAD_US then]] [[if fence > now then]])

@@ -2,15 +2,19 @@
 
 # Acquire
 lua_mutation(L4 test_lock_acquire [[
-  if record and record.state == '' then return acquired_again(base, me.token, record, me.targets, now) end
+  if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
   if record and record.targets]] [[
   if record and record.targets]])
 lua_mutation(L1 test_lock_acquire
-  [[write('SET', me.key, int(q.now) .. ' ' .. me.owner .. ' ' .. me.targets, 'PX', int(me.lease_ms + TOKEN_RETAIN_MS))]] "")
+  [[write_record(me.key, 'H', q.now, end_us + TOKEN_RETAIN_MS * 1000, ' ' .. me.owner .. ' ' .. me.targets,
+    'PX', int(me.lease_ms + TOKEN_RETAIN_MS))]] "")
+lua_mutation(L4 test_lock_acquire [[if known then return nil end]] "")
 lua_mutation(L4 test_lock_acquire "key = base .. 'lock:t:' .. token, owner" "key = base .. 'lock:t:', owner")
 lua_mutation(L5 test_lock_acquire [[if record.targets ~= targets then fail]] [[if false then fail]])
 lua_mutation(L6 test_lock_acquire [[if not end_us then return {'TOKEN_SPENT'} end]] "")
-lua_mutation(L7 test_lock_acquire [[if #reply == 3 then return {'TOKEN_SPENT'} end]] "")
+lua_mutation(L7 test_lock_acquire [[if #reply == 2 then return {'TOKEN_SPENT'} end]] "")
+lua_mutation(L6 test_lock_acquire [[holder == token or redis.call('GET', base .. 'lock:t:' .. token)]] [[holder == token]])
+lua_mutation(L8 test_lock_acquire [[if holder == token or]] [[if]])
 lua_mutation(L8 test_lock_acquire [[if fence and fence > 0 then return {'TOKEN_SPENT'} end]] "")
 lua_mutation(L3 test_lock_acquire
   [[if is_barred(line.ahead, want) or is_full(line.lock) then return i end]]
@@ -18,10 +22,15 @@ lua_mutation(L3 test_lock_acquire
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] [[if true then return nil end]])
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] "")
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then]] [[if end_us < now then]])
+lua_mutation(L9 test_lock_acquire [[kind ~= EXCLUSIVE or fence == 0 or end_us <= now then]]
+  [[kind ~= EXCLUSIVE or fence == 0 then]])
+lua_mutation(L9 test_lock_acquire [[if #text ~= NAME_BYTES then return nil end]] "")
 lua_mutation(L10 test_lock_acquire [[if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end]] "")
-lua_mutation(L48 test_lock_acquire [[if not mode then foreign() end]] "")
-lua_mutation(L48 test_lock_acquire [[if not since then foreign() end]] "")
-lua_mutation(L48 test_lock_acquire [[tonumber(v[1] or 0) or foreign()]] [[tonumber(v[1] or 0) or 0]])
+lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or #text < NAME_BYTES then foreign() end]] "")
+lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or not STATES[state] or not targets then foreign() end]] "")
+lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or kind ~= FREE or stands]] [[if stands]])
+lua_mutation(L48 test_lock_wait [[SEVERAL_HOLDERS[kind] or foreign()]] [[SEVERAL_HOLDERS[kind] or 'S']])
+lua_mutation(L56 test_lock_bounds:where_holders* [[if lock.one then redis.call('HLEN', lock.several_key) end]] "")
 
 # Modes
 lua_mutation(L11 test_lock_modes [[if wanted.mode == 'E' or wanted.mode ~= lock.mode]] [[if wanted.mode ~= lock.mode]])
@@ -30,16 +39,15 @@ lua_mutation(L11 test_lock_modes
 lua_mutation(L12 test_lock_modes [[lock.used + wanted.permits > lock.capacity]] [[lock.used >= lock.capacity]])
 lua_mutation(L13 test_lock_modes [[local in_use = lock.mode == 'P' and lock.capacity]] [[local in_use]])
 lua_mutation(L12 test_lock_modes [[lock.used, lock.holders = lock.used - permits, nil]] "")
-lua_mutation(L12 test_lock_modes [[
-    write('HDEL', lock.key, token)
-    write('HSET', lock.key, 's', summary(lock))]] [[
-    write('HDEL', lock.key, token)]])
-lua_mutation(L10 test_lock_modes [[lock.mode and math.min(lock.soonest, end_us) or end_us]] [[end_us]])
+lua_mutation(L12 test_lock_modes [[write('HDEL', lock.several, token) end
+  changed(lock)]] [[write('HDEL', lock.several, token) end]])
+lua_mutation(L10 test_lock_modes [[lock.soonest = math.min(lock.soonest, end_us)]] [[lock.soonest = end_us]])
 lua_mutation(L10 test_lock_modes [[soonest = math.min(soonest, end_us)]] "")
 lua_mutation(L10 test_lock_modes
-  [[if lock.used == lock.permits then lock.soonest = end_us end]] [[lock.soonest = end_us]])
-lua_mutation(L10 test_lock_modes [[if #gone > 0 then write('HDEL', lock.key, unpack(gone)) end]] "")
-lua_mutation(L10 test_lock_modes [[if lock.mode then write('HSET', lock.key, 's', summary(lock)) end]] "")
+  [[if lock.used == permits then lock.soonest = end_us end]] [[lock.soonest = end_us]])
+lua_mutation(L10 test_lock_modes [[elseif #gone > 0 then write('HDEL', lock.several, unpack(gone)) end]] [[end]])
+lua_mutation(L10 test_lock_modes [[unpack(gone)) end
+  changed(lock)]] [[unpack(gone)) end]])
 lua_mutation(L14 test_lock_modes [[if not is_barred(lock, want) and is_full(lock) and not]] [[if false and not]])
 
 # Renew, Release
@@ -48,24 +56,31 @@ lua_mutation(L16 test_lock_renew_release [[
     locks[i] = lock]] [[
     if lock.end_us then locks[#locks + 1] = lock end]])
 lua_mutation(L15 test_lock_renew_release [[math.max(lock.end_us, now + lease_ms * 1000)]] [[now + lease_ms * 1000]])
+lua_mutation(L18 test_lock_renew_release [[lock.permits = lease_of(lock, token, now)]]
+  [[lock.permits = lease_of(lock, lock.one and lock.one[1], now)]])
+lua_mutation(L18 test_lock_renew_release [[held = lease_of(lock, token, now)]]
+  [[held = lease_of(lock, lock.one and lock.one[1], now)]])
 lua_mutation(L18 test_lock_renew_release [[
-    local lock = read_lock(base .. 'lock:n:' .. name, token)
-    lock.end_us]] [[
-    local lock = read_lock(base .. 'lock:n:' .. name, redis.call('HKEYS', base .. 'lock:n:' .. name)[3] or '')
-    lock.end_us]])
-lua_mutation(L18 test_lock_renew_release [[
-      local lock = open(q, name).lock
-      local _]] [[
-      local lock = read_lock(base .. 'lock:n:' .. name, redis.call('HKEYS', base .. 'lock:n:' .. name)[3] or '')
-      local _]])
-lua_mutation(L18 test_lock_renew_release [[
-      if permits then
+      if held then
 ]] [[
-      if lock.entry then
-        permits = permits or 1
+      if lock.mode then
+        held = held or 1
 ]])
-lua_mutation(L7 test_lock_renew_release [[write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)]] "")
-lua_mutation(L19 test_lock_renew_release [[mode = string.lower(mode)]] "")
+lua_mutation(L18 test_lock_renew_release [[if not held or #held ~= HELD_BYTES + #token or string.sub(held, HELD_BYTES + 1) ~= token then]]
+  [[if not held then]])
+lua_mutation(L18 test_lock_renew_release [[kind ~= EXCLUSIVE or stands ~= 0 or end_us <= now then]]
+  [[kind ~= EXCLUSIVE or stands ~= 0 then]])
+lua_mutation(L18 test_lock_renew_release [[not ONE_HOLDER[kind] or fence == 0 or end_us <= now then]]
+  [[not ONE_HOLDER[kind] or fence == 0 then]])
+lua_mutation(L18 test_lock_renew_release [[ or another or (name or only) ~= only then]] [[ or another then]])
+lua_mutation(L19 test_lock_renew_release [[ or another or (name or only) ~= only then]] [[ or (name or only) ~= only then]])
+lua_mutation(L16 test_lock_renew_release [[if not name or another then return nil end]] [[if not name then return nil end]])
+lua_mutation(L15 test_lock_renew_release [[end_us = math.max(end_us, now + lease_ms * 1000)]] [[end_us = now + lease_ms * 1000]])
+lua_mutation(L7 test_lock_renew_release [[write_spent(token_key, now)]] "")
+lua_mutation(L19 test_lock_renew_release [[
+        released = true
+]] "\n")
+lua_mutation(L19 test_lock_renew_release [[released = released or record.state == 'X']] "")
 lua_mutation(L19 test_lock_renew_release [[if n > 0 and #given_back == 0 then reply[2] = 1 end]] "")
 lua_mutation(L27 test_lock_renew_release [[define('lock_renew', {'allow-oom'}]] [[define('lock_renew', {}]])
 lua_mutation(L27 test_lock_renew_release [[define('lock_release', {'allow-oom'}]] [[define('lock_release', {}]])
@@ -75,19 +90,21 @@ lua_mutation(L27 test_lock_renew_release
   [[define('lock_acquire', {}, acquire)]] [[define('lock_acquire', {'allow-oom'}, acquire)]])
 lua_mutation(L26 test_lock_renew_release [[local TOKEN_RETAIN_MS = 600000]] [[local TOKEN_RETAIN_MS = 60000]])
 lua_mutation(L26 test_lock_renew_release [[local FENCE_RETAIN_MS = 86400000]] [[local FENCE_RETAIN_MS = 0]])
-lua_mutation(L26 test_lock_renew_release [[
-    write('PEXPIRE', lock.key, int(lease_ms + FENCE_RETAIN_MS))
-    soonest]] [[
-    soonest]])
-lua_mutation(L26 test_lock_renew_release [[write('PEXPIRE', token_key, int(lease_ms + TOKEN_RETAIN_MS), 'GT')]] "")
-lua_mutation(L26 test_lock_renew_release
-  [[int(lease_ms + TOKEN_RETAIN_MS), 'GT')]] [[int(lease_ms + TOKEN_RETAIN_MS))]])
-lua_mutation(L26 test_lock_acquire [[
-    write('PEXPIRE', lock.key, int(me.lease_ms + FENCE_RETAIN_MS))
-]] "\n")
+lua_mutation(L26 test_lock_renew_release [[keep(lock, end_us + FENCE_RETAIN_MS * 1000)]] "")
+lua_mutation(L26 test_lock_renew_release [[kept < end_us + FENCE_RETAIN_MS * 1000 or ]] "")
+lua_mutation(L26 test_lock_renew_release [[ or token_kept < now + (lease_ms + TOKEN_RETAIN_MS) * 1000 then]] [[ then]])
+lua_mutation(L26 test_lock_renew_release [[if record.kept < kept then]] [[if false then]])
+lua_mutation(L26 test_lock_renew_release [[if record.kept < kept then]] [[if true then]])
+lua_mutation(L26 test_lock_renew_release [[if kept > now + 2 * TOKEN_RETAIN_MS * 1000 then]] [[if false then]])
+lua_mutation(L26 test_lock_acquire [[keep(lock, end_us + FENCE_RETAIN_MS * 1000)]] "")
+lua_mutation(L26 test_lock_acquire [[if kept < least then]] [[if false then]])
+lua_mutation(L26 test_lock_acquire [[if lock.several then write('PEXPIRE', lock.several, ms) end]] "")
 lua_mutation(L26 test_lock_acquire [[text, 'KEEPTTL')]] [[text)]])
+lua_mutation(L26 test_lock_acquire [[spent, 'KEEPTTL')]] [[spent)]])
 
 # Fences
+lua_mutation(L20 test_lock_fence [[math.max(last + 1, now)]] [[now]])
+lua_mutation(L20 test_lock_fence [[math.max(last + 1, now)]] [[last + 1]])
 lua_mutation(L20 test_lock_fence [[math.max(lock.fence + 1, q.now)]] [[q.now]])
 lua_mutation(L20 test_lock_fence [[math.max(lock.fence + 1, q.now)]] [[lock.fence + 1]])
 lua_mutation(L22 test_lock_fence [[if fence < high then return {'STALE', high} end]] "")
@@ -104,7 +121,9 @@ lua_mutation(L25 test_lock_admin
   [[taken[#taken + 1], taken[#taken + 2] = token, entry]])
 lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
 lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. prefix .. '*']] [['*}:lock:n:*']])
-lua_mutation(L24 test_lock_admin [[, 'TYPE', 'hash']] "")
+lua_mutation(L24 test_lock_admin [[, 'TYPE', 'string']] "")
+lua_mutation(L24 test_lock_admin [[local ok, lock = pcall(read_lock, base, name)]]
+  [[local ok, lock = true, read_lock(base, name)]])
 lua_mutation(L24 test_lock_admin [[local room, whole, done = size - (#reply - 2), true, given]]
   [[local room, whole, done = 1000000, true, given]])
 lua_mutation(L24 test_lock_admin [[given = done]] "")
@@ -123,6 +142,9 @@ lua_mutation(L30 test_lock_queue_model [[
 lua_mutation(L30 test_lock_queue_model [[line.at, line.passed, line.last = line.at + 1, line.passed + 1, number
   count(line, want)]] [[line.at, line.passed, line.last = line.at + 1, line.passed + 1, number
   ahead_of(line)]])
+lua_mutation(L30 test_lock_wait [[kind ~= FREE or stands ~= 0 then]] [[kind ~= FREE then]])
+lua_mutation(L31 test_lock_wait [[kind ~= EXCLUSIVE or stands ~= 0 or]] [[kind ~= EXCLUSIVE or]])
+lua_mutation(L31 test_lock_wait [[line.lock.waits = true]] "")
 lua_mutation(L31 test_lock_wait [[
   conclude(q)
 
@@ -166,6 +188,7 @@ lua_mutation(L45 test_lock_wait [[number = math.max(number, (tonumber(last[2]) o
 lua_mutation(L43 test_lock_wait [[write('DEL', line.servers)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
 lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)]] "")
+lua_mutation(L43 test_lock_wait [[keep(line.lock, q.now + QUEUE_RETAIN_MS * 1000)]] "")
 lua_mutation(L43 test_lock_wait [[local QUEUE_RETAIN_MS = 2 * 86400000]] [[local QUEUE_RETAIN_MS = 86400]])
 lua_mutation(L43 test_lock_wait
   [[stand(q, me, me.wait_ms + me.lease_ms + TOKEN_RETAIN_MS)]] [[stand(q, me, TOKEN_RETAIN_MS)]])
@@ -184,17 +207,18 @@ lua_mutation(L34 test_lock_wait [[local claimed = record and record.state == 'O'
   local refused]] [[local refused]])
 lua_mutation(L34 test_lock_wait
   [[line.lock, want, w.token, q.now + OFFER_US, 0)]] [[line.lock, want, w.token, q.now + 900000000, 0)]])
-lua_mutation(L45 test_lock_wait [[if fence == '0' and end_us > now + OFFER_US then return nil end]] "")
+lua_mutation(L45 test_lock_wait [[if fence == 0 and end_us > now + OFFER_US then return nil end]] "")
 lua_mutation(L34 test_lock_wait [[if not lock.end_us or lock.my_fence == 0 then]] [[if not lock.end_us then]])
 lua_mutation(L34 test_lock_wait
-  [[if #token > 1 and taken and not is_offer(entry) then]]
-  [[if #token > 1 and taken then]])
+  [[if taken and fence ~= 0 then]] [[if taken then]])
+lua_mutation(L34 test_lock_wait [[not ONE_HOLDER[kind] or fence == 0 or end_us]] [[not ONE_HOLDER[kind] or end_us]])
 lua_mutation(L34 test_lock_wait_ends [[if fence ~= 0 then return nil end]] "")
 lua_mutation(L35 test_lock_wait_ends [[line.known[server] = '0']] "")
 lua_mutation(L35 test_lock_wait_ends
   [[if is_subscribed(q, server) then publish(server, 'W', q.base .. w.token) end]] "")
 lua_mutation(L35 test_lock_wait_ends [[redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0]] [[true]])
-lua_mutation(L36 test_lock_wait_ends [[me.number, me.others = tonumber(record.since), without_copy]] [[me.others = without_copy]])
+lua_mutation(L36 test_lock_wait_ends [[me.number, me.kept, me.others = record.since, record.kept, without_copy]]
+  [[me.kept, me.others = record.kept, without_copy]])
 lua_mutation(L31 test_lock_wait [[if w.token ~= q.token then wake(q, w) end]] "")
 
 # Waiting: withdrawal
@@ -203,10 +227,10 @@ lua_mutation(L37 test_lock_wait_ends [[local claimed = record and record.state =
   if claimed then return claimed end
   local barred = 1]] [[local barred = 1]])
 lua_mutation(L37 test_lock_wait_ends
-  [[write('SET', q.base .. 'lock:t:' .. w.token, '0  ', 'PX', TOKEN_RETAIN_MS)]]
+  [[write_spent(q.base .. 'lock:t:' .. w.token, q.now)]]
   [[write('DEL', q.base .. 'lock:t:' .. w.token)]])
 lua_mutation(L39 test_lock_wait_ends [[
-    write('SET', token_key, '0  ', 'PX', TOKEN_RETAIN_MS)
+    write_spent(token_key, now)
   elseif]] [[
   elseif]])
 lua_mutation(L40 test_lock_wait_ends [[
@@ -217,8 +241,8 @@ lua_mutation(L39 test_lock_wait_ends [[
     spend(q, w)
     wake(q, w)]] [[
     spend(q, w)]])
-lua_mutation(L38 test_lock_wait_ends [[if fence == 0 then drop_holder(lock, w.token, want.permits, true) end]] "")
-lua_mutation(L38 test_lock_wait_ends [[write_life(q, w, 'A', 'PX', TOKEN_RETAIN_MS)]]
+lua_mutation(L38 test_lock_wait_ends [[if fences[i] == 0 then drop_holder(open(q, want.name).lock, w.token, want.permits, true) end]] "")
+lua_mutation(L38 test_lock_wait_ends [[write_life(q, w, 'A', TOKEN_RETAIN_MS)]]
   [[write('DEL', base .. 'lock:t:' .. token)]])
 
 # Waiting: nobody sleeps on
@@ -238,13 +262,13 @@ lua_mutation(L51 test_lock_wait_ends [[
   tell(q)]] [[
   tell(q)]])
 lua_mutation(L51 test_lock_wait_ends [[if left ~= '' then
-    write_life(q, w, w.state, 'KEEPTTL')
+    write_life(q, w, w.state)
   else]] [[if true then]])
 lua_mutation(L51 test_lock_wait_ends [[if one ~= copy then left]] [[if server_of(one) ~= server_of(copy) then left]])
 lua_mutation(L51 test_lock_wait_ends [[if not left or left == w.parked then return {'OK', -1} end]]
   [[if not left or left == w.parked then left = '' end]])
 lua_mutation(L51 test_lock_wait_ends
-  [[if w.others ~= '' then retain_ms = math.max(retain_ms, redis.call('PTTL', w.key)) end]] "")
+  [[if w.others ~= '' then retain_ms = math.max(retain_ms, ms_left(w.kept, q.now)) end]] "")
 lua_mutation(L51 test_lock_wait_ends [[if #all >= COPIES_MAX then
     fail]] [[if false then
     fail]])
@@ -278,7 +302,9 @@ c_mutation(L28 server/services/lock.c test_lock_acquire [[    if (token[0] == '\
 c_mutation(L28 server/services/answer.c test_lock_acquire [[return group[0] != '\0' ? group : only;]] [[return group;]])
 c_mutation(L29 server/services/plan.c test_lock_acquire
   [[text ? plan_encode(p->arena, text) : NULL]] [[text]])
-c_mutation(L11 server/services/lock.c test_lock_modes [[return "S";]] [[return "E";]])
+c_mutation(L29 server/services/lock.c test_lock_acquire
+  [[const char *name = plan_encode(p->arena, target->name);]] [[const char *name = target->name;]])
+c_mutation(L11 server/services/lock.c test_lock_modes [[return memory_printf_in(p->arena, "%s S 1 0", name);]] [[return name;]])
 c_mutation(L12 server/services/lock.c test_lock_modes [[target->permits ? target->permits : 1]] [[1]])
 c_mutation(L33 server/services/lock.c test_lock_wait [[    for (size_t i = 0; i < request->n_targets; i++)
         answer_alarm(]] [[    for (size_t i = 0; i < 1; i++)
@@ -298,8 +324,7 @@ c_mutation(L2 server/services/lock.c test_lock_acquire [[response->outcome == LK
 c_mutation(L2 server/services/lock.c test_lock_acquire
   [[holder->name = request->targets[place]->name;]] [[holder->name = request->targets[0]->name;]])
 c_mutation(L2 server/services/lock.c test_lock_acquire [[holder->lease_ms = answer_int(a, reply, 3);]] "")
-c_mutation(L4 server/services/lock.c test_lock_acquire [[    response->replayed = answer_int(a, reply, 1) != 0;
-    response->lease_ms]] [[    response->lease_ms]])
+c_mutation(L4 server/services/lock.c test_lock_acquire [[    response->replayed = !is_new;]] "")
 c_mutation(L17 server/services/lock.c test_lock_renew_release
   [[answer_enum(a, a->replies[i], 0, &lockstock__v1__renew_outcome]]
   [[answer_enum(a, a->replies[0], 0, &lockstock__v1__renew_outcome]])

@@ -41,8 +41,8 @@ c_mutation(E6 server/functions/stock.lua test_reservations_naive:*sweeper* [[if 
 
 # What is created also ends: a key of each service, the servers' own memory
 c_mutation(E7 server/functions/lock.lua test_memory_flat
-  [[  write('SET', q.base .. 'lock:t:' .. w.token, '0  ', 'PX', TOKEN_RETAIN_MS)]]
-  [[  write('SET', q.base .. 'lock:t:' .. w.token, '0  ')]])
+  [[  write_spent(q.base .. 'lock:t:' .. w.token, q.now)]]
+  [[  write_record(q.base .. 'lock:t:' .. w.token, 'X', q.now, 0, '  ')]])
 c_mutation(E7 server/functions/lock_queue.lua test_memory_flat [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
 c_mutation(E7 server/functions/stock_base.lua test_memory_flat
   [[cmsgpack.pack(order), 'PX', int(order[KEEP]))]] [[cmsgpack.pack(order))]])

@@ -257,13 +257,15 @@ TEST(a_lost_record_does_not_let_a_token_in_twice)
     says(inspect("a"), "SHARED T1");
     says(release("T1", ""), "RELEASED");
     says(acquire("T2", "a"), "ACQUIRED");
+    harness_redis(h, "DEL %s%s", "ls:{default/g}:lock:t:", token_of("T2"));
+    says(acquire("T2", "a"), "TOKEN_SPENT");
 }
 
 TEST(foreign_data_is_refused_and_left_alone)
 {
     static const char *const commands[] = {
         "SET ls:{default/g}:lock:n:a foreign", "HSET ls:{default/g}:lock:n:a f foreign",
-        "HSET ls:{default/g}:lock:n:a s foreign", "SET ls:{default/g}:lock:t:T1.............. foreign",
+        "SET ls:{default/g}:lock:n:a nineteen-bytes-long", "SET ls:{default/g}:lock:t:T1.............. foreign",
         "RPUSH ls:{default/g}:lock:t:T1.............. foreign"};
 
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
@@ -280,13 +282,15 @@ TEST(every_key_of_a_lock_ends)
     acquire("T1", "a b:S c:P1/3");
     acquire("T2", "d");
     acquire("T3", "e f");
+    acquire("T6", "g:S");
+    acquire("T7", "g:S");
     renew("T2", "");
     release("T1", "");
     release("T3", "e");
     release("T4", "");
     pass_seconds(1000);
     acquire("T5", "b");
-    assert_int_equal(atoi(harness_redis(h, "DBSIZE")), 6 + 5 + 1); /* names, tokens, the clock */
+    assert_int_equal(atoi(harness_redis(h, "DBSIZE")), 7 + 1 + 7 + 1); /* names, holders of g, tokens, the clock */
     says(harness_redis(h, "EVAL %s 0",
                        "for _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
                        "  if redis.call('PTTL', key) <= 0 then return key end\n"

@@ -8,9 +8,7 @@ enum { NAMES = 8, READERS = 60, OVER_MS = 1000 };
 
 static int holders_of(const char *name)
 {
-    int fields = atoi(harness_redis(h, "HLEN ls:{default/g}:lock:n:%s", name));
-
-    return fields > 2 ? fields - 2 : 0;
+    return atoi(harness_redis(h, "HLEN ls:{default/g}:lock:h:%s", name));
 }
 
 /* The name is held by "T<name>", and so many readers wait for it at S1. */
@@ -122,16 +120,18 @@ TEST(a_try_behind_a_crowd_is_granted)
 /* A semaphore of which one lease is over, and more leases run than are looked at in any case. */
 static void a_large_semaphore(const char *name, const char *first)
 {
-    char target[16];
+    char target[16], second[8];
 
-    snprintf(target, sizeof target, "%s:P1/9", name);
+    snprintf(target, sizeof target, "%s:P1/9000", name);
     says(acquire_for(first, target, OVER_MS), "ACQUIRED");
-    harness_redis(h, "EVAL %s 1 ls:{default/g}:lock:n:%s %s",
-                  "local s = redis.call('HGET', KEYS[1], 's') "
-                  "local entry = string.format('%d 1 1', string.match(s, '%d+$') + 1e9) "
-                  "for i = 1, 3000 do redis.call('HSET', KEYS[1], ARGV[1] .. i, entry) end "
-                  "redis.call('HSET', KEYS[1], 's', (string.gsub(s, '^P 9 1', 'P 9000 3001')))",
-                  name, "token-of-one-of-many-");
+    snprintf(second, sizeof second, "%sb", first);
+    says(acquire(second, target), "ACQUIRED");
+    harness_redis(h, "EVAL %s 2 ls:{default/g}:lock:n:%s ls:{default/g}:lock:h:%s %s",
+                  "local name = redis.call('GET', KEYS[1]) "
+                  "local entry = struct.pack('<ddd', struct.unpack('<d', name, 20) + 1e9, 1, 1) "
+                  "for i = 1, 3000 do redis.call('HSET', KEYS[2], ARGV[1] .. i, entry) end "
+                  "redis.call('SETRANGE', KEYS[1], 35, struct.pack('<d', 3002))",
+                  name, name, "token-of-one-of-many-");
 }
 
 static void large_semaphores(void)
@@ -204,8 +204,9 @@ TEST(a_refusal_that_finds_a_lease_over_hands_over)
 
 static const char *const foreign_commands[] = {
     "SET ls:{default/g}:lock:w:b foreign",    "SET ls:{default/g}:lock:s:b foreign",
-    "SET ls:{default/g}:lock:n:b foreign",    "HSET ls:{default/g}:lock:n:b s foreign",
-    "HSET ls:{default/g}:lock:n:b f foreign", "HSET ls:{default/g}:lock:n:b s 'S 0 1 1' foreign-token-of-16 foreign",
+    "SET ls:{default/g}:lock:n:b foreign",    "SETRANGE ls:{default/g}:lock:n:b 0 x",
+    "SETRANGE ls:{default/g}:lock:n:b 1 x",   "SET ls:{default/g}:lock:h:b foreign",
+    "HSET ls:{default/g}:lock:h:b foreign-token-of-16 foreign",
 };
 enum { N_FOREIGN = sizeof foreign_commands / sizeof foreign_commands[0] };
 
@@ -221,6 +222,7 @@ static void b_is_foreign(void **state, size_t i)
     queue_reset(state);
     says(acquire("T1", "a"), "ACQUIRED");
     says(acquire("T3", "b:S"), "ACQUIRED");
+    says(acquire("T8", "b:S"), "ACQUIRED");
     says(wait_at("S2", "T2", "a b"), "QUEUED");
     harness_redis(h, foreign_commands[i]);
 }
@@ -259,6 +261,7 @@ TEST(no_look_at_the_names_of_others_is_an_error)
         says(acquire_for("T1", "a:P3/5", OVER_MS), "ACQUIRED");
         says(acquire("T6", "a:P1/5"), "ACQUIRED");
         says(acquire("T3", "b:S"), "ACQUIRED");
+        says(acquire("T8", "b:S"), "ACQUIRED");
         says(wait_at("S2", "T2", "a:P4/5 b"), "QUEUED");
         harness_redis(h, foreign_commands[i]);
         pass_seconds(2 * OVER_MS / 1000);
@@ -277,11 +280,21 @@ TEST(all_names_of_a_call_are_read_before_one_is_written)
     says(acquire("T3", "c"), "ACQUIRED");
     says(wait_at("S1", "T4", "a:S c"), "QUEUED");
     says(wait_at("S1", "T5", "b:S c"), "QUEUED");
-    harness_redis(h, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
+    harness_redis(h, "SET ls:{default/g}:lock:h:b foreign");
     pass_seconds(2 * OVER_MS / 1000);
     remember();
     says(acquire("T6", "a:S b:S"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
     says(wait_at("S1", "T7", "a:S b:S"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
+    expect_unchanged();
+}
+
+/* The same where a second holder makes a hash of what its one holder was. */
+TEST(where_holders_are_kept_is_looked_at_before_one_is_written)
+{
+    says(acquire("T1", "a:S b:S"), "ACQUIRED");
+    harness_redis(h, "SET ls:{default/g}:lock:h:b foreign");
+    remember();
+    says(acquire("T2", "a:S b:S"), "FAILED_PRECONDITION NO the store holds foreign data under this name");
     expect_unchanged();
 }
 

@@ -148,6 +148,10 @@ TEST(names_that_were_not_held_are_told_apart)
     says(release("T1", "x b"), "NOT_HELD x=NOT_HELD b=RELEASED");
     says(release("T1", "x b"), "NOT_HELD x=NOT_HELD b=RELEASED again");
     says(inspect("a"), "EXCLUSIVE T1");
+    acquire("T2", "c");
+    says(release("T2", "x"), "NOT_HELD");
+    says(renew("T2", "c x"), "LOST");
+    says(release("T2", "c x"), "NOT_HELD c=RELEASED x=NOT_HELD");
 }
 
 TEST(a_lost_name_cannot_be_released)
@@ -183,23 +187,52 @@ static int64_t ttl_ms(const char *kind, const char *name)
 
 TEST(records_are_kept_as_long_as_stated)
 {
-    enum { TEN_MINUTES = 600000, DAY = 86400000 };
+    enum { TEN_MINUTES = 600000, DAY = 86400000, HOUR = 3600000 };
 
     acquire("T1", "a b");
     about(ttl_ms("t", token_of("T1")), LEASE_MS + TEN_MINUTES);
-    about(ttl_ms("n", "a"), LEASE_MS + DAY);
+    about(ttl_ms("n", "a"), LEASE_MS + DAY + HOUR);
+    renew_for("T1", "", LEASE_MS + HOUR / 2); /* the key's end is far enough */
+    about(ttl_ms("n", "a"), LEASE_MS + DAY + HOUR);
     renew_for("T1", "", 5000000);
-    about(ttl_ms("t", token_of("T1")), 5000000 + TEN_MINUTES);
-    about(ttl_ms("n", "a"), 5000000 + DAY);
+    about(ttl_ms("t", token_of("T1")), 5000000 + 2 * TEN_MINUTES);
+    about(ttl_ms("n", "a"), 5000000 + DAY + HOUR);
     renew_for("T1", "a", 10);
-    about(ttl_ms("t", token_of("T1")), 5000000 + TEN_MINUTES);
+    about(ttl_ms("t", token_of("T1")), 5000000 + 2 * TEN_MINUTES);
     release("T1", "a");
-    about(ttl_ms("t", token_of("T1")), 5000000 + TEN_MINUTES);
+    about(ttl_ms("t", token_of("T1")), 5000000 + 2 * TEN_MINUTES);
     release("T1", "");
     about(ttl_ms("t", token_of("T1")), TEN_MINUTES);
     assert_true(ttl_ms("n", "a") > DAY - 90000);
     release("T2", "");
     about(ttl_ms("t", token_of("T2")), TEN_MINUTES);
+}
+
+/* The same of a token that has one name. */
+TEST(records_of_one_name_are_kept_as_long_as_stated)
+{
+    enum { TEN_MINUTES = 600000, DAY = 86400000, HOUR = 3600000, MINUTE = 60000 };
+
+    acquire("T1", "a");
+    about(ttl_ms("t", token_of("T1")), LEASE_MS + TEN_MINUTES);
+    about(ttl_ms("n", "a"), LEASE_MS + DAY + HOUR);
+    renew_for("T1", "", LEASE_MS + MINUTE);
+    about(ttl_ms("t", token_of("T1")), LEASE_MS + MINUTE + 2 * TEN_MINUTES);
+    renew_for("T1", "a", LEASE_MS + 2 * MINUTE); /* the keys' ends are far enough */
+    about(ttl_ms("t", token_of("T1")), LEASE_MS + MINUTE + 2 * TEN_MINUTES);
+    about(ttl_ms("n", "a"), LEASE_MS + DAY + HOUR);
+    renew_for("T1", "a", LEASE_MS + MINUTE + TEN_MINUTES + HOUR / 2);
+    about(ttl_ms("t", token_of("T1")), LEASE_MS + MINUTE + 3 * TEN_MINUTES + HOUR / 2);
+    about(ttl_ms("n", "a"), LEASE_MS + DAY + HOUR);
+    renew_for("T1", "a", 10);
+    about(renewed->results[0]->lease_ms, LEASE_MS + MINUTE + TEN_MINUTES + HOUR / 2);
+    renew_for("T1", "a", 2 * LEASE_MS + 2 * HOUR);
+    about(ttl_ms("n", "a"), 2 * LEASE_MS + 2 * HOUR + DAY + HOUR);
+    release("T1", "");
+    about(ttl_ms("t", token_of("T1")), TEN_MINUTES);
+    acquire_for("T2", "b", MINUTE);
+    release("T2", "");
+    about(ttl_ms("t", token_of("T2")), MINUTE + TEN_MINUTES);
 }
 
 /* Redis refuses what takes memory; what gives it back goes on. */
@@ -210,7 +243,7 @@ TEST(locks_are_kept_and_given_back_when_memory_is_short)
     harness_redis(h, "CONFIG SET maxmemory 1");
     assert_non_null(strstr(harness_redis(h, "SET any thing"), "OOM"));
     const char *said_acquire = harness_redis(
-        h, "FCALL lock_acquire_%s 1 ls:{default/g}: 9 T5.............. owner 1000 0 . c E 1 0", functions_digest);
+        h, "FCALL lock_acquire_%s 1 ls:{default/g}: 6 T5.............. owner 1000 0 . c", functions_digest);
     const char *said_renew = renew("T1", "");
     const char *said_release = release("T1", "");
     const char *said_unseen =

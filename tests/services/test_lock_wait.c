@@ -241,14 +241,14 @@ TEST(more_than_one_call_can_promote_is_continued)
         says(wait_at("S1", token, "a:S"), "QUEUED");
     }
     release("T1", "");
-    int offered = atoi(harness_redis(h, "HLEN ls:{default/g}:lock:n:a")) - 2;
+    int offered = atoi(harness_redis(h, "HLEN ls:{default/g}:lock:h:a"));
     assert_true(offered > 0 && offered < N);
     assert_non_null(strstr(messages(), "S1:A a"));
     int calls = 0;
     while (promote("a") == 0)
         calls++;
     assert_true(calls >= 1 && calls < 10);
-    assert_int_equal(atoi(harness_redis(h, "HLEN ls:{default/g}:lock:n:a")), N + 2);
+    assert_int_equal(atoi(harness_redis(h, "HLEN ls:{default/g}:lock:h:a")), N);
     assert_string_equal(queue_of("a"), "");
     assert_int_equal(queue_keys(), 0);
     for (int i = 0; i < N; i++) {
@@ -328,6 +328,8 @@ TEST(every_key_of_the_queue_ends)
          "");
     assert_true(atol(harness_redis(h, "PTTL ls:{default/g}:lock:t:%s", token_of("T2"))) > WAIT_MS + LEASE_MS);
     assert_true(atol(harness_redis(h, "PTTL ls:{default/g}:lock:w:a")) > WAIT_MS + LEASE_MS);
+    assert_true(atol(harness_redis(h, "PTTL ls:{default/g}:lock:n:a")) >
+                atol(harness_redis(h, "PTTL ls:{default/g}:lock:w:a")));
 }
 
 TEST(a_clock_that_steps_back_keeps_the_order)
@@ -349,8 +351,8 @@ TEST(foreign_data_is_refused_and_left_alone)
     static const char refused[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
     static const char *const commands_[] = {
         "SET ls:{default/g}:lock:w:b foreign",    "SET ls:{default/g}:lock:s:b foreign",
-        "SET ls:{default/g}:lock:n:b foreign",    "HSET ls:{default/g}:lock:n:b s foreign",
-        "HSET ls:{default/g}:lock:n:b f foreign",
+        "SET ls:{default/g}:lock:n:b foreign",    "SETRANGE ls:{default/g}:lock:n:b 0 x",
+        "SETRANGE ls:{default/g}:lock:n:b 1 x",   "SET ls:{default/g}:lock:h:b foreign",
     };
 
     for (size_t i = 0; i < sizeof commands_ / sizeof commands_[0]; i++) {
@@ -377,7 +379,7 @@ TEST(foreign_entries_are_refused_and_left_alone)
 
     acquire("T1", "a b:S");
     acquire_for("T3", "b:S", LEASE_MS / 2);
-    harness_redis(h, "HSET ls:{default/g}:lock:n:b foreign-token-of-16 foreign");
+    harness_redis(h, "HSET ls:{default/g}:lock:h:b foreign-token-of-16 foreign");
     remember();
     says(force_release("b"), refused);
     pass_seconds(LEASE_MS / 2000);
