@@ -9,7 +9,7 @@ contract allows, and sends for each case the FCALL that a server would send: as 
 as their weight allows (server/store/batch.h), three times; the middle one is printed.
 With --together all weigh 1, and pages are whole, as it was before there were weights.
 """
-import os, re, signal, socket, subprocess, sys, tempfile, time
+import os, re, signal, socket, struct, subprocess, sys, tempfile, time
 
 UNITS = 64  # STORE_WEIGHT_MAX, server/store/store.h
 STEP = 1000 if "--together" in sys.argv else 250  # STEP_MAX, server/services/stock_list.c
@@ -109,8 +109,8 @@ def now_us(redis):
 # ---- what is large ---------------------------------------------------------------------
 
 def semaphore(b, name="s", holders=4096, lease_ms=3600000):
-    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 9, f"{name}token{i:011d}", "owner%2Fof.a.host:" + str(i),
-                   lease_ms, 0, ".", name, "P", 1, 10000] for i in range(holders)])
+    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 6, f"{name}token{i:011d}", "owner%2Fof.a.host:" + str(i),
+                   lease_ms, 0, ".", f"{name} P 1 10000"] for i in range(holders)])
 
 
 def items(b, n=1000, base=BASE, limit=0):
@@ -159,16 +159,16 @@ def describe_256_holders(b):
 @case(weight=2)
 def acquire_at_4096_holders(b):
     semaphore(b)
-    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s", "P", 1, 10000]
+    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s P 1 10000"]
 
 
 @case(weight=2)
 def acquire_where_4096_leases_ended(b):
     semaphore(b)
-    b.redis.call("EVAL", "local k = KEYS[1] for _, t in ipairs(redis.call('HKEYS', k)) do if #t > 1 then "
-                 "redis.call('HSET', k, t, '1000 900 1') end end redis.call('HSET', k, 's', 'P 10000 4096 1000')", 1,
-                 BASE + "lock:n:s")
-    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s", "E", 1, 0]
+    over = struct.pack("<ddd", 1000, 900, 1)
+    b.redis.call("EVAL", "for _, t in ipairs(redis.call('HKEYS', KEYS[1])) do redis.call('HSET', KEYS[1], t, ARGV[1]) end "
+                 "redis.call('SETRANGE', KEYS[2], 19, string.sub(ARGV[1], 1, 8))", 2, BASE + "lock:h:s", BASE + "lock:n:s", over)
+    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s"]
 
 
 @case(weight=48)
@@ -187,13 +187,17 @@ def list_large_semaphores(b):
 
 @case(weight=64)
 def list_5000_locks(b):
-    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 9, f"listedtoken{i:06d}", "", 3600000, 0, ".", f"n{i}", "E",
-                   1, 0] for i in range(5000)])
+    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 6, f"listedtoken{i:06d}", "", 3600000, 0, ".", f"n{i}"]
+                  for i in range(5000)])
     return "lock_list", lambda i: ["", 1000, "0"]
 
 
 def targets(i):
-    return [x for k in range(16) for x in (f"lock-of-a-frame-{i}-{k}", "E", 1, 0)]
+    return [f"lock-of-a-frame-{i}-{k}" for k in range(16)]
+
+
+def target(name, mode):
+    return name if mode == "E" else f"{name} {mode} 1 0"
 
 
 @case(weight=10)
@@ -208,13 +212,13 @@ def take_16(b):
 @case(weight=2)
 def renew_16_names(b):
     take_16(b)
-    return "lock_renew", lambda i: [f"frametoken{i:06d}", 3600000, *targets(i)[::4]]
+    return "lock_renew", lambda i: [f"frametoken{i:06d}", 3600000, *targets(i)]
 
 
 @case(weight=2)
 def release_16_names(b):
     take_16(b)
-    return "lock_release", lambda i: [f"frametoken{i:06d}", *targets(i)[::4]]
+    return "lock_release", lambda i: [f"frametoken{i:06d}", *targets(i)]
 
 
 def listen(b):
@@ -228,12 +232,12 @@ def listen(b):
 
 
 def park(b, name, n, mode="S", more=()):
-    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 9 + len(more(i) if more else ()), f"waits{name}token{i:06d}",
-                   "", 3600000, 3600000, "ear.1", name, mode, 1, 0, *(more(i) if more else ())] for i in range(n)])
+    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 6 + len(more(i) if more else ()), f"waits{name}token{i:06d}",
+                   "", 3600000, 3600000, "ear.1", target(name, mode), *(more(i) if more else ())] for i in range(n)])
 
 
 def held(b, names, mode="E"):
-    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 9, f"holds{name}token", "", 3600000, 0, ".", name, mode, 1, 0]
+    b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 6, f"holds{name}token", "", 3600000, 0, ".", target(name, mode)]
                   for name in names])
 
 
@@ -255,7 +259,8 @@ def release_to_128_readers(b):
 @case(weight=1)
 def promote_128_readers(b):
     names = crowds(b, 64, 128)
-    b.redis.many([["DEL", BASE + "lock:n:" + name] for name in names])
+    free = struct.pack("<BBBdd", 2, ord("F"), 1, 0, now_us(b.redis) + 86400e6)
+    b.redis.many([["SET", BASE + "lock:n:" + name, free] for name in names])
     return "lock_promote", lambda i: [names[i]]
 
 
@@ -266,7 +271,7 @@ def release_to_readers_of_16_names(b):
     held(b, names)
     held(b, ["other"])
     for name in names:
-        park(b, name, 64, more=lambda i, name=name: [x for k in range(15) for x in (f"{name}-{i}-{k}", "S", 1, 0)])
+        park(b, name, 64, more=lambda i, name=name: [f"{name}-{i}-{k} S 1 0" for k in range(15)])
     return "lock_release", lambda i: [f"holds{names[i]}token"]
 
 
@@ -275,30 +280,32 @@ def acquire_16_names_of_64_waiters(b):
     listen(b)
     held(b, ["bar"])
     for k in range(16):
-        park(b, f"frametarget{k}", 64, more=lambda i: ["bar", "S", 1, 0])
+        park(b, f"frametarget{k}", 64, more=lambda i: ["bar S 1 0"])
     return "lock_acquire", lambda i: [f"frametoken{i:06d}", "", 3600000, 0, ".",
-                                      *[x for k in range(16) for x in (f"frametarget{k}", "S", 1, 0)]]
+                                      *[f"frametarget{k} S 1 0" for k in range(16)]]
 
 
 @case(weight=2)
 def acquire_1_name_of_64_waiters(b):
     listen(b)
     held(b, ["bar"])
-    park(b, "one", 64, more=lambda i: ["bar", "S", 1, 0])
-    return "lock_acquire", lambda i: [f"onetoken{i:011d}", "", 3600000, 0, ".", "one", "S", 1, 0]
+    park(b, "one", 64, more=lambda i: ["bar S 1 0"])
+    return "lock_acquire", lambda i: [f"onetoken{i:011d}", "", 3600000, 0, ".", "one S 1 0"]
 
 
 def full_and_over(b, names):
     end = now_us(b.redis) + 3600000000
-    b.redis.many([["EVAL", "for i = 1, 4095 do redis.call('HSET', KEYS[1], 'manytoken' .. i, ARGV[1]) end redis.call('HSET', "
-                   "KEYS[1], 'overtoken0', '1000 900 1', 'f', 900, 's', 'P 10000 4096 1000')", 1, BASE + "lock:n:" + name,
-                   f"{end} 900 1"] for name in names])
+    b.redis.many([["EVAL", "for i = 1, 4095 do redis.call('HSET', KEYS[2], 'manytoken' .. i, ARGV[1]) end "
+                   "redis.call('HSET', KEYS[2], 'overtoken0', ARGV[2]) redis.call('SET', KEYS[1], ARGV[3])", 2,
+                   BASE + "lock:n:" + name, BASE + "lock:h:" + name, struct.pack("<ddd", end, 900, 1),
+                   struct.pack("<ddd", 1000, 900, 1),
+                   struct.pack("<BBBdddddd", 2, ord("p"), 0, 900, end, 1000, 10000, 4096, 0)] for name in names])
 
 
 @case(weight=2)
 def acquire_of_32_full_semaphores(b):
     full_and_over(b, [f"s{k}" for k in range(32)])
-    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", f"s{i}", "P", 1, 10000]
+    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", f"s{i} P 1 10000"]
 
 
 @case(weight=1)
@@ -314,7 +321,7 @@ def promote_at_64_full_semaphores(b):
 @case(weight=2)
 def acquire_of_another_capacity(b):
     full_and_over(b, ["s"])
-    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s", "P", 1, 9999]
+    return "lock_acquire", lambda i: [f"anothertoken{i:06d}", "", 10000, 0, ".", "s P 1 9999"]
 
 
 # ---- stock -------------------------------------------------------------------------------
@@ -533,7 +540,8 @@ def main():
                         function, make = f(b)
                         us, replies = b.timed(function, [make(i) for i in range(subs)])
                         taken[subs].append(us)
-                word = replies[0][0].decode() if replies[0][0] != b"ERR" else replies[0][3].decode()
+                word = replies[0][3] if replies[0][0] == b"ERR" else replies[0][0]
+                word = word.decode() if isinstance(word, bytes) else str(word)
                 print(f"{name:34} {n:3} sub-calls {sorted(taken[n])[1]:9} us   one {sorted(taken[1])[1]:8} us   {word}",
                       flush=True)
         finally:

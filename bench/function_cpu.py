@@ -180,6 +180,113 @@ def get_item(b):
     return "stock_get_items", lambda i, k: ["sku0"]
 
 
+# ---- locks -------------------------------------------------------------------------------
+
+NAMES = 1000  # of a minimal script; of each group
+
+
+class Take:
+    """The minimal Acquire: SET name token NX PX; INCR fence."""
+    script = """
+if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[1] .. ':fence') end
+return 0
+"""
+
+    def prepare(self, b):
+        for i in range(NAMES):
+            b.redis.call("SET", f"name{i}:fence", 1)
+
+    def words(self, b):
+        i = b.next()
+        b.redis.call("DEL", f"name{i % NAMES}")
+        return [f"name{i % NAMES}", token(i), 30000]
+
+
+class GiveBack(Take):
+    """The minimal Release: GET, compare and DEL."""
+    script = """
+if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end
+return 0
+"""
+
+    def words(self, b):
+        name, value, ms = super().words(b)
+        b.redis.call("SET", name, value, "PX", ms)
+        return [name, value]
+
+
+def token(i):
+    return f"{i:032x}"
+
+
+class Locks:
+    """Names of each group in turn; they are free again when their turn comes."""
+
+    def __init__(self, b):
+        self.b, self.turn, self.held = b, [0] * KEYS, {}
+
+    def name(self, k):
+        self.turn[k] += 1
+        name = f"name{self.turn[k] % NAMES}"
+        if (k, name) in self.held:
+            self.b.redis.call(*self.b.fcall("lock_release", [(k, [self.held.pop((k, name))])]))
+        return name
+
+    def take(self, i, k):
+        name = self.name(k)
+        self.held[k, name] = token(i)
+        return [token(i), "owner", 30000, 0, ".", name]
+
+    def taken(self, i, k):
+        args = self.take(i, k)
+        self.b.redis.call(*self.b.fcall("lock_acquire", [(k, args)]))
+        return args
+
+
+@row(Take())
+def acquire(b):
+    locks = Locks(b)
+    for k in range(KEYS):
+        for _ in range(100):
+            locks.taken(b.next(), k)
+    return "lock_acquire", locks.take
+
+
+@row(Take())
+def acquire_busy(b):
+    for k in range(KEYS):
+        b.redis.call(*b.fcall("lock_acquire", [(k, [token(k), "owner", 30000000, 0, ".", "name"])]))
+    return "lock_acquire", lambda i, k: [token(KEYS + i), "owner", 30000, 0, ".", "name"]
+
+
+@row(Take())
+def acquire_4_names(b):
+    locks = Locks(b)
+    return "lock_acquire", lambda i, k: [*locks.take(i, k), *[f"also{i}-{n}" for n in range(3)]]
+
+
+@row(Take())
+def acquire_shared(b):
+    return "lock_acquire", lambda i, k: [token(i), "owner", 30000, 0, ".", "name S 1 0"]
+
+
+@row(GiveBack())
+def release(b):
+    locks = Locks(b)
+    return "lock_release", lambda i, k: [locks.taken(i, k)[0]]
+
+
+@row(GiveBack())
+def renew(b):
+    locks = Locks(b)
+
+    def make(i, k):
+        args = locks.taken(i, k)
+        b.redis.call(*b.fcall("lock_renew", [(k, [args[0], 30000])]))
+        return [args[0], 30000]
+    return "lock_renew", make
+
+
 # ---- the table ---------------------------------------------------------------------------
 
 def of_row(b, f, minimal, calls, rounds):

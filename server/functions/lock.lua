@@ -22,8 +22,7 @@ local function acquired_again(base, token, record, targets, now)
   return reply
 end
 
-local function me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
-  local targets = table.concat({...}, ',')
+local function me_of(base, token, owner, lease_ms, wait_ms, copy, targets)
   return {token = token, key = base .. 'lock:t:' .. token, owner = owner, lease_ms = tonumber(lease_ms),
     wait_ms = tonumber(wait_ms), copy = copy, others = '', targets = targets, wants = wants_of(targets)}
 end
@@ -44,7 +43,7 @@ local function hold(q, me)
   end
   write_record(me.key, 'H', q.now, end_us + TOKEN_RETAIN_MS * 1000, ' ' .. me.owner .. ' ' .. me.targets,
     'PX', int(me.lease_ms + TOKEN_RETAIN_MS))
-  wake(q, {token = me.token, parked = me.others})
+  if me.others ~= '' then wake(q, {token = me.token, parked = me.others}) end
   tell(q)
   return reply
 end
@@ -177,40 +176,78 @@ local function busy_with(base, now, token, held)
   return {'BUSY', 0, owner_of(base, holder), ms_left(end_us, now)}
 end
 
+-- Of a name that nobody has or waits for: its key, the next fence, when the key ends. Else nil, and
+-- what is kept of it.
+local function read_free(base, now, name)
+  local key = base .. 'lock:n:' .. name
+  local text = redis.call('GET', key)
+  if not text then return key, now, 0 end
+  if #text ~= NAME_BYTES then return nil, text end
+  local layout, kind, stands, last, kept = struct.unpack(NAME, text)
+  if layout ~= LAYOUT or kind ~= FREE or stands ~= 0 then return nil, text end
+  return key, math.max(last + 1, now), kept
+end
+
+local function write_first(key, fence, kept, kind, end_us, permits, capacity, token, now)
+  local least = end_us + FENCE_RETAIN_MS * 1000
+  if kept < least then
+    kept = least + FENCE_SLACK_MS * 1000
+    redis.call('SET', key, struct.pack(HELD, LAYOUT, kind, 0, fence, kept, end_us, fence, permits, capacity) .. token,
+      'PX', int(math.ceil((kept - now) / 1000)))
+  else
+    redis.call('SET', key, struct.pack(HELD, LAYOUT, kind, 0, fence, kept, end_us, fence, permits, capacity) .. token,
+      'KEEPTTL')
+  end
+end
+
+-- Whether the token was not known: now it holds.
+local function write_new(base, now, token, owner, lease_ms, targets)
+  local kept = now + (lease_ms + TOKEN_RETAIN_MS) * 1000
+  local known = redis.call('SET', base .. 'lock:t:' .. token,
+    struct.pack(TOKEN, LAYOUT, HOLDS, now, kept) .. ' ' .. owner .. ' ' .. targets,
+    'NX', 'GET', 'PX', int(lease_ms + TOKEN_RETAIN_MS))
+  dirty = dirty or not known
+  return not known
+end
+
 -- The common case, in three commands: one name, EXCLUSIVE, that nobody has or waits for, and a token that
 -- is not known. All else is left to what follows, and nothing is written.
 local function take(base, now, token, owner, lease_ms, wait_ms, name)
-  local key, fence, kept = base .. 'lock:n:' .. name, now, 0
-  local text = redis.call('GET', key)
-  if text then
-    if #text > HELD_BYTES and wait_ms == '0' then return busy_with(base, now, token, text) end
-    if #text ~= NAME_BYTES then return nil end
-    local layout, kind, stands, last, ends = struct.unpack(NAME, text)
-    if layout ~= LAYOUT or kind ~= FREE or stands ~= 0 then return nil end
-    fence, kept = math.max(last + 1, now), ends
+  local key, fence, kept = read_free(base, now, name)
+  if not key then
+    return #fence > HELD_BYTES and wait_ms == '0' and busy_with(base, now, token, fence) or nil
   end
-  local end_us = now + lease_ms * 1000
-  local known = redis.call('SET', base .. 'lock:t:' .. token,
-    struct.pack(TOKEN, LAYOUT, HOLDS, now, end_us + TOKEN_RETAIN_MS * 1000) .. ' ' .. owner .. ' ' .. name,
-    'NX', 'GET', 'PX', int(lease_ms + TOKEN_RETAIN_MS))
-  if known then return nil end
-  dirty = true
-  local least = end_us + FENCE_RETAIN_MS * 1000
-  if kept < least then
-    redis.call('SET', key, struct.pack(HELD, LAYOUT, EXCLUSIVE, 0, fence, least + FENCE_SLACK_MS * 1000,
-      end_us, fence, 1, 0) .. token, 'PX', int(lease_ms + FENCE_RETAIN_MS + FENCE_SLACK_MS))
-  else
-    redis.call('SET', key, struct.pack(HELD, LAYOUT, EXCLUSIVE, 0, fence, kept, end_us, fence, 1, 0) .. token, 'KEEPTTL')
-  end
+  if not write_new(base, now, token, owner, lease_ms, name) then return nil end
+  write_first(key, fence, kept, EXCLUSIVE, now + lease_ms * 1000, 1, 0, token, now)
   return {fence}
 end
 
-local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, ...)
-  if select('#', ...) == 1 and not string.find(..., ' ', 1, true) then
-    local taken = take(base, now, token, owner, lease_ms, wait_ms, ...)
-    if taken then return taken end
+-- The same of several names, or of other modes.
+local function take_all(base, now, token, owner, lease_ms, targets)
+  local free, reply = {}, {}
+  for name, mode, permits, capacity in each_target(targets) do
+    local key, fence, kept = read_free(base, now, name)
+    if not key then return nil end
+    free[#free + 1] = {key, fence, kept, ONE_OF[mode], permits, capacity}
+    reply[#free] = fence
   end
-  local me = me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
+  if not write_new(base, now, token, owner, lease_ms, targets) then return nil end
+  for _, one in ipairs(free) do
+    write_first(one[1], one[2], one[3], one[4], now + lease_ms * 1000, one[5], one[6], token, now)
+  end
+  return reply
+end
+
+local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  local targets, taken = ..., nil
+  if select('#', ...) == 1 and not string.find(targets, ' ', 1, true) then
+    taken = take(base, now, token, owner, lease_ms, wait_ms, targets)
+  else
+    targets = table.concat({...}, ',')
+    taken = take_all(base, now, token, owner, lease_ms, targets)
+  end
+  if taken then return taken end
+  local me = me_of(base, token, owner, lease_ms, wait_ms, copy, targets)
   local record = read_record(me.key)
   if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
   if record and record.targets ~= me.targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
@@ -281,7 +318,7 @@ end
 
 -- Its time is over -> as lock_acquire, but {'TIMED_OUT', ...} for {'BUSY', ...}
 define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
-  local me = me_of(base, token, owner, lease_ms, wait_ms, copy, ...)
+  local me = me_of(base, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
   local record = read_record(me.key)
   if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
   local q = new_queue(base, now, me.token)

@@ -169,8 +169,8 @@ local function barred_at(q, wants, number)
   for i, want in ipairs(wants) do
     local line = open(q, want.name)
     read_if_over(q, line.lock)
-    advance(q, line, number)
-    if is_barred(line.ahead, want) or is_full(line.lock) then return i end
+    if line.lock.waits then advance(q, line, number) end
+    if is_barred(line.ahead or line.lock, want) or is_full(line.lock) then return i end
   end
 end
 
@@ -465,7 +465,9 @@ local function tell(q)
   for _, line in ipairs(q.lines) do
     local lock = line.lock
     settle(lock)
-    if lock.waits and (line.left or line.at_end) and not anyone_stands(q, line) then
+    if not lock.waits then
+      -- Nobody has to be told.
+    elseif (line.left or line.at_end) and not anyone_stands(q, line) then
       write('DEL', line.servers)
       lock.waits = false
       changed(lock)

@@ -222,8 +222,7 @@ static lks_holder *new_holder(answer *a, const lks_acquire_request *request, con
 static void stay(const lks_acquire_request *request, answer *a, const store_value *reply)
 {
     for (size_t i = 0; i < request->n_targets; i++)
-        answer_alarm(a, fn_lock_promote.name, target_name(a->plan, i).data,
-                     answer_int(a, reply, 1 + i));
+        answer_alarm(a, fn_lock_promote.name, target_name(a->plan, i).data, answer_int(a, reply, 1 + i));
     answer_waits(a);
 }
 

@@ -8,7 +8,13 @@ lua_mutation(L4 test_lock_acquire [[
 lua_mutation(L1 test_lock_acquire
   [[write_record(me.key, 'H', q.now, end_us + TOKEN_RETAIN_MS * 1000, ' ' .. me.owner .. ' ' .. me.targets,
     'PX', int(me.lease_ms + TOKEN_RETAIN_MS))]] "")
-lua_mutation(L4 test_lock_acquire [[if known then return nil end]] "")
+lua_mutation(L4 test_lock_acquire [[if not write_new(base, now, token, owner, lease_ms, name) then return nil end]]
+  [[write_new(base, now, token, owner, lease_ms, name)]])
+lua_mutation(L4 test_lock_acquire [[if not write_new(base, now, token, owner, lease_ms, targets) then return nil end]]
+  [[write_new(base, now, token, owner, lease_ms, targets)]])
+lua_mutation(L3 test_lock_acquire [[    if not key then return nil end
+]] [[    if not key then key, fence, kept = base .. 'lock:n:' .. name, now, 0 end
+]])
 lua_mutation(L4 test_lock_acquire "key = base .. 'lock:t:' .. token, owner" "key = base .. 'lock:t:', owner")
 lua_mutation(L5 test_lock_acquire [[if record.targets ~= targets then fail]] [[if false then fail]])
 lua_mutation(L6 test_lock_acquire [[if not end_us then return {'TOKEN_SPENT'} end]] "")
@@ -17,14 +23,14 @@ lua_mutation(L6 test_lock_acquire [[holder == token or redis.call('GET', base ..
 lua_mutation(L8 test_lock_acquire [[if holder == token or]] [[if]])
 lua_mutation(L8 test_lock_acquire [[if fence and fence > 0 then return {'TOKEN_SPENT'} end]] "")
 lua_mutation(L3 test_lock_acquire
-  [[if is_barred(line.ahead, want) or is_full(line.lock) then return i end]]
-  [[if i == 1 and is_barred(line.ahead, want) then return i end]])
+  [[if is_barred(line.ahead or line.lock, want) or is_full(line.lock) then return i end]]
+  [[if i == 1 and is_barred(line.ahead or line.lock, want) then return i end]])
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] [[if true then return nil end]])
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] "")
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then]] [[if end_us < now then]])
 lua_mutation(L9 test_lock_acquire [[kind ~= EXCLUSIVE or fence == 0 or end_us <= now then]]
   [[kind ~= EXCLUSIVE or fence == 0 then]])
-lua_mutation(L9 test_lock_acquire [[if #text ~= NAME_BYTES then return nil end]] "")
+lua_mutation(L9 test_lock_acquire [[if #text ~= NAME_BYTES then return nil, text end]] [[if #text < NAME_BYTES then return nil, text end]])
 lua_mutation(L10 test_lock_acquire [[if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end]] "")
 lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or #text < NAME_BYTES then foreign() end]] "")
 lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or not STATES[state] or not targets then foreign() end]] "")
@@ -258,7 +264,7 @@ lua_mutation(L50 test_lock_wait_ends [[local OFFER_US = 500000]] [[local OFFER_U
 lua_mutation(L51 test_lock_wait_ends [[for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end]]
   [[publish(servers_of(w)[1], 'W', q.base .. w.token)]])
 lua_mutation(L51 test_lock_wait_ends [[
-  wake(q, {token = me.token, parked = me.others})
+  if me.others ~= '' then wake(q, {token = me.token, parked = me.others}) end
   tell(q)]] [[
   tell(q)]])
 lua_mutation(L51 test_lock_wait_ends [[if left ~= '' then

@@ -203,9 +203,12 @@ TEST(a_refusal_that_finds_a_lease_over_hands_over)
 /* ---- foreign data under the names of others ---------------------------------------------- */
 
 static const char *const foreign_commands[] = {
-    "SET ls:{default/g}:lock:w:b foreign",    "SET ls:{default/g}:lock:s:b foreign",
-    "SET ls:{default/g}:lock:n:b foreign",    "SETRANGE ls:{default/g}:lock:n:b 0 x",
-    "SETRANGE ls:{default/g}:lock:n:b 1 x",   "SET ls:{default/g}:lock:h:b foreign",
+    "SET ls:{default/g}:lock:w:b foreign",
+    "SET ls:{default/g}:lock:s:b foreign",
+    "SET ls:{default/g}:lock:n:b foreign",
+    "SETRANGE ls:{default/g}:lock:n:b 0 x",
+    "SETRANGE ls:{default/g}:lock:n:b 1 x",
+    "SET ls:{default/g}:lock:h:b foreign",
     "HSET ls:{default/g}:lock:h:b foreign-token-of-16 foreign",
 };
 enum { N_FOREIGN = sizeof foreign_commands / sizeof foreign_commands[0] };

@@ -350,9 +350,9 @@ TEST(foreign_data_is_refused_and_left_alone)
 {
     static const char refused[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";
     static const char *const commands_[] = {
-        "SET ls:{default/g}:lock:w:b foreign",    "SET ls:{default/g}:lock:s:b foreign",
-        "SET ls:{default/g}:lock:n:b foreign",    "SETRANGE ls:{default/g}:lock:n:b 0 x",
-        "SETRANGE ls:{default/g}:lock:n:b 1 x",   "SET ls:{default/g}:lock:h:b foreign",
+        "SET ls:{default/g}:lock:w:b foreign",  "SET ls:{default/g}:lock:s:b foreign",
+        "SET ls:{default/g}:lock:n:b foreign",  "SETRANGE ls:{default/g}:lock:n:b 0 x",
+        "SETRANGE ls:{default/g}:lock:n:b 1 x", "SET ls:{default/g}:lock:h:b foreign",
     };
 
     for (size_t i = 0; i < sizeof commands_ / sizeof commands_[0]; i++) {
