@@ -238,15 +238,7 @@ local function take_all(base, now, token, owner, lease_ms, targets)
   return reply
 end
 
-local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, ...)
-  local targets, taken = ..., nil
-  if select('#', ...) == 1 and not string.find(targets, ' ', 1, true) then
-    taken = take(base, now, token, owner, lease_ms, wait_ms, targets)
-  else
-    targets = table.concat({...}, ',')
-    taken = take_all(base, now, token, owner, lease_ms, targets)
-  end
-  if taken then return taken end
+local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets)
   local me = me_of(base, token, owner, lease_ms, wait_ms, copy, targets)
   local record = read_record(me.key)
   if record and not waits(record) then return acquired_again(base, me.token, record, me.targets, now) end
@@ -287,10 +279,21 @@ end
 --    {'QUEUED', for each target the ms until lock_promote is due (-1: never)}
 --    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
 --    {'TOKEN_SPENT'}
-define('lock_acquire', {}, acquire)
+define('lock_acquire', {}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  local targets, taken = ..., nil
+  if select('#', ...) == 1 and not string.find(targets, ' ', 1, true) then
+    taken = take(base, now, token, owner, lease_ms, wait_ms, targets)
+  else
+    targets = table.concat({...}, ',')
+    taken = take_all(base, now, token, owner, lease_ms, targets)
+  end
+  return taken or acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets)
+end)
 
 -- The parked call was woken: the same answers.
-define('lock_claim', {'allow-oom'}, acquire)
+define('lock_claim', {'allow-oom'}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
+  return acquire(base, now, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
+end)
 
 -- From now on `w` neither stands nor is offered anything. A record follows, and conclude.
 local function step_out(q, w)
@@ -592,7 +595,7 @@ define('lock_list', {'no-writes'}, function(base, now, prefix, page_size, page_c
   local cursor, given = string.match(page_cursor, '^(%d+)(.*)$')
   local reply, work = {'OK', ''}, 0
   repeat
-    local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP, 'TYPE', 'string'), {}
+    local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP), {}
     local room, whole, done = size - (#reply - 2), true, given
     for _, key in ipairs(step[2]) do
       local digest = '.' .. string.sub(redis.sha1hex(key), 1, 12)

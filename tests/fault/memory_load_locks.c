@@ -139,11 +139,14 @@ void load_locks(lks_channel *const channels[LOAD_SERVERS], size_t round)
     renew.n_leases = 1;
     renew.leases = leases;
     load_ok(lks_lock_renew(channels[1], &renew, NULL, NULL, &error), &error, "Renew");
+    acquire(channels[1], want(&w, round, "second", LKS_LOCK_MODE_PERMIT, LONG_MS, 0), LKS_ACQUIRE_OUTCOME_ACQUIRED);
+    load_look("lock:h");
     acquire(channels[1], want(&w, round, "busy", LKS_LOCK_MODE_EXCLUSIVE, LONG_MS, 0), LKS_ACQUIRE_OUTCOME_BUSY);
     force.group = named("group", round);
     force.name = named("door", round);
     load_ok(lks_lock_force_release(channels[0], &force, NULL, NULL, &error), &error, "ForceRelease");
     release(channels[0], round, "permit");
+    release(channels[0], round, "second");
     release(channels[0], round, "never-seen");
     fence(channels[0], round);
     /* The last one is left to run out, and one waits for that. */

@@ -46,6 +46,7 @@ static const struct kind {
     {"libraries", STAYS, "store"},
     {"mark", STAYS, "store"},
     {"lock:n", ENDS, "locks"},
+    {"lock:h", ENDS, "locks"},
     {"lock:t", ENDS, "locks"},
     {"lock:w", ENDS, "locks"},
     {"lock:s", ENDS, "locks"},

@@ -30,7 +30,7 @@ lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] "")
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then]] [[if end_us < now then]])
 lua_mutation(L9 test_lock_acquire [[kind ~= EXCLUSIVE or fence == 0 or end_us <= now then]]
   [[kind ~= EXCLUSIVE or fence == 0 then]])
-lua_mutation(L9 test_lock_acquire [[if #text ~= NAME_BYTES then return nil, text end]] [[if #text < NAME_BYTES then return nil, text end]])
+lua_mutation(L48 test_lock_acquire [[if #text ~= NAME_BYTES then return nil, text end]] "")
 lua_mutation(L10 test_lock_acquire [[if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end]] "")
 lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or #text < NAME_BYTES then foreign() end]] "")
 lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or not STATES[state] or not targets then foreign() end]] "")
@@ -93,7 +93,7 @@ lua_mutation(L27 test_lock_renew_release [[define('lock_release', {'allow-oom'}]
 lua_mutation(L27 test_lock_renew_release
   [[define('lock_force_release', {'allow-oom'}]] [[define('lock_force_release', {}]])
 lua_mutation(L27 test_lock_renew_release
-  [[define('lock_acquire', {}, acquire)]] [[define('lock_acquire', {'allow-oom'}, acquire)]])
+  [[define('lock_acquire', {}, function]] [[define('lock_acquire', {'allow-oom'}, function]])
 lua_mutation(L26 test_lock_renew_release [[local TOKEN_RETAIN_MS = 600000]] [[local TOKEN_RETAIN_MS = 60000]])
 lua_mutation(L26 test_lock_renew_release [[local FENCE_RETAIN_MS = 86400000]] [[local FENCE_RETAIN_MS = 0]])
 lua_mutation(L26 test_lock_renew_release [[keep(lock, end_us + FENCE_RETAIN_MS * 1000)]] "")
@@ -106,7 +106,7 @@ lua_mutation(L26 test_lock_acquire [[keep(lock, end_us + FENCE_RETAIN_MS * 1000)
 lua_mutation(L26 test_lock_acquire [[if kept < least then]] [[if false then]])
 lua_mutation(L26 test_lock_acquire [[if lock.several then write('PEXPIRE', lock.several, ms) end]] "")
 lua_mutation(L26 test_lock_acquire [[text, 'KEEPTTL')]] [[text)]])
-lua_mutation(L26 test_lock_acquire [[spent, 'KEEPTTL')]] [[spent)]])
+lua_mutation(L26 test_lock_renew_release [[spent, 'KEEPTTL')]] [[spent)]])
 
 # Fences
 lua_mutation(L20 test_lock_fence [[math.max(last + 1, now)]] [[now]])
@@ -127,7 +127,6 @@ lua_mutation(L25 test_lock_admin
   [[taken[#taken + 1], taken[#taken + 2] = token, entry]])
 lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
 lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. prefix .. '*']] [['*}:lock:n:*']])
-lua_mutation(L24 test_lock_admin [[, 'TYPE', 'string']] "")
 lua_mutation(L24 test_lock_admin [[local ok, lock = pcall(read_lock, base, name)]]
   [[local ok, lock = true, read_lock(base, name)]])
 lua_mutation(L24 test_lock_admin [[local room, whole, done = size - (#reply - 2), true, given]]

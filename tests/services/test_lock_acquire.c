@@ -265,7 +265,7 @@ TEST(foreign_data_is_refused_and_left_alone)
 {
     static const char *const commands[] = {
         "SET ls:{default/g}:lock:n:a foreign", "HSET ls:{default/g}:lock:n:a f foreign",
-        "SET ls:{default/g}:lock:n:a nineteen-bytes-long", "SET ls:{default/g}:lock:t:T1.............. foreign",
+        "SETRANGE ls:{default/g}:lock:n:a 18 x", "SET ls:{default/g}:lock:t:T1.............. foreign",
         "RPUSH ls:{default/g}:lock:t:T1.............. foreign"};
 
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {

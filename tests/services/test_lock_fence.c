@@ -79,6 +79,23 @@ TEST(a_fence_outlives_release_and_expiry)
     assert_int_equal(fence(), second + 1);
 }
 
+/* So one that is given after the key was lost is greater. */
+TEST(a_fence_is_an_instant_where_the_clock_has_not_stepped_back)
+{
+    acquire("T1", "a");
+    release("T1", "");
+    pass_seconds(10);
+    uint64_t now = (uint64_t)now_us();
+    acquire("T2", "a");
+    assert_true(fence() >= now);
+    acquire("T3", "b:S");
+    pass_seconds(10);
+    now = (uint64_t)now_us();
+    acquire("T4", "b:S c");
+    assert_true(acquired->fences[0]->fence >= now);
+    assert_true(acquired->fences[1]->fence >= now);
+}
+
 TEST(a_lost_key_does_not_bring_a_fence_back)
 {
     acquire("T1", "a");

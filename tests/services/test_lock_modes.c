@@ -9,17 +9,12 @@ TEST(each_mode_beside_each_other)
     static const struct {
         const char *first, *second, *said;
     } row[] = {
-        {"a", "a", "BUSY a held by T1"},
-        {"a", "a:S", "BUSY a held by T1"},
-        {"a", "a:P1/9", "BUSY a held by T1"},
-        {"a:S", "a", "BUSY a held by T1"},
-        {"a:S", "a:S", "ACQUIRED"},
-        {"a:S", "a:P1/9", "BUSY a held by T1"},
-        {"a:P1/9", "a", "BUSY a held by T1"},
-        {"a:P1/9", "a:S", "BUSY a held by T1"},
-        {"a:P1/9", "a:P1/9", "ACQUIRED"},
-        {"a:P9/9", "a:P1/9", "BUSY a held by T1"},
-        {"a:P1/9", "a:P9/9", "BUSY a held by T1"},
+        {"a", "a", "BUSY a held by T1"},           {"a", "a b", "BUSY a held by T1"},
+        {"a", "a:S", "BUSY a held by T1"},         {"a", "a:P1/9", "BUSY a held by T1"},
+        {"a:S", "a", "BUSY a held by T1"},         {"a:S", "a:S", "ACQUIRED"},
+        {"a:S", "a:P1/9", "BUSY a held by T1"},    {"a:P1/9", "a", "BUSY a held by T1"},
+        {"a:P1/9", "a:S", "BUSY a held by T1"},    {"a:P1/9", "a:P1/9", "ACQUIRED"},
+        {"a:P9/9", "a:P1/9", "BUSY a held by T1"}, {"a:P1/9", "a:P9/9", "BUSY a held by T1"},
         {"a:P8/9", "a:P1/9", "ACQUIRED"},
     };
 

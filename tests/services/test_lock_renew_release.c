@@ -44,6 +44,10 @@ TEST(a_lease_that_is_over_is_lost)
     expect_unchanged();
     says(acquire("T2", "a"), "ACQUIRED");
     says(renew("T1", "a"), "LOST");
+    says(renew("T2", "a"), "RENEWED");
+    pass_seconds(1000);
+    says(renew_for("T2", "a", 10), "LOST");
+    says(renew_for("T2", "", 10), "LOST");
 }
 
 TEST(one_lost_name_and_none_is_renewed)
@@ -149,6 +153,7 @@ TEST(names_that_were_not_held_are_told_apart)
     says(release("T1", "x b"), "NOT_HELD x=NOT_HELD b=RELEASED again");
     says(inspect("a"), "EXCLUSIVE T1");
     acquire("T2", "c");
+    says(renew("T2", "c"), "RENEWED");
     says(release("T2", "x"), "NOT_HELD");
     says(renew("T2", "c x"), "LOST");
     says(release("T2", "c x"), "NOT_HELD c=RELEASED x=NOT_HELD");
@@ -198,6 +203,7 @@ TEST(records_are_kept_as_long_as_stated)
     about(ttl_ms("t", token_of("T1")), 5000000 + 2 * TEN_MINUTES);
     about(ttl_ms("n", "a"), 5000000 + DAY + HOUR);
     renew_for("T1", "a", 10);
+    renew_for("T1", "a b", 10);
     about(ttl_ms("t", token_of("T1")), 5000000 + 2 * TEN_MINUTES);
     release("T1", "a");
     about(ttl_ms("t", token_of("T1")), 5000000 + 2 * TEN_MINUTES);
@@ -230,6 +236,11 @@ TEST(records_of_one_name_are_kept_as_long_as_stated)
     about(ttl_ms("n", "a"), 2 * LEASE_MS + 2 * HOUR + DAY + HOUR);
     release("T1", "");
     about(ttl_ms("t", token_of("T1")), TEN_MINUTES);
+    /* The token's end is far enough, the name's is not. */
+    acquire("T3", "c");
+    renew_for("T3", "c", LEASE_MS + HOUR - MINUTE);
+    renew_for("T3", "c", LEASE_MS + HOUR + 4 * MINUTE);
+    about(ttl_ms("n", "c"), LEASE_MS + HOUR + 4 * MINUTE + DAY + HOUR);
     acquire_for("T2", "b", MINUTE);
     release("T2", "");
     about(ttl_ms("t", token_of("T2")), MINUTE + TEN_MINUTES);
