@@ -56,15 +56,8 @@ void command_deduct(command *c, const char *thing, const char *order_id)
 
 void command_acquire(command *c, const char *thing, const char *token)
 {
-    const char *const args[] = {token,
-                                "" /* owner */,
-                                "60000" /* lease_ms */,
-                                "0" /* wait_ms */,
-                                "." /* copy */,
-                                thing,
-                                "E" /* mode */,
-                                "1" /* permits */,
-                                "0" /* capacity */};
+    const char *const args[] = {token,          "" /* owner */, "60000" /* lease_ms */, "0" /* wait_ms */,
+                                "." /* copy */, thing};
 
     sub_call(c, args, sizeof args / sizeof *args);
 }
