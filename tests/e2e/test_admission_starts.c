@@ -158,29 +158,39 @@ TEST(the_page_makes_what_the_server_takes)
 
 /* ---- the log ------------------------------------------------------------------------ */
 
-/* Some lines a second are written of a kind: so it is refused until its line is there. */
-static void expect_refusal_logged(sp_caller *c, const char *wire)
+/* Some lines a second are written of a kind: so a call is refused until its line is there. */
+static void expect_refusal_logged(const char *wire, const wire_driver *driver, void *caller)
 {
+    const call_spec call = {.method = "/lockstock.v1.IdService/Decode", .authorization = "Bearer wrong"};
     long long end = process_now_ms() + SAID_TIMEOUT_MS;
     char said[64];
+    outcome got;
 
-    assert_non_null(c);
-    snprintf(said, sizeof said, "event=call-refused wire=%s from=", wire);
+    assert_non_null(caller);
+    snprintf(said, sizeof said, "event=call-refused wire=%s from=127.0.0.1", wire);
     while (!strstr(process_output(server_fixture_process(here.server)), said) && process_now_ms() < end) {
-        assert_int_equal(gets(c, "refused", "wrong", NULL), LKS_UNAUTHENTICATED);
+        assert_true(driver->start(caller, &call) != 0);
+        assert_true(driver->await(caller, &got));
+        assert_int_equal(got.code, LKS_UNAUTHENTICATED);
         process_pause();
     }
     assert_non_null(strstr(process_output(server_fixture_process(here.server)), said));
-    sp_caller_close(c);
+    driver->close(caller);
+}
+
+static line *secured_line(const char *url)
+{
+    return line_open_tls(url, &(line_tls){.ca = path("ca")});
 }
 
 /* Last: all that was done above is in it. */
 TEST(refused_calls_are_logged_and_no_secret_is)
 {
     static const char *const secrets[] = {SECRET, STORE_PASSWORD, PAYLOAD, "PRIVATE KEY", "earer"};
-    expect_refusal_logged(over_tcp(), "tcp");
-    expect_refusal_logged(secured(here.tls_url, NULL), "tls");
-    expect_refusal_logged(secured(here.wss_url, NULL), "wss");
+    expect_refusal_logged("tcp", &sp_driver, sp_driver.open(server_fixture_url(here.server), NULL));
+    expect_refusal_logged("tls", &sp_driver, sp_driver.open_on(secured_line(here.tls_url), here.tls_url));
+    expect_refusal_logged("wss", &ws_driver, ws_driver.open_on(secured_line(here.wss_url), here.wss_url));
+    expect_refusal_logged("grpcs", &grpc_driver, grpc_driver.open(here.grpcs_url, path("ca")));
     const char *log = process_output(server_fixture_process(here.server));
     assert_non_null(strstr(log, "event=listening"));
     assert_non_null(strstr(log, "event=not-reloaded"));

@@ -78,6 +78,9 @@ c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && to
 
 # a refused call leaves a line, with wire and address
 c_mutation(K12 server/calls/dispatch.c test_admission [[        tell_refusal(d, call->caller, &error);]] "")
+c_mutation(K12 server/calls/dispatch.c test_admission [[    if (code != LKS_OK)
+        tell_refusal(d, from, error);]] "")
+c_mutation(K12 net/grpc/grpc.c test_admission [[.wire = stream_wire(s), .from = stream_from(s),]] [[.wire = "?", .from = "?",]])
 c_mutation(K12 net/sp/sp_server.c test_admission [[.wire = stream_wire(s), .from = stream_from(s),]] [[.wire = "?", .from = "?",]])
 
 # who may not know it does not hear that a method is not there
