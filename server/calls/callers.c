@@ -22,6 +22,8 @@ enum {
     TURN_NS = 200 * 1000,
     ALONE_NS = 1000 * 1000, /* instead, while nobody else had a call for a while */
     QUIET_NS = 50 * 1000 * 1000,
+    LARGE_BYTES = 64 * 1024, /* of an answer */
+    DEAR_MAX = 8,
     RETRY_AFTER_MS = 100,
     PRINCIPAL_PART = 2,
     LONG_NS = 5 * 1000000, /* a queue is long, */
@@ -52,7 +54,8 @@ struct caller {
     uint64_t moved_ns;                        /* when `takes` was empty, or one of it began */
     uint64_t turn, turn_ns;                   /* time that its calls took to start in that turn */
     bool was_costly;                          /* they used up the one before */
-    unsigned pins;                            /* functions that still look at it */
+    uint32_t dear; /* 1..DEAR_MAX: as large as its answers may be, by what they were lately */
+    unsigned pins; /* functions that still look at it */
     bool lost, held, in_settling, in_taking;
     TAILQ_ENTRY(caller) settling, taking, in_takers;
 };
@@ -254,7 +257,7 @@ static void run(caller_call *call)
     }
     c->turn = all->turn;
     call->state = CALL_RUNNING;
-    count_running(call, 1 + call->more);
+    count_running(call, call->places = 1 + call->more * c->dear);
     relist(c);
     call->start(call);
     uint64_t now_ns = lks_rpc_now_ns(), took_ns = now_ns - began_ns;
@@ -455,7 +458,7 @@ static void stop_running(caller_call *call)
 {
     caller *c = call->caller;
 
-    count_running(call, -(1 + call->more));
+    count_running(call, -call->places);
     call->state = CALL_NONE;
     relist(c);
 }
@@ -513,7 +516,8 @@ caller *caller_new(callers *all, budget_share *bytes, void (*on_room)(void *arg)
 
     if (!c)
         return NULL;
-    *c = (caller){.all = all, .bytes = bytes, .on_room = on_room, .arg = arg, .wire = "?", .from = "?"};
+    *c = (caller){
+        .all = all, .bytes = bytes, .on_room = on_room, .arg = arg, .wire = "?", .from = "?", .dear = DEAR_MAX};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->settles);
     TAILQ_INIT(&c->takes);
@@ -566,6 +570,11 @@ void caller_hold(caller *c, bool held)
     relist(c);
     if (!held && c->n_taking + c->n_settling > 0 && !c->all->serving)
         uv_idle_start(&c->all->busy, on_busy);
+}
+
+void caller_had_answer(caller *c, size_t bytes)
+{
+    c->dear = bytes > LARGE_BYTES ? DEAR_MAX : (c->dear + 1) / 2;
 }
 
 bool caller_is_lost(const caller *c)

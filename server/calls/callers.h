@@ -65,6 +65,9 @@ void caller_lost(caller *c);
 void caller_hold(caller *c, bool held);
 
 /* Whether its connection is gone. */
+/* What the store answered to a call of it that takes more places than one. Who is new may get large answers. */
+void caller_had_answer(caller *c, size_t bytes);
+
 bool caller_is_lost(const caller *c);
 
 /* The share that was given. */
@@ -85,12 +88,14 @@ typedef struct caller_call {
     caller *caller;
     bool settles;
     bool waits;    /* it may be parked */
-    uint32_t more; /* places that it takes while it runs, beyond one: it holds up the store for so much longer */
+    uint32_t more; /* places that it takes while it runs, beyond one: it holds up the store for so much longer. Several
+                      times as many while its caller's answers may be large */
     /* It has room: first after admission, then after each resume. May leave or park it. */
     void (*start)(struct caller_call *call);
     /* Its caller is lost. May leave. */
     void (*abandoned)(struct caller_call *call);
     caller_call_state state; /* private from here on */
+    uint32_t places;         /* that it takes now */
     struct principal_sum *waiting;
     TAILQ_ENTRY(caller_call) in_caller, in_queue;
 } caller_call;

@@ -244,6 +244,15 @@ static void go_on(running *r, rounds_state state)
         end(r);
 }
 
+static size_t bytes_of(const store_value *value)
+{
+    size_t bytes = value->string.len;
+
+    for (size_t i = 0; i < value->n; i++)
+        bytes += bytes_of(&value->element[i]);
+    return bytes;
+}
+
 static void on_store(void *arg, const store_result *result)
 {
     const awaited *to = arg;
@@ -252,6 +261,8 @@ static void on_store(void *arg, const store_result *result)
 
     if (result->code == LKS_OK)
         kept.value = store_value_copy(r->rounds.plan.arena, result->value);
+    if (r->call.more > 0)
+        caller_had_answer(r->call.caller, result->code == LKS_OK ? bytes_of(result->value) : 0);
     go_on(r, rounds_reply(&r->rounds, to->call, &kept, lks_rpc_now_ns()));
 }
 

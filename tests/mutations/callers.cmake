@@ -72,8 +72,10 @@ c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->order && r->ord
 
 # what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection
 c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->rounds.plan);]] "")
-c_mutation(K11 server/calls/callers.c test_dispatch [[    count_running(call, 1 + call->more);]] [[    count_running(call, 1);
-    call->more = 0;]])
+c_mutation(K11 server/calls/callers.c test_dispatch [[call->places = 1 + call->more * c->dear]] [[call->places = 1]])
+c_mutation(K11 server/calls/callers.c test_dispatch:large* [[1 + call->more * c->dear]] [[1 + call->more]])
+c_mutation(K11 server/calls/callers.c test_dispatch:large* [[bytes > LARGE_BYTES ? DEAR_MAX : ]] "")
+c_mutation(K11 server/calls/callers.c test_dispatch:large* [[(c->dear + 1) / 2]] [[c->dear]])
 c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && too_many_settle(c))]] [[    if (false)]])
 
 # a refused call leaves a line, with wire and address

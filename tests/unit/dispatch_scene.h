@@ -11,7 +11,7 @@
 #include "calls/dispatch.h"
 #include "test.h"
 
-enum { SUBMITTED_MAX = 128, PEERS = 10 };
+enum { SUBMITTED_MAX = 256, PEERS = 10 };
 
 struct store {
     struct submitted {

@@ -1,4 +1,6 @@
 /* Dispatch: admission, limits, plans, and what a call that spans groups says when one of them fails. */
+#include <lockstock/v1/idempotency.lks.h>
+
 #include "dispatch_scene.h"
 
 TEST(an_unknown_method_is_unimplemented)
@@ -303,6 +305,41 @@ TEST(a_call_that_weighs_much_takes_more_of_the_room)
     assert_int_equal(f->store.n, 3);
     answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
     answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
+}
+
+static void answer_at_length(fixture *f, size_t i, size_t len)
+{
+    static const char text[100000];
+    const store_value element = {.type = STORE_STRING, .string = {text, len}};
+    const store_value value = {.type = STORE_ARRAY, .n = 1, .element = &element};
+    const store_result result = {.code = LKS_OK, .value = &value};
+    f->store.submitted[i].done(f->store.submitted[i].arg, &result);
+}
+
+/* Of who is new they may be; then what came lately counts. */
+TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown)
+{
+    enum { CALLS = 200, FEW = 40 };
+    fixture *f = *state;
+    lks_get_request request = LKS_GET_REQUEST_INIT;
+
+    request.scope = (char *)"s";
+    request.key = (char *)"k";
+    for (size_t i = 0; i < CALLS; i++)
+        start(f, "/lockstock.v1.IdempotencyService/Get", &request.base, 1, NULL);
+    size_t n = f->store.n;
+    assert_in_range(n, 2, FEW);
+    for (size_t i = 0; i < 4; i++)
+        answer_at_length(f, i, 100);
+    assert_true(f->store.n > n + 10);
+    answer_at_length(f, 4, 100000);
+    n = f->store.n;
+    for (size_t i = 5; i < 10; i++)
+        answer_at_length(f, i, 100000);
+    assert_in_range(f->store.n, n, n + 5);
+    for (size_t i = 10; i < f->store.n; i++)
+        answer_at_length(f, i, 100);
+    assert_int_equal(f->store.n, CALLS);
 }
 
 /* Of those that queue, too: they were let in when nothing was made yet. */
