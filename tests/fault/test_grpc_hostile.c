@@ -166,8 +166,10 @@ TEST(answers_that_nobody_takes)
         while (h2_peer_turn(peers[i])) /* it does not take a byte, and is closed */
             assert_true(process_now_ms() < end);
         for (size_t n = 0; n < CALLS; n++) {
-            assert_string_equal(h2_peer_header(peers[i], n, "grpc-status"), "");
-            n_begun += h2_peer_answer(peers[i], n)->blocks > 0;
+            const char *status = h2_peer_header(peers[i], n, "grpc-status");
+            bool is_late = strcmp(status, "4") == 0; /* it was held for longer than it had */
+            assert_true(is_late || status[0] == '\0');
+            n_begun += h2_peer_answer(peers[i], n)->blocks > 0 && !is_late;
         }
         h2_peer_free(peers[i]);
     }
