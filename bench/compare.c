@@ -135,6 +135,7 @@ static size_t add_deducts(contender *all, size_t n, const contender *base)
         {"hiredis pipelined, function", RIVAL_PIPELINE, 0, false},
         {"hiredis pipelined, script", RIVAL_PIPELINE, 0, true},
         {"gRPC C++ service, function", RIVAL_GRPC, 0, false},
+        {"lockstock over gRPC, the same C++ client", RIVAL_GRPC_OURS, 0, false},
         {"redis-benchmark -P 1, function", RIVAL_BENCHMARK, 1, false},
         {"redis-benchmark -P 1, script", RIVAL_BENCHMARK, 1, true},
         {"redis-benchmark -P 16, function", RIVAL_BENCHMARK, 16, false},

@@ -1,12 +1,15 @@
 // lockstock-bench-peer: what a team would write instead of lockstockd with gRPC C++: StockService's Deduct as an
 // asynchronous service with a completion queue, which calls the same library function through one pipelined
-// hiredis connection; and its client, asynchronous too. lockstock-bench starts both.
+// hiredis connection; and its client, asynchronous too, which can call lockstockd as well. lockstock-bench
+// starts both.
 //
-//   lockstock-bench-peer serve ADDRESS REDIS-SOCKET           prints "ready", then serves until it is ended
-//   lockstock-bench-peer call ADDRESS IN-FLIGHT TAG THINGS    calls until it is ended
+//   lockstock-bench-peer serve ADDRESS REDIS-SOCKET              prints "ready", then serves until it is ended
+//   lockstock-bench-peer call ADDRESS IN-FLIGHT TAG THINGS FD    calls until it is ended, and counts what was
+//                                                                answered in the first eight bytes of FD
 #include <grpcpp/grpcpp.h>
 #include <hiredis.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +22,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "command.h"
@@ -28,7 +32,8 @@ using lockstock::v1::DeductRequest;
 using lockstock::v1::DeductResponse;
 using lockstock::v1::StockService;
 
-namespace {
+namespace
+{
 
 constexpr int kReceivers = 1024;
 
@@ -50,9 +55,11 @@ struct Call {
 
 // One connection and its thread: commands go out as they come, together where several have come; replies come
 // in the order of the commands.
-class Pipeline {
-public:
-    explicit Pipeline(const char *socket) : redis_(redisConnectUnix(socket)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
+class Pipeline
+{
+  public:
+    explicit Pipeline(const char *socket)
+        : redis_(redisConnectUnix(socket)), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
     {
         if (!redis_ || redis_->err)
             Die("cannot connect to Redis");
@@ -75,7 +82,7 @@ public:
         }
     }
 
-private:
+  private:
     void Run()
     {
         for (;;) {
@@ -120,8 +127,9 @@ private:
             auto *reply = static_cast<redisReply *>(found);
             Call *call = under_way_.front();
             under_way_.pop_front();
-            if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 || reply->element[0]->type != REDIS_REPLY_ARRAY ||
-                reply->element[0]->elements == 0 || reply->element[0]->element[0]->type != REDIS_REPLY_STRING)
+            if (reply->type != REDIS_REPLY_ARRAY || reply->elements != 1 ||
+                reply->element[0]->type != REDIS_REPLY_ARRAY || reply->element[0]->elements == 0 ||
+                reply->element[0]->element[0]->type != REDIS_REPLY_STRING)
                 Die(reply->type == REDIS_REPLY_ERROR ? reply->str : "not an answer of the function");
             const char *outcome = reply->element[0]->element[0]->str;
             call->finished = true;
@@ -129,7 +137,7 @@ private:
                 call->writer.FinishWithError(grpc::Status(grpc::StatusCode::INTERNAL, "the function failed"), call);
             } else {
                 call->response.set_outcome(strcmp(outcome, "DEDUCTED") == 0 ? lockstock::v1::DEDUCT_OUTCOME_DEDUCTED
-                                                                           : lockstock::v1::DEDUCT_OUTCOME_SOLD_OUT);
+                                                                            : lockstock::v1::DEDUCT_OUTCOME_SOLD_OUT);
                 call->response.add_lines()->set_sku(call->request.lines(0).sku());
                 call->writer.Finish(call->response, grpc::Status::OK, call);
             }
@@ -193,8 +201,12 @@ struct Asked {
     std::unique_ptr<grpc::ClientAsyncResponseReader<DeductResponse>> reader;
 };
 
-int Drive(const char *address, int in_flight, const char *tag, int things)
+int Drive(const char *address, int in_flight, const char *tag, int things, int fd)
 {
+    auto *count = static_cast<std::atomic<uint64_t> *>(
+        mmap(nullptr, sizeof(std::atomic<uint64_t>), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0));
+    if (count == MAP_FAILED)
+        Die("cannot count");
     auto stub = StockService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     grpc::CompletionQueue queue;
     std::vector<Asked> asked(static_cast<size_t>(in_flight));
@@ -205,6 +217,7 @@ int Drive(const char *address, int in_flight, const char *tag, int things)
         a->context = std::make_unique<grpc::ClientContext>();
         a->context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
         a->request.set_order_id(id);
+        a->request.set_fresh(true);
         a->reader = stub->AsyncDeduct(a->context.get(), a->request, &queue);
         a->reader->Finish(&a->response, &a->status, a);
     };
@@ -219,6 +232,7 @@ int Drive(const char *address, int in_flight, const char *tag, int things)
         auto *a = static_cast<Asked *>(found);
         if (!a->status.ok())
             Die(a->status.error_message().c_str());
+        count->fetch_add(1, std::memory_order_relaxed);
         ask(a);
     }
     return 0;
@@ -230,8 +244,8 @@ int main(int argc, char **argv)
 {
     if (argc == 4 && strcmp(argv[1], "serve") == 0)
         return Serve(argv[2], argv[3]);
-    if (argc == 6 && strcmp(argv[1], "call") == 0)
-        return Drive(argv[2], atoi(argv[3]), argv[4], atoi(argv[5]));
-    fprintf(stderr, "usage: lockstock-bench-peer serve ADDRESS REDIS-SOCKET | call ADDRESS IN-FLIGHT TAG THINGS\n");
+    if (argc == 7 && strcmp(argv[1], "call") == 0)
+        return Drive(argv[2], atoi(argv[3]), argv[4], atoi(argv[5]), atoi(argv[6]));
+    fprintf(stderr, "usage: lockstock-bench-peer serve ADDRESS REDIS-SOCKET | call ADDRESS IN-FLIGHT TAG THINGS FD\n");
     return 2;
 }

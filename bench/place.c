@@ -206,6 +206,9 @@ static bool await_ready(place *p)
         const char *listening = strstr(text, "event=listening url=");
         if (listening && p->url[0] == '\0' && strchr(listening, '\n'))
             sscanf(listening, "event=listening url=%511s", p->url);
+        const char *grpc = strstr(text, "url=grpc://");
+        if (grpc && strchr(grpc, '\n'))
+            sscanf(grpc, "url=grpc://%63s", p->grpc);
         ready = strstr(text, "event=ready") != NULL;
     }
     text[len] = '\0';
@@ -244,6 +247,7 @@ static bool listen_on(place *p)
 
 static bool start_server(place *p, const bench_options *o, const char *fsync)
 {
+    static const char grpc[] = "grpc://127.0.0.1:0";
     char program[PATH_MAX], listen[128], store[512];
     const char *args[ARGS_MAX] = {program, "--listen", listen, "--store", store};
     size_t n = 5;
@@ -254,9 +258,10 @@ static bool start_server(place *p, const bench_options *o, const char *fsync)
     else
         place_find("lockstockd", program);
     if (strcmp(o->wire, "unix") == 0)
-        snprintf(listen, sizeof listen, "unix://%s/server.sock", p->dir);
+        snprintf(listen, sizeof listen, "unix://%s/server.sock,%s", p->dir, grpc);
     else
-        snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s", o->wire, strstr(o->wire, "ws") ? "/lockstock" : "");
+        snprintf(listen, sizeof listen, "%s://127.0.0.1:0%s,%s", o->wire, strstr(o->wire, "ws") ? "/lockstock" : "",
+                 grpc);
     if (o->store) {
         snprintf(store, sizeof store, "%s", o->store);
     } else if (strcmp(fsync, "none") == 0) {

@@ -15,6 +15,7 @@
 typedef struct place {
     char dir[64];                  /* of our own, removed at the end; empty: none */
     char url[512];                 /* of lockstockd */
+    char grpc[64];                 /* address of the same server for gRPC; empty: unknown */
     char socket[256];              /* of Redis; empty: it is at host:port, or unknown */
     char host[256], port[8];       /* empty: by socket, or unknown */
     char user[128], password[128]; /* empty: none */

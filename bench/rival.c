@@ -219,7 +219,7 @@ bool rival_run(rival *r, const place *p, double warm_up, double seconds, uint64_
         redisFree(redis);
     if (!prepared)
         return false;
-    if (r->kind == RIVAL_BENCHMARK || r->kind == RIVAL_GRPC)
+    if (r->kind == RIVAL_BENCHMARK || r->kind == RIVAL_GRPC || r->kind == RIVAL_GRPC_OURS)
         return rival_outside(r, p, warm_up, seconds, m);
     return run_threads(r, p, warm_up, seconds, calls, m);
 }

@@ -12,6 +12,7 @@ typedef enum rival_kind {
     RIVAL_CHUNKS,    /* the same, but all are sent, then all are read: for what a command costs Redis */
     RIVAL_BENCHMARK, /* redis-benchmark -P <pipeline> with as many connections as make in_flight */
     RIVAL_GRPC,      /* an asynchronous gRPC C++ service that calls the function, and its client (peer.cc) */
+    RIVAL_GRPC_OURS, /* no rival: the same client calls lockstockd over gRPC */
     RIVAL_BLPOP,     /* a lock of threads: SET NX, else BLPOP of a list to which Release pushes, and again */
     RIVAL_LIST,      /* a lock of threads: BLPOP of a list of one element, RPUSH; lost for good when a holder dies */
     RIVAL_POLLING    /* a lock of threads: SET NX, else sleep 3 to 33 ms, and again */

@@ -1,11 +1,14 @@
-/* Programs that call until they are ended: how often is counted by Redis. */
+/* Programs that call until they are ended. How often: redis-benchmark is counted by Redis, the gRPC client
+ * counts in memory that it shares with us. */
 #include "rival.h"
 
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -58,10 +61,12 @@ const char *rival_missing(const rival *r, const place *p)
 {
     char path[PATH_MAX];
 
-    if (r->kind != RIVAL_GRPC)
+    if (r->kind != RIVAL_GRPC && r->kind != RIVAL_GRPC_OURS)
         return NULL;
     if (!place_find(peer, path))
         return "lockstock-bench-peer was not built: it needs libgrpc++-dev and protobuf-compiler-grpc";
+    if (r->kind == RIVAL_GRPC_OURS)
+        return p->grpc[0] != '\0' ? NULL : "not with --server";
     return p->socket[0] != '\0' ? NULL : "it calls Redis by a unix socket";
 }
 
@@ -83,16 +88,65 @@ static pid_t start_peer(const place *p, const char *path, const char *address)
     return pid;
 }
 
-static pid_t start_peer_client(const rival *r, const char *path, const char *address)
+static pid_t start_peer_client(const rival *r, const char *path, const char *address, int count_fd)
 {
     const world *w = r->work.world;
-    char in_flight[16], things[16], tag[17];
-    const char *const argv[] = {path, "call", address, in_flight, tag, things, NULL};
+    char in_flight[16], things[16], tag[17], fd[16];
+    const char *const argv[] = {path, "call", address, in_flight, tag, things, fd, NULL};
 
     snprintf(in_flight, sizeof in_flight, "%u", r->in_flight);
     snprintf(things, sizeof things, "%u", w->n_things);
     snprintf(tag, sizeof tag, "%.16s", w->things[0]);
+    snprintf(fd, sizeof fd, "%d", count_fd);
     return place_spawn(argv, -1);
+}
+
+/* ---- counting ------------------------------------------------------------------------ */
+
+typedef struct counter {
+    redisContext *redis;
+    const char *command; /* that redis-benchmark sends */
+    int fd;              /* of the gRPC client's; -1: it is redis-benchmark */
+    atomic_ullong *shared;
+} counter;
+
+static bool counter_open(counter *c, const rival *r, const place *p)
+{
+    *c = (counter){.command = r->work.script ? "evalsha" : "fcall", .fd = -1};
+    if (r->kind == RIVAL_BENCHMARK)
+        return (c->redis = place_connect(p)) != NULL;
+    c->fd = memfd_create("calls", 0); /* the client inherits it */
+    if (c->fd < 0 || ftruncate(c->fd, sizeof *c->shared) != 0)
+        return false;
+    void *mapped = mmap(NULL, sizeof *c->shared, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, 0);
+    c->shared = mapped == MAP_FAILED ? NULL : mapped;
+    return c->shared != NULL;
+}
+
+static void counter_close(counter *c)
+{
+    if (c->redis)
+        redisFree(c->redis);
+    if (c->shared)
+        munmap(c->shared, sizeof *c->shared);
+    if (c->fd >= 0)
+        close(c->fd);
+}
+
+static uint64_t counted(const counter *c)
+{
+    return c->redis ? ran(c->redis, c->command) : atomic_load(c->shared);
+}
+
+/* Until it is more than that, a minute at most. */
+static uint64_t counted_more(const counter *c, uint64_t than)
+{
+    enum { STEPS_MAX = 6000 };
+    uint64_t n = counted(c);
+
+    for (int i = 0; n <= than && i < STEPS_MAX && measure_pause(0.01); i++)
+        n = counted(c);
+    return n;
 }
 
 /* ------------------------------------------------------------------------------------ */
@@ -117,52 +171,41 @@ static double since(double before, pid_t pid)
     return before < 0 || now < 0 ? -1 : now - before;
 }
 
-/* Until Redis ran more than that, a minute at most. */
-static uint64_t ran_more(redisContext *redis, const char *counted, uint64_t than)
-{
-    enum { STEPS_MAX = 6000 };
-    uint64_t n = ran(redis, counted);
-
-    for (int i = 0; n <= than && i < STEPS_MAX && measure_pause(0.01); i++)
-        n = ran(redis, counted);
-    return n;
-}
-
 bool rival_outside(const rival *r, const place *p, double warm_up, double seconds, measure *m)
 {
-    const char *counted = r->work.script ? "evalsha" : "fcall";
-    redisContext *redis = place_connect(p);
     command *c = measure_alloc(1, sizeof *c);
     char path[PATH_MAX], address[64];
     pid_t server = 0, client = 0;
-    uint64_t calls = redis ? ran(redis, counted) : 0;
+    counter count;
+    bool good = counter_open(&count, r, p);
+    uint64_t calls = good ? counted(&count) : 0;
 
-    if (redis && r->kind == RIVAL_GRPC) {
-        place_find(peer, path);
-        snprintf(address, sizeof address, "unix-abstract:%s-%d", peer, (int)getpid());
-        server = start_peer(p, path, address);
-        client = server > 0 ? start_peer_client(r, path, address) : 0;
-    } else if (redis) {
+    place_find(peer, path);
+    snprintf(address, sizeof address, "unix-abstract:%s-%d", peer, (int)getpid());
+    if (good && r->kind == RIVAL_BENCHMARK)
         client = start_redis_benchmark(r, p, c);
-    }
-    if (client > 0 && ran_more(redis, counted, calls) > calls && measure_pause(warm_up)) {
+    else if (good && r->kind == RIVAL_GRPC_OURS)
+        client = start_peer_client(r, path, p->grpc, count.fd);
+    else if (good && (server = start_peer(p, path, address)) > 0)
+        client = start_peer_client(r, path, address, count.fd);
+    if (client > 0 && counted_more(&count, calls) > calls && measure_pause(warm_up)) {
         cpu_times before = place_cpu(p);
         double client_before = cpu_of(client), server_before = cpu_of(server);
-        calls = ran(redis, counted);
+        calls = counted(&count);
         uint64_t from_ns = measure_now_ns();
         measure_pause(seconds);
-        m->calls[FATE_OK] = ran_more(redis, counted, calls) - calls;
+        m->calls[FATE_OK] = counted_more(&count, calls) - calls;
         m->seconds = (double)(measure_now_ns() - from_ns) / 1e9;
         m->cpu = measure_cpu(before, place_cpu(p));
         m->cpu.client = since(client_before, client);
-        m->cpu.server = since(server_before, server);
+        if (r->kind != RIVAL_GRPC_OURS)
+            m->cpu.server = since(server_before, server);
     }
-    bool good = end(client);
+    good = end(client);
     good = end(server) && good && m->calls[FATE_OK] > 0;
     if (!good)
-        fprintf(stderr, "lockstock-bench: %s does not run\n", r->kind == RIVAL_GRPC ? peer : "redis-benchmark");
-    if (redis)
-        redisFree(redis);
+        fprintf(stderr, "lockstock-bench: %s does not run\n", r->kind == RIVAL_BENCHMARK ? "redis-benchmark" : peer);
+    counter_close(&count);
     free(c);
     return good;
 }
