@@ -284,13 +284,14 @@ TEST(every_key_of_a_lock_ends)
     acquire("T3", "e f");
     acquire("T6", "g:S");
     acquire("T7", "g:S");
+    acquire("T8", "g:S i:S");
     renew("T2", "");
     release("T1", "");
     release("T3", "e");
     release("T4", "");
     pass_seconds(1000);
     acquire("T5", "b");
-    assert_int_equal(atoi(harness_redis(h, "DBSIZE")), 7 + 1 + 7 + 1); /* names, holders of g, tokens, the clock */
+    assert_int_equal(atoi(harness_redis(h, "DBSIZE")), 8 + 1 + 8 + 1); /* names, holders of g, tokens, the clock */
     says(harness_redis(h, "EVAL %s 0",
                        "for _, key in ipairs(redis.call('KEYS', 'ls:{*')) do\n"
                        "  if redis.call('PTTL', key) <= 0 then return key end\n"
