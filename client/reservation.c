@@ -5,11 +5,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <lockstock/v1/stock.lks_client.h>
 
 #include "client/call/channel.h"
+#include "client/loop/forks.h"
 #include "client/lease/lease_time.h"
 #include "net/clock.h"
 #include "client/lease/lease.h"
@@ -31,7 +31,7 @@ static lks_code succeed(lks_error *error)
 
 static bool is_forked(const lks_reservation *reservation)
 {
-    return reservation->lease.channel->pid != getpid();
+    return reservation->lease.channel->forks != forks_so_far();
 }
 
 /* ---- the hold ------------------------------------------------------------------- */

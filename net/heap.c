@@ -15,7 +15,7 @@ bool heap_reserve(struct heap *heap, size_t timers)
         return true;
     size_t room = heap->room < ROOM_MIN ? ROOM_MIN : 2 * heap->room;
     room = room > timers ? room : timers;
-    struct timer **grown = realloc(heap->timers, (room + 1) * sizeof(struct timer *));
+    struct heap_entry *grown = realloc(heap->timers, (room + 1) * sizeof *grown);
     if (!grown)
         return false;
     heap->timers = grown;
@@ -29,30 +29,30 @@ void heap_free(struct heap *heap)
     *heap = (struct heap){0};
 }
 
-static void put(struct heap *heap, struct timer *timer, size_t place)
+static void put(struct heap *heap, const struct heap_entry *entry, size_t place)
 {
-    heap->timers[place] = timer;
-    timer->place = place;
+    heap->timers[place] = *entry;
+    entry->timer->place = place;
 }
 
-/* Finds the place of a timer for which `place` is free. */
-static void settle(struct heap *heap, struct timer *timer, size_t place)
+/* Finds the place of an entry for which `place` is free. */
+static void settle(struct heap *heap, struct heap_entry entry, size_t place)
 {
-    while (place > 1 && heap->timers[place / 2]->at_ns > timer->at_ns) {
-        put(heap, heap->timers[place / 2], place);
+    while (place > 1 && heap->timers[place / 2].at_ns > entry.at_ns) {
+        put(heap, &heap->timers[place / 2], place);
         place /= 2;
     }
     for (;;) {
         size_t child = 2 * place;
 
-        if (child < heap->n && heap->timers[child + 1]->at_ns < heap->timers[child]->at_ns)
+        if (child < heap->n && heap->timers[child + 1].at_ns < heap->timers[child].at_ns)
             child++;
-        if (child > heap->n || heap->timers[child]->at_ns >= timer->at_ns)
+        if (child > heap->n || heap->timers[child].at_ns >= entry.at_ns)
             break;
-        put(heap, heap->timers[child], place);
+        put(heap, &heap->timers[child], place);
         place = child;
     }
-    put(heap, timer, place);
+    put(heap, &entry, place);
 }
 
 void heap_set(struct heap *heap, struct timer *timer, uint64_t at_ns)
@@ -62,7 +62,7 @@ void heap_set(struct heap *heap, struct timer *timer, uint64_t at_ns)
         assert(heap->n < heap->room);
         timer->place = ++heap->n;
     }
-    settle(heap, timer, timer->place);
+    settle(heap, (struct heap_entry){at_ns, timer}, timer->place);
 }
 
 void heap_clear(struct heap *heap, struct timer *timer)
@@ -72,25 +72,25 @@ void heap_clear(struct heap *heap, struct timer *timer)
     if (place == 0)
         return;
     timer->place = 0;
-    struct timer *last = heap->timers[heap->n--];
-    if (last != timer)
+    struct heap_entry last = heap->timers[heap->n--];
+    if (last.timer != timer)
         settle(heap, last, place);
 }
 
 struct timer *heap_first(const struct heap *heap)
 {
-    return heap->n != 0 ? heap->timers[1] : NULL;
+    return heap->n != 0 ? heap->timers[1].timer : NULL;
 }
 
 uint64_t heap_next_ns(const struct heap *heap)
 {
-    return heap->n != 0 ? heap->timers[1]->at_ns : CLOCK_NEVER;
+    return heap->n != 0 ? heap->timers[1].at_ns : CLOCK_NEVER;
 }
 
 void heap_run(struct heap *heap)
 {
-    while (heap->n != 0 && heap->timers[1]->at_ns <= lks_rpc_now_ns()) {
-        struct timer *timer = heap->timers[1];
+    while (heap->n != 0 && heap->timers[1].at_ns <= lks_rpc_now_ns()) {
+        struct timer *timer = heap->timers[1].timer;
 
         heap_clear(heap, timer);
         timer->due(timer);

@@ -15,7 +15,10 @@ struct timer {
 
 /* Zero at first. */
 struct heap {
-    struct timer **timers; /* timers[1] is the earliest; timers[0] is not used */
+    struct heap_entry {
+        uint64_t at_ns; /* the timer's: comparing does not touch what timers belong to */
+        struct timer *timer;
+    } * timers; /* timers[1] is the earliest; timers[0] is not used */
     size_t n, room;
 };
 

@@ -1,5 +1,6 @@
 /* The frame codec. A message is scanned before it is unpacked, so that memory
- * grows with what arrived and not with what was claimed. Packing is protobuf-c's. */
+ * grows with what arrived and not with what was claimed. Packing is protobuf-c's; unpacking
+ * is our own: of what was scanned it copies only what needs a NUL. */
 #include <string.h>
 
 #include <lockstock/rpc/frame.h>
@@ -25,6 +26,168 @@ static lks_rpc_scan_limits envelope_limits(size_t len, size_t n_calls)
     };
 }
 
+/* ---- unpacking: what was scanned is well-formed, and of the declared types ------------ */
+
+typedef Lockstock__Rpc__V1__Call wire_call;
+typedef Lockstock__Rpc__V1__Frame wire_frame;
+typedef Lockstock__Rpc__V1__Metadata wire_metadata;
+typedef Lockstock__Rpc__V1__Reply wire_reply;
+typedef Lockstock__Rpc__V1__Result wire_result;
+
+/* A field: its number, and its value as far as the envelope has such. */
+typedef struct field {
+    uint32_t number;
+    uint64_t varint;
+    wire bytes;
+} field;
+
+/* False at the end. */
+static bool next_field(wire *from, field *ret)
+{
+    wire_type type;
+
+    *ret = (field){0};
+    if (from->at == from->end || !wire_tag(from, &ret->number, &type))
+        return false;
+    if (type == WIRE_LENGTH)
+        return wire_prefixed(from, &ret->bytes);
+    return type == WIRE_VARINT ? wire_varint(from, &ret->varint) : wire_skip(from, type);
+}
+
+static size_t count(wire from, uint32_t number)
+{
+    size_t n = 0;
+
+    for (field f; next_field(&from, &f);)
+        n += f.number == number;
+    return n;
+}
+
+static bool read_text(const field *f, lks_rpc_arena *arena, char **ret)
+{
+    *ret = lks_rpc_arena_copy(arena, f->bytes.at, (size_t)(f->bytes.end - f->bytes.at));
+    return *ret;
+}
+
+static ProtobufCBinaryData bytes_of(const field *f)
+{
+    return (ProtobufCBinaryData){.len = (size_t)(f->bytes.end - f->bytes.at), .data = (uint8_t *)f->bytes.at};
+}
+
+/* An array of n pointers to elements of that size, the elements zeroed. */
+static void *new_list(lks_rpc_arena *arena, size_t n, size_t size)
+{
+    void **list = lks_rpc_arena_alloc(arena, n * (sizeof *list + size));
+    char *elements = list ? (char *)(list + n) : NULL;
+
+    for (size_t i = 0; list && i < n; i++)
+        list[i] = elements + i * size;
+    return list;
+}
+
+static bool read_metadata(wire from, lks_rpc_arena *arena, wire_metadata *ret)
+{
+    bool has_memory = true;
+
+    lockstock__rpc__v1__metadata__init(ret);
+    for (field f; has_memory && next_field(&from, &f);)
+        if (f.number == 1)
+            has_memory = read_text(&f, arena, &ret->key);
+        else if (f.number == 2)
+            ret->value = bytes_of(&f);
+    return has_memory;
+}
+
+static bool read_call(wire from, lks_rpc_arena *arena, wire_call *ret)
+{
+    enum { METHOD = 1, PAYLOAD, TIMEOUT, METADATA };
+    size_t n_metadata = count(from, METADATA);
+    bool has_memory = true;
+
+    lockstock__rpc__v1__call__init(ret);
+    if (n_metadata > 0)
+        has_memory = (ret->metadata = new_list(arena, n_metadata, sizeof **ret->metadata)) != NULL;
+    for (field f; has_memory && next_field(&from, &f);)
+        if (f.number == METHOD)
+            has_memory = read_text(&f, arena, &ret->method);
+        else if (f.number == PAYLOAD)
+            ret->payload = bytes_of(&f);
+        else if (f.number == TIMEOUT)
+            ret->timeout_ms = (uint32_t)f.varint;
+        else if (f.number == METADATA)
+            has_memory = read_metadata(f.bytes, arena, ret->metadata[ret->n_metadata++]);
+    return has_memory;
+}
+
+static bool read_result(wire from, lks_rpc_arena *arena, wire_result *ret)
+{
+    enum { CODE = 1, MESSAGE, APPLIED, PAYLOAD, RETRY_AFTER, METADATA };
+    size_t n_metadata = count(from, METADATA);
+    bool has_memory = true;
+
+    lockstock__rpc__v1__result__init(ret);
+    if (n_metadata > 0)
+        has_memory = (ret->metadata = new_list(arena, n_metadata, sizeof **ret->metadata)) != NULL;
+    for (field f; has_memory && next_field(&from, &f);)
+        if (f.number == CODE)
+            ret->code = (uint32_t)f.varint;
+        else if (f.number == MESSAGE)
+            has_memory = read_text(&f, arena, &ret->message);
+        else if (f.number == APPLIED)
+            ret->applied = (Lockstock__Rpc__V1__Applied)f.varint;
+        else if (f.number == PAYLOAD)
+            ret->payload = bytes_of(&f);
+        else if (f.number == RETRY_AFTER)
+            ret->retry_after_ms = (uint32_t)f.varint;
+        else if (f.number == METADATA)
+            has_memory = read_metadata(f.bytes, arena, ret->metadata[ret->n_metadata++]);
+    return has_memory;
+}
+
+/* NULL when out of memory. */
+static wire_frame *read_frame(wire from, lks_rpc_arena *arena)
+{
+    enum { VERSION = 1, CALLS, INDEPENDENT };
+    wire_frame *frame = lks_rpc_arena_alloc(arena, sizeof *frame);
+    wire_call **calls = new_list(arena, count(from, CALLS), sizeof **calls);
+
+    if (!frame || !calls)
+        return NULL;
+    lockstock__rpc__v1__frame__init(frame);
+    frame->calls = calls;
+    for (field f; next_field(&from, &f);)
+        if (f.number == VERSION)
+            frame->version = (uint32_t)f.varint;
+        else if (f.number == INDEPENDENT)
+            frame->independent = f.varint != 0;
+        else if (f.number == CALLS && !read_call(f.bytes, arena, calls[frame->n_calls++]))
+            return NULL;
+    return frame;
+}
+
+static wire_reply *read_reply(wire from, lks_rpc_arena *arena)
+{
+    enum { RESULTS = 1 };
+    wire_reply *reply = lks_rpc_arena_alloc(arena, sizeof *reply);
+    wire_result **results = new_list(arena, count(from, RESULTS), sizeof **results);
+
+    if (!reply || !results)
+        return NULL;
+    lockstock__rpc__v1__reply__init(reply);
+    reply->results = results;
+    for (field f; next_field(&from, &f);)
+        if (f.number == RESULTS && !read_result(f.bytes, arena, results[reply->n_results++]))
+            return NULL;
+    return reply;
+}
+
+static wire wire_of(const void *data, size_t len)
+{
+    return (wire){.at = data, .end = (const uint8_t *)data + len};
+}
+
+/* ---- the codec ------------------------------------------------------------------------- */
+
 lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Frame **ret, lks_error *error)
 {
@@ -33,7 +196,7 @@ lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, 
     lks_error problem;
     if (lks_rpc_scan(&lockstock__rpc__v1__frame__descriptor, data, len, &limits, &problem) != LKS_OK)
         return lks_error_set(error, LKS_DATA_LOSS, LKS_APPLIED_NO, "not a frame: %.200s", problem.message);
-    Lockstock__Rpc__V1__Frame *frame = lockstock__rpc__v1__frame__unpack(lks_rpc_arena_allocator(arena), len, data);
+    wire_frame *frame = read_frame(wire_of(data, len), arena);
     if (!frame)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     if (frame->version != LKS_RPC_FRAME_VERSION)
@@ -54,7 +217,7 @@ lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_
     if (lks_rpc_scan(&lockstock__rpc__v1__reply__descriptor, data, len, &limits, &problem) != LKS_OK)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "the peer's answer is no reply: %.160s",
                              problem.message);
-    Lockstock__Rpc__V1__Reply *reply = lockstock__rpc__v1__reply__unpack(lks_rpc_arena_allocator(arena), len, data);
+    wire_reply *reply = read_reply(wire_of(data, len), arena);
     if (!reply)
         return lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "out of memory for the peer's answer");
     /* One result for several calls is the refusal of all of them, never a success. */

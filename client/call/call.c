@@ -2,9 +2,9 @@
  * ran, the user's until lks_call_free, one of each wait and of a cancel under way. What
  * the loop thread does with it is in tries.c. */
 #include "client/call/call.h"
+#include "client/loop/forks.h"
 
 #include <stdlib.h>
-#include <unistd.h>
 
 static void unref(lks_call *call)
 {
@@ -54,7 +54,7 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     *call = (lks_call){
         .request = request,
         .start = {.run = run_start},
-        .pid = channel->pid,
+        .forks = channel->forks,
         .references = references,
         .channel = channel,
         .cancel = {.run = run_cancel},
@@ -123,7 +123,7 @@ lks_code lks_call_wait(lks_call *call, lks_error *error)
 {
     if (channel_on_completion_thread())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "a wait on the completion thread");
-    if (call->pid != getpid())
+    if (call->forks != forks_so_far())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "the call belongs to the process before the fork");
     atomic_fetch_add(&call->references, 1);
@@ -145,7 +145,7 @@ const ProtobufCMessage *lks_call_response(const lks_call *call)
 
 void lks_call_cancel(lks_call *call)
 {
-    if (call->pid != getpid())
+    if (call->forks != forks_so_far())
         return;
     pthread_mutex_lock(&call->lock);
     if (call->channel && !call->cancelling) {

@@ -26,7 +26,7 @@ struct lks_call {
     void *arg;
     struct request *request;
     loop_task start;
-    pid_t pid; /* whose it is: a child of fork has no loop thread that would end it */
+    unsigned forks; /* whose it is (forks.h): a child of fork has no loop thread that would end it */
 
     /* Shared. */
     atomic_uint references; /* the loop thread's, the user's, one a waiter and one a cancel under way */
@@ -39,7 +39,8 @@ struct lks_call {
     /* The loop thread's. */
     TAILQ_ENTRY(lks_call) in_calls, in_line; /* in_line: in a queue, or among the settled */
     uint64_t enqueued;
-    struct timer timer;
+    struct timer timer; /* not later than */
+    uint64_t due_ns;
     call_state state;
     struct endpoint *endpoint;
     struct frame *frame; /* while SENDING, WITHDRAWING or AWAITING */

@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "client/call/call.h"
+#include "client/loop/forks.h"
 #include "net/backoff.h"
 #include "client/wire/reaper.h"
 
@@ -35,7 +35,7 @@ lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error)
 {
     size_t calls_max = channel->calls_max + (insist ? INSISTENT_MAX : 0);
 
-    if (channel->pid != getpid())
+    if (channel->forks != forks_so_far())
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "the channel belongs to the process before the fork");
     if (atomic_fetch_add(&channel->under_way, 1) >= calls_max) {
@@ -295,7 +295,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
         channel->options = *options;
     fill_in(&channel->options);
     channel->calls_max = (size_t)channel->options.in_flight_max + channel->options.queue_max;
-    channel->pid = getpid();
+    channel->forks = forks_so_far();
     channel->close.run = run_close;
     atomic_init(&channel->under_way, 0);
     atomic_init(&channel->closing, false);
@@ -348,7 +348,7 @@ lks_code lks_channel_close(lks_channel *channel)
 {
     if (!channel)
         return LKS_OK;
-    if (on_completion_thread || channel->pid != getpid())
+    if (on_completion_thread || channel->forks != forks_so_far())
         return LKS_FAILED_PRECONDITION;
     atomic_store(&channel->closing, true);
     loop_post(&channel->loop, &channel->close);

@@ -29,7 +29,7 @@ struct lks_channel {
     char *authorization;         /* options.token, which is "Bearer " and the token here */
     tls_context *tls;            /* NULL = no URL needs it */
     size_t calls_max;
-    pid_t pid;
+    unsigned forks; /* whose it is (forks.h) */
     pthread_t thread;
 
     /* Shared. */

@@ -2,6 +2,7 @@
  * first_try, and the same natural id; so a server can tell that they are one call. */
 #include "client/call/request.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -207,10 +208,12 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     size_t n_metadata = gather_metadata(options, defaults, metadata);
 
     /* A shallow copy to fill the id in: the caller's request stays as it is. */
-    ProtobufCMessage *copy = malloc(method->request->sizeof_message);
+    max_align_t brief[512 / sizeof(max_align_t)]; /* most requests' structs have room here */
+    size_t size = method->request->sizeof_message;
+    ProtobufCMessage *copy = size <= sizeof brief ? (void *)brief : malloc(size);
     if (!copy)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    memcpy(copy, message, method->request->sizeof_message);
+    memcpy(copy, message, size);
     char **fill = lks_rpc_field_to_fill(method, copy);
     if (fill) {
         lks_rpc_random_id(id);
@@ -219,7 +222,8 @@ lks_code request_new(const lks_rpc_method *method, const ProtobufCMessage *messa
     int64_t wait_ms = lks_rpc_wait_ms(method, copy);
     bool repeatable = lks_rpc_may_repeat(method, copy);
     code = request_pack(method, copy, metadata, n_metadata, &request, error);
-    free(copy);
+    if ((void *)copy != brief)
+        free(copy);
     if (code != LKS_OK)
         return code;
 

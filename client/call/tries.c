@@ -75,10 +75,14 @@ static void enter(lks_call *call, call_state state)
     call->state = state;
 }
 
+/* A timer that fires before that is set anew then: most calls are over by that time. */
 static void wake_at(lks_call *call, uint64_t at_ns)
 {
     uint64_t deadline_ns = call->request->deadline_ns;
-    heap_set(&call->channel->loop.timers, &call->timer, at_ns < deadline_ns ? at_ns : deadline_ns);
+
+    call->due_ns = at_ns < deadline_ns ? at_ns : deadline_ns;
+    if (call->timer.place == 0 || call->timer.at_ns > call->due_ns)
+        heap_set(&call->channel->loop.timers, &call->timer, call->due_ns);
 }
 
 /* ---- settling, on the loop thread ----------------------------------------- */
@@ -391,8 +395,11 @@ static void overdue(lks_call *call)
 static void run_due(struct timer *timer)
 {
     lks_call *call = (lks_call *)((char *)timer - offsetof(lks_call, timer));
+    uint64_t now = lks_rpc_now_ns();
 
-    if (lks_rpc_now_ns() >= call->request->deadline_ns) {
+    if (now < call->due_ns) {
+        wake_at(call, call->due_ns);
+    } else if (now >= call->request->deadline_ns) {
         overdue(call);
     } else if (call->state == CALL_SENDING) {
         channel_leave(call->channel, call->endpoint);

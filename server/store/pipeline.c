@@ -110,9 +110,10 @@ static lks_applied exposure(const pending *c)
  * waits for its whole deadline, because only its repetition tells. */
 static uint64_t patience(const pipeline *p, const pending *c)
 {
+    if (p->link || c->exposed)
+        return c->deadline_ns;
     uint64_t grace = clock_in_ms(GRACE_MS);
-
-    return p->link || c->exposed || grace > c->deadline_ns ? c->deadline_ns : grace;
+    return grace > c->deadline_ns ? c->deadline_ns : grace;
 }
 
 static void enqueue(pipeline *p, pending *c)

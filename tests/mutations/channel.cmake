@@ -52,7 +52,7 @@ c_mutation(CH5 rpc/method.c test_method:*is_its_default
   [[wait_ms = field->default_value; /* what the server reads then */]] [[wait_ms = NULL;]])
 
 # Forks and long waits
-c_mutation(CH6 client/call/call.c test_channel:*forked* [[    if (call->pid != getpid())
+c_mutation(CH6 client/call/call.c test_channel:*forked* [[    if (call->forks != forks_so_far())
         return lks_error_set(error,]] [[    if (false)
         return lks_error_set(error,]])
 c_mutation(CH7 client/lease/lease_time.c test_mutex:*of_a_day [[return ms < WAIT_MS_MAX ? ms : WAIT_MS_MAX;]] [[return ms;]])

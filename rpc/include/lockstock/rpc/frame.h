@@ -27,12 +27,14 @@ enum { LKS_RPC_FRAME_VERSION = 0, LKS_RPC_FRAME_CALLS_MAX = 256, LKS_RPC_MESSAGE
 /* A request message. LKS_DATA_LOSS: not a Frame, so that no answer would be
  * understood: close the connection. LKS_INVALID_ARGUMENT: without a call, or with
  * more than calls_max (0 = LKS_RPC_FRAME_CALLS_MAX); LKS_UNIMPLEMENTED: an unknown
- * version: answer it with one result. *ret lives in the arena. */
+ * version: answer it with one result. *ret lives in the arena; payloads and metadata's values
+ * are where they were, in `data`. */
 lks_code lks_rpc_frame_decode(const void *data, size_t len, uint32_t calls_max, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Frame **ret, lks_error *error);
 
 /* A reply message. LKS_INTERNAL: not a Reply with `n_calls` results (one result
- * alone also answers a frame of several, when the frame was refused whole). */
+ * alone also answers a frame of several, when the frame was refused whole). *ret is kept as a
+ * frame is. */
 lks_code lks_rpc_reply_decode(const void *data, size_t len, size_t n_calls, lks_rpc_arena *arena,
                               Lockstock__Rpc__V1__Reply **ret, lks_error *error);
 
