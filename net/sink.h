@@ -58,6 +58,12 @@ typedef struct sink_order {
 /* Is told an entry of metadata: the caller's until it returns. */
 typedef void sink_see_entry(void *arg, const char *key, lks_rpc_slice value);
 
+/* For a call that waits, after take has returned; with the argument of its done. */
+typedef struct sink_lender {
+    void (*give)(void *arg);           /* what it needs of its arena is elsewhere: the arena is the engine's again */
+    lks_rpc_arena *(*take)(void *arg); /* an arena to go on in; NULL when out of memory */
+} sink_lender;
+
 /* One call as its engine read it. */
 typedef struct sink_call {
     const char *path;
@@ -67,8 +73,9 @@ typedef struct sink_call {
     uint64_t received_ns; /* CLOCK_MONOTONIC */
     caller *caller;
     credentials who;
-    sink_order *order;       /* NULL: no other call shares its message, so it may wait */
-    struct running **handle; /* for abandon: what it points to is set until done; NULL: not wanted */
+    sink_order *order;                /* NULL: no other call shares its message, so it may wait */
+    const struct sink_lender *lender; /* NULL: it keeps its arena until done */
+    struct running **handle;          /* for abandon: what it points to is set until done; NULL: not wanted */
     /* Tells all entries of the call's metadata; binary ones of gRPC decoded. */
     void (*tell_metadata)(const void *metadata, sink_see_entry *see, void *arg);
     const void *metadata;

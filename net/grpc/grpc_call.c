@@ -202,6 +202,7 @@ static void free_call(grpc_stream *s)
     s->all->in_flight--;
     watch(s, false);
     drop_input(s);
+    free(s->status);
     lks_rpc_arena_free(s->arena);
     let_go(s, s->held);
     free(s);
@@ -388,6 +389,26 @@ void grpc_call_data(grpc_stream *s, const uint8_t *data, size_t len)
 
 static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMessage *response, const lks_error *error);
 
+/* It waits, and what its request said is not needed any more. */
+static void rest(void *arg)
+{
+    grpc_stream *s = arg;
+
+    TAILQ_INIT(&s->headers);
+    lks_rpc_arena_free(s->arena);
+    s->arena = NULL;
+    hold_only(s, RUNNING_BYTES);
+}
+
+static lks_rpc_arena *wake(void *arg)
+{
+    grpc_stream *s = arg;
+
+    return s->arena = lks_rpc_arena_new();
+}
+
+static const sink_lender lender = {.give = rest, .take = wake};
+
 static void run(grpc_stream *s)
 {
     const sink *to = s->all->options.sink;
@@ -400,13 +421,14 @@ static void run(grpc_stream *s)
         .caller = s->from->caller,
         .who = grpc_headers_credentials(s),
         .handle = &s->running,
+        .lender = &lender,
         .tell_metadata = grpc_headers_tell,
         .metadata = s,
     };
     s->phase = GRPC_RUNNING;
     watch(s, false);
     to->take(to->arg, &call, s->arena, on_done, s);
-    if (s->phase == GRPC_RUNNING)
+    if (s->phase == GRPC_RUNNING && s->arena)
         keep_arena(s);
 }
 
@@ -464,12 +486,12 @@ static void put_head(fields *f, const grpc_stream *s)
 /* What the status says, in texts that live in `s`'s arena. */
 static void put_status(fields *f, grpc_stream *s)
 {
-    const lks_error *status = &s->status;
+    const lks_error *status = s->status;
     char *text = lks_rpc_arena_alloc(s->arena, GRPC_MESSAGE_BYTES_MAX + GRPC_DETAILS_BYTES_MAX);
-    char *code = lks_rpc_arena_printf(s->arena, "%d", (int)status->code);
+    char *code = lks_rpc_arena_printf(s->arena, "%d", (int)s->code);
 
     put(f, "grpc-status", code ? code : "8", code ? strlen(code) : 1);
-    if (status->code != LKS_OK && text) {
+    if (status && text) {
         put(f, "grpc-message", text, grpc_encode_message(status->message, text));
         char *details = text + GRPC_MESSAGE_BYTES_MAX;
         size_t len = grpc_encode_details(status, details);
@@ -547,7 +569,10 @@ static void finish(grpc_stream *s, const lks_error *status)
 {
     s->phase = GRPC_ANSWERED;
     s->finished = true;
-    s->status = *status;
+    s->code = status->code;
+    s->status = status->code == LKS_OK ? NULL : malloc(sizeof *s->status);
+    if (s->status)
+        *s->status = *status;
     drop_input(s);
     watch(s, true);
     respond(s);

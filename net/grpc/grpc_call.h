@@ -63,7 +63,8 @@ struct grpc_stream {
     size_t taken;   /* bytes that the client took of it since moved_ns */
     uint64_t moved_ns;
     bool responded, finished;
-    lks_error status;
+    lks_code code;     /* of its answer */
+    lks_error *status; /* what more there is to say; NULL: nothing */
     TAILQ_ENTRY(grpc_stream) in_connection, in_stops, in_watched;
     bool stops;   /* its client is to be told to stop */
     bool watched; /* by the clock; calls that run have one of their own */

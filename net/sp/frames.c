@@ -1,6 +1,6 @@
 /* Invariant: a message is answered exactly once, when the last of its calls is
  * done; results stand in the order of the calls. What its calls need lives in one arena,
- * which goes back to the pool after the reply; the message itself is decoded into another,
+ * which goes back to the pool after the reply, and while its only call waits; the message itself is decoded into another,
  * which is free again before frames_take returns. */
 #include "net/sp/frames.h"
 
@@ -26,12 +26,25 @@ struct frames {
     bool draining;
 };
 
+typedef struct exchange exchange;
+
+typedef struct slot {
+    exchange *exchange;
+    size_t index;
+} slot;
+
 /* One message under way. */
-typedef struct exchange {
+struct exchange {
     frames *frames;
     const frames_port *port;
     void *message;
-    lks_rpc_arena *arena;
+    lks_rpc_arena *arena; /* NULL: its only call waits */
+    struct work *work;    /* in the arena */
+    slot only;            /* of its only call */
+};
+
+/* What there is of it but for the time in which its only call waits. */
+typedef struct work {
     Lockstock__Rpc__V1__Reply *reply;
     const lks_rpc_method **methods;
     sink_order order;
@@ -40,12 +53,7 @@ typedef struct exchange {
     size_t waiting_for; /* calls not yet done, and one more while they are started */
     size_t made;        /* bytes of the results so far */
     size_t bytes_max;   /* of the reply */
-} exchange;
-
-typedef struct slot {
-    exchange *exchange;
-    size_t index;
-} slot;
+} work;
 
 lks_code frames_new(const sink *to, size_t message_bytes_max, frames **ret, lks_error *error)
 {
@@ -95,14 +103,16 @@ static void send(const frames_port *port, void *message, Lockstock__Rpc__V1__Rep
 
 static void one_less(exchange *x)
 {
-    if (--x->waiting_for > 0)
+    work *w = x->work;
+
+    if (--w->waiting_for > 0)
         return;
     frames *f = x->frames;
     lks_rpc_arena *arena = x->arena;
-    budget_share *bytes = x->bytes;
-    size_t held = x->held;
-    size_t len = lks_rpc_reply_fit(x->reply, x->methods, x->bytes_max);
-    send(x->port, x->message, x->reply, len);
+    budget_share *bytes = w->bytes;
+    size_t held = w->held;
+    send(x->port, x->message, w->reply, lks_rpc_reply_fit(w->reply, w->methods, w->bytes_max));
+    free(x);
     give_arena(f, arena);
     if (held > 0) /* else the connection may have gone, and its share with it */
         budget_give(bytes, held);
@@ -112,16 +122,17 @@ static void on_done(void *arg, const lks_rpc_method *method, const ProtobufCMess
 {
     const slot *at = arg;
     exchange *x = at->exchange;
-    Lockstock__Rpc__V1__Result *result = x->reply->results[at->index];
+    work *w = x->work;
+    Lockstock__Rpc__V1__Result *result = w->reply->results[at->index];
 
-    x->methods[at->index] = method;
+    w->methods[at->index] = method;
     if (error->code == LKS_OK)
         lks_rpc_result_ok(method, response, x->arena, result);
     else
         lks_rpc_result_fail(error, x->arena, result);
-    x->made += result->payload.len;
-    if (x->made >= x->bytes_max)
-        x->order.full = "the answers to the calls before it fill the reply: send fewer in a frame";
+    w->made += result->payload.len;
+    if (w->made >= w->bytes_max)
+        w->order.full = "the answers to the calls before it fill the reply: send fewer in a frame";
     one_less(x);
 }
 
@@ -185,29 +196,63 @@ static size_t reply_bytes_max(const frames *f, const Lockstock__Rpc__V1__Frame *
                                                                       : f->message_bytes_max;
 }
 
+/* In its arena. False when out of memory. */
+static bool begin_work(exchange *x, size_t n, const work *settings)
+{
+    work *w = lks_rpc_arena_alloc(x->arena, sizeof *w);
+    const lks_rpc_method **methods = lks_rpc_arena_alloc(x->arena, n * sizeof *methods);
+    Lockstock__Rpc__V1__Reply *reply = lks_rpc_reply_new(n, x->arena);
+
+    if (!w || !methods || !reply)
+        return false;
+    *w = *settings;
+    w->reply = reply;
+    w->methods = methods;
+    TAILQ_INIT(&w->order.calls);
+    x->work = w;
+    return true;
+}
+
 static exchange *new_exchange(frames *f, const frames_port *port, void *message, lks_rpc_arena *arena,
                               const Lockstock__Rpc__V1__Frame *frame, budget_share *bytes)
 {
-    size_t n = frame->n_calls;
-    exchange *x = lks_rpc_arena_alloc(arena, sizeof *x);
-    const lks_rpc_method **methods = lks_rpc_arena_alloc(arena, n * sizeof *methods);
-    Lockstock__Rpc__V1__Reply *reply = lks_rpc_reply_new(n, arena);
+    const work settings = {.order.independent = frame->independent,
+                           .bytes = bytes,
+                           .waiting_for = frame->n_calls + 1,
+                           .bytes_max = reply_bytes_max(f, frame)};
+    exchange *x = malloc(sizeof *x);
 
-    if (!x || !methods || !reply)
-        return NULL;
-    *x = (exchange){.frames = f,
-                    .port = port,
-                    .message = message,
-                    .arena = arena,
-                    .reply = reply,
-                    .methods = methods,
-                    .bytes = bytes,
-                    .bytes_max = reply_bytes_max(f, frame),
-                    .order.independent = frame->independent,
-                    .waiting_for = n + 1};
-    TAILQ_INIT(&x->order.calls);
-    return x;
+    if (x)
+        *x = (exchange){.frames = f, .port = port, .message = message, .arena = arena, .only.exchange = x};
+    if (x && begin_work(x, frame->n_calls, &settings))
+        return x;
+    free(x);
+    return NULL;
 }
+
+/* Its only call waits, and what it needs is elsewhere. */
+static void rest(void *arg)
+{
+    exchange *x = ((const slot *)arg)->exchange;
+
+    if (x->work->held > 0)
+        budget_give(x->work->bytes, x->work->held);
+    give_arena(x->frames, x->arena);
+    x->arena = NULL;
+    x->work = NULL;
+}
+
+static lks_rpc_arena *wake(void *arg)
+{
+    exchange *x = ((const slot *)arg)->exchange;
+    lks_rpc_arena *arena = x->arena = take_arena(x->frames);
+
+    const work settings = {.waiting_for = 1, .bytes_max = x->frames->message_bytes_max};
+
+    return arena && begin_work(x, 1, &settings) ? arena : NULL;
+}
+
+static const sink_lender lender = {.give = rest, .take = wake};
 
 /* Why a call is not even begun; code LKS_OK when it is. */
 static lks_error refusal_of(const exchange *x, bool has_room)
@@ -218,8 +263,8 @@ static lks_error refusal_of(const exchange *x, bool has_room)
         lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "the server is shutting down");
     else if (!has_room)
         lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "too many bytes are under way");
-    else if (x->order.full)
-        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", x->order.full);
+    else if (x->work->order.full)
+        lks_error_set(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", x->work->order.full);
     if (!x->frames->draining && !has_room)
         error.retry_after_ms = RETRY_AFTER_MS;
     return error;
@@ -230,7 +275,7 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
 {
     const sink *to = x->frames->sink;
     size_t n = frame->n_calls;
-    slot *slots = lks_rpc_arena_alloc(x->arena, n * sizeof *slots);
+    slot *slots = n > 1 ? lks_rpc_arena_alloc(x->arena, n * sizeof *slots) : &x->only;
 
     for (size_t i = 0; i < n; i++) {
         const Lockstock__Rpc__V1__Call *from = frame->calls[i];
@@ -242,7 +287,8 @@ static void start_calls(exchange *x, const Lockstock__Rpc__V1__Frame *frame, con
             .received_ns = received_ns,
             .caller = sender->caller,
             .who = credentials_of(from, sender),
-            .order = n > 1 ? &x->order : NULL,
+            .order = n > 1 ? &x->work->order : NULL,
+            .lender = n > 1 ? NULL : &lender,
             .tell_metadata = tell_metadata,
             .metadata = from,
         };
@@ -271,16 +317,16 @@ void frames_take(frames *f, const frames_port *port, void *message, const void *
              !(x = new_exchange(f, port, message, arena, frame, bytes)))
         lks_error_set(&error, LKS_DATA_LOSS, LKS_APPLIED_NO, "out of memory");
     if (x) {
-        bool has_room = budget_take(bytes, x->held = len);
+        bool has_room = budget_take(bytes, x->work->held = len);
         if (!has_room)
-            x->held = 0;
+            x->work->held = 0;
         start_calls(x, frame, sender, received_ns, has_room);
         /* What its calls have taken by now stays until they are done. */
         size_t taken = lks_rpc_arena_bytes(arena), more = taken > CALL_BYTES ? taken - CALL_BYTES : 0;
         budget_force(bytes, more);
-        x->held += more;
+        x->work->held += more;
         budget_give(bytes, has_room ? len : 0);
-        x->held -= has_room ? len : 0;
+        x->work->held -= has_room ? len : 0;
         one_less(x);
     } else {
         if (error.code == LKS_DATA_LOSS)

@@ -51,9 +51,9 @@ typedef struct connection {
 typedef struct request {
     connection *from;
     stream_block *answer;
-    size_t prefix_len; /* what stands in it before the ids */
-    size_t ids_len;
-    uint8_t ids[SP_STACK_BYTES_MAX];
+    uint8_t prefix_len; /* what stands in it before the ids */
+    uint8_t ids_len;
+    uint8_t ids[];
 } request;
 
 static void free_when_over(connection *c)
@@ -131,7 +131,7 @@ static void *port_answer(void *message, size_t len)
     uint8_t header[SP_HEADER_BYTES_MAX];
     size_t header_len = sp_write_header(r->from->mapping, r->ids, r->ids_len, len, header);
 
-    r->prefix_len = header_len - r->ids_len;
+    r->prefix_len = (uint8_t)(header_len - r->ids_len);
     r->answer = stream_block_new(header_len + len);
     if (!r->answer)
         return NULL;
@@ -199,14 +199,14 @@ static void refuse_skipped(request *r, size_t n_results)
 static bool take_message(void *arg, sp_message *message)
 {
     connection *c = arg;
-    request *r = malloc(sizeof *r);
+    request *r = malloc(sizeof *r + message->ids_len);
 
     if (!r) {
         free(message);
         hang_up(c, STREAM_NO_MEMORY);
         return false;
     }
-    *r = (request){.from = c, .ids_len = message->ids_len};
+    *r = (request){.from = c, .ids_len = (uint8_t)message->ids_len};
     memcpy(r->ids, message->bytes, message->ids_len);
     c->took = true;
     c->in_flight++;

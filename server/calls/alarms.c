@@ -20,15 +20,20 @@ typedef struct alarm_clock {
     keyed entry; /* by "<base><function> <argument>" */
     struct timer when;
     alarms *all;
-    size_t watchers;
+    struct question *asking; /* NULL: it is not being asked */
+    uint32_t watchers;
+    uint16_t base_len;
     bool lasting;
-    bool asking;
     bool again; /* its moment came while asking */
-    store_call call;
-    lks_rpc_slice args[1];
     TAILQ_ENTRY(alarm_clock) in_lasting;
     char text[]; /* base, function, NUL, argument: what the call and the key are of */
 } alarm_clock;
+
+/* Its store call, until the reply. */
+typedef struct question {
+    store_call call;
+    lks_rpc_slice args[1];
+} question;
 
 struct alarms {
     store *store;
@@ -81,16 +86,7 @@ static alarm_clock *add(alarms *all, lks_rpc_slice name, size_t base_len)
     a->all = all;
     memcpy(a->text, name.data, name.len);
     a->entry.key = (lks_rpc_slice){.data = a->text, .len = name.len};
-    const char *function = a->text + base_len;
-    const char *argument = function + strlen(function) + 1;
-    a->args[0] = (lks_rpc_slice){.data = argument, .len = name.len - (size_t)(argument - a->text)};
-    a->call = (store_call){.base = {.data = a->text, .len = base_len},
-                           .function = function,
-                           .n_args = 1,
-                           .max_args = 1,
-                           .args = a->args,
-                           .weight = ALARM_WEIGHT,
-                           .repeatable = true};
+    a->base_len = (uint16_t)base_len;
     a->when.due = run_due;
     key_table_add(&all->table, &a->entry);
     memory_reserve_timers(&all->timers.heap, all->table.n);
@@ -169,8 +165,9 @@ static void on_reply(void *arg, const store_result *result)
     int64_t again_ms = again_in_ms(a, result);
 
     if (a->all->called)
-        a->all->called(a->all->called_arg, &a->call);
-    a->asking = false;
+        a->all->called(a->all->called_arg, &a->asking->call);
+    free(a->asking);
+    a->asking = NULL;
     if (a->watchers == 0 && !a->lasting)
         let_go(a);
     else if (a->again)
@@ -181,31 +178,50 @@ static void on_reply(void *arg, const store_result *result)
         end_lasting(a);
 }
 
+static question *new_question(const alarm_clock *a)
+{
+    question *q = memory_alloc(sizeof *q);
+    const char *function = a->text + a->base_len;
+    const char *argument = function + strlen(function) + 1;
+
+    q->args[0] = (lks_rpc_slice){.data = argument, .len = a->entry.key.len - (size_t)(argument - a->text)};
+    q->call = (store_call){.base = {.data = a->text, .len = a->base_len},
+                           .function = function,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = q->args,
+                           .weight = ALARM_WEIGHT,
+                           .repeatable = true};
+    return q;
+}
+
 static void ring(alarm_clock *a)
 {
     heap_clear(&a->all->timers.heap, &a->when);
     a->again = a->asking;
     if (a->asking)
         return;
-    a->asking = true;
-    store_submit(a->all->store, &a->call, in_ms_from_now(TIMEOUT_MS), on_reply, a);
+    a->asking = new_question(a);
+    store_submit(a->all->store, &a->asking->call, in_ms_from_now(TIMEOUT_MS), on_reply, a);
 }
 
 /* ---- what others call --------------------------------------------------------- */
 
-void alarms_watch(alarms *all, service_watch *list)
+watched *alarms_watch(alarms *all, service_watch *list)
 {
     for (service_watch *w = list; w; w = w->next) {
-        w->alarm = enter(all, w->base, w->function, w->argument);
-        if (w->alarm)
-            w->alarm->watchers++;
+        w->as =
+            (watched){.next = w->next ? &w->next->as : NULL, .alarm = enter(all, w->base, w->function, w->argument)};
+        if (w->as.alarm)
+            w->as.alarm->watchers++;
     }
+    return list ? &list->as : NULL;
 }
 
-void alarms_unwatch(alarms *all, service_watch *list)
+void alarms_unwatch(alarms *all, watched *list)
 {
     (void)all;
-    for (service_watch *w = list; w; w = w->next) {
+    for (watched *w = list; w; w = w->next) {
         if (!w->alarm)
             continue;
         w->alarm->watchers--;

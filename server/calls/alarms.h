@@ -33,9 +33,10 @@ void alarms_tell(alarms *all, void (*called)(void *arg, const store_call *call),
  * is freed. */
 void alarms_close(alarms *all, void (*closed)(void *arg), void *arg);
 
-/* Watches all of a list. Text is copied; the list stays the caller's. */
-void alarms_watch(alarms *all, service_watch *list);
-void alarms_unwatch(alarms *all, service_watch *list);
+/* Watches all of a list, which stays the caller's; text is copied. What it gives stands in the list, may be moved, and is
+ * to be unwatched. */
+watched *alarms_watch(alarms *all, service_watch *list);
+void alarms_unwatch(alarms *all, watched *list);
 
 /* Rings it in in_ms; -1 = never. Of several moments the earliest counts. Ignored when
  * nobody watches it. */

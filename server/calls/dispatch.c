@@ -30,6 +30,7 @@ enum { REFUSED_UNKNOWN, REFUSED_RIGHTS, REFUSED_ROOM, REFUSED_REQUEST, N_REFUSAL
 
 /* A method, its service, and what that keeps in this server. */
 typedef struct target {
+    dispatch *dispatch;
     const service_method *method;
     const service *service;
     void *state;
@@ -45,24 +46,39 @@ struct dispatch {
     log_rate refusals[N_REFUSALS];
 };
 
-/* One call; lives in its arena.
+/* One call. What it works with is in an arena that its engine lends it, but for the time in which it waits.
  *
  *   PLANNED --order--> HELD --its turn--> ADMITTED --room--> BEGUN --> done    */
 struct running {
-    dispatch *dispatch;
-    rounds rounds;
+    const target *target;
+    struct work *work; /* in its arena; NULL while it waits */
+    struct rest *rest;
     caller_call call;
     bool held; /* by an earlier one of its order */
     bool begun;
     service_event event; /* what its next round is about, once it has begun */
-    sink_order *order;
-    TAILQ_ENTRY(running) in_order;
     running **handle;
-    uint64_t received_ns, deadline_ns;
+    uint64_t deadline_ns;
     waiter waiter;
     sink_done *done;
+    const sink_lender *lender;
     void *arg;
 };
+
+/* What there is of it but for the time in which it waits. */
+typedef struct work {
+    rounds rounds;
+    uint64_t received_ns;
+    sink_order *order; /* of one that may not wait */
+    TAILQ_ENTRY(running) in_order;
+} work;
+
+/* What is kept of a call that waits, from its first wait on: all that is not in `running`, in one piece. */
+typedef struct rest {
+    size_t held; /* of its connection's bytes: an ordinary one holds none */
+    rounds_kept *rounds;
+    watched watches[];
+} rest;
 
 /* Which of its store calls a store callback is about. */
 typedef struct awaited {
@@ -93,7 +109,8 @@ dispatch *dispatch_new(const dispatch_options *options)
         d->states[s] = services[s]->open ? services[s]->open(&options->services) : NULL;
         for (size_t m = 0; m < services[s]->n_methods; m++) {
             target *t = &d->targets[d->n_routes];
-            *t = (target){.method = &services[s]->methods[m], .service = services[s], .state = d->states[s]};
+            *t = (target){
+                .dispatch = d, .method = &services[s]->methods[m], .service = services[s], .state = d->states[s]};
             d->routes[d->n_routes++] = (lks_rpc_route){.method = t->method->method, .target = t};
         }
     }
@@ -185,21 +202,29 @@ static void leave_order(running *r);
  * can be. The last line: the transport may reset the arena. */
 static void end(running *r)
 {
-    const service_alarm *undo = r->rounds.response ? NULL : rounds_undo(&r->rounds);
+    const service_alarm *undo = r->work->rounds.response ? NULL : rounds_undo(&r->work->rounds);
 
     if (undo)
-        alarms_set_lasting(r->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
-    waiters_leave(r->dispatch->options.waiters, &r->waiter);
+        alarms_set_lasting(r->target->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
+    waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
     leave_order(r); /* while the caller lives: those that this one held are its too */
+    budget_share *bytes = r->rest && r->rest->held > 0 ? caller_bytes(r->call.caller) : NULL;
     caller_leave(&r->call);
     if (r->handle)
         *r->handle = NULL;
-    r->done(r->arg, r->rounds.method->method, r->rounds.response, &r->rounds.error);
+    if (bytes)
+        budget_give(bytes, r->rest->held);
+    const rounds *answered = &r->work->rounds;
+    sink_done *done = r->done;
+    void *arg = r->arg;
+    free(r->rest);
+    free(r);
+    done(arg, answered->method->method, answered->response, &answered->error);
 }
 
 static void end_with(running *r, lks_code code, const char *message)
 {
-    lks_error_set(&r->rounds.error, code, LKS_APPLIED_NO, "%s", message);
+    lks_error_set(&r->work->rounds.error, code, LKS_APPLIED_NO, "%s", message);
     end(r);
 }
 
@@ -217,13 +242,67 @@ static void on_store(void *arg, const store_result *result);
 /* The store never answers from inside store_submit. */
 static void make_calls(running *r)
 {
-    plan *p = &r->rounds.plan;
+    plan *p = &r->work->rounds.plan;
     awaited *to = memory_in(p->arena, p->n_calls * sizeof *to);
 
     for (size_t i = 0; i < p->n_calls; i++) {
         to[i] = (awaited){.running = r, .call = i};
-        store_submit(r->dispatch->options.store, &p->calls[i], r->deadline_ns, on_store, &to[i]);
+        store_submit(r->target->dispatch->options.store, &p->calls[i], r->deadline_ns, on_store, &to[i]);
     }
+}
+
+/* ---- its arena, while it waits -------------------------------------------------- */
+
+enum { REST_BYTES = 1024 }; /* an ordinary one; how many there may be is limited by calls */
+
+static rest *new_rest(running *r)
+{
+    lks_rpc_slice key = r->waiter.by_key.key;
+    size_t n = 0, i = 0;
+
+    for (const watched *w = r->waiter.watches; w; w = w->next)
+        n++;
+    size_t rounds_bytes = rounds_kept_bytes(&r->work->rounds);
+    size_t bytes = sizeof(rest) + n * sizeof(watched) + rounds_bytes + key.len;
+    rest *kept = memory_alloc(bytes);
+    kept->held = bytes > REST_BYTES ? bytes - REST_BYTES : 0;
+    kept->rounds = (rounds_kept *)(void *)&kept->watches[n];
+    for (const watched *w = r->waiter.watches; w; w = w->next, i++)
+        kept->watches[i] = (watched){.next = i + 1 < n ? &kept->watches[i + 1] : NULL, .alarm = w->alarm};
+    rounds_keep(&r->work->rounds, kept->rounds);
+    key.data = memcpy((char *)kept->rounds + rounds_bytes, key.data, key.len);
+    waiters_moved(&r->waiter, key, n > 0 ? kept->watches : NULL);
+    return kept;
+}
+
+/* It waits: its arena is its engine's again. */
+static void rest_now(running *r)
+{
+    if (!r->lender)
+        return;
+    if (!r->rest) {
+        r->rest = new_rest(r);
+        if (r->rest->held > 0)
+            budget_force(caller_bytes(r->call.caller), r->rest->held);
+    }
+    r->work = NULL;
+    r->lender->give(r->arg);
+}
+
+/* It is looked at again. */
+static void make_again(running *r)
+{
+    lks_rpc_arena *arena = r->lender->take(r->arg);
+
+    if (!arena)
+        abort(); /* as memory_alloc */
+    r->work = memory_in(arena, sizeof *r->work);
+    rounds_restore(&r->work->rounds, r->target->method, r->rest->rounds,
+                   &(plan){.arena = arena,
+                           .server = r->target->dispatch->options.server,
+                           .service = r->target->service,
+                           .state = r->target->state,
+                           .now_ns = lks_rpc_now_ns()});
 }
 
 /* Does what a step of its rounds has come to. */
@@ -231,17 +310,19 @@ static void go_on(running *r, rounds_state state)
 {
     if (state == ROUNDS_EXPECTS)
         return;
-    set_alarms(r->dispatch->options.alarms, r->rounds.alarms);
-    while (state == ROUNDS_WAITS && waiters_park(r->dispatch->options.waiters, &r->waiter, &r->event)) {
-        state = rounds_wake(&r->rounds, r->event, lks_rpc_now_ns());
-        set_alarms(r->dispatch->options.alarms, r->rounds.alarms);
+    set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
+    while (state == ROUNDS_WAITS && waiters_park(r->target->dispatch->options.waiters, &r->waiter, &r->event)) {
+        state = rounds_wake(&r->work->rounds, r->event, lks_rpc_now_ns());
+        set_alarms(r->target->dispatch->options.alarms, r->work->rounds.alarms);
     }
-    if (state == ROUNDS_WAITS)
+    if (state == ROUNDS_WAITS) {
+        rest_now(r);
         caller_park(&r->call);
-    else if (state == ROUNDS_CALLS)
+    } else if (state == ROUNDS_CALLS) {
         make_calls(r);
-    else
+    } else {
         end(r);
+    }
 }
 
 static size_t bytes_of(const store_value *value)
@@ -260,10 +341,10 @@ static void on_store(void *arg, const store_result *result)
     store_result kept = *result;
 
     if (result->code == LKS_OK)
-        kept.value = store_value_copy(r->rounds.plan.arena, result->value);
+        kept.value = store_value_copy(r->work->rounds.plan.arena, result->value);
     if (r->call.more > 0)
         caller_had_answer(r->call.caller, result->code == LKS_OK ? bytes_of(result->value) : 0);
-    go_on(r, rounds_reply(&r->rounds, to->call, &kept, lks_rpc_now_ns()));
+    go_on(r, rounds_reply(&r->work->rounds, to->call, &kept, lks_rpc_now_ns()));
 }
 
 static void on_waiter_event(waiter *w, service_event event)
@@ -296,10 +377,10 @@ static uint64_t deadline_of(const dispatch *d, const sink_call *call, const lks_
 
 static bool share_a_group(const running *a, const running *b)
 {
-    for (size_t i = 0; i < a->rounds.plan.n_calls; i++) {
-        const lks_rpc_slice *x = &a->rounds.plan.calls[i].base;
-        for (size_t j = 0; j < b->rounds.plan.n_calls; j++) {
-            const lks_rpc_slice *y = &b->rounds.plan.calls[j].base;
+    for (size_t i = 0; i < a->work->rounds.plan.n_calls; i++) {
+        const lks_rpc_slice *x = &a->work->rounds.plan.calls[i].base;
+        for (size_t j = 0; j < b->work->rounds.plan.n_calls; j++) {
+            const lks_rpc_slice *y = &b->work->rounds.plan.calls[j].base;
             if (x->len == y->len && memcmp(x->data, y->data, x->len) == 0)
                 return true;
         }
@@ -312,10 +393,10 @@ static bool must_wait(const running *r)
 {
     const running *earlier;
 
-    TAILQ_FOREACH(earlier, &r->order->calls, in_order) {
+    TAILQ_FOREACH(earlier, &r->work->order->calls, work->in_order) {
         if (earlier == r)
             return false;
-        if ((earlier->rounds.method != r->rounds.method || earlier->held) && share_a_group(earlier, r))
+        if ((earlier->work->rounds.method != r->work->rounds.method || earlier->held) && share_a_group(earlier, r))
             return true;
     }
     return false;
@@ -333,10 +414,10 @@ static uint32_t more_places(const plan *p)
 
 static void admit(running *r, const char *who)
 {
-    r->call.more = more_places(&r->rounds.plan);
-    if (caller_admit(&r->call, who, &r->rounds.error) == LKS_OK)
+    r->call.more = more_places(&r->work->rounds.plan);
+    if (caller_admit(&r->call, who, &r->work->rounds.error) == LKS_OK)
         return; /* it may be over */
-    tell_refusal(r->dispatch, r->call.caller, &r->rounds.error);
+    tell_refusal(r->target->dispatch, r->call.caller, &r->work->rounds.error);
     r->call.caller = NULL;
     end(r);
 }
@@ -344,17 +425,17 @@ static void admit(running *r, const char *who)
 /* Those that this one held begin. Each may end others, so the list is looked at anew. */
 static void leave_order(running *r)
 {
-    sink_order *order = r->order;
+    sink_order *order = r->work->order;
     running *next;
 
     if (!order)
         return;
-    r->order = NULL;
+    r->work->order = NULL;
     if (order->independent)
         return;
-    TAILQ_REMOVE(&order->calls, r, in_order);
+    TAILQ_REMOVE(&order->calls, r, work->in_order);
     do {
-        TAILQ_FOREACH(next, &order->calls, in_order)
+        TAILQ_FOREACH(next, &order->calls, work->in_order)
             if (next->held && !must_wait(next))
                 break;
         if (next) {
@@ -369,12 +450,12 @@ static void leave_order(running *r)
 /* When its wait is over; early enough that its last round ends by the deadline. */
 static uint64_t wait_until(const running *r)
 {
-    uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->rounds.method->method, r->rounds.request) * 1000000;
+    uint64_t wait_ns = (uint64_t)lks_rpc_wait_ms(r->work->rounds.method->method, r->work->rounds.request) * 1000000;
     uint64_t last_ns = (uint64_t)LAST_ROUND_MS * 1000000;
-    uint64_t half_ns = (r->deadline_ns - r->received_ns) / 2;
+    uint64_t half_ns = (r->deadline_ns - r->work->received_ns) / 2;
     uint64_t latest_ns = r->deadline_ns - (last_ns < half_ns ? last_ns : half_ns);
 
-    return r->received_ns + wait_ns < latest_ns ? r->received_ns + wait_ns : latest_ns;
+    return r->work->received_ns + wait_ns < latest_ns ? r->work->received_ns + wait_ns : latest_ns;
 }
 
 static running *running_of(caller_call *call)
@@ -386,11 +467,12 @@ static running *running_of(caller_call *call)
 static void on_start(caller_call *call)
 {
     running *r = running_of(call);
-    const plan *p = &r->rounds.plan;
     uint64_t now_ns = lks_rpc_now_ns();
 
     if (r->begun) {
-        go_on(r, rounds_wake(&r->rounds, r->event, now_ns));
+        if (!r->work)
+            make_again(r);
+        go_on(r, rounds_wake(&r->work->rounds, r->event, now_ns));
         return;
     }
     r->begun = true;
@@ -398,21 +480,22 @@ static void on_start(caller_call *call)
         end_with(r, LKS_DEADLINE_EXCEEDED, "the deadline was over before there was room");
         return;
     }
-    if (r->order && r->order->full) {
-        end_with(r, LKS_RESOURCE_EXHAUSTED, r->order->full);
+    if (r->work->order && r->work->order->full) {
+        end_with(r, LKS_RESOURCE_EXHAUSTED, r->work->order->full);
         return;
     }
+    const plan *p = &r->work->rounds.plan;
     if (p->wait_key.len > 0) { /* before the first store call: its wake message may come before its reply */
-        r->waiter = (waiter){.key = p->wait_key, .watches = p->watches, .on_event = on_waiter_event};
-        waiters_enter(r->dispatch->options.waiters, &r->waiter, wait_until(r));
+        r->waiter = (waiter){.by_key.key = p->wait_key, .on_event = on_waiter_event};
+        waiters_enter(r->target->dispatch->options.waiters, &r->waiter, p->watches, wait_until(r));
     }
-    go_on(r, rounds_start(&r->rounds, now_ns));
+    go_on(r, rounds_start(&r->work->rounds, now_ns));
 }
 
 void dispatch_abandon(running *r)
 {
     if (r->begun)
-        waiters_abandon(r->dispatch->options.waiters, &r->waiter);
+        waiters_abandon(r->target->dispatch->options.waiters, &r->waiter);
     else
         end_with(r, LKS_CANCELLED, "the caller is gone");
 }
@@ -425,14 +508,14 @@ static void on_abandoned(caller_call *call)
 /* Unpacks and plans a call; false: rounds.error says why not. */
 static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const target *t, lks_rpc_arena *arena)
 {
-    const dispatch_options *options = &r->dispatch->options;
+    const dispatch_options *options = &r->target->dispatch->options;
     const lks_rpc_method *method = t->method->method;
-    lks_error *error = &r->rounds.error;
+    lks_error *error = &r->work->rounds.error;
     ProtobufCMessage *request;
 
     if (lks_rpc_request_unpack(method, call->payload, call->len, arena, &request, error) != LKS_OK)
         return false;
-    r->deadline_ns = deadline_of(r->dispatch, call, method, request);
+    r->deadline_ns = deadline_of(r->target->dispatch, call, method, request);
     if (r->deadline_ns == 0) {
         lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline was over on arrival");
         return false;
@@ -454,7 +537,7 @@ static bool prepare(running *r, const sink_call *call, lks_rpc_slice ns, const t
                            .state = t->state,
                            .now_ns = lks_rpc_now_ns(),
                            .repeat_ms = call->timeout_ms ? call->timeout_ms : options->timeout_ms};
-    return rounds_plan(&r->rounds, t->method, request, &settings);
+    return rounds_plan(&r->work->rounds, t->method, request, &settings);
 }
 
 void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *arena, sink_done *done, void *arg)
@@ -477,14 +560,15 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     if (d->judge)
         budget_set_principal(caller_bytes(call->caller), verdict.principal);
     const target *t = route->target;
-    running *r = memory_in(arena, sizeof *r);
-    *r = (running){.dispatch = d,
-                   .rounds = {.method = t->method},
+    running *r = memory_alloc(sizeof *r);
+    *r = (running){.target = t,
+                   .work = memory_in(arena, sizeof *r->work),
+                   .lender = call->lender,
                    .handle = call->handle,
                    .call = {.settles = route->method->settles, .start = on_start, .abandoned = on_abandoned},
-                   .received_ns = call->received_ns,
                    .done = done,
                    .arg = arg};
+    *r->work = (work){.rounds.method = t->method, .received_ns = call->received_ns};
     if (r->handle)
         *r->handle = r;
     if (!prepare(r, call, verdict.ns, t, arena)) {
@@ -492,9 +576,9 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         return;
     }
     r->call.caller = call->caller;
-    r->order = call->order;
-    if (r->order && !r->order->independent) {
-        TAILQ_INSERT_TAIL(&call->order->calls, r, in_order);
+    r->work->order = call->order;
+    if (call->order && !call->order->independent) {
+        TAILQ_INSERT_TAIL(&call->order->calls, r, work->in_order);
         r->held = must_wait(r);
     }
     if (!r->held)

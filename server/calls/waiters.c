@@ -39,10 +39,9 @@ static void run_deadline(struct timer *timer)
     tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_DEADLINE);
 }
 
-void waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
+void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns)
 {
-    alarms_watch(all->alarms, w->watches);
-    w->by_key.key = w->key;
+    w->watches = alarms_watch(all->alarms, watches);
     key_table_add(&all->by_key, &w->by_key);
     w->registered = true;
     TAILQ_INSERT_TAIL(&all->waiters, w, in_all);
@@ -62,6 +61,12 @@ void waiters_leave(waiters *all, waiter *w)
     TAILQ_REMOVE(&all->waiters, w, in_all);
     heap_clear(&all->deadlines.heap, &w->deadline);
     alarms_unwatch(all->alarms, w->watches);
+}
+
+void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
+{
+    w->by_key.key = key;
+    w->watches = watches;
 }
 
 bool waiters_any(const waiters *all)
@@ -170,11 +175,11 @@ void waiters_message(waiters *all, const char *data, size_t len)
 
 /* ---- beginning and end ---------------------------------------------------------- */
 
-waiters *waiters_new(uv_loop_t *loop, alarms *watched)
+waiters *waiters_new(uv_loop_t *loop, alarms *asked)
 {
     waiters *all = memory_alloc(sizeof *all);
 
-    all->alarms = watched;
+    all->alarms = asked;
     TAILQ_INIT(&all->waiters);
     loop_timers_init(&all->deadlines, loop, all);
     return all;

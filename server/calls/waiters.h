@@ -30,8 +30,7 @@ typedef struct waiters waiters;
 
 /* A waiting call's part in this; inside the caller's own struct. */
 typedef struct waiter {
-    lks_rpc_slice key;      /* wake messages name it */
-    service_watch *watches; /* its alarms: kept as long as it is registered */
+    watched *watches; /* its alarms, as long as it is registered */
     /* The waiter is BUSY again. Runs from the loop, never from waiters_enter, _park or
      * _leave. */
     void (*on_event)(struct waiter *w, service_event event);
@@ -39,7 +38,7 @@ typedef struct waiter {
     unsigned pending; /* events that came while BUSY, a bit each */
     bool registered;
     struct timer deadline;
-    keyed by_key;
+    keyed by_key; /* wake messages name its key */
     TAILQ_ENTRY(waiter) in_all;
 } waiter;
 
@@ -50,9 +49,11 @@ waiters *waiters_new(struct uv_loop_s *loop, alarms *alarms);
  * freed. */
 void waiters_close(waiters *all, void (*closed)(void *arg), void *arg);
 
-/* Registers a waiter: key, watches and on_event are set, the rest zero; key and watches
- * stay the caller's. */
-void waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns);
+/* Registers a waiter: by_key.key and on_event are set, the rest zero; key and watches stay the caller's. */
+void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns);
+
+/* Its key and its watches, the same as before, have another place. */
+void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches);
 
 /* Parks it; true with *event when one is pending: it is BUSY still. */
 bool waiters_park(waiters *all, waiter *w, service_event *event);

@@ -37,9 +37,7 @@ const char *idempotency_id(plan *p, const char *field, const char *id)
         plan_check_text(p, field, id, SERVICE_TOKEN_BYTES_MIN, SERVICE_TOKEN_BYTES_MAX);
         return id;
     }
-    char *made_up = memory_in(p->arena, LKS_RPC_RANDOM_ID_LEN + 1);
-    lks_rpc_random_id(made_up);
-    return made_up;
+    return plan_id(p);
 }
 
 void idempotency_check_lease(plan *p, int64_t lease_ms)

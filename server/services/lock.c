@@ -128,7 +128,6 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     const char *only = request->n_targets == 1 ? request->targets[0]->name : NULL;
     const char *token = request->token;
     const char *parked = "."; /* "<server>.<copy>": tells copies of the same call apart */
-    char made_up[LKS_RPC_RANDOM_ID_LEN + 1], copy[LKS_RPC_RANDOM_ID_LEN + 1];
 
     plan_check_name_or_empty(p, "group", request->group);
     check_targets(p, request->n_targets, request->targets);
@@ -137,14 +136,10 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     plan_check_text(p, "owner", request->owner, 0, SERVICE_NAME_BYTES_MAX);
     check_lease(p, "lease_ms", request->lease_ms);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
-    if (token[0] == '\0') {
-        lks_rpc_random_id(made_up);
-        token = made_up;
-    }
-    if (request->wait_ms > 0) {
-        lks_rpc_random_id(copy);
-        parked = plan_path(p, "%s.%s", p->server, copy);
-    }
+    if (token[0] == '\0')
+        token = plan_id(p);
+    if (request->wait_ms > 0)
+        parked = plan_path(p, "%s.%s", p->server, plan_id(p));
     plan_call(p, &fn_lock_acquire, request->group, only, request->n_targets);
     plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
     args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,

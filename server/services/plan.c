@@ -280,6 +280,13 @@ void plan_watch(plan *p, const char *function, lks_rpc_slice argument)
     p->watches = w;
 }
 
+const char *plan_id(plan *p)
+{
+    if (p->id[0] == '\0')
+        lks_rpc_random_id(p->id);
+    return p->id;
+}
+
 void plan_undo(plan *p, const char *function, lks_rpc_slice argument)
 {
     if (!plan_failed(p))

@@ -2,6 +2,9 @@
  * can have had an effect. Used by dispatch, the tests of the services, and the fuzzer. */
 #include "services/rounds.h"
 
+#include <stdlib.h>
+#include <string.h>
+
 #include <lockstock/rpc/exchange.h>
 
 #include "memory.h"
@@ -133,6 +136,55 @@ rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, ui
         r->error.retry_after_ms = result->retry_after_ms;
     }
     return --r->missing > 0 ? ROUNDS_EXPECTS : finish(r, now_ns);
+}
+
+/* ---- while it waits ------------------------------------------------------------ */
+
+struct rounds_kept {
+    uint32_t repeat_ms, request_len;
+    uint16_t round;
+    uint8_t ns_len;
+    bool any_succeeded;
+    char id[LKS_RPC_RANDOM_ID_LEN + 1];
+    uint8_t bytes[]; /* the request, packed; the namespace */
+};
+
+size_t rounds_kept_bytes(const rounds *r)
+{
+    return sizeof(rounds_kept) + protobuf_c_message_get_packed_size(r->request) + r->plan.ns.len;
+}
+
+void rounds_keep(const rounds *r, rounds_kept *k)
+{
+    size_t len = protobuf_c_message_get_packed_size(r->request);
+    const lks_rpc_slice *ns = &r->plan.ns;
+
+    *k = (rounds_kept){.repeat_ms = r->plan.repeat_ms,
+                       .request_len = (uint32_t)len,
+                       .round = (uint16_t)r->plan.round,
+                       .ns_len = (uint8_t)ns->len,
+                       .any_succeeded = r->any_succeeded};
+    memcpy(k->id, r->plan.id, sizeof k->id);
+    protobuf_c_message_pack(r->request, k->bytes);
+    memcpy(k->bytes + len, ns->data, ns->len);
+}
+
+/* It was scanned, and planned, as it came. */
+void rounds_restore(rounds *r, const service_method *method, const rounds_kept *k, const plan *settings)
+{
+    lks_rpc_arena *arena = settings->arena;
+
+    *r = (rounds){.method = method, .plan = *settings, .any_succeeded = k->any_succeeded, .has_waited = true};
+    r->request =
+        protobuf_c_message_unpack(method->method->request, lks_rpc_arena_allocator(arena), k->request_len, k->bytes);
+    if (!r->request)
+        abort(); /* as memory_alloc */
+    r->plan.method = method->method;
+    r->plan.ns = (lks_rpc_slice){.data = (const char *)k->bytes + k->request_len, .len = k->ns_len};
+    r->plan.repeat_ms = k->repeat_ms;
+    memcpy(r->plan.id, k->id, sizeof k->id);
+    method->prepare(r->request, &r->plan);
+    r->plan.round = k->round;
 }
 
 const service_alarm *rounds_undo(const rounds *r)

@@ -44,6 +44,17 @@ rounds_state rounds_start(rounds *r, uint64_t now_ns);
 rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns);
 rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns);
 
+/* What a call that WAITS is made of again. */
+typedef struct rounds_kept rounds_kept;
+
+/* Keeps it in `place`, which has so many bytes; what the arena has of the call is not needed any more. */
+size_t rounds_kept_bytes(const rounds *r);
+void rounds_keep(const rounds *r, rounds_kept *place);
+
+/* The call, WAITS, in another arena, and with what `settings` say of arena, server, service, state and now_ns; `kept`
+ * must outlive it. */
+void rounds_restore(rounds *r, const service_method *method, const rounds_kept *kept, const plan *settings);
+
 /* What must be called in the store when the call has FAILED; NULL: nothing. */
 const service_alarm *rounds_undo(const rounds *r);
 

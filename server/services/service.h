@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/exchange.h>
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
@@ -44,12 +45,16 @@ struct service;
 /* An alarm that a call which waits has an interest in (alarms.h): what it is told of by
  * answer_alarm, or by a message, before its answer. */
 typedef struct service_watch {
+    struct watched {
+        struct watched *next; /* of the next one */
+        struct alarm_clock *alarm;
+    } as; /* alarms.c's; what it was made of is not looked at any more then */
     struct service_watch *next;
     lks_rpc_slice base;
     const char *function;
     lks_rpc_slice argument;
-    struct alarm_clock *alarm; /* alarms.c's */
 } service_watch;
+typedef struct watched watched;
 
 /* A store call to be made at a moment. */
 typedef struct service_alarm {
@@ -61,7 +66,8 @@ typedef struct service_alarm {
     bool lasting; /* a lasting alarm; else only as long as a call that watches it waits here */
 } service_alarm;
 
-/* Makes the next plan of a call that waits; p->calls is empty again. */
+/* Makes the next plan of a call that waits; p->calls is empty again. Of the plan before, what prepare puts into it is
+ * there, and no more. */
 typedef void service_wake(const ProtobufCMessage *request, struct plan *p, service_event event);
 
 /* Makes the plan of a further round of a call; p->calls is empty again. */
@@ -76,13 +82,14 @@ typedef struct plan {
     lks_rpc_slice ns;   /* namespace of the caller */
     const char *server; /* this server's id: functions publish on "ls:wake:<id>" */
     const struct service *service;
-    void *state;            /* what the service keeps in this server; NULL when it has no open */
-    void *kept;             /* what a round keeps for those after it and for finish; in the arena */
-    uint64_t now_ns;        /* CLOCK_MONOTONIC, when this round is planned */
-    uint64_t asked_ns;      /* the same, before the store was asked what it plans */
-    uint32_t repeat_ms;     /* what its caller has left for the call, and may repeat it in */
-    unsigned round;         /* 0, then one more with each further plan */
-    lks_rpc_slice wait_key; /* set by plan_waits */
+    void *state;                        /* what the service keeps in this server; NULL when it has no open */
+    void *kept;                         /* what a round keeps for those after it and for finish; in the arena */
+    uint64_t now_ns;                    /* CLOCK_MONOTONIC, when this round is planned */
+    uint64_t asked_ns;                  /* the same, before the store was asked what it plans */
+    char id[LKS_RPC_RANDOM_ID_LEN + 1]; /* the call's own, once plan_id made it up */
+    uint32_t repeat_ms;                 /* what its caller has left for the call, and may repeat it in */
+    unsigned round;                     /* 0, then one more with each further plan */
+    lks_rpc_slice wait_key;             /* set by plan_waits */
     service_wake *wake;
     service_watch *watches;
     service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
@@ -197,6 +204,9 @@ bool plan_calls(const plan *p, const plan_function *function);
 /* How much of an FCALL the last call started needs at its worst: more than
  * STORE_WEIGHT_MAX is as much as that. */
 void plan_weighs(plan *p, size_t weight);
+
+/* An id of the call's own, which nobody can guess: the same however often it is planned. Lives with the plan. */
+const char *plan_id(plan *p);
 
 /* Says that the call may wait: `key` is the last call's base and `id`, by which a
  * wake message names it; `wake` makes the plan when an event comes. */

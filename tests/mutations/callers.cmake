@@ -109,3 +109,12 @@ c_mutation(K15 server/calls/callers.c test_callers:a_connection_whose* [[(c->hel
 
 # a call whose time is over while it queues, or before it is taken from what was read, is not run
 c_mutation(K16 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <= now_ns) {]] [[    if (false) {]])
+
+# a call that waits keeps what it was asked, in little memory, and is made again from that
+c_mutation(K17 server/calls/dispatch.c test_dispatch [[    r->lender->give(r->arg);]] [[    ;]])
+c_mutation(K17 server/services/rounds.c test_dispatch [[    memcpy(k->id, r->plan.id, sizeof k->id);]] [[    k->id[0] = '\0';]])
+c_mutation(K17 server/services/rounds.c test_dispatch [[    memcpy(k->bytes + len, ns->data, ns->len);]] [[    memset(k->bytes + len, 'x', ns->len);]])
+c_mutation(K17 server/calls/dispatch.c test_dispatch
+  [[    waiters_moved(&r->waiter, key, n > 0 ? kept->watches : NULL);]] [[    (void)key;]])
+c_mutation(K17 server/calls/dispatch.c test_dispatch
+  [[            budget_force(caller_bytes(r->call.caller), r->rest->held);]] [[            r->rest->held = 0;]])

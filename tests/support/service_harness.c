@@ -386,10 +386,23 @@ harness_waiting *harness_start(harness *h, const service *s, const char *server,
     return w;
 }
 
+/* As a call that waits is kept by a server, and made again. */
+static void rest(harness *h, rounds *r)
+{
+    const plan *p = &r->plan;
+    const plan settings = {
+        .arena = h->arena, .server = p->server, .service = p->service, .state = p->state, .now_ns = now_of(h)};
+    rounds_kept *place = lks_rpc_arena_alloc(h->arena, rounds_kept_bytes(r));
+
+    rounds_keep(r, place);
+    rounds_restore(r, r->method, place, &settings);
+}
+
 void harness_event(harness *h, harness_waiting *w, service_event event)
 {
     if (w->state != ROUNDS_WAITS)
         return;
+    rest(h, &w->rounds);
     w->state = run(h, &w->rounds, rounds_wake(&w->rounds, event, now_of(h)));
     const service_alarm *undo = w->state == ROUNDS_FAILED ? rounds_undo(&w->rounds) : NULL;
     if (undo)

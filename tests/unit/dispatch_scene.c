@@ -18,8 +18,9 @@ const store_value *store_value_copy(lks_rpc_arena *arena, const store_value *val
 
 /* ---- a waiting room that keeps who waits ---------------------------------------- */
 
-void waiters_enter(waiters *all, waiter *w, uint64_t deadline_ns)
+void waiters_enter(waiters *all, waiter *w, service_watch *watches, uint64_t deadline_ns)
 {
+    (void)watches;
     all->entered = w;
     all->deadline_ns = deadline_ns;
 }
@@ -37,6 +38,12 @@ void waiters_abandon(waiters *all, waiter *w)
     all->abandoned = w;
     if (all->parked)
         w->on_event(w, SERVICE_ABANDONED);
+}
+
+void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
+{
+    w->by_key.key = key;
+    w->watches = watches;
 }
 
 void waiters_leave(waiters *all, waiter *w)

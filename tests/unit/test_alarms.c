@@ -168,7 +168,7 @@ TEST(an_alarm_asks_the_store_until_it_is_told_never)
     set(f, "the%20name", 0); /* it is still watched */
     run_until_asked(f, 3);
     reply_again_in(&f->store, 2, -1);
-    alarms_unwatch(f->all, &w);
+    alarms_unwatch(f->all, &w.as);
 }
 
 TEST(of_two_moments_the_earlier_counts)
@@ -183,7 +183,7 @@ TEST(of_two_moments_the_earlier_counts)
     reply_again_in(&f->store, 0, -1);
     uv_run(&f->loop, UV_RUN_NOWAIT);
     assert_int_equal(f->store.n, 1);
-    alarms_unwatch(f->all, &w);
+    alarms_unwatch(f->all, &w.as);
 }
 
 TEST(a_moment_that_comes_while_asking_asks_again)
@@ -198,7 +198,7 @@ TEST(a_moment_that_comes_while_asking_asks_again)
     reply_again_in(&f->store, 0, -1);
     assert_int_equal(f->store.n, 2);
     reply_again_in(&f->store, 1, -1);
-    alarms_unwatch(f->all, &w);
+    alarms_unwatch(f->all, &w.as);
 }
 
 TEST(what_nobody_watches_is_not_asked)
@@ -207,14 +207,14 @@ TEST(what_nobody_watches_is_not_asked)
     WATCH(w, "x");
     WATCH(other, "y");
     set(f, "x", 1);
-    alarms_unwatch(f->all, &w);
+    alarms_unwatch(f->all, &w.as);
     set(f, "x", 0);
     set(f, "nobody", 0);
     set(f, "y", 2);
     run_until_asked(f, 1);
     assert_memory_equal(f->store.asked[0].call->args[0].data, "y", 1);
     /* It goes while the store is asked: what is asked is still there, and the reply finds nobody. */
-    alarms_unwatch(f->all, &other);
+    alarms_unwatch(f->all, &other.as);
     assert_memory_equal(f->store.asked[0].call->base.data, group, strlen(group));
     set(f, "y", 0);
     reply_again_in(&f->store, 0, 0);
@@ -229,12 +229,12 @@ TEST(an_alarm_goes_with_its_last_watcher)
     WATCH(a, "x");
     WATCH(b, "x");
     assert_int_equal(alarms_count(f->all), 1);
-    alarms_unwatch(f->all, &a);
+    alarms_unwatch(f->all, &a.as);
     assert_int_equal(alarms_count(f->all), 1);
     set(f, "x", 0);
     run_until_asked(f, 1);
     reply_again_in(&f->store, 0, NEVER_MS);
-    alarms_unwatch(f->all, &b);
+    alarms_unwatch(f->all, &b.as);
     assert_int_equal(alarms_count(f->all), 0);
 }
 
@@ -248,7 +248,7 @@ TEST(a_call_watches_all_that_it_waits_for)
     set(f, "b", 0);
     run_until_asked(f, 1);
     reply_again_in(&f->store, 0, -1);
-    alarms_unwatch(f->all, &a);
+    alarms_unwatch(f->all, &a.as);
     assert_int_equal(alarms_count(f->all), 0);
 }
 
@@ -263,10 +263,10 @@ TEST(names_once_waited_for_are_forgotten)
         service_watch w = watch_of(name);
         alarms_watch(f->all, &w);
         set(f, name, 86400000);
-        alarms_unwatch(f->all, &w);
+        alarms_unwatch(f->all, &w.as);
     }
     assert_int_equal(alarms_count(f->all), 1);
-    alarms_unwatch(f->all, &stays);
+    alarms_unwatch(f->all, &stays.as);
 }
 
 /* The comparisons that setting one of n alarms takes. */
@@ -284,7 +284,7 @@ static size_t compared_among(fixture *f, size_t n)
     set(f, "n5", NEVER_MS);
     size_t spent = compared;
     for (size_t i = 0; i < n; i++)
-        alarms_unwatch(f->all, &all[i]);
+        alarms_unwatch(f->all, &all[i].as);
     free(names);
     free(all);
     return spent;
@@ -345,7 +345,7 @@ TEST(a_lasting_alarm_outlives_those_who_watch)
     service_watch w = {.base = lks_rpc_slice_of(group), .function = "expire", .argument = lks_rpc_slice_of("x")};
     alarms_watch(f->all, &w);
     set_lasting(f, "x", 1);
-    alarms_unwatch(f->all, &w);
+    alarms_unwatch(f->all, &w.as);
     run_until_asked(f, 1);
     reply_again_in(&f->store, 0, -1);
     assert_int_equal(alarms_count(f->all), 0);

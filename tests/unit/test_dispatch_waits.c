@@ -49,7 +49,7 @@ TEST(a_call_that_waits_is_there_before_its_store_call)
     fixture *f = *state;
     start_waiting(f);
     assert_non_null(f->waiters.entered);
-    assert_int_equal(f->waiters.entered->key.len, strlen("ls:{default/n}:0123456789abcdef"));
+    assert_int_equal(f->waiters.entered->by_key.key.len, strlen("ls:{default/n}:0123456789abcdef"));
     assert_null(f->waiters.parked);
     answer_queued(f, 0);
     assert_non_null(f->waiters.parked);
@@ -61,6 +61,107 @@ TEST(a_call_that_waits_is_there_before_its_store_call)
     expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
     assert_null(f->waiters.entered);
     expect_abandoned(f);
+}
+
+/* ---- its arena -------------------------------------------------------------------- */
+
+/* An engine's. */
+static struct lent {
+    lks_rpc_arena *arena;
+    size_t given, taken;
+} lent;
+
+/* Whatever was in it is overwritten. */
+static void give(void *arg)
+{
+    (void)arg;
+    lent.given++;
+    lks_rpc_arena_reset(lent.arena);
+    memset(lks_rpc_arena_alloc(lent.arena, 3800), 0xa5, 3800);
+    lks_rpc_arena_reset(lent.arena);
+}
+
+static lks_rpc_arena *take(void *arg)
+{
+    (void)arg;
+    lent.taken++;
+    return lent.arena;
+}
+
+static const sink_lender lender = {.give = give, .take = take};
+
+/* What the store is asked, in words. */
+static void words_of(const store_call *call, char *text, size_t size)
+{
+    size_t len = (size_t)snprintf(text, size, "%.*s", (int)call->base.len, call->base.data);
+
+    for (size_t i = 0; i < call->n_args; i++)
+        len += (size_t)snprintf(text + len, size - len, " %.*s", (int)call->args[i].len, call->args[i].data);
+}
+
+/* Without a token: the one that was made up is the call's for as long as it waits. */
+TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
+{
+    fixture *f = *state;
+    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
+    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
+    char first[512], again[512];
+
+    target.name = (char *)"n";
+    request.targets = targets;
+    request.n_targets = 1;
+    request.owner = (char *)"me";
+    request.lease_ms = 1000;
+    request.wait_ms = 60000;
+    lent = (struct lent){.arena = f->arena};
+    start(f, "/lockstock.v1.LockService/Acquire", &request.base, 1,
+          &(sink_call){.lender = &lender, .who.ns = lks_rpc_slice_of("shop")});
+    words_of(f->store.submitted[0].call, first, sizeof first);
+    for (size_t i = 0; i < 2; i++) {
+        answer_queued(f, i);
+        assert_int_equal(lent.given, i + 1);
+        assert_int_equal(lent.taken, i);
+        f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+        assert_string_equal(f->store.submitted[i + 1].call->function, "lock_claim");
+        words_of(f->store.submitted[i + 1].call, again, sizeof again);
+        assert_string_equal(again, first);
+    }
+    assert_non_null(strstr(first, "ls:{shop/n}: "));
+    answer_with(f, 2, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, "the store said so");
+    assert_null(f->waiters.entered);
+}
+
+/* A long request is held while it waits, and counts. */
+TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
+{
+    fixture *f = *state;
+    lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
+    ProtobufCMessageUnknownField unknown = {
+        .tag = 1000, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = 2003, .data = calloc(1, 2003)};
+    static const store_value elements[] = {{.type = STORE_STRING, .string = {"WAIT", 4}},
+                                           {.type = STORE_INTEGER, .integer = 1},
+                                           {.type = STORE_INTEGER, .integer = 250}};
+    static const store_value wait = {.type = STORE_ARRAY, .n = 3, .element = elements};
+    const store_result waits = {.code = LKS_OK, .message = "", .value = &wait};
+
+    memcpy(unknown.data, "\xd0\x0f", 2); /* its length, 2000, then 2000 bytes */
+    unknown.len = 2002;
+    request.scope = (char *)"s";
+    request.key = (char *)"k";
+    request.lease_ms = 1000;
+    request.wait_ms = 60000;
+    request.base.n_unknown_fields = 1;
+    request.base.unknown_fields = &unknown;
+    lent = (struct lent){.arena = f->arena};
+    start(f, "/lockstock.v1.IdempotencyService/Begin", &request.base, 1, &(sink_call){.lender = &lender});
+    assert_int_equal(budget_held(f->budget), 0);
+    f->store.submitted[0].done(f->store.submitted[0].arg, &waits);
+    assert_in_range(budget_held(f->budget), 1000, 2500);
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_DEADLINE);
+    answer_with(f, 1, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
+    assert_int_equal(budget_held(f->budget), 0);
+    free(unknown.data);
 }
 
 /* TrimLedger goes by steps: when one of them is refused, those before have had their effect. */

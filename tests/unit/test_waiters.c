@@ -18,13 +18,16 @@ struct alarms {
     char set[128];
 };
 
-void alarms_watch(alarms *all, service_watch *list)
+watched *alarms_watch(alarms *all, service_watch *list)
 {
-    for (; list; list = list->next)
+    for (service_watch *w = list; w; w = w->next) {
+        w->as.next = w->next ? &w->next->as : NULL;
         all->watched++;
+    }
+    return list ? &list->as : NULL;
 }
 
-void alarms_unwatch(alarms *all, service_watch *list)
+void alarms_unwatch(alarms *all, watched *list)
 {
     for (; list; list = list->next)
         all->watched--;
@@ -104,13 +107,13 @@ static uint64_t ms_from_now(int64_t ms)
 
 static waiter new_waiter(const char *key)
 {
-    return (waiter){.key = {key, strlen(key)}, .on_event = on_event};
+    return (waiter){.by_key.key = {key, strlen(key)}, .on_event = on_event};
 }
 
 /* A waiter that stays where it is: registered, with a deadline far away. */
 #define ENTER(name, text)           \
     waiter name = new_waiter(text); \
-    waiters_enter(f->all, &(name), ms_from_now(600000))
+    waiters_enter(f->all, &(name), NULL, ms_from_now(600000))
 
 static void park(fixture *f, waiter *w)
 {
@@ -200,8 +203,8 @@ TEST(a_deadline_is_told)
 {
     fixture *f = *state;
     waiter late = new_waiter("ls:{ns/g}:late"), soon = new_waiter("ls:{ns/g}:soon");
-    waiters_enter(f->all, &late, ms_from_now(600000));
-    waiters_enter(f->all, &soon, ms_from_now(1));
+    waiters_enter(f->all, &late, NULL, ms_from_now(600000));
+    waiters_enter(f->all, &soon, NULL, ms_from_now(1));
     park(f, &late);
     park(f, &soon);
     run_until(f, &n_told, 1);
@@ -262,8 +265,7 @@ TEST(who_waits_watches_its_alarms)
     fixture *f = *state;
     service_watch second = {.function = "f"}, first = {.next = &second, .function = "f"};
     waiter a = new_waiter("ls:{ns/g}:a");
-    a.watches = &first;
-    waiters_enter(f->all, &a, ms_from_now(600000));
+    waiters_enter(f->all, &a, &first, ms_from_now(600000));
     assert_int_equal(f->alarms.watched, 2);
     assert_true(waiters_any(f->all));
     message(f, "A 7 ls:{ns/g}: lock_promote the%20name");
@@ -282,7 +284,7 @@ static size_t compared_among(fixture *f, size_t n)
     for (size_t i = 0; i < n; i++) {
         snprintf(keys[i], sizeof keys[i], "ls:{ns/g}:token-%zu", i);
         all[i] = new_waiter(keys[i]);
-        waiters_enter(f->all, &all[i], ms_from_now(600000));
+        waiters_enter(f->all, &all[i], NULL, ms_from_now(600000));
         park(f, &all[i]);
     }
     n_told = compared = 0;
