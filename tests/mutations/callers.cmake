@@ -30,15 +30,15 @@ c_mutation(K5 server/calls/callers.c test_callers [[        call->abandoned(call
 c_mutation(K5 server/calls/callers.c test_callers [[    if (c->lost)
         return lks_error_set]] [[    if (false)
         return lks_error_set]])
-c_mutation(K5 server/calls/dispatch.c test_dispatch [[        waiters_abandon(r->dispatch->options.waiters, &r->waiter);]] [[        ;]])
+c_mutation(K5 server/calls/dispatch.c test_dispatch [[        waiters_abandon(r->target->dispatch->options.waiters, &r->waiter);]] [[        ;]])
 c_mutation(K5 server/calls/dispatch.c test_dispatch [[        *r->handle = NULL;]] [[        ;]])
 
 # calls of one frame and one group run in their order
 c_mutation(K6 server/calls/dispatch.c test_dispatch [[        r->held = must_wait(r);]] [[        r->held = false;]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch
-  [[(earlier->rounds.method != r->rounds.method || earlier->held)]] [[(earlier->rounds.method != r->rounds.method)]])
+  [[(earlier->work->rounds.method != r->work->rounds.method || earlier->held)]] [[(earlier->work->rounds.method != r->work->rounds.method)]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch
-  [[(earlier->rounds.method != r->rounds.method || earlier->held)]] [[(true || earlier->held)]])
+  [[(earlier->work->rounds.method != r->work->rounds.method || earlier->held)]] [[(true || earlier->held)]])
 c_mutation(K6 server/calls/dispatch.c test_dispatch [[memcmp(x->data, y->data, x->len) == 0)
                 return true;]] [[memcmp(x->data, y->data, x->len) == 0)
                 return true;
@@ -63,15 +63,15 @@ c_mutation(K8 net/budget.c test_budget [[    if (held > BUDGET_SMALL_BYTES) {]] 
 c_mutation(K8 net/budget.c test_budget [[    sum->held -= share->held;]] [[    ;]])
 c_mutation(K8 net/sp/frames.c test_frames [[    else if (!has_room)]] [[    else if (false)]])
 c_mutation(K8 net/sp/frames.c test_frames [[        budget_force(bytes, more);
-        x->held += more;]] [[        (void)more;]])
+        x->work->held += more;]] [[        (void)more;]])
 
 # a call whose answer cannot fit into its reply is not begun
-c_mutation(K9 net/sp/frames.c test_frames [[    else if (x->order.full)]] [[    else if (false)]])
-c_mutation(K9 net/sp/frames.c test_frames [[    if (x->made >= x->bytes_max)]] [[    if (false)]])
-c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->order && r->order->full) {]] [[    if (false) {]])
+c_mutation(K9 net/sp/frames.c test_frames [[    else if (x->work->order.full)]] [[    else if (false)]])
+c_mutation(K9 net/sp/frames.c test_frames [[    if (w->made >= w->bytes_max)]] [[    if (false)]])
+c_mutation(K9 server/calls/dispatch.c test_dispatch [[    if (r->work->order && r->work->order->full) {]] [[    if (false) {]])
 
 # what weighs much in the store takes more of the room to run; calls that settle have a bound of their connection
-c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->rounds.plan);]] "")
+c_mutation(K11 server/calls/dispatch.c test_dispatch [[    r->call.more = more_places(&r->work->rounds.plan);]] "")
 c_mutation(K11 server/calls/callers.c test_dispatch [[call->places = 1 + call->more * c->dear]] [[call->places = 1]])
 c_mutation(K11 server/calls/callers.c test_dispatch:large* [[1 + call->more * c->dear]] [[1 + call->more]])
 c_mutation(K11 server/calls/callers.c test_dispatch:large* [[bytes > LARGE_BYTES ? DEAR_MAX : ]] "")

@@ -107,7 +107,7 @@ c_mutation(CH20 client/call/frame.c test_channel_coalesce:*gather*
 c_mutation(CH20 net/sp/frames.c test_frames [[.order.independent = frame->independent,]] "")
 c_mutation(CH20 net/sp/frames.c test_frames [[shared && f->message_bytes_max > LKS_RPC_MESSAGE_BYTES_MAX]] [[false]])
 c_mutation(CH20 net/sp/frames.c test_frames [[        error.retry_after_ms = RETRY_AFTER_MS;]] [[        ;]])
-c_mutation(CH20 server/calls/dispatch.c test_dispatch:*independent* [[r->order && !r->order->independent) {]] [[r->order) {]])
+c_mutation(CH20 server/calls/dispatch.c test_dispatch:*independent* [[call->order && !call->order->independent) {]] [[call->order) {]])
 c_mutation(CH20 host/calls.c test_host:*side_by_side [[call->order && !call->order->independent ? ]] [[call->order ? ]])
 
 # A host

@@ -205,8 +205,7 @@ c_mutation(I25 server/services/idempotency_ticket.c test_idempotency_input
 c_mutation(I25 server/services/idempotency_ticket.c test_idempotency_input
   [[    plan_check_name(p, "ticket", request->ticket);
 ]] "")
-c_mutation(I26 server/services/idempotency.c test_idempotency_begin [[    lks_rpc_random_id(made_up);
-]] "")
+c_mutation(I26 server/services/plan.c test_idempotency_begin [[        lks_rpc_random_id(p->id);]] [[        ;]])
 c_mutation(I27 server/services/plan.c test_idempotency_begin [[        *end++ = '/';
         end = encode_to(end, b, b_len);]] [[        end = encode_to(end, b, b_len);]])
 c_mutation(I27 server/services/plan.c test_idempotency_begin

@@ -301,9 +301,8 @@ lua_mutation(L49 test_lock_acquire [[      dirty = false
 # C: what reaches the functions
 c_mutation(L18 server/services/lock.c test_lock_renew_release
   [[args_lock_renew(p, .token = lease->token,]] [[args_lock_renew(p, .token = request->leases[0]->token,]])
-c_mutation(L28 server/services/lock.c test_lock_acquire [[    if (token[0] == '\0') {
-        lks_rpc_random_id(made_up);]] [[    if (token[0] == '\0') {
-        memset(made_up, 'x', sizeof made_up - 1), made_up[sizeof made_up - 1] = '\0';]])
+c_mutation(L28 server/services/plan.c test_lock_acquire [[        lks_rpc_random_id(p->id);]]
+  [[        memset(p->id, 'x', sizeof p->id - 1);]])
 c_mutation(L28 server/services/answer.c test_lock_acquire [[return group[0] != '\0' ? group : only;]] [[return group;]])
 c_mutation(L29 server/services/plan.c test_lock_acquire
   [[text ? plan_encode(p->arena, text) : NULL]] [[text]])
@@ -320,7 +319,7 @@ c_mutation(L37 server/services/lock.c test_lock_wait_ends
   [[: fn_lock_withdraw.name;]] [[: fn_lock_claim.name;]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends [[    plan_undo(p, fn_lock_abandon.name,]] [[    (void)(p, fn_lock_abandon.name,]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends
-  [[        lks_rpc_random_id(copy);]] [[        copy[0] = '\0';]])
+  [[plan_path(p, "%s.%s", p->server, plan_id(p));]] [[plan_path(p, "%s.", p->server);]])
 
 # C: what the caller gets
 c_mutation(L1 server/services/lock.c test_lock_acquire [[response->fences[i]->name = request->targets[i]->name;]]

@@ -86,7 +86,7 @@ c_mutation(W11 server/calls/dispatch.c test_dispatch [[    if (r->deadline_ns <=
 c_mutation(W12 rpc/exchange.c test_exchange
   [[size_t reserved = (reply->n_results - i - 1) * REFUSAL_BYTES;]] [[size_t reserved = 0;]])
 c_mutation(W12 rpc/exchange.c test_frames [[if (element_bytes(result) > room) {]] [[if (false) {]])
-c_mutation(W12 net/sp/frames.c test_frames [[.waiting_for = n + 1]] [[.waiting_for = n]])
+c_mutation(W12 net/sp/frames.c test_frames [[.waiting_for = frame->n_calls + 1]] [[.waiting_for = frame->n_calls]])
 
 # a call that waits stands alone in its frame; it is parked before its store call
 c_mutation(W13 server/calls/dispatch.c test_dispatch
