@@ -78,6 +78,8 @@ static bool is_only_answer(const wire_driver *driver, void *caller)
                                                        .timeout_ms = 20000});
 
     bool is_right = call > 0 && driver->await(caller, &got) && got.call == call && got.code == LKS_OK;
+    if (!is_right)
+        fprintf(stderr, "parked: call %u: call %u: %s %s\n", call, got.call, lks_code_name(got.code), got.message);
     if (is_right)
         free(got.payload);
     return is_right;

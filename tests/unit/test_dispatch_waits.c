@@ -121,6 +121,9 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
         answer_queued(f, i);
         assert_int_equal(lent.given, i + 1);
         assert_int_equal(lent.taken, i);
+        const lks_rpc_slice *key = &f->waiters.parked->by_key.key; /* not what was in the arena */
+        assert_int_equal(key->len, strlen("ls:{shop/n}:") + 32);
+        assert_memory_equal(key->data, "ls:{shop/n}:", strlen("ls:{shop/n}:"));
         f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
         assert_string_equal(f->store.submitted[i + 1].call->function, "lock_claim");
         words_of(f->store.submitted[i + 1].call, again, sizeof again);
