@@ -6,6 +6,10 @@
 
 #include <stdlib.h>
 
+#include "net/clock.h"
+
+enum { QUEUE_PART = 2 }; /* of its time, a call may queue here one part in so many; the rest is the server's */
+
 static void unref(lks_call *call)
 {
     if (atomic_fetch_sub(&call->references, 1) != 1)
@@ -66,13 +70,27 @@ static lks_call *call_new(lks_channel *channel, struct request *request, unsigne
     return call;
 }
 
+/* A call that takes and would stay in the queue for too long is of no use there; it costs its caller nothing more. */
+static bool queues_too_long(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
+                            const lks_call_options *options)
+{
+    uint64_t queue_ns = atomic_load(&channel->queue_ns);
+    uint32_t timeout_ms = options && options->timeout_ms ? options->timeout_ms : channel->options.timeout_ms;
+
+    return pace_too_long(queue_ns, timeout_ms * CLOCK_NS_PER_MS, QUEUE_PART) && lks_rpc_wait_ms(method, message) == 0;
+}
+
 lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, const ProtobufCMessage *message,
                         const lks_call_options *options, lks_call_done *done, lks_call_function *function, void *arg,
                         lks_call **ret, lks_error *error)
 {
     struct request *request = NULL;
     lks_call *call = NULL;
-    lks_code code = channel_admit(channel, method->settles || (options && options->insist), error);
+    bool insists = method->settles || (options && options->insist);
+
+    if (!insists && queues_too_long(channel, method, message, options))
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls queue in this channel for too long");
+    lks_code code = channel_admit(channel, insists, error);
     if (code != LKS_OK)
         return code;
 

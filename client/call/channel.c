@@ -152,6 +152,8 @@ static void *run_loop(void *arg)
         loop_run_ready(&channel->loop);
         heap_run(&channel->loop.timers);
         dispatch(channel);
+        atomic_store(&channel->queue_ns,
+                     pace_foresee(&channel->pace[ENDPOINT_PROMPT], channel->n_queued[ENDPOINT_PROMPT]));
         for (size_t i = 0; i < channel->n_endpoints; i++)
             endpoint_flush(channel->endpoints[i]);
         complete_settled(channel);
@@ -299,6 +301,7 @@ static lks_channel *channel_new(const lks_channel_options *options)
     channel->close.run = run_close;
     atomic_init(&channel->under_way, 0);
     atomic_init(&channel->closing, false);
+    atomic_init(&channel->queue_ns, 0);
     TAILQ_INIT(&channel->calls);
     TAILQ_INIT(&channel->settled);
     for (int lane = 0; lane < ENDPOINT_LANES; lane++)

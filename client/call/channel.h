@@ -36,6 +36,7 @@ struct lks_channel {
     struct loop loop;
     atomic_size_t under_way; /* calls admitted and not settled */
     atomic_bool closing;
+    _Atomic uint64_t queue_ns; /* how long a call that takes would queue, as the loop thread knows it */
 
     /* The loop thread's. */
     struct endpoint **endpoints;

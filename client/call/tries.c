@@ -28,8 +28,7 @@ enum {
     TRY_MS_MAX = 1500,     /* a server waits 1 s for its store before it says that there is none */
     WAIT_MARGIN_MS = 1000, /* of the try of a waiting call, over its wait */
     PAUSE_MS_MIN = 10,
-    PAUSE_MS_MAX = 640,
-    QUEUE_PART = 2 /* of its time, a call may queue here one part in so many; the rest is the server's */
+    PAUSE_MS_MAX = 640
 };
 
 #define TO(state) (1U << CALL_##state)
@@ -423,18 +422,6 @@ void call_cancel(lks_call *call, const char *why)
     give_up(call);
 }
 
-/* A call that takes and would stay in the queue for too long is of no use there. */
-static bool queues_too_long(const lks_call *call)
-{
-    endpoint_lane lane = lane_of(call);
-    uint64_t queue_ns = pace_foresee(&call->channel->pace[lane], call->channel->n_queued[lane]);
-
-    if (lane == ENDPOINT_WAITING || call->request->insist || queue_ns == 0)
-        return false;
-    uint64_t now = lks_rpc_now_ns(), deadline_ns = call->request->deadline_ns;
-    return pace_too_long(queue_ns, deadline_ns > now ? deadline_ns - now : 0, QUEUE_PART);
-}
-
 void call_begin(lks_call *call)
 {
     lks_channel *channel = call->channel;
@@ -443,10 +430,6 @@ void call_begin(lks_call *call)
     TAILQ_INSERT_TAIL(&channel->calls, call, in_calls);
     enter(call, CALL_QUEUED);
     wake_at(call, call->request->deadline_ns);
-    if (atomic_load(&channel->closing)) {
+    if (atomic_load(&channel->closing))
         call_cancel(call, "the channel was closed");
-    } else if (queues_too_long(call)) {
-        lks_error_set(&call->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "calls queue in this channel for too long");
-        fail(call);
-    }
 }

@@ -96,6 +96,8 @@ c_mutation(K14 server/calls/callers.c test_callers:a_queue_takes* [[(uint64_t)c-
 c_mutation(K14 server/calls/callers.c test_callers:a_call_that* [[before < all->n_taking ? before : all->n_taking]] [[before + 1]])
 c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK && !route->method->settles)]] [[    if (false)]])
 c_mutation(K14 server/calls/dispatch.c test_dispatch [[    if (code == LKS_OK && !route->method->settles)]] [[    if (code == LKS_OK)]])
+c_mutation(K14 client/call/call.c test_channel_load:a_call_that* [[    if (!insists && queues_too_long(]] [[    if (false && queues_too_long(]])
+c_mutation(K14 client/call/call.c test_channel_load:a_call_that* [[    if (!insists && queues_too_long(]] [[    if (queues_too_long(]])
 c_mutation(K14 net/pace.c test_pace [[p->calls < WINDOW_CALLS || took_ns < WINDOW_NS]] [[p->calls < WINDOW_CALLS]])
 c_mutation(K14 net/pace.c test_pace [[++p->calls < WINDOW_CALLS || ]] [[++p->calls < 1 || ]])
 c_mutation(K14 net/pace.c test_pace [[    *p = (pace){.since_ns = now_ns};]] [[    p->since_ns = now_ns;]])

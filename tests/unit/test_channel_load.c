@@ -96,6 +96,35 @@ TEST(ten_thousand_calls_wait_on_one_channel)
     free(calls);
 }
 
+/* The server has answered calls, one at a time, for long enough to know the pace, and now holds one. */
+TEST(a_call_that_would_queue_for_too_long_is_refused_at_once)
+{
+    enum { ANSWERED = 3000, QUEUED = 1000 };
+    struct server *server = server_start(0);
+    lks_channel *channel = open_channel(server_url(server), (lks_channel_options){.in_flight_max = 1});
+    struct witness *calls = calloc(ANSWERED + QUEUED, sizeof *calls), late;
+    const lks_call_options brief = {.timeout_ms = 1}, insists = {.timeout_ms = 1, .insist = true};
+    ping_request request = ping("late");
+    lks_error error;
+
+    server_add_fault(server, (server_fault){SERVER_HOLDS, ANSWERED, 1});
+    for (size_t i = 0; i < ANSWERED + QUEUED; i++)
+        start(channel, &server_write, "a", NULL, &calls[i]);
+    for (size_t i = 0; i < ANSWERED; i++)
+        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    assert_int_equal(lks_call_start(channel, &server_write, &request.base, &brief, see, NULL, &late, NULL, &error),
+                     LKS_RESOURCE_EXHAUSTED);
+    assert_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
+    start(channel, &server_write, "insists", &insists, &late);
+    assert_ended(&late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    server_release(server);
+    for (size_t i = ANSWERED; i < ANSWERED + QUEUED; i++)
+        assert_ended(&calls[i], LKS_OK, LKS_APPLIED_UNSPECIFIED);
+    lks_channel_close(channel);
+    server_stop(server);
+    free(calls);
+}
+
 static size_t entries_of(const char *path)
 {
     DIR *dir = opendir(path);
