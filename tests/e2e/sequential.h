@@ -27,7 +27,7 @@
 enum {
     SEQ_SERVERS = 2,
     SEQ_CHANNELS = 4, /* of one server: 0 and 2, of the other: 1 and 3 */
-    SEQ_GROUPS = 2,   /* in the second one units come back by way of the second server only */
+    SEQ_GROUPS = 2,   /* in the second one the first server hears of changes by asking only */
     SEQ_TOLD_BYTES = 120,
     SEQ_LOCKS = 3,
     SEQ_BUYER_LIMIT = 3000,

@@ -44,7 +44,7 @@ static int some_channel(trader *t)
     return (int)below(t, SEQ_CHANNELS);
 }
 
-/* For what gives units back. */
+/* For what gives units back, and for repeats. */
 static int channel_of_change(trader *t, int group)
 {
     return group == 0 ? some_channel(t) : some_channel(t) | 1;
@@ -60,12 +60,8 @@ static const op *call_at(trader *t, int channel, const op *asked)
 /* A repeat is looked up, wherever it comes. NULL after a fault. */
 static const op *maybe_again(trader *t, op asked, const op *first)
 {
-    bool makes = asked.kind == OP_DEDUCT || asked.kind == OP_RESERVE;
-
     asked.fresh = false;
-    if (!first || !chance(t, 30))
-        return first;
-    return call_at(t, makes ? some_channel(t) : channel_of_change(t, asked.group), &asked);
+    return first && chance(t, 30) ? call_at(t, channel_of_change(t, asked.group), &asked) : first;
 }
 
 static void gave_back(trader *t, int channel, int group, int sku)
@@ -89,7 +85,6 @@ static op draw_order(trader *t)
 {
     op o = {.kind = chance(t, 60) ? OP_DEDUCT : OP_RESERVE,
             .group = (int)below(t, SEQ_GROUPS),
-            .fresh = chance(t, 80),
             .order = (uint32_t)atomic_fetch_add(&t->all->n_orders, 1),
             .buyer = 1 + (int)below(t, MODEL_BUYERS - 1),
             .n_lines = chance(t, 85) ? 1 : 2 + (int)below(t, MODEL_SKUS - 1)};
@@ -99,8 +94,8 @@ static op draw_order(trader *t)
         sku = t->back_sku;
         o.group = t->back_group;
         o.n_lines = 1;
-        o.fresh = true;
     }
+    o.fresh = o.group == 1 || t->has_back || chance(t, 80);
     for (int i = 0; i < o.n_lines; i++)
         o.lines[i] = (op_line){.sku = (sku + i) % MODEL_SKUS, .quantity = 1 + below(t, QUANTITY_MAX)};
     return o;
@@ -118,7 +113,7 @@ static void crowd(trader *t, int channel, const op *refused)
         told = call_at(t, channel, &more);
         if (told && op_had_effect(told))
             return;
-        if (told && again.n_lines > 0 && chance(t, 20))
+        if (told && again.n_lines > 0 && again.group == 0 && chance(t, 20))
             told = call_at(t, channel, &again);
     }
 }
@@ -132,7 +127,7 @@ static const op *make(trader *t, op *order)
     t->has_back = false;
     if (order->group == 1 && channel % SEQ_SERVERS == 0 && order->lines[0].sku == SEQ_SCARCE)
         order->lines[0].quantity += SELDOM_THERE; /* this server hears of changes by asking only, and sells little */
-    if (chance(t, 10)) {
+    if (order->group == 0 && chance(t, 20)) {
         order->fresh = false;
         sequential_race(t->all, channel, order, both);
         t->left -= t->left > 1 ? 2 : t->left;
@@ -143,7 +138,7 @@ static const op *make(trader *t, op *order)
         crowd(t, channel, order);
     else if (first && !op_had_effect(first) && chance(t, 30)) {
         order->fresh = false;
-        first = call_at(t, some_channel(t), order);
+        first = call_at(t, channel_of_change(t, order->group), order);
     }
     if (!first || !op_had_effect(first))
         return NULL;
@@ -184,7 +179,8 @@ static void run_order(trader *t)
     bool held = order.kind == OP_RESERVE;
     int channel = channel_of_change(t, order.group);
 
-    if (!t->has_back && chance(t, 3)) { /* cancelled before it comes: then it is none that was never sent */
+    if (order.group == 0 && !t->has_back &&
+        chance(t, 6)) { /* cancelled before it comes: then it is none that was never sent */
         order.fresh = false;
         if (!step(t, OP_CANCEL, &order, channel))
             return;
