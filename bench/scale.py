@@ -9,7 +9,7 @@ are medians.
 """
 import re, signal, statistics, sys, tempfile
 
-from fcall_time import Redis
+from fcall_time import Redis, target
 from function_cpu import Bench
 
 FEW, TOGETHER, PIPELINED, CALLS = 1000, 64, 16, 400
@@ -125,7 +125,7 @@ def groups(b, n):
 def locks(b, n):
     """Held locks, each its own group."""
     def acquire(i):
-        return [token(i), "", HOUR_MS, 0, ".", f"l{i:07d}", "E", 1, 0]
+        return [token(i), "", HOUR_MS, 0, ".", target(f"l{i:07d}", "E")]
 
     def acquire_then(function):
         def make():
@@ -148,9 +148,9 @@ def locks_of_a_group(b, n):
     """Held locks of one group."""
     def calls():
         yield "list 20, first", lambda: [("lock_list", "g", ["", 20, "0"])] * CALLS
-        yield "acquire", lambda: [("lock_acquire", "g", [token(n + i), "", HOUR_MS, 0, ".", f"l{n + i:07d}", "E", 1, 0])
+        yield "acquire", lambda: [("lock_acquire", "g", [token(n + i), "", HOUR_MS, 0, ".", target(f"l{n + i:07d}", "E")])
                                   for i in (b.next() for _ in range(CALLS))]
-    return ("lock_acquire", lambda i: ("g", [token(i), "", HOUR_MS, 0, ".", f"l{i:07d}", "E", 1, 0])), calls
+    return ("lock_acquire", lambda i: ("g", [token(i), "", HOUR_MS, 0, ".", target(f"l{i:07d}", "E")])), calls
 
 
 @table
@@ -159,7 +159,7 @@ def waiters(b, n):
     n = min(n, FEW)
 
     def acquire(i, wait_ms):
-        return [token(i), "", HOUR_MS, wait_ms, f"srv.{i:032d}" if wait_ms else ".", "door", "E", 1, 0]
+        return [token(i), "", HOUR_MS, wait_ms, f"srv.{i:032d}" if wait_ms else ".", target("door", "E")]
     b.cost([b.fcall("lock_acquire", [("door", acquire(10**9, 0))])])
 
     def more():
