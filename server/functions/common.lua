@@ -54,7 +54,8 @@ local function reply_of_error(e)
     return {'ERR', e.lks_code, applied, e.lks_message, ''}
   end
   local text = type(e) == 'table' and e.err or tostring(e)
-  if not dirty and string.find(text, 'WRONGTYPE', 1, true) then
+  -- Redis finds another type, struct.unpack fewer bytes than we write.
+  if not dirty and (string.find(text, 'WRONGTYPE', 1, true) or string.find(text, 'data string too short', 1, true)) then
     return {'ERR', CODE.FAILED_PRECONDITION, 'NO', 'the store holds foreign data under this name', text}
   end
   if not dirty and string.find(text, 'OOM', 1, true) then
@@ -97,36 +98,49 @@ end
 
 -- The running sub-call changes what is kept in `s`: an error in writing it down is an error of this call.
 local function touch(s)
-  s.touched[#s.touched + 1] = s.at
+  if s.touched then s.touched[s.at] = true else s.touched = {[s.at] = true} end
+end
+
+-- The n-th sub-call, whose arguments are words[first..last].
+local function call_on(s, handler, n, words, first, last)
+  s.at, dirty = n, false
+  local ok, reply = pcall(handler, s, unpack(words, first, last))
+  return ok and reply or reply_of_error(reply)
+end
+
+local function close_on(s, shared, replies)
+  dirty = false
+  local ok, e = pcall(shared.close, s)
+  for n in pairs(ok and {} or s.touched) do replies[n] = reply_of_error(e) end
 end
 
 -- Registers `handler(s, argument...)` -> reply array, where the sub-calls of one base share the
 -- state `s`: it is read once and written once.
---   shared.open(base) -> s    before the first of them; reads nothing
+--   shared.open(base) -> s    before the first of them; reads nothing. Its fields `touched` (false) and `at` (0) are
+--                             the pass's
 --   handler                   checks, then changes s alone, and touches it before
---   shared.close(s)           writes what was changed. Its error goes to each sub-call that touched s
+--   shared.close(s)           writes what was changed, when s was touched. Its error goes to each sub-call that
+--                             touched s
 local function define_pass(name, flags, handler, shared)
   register(name, flags, function(bases, words)
-    local replies, states, opened, n, i = {}, {}, {}, 0, 1
-    while i <= #words do
-      n = n + 1
-      local base, last = bases[n] or bases[1], i + words[i]
-      local s = states[base]
-      if not s then
-        s = shared.open(base)
-        s.touched = {}
-        states[base] = s
-        opened[#opened + 1] = s
-      end
-      s.at, dirty = n, false
-      local ok, reply = pcall(handler, s, unpack(words, i + 1, last))
-      i = last + 1
-      replies[n] = ok and reply or reply_of_error(reply)
+    local last, n_words = 1 + words[1], #words
+    if last == n_words then -- a sub-call alone: most are, and tables cost more than what they hold
+      local s = shared.open(bases[1])
+      local replies = {call_on(s, handler, 1, words, 2, last)}
+      if s.touched then close_on(s, shared, replies) end
+      return replies
     end
-    for _, s in ipairs(opened) do
-      dirty = false
-      local ok, e = pcall(shared.close, s)
-      for _, n in ipairs(ok and {} or s.touched) do replies[n] = reply_of_error(e) end
+    local replies, states, n, i = {}, {}, 0, 1
+    while i <= n_words do
+      n, last = n + 1, i + words[i]
+      local base = bases[n] or bases[1]
+      local s = states[base] or shared.open(base)
+      states[base] = s
+      replies[n] = call_on(s, handler, n, words, i + 1, last)
+      i = last + 1
+    end
+    for _, s in pairs(states) do
+      if s.touched then close_on(s, shared, replies) end
     end
     return replies
   end)

@@ -1,95 +1,86 @@
--- RateLimitService, its functions: each reads all it needs, decides, then writes.
+-- RateLimitService, its functions. The Checks of an FCALL share what is kept of a group: each key is read
+-- once, judged and charged in memory call by call, and written once.
 
-local WORST = {ALLOWED = 1, DENIED = 2, BANNED = 3}
+local RESULT = 6 -- elements that a rule is told with
 
 local function ms_until(instant, now)
-  return int(math.max(math.ceil((instant - now) / 1000), 0))
+  return instant > now and math.ceil((instant - now) / 1000) or 0
 end
 
 -- ---- one rule ----------------------------------------------------------------------
 
--- Tries in the present window of the clock, and the last ban.
-local function open_penalty(rule, k, now)
-  local old = record_of(k, rule.counter .. '!', 'P', 6)
-  local p = {tries = 0, window = window_start(now, rule.period) + rule.period, ban_end = 0, ban = 0}
-  if old then
-    p.ban_end, p.ban = old[5], old[6]
-    if now < old[4] then p.tries, p.window = old[3], old[4] end
-  end
-  return p
+-- The tries of the present window of the clock, and the last ban: {name, end, tries, end of the window, end of
+-- the ban, its length}.
+local function open_penalty(rule, key, now)
+  local p = record_of(key, rule.tries, now)
+  if p and now < p[4] then return p end
+  local window = window_start(now, rule.period) + rule.period
+  return {rule.tries, 0, 0, window, p and p[5] or 0, p and p[6] or 0}
 end
 
 -- An escalation is remembered until the key was free of bans for as long as the last
 -- one, and at least for a period.
 local function memory_end(p, rule)
-  return p.ban_end + math.max(p.ban, rule.period)
+  return p[5] + math.max(p[6], rule.period)
 end
 
 local function start_ban(p, rule, now)
-  local longer = now < memory_end(p, rule) and p.ban * rule.factor or 0
-  p.ban = math.min(math.max(longer, rule.ban), rule.max_ban)
-  p.ban_end, p.tries = now + p.ban, 0
+  local longer = now < memory_end(p, rule) and p[6] * rule.factor or 0
+  p[6] = math.min(math.max(longer, rule.ban), rule.max_ban)
+  p[5], p[3] = now + p[6], 0
 end
 
--- What a rule says to the check, before anything is charged.
-local function judge(rule, k, cost, now, peek)
-  local j = {rule = rule, k = k}
-  local record = record_of(k, rule.counter, rule.letter, rule.algorithm.numbers)
-  j.counter = rule.algorithm.open(rule, record, now, cost)
-  j.passes_at = rule.algorithm.passes_at(j.counter, rule, cost, now)
-  j.passes = j.passes_at ~= nil and j.passes_at <= now
+-- What a rule says to the check, before anything is charged. refuses: false, 'DENIED' or 'BANNED'.
+local function judge(rule, key, cost, now)
+  local algorithm = rule.algorithm
+  local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, cost, key)
+  local at = algorithm.passes_at(record, rule, cost, now, key)
+  local j = {rule = rule, key = key, record = record, converted = converted, passes_at = at,
+    refuses = (not at or at > now) and 'DENIED', penalty = false}
   if rule.after > 0 then
-    j.penalty = open_penalty(rule, k, now)
-    j.banned = now < j.penalty.ban_end
-    j.too_many = not j.banned and j.penalty.tries >= rule.after
+    local p = open_penalty(rule, key, now)
+    j.penalty = p
+    if now < p[5] then j.refuses = 'BANNED' elseif p[3] >= rule.after then j.refuses = 'DENIED' end
   end
-  j.refuses = j.banned or j.too_many or not j.passes
   return j
 end
 
 local function count_try(j, now)
   local p, rule = j.penalty, j.rule
-  p.tries = p.tries + 1
-  if j.too_many then
+  p[3] = p[3] + 1
+  if p[3] > rule.after then
     start_ban(p, rule, now)
-    j.banned = true
+    j.refuses = 'BANNED'
   end
-  local finish = math.max(p.tries > 0 and p.window or 0, p.ban > 0 and memory_end(p, rule) or 0)
-  put_record(j.k, rule.counter .. '!', {'P', finish, p.tries, p.window, p.ban_end, p.ban})
-end
-
-local function charge(j, cost, now)
-  local rule = j.rule
-  local charged = rule.algorithm.charge(j.counter, rule, cost, now)
-  put_record(j.k, rule.counter, rule.algorithm.record(j.counter, rule))
-  return {rule.key, rule.counter, rule.letter, rule.limit, rule.period, rule.burst or 0, charged}
+  p[2] = math.max(p[3] > 0 and p[4] or 0, p[6] > 0 and memory_end(p, rule) or 0)
+  put_record(j.key, p)
 end
 
 -- The first instant at which the same check passes; nil = never.
-local function retry_at(j, now)
+local function retry_at(j)
   local at, p = j.passes_at, j.penalty
   if not at or not p then return at end
-  if j.banned then at = math.max(at, p.ban_end) end
-  if at < p.window and p.tries >= j.rule.after then at = p.window end
+  if j.refuses == 'BANNED' then at = math.max(at, p[5]) end
+  if at < p[4] and p[3] >= j.rule.after then at = p[4] end
   return at
 end
 
 -- outcome, limit, remaining, and ms until it may pass, is as new, is free of its ban
-local function tell(rule, now)
-  if rule.unlimited then return 'ALLOWED', int(MAX_INTEGER), int(MAX_INTEGER), '0', '0', '0' end
-  local j, outcome, retry = rule.judged, 'ALLOWED', '0'
+local function tell(j, now)
+  if not j then return 'ALLOWED', MAX_INTEGER, MAX_INTEGER, 0, 0, 0 end
+  local rule, record, outcome, retry, banned = j.rule, j.record, 'ALLOWED', 0, 0
+  local remaining = rule.algorithm.remaining(record, rule, now, j.key)
   if j.refuses then
-    outcome = j.banned and 'BANNED' or 'DENIED'
-    local at = retry_at(j, now)
-    retry = at and ms_until(at, now) or '-1'
+    local at = retry_at(j)
+    retry = at and ms_until(at, now) or -1
+    if j.refuses == 'BANNED' then banned = ms_until(j.penalty[5], now) end
+    if not rule.shadow then outcome = j.refuses end
   end
-  local algorithm = rule.algorithm
-  return rule.shadow and 'ALLOWED' or outcome, int(rule.limit), int(math.max(algorithm.remaining(j.counter, rule, now), 0)),
-    retry, ms_until(algorithm.as_new_at(j.counter, rule, now), now),
-    j.banned and ms_until(j.penalty.ban_end, now) or '0'
+  return outcome, rule.limit, remaining > 0 and remaining or 0, retry,
+    ms_until(rule.algorithm.as_new_at(record, now), now), banned
 end
 
--- ---- Check -------------------------------------------------------------------------
+-- ---- a check with a request_id -----------------------------------------------------
 
 -- The record of a request, {'check', end, signature, refunded, answer, charges, cost}; nil
 -- when there is none.
@@ -101,123 +92,222 @@ local function load_request(key, now)
   return now < record[2] and record or nil
 end
 
-local function read_rules(base, args)
-  local rules = {}
-  for i = 1, #args, 4 do
-    if args[i + 2] == '' then fail('NOT_FOUND', string.format('rules[%d].policy: no such policy', #rules)) end
-    rules[#rules + 1] = parse_rule(base, args[i], args[i + 1], args[i + 2], args[i + 3])
-  end
-  return rules
-end
-
 -- What makes two checks the same one: a policy's numbers may change meanwhile.
 local function signature_of(cost, mode, args)
   local parts = {cost, mode}
-  for i = 1, #args, 4 do
+  for i = 1, #args, 2 do
     parts[#parts + 1] = args[i]
-    parts[#parts + 1] = args[i + 1] ~= '' and '@' .. args[i + 1] or args[i + 2]
+    parts[#parts + 1] = rule_of(args[i + 1]).who
   end
   return redis.sha1hex(table.concat(parts, ' '))
 end
 
-local function check(base, now, peek, units, mode, request_id, ...)
-  local cost, independent, args = tonumber(units), mode == 'I', {...}
-  local request, again_ms = string.match(request_id, '^(%S+) (%d+)$')
-  local request_key = request and base .. 'rate:q:' .. request
-  local signature = request and signature_of(units, mode, args)
-  if signature then
-    local first = load_request(request_key, now)
-    if first and first[3] ~= signature then fail('ALREADY_EXISTS', 'request_id: used for another check') end
-    if first then
-      first[5][2] = '1'
-      return first[5]
-    end
-  end
-
-  local rules, keys, judged, all_pass = read_rules(base, args), {}, {}, true
-  for _, rule in ipairs(rules) do
-    if not rule.unlimited then
-      keys[rule.key] = keys[rule.key] or load_key(base, rule.key)
-      rule.judged = judge(rule, keys[rule.key], cost, now)
-      judged[#judged + 1] = rule.judged
-      if rule.judged.refuses and not rule.shadow then all_pass = false end
-    end
-  end
-
-  -- Remembered for as long as it may be repeated, and as what it charged counts.
-  local charges, keep = {}, (tonumber(again_ms) or 0) * 1000
-  for _, j in ipairs(judged) do
-    if not peek then
-      if not j.refuses and (independent or all_pass) then
-        charges[#charges + 1] = charge(j, cost, now)
-        keep = math.max(keep, j.rule.algorithm.as_new_at(j.counter, j.rule, now) - now)
-      elseif j.counter.converted then
-        put_record(j.k, j.rule.counter, j.rule.algorithm.record(j.counter, j.rule))
-      end
-      if j.penalty and not j.banned and (independent or all_pass or j.refuses) then count_try(j, now) end
-    end
-  end
-
-  local reply, worst = {'', '0'}, 'ALLOWED'
-  for i, rule in ipairs(rules) do
-    local n = 3 + 6 * (i - 1)
-    reply[n], reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5] = tell(rule, now)
-    if WORST[reply[n]] > WORST[worst] then worst = reply[n] end
-  end
-  reply[1] = worst
-
-  if peek then return reply end
-  for _, k in pairs(keys) do check_size(k, now) end
-  for _, k in pairs(keys) do save_key(k, now) end
-  for _, j in ipairs(judged) do
-    if j.rule.algorithm.save then j.rule.algorithm.save(j.counter, j.rule, now) end
-  end
-  if signature and #judged > 0 and (worst == 'ALLOWED' or #charges > 0) then
-    local record = {'check', now + keep, signature, 0, reply, charges, cost}
-    write('SET', request_key, cmsgpack.pack(record), 'PX', life_ms(keep))
-  end
+-- The first answer to the same request, or nil.
+local function first_answer(s, key, signature, now)
+  s.requests = s.requests or {}
+  if s.requests[key] == nil then s.requests[key] = load_request(key, now) or false end
+  local first = s.requests[key]
+  if not first then return nil end
+  if first[3] ~= signature then fail('ALREADY_EXISTS', 'request_id: used for another check') end
+  local reply = {unpack(first[5])}
+  reply[#reply + 1] = 1
   return reply
 end
 
--- mode: A (all or nothing) or I (each by itself); request_id: '' or "<id> <ms>", where the caller may repeat it for so
--- long. Of a rule, policy: '' or its name; spec: what it says (see parse_rule) or '' when there is no such policy.
--- -> {outcome, '1' when replayed, then of each rule what `tell` gives}
-define('rate_check', {}, function(base, now, cost, mode, request_id, ...)
-  return check(base, now, false, cost, mode, request_id, ...)
-end)
+-- What Refund needs to give back what a rule charged.
+local function charge_of(j, now)
+  local rule = j.rule
+  return {j.key.id, rule.counter, rule.letter, rule.limit, rule.period, rule.burst or 0,
+    rule.algorithm.receipt(j.record, now)}
+end
 
--- The same, and nothing is charged or counted.
-define('rate_peek', {'no-writes'}, function(base, now, cost, mode, request_id, ...)
-  return check(base, now, true, cost, mode, request_id, ...)
-end)
+-- Remembered for as long as it may be repeated, and as what it charged counts; nothing that was neither
+-- allowed nor charged.
+local function remember(s, key, again_ms, signature, reply, judged, all_pass, go, cost, now)
+  local charges, keep, any = {}, again_ms * 1000, false
+  for _, j in ipairs(judged) do
+    any = any or j
+    if j and go and not j.refuses then
+      charges[#charges + 1] = charge_of(j, now)
+      keep = math.max(keep, j.rule.algorithm.as_new_at(j.record, now) - now)
+    end
+  end
+  if not any or not all_pass and #charges == 0 then return end
+  s.requests[key] = {'check', now + keep, signature, 0, reply, charges, cost}
+  s.lives = s.lives or {}
+  s.lives[key] = keep
+  touch(s)
+end
+
+-- ---- Check -------------------------------------------------------------------------
+
+local function key_of(s, id, now)
+  local keys = s.keys
+  if not keys then
+    local key = load_key(s.base, id, now)
+    s.keys = {key}
+    return key
+  end
+  for i = 1, #keys do
+    if keys[i].id == id then return keys[i] end
+  end
+  local key = load_key(s.base, id, now)
+  keys[#keys + 1] = key
+  return key
+end
+
+local function counts_try(j, go)
+  return j.penalty and j.refuses ~= 'BANNED' and (go or j.refuses)
+end
+
+local function too_many_counters()
+  fail('RESOURCE_EXHAUSTED', string.format('key: has more than %d counters', COUNTERS_MAX))
+end
+
+-- Ends the call when a key would have too many counters.
+local function check_size(key, judged, go)
+  local n = #key
+  for _, j in ipairs(judged) do
+    if j and j.key == key then
+      if go and not j.refuses and not find_record(key, j.rule.counter) then n = n + 1 end
+      if counts_try(j, go) and not find_record(key, j.rule.tries) then n = n + 1 end
+    end
+  end
+  if n > COUNTERS_MAX then too_many_counters() end
+end
+
+-- Charges what passes, and counts the tries. go: what passes is charged.
+local function charge(s, judged, go, cost, now)
+  for _, j in ipairs(judged) do
+    if j and #j.key + 2 * #judged > COUNTERS_MAX then check_size(j.key, judged, go) end
+  end
+  for _, j in ipairs(judged) do
+    if j then
+      local rule, key, passes = j.rule, j.key, go and not j.refuses
+      if passes then rule.algorithm.charge(j.record, rule, cost, now, key) end
+      if passes or j.converted then put_record(key, j.record) end
+      if j.converted and key.logs then key.logs[rule.counter].converted = true end
+      if counts_try(j, go) then count_try(j, now) end
+      if key.changed then touch(s) end
+    end
+  end
+end
+
+local function check_rules(s, peek, now, cost, mode, id, again_ms, signature, args)
+  local judged, all_pass = {}, true
+  for i = 1, #args, 2 do
+    local rule, j = rule_of(args[i + 1]), false
+    if rule.unknown then fail('NOT_FOUND', string.format('rules[%d].policy: no such policy', (i - 1) / 2)) end
+    if not rule.unlimited then
+      j = judge(rule, key_of(s, args[i], now), cost, now)
+      if j.refuses and not rule.shadow then all_pass = false end
+    end
+    judged[#judged + 1] = j
+  end
+
+  local go, reply = all_pass or mode == 'I', {}
+  if not peek then charge(s, judged, go, cost, now) end
+  for i, j in ipairs(judged) do
+    local n = RESULT * (i - 1)
+    reply[n + 1], reply[n + 2], reply[n + 3], reply[n + 4], reply[n + 5], reply[n + 6] = tell(j, now)
+  end
+  if id then remember(s, id, again_ms, signature, reply, judged, all_pass, go, cost, now) end
+  return reply
+end
+
+-- The same for one rule that has no penalty, without request_id: as most Checks are, in half the time.
+local function check_rule(s, peek, now, cost, rule, id)
+  local key, algorithm = key_of(s, id, now), rule.algorithm
+  local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, cost, key)
+  local at = algorithm.passes_at(record, rule, cost, now, key)
+  local passes = at and at <= now
+  if not peek and (passes or converted) then
+    if #key >= COUNTERS_MAX and not find_record(key, rule.counter) then too_many_counters() end
+    if passes then algorithm.charge(record, rule, cost, now, key) end
+    if converted and key.logs then key.logs[rule.counter].converted = true end
+    put_record(key, record)
+    touch(s)
+  end
+  local remaining = algorithm.remaining(record, rule, now, key)
+  return {(passes or rule.shadow) and 'ALLOWED' or 'DENIED', rule.limit, remaining > 0 and remaining or 0,
+    passes and 0 or at and ms_until(at, now) or -1, ms_until(algorithm.as_new_at(record, now), now), 0}
+end
+
+local function check(s, peek, units, mode, request_id, ...)
+  local now, cost, id, text, more = clock(), units + 0, ...
+  if request_id == '' and not more then
+    local rule = rule_of(text)
+    if rule.after == 0 then return check_rule(s, peek, now, cost, rule, id) end
+  end
+  if request_id == '' then return check_rules(s, peek, now, cost, mode, nil, nil, nil, {...}) end
+  local request, again_ms = string.match(request_id, '^(%S+) (%d+)$')
+  local request_key, signature = s.base .. 'rate:q:' .. request, signature_of(units, mode, {...})
+  return first_answer(s, request_key, signature, now)
+    or check_rules(s, peek, now, cost, mode, request_key, again_ms, signature, {...})
+end
+
+local function save_logs(key, now)
+  for counter, log in pairs(key.logs) do
+    local record = find_record(key, counter)
+    if record then save_log(log, record[5], now) end
+  end
+end
+
+local function save_keys(keys, now)
+  for i = 1, #keys do
+    local key = keys[i]
+    if key.changed then
+      save_key(key, now)
+      if key.logs then save_logs(key, now) end
+    end
+  end
+end
+
+local CHECKS = {
+  open = function(base)
+    return {base = base, keys = false, touched = false, at = 0}
+  end,
+
+  close = function(s)
+    if s.keys then save_keys(s.keys, clock()) end
+    for key, keep in pairs(s.lives or {}) do
+      write('SET', key, cmsgpack.pack(s.requests[key]), 'PX', life_ms(keep))
+    end
+  end,
+}
+
+-- mode: A (all or nothing) or I (each by itself); request_id: '' or "<id> <ms>", where the caller may repeat it for so
+-- long. rule: what parse_rule reads.
+-- -> of each rule what `tell` gives; then 1 when it was replayed
+define_pass('rate_check', {}, function(s, cost, mode, request_id, ...)
+  return check(s, false, cost, mode, request_id, ...)
+end, CHECKS)
+
+-- The same, and nothing is charged or counted. It has no request_id.
+define_pass('rate_peek', {'no-writes'}, function(s, cost, mode, request_id, ...)
+  return check(s, true, cost, mode, request_id, ...)
+end, CHECKS)
 
 -- ---- Refund, Reset -----------------------------------------------------------------
 
 -- -> {outcome}
 define('rate_refund', {'allow-oom'}, function(base, now, request_id)
-  local request_key, keys, saves = base .. 'rate:q:' .. request_id, {}, {}
+  local request_key, s = base .. 'rate:q:' .. request_id, {base = base, keys = {}}
   local request = load_request(request_key, now)
   if not request then return {'UNKNOWN'} end
   if request[4] == 1 then return {'ALREADY_REFUNDED'} end
 
   local cost = request[7]
   for _, charged in ipairs(request[6]) do
-    local key, counter, letter = charged[1], charged[2], charged[3]
-    local rule = {key = key, counter = counter, limit = charged[4], period = charged[5], burst = charged[6],
-      log = base .. 'rate:l:' .. key .. ':' .. counter .. ':'}
-    local algorithm = ALGORITHMS[letter]
-    keys[key] = keys[key] or load_key(base, key)
-    local record = standing(record_of(keys[key], counter, letter, algorithm.numbers), now)
-    if record then
-      local c = algorithm.open(rule, record, now, cost)
-      if not c.converted and algorithm.refund(c, rule, charged[7], cost, now) then
-        put_record(keys[key], counter, algorithm.record(c, rule))
-        if algorithm.save then saves[#saves + 1] = function() algorithm.save(c, rule, now) end end
-      end
+    local rule = {counter = charged[2], limit = charged[4], period = charged[5], burst = charged[6]}
+    local key, algorithm = key_of(s, charged[1], now), ALGORITHMS[charged[3]]
+    local old = record_of(key, rule.counter, now)
+    if old then
+      local record, converted = algorithm.open(rule, old, now, cost, key)
+      if not converted and algorithm.refund(record, rule, charged[7], cost, now, key) then put_record(key, record) end
     end
   end
-  for _, k in pairs(keys) do save_key(k, now) end
-  for _, save in ipairs(saves) do save() end
+  save_keys(s.keys, now)
   request[4] = 1
   write('SET', request_key, cmsgpack.pack(request), 'KEEPTTL')
   return {'REFUNDED'}
@@ -225,15 +315,12 @@ end)
 
 -- -> {'OK'}
 define('rate_reset', {'allow-oom'}, function(base, now, key)
-  local k, names = load_key(base, key), {}
-  for counter, record in pairs(k.records) do
-    if record[1] == 'L' then
-      record = record_of(k, counter, 'L', ALGORITHMS.L.numbers)
-      each_log({log = base .. 'rate:l:' .. key .. ':' .. counter .. ':'}, record[5], function(log)
-        names[#names + 1] = log
-      end)
-    end
+  local kept, names = load_key(base, key, now), {}
+  for _, record in ipairs(kept) do
+    local counter = record[1]
+    local is_log = string.find(counter, '^L,') or string.find(counter, ',L$')
+    each_log(is_log and record[5] or 0, function(b) names[#names + 1] = log_name(kept, counter) .. b end)
   end
-  write('UNLINK', k.name, unpack(names))
+  write('UNLINK', kept.name, unpack(names))
   return {'OK'}
 end)

@@ -1,87 +1,113 @@
--- RateLimitService, what is kept. A key's counters are one hash, so that they are read
--- in one command and forgotten in one; it ends with the last of them that matters.
+-- RateLimitService, what is kept. A key's counters are one packed string, so that they are read,
+-- written and forgotten in one command; it ends with the last of them that matters.
 --
 -- Keys, after the base; keys, names and ids come percent-encoded:
---   rate:k:<key>                  hash    <counter>    an algorithm's record (MessagePack)
---                                         <counter>!   the tries and bans of a rule with a penalty:
---                                                      {'P', end, tries, end of their window, end of
---                                                      the ban, its length}
+--   rate:k:<key>                  string  the records of its counters, one behind the other: the length of the
+--                                         counter's name (2 bytes), the name, `end` and four numbers (doubles,
+--                                         little-endian). <counter>! has the tries and bans of a rule with a
+--                                         penalty, see ratelimit.lua; the others: ratelimit_algorithms.lua
 --   rate:l:<key>:<counter>:<bit>  zset    of a SLIDING_LOG, see ratelimit_algorithms.lua
 --   rate:q:<request_id>           string  what a Check with a request_id was answered and charged
 -- <counter> is what the rule says, "F,5,1000", or "@<policy>,F". docs/ratelimit.md says
 -- how large each is and when it ends.
 
 local COUNTERS_MAX = 128 -- of a key, penalties counted
+local RULES_KNOWN = 1000
+
+local RECORD = '<Hc0ddddd'
 
 local function foreign()
   fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
 end
 
+-- ---- rules -------------------------------------------------------------------------
+
 -- "F,5,1000", then ",<burst>" and ",<after>,<ban_ms>,<factor>,<max_ban_ms>" where the rule has them;
--- "U" of an unlimited policy.
-local function parse_rule(base, key, name, spec, shadow)
-  if spec == 'U' then return {unlimited = true} end
+-- "U" of an unlimited policy. Before that, of a policy, "@<its name> " and "!" where it is a shadow; nothing
+-- behind it: there is no such policy.
+local function parse_rule(text)
+  local name, shadow, spec = string.match(text, '^@(%S+) (!?)(.*)$')
+  local who = name and '@' .. name or text -- what makes it the same rule
+  spec = spec or text
+  if spec == '' or spec == 'U' then return {who = who, unknown = spec == '', unlimited = spec == 'U'} end
   local letter, limit, period, burst, after, ban, factor, max_ban =
     string.match(spec, '^(%u),(%d+),(%d+),?(%d*),?(%d*),?(%d*),?(%d*),?(%d*)$')
-  local counter = name == '' and spec or '@' .. name .. ',' .. letter
-  return {key = key, counter = counter, letter = letter, algorithm = ALGORITHMS[letter], limit = tonumber(limit),
-    period = tonumber(period) * 1000, burst = tonumber(burst), after = tonumber(after) or 0,
+  local counter = name and '@' .. name .. ',' .. letter or spec
+  return {who = who, counter = counter, tries = counter .. '!', letter = letter, algorithm = ALGORITHMS[letter],
+    limit = tonumber(limit), period = tonumber(period) * 1000, burst = tonumber(burst), after = tonumber(after) or 0,
     ban = 1000 * (tonumber(ban) or 0), factor = tonumber(factor), max_ban = 1000 * (tonumber(max_ban) or 0),
-    shadow = shadow == '1', log = base .. 'rate:l:' .. key .. ':' .. counter .. ':'}
+    shadow = shadow == '!'}
 end
 
-local function load_key(base, key)
-  local k = {name = base .. 'rate:k:' .. key, records = {}, changed = {}, finish = 0}
-  local all = redis.call('HGETALL', k.name)
-  for i = 1, #all, 2 do
-    local ok, record = pcall(cmsgpack.unpack, all[i + 1])
-    if not ok or type(record) ~= 'table' or type(record[2]) ~= 'number' then foreign() end
-    k.records[all[i]] = record
-    k.finish = math.max(k.finish, record[2])
+-- Few rules are behind many Checks: the last ones are not parsed again.
+local rules, n_rules = {}, 0
+
+local function rule_of(text)
+  local rule = rules[text]
+  if not rule then
+    if n_rules == RULES_KNOWN then rules, n_rules = {}, 0 end
+    rule = parse_rule(text)
+    rules[text], n_rules = rule, n_rules + 1
   end
-  return k
+  return rule
 end
 
--- The record of a counter, made as `letter` says, of so many elements; nil when there is none.
-local function record_of(k, counter, letter, numbers)
-  local record = k.records[counter]
-  if not record then return nil end
-  if record[1] ~= letter or #record ~= numbers then foreign() end
-  for i = 2, numbers do
-    if type(record[i]) ~= 'number' then foreign() end
+-- ---- a key -------------------------------------------------------------------------
+
+-- A key is the array of its records {name, end, ...} that still matter, which are changed in place; few keys have
+-- more than one. key.finish: the last end of any, when it was read; key.logs: see log_of.
+local function load_key(base, id, now)
+  local name = base .. 'rate:k:' .. id
+  local text = redis.call('GET', name)
+  if not text then return {id = id, name = name, finish = 0, changed = false} end
+  local record = {struct.unpack(RECORD, text, 1)} -- the 7th: where the next begins
+  local finish = record[2]
+  local key, at, len = {id = id, name = name, finish = finish, changed = false, finish > now and record or nil},
+    record[7], #text
+  while at <= len do
+    record = {struct.unpack(RECORD, text, at)}
+    at = record[7]
+    if record[2] > now then key[#key + 1] = record end
+    if record[2] > key.finish then key.finish = record[2] end
   end
-  return record
+  return key
 end
 
-local function put_record(k, counter, record)
-  k.records[counter] = record
-  k.changed[#k.changed + 1] = counter
-end
-
--- Ends the call when a key would have too many counters.
-local function check_size(k, now)
-  local n = 0
-  for _, record in pairs(k.records) do
-    if record[2] > now then n = n + 1 end
-  end
-  if n > COUNTERS_MAX then
-    fail('RESOURCE_EXHAUSTED', string.format('key: has more than %d counters', COUNTERS_MAX))
+local function find_record(key, counter)
+  for i = 1, #key do
+    if key[i][1] == counter then return key[i], i end
   end
 end
 
--- Writes what has changed, and removes what does not matter any more.
-local function save_key(k, now)
-  if #k.changed == 0 then return end
-  local fields, over, finish = {}, {}, now
-  for _, counter in ipairs(k.changed) do
-    fields[#fields + 1] = counter
-    fields[#fields + 1] = cmsgpack.pack(k.records[counter])
+-- nil when there is none that matters.
+local function record_of(key, counter, now)
+  local record = find_record(key, counter)
+  return record and record[2] > now and record or nil
+end
+
+local function put_record(key, record)
+  local _, i = find_record(key, record[1])
+  key[i or #key + 1], key.changed = record, true
+end
+
+local function pack_record(r)
+  return struct.pack(RECORD, #r[1], r[1], r[2], r[3], r[4], r[5], r[6])
+end
+
+-- Writes a key that was changed, without what does not matter any more.
+local function save_key(key, now)
+  local parts, finish = {}, now
+  for i = 1, #key do
+    local ends = key[i][2]
+    if ends > now then parts[#parts + 1] = pack_record(key[i]) end
+    if ends > finish then finish = ends end
   end
-  write('HSET', k.name, unpack(fields))
-  for counter, record in pairs(k.records) do
-    if record[2] <= now then over[#over + 1] = counter end
-    finish = math.max(finish, record[2])
+  local text = parts[2] and table.concat(parts) or parts[1]
+  if not text then
+    write('UNLINK', key.name)
+  elseif finish == key.finish then
+    write('SET', key.name, text, 'KEEPTTL')
+  else
+    write('SET', key.name, text, 'PX', life_ms(finish - now))
   end
-  if #over > 0 then write('HDEL', k.name, unpack(over)) end
-  if finish ~= k.finish then write('PEXPIRE', k.name, life_ms(finish - now)) end
 end

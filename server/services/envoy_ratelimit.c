@@ -195,9 +195,9 @@ static void plan_check(plan *p, const envoy_request *request, const envoy_descri
         hits = (uint64_t)SERVICE_QUANTITY_MAX; /* over any limit as well */
     plan_call(p, hits != 0 ? &fn_rate_check : &fn_rate_peek, request->domain, NULL, 1);
     args_rate_check(p, .cost = hits != 0 ? (int64_t)hits : 1, .mode = "I", .request_id = "");
+    const char *policy = d->policy[0] != '\0' ? plan_encode(p->arena, d->policy) : OVERRIDE_POLICY;
     each_rate_check(p, .key = d->key,
-                    .policy = d->policy[0] != '\0' ? plan_encode(p->arena, d->policy) : OVERRIDE_POLICY,
-                    .spec = ratelimit_spec_text(p->arena, &d->spec), .shadow = shadow);
+                    .rule = ratelimit_policy_text(p->arena, policy, shadow, ratelimit_spec_text(p->arena, &d->spec)));
 }
 
 /* A check of one rule; none where there is nothing to count. */
@@ -372,8 +372,8 @@ static Google__Protobuf__Duration *duration_of(answer *a, int64_t ms)
 /* The reply's rule: outcome, limit, remaining, and ms until it may pass, is as new. */
 static void tell(answer *a, const asked *d, const store_value *reply, envoy_status *status)
 {
-    int outcome = answer_enum(a, reply, 2, &lockstock__v1__check_outcome__descriptor);
-    int64_t remaining = answer_int(a, reply, 4), retry = answer_int(a, reply, 5), reset = answer_int(a, reply, 6);
+    int outcome = answer_enum(a, reply, 0, &lockstock__v1__check_outcome__descriptor);
+    int64_t remaining = answer_int(a, reply, 2), retry = answer_int(a, reply, 3), reset = answer_int(a, reply, 4);
 
     status->code = outcome == LKS_CHECK_OUTCOME_ALLOWED ? CODE(OK) : CODE(OVER_LIMIT);
     status->limit_remaining = remaining < UINT32_MAX ? (uint32_t)remaining : UINT32_MAX;

@@ -9,7 +9,6 @@
 
 enum {
     RULES_MAX = 8,
-    REPLY_BEFORE_RULES = 2,
     REPLY_OF_RULE = 6,
     REPEAT_MS_MAX = 86400000,
     REPEAT_MARGIN_MS = 5000 /* for a copy that was long on the way */
@@ -64,10 +63,10 @@ static void plan_rule(plan *p, const lks_rule *rule, const char *spec, bool may_
             lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
             return;
         }
-        spec = policy ? ratelimit_spec_text(p->arena, policy) : "";
+        spec = ratelimit_policy_text(p->arena, plan_encode(p->arena, rule->policy), shadow,
+                                     policy ? ratelimit_spec_text(p->arena, policy) : "");
     }
-    each_rate_check(p, .key = rule->key, .policy = by_policy ? plan_encode(p->arena, rule->policy) : "", .spec = spec,
-                    .shadow = shadow);
+    each_rate_check(p, .key = rule->key, .rule = spec);
 }
 
 /* How the functions are told who asks, and for how long the same may come again. */
@@ -132,12 +131,11 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
         answer_again(a, check_next);
         return;
     }
-    response->outcome = (lks_check_outcome)answer_enum(a, reply, 0, outcome);
-    response->replayed = answer_int(a, reply, 1) != 0;
+    response->replayed = answer_count(a, reply) > REPLY_OF_RULE * request->n_rules;
     response->n_rules = request->n_rules;
     response->rules = answer_messages(a, &lockstock__v1__rule_result__descriptor, response->n_rules);
     for (size_t i = 0; i < response->n_rules; i++) {
-        size_t at = REPLY_BEFORE_RULES + REPLY_OF_RULE * i;
+        size_t at = REPLY_OF_RULE * i;
         lks_rule_result *result = response->rules[i];
         result->outcome = (lks_check_outcome)answer_enum(a, reply, at, outcome);
         result->limit = answer_int(a, reply, at + 1);
@@ -145,6 +143,8 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
         result->retry_after_ms = answer_int(a, reply, at + 3);
         result->reset_after_ms = answer_int(a, reply, at + 4);
         result->banned_ms = answer_int(a, reply, at + 5);
+        if (result->outcome > response->outcome) /* the enum's order is that of their gravity */
+            response->outcome = result->outcome;
     }
 }
 

@@ -30,6 +30,10 @@ limit_spec ratelimit_check_limit(plan *p, const char *field, const lks_limit *li
  * "U" for none. */
 char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec);
 
+/* The same of a policy: "@<name> F,5,1000", "@<name> !F,5,1000" of a shadow. The name is percent-encoded;
+ * spec "": there is no such policy. */
+char *ratelimit_policy_text(lks_rpc_arena *arena, const char *name, bool shadow, const char *spec);
+
 /* ---- ratelimit_policies.c ---- */
 
 /* What the service keeps in a server: the policies read lately. */

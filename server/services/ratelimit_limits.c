@@ -81,3 +81,8 @@ char *ratelimit_spec_text(lks_rpc_arena *arena, const limit_spec *spec)
         return memory_printf_in(arena, "%c,%lld,%lld,%lld", letter, limit, period, burst);
     return memory_printf_in(arena, "%c,%lld,%lld", letter, limit, period);
 }
+
+char *ratelimit_policy_text(lks_rpc_arena *arena, const char *name, bool shadow, const char *spec)
+{
+    return memory_printf_in(arena, "@%s %s%s", name, shadow ? "!" : "", spec);
+}

@@ -7,7 +7,7 @@
 
 static int64_t advanced_us;
 
-#define LIFE "return int(math.ceil(span / 1000))"
+#define LIFE "return math.ceil(span / 1000)"
 
 /* Redis ends keys by its own clock, which runs on where the test's stands still: so it
  * does that an hour later. */
