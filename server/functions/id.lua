@@ -112,11 +112,14 @@ define('id_grant', {}, function(base, now, owner, had, unused)
   return {'OK', worker.n, int(first), int(till), int(now_ms)}
 end)
 
--- -> {'OK', the last of them}
-define('id_sequence', {}, function(base, now, how_many)
-  local key, count = base .. 'id:s', tonumber(how_many)
-  local last = number(redis.call('GET', key) or '0')
-
-  if last > MAX_INTEGER - count then fail('OUT_OF_RANGE', 'name: the sequence is at its end, 2^53-1') end
-  return {'OK', int(write('INCRBY', key, int(count)))}
-end)
+-- -> {'OK', the last of them}. The calls of an FCALL take theirs in their order, and the last number is written once.
+define_pass('id_sequence', {}, function(s, how_many)
+  s.last = s.last or number(redis.call('GET', s.key) or '0')
+  if s.last > MAX_INTEGER - how_many then fail('OUT_OF_RANGE', 'name: the sequence is at its end, 2^53-1') end
+  touch(s)
+  s.last = s.last + how_many
+  return {'OK', s.last}
+end, {
+  open = function(base) return {key = base .. 'id:s', last = false, touched = false, at = 0} end,
+  close = function(s) write('SET', s.key, int(s.last)) end,
+})

@@ -26,17 +26,12 @@
 --   (the last two with the fence of the attempt; with another one SUPERSEDED, LOST)
 --
 -- Keys, after the base "ls:{namespace/scope/key}:":
---   idem:r  hash    s  state: R, C, T or F
---                   n  number of the attempt, 1 for the first
---                   f  its fence
---                   t  its token
---                   l  end of its lease, microseconds
---                   p  fingerprint
---                   k  ms that a result is kept
---                   r  C, F: the result, a StoredResult as it was serialised
---                   d  T, F: detail
+--   idem:r  string  state (R, C, T or F); number of the attempt, 1 for the first; its fence; end of its lease,
+--                   microseconds; ms that a result is kept (four doubles, little-endian); its token and the
+--                   fingerprint, each after its length (1 byte); T, F: detail, after its length (2 bytes);
+--                   C, F: the result, a StoredResult as it was serialised, to the end
 --   idem:w  set     servers that park a Begin of this record
---   idem:t  hash    of a ticket: see idempotency_ticket.lua
+--   idem:t  string  of a ticket: see idempotency_ticket.lua
 -- docs/idempotency.md says how large each is and when it ends.
 
 local STATE = {R = 'IN_PROGRESS', C = 'COMPLETED', T = 'FAILED_RETRYABLE', F = 'FAILED_FINAL'}
@@ -45,18 +40,28 @@ local function foreign()
   fail('FAILED_PRECONDITION', 'the store holds foreign data under this name')
 end
 
--- nil when there is none. Without the result, which may be large.
+local RECORD = '<c1ddddBc0Bc0Hc0'
+
+-- nil when there is none.
 local function load_record(base)
   local key = base .. 'idem:r'
-  local v = redis.call('HMGET', key, 's', 'n', 'f', 't', 'l', 'p', 'k')
-  if not v[1] then return nil end
-  local record = {key = key, state = v[1], attempt = tonumber(v[2]), fence = tonumber(v[3]), token = v[4],
-    lease_end = tonumber(v[5]), fingerprint = v[6], retain_ms = tonumber(v[7])}
-  if not (STATE[v[1]] and record.attempt and record.fence and v[4] and record.lease_end and
-    v[6] and record.retain_ms) then
-    foreign()
-  end
-  return record
+  local text = redis.call('GET', key)
+  if not text then return nil end
+  local state, attempt, fence, lease_end, retain_ms, token, fingerprint, detail, result_at = struct.unpack(RECORD, text)
+  if not STATE[state] then foreign() end
+  return {key = key, state = state, attempt = attempt, fence = fence, lease_end = lease_end, retain_ms = retain_ms,
+    token = token, fingerprint = fingerprint, detail = detail, text = text, result_at = result_at}
+end
+
+-- May be large, so it is taken out of the text only where it is asked for, and once.
+local function result_of(record)
+  record.result = record.result or string.sub(record.text, record.result_at)
+  return record.result
+end
+
+local function save_record(r, state, detail, result, ...)
+  write('SET', r.key, struct.pack(RECORD, state, r.attempt, r.fence, r.lease_end, r.retain_ms, #r.token, r.token,
+    #r.fingerprint, r.fingerprint, #detail, detail) .. result, ...)
 end
 
 local function has_lease(record, now)
@@ -68,13 +73,6 @@ local function lease_left_ms(record, now)
   return has_lease(record, now) and math.ceil((record.lease_end - now) / 1000) or 0
 end
 
--- Gives the attempt a lease from now on. It ends late enough that what comes after the
--- lease, while nobody took over, is still known.
-local function give_lease(key, lease_ms, retain_ms, now, ...)
-  write('HSET', key, 'l', int(now + lease_ms * 1000), 'k', int(retain_ms), ...)
-  write('PEXPIRE', key, int(lease_ms + retain_ms))
-end
-
 -- ---- who waits -------------------------------------------------------------------
 
 -- When a server is woken once more whose waiters nothing has ended: a message may be lost.
@@ -82,11 +80,12 @@ local WOKEN_AGAIN_MS = 1000
 -- Servers that stay on after the last wait they were registered for.
 local WAITING_SLACK_MS = 10000
 
-local function wait_here(base, server, wait_ms)
+-- Says that the servers park Begins of the record, for so long at least.
+local function wait_here(base, servers, wait_ms)
   local key, retain_ms = base .. 'idem:w', wait_ms + WAITING_SLACK_MS
   local longer = redis.call('PTTL', key) < retain_ms
-  write('SADD', key, server)
-  if longer then write('PEXPIRE', key, int(retain_ms)) end
+  write('SADD', key, unpack(servers))
+  if longer then write('PEXPIRE', key, retain_ms) end
 end
 
 -- Read before the first write, as all that may be of a foreign type.

@@ -104,22 +104,24 @@ void set_rules(lks_check_request *request, const char *rules)
         lks_rule *pointer[16];
         lks_limit limit[16];
         lks_penalty penalty[16];
-    } kept;
+    } all[RULES_KEPT], *kept;
+    static size_t n;
     char *rest = NULL;
 
-    snprintf(kept.text, sizeof kept.text, "%s", rules);
+    kept = &all[n++ % RULES_KEPT];
+    snprintf(kept->text, sizeof kept->text, "%s", rules);
     request->n_rules = 0;
-    request->rules = kept.pointer;
-    for (char *at = strtok_r(kept.text, ";", &rest); at; at = strtok_r(NULL, ";", &rest)) {
+    request->rules = kept->pointer;
+    for (char *at = strtok_r(kept->text, ";", &rest); at; at = strtok_r(NULL, ";", &rest)) {
         size_t i = request->n_rules++;
         char *space = strchr(at, ' ');
         *space = '\0';
-        kept.pointer[i] = &kept.rule[i];
+        kept->pointer[i] = &kept->rule[i];
         if (space[1] == '@') {
-            kept.rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_POLICY, .policy = space + 2);
+            kept->rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_POLICY, .policy = space + 2);
         } else {
-            kept.rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_LIMIT, .limit = &kept.limit[i]);
-            set_limit(&kept.limit[i], &kept.penalty[i], space + 1);
+            kept->rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_LIMIT, .limit = &kept->limit[i]);
+            set_limit(&kept->limit[i], &kept->penalty[i], space + 1);
         }
     }
 }

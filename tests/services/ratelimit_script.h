@@ -23,7 +23,8 @@ void advance(int64_t ms);
 
 /* "FIXED 5/1000" is limit 5, period_ms 1000; more words: "burst=10", "after=7", "ban=2000",
  * "factor=2", "max=8000". Algorithms FIXED, LOG, WINDOW, BUCKET. "@name" is a policy.
- * "key" before it: "bob FIXED 5/1000"; rules are separated by ';'. */
+ * "key" before it: "bob FIXED 5/1000"; rules are separated by ';'. They last until RULES_KEPT others were set. */
+enum { RULES_KEPT = 512 };
 void set_rules(lks_check_request *request, const char *rules);
 void set_limit(lks_limit *limit, lks_penalty *penalty, const char *text);
 
