@@ -447,12 +447,12 @@ def trim_ledger_1000000(b):
 # ---- the others --------------------------------------------------------------------------
 
 def rules(n, limit="F,5,3600000", key="k", own_key=True):
-    return [x for k in range(n) for x in (f"{key}{k if own_key else 0}", "", limit, "0")]
+    return [x for k in range(n) for x in (f"{key}{k if own_key else 0}", limit)]
 
 
 @case(weight=8)
 def check_8_rules(b):
-    return "rate_check", lambda i: [1, "A", f"request{i}", *rules(8, key=f"k{i}-")]
+    return "rate_check", lambda i: [1, "A", f"request{i} 6000", *rules(8, key=f"k{i}-")]
 
 
 @case(weight=8)
@@ -460,7 +460,7 @@ def check_8_keys_of_128_counters(b):
     for k in range(16):
         for c in range(1, 9):
             b.fcall("rate_check", [[1, "A", "", *[x for r in range(16) for x in
-                                                  (f"k{k}", "", f"F,{c * 100 + r},3600000", "0")]]])
+                                                  (f"k{k}", f"F,{c * 100 + r},3600000")]]])
     return "rate_check", lambda i: [1, "A", "", *rules(8, "F,100,3600000")]
 
 

@@ -35,11 +35,11 @@ class Bench:
     def __init__(self, redis, library):
         text = open(library, "rb").read()
         self.digest = re.search(rb"lockstock_(\w+)", text).group(1).decode()
-        self.redis, self.n = redis, 0
+        self.redis, self.n, self.new_bases = redis, 0, False
         redis.call("FUNCTION", "LOAD", "REPLACE", text)
 
     def base(self, k):
-        return f"ls:{{default/group{k}}}:"
+        return f"ls:{{default/new{self.next()}}}:" if self.new_bases else f"ls:{{default/group{k}}}:"
 
     def fcall(self, function, subs):
         """subs: (k, args)...; one base where all have the same k."""
@@ -287,10 +287,75 @@ def renew(b):
     return "lock_renew", make
 
 
+# ---- limits ------------------------------------------------------------------------------
+
+def check(b, limit, request_id=False):
+    return "rate_check", lambda i, k: [1, "A", f"{order(i)} 6000" if request_id else "", f"user{k}", limit]
+
+
+@row(Deduct())
+def check_fixed_window(b):
+    return check(b, "F,1000000000,3600000")
+
+
+@row(Deduct())
+def check_sliding_window(b):
+    return check(b, "S,1000000000,3600000")
+
+
+@row(Deduct())
+def check_token_bucket(b):
+    return check(b, "B,1000000000,3600000,1000000000")
+
+
+@row(Deduct())
+def check_sliding_log(b):
+    return check(b, "L,100000,3600000")
+
+
+@row(Deduct())
+def check_denied(b):
+    return check(b, "F,1,3600000")
+
+
+@row(Deduct())
+def check_with_a_penalty(b):
+    return check(b, "F,1000000000,3600000,0,1000000000,2000,1,4000")
+
+
+@row(Deduct())
+def check_with_an_id(b):
+    return check(b, "F,1000000000,3600000", request_id=True)
+
+
+# ---- keys and numbers --------------------------------------------------------------------
+
+def attempt(i, k):
+    return [f"{i:032d}", "fingerprint-of16", 30000, 86400000, 0, ""]
+
+
+@row(Deduct())
+def begin(b):
+    """Of new records; "one key": the first executes, the others are told IN_PROGRESS."""
+    b.new_bases = True
+    return "idempotency_begin", attempt
+
+
+@row(Deduct())
+def begin_in_progress(b):
+    return "idempotency_begin", attempt
+
+
+@row(Deduct())
+def sequence(b):
+    return "id_sequence", lambda i, k: [1]
+
+
 # ---- the table ---------------------------------------------------------------------------
 
 def of_row(b, f, minimal, calls, rounds):
     b.redis.call("FLUSHALL")
+    b.new_bases = False
     minimal.prepare(b)
     sha = b.redis.call("SCRIPT", "LOAD", minimal.script).decode()
     function, make = f(b)

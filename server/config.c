@@ -71,7 +71,7 @@ static const setting keys[] = {
     {"sweep-ms", KEY_NUMBER, AT(sweep_ms), "600000", 100, 86400000,
      "how often to look for ended holds of servers that are gone"},
     {"remember-refusals", KEY_BOOL, AT(remember_refusals), "true", 0, 0,
-     "answer SOLD_OUT to first tries from memory, at most 20 ms old"},
+     "answer SOLD_OUT to first tries, and over the limit, from memory, at most 20 ms old"},
     {"id-sequence-block", KEY_NUMBER, AT(id_sequence_block), "1", 1, 1000000,
      "ids of a SEQUENCE that this server takes at once; 1 = in one order over all servers"},
 };

@@ -51,22 +51,26 @@ static const char *check_rule(plan *p, const lks_rule *rule, size_t i)
     return text;
 }
 
-/* Appends what the functions are to know of a rule; "" is a policy that there is not, which
- * the first answer to a repeated request_id may still be about. */
-static void plan_rule(plan *p, const lks_rule *rule, const char *spec, bool may_repeat, size_t i)
-{
-    bool by_policy = rule->spec_case == LKS_RULE_SPEC_POLICY, shadow = false;
+/* A rule as the functions read it. */
+typedef struct rule_text {
+    const char *text;
+    bool has_penalty;
+} rule_text;
 
-    if (by_policy) {
-        const limit_spec *policy = ratelimit_policy(p, rule->policy, &shadow);
-        if (!policy && !may_repeat) {
-            lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
-            return;
-        }
-        spec = ratelimit_policy_text(p->arena, plan_encode(p->arena, rule->policy), shadow,
-                                     policy ? ratelimit_spec_text(p->arena, policy) : "");
-    }
-    each_rate_check(p, .key = rule->key, .rule = spec);
+/* spec: of an inline limit. "" is a policy that there is not, which the first answer to a repeated request_id may still
+ * be about. */
+static rule_text text_of(plan *p, const lks_rule *rule, const char *spec, bool may_repeat, size_t i)
+{
+    bool shadow = false;
+
+    if (rule->spec_case != LKS_RULE_SPEC_POLICY)
+        return (rule_text){spec, rule->limit->penalty && rule->limit->penalty->after != 0};
+    const limit_spec *policy = ratelimit_policy(p, rule->policy, &shadow);
+    if (!policy && !may_repeat)
+        lks_error_set(&p->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "rules[%zu].policy: no such policy", i);
+    return (rule_text){ratelimit_policy_text(p->arena, plan_encode(p->arena, rule->policy), shadow,
+                                             policy ? ratelimit_spec_text(p->arena, policy) : ""),
+                       policy && policy->after != 0};
 }
 
 /* How the functions are told who asks, and for how long the same may come again. */
@@ -95,6 +99,11 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
         ratelimit_read_policies(p, request);
         return;
     }
+    rule_text rules[RULES_MAX];
+    for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
+        rules[i] = text_of(p, request->rules[i], specs[i], id[0] != '\0', i);
+    if (plan_failed(p) || ratelimit_is_known_refused(p, request, rules[0].text, rules[0].has_penalty))
+        return;
     plan_call(p, request->peek ? &fn_rate_peek : &fn_rate_check, request->group,
               request->n_rules == 1 ? request->rules[0]->key : NULL, request->n_rules);
     plan_weighs(p, request->n_rules); /* a key may have as many counters as one can have */
@@ -102,7 +111,7 @@ static void plan_check(const lks_check_request *request, plan *p, bool may_read)
                     .mode = request->mode == LKS_CHECK_MODE_INDEPENDENT ? "I" : "A",
                     .request_id = repeatable_id(p, id));
     for (size_t i = 0; i < request->n_rules && !plan_failed(p); i++)
-        plan_rule(p, request->rules[i], specs[i], id[0] != '\0', i);
+        each_rate_check(p, .key = request->rules[i]->key, .rule = rules[i].text);
 }
 
 static void check_prepare(const lks_check_request *request, plan *p)
@@ -124,13 +133,17 @@ static void check_next(const ProtobufCMessage *request, plan *p)
 static void check_finish(const lks_check_request *request, answer *a, lks_check_response *response)
 {
     const ProtobufCEnumDescriptor *outcome = &lockstock__v1__check_outcome__descriptor;
-    const store_value *reply = a->replies[0];
 
+    if (a->n_replies == 0) {
+        ratelimit_tell_known(a, response);
+        return;
+    }
     if (ratelimit_reads_policies(a->plan)) {
         ratelimit_keep_policies(a, request);
         answer_again(a, check_next);
         return;
     }
+    const store_value *reply = a->replies[0];
     response->replayed = answer_count(a, reply) > REPLY_OF_RULE * request->n_rules;
     response->n_rules = request->n_rules;
     response->rules = answer_messages(a, &lockstock__v1__rule_result__descriptor, response->n_rules);
@@ -146,6 +159,7 @@ static void check_finish(const lks_check_request *request, answer *a, lks_check_
         if (result->outcome > response->outcome) /* the enum's order is that of their gravity */
             response->outcome = result->outcome;
     }
+    ratelimit_learn(a, response);
 }
 
 /* ---- Refund, Reset ---- */
@@ -190,4 +204,5 @@ static const service_method methods[] = {
 const service ratelimit_service = {.n_methods = sizeof methods / sizeof methods[0],
                                    .methods = methods,
                                    .open = ratelimit_open,
-                                   .close = ratelimit_close};
+                                   .close = ratelimit_close,
+                                   .on_store_call = ratelimit_on_store_call};

@@ -1,5 +1,5 @@
 /* What the files of RateLimitService share: ratelimit.c holds the table, Check, Refund
- * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits,
+ * and Reset, ratelimit_limits.c what a limit may be, ratelimit_policies.c stored limits, ratelimit_refusals.c refusals from memory,
  * envoy_ratelimit.c what Envoy asks; ratelimit_cache.c and ratelimit_domains.c what a
  * server remembers of policies for the one and for the other. Private to them. */
 #ifndef LOCKSTOCK_SERVER_RATELIMIT_H
@@ -41,6 +41,9 @@ void *ratelimit_open(const service_options *options);
 void ratelimit_close(void *state);
 struct ratelimit_domains *ratelimit_domains_of(const plan *p);
 
+/* NULL: the server remembers none. */
+struct refusals *ratelimit_refusals_of(void *state);
+
 /* How old what is known of policies may be; the rest of a second is for the way to the store. */
 #define RATELIMIT_POLICY_AGE_MAX_NS UINT64_C(900000000)
 
@@ -70,6 +73,18 @@ void list_policies_prepare(const lks_list_policies_request *request, plan *p);
 void list_policies_finish(const lks_list_policies_request *request, answer *a, lks_list_policies_response *response);
 void delete_policy_prepare(const lks_delete_policy_request *request, plan *p);
 void delete_policy_finish(const lks_delete_policy_request *request, answer *a, lks_delete_policy_response *response);
+
+/* ---- ratelimit_refusals.c: what this server remembers of Checks that were refused ---- */
+
+/* The service's on_store_call. */
+void ratelimit_on_store_call(void *state, const store_call *call);
+
+/* In the prepare of a Check, whose only rule is `rule` to the functions (of others it is not looked at): whether it is
+ * known to be refused. Then nothing is planned, and finish tells it by ratelimit_tell_known; else finish says by
+ * ratelimit_learn what the store answered. */
+bool ratelimit_is_known_refused(plan *p, const lks_check_request *request, const char *rule, bool has_penalty);
+void ratelimit_tell_known(answer *a, lks_check_response *response);
+void ratelimit_learn(const answer *a, const lks_check_response *response);
 
 /* ---- envoy_ratelimit.c ---- */
 

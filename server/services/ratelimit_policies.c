@@ -8,10 +8,12 @@
 #include "services/ratelimit.h"
 #include "services/ratelimit_cache.h"
 #include "services/ratelimit_domains.h"
+#include "services/refusals.h"
 
 enum {
     CACHE_POLICIES = 4096,
     CACHE_DOMAINS = 40000,
+    REFUSALS = 4096,
     PAGE_DEFAULT = 100,
     PAGE_MAX = 1000,
     VIEW_NUMBERS = 4,
@@ -24,6 +26,7 @@ const char ratelimit_policies_group[] = "policies";
 typedef struct ratelimit_state {
     ratelimit_cache *policies;
     ratelimit_domains *domains;
+    refusals *refusals; /* NULL: none are remembered */
 } ratelimit_state;
 
 void ratelimit_close(void *state)
@@ -32,6 +35,7 @@ void ratelimit_close(void *state)
 
     ratelimit_cache_free(s->policies);
     ratelimit_domains_free(s->domains);
+    refusals_free(s->refusals);
     free(s);
 }
 
@@ -39,7 +43,7 @@ void *ratelimit_open(const service_options *options)
 {
     ratelimit_state *s = memory_alloc(sizeof *s);
 
-    (void)options;
+    s->refusals = options->remembers_refusals ? refusals_new(REFUSALS) : NULL;
     s->policies = ratelimit_cache_new(CACHE_POLICIES);
     s->domains = ratelimit_domains_new(CACHE_DOMAINS);
     return s;
@@ -53,6 +57,11 @@ static ratelimit_cache *policies_of(const plan *p)
 ratelimit_domains *ratelimit_domains_of(const plan *p)
 {
     return ((const ratelimit_state *)p->state)->domains;
+}
+
+refusals *ratelimit_refusals_of(void *state)
+{
+    return ((const ratelimit_state *)state)->refusals;
 }
 
 /* This server need not wait for its own change. */

@@ -146,14 +146,14 @@ static long long ran(fixture *f, const char *command)
     return n;
 }
 
-/* Each Begin that begins to wait is one SADD. */
+/* Each Begin that begins to wait is one SCARD. */
 static void until_waiting(fixture *f, long long n)
 {
     long long end = process_now_ms() + LIMIT_MS;
 
-    while (ran(f, "sadd") < n && process_now_ms() < end)
+    while (ran(f, "scard") < n && process_now_ms() < end)
         process_pause();
-    assert_true(ran(f, "sadd") >= n);
+    assert_true(ran(f, "scard") >= n);
 }
 
 /* ---- a double click ---------------------------------------------------------------------- */

@@ -59,7 +59,7 @@ c_mutation(EV8 server/services/envoy_ratelimit.c test_envoy_ratelimit
 c_mutation(EV8 server/services/envoy_ratelimit.c test_envoy_ratelimit
   [[remaining < UINT32_MAX ? (uint32_t)remaining : UINT32_MAX]] [[UINT32_MAX]])
 c_mutation(EV9 server/services/envoy_ratelimit.c test_envoy_ratelimit
-  [[.shadow = shadow);]] [[.shadow = false);]])
+  [[ratelimit_policy_text(p->arena, policy, shadow,]] [[ratelimit_policy_text(p->arena, policy, false,]])
 c_mutation(EV18 server/services/envoy_ratelimit.c test_envoy_ratelimit:*unlimited*
   [[ || policy->spec.algorithm == LKS_ALGORITHM_UNSPECIFIED]] "")
 c_mutation(EV10 server/services/envoy_ratelimit.c test_envoy_ratelimit

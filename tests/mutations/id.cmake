@@ -73,12 +73,13 @@ c_mutation(D14 server/services/id_uuid.c test_id_kinds [[% 1000000 * 4096 / 1000
 c_mutation(D15 server/services/id_uuid.c test_id_kinds [[uuid_format(*last, random[i], text[i])]] [[uuid_format(*last, random[0], text[i])]])
 
 # SEQUENCE
-lua_mutation(D16 test_id_kinds [[int(write('INCRBY', key, int(count)))]] [[int(last + count)]])
+lua_mutation(D16 test_id_kinds [[write('SET', s.key, int(s.last))]] "")
 c_mutation(D16 server/services/id.c test_id_kinds [[response->ids[i] = first + (int64_t)i;]] [[response->ids[i] = last + (int64_t)i;]])
 c_mutation(D16 server/services/id.c test_id_kinds [[plan_call(p, &fn_id_sequence, "", request->name, 0);]] [[plan_call(p, &fn_id_sequence, "s", request->name, 0);]])
 c_mutation(D16 server/services/id.c test_id_kinds
   [[keeps_blocks(state) ? LKS_ORDER_SCOPE_SERVER : LKS_ORDER_SCOPE_GLOBAL]] [[LKS_ORDER_SCOPE_SERVER]])
-lua_mutation(D17 test_id_kinds [[if last > MAX_INTEGER - count then]] [[if false then]])
+lua_mutation(D16 test_shared_state [[s.last = s.last or number(redis.call('GET', s.key) or '0')]] [[s.last = number(redis.call('GET', s.key) or '0')]])
+lua_mutation(D17 test_id_kinds [[if s.last > MAX_INTEGER - how_many then]] [[if false then]])
 c_mutation(D18 server/services/id.c test_id_kinds
   [[(keeps_blocks(state) && sequences_left(state->sequences, name_of(p, request)) >= count)]] [[false]])
 c_mutation(D18 server/services/id_sequence.c test_id_kinds [[    if (first != b->last + 1)

@@ -48,16 +48,16 @@ c_mutation(E7 server/functions/stock_base.lua test_memory_flat
   [[cmsgpack.pack(order), 'PX', int(order[KEEP]))]] [[cmsgpack.pack(order))]])
 c_mutation(E7 server/functions/stock_hold.lua test_memory_flat [[write('ZREM', base .. 'stock:x', unpack(ids))]] "")
 c_mutation(E7 server/functions/stock_items.lua test_memory_flat [[write('UNLINK', key, buyers)]] [[write('UNLINK', key)]])
-c_mutation(E7 server/functions/idempotency_record.lua test_memory_flat
-  [[write('PEXPIRE', key, int(lease_ms + retain_ms))]] "")
-c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[write('PEXPIRE', key, ttl_ms)]] "")
+c_mutation(E7 server/functions/idempotency.lua test_memory_flat
+  [[save_record(s.record, 'R', '', '', 'PX', s.life_ms)]] [[save_record(s.record, 'R', '', '')]])
+c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[#subject, subject), 'PX', ttl_ms)]] [[#subject, subject))]])
 c_mutation(E7 server/functions/ratelimit_policies.lua test_memory_flat [[write('ZREM', names, name)]] "")
 c_mutation(E8 net/sp/frames.c test_memory_flat:memory_is_flat [[f->pool[f->n_pool++] = arena;]] "")
 
 # Everybody clicks twice
 c_mutation(E9 server/functions/idempotency.lua test_scenes_locks:*double_clicks*
-  [[if record.state == 'C' or record.state == 'F' then return replay(record) end]] "")
+  [[if record.state == 'C' or record.state == 'F' then]] [[if record.state == 'F' then]])
 c_mutation(E9 server/functions/ratelimit.lua test_scenes_locks:*double_clicks*
-  [[j.passes = j.passes_at ~= nil and j.passes_at <= now]] [[j.passes = true]])
+  [[local passes = at and at <= now]] [[local passes = true]])
 c_mutation(E9 client/reservation.c test_scenes_locks:*double_clicks* [[    lks_reservation_free(*reservation);
 ]] "")

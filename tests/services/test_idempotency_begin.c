@@ -72,8 +72,8 @@ static const char *of_record(const char *expression)
 {
     char script[256];
 
-    snprintf(script, sizeof script, "local v = {struct.unpack('<c1ddddBc0Bc0Hc0', redis.call('GET', KEYS[1]))} return %s",
-             expression);
+    snprintf(script, sizeof script,
+             "local v = {struct.unpack('<c1ddddBc0Bc0Hc0', redis.call('GET', KEYS[1]))} return %s", expression);
     return harness_redis(h, "EVAL %s 1 ls:{default/s/k}:idem:r", script);
 }
 
@@ -333,9 +333,7 @@ TEST(results_are_stored_when_memory_is_short)
 TEST(foreign_data_is_left_alone)
 {
     static const char *const spoil[] = {
-        "HSET ls:{default/s/k}:idem:r x y",
-        "SET ls:{default/s/k}:idem:r x",
-        "SETRANGE ls:{default/s/k}:idem:r 0 X",
+        "HSET ls:{default/s/k}:idem:r x y", "SET ls:{default/s/k}:idem:r x", "SETRANGE ls:{default/s/k}:idem:r 0 X",
         "SETRANGE ls:{default/s/k}:idem:r 33 xx", /* the length of the token */
     };
     static const char expected[] = "FAILED_PRECONDITION NO the store holds foreign data under this name";

@@ -128,6 +128,16 @@ TEST(escalation_is_forgotten)
     advance(900 + 1000);
     check_rules(slow);
     expect_banned(check_rules(slow), 300);
+
+    /* Also while tries are counted from before that on. */
+    const char *slower = "eve FIXED 100/10000 after=1 ban=1000 factor=3";
+    ratelimit_reset(state);
+    check_rules(slower);
+    expect_banned(check_rules(slower), 1000);
+    advance(10500);
+    check_rules(slower);
+    advance(4500);
+    expect_banned(check_rules(slower), 1000);
 }
 
 TEST(tries_count_on_the_rules_that_deny)

@@ -264,6 +264,8 @@ TEST(another_algorithm_starts_anew)
     expect_outcome(check_rules("bob @api"), "DENIED");
     put_policy("api", "FIXED 1/1000", false, 0);
     expect_outcome(check_rules("bob @api"), "DENIED"); /* its old counter, in its old window */
+    put_policy("api", "WINDOW 3/1000", false, 0);
+    expect_told(check_rules("bob @api"), "ALLOWED: ALLOWED 3 2 0 2000 0");
 }
 
 /* ---- shadow ---- */

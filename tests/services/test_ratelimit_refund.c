@@ -238,10 +238,13 @@ TEST(counters_of_a_key_are_bounded)
     assert_int_equal(err.code, LKS_RESOURCE_EXHAUSTED);
     assert_int_equal(err.applied, LKS_APPLIED_NO);
     expect_unchanged();
+    assert_null(check_rules("eve FIXED 1/1000;bob FIXED 129/1000"));
+    assert_int_equal(err.code, LKS_RESOURCE_EXHAUSTED);
+    expect_unchanged();
     expect_outcome(check_rules("bob FIXED 128/1000"), "ALLOWED");
     advance(1000);
-    expect_outcome(check_rules("bob FIXED 129/1000"), "ALLOWED");
-    assert_string_equal(harness_redis(h, "STRLEN ls:{default/g}:rate:k:bob"), "52"); /* of one counter */
+    expect_outcome(check_rules("bob FIXED 129/1000;bob FIXED 130/1000"), "ALLOWED");
+    assert_string_equal(harness_redis(h, "STRLEN ls:{default/g}:rate:k:bob"), "104"); /* of two counters */
 }
 
 /* However many entries are over at once, a call removes few, and the count is exact. */

@@ -235,6 +235,26 @@ TEST(a_record_is_read_once_and_written_once)
     assert_int_equal(harness_commands(h, "set"), 2);
 }
 
+TEST(foreign_data_of_who_waits_concerns_who_waits)
+{
+    static lks_begin_request request[3];
+    const void *asked[3], *responses[3];
+    lks_error errors[3];
+    char *const token[] = {text("attempt-00000001"), text("attempt-00000002"), text("attempt-00000003")};
+
+    harness_redis(h, "SET ls:{default/s/k}:idem:w x");
+    for (size_t i = 0; i < 3; i++) {
+        request[i] = message(begin_request, .scope = text("s"), .key = text("k"), .attempt_token = token[i],
+                             .lease_ms = 5000, .wait_ms = i == 1 ? 5000 : 0);
+        asked[i] = &request[i];
+    }
+    ask_together(3, asked, responses, errors);
+    assert_int_equal(((const lks_begin_response *)responses[0])->outcome, LKS_BEGIN_OUTCOME_EXECUTE);
+    assert_int_equal(errors[1].code, LKS_FAILED_PRECONDITION);
+    assert_int_equal(errors[1].applied, LKS_APPLIED_NO);
+    assert_int_equal(((const lks_begin_response *)responses[2])->outcome, LKS_BEGIN_OUTCOME_IN_PROGRESS);
+}
+
 /* ---- a sequence ---- */
 
 TEST(numbers_go_on_from_call_to_call)
