@@ -230,6 +230,12 @@ static void on_lost(caller *c)
     (void)c;
 }
 
+static void on_hold(caller *c, bool held)
+{
+    (void)c;
+    (void)held;
+}
+
 static bool on_queues(const caller *c)
 {
     (void)c;
@@ -247,7 +253,7 @@ static lks_code on_judge(void *arg, const caller *from, const credentials *who, 
 }
 
 static const sink nobody = {
-    .open = on_open_caller, .lost = on_lost, .queues = on_queues, .judge = on_judge, .arg = &here};
+    .open = on_open_caller, .lost = on_lost, .hold = on_hold, .queues = on_queues, .judge = on_judge, .arg = &here};
 
 /* ---- the server ---------------------------------------------------------------------------- */
 
