@@ -11,4 +11,4 @@ c_mutation(S56 server/store/pipeline.c test_sequential [=[on_answer(p, c, reply-
 c_mutation(S56 client/call/frame.c test_sequential [=[reply->results[reply->n_results == frame->n ? i : 0]]=]
   [=[reply->results[reply->n_results == frame->n ? frame->n - 1 - i : 0]]=])
 c_mutation(S56 net/sp/frames.c test_sequential [=[*result = w->reply->results[at->index];]=]
-  [=[*result = x->reply->results[x->reply->n_results - 1 - at->index];]=])
+  [=[*result = w->reply->results[w->reply->n_results - 1 - at->index];]=])
