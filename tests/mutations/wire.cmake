@@ -135,6 +135,6 @@ c_mutation(W17 client/call/tries.c test_channel_retry
 # the client: a deadline tells how far the call came; a cancelled call says whether it was sent
 c_mutation(W18 client/call/tries.c test_channel [[        note_applied(call, LKS_APPLIED_MAYBE);
         frame_leave(call);
-    }]] [[        endpoint_forget(call->slot);
+    }]] [[        frame_leave(call);
     }]])
 c_mutation(W18 client/call/tries.c test_channel [[else if (!tried && channel_connected(call->channel))]] [[else if (false)]])
