@@ -127,8 +127,14 @@ def holds(b, n=1000, lines=2, ms=-1000):
 
 
 def ledger(b, n):
-    b.redis.many([["XADD", BASE + "stock:ledger", "*", "kind", "DEDUCTED", "sku", "sku000001", "quantity", "1",
-                   "order", f"order-of-somebody-{i}"] for i in range(n)])
+    b.redis.many([["XADD", BASE + "stock:ledger", "*", "1",
+                   f"DEDUCTED\0sku000001\0" f"1\0order-of-somebody-{i}\0"] for i in range(n)])
+
+
+def packed_ledger(b, n):
+    """The ledger of orders of 64 lines that shared an FCALL, seven at a time."""
+    entry = "\0".join(["DEDUCTED", "sku000001", "1", "order-of-somebody", ""] * 448)
+    b.redis.many([["XADD", BASE + "stock:ledger", "*", "448", entry] for i in range(n)])
 
 
 CASES = []
@@ -379,20 +385,20 @@ def put_item_1000_holds_over(b):
 @case(weight=9)
 def deduct_64_lines(b):
     items(b, limit=1000000)
-    return "stock_deduct", lambda i: [f"deducted{i}", f"buyer{i}", 0, *lines(64)]
+    return "stock_deduct", lambda i: [f"deducted{i}", f"buyer{i}", *lines(64)]
 
 
 @case(weight=9)
 def deduct_64_lines_again(b):
     items(b, limit=1000000)
-    b.fcall("stock_deduct", [[f"deducted{i}", f"buyer{i}", 0, *lines(64)] for i in range(64)])
-    return "stock_deduct", lambda i: [f"deducted{i}", f"buyer{i}", 0, *lines(64)]
+    b.fcall("stock_deduct", [[f"deducted{i}", f"buyer{i}", *lines(64)] for i in range(64)])
+    return "stock_deduct", lambda i: [f"deducted{i}", f"buyer{i}", *lines(64)]
 
 
 @case(weight=1)
 def deduct_1_line(b):
     items(b)
-    return "stock_deduct", lambda i: [f"deducted{i}", f"buyer{i}", 0, *lines(1)]
+    return "stock_deduct", lambda i: [f"deducted{i}", f"buyer{i}", *lines(1)]
 
 
 def reserve_64(b):
@@ -427,21 +433,40 @@ def get_order_64_lines(b):
 @case(weight=6)
 def return_64_lines(b):
     items(b, limit=1000000)
-    b.fcall("stock_deduct", [[f"held{i}", f"buyer{i}", 0, *lines(64)] for i in range(64)])
+    b.fcall("stock_deduct", [[f"held{i}", f"buyer{i}", *lines(64)] for i in range(64)])
     return "stock_return", lambda i: [f"return{i}", f"held{i}", *lines(64)]
 
 
 @case(weight=21)
 def read_ledger_1000(b):
     ledger(b, 5000)
-    return "stock_read_ledger", lambda i: ["", 1000]
+    return "stock_read_ledger", lambda i: ["", 1000, "", 0]
+
+
+@case(weight=1)
+def read_ledger_1_of_448(b):
+    packed_ledger(b, 100)
+    return "stock_read_ledger", lambda i: ["", 1, "", 0]
+
+
+@case(weight=21)
+def read_ledger_1000_of_448(b):
+    packed_ledger(b, 100)
+    return "stock_read_ledger", lambda i: ["", 1000, "", 0]
+
+
+@case(weight=64)
+def trim_ledger_of_448(b):
+    packed_ledger(b, 30000)
+    last = b.redis.call("XREVRANGE", BASE + "stock:ledger", "+", "-", "COUNT", 1)[0][0].decode().split("-")
+    return "stock_trim_ledger", lambda i: [f"{last[0]}-{(int(last[1]) + 1) * 1000}"]
 
 
 @case(weight=64)
 def trim_ledger_1000000(b):
     ledger(b, 1000000)
-    last = b.redis.call("XREVRANGE", BASE + "stock:ledger", "+", "-", "COUNT", 1)[0][0]
-    return "stock_trim_ledger", lambda i: [last]
+    last = b.redis.call("XREVRANGE", BASE + "stock:ledger", "+", "-", "COUNT", 1)[0][0].decode().split("-")
+    return "stock_trim_ledger", lambda i: [f"{last[0]}-{(int(last[1]) + 1) * 1000}"]
 
 
 # ---- the others --------------------------------------------------------------------------

@@ -137,25 +137,25 @@ def put_items(b, limit=0, lines=1):
 @row(Deduct())
 def deduct(b):
     put_items(b)
-    return "stock_deduct", lambda i, k: [order(i), "buyer", 0, "sku0", 1]
+    return "stock_deduct", lambda i, k: [order(i), "buyer", "sku0", 1]
 
 
 @row(Deduct())
 def deduct_with_a_limit(b):
     put_items(b, limit=10**9)
-    return "stock_deduct", lambda i, k: [order(i), f"buyer{i % 1000}", 0, "sku0", 1]
+    return "stock_deduct", lambda i, k: [order(i), f"buyer{i % 1000}", "sku0", 1]
 
 
 @row(Deduct())
 def deduct_sold_out(b):
     put_items(b)
-    return "stock_deduct", lambda i, k: [order(i), "buyer", 0, "sku0", 10**13]
+    return "stock_deduct", lambda i, k: [order(i), "buyer", "sku0", 10**13]
 
 
 @row(Deduct())
 def deduct_4_lines(b):
     put_items(b, lines=4)
-    return "stock_deduct", lambda i, k: [order(i), "buyer", 0, *[x for n in range(4) for x in (f"sku{n}", 1)]]
+    return "stock_deduct", lambda i, k: [order(i), "buyer", *[x for n in range(4) for x in (f"sku{n}", 1)]]
 
 
 @row(Deduct())

@@ -1,6 +1,6 @@
 -- StockService, holds that end by themselves. A hold is over when its end in stock:x is
 -- now or before, and from then on nobody sees it: who writes gives back first what is
--- over (give_back_due), who reads counts it as given back (due_lines). What nobody asks
+-- over (give_back_due), who reads counts it as given back (count_due). What nobody asks
 -- for is given back by a server's lasting alarm (stock_expire).
 
 -- How much one FCALL gives back, and one reader counts: holds, lines of theirs (but for
@@ -11,105 +11,85 @@ local ALARM_AGAIN_MS = 50
 -- Later than that nobody has a lasting alarm for the group any more.
 local OVERDUE_US = 2000000
 
--- When an order's hold ends; nil when it is not RESERVED.
-local function hold_end(base, id, order)
-  if order[STATE] ~= 'RESERVED' then return nil end
-  return tonumber(redis.call('ZSCORE', base .. 'stock:x', id)) or fail('FAILED_PRECONDITION', FOREIGN)
-end
-
 -- The orders whose hold is over, the oldest first; one more than `max` if there are more.
-local function due_ids(base, now, max)
-  return redis.call('ZRANGEBYSCORE', base .. 'stock:x', '-inf', int(now), 'LIMIT', 0, max + 1)
+local function due_ids(s, max)
+  return redis.call('ZRANGEBYSCORE', s.base .. 'stock:x', '-inf', clock(), 'LIMIT', 0, max + 1)
 end
 
 -- The first `max` of them: {order id, order or false}...; whether that is not all; how many
 -- lines they have with the `lines` that were counted before.
-local function load_holds(base, ids, max, lines)
+local function load_holds(s, ids, max, lines)
   local holds = {}
   for i, id in ipairs(ids) do
     if i > max or lines >= HOLD_LINES_MAX then return holds, true, lines end
-    local order = load_record(order_key(base, id), 'order')
+    local order = load_order(s, id)
     -- One whose record was lost holds nothing that is known.
     if order and order[STATE] ~= 'RESERVED' then order = nil end
-    lines = lines + (order and (#order - LINES + 1) / LINE or 0)
+    lines = lines + (order and order[COUNT] or 0)
     holds[i] = {id, order or false}
   end
   return holds, false, lines
 end
 
-local function give_back(base, holds)
-  local changes, ids = open_changes(base), {}
-  for i, hold in ipairs(holds) do
-    ids[i] = hold[1]
-    if hold[2] then change_order(changes, 'EXPIRED', hold[1], hold[2]) end
+local function give_back(s, holds)
+  for _, hold in ipairs(holds) do
+    if hold[2] then ready(s, 'EXPIRED', hold[2]) end
   end
-  save_changes(changes)
   for _, hold in ipairs(holds) do
     local id, order = hold[1], hold[2]
     if order then
+      move_order(s, 'EXPIRED', id, order, '')
       order[STATE] = 'EXPIRED'
-      save_order(base, id, order)
+      save_order(s, id, order)
     end
+    move_end(s, id, false)
   end
-  write('ZREM', base .. 'stock:x', unpack(ids))
 end
 
 -- The last FCALL that gave back, and how many holds and lines that were, of all its
--- sub-calls.
+-- calls.
 local gave_in, gave, gave_lines = 0, 0, 0
 
 -- First thing of whoever needs to know what is available. True when more is over than
--- one call gives back: the answer then is {'MORE'}, and the same is asked again. Also:
--- whether anything was given back. What it writes is no effect of the call that found it.
-local function give_back_due(base, now)
+-- one FCALL gives back: the answer then is {'MORE'}, and the same is asked again. What it
+-- changes is no effect of the call that found it.
+local function give_back_due(s)
+  if s.gave then return false end
   if gave_in ~= fcall then gave_in, gave, gave_lines = fcall, 0, 0 end
-  local holds, more, lines = load_holds(base, due_ids(base, now, HOLDS_MAX - gave), HOLDS_MAX - gave, gave_lines)
-  gave_lines = lines
-  if #holds > 0 then
-    give_back(base, holds)
-    gave = gave + #holds
-    dirty = false
-  end
-  return more, #holds > 0
+  local ids = due_ids(s, HOLDS_MAX - gave)
+  local holds, more, lines = load_holds(s, ids, HOLDS_MAX - gave, gave_lines)
+  give_back(s, holds)
+  gave, gave_lines = gave + #holds, lines
+  s.gave = not more
+  return more
 end
 
--- What was last counted for readers: they write nothing, so that it holds for all
--- sub-calls of the FCALL.
-local counted = {}
-
--- For readers: the lines of all holds that are over, by encoded sku: {quantity, era}...;
--- nil when they are more than `room`, else how much of it is left. Then the answer is
+-- For readers: the lines of all holds that are over, by sku: {quantity, era}...; nil
+-- when they are more than `room`, else how much of it is left. Then the answer is
 -- {'MORE'}, and who asked has stock_expire called first.
-local function count_due(base, now, room)
-  local ids, due = due_ids(base, now, room), {}
-  if #ids > room then return nil end
-  local holds, more = load_holds(base, ids, room, 0)
-  if more then return nil end
-  for _, hold in ipairs(holds) do
-    local order = hold[2] or {}
-    for i = LINES, #order, LINE do
-      local name = encode(order[i])
-      local lines = due[name] or {}
-      due[name] = lines
-      lines[#lines + 1] = {order[i + QUANTITY], order[i + LINE_ERA]}
+local function count_due(s, room)
+  if s.due == nil then
+    local ids, due = due_ids(s, room), {}
+    local holds, more = load_holds(s, ids, room, 0)
+    for _, hold in ipairs(holds) do
+      local order = hold[2] or {}
+      for i = LINES, #order, LINE do
+        local lines = due[order[i]] or {}
+        due[order[i]] = lines
+        lines[#lines + 1] = {order[i + QUANTITY], order[i + LINE_ERA]}
+      end
     end
+    s.due, s.due_left = not more and due, room - #holds
   end
-  return due, room - #holds
+  return s.due, s.due_left
 end
 
-local function due_lines(base, now, room)
-  if counted.fcall ~= fcall or counted.base ~= base or counted.room ~= room then
-    local due, left = count_due(base, now, room)
-    counted = {fcall = fcall, base = base, room = room, due = due, left = left}
-  end
-  return counted.due, counted.left
-end
-
--- The item of that encoded sku as a writer would find it after give_back_due; nil when
--- there is none.
-local function load_item_with(due, base, name)
-  local item = load_item(base .. 'stock:i:' .. name)
-  for _, line in ipairs(item and due[name] or {}) do
+-- The item as a writer would find it after give_back_due; nil when there is none.
+local function item_with(s, due, sku)
+  local known = s.items and s.items[sku]
+  local item = item_of(s, sku)
+  if known or not item then return item end
+  for _, line in ipairs(due[sku] or {}) do
     if belongs(item, line[2]) then
       item[AVAILABLE] = item[AVAILABLE] + line[1]
       item[RESERVED] = item[RESERVED] - line[1]
@@ -121,12 +101,13 @@ end
 
 -- Gives back what is over. Without memory too: it is what gives memory back.
 -- -> {'OK', ms until it is due again: 0 = now, -1 = nothing is held}
-define('stock_expire', {'allow-oom'}, function(base, now)
-  if give_back_due(base, now) then return {'OK', 0} end
-  local first = redis.call('ZRANGE', base .. 'stock:x', 0, 0, 'WITHSCORES')
+define_pass('stock_expire', {'allow-oom'}, function(s)
+  if give_back_due(s) then return {'OK', 0} end
+  local later = '(' .. int(clock())
+  local first = redis.call('ZRANGEBYSCORE', s.base .. 'stock:x', later, '+inf', 'WITHSCORES', 'LIMIT', 0, 1)
   if not first[1] then return {'OK', -1} end
-  return {'OK', math.max(ms_until(tonumber(first[2]), now), ALARM_AGAIN_MS)}
-end)
+  return {'OK', math.max(ms_until(tonumber(first[2]), clock()), ALARM_AGAIN_MS)}
+end, SHARED)
 
 -- Groups of which a hold ended a while ago and is not given back: who should have is gone.
 -- -> {'OK', next cursor or '' at the end, base of each...}

@@ -1,18 +1,29 @@
 -- StockService, items one by one. A version is never used twice. Where more holds are
 -- over than one call looks at, the answer is {'MORE'} (stock_hold.lua).
 
+-- The keys that are written unread, but for the ledger: foreign data in them ends the call while
+-- nothing is changed.
+local function check_types(s, sku)
+  redis.call('HLEN', s.base .. 'stock:b:' .. encode(sku))
+  redis.call('ZCARD', s.base .. 'stock:skus')
+end
+
+-- The highest version of a deleted item that may still be ahead of the clock.
+local function deleted_version(s)
+  return tonumber(text_of(s, s.base .. 'stock:v') or '0') or fail('FAILED_PRECONDITION', FOREIGN)
+end
+
 -- closes_in_ms 0: never; retain_ms: an order is remembered; expected_version 0: any
 -- -> {'OK', view}
-define('stock_put_item', {}, function(base, now, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
+define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
   must_be_new, expected_version)
-  local on_hand, limit, closes_in = tonumber(total), tonumber(buyer_limit), tonumber(closes_in_ms)
-  local name = encode(sku)
-  local key, buyers, skus = base .. 'stock:i:' .. name, base .. 'stock:b:' .. name, base .. 'stock:skus'
-  if give_back_due(base, now) then return {'MORE'} end
-  local old = load_item(key)
+  local on_hand, limit = tonumber(total), tonumber(buyer_limit)
+  local opens_in, closes_in = tonumber(opens_in_ms), tonumber(closes_in_ms)
+  if give_back_due(s) then return {'MORE'} end
+  local old = item_of(s, sku)
   local item = {}
 
-  check_types(buyers, skus)
+  check_types(s, sku)
   if old then
     if must_be_new == '1' then fail('ALREADY_EXISTS', 'sku: the item exists') end
     check_version(tonumber(expected_version), old[VERSION])
@@ -23,56 +34,51 @@ define('stock_put_item', {}, function(base, now, sku, total, buyer_limit, opens_
     item[ERA] = old[LIMIT] == 0 and limit > 0 and item[VERSION] or old[ERA]
     item[RESERVED], item[SOLD] = old[RESERVED], old[SOLD]
   else
-    if redis.call('EXISTS', key) == 1 then fail('FAILED_PRECONDITION', FOREIGN) end
     check_version(tonumber(expected_version), 0)
-    item[VERSION] = math.max(now, deleted_version(base) + 1)
+    item[VERSION] = math.max(clock(), deleted_version(s) + 1)
     item[BORN], item[ERA] = item[VERSION], item[VERSION]
     item[RESERVED], item[SOLD] = 0, 0
   end
   item[AVAILABLE] = on_hand - item[RESERVED] - item[SOLD]
   item[LIMIT] = limit
-  item[OPENS] = now + tonumber(opens_in_ms) * 1000
-  item[CLOSES] = closes_in > 0 and now + closes_in * 1000 or 0
+  item[OPENS] = opens_in > 0 and clock() + opens_in * 1000 or 0
+  item[CLOSES] = closes_in > 0 and clock() + closes_in * 1000 or 0
+  item[RETAIN] = tonumber(retain_ms)
 
   local more = old and item[AVAILABLE] - old[AVAILABLE] or on_hand
-  if more ~= 0 or not old then append_ledger(base, 'PUT', sku, int(more), '') end
-  write('HSET', key, 'available', int(item[AVAILABLE]), 'sold', int(item[SOLD]), 'version', int(item[VERSION]),
-    'limit', int(limit), 'opens', int(item[OPENS]), 'closes', int(item[CLOSES]), 'retain', retain_ms,
-    'era', int(item[ERA]), 'reserved', int(item[RESERVED]), 'born', int(item[BORN]))
-  if limit == 0 then write('UNLINK', buyers) end
-  if not old then
-    write('ZADD', skus, 0, sku)
-    -- TrimLedger may have given the ledger of a group without items an end.
-    write('PERSIST', base .. 'stock:ledger')
-  end
-  return {'OK', view(sku, item, now)}
-end)
+  if more ~= 0 or not old then note(s, 'PUT', sku, int(more), '', '') end
+  s.items[sku] = item
+  change_item(s, item)
+  if limit == 0 then forget_buyers(s, sku) end
+  if not old then list_item(s, sku) end
+  return {'OK', view(item)}
+end, SHARED)
 
--- -> {'OK', view of each that exists...}
-define('stock_get_items', {'no-writes'}, function(base, now, ...)
-  local due, reply = due_lines(base, now, HOLDS_MAX), {'OK'}
+-- -> {'OK', view, or 0 when there is none, of each}
+define_pass('stock_get_items', {'no-writes'}, function(s, ...)
+  local due, reply = count_due(s, HOLDS_MAX), {'OK'}
   if not due then return {'MORE'} end
-  for _, sku in ipairs({...}) do
-    local item = load_item_with(due, base, encode(sku))
-    if item then reply[#reply + 1] = view(sku, item, now) end
+  for i, sku in ipairs({...}) do
+    local item = item_with(s, due, sku)
+    reply[i + 1] = item and view(item) or 0
   end
   return reply
-end)
+end, SHARED)
 
 -- expected_version 0: any
--- -> {'OK', view, '1' when replayed}
-define('stock_adjust', {}, function(base, now, sku, by, adjustment_id, reason, expected_version)
+-- -> {'OK', view, 1 when replayed}
+define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
   local delta = tonumber(by)
-  local key, record_key = base .. 'stock:i:' .. encode(sku), base .. 'stock:a:' .. encode(adjustment_id)
-  local record = load_record(record_key, 'adjustment')
+  local key = s.base .. 'stock:a:' .. adjustment_id
+  local record = load_record(s, key, 'adjustment')
   if record then
     if record[2] ~= sku or record[3] ~= delta then
       fail('ALREADY_EXISTS', 'adjustment_id: used for another adjustment')
     end
-    return {'OK', record[4], '1'}
+    return {'OK', record[4], 1}
   end
-  if give_back_due(base, now) then return {'MORE'} end
-  local item = existing_item(key)
+  if give_back_due(s) then return {'MORE'} end
+  local item = existing_item(s, sku)
   check_version(tonumber(expected_version), item[VERSION])
   if item[AVAILABLE] + delta < 0 then fail('FAILED_PRECONDITION', 'delta: takes more than is available') end
   if item[AVAILABLE] + item[RESERVED] + item[SOLD] + delta > MAX_INTEGER then
@@ -81,34 +87,29 @@ define('stock_adjust', {}, function(base, now, sku, by, adjustment_id, reason, e
 
   item[AVAILABLE] = item[AVAILABLE] + delta
   item[VERSION] = item[VERSION] + 1
-  local answer = view(sku, item, now)
-  if reason == '' then
-    append_ledger(base, 'ADJUSTED', sku, int(delta), adjustment_id)
-  else
-    append_ledger(base, 'ADJUSTED', sku, int(delta), adjustment_id, 'reason', reason)
-  end
-  write('HSET', key, 'available', int(item[AVAILABLE]), 'version', int(item[VERSION]))
-  write('SET', record_key, cmsgpack.pack({'adjustment', sku, delta, answer}), 'PX', int(item[RETAIN]))
-  return {'OK', answer, '0'}
-end)
+  change_item(s, item)
+  note(s, 'ADJUSTED', sku, int(delta), adjustment_id, reason)
+  local answer = view(item)
+  put_text(s, key, cmsgpack.pack({'adjustment', sku, delta, answer}), item[RETAIN])
+  return {'OK', answer, 0}
+end, SHARED)
 
 -- Without memory too, for it gives some back.
 -- expected_version 0: any -> {'OK'}
-define('stock_delete_item', {'allow-oom'}, function(base, now, sku, expected_version)
-  local name = encode(sku)
-  local key, buyers, skus = base .. 'stock:i:' .. name, base .. 'stock:b:' .. name, base .. 'stock:skus'
-  if give_back_due(base, now) then return {'MORE'} end
-  local item = existing_item(key)
+define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_version)
+  if give_back_due(s) then return {'MORE'} end
+  local item = existing_item(s, sku)
   check_version(tonumber(expected_version), item[VERSION])
   if item[RESERVED] > 0 then fail('FAILED_PRECONDITION', 'sku: some of the item is reserved') end
-  check_types(buyers, skus)
-  local version = math.max(item[VERSION], deleted_version(base))
+  check_types(s, sku)
+  local version = math.max(item[VERSION], deleted_version(s))
 
-  append_ledger(base, 'DELETED', sku, int(item[AVAILABLE]), '')
-  write('UNLINK', key, buyers)
-  write('ZREM', skus, sku)
+  note(s, 'DELETED', sku, int(item[AVAILABLE]), '', '')
+  s.items[sku] = false
+  list_item(s, sku)
+  forget_buyers(s, sku)
   -- A new item's version is the time: the mark matters while that may be behind
   -- it, and is kept until a day later.
-  write('SET', base .. 'stock:v', int(version), 'PX', int(ms_until(version, now) + DAY_MS))
+  put_text(s, s.base .. 'stock:v', int(version), ms_until(version, clock()) + DAY_MS)
   return {'OK'}
-end)
+end, SHARED)

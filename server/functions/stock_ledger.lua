@@ -1,46 +1,93 @@
 -- StockService, the ledger: it ends by TrimLedger only.
 --
+-- What the calls of an FCALL add to it is one entry of the stream (write_ledger): a field
+-- named by the count n of its entries, of which the value is their words, NUL between them.
+-- The stream's id is "ms-s", and the ids of the n entries are "ms-" and
+-- (s + 1) * 1000 - n + 1 to (s + 1) * 1000: they increase as the stream's do, and an entry of the
+-- stream is read or forgotten whole when its last one is.
+--
 -- A reader that has read all of it waits. Key, after the base:
 --   stock:r  set  the servers where readers wait; ends with the longest wait
--- The next entry (append_ledger) wakes them all, by one message a server, and ends the
+-- The next entry (write_ledger) wakes them all, by one message a server, and ends the
 -- set: who still has nothing to read registers again, and what nobody waits for any
 -- more has cost one message.
 
--- Whether a ledger id stands before another. Both parts are below 2^53.
+-- Of an id both parts, which are below 2^53.
+local function parts_of(id)
+  local ms, seq = string.match(id, '^(%d+)-(%d+)$')
+  return tonumber(ms), tonumber(seq)
+end
+
+-- Whether an id of the stream stands before another.
 local function id_before(a, b)
-  local a_ms, a_seq = string.match(a, '^(%d+)-(%d+)$')
-  local b_ms, b_seq = string.match(b, '^(%d+)-(%d+)$')
-  a_ms, b_ms = tonumber(a_ms), tonumber(b_ms)
-  return a_ms < b_ms or a_ms == b_ms and tonumber(a_seq) < tonumber(b_seq)
+  local a_ms, a_seq = parts_of(a)
+  local b_ms, b_seq = parts_of(b)
+  return a_ms < b_ms or a_ms == b_ms and a_seq < b_seq
+end
+
+-- How many entries an entry of the stream holds.
+local function packed_in(entry)
+  return tonumber(entry[2][1]) or fail('FAILED_PRECONDITION', FOREIGN)
+end
+
+local function first_id(entry)
+  local ms, seq = parts_of(entry[1])
+  return int(ms) .. '-' .. int((seq + 1) * PACKED_MAX - packed_in(entry) + 1)
+end
+
+-- Where in the stream reading after an id begins, and how many entries are to be read there of
+-- the one which has that id; nil when what follows the id is gone, or the ledger never gave it.
+local function place_of(ledger, after, mark)
+  if after == '' then return '-', 0 end
+  if after == '0-0' then
+    if mark ~= '0-0' then return nil end
+    return '-', 0
+  end
+  local ms, seq = parts_of(after)
+  local at = int(ms) .. '-' .. int(math.max(math.ceil(seq / PACKED_MAX) - 1, 0))
+  local left = math.ceil(seq / PACKED_MAX) * PACKED_MAX - seq
+  if at ~= mark then
+    local entry = redis.call('XRANGE', ledger, at, at)[1]
+    if seq == 0 or id_before(at, mark) or not entry or left >= packed_in(entry) then return nil end
+  elseif left > 0 then
+    return nil
+  end
+  return left > 0 and at or '(' .. at, left
 end
 
 local function read_ledger(base, now, after, limit, server, wait_ms)
-  local ledger = base .. 'stock:ledger'
+  local ledger, wanted = base .. 'stock:ledger', tonumber(limit)
   if redis.call('EXISTS', ledger) == 0 then
     -- An id was given here once: the ledger of then was trimmed and has ended.
     return {after ~= '' and after ~= '0-0' and 'TRIMMED' or 'OK', ''}
   end
   local info, field = redis.call('XINFO', 'STREAM', ledger), {}
   for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
-  local oldest = field['first-entry'] and field['first-entry'][1] or ''
-  local mark = field['max-deleted-entry-id'] -- the last one trimmed; "0-0" before any was
-  if after ~= '' and after ~= mark then
-    -- What follows the mark is there. Another id was given by a ledger of before: what followed
-    -- it there is gone.
-    if id_before(after, mark) or not redis.call('XRANGE', ledger, after, after)[1] then return {'TRIMMED', oldest} end
-  end
+  local oldest = field['first-entry'] and first_id(field['first-entry']) or ''
+  -- The last one trimmed; "0-0" before any was.
+  local from, left = place_of(ledger, after, field['max-deleted-entry-id'])
+  if not from then return {'TRIMMED', oldest} end
 
-  local reply = {'OK', oldest}
-  local from = after == '' and '-' or '(' .. after
-  for _, entry in ipairs(redis.call('XRANGE', ledger, from, '+', 'COUNT', limit)) do
-    reply[#reply + 1] = entry[1]
-    for i = 2, 10, 2 do reply[#reply + 1] = entry[2][i] or '' end
-  end
+  local reply, count = {'OK', oldest}, 1
+  repeat
+    local page, n = redis.call('XRANGE', ledger, from, '+', 'COUNT', count), 1
+    for _, entry in ipairs(page) do
+      n = packed_in(entry)
+      wanted = wanted - (left > 0 and left or n)
+      left = 0
+      reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entry[1], n, entry[2][2]
+      from = '(' .. entry[1]
+    end
+    local last = #page < count
+    -- As if those that follow held as many: so not much more is read than is told.
+    count = math.min(math.ceil(wanted / n), 16)
+  until last or wanted <= 0
   return reply
 end
 
 -- after: the id after which to read, '' = from the oldest
--- -> {'OK' or 'TRIMMED', oldest id or '', id, kind, sku, quantity, order, reason of each...}
+-- -> {'OK' or 'TRIMMED', oldest id or '', id, n, words of each entry of the stream...}: the first may
+--    begin before what is asked for, and the last end behind it
 define('stock_read_ledger', {'no-writes'}, read_ledger)
 
 -- The server waits when there is no entry -> as above, or {'WAIT'}
@@ -53,14 +100,18 @@ define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, se
   return {'WAIT'}
 end)
 
--- How many entries one call forgets, and one node of the stream more.
-local TRIM_STEP = 20000
+-- How many entries of the stream one call forgets, and one node of it more.
+local TRIM_STEP = 4000
 
 -- up_to: the last id to forget -> {'OK'}, {'MORE'}: to be asked again
 define('stock_trim_ledger', {'allow-oom'}, function(base, now, up_to)
   local ledger = base .. 'stock:ledger'
   local items = redis.call('ZCARD', base .. 'stock:skus')
-  local last = redis.call('XREVRANGE', ledger, up_to, '-', 'COUNT', 1)[1]
+  -- What is to be forgotten in part stays until all of it is.
+  local ms, seq = parts_of(up_to)
+  local whole = math.floor(seq / PACKED_MAX)
+  if whole == 0 then ms, whole = ms - 1, MAX_INTEGER end
+  local last = ms >= 0 and redis.call('XREVRANGE', ledger, int(ms) .. '-' .. int(whole - 1), '-', 'COUNT', 1)[1]
   if last then
     -- XDEL, unlike XTRIM, leaves the mark by which ReadLedger tells TRIMMED. First, so that it
     -- never goes by what is not forgotten yet.

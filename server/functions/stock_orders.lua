@@ -10,60 +10,48 @@
 
 local DEFAULT_KEEP_MS = 30 * DAY_MS
 
--- The order as every answer gives it: state, ms left of its hold, buyer, then sku,
--- quantity, returned of each line.
-local function view_order(order, state, hold_ms)
-  local reply = {state, int(hold_ms), order[BUYER]}
-  for i = LINES, #order, LINE do
-    reply[#reply + 1] = order[i]
-    reply[#reply + 1] = int(order[i + QUANTITY])
-    reply[#reply + 1] = int(order[i + RETURNED])
-  end
-  return reply
-end
-
 -- As it was when it had just been confirmed.
 local function view_confirmed(order)
   local reply = view_order(order, 'CONFIRMED', 0)
-  for i = 6, #reply, 3 do reply[i] = '0' end
+  for i = 6, #reply, 3 do reply[i] = 0 end
   return reply
 end
 
 -- nil when there is none; else the order, its state at this moment, ms left of its hold.
-local function load_order(base, id, now)
-  local order = load_record(order_key(base, id), 'order')
+local function order_now(s, id)
+  local order = load_order(s, id)
   if not order then return nil end
-  local ends = hold_end(base, id, order)
-  if ends and ends <= now then return order, 'EXPIRED', 0 end
-  return order, order[STATE], ms_until(ends or 0, now)
+  local ends = hold_end(s, id, order)
+  if not ends then return order, order[STATE], 0 end
+  if ends <= clock() then return order, 'EXPIRED', 0 end
+  return order, order[STATE], ms_until(ends, clock())
 end
 
 -- -> {'OK', view} or {'NONE'}
-define('stock_get_order', {'no-writes'}, function(base, now, order_id)
-  local order, state, hold_ms = load_order(base, order_id, now)
+define_pass('stock_get_order', {'no-writes'}, function(s, order_id)
+  local order, state, hold_ms = order_now(s, order_id)
   if not order then return {'NONE'} end
   return {'OK', view_order(order, state, hold_ms)}
-end)
+end, SHARED)
 
 -- Ends a hold that stands, or one that is over and was not given back yet.
-local function end_hold(base, id, order, kind, state, ...)
-  local changes = open_changes(base)
-  change_order(changes, kind, id, order, ...)
-  save_changes(changes)
+local function end_hold(s, id, order, kind, state, reason)
+  ready(s, kind, order)
+  move_order(s, kind, id, order, reason)
   order[STATE] = state
-  save_order(base, id, order)
-  write('ZREM', base .. 'stock:x', id)
+  save_order(s, id, order)
+  move_end(s, id, false)
 end
 
 -- What keeps an order whose hold is over from its stock; nil when nothing does.
-local function barred(changes, order)
+local function barred(s, order)
   local sold_out
   for i = LINES, #order, LINE do
     local sku, quantity = order[i], order[i + QUANTITY]
-    local item = changing_item(changes, sku)
+    local item = item_of(s, sku)
     if item and item[LIMIT] > 0 then
       -- A limit that came later counts, and nobody has no count.
-      if order[BUYER] == '' or changing_held(changes, sku, order[BUYER]) + quantity > item[LIMIT] then
+      if order[BUYER] == '' or held_of(s, sku, order[BUYER]) + quantity > item[LIMIT] then
         return 'EXPIRED'
       end
     end
@@ -73,80 +61,75 @@ local function barred(changes, order)
 end
 
 -- Sells what an order held until its hold was over.
-local function reacquire(base, id, order, now)
-  if give_back_due(base, now) then return {'MORE'} end
-  local changes = open_changes(base)
-  local outcome = barred(changes, order)
-  if outcome then return {outcome, '0', view_order(order, 'EXPIRED', 0)} end
-  for i = LINES, #order, LINE do order[i + LINE_ERA] = changes.items[order[i]][ERA] end
-  change_order(changes, 'DEDUCTED', id, order)
-  save_changes(changes)
+local function reacquire(s, id, order)
+  if give_back_due(s) then return {'MORE'} end
+  local outcome = barred(s, order)
+  if outcome then return {outcome, 0, view_order(order, 'EXPIRED', 0)} end
+  for i = LINES, #order, LINE do order[i + LINE_ERA] = s.items[order[i]][ERA] end
+  move_order(s, 'DEDUCTED', id, order, '')
   order[STATE] = 'CONFIRMED'
-  save_order(base, id, order)
-  return {'CONFIRMED', '0', view_confirmed(order)}
+  save_order(s, id, order)
+  return {'CONFIRMED', 0, view_confirmed(order)}
 end
 
 -- Without memory too: who pays while it is short keeps what was held.
 -- again '1': take the stock again when the hold is over
--- -> {outcome, '1' when replayed, view}, {'UNKNOWN_ORDER', '0'}, {'MORE'}
-define('stock_confirm', {'allow-oom'}, function(base, now, id, again)
-  local order, state = load_order(base, id, now)
-  if not order then return {'UNKNOWN_ORDER', '0'} end
-  if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', '1', view_confirmed(order)} end
-  if state == 'EXPIRED' and again == '1' then return reacquire(base, id, order, now) end
-  if state ~= 'RESERVED' then return {state, '0', view_order(order, state, 0)} end
-  end_hold(base, id, order, 'CONFIRMED', 'CONFIRMED')
-  return {'CONFIRMED', '0', view_confirmed(order)}
-end)
+-- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}, {'MORE'}
+define_pass('stock_confirm', {'allow-oom'}, function(s, id, again)
+  local order, state = order_now(s, id)
+  if not order then return {'UNKNOWN_ORDER', 0} end
+  if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', 1, view_confirmed(order)} end
+  if state == 'EXPIRED' and again == '1' then return reacquire(s, id, order) end
+  if state ~= 'RESERVED' then return {state, 0, view_order(order, state, 0)} end
+  end_hold(s, id, order, 'CONFIRMED', 'CONFIRMED', '')
+  return {'CONFIRMED', 0, view_confirmed(order)}
+end, SHARED)
 
 -- -> {outcome, ms left of the hold}
-define('stock_extend_hold', {'allow-oom'}, function(base, now, id, hold_ms)
-  local order, state = load_order(base, id, now)
-  if not order then return {'UNKNOWN_ORDER', '0'} end
-  if state == 'RETURNED' then return {'CONFIRMED', '0'} end
-  if state ~= 'RESERVED' then return {state, '0'} end
-  write('ZADD', base .. 'stock:x', int(now + tonumber(hold_ms) * 1000), id)
+define_pass('stock_extend_hold', {'allow-oom'}, function(s, id, hold_ms)
+  local order, state = order_now(s, id)
+  if not order then return {'UNKNOWN_ORDER', 0} end
+  if state == 'RETURNED' then return {'CONFIRMED', 0} end
+  if state ~= 'RESERVED' then return {state, 0} end
+  move_end(s, id, clock() + tonumber(hold_ms) * 1000)
   return {'EXTENDED', hold_ms}
-end)
+end, SHARED)
 
 -- Of an order that is not known there is nothing to cancel, but it will be refused when
 -- it comes: where that is left to `leave_mark`, the reply is nil.
-local function cancel(base, now, leave_mark, id, reason)
-  local order, state, hold_ms = load_order(base, id, now)
+local function cancel(s, leave_mark, id, reason)
+  local order, state, hold_ms = order_now(s, id)
   if not order then
     if not leave_mark then return nil end
-    write('SET', order_key(base, id), cmsgpack.pack({'order', 'CANCEL', 'CANCELLED', '', DEFAULT_KEEP_MS}),
-      'PX', int(DEFAULT_KEEP_MS))
-    return {'UNKNOWN_ORDER', '0'}
+    save_order(s, id, {ORDER_MARK, 0, 'CANCEL', 'CANCELLED', DEFAULT_KEEP_MS, ''})
+    return {'UNKNOWN_ORDER', 0}
   end
-  if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', '1'} end
+  if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', 1} end
   if state == 'CONFIRMED' or state == 'RETURNED' then
-    return {'ALREADY_CONFIRMED', '0', view_order(order, state, hold_ms)}
+    return {'ALREADY_CONFIRMED', 0, view_order(order, state, hold_ms)}
   end
-  if state == 'CANCELLED' then return {'CANCELLED', '1', view_order(order, state, 0)} end
+  if state == 'CANCELLED' then return {'CANCELLED', 1, view_order(order, state, 0)} end
   if order[STATE] == 'EXPIRED' then
     order[STATE] = 'CANCELLED'
-    save_order(base, id, order)
+    save_order(s, id, order)
   elseif state == 'EXPIRED' then
-    end_hold(base, id, order, 'EXPIRED', 'CANCELLED')
-  elseif reason == '' then
-    end_hold(base, id, order, 'CANCELLED', 'CANCELLED')
+    end_hold(s, id, order, 'EXPIRED', 'CANCELLED', '')
   else
-    end_hold(base, id, order, 'CANCELLED', 'CANCELLED', 'reason', reason)
+    end_hold(s, id, order, 'CANCELLED', 'CANCELLED', reason)
   end
-  return {'CANCELLED', '0', view_order(order, 'CANCELLED', 0)}
+  return {'CANCELLED', 0, view_order(order, 'CANCELLED', 0)}
 end
 
--- -> {outcome, '1' when replayed, view}, {'UNKNOWN_ORDER', '1' when replayed}
+-- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 1 when replayed}
 --    {'UNSEEN'}: no such order; nothing was changed, and stock_cancel_unseen is to follow
-define('stock_cancel', {'allow-oom'}, function(base, now, id, reason)
-  return cancel(base, now, false, id, reason) or {'UNSEEN'}
-end)
+define_pass('stock_cancel', {'allow-oom'}, function(s, id, reason)
+  return cancel(s, false, id, reason) or {'UNSEEN'}
+end, SHARED)
 
 -- It leaves a key where there was none, so not without memory.
-define('stock_cancel_unseen', {}, function(base, now, id, reason)
-  return cancel(base, now, true, id, reason)
-end)
+define_pass('stock_cancel_unseen', {}, function(s, id, reason)
+  return cancel(s, true, id, reason)
+end, SHARED)
 
 -- What of each line of an order that is not all back comes back, by its place in the
 -- record; nil when it is more than is left.
@@ -177,31 +160,31 @@ end
 
 -- Without memory too: what comes back is no more than was sold.
 -- Lines: sku, quantity of each; none: all that is left
--- -> {outcome, '1' when replayed, view}, {'UNKNOWN_ORDER', '0'}
-define('stock_return', {'allow-oom'}, function(base, now, return_id, id, ...)
-  local lines, record_key = {...}, base .. 'stock:t:' .. encode(return_id)
-  local record = load_record(record_key, 'return')
+-- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}
+define_pass('stock_return', {'allow-oom'}, function(s, return_id, id, ...)
+  local lines, key = {...}, s.base .. 'stock:t:' .. return_id
+  local record = load_record(s, key, 'return')
   if record then
     if not same_return(record, id, lines) then fail('ALREADY_EXISTS', 'return_id: used for another return') end
-    return {'RETURNED', '1', record[4]}
+    return {'RETURNED', 1, record[4]}
   end
-  local order, state, hold_ms = load_order(base, id, now)
-  if not order then return {'UNKNOWN_ORDER', '0'} end
+  local order, state, hold_ms = order_now(s, id)
+  if not order then return {'UNKNOWN_ORDER', 0} end
   local back = state == 'CONFIRMED' and coming_back(order, lines)
-  if not back then return {'TOO_MANY', '0', view_order(order, state, hold_ms)} end
+  if not back then return {'TOO_MANY', 0, view_order(order, state, hold_ms)} end
 
-  local changes, whole = open_changes(base), true
+  local whole = true
+  ready(s, 'RETURNED', order)
   for i = LINES, #order, LINE do
     if back[i] then
-      change(changes, 'RETURNED', order[i], back[i], order[i + LINE_ERA], return_id, order[BUYER])
+      move(s, 'RETURNED', order[i], back[i], int(back[i]), order[i + LINE_ERA], return_id, order[BUYER], '')
       order[i + RETURNED] = order[i + RETURNED] + back[i]
     end
     whole = whole and order[i + RETURNED] == order[i + QUANTITY]
   end
   order[STATE] = whole and 'RETURNED' or 'CONFIRMED'
   local answer = view_order(order, order[STATE], 0)
-  save_changes(changes)
-  save_order(base, id, order)
-  write('SET', record_key, cmsgpack.pack({'return', id, lines, answer}), 'PX', int(order[KEEP]))
-  return {'RETURNED', '0', answer}
-end)
+  save_order(s, id, order)
+  put_text(s, key, cmsgpack.pack({'return', id, lines, answer}), order[KEEP])
+  return {'RETURNED', 0, answer}
+end, SHARED)

@@ -71,6 +71,30 @@ char *answer_text(answer *a, const store_value *array, size_t i)
     return empty;
 }
 
+const store_value *answer_split(answer *a, const store_value *array, size_t i)
+{
+    const store_value *value = answer_at(a, array, i);
+    store_value *split = memory_in(a->arena, sizeof *split);
+
+    *split = (store_value){.type = STORE_ARRAY};
+    if (value->type != STORE_STRING) {
+        misshapen(a);
+        return split;
+    }
+    const char *end = value->string.data + value->string.len;
+    size_t n = 1;
+    for (const char *c = value->string.data; c < end; c++)
+        n += *c == '\0';
+    store_value *element = memory_in(a->arena, n * sizeof *element);
+    for (const char *c = value->string.data; split->n < n; split->n++) {
+        size_t len = strnlen(c, (size_t)(end - c));
+        element[split->n] = (store_value){.type = STORE_STRING, .string = {.data = c, .len = len}};
+        c += len + 1;
+    }
+    split->element = element;
+    return split;
+}
+
 bool answer_says(const store_value *reply, const char *word)
 {
     const store_value *first = reply->type == STORE_ARRAY && reply->n > 0 ? &reply->element[0] : NULL;

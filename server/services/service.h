@@ -247,6 +247,9 @@ size_t answer_count(answer *a, const store_value *array);
 int64_t answer_int(answer *a, const store_value *array, size_t i);
 char *answer_text(answer *a, const store_value *array, size_t i);
 
+/* The texts that an element has, with a NUL between them, as an array. */
+const store_value *answer_split(answer *a, const store_value *array, size_t i);
+
 /* Whether a reply begins with that word. */
 bool answer_says(const store_value *reply, const char *word);
 

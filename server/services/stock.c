@@ -53,53 +53,84 @@ void stock_check_lines(plan *p, lks_line *const *lines, size_t n)
 
 /* ---- Deduct and Reserve ---- */
 
-/* hold_ms 0: sold at once. */
-static void plan_order(plan *p, const plan_function *function, const char *group, const char *order_id,
-                       const char *buyer_id, int64_t hold_ms, lks_line *const *lines, size_t n, bool fresh)
+/* All but the call itself. False: it is refused without asking the store. */
+static bool check_order(plan *p, const char *group, const char *order_id, const char *buyer_id, lks_line *const *lines,
+                        size_t n, bool fresh)
 {
     plan_check_name(p, "order_id", order_id);
     plan_check_name_or_empty(p, "buyer_id", buyer_id);
     if (n == 0)
         plan_invalid(p, "lines: must not be empty");
     stock_check_lines(p, lines, n);
-    if (fresh && stock_is_known_sold_out(p, group, lines, n))
-        return;
-    plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, n);
-    plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
-    args_stock_deduct(p, .id = order_id, .buyer = buyer_id, .hold_ms = hold_ms);
-    for (size_t i = 0; i < n; i++)
-        each_stock_deduct(p, .sku = lines[i]->sku, .quantity = lines[i]->quantity);
+    return !fresh || !stock_is_known_sold_out(p, group, lines, n);
 }
 
-/* Outcome, replayed, hold (SOLD_OUT: whether anybody is refused); then sku, available of each line. Both responses tell the
- * lines alike. */
-static lks_line_stock **told_lines(answer *a, const store_value *reply, size_t *ret_n)
+static void start_order(plan *p, const plan_function *function, const char *group, lks_line *const *lines, size_t n)
 {
-    enum { HEAD = 3, LINE = 2 };
-    size_t n = answer_count(a, reply) / LINE - 1;
+    plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, n);
+    plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
+}
 
-    if (a->error.code != LKS_OK)
-        return NULL;
-    lks_line_stock **lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, n);
-    for (size_t i = 0; i < n; i++) {
-        lines[i]->sku = answer_text(a, reply, HEAD + LINE * i);
-        lines[i]->available = answer_int(a, reply, HEAD + LINE * i + 1);
+/* What the store says of an order: server/functions/stock.lua. */
+typedef struct said {
+    int outcome;
+    bool replayed;
+    bool anybody; /* is refused, whoever buys */
+    int64_t hold_ms;
+    lks_line_stock **lines;
+    size_t n_lines;
+} said;
+
+/* Lines are told by their places in the request. `done` is the outcome of which all are told. */
+static said read_order(answer *a, const ProtobufCEnumDescriptor *outcomes, int done, lks_line *const *asked, size_t n)
+{
+    const store_value *reply = a->replies[0];
+    size_t count = answer_count(a, reply);
+    said s = {.replayed = answer_says(reply, "AGAIN")};
+    size_t head = 2;
+    size_t each = 1;
+
+    s.outcome = s.replayed ? done : answer_enum(a, reply, 0, outcomes);
+    if (s.replayed) {
+        s.hold_ms = answer_int(a, reply, 1);
+    } else if (s.outcome == done) {
+        head = 1;
+    } else if (count > 1) {
+        s.anybody = answer_int(a, reply, 1) != 0;
+        each = 2;
     }
-    *ret_n = n;
-    return lines;
+    s.n_lines = count > head ? (count - head) / each : 0;
+    if (s.outcome == done && s.n_lines != n)
+        answer_at(a, reply, count);
+    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
+    for (size_t i = 0; i < s.n_lines && a->error.code == LKS_OK; i++) {
+        size_t at = head + each * i;
+        size_t place = each == 1 ? i : (size_t)answer_int(a, reply, at++);
+        if (place >= n)
+            answer_at(a, reply, count);
+        else
+            *s.lines[i] = (lks_line_stock){
+                .base = s.lines[i]->base, .sku = asked[place]->sku, .available = answer_int(a, reply, at)};
+    }
+    return s;
 }
 
 /* Of an order of one line that the store has just answered. */
-static void learn(answer *a, const char *group, const lks_line *asked, bool sold_out, lks_line_stock *const *told)
+static void learn(answer *a, const char *group, lks_line *const *asked, size_t n, const said *s, bool sold_out)
 {
-    if (a->error.code == LKS_OK)
-        stock_learn(a, group, asked->sku, sold_out && answer_int(a, a->replies[0], 2) != 0, told[0]->available);
+    if (a->error.code == LKS_OK && n == 1 && s->n_lines == 1)
+        stock_learn(a, group, asked[0]->sku, sold_out && s->anybody, s->lines[0]->available);
 }
 
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
-    plan_order(p, &fn_stock_deduct, request->group, request->order_id, request->buyer_id, 0, request->lines,
-               request->n_lines, request->fresh);
+    if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
+                     request->fresh))
+        return;
+    start_order(p, &fn_stock_deduct, request->group, request->lines, request->n_lines);
+    args_stock_deduct(p, .id = request->order_id, .buyer = request->buyer_id);
+    for (size_t i = 0; i < request->n_lines; i++)
+        each_stock_deduct(p, .sku = request->lines[i]->sku, .quantity = request->lines[i]->quantity);
 }
 
 static void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
@@ -111,19 +142,25 @@ static void deduct_finish(const lks_deduct_request *request, answer *a, lks_dedu
         response->lines = stock_known_line(a, request->lines[0]->sku, &response->n_lines);
         return;
     }
-    const store_value *reply = a->replies[0];
-    response->outcome = (lks_deduct_outcome)answer_enum(a, reply, 0, &lockstock__v1__deduct_outcome__descriptor);
-    response->replayed = answer_int(a, reply, 1) != 0;
-    response->lines = told_lines(a, reply, &response->n_lines);
-    if (request->n_lines == 1 && response->n_lines == 1)
-        learn(a, request->group, request->lines[0], response->outcome == LKS_DEDUCT_OUTCOME_SOLD_OUT, response->lines);
+    said s = read_order(a, &lockstock__v1__deduct_outcome__descriptor, LKS_DEDUCT_OUTCOME_DEDUCTED, request->lines,
+                        request->n_lines);
+    response->outcome = (lks_deduct_outcome)s.outcome;
+    response->replayed = s.replayed;
+    response->lines = s.lines;
+    response->n_lines = s.n_lines;
+    learn(a, request->group, request->lines, request->n_lines, &s, s.outcome == LKS_DEDUCT_OUTCOME_SOLD_OUT);
 }
 
 static void reserve_prepare(const lks_reserve_request *request, plan *p)
 {
     plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
-    plan_order(p, &fn_stock_reserve, request->group, request->order_id, request->buyer_id, request->hold_ms,
-               request->lines, request->n_lines, request->fresh);
+    if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
+                     request->fresh))
+        return;
+    start_order(p, &fn_stock_reserve, request->group, request->lines, request->n_lines);
+    args_stock_reserve(p, .id = request->order_id, .buyer = request->buyer_id, .hold_ms = request->hold_ms);
+    for (size_t i = 0; i < request->n_lines; i++)
+        each_stock_reserve(p, .sku = request->lines[i]->sku, .quantity = request->lines[i]->quantity);
 }
 
 static void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
@@ -135,17 +172,18 @@ static void reserve_finish(const lks_reserve_request *request, answer *a, lks_re
         response->lines = stock_known_line(a, request->lines[0]->sku, &response->n_lines);
         return;
     }
-    const store_value *reply = a->replies[0];
-    response->outcome = (lks_reserve_outcome)answer_enum(a, reply, 0, &lockstock__v1__reserve_outcome__descriptor);
-    response->replayed = answer_int(a, reply, 1) != 0;
-    if (response->outcome == LKS_RESERVE_OUTCOME_RESERVED) {
-        response->hold_ms = answer_int(a, reply, 2);
+    said s = read_order(a, &lockstock__v1__reserve_outcome__descriptor, LKS_RESERVE_OUTCOME_RESERVED, request->lines,
+                        request->n_lines);
+    response->outcome = (lks_reserve_outcome)s.outcome;
+    response->replayed = s.replayed;
+    if (s.outcome == LKS_RESERVE_OUTCOME_RESERVED) {
+        response->hold_ms = s.replayed ? s.hold_ms : request->hold_ms;
         /* A hold of before may be no more. */
         answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms > 0 ? response->hold_ms : -1);
     }
-    response->lines = told_lines(a, reply, &response->n_lines);
-    if (request->n_lines == 1 && response->n_lines == 1)
-        learn(a, request->group, request->lines[0], response->outcome == LKS_RESERVE_OUTCOME_SOLD_OUT, response->lines);
+    response->lines = s.lines;
+    response->n_lines = s.n_lines;
+    learn(a, request->group, request->lines, request->n_lines, &s, s.outcome == LKS_RESERVE_OUTCOME_SOLD_OUT);
 }
 
 /* ---- the table ---- */

@@ -21,8 +21,8 @@ bool stock_goes_on(answer *a);
 /* Each line by itself, and the sum of the quantities. */
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
 
-/* The item that a function gave as `view` (functions/stock.lua). */
-lks_item *stock_item(answer *a, const store_value *view, char *group);
+/* The item that a function gave as `view` (functions/stock_base.lua). Text is not copied. */
+lks_item *stock_item(answer *a, const store_value *view, char *group, char *sku);
 
 /* stock_refusals.c: what this server remembers of items that were sold out. The service's open, close and
  * on_store_call: */

@@ -10,21 +10,21 @@ enum { RETAIN_MIN_MS = 60000 };
 /* A hundred years: an instant in microseconds stays below 2^53. */
 #define SPAN_MAX_MS (36500LL * 24 * 3600 * 1000)
 
-lks_item *stock_item(answer *a, const store_value *view, char *group)
+lks_item *stock_item(answer *a, const store_value *view, char *group, char *sku)
 {
     lks_item *item = memory_in(a->arena, sizeof *item);
 
     *item = (lks_item)LKS_ITEM_INIT;
     item->group = group;
-    item->sku = answer_text(a, view, 0);
-    item->available = answer_int(a, view, 1);
-    item->reserved = answer_int(a, view, 2);
-    item->sold = answer_int(a, view, 3);
-    item->version = answer_int(a, view, 4);
-    item->per_buyer_limit = answer_int(a, view, 5);
-    item->state = (lks_item_state)answer_enum(a, view, 6, &lockstock__v1__item_state__descriptor);
-    item->opens_in_ms = answer_int(a, view, 7);
-    item->closes_in_ms = answer_int(a, view, 8);
+    item->sku = sku;
+    item->available = answer_int(a, view, 0);
+    item->reserved = answer_int(a, view, 1);
+    item->sold = answer_int(a, view, 2);
+    item->version = answer_int(a, view, 3);
+    item->per_buyer_limit = answer_int(a, view, 4);
+    item->state = (lks_item_state)answer_enum(a, view, 5, &lockstock__v1__item_state__descriptor);
+    item->opens_in_ms = answer_int(a, view, 6);
+    item->closes_in_ms = answer_int(a, view, 7);
     return item;
 }
 
@@ -53,7 +53,8 @@ void put_item_prepare(const lks_put_item_request *request, plan *p)
 void put_item_finish(const lks_put_item_request *request, answer *a, lks_put_item_response *response)
 {
     if (!stock_goes_on(a))
-        response->item = stock_item(a, answer_at(a, a->replies[0], 1), answer_group(request->group, request->sku));
+        response->item =
+            stock_item(a, answer_at(a, a->replies[0], 1), answer_group(request->group, request->sku), request->sku);
 }
 
 /* ---- GetItem, BatchGetItems ---- */
@@ -65,16 +66,21 @@ void get_item_prepare(const lks_get_item_request *request, plan *p)
     each_stock_get_items(p, .sku = request->sku);
 }
 
+/* The item in that place of a reply; NULL where there is none. */
+static lks_item *found_item(answer *a, const store_value *reply, size_t i, char *group, char *sku)
+{
+    const store_value *view = answer_at(a, reply, i);
+
+    return view->type == STORE_INTEGER ? NULL : stock_item(a, view, answer_group(group, sku), sku);
+}
+
 void get_item_finish(const lks_get_item_request *request, answer *a, lks_get_item_response *response)
 {
-    const store_value *reply = a->replies[0];
-
     if (stock_goes_on(a))
         return;
-    if (answer_count(a, reply) == 1)
+    response->item = found_item(a, a->replies[0], 1, request->group, request->sku);
+    if (!response->item)
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "sku: no such item");
-    else
-        response->item = stock_item(a, answer_at(a, reply, 1), answer_group(request->group, request->sku));
 }
 
 static void check_skus(plan *p, char *const *skus, size_t n)
@@ -110,18 +116,20 @@ void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p
     }
 }
 
-/* Both the replies and the items in each are in the order of the skus. */
+/* One reply of all skus, or a reply of each. */
 void batch_get_items_finish(const lks_batch_get_items_request *request, answer *a,
                             lks_batch_get_items_response *response)
 {
+    bool one_group = request->group[0] != '\0';
+
     if (stock_goes_on(a))
         return;
     response->items = memory_in(a->arena, request->n_skus * sizeof *response->items);
-    for (size_t i = 0; i < a->n_replies && a->error.code == LKS_OK; i++) {
-        size_t n = answer_count(a, a->replies[i]);
-        for (size_t j = 1; j < n && a->error.code == LKS_OK; j++)
-            response->items[response->n_items++] =
-                stock_item(a, answer_at(a, a->replies[i], j), answer_group(request->group, request->skus[i]));
+    for (size_t i = 0; i < request->n_skus && a->error.code == LKS_OK; i++) {
+        const store_value *reply = a->replies[one_group ? 0 : i];
+        lks_item *item = found_item(a, reply, one_group ? 1 + i : 1, request->group, request->skus[i]);
+        if (item)
+            response->items[response->n_items++] = item;
     }
 }
 
@@ -147,7 +155,7 @@ void adjust_finish(const lks_adjust_request *request, answer *a, lks_adjust_resp
 
     if (stock_goes_on(a))
         return;
-    response->item = stock_item(a, answer_at(a, reply, 1), answer_group(request->group, request->sku));
+    response->item = stock_item(a, answer_at(a, reply, 1), answer_group(request->group, request->sku), request->sku);
     response->replayed = answer_int(a, reply, 2) != 0;
 }
 

@@ -7,6 +7,9 @@
 
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000, WAIT_MS_MAX = 86400000, ENTRIES_OF_WEIGHT = 50 };
 
+/* Of functions/stock_change.lua. */
+enum { PACKED_MAX = 1000, WORDS_OF_ENTRY = 5 };
+
 /* A decimal number up to 2^53-1 without needless zeros; NULL or what follows it. */
 static const char *after_number(const char *text)
 {
@@ -46,9 +49,14 @@ static void read_ledger_wake(const ProtobufCMessage *request, plan *p, service_e
     p->n_calls = 1;
 }
 
+static int32_t limit_of(const lks_read_ledger_request *request)
+{
+    return request->limit != 0 ? request->limit : LIMIT_DEFAULT;
+}
+
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
-    int32_t limit = request->limit != 0 ? request->limit : LIMIT_DEFAULT;
+    int32_t limit = limit_of(request);
     bool waits = request->wait_ms > 0;
 
     if (request->after[0] != '\0')
@@ -63,13 +71,53 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
         plan_waits(p, "ledger", read_ledger_wake);
 }
 
+/* An id of the ledger, or of the stream that it is in. */
+typedef struct position {
+    int64_t ms, seq;
+} position;
+
+static position position_of(const char *id)
+{
+    char *dash;
+    int64_t ms = strtoll(id, &dash, 10);
+
+    return (position){.ms = ms, .seq = *dash == '-' ? strtoll(dash + 1, NULL, 10) : 0};
+}
+
+/* The entries of an entry of the stream, which has that id, that stand behind `after`, up to the limit. */
+static void add_entries(answer *a, const char *id, size_t n, const store_value *words, position after, size_t limit,
+                        lks_read_ledger_response *response)
+{
+    position at = position_of(id);
+
+    if (n > PACKED_MAX || answer_count(a, words) != WORDS_OF_ENTRY * n)
+        answer_at(a, words, answer_count(a, words));
+    at.seq = (at.seq + 1) * PACKED_MAX - (int64_t)n;
+    for (size_t i = 0; i < n && response->n_entries < limit && a->error.code == LKS_OK; i++) {
+        at.seq++;
+        if (at.ms == after.ms && at.seq <= after.seq)
+            continue;
+        lks_ledger_entry *entry = response->entries[response->n_entries++];
+        const size_t word = WORDS_OF_ENTRY * i;
+        entry->id = memory_printf_in(a->arena, "%lld-%lld", (long long)at.ms, (long long)at.seq);
+        entry->kind = (lks_ledger_kind)answer_enum(a, words, word, &lockstock__v1__ledger_kind__descriptor);
+        entry->sku = answer_text(a, words, word + 1);
+        entry->quantity = answer_int(a, words, word + 2);
+        entry->order_id = answer_text(a, words, word + 3);
+        entry->reason = answer_text(a, words, word + 4);
+        entry->at_ms = at.ms; /* Redis makes ids of its clock. */
+    }
+}
+
 void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_read_ledger_response *response)
 {
-    enum { HEAD = 2, ENTRY = 6 }; /* outcome, oldest; then id, kind, sku, quantity, order, reason of each */
+    enum {
+        HEAD = 2,
+        ENTRY = 3
+    }; /* outcome, oldest; then of each entry of the stream: id, how many it is, their words */
     const store_value *reply = a->replies[0];
-    size_t count = answer_count(a, reply);
-    size_t n = count > HEAD ? (count - HEAD) / ENTRY : 0;
-    (void)request;
+    const size_t count = answer_count(a, reply);
+    const size_t limit = (size_t)limit_of(request);
 
     if (count == 1) { /* WAIT */
         answer_waits(a);
@@ -78,20 +126,10 @@ void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_r
     response->outcome =
         (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
     response->oldest_id = answer_text(a, reply, 1);
-    response->entries = answer_messages(a, &lockstock__v1__ledger_entry__descriptor, n);
-    response->n_entries = n;
-    for (size_t i = 0; i < n; i++) {
-        size_t at = HEAD + ENTRY * i;
-        lks_ledger_entry *entry = response->entries[i];
-        entry->id = answer_text(a, reply, at);
-        entry->kind = (lks_ledger_kind)answer_enum(a, reply, at + 1, &lockstock__v1__ledger_kind__descriptor);
-        entry->sku = answer_text(a, reply, at + 2);
-        entry->quantity = answer_int(a, reply, at + 3);
-        entry->order_id = answer_text(a, reply, at + 4);
-        entry->reason = answer_text(a, reply, at + 5);
-        /* Redis makes ids of its clock. */
-        entry->at_ms = strtoll(entry->id, NULL, 10);
-    }
+    response->entries = answer_messages(a, &lockstock__v1__ledger_entry__descriptor, limit);
+    for (size_t at = HEAD; at + ENTRY <= count && a->error.code == LKS_OK; at += ENTRY)
+        add_entries(a, answer_text(a, reply, at), (size_t)answer_int(a, reply, at + 1), answer_split(a, reply, at + 2),
+                    position_of(request->after), limit, response);
 }
 
 void trim_ledger_prepare(const lks_trim_ledger_request *request, plan *p)

@@ -51,14 +51,18 @@ static lks_rpc_slice part_until(const char **at, char end)
     return (lks_rpc_slice){.data = start, .len = len};
 }
 
-static bool is_place(lks_rpc_arena *arena, lks_rpc_slice place)
+/* Appends the place that a token has there, "group/sku", both encoded. */
+static void add_place(plan *p, lks_rpc_slice place)
 {
     const char *slash = memchr(place.data, '/', place.len);
-    const char *end = place.data + place.len;
+    lks_rpc_slice group = {.data = place.data, .len = slash ? (size_t)(slash - place.data) : 0};
+    const char *sku = NULL;
 
-    return slash && slash > place.data && slash + 1 < end &&
-           decode(arena, (lks_rpc_slice){.data = place.data, .len = (size_t)(slash - place.data)}) &&
-           decode(arena, (lks_rpc_slice){.data = slash + 1, .len = (size_t)(end - slash - 1)});
+    if (group.len > 0 && group.len + 1 < place.len && decode(p->arena, group))
+        sku = decode(p->arena, (lks_rpc_slice){.data = slash + 1, .len = place.len - group.len - 1});
+    if (!sku)
+        bad_token(p);
+    each_stock_list_namespace(p, .group = group, .sku = sku);
 }
 
 static int32_t step_of(size_t size)
@@ -107,12 +111,8 @@ static void list_namespace(const lks_list_items_request *request, plan *p)
     plan_call(p, &fn_stock_list_namespace, "-", NULL, places);
     plan_weighs(p, STORE_WEIGHT_MAX);
     args_stock_list_namespace(p, .prefix = request->prefix, .cursor = cursor, .page_size = step_of(page->size));
-    for (size_t i = 0; i < places && !plan_failed(p); i++) {
-        lks_rpc_slice place = part_until(&at, ':');
-        if (!is_place(p->arena, place))
-            bad_token(p);
-        each_stock_list_namespace(p, .place = place);
-    }
+    for (size_t i = 0; i < places && !plan_failed(p); i++)
+        add_place(p, part_until(&at, ':'));
 }
 
 static listing *new_listing(plan *p, int32_t size)
@@ -151,8 +151,10 @@ static void finish_group(const lks_list_items_request *request, answer *a, lks_l
     size_t n = answer_count(a, reply);
     bool more = answer_int(a, reply, 1) != 0;
 
-    for (size_t i = 2; i < n && page->n < page->size && a->error.code == LKS_OK; i++)
-        page->items[page->n++] = stock_item(a, answer_at(a, reply, i), request->group);
+    for (size_t i = 2; i < n && page->n < page->size && a->error.code == LKS_OK; i++) {
+        const store_value *found = answer_at(a, reply, i);
+        page->items[page->n++] = stock_item(a, answer_at(a, found, 1), request->group, answer_text(a, found, 0));
+    }
     if (more && n > 2 && page->n < page->size) {
         answer_again(a, list_items_next);
         return;
@@ -164,7 +166,7 @@ static void finish_group(const lks_list_items_request *request, answer *a, lks_l
             memory_printf_in(a->arena, "G%s", plan_encode(a->arena, page->items[page->n - 1]->sku));
 }
 
-/* Groups and skus come encoded, as they stand in the keys. */
+/* Groups come encoded, as they stand in the keys. */
 static void finish_namespace(answer *a, lks_list_items_response *response)
 {
     const store_value *reply = a->replies[0];
@@ -177,14 +179,12 @@ static void finish_namespace(answer *a, lks_list_items_response *response)
     for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
         const store_value *found = answer_at(a, reply, i);
         char *group = answer_text(a, found, 0);
-        lks_item *item = stock_item(a, answer_at(a, found, 1), group);
-        if (response->n_items == size) {
-            token = memory_printf_in(a->arena, "%s:%s/%s", token, group, item->sku);
-            continue;
-        }
-        item->group = plan_decode(a->arena, lks_rpc_slice_of(group));
-        item->sku = plan_decode(a->arena, lks_rpc_slice_of(item->sku));
-        response->items[response->n_items++] = item;
+        char *sku = answer_text(a, found, 1);
+        if (response->n_items == size)
+            token = memory_printf_in(a->arena, "%s:%s/%s", token, group, plan_encode(a->arena, sku));
+        else
+            response->items[response->n_items++] =
+                stock_item(a, answer_at(a, found, 2), plan_decode(a->arena, lks_rpc_slice_of(group)), sku);
     }
     if (token[1] != '\0')
         response->next_page_token = token;

@@ -3,7 +3,7 @@
  * group it lives in. */
 #include "services/stock.h"
 
-/* The order that a function gave as `view_order` (functions/stock_orders.lua). */
+/* The order that a function gave as `view_order` (functions/stock_base.lua). */
 static lks_order *read_order(answer *a, const store_value *view, char *group, char *order_id)
 {
     enum { HEAD = 3, LINE = 3 }; /* state, hold_ms, buyer; then sku, quantity, returned of each line */

@@ -14,7 +14,7 @@ c_mutation(S54 server/services/refusals.c test_refusals [[        if (!counts(r,
 ]] [[]])
 c_mutation(S54 server/services/refusals.c test_refusals [[    if (p)
         p->what.until_ns = 0;]] "    (void)p;")
-c_mutation(S54 server/services/stock.c test_stock_refusals [[if (fresh && ]] [[if (]])
+c_mutation(S54 server/services/stock.c test_stock_refusals [[return !fresh || !stock_is_known]] [[return !stock_is_known]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[ || n != 1)]] [[)]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [=[ || lines[0]->quantity <= known->number[0])]=] [[)]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[part[0] = p->ns;]] [[part[0] = lks_rpc_slice_of("");]])
@@ -28,9 +28,9 @@ c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.ask_ns = 
   [[.ask_ns = p->asked_ns + KNOWN_NS]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals
   [[        refusals_forget(p->state, &key, a->now_ns);]] [[        ;]])
-c_mutation(S54 server/services/stock.c test_stock_refusals [[sold_out && answer_int(a, a->replies[0], 2) != 0]] [[sold_out]])
-lua_mutation(S54 test_stock_refusals [[held, anybody = changing_held(changes, lines[i], buyer), false]]
-  [[held = changing_held(changes, lines[i], buyer)]])
+c_mutation(S54 server/services/stock.c test_stock_refusals [[sold_out && s->anybody]] [[sold_out]])
+lua_mutation(S54 test_stock_refusals [[held, anybody = held_of(s, lines[i], buyer), 0]]
+  [[held = held_of(s, lines[i], buyer)]])
 
 # What ends it
 c_mutation(S55 server/services/rounds.c test_stock_refusals [[    for (size_t i = 0; i < r->plan.n_calls; i++)

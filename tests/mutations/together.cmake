@@ -2,52 +2,52 @@
 # Of the function library too in a private tree, for these tests run the real lockstockd.
 
 # The equations of stock, at each look and by the ledger
-c_mutation(E1 server/functions/stock_base.lua test_reservations:*balanced* [['reserved', int(item[RESERVED]),]]
-  [['reserved', int(item[RESERVED] + 1),]])
+c_mutation(E1 server/functions/stock_change.lua test_reservations:*balanced*
+  [[item[RESERVED] = item[RESERVED] + by[2] * quantity]] "")
 c_mutation(E1 server/functions/stock_hold.lua test_reservations:*balanced*
   [=[item[RESERVED] = item[RESERVED] - line[1]]=] "")
 c_mutation(E1 server/functions/stock.lua test_reservations:*balanced*
   [[  if quantity > item[AVAILABLE] then return 5 end]] "")
 c_mutation(E2 server/functions/stock_hold.lua test_reservations:*balanced*
-  [[if hold[2] then change_order(changes, 'EXPIRED', hold[1], hold[2]) end]] "")
-c_mutation(E2 server/functions/stock_base.lua test_reservations:*balanced*
-  [[for _, entry in ipairs(changes.entries) do append_ledger(base, unpack(entry)) end]]
-  [[for _, entry in ipairs(changes.entries) do if entry[1] ~= 'EXPIRED' then append_ledger(base, unpack(entry)) end end]])
-c_mutation(E3 server/functions/stock_base.lua test_reservations:*balanced*
-  [[changes.held[sku][buyer] = held + by[4] * quantity]] "")
+  [[move_order(s, 'EXPIRED', id, order, '')]] "")
+c_mutation(E2 server/functions/stock_change.lua test_reservations:*balanced*
+  [[  note(s, kind, sku, text, id, reason)]] [[  if kind ~= 'EXPIRED' then note(s, kind, sku, text, id, reason) end]])
+c_mutation(E3 server/functions/stock_change.lua test_reservations:*balanced* [[held[buyer] = held[buyer] + by]] "")
 c_mutation(E3 server/functions/stock_orders.lua test_reservations:*balanced*
-  [=[changing_held(changes, sku, order[BUYER]) + quantity > item[LIMIT] then]=] [[false then]])
+  [=[held_of(s, sku, order[BUYER]) + quantity > item[LIMIT] then]=] [[false then]])
 
 # Repeats: later, by others, elsewhere, twice at once, and of everything at the end
 c_mutation(E4 server/functions/stock.lua test_reservations:*balanced*
-  [[if order and order[HOW] ~= 'CANCEL' then return first_answer]] [[if false then return first_answer]])
-c_mutation(E4 server/functions/stock.lua test_reservations:*balanced* [[int(order[i + LEFT])]] [['0']])
+  [[if text then return known_order]] [[if false then return known_order]])
+c_mutation(E4 server/functions/stock.lua test_reservations:*balanced* [=[same and order[at + LEFT]]=] [[same and 0]])
 c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
-  [[if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', '1', view_confirmed(order)} end]] "")
+  [[if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', 1, view_confirmed(order)} end]] "")
 c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
-  [[if state == 'CANCELLED' then return {'CANCELLED', '1', view_order(order, state, 0)} end]] "")
+  [[if state == 'CANCELLED' then return {'CANCELLED', 1, view_order(order, state, 0)} end]] "")
 c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
-  [[write('SET', record_key, cmsgpack.pack({'return', id, lines, answer}), 'PX', int(order[KEEP]))]] "")
+  [[put_text(s, key, cmsgpack.pack({'return', id, lines, answer}), order[KEEP])]] "")
 c_mutation(E4 server/functions/stock_orders.lua test_reservations:*balanced*
-  [[if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', '1'} end]] "")
+  [[if order[HOW] == 'CANCEL' then return {'UNKNOWN_ORDER', 1} end]] "")
 c_mutation(E5 server/functions/stock.lua test_reservations:*balanced*
-  [[if way == RESERVE then return {'CANCELLED', '0', '0'} end]] "")
+  [[if way == RESERVE then return {'CANCELLED'} end]] "")
 c_mutation(E5 server/functions/stock_orders.lua test_reservations:*balanced* [[if quantity > left then return nil end]] "")
 
 # A hold that is over, with nobody to give it back
 c_mutation(E6 server/functions/stock_hold.lua test_reservations_naive:*sweeper*
   [=[item[AVAILABLE] = item[AVAILABLE] + line[1]]=] "")
-c_mutation(E6 server/functions/stock.lua test_reservations_naive:*sweeper* [[if touched then]] [[if false then]])
+c_mutation(E6 server/functions/stock.lua test_reservations_naive:*sweeper* [[if held_some and give_back_due(s) then return {'MORE'} end]] "")
 
 # What is created also ends: a key of each service, the servers' own memory
 c_mutation(E7 server/functions/lock.lua test_memory_flat
   [[  write_spent(q.base .. 'lock:t:' .. w.token, q.now)]]
   [[  write_record(q.base .. 'lock:t:' .. w.token, 'X', q.now, 0, '  ')]])
 c_mutation(E7 server/functions/lock_queue.lua test_memory_flat [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
-c_mutation(E7 server/functions/stock_base.lua test_memory_flat
-  [[cmsgpack.pack(order), 'PX', int(order[KEEP]))]] [[cmsgpack.pack(order))]])
-c_mutation(E7 server/functions/stock_hold.lua test_memory_flat [[write('ZREM', base .. 'stock:x', unpack(ids))]] "")
-c_mutation(E7 server/functions/stock_items.lua test_memory_flat [[write('UNLINK', key, buyers)]] [[write('UNLINK', key)]])
+c_mutation(E7 server/functions/stock_change.lua test_memory_flat
+  [[write('SET', key, texts[key], 'PX', keep)]] [[write('SET', key, texts[key])]])
+c_mutation(E7 server/functions/stock_change.lua test_memory_flat
+  [[write('ZREM', s.base .. 'stock:x', unpack(over))]] "")
+c_mutation(E7 server/functions/stock_change.lua test_memory_flat
+  [[for sku in pairs(s.unlinked or {}) do write('UNLINK', s.base .. 'stock:b:' .. encode(sku)) end]] "")
 c_mutation(E7 server/functions/idempotency.lua test_memory_flat
   [[save_record(s.record, 'R', '', '', 'PX', s.life_ms)]] [[save_record(s.record, 'R', '', '')]])
 c_mutation(E7 server/functions/idempotency_ticket.lua test_memory_flat [[#subject, subject), 'PX', ttl_ms)]] [[#subject, subject))]])

@@ -46,6 +46,18 @@ bool delete_item(const char *group, const char *sku)
     return ask(delete_item, .group = text(group), .sku = text(sku));
 }
 
+void change_item(const char *sku, enum item_number number, int64_t value)
+{
+    char key[64];
+
+    snprintf(key, sizeof key, "ls:{default/g}:stock:i:%s", sku);
+    harness_redis(h, "EVAL %s 1 %s %d %lld",
+                  "local item = {struct.unpack('<Bdddddddddd', redis.call('GET', KEYS[1]))}\n"
+                  "item[1 + ARGV[1]] = ARGV[2]\n"
+                  "redis.call('SET', KEYS[1], struct.pack('<Bdddddddddd', unpack(item, 1, 11)))",
+                  key, (int)number, (long long)value);
+}
+
 lks_line **lines_of(const char *lines, size_t *n)
 {
     static struct {

@@ -29,6 +29,11 @@ const lks_order *get_order(const char *group, const char *order_id);
 const lks_read_ledger_response *read_ledger(const char *group, const char *after, int32_t limit);
 bool trim_ledger(const char *group, const char *up_to);
 
+/* Changes a number of an item of group "g" in the store, as no function would. Places as in
+ * server/functions/stock_base.lua. */
+enum item_number { ITEM_AVAILABLE = 1, ITEM_RESERVED = 9 };
+void change_item(const char *sku, enum item_number number, int64_t value);
+
 /* "sku:quantity ..." as lines; the next call overwrites them. */
 lks_line **lines_of(const char *lines, size_t *n);
 

@@ -95,6 +95,11 @@ static void call_get_held(void)
     assert_null(get_order("g", "held"));
 }
 
+static bool begins(const char *text, const char *with)
+{
+    return strncmp(text, with, strlen(with)) == 0;
+}
+
 static const struct foreign {
     const char *command; /* puts foreign data under key */
     const char *key;
@@ -108,8 +113,10 @@ static const struct foreign {
     {"SET %s x", "stock:i:a", call_delete},
     {"HSET %s x y", "stock:i:new", call_put_new},
     {"HSET %s available 1", "stock:i:a", call_put},
-    {"HSET %s available 1", "stock:i:a", call_deduct},
-    {"HSET %s available many sold 0", "stock:i:a", call_adjust},
+    {"APPEND %s x", "stock:i:a", call_put},
+    {"APPEND %s x", "stock:i:a", call_deduct},
+    {"SETRANGE %s 0 x", "stock:i:a", call_deduct},
+    {"SETRANGE %s 0 x", "stock:i:a", call_adjust},
     {"SET %s x", "stock:b:a", call_put},
     {"SET %s x", "stock:b:a", call_deduct},
     {"SET %s x", "stock:b:a", call_delete},
@@ -117,13 +124,18 @@ static const struct foreign {
     {"LPUSH %s x", "stock:o:o", call_deduct},
     {"LPUSH %s x", "stock:o:o", call_get_order},
     {"SET %s x", "stock:o:o", call_deduct},
-    {"SET %s \xc1", "stock:o:o", call_deduct},
+    {"SET %s \x02", "stock:o:o", call_deduct},
+    {"SET %s \x02\x01xxxxxxxxxxxxxxxx", "stock:o:o", call_deduct},
+    {"SET %s \x02\xff", "stock:o:o", call_deduct},
     {"SET %s x", "stock:o:o", call_get_order},
-    {"SET %s \x91\xaa"
-     "adjustment",
-     "stock:o:o", call_get_order},
+    {"APPEND %s x", "stock:o:held", call_get_held},
+    {"SETRANGE %s 0 x", "stock:o:held", call_get_held},
+    {"SETRANGE %s 2 \x09", "stock:o:held", call_get_held},
+    {"SETRANGE %s 3 \x09", "stock:o:held", call_get_held},
+    {"APPEND %s x", "stock:o:held", call_confirm},
     {"LPUSH %s x", "stock:a:adj", call_adjust},
     {"SET %s x", "stock:a:adj", call_adjust},
+    {"SET %s \xc1", "stock:a:adj", call_adjust},
     {"SET %s x", "stock:skus", call_put_new},
     {"SET %s x", "stock:skus", call_list},
     {"SET %s x", "stock:skus", call_trim},
@@ -142,10 +154,10 @@ static const struct foreign {
     {"SET %s x", "stock:i:b", call_confirm},
     {"SET %s x", "stock:i:b", call_cancel},
     {"SET %s x", "stock:i:b", call_return},
-    {"HSET %s available 1", "stock:i:b", call_reserve},
-    {"HSET %s available 1", "stock:i:b", call_confirm},
-    {"HSET %s available 1", "stock:i:b", call_cancel},
-    {"HSET %s available 1", "stock:i:b", call_return},
+    {"SETRANGE %s 0 x", "stock:i:b", call_reserve},
+    {"SETRANGE %s 0 x", "stock:i:b", call_confirm},
+    {"SETRANGE %s 0 x", "stock:i:b", call_cancel},
+    {"SETRANGE %s 0 x", "stock:i:b", call_return},
     {"SET %s x", "stock:b:b", call_reserve},
     {"SET %s x", "stock:b:b", call_cancel},
     {"SET %s x", "stock:b:b", call_return},
@@ -163,6 +175,9 @@ static const struct foreign {
     {"SET %s x", "stock:o:sold", call_return},
     {"LPUSH %s x", "stock:t:r", call_return},
     {"SET %s x", "stock:t:r", call_return},
+    {"SET %s \x91\xaa"
+     "adjustment",
+     "stock:t:r", call_return},
     {"SET %s x", "stock:x", call_put},
     {"SET %s x", "stock:x", call_get},
     {"SET %s x", "stock:x", call_list},
@@ -195,7 +210,8 @@ TEST(foreign_data_changes_nothing)
         reserve("g", "held", "bob", "b:1", 600000);
         deduct("g", "sold", "bob", "b:1 a:1");
         snprintf(key, sizeof key, "ls:{default/g}:%s", foreign[i].key);
-        harness_redis(h, "DEL %s", key);
+        if (!begins(foreign[i].command, "APPEND") && !begins(foreign[i].command, "SETRANGE"))
+            harness_redis(h, "DEL %s", key);
         harness_redis(h, foreign[i].command, key);
         remember();
         foreign[i].call();
@@ -232,11 +248,6 @@ static const char *fcall(const char *function, const char *args)
 
     snprintf(command, sizeof command, "FCALL %s_%s 1 ls:{default/g}: %s", function, functions_digest, args);
     return harness_redis(h, command);
-}
-
-static bool begins(const char *text, const char *with)
-{
-    return strncmp(text, with, strlen(with)) == 0;
 }
 
 /* What takes stock, or leaves a key where there was none, is refused; what gives it back,
@@ -281,7 +292,7 @@ TEST(stock_comes_back_when_memory_is_short)
 TEST(an_error_after_a_write_is_maybe)
 {
     put_item("g", "a", 10);
-    harness_alter(h, "write('SET', order_key(base, id)", "write('NOSUCH', order_key(base, id)");
+    harness_alter(h, "write('SET', key, texts[key], 'PX'", "write('NOSUCH', key, texts[key], 'PX'");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
@@ -303,7 +314,7 @@ TEST(an_error_before_a_write_is_no)
 {
     put_item("g", "a", 10);
     remember();
-    harness_alter(h, "redis.call('HMGET'", "redis.call('NOSUCH'");
+    harness_alter(h, "redis.call('GET', s.base .. 'stock:i:'", "redis.call('NOSUCH', s.base .. 'stock:i:'");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_int_equal(err.applied, LKS_APPLIED_NO);
@@ -317,17 +328,23 @@ TEST(a_reply_of_another_shape_is_an_error)
     harness_alter(h, "if not due then return {'MORE'} end", "if true then return {'OK', 'x'} end");
     assert_null(get_item("g", "a"));
     assert_int_equal(err.code, LKS_INTERNAL);
-    harness_alter(h, "reply = {way.outcome, '0', hold_ms}", "if true then return {'DEDUCTED'} end reply = nil");
+    harness_alter(h, "reply = {way.outcome, left}", "if true then return {'DEDUCTED'} end");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_int_equal(err.applied, LKS_APPLIED_MAYBE);
-    harness_alter(h, "reply = {way.outcome, '0', hold_ms}", "if true then return {} end reply = nil");
+    harness_alter(h, "reply = {way.outcome, left}", "if true then return {'DEDUCTED', 1, 1} end");
+    assert_null(deduct("g", "o", "", "a:1"));
+    assert_int_equal(err.code, LKS_INTERNAL);
+    harness_alter(h, "reply = {way.outcome, left}", "if true then return {'SOLD_OUT', 1, 1, 0} end");
+    assert_null(deduct("g", "o", "", "a:1"));
+    assert_int_equal(err.code, LKS_INTERNAL);
+    harness_alter(h, "reply = {way.outcome, left}", "if true then return {} end");
     assert_null(deduct("g", "o", "", "a:1"));
     assert_int_equal(err.code, LKS_INTERNAL);
     assert_null(reserve("g", "o", "", "a:1", 1000));
     assert_int_equal(err.code, LKS_INTERNAL);
-    harness_alter(h, "local reply = {state, int(hold_ms), order[BUYER]}",
-                  "if true then return {state} end local reply");
+    harness_alter(h, "local reply, n = {state, hold_ms, order[BUYER]}, 3",
+                  "if true then return {state} end local reply, n");
     deduct("g", "o", "", "a:1");
     assert_null(get_order("g", "o"));
     assert_int_equal(err.code, LKS_INTERNAL);

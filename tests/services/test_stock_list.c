@@ -173,6 +173,20 @@ TEST(a_namespace_of_many_keys)
     assert_true(response->next_page_token[0] != '\0');
 }
 
+/* Neither a pattern, nor what other names hold. */
+TEST(a_prefix_is_only_a_prefix)
+{
+    put_item("g", "a", 3);
+    put_item("g", "[a]b", 2);
+    put_item("g", "x}:stock:i:ab", 1);
+    deduct("g", "o}:stock:i:ac", "", "a:1");
+    assert_string_equal(list("", "[a]", 0, "")->items[0]->sku, "[a]b");
+    const lks_list_items_response *response = list("", "a", 0, "");
+    assert_int_equal(response->n_items, 1);
+    assert_string_equal(response->items[0]->sku, "a");
+    assert_int_equal(list("", "", 0, "")->n_items, 3);
+}
+
 TEST(foreign_data_is_not_listed)
 {
     put_item("g", "a", 1);

@@ -31,7 +31,7 @@ TEST(a_repeat_is_the_first_answer)
     harness_advance_ms(h, 20000);
     remember();
     const lks_reserve_response *again = reserve("g", "o1", "bob", "b:1 a:2", 60000);
-    answers(again, "RESERVED again a:8 b:9");
+    answers(again, "RESERVED again b:9 a:8");
     assert_in_range(again->hold_ms, 1, 40000);
     assert_int_equal(lasting_alarm_ms(), again->hold_ms);
     /* It is not a longer hold. */

@@ -1,0 +1,313 @@
+-- StockService, the state of a group in an FCALL: what its calls read, and what they
+-- change. All is changed in memory, seen by the calls that follow, and written once, when
+-- all of them are done (close_stock). So a call reads all that it needs before it changes
+-- anything: what fails then has changed nothing.
+--
+-- Who meets what an earlier call changed shares its fate (touch): what that call was to write
+-- may fail to be written.
+
+-- A state has these parts, each when it is needed. Most hold one thing only, so they are made with it, which
+-- saves Lua from growing them.
+--   items     by sku; false: there is none
+--   texts     by key: what keys of type string will hold
+--   keys      of each of these the key and the ms it is kept, false: for good
+--   ledger    ENTRY words each: note
+--   held      by sku: units by buyer
+--   bought    by sku: the buyers whose units changed
+--   unlinked  skus whose buyers' counts end, also those that changed
+--   ends      by order id: when its hold ends, false: no more
+--   moved     the ids of these
+--   skus      the new and the deleted ones
+--   others    states of other groups, by base
+--   gave      whether all that is over was given back
+--   due, due_left  stock_hold.lua
+local function open_stock(base)
+  return {base = base, items = nil, texts = nil, keys = nil, ledger = nil, touched = false, at = 0}
+end
+
+-- ---- items ----
+
+-- nil when there is none.
+local function item_of(s, sku)
+  local items = s.items
+  local item = items and items[sku]
+  if item == nil then
+    local text = redis.call('GET', s.base .. 'stock:i:' .. sku)
+    item = false
+    if text then item = unpack_item(text) or fail('FAILED_PRECONDITION', FOREIGN) end
+    if items then items[sku] = item else s.items = {[sku] = item} end
+  elseif item and item[CHANGED] or s.skus and s.skus[sku] then
+    touch(s)
+  end
+  return item or nil
+end
+
+local function existing_item(s, sku)
+  return item_of(s, sku) or fail('NOT_FOUND', 'sku: no such item')
+end
+
+local function check_version(expected, current)
+  if expected ~= 0 and expected ~= current then
+    fail('ABORTED', 'expected_version: the current one is ' .. int(current))
+  end
+end
+
+local function change_item(s, item)
+  item[CHANGED] = true
+  touch(s)
+end
+
+-- The group's list of skus is to know of a new or a deleted item.
+local function list_item(s, sku)
+  s.skus = s.skus or {}
+  s.skus[sku] = true
+  touch(s)
+end
+
+-- What the buyer has in orders that count.
+local function held_of(s, sku, buyer)
+  s.held = s.held or {}
+  local held = s.held[sku] or {}
+  s.held[sku] = held
+  if not held[buyer] then
+    held[buyer] = tonumber(redis.call('HGET', s.base .. 'stock:b:' .. encode(sku), buyer) or '0')
+      or fail('FAILED_PRECONDITION', FOREIGN)
+  end
+  return held[buyer]
+end
+
+-- What the buyer has was read before.
+local function change_held(s, sku, buyer, by)
+  s.bought = s.bought or {}
+  local held, bought = s.held[sku], s.bought[sku] or {}
+  s.bought[sku] = bought
+  held[buyer] = held[buyer] + by
+  bought[#bought + 1] = buyer
+end
+
+-- Ends the counts of all buyers. Their key was read: a hash, or none.
+local function forget_buyers(s, sku)
+  s.unlinked = s.unlinked or {}
+  s.unlinked[sku] = true
+end
+
+-- ---- orders and other records ----
+
+-- What a key of type string holds, false: nothing.
+local function text_of(s, key)
+  local text = s.texts and s.texts[key]
+  if not text then return redis.call('GET', key) end
+  touch(s)
+  return text
+end
+
+-- keep_ms: false = for good
+local function put_text(s, key, text, keep_ms)
+  local keys = s.keys
+  if keys then
+    s.texts[key] = text
+    keys[#keys + 1] = key
+    keys[#keys + 1] = keep_ms
+  else
+    s.texts, s.keys = {[key] = text}, {key, keep_ms}
+  end
+  touch(s)
+end
+
+local function order_key(s, id)
+  return s.base .. 'stock:o:' .. id
+end
+
+-- nil when there is none.
+local function load_order(s, id)
+  local text = text_of(s, order_key(s, id))
+  return text and unpack_order(text) or nil
+end
+
+-- An order that has ended: from now on it has an end itself.
+local function save_order(s, id, order)
+  put_text(s, order_key(s, id), pack_order(order), order[KEEP])
+end
+
+-- A record of an Adjust or a Return; nil when there is none.
+local function load_record(s, key, kind)
+  local text = text_of(s, key)
+  if not text then return nil end
+  local ok, record = pcall(cmsgpack.unpack, text)
+  if not ok or type(record) ~= 'table' or record[1] ~= kind then
+    fail('FAILED_PRECONDITION', FOREIGN)
+  end
+  return record
+end
+
+-- When an order's hold ends; nil when it is not RESERVED.
+local function hold_end(s, id, order)
+  if order[STATE] ~= 'RESERVED' then return nil end
+  local ends = s.ends and s.ends[id]
+  if ends == nil then
+    return tonumber(redis.call('ZSCORE', s.base .. 'stock:x', id)) or fail('FAILED_PRECONDITION', FOREIGN)
+  end
+  touch(s)
+  return ends
+end
+
+-- ends: false = no more
+local function move_end(s, id, ends)
+  s.ends, s.moved = s.ends or {}, s.moved or {}
+  s.ends[id] = ends
+  s.moved[#s.moved + 1] = id
+  touch(s)
+end
+
+-- ---- lines ----
+
+-- What a unit of each kind of ledger entry does: to available, reserved, sold, and to the
+-- buyer's count.
+local MOVES = {
+  DEDUCTED = {-1, 0, 1, 1}, RESERVED = {-1, 1, 0, 1}, CONFIRMED = {0, -1, 1, 0},
+  CANCELLED = {1, -1, 0, -1}, EXPIRED = {1, -1, 0, -1}, RETURNED = {1, 0, -1, -1},
+}
+
+-- Whether units sold in the era are of this item, and not of one deleted since.
+local function belongs(item, era)
+  return item and era >= item[BORN]
+end
+
+local function counts(item, era)
+  return item[LIMIT] > 0 and era == item[ERA]
+end
+
+-- An entry for the ledger: kind, sku, quantity as text, what caused it, reason.
+local ENTRY = 5
+local function note(s, kind, sku, quantity, cause, reason)
+  local ledger = s.ledger
+  if ledger then
+    local n = #ledger
+    ledger[n + 1], ledger[n + 2], ledger[n + 3], ledger[n + 4], ledger[n + 5] = kind, sku, quantity, cause, reason
+  else
+    s.ledger = {kind, sku, quantity, cause, reason}
+  end
+end
+
+-- Moves units of a line, of which all was read before; quantity as text is for the ledger.
+local function move(s, kind, sku, quantity, text, era, id, buyer, reason)
+  local item, by = s.items[sku], MOVES[kind]
+  if not belongs(item, era) then return end
+  item[AVAILABLE] = item[AVAILABLE] + by[1] * quantity
+  item[RESERVED] = item[RESERVED] + by[2] * quantity
+  item[SOLD] = item[SOLD] + by[3] * quantity
+  item[VERSION] = item[VERSION] + 1
+  change_item(s, item)
+  if by[4] ~= 0 and counts(item, era) then change_held(s, sku, buyer, by[4] * quantity) end
+  note(s, kind, sku, text, id, reason)
+end
+
+-- Reads what moving the lines of an order needs.
+local function ready(s, kind, order)
+  for i = LINES, #order, LINE do
+    local item, era = item_of(s, order[i]), order[i + LINE_ERA]
+    if MOVES[kind][4] ~= 0 and belongs(item, era) and counts(item, era) then held_of(s, order[i], order[BUYER]) end
+  end
+end
+
+local function move_order(s, kind, id, order, reason)
+  for i = LINES, #order, LINE do
+    local quantity = order[i + QUANTITY]
+    move(s, kind, order[i], quantity, int(quantity), order[i + LINE_ERA], id, order[BUYER], reason)
+  end
+end
+
+-- ---- writing ----
+
+-- Entries that stand packed in one entry of the stream at most.
+local PACKED_MAX = 1000
+
+-- The ledger and its readers are the keys that no call has read: so these come first. Readers that
+-- wait for an entry (stock_ledger.lua) are woken once, and register again.
+local function write_ledger(s)
+  local words, readers = s.ledger, s.base .. 'stock:r'
+  local servers = redis.call('EXISTS', readers) == 1 and redis.call('SMEMBERS', readers)
+  for first = 1, #words, ENTRY * PACKED_MAX do
+    local last = math.min(#words, first + ENTRY * PACKED_MAX - 1)
+    local n = (last - first + 1) / ENTRY
+    write('XADD', s.base .. 'stock:ledger', '*', n == 1 and '1' or int(n), table.concat(words, '\0', first, last))
+  end
+  if not servers then return end
+  for _, server in ipairs(servers) do write('PUBLISH', 'ls:wake:' .. server, 'W ' .. s.base .. 'ledger') end
+  write('DEL', readers)
+end
+
+local function write_items(s)
+  local key = s.base .. 'stock:i:'
+  for sku, item in pairs(s.items) do
+    if item and item[CHANGED] then write('SET', key .. sku, pack_item(item)) end
+  end
+  if not s.skus then return end
+  for sku in pairs(s.skus) do
+    if s.items[sku] then
+      write('ZADD', s.base .. 'stock:skus', 0, sku)
+      -- TrimLedger may have given the ledger of a group without items an end.
+      write('PERSIST', s.base .. 'stock:ledger')
+    else
+      write('UNLINK', key .. sku)
+      write('ZREM', s.base .. 'stock:skus', sku)
+    end
+  end
+end
+
+local function write_buyers(s)
+  for sku, buyers in pairs(s.bought or {}) do
+    local key, held, some, none = s.base .. 'stock:b:' .. encode(sku), s.held[sku], {}, {}
+    for _, buyer in ipairs(buyers) do
+      if held[buyer] > 0 then
+        some[#some + 1], some[#some + 2] = buyer, int(held[buyer])
+      else
+        none[#none + 1] = buyer
+      end
+    end
+    if some[1] then write('HSET', key, unpack(some)) end
+    if none[1] then write('HDEL', key, unpack(none)) end
+  end
+  for sku in pairs(s.unlinked or {}) do write('UNLINK', s.base .. 'stock:b:' .. encode(sku)) end
+end
+
+local function write_ends(s)
+  local more, over = {}, {}
+  for _, id in ipairs(s.moved) do
+    if s.ends[id] then
+      more[#more + 1], more[#more + 2] = s.ends[id], id
+    else
+      over[#over + 1] = id
+    end
+  end
+  if #more > 0 then write('ZADD', s.base .. 'stock:x', unpack(more)) end
+  if #over > 0 then write('ZREM', s.base .. 'stock:x', unpack(over)) end
+end
+
+local function write_texts(s)
+  local keys, texts, last, keep = s.keys, s.texts, nil, nil
+  for i = 1, #keys, 2 do
+    local key, keep_ms = keys[i], keys[i + 1]
+    if not keep_ms then
+      write('SET', key, texts[key])
+    else
+      -- Most are kept as long as the one before.
+      if keep_ms ~= last then last, keep = keep_ms, int(keep_ms) end
+      write('SET', key, texts[key], 'PX', keep)
+    end
+  end
+end
+
+local function close_stock(s)
+  if s.ledger then write_ledger(s) end
+  if s.items then write_items(s) end
+  if s.bought or s.unlinked then write_buyers(s) end
+  if s.keys then write_texts(s) end
+  if s.moved then write_ends(s) end
+  if s.others then
+    for _, other in pairs(s.others) do close_stock(other) end
+  end
+end
+
+-- For define_pass.
+local SHARED = {open = open_stock, close = close_stock}
