@@ -218,7 +218,7 @@ lua_mutation(S38 test_stock_reserve
 lua_mutation(S38 test_stock_orders [[CANCELLED = {1, -1, 0, -1}]] [[CANCELLED = {1, -1, 0, 0}]])
 lua_mutation(S38 test_stock_reserve [[EXPIRED = {1, -1, 0, -1}]] [[EXPIRED = {1, -1, 0, 0}]])
 lua_mutation(S38 test_stock_return [[RETURNED = {1, 0, -1, -1}]] [[RETURNED = {1, 0, -1, 0}]])
-lua_mutation(S39 test_stock_expiry [[      s.at, dirty = n, false]] [[      s.at = n]])
+lua_mutation(S39 test_stock_expiry [[  s.at, dirty = n, false]] [[  s.at = n]])
 lua_mutation(S40 test_stock_expiry [[if i > max or lines >= HOLD_LINES_MAX then]] [[if lines >= HOLD_LINES_MAX then]])
 lua_mutation(S40 test_stock_expiry [[if i > max or lines >= HOLD_LINES_MAX then]] [[if i > max then]])
 lua_mutation(S40 test_stock_expiry [[load_holds(s, ids, HOLDS_MAX - gave, gave_lines)]] [[load_holds(s, ids, HOLDS_MAX, gave_lines)]])
