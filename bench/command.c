@@ -49,7 +49,7 @@ static void sub_call(command *c, const char *const args[], size_t n)
 
 void command_deduct(command *c, const char *thing, const char *order_id)
 {
-    const char *const args[] = {order_id, "" /* buyer */, "0" /* hold_ms */, thing, "1" /* quantity */};
+    const char *const args[] = {order_id, "" /* buyer */, thing, "1" /* quantity */};
 
     sub_call(c, args, sizeof args / sizeof *args);
 }
@@ -67,4 +67,9 @@ void command_release(command *c, const char *thing, const char *token)
     const char *const args[] = {token, thing};
 
     sub_call(c, args, sizeof args / sizeof *args);
+}
+
+void command_force_release(command *c, const char *thing)
+{
+    sub_call(c, &thing, 1);
 }

@@ -39,6 +39,7 @@ void command_deduct(command *c, const char *thing, const char *order_id);
 /* The same for one exclusive lock, of a minute, without waiting. */
 void command_acquire(command *c, const char *thing, const char *token);
 void command_release(command *c, const char *thing, const char *token);
+void command_force_release(command *c, const char *thing);
 
 #ifdef __cplusplus
 }

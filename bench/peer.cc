@@ -133,6 +133,8 @@ class Pipeline
                 Die(reply->type == REDIS_REPLY_ERROR ? reply->str : "not an answer of the function");
             const char *outcome = reply->element[0]->element[0]->str;
             call->finished = true;
+            if (strcmp(outcome, "ERR") != 0 && strcmp(outcome, "DEDUCTED") != 0 && strcmp(outcome, "SOLD_OUT") != 0)
+                Die(outcome);
             if (strcmp(outcome, "ERR") == 0) {
                 call->writer.FinishWithError(grpc::Status(grpc::StatusCode::INTERNAL, "the function failed"), call);
             } else {
@@ -210,10 +212,10 @@ int Drive(const char *address, int in_flight, const char *tag, int things, int f
     auto stub = StockService::NewStub(grpc::CreateChannel(address, grpc::InsecureChannelCredentials()));
     grpc::CompletionQueue queue;
     std::vector<Asked> asked(static_cast<size_t>(in_flight));
-    uint64_t serial = 0;
+    uint64_t serial = static_cast<uint64_t>(getpid()) << 32; // an order id is never used twice
     auto ask = [&](Asked *a) {
         char id[40];
-        snprintf(id, sizeof id, "%s-%019llx", tag, 0x1000000000ULL + static_cast<unsigned long long>(serial++));
+        snprintf(id, sizeof id, "%s-%019llx", tag, static_cast<unsigned long long>(serial++));
         a->context = std::make_unique<grpc::ClientContext>();
         a->context->set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(5));
         a->request.set_order_id(id);

@@ -70,7 +70,7 @@ def items(b, n):
     """Items of one group."""
     def calls():
         yield "get", lambda: [("stock_get_items", "g", [item((b.next() * 7919) % n)]) for _ in range(CALLS)]
-        yield "deduct", lambda: [("stock_deduct", "g", [order(b.next()), "buyer", 0, item((b.next() * 7919) % n), 1])
+        yield "deduct", lambda: [("stock_deduct", "g", [order(b.next()), "buyer", item((b.next() * 7919) % n), 1])
                                  for _ in range(CALLS)]
         yield "list 20, first", lambda: [("stock_list_group", "g", ["", "", 20])] * CALLS
         yield "list 20, middle", lambda: [("stock_list_group", "g", ["", item(n // 2), 20])] * CALLS
@@ -83,11 +83,11 @@ def orders(b, n):
     b.cost([b.fcall("stock_put_item", [("g", [item(0), 10**12, 0, 0, 0, DAYS_30_MS, 0, 0])])])
 
     def calls():
-        yield "deduct", lambda: [("stock_deduct", "g", [order(10**9 + b.next()), "buyer", 0, item(0), 1])
+        yield "deduct", lambda: [("stock_deduct", "g", [order(10**9 + b.next()), "buyer", item(0), 1])
                                  for _ in range(CALLS)]
         yield "get order", lambda: [("stock_get_order", "g", [order((b.next() * 7919) % n)]) for _ in range(CALLS)]
         yield "read ledger", lambda: [("stock_read_ledger", "g", ["", 20, "", 0])] * CALLS
-    return ("stock_deduct", lambda i: ("g", [order(i), "buyer", 0, item(0), 1])), calls
+    return ("stock_deduct", lambda i: ("g", [order(i), "buyer", item(0), 1])), calls
 
 
 @table

@@ -72,7 +72,7 @@ static void deduct(const work *w, const char *thing, const char *order_id, comma
 static void lock(const work *w, const char *thing, unsigned slot, uint64_t n, command *c)
 {
     bool acquires = n % 2 == 0;
-    uint64_t serial = (n / 2) << 16 | slot;
+    uint64_t serial = w->slice << 48 | (n / 2) << 16 | slot;
 
     if (!w->script) {
         command_fcall(c, acquires ? "lock_acquire" : "lock_release", thing);
@@ -111,6 +111,17 @@ unsigned work_calls(const work *w)
 
 /* ---- Redis --------------------------------------------------------------------- */
 
+/* What a function answers to a call that is as it should be: another word means that something else is measured. */
+static bool is_an_outcome(const redisReply *word)
+{
+    static const char *const outcomes[] = {"DEDUCTED", "SOLD_OUT", "ACQUIRED", "BUSY", "RELEASED"};
+
+    for (size_t i = 0; i < sizeof outcomes / sizeof *outcomes; i++)
+        if (word->type == REDIS_REPLY_STRING && strcmp(word->str, outcomes[i]) == 0)
+            return true;
+    return word->type == REDIS_REPLY_INTEGER; /* the fence of an Acquire */
+}
+
 bool work_answered(const redisReply *reply)
 {
     const redisReply *first =
@@ -123,6 +134,10 @@ bool work_answered(const redisReply *reply)
     if (first && first->type == REDIS_REPLY_ARRAY && first->elements > 3 &&
         first->element[0]->type == REDIS_REPLY_STRING && strcmp(first->element[0]->str, "ERR") == 0) {
         fprintf(stderr, "lockstock-bench: the function says %s\n", first->element[3]->str);
+        return false;
+    }
+    if (first && first->type == REDIS_REPLY_ARRAY && first->elements > 0 && !is_an_outcome(first->element[0])) {
+        fprintf(stderr, "lockstock-bench: the function says %s, which was not expected\n", first->element[0]->str);
         return false;
     }
     return reply != NULL;
@@ -166,11 +181,39 @@ static bool make_items(const work *w, redisContext *redis)
     return made;
 }
 
+/* A slice before may have ended between an Acquire and its Release. */
+static bool free_locks(const work *w, redisContext *redis)
+{
+    command c = {0};
+    bool freed = true;
+
+    for (unsigned i = 0; i < w->world->n_things && freed; i++) {
+        const char *thing = w->world->things[i];
+        if (w->script) {
+            command_clear(&c);
+            command_add(&c, "DEL");
+            command_add_text(&c, "{bench}l:%s", thing);
+        } else {
+            command_fcall(&c, "lock_force_release", thing);
+            command_force_release(&c, thing);
+        }
+        redisReply *reply = redisCommandArgv(redis, c.argc, c.argv, c.lengths);
+        freed = reply && reply->type != REDIS_REPLY_ERROR;
+        if (reply)
+            freeReplyObject(reply);
+    }
+    return freed;
+}
+
 bool work_prepare(work *w, redisContext *redis)
 {
+    static uint64_t slices;
+
+    w->slice = ++slices;
     if (!w->script)
-        return load_library(redis);
+        return load_library(redis) && (!w->locks || free_locks(w, redis));
     if (w->locks)
-        return load_script(w, 0, acquire_script, redis) && load_script(w, 1, release_script, redis);
+        return load_script(w, 0, acquire_script, redis) && load_script(w, 1, release_script, redis) &&
+               free_locks(w, redis);
     return load_script(w, 0, deduct_script, redis) && make_items(w, redis);
 }

@@ -18,6 +18,7 @@ typedef struct work {
     bool script;        /* the minimal script */
     unsigned subs;      /* sub-calls of one item that share an FCALL; 0 = 1 */
     char sha[2][48];    /* of the scripts */
+    uint64_t slice;     /* how often it was prepared: no token is used twice */
 } work;
 
 /* Loads library and scripts, and makes what the scripts work on. False: said on standard error. */

@@ -130,17 +130,19 @@ local function define_pass(name, flags, handler, shared)
       if s.touched then close_on(s, shared, replies) end
       return replies
     end
-    local replies, states, n, i = {}, {}, 0, 1
+    local replies, states, final, n, i = {}, {}, {}, 0, 1
+    for k = 1, #bases do final[bases[k]] = k end
     while i <= n_words do
       n, last = n + 1, i + words[i]
       local base = bases[n] or bases[1]
       local s = states[base] or shared.open(base)
-      states[base] = s
       replies[n] = call_on(s, handler, n, words, i + 1, last)
       i = last + 1
-    end
-    for _, s in pairs(states) do
-      if s.touched then close_on(s, shared, replies) end
+      if i > n_words or n == final[base] and bases[2] then
+        if s.touched then close_on(s, shared, replies) end
+      else
+        states[base] = s
+      end
     end
     return replies
   end)

@@ -10,5 +10,8 @@ c_mutation(S56 server/store/pipeline.c test_sequential [=[on_answer(p, c, reply-
   [=[on_answer(p, c, reply->element[reply->elements - 1 - i]);]=])
 c_mutation(S56 client/call/frame.c test_sequential [=[reply->results[reply->n_results == frame->n ? i : 0]]=]
   [=[reply->results[reply->n_results == frame->n ? frame->n - 1 - i : 0]]=])
+c_mutation(S56 server/functions/stock_change.lua test_sequential [[  if item == nil then
+    local text = redis.call('GET', s.base .. 'stock:i:' .. sku)]] [[  if not item or item[CHANGED] then
+    local text = redis.call('GET', s.base .. 'stock:i:' .. sku)]])
 c_mutation(S56 net/sp/frames.c test_sequential [=[*result = w->reply->results[at->index];]=]
   [=[*result = w->reply->results[w->reply->n_results - 1 - at->index];]=])
