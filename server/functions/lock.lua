@@ -203,11 +203,11 @@ end
 -- Whether the token was not known: now it holds.
 local function write_new(base, now, token, owner, lease_ms, targets)
   local kept = now + (lease_ms + TOKEN_RETAIN_MS) * 1000
-  local known = redis.call('SET', base .. 'lock:t:' .. token,
+  local before = redis.call('SET', base .. 'lock:t:' .. token,
     struct.pack(TOKEN, LAYOUT, HOLDS, now, kept) .. ' ' .. owner .. ' ' .. targets,
     'NX', 'GET', 'PX', int(lease_ms + TOKEN_RETAIN_MS))
-  dirty = dirty or not known
-  return not known
+  dirty = dirty or not before
+  return not before
 end
 
 -- The common case, in three commands: one name, EXCLUSIVE, that nobody has or waits for, and a token that
@@ -280,7 +280,7 @@ end
 --    {'BUSY', the place from 0 of a target in the way, its holder's owner, ms left}
 --    {'TOKEN_SPENT'}
 define('lock_acquire', {}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
-  local targets, taken = ..., nil
+  local targets, taken = (...)
   if select('#', ...) == 1 and not string.find(targets, ' ', 1, true) then
     taken = take(base, now, token, owner, lease_ms, wait_ms, targets)
   else

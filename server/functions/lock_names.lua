@@ -112,7 +112,7 @@ end
 
 local function write_lock(lock, now)
   if not lock.changed then return end
-  local waits, text = lock.waits and 1 or 0, nil
+  local waits, text = lock.waits and 1 or 0
   if not lock.mode then
     text = struct.pack(NAME, LAYOUT, FREE, waits, lock.fence, lock.kept)
   elseif lock.one then

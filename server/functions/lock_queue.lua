@@ -465,13 +465,11 @@ local function tell(q)
   for _, line in ipairs(q.lines) do
     local lock = line.lock
     settle(lock)
-    if not lock.waits then
-      -- Nobody has to be told.
-    elseif (line.left or line.at_end) and not anyone_stands(q, line) then
+    if lock.waits and (line.left or line.at_end) and not anyone_stands(q, line) then
       write('DEL', line.servers)
       lock.waits = false
       changed(lock)
-    elseif is_news(q, line) and anyone_stands(q, line) then
+    elseif lock.waits and is_news(q, line) and anyone_stands(q, line) then
       local in_ms = int(watch_ms(q, line))
       for server in pairs(known(line)) do
         if publish(server, 'A', in_ms, q.base, 'lock_promote', line.name) == 0 then
