@@ -324,6 +324,7 @@ void endpoint_close(struct endpoint *endpoint)
 
     if (!endpoint)
         return;
+    heap_clear(&endpoint->options.loop->timers, &endpoint->timer);
     link_close(endpoint->link);
     while ((link = TAILQ_FIRST(&endpoint->lost))) {
         TAILQ_REMOVE(&endpoint->lost, link, in_list);

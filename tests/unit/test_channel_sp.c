@@ -191,17 +191,39 @@ TEST(a_channel_may_be_closed_while_a_name_is_resolved)
     server_stop(server);
 }
 
+enum { URLS_BYTES = 64 * 64 };
+
+/* 63 servers that are not there, and the one. */
+static void name_many(char *urls, struct server *server)
+{
+    int listener = listen_on(0);
+    uint16_t port = port_of(listener);
+    size_t at = 0;
+
+    close(listener);
+    for (int i = 0; i < 63; i++)
+        at += (size_t)snprintf(urls + at, URLS_BYTES - at, "tcp://127.0.0.1:%u,", port);
+    snprintf(urls + at, URLS_BYTES - at, "tcp://127.0.0.1:%u", server_port(server));
+}
+
+/* Each of them has timers among those of the others. */
+TEST(a_channel_to_many_servers_may_be_closed_at_once)
+{
+    struct server *server = server_start(0);
+    char urls[URLS_BYTES];
+
+    name_many(urls, server);
+    for (int i = 0; i < 50; i++)
+        lks_channel_close(open_channel(urls, (lks_channel_options){0}));
+    server_stop(server);
+}
+
 TEST(many_servers_may_be_named)
 {
     struct server *server = server_start(0);
-    int listener = listen_on(0);
-    uint16_t port = port_of(listener);
-    char urls[64 * 64];
-    size_t at = 0;
-    close(listener);
-    for (int i = 0; i < 63; i++)
-        at += (size_t)snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u,", port);
-    snprintf(urls + at, sizeof urls - at, "tcp://127.0.0.1:%u", server_port(server));
+    char urls[URLS_BYTES];
+
+    name_many(urls, server);
     lks_channel *channel = open_channel(urls, (lks_channel_options){0});
     for (int i = 0; i < 20; i++)
         assert_int_equal(run(channel, &server_plain, "a", NULL, NULL, NULL), LKS_OK);
