@@ -68,7 +68,7 @@ static lks_code start(storm *s, size_t index, const effect *e, lks_channel *chan
         a.as.reserve.n_lines = fill_lines(&a, o, NULL);
         a.as.reserve.lines = a.at;
         a.as.reserve.hold_ms = e->hold_ms;
-        a.as.reserve.fresh = fresh;
+        a.as.reserve.fresh = fresh && !o->buried; /* what was cancelled before it came was sent */
         return lks_stock_reserve_start(channel, &a.as.reserve, options, NULL, NULL, call, error);
     case EFFECT_DEDUCT:
         a.as.deduct = (lks_deduct_request)LKS_DEDUCT_REQUEST_INIT;
@@ -77,7 +77,7 @@ static lks_code start(storm *s, size_t index, const effect *e, lks_channel *chan
         a.as.deduct.buyer_id = a.buyer;
         a.as.deduct.n_lines = fill_lines(&a, o, NULL);
         a.as.deduct.lines = a.at;
-        a.as.deduct.fresh = fresh;
+        a.as.deduct.fresh = fresh && !o->buried;
         return lks_stock_deduct_start(channel, &a.as.deduct, options, NULL, NULL, call, error);
     case EFFECT_CONFIRM:
         a.as.confirm = (lks_confirm_request)LKS_CONFIRM_REQUEST_INIT;
