@@ -176,7 +176,7 @@ def waiters(b, n):
 def limit_keys(b, n):
     """Keys of a fixed window of an hour."""
     def check(i):
-        return [1, "A", "", f"key{i:07d}", "", SPEC, 0]
+        return [1, "A", "", f"key{i:07d}", SPEC]
 
     def calls():
         yield "check", lambda: [("rate_check", "g", check((b.next() * 7919) % n)) for _ in range(CALLS)]
