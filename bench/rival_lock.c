@@ -17,9 +17,6 @@ static const char release_and_tell[] = "if redis.call('GET', KEYS[1]) ~= ARGV[1]
                                        "redis.call('LPUSH', KEYS[2], '1')\n"
                                        "redis.call('PEXPIRE', KEYS[2], 60000)\n"
                                        "return 1\n";
-static const char release_only[] =
-    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
-    "return 0\n";
 
 typedef struct names {
     char lock[64], list[64], token[DRIVE_ID_BYTES], sha[48];
@@ -61,18 +58,20 @@ static void new_token(hand *h, names *n)
     drive_make_id(n->token, hand_rival(h)->work.world->tag, drive_next_serial());
 }
 
-void rival_blpop(hand *h)
+/* Of a lock with a lease: `wait` until it may be free, the script that releases. */
+static void take_in_turns(hand *h, const char *release, void (*wait)(hand *h, const names *n, unsigned *seed))
 {
+    unsigned seed = h->slot + 1;
     names n;
 
-    if (!prepare(h, &n, release_and_tell))
+    if (!prepare(h, &n, release))
         return;
     while (hand_goes_on(h)) {
         uint64_t began_ns = measure_now_ns();
         new_token(h, &n);
         bool held = try_to_take(h, &n);
         while (!held && !h->failed) {
-            got(h, redisCommand(h->redis, "BLPOP %s 1", n.list));
+            wait(h, &n, &seed);
             held = !h->failed && try_to_take(h, &n);
         }
         hand_holds(h);
@@ -81,6 +80,31 @@ void rival_blpop(hand *h)
         got(h, redisCommand(h->redis, "EVALSHA %s 2 %s %s %s", n.sha, n.lock, n.list, n.token));
         hand_record(h, began_ns);
     }
+}
+
+static void wait_for_sign(hand *h, const names *n, unsigned *seed)
+{
+    (void)seed;
+    got(h, redisCommand(h->redis, "BLPOP %s 1", n->list));
+}
+
+static void sleep_a_while(hand *h, const names *n, unsigned *seed)
+{
+    long us = SLEEP_MIN_US + rand_r(seed) % (SLEEP_MAX_US - SLEEP_MIN_US + 1);
+
+    (void)h;
+    (void)n;
+    nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
+}
+
+void rival_blpop(hand *h)
+{
+    take_in_turns(h, release_and_tell, wait_for_sign);
+}
+
+void rival_polling(hand *h)
+{
+    take_in_turns(h, work_release_script, sleep_a_while);
 }
 
 void rival_list(hand *h)
@@ -102,28 +126,4 @@ void rival_list(hand *h)
     }
     if (h->slot == 0) /* so that the next round's first does not make it two */
         got(h, redisCommand(h->redis, "BLPOP %s 0", list));
-}
-
-void rival_polling(hand *h)
-{
-    unsigned seed = h->slot + 1;
-    names n;
-
-    if (!prepare(h, &n, release_only))
-        return;
-    while (hand_goes_on(h)) {
-        uint64_t began_ns = measure_now_ns();
-        new_token(h, &n);
-        bool held = try_to_take(h, &n);
-        while (!held && !h->failed) {
-            long us = SLEEP_MIN_US + rand_r(&seed) % (SLEEP_MAX_US - SLEEP_MIN_US + 1);
-            nanosleep(&(struct timespec){.tv_nsec = us * 1000}, NULL);
-            held = try_to_take(h, &n);
-        }
-        hand_holds(h);
-        hand_record(h, began_ns);
-        began_ns = measure_now_ns();
-        got(h, redisCommand(h->redis, "EVALSHA %s 1 %s %s", n.sha, n.lock, n.token));
-        hand_record(h, began_ns);
-    }
 }

@@ -11,13 +11,20 @@ static void on_deduct(void *arg, lks_code code, const lks_deduct_response *respo
     drive_ended(arg, code, response ? (int)response->outcome : 0, false, error);
 }
 
-lks_code start_deduct(op *o, lks_call **ret, lks_error *error)
+static lks_line one_of(op *o)
 {
-    lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
-    lks_line line = LKS_LINE_INIT, *lines[] = {&line};
+    lks_line line = LKS_LINE_INIT;
 
     line.sku = scenario_thing(o);
     line.quantity = 1;
+    return line;
+}
+
+lks_code start_deduct(op *o, lks_call **ret, lks_error *error)
+{
+    lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
+    lks_line line = one_of(o), *lines[] = {&line};
+
     request.order_id = o->id;
     request.lines = lines;
     request.n_lines = 1;
@@ -40,10 +47,8 @@ lks_code start_reserve(op *o, lks_call **ret, lks_error *error)
 {
     if (o->step == RESERVE) {
         lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
-        lks_line line = LKS_LINE_INIT, *lines[] = {&line};
+        lks_line line = one_of(o), *lines[] = {&line};
 
-        line.sku = scenario_thing(o);
-        line.quantity = 1;
         request.order_id = o->id;
         request.lines = lines;
         request.n_lines = 1;

@@ -27,7 +27,7 @@ static const char deduct_script[] =
 static const char acquire_script[] =
     "if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return redis.call('INCR', KEYS[2]) end\n"
     "return 0\n";
-static const char release_script[] =
+const char work_release_script[] =
     "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end\n"
     "return 0\n";
 
@@ -213,7 +213,7 @@ bool work_prepare(work *w, redisContext *redis)
     if (!w->script)
         return load_library(redis) && (!w->locks || free_locks(w, redis));
     if (w->locks)
-        return load_script(w, 0, acquire_script, redis) && load_script(w, 1, release_script, redis) &&
+        return load_script(w, 0, acquire_script, redis) && load_script(w, 1, work_release_script, redis) &&
                free_locks(w, redis);
     return load_script(w, 0, deduct_script, redis) && make_items(w, redis);
 }

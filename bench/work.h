@@ -21,6 +21,9 @@ typedef struct work {
     uint64_t slice;     /* how often it was prepared: no token is used twice */
 } work;
 
+/* KEYS[1] the lock; token: compare and delete. */
+extern const char work_release_script[];
+
 /* Loads library and scripts, and makes what the scripts work on. False: said on standard error. */
 bool work_prepare(work *w, redisContext *redis);
 

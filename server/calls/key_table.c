@@ -7,6 +7,7 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "hash.h"
 #include "memory.h"
 
 enum { BUCKETS_MIN = 16 };
@@ -15,11 +16,7 @@ typedef TAILQ_HEAD(key_bucket, keyed) key_bucket;
 
 static uint64_t hash_of(uint64_t seed, lks_rpc_slice key)
 {
-    uint64_t hash = 14695981039346656037u ^ seed;
-
-    for (size_t i = 0; i < key.len; i++)
-        hash = (hash ^ (unsigned char)key.data[i]) * 1099511628211u;
-    return hash ^ (hash >> 32);
+    return hash_folded(hash_more(HASH_START ^ seed, key.data, key.len));
 }
 
 static bool is_of(const keyed *k, uint64_t hash, lks_rpc_slice key)

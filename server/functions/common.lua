@@ -19,9 +19,8 @@ local MAX_INTEGER = 9007199254740991 -- 2^53 - 1
 -- Whether the running sub-call has written: an error from then on is MAYBE.
 local dirty = false
 
--- How many FCALLs and how many sub-calls have begun: what is remembered for one of them
--- ends with it.
-local fcall, sub_call = 0, 0
+-- How many FCALLs have begun: what is remembered for one of them ends with it.
+local fcall = 0
 
 -- The FCALL's moment in microseconds, once somebody has asked for it.
 local moment
@@ -87,7 +86,6 @@ local function define(name, flags, handler)
       local last = i + words[i]
       n = n + 1
       dirty = false
-      sub_call = sub_call + 1
       local ok, reply = pcall(handler, bases[n] or bases[1], now, unpack(words, i + 1, last))
       i = last + 1
       replies[n] = ok and reply or reply_of_error(reply)
@@ -119,8 +117,8 @@ end
 --   shared.open(base) -> s    before the first of them; reads nothing. Its fields `touched` (false) and `at` (0) are
 --                             the pass's
 --   handler                   checks, then changes s alone, and touches it before
---   shared.close(s)           writes what was changed, when s was touched. Its error goes to each sub-call that
---                             touched s
+--   shared.close(s)           after the last of them, writes what was changed, when s was touched. Its error goes to each
+--                             sub-call that touched s
 local function define_pass(name, flags, handler, shared)
   register(name, flags, function(bases, words)
     local last, n_words = 1 + words[1], #words
@@ -131,7 +129,7 @@ local function define_pass(name, flags, handler, shared)
       return replies
     end
     local replies, states, final, n, i = {}, {}, {}, 0, 1
-    for k = 1, #bases do final[bases[k]] = k end
+    for k = 1, #bases do final[bases[k]] = k end -- where each has its own: the last sub-call of each
     while i <= n_words do
       n, last = n + 1, i + words[i]
       local base = bases[n] or bases[1]

@@ -10,13 +10,11 @@
 #include "services/id.h"
 
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include <openssl/rand.h>
-
 #include "memory.h"
+#include "random.h"
 
 uint64_t uuid_tick(uint64_t last, int64_t sec, int64_t nsec)
 {
@@ -59,21 +57,13 @@ void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1])
     text[ID_UUID_LEN] = '\0';
 }
 
-/* OpenSSL's generator, which is seeded by the system's: that one takes ten times as long. Without it there is no safe
- * id. */
-static void fill_random(void *bytes, size_t len)
-{
-    if (RAND_bytes(bytes, (int)len) != 1)
-        abort();
-}
-
 void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids)
 {
     uint64_t *random = memory_in(arena, count * sizeof *random);
     char(*text)[ID_UUID_LEN + 1] = memory_in(arena, count * sizeof *text);
     struct timespec now;
 
-    fill_random(random, count * sizeof *random);
+    random_fill(random, count * sizeof *random);
     clock_gettime(CLOCK_REALTIME, &now);
     for (size_t i = 0; i < count; i++) {
         *last = uuid_tick(*last, now.tv_sec, now.tv_nsec);

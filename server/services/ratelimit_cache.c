@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "memory.h"
 
 typedef struct entry {
@@ -21,17 +22,9 @@ struct ratelimit_cache {
     entry *bucket[]; /* capacity of them */
 };
 
-/* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint32_t hashed(uint32_t hash, const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)data[i]) * 16777619u;
-    return hash;
-}
-
 static entry **bucket_of(ratelimit_cache *c, const char *ns, size_t ns_len, const char *name, size_t name_len)
 {
-    return &c->bucket[hashed(hashed(2166136261u, ns, ns_len), name, name_len) % c->capacity];
+    return &c->bucket[hash_more(hash_more(HASH_START, ns, ns_len), name, name_len) % c->capacity];
 }
 
 /* Where the entry is pointed at from its chain; where a new one belongs when there is none. */

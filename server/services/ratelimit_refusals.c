@@ -1,5 +1,5 @@
 /* RateLimitService: DENIED and BANNED without asking the store. Invariant: what is answered from memory is what the
- * store would have answered to the same call at a moment that is at most KNOWN_NS ago, and never later than it may
+ * store would have answered to the same call at a moment that is at most REFUSAL_KNOWN_NS ago, and never later than it may
  * pass. So it is kept only of Checks of one rule and one unit: no unit is left then, so nothing but time, a Refund, a
  * Reset or another policy can change the counter. Of a rule with a penalty only the ban is kept: a denied try
  * counts. A Check with a request_id may be the repeat of one that was allowed, and a peek wants to look. */
@@ -9,8 +9,6 @@
 #include "services/refusals.h"
 
 enum { MS = 1000000 };
-#define KNOWN_NS ((uint64_t)20 * MS) /* docs/ratelimit.md */
-#define ASK_NS ((uint64_t)10 * MS)   /* the rest is time for the answer to come */
 
 enum { OUTCOME, LIMIT, REMAINING, RETRY_AT, RESET_AT, BAN_ENDS, NUMBERS }; /* instants in ns of CLOCK_MONOTONIC */
 _Static_assert((int)NUMBERS <= (int)REFUSAL_NUMBERS, "they have room");
@@ -113,8 +111,8 @@ void ratelimit_learn(const answer *a, const lks_check_response *response)
         refusals_forget(r, &key, a->now_ns);
         return;
     }
-    uint64_t until = stands < (int64_t)(KNOWN_NS / MS) ? (uint64_t)stands * MS : KNOWN_NS;
-    const refusal what = {.ask_ns = p->asked_ns + (until < ASK_NS ? until : ASK_NS),
+    uint64_t until = stands < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)stands * MS : REFUSAL_KNOWN_NS;
+    const refusal what = {.ask_ns = p->asked_ns + (until < REFUSAL_ASK_NS ? until : REFUSAL_ASK_NS),
                           .until_ns = p->asked_ns + until,
                           .number = {[OUTCOME] = rule->outcome,
                                      [LIMIT] = rule->limit,

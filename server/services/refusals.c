@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "memory.h"
 
 enum {
@@ -29,19 +30,9 @@ struct refusals {
     place places[]; /* SET of them a set */
 };
 
-/* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
-static uint64_t hashed(uint64_t hash, const char *data, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (unsigned char)data[i]) * 1099511628211u;
-    return hash;
-}
-
 static uint64_t hash_of(const char *data, size_t len)
 {
-    uint64_t hash = hashed(14695981039346656037u, data, len);
-
-    return hash ^ (hash >> 32);
+    return hash_folded(hash_more(HASH_START, data, len));
 }
 
 /* The parts behind one another, each after its length; 0: it is too long. */

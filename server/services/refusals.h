@@ -1,6 +1,6 @@
 /* Refusals that this server remembers for a moment, so that the same question need not go to the store again:
  * what was refused (a key) with which numbers, until when. It never holds a grant. StockService keeps SOLD_OUT
- * here; RateLimitService may keep DENIED.
+ * here, RateLimitService DENIED and BANNED.
  *
  *   put --> known --find, before ask_ns--> the numbers
  *             |   \-find, once from ask_ns on--> NULL: that caller asks the store, the others have the numbers
@@ -20,6 +20,11 @@ enum {
     REFUSAL_NUMBERS = 8,
     REFUSAL_KEY_BYTES_MAX = 240, /* of a key's parts together, and two for each part; a longer one is not remembered */
 };
+
+/* How old what is told may be, by each service (docs/stock.md, docs/ratelimit.md, docs/guarantees.md); and when the
+ * store is asked again, which leaves the answer the rest of the time to come. */
+#define REFUSAL_KNOWN_NS (UINT64_C(20) * 1000000)
+#define REFUSAL_ASK_NS (UINT64_C(10) * 1000000)
 
 typedef struct refusals refusals;
 

@@ -1,5 +1,5 @@
 /* StockService: SOLD_OUT without asking the store. Invariant: what is answered from memory is what the store would have
- * answered to the same call at a moment that is at most KNOWN_NS ago. So it is kept only of orders of one line whose
+ * answered to the same call at a moment that is at most REFUSAL_KNOWN_NS ago. So it is kept only of orders of one line whose
  * refusal was of the item alone, whoever buys (an item with a per-buyer limit is asked for each time), and answered only
  * to an order of one line that the caller says was never sent. What gives units back through this server ends it at once. */
 #include <string.h>
@@ -7,9 +7,7 @@
 #include "services/refusals.h"
 #include "services/stock.h"
 
-enum { PLACES = 4096, MS = 1000000 };
-#define KNOWN_NS ((uint64_t)20 * MS) /* docs/stock.md, docs/guarantees.md */
-#define ASK_NS ((uint64_t)10 * MS)   /* the rest is time for the answer to come */
+enum { PLACES = 4096 };
 
 void *stock_open(const service_options *options)
 {
@@ -23,7 +21,7 @@ void stock_close(void *state)
 
 /* ---- what ends it ---- */
 
-/* Those that give nothing back, but holds that are over: their end is seen within KNOWN_NS in any case. */
+/* Those that give nothing back, but holds that are over: their end is seen within REFUSAL_KNOWN_NS in any case. */
 static bool gives_nothing_back(const char *function)
 {
     const char *const names[] = {
@@ -95,7 +93,8 @@ void stock_learn(const answer *a, const char *group, const char *sku, bool sold_
     if (!p->state)
         return;
     refusal_key key = key_of(p, group, sku, part);
-    const refusal known = {.ask_ns = p->asked_ns + ASK_NS, .until_ns = p->asked_ns + KNOWN_NS, .number = {available}};
+    const refusal known = {
+        .ask_ns = p->asked_ns + REFUSAL_ASK_NS, .until_ns = p->asked_ns + REFUSAL_KNOWN_NS, .number = {available}};
     if (sold_out)
         refusals_put(p->state, p->calls[0].base, &key, &known, a->now_ns);
     else

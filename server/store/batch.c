@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "hash.h"
 #include "memory.h"
 #include "store/fcall.h"
 
@@ -14,16 +15,13 @@ static bool may_share(const gathering *g, const store_call *a, const store_call 
     return (!g->one_base || fcall_same_base(a, b)) && strcmp(a->function, b->function) == 0;
 }
 
-/* FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/ */
 static size_t bucket_of(const gathering *g, const store_call *call)
 {
-    uint32_t hash = 2166136261u;
+    uint64_t hash = hash_more(HASH_START, call->function, strlen(call->function));
 
-    for (size_t i = 0; g->one_base && i < call->base.len; i++)
-        hash = (hash ^ (unsigned char)call->base.data[i]) * 16777619u;
-    for (const char *c = call->function; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 16777619u;
-    return hash % BATCH_BUCKETS;
+    if (g->one_base)
+        hash = hash_more(hash, call->base.data, call->base.len);
+    return hash_folded(hash) % BATCH_BUCKETS;
 }
 
 static batch *new_batch(gathering *g, struct pipeline *pipeline)

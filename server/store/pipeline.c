@@ -280,16 +280,16 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
 
 /* While Redis has one FCALL to run and one to go on with, calls that do not fill one wait for others to
  * share it with: sent now, they would wait in Redis' socket. */
-static bool fills_an_fcall(const pipeline *p)
+static bool waits_for_others(const pipeline *p)
 {
-    return p->queue.weight >= STORE_WEIGHT_MAX;
+    return p->fcalls >= FCALLS_ENOUGH && p->queue.weight < STORE_WEIGHT_MAX;
 }
 
 static void send_queued(pipeline *p)
 {
     gathering g = {.one_base = p->one_base};
 
-    if (!p->link || p->held || p->queue.n == 0 || (p->fcalls >= FCALLS_ENOUGH && !fills_an_fcall(p)))
+    if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
         return;
     for (pending *c; (c = pending_pop(&p->queue));) {
         c->phase = PENDING_OUT;

@@ -41,5 +41,5 @@ forbid host "client|server" "nng/|hiredis/"
 forbid server "client|host" "nng/"
 forbid calls "standard|client|host" "nng/|hiredis/"
 forbid store "standard|client|host|server/calls|server/services" "nng/"
-forbid services "net|standard|client|host|server/calls" "nng/|hiredis/|uv(/|[.]h)"
+forbid services "net|standard|client|host|server/calls" "nng/|hiredis/|uv(/|[.]h)|openssl/"
 exit $failed

@@ -296,7 +296,7 @@ lua_mutation(L42 test_lock_wait [[local next = ahead_of(line).mode ~= 'E' and ne
   [[ahead_of(line) local next = next_of(q, line)]])
 lua_mutation(L21 test_lock_acquire [[math.max(lock.fence + 1, q.now)]] [[q.now]])
 lua_mutation(L49 test_lock_acquire [[      dirty = false
-      sub_call]] [[      sub_call]])
+      local ok, reply = pcall(handler, bases]] [[      local ok, reply = pcall(handler, bases]])
 
 # C: what reaches the functions
 c_mutation(L18 server/services/lock.c test_lock_renew_release

@@ -232,11 +232,11 @@ c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[re
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[return rule->retry_after_ms - 1;]] [[return rule->retry_after_ms;]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[ || q->has_penalty]] "")
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals
-  [[stands < (int64_t)(KNOWN_NS / MS) ? (uint64_t)stands * MS : KNOWN_NS]] [[KNOWN_NS]])
+  [[stands < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)stands * MS : REFUSAL_KNOWN_NS]] [[REFUSAL_KNOWN_NS]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals
-  [[stands < (int64_t)(KNOWN_NS / MS) ? (uint64_t)stands * MS : KNOWN_NS]] [[(uint64_t)stands * MS]])
+  [[stands < (int64_t)(REFUSAL_KNOWN_NS / MS) ? (uint64_t)stands * MS : REFUSAL_KNOWN_NS]] [[(uint64_t)stands * MS]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals
-  [[p->asked_ns + (until < ASK_NS ? until : ASK_NS)]] [[p->asked_ns + until]])
+  [[p->asked_ns + (until < REFUSAL_ASK_NS ? until : REFUSAL_ASK_NS)]] [[p->asked_ns + until]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[[REMAINING] = rule->remaining,]] [[[REMAINING] = 0,]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[ms_until(number[RETRY_AT], a->now_ns)]] [[number[RETRY_AT] > 0]])
 c_mutation(R44 server/services/ratelimit_refusals.c test_ratelimit_refusals [[ms_until(number[RESET_AT], a->now_ns)]] [[number[RESET_AT] > 0]])

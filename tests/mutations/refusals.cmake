@@ -22,10 +22,10 @@ c_mutation(S54 server/services/stock_refusals.c test_stock_refusals
   [[part[1] = lks_rpc_slice_of(group[0] == '\0' ? sku : group);]] [[part[1] = lks_rpc_slice_of("");]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[part[2] = lks_rpc_slice_of(sku);]]
   [[part[2] = lks_rpc_slice_of("");]])
-c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.until_ns = p->asked_ns + KNOWN_NS]]
-  [[.until_ns = p->asked_ns + 2 * KNOWN_NS]])
-c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.ask_ns = p->asked_ns + ASK_NS]]
-  [[.ask_ns = p->asked_ns + KNOWN_NS]])
+c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.until_ns = p->asked_ns + REFUSAL_KNOWN_NS]]
+  [[.until_ns = p->asked_ns + 2 * REFUSAL_KNOWN_NS]])
+c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.ask_ns = p->asked_ns + REFUSAL_ASK_NS]]
+  [[.ask_ns = p->asked_ns + REFUSAL_KNOWN_NS]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals
   [[        refusals_forget(p->state, &key, a->now_ns);]] [[        ;]])
 c_mutation(S54 server/services/stock.c test_stock_refusals [[sold_out && s->anybody]] [[sold_out]])

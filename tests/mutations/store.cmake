@@ -95,7 +95,7 @@ c_mutation(T11 server/store/greeting.c test_store_pipeline [[strcmp(field(reply,
 c_mutation(T11 server/store/fcall.c test_shared_fcalls [[if (!fcall_same_base(calls[i], calls[0]))]] [[if (false)]])
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:a_few_calls* [[p->fcalls >= FCALLS_ENOUGH && ]] [[false && ]])
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_fills*
-  [[return p->queue.weight >= STORE_WEIGHT_MAX;]] [[return false;]])
+  [[ && p->queue.weight < STORE_WEIGHT_MAX]] "")
 lua_mutation(T11 test_shared_fcalls [[bases[n] or bases[1], now]] [[bases[1], now]])
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->calls.weight + p->call.weight <= STORE_WEIGHT_MAX && ]] "")
 c_mutation(T11 server/store/batch.c test_store_pipeline [[b->bytes + p->bytes <= BATCH_BYTES_MAX]] [[true]])

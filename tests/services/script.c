@@ -78,6 +78,15 @@ void ask_together(size_t n, const void *const requests[], const void *responses[
     harness_call_together(h, s, method, n, requests, responses, errors);
 }
 
+long fcalls_made(void)
+{
+    static long before;
+    long all = harness_commands(h, "fcall"), since = all - before;
+
+    before = all;
+    return since;
+}
+
 size_t words(const char *from, char *copy, char **word)
 {
     size_t n = 0;

@@ -44,6 +44,9 @@ const service_method *method_for(const void *request, const service **ret);
 /* n requests of one type in one FCALL (harness_call_together). */
 void ask_together(size_t n, const void *const requests[], const void *responses[], lks_error errors[]);
 
+/* How many FCALLs the store had since the last look. */
+long fcalls_made(void);
+
 /* Messages of protobuf-c hold `char *` even where nobody writes. */
 #define text(unwritten) harness_unconst(unwritten)
 

@@ -20,19 +20,11 @@ static int teardown(void **state)
     return 0;
 }
 
-/* How often the store was asked since the last look. */
-static long asked(void)
-{
-    static long before;
-    long all = harness_commands(h, "fcall"), since = all - before;
-
-    before = all;
-    return since;
-}
-
 /* The answer comes from the store, or from memory. */
-#define asks(expression, expected) (asked(), expect_told(expression, expected), assert_int_equal(asked(), 1))
-#define remembers(expression, expected) (asked(), expect_told(expression, expected), assert_int_equal(asked(), 0))
+#define asks(expression, expected) \
+    (fcalls_made(), expect_told(expression, expected), assert_int_equal(fcalls_made(), 1))
+#define remembers(expression, expected) \
+    (fcalls_made(), expect_told(expression, expected), assert_int_equal(fcalls_made(), 0))
 
 static void use_up(const char *rule, int n)
 {

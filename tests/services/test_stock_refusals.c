@@ -22,16 +22,6 @@ static int teardown(void **state)
     return 0;
 }
 
-/* How often the store was asked since the last look. */
-static long asked(void)
-{
-    static long before;
-    long all = harness_commands(h, "fcall"), since = all - before;
-
-    before = all;
-    return since;
-}
-
 static const lks_deduct_response *deduct_first(const char *group, const char *order_id, const char *buyer_id,
                                                const char *lines)
 {
@@ -52,8 +42,9 @@ static const lks_reserve_response *reserve_first(const char *group, const char *
 }
 
 /* The answer comes from the store, or from memory. */
-#define asks(expression, expected) (asked(), answers(expression, expected), assert_int_equal(asked(), 1))
-#define remembers(expression, expected) (asked(), answers(expression, expected), assert_int_equal(asked(), 0))
+#define asks(expression, expected) (fcalls_made(), answers(expression, expected), assert_int_equal(fcalls_made(), 1))
+#define remembers(expression, expected) \
+    (fcalls_made(), answers(expression, expected), assert_int_equal(fcalls_made(), 0))
 
 TEST(sold_out_is_told_again_without_the_store)
 {
@@ -112,9 +103,9 @@ TEST(one_call_asks_again_for_all)
     harness_server(h, "A");
     answers(deduct_first("g", "o2", "", "a:2"), "SOLD_OUT a:1");
     for (size_t i = 0; i < 3; i++) {
-        asked();
+        fcalls_made();
         answers(deduct_first("g", orders[i], "", "a:2"), "SOLD_OUT a:1");
-        from_store += (size_t)asked();
+        from_store += (size_t)fcalls_made();
     }
     assert_int_equal(from_store, 0);
     /* It was granted: nothing is known any more. */
