@@ -98,7 +98,7 @@ static void emit_source(FILE *out, const gen_file *file)
         fprintf(out, "\nstatic const lks_rpc_binding %s_bindings[] = {\n", service->name);
         for (size_t j = 0; j < service->n_methods; j++) {
             const gen_method *method = &service->methods[j];
-            fprintf(out, "    {&%s, %s_handle},\n", method->constant, method->stub);
+            fprintf(out, "    {&%s, %s_handle, NULL},\n", method->constant, method->stub);
         }
         fprintf(out,
                 "};\n\n"

@@ -93,8 +93,8 @@ METHOD(look, Look, LKS_RPC_EFFECT_READ)
 METHOD(block, Block, LKS_RPC_EFFECT_WRITE)
 
 static const lks_rpc_binding bindings[] = {
-    {&shop_buy_method, buy},   {&shop_refuse_method, refuse}, {&shop_fill_method, fill},
-    {&shop_look_method, fill}, {&shop_block_method, block},
+    {&shop_buy_method, buy, NULL},   {&shop_refuse_method, refuse, NULL}, {&shop_fill_method, fill, NULL},
+    {&shop_look_method, fill, NULL}, {&shop_block_method, block, NULL},
 };
 const lks_rpc_service shop_service = {
     .name = "lockstock.test.Shop",

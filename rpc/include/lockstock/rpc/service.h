@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include <lockstock/rpc/arena.h>
+#include <lockstock/rpc/guard.h>
 #include <lockstock/rpc/method.h>
 #include <lockstock/status.h>
 
@@ -25,7 +26,8 @@ typedef struct lks_rpc_context {
         const char *key;
         lks_rpc_slice value;
     } * metadata;
-    const char *certificate; /* the name in the caller's verified certificate; NULL = none */
+    const char *certificate;     /* the name in the caller's verified certificate; NULL = none */
+    struct lks_guarded *guarded; /* what the guards of the method hold (lockstock/guard.h); NULL = it has none */
 } lks_rpc_context;
 
 typedef struct lks_rpc_service lks_rpc_service;
@@ -40,6 +42,7 @@ typedef lks_code lks_rpc_handler(const lks_rpc_service *service, lks_rpc_context
 typedef struct lks_rpc_binding {
     const lks_rpc_method *method;
     lks_rpc_handler *handle;
+    const lks_rpc_guard *guard; /* what is to be done around it; NULL = nothing */
 } lks_rpc_binding;
 
 struct lks_rpc_service {

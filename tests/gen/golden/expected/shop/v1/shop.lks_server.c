@@ -150,11 +150,11 @@ static lks_code shop_v1_shop_take_back_handle(const lks_rpc_service *service, lk
 }
 
 static const lks_rpc_binding shop_v1_shop_bindings[] = {
-    {&shop_v1_shop_buy_now_method, shop_v1_shop_buy_now_handle},
-    {&shop_v1_shop_buy_all_method, shop_v1_shop_buy_all_handle},
-    {&shop_v1_shop_return_method, shop_v1_shop_return_handle},
-    {&shop_v1_shop_delete_method, shop_v1_shop_delete_handle},
-    {&shop_v1_shop_take_back_method, shop_v1_shop_take_back_handle},
+    {&shop_v1_shop_buy_now_method, shop_v1_shop_buy_now_handle, NULL},
+    {&shop_v1_shop_buy_all_method, shop_v1_shop_buy_all_handle, NULL},
+    {&shop_v1_shop_return_method, shop_v1_shop_return_handle, NULL},
+    {&shop_v1_shop_delete_method, shop_v1_shop_delete_handle, NULL},
+    {&shop_v1_shop_take_back_method, shop_v1_shop_take_back_handle, NULL},
 };
 
 lks_rpc_service shop_v1_shop_service(const shop_v1_shop_handlers *handlers, void *self)
@@ -180,7 +180,7 @@ static lks_code shop_v1_service_register_handle(const lks_rpc_service *service, 
 }
 
 static const lks_rpc_binding shop_v1_service_bindings[] = {
-    {&shop_v1_service_register_method, shop_v1_service_register_handle},
+    {&shop_v1_service_register_method, shop_v1_service_register_handle, NULL},
 };
 
 lks_rpc_service shop_v1_service_service(const shop_v1_service_handlers *handlers, void *self)
