@@ -419,7 +419,7 @@ fake_service *fake_start(void)
     if (!fake)
         return NULL;
     for (size_t i = 0; i < FAKE_METHODS; i++)
-        bindings[i] = (lks_rpc_binding){methods[i].method, handle};
+        bindings[i] = (lks_rpc_binding){.method = methods[i].method, .handle = handle};
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&fake->changed, &monotonic);
