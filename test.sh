@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # ./test.sh                the fast suite under ASan+UBSan and under TSan, and buf
 # ./test.sh --soak         the full counts (label soak) under ASan+UBSan, the mutations, and floods on a release build
+# ./test.sh --languages    the contract's clients in other languages, with Go and Java, which the others skip
 # ./test.sh --fuzz [s] [fuzz_x...]   each fuzz target (tests/fuzz), or those, for s seconds (60)
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
@@ -138,11 +139,16 @@ case "${1:-}" in
   install_packages run test
   run_tests asan soak
   ;;
+--languages)
+  install_packages run test languages
+  npm_ready || true
+  run_tests asan languages
+  ;;
 --fuzz)
   install_packages run test fuzz
   run_fuzz "${2:-60}" "${@:3}"
   ;;
-*) die "usage: ./test.sh [--soak | --fuzz [seconds [target...]]]" ;;
+*) die "usage: ./test.sh [--soak | --languages | --fuzz [seconds [target...]]]" ;;
 esac
 
 echo

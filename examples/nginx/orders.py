@@ -2,22 +2,18 @@
 """Buys n times, each order until it has an answer: orders.py HOST:PORT n
 
 Needs what ../python/grpc_client.py needs."""
-import os
 import sys
 
 import grpc
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../python"))
-from grpc_client import method  # noqa: E402
-from lockstock.v1 import stock_pb2  # noqa: E402
+from lockstock.v1 import stock_pb2, stock_pb2_grpc
 
 
-def buy(deduct, order_id):
+def buy(stock, order_id):
     """The same order_id again: it is sold once, however often this is sent."""
     request = stock_pb2.DeductRequest(order_id=order_id, lines=[stock_pb2.Line(sku="seat", quantity=1)])
     for _ in range(100):
         try:
-            return deduct(request, timeout=5, wait_for_ready=True)
+            return stock.Deduct(request, timeout=5, wait_for_ready=True)
         except grpc.RpcError as error:
             if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
                 raise
@@ -27,10 +23,9 @@ def buy(deduct, order_id):
 if __name__ == "__main__":
     n = int(sys.argv[2])
     with grpc.insecure_channel(sys.argv[1]) as channel:
-        method(channel, stock_pb2, "StockService", "PutItem")(
-            stock_pb2.PutItemRequest(sku="seat", on_hand=n + 1), timeout=5)
-        deduct = method(channel, stock_pb2, "StockService", "Deduct")
+        stock = stock_pb2_grpc.StockServiceStub(channel)
+        stock.PutItem(stock_pb2.PutItemRequest(sku="seat", on_hand=n + 1), timeout=5)
         for i in range(n):
-            sold = buy(deduct, "order-%d" % i)
+            sold = buy(stock, "order-%d" % i)
             assert sold.outcome == stock_pb2.DEDUCT_OUTCOME_DEDUCTED
             print("order-%d: %d left" % (i, sold.lines[0].available), flush=True)

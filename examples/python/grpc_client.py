@@ -1,26 +1,14 @@
 #!/usr/bin/python3
 """lockstock over gRPC, with Debian's python3-grpcio and python3-protobuf.
 
-    protoc -I PROTO_DIR --python_out=DIR PROTO_DIR/lockstock/v1/*.proto PROTO_DIR/lockstock/rpc/v1/*.proto
-    PYTHONPATH=DIR grpc_client.py HOST:PORT
+    grpc_client.py HOST:PORT
 
-With grpc_tools (pip) the stubs come from --grpc_python_out; Debian has no such plugin, so
-`method` makes them here from the messages, which is all that those stubs do.
-"""
+PYTHONPATH: what protoc and grpc_python_plugin made of proto/ (README.md). With pip's grpcio-tools it is the same."""
 import secrets
 import sys
 
 import grpc
-from lockstock.v1 import lock_pb2, ratelimit_pb2, stock_pb2
-
-
-def method(channel, module, service, name):
-    described = module.DESCRIPTOR.services_by_name[service].methods_by_name[name]
-    request = getattr(module, described.input_type.name)
-    response = getattr(module, described.output_type.name)
-    return channel.unary_unary("/lockstock.v1.%s/%s" % (service, name), request_serializer=request.SerializeToString,
-                               response_deserializer=response.FromString)
-
+from lockstock.v1 import lock_pb2, lock_pb2_grpc, ratelimit_pb2, ratelimit_pb2_grpc, stock_pb2, stock_pb2_grpc
 
 # ---- errors ---------------------------------------------------------------------------------
 
@@ -68,43 +56,44 @@ def explain(error):
 
 
 def lock(channel):
-    acquire = method(channel, lock_pb2, "LockService", "Acquire")
+    locks = lock_pb2_grpc.LockServiceStub(channel)
     target = lock_pb2.Target(name="printer")
-    held = acquire(lock_pb2.AcquireRequest(targets=[target], token=secrets.token_hex(16), owner="me", lease_ms=10000),
-                   timeout=5)
+    held = locks.Acquire(
+        lock_pb2.AcquireRequest(targets=[target], token=secrets.token_hex(16), owner="me", lease_ms=10000), timeout=5)
     print("lock: mine" if held.outcome == lock_pb2.ACQUIRE_OUTCOME_ACQUIRED else "lock: taken")
-    other = acquire(lock_pb2.AcquireRequest(targets=[target], token=secrets.token_hex(16), lease_ms=10000), timeout=5)
+    other = locks.Acquire(
+        lock_pb2.AcquireRequest(targets=[target], token=secrets.token_hex(16), lease_ms=10000), timeout=5)
     print("lock: taken by", other.holder.owner)
     lease = lock_pb2.Lease(group=held.group, token=held.token, lease_ms=20000)
-    renewed = method(channel, lock_pb2, "LockService", "Renew")(lock_pb2.RenewRequest(leases=[lease]), timeout=5)
+    renewed = locks.Renew(lock_pb2.RenewRequest(leases=[lease]), timeout=5)
     print("lock: renewed" if renewed.results[0].outcome == lock_pb2.RENEW_OUTCOME_RENEWED else "lock: lost")
-    released = method(channel, lock_pb2, "LockService", "Release")(
-        lock_pb2.ReleaseRequest(group=held.group, token=held.token), timeout=5)
+    released = locks.Release(lock_pb2.ReleaseRequest(group=held.group, token=held.token), timeout=5)
     print("lock: released" if released.outcome == lock_pb2.RELEASE_OUTCOME_RELEASED else "lock: was not held")
 
 
 def buy(channel):
     """The order's id makes it safe to send again: the first answer comes back."""
-    method(channel, stock_pb2, "StockService", "PutItem")(stock_pb2.PutItemRequest(sku="phone", on_hand=10), timeout=5)
-    deduct = method(channel, stock_pb2, "StockService", "Deduct")
+    stock = stock_pb2_grpc.StockServiceStub(channel)
+    stock.PutItem(stock_pb2.PutItemRequest(sku="phone", on_hand=10), timeout=5)
     for _ in range(2):
-        sold = deduct(stock_pb2.DeductRequest(order_id="order-1", lines=[stock_pb2.Line(sku="phone", quantity=1)]),
-                      timeout=5)
+        sold = stock.Deduct(
+            stock_pb2.DeductRequest(order_id="order-1", lines=[stock_pb2.Line(sku="phone", quantity=1)]), timeout=5)
         print("order-1: sold%s, %d left" % (" before" if sold.replayed else "", sold.lines[0].available))
 
 
 def limit(channel):
-    check = method(channel, ratelimit_pb2, "RateLimitService", "Check")
+    limits = ratelimit_pb2_grpc.RateLimitServiceStub(channel)
     two_an_hour = ratelimit_pb2.Limit(algorithm="ALGORITHM_FIXED_WINDOW", limit=2, period_ms=3600000)
     for _ in range(3):
-        told = check(ratelimit_pb2.CheckRequest(rules=[ratelimit_pb2.Rule(limit=two_an_hour, key="alice")]), timeout=5)
+        told = limits.Check(
+            ratelimit_pb2.CheckRequest(rules=[ratelimit_pb2.Rule(limit=two_an_hour, key="alice")]), timeout=5)
         allowed = told.outcome == ratelimit_pb2.CHECK_OUTCOME_ALLOWED
         print("limit: go on, %d left" % told.rules[0].remaining if allowed else "limit: too often")
 
 
 def fail(channel):
     try:
-        method(channel, stock_pb2, "StockService", "Deduct")(
+        stock_pb2_grpc.StockServiceStub(channel).Deduct(
             stock_pb2.DeductRequest(order_id="order-2", lines=[stock_pb2.Line(sku="phone")]), timeout=5)
     except grpc.RpcError as error:
         applied, fields, retry_ms = explain(error)

@@ -7,13 +7,6 @@ which=$1 program=$2 source=$3
 expected=$source/tests/examples/expected.txt
 
 case $which in
-python-grpc)
-  /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "needs python3-grpcio and python3-protobuf"
-  mkdir "$dir/py"
-  (cd "$source/proto" && protoc -I . --python_out="$dir/py" lockstock/v1/*.proto lockstock/rpc/v1/*.proto)
-  start "$program" server "embedded:$dir/data"
-  PYTHONPATH=$dir/py expect_output /usr/bin/python3 -B "$source/examples/python/grpc_client.py" "$grpc"
-  ;;
 python-sp)
   [ -x /usr/bin/python3 ] || skip "needs python3"
   start "$program" server "embedded:$dir/data"

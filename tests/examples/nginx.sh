@@ -10,7 +10,9 @@ orders=1500
 nginx=$(command -v nginx || command -v /usr/sbin/nginx) || skip "needs nginx-light"
 /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "needs python3-grpcio and python3-protobuf"
 mkdir "$dir/py" "$dir/redis" "$dir/front"
-(cd "$source/proto" && protoc -I . --python_out="$dir/py" lockstock/v1/*.proto lockstock/rpc/v1/*.proto)
+plugin=$(command -v grpc_python_plugin) || skip "needs protobuf-compiler-grpc"
+(cd "$source/proto" && protoc -I . --python_out="$dir/py" --grpc_python_out="$dir/py" \
+  "--plugin=protoc-gen-grpc_python=$plugin" lockstock/v1/*.proto lockstock/rpc/v1/*.proto)
 export PYTHONPATH=$dir/py
 
 redis-server --port 0 --unixsocket "$dir/redis.sock" --dir "$dir/redis" --appendonly yes >"$dir/redis.log" &

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# pasted.sh WHICH LOCKSTOCKD SOURCE_DIR: the block "pasted: WHICH" of docs/grpc.md, as a user pastes it, against a server
+# of its own. 77: what it needs is not here.
+set -euo pipefail
+which=$1 program=$2 source=$3
+. "$source/tests/examples/lockstockd.sh"
+
+needs() { # package program...
+  for tool in "${@:2}"; do
+    [ -e "$tool" ] || command -v "$tool" >/dev/null || skip "needs $1 (packaging/apt.txt)"
+  done
+}
+case $which in
+buf) [ -x "$source/node_modules/.bin/buf" ] || skip "needs npm's packages: npm install, in the source directory" ;;
+python)
+  needs protobuf-compiler-grpc grpc_python_plugin
+  /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "needs python3-grpcio and python3-protobuf"
+  ;;
+ruby)
+  needs protobuf-compiler-grpc grpc_ruby_plugin
+  ruby -e 'require "grpc"' 2>/dev/null || skip "needs ruby-grpc"
+  ;;
+go)
+  needs golang-go go
+  needs protoc-gen-go protoc-gen-go
+  needs protoc-gen-go-grpc protoc-gen-go-grpc
+  needs golang-google-grpc-dev /usr/share/gocode/src/google.golang.org/grpc
+  export GOCACHE=$dir/gocache
+  ;;
+others | java) needs protobuf-compiler-grpc grpc_php_plugin ;;&
+java)
+  needs default-jdk-headless javac
+  needs libprotobuf-java /usr/share/java/protobuf.jar
+  ;;
+esac
+block=$which
+[ "$which" != java ] || block=others # and what it makes is compiled
+
+# The sources as they are, and what the block makes beside them; npm's packages are here already.
+mkdir "$dir/sources"
+cp -r "$source/proto" "$source/examples" "$dir/sources"
+[ ! -e "$source/node_modules" ] || ln -s "$source/node_modules" "$dir/sources"
+awk -v "marker=<!-- pasted: $block -->" '
+  $0 == marker { found = 1; next }
+  found && $0 == "```sh" { inside = 1; next }
+  inside && $0 == "```" { exit }
+  inside' "$source/docs/grpc.md" >"$dir/block"
+[ -s "$dir/block" ] || { echo "FAILED: docs/grpc.md has no block $block"; exit 1; }
+start "$program" server "embedded:$dir/data"
+sed -i -e "s/127\.0\.0\.1:7701/$grpc/g" -e '/^npm install /d' "$dir/block"
+cd "$dir/sources"
+
+has() { # file text: the file is there and has the text
+  grep -qF -- "$2" "$1" || { echo "FAILED: no \"$2\" in $1"; exit 1; }
+}
+case $which in
+buf)
+  timeout 100 bash -e "$dir/block" >"$dir/output"
+  has "$dir/output" DEDUCT_OUTCOME_DEDUCTED
+  has "$dir/output" ACQUIRE_OUTCOME_ACQUIRED
+  has <(tr -d ' ' <"$dir/output") '"available":"2"'
+  ;;
+others)
+  bash -e "$dir/block"
+  has stubs/java/lockstock/v1/AcquireRequest.java 'package lockstock.v1;'
+  has stubs/java/lockstock/v1/LockProto.java 'class LockProto'
+  has stubs/csharp/Lockstock/V1/Lock.cs 'namespace Lockstock.V1 {'
+  has stubs/php/Lockstock/V1/AcquireRequest.php 'namespace Lockstock\V1;'
+  has stubs/php/Lockstock/V1/LockServiceClient.php 'class LockServiceClient'
+  ;;
+java)
+  bash -e "$dir/block"
+  find stubs/java -name '*.java' -exec javac -nowarn -d "$dir/classes" -cp /usr/share/java/protobuf.jar {} +
+  [ -e "$dir/classes/lockstock/v1/AcquireRequest.class" ]
+  ;;
+*)
+  # shellcheck disable=SC2034 # read by expect_output
+  expected=$source/tests/examples/expected.txt
+  PYTHONDONTWRITEBYTECODE=1 expect_output bash -e "$dir/block"
+  ;;
+esac
+echo "$which: as expected"
