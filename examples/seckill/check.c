@@ -57,6 +57,21 @@ static void count_answers(flash_sale *sale, sale_result *result)
     }
 }
 
+/* By the last good that each buyer asked for. */
+static void count_buyers(const flash_sale *sale, sale_result *result)
+{
+    for (size_t b = 0; b < sale->n_buyers; b++) {
+        size_t last = b;
+        while (last + sale->n_buyers < sale->n_orders && sale->orders[last + sale->n_buyers].state != ORDER_UNUSED)
+            last += sale->n_buyers;
+        order_state state = sale->orders[last].state;
+        result->bought += state == ORDER_SOLD;
+        result->by_later_choice += state == ORDER_SOLD && last != b;
+        result->told_sold_out += state == ORDER_REFUSED;
+        result->no_answer += state != ORDER_SOLD && state != ORDER_REFUSED;
+    }
+}
+
 static lks_code check_items(checking *c, lks_error *error)
 {
     for (size_t i = 0; i < c->sale->n_goods; i++) {
@@ -241,6 +256,7 @@ lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result,
     if (!c.entries)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     count_answers(sale, result);
+    count_buyers(sale, result);
     code = check_items(&c, error);
     if (code == LKS_OK)
         code = check_ledger(&c, error);

@@ -26,6 +26,17 @@ static lks_code put_goods(lks_channel *channel, flash_sale *sale, lks_error *err
     return LKS_OK;
 }
 
+sale_order sale_order_at(flash_sale *sale, size_t index)
+{
+    size_t buyer = index % sale->n_buyers, choice = index / sale->n_buyers;
+    /* First choices are uneven, so that there is something to fight for. */
+    sale_order order = {.sale = sale, .good = (buyer % (sale->n_goods + 1) + choice) % sale->n_goods};
+
+    snprintf(order.id, sizeof order.id, "%s-%zu", sale->run, index);
+    snprintf(order.buyer, sizeof order.buyer, "buyer-%zu", buyer);
+    return order;
+}
+
 lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error)
 {
     uint64_t random = 0;
@@ -44,15 +55,8 @@ lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret,
     ret->orders = calloc(ret->n_orders, sizeof *ret->orders);
     if (!ret->orders)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    for (size_t i = 0; i < ret->n_orders; i++) {
-        sale_order *order = &ret->orders[i];
-        size_t buyer = i % ret->n_buyers, choice = i / ret->n_buyers;
-        /* First choices are uneven, so that there is something to fight for. */
-        order->good = (buyer % (ret->n_goods + 1) + choice) % ret->n_goods;
-        order->sale = ret;
-        snprintf(order->id, sizeof order->id, "%s-%zu", ret->run, i);
-        snprintf(order->buyer, sizeof order->buyer, "buyer-%zu", buyer);
-    }
+    for (size_t i = 0; i < ret->n_orders; i++)
+        ret->orders[i] = sale_order_at(ret, i);
     lks_code code = put_goods(channel, ret, error);
     if (code != LKS_OK)
         sale_close(ret);
@@ -105,4 +109,18 @@ void order_answered(sale_order *order, lks_code code, const lks_deduct_response 
         break;
     }
     atomic_fetch_add(&order->sale->answered, 1);
+}
+
+char *count_text(size_t count, char text[COUNT_TEXT_MAX])
+{
+    char digits[COUNT_TEXT_MAX];
+    size_t n = (size_t)snprintf(digits, sizeof digits, "%zu", count), at = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            text[at++] = ',';
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
 }

@@ -63,14 +63,21 @@ typedef struct good_result {
 
 typedef struct sale_result {
     good_result goods[SALE_GOODS_MAX];
-    size_t sold, refused, replayed, unsettled; /* as the buyers were told */
-    bool exact;                                /* all below is as it must be */
-    char why[160];                             /* the first thing that is not */
+    size_t sold, refused, replayed, unsettled; /* orders, as the buyers were told */
+    /* Buyers, each counted once: who bought (at a later choice than the first: some of these), who was told
+     * sold out of all that was asked for, and the others, who have no answer. */
+    size_t bought, by_later_choice, told_sold_out, no_answer;
+    bool exact;    /* all below is as it must be */
+    char why[160]; /* the first thing that is not */
 } sale_result;
 
 /* Puts new goods on sale. On success the caller closes with sale_close. */
 lks_code sale_open(lks_channel *channel, const sale_plan *plan, flash_sale *ret, lks_error *error);
 void sale_close(flash_sale *sale);
+
+/* The order orders[index] as it is before it is sent. It points to `sale`, of which run, n_buyers and n_goods are
+ * used: a process that buys for a sale of another one needs no more. */
+sale_order sale_order_at(flash_sale *sale, size_t index);
 
 /* The request that sends `order`; it points into the order and the two others,
  * which are only memory for it. */
@@ -92,5 +99,9 @@ bool sell_by_async(flash_sale *sale, lks_channel *channel, sale_result *result);
 /* Compares what the buyers were told with each item, each order and the whole
  * ledger, as `channel` reports them. Fails only when they cannot be read. */
 lks_code sale_check(flash_sale *sale, lks_channel *channel, sale_result *result, lks_error *error);
+
+/* A count as people read it, "1,200", written to `text`, which is returned. */
+enum { COUNT_TEXT_MAX = 32 };
+char *count_text(size_t count, char text[COUNT_TEXT_MAX]);
 
 #endif

@@ -100,7 +100,10 @@ void scene_print(const sale_scene *scene, const sale_plan *plan, const scene_rep
 {
     const sale_result *result = &report->result;
 
-    printf("scene %s: %zu buyers, %s\n", scene->name, plan->n_buyers, scene->title);
+    char buyers[COUNT_TEXT_MAX], bought[COUNT_TEXT_MAX], sold_out[COUNT_TEXT_MAX], no_answer[COUNT_TEXT_MAX],
+        later[COUNT_TEXT_MAX];
+
+    printf("scene %s: %s buyers, %s\n", scene->name, count_text(plan->n_buyers, buyers), scene->title);
     printf("  %-8s %8s %8s %8s %16s  %s\n", "good", "stock", "sold", "left", "distinct orders", "exact");
     for (size_t i = 0; i < plan->n_goods; i++) {
         const good_result *good = &result->goods[i];
@@ -109,10 +112,15 @@ void scene_print(const sale_scene *scene, const sale_plan *plan, const scene_rep
         printf("  %-8s %8" PRId64 " %8" PRId64 " %8" PRId64 " %16zu  %s\n", name, plan->stock, good->sold, good->left,
                good->orders, good->exact ? "yes" : "NO");
     }
-    printf("  %zu sold, %zu refused, %zu without an answer", result->sold, result->refused, result->unsettled);
+    printf("  %s buyers: %s bought, %s were told sold out, %s without an answer; in %" PRId64 " ms\n", buyers,
+           count_text(result->bought, bought), count_text(result->told_sold_out, sold_out),
+           count_text(result->no_answer, no_answer), report->elapsed_ms);
+    if (result->by_later_choice > 0)
+        printf("  %s of those who bought got their second choice, the first was sold out\n",
+               count_text(result->by_later_choice, later));
     if (scene->loses_replies)
-        printf(", %" PRIu64 " replies lost, %zu given again", report->replies_lost, result->replayed);
-    printf(", in %" PRId64 " ms\n", report->elapsed_ms);
+        printf("  %" PRIu64 " replies lost; %zu orders, asked for again, were told that they had been sold already\n",
+               report->replies_lost, result->replayed);
     if (!result->exact)
         printf("  NOT EXACT: %s\n", result->why);
 }

@@ -46,6 +46,11 @@ static void run(const char *name, const sale_plan *plan, size_t runs, size_t exp
         assert_int_equal(report.result.sold, expected_sold);
         if (expected_refused != SIZE_MAX)
             assert_int_equal(report.result.refused, expected_refused);
+        /* Each buyer is counted once. */
+        assert_int_equal(report.result.bought, expected_sold);
+        assert_int_equal(report.result.told_sold_out, plan->n_buyers - expected_sold);
+        assert_int_equal(report.result.no_answer, 0);
+        assert_int_equal(report.result.by_later_choice > 0, plan->n_goods > 1);
         for (size_t good = 0; good < plan->n_goods; good++) {
             assert_int_equal(report.result.goods[good].left, 0);
             assert_int_equal(report.result.goods[good].orders, plan->stock);
