@@ -10,7 +10,7 @@
 enum { CONNECTION_PART = 8, PRINCIPAL_PART = 2 };
 
 struct budget {
-    size_t bytes, held, peak;
+    size_t bytes, held, noted, peak; /* the peak is of both */
     principals principals;
 };
 
@@ -37,15 +37,32 @@ void budget_free(budget *all)
 
 size_t budget_held(const budget *all)
 {
-    return all->held;
+    return all->held + all->noted;
+}
+
+static void see_peak(budget *all)
+{
+    if (budget_held(all) > all->peak)
+        all->peak = budget_held(all);
 }
 
 size_t budget_peak(budget *all)
 {
     size_t peak = all->peak;
 
-    all->peak = all->held;
+    all->peak = budget_held(all);
     return peak;
+}
+
+void budget_note(budget *all, size_t bytes)
+{
+    all->noted += bytes;
+    see_peak(all);
+}
+
+void budget_unnote(budget *all, size_t bytes)
+{
+    all->noted -= bytes;
 }
 
 budget_share *budget_open(budget *all)
@@ -117,8 +134,7 @@ void budget_force(budget_share *share, size_t bytes)
 {
     share->held += bytes;
     share->all->held += bytes;
-    if (share->all->held > share->all->peak)
-        share->all->peak = share->all->held;
+    see_peak(share->all);
     if (share->principal)
         share->principal->held += bytes;
 }

@@ -21,11 +21,15 @@ budget *budget_new(size_t bytes);
 /* With every share closed and given back. Takes NULL. */
 void budget_free(budget *all);
 
-/* Bytes held now, of all. */
+/* Bytes held now, of all, with those noted. */
 size_t budget_held(const budget *all);
 
 /* The most that was held since this was called before; at first, since the beginning. */
 size_t budget_peak(budget *all);
+
+/* Bytes that are bounded elsewhere and take nobody's room: they only count for what was held. */
+void budget_note(budget *all, size_t bytes);
+void budget_unnote(budget *all, size_t bytes);
 
 /* The share of a new connection; NULL when out of memory. */
 budget_share *budget_open(budget *all);

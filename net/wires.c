@@ -124,6 +124,7 @@ static lks_code need_streams(wires *w, lks_error *error)
         .idle_ms = IDLE_MS,
         .stall_ms = STALL_MS,
         .request_ms = REQUEST_MS,
+        .budget = o->budget,
         .tell = o->tell,
     };
     return w->streams ? LKS_OK : streams_new(&streams_wanted, &w->streams, error);

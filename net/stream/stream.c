@@ -11,7 +11,11 @@
 
 #include "net/stream/stream_state.h"
 
-enum { KEEPALIVE_S = 30, TAKEN_BYTES_MIN = 16 * 1024 /* of a write, in stall_ms */ };
+enum {
+    KEEPALIVE_S = 30,
+    TAKEN_BYTES_MIN = 16 * 1024, /* of a write, in stall_ms */
+    TLS_BYTES = 64 * 1024,       /* about what a connection of OpenSSL's takes */
+};
 
 /* ---- the end -------------------------------------------------------------------- */
 
@@ -45,6 +49,8 @@ static void on_stream_closed(uv_handle_t *handle)
         stream_drop_output(s);
         if (s->connection)
             s->protocol->closed(s->connection);
+        if (s->tls && all->options.budget)
+            budget_unnote(all->options.budget, TLS_BYTES);
         tls_free(s->tls);
         free(s);
     }
@@ -261,6 +267,8 @@ static void begin(stream *s)
         stream_end(s, STREAM_NO_MEMORY);
         return;
     }
+    if (s->tls && s->all->options.budget)
+        budget_note(s->all->options.budget, TLS_BYTES);
     if (tcp) {
         uv_tcp_nodelay(tcp, 1);
         uv_tcp_keepalive(tcp, 1, KEEPALIVE_S);

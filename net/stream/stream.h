@@ -77,6 +77,7 @@ typedef struct streams_options {
     uint32_t idle_ms;                 /* with nothing read or written, while stream_idle says so */
     uint32_t stall_ms;                /* while output waits and the peer takes none */
     uint32_t request_ms;              /* for a message, from its first byte; 0: as long as it takes */
+    budget *budget;                   /* what TLS holds is noted there; NULL: nowhere */
     stream_tell *tell;                /* of connections that end or are not let in; NULL: nobody is told */
 } streams_options;
 

@@ -61,6 +61,8 @@ c_mutation(CN7 net/sp/sp_server.c test_sp_limits:*slow_but_finishes* [[!sp_reade
 
 # memory goes back to the system after a peak
 c_mutation(CN8 net/stream/trim.c test_trim [[    malloc_trim(0);]] "")
+c_mutation(CN8 net/budget.c test_budget [[    see_peak(all);
+}]] [[}]])
 c_mutation(CN8 net/stream/trim.c test_trim [[    if (lately > t->peak / PART)
         return;]] "")
 

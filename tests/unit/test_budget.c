@@ -135,4 +135,21 @@ TEST(a_closed_share_counts_until_all_of_it_is_given_back)
     budget_free(all);
 }
 
+TEST(what_is_noted_takes_no_room_and_counts_as_held)
+{
+    budget *all = budget_new(BYTES);
+    budget_share *one = budget_open(all);
+    budget_note(all, 2 * BYTES);
+    assert_int_equal(budget_held(all), 2 * BYTES);
+    assert_true(budget_take(one, KIB));
+    assert_int_equal(budget_peak(all), 2 * BYTES + KIB);
+    budget_unnote(all, 2 * BYTES);
+    budget_give(one, KIB);
+    budget_close(one);
+    assert_int_equal(budget_held(all), 0);
+    assert_int_equal(budget_peak(all), 2 * BYTES + KIB);
+    assert_int_equal(budget_peak(all), 0);
+    budget_free(all);
+}
+
 TEST_MAIN()
