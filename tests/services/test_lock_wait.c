@@ -379,7 +379,7 @@ TEST(foreign_entries_are_refused_and_left_alone)
 
     acquire("T1", "a b:S");
     acquire_for("T3", "b:S", LEASE_MS / 2);
-    harness_redis(h, "HSET ls:{default/g}:lock:h:b foreign-token-of-16 foreign");
+    harness_redis(h, "HSET ls:{default/g}:lock:h:b foreign-token-of-16 foreign-and-as-long-as-it-likes");
     remember();
     says(force_release("b"), refused);
     pass_seconds(LEASE_MS / 2000);
