@@ -28,4 +28,7 @@ void emit_extern_c_begin(FILE *out);
 void emit_header_end(FILE *out);
 void emit_source_begin(FILE *out, const gen_file *file, const emit_part *part);
 
+/* The object that a binding points to. */
+void emit_guard(FILE *out, const gen_guard *guard);
+
 #endif

@@ -93,12 +93,16 @@ static void emit_source(FILE *out, const gen_file *file)
         const gen_service *service = &file->services[i];
         if (service->n_methods == 0)
             continue;
-        for (size_t j = 0; j < service->n_methods; j++)
+        for (size_t j = 0; j < service->n_methods; j++) {
             emit_handle(out, service, &service->methods[j]);
+            if (service->methods[j].guard)
+                emit_guard(out, service->methods[j].guard);
+        }
         fprintf(out, "\nstatic const lks_rpc_binding %s_bindings[] = {\n", service->name);
         for (size_t j = 0; j < service->n_methods; j++) {
             const gen_method *method = &service->methods[j];
-            fprintf(out, "    {&%s, %s_handle, NULL},\n", method->constant, method->stub);
+            fprintf(out, "    {&%s, %s_handle, %s%s},\n", method->constant, method->stub, method->guard ? "&" : "",
+                    method->guard ? method->guard->name : "NULL");
         }
         fprintf(out,
                 "};\n\n"

@@ -1,7 +1,6 @@
 /* STEM.lks.{h,c}: names for what protoc-c made, and the method table. Both ends
  * of a call use it, so it knows neither client nor server. */
 #include "emit.h"
-#include "options.h"
 
 static void emit_constant(FILE *out, const gen_constant *constant)
 {
@@ -67,10 +66,10 @@ static void emit_header(FILE *out, const gen_file *file)
 static void emit_undo(FILE *out, const gen_method *method)
 {
     fprintf(out, "    .undo = &(const lks_rpc_undo){\n        .method = &%s,\n        .n_fields = %zu,\n", method->undo,
-            method->n_undo_fields);
+            method->undo_option->n_fields);
     fputs("        .fields = (const lks_rpc_undo_field[]){\n", out);
-    for (size_t i = 0; i < method->n_undo_fields; i++) {
-        const undo_field *field = &method->undo_fields[i];
+    for (size_t i = 0; i < method->undo_option->n_fields; i++) {
+        const Lockstock__Rpc__V1__UndoField *field = method->undo_option->fields[i];
         fprintf(out, "            {.field = \"%s\", .from = (const char *const[]){", field->field);
         for (size_t j = 0; j < field->n_from; j++)
             fprintf(out, "\"%s\", ", field->from[j]);

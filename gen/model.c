@@ -82,6 +82,17 @@ gen_message *model_find_message(const gen_model *model, const char *type_name)
     return NULL;
 }
 
+const gen_enum *model_find_enum(const gen_model *model, const char *type_name)
+{
+    for (size_t i = 0; i < model->n_files && type_name && *type_name == '.'; i++) {
+        const gen_file *file = &model->files[i];
+        for (size_t j = 0; j < file->n_enums; j++)
+            if (strcmp(file->enums[j].full_name, type_name + 1) == 0)
+                return &file->enums[j];
+    }
+    return NULL;
+}
+
 /* The library's own names begin with lks: a message Error would become lks_error. */
 static bool prefix_is_reserved(const char *prefix, const char *package)
 {

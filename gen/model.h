@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include <google/protobuf/compiler/plugin.pb-c.h>
+#include <lockstock/rpc/v1/options.pb-c.h>
 
 #include "names.h"
 #include "pool.h"
@@ -22,11 +23,13 @@ typedef struct gen_constant {
 } gen_constant;
 
 typedef struct gen_enum {
+    const char *full_name; /* shop.v1.OrderState */
+    const Google__Protobuf__EnumDescriptorProto *proto;
     const char *name;    /* shop_v1_order_state */
     const char *pb_name; /* Shop__V1__OrderState */
     const char *comment;
     size_t n_values;
-    gen_constant *values;
+    gen_constant *values; /* in the order of the proto's */
 } gen_enum;
 
 typedef struct gen_message {
@@ -46,6 +49,13 @@ typedef struct gen_message {
     gen_constant *cases; /* of all its oneofs */
 } gen_message;
 
+typedef struct gen_guard {
+    const char *name; /* shop_v1_shop_buy_now_guard */
+    const Lockstock__Rpc__V1__Guard *option;
+    /* The values that tell of refusals, in protoc-c's spelling; "0" = a code tells. */
+    const char *denied, *in_progress, *mismatch, *busy;
+} gen_guard;
+
 typedef struct gen_method {
     const char *at;
     const char *proto_name; /* BuyNow */
@@ -62,8 +72,8 @@ typedef struct gen_method {
     const char *fill;       /* LKS_RPC_FILL_NONE */
     bool settles, coalesce;
     const char *undo; /* the constant of the method that undoes it; NULL = none */
-    size_t n_undo_fields;
-    const struct undo_field *undo_fields;
+    const Lockstock__Rpc__V1__Undo *undo_option;
+    const gen_guard *guard; /* NULL = none */
 } gen_method;
 
 typedef struct gen_service {
@@ -114,11 +124,14 @@ void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGenerat
 void types_build(gen_model *model, gen_file *file);
 /* services.c, its services, whose messages are looked up in all files. */
 void services_build(gen_model *model, gen_file *file);
+/* guards.c, the guard of a method, both of whose messages are known. */
+void guards_build(gen_model *model, gen_method *method, const Lockstock__Rpc__V1__Guard *option);
 /* descriptors.c, what reflection tells of them. */
 void descriptors_build(gen_model *model, gen_file *file);
 
-/* The message called `type_name` (".shop.v1.Order"), NULL when no file has it. */
+/* The message or enum called `type_name` (".shop.v1.Order"), NULL when no file has it. */
 gen_message *model_find_message(const gen_model *model, const char *type_name);
+const gen_enum *model_find_enum(const gen_model *model, const char *type_name);
 
 /* Where an element stands: "shop.proto:12: message shop.v1.Order". */
 const char *model_at(const gen_model *model, const gen_file *file, const int32_t *path, size_t depth, const char *kind,

@@ -89,29 +89,57 @@ bool options_of_file(const Google__Protobuf__FileOptions *options, gen_pool *poo
     return strlen((const char *)prefix.data) == prefix.len;
 }
 
-/* False when the payload is no Undo. */
-static bool read_undo(const bytes *payload, gen_pool *pool, undo_option *ret)
+static void *alloc_in_pool(void *pool, size_t size)
 {
-    Lockstock__Rpc__V1__Undo *undo = lockstock__rpc__v1__undo__unpack(NULL, payload->len, payload->data);
-    if (!undo)
-        return false;
-    *ret = (undo_option){
-        .method = pool_format(pool, "%s", undo->method),
-        .n_fields = undo->n_fields,
-        .fields = pool_alloc(pool, undo->n_fields, sizeof *ret->fields),
-    };
-    for (size_t i = 0; i < undo->n_fields; i++) {
-        const Lockstock__Rpc__V1__UndoField *field = undo->fields[i];
-        ret->fields[i] = (undo_field){
-            .field = pool_format(pool, "%s", field->field),
-            .n_from = field->n_from,
-            .from = pool_alloc(pool, field->n_from, sizeof *ret->fields[i].from),
-        };
-        for (size_t j = 0; j < field->n_from; j++)
-            ret->fields[i].from[j] = pool_format(pool, "%s", field->from[j]);
-    }
-    lockstock__rpc__v1__undo__free_unpacked(undo, NULL);
-    return true;
+    return pool_alloc(pool, size, 1);
+}
+
+static void leave_in_pool(void *pool, void *data)
+{
+    (void)pool, (void)data;
+}
+
+/* NULL when the payload is no such message. */
+static void *unpack(const ProtobufCMessageDescriptor *type, const bytes *payload, gen_pool *pool)
+{
+    ProtobufCAllocator in_pool = {.alloc = alloc_in_pool, .free = leave_in_pool, .allocator_data = pool};
+    return protobuf_c_message_unpack(type, &in_pool, payload->len, payload->data);
+}
+
+/* All that a message has is unknown to it. */
+static const ProtobufCMessageDescriptor no_fields = {
+    .magic = PROTOBUF_C__MESSAGE_DESCRIPTOR_MAGIC,
+    .sizeof_message = sizeof(ProtobufCMessage),
+    .field_ranges = &(const ProtobufCIntRange){0},
+};
+
+/* A part of a guard; NULL when there is none. What it has that is not known here would be left out silently: then
+ * *known becomes false, as when it is no such message. */
+static void *read_part(const ProtobufCMessage *guard, uint32_t number, const ProtobufCMessageDescriptor *type,
+                       gen_pool *pool, bool *known)
+{
+    bytes payload;
+    *known &= read_bytes(guard, number, pool, &payload);
+    ProtobufCMessage *part = payload.present ? unpack(type, &payload, pool) : NULL;
+    *known &= part ? part->n_unknown_fields == 0 : !payload.present;
+    return part;
+}
+
+/* NULL when the payload is no guard that is known here. Its parts are put together here too: protobuf-c loses
+ * numbers where it merges two entries of a message. */
+static const Lockstock__Rpc__V1__Guard *read_guard(const bytes *payload, gen_pool *pool)
+{
+    enum { RATE_LIMIT = 1, IDEMPOTENCY = 2, LOCK = 3 };
+    Lockstock__Rpc__V1__Guard *guard = unpack(&lockstock__rpc__v1__guard__descriptor, payload, pool);
+    const ProtobufCMessage *parts = unpack(&no_fields, payload, pool);
+    if (!guard || !parts)
+        return NULL;
+    bool known = guard->base.n_unknown_fields == 0;
+    guard->rate_limit = read_part(parts, RATE_LIMIT, &lockstock__rpc__v1__rate_limit_guard__descriptor, pool, &known);
+    guard->idempotency =
+        read_part(parts, IDEMPOTENCY, &lockstock__rpc__v1__idempotency_guard__descriptor, pool, &known);
+    guard->lock = read_part(parts, LOCK, &lockstock__rpc__v1__lock_guard__descriptor, pool, &known);
+    return known ? guard : NULL;
 }
 
 bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool *pool, method_options *ret)
@@ -127,19 +155,19 @@ bool options_of_method(const Google__Protobuf__MethodOptions *options, gen_pool 
         !read_number(&options->base, COALESCE, &coalesce) || !read_bytes(&options->base, UNDO, pool, &undo))
         return false;
     ret->effect = (Lockstock__Rpc__V1__Effect)effect;
-    ret->guard = guard.present;
     ret->settles = settles != 0;
     ret->coalesce = coalesce != 0;
-    if (undo.present && !read_undo(&undo, pool, &ret->undo))
+    if (undo.present && !(ret->undo = unpack(&lockstock__rpc__v1__undo__descriptor, &undo, pool)))
+        return false;
+    if (guard.present && !(ret->guard = read_guard(&guard, pool)))
         return false;
     if (natural_id.present) {
-        Lockstock__Rpc__V1__NaturalId *id =
-            lockstock__rpc__v1__natural_id__unpack(NULL, natural_id.len, natural_id.data);
+        const Lockstock__Rpc__V1__NaturalId *id =
+            unpack(&lockstock__rpc__v1__natural_id__descriptor, &natural_id, pool);
         if (!id)
             return false;
-        ret->natural_id = pool_format(pool, "%s", id->field);
+        ret->natural_id = id->field;
         ret->fill = id->fill;
-        lockstock__rpc__v1__natural_id__free_unpacked(id, NULL);
     }
     return ret->fill == LOCKSTOCK__RPC__V1__FILL__FILL_UNSPECIFIED ||
            ret->fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM;

@@ -15,25 +15,13 @@ typedef struct file_options {
     bool pb_c_file;       /* an option of protobuf-c's own, which changes its names */
 } file_options;
 
-typedef struct undo_field {
-    const char *field;
-    size_t n_from;
-    const char **from;
-} undo_field;
-
-typedef struct undo_option {
-    const char *method; /* NULL = not set */
-    size_t n_fields;
-    undo_field *fields;
-} undo_option;
-
 typedef struct method_options {
     Lockstock__Rpc__V1__Effect effect;
     const char *natural_id; /* NULL = not set */
     Lockstock__Rpc__V1__Fill fill;
-    bool guard;
     bool settles, coalesce;
-    undo_option undo;
+    const Lockstock__Rpc__V1__Undo *undo;   /* NULL = not set */
+    const Lockstock__Rpc__V1__Guard *guard; /* NULL = not set */
 } method_options;
 
 typedef struct field_options {

@@ -5,106 +5,51 @@
 #include "mangle.h"
 #include "model.h"
 #include "options.h"
-
-typedef Google__Protobuf__FieldDescriptorProto field_proto;
+#include "paths.h"
 
 enum { FILE_SERVICE = 6, SERVICE_METHOD = 2 };
-
-static const field_proto *find_field(const gen_message *message, const char *name, size_t len)
-{
-    for (size_t i = 0; i < message->proto->n_field; i++) {
-        const field_proto *field = message->proto->field[i];
-        if (strlen(field->name) == len && memcmp(field->name, name, len) == 0)
-            return field;
-    }
-    return NULL;
-}
-
-static bool is_repeated(const field_proto *field)
-{
-    return field->label == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__LABEL__LABEL_REPEATED;
-}
-
-static bool can_identify(const field_proto *field)
-{
-    switch (field->type) {
-    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE:
-    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_GROUP:
-    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_BOOL:
-    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_ENUM:
-    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_FLOAT:
-    case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_DOUBLE:
-        return false;
-    default:
-        return !is_repeated(field);
-    }
-}
 
 /* Follows the path from the request, as lks_rpc_may_repeat will. */
 static void check_natural_id(gen_model *model, const gen_method *method, const method_options *options)
 {
-    const gen_message *message = method->request;
-    const char *path = options->natural_id;
-    const field_proto *field = NULL;
+    const char *name = options->natural_id;
     bool random = options->fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM;
-    for (const char *part = path; message; message = model_find_message(model, field->type_name)) {
-        size_t len = strcspn(part, ".");
-        field = find_field(message, part, len);
-        if (!field) {
-            model_error(model, method->at, "natural_id \"%s\": %s has no field \"%.*s\"", path, message->full_name,
-                        (int)len, part);
-            return;
-        }
-        if (field->has_oneof_index) {
-            model_error(model, method->at, "natural_id \"%s\": %s.%s is a member of a oneof", path, message->full_name,
-                        field->name);
-            return;
-        }
-        if (part[len] == '\0')
-            break;
-        if (field->type != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE) {
-            model_error(model, method->at, "natural_id \"%s\": %s.%s is not a message", path, message->full_name,
-                        field->name);
-            return;
-        }
-        part += len + 1;
-    }
-    if (!message) {
-        model_error(model, method->at, "natural_id \"%s\": the type %s is in no file that protoc sent", path,
-                    !field ? "of the request" : field->type_name);
-    } else if (!can_identify(field)) {
-        model_error(model, method->at, "natural_id \"%s\" is not one string, bytes or integer field", path);
-    } else if (random && (message != method->request ||
-                          field->type != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING)) {
-        model_error(model, method->at, "natural_id \"%s\": FILL_RANDOM needs a string field of %s itself", path,
+    gen_path path;
+    const char *problem = paths_follow(model, method->request, name, &path);
+    if (problem) {
+        model_error(model, method->at, "natural_id \"%s\": %s", name, problem);
+    } else if (path.oneof) {
+        model_error(model, method->at, "natural_id \"%s\": %s is a member of a oneof", name, path.oneof);
+    } else if (!paths_is_key(path.field) || paths_is_repeated(path.field) ||
+               path.field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_ENUM) {
+        model_error(model, method->at, "natural_id \"%s\" is not one string, bytes or integer field", name);
+    } else if (random && (path.message != method->request ||
+                          path.field->type != GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING)) {
+        model_error(model, method->at, "natural_id \"%s\": FILL_RANDOM needs a string field of %s itself", name,
                     method->request->full_name);
     }
 }
 
-static bool is_text(const field_proto *field)
+static bool is_text(const gen_field *field)
 {
-    return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING && !is_repeated(field);
+    return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING && !paths_is_repeated(field);
 }
 
 /* Follows the path from the request, as lks_rpc_undo_request will. */
-static bool leads_to_text(const gen_model *model, const gen_message *message, const char *path)
+static bool leads_to_text(const gen_model *model, const gen_message *message, const char *name)
 {
-    size_t len = strcspn(path, ".");
-    const field_proto *field = message ? find_field(message, path, len) : NULL;
-
-    if (!field || path[len] == '\0')
-        return field && is_text(field);
-    return field->type == GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_MESSAGE &&
-           leads_to_text(model, model_find_message(model, field->type_name), path + len + 1);
+    gen_path path;
+    return !paths_follow(model, message, name, &path) && is_text(path.field);
 }
 
-static void check_undo(gen_model *model, const gen_method *method, const gen_message *request, const undo_option *undo)
+static void check_undo(gen_model *model, const gen_method *method, const gen_message *request,
+                       const Lockstock__Rpc__V1__Undo *undo)
 {
     if (undo->n_fields == 0)
         model_error(model, method->at, "undo \"%s\" has no fields: it would undo nothing", undo->method);
     for (size_t i = 0; i < undo->n_fields; i++) {
-        const undo_field *made = &undo->fields[i];
-        const field_proto *field = find_field(request, made->field, strlen(made->field));
+        const Lockstock__Rpc__V1__UndoField *made = undo->fields[i];
+        const gen_field *field = paths_field(request, made->field);
         if (!field || !is_text(field) || field->has_oneof_index) {
             model_error(model, method->at, "undo \"%s\": \"%s\" is not one string field of %s, outside of a oneof",
                         undo->method, made->field, request->full_name);
@@ -122,15 +67,14 @@ static void check_undo(gen_model *model, const gen_method *method, const gen_mes
 
 /* The method it names is of the same service, and may stand behind this one. */
 static void read_undo(gen_model *model, const Google__Protobuf__ServiceDescriptorProto *proto,
-                      const gen_service *service, gen_method *method, const undo_option *undo, bool wanted)
+                      const gen_service *service, gen_method *method, const Lockstock__Rpc__V1__Undo *undo, bool wanted)
 {
     for (size_t i = 0; i < proto->n_method; i++) {
         if (strcmp(proto->method[i]->name, undo->method) != 0)
             continue;
         const gen_message *request = model_find_message(model, proto->method[i]->input_type);
         method->undo = pool_format(model->pool, "%s_%s_method", service->name, mangle_snake(model->pool, undo->method));
-        method->n_undo_fields = undo->n_fields;
-        method->undo_fields = undo->fields;
+        method->undo_option = undo;
         if (wanted && method->request && request)
             check_undo(model, method, request, undo);
         return;
@@ -161,15 +105,15 @@ static void read_options(gen_model *model, const Google__Protobuf__ServiceDescri
     method->natural_id = options.natural_id;
     method->settles = options.settles;
     method->coalesce = options.coalesce;
-    if (options.undo.method)
-        read_undo(model, service_proto, service, method, &options.undo, wanted);
+    if (options.undo)
+        read_undo(model, service_proto, service, method, options.undo, wanted);
     method->fill = options.fill == LOCKSTOCK__RPC__V1__FILL__FILL_RANDOM ? "LKS_RPC_FILL_RANDOM" : "LKS_RPC_FILL_NONE";
     if (!wanted)
         return;
-    if (options.guard)
-        model_error(model, method->at, "(lockstock.rpc.v1.guard) is not supported by this version");
     if (options.natural_id && method->request)
         check_natural_id(model, method, &options);
+    if (options.guard && method->request && method->response)
+        guards_build(model, method, options.guard);
 }
 
 static gen_message *resolve(gen_model *model, const gen_method *method, const char *type_name, bool wanted)

@@ -75,6 +75,8 @@ static void build_enum(const gen_scope *here, const enum_proto *proto)
     const char *pb_upper = mangle_pb_upper(pool, here->full_name);
     gen_enum *made = &file->enums[file->n_enums++];
     *made = (gen_enum){
+        .full_name = here->full_name,
+        .proto = proto,
         .name =
             define(here, at(here, "enum"), pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, here->c_name))),
         .pb_name = mangle_pb_type(pool, here->full_name),
