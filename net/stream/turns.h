@@ -25,7 +25,7 @@ enum {
     TURNS_LIGHT_NS = 150 * 1000, /* at once; TURNS_LEAK_PART of the time in the long run */
     TURNS_LEAK_PART = 16,
     TURNS_CONTENDED_NS = 80 * 1000, /* of a turn, for all heavy ones */
-    TURNS_ALONE_NS = 1000 * 1000,    /* the same with no light one active for TURNS_QUIET_NS */
+    TURNS_ALONE_NS = 1000 * 1000,   /* the same with no light one active for TURNS_QUIET_NS */
     TURNS_QUIET_NS = 50 * 1000 * 1000,
     TURNS_BYTES_MIN = 512,
 };
