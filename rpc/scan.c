@@ -258,12 +258,17 @@ static bool scan_field(level *m, wire_type type)
     const field_descriptor *field = m->field;
     bool repeated = field->label == PROTOBUF_C_LABEL_REPEATED;
     /* Costs memory beyond its own struct when unpacked. */
-    bool counted = met_before(m) || repeated || field->type == PROTOBUF_C_TYPE_MESSAGE;
+    bool message = field->type == PROTOBUF_C_TYPE_MESSAGE;
+    bool again = met_before(m);
+    bool counted = again || repeated || message;
     wire_type declared = wire_type_of(field->type);
     if (repeated && type == WIRE_LENGTH && declared != WIRE_LENGTH)
         return scan_packed(m);
     if (type != declared)
         return fail(m, "not of the wire type of the field");
+    /* protobuf-c would lose numbers of the first part. */
+    if (message && !repeated && again && element_index(m) > 0)
+        return fail(m, "comes in more than one part");
     return (!counted || count_element(m)) && scan_value(m, &m->wire);
 }
 

@@ -12,6 +12,7 @@ c_mutation(W1 rpc/scan.c test_scan
 c_mutation(W1 rpc/scan.c test_scan [[        return fail(m, "not a whole varint");]] [[        return true;]])
 c_mutation(W1 rpc/scan.c test_scan [[if (m->field->label == PROTOBUF_C_LABEL_REPEATED)
         append(path, "[%u]", element_index(m));]] "")
+c_mutation(W1 rpc/scan.c test_scan [[    if (message && !repeated && again && element_index(m) > 0)]] [[    if (false)]])
 c_mutation(W1 rpc/exchange.c test_exchange
   [[lks_code code = lks_rpc_scan(method->request, payload, len, limits, error);]]
   [[lks_code code = LKS_OK;]])
