@@ -39,7 +39,7 @@ c_mutation(W6 rpc/scan.c test_scan [[if (m->scan->elements >= m->scan->limits->e
 c_mutation(W6 rpc/scan.c test_scan [[if (len > m->scan->limits->string_bytes)]] [[if (false)]])
 c_mutation(W6 rpc/scan.c test_scan
   [[(size_t)(bytes.end - bytes.at) <= m->scan->limits->bytes_bytes || fail(m, "too many bytes")]] [[true]])
-c_mutation(W6 rpc/scan.c test_scan [[bool counted = met_before(m) || repeated ||]] [[bool counted = repeated ||]])
+c_mutation(W6 rpc/scan.c test_scan [[bool counted = again || repeated ||]] [[bool counted = repeated ||]])
 c_mutation(W6 rpc/frame.c test_frame
   [[.elements = (uint32_t)(n_calls * (1 + METADATA_MAX)),]] [[.elements = UINT32_MAX,]])
 
