@@ -9,6 +9,7 @@
 
 #include <lockstock/v1/ratelimit.lks_client.h>
 
+#include "client/away.h"
 #include "net/clock.h"
 
 enum { TIMEOUT_MS = 1000 };
@@ -190,16 +191,6 @@ static lks_code check(const lks_limiter *limiter, const char *key, int64_t cost,
     return code;
 }
 
-/* Whether it says nothing against the question. What is full and passes tells when to ask
- * again; what does not (a key with too many counters) is the caller's own. */
-static bool is_away(const lks_error *error)
-{
-    bool passes = error->origin == LKS_ORIGIN_LOCAL || error->retry_after_ms != 0;
-
-    return error->code == LKS_UNAVAILABLE || error->code == LKS_DEADLINE_EXCEEDED ||
-           (error->code == LKS_RESOURCE_EXHAUSTED && passes);
-}
-
 /* Fills in both. */
 static bool ask(const lks_limiter *limiter, const char *key, int64_t cost, lks_limiter_decision *decision,
                 lks_error *error)
@@ -208,7 +199,7 @@ static bool ask(const lks_limiter *limiter, const char *key, int64_t cost, lks_l
     lks_code code = check(limiter, key, cost, decision, error);
     if (code == LKS_OK)
         return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;
-    decision->unchecked = limiter->fail_open && is_away(error);
+    decision->unchecked = limiter->fail_open && error_is_away(error);
     return decision->unchecked;
 }
 

@@ -12,6 +12,7 @@
 #include "client/lease/lease_time.h"
 #include "net/clock.h"
 #include "client/once_attempt.h"
+#include "client/once_back.h"
 
 static lks_once_outcome refuse(lks_error *error, lks_once_outcome outcome, lks_code code, const char *text)
 {
@@ -22,59 +23,6 @@ static lks_once_outcome refuse(lks_error *error, lks_once_outcome outcome, lks_c
 static void succeed(lks_error *error)
 {
     *error = (lks_error){.code = LKS_OK};
-}
-
-/* ---- giving an attempt back that nobody runs ------------------------------------- */
-
-struct abandoned {
-    lks_channel *channel;
-    char *scope, *key;
-};
-
-static void abandoned_free(struct abandoned *abandoned)
-{
-    if (!abandoned)
-        return;
-    free(abandoned->scope);
-    free(abandoned->key);
-    free(abandoned);
-}
-
-/* On the completion thread. */
-static void fail_begun(void *arg, lks_code code, const lks_begin_response *response, const lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
-    struct abandoned *abandoned = arg;
-    lks_fail_request request = LKS_FAIL_REQUEST_INIT;
-
-    (void)error;
-    if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE) {
-        request.scope = abandoned->scope;
-        request.key = abandoned->key;
-        request.fence = response->fence;
-        request.kind = LKS_FAIL_KIND_RETRYABLE;
-        lks_idempotency_fail_start(abandoned->channel, &request, &options, NULL, NULL, NULL, NULL);
-    }
-    abandoned_free(abandoned);
-}
-
-/* In the background: the same Begin tells the fence, with which the attempt is failed.
- * Where that cannot be done the attempt ends with its lease. */
-static void give_back(const lks_once_attempt *attempt, lks_begin_request request)
-{
-    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
-    struct abandoned *abandoned = calloc(1, sizeof *abandoned);
-
-    if (!abandoned)
-        return;
-    abandoned->channel = attempt->lease.channel;
-    abandoned->scope = strdup(attempt->scope);
-    abandoned->key = strdup(attempt->key);
-    request.wait_ms = 0;
-    if (!abandoned->scope || !abandoned->key ||
-        lks_idempotency_begin_start(abandoned->channel, &request, &options, fail_begun, abandoned, NULL, NULL) !=
-            LKS_OK)
-        abandoned_free(abandoned);
 }
 
 /* ---- beginning ---------------------------------------------------------------------- */
@@ -161,7 +109,7 @@ static lks_once_outcome begin(lks_once_attempt *attempt, const lks_once_options 
     if (outcome == LKS_ONCE_EXECUTED)
         lease_begin(lease, sent_ns, lease->lease_ms);
     else if (outcome == LKS_ONCE_FAILED && error->applied != LKS_APPLIED_NO)
-        give_back(attempt, request);
+        once_give_back(lease->channel, &request);
     return outcome;
 }
 

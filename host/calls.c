@@ -1,83 +1,25 @@
-/* Invariant: `lock` guards the queues, the list of finished calls and the pool of arenas; all else is the loop's. A
- * worker owns the call that it runs, and tells its end under the lock: so nothing of it is touched, the loop's
- * wake-up included, once the loop has seen it. */
+/* The sink: calls come, wait, are given up, and end. All of it is the loop's, but for what running.h says. */
 #include "calls.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <uv.h>
+#include <lockstock/guard.h>
+
+#include "running.h"
 
 enum {
     SMALL_SHARE = 32, /* messages that a connection may have, whatever the others have */
     RETRY_AFTER_MS = 100,
+    ARENAS_SPARE = 16, /* beside one a thread: of calls that are being answered */
     CALL_BYTES = 4096, /* what an ordinary call takes: bounded by how many there may be */
 };
 
-typedef TAILQ_HEAD(, running) running_list;
-typedef TAILQ_HEAD(, caller) caller_list;
+/* ---- for the other threads --------------------------------------------------------------- */
 
-struct caller {
-    calls *all;
-    budget_share *bytes;
-    void (*on_room)(void *arg);
-    void *arg;
-    running_list calls;  /* in any state */
-    running_list queued; /* under lock */
-    bool held, in_round; /* under lock */
-    TAILQ_ENTRY(caller) round;
-    uint32_t n_messages;
-    unsigned pins; /* functions that still look at it */
-    bool lost;
-    TAILQ_ENTRY(caller) next;
-};
-
-typedef enum state { HELD, QUEUED, RUNNING, WITHDRAWN } state;
-
-/* One call; its metadata and its payload stand behind it. */
-struct running {
-    calls *all;
-    caller *caller;
-    const lks_rpc_route *route;
-    sink_order *order;
-    struct running **handle;
-    sink_done *done;
-    void *arg;
-    size_t held; /* bytes of the caller's share */
-    bool counts; /* as its message */
-    state state; /* under lock */
-    lks_rpc_context context;
-    const char *payload;
-    size_t payload_len;
-    lks_rpc_arena *arena; /* from its start on */
-    ProtobufCMessage *response;
-    lks_error error;
-    TAILQ_ENTRY(running) in_order, in_caller, in_queue;
-};
-
-struct calls {
-    calls_options options;
-    size_t n_calls;
-    uint32_t n_messages;
-    caller_list callers;
-    uv_async_t wake;
-    pthread_mutex_t lock;
-    pthread_cond_t work; /* the round is not empty, or closing */
-    caller_list round;   /* who has calls to run */
-    running_list finished;
-    lks_rpc_arena **arenas; /* one a thread, when none is in use */
-    uint32_t n_arenas;
-    bool closing;
-    pthread_t *threads;
-    uint32_t n_threads;
-};
-
-/* ---- under lock ----------------------------------------------------------------------- */
-
-static void put_into_round(caller *c)
+void put_into_round(caller *c)
 {
-    bool wanted = !c->held && !TAILQ_EMPTY(&c->queued);
+    bool wanted = !TAILQ_EMPTY(&c->granted) || (!c->held && !TAILQ_EMPTY(&c->queued));
 
     if (wanted && !c->in_round)
         TAILQ_INSERT_TAIL(&c->all->round, c, round);
@@ -86,61 +28,23 @@ static void put_into_round(caller *c)
     c->in_round = wanted;
 }
 
-static struct running *next_of_round(calls *all)
+void finish(struct running *r)
 {
-    caller *c = TAILQ_FIRST(&all->round);
-    struct running *r = TAILQ_FIRST(&c->queued);
-
-    TAILQ_REMOVE(&c->queued, r, in_queue);
-    TAILQ_REMOVE(&all->round, c, round);
-    c->in_round = false;
-    put_into_round(c);
-    r->state = RUNNING;
-    return r;
-}
-
-/* ---- threads -------------------------------------------------------------------------- */
-
-static void run(struct running *r)
-{
-    if (!r->arena)
-        r->arena = lks_rpc_arena_new();
-    if (!r->arena)
-        lks_error_set(&r->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
-    else
-        serve_call(r->all->options.table, r->route, r->payload, r->payload_len, &r->context, r->arena, &r->response,
-                   &r->error);
-}
-
-static void *work(void *arg)
-{
-    calls *all = arg;
+    calls *all = r->all;
 
     pthread_mutex_lock(&all->lock);
-    for (;;) {
-        while (TAILQ_EMPTY(&all->round) && !all->closing)
-            pthread_cond_wait(&all->work, &all->lock);
-        if (all->closing)
-            break;
-        struct running *r = next_of_round(all);
-        r->arena = all->n_arenas > 0 ? all->arenas[--all->n_arenas] : NULL;
-        pthread_mutex_unlock(&all->lock);
-        run(r);
-        pthread_mutex_lock(&all->lock);
-        TAILQ_INSERT_TAIL(&all->finished, r, in_queue);
-        uv_async_send(&all->wake);
-    }
+    TAILQ_INSERT_TAIL(&all->finished, r, in_queue);
+    uv_async_send(&all->wake);
     pthread_mutex_unlock(&all->lock);
-    return NULL;
 }
 
-static void give_arena(calls *all, lks_rpc_arena *arena)
+void give_arena(calls *all, lks_rpc_arena *arena)
 {
     if (!arena)
         return;
     lks_rpc_arena_reset(arena);
     pthread_mutex_lock(&all->lock);
-    bool kept = all->n_arenas < all->options.threads;
+    bool kept = all->n_arenas < all->arenas_max;
     if (kept)
         all->arenas[all->n_arenas++] = arena;
     pthread_mutex_unlock(&all->lock);
@@ -159,6 +63,7 @@ static caller *on_open(void *arg, const sink_connection *connection)
     *c = (caller){.all = arg, .bytes = connection->bytes, .on_room = connection->on_room, .arg = connection->arg};
     TAILQ_INIT(&c->calls);
     TAILQ_INIT(&c->queued);
+    TAILQ_INIT(&c->granted);
     TAILQ_INSERT_TAIL(&c->all->callers, c, next);
     return c;
 }
@@ -201,19 +106,33 @@ static void enqueue(struct running *r)
     pthread_cond_signal(&r->all->work);
 }
 
-/* Takes a call that no thread has out of its queue. False: one has it, or somebody else ends it. */
-static bool withdraw(struct running *r)
+/* Nobody wants it run any more. True: nothing has begun to, and the caller of this ends it; else it ends by itself,
+ * with the code unless its handler runs. */
+static bool stop(struct running *r, lks_code code, const char *why)
 {
     pthread_mutex_lock(&r->all->lock);
-    bool waits = r->state == HELD || r->state == QUEUED;
+    bool waits = r->state == HELD || (r->state == QUEUED && !r->answered), guards = r->state == GUARDING;
+    bool granted = r->state == QUEUED && r->answered;
     if (r->state == QUEUED) {
-        TAILQ_REMOVE(&r->caller->queued, r, in_queue);
+        TAILQ_REMOVE(granted ? &r->caller->granted : &r->caller->queued, r, in_queue);
         put_into_round(r->caller);
     }
-    if (waits)
+    if (waits || granted)
         r->state = WITHDRAWN;
+    if (!r->stopped) {
+        r->stopped = code;
+        r->why_stopped = why;
+    }
     pthread_mutex_unlock(&r->all->lock);
-    return waits;
+    if (waits || granted)
+        lks_error_set(&r->error, code, LKS_APPLIED_NO, "%s", why);
+    if (guards)
+        lks_guard_cancel(r->context.guarded);
+    if (granted && lks_guard_runs(r->context.guarded)) {
+        leave(r);
+        return false;
+    }
+    return waits || granted;
 }
 
 /* Its message goes on to the next call, which is returned, or is over. */
@@ -254,6 +173,7 @@ static void end(struct running *r)
         *r->handle = NULL;
     r->done(r->arg, r->route->method, r->error.code == LKS_OK ? r->response : NULL, &r->error);
     give_arena(all, r->arena);
+    lks_guard_free(r->context.guarded);
     free(r);
     if (next)
         begin_next(next);
@@ -264,32 +184,29 @@ static void end(struct running *r)
 
 static void begin_next(struct running *next)
 {
-    if (!next->order->full) {
+    if (!next->order->full)
         enqueue(next);
-    } else if (withdraw(next)) {
-        lks_error_set(&next->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "%s", next->order->full);
+    else if (stop(next, LKS_RESOURCE_EXHAUSTED, next->order->full))
         end(next);
-    }
 }
 
-/* The calls of a caller that no thread has. The last first: no call then begins because the one before it in
- * its message has ended. */
-static void withdraw_all(caller *c, running_list *to)
+/* Stops all calls of a caller; those which it is to end, to `to`. The last first: no call then begins because the one
+ * before it in its message has ended. */
+static void stop_all(caller *c, lks_code code, const char *why, running_list *to)
 {
     struct running *r;
 
     TAILQ_FOREACH(r, &c->calls, in_caller)
-        if (withdraw(r))
+        if (stop(r, code, why))
             TAILQ_INSERT_HEAD(to, r, in_queue);
 }
 
-static void end_all(running_list *withdrawn, lks_code code, const char *why)
+static void end_all(running_list *stopped)
 {
     struct running *r;
 
-    while ((r = TAILQ_FIRST(withdrawn))) {
-        TAILQ_REMOVE(withdrawn, r, in_queue);
-        lks_error_set(&r->error, code, LKS_APPLIED_NO, "%s", why);
+    while ((r = TAILQ_FIRST(stopped))) {
+        TAILQ_REMOVE(stopped, r, in_queue);
         end(r);
     }
 }
@@ -298,22 +215,24 @@ static const char gone[] = "the caller is gone";
 
 static void on_abandon(struct running *r)
 {
-    if (!withdraw(r))
-        return;
-    lks_error_set(&r->error, LKS_CANCELLED, LKS_APPLIED_NO, "%s", gone);
-    end(r);
+    deferred_cancel(r);
+    if (stop(r, LKS_CANCELLED, gone))
+        end(r);
 }
 
 static void on_lost(caller *c)
 {
-    running_list withdrawn = TAILQ_HEAD_INITIALIZER(withdrawn);
+    running_list stopped = TAILQ_HEAD_INITIALIZER(stopped);
+    struct running *r;
 
     if (!c)
         return;
     c->lost = true;
     c->pins++;
-    withdraw_all(c, &withdrawn);
-    end_all(&withdrawn, LKS_CANCELLED, gone);
+    TAILQ_FOREACH(r, &c->calls, in_caller)
+        deferred_cancel(r);
+    stop_all(c, LKS_CANCELLED, gone, &stopped);
+    end_all(&stopped);
     unpin(c);
 }
 
@@ -482,6 +401,7 @@ static void on_wake(uv_async_t *wake)
         TAILQ_REMOVE(&finished, r, in_queue);
         end(r);
     }
+    deferred_look(all);
 }
 
 lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
@@ -494,11 +414,15 @@ lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
     TAILQ_INIT(&all->callers);
     TAILQ_INIT(&all->round);
     TAILQ_INIT(&all->finished);
+    TAILQ_INIT(&all->watched);
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->work, NULL);
+    pthread_cond_init(&all->told, NULL);
     uv_async_init(options->loop, &all->wake, on_wake);
-    all->wake.data = all;
-    all->arenas = calloc(options->threads, sizeof *all->arenas);
+    uv_timer_init(options->loop, &all->deadline);
+    all->wake.data = all->deadline.data = all;
+    all->arenas_max = options->threads + ARENAS_SPARE;
+    all->arenas = calloc(all->arenas_max, sizeof *all->arenas);
     all->threads = calloc(options->threads, sizeof *all->threads);
     *ret = all;
     while (all->arenas && all->threads && all->n_threads < options->threads) {
@@ -518,17 +442,18 @@ size_t calls_under_way(const calls *all)
 
 void calls_refuse_waiting(calls *all)
 {
-    running_list withdrawn = TAILQ_HEAD_INITIALIZER(withdrawn);
+    running_list stopped = TAILQ_HEAD_INITIALIZER(stopped);
     caller *c;
 
     TAILQ_FOREACH(c, &all->callers, next)
-        withdraw_all(c, &withdrawn);
-    end_all(&withdrawn, LKS_UNAVAILABLE, "the server is shutting down");
+        stop_all(c, LKS_UNAVAILABLE, "the server is shutting down", &stopped);
+    end_all(&stopped);
 }
 
 void calls_close(calls *all)
 {
     uv_close((uv_handle_t *)&all->wake, NULL);
+    uv_close((uv_handle_t *)&all->deadline, NULL);
 }
 
 void calls_free(calls *all)
@@ -543,6 +468,7 @@ void calls_free(calls *all)
         pthread_join(all->threads[i], NULL);
     while (all->n_arenas > 0)
         lks_rpc_arena_free(all->arenas[--all->n_arenas]);
+    pthread_cond_destroy(&all->told);
     pthread_cond_destroy(&all->work);
     pthread_mutex_destroy(&all->lock);
     free(all->arenas);

@@ -1,10 +1,16 @@
 /* The calls of a host, from the engines to the threads that run handlers, and back. It is the engines' sink.
  * Connections with calls to run take turns, each call by call in the order of their coming; calls of one message
- * run one after the other. Loop thread only, but for what workers do inside.
+ * run one after the other; those which guards have admitted go first, for they hold something. Loop thread only, but
+ * for what workers do inside.
  *
  *   take --> refused
- *       \--> HELD --the one before it is done--> QUEUED --its turn--> RUNNING --> done
- *             (by an earlier one of its message)     (a thread has it)             */
+ *       \--> HELD --the one before it is done--> QUEUED --its turn--> RUNNING --the handler has ended--> done
+ *             (by an earlier one of its message)                       (a thread has it, or it is deferred)
+ *
+ *   of a method with guards:
+ *                         QUEUED --its turn--> ENTERING --asked--> GUARDING --admitted--> QUEUED --its turn--> RUNNING
+ *                                                                  (no thread)   \--refused--> QUEUED --> done
+ *                                              RUNNING --the handler has ended--> LEAVING --guards left--> done      */
 #ifndef HOST_CALLS_H
 #define HOST_CALLS_H
 
@@ -17,7 +23,8 @@ typedef struct calls calls;
 
 typedef struct calls_options {
     struct uv_loop_s *loop;
-    const serve_table *table; /* complete before the first call */
+    const serve_table *table;   /* complete before the first call */
+    struct lks_channel *guards; /* NULL: no method has one */
     uint32_t threads;
     uint32_t in_flight_max;            /* messages whose calls wait or run; more are refused */
     uint32_t in_flight_per_connection; /* beyond it a connection is not read from */
@@ -33,7 +40,7 @@ sink calls_sink(calls *all);
 /* Calls that are not done. */
 size_t calls_under_way(const calls *all);
 
-/* Refuses what waits for a thread (UNAVAILABLE, NO). */
+/* Refuses what waits for a thread or for guards (UNAVAILABLE, NO). */
 void calls_refuse_waiting(calls *all);
 
 /* With no call under way and every connection lost: closes what it has on the loop. */

@@ -310,6 +310,7 @@ static lks_code start(lks_host *host, lks_error *error)
     const calls_options calls_wanted = {
         .loop = &host->loop,
         .table = &host->table,
+        .guards = host->options.guards,
         .threads = host->options.threads,
         .in_flight_max = host->options.in_flight_max,
         .in_flight_per_connection = host->options.in_flight_per_connection,
@@ -381,6 +382,11 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
     if (host->wires)
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s: the host listens already",
                              service->name);
+    for (size_t i = 0; i < service->n_bindings; i++)
+        if (service->bindings[i].guard && !host->options.guards)
+            return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                                 "%s: has a guard, and the host no channel to ask (options.guards)",
+                                 service->bindings[i].method->path);
     serve_table *table = &host->table;
     size_t n = table->n_routes + service->n_bindings;
     served *block = served_new(service);

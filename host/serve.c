@@ -1,25 +1,31 @@
 /* Invariant: a call whose handler did not run says applied NO. */
 #include "serve.h"
 
-lks_code serve_call(const serve_table *table, const lks_rpc_route *route, const void *payload, size_t len,
-                    lks_rpc_context *context, lks_rpc_arena *arena, ProtobufCMessage **response, lks_error *error)
+lks_code serve_unpack(const serve_table *table, const lks_rpc_route *route, const void *payload, size_t len,
+                      const lks_rpc_context *context, lks_rpc_arena *arena, ProtobufCMessage **request,
+                      lks_error *error)
 {
-    const serve_target *target = route->target;
-    ProtobufCMessage *request;
-
     if (lks_rpc_now_ns() >= context->deadline_ns)
         return lks_error_set(error, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO, "the deadline passed before the call ran");
-    lks_code code = lks_rpc_request_unpack_within(route->method, payload, len, &table->limits, arena, &request, error);
-    if (code != LKS_OK)
-        return code;
+    return lks_rpc_request_unpack_within(route->method, payload, len, &table->limits, arena, request, error);
+}
+
+lks_code serve_prepare(const lks_rpc_route *route, lks_rpc_context *context, lks_rpc_arena *arena,
+                       ProtobufCMessage **response, lks_error *error)
+{
     *response = lks_rpc_response_new(route->method, arena);
     if (!*response)
         return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
     context->arena = arena;
     context->method = route->method;
     *error = (lks_error){0};
-    /* Whatever the handler makes of *error, a failure leaves it with the code that was returned. */
-    code = target->binding->handle(target->service, context, request, *response, error);
-    error->code = code;
-    return code;
+    return LKS_OK;
+}
+
+lks_code serve_run(const lks_rpc_route *route, lks_rpc_context *context, const ProtobufCMessage *request,
+                   ProtobufCMessage *response, lks_error *error)
+{
+    const serve_target *target = route->target;
+
+    return target->binding->handle(target->service, context, request, response, error);
 }

@@ -23,9 +23,17 @@ typedef struct serve_target {
     const lks_rpc_service *service;
 } serve_target;
 
-/* Unpacks the payload, runs the handler. `context` says all but the arena and the method. The response lives
- * in the arena. */
-lks_code serve_call(const serve_table *table, const lks_rpc_route *route, const void *payload, size_t len,
-                    lks_rpc_context *context, lks_rpc_arena *arena, ProtobufCMessage **response, lks_error *error);
+/* Unpacks the payload, unless the call is overdue. The request lives in the arena. */
+lks_code serve_unpack(const serve_table *table, const lks_rpc_route *route, const void *payload, size_t len,
+                      const lks_rpc_context *context, lks_rpc_arena *arena, ProtobufCMessage **request,
+                      lks_error *error);
+
+/* Makes the response, in the arena, and completes `context`. */
+lks_code serve_prepare(const lks_rpc_route *route, lks_rpc_context *context, lks_rpc_arena *arena,
+                       ProtobufCMessage **response, lks_error *error);
+
+/* Runs the handler. Whatever it makes of *error, the code that is returned counts. */
+lks_code serve_run(const lks_rpc_route *route, lks_rpc_context *context, const ProtobufCMessage *request,
+                   ProtobufCMessage *response, lks_error *error);
 
 #endif

@@ -43,7 +43,7 @@ static lks_code succeed(lks_error *error)
 
 /* ---- locks -------------------------------------------------------------------- */
 
-static char *own_name(void)
+char *lock_own_name(void)
 {
     char *owner = malloc(OWNER_BYTES + 1), pid[16];
 
@@ -89,7 +89,7 @@ lks_code lock_new(lks_channel *channel, const char *name, int64_t capacity, cons
     lock->watch = watchdog_attach(channel);
     lock->name = strdup(name);
     lock->group = strdup(options->group && *options->group != '\0' ? options->group : name);
-    lock->owner = options->owner ? strdup(options->owner) : own_name();
+    lock->owner = options->owner ? strdup(options->owner) : lock_own_name();
     lock->capacity = capacity;
     lock->lease_ms = options->lease_ms != 0 ? options->lease_ms : LEASE_DEFAULT_MS;
     lock->max_hold_ms = options->max_hold_ms;

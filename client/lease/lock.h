@@ -20,6 +20,9 @@ bool lock_is_lost(const struct hold *hold);
 lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeout_ms, lks_error *error);
 lks_code lock_leave(struct lock *lock, lks_error *error);
 
+/* How this process is told to who asks who holds a lock: "host/pid"; to be freed. NULL when out of memory. */
+char *lock_own_name(void);
+
 /* The calling thread's hold; NULL when there is none. */
 const struct hold *lock_mine(const struct lock *lock);
 

@@ -38,12 +38,12 @@ c_mutation(C5 client/once.c test_once:*begin_is_given_back
   [[else if (outcome == LKS_ONCE_FAILED && error->applied != LKS_APPLIED_NO)]] [[else if (false)]])
 c_mutation(C5 client/once.c test_once:*told_apart
   [[outcome == LKS_ONCE_FAILED && error->applied != LKS_APPLIED_NO]] [[outcome == LKS_ONCE_FAILED]])
-c_mutation(C5 client/once.c test_once:*begin_is_given_back [[request.wait_ms = 0;]] "")
-c_mutation(C5 client/once.c test_once:*begin_is_given_back
+c_mutation(C5 client/once_back.c test_once:*begin_is_given_back [[request.wait_ms = 0;]] "")
+c_mutation(C5 client/once_back.c test_once:*begin_is_given_back
   [[if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)]] [[if (false)]])
-c_mutation(C5 client/once.c test_once:*answer_is_given_back
+c_mutation(C5 client/once_back.c test_once:*answer_is_given_back
   [[if (code == LKS_OK && response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)]] [[if (code == LKS_OK)]])
-c_mutation(C5 client/once.c test_once:*begin_is_given_back [[request.fence = response->fence;]] "")
+c_mutation(C5 client/once_back.c test_once:*begin_is_given_back [[request.fence = fence;]] "")
 c_mutation(C5 client/once.c test_once_lease:*in_doubt* [[error->applied = LKS_APPLIED_MAYBE; /* the attempt has begun */]] "")
 
 # Once: the lease
@@ -152,13 +152,13 @@ c_mutation(C15 client/limiter.c test_limiter:*several_rules* [[return (uint64_t)
 c_mutation(C15 client/limiter.c test_limiter [[        return b_passes;]] [[        return a_passes;]])
 c_mutation(C15 client/limiter.c test_limiter [[return decision->outcome == LKS_CHECK_OUTCOME_ALLOWED;]] [[return decision->outcome != LKS_CHECK_OUTCOME_DENIED;]])
 c_mutation(C15 client/limiter.c test_limiter [[response->outcome != LKS_CHECK_OUTCOME_ALLOWED ? result->retry_after_ms : 0;]] [[0;]])
-c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(error)]] [[is_away(error)]])
-c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && is_away(error)]] [[limiter->fail_open]])
-c_mutation(C16 client/limiter.c test_limiter [[error->code == LKS_UNAVAILABLE || ]] "")
-c_mutation(C16 client/limiter.c test_limiter [[(error->code == LKS_RESOURCE_EXHAUSTED && passes);]] [[false;]])
-c_mutation(C16 client/limiter.c test_limiter:*closed_or_open [[(error->code == LKS_RESOURCE_EXHAUSTED && passes);]]
+c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && error_is_away(error)]] [[error_is_away(error)]])
+c_mutation(C16 client/limiter.c test_limiter [[limiter->fail_open && error_is_away(error)]] [[limiter->fail_open]])
+c_mutation(C16 client/away.h test_limiter [[error->code == LKS_UNAVAILABLE || ]] "")
+c_mutation(C16 client/away.h test_limiter [[(error->code == LKS_RESOURCE_EXHAUSTED && passes);]] [[false;]])
+c_mutation(C16 client/away.h test_limiter:*closed_or_open [[(error->code == LKS_RESOURCE_EXHAUSTED && passes);]]
   [[error->code == LKS_RESOURCE_EXHAUSTED;]])
-c_mutation(C16 client/limiter.c test_limiter:*full_channel* [[error->origin == LKS_ORIGIN_LOCAL || ]] "")
+c_mutation(C16 client/away.h test_limiter:*full_channel* [[error->origin == LKS_ORIGIN_LOCAL || ]] "")
 c_mutation(C16 client/limiter.c test_limiter [[ ||
         response->outcome > LKS_CHECK_OUTCOME_BANNED)]] [[)]])
 c_mutation(C17 client/limiter.c test_limiter [[request.request_id = decision->request_id;]] "")
@@ -173,7 +173,7 @@ c_mutation(C18 client/limiter.c test_limiter [[ ||
             (uint64_t)decision->retry_after_ms > (until_ns - now) / CLOCK_NS_PER_MS)]] [[)]])
 c_mutation(C18 client/limiter.c test_limiter [[pthread_cond_broadcast(&limiter->changed);]] "")
 c_mutation(C18 client/limiter.c test_limiter [[return !stopped;]] [[return true;]])
-c_mutation(C19 client/limiter.c test_helpers:*limiter_without* [[code == LKS_UNAVAILABLE || ]] "")
+c_mutation(C19 client/away.h test_helpers:*limiter_without* [[code == LKS_UNAVAILABLE || ]] "")
 c_mutation(C19 client/limiter.c test_helpers:*refunded_once [[request.request_id = (char *)decision->request_id;]] "")
 
 # Reservations

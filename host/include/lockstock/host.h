@@ -57,7 +57,9 @@ typedef struct lks_host_options {
     bool tls_client_required;          /* a client without a certificate is refused */
     char *const *allow_origins;        /* "https://shop.example": web pages that may connect by ws:// and wss:// */
     size_t n_allow_origins;
-    lks_host_log *log; /* NULL: nobody is told */
+    lks_host_log *log;          /* NULL: nobody is told */
+    struct lks_channel *guards; /* to lockstockd (lockstock/channel.h), for services with guards (docs/guards.md); it
+                                   must live until the host is closed. NULL: there are none */
 } lks_host_options;
 
 /* What a handler gets is well-formed: strings are UTF-8 without NUL, required fields are
@@ -74,7 +76,7 @@ lks_code lks_host_open(const lks_host_options *options, lks_host **ret, lks_erro
 
 /* Adds a service. Its bindings, handlers and `self` must outlive the host; the struct
  * itself need not. LKS_ALREADY_EXISTS: a method of that path is served already;
- * LKS_FAILED_PRECONDITION: the host listens already. */
+ * LKS_FAILED_PRECONDITION: the host listens already, or a method has a guard and options.guards is NULL. */
 lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error *error);
 
 /* Listens on an address; may be called again for further ones.
@@ -92,11 +94,44 @@ lks_code lks_host_add(lks_host *host, const lks_rpc_service *service, lks_error 
  * not safe for a socket; LKS_UNAVAILABLE: the address is in use or not ours. Blocks; not to be called from `log`. */
 lks_code lks_host_listen(lks_host *host, const char *url, uint16_t *port, lks_error *error);
 
-/* Ends the host: takes no new connection and no new call (gRPC clients are told by GOAWAY), lets those that wait run
- * for at most drain_ms, answers the rest UNAVAILABLE, applied NO, waits for the handlers that run (it cannot
- * end them), sends what they answer, and frees. Blocks; not to be called from a handler.
+/* Ends the host: takes no new connection and no new call (gRPC clients are told by GOAWAY), lets those that wait, for guards too, run
+ * for at most drain_ms, answers the rest UNAVAILABLE, applied NO, waits for the handlers that run and the calls that are
+ * deferred (it cannot end them), sends what they answer, and frees. Blocks; not to be called from a handler.
  * Takes NULL. */
 void lks_host_close(lks_host *host, uint32_t drain_ms);
+
+/* ---- for handlers ------------------------------------------------------------------------------------------
+ * A handler may also go on after it returned, so that no thread waits with it:
+ *
+ *     lks_host_call *call = lks_host_defer(context);
+ *     lks_bank_charge_start(bank, &charge, NULL, charged, job_with(call, response), NULL, NULL);
+ *     return LKS_OK;
+ *     ...
+ *     static void charged(...)  { job->response->receipt = ...; lks_host_finish(job->call, LKS_OK, NULL); } */
+
+/* Whether nobody waits for the answer: the caller is gone, has given the call up, or its deadline is over. The handler
+ * goes on as it likes. `context` must be one that a host gave. Thread-safe, until the call is finished. */
+bool lks_host_is_cancelled(const lks_rpc_context *context);
+
+/* A call whose handler goes on after it returned. */
+typedef struct lks_host_call lks_host_call;
+
+/* In a handler: from now on the call ends by lks_host_finish, and what the handler returns is ignored. Request,
+ * response, context and arena live until then; the arena is used by one thread at a time. The thread is free for other
+ * calls when the handler returns. */
+lks_host_call *lks_host_defer(lks_rpc_context *context);
+
+/* Ends a deferred call, once: code LKS_OK with what stands in the response, or another with *error (applied too; NULL:
+ * no text). Any thread, also before the handler has returned, and inside of on_cancel; else it waits until an
+ * on_cancel that runs has returned. */
+void lks_host_finish(lks_host_call *call, lks_code code, const lks_error *error);
+
+/* Runs on the host's own thread: it must not block. */
+typedef void lks_host_cancelled(void *arg);
+
+/* Has on_cancel run once when lks_host_is_cancelled becomes true, or is so already; not after lks_host_finish. At most
+ * once a call. Any thread. */
+void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void *arg);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,19 @@
+/* What a call that failed says: that nobody could be asked, or something about the question. */
+#ifndef LOCKSTOCK_CLIENT_AWAY_H
+#define LOCKSTOCK_CLIENT_AWAY_H
+
+#include <stdbool.h>
+
+#include <lockstock/status.h>
+
+/* Whether it says nothing against the question. What is full and passes tells when to ask
+ * again; what does not (a key with too many counters) is the caller's own. */
+static inline bool error_is_away(const lks_error *error)
+{
+    bool passes = error->origin == LKS_ORIGIN_LOCAL || error->retry_after_ms != 0;
+
+    return error->code == LKS_UNAVAILABLE || error->code == LKS_DEADLINE_EXCEEDED ||
+           (error->code == LKS_RESOURCE_EXHAUSTED && passes);
+}
+
+#endif

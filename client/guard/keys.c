@@ -1,0 +1,304 @@
+/* Invariant: two requests whose values differ never give the same key, as long as each path gives the same number of
+ * values: where there may be several values, what separates them is escaped inside of them. */
+#include "client/guard/keys.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- fields of a message ------------------------------------------------------------ */
+
+static const void *member(const ProtobufCMessage *message, size_t offset)
+{
+    return (const char *)message + offset;
+}
+
+const ProtobufCFieldDescriptor *guard_field(const ProtobufCMessageDescriptor *type, const char *name, size_t len)
+{
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        const char *candidate = type->fields[i].name;
+
+        if (candidate && strlen(candidate) == len && memcmp(candidate, name, len) == 0)
+            return &type->fields[i];
+    }
+    return NULL;
+}
+
+static bool is_repeated(const ProtobufCFieldDescriptor *field)
+{
+    return field->label == PROTOBUF_C_LABEL_REPEATED;
+}
+
+/* How many values a field has. */
+static size_t count_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    if (is_repeated(field))
+        return *(const size_t *)member(message, field->quantifier_offset);
+    if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
+        return *(const uint32_t *)member(message, field->quantifier_offset) == field->id;
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+        return *(ProtobufCMessage *const *)member(message, field->offset) != NULL;
+    return 1;
+}
+
+static size_t size_of(ProtobufCType type)
+{
+    switch (type) {
+    case PROTOBUF_C_TYPE_STRING:
+        return sizeof(char *);
+    case PROTOBUF_C_TYPE_BYTES:
+        return sizeof(ProtobufCBinaryData);
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return sizeof(ProtobufCMessage *);
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return sizeof(int64_t);
+    case PROTOBUF_C_TYPE_BOOL:
+        return sizeof(protobuf_c_boolean);
+    default:
+        return sizeof(int32_t);
+    }
+}
+
+/* The i-th value of a field that has more than i. */
+static const void *value_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, size_t i)
+{
+    const void *at = member(message, field->offset);
+
+    return is_repeated(field) ? *(const char *const *)at + i * size_of(field->type) : at;
+}
+
+/* ---- keys ----------------------------------------------------------------------------- */
+
+/* Where values go. */
+typedef struct key_maker {
+    const char *path;   /* as the option has it */
+    const char *prefix; /* before each text */
+    size_t bytes_max;
+    bool escapes;
+    lks_error *error;
+    char *text; /* what has been made so far; NULL = nothing */
+    size_t len;
+    char **names; /* NULL: all becomes one key */
+    size_t n_names;
+} key_maker;
+
+static lks_code out_of_memory(lks_error *error)
+{
+    return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+}
+
+static lks_code unset(const key_maker *to)
+{
+    return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: is a key of the guard and must be set",
+                         to->path);
+}
+
+static lks_code too_long(const key_maker *to)
+{
+    return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "%s: the key of the guard has more than %zu bytes with it", to->path, to->bytes_max);
+}
+
+/* Puts text behind what there is. */
+static lks_code append(key_maker *to, const char *text, size_t len)
+{
+    if (len > to->bytes_max - to->len)
+        return too_long(to);
+    if (!to->text && !(to->text = malloc(to->bytes_max + 1)))
+        return out_of_memory(to->error);
+    memcpy(to->text + to->len, text, len);
+    to->len += len;
+    to->text[to->len] = '\0';
+    return LKS_OK;
+}
+
+static lks_code append_value(key_maker *to, const char *text, size_t len)
+{
+    lks_code code = LKS_OK;
+
+    if (!to->escapes)
+        return append(to, text, len);
+    for (size_t i = 0; i < len && code == LKS_OK; i++)
+        code = text[i] == '%' ? append(to, "%25", 3) : text[i] == ':' ? append(to, "%3A", 3) : append(to, &text[i], 1);
+    return code;
+}
+
+static lks_code begin(key_maker *to)
+{
+    if (to->len > 0)
+        return append(to, ":", 1);
+    if (*to->prefix == '\0')
+        return LKS_OK;
+    lks_code code = append(to, to->prefix, strlen(to->prefix));
+    return code == LKS_OK ? append(to, ":", 1) : code;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* The text becomes a name, unless it is one already. */
+static lks_code end(key_maker *to)
+{
+    if (!to->names)
+        return LKS_OK;
+    for (size_t i = 0; i < to->n_names; i++) {
+        if (strcmp(to->names[i], to->text) == 0) {
+            to->len = 0;
+            return LKS_OK;
+        }
+    }
+    if (to->n_names == GUARD_NAMES_MAX)
+        return lks_error_set(to->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: more than %d locks for one call",
+                             to->path, GUARD_NAMES_MAX);
+    to->names[to->n_names++] = to->text;
+    to->text = NULL;
+    to->len = 0;
+    return LKS_OK;
+}
+
+static lks_code add_text(key_maker *to, const char *text, size_t len)
+{
+    lks_code code = begin(to);
+
+    if (code == LKS_OK)
+        code = append_value(to, text, len);
+    return code == LKS_OK ? end(to) : code;
+}
+
+static lks_code add_bytes(key_maker *to, const ProtobufCBinaryData *bytes)
+{
+    lks_code code = begin(to);
+    char hex[3];
+
+    for (size_t i = 0; i < bytes->len && code == LKS_OK; i++) {
+        snprintf(hex, sizeof hex, "%02x", bytes->data[i]);
+        code = append(to, hex, 2);
+    }
+    return code == LKS_OK ? end(to) : code;
+}
+
+static lks_code add_number(key_maker *to, const char *format, ...)
+{
+    char text[24];
+    va_list args;
+
+    va_start(args, format);
+    int len = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return strcmp(text, "0") == 0 ? unset(to) : add_text(to, text, (size_t)len);
+}
+
+static lks_code add_value(key_maker *to, const ProtobufCFieldDescriptor *field, const void *value)
+{
+    const char *text;
+
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_STRING:
+        text = *(const char *const *)value;
+        return text && *text != '\0' ? add_text(to, text, strlen(text)) : unset(to);
+    case PROTOBUF_C_TYPE_BYTES:
+        return ((const ProtobufCBinaryData *)value)->len > 0 ? add_bytes(to, value) : unset(to);
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        return add_number(to, "%" PRId64, *(const int64_t *)value);
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        return add_number(to, "%" PRIu64, *(const uint64_t *)value);
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+        return add_number(to, "%" PRIu32, *(const uint32_t *)value);
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+    case PROTOBUF_C_TYPE_ENUM:
+        return add_number(to, "%" PRId32, *(const int32_t *)value);
+    default:
+        return unset(to);
+    }
+}
+
+/* What stands at `path`, which is to->path or the rest of it. */
+static lks_code add_path(key_maker *to, const ProtobufCMessage *message, const char *path)
+{
+    size_t len = strcspn(path, ".");
+    const ProtobufCFieldDescriptor *field = guard_field(message->descriptor, path, len);
+    size_t n = field ? count_of(message, field) : 0;
+    lks_code code = n > 0 ? LKS_OK : unset(to);
+
+    for (size_t i = 0; i < n && code == LKS_OK; i++) {
+        const void *value = value_of(message, field, i);
+
+        if (path[len] == '\0')
+            code = add_value(to, field, value);
+        else if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+            code = add_path(to, *(const ProtobufCMessage *const *)value, path + len + 1);
+        else
+            code = unset(to);
+    }
+    return code;
+}
+
+/* Whether a path may give more than one value. */
+static bool is_plural(const ProtobufCMessageDescriptor *type, const char *path)
+{
+    size_t len = strcspn(path, ".");
+    const ProtobufCFieldDescriptor *field = guard_field(type, path, len);
+
+    return field && (is_repeated(field) || (path[len] != '\0' && field->type == PROTOBUF_C_TYPE_MESSAGE &&
+                                            is_plural(field->descriptor, path + len + 1)));
+}
+
+static lks_code make(key_maker *to, const ProtobufCMessage *request, const char *const *paths)
+{
+    lks_code code = LKS_OK;
+
+    for (size_t i = 0; paths[i] && code == LKS_OK; i++) {
+        to->path = paths[i];
+        code = add_path(to, request, paths[i]);
+    }
+    return code;
+}
+
+lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
+                   char **ret, lks_error *error)
+{
+    key_maker to = {.prefix = prefix,
+                    .bytes_max = bytes_max,
+                    .escapes = paths[1] || is_plural(request->descriptor, paths[0]),
+                    .error = error};
+    lks_code code = make(&to, request, paths);
+
+    if (code == LKS_OK)
+        *ret = to.text;
+    else
+        free(to.text);
+    return code;
+}
+
+lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
+                     char *names[GUARD_NAMES_MAX], size_t *n, lks_error *error)
+{
+    key_maker to = {.prefix = prefix, .bytes_max = bytes_max, .error = error, .names = names};
+    lks_code code = make(&to, request, paths);
+
+    free(to.text);
+    if (code != LKS_OK) {
+        while (to.n_names > 0)
+            free(names[--to.n_names]);
+        return code;
+    }
+    qsort(names, to.n_names, sizeof *names, compare_names);
+    *n = to.n_names;
+    return LKS_OK;
+}

@@ -1,0 +1,147 @@
+/* Handlers that go on after they returned, and what handlers are told of callers who are gone. Invariant: a call goes on
+ * to its end once both its handler has returned and, if it was deferred, lks_host_finish was called. */
+#include <stddef.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "running.h"
+
+enum { NS_PER_MS = 1000000 };
+
+struct lks_host_call {
+    struct running call;
+};
+
+/* Whose on_cancel this thread runs. */
+static _Thread_local const struct running *telling;
+
+static struct running *of_context(const lks_rpc_context *context)
+{
+    return (struct running *)((char *)context - offsetof(struct running, context));
+}
+
+/* ---- for handlers ----------------------------------------------------------------------- */
+
+bool lks_host_is_cancelled(const lks_rpc_context *context)
+{
+    return atomic_load(&of_context(context)->cancelled) || lks_rpc_now_ns() >= context->deadline_ns;
+}
+
+lks_host_call *lks_host_defer(lks_rpc_context *context)
+{
+    struct running *r = of_context(context);
+
+    pthread_mutex_lock(&r->all->lock);
+    r->deferred = true;
+    pthread_mutex_unlock(&r->all->lock);
+    return (lks_host_call *)r;
+}
+
+void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void *arg)
+{
+    struct running *r = &call->call;
+    calls *all = r->all;
+
+    pthread_mutex_lock(&all->lock);
+    r->on_cancel = on_cancel;
+    r->cancel_arg = arg;
+    r->watched = true;
+    TAILQ_INSERT_TAIL(&all->watched, r, in_watched);
+    uv_async_send(&all->wake);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* Under lock. */
+static void unwatch(struct running *r)
+{
+    if (r->watched)
+        TAILQ_REMOVE(&r->all->watched, r, in_watched);
+    r->watched = false;
+}
+
+void lks_host_finish(lks_host_call *call, lks_code code, const lks_error *error)
+{
+    struct running *r = &call->call;
+    calls *all = r->all;
+
+    pthread_mutex_lock(&all->lock);
+    unwatch(r);
+    while (r->telling && telling != r)
+        pthread_cond_wait(&all->told, &all->lock);
+    r->error = error ? *error : (lks_error){0};
+    r->error.code = code;
+    r->ended = true;
+    bool returned = r->returned;
+    pthread_mutex_unlock(&all->lock);
+    if (returned && r->context.guarded)
+        leave(r);
+    else if (returned)
+        finish(r);
+}
+
+/* ---- for its neighbours ------------------------------------------------------------------ */
+
+bool deferred_returned(struct running *r, lks_code code)
+{
+    pthread_mutex_lock(&r->all->lock);
+    r->returned = true;
+    bool over = !r->deferred || r->ended;
+    if (!r->deferred)
+        r->error.code = code;
+    pthread_mutex_unlock(&r->all->lock);
+    return over;
+}
+
+void deferred_cancel(struct running *r)
+{
+    atomic_store(&r->cancelled, true);
+    pthread_mutex_lock(&r->all->lock);
+    if (r->watched)
+        uv_async_send(&r->all->wake);
+    pthread_mutex_unlock(&r->all->lock);
+}
+
+/* Under lock, which is given up meanwhile. */
+static void tell(struct running *r)
+{
+    calls *all = r->all;
+
+    unwatch(r);
+    r->telling = true;
+    pthread_mutex_unlock(&all->lock);
+    telling = r;
+    r->on_cancel(r->cancel_arg);
+    telling = NULL;
+    pthread_mutex_lock(&all->lock);
+    r->telling = false;
+    pthread_cond_broadcast(&all->told);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    deferred_look(timer->data);
+}
+
+void deferred_look(calls *all)
+{
+    uint64_t now = lks_rpc_now_ns(), next = UINT64_MAX;
+    struct running *r, *due;
+
+    pthread_mutex_lock(&all->lock);
+    do {
+        due = NULL;
+        next = UINT64_MAX;
+        TAILQ_FOREACH(r, &all->watched, in_watched)
+            if (atomic_load(&r->cancelled) || r->context.deadline_ns <= now)
+                due = r;
+            else if (r->context.deadline_ns < next)
+                next = r->context.deadline_ns;
+        if (due)
+            tell(due);
+    } while (due);
+    pthread_mutex_unlock(&all->lock);
+    if (next != UINT64_MAX)
+        uv_timer_start(&all->deadline, on_deadline, (next - now) / NS_PER_MS + 1, 0);
+    else
+        uv_timer_stop(&all->deadline);
+}

@@ -1,0 +1,657 @@
+/* Guards around the handlers of a host: every answer that a caller may get, with a real lockstockd. */
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <lockstock/lockstock.h>
+#include <lockstock/rpc/exchange.h>
+
+#include "e2e/guarded_shop.h"
+#include "guarded.pb-c.h"
+#include "support/redis_fixture.h"
+#include "support/server_fixture.h"
+#include "test.h"
+
+typedef Lockstock__Test__BuyRequest buy_request;
+typedef Lockstock__Test__BuyResponse buy_response;
+
+/* AWAY_MS: of calls that cannot succeed, so long that their refusal comes first. */
+enum { LIMIT_MS = 60000, SHORT_MS = 1500, AWAY_MS = 3000 };
+
+static redis_fixture *redis;
+static server_fixture *server;
+static lks_channel *channel;  /* to lockstockd */
+static lks_channel *shop_way; /* to the host */
+static lks_host *host;
+static guarded_shop shop;
+static char effects[256], gate[256];
+
+static int setup(void **state)
+{
+    static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
+    const lks_rpc_service service = guarded_service(&shop);
+    char url[64];
+    uint16_t port;
+
+    redis = redis_fixture_start(NULL);
+    server = redis ? server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe})
+                   : NULL;
+    if (!server || lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) != LKS_OK)
+        return -1;
+    snprintf(effects, sizeof effects, "%s/effects", redis_fixture_dir(redis));
+    snprintf(gate, sizeof gate, "%s/gate", redis_fixture_dir(redis));
+    shop = (guarded_shop){.channel = channel, .effects = effects, .gate = gate};
+    const lks_host_options options = {.threads = 2, .timeout_ms = LIMIT_MS, .guards = channel};
+    if (lks_host_open(&options, &host, NULL) != LKS_OK || lks_host_add(host, &service, NULL) != LKS_OK ||
+        lks_host_listen(host, "tcp://127.0.0.1:0", &port, NULL) != LKS_OK)
+        return -1;
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+    return lks_channel_open(url, &(lks_channel_options){.timeout_ms = LIMIT_MS, .no_retry = true}, &shop_way, NULL) ==
+                   LKS_OK
+               ? 0
+               : -1;
+}
+
+static void open_gate(void)
+{
+    FILE *file = fopen(gate, "w");
+
+    assert_non_null(file);
+    fclose(file);
+}
+
+static int teardown(void **state)
+{
+    open_gate();
+    lks_channel_close(shop_way);
+    lks_host_close(host, 1000);
+    lks_channel_close(channel);
+    unlink(effects);
+    unlink(gate);
+    server_fixture_free(server);
+    redis_fixture_free(redis);
+    host = NULL;
+    return 0;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+/* The lines of the file of effects that are this one; of all with NULL. */
+static int n_effects(const char *line)
+{
+    FILE *file = fopen(effects, "r");
+    char text[128];
+    int n = 0;
+
+    while (file && fgets(text, sizeof text, file))
+        n += !line || strncmp(text, line, strlen(line)) == 0;
+    if (file)
+        fclose(file);
+    return n;
+}
+
+static buy_request order(char *id, char **items, size_t n_items)
+{
+    static char buyer[] = "ann";
+    buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
+
+    request.order_id = id;
+    request.buyer_id = buyer;
+    request.items = items;
+    request.n_items = n_items;
+    request.doing = LOCKSTOCK__TEST__DOING__DOING_BUY;
+    return request;
+}
+
+/* The response is lks_message_free's. */
+static buy_response *buy_within(const lks_rpc_method *method, const buy_request *request, uint32_t timeout_ms,
+                                lks_error *error)
+{
+    const lks_call_options options = {.timeout_ms = timeout_ms, .no_retry = true};
+    ProtobufCMessage *response = NULL;
+
+    lks_call_run(shop_way, method, &request->base, &options, &response, error);
+    return (buy_response *)response;
+}
+
+static buy_response *buy(const lks_rpc_method *method, const buy_request *request, lks_error *error)
+{
+    return buy_within(method, request, 0, error);
+}
+
+static void free_response(buy_response *response)
+{
+    lks_message_free(response ? &response->base : NULL);
+}
+
+static void expect_bought(const lks_rpc_method *method, const buy_request *request)
+{
+    lks_error error;
+    buy_response *response = buy(method, request, &error);
+
+    if (!response)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    assert_int_equal(response->outcome, LOCKSTOCK__TEST__BOUGHT__BOUGHT_YES);
+    free_response(response);
+}
+
+static void expect_error(const lks_error *error, lks_code code, lks_applied applied, const char *message)
+{
+    assert_string_equal(error->message, message);
+    assert_string_equal(lks_code_name(error->code), lks_code_name(code));
+    assert_string_equal(lks_applied_name(error->applied), lks_applied_name(applied));
+}
+
+static void expect_refused(const lks_rpc_method *method, const buy_request *request, lks_code code, const char *message)
+{
+    lks_error error;
+    buy_response *response = buy(method, request, &error);
+
+    assert_null(response);
+    expect_error(&error, code, LKS_APPLIED_NO, message);
+}
+
+static void expect_outcome(const lks_rpc_method *method, const buy_request *request, Lockstock__Test__Bought outcome,
+                           bool has_time)
+{
+    lks_error error;
+    buy_response *response = buy(method, request, &error);
+
+    if (!response)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    assert_int_equal(response->outcome, outcome);
+    assert_int_equal(response->retry_after_ms > 0, has_time);
+    assert_string_equal(response->receipt, "");
+    free_response(response);
+}
+
+/* A call under way. */
+typedef struct started {
+    lks_call *call;
+} started;
+
+static started start(const lks_rpc_method *method, const buy_request *request)
+{
+    const lks_call_options options = {.no_retry = true, .timeout_ms = LIMIT_MS};
+    started s;
+
+    assert_int_equal(lks_call_start(shop_way, method, &request->base, &options, NULL, NULL, NULL, &s.call, NULL),
+                     LKS_OK);
+    return s;
+}
+
+/* Its response, which lives as long as the call. */
+static const buy_response *ended(started s, lks_error *error)
+{
+    lks_call_wait(s.call, error);
+    return (const buy_response *)lks_call_response(s.call);
+}
+
+static void expect_ended(started s)
+{
+    lks_error error;
+
+    if (!ended(s, &error))
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    lks_call_free(s.call);
+}
+
+static void await(atomic_int *what, int n)
+{
+    for (long long until = process_now_ms() + LIMIT_MS; atomic_load(what) != n; process_pause())
+        if (process_now_ms() > until)
+            fail_msg("%d instead of %d", atomic_load(what), n);
+}
+
+static int64_t waiters(char *name)
+{
+    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
+    lks_inspect_response *response = NULL;
+    static char group[] = "items";
+
+    request.group = group;
+    request.name = name;
+    assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
+    int64_t n = response->waiters;
+    lks_inspect_response_free(response);
+    return n;
+}
+
+static size_t holders(char *name)
+{
+    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
+    lks_inspect_response *response = NULL;
+    static char group[] = "items";
+
+    request.group = group;
+    request.name = name;
+    assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
+    size_t n = response->n_holders;
+    lks_inspect_response_free(response);
+    return n;
+}
+
+static void await_waiters(char *name, int64_t n)
+{
+    for (long long until = process_now_ms() + LIMIT_MS; waiters(name) != n; process_pause())
+        if (process_now_ms() > until)
+            fail_msg("%lld instead of %lld wait", (long long)waiters(name), (long long)n);
+}
+
+static void await_free(char *name)
+{
+    for (long long until = process_now_ms() + LIMIT_MS; holders(name) != 0; process_pause())
+        assert_true(process_now_ms() < until);
+}
+
+/* ---- locks ------------------------------------------------------------------------------------- */
+
+static char x[] = "x", y[] = "y", item_x[] = "item:x", item_y[] = "item:y", o1[] = "o-1", o2[] = "o-2";
+static char *x_alone[] = {x}, *y_alone[] = {y}, *yxy[] = {y, x, y};
+
+TEST(locks_are_held_while_the_handler_runs_and_no_longer)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, yxy, 3), third = order(o2, y_alone, 1);
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started s = start(&guarded_lock, &first);
+    await(&shop.running, 1);
+    assert_int_equal(holders(item_x), 1);
+    expect_refused(&guarded_lock, &second, LKS_ABORTED, "the lock on items is held by others");
+    expect_bought(&guarded_lock, &third);
+    assert_int_equal(n_effects(NULL), 1);
+    open_gate();
+    expect_ended(s);
+    assert_int_equal(holders(item_x), 0);
+    expect_bought(&guarded_lock, &second);
+    assert_int_equal(holders(item_y), 0);
+}
+
+TEST(a_handler_is_told_the_fences_of_its_locks_in_the_order_of_their_names)
+{
+    buy_request request = order(o1, yxy, 3);
+    lks_inspect_request question = LKS_INSPECT_REQUEST_INIT;
+    lks_error error;
+    static char group[] = "items";
+    char *names[] = {item_x, item_y};
+
+    buy_response *response = buy(&guarded_lock, &request, &error);
+    assert_non_null(response);
+    assert_int_equal(response->n_fences, 2);
+    for (size_t i = 0; i < 2; i++) {
+        lks_inspect_response *lock = NULL;
+
+        question.group = group;
+        question.name = names[i];
+        assert_int_equal(lks_lock_inspect(channel, &question, NULL, &lock, NULL), LKS_OK);
+        assert_true(response->fences[i] == lock->last_fence);
+        lks_inspect_response_free(lock);
+    }
+    free_response(response);
+}
+
+/* With two threads, eight calls wait in the queue of one lock: none of the threads waits with them. */
+TEST(calls_that_wait_for_a_lock_keep_no_thread)
+{
+    enum { WAIT = 8 };
+    buy_request first = order(o1, x_alone, 1), other = order(o2, y_alone, 1);
+    started calls[WAIT];
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started s = start(&guarded_queue, &first);
+    await(&shop.running, 1);
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_BUY;
+    for (size_t i = 0; i < WAIT; i++)
+        calls[i] = start(&guarded_queue, &first);
+    await_waiters(item_x, WAIT);
+    expect_bought(&guarded_queue, &other);
+    open_gate();
+    expect_ended(s);
+    for (size_t i = 0; i < WAIT; i++)
+        expect_ended(calls[i]);
+    assert_int_equal(n_effects("o-1"), WAIT + 1);
+}
+
+TEST(a_lock_is_renewed_while_its_handler_outlasts_the_lease)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
+    lks_error error;
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started s = start(&guarded_short, &first);
+    await(&shop.running, 1);
+    for (long long until = process_now_ms() + 2 * SHORT_MS; process_now_ms() < until;)
+        process_pause();
+    expect_refused(&guarded_lock, &second, LKS_ABORTED, "the lock on items is held by others");
+    open_gate();
+    const buy_response *response = ended(s, &error);
+    assert_non_null(response);
+    assert_non_null(strstr(response->receipt, "lost=0"));
+    assert_int_equal(response->attempt, 1);
+    lks_call_free(s.call);
+}
+
+TEST(a_wait_is_cut_to_the_deadline_of_the_call)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
+    lks_error error;
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started s = start(&guarded_queue, &first);
+    await(&shop.running, 1);
+    assert_null(buy_within(&guarded_queue, &second, AWAY_MS, &error));
+    expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "the lock on items is held by others");
+    open_gate();
+    expect_ended(s);
+}
+
+TEST(what_a_guard_needs_must_be_in_the_request)
+{
+    static char long_name[124], none[] = "";
+    char names[17][8], *many[17], *long_one[] = {long_name}, *empty[] = {x, none};
+    buy_request request = order(o1, NULL, 0);
+
+    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT, "items: is a key of the guard and must be set");
+    request = order(o1, empty, 2);
+    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT, "items: is a key of the guard and must be set");
+    memset(long_name, 'x', sizeof long_name - 1);
+    request = order(o1, long_one, 1);
+    expect_bought(&guarded_lock, &request);
+    long_name[sizeof long_name - 1] = 'x';
+    char longer[130];
+    snprintf(longer, sizeof longer, "%.124s", long_name);
+    long_one[0] = longer;
+    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT,
+                   "items: the key of the guard has more than 128 bytes with it");
+    for (size_t i = 0; i < 17; i++) {
+        snprintf(names[i], sizeof names[i], "%zu", i);
+        many[i] = names[i];
+    }
+    request = order(o1, many, 17);
+    expect_refused(&guarded_lock, &request, LKS_INVALID_ARGUMENT, "items: more than 16 locks for one call");
+    assert_int_equal(n_effects(NULL), 1);
+}
+
+/* ---- one effect a key ------------------------------------------------------------------------------ */
+
+static bool same_answer(const buy_response *a, const buy_response *b)
+{
+    uint8_t left[1024], right[1024];
+    size_t len = lockstock__test__buy_response__pack(a, left);
+
+    return lockstock__test__buy_response__pack(b, right) == len && memcmp(left, right, len) == 0;
+}
+
+TEST(a_repeat_gets_the_first_response_byte_for_byte)
+{
+    buy_request request = order(o1, x_alone, 1);
+    lks_error error;
+    buy_response *first = buy(&guarded_buy, &request, &error), *second = buy(&guarded_buy, &request, &error);
+
+    assert_non_null(first);
+    assert_non_null(second);
+    assert_int_equal(first->attempt, 1);
+    assert_true(same_answer(first, second));
+    assert_int_equal(n_effects(NULL), 1);
+    free_response(first);
+    free_response(second);
+}
+
+TEST(a_repeat_waits_for_the_response_of_a_call_that_runs)
+{
+    enum { REPEATS = 6 };
+    buy_request request = order(o1, x_alone, 1);
+    started calls[REPEATS];
+    lks_error error;
+
+    request.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started first = start(&guarded_buy, &request);
+    await(&shop.running, 1);
+    for (size_t i = 0; i < REPEATS; i++)
+        calls[i] = start(&guarded_buy, &request);
+    open_gate();
+    const buy_response *response = ended(first, &error);
+    for (size_t i = 0; i < REPEATS; i++) {
+        const buy_response *repeat = ended(calls[i], &error);
+        assert_non_null(repeat);
+        assert_true(same_answer(response, repeat));
+        lks_call_free(calls[i].call);
+    }
+    lks_call_free(first.call);
+    assert_int_equal(n_effects(NULL), 1);
+}
+
+/* Each code of a handler that says for good what became of the call, and each that may pass. */
+TEST(an_error_for_good_is_repeated_and_one_that_may_pass_runs_again)
+{
+    static const struct {
+        lks_code code;
+        lks_applied applied;
+        bool stored;
+    } rows[] = {
+        {LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, true},    {LKS_NOT_FOUND, LKS_APPLIED_NO, true},
+        {LKS_ALREADY_EXISTS, LKS_APPLIED_NO, true},      {LKS_PERMISSION_DENIED, LKS_APPLIED_NO, true},
+        {LKS_UNAUTHENTICATED, LKS_APPLIED_NO, true},     {LKS_FAILED_PRECONDITION, LKS_APPLIED_YES, true},
+        {LKS_OUT_OF_RANGE, LKS_APPLIED_NO, true},        {LKS_UNIMPLEMENTED, LKS_APPLIED_NO, true},
+        {LKS_DATA_LOSS, LKS_APPLIED_MAYBE, true},        {LKS_INTERNAL, LKS_APPLIED_YES, true},
+        {LKS_UNAVAILABLE, LKS_APPLIED_YES, true},        {LKS_CANCELLED, LKS_APPLIED_NO, false},
+        {LKS_UNKNOWN, LKS_APPLIED_MAYBE, false},         {LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE, false},
+        {LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, false}, {LKS_ABORTED, LKS_APPLIED_NO, false},
+        {LKS_INTERNAL, LKS_APPLIED_MAYBE, false},        {LKS_UNAVAILABLE, LKS_APPLIED_NO, false},
+    };
+    char id[16];
+    lks_error error;
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(id, sizeof id, "o-%zu", i);
+        buy_request request = order(id, NULL, 0);
+        request.doing = LOCKSTOCK__TEST__DOING__DOING_FAIL;
+        request.code = (int32_t)rows[i].code;
+        request.applied = (int32_t)rows[i].applied;
+        for (int k = 0; k < 2; k++) {
+            assert_null(buy(&guarded_once, &request, &error));
+            expect_error(&error, rows[i].code, rows[i].applied,
+                         k > 0 && !rows[i].stored ? "order_id: attempt 2" : "order_id: attempt 1");
+        }
+    }
+}
+
+TEST(another_request_with_the_same_key_is_refused)
+{
+    buy_request first = order(o1, x_alone, 1), other = order(o1, y_alone, 1);
+    lks_error error;
+
+    expect_bought(&guarded_coded, &first);
+    expect_refused(&guarded_coded, &other, LKS_ALREADY_EXISTS, "order_id: was used for another request");
+    /* Where the key alone counts it is a repeat. */
+    expect_bought(&guarded_alone, &first);
+    buy_response *response = buy(&guarded_alone, &other, &error);
+    assert_non_null(response);
+    free_response(response);
+    assert_int_equal(n_effects(NULL), 2);
+}
+
+static Lockstock__Test__BuyRequest__QuantitiesEntry entry(char *key, int64_t value)
+{
+    Lockstock__Test__BuyRequest__QuantitiesEntry e = LOCKSTOCK__TEST__BUY_REQUEST__QUANTITIES_ENTRY__INIT;
+
+    e.key = key;
+    e.value = value;
+    return e;
+}
+
+TEST(a_map_in_another_order_is_the_same_request)
+{
+    Lockstock__Test__BuyRequest__QuantitiesEntry a = entry(x, 1), b = entry(y, 2), *one[] = {&a, &b}, *two[] = {&b, &a};
+    buy_request first = order(o1, NULL, 0), second = first;
+
+    first.n_quantities = second.n_quantities = 2;
+    first.quantities = one;
+    second.quantities = two;
+    expect_bought(&guarded_once, &first);
+    expect_bought(&guarded_once, &second);
+    assert_int_equal(n_effects(NULL), 1);
+    b.value = 3;
+    expect_refused(&guarded_once, &second, LKS_ALREADY_EXISTS, "order_id: was used for another request");
+}
+
+TEST(a_response_too_long_to_be_stored_is_an_error_for_all)
+{
+    buy_request request = order(o1, NULL, 0);
+    lks_error error;
+
+    request.doing = LOCKSTOCK__TEST__DOING__DOING_FILL;
+    request.bytes = 262144;
+    for (int i = 0; i < 2; i++) {
+        assert_null(buy(&guarded_once, &request, &error));
+        expect_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_YES,
+                     "the response is longer than can be stored for a repeat, which is 262144 bytes");
+    }
+    assert_int_equal(n_effects(NULL), 1);
+    request = order(o2, NULL, 0);
+    request.doing = LOCKSTOCK__TEST__DOING__DOING_FILL;
+    request.bytes = 262000;
+    expect_bought(&guarded_once, &request);
+    expect_bought(&guarded_once, &request);
+    assert_int_equal(n_effects(NULL), 2);
+}
+
+/* ---- refusals ------------------------------------------------------------------------------------ */
+
+TEST(a_refusal_is_told_by_a_code)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
+    lks_error error;
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started s = start(&guarded_coded, &first);
+    await(&shop.running, 1);
+    assert_null(buy(&guarded_coded, &first, &error));
+    expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "order_id: the first call with it is running");
+    assert_in_range(error.retry_after_ms, 1, 30000);
+    expect_refused(&guarded_coded, &second, LKS_ABORTED, "the lock on items is held by others");
+    assert_null(buy(&guarded_coded, &second, &error));
+    expect_error(&error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "over the limit of buyer_id");
+    assert_in_range(error.retry_after_ms, 1, 7200000);
+    open_gate();
+    expect_ended(s);
+    assert_int_equal(n_effects(NULL), 1);
+}
+
+TEST(a_refusal_is_told_by_the_outcome_that_is_named_for_it)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1), other = order(o1, y_alone, 1);
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    static char buyers[4][4] = {"a", "b", "c", "d"};
+    started s = start(&guarded_told, &first);
+    await(&shop.running, 1);
+    expect_outcome(&guarded_told, &first, LOCKSTOCK__TEST__BOUGHT__BOUGHT_RUNNING, true);
+    expect_outcome(&guarded_told, &second, LOCKSTOCK__TEST__BOUGHT__BOUGHT_BUSY, false);
+    expect_outcome(&guarded_told, &second, LOCKSTOCK__TEST__BOUGHT__BOUGHT_LIMITED, true);
+    open_gate();
+    expect_ended(s);
+    other.buyer_id = buyers[1];
+    expect_outcome(&guarded_told, &other, LOCKSTOCK__TEST__BOUGHT__BOUGHT_OTHER, false);
+    assert_int_equal(n_effects(NULL), 1);
+}
+
+/* What a call took before it was refused is given back: the repeat runs, as the second attempt. */
+TEST(a_call_that_is_refused_by_its_lock_may_come_again)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
+    lks_error error;
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started s = start(&guarded_lock, &first);
+    await(&shop.running, 1);
+    expect_refused(&guarded_coded, &second, LKS_ABORTED, "the lock on items is held by others");
+    open_gate();
+    expect_ended(s);
+    buy_response *response = buy(&guarded_coded, &second, &error);
+    assert_non_null(response);
+    assert_int_equal(response->attempt, 2);
+    free_response(response);
+}
+
+/* ---- nobody can be asked ---------------------------------------------------------------------------- */
+
+TEST(without_lockstockd_a_call_is_refused_by_the_guard_that_could_not_ask)
+{
+    buy_request request = order(o1, x_alone, 1);
+    lks_error error;
+
+    server_fixture_kill(server);
+    assert_null(buy_within(&guarded_limit, &request, AWAY_MS, &error));
+    assert_non_null(strstr(error.message, "the rate limit guard cannot ask a server: "));
+    expect_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, error.message);
+    assert_null(buy_within(&guarded_once, &request, AWAY_MS, &error));
+    assert_non_null(strstr(error.message, "the idempotency guard cannot ask a server: "));
+    expect_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, error.message);
+    assert_null(buy_within(&guarded_lock, &request, AWAY_MS, &error));
+    assert_non_null(strstr(error.message, "the lock guard cannot ask a server: "));
+    expect_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, error.message);
+    assert_int_equal(n_effects(NULL), 0);
+    /* A limit that opens lets the call run. */
+    expect_bought(&guarded_open, &request);
+    expect_bought(&guarded_open, &request);
+    assert_true(server_fixture_restart(server));
+    expect_bought(&guarded_buy, &request);
+}
+
+TEST(a_limit_that_opens_is_a_limit_while_it_can_be_asked)
+{
+    buy_request request = order(o1, NULL, 0);
+
+    expect_bought(&guarded_open, &request);
+    expect_refused(&guarded_open, &request, LKS_RESOURCE_EXHAUSTED, "over the limit of buyer_id");
+}
+
+/* The handler's effect has happened: the caller is told so, although it cannot be stored before its deadline; it is
+ * stored once lockstockd is back. */
+TEST(a_result_that_cannot_be_stored_in_time_is_told_and_stored_later)
+{
+    buy_request request = order(o1, NULL, 0);
+    lks_error error;
+    const lks_call_options options = {.no_retry = true, .timeout_ms = 5000};
+    started s;
+
+    request.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    assert_int_equal(lks_call_start(shop_way, &guarded_once, &request.base, &options, NULL, NULL, NULL, &s.call, NULL),
+                     LKS_OK);
+    await(&shop.running, 1);
+    server_fixture_kill(server);
+    open_gate();
+    /* Past its deadline the caller is gone; who asked for longer is answered. */
+    ended(s, &error);
+    lks_call_free(s.call);
+    assert_true(server_fixture_restart(server));
+    buy_response *response = buy(&guarded_once, &request, &error);
+    if (!response)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    assert_int_equal(response->attempt, 1);
+    assert_int_equal(n_effects(NULL), 1);
+    free_response(response);
+}
+
+/* ---- cancellation -------------------------------------------------------------------------------------- */
+
+TEST(a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it)
+{
+    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
+    lks_error error;
+
+    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
+    started s = start(&guarded_queue, &first);
+    await(&shop.running, 1);
+    started waits = start(&guarded_queue, &second);
+    await_waiters(item_x, 1);
+    lks_call_cancel(waits.call);
+    ended(waits, &error);
+    lks_call_free(waits.call);
+    open_gate();
+    expect_ended(s);
+    await_free(item_x);
+}
+
+TEST_MAIN(.setup = setup, .teardown = teardown)
