@@ -29,7 +29,7 @@ static unsigned send_acquire(const wire_driver *driver, void *caller, int lock, 
     target.mode = LKS_LOCK_MODE_EXCLUSIVE;
     request.targets = targets;
     request.n_targets = 1;
-    request.token = (char *)(uintptr_t)token;
+    request.token = token;
     request.lease_ms = HOLD_MS;
     request.wait_ms = wait_ms;
     size_t len = protobuf_c_message_pack(&request.base, payload);

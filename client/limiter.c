@@ -167,7 +167,7 @@ static lks_code check(const lks_limiter *limiter, const char *key, int64_t cost,
         const struct rule *from = &limiter->rules[i];
 
         rules[i] = (lks_rule)LKS_RULE_INIT;
-        rules[i].key = from->key ? from->key : (char *)key;
+        rules[i].key = from->key ? from->key : key;
         rules[i].spec_case = from->policy ? LKS_RULE_SPEC_POLICY : LKS_RULE_SPEC_LIMIT;
         if (from->policy)
             rules[i].policy = from->policy;
@@ -279,8 +279,8 @@ lks_code lks_limiter_refund(lks_limiter *limiter, const char *key, const lks_lim
     if (decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id[0] == '\0')
         return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
                              "only what a limiter that is `remembered` allowed can be refunded");
-    request.group = limiter->group ? limiter->group : limiter->rules[0].key ? limiter->rules[0].key : (char *)key;
-    request.request_id = (char *)decision->request_id;
+    request.group = limiter->group ? limiter->group : limiter->rules[0].key ? limiter->rules[0].key : key;
+    request.request_id = decision->request_id;
     lks_code code = lks_rate_limit_refund(limiter->channel, &request, &options, &response, error);
     if (code == LKS_OK && response->outcome == LKS_REFUND_OUTCOME_UNKNOWN)
         code = lks_error_set(error, LKS_NOT_FOUND, LKS_APPLIED_NO, "it is forgotten by now");

@@ -51,12 +51,17 @@ static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *erro
     return lks_idempotency_extend_start(lease->channel, &request, &options, extended, lease, NULL, error);
 }
 
+/* Its texts are the attempt's own. */
+static void header_free(lks_result_header *header)
+{
+    free((char *)header->key);
+    free((char *)header->value);
+}
+
 static void attempt_free(lks_once_attempt *attempt)
 {
-    for (size_t i = 0; i < attempt->result.n_headers; i++) {
-        free(attempt->headers[i].key);
-        free(attempt->headers[i].value);
-    }
+    for (size_t i = 0; i < attempt->result.n_headers; i++)
+        header_free(&attempt->headers[i]);
     free(attempt->result.body.data);
     free(attempt->detail);
     free(attempt->scope);
@@ -182,8 +187,7 @@ lks_code lks_once_add_header(lks_once_attempt *attempt, const char *key, const c
     header.key = strdup(key);
     header.value = strdup(value);
     if (!header.key || !header.value) {
-        free(header.key);
-        free(header.value);
+        header_free(&header);
         return LKS_RESOURCE_EXHAUSTED;
     }
     attempt->headers[at] = header;
@@ -192,8 +196,7 @@ lks_code lks_once_add_header(lks_once_attempt *attempt, const char *key, const c
     if (can_be_sent(attempt))
         return LKS_OK;
     attempt->result.n_headers--;
-    free(header.key);
-    free(header.value);
+    header_free(&header);
     return LKS_INVALID_ARGUMENT;
 }
 

@@ -86,7 +86,7 @@ static lks_cancel_request cancel_request(const lks_reservation *reservation, con
     request.group = reservation->group;
     request.order_id = reservation->order_id;
     if (reason)
-        request.reason = (char *)reason;
+        request.reason = reason;
     return request;
 }
 
@@ -241,14 +241,14 @@ static lks_reserve_outcome reserve(lks_reservation *reservation, const lks_reser
 
     for (size_t i = 0; i < order->n_lines; i++) {
         lines[i] = (lks_line)LKS_LINE_INIT;
-        lines[i].sku = (char *)order->lines[i].sku;
+        lines[i].sku = order->lines[i].sku;
         lines[i].quantity = order->lines[i].quantity;
         list[i] = &lines[i];
     }
     request.group = reservation->group;
     request.order_id = reservation->order_id;
     if (order->buyer_id)
-        request.buyer_id = (char *)order->buyer_id;
+        request.buyer_id = order->buyer_id;
     request.n_lines = order->n_lines;
     request.lines = list;
     request.fresh = !order->order_id; /* nobody else can know it */

@@ -2,7 +2,7 @@
 #include <lockstock/lockstock.h>
 #include <stdio.h>
 
-static lks_code put(lks_channel *channel, char *sku, int64_t on_hand, int64_t per_buyer_limit, lks_error *error)
+static lks_code put(lks_channel *channel, const char *sku, int64_t on_hand, int64_t per_buyer_limit, lks_error *error)
 {
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
     request.group = "shop"; /* what is sold together shares a group */
@@ -12,7 +12,7 @@ static lks_code put(lks_channel *channel, char *sku, int64_t on_hand, int64_t pe
     return lks_stock_put_item(channel, &request, NULL, NULL, error);
 }
 
-static lks_code buy(lks_channel *channel, char *order_id, lks_error *error)
+static lks_code buy(lks_channel *channel, const char *order_id, lks_error *error)
 {
     lks_line phone = LKS_LINE_INIT, cover = LKS_LINE_INIT, *lines[] = {&phone, &cover};
     phone.sku = "phone";

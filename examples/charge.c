@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Stores what became of the attempt, and wakes whoever waits for it. */
-static lks_code complete(lks_channel *channel, char *order, uint64_t fence, char *receipt, lks_error *error)
+static lks_code complete(lks_channel *channel, const char *order, uint64_t fence, const char *receipt, lks_error *error)
 {
     lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
     request.scope = "charge";
@@ -23,7 +23,7 @@ static lks_code complete(lks_channel *channel, char *order, uint64_t fence, char
     return LKS_OK;
 }
 
-static lks_code charge(lks_channel *channel, char *order, char *amount, lks_error *error)
+static lks_code charge(lks_channel *channel, const char *order, const char *amount, lks_error *error)
 {
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
     request.scope = "charge";

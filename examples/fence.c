@@ -4,7 +4,7 @@
 #include <stdio.h>
 
 /* Takes the lock "report", in its turn. */
-static lks_code lock(lks_channel *channel, char *owner, int64_t lease_ms, uint64_t *fence, lks_error *error)
+static lks_code lock(lks_channel *channel, const char *owner, int64_t lease_ms, uint64_t *fence, lks_error *error)
 {
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     target.name = "report";

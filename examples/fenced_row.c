@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 /* Waits for the lock "report", at most 10 s; 0 when it was not to be had. */
-static uint64_t lock(lks_channel *channel, char *owner, int64_t lease_ms)
+static uint64_t lock(lks_channel *channel, const char *owner, int64_t lease_ms)
 {
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;

@@ -22,7 +22,7 @@ static lks_code put_limit(lks_channel *channel, lks_error *error)
 }
 
 /* `id` is this message's own: the same again is answered the same, and charged once. */
-static lks_code check(lks_channel *channel, char *number, char *id, lks_error *error)
+static lks_code check(lks_channel *channel, const char *number, const char *id, lks_error *error)
 {
     lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};
     rule.spec_case = LKS_RULE_SPEC_POLICY;
@@ -46,7 +46,7 @@ static lks_code check(lks_channel *channel, char *number, char *id, lks_error *e
 }
 
 /* A check without a group is in that of its one key. */
-static lks_code give_back(lks_channel *channel, char *number, char *id, lks_error *error)
+static lks_code give_back(lks_channel *channel, const char *number, const char *id, lks_error *error)
 {
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;
     request.group = number;
@@ -62,7 +62,7 @@ static lks_code give_back(lks_channel *channel, char *number, char *id, lks_erro
 
 int main(int argc, char **argv)
 {
-    static char *const messages[] = {"message-1", "message-2", "message-3", "message-4", "message-5"};
+    static const char *const messages[] = {"message-1", "message-2", "message-3", "message-4", "message-5"};
     lks_channel *channel;
     lks_error error;
     lks_code code = lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error);

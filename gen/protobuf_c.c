@@ -1,16 +1,38 @@
 /* protoc-c also makes code of services, which we have no use for and which does
- * not compile when a method is called Return or Register: it never sees them. */
+ * not compile when a method is called Return or Register: it never sees them. And it
+ * is told to make text `const char *`, so that literals can be given without a cast. */
 #include "protobuf_c.h"
 
 #include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
 
-static uint8_t *pack_without_services(gen_pool *pool, const plugin_request *request, size_t *len)
+/* Adds `(pb_c_file).const_strings = true` to a file's options. */
+static Google__Protobuf__FileOptions *with_const_strings(gen_pool *pool, const Google__Protobuf__FileOptions *given)
+{
+    enum { PB_C_FILE = 1019, CONST_STRINGS = 4 };
+    static uint8_t option[] = {2, CONST_STRINGS << 3, true}; /* its length, and one bool field */
+    Google__Protobuf__FileOptions *options = pool_alloc(pool, 1, sizeof *options);
+    google__protobuf__file_options__init(options);
+    if (given)
+        *options = *given;
+    size_t n = options->base.n_unknown_fields;
+    ProtobufCMessageUnknownField *unknown = pool_alloc(pool, n + 1, sizeof *unknown);
+    if (n > 0)
+        memcpy(unknown, options->base.unknown_fields, n * sizeof *unknown);
+    unknown[n] = (ProtobufCMessageUnknownField){
+        .tag = PB_C_FILE, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = sizeof option, .data = option};
+    options->base.unknown_fields = unknown;
+    options->base.n_unknown_fields = (unsigned)n + 1;
+    return options;
+}
+
+static uint8_t *pack_for_child(gen_pool *pool, const plugin_request *request, size_t *len)
 {
     size_t n = request->n_proto_file;
     Google__Protobuf__FileDescriptorProto *files = pool_alloc(pool, n, sizeof *files);
@@ -18,6 +40,7 @@ static uint8_t *pack_without_services(gen_pool *pool, const plugin_request *requ
     for (size_t i = 0; i < n; i++) {
         files[i] = *request->proto_file[i];
         files[i].n_service = 0;
+        files[i].options = with_const_strings(pool, files[i].options);
         pointers[i] = &files[i];
     }
     plugin_request without = *request;
@@ -50,7 +73,7 @@ const char *protobuf_c_run(gen_pool *pool, const plugin_request *request, plugin
 {
     const char *failure = "cannot write a temporary file";
     size_t len;
-    const uint8_t *bytes = pack_without_services(pool, request, &len);
+    const uint8_t *bytes = pack_for_child(pool, request, &len);
     FILE *in = tmpfile(), *out = tmpfile();
     if (!in || !out || fwrite(bytes, 1, len, in) != len || fflush(in) != 0)
         goto cleanup;

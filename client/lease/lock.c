@@ -124,7 +124,7 @@ static void release_later(const struct lock *lock, const char *token)
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
 
     request.group = lock->group;
-    request.token = (char *)token;
+    request.token = token;
     lks_lock_release_start(lock->channel, &request, &options, NULL, NULL, NULL, NULL);
 }
 
@@ -135,7 +135,7 @@ static lks_code release_now(const struct lock *lock, const char *token, lks_erro
     lks_release_response *response = NULL;
 
     request.group = lock->group;
-    request.token = (char *)token;
+    request.token = token;
     lks_code code = lks_lock_release(lock->channel, &request, &options, &response, error);
     if (code != LKS_OK)
         release_later(lock, token);
@@ -250,7 +250,7 @@ static lks_lock_result confirm(const struct hold *hold, int64_t *left_ms, lks_er
     lks_lease lease = LKS_LEASE_INIT, *leases[] = {&lease};
 
     lease.group = lock->group;
-    lease.token = (char *)hold->token;
+    lease.token = hold->token;
     lease.lease_ms = lock->lease_ms;
     request.n_leases = 1;
     request.leases = leases;

@@ -174,7 +174,7 @@ static lks_code batch_start(struct batch *batch, lks_channel *channel, lks_error
 
         leases[i] = (lks_lease)LKS_LEASE_INIT;
         leases[i].group = hold->lock->group;
-        leases[i].token = (char *)hold->token;
+        leases[i].token = hold->token;
         leases[i].lease_ms = hold->lock->lease_ms;
         list[i] = &leases[i];
         if (hold->lost_ns < first_lost_ns)

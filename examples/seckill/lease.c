@@ -1,13 +1,6 @@
-/* Names are copied by the stubs, so that they may be taken as const here. */
 #include "lease.h"
 
 #include <stdio.h>
-
-/* Messages have fields that are not const; a request's are only read. */
-static char *unconst(const char *text)
-{
-    return (char *)(uintptr_t)text;
-}
 
 lks_code lease_acquire(lks_channel *channel, const char *name, const char *owner, int64_t lease_ms, int64_t wait_ms,
                        lease *held, lks_acquire_outcome *ret, lks_error *error)
@@ -16,11 +9,11 @@ lks_code lease_acquire(lks_channel *channel, const char *name, const char *owner
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_acquire_response *response = NULL;
 
-    target.name = unconst(name);
+    target.name = name;
     request.n_targets = 1;
     request.targets = targets;
     request.token = held->token;
-    request.owner = unconst(owner);
+    request.owner = owner;
     request.lease_ms = lease_ms;
     request.wait_ms = wait_ms;
     lks_code code = lks_lock_acquire(channel, &request, NULL, &response, error);
@@ -40,8 +33,8 @@ lks_code lease_release(lks_channel *channel, const char *name, const lease *held
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
     lks_release_response *response = NULL;
 
-    request.group = unconst(name);
-    request.token = unconst(held->token);
+    request.group = name;
+    request.token = held->token;
     lks_code code = lks_lock_release(channel, &request, NULL, &response, error);
     if (code == LKS_OK && was_held)
         *was_held = response->outcome == LKS_RELEASE_OUTCOME_RELEASED;
@@ -54,7 +47,7 @@ lks_code lease_inspect(lks_channel *channel, const char *name, lease_look *ret, 
     lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
     lks_inspect_response *response = NULL;
 
-    request.name = unconst(name);
+    request.name = name;
     lks_code code = lks_lock_inspect(channel, &request, NULL, &response, error);
     if (code == LKS_OK) {
         *ret = (lease_look){.held = response->n_holders > 0, .waiters = response->waiters};
@@ -69,7 +62,7 @@ lks_code lease_check_fence(lks_channel *channel, const char *resource, uint64_t 
     lks_check_fence_request request = LKS_CHECK_FENCE_REQUEST_INIT;
     lks_check_fence_response *response = NULL;
 
-    request.resource = unconst(resource);
+    request.resource = resource;
     request.fence = fence;
     lks_code code = lks_lock_check_fence(channel, &request, NULL, &response, error);
     if (code == LKS_OK)

@@ -137,7 +137,7 @@ void *answer_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t 
     return list;
 }
 
-char *answer_group(char *group, char *only)
+const char *answer_group(const char *group, const char *only)
 {
     return group[0] != '\0' ? group : only;
 }

@@ -70,7 +70,7 @@ void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1]);
 
 /* Makes `count` UUIDs, each greater than the one before, *last the tick of the last one
  * of this server. */
-void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids);
+void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, const char **uuids);
 
 /* ---- id_sequence.c ---- */
 

@@ -57,7 +57,7 @@ void uuid_format(uint64_t tick, uint64_t random, char text[ID_UUID_LEN + 1])
     text[ID_UUID_LEN] = '\0';
 }
 
-void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, char **uuids)
+void uuid_make(uint64_t *last, lks_rpc_arena *arena, size_t count, const char **uuids)
 {
     uint64_t *random = memory_in(arena, count * sizeof *random);
     char(*text)[ID_UUID_LEN + 1] = memory_in(arena, count * sizeof *text);

@@ -26,7 +26,7 @@ void idempotency_check_result(plan *p, size_t body_len, size_t n_headers, lks_re
 lks_rpc_slice idempotency_packed(plan *p, const lks_stored_result *result);
 
 /* The result by which a FINAL failure is replayed. */
-lks_rpc_slice idempotency_failure(plan *p, char *detail);
+lks_rpc_slice idempotency_failure(plan *p, const char *detail);
 
 /* Element i of a reply; NULL with a->error set when it is none. Lives in the arena. */
 lks_stored_result *idempotency_result(answer *a, const store_value *reply, size_t i);

@@ -48,7 +48,7 @@ lks_rpc_slice idempotency_packed(plan *p, const lks_stored_result *result)
     return (lks_rpc_slice){(const char *)bytes, protobuf_c_message_pack(&result->base, bytes)};
 }
 
-lks_rpc_slice idempotency_failure(plan *p, char *detail)
+lks_rpc_slice idempotency_failure(plan *p, const char *detail)
 {
     lks_result_header header = LKS_RESULT_HEADER_INIT;
     lks_result_header *headers[] = {&header};

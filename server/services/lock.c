@@ -34,7 +34,7 @@ static void check_lease(plan *p, const char *field, int64_t lease_ms)
 }
 
 /* Names of what one token holds: few, each once. `list` is their field's path. */
-static void check_names(plan *p, const char *list, size_t n, char *const *names)
+static void check_names(plan *p, const char *list, size_t n, const char *const *names)
 {
     if (n > SERVICE_TARGETS_MAX)
         plan_invalid(p, "%s: at most %d", list, SERVICE_TARGETS_MAX);

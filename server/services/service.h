@@ -260,7 +260,7 @@ char *answer_decoded(answer *a, const store_value *array, size_t i);
 void *answer_messages(answer *a, const ProtobufCMessageDescriptor *type, size_t n);
 
 /* The group that a request with the one name `only` means. */
-char *answer_group(char *group, char *only);
+const char *answer_group(const char *group, const char *only);
 
 /* In finish of a call whose plan waits: there is no answer yet. */
 void answer_waits(answer *a);

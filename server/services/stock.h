@@ -22,7 +22,7 @@ bool stock_goes_on(answer *a);
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
 
 /* The item that a function gave as `view` (functions/stock_base.lua). Text is not copied. */
-lks_item *stock_item(answer *a, const store_value *view, char *group, char *sku);
+lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku);
 
 /* stock_refusals.c: what this server remembers of items that were sold out. The service's open, close and
  * on_store_call: */
@@ -33,7 +33,7 @@ void stock_on_store_call(void *state, const store_call *call);
 /* In prepare of a valid order that was never sent: whether SOLD_OUT is its answer. Then nothing is planned, and finish
  * tells the order's only line by stock_known_line. */
 bool stock_is_known_sold_out(plan *p, const char *group, lks_line *const *lines, size_t n);
-lks_line_stock **stock_known_line(answer *a, char *sku, size_t *ret_n);
+lks_line_stock **stock_known_line(answer *a, const char *sku, size_t *ret_n);
 
 /* In finish: what the store has just said of an order of that line alone. sold_out: it refused it with SOLD_OUT, and
  * would have whoever bought. */

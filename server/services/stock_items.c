@@ -10,7 +10,7 @@ enum { RETAIN_MIN_MS = 60000 };
 /* A hundred years: an instant in microseconds stays below 2^53. */
 #define SPAN_MAX_MS (36500LL * 24 * 3600 * 1000)
 
-lks_item *stock_item(answer *a, const store_value *view, char *group, char *sku)
+lks_item *stock_item(answer *a, const store_value *view, const char *group, const char *sku)
 {
     lks_item *item = memory_in(a->arena, sizeof *item);
 
@@ -67,7 +67,7 @@ void get_item_prepare(const lks_get_item_request *request, plan *p)
 }
 
 /* The item in that place of a reply; NULL where there is none. */
-static lks_item *found_item(answer *a, const store_value *reply, size_t i, char *group, char *sku)
+static lks_item *found_item(answer *a, const store_value *reply, size_t i, const char *group, const char *sku)
 {
     const store_value *view = answer_at(a, reply, i);
 
@@ -83,7 +83,7 @@ void get_item_finish(const lks_get_item_request *request, answer *a, lks_get_ite
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "sku: no such item");
 }
 
-static void check_skus(plan *p, char *const *skus, size_t n)
+static void check_skus(plan *p, const char *const *skus, size_t n)
 {
     char field[32];
 

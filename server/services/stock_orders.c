@@ -4,7 +4,7 @@
 #include "services/stock.h"
 
 /* The order that a function gave as `view_order` (functions/stock_base.lua). */
-static lks_order *read_order(answer *a, const store_value *view, char *group, char *order_id)
+static lks_order *read_order(answer *a, const store_value *view, const char *group, const char *order_id)
 {
     enum { HEAD = 3, LINE = 3 }; /* state, hold_ms, buyer; then sku, quantity, returned of each line */
     size_t count = answer_count(a, view), n = count < HEAD ? 0 : (count - HEAD) / LINE;
@@ -27,7 +27,7 @@ static lks_order *read_order(answer *a, const store_value *view, char *group, ch
 }
 
 /* The order of a reply {outcome, replayed, view}; NULL where the reply has none. */
-static lks_order *told_order(answer *a, char *group, char *order_id)
+static lks_order *told_order(answer *a, const char *group, const char *order_id)
 {
     const store_value *reply = a->replies[0];
 
@@ -129,7 +129,7 @@ void return_prepare(const lks_return_request *request, plan *p)
 void return_finish(const lks_return_request *request, answer *a, lks_return_response *response)
 {
     const store_value *reply = a->replies[0];
-    char *group = answer_group(request->group, request->n_lines ? request->lines[0]->sku : request->group);
+    const char *group = answer_group(request->group, request->n_lines ? request->lines[0]->sku : request->group);
 
     response->outcome = (lks_return_outcome)answer_enum(a, reply, 0, &lockstock__v1__return_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;

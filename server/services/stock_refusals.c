@@ -74,7 +74,7 @@ bool stock_is_known_sold_out(plan *p, const char *group, lks_line *const *lines,
     return true;
 }
 
-lks_line_stock **stock_known_line(answer *a, char *sku, size_t *ret_n)
+lks_line_stock **stock_known_line(answer *a, const char *sku, size_t *ret_n)
 {
     const int64_t *available = a->plan->kept;
     lks_line_stock **lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, 1);

@@ -39,10 +39,10 @@ TEST(each_refusal_says_what_and_whether)
     void *caller = suite_open(here.server);
     lks_acquire_request acquire = LKS_ACQUIRE_REQUEST_INIT;
     lks_target one = LKS_TARGET_INIT, other = LKS_TARGET_INIT, *targets[] = {&one, &other};
-    one.name = (char *)(uintptr_t) "door";
-    other.name = (char *)(uintptr_t) "window";
-    acquire.group = (char *)(uintptr_t) "house";
-    acquire.token = (char *)(uintptr_t) "token-for-the-refusals";
+    one.name = "door";
+    other.name = "window";
+    acquire.group = "house";
+    acquire.token = "token-for-the-refusals";
     acquire.targets = targets;
     acquire.n_targets = 1;
     acquire.lease_ms = 5;
@@ -101,7 +101,7 @@ TEST(a_store_that_hangs_is_a_deadline)
     lks_put_item_request put = LKS_PUT_ITEM_REQUEST_INIT;
     lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
     until_served(caller);
-    put.group = put.sku = get.group = get.sku = (char *)(uintptr_t) "late";
+    put.group = put.sku = get.group = get.sku = "late";
     kill(redis_fixture_pid(here.redis), SIGSTOP);
     outcome written = suite_ask(caller, STOCK "PutItem", &put, 200);
     outcome read = suite_ask(caller, STOCK "GetItem", &get, 200);
@@ -117,7 +117,7 @@ TEST(a_store_that_is_away_is_unavailable)
     void *caller = suite_open(here.server);
     process *server = server_fixture_process(here.server);
     lks_put_item_request put = LKS_PUT_ITEM_REQUEST_INIT;
-    put.group = put.sku = (char *)(uintptr_t) "late";
+    put.group = put.sku = "late";
     redis_fixture_kill(here.redis);
     assert_true(process_wait_line(server, "event=not-ready", NULL, 0, PATIENCE_MS));
     outcome got = suite_ask(caller, STOCK "PutItem", &put, PATIENCE_MS);
@@ -182,16 +182,17 @@ static outcome ask_with_owner(void *caller, size_t len)
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
     outcome got = {0};
 
-    target.name = (char *)(uintptr_t) "gate";
+    target.name = "gate";
     request.targets = targets;
     request.n_targets = 1;
     request.lease_ms = 1000;
-    request.owner = malloc(len + 1);
-    assert_non_null(request.owner);
-    memset(request.owner, 'o', len);
-    request.owner[len] = '\0';
+    char *owner = malloc(len + 1);
+    assert_non_null(owner);
+    memset(owner, 'o', len);
+    owner[len] = '\0';
+    request.owner = owner;
     unsigned call = suite_try(caller, LOCK "Acquire", &request, PATIENCE_MS);
-    free(request.owner);
+    free(owner);
     return call != 0 && here.wire->driver->await(caller, &got) ? got : (outcome){.code = LKS_CANCELLED};
 }
 
@@ -215,10 +216,10 @@ static void store_and_read_back(void *caller)
         headers[i].value = value;
         list[i] = &headers[i];
     }
-    begin.scope = complete.scope = (char *)(uintptr_t) "big";
-    begin.key = complete.key = (char *)(uintptr_t) "result";
+    begin.scope = complete.scope = "big";
+    begin.key = complete.key = "result";
     begin.lease_ms = 60000;
-    begin.attempt_token = (char *)(uintptr_t) "token-of-the-big-one";
+    begin.attempt_token = "token-of-the-big-one";
     lks_begin_response *begun = suite_response(suite_ask(caller, IDEMPOTENCY "Begin", &begin, PATIENCE_MS),
                                                &lockstock__v1__begin_response__descriptor);
     complete.fence = begun->fence;
@@ -227,7 +228,7 @@ static void store_and_read_back(void *caller)
     complete.headers = list;
     complete.n_headers = HEADERS;
     suite_expect(suite_ask(caller, IDEMPOTENCY "Complete", &complete, PATIENCE_MS), LKS_OK, LKS_APPLIED_YES, "");
-    begin.attempt_token = (char *)(uintptr_t) "token-of-another-one";
+    begin.attempt_token = "token-of-another-one";
     for (int i = 0; i < 4; i++) {
         begun = suite_response(suite_ask(caller, IDEMPOTENCY "Begin", &begin, PATIENCE_MS),
                                &lockstock__v1__begin_response__descriptor);

@@ -152,7 +152,7 @@ TEST(vanishing_peers_leave_nothing)
         suite_close(caller);
         skip(); /* it is the client's libnng that would not end (docs/client.md) */
     }
-    get.group = get.sku = (char *)(uintptr_t) "pear";
+    get.group = get.sku = "pear";
     assert_served(caller);
     weight before = weigh();
     for (size_t i = 0; i < counts_of(60, 1000); i++) {

@@ -114,7 +114,7 @@ TEST(a_stopping_server_answers_and_refuses)
     suite_put(caller, "pear", 7);
     suite_expect(probe(other), LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "");
     kill(redis_fixture_pid(here.redis), SIGSTOP); /* the store answers later */
-    get.group = get.sku = (char *)(uintptr_t) "pear";
+    get.group = get.sku = "pear";
     unsigned call = suite_start(caller, STOCK "GetItem", &get, PATIENCE_MS);
     for (int i = 0; i < 3; i++)
         suite_expect(probe(caller), LKS_UNIMPLEMENTED, LKS_APPLIED_NO, "");

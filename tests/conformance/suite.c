@@ -94,7 +94,7 @@ void suite_put(void *caller, const char *sku, int64_t on_hand)
 {
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
 
-    request.group = request.sku = (char *)(uintptr_t)sku;
+    request.group = request.sku = sku;
     request.on_hand = on_hand;
     suite_expect(suite_ask(caller, STOCK "PutItem", &request, PATIENCE_MS), LKS_OK, LKS_APPLIED_YES, "");
 }
@@ -103,7 +103,7 @@ outcome suite_get(void *caller, const char *sku)
 {
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
 
-    request.group = request.sku = (char *)(uintptr_t)sku;
+    request.group = request.sku = sku;
     return suite_ask(caller, STOCK "GetItem", &request, PATIENCE_MS);
 }
 
@@ -124,10 +124,10 @@ unsigned suite_acquire(void *caller, const char *name, const char *token, int64_
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
 
-    target.name = (char *)(uintptr_t)name;
+    target.name = name;
     request.targets = targets;
     request.n_targets = 1;
-    request.token = (char *)(uintptr_t)token;
+    request.token = token;
     request.lease_ms = 60000;
     request.wait_ms = wait_ms;
     return suite_start(caller, LOCK "Acquire", &request, timeout_ms);
@@ -144,11 +144,10 @@ void suite_expect_acquired(outcome got, lks_acquire_outcome wanted)
 void suite_release(void *caller, const char *name, const char *token)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
-    char *names[] = {(char *)(uintptr_t)name};
 
-    request.names = names;
+    request.names = &name;
     request.n_names = 1;
-    request.token = (char *)(uintptr_t)token;
+    request.token = token;
     suite_expect(suite_ask(caller, LOCK "Release", &request, PATIENCE_MS), LKS_OK, LKS_APPLIED_YES, "");
 }
 
@@ -158,7 +157,7 @@ void suite_until_waiters(void *caller, const char *name, int64_t n)
     lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
     int64_t waiters;
 
-    request.name = (char *)(uintptr_t)name;
+    request.name = name;
     do {
         lks_inspect_response *response = suite_response(suite_ask(caller, LOCK "Inspect", &request, PATIENCE_MS),
                                                         &lockstock__v1__inspect_response__descriptor);

@@ -256,7 +256,7 @@ lks_code gets(sp_caller *c, const char *sku, const char *token, const char *ns)
 {
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
 
-    request.sku = (char *)(uintptr_t)sku;
+    request.sku = sku;
     return asks(c, GET_ITEM, &request, token, ns);
 }
 
@@ -264,7 +264,7 @@ lks_code puts_item(sp_caller *c, const char *sku, const char *token, const char 
 {
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
 
-    request.sku = (char *)(uintptr_t)sku;
+    request.sku = sku;
     request.on_hand = 5;
     return asks(c, PUT_ITEM, &request, token, ns);
 }

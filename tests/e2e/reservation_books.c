@@ -132,7 +132,7 @@ static int read_page(books *b, int server, int64_t wait_ms)
     lks_read_ledger_response *response = NULL;
     lks_error error;
 
-    request.group = (char *)(uintptr_t)storm_group(b->group);
+    request.group = storm_group(b->group);
     request.after = b->last;
     request.limit = PAGE;
     request.wait_ms = wait_ms;

@@ -24,12 +24,6 @@ typedef struct asked {
     char order_id[STORM_ID_MAX], return_id[STORM_ID_MAX], buyer[STORM_ID_MAX];
 } asked;
 
-/* Stubs take char *, and change nothing. */
-static char *text(const char *constant)
-{
-    return (char *)(uintptr_t)constant;
-}
-
 /* The lines with a quantity; all of the order when `quantities` is NULL. */
 static size_t fill_lines(asked *a, const order *o, const int32_t *quantities)
 {
@@ -40,7 +34,7 @@ static size_t fill_lines(asked *a, const order *o, const int32_t *quantities)
         if (quantity == 0)
             continue;
         a->lines[n] = (lks_line)LKS_LINE_INIT;
-        a->lines[n].sku = text(storm_good(o->lines[i].good));
+        a->lines[n].sku = storm_good(o->lines[i].good);
         a->lines[n].quantity = quantity;
         a->at[n] = &a->lines[n];
         n++;
@@ -53,7 +47,7 @@ static lks_code start(storm *s, size_t index, const effect *e, lks_channel *chan
 {
     const order *o = &s->orders[index];
     const lks_call_options *options = &s->options;
-    char *group = text(storm_group(o->group));
+    const char *group = storm_group(o->group);
     asked a = {0};
 
     snprintf(a.order_id, sizeof a.order_id, "o%zu", index);
@@ -107,7 +101,7 @@ static lks_code start(storm *s, size_t index, const effect *e, lks_channel *chan
     default:
         a.as.adjust = (lks_adjust_request)LKS_ADJUST_REQUEST_INIT;
         a.as.adjust.group = group;
-        a.as.adjust.sku = text(storm_good(o->lines[0].good));
+        a.as.adjust.sku = storm_good(o->lines[0].good);
         a.as.adjust.delta = o->lines[0].quantity;
         a.as.adjust.adjustment_id = a.order_id;
         return lks_stock_adjust_start(channel, &a.as.adjust, options, NULL, NULL, call, error);

@@ -372,7 +372,7 @@ void *storm_reader(void *arg)
     while (!atomic_load(&s->over)) {
         int group = (int)random_below(&r->seed, STORM_GROUPS);
         long long before[STORM_GOODS][2];
-        char *skus[STORM_GOODS];
+        const char *skus[STORM_GOODS];
         lks_batch_get_items_request request = LKS_BATCH_GET_ITEMS_REQUEST_INIT;
         lks_batch_get_items_response *response = NULL;
         lks_error error;
@@ -380,9 +380,9 @@ void *storm_reader(void *arg)
         for (int i = 0; i < STORM_GOODS; i++) {
             before[i][0] = atomic_load(&s->goods[group][i].adds_done);
             before[i][1] = atomic_load(&s->goods[group][i].takes_done);
-            skus[i] = (char *)(uintptr_t)goods[i];
+            skus[i] = goods[i];
         }
-        request.group = (char *)(uintptr_t)groups[group];
+        request.group = groups[group];
         request.n_skus = STORM_GOODS;
         request.skus = skus;
         lks_code code = lks_stock_batch_get_items(s->channels[r->server], &request, &s->options, &response, &error);
@@ -412,7 +412,7 @@ static void look_at(storm *s, size_t index, int server)
     lks_error error;
 
     snprintf(id, sizeof id, "o%zu", index);
-    request.group = (char *)(uintptr_t)groups[o->group];
+    request.group = groups[o->group];
     request.order_id = id;
     lks_code code = lks_stock_get_order(s->channels[server], &request, &s->options, &response, &error);
     if (code == LKS_NOT_FOUND) {

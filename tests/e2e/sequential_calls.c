@@ -63,12 +63,6 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-/* Stubs take char *, and change nothing. */
-static char *text(const char *constant)
-{
-    return (char *)(uintptr_t)constant;
-}
-
 /* A request and the memory that it points into. */
 typedef struct request_memory {
     lks_line lines[MODEL_SKUS], *at[MODEL_SKUS];
@@ -78,7 +72,7 @@ typedef struct request_memory {
 static lks_code start(lks_channel *channel, const op *o, lks_call **call, lks_error *error)
 {
     const lks_call_options options = {.timeout_ms = TIMEOUT_MS};
-    char *group = text(sequential_groups[o->group]);
+    const char *group = sequential_groups[o->group];
     size_t n = (size_t)o->n_lines;
     request_memory a;
 
@@ -86,7 +80,7 @@ static lks_code start(lks_channel *channel, const op *o, lks_call **call, lks_er
     snprintf(a.return_id, sizeof a.return_id, "r%u", o->back);
     for (size_t i = 0; i < n; i++) {
         a.lines[i] = (lks_line)LKS_LINE_INIT;
-        a.lines[i].sku = text(model_skus[o->lines[i].sku]);
+        a.lines[i].sku = model_skus[o->lines[i].sku];
         a.lines[i].quantity = o->lines[i].quantity;
         a.at[i] = &a.lines[i];
     }
@@ -95,7 +89,7 @@ static lks_code start(lks_channel *channel, const op *o, lks_call **call, lks_er
         lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
         request.group = group;
         request.order_id = a.order_id;
-        request.buyer_id = text(model_buyers[o->buyer]);
+        request.buyer_id = model_buyers[o->buyer];
         request.lines = a.at;
         request.n_lines = n;
         request.fresh = o->fresh;
@@ -105,7 +99,7 @@ static lks_code start(lks_channel *channel, const op *o, lks_call **call, lks_er
         lks_reserve_request request = LKS_RESERVE_REQUEST_INIT;
         request.group = group;
         request.order_id = a.order_id;
-        request.buyer_id = text(model_buyers[o->buyer]);
+        request.buyer_id = model_buyers[o->buyer];
         request.lines = a.at;
         request.n_lines = n;
         request.fresh = o->fresh;

@@ -167,7 +167,7 @@ static bool read_ledger(witness *w)
         lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
         lks_read_ledger_response *page = NULL;
         lks_error error;
-        request.group = (char *)(uintptr_t)sequential_groups[w->group];
+        request.group = sequential_groups[w->group];
         request.after = after;
         request.limit = PAGE;
         if (lks_stock_read_ledger(s->channels[0], &request, NULL, &page, &error) != LKS_OK) {

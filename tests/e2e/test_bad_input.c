@@ -139,12 +139,12 @@ TEST(test_deduct)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
         lks_line lines[2] = {LKS_LINE_INIT, LKS_LINE_INIT}, *pointers[2] = {&lines[0], &lines[1]};
-        request.group = (char *)(uintptr_t)rows[i].group;
-        request.order_id = (char *)(uintptr_t)rows[i].order_id;
-        request.buyer_id = (char *)(uintptr_t)rows[i].buyer_id;
+        request.group = rows[i].group;
+        request.order_id = rows[i].order_id;
+        request.buyer_id = rows[i].buyer_id;
         request.lines = pointers;
         for (; request.n_lines < 2 && rows[i].lines[request.n_lines].sku; request.n_lines++) {
-            lines[request.n_lines].sku = (char *)(uintptr_t)rows[i].lines[request.n_lines].sku;
+            lines[request.n_lines].sku = rows[i].lines[request.n_lines].sku;
             lines[request.n_lines].quantity = rows[i].lines[request.n_lines].quantity;
         }
         assert_refused(rows[i].what, call(STOCK "Deduct", &request), LKS_INVALID_ARGUMENT, rows[i].field);
@@ -192,7 +192,7 @@ TEST(test_put_item)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
         request.group = "pear";
-        request.sku = (char *)(uintptr_t)rows[i].sku;
+        request.sku = rows[i].sku;
         request.on_hand = rows[i].on_hand;
         request.per_buyer_limit = rows[i].per_buyer_limit;
         request.opens_in_ms = rows[i].opens_in_ms;
@@ -248,13 +248,13 @@ TEST(test_acquire)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
         lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
-        target.name = (char *)(uintptr_t)rows[i].name;
+        target.name = rows[i].name;
         target.mode = rows[i].mode;
         target.permits = rows[i].permits;
         target.capacity = rows[i].capacity;
         request.n_targets = 1;
         request.targets = targets;
-        request.token = (char *)(uintptr_t)rows[i].token;
+        request.token = rows[i].token;
         request.lease_ms = rows[i].lease_ms;
         request.wait_ms = rows[i].wait_ms;
         assert_refused(rows[i].what, call(LOCK "Acquire", &request), LKS_INVALID_ARGUMENT, rows[i].field);

@@ -149,7 +149,7 @@ TEST(big_messages_go_both_ways_over_tls)
         char key[32], token[64];
 
         snprintf(key, sizeof key, "key-%d", i);
-        begin.scope = complete.scope = (char *)(uintptr_t) "big";
+        begin.scope = complete.scope = "big";
         begin.key = complete.key = key;
         snprintf(token, sizeof token, "attempt-token-of-key-%d", i);
         begin.attempt_token = token;
@@ -161,7 +161,7 @@ TEST(big_messages_go_both_ways_over_tls)
         complete.body = (ProtobufCBinaryData){.len = sizeof body, .data = body};
         lks_message_free(&begun->base);
         assert_int_equal(lks_idempotency_complete(channel, &complete, NULL, NULL, NULL), LKS_OK);
-        begin.attempt_token = (char *)(uintptr_t) "attempt-token-of-another";
+        begin.attempt_token = "attempt-token-of-another";
         assert_int_equal(lks_idempotency_begin(channel, &begin, NULL, &replayed, NULL), LKS_OK);
         assert_non_null(replayed->result);
         assert_int_equal(replayed->result->body.len, sizeof body);

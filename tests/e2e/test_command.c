@@ -62,7 +62,7 @@ static lks_code put(lks_channel *channel, const char *sku)
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
     const lks_call_options options = {.timeout_ms = 20000};
 
-    request.sku = (char *)(uintptr_t)sku;
+    request.sku = sku;
     request.on_hand = 5;
     return lks_stock_put_item(channel, &request, &options, NULL, NULL);
 }

@@ -89,8 +89,8 @@ static lks_begin_response *begin(lks_channel *channel, const char *key, const ch
     lks_error error;
 
     request.scope = "pay";
-    request.key = (char *)(uintptr_t)key;
-    request.attempt_token = (char *)(uintptr_t)token;
+    request.key = key;
+    request.attempt_token = token;
     request.lease_ms = LEASE_MS;
     request.wait_ms = wait_ms;
     if (lks_idempotency_begin(channel, &request, &options, &response, &error) != LKS_OK)
@@ -111,7 +111,7 @@ static lks_complete_outcome complete(lks_channel *channel, const char *key, uint
     first.value = "b=2";
     second.value = "a=1";
     request.scope = "pay";
-    request.key = (char *)(uintptr_t)key;
+    request.key = key;
     request.fence = fence;
     request.code = 201;
     request.body.data = (uint8_t *)(uintptr_t)body;
@@ -317,7 +317,7 @@ static void wait_all(fixture *f, const char *key)
     const lks_call_options options = {.timeout_ms = 4 * LIMIT_MS};
 
     request.scope = "pay";
-    request.key = (char *)(uintptr_t)key;
+    request.key = key;
     request.lease_ms = LEASE_MS;
     request.wait_ms = 3 * LIMIT_MS;
     for (int i = 0; i < WAITERS; i++)

@@ -57,7 +57,7 @@ static bool ask(source *from, lks_id_kind kind, int32_t count, int64_t *ids)
     lks_error error;
 
     request.kind = kind;
-    request.name = kind == LKS_ID_KIND_SEQUENCE ? (char *)(uintptr_t) "orders" : request.name;
+    request.name = kind == LKS_ID_KIND_SEQUENCE ? "orders" : request.name;
     request.count = count;
     lks_code code = lks_id_next(from->channel, &request, NULL, &response, &error);
     if (code != LKS_OK) {

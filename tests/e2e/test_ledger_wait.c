@@ -57,7 +57,7 @@ static void start(reader *r, lks_channel *channel, const char *after, int64_t wa
 
     memset(r, 0, sizeof *r);
     request.group = group();
-    request.after = (char *)(uintptr_t)after;
+    request.after = after;
     request.wait_ms = wait_ms;
     if (lks_stock_read_ledger_start(channel, &request, NULL, on_answer, r, NULL, &error) != LKS_OK)
         fail_msg("%s", error.message);

@@ -120,7 +120,7 @@ static lks_inspect_response *inspect(const char *name)
     lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
     lks_inspect_response *response = NULL;
 
-    request.name = (char *)(uintptr_t)name;
+    request.name = name;
     assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
     return response;
 }

@@ -75,8 +75,8 @@ static void put_goods(fixture *f)
         for (int i = 0; i < STORM_GOODS; i++) {
             lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
             lks_error error;
-            request.group = (char *)(uintptr_t)storm_group(g);
-            request.sku = (char *)(uintptr_t)storm_good(i);
+            request.group = storm_group(g);
+            request.sku = storm_good(i);
             request.on_hand = f->storm.goods[g][i].initial;
             request.per_buyer_limit = storm_limit(i);
             request.must_be_new = true;
@@ -110,7 +110,7 @@ static void snapshot(fixture *f, int server, char *text, size_t size)
     for (int g = 0; g < STORM_GROUPS; g++) {
         lks_list_items_request request = LKS_LIST_ITEMS_REQUEST_INIT;
         lks_list_items_response *response = NULL;
-        request.group = (char *)(uintptr_t)storm_group(g);
+        request.group = storm_group(g);
         assert_int_equal(lks_stock_list_items(f->storm.channels[server], &request, NULL, &response, NULL), LKS_OK);
         assert_int_equal(response->n_items, STORM_GOODS);
         for (size_t i = 0; i < response->n_items; i++) {
@@ -131,8 +131,8 @@ static void expect_goods_as_booked(fixture *f)
         for (int i = 0; i < STORM_GOODS; i++) {
             lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
             lks_get_item_response *response = NULL;
-            request.group = (char *)(uintptr_t)storm_group(g);
-            request.sku = (char *)(uintptr_t)storm_good(i);
+            request.group = storm_group(g);
+            request.sku = storm_good(i);
             assert_int_equal(lks_stock_get_item(f->storm.channels[1], &request, NULL, &response, NULL), LKS_OK);
             assert_int_equal(response->item->available, f->books[g].available[i]);
             assert_int_equal(response->item->reserved, 0);

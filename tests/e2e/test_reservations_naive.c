@@ -77,8 +77,8 @@ static bool reserve(fixture *f, int server, const char *order_id, int64_t hold_m
     line.sku = sku;
     line.quantity = 1;
     request.group = group;
-    request.order_id = (char *)(uintptr_t)order_id;
-    request.buyer_id = (char *)(uintptr_t)order_id;
+    request.order_id = order_id;
+    request.buyer_id = order_id;
     request.n_lines = 1;
     request.lines = lines;
     request.hold_ms = hold_ms;
@@ -95,7 +95,7 @@ static lks_order_state state_of(fixture *f, int server, const char *order_id)
     lks_get_order_response *response = NULL;
 
     request.group = group;
-    request.order_id = (char *)(uintptr_t)order_id;
+    request.order_id = order_id;
     assert_int_equal(lks_stock_get_order(f->channels[server], &request, NULL, &response, NULL), LKS_OK);
     lks_order_state state = response->order->state;
     lks_get_order_response_free(response);

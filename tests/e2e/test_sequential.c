@@ -51,8 +51,8 @@ static void put_item(fixture *f, int group, int sku, int64_t on_hand)
     lks_put_item_response *response = NULL;
     lks_error error;
 
-    request.group = (char *)(uintptr_t)sequential_groups[group];
-    request.sku = (char *)(uintptr_t)model_skus[sku];
+    request.group = sequential_groups[group];
+    request.sku = model_skus[sku];
     request.on_hand = on_hand;
     request.per_buyer_limit = sku == SEQ_LIMITED ? SEQ_BUYER_LIMIT : 0;
     if (lks_stock_put_item(f->all.channels[0], &request, NULL, &response, &error) != LKS_OK)

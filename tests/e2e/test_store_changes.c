@@ -45,11 +45,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static char *text(const char *constant)
-{
-    return (char *)(uintptr_t)constant;
-}
-
 static void tell_redis(const char *command)
 {
     char *reply = redis_fixture_command(s.redis, command);
@@ -75,8 +70,8 @@ static int acquire(const char *token, const char *name, uint64_t *fence, lks_err
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     lks_acquire_response *response = NULL;
 
-    target.name = text(name);
-    request.token = text(token);
+    target.name = name;
+    request.token = token;
     request.n_targets = 1;
     request.targets = targets;
     request.lease_ms = LEASE_MS;
@@ -94,8 +89,8 @@ static int release(const char *token, const char *name, lks_error *error)
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
     lks_release_response *response = NULL;
 
-    request.token = text(token);
-    request.group = text(name);
+    request.token = token;
+    request.group = name;
     if (lks_lock_release(s.channel, &request, &(lks_call_options){.no_retry = true}, &response, error) != LKS_OK)
         return -1;
     int outcome = (int)response->outcome;
@@ -132,7 +127,7 @@ static int check_fence(uint64_t fence, lks_error *error)
     lks_check_fence_request request = LKS_CHECK_FENCE_REQUEST_INIT;
     lks_check_fence_response *response = NULL;
 
-    request.resource = text("register");
+    request.resource = "register";
     request.fence = fence;
     if (lks_lock_check_fence(s.channel, &request, NULL, &response, error) != LKS_OK)
         return -1;
@@ -153,7 +148,7 @@ TEST(a_register_that_was_spoiled_can_be_put_back)
     assert_int_equal(error.code, LKS_INVALID_ARGUMENT);
     assert_int_equal(check_fence(fence + (uint64_t)HOUR_US, &error), LKS_CHECK_FENCE_OUTCOME_OK);
     assert_int_equal(check_fence(fence, &error), LKS_CHECK_FENCE_OUTCOME_STALE);
-    request.resource = text("register");
+    request.resource = "register";
     if (lks_lock_reset_fence(s.channel, &request, NULL, &response, &error) != LKS_OK)
         fail_msg("%s", error.message);
     lks_reset_fence_response_free(response);

@@ -39,11 +39,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static char *text(const char *constant)
-{
-    return (char *)(uintptr_t)constant;
-}
-
 /* ---- locks ------------------------------------------------------------------------ */
 
 /* The request for the names, words of one letter each. */
@@ -56,8 +51,8 @@ typedef struct wanted {
 static void want(wanted *w, const char *token, const char *names, int64_t lease_ms, int64_t wait_ms)
 {
     *w = (wanted){.request = LKS_ACQUIRE_REQUEST_INIT};
-    w->request.group = text("g");
-    w->request.token = text(token);
+    w->request.group = "g";
+    w->request.token = token;
     w->request.lease_ms = lease_ms;
     w->request.wait_ms = wait_ms;
     w->request.targets = w->targets;
@@ -187,9 +182,9 @@ static void on_begun(void *arg, lks_code code, const lks_begin_response *respons
 static void begin_request(lks_begin_request *request, const char *token, int64_t wait_ms)
 {
     *request = (lks_begin_request)LKS_BEGIN_REQUEST_INIT;
-    request->scope = text("s");
-    request->key = text("k");
-    request->attempt_token = text(token);
+    request->scope = "s";
+    request->key = "k";
+    request->attempt_token = token;
     request->lease_ms = LONG_MS;
     request->wait_ms = wait_ms;
 }
@@ -199,7 +194,7 @@ static void put_item(void)
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
     lks_error error;
 
-    request.group = request.sku = text("g");
+    request.group = request.sku = "g";
     request.on_hand = 1;
     if (lks_stock_put_item(two.channels[0], &request, NULL, NULL, &error) != LKS_OK)
         fail_msg("%s", error.message);
@@ -212,7 +207,7 @@ static void start_reader(waiting *call)
     lks_error error;
 
     put_item();
-    request.group = text("g");
+    request.group = "g";
     if (lks_stock_read_ledger(two.channels[0], &request, NULL, &all, &error) != LKS_OK)
         fail_msg("%s", error.message);
     assert_true(all->n_entries > 0);

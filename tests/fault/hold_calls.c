@@ -33,7 +33,7 @@ static void call(void)
 {
     lks_batch_get_items_request request = LKS_BATCH_GET_ITEMS_REQUEST_INIT;
     const lks_call_options options = {.timeout_ms = 60000};
-    char *skus[] = {"pear", "plum"};
+    const char *skus[] = {"pear", "plum"};
 
     request.n_skus = 2;
     request.skus = skus;

@@ -52,7 +52,7 @@ static void put_item(const fixture *f)
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
     lks_error error;
 
-    request.group = request.sku = (char *)"pear";
+    request.group = request.sku = "pear";
     request.on_hand = ON_HAND;
     assert_ok(lks_stock_put_item(f->channel, &request, NULL, NULL, &error), &error);
 }
@@ -63,7 +63,7 @@ static int64_t available(const fixture *f)
     lks_get_item_response *response;
     lks_error error;
 
-    request.group = request.sku = (char *)"pear";
+    request.group = request.sku = "pear";
     assert_ok(lks_stock_get_item(f->channel, &request, NULL, &response, &error), &error);
     int64_t n = response->item->available;
     lks_message_free(&response->base);
@@ -75,8 +75,8 @@ static bool is_ordered(const fixture *f, const char *order)
     lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
     lks_error error;
 
-    request.group = (char *)"pear";
-    request.order_id = (char *)(uintptr_t)order;
+    request.group = "pear";
+    request.order_id = order;
     lks_code code = lks_stock_get_order(f->channel, &request, NULL, NULL, &error);
     if (code != LKS_NOT_FOUND)
         assert_ok(code, &error);
@@ -101,10 +101,10 @@ static unsigned send_deduct(void *caller, const char *order, uint32_t timeout_ms
     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
     lks_line line = LKS_LINE_INIT, *lines[] = {&line};
 
-    line.sku = (char *)"pear";
+    line.sku = "pear";
     line.quantity = 1;
-    request.group = (char *)"pear";
-    request.order_id = (char *)(uintptr_t)order;
+    request.group = "pear";
+    request.order_id = order;
     request.lines = lines;
     request.n_lines = 1;
     return send(caller, "/lockstock.v1.StockService/Deduct", &request.base, timeout_ms);
@@ -136,7 +136,8 @@ static void acquire(const fixture *f, int lock)
 static void send_release(void *caller, int lock)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
-    char name[TEXT_BYTES], token[TEXT_BYTES], *names[] = {name};
+    char name[TEXT_BYTES], token[TEXT_BYTES];
+    const char *names[] = {name};
 
     snprintf(name, sizeof name, "lock-%d", lock);
     token_of(token, lock);

@@ -199,7 +199,8 @@ TEST(test_silent_connections)
 static uint8_t *long_call(uint32_t id, size_t *len)
 {
     lks_batch_get_items_request request = LKS_BATCH_GET_ITEMS_REQUEST_INIT;
-    char skus[ITEMS][16], *pointers[ITEMS];
+    char skus[ITEMS][16];
+    const char *pointers[ITEMS];
     uint8_t payload[4096];
     size_t frame_len = 0;
 

@@ -136,7 +136,7 @@ c_mutation(C13 client/once.c test_helpers:*frozen*
 c_mutation(C13 client/lease/lease.c test_helpers:*several_leases* [[loop_post(&lease->channel->loop, &lease->start);]] "")
 
 # The limiter
-c_mutation(C14 client/limiter.c test_limiter [[rules[i].key = from->key ? from->key : (char *)key;]] [[rules[i].key = (char *)key;]])
+c_mutation(C14 client/limiter.c test_limiter [[rules[i].key = from->key ? from->key : key;]] [[rules[i].key = (char *)key;]])
 c_mutation(C14 client/limiter.c test_limiter [[rule->penalty = *from->limit->penalty;
             rule->limit.penalty = &rule->penalty;]] "")
 c_mutation(C14 client/limiter.c test_limiter [[request.group = limiter->group;
@@ -161,7 +161,7 @@ c_mutation(C16 client/away.h test_limiter:*closed_or_open [[(error->code == LKS_
 c_mutation(C16 client/away.h test_limiter:*full_channel* [[error->origin == LKS_ORIGIN_LOCAL || ]] "")
 c_mutation(C16 client/limiter.c test_limiter [[ ||
         response->outcome > LKS_CHECK_OUTCOME_BANNED)]] [[)]])
-c_mutation(C17 client/limiter.c test_limiter [[request.request_id = decision->request_id;]] "")
+c_mutation(C17 client/limiter.c test_limiter [[        request.request_id = decision->request_id;]] "")
 c_mutation(C17 client/limiter.c test_limiter [[    if (limiter->remembered) {]] [[    if (true) {]])
 c_mutation(C17 client/limiter.c test_limiter [[decision->outcome != LKS_CHECK_OUTCOME_ALLOWED || decision->request_id]] [[decision->request_id]])
 c_mutation(C17 client/limiter.c test_limiter [[ || decision->request_id[0] == '\0')]] [[)]])
@@ -174,7 +174,8 @@ c_mutation(C18 client/limiter.c test_limiter [[ ||
 c_mutation(C18 client/limiter.c test_limiter [[pthread_cond_broadcast(&limiter->changed);]] "")
 c_mutation(C18 client/limiter.c test_limiter [[return !stopped;]] [[return true;]])
 c_mutation(C19 client/away.h test_helpers:*limiter_without* [[code == LKS_UNAVAILABLE || ]] "")
-c_mutation(C19 client/limiter.c test_helpers:*refunded_once [[request.request_id = (char *)decision->request_id;]] "")
+c_mutation(C19 client/limiter.c test_helpers:*refunded_once [[ : key;
+    request.request_id = decision->request_id;]] [[ : key;]])
 
 # Reservations
 c_mutation(C20 client/reservation.c test_reservation:*and_confirmed [[lines[i].quantity = order->lines[i].quantity;]] "")
@@ -182,7 +183,7 @@ c_mutation(C20 client/reservation.c test_reservation:*and_confirmed
   [[request.fresh = !order->order_id;]] [[request.fresh = true;]])
 c_mutation(C20 client/reservation.c test_reservation:*are_sent
   [[request.fresh = !order->order_id;]] [[request.fresh = false;]])
-c_mutation(C20 client/reservation.c test_reservation:*are_sent [[        request.buyer_id = (char *)order->buyer_id;]] [[        ;]])
+c_mutation(C20 client/reservation.c test_reservation:*are_sent [[        request.buyer_id = order->buyer_id;]] [[        ;]])
 c_mutation(C20 client/reservation.c test_reservation:*are_sent [[reservation->replayed = response->replayed;]] "")
 c_mutation(C20 client/reservation.c test_reservation:*taken_again [[request.reacquire_if_expired = reacquire;]] "")
 c_mutation(C21 client/reservation.c test_reservation:*told_apart [[tell_refusal(response, "sold out", error);
@@ -203,7 +204,7 @@ c_mutation(C22 client/reservation.c test_reservation:*completion_thread [[    if
         cancel_later(reservation);]] "")
 c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:
         reservation->settled = true;]] [[    case LKS_CANCEL_OUTCOME_UNKNOWN_ORDER:]])
-c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[        request.reason = (char *)reason;]] [[        ;]])
+c_mutation(C22 client/reservation.c test_reservation:*became_of_it [[        request.reason = reason;]] [[        ;]])
 c_mutation(C23 client/reservation.c test_reservation:*reserve_is_cancelled
   [[if (outcome == LKS_RESERVE_OUTCOME_UNSPECIFIED && error->applied != LKS_APPLIED_NO)]] [[if (false)]])
 c_mutation(C23 client/reservation.c test_reservation:*reserve_is_cancelled

@@ -21,7 +21,7 @@ int started_store(void **state)
 
 const lks_next_response *next(lks_id_kind kind, const char *name, int32_t count)
 {
-    return ask(next, .kind = kind, .name = text(name), .count = count);
+    return ask(next, .kind = kind, .name = name, .count = count);
 }
 
 const int64_t *next_snowflakes(int32_t count)

@@ -49,8 +49,8 @@ static const char *begun_line(const lks_begin_response *response)
 static lks_begin_request begin_request(const char *key, const char *token, const char *fingerprint, int64_t lease_ms,
                                        int64_t retain_ms, int64_t wait_ms)
 {
-    return message(begin_request, .scope = "s", .key = text(key), .attempt_token = token_of(token),
-                   .fingerprint = {strlen(fingerprint), (uint8_t *)text(fingerprint)}, .lease_ms = lease_ms,
+    return message(begin_request, .scope = "s", .key = key, .attempt_token = token_of(token),
+                   .fingerprint = {strlen(fingerprint), (uint8_t *)fingerprint}, .lease_ms = lease_ms,
                    .retain_ms = retain_ms, .wait_ms = wait_ms);
 }
 
@@ -75,7 +75,7 @@ uint64_t fence(void)
 
 const char *extend(const char *key, uint64_t of_fence, int64_t lease_ms)
 {
-    return line_of(ask(extend, .scope = "s", .key = text(key), .fence = of_fence, .lease_ms = lease_ms));
+    return line_of(ask(extend, .scope = "s", .key = key, .fence = of_fence, .lease_ms = lease_ms));
 }
 
 const char *complete_with(const char *key, uint64_t of_fence, int32_t code, const char *body, const char *headers)
@@ -89,8 +89,8 @@ const char *complete_with(const char *key, uint64_t of_fence, int32_t code, cons
         list[i] = &header[i];
         header[i] = message(result_header, .key = named, .value = word[i]);
     }
-    return line_of(ask(complete, .scope = "s", .key = text(key), .fence = of_fence, .code = code,
-                       .body = {strlen(body), (uint8_t *)text(body)}, .headers = list, .n_headers = n));
+    return line_of(ask(complete, .scope = "s", .key = key, .fence = of_fence, .code = code,
+                       .body = {strlen(body), (uint8_t *)body}, .headers = list, .n_headers = n));
 }
 
 const char *complete(const char *key, uint64_t of_fence, int32_t code, const char *body)
@@ -100,7 +100,7 @@ const char *complete(const char *key, uint64_t of_fence, int32_t code, const cha
 
 static const char *fail_as(lks_fail_kind kind, const char *key, uint64_t of_fence, const char *detail)
 {
-    return line_of(ask(fail, .scope = "s", .key = text(key), .fence = of_fence, .kind = kind, .detail = text(detail)));
+    return line_of(ask(fail, .scope = "s", .key = key, .fence = of_fence, .kind = kind, .detail = detail));
 }
 
 const char *fail_retryable(const char *key, uint64_t of_fence, const char *detail)
@@ -117,7 +117,7 @@ const char *fail_final(const char *key, uint64_t of_fence, const char *detail)
 
 const char *get(const char *key)
 {
-    const lks_get_response *response = ask(get, .scope = "s", .key = text(key));
+    const lks_get_response *response = ask(get, .scope = "s", .key = key);
     char *line = new_line();
 
     if (!response)
@@ -136,7 +136,7 @@ const char *get(const char *key)
 
 const char *forget(const char *key)
 {
-    return line_of(ask(delete, .scope = "s", .key = text(key)));
+    return line_of(ask(delete, .scope = "s", .key = key));
 }
 
 int64_t key_number(const char *command, const char *name, const char *key)
@@ -151,8 +151,7 @@ int64_t key_number(const char *command, const char *name, const char *key)
 
 const char *issue(const char *scope, const char *subject, int64_t ttl_ms, char ticket[static 64])
 {
-    const lks_issue_ticket_response *response =
-        ask(issue_ticket, .scope = text(scope), .subject = text(subject), .ttl_ms = ttl_ms);
+    const lks_issue_ticket_response *response = ask(issue_ticket, .scope = scope, .subject = subject, .ttl_ms = ttl_ms);
 
     if (response)
         snprintf(ticket, 64, "%s", response->ticket);
@@ -161,7 +160,7 @@ const char *issue(const char *scope, const char *subject, int64_t ttl_ms, char t
 
 const char *consume(const char *scope, const char *subject, const char *ticket, const char *consumer)
 {
-    return line_of(ask(consume_ticket, .scope = text(scope), .subject = text(subject), .ticket = text(ticket),
+    return line_of(ask(consume_ticket, .scope = scope, .subject = subject, .ticket = ticket,
                        .consumer_id = consumer[0] ? token_of(consumer) : ""));
 }
 

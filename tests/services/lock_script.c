@@ -33,7 +33,7 @@ const lks_acquire_request *acquire_request(const char *token, const char *list, 
         targets[i] = &target[i];
     }
     request = message(acquire_request, .group = "g", .n_targets = n, .targets = targets, .token = token_of(token),
-                      .owner = text(token), .lease_ms = lease_ms, .wait_ms = wait_ms);
+                      .owner = token, .lease_ms = lease_ms, .wait_ms = wait_ms);
     return &request;
 }
 
@@ -72,7 +72,7 @@ uint64_t fence(void)
 const char *renew_for(const char *token, const char *names, int64_t lease_ms)
 {
     char *word[WORDS_MAX], copy[LINE_BYTES];
-    lks_lease lease = message(lease, .group = "g", .n_names = words(names, copy, word), .names = word,
+    lks_lease lease = message(lease, .group = "g", .n_names = words(names, copy, word), .names = (const char **)word,
                               .token = token_of(token), .lease_ms = lease_ms);
     lks_lease *leases[] = {&lease};
 
@@ -92,7 +92,7 @@ const char *release(const char *token, const char *names)
     char *word[WORDS_MAX], copy[LINE_BYTES], *line = new_line();
     size_t n = words(names, copy, word);
     const lks_release_response *response =
-        ask(release, .group = "g", .n_names = n, .names = word, .token = token_of(token));
+        ask(release, .group = "g", .n_names = n, .names = (const char **)word, .token = token_of(token));
 
     if (!response)
         return line_of(NULL);
@@ -117,7 +117,7 @@ const char *inspect(const char *name)
 {
     char *line = new_line();
 
-    inspected = ask(inspect, .group = "g", .name = text(name));
+    inspected = ask(inspect, .group = "g", .name = name);
     if (!inspected)
         return line_of(NULL);
     add_line(line, "%s",
@@ -132,7 +132,7 @@ const char *inspect(const char *name)
 
 const char *force_release(const char *name)
 {
-    const lks_force_release_response *response = ask(force_release, .group = "g", .name = text(name));
+    const lks_force_release_response *response = ask(force_release, .group = "g", .name = name);
     char *line = response ? new_line() : line_of(NULL);
 
     if (response)
@@ -142,7 +142,7 @@ const char *force_release(const char *name)
 
 const char *check_fence(const char *resource, uint64_t value)
 {
-    const lks_check_fence_response *response = ask(check_fence, .resource = text(resource), .fence = value);
+    const lks_check_fence_response *response = ask(check_fence, .resource = resource, .fence = value);
     char *line = line_of(response);
 
     if (response)
@@ -152,7 +152,7 @@ const char *check_fence(const char *resource, uint64_t value)
 
 const char *reset_fence(const char *resource, uint64_t value)
 {
-    const lks_reset_fence_response *response = ask(reset_fence, .resource = text(resource), .fence = value);
+    const lks_reset_fence_response *response = ask(reset_fence, .resource = resource, .fence = value);
     char *line = response ? new_line() : line_of(NULL);
 
     if (response)

@@ -155,7 +155,7 @@ const lks_check_response *check_id(const char *rules, int64_t cost, const char *
 {
     lks_check_request request = check_request(rules, cost);
 
-    request.request_id = text(request_id);
+    request.request_id = request_id;
     return check(&request);
 }
 
@@ -169,14 +169,14 @@ const lks_check_response *peek(const char *rules, int64_t cost)
 
 const char *refund(const char *group, const char *request_id)
 {
-    const lks_refund_response *response = ask(refund, .group = text(group), .request_id = text(request_id));
+    const lks_refund_response *response = ask(refund, .group = group, .request_id = request_id);
 
     return response ? line_of(response) : NULL;
 }
 
 bool reset(const char *group, const char *key)
 {
-    return ask(reset, .group = text(group), .key = text(key));
+    return ask(reset, .group = group, .key = key);
 }
 
 const lks_policy *put_policy(const char *name, const char *limit, bool shadow, int64_t expected_version)
@@ -186,27 +186,27 @@ const lks_policy *put_policy(const char *name, const char *limit, bool shadow, i
 
     set_limit(&of, &penalty, limit);
     const lks_put_policy_response *response =
-        ask(put_policy, .name = text(name), .limit = &of, .shadow = shadow, .expected_version = expected_version);
+        ask(put_policy, .name = name, .limit = &of, .shadow = shadow, .expected_version = expected_version);
     return response ? response->policy : NULL;
 }
 
 const lks_policy *put_unlimited(const char *name)
 {
-    const lks_put_policy_response *response = ask(put_policy, .name = text(name), .unlimited = true);
+    const lks_put_policy_response *response = ask(put_policy, .name = name, .unlimited = true);
 
     return response ? response->policy : NULL;
 }
 
 const lks_policy *get_policy(const char *name)
 {
-    const lks_get_policy_response *response = ask(get_policy, .name = text(name));
+    const lks_get_policy_response *response = ask(get_policy, .name = name);
 
     return response ? response->policy : NULL;
 }
 
 bool delete_policy(const char *name, int64_t expected_version)
 {
-    return ask(delete_policy, .name = text(name), .expected_version = expected_version);
+    return ask(delete_policy, .name = name, .expected_version = expected_version);
 }
 
 /* ---- checks ---- */

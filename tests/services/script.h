@@ -47,9 +47,6 @@ void ask_together(size_t n, const void *const requests[], const void *responses[
 /* How many FCALLs the store had since the last look. */
 long fcalls_made(void);
 
-/* Messages of protobuf-c hold `char *` even where nobody writes. */
-#define text(unwritten) harness_unconst(unwritten)
-
 /* Splits `copy`, of LINE_BYTES, into the words of a text; gives how many there are, WORDS_MAX at most. */
 enum { WORDS_MAX = 80 };
 size_t words(const char *from, char *copy, char **word);

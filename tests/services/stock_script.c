@@ -3,7 +3,7 @@
 
 lks_put_item_request put_request(const char *group, const char *sku, int64_t on_hand)
 {
-    return message(put_item_request, .group = text(group), .sku = text(sku), .on_hand = on_hand);
+    return message(put_item_request, .group = group, .sku = sku, .on_hand = on_hand);
 }
 
 const lks_item *put(const lks_put_item_request *request)
@@ -31,19 +31,19 @@ const lks_item *put_limited(const char *group, const char *sku, int64_t on_hand,
 
 const lks_item *get_item(const char *group, const char *sku)
 {
-    const lks_get_item_response *response = ask(get_item, .group = text(group), .sku = text(sku));
+    const lks_get_item_response *response = ask(get_item, .group = group, .sku = sku);
 
     return response ? response->item : NULL;
 }
 
 const lks_adjust_response *adjust(const char *group, const char *sku, int64_t delta, const char *id)
 {
-    return ask(adjust, .group = text(group), .sku = text(sku), .delta = delta, .adjustment_id = text(id));
+    return ask(adjust, .group = group, .sku = sku, .delta = delta, .adjustment_id = id);
 }
 
 bool delete_item(const char *group, const char *sku)
 {
-    return ask(delete_item, .group = text(group), .sku = text(sku));
+    return ask(delete_item, .group = group, .sku = sku);
 }
 
 void change_item(const char *sku, enum item_number number, int64_t value)
@@ -83,8 +83,7 @@ const lks_deduct_response *deduct(const char *group, const char *order_id, const
     size_t n;
     lks_line **list = lines_of(lines, &n);
 
-    return ask(deduct, .group = text(group), .order_id = text(order_id), .buyer_id = text(buyer_id), .lines = list,
-               .n_lines = n);
+    return ask(deduct, .group = group, .order_id = order_id, .buyer_id = buyer_id, .lines = list, .n_lines = n);
 }
 
 const lks_reserve_response *reserve(const char *group, const char *order_id, const char *buyer_id, const char *lines,
@@ -93,23 +92,23 @@ const lks_reserve_response *reserve(const char *group, const char *order_id, con
     size_t n;
     lks_line **list = lines_of(lines, &n);
 
-    return ask(reserve, .group = text(group), .order_id = text(order_id), .buyer_id = text(buyer_id), .lines = list,
-               .n_lines = n, .hold_ms = hold_ms);
+    return ask(reserve, .group = group, .order_id = order_id, .buyer_id = buyer_id, .lines = list, .n_lines = n,
+               .hold_ms = hold_ms);
 }
 
 const lks_confirm_response *confirm(const char *group, const char *order_id, bool reacquire_if_expired)
 {
-    return ask(confirm, .group = text(group), .order_id = text(order_id), .reacquire_if_expired = reacquire_if_expired);
+    return ask(confirm, .group = group, .order_id = order_id, .reacquire_if_expired = reacquire_if_expired);
 }
 
 const lks_extend_hold_response *extend_hold(const char *group, const char *order_id, int64_t hold_ms)
 {
-    return ask(extend_hold, .group = text(group), .order_id = text(order_id), .hold_ms = hold_ms);
+    return ask(extend_hold, .group = group, .order_id = order_id, .hold_ms = hold_ms);
 }
 
 const lks_cancel_response *cancel(const char *group, const char *order_id, const char *reason)
 {
-    return ask(cancel, .group = text(group), .order_id = text(order_id), .reason = text(reason));
+    return ask(cancel, .group = group, .order_id = order_id, .reason = reason);
 }
 
 const lks_return_response *take_back(const char *group, const char *return_id, const char *order_id, const char *lines)
@@ -117,25 +116,24 @@ const lks_return_response *take_back(const char *group, const char *return_id, c
     size_t n;
     lks_line **list = lines_of(lines, &n);
 
-    return ask(return, .group = text(group), .return_id = text(return_id), .order_id = text(order_id), .lines = list,
-                     .n_lines = n);
+    return ask(return, .group = group, .return_id = return_id, .order_id = order_id, .lines = list, .n_lines = n);
 }
 
 const lks_order *get_order(const char *group, const char *order_id)
 {
-    const lks_get_order_response *response = ask(get_order, .group = text(group), .order_id = text(order_id));
+    const lks_get_order_response *response = ask(get_order, .group = group, .order_id = order_id);
 
     return response ? response->order : NULL;
 }
 
 const lks_read_ledger_response *read_ledger(const char *group, const char *after, int32_t limit)
 {
-    return ask(read_ledger, .group = text(group), .after = text(after), .limit = limit);
+    return ask(read_ledger, .group = group, .after = after, .limit = limit);
 }
 
 bool trim_ledger(const char *group, const char *up_to)
 {
-    return ask(trim_ledger, .group = text(group), .up_to = text(up_to));
+    return ask(trim_ledger, .group = group, .up_to = up_to);
 }
 
 /* "a:8 b:0": the lines that are told of, or the order. */

@@ -160,7 +160,7 @@ TEST(an_empty_token_is_made_up_and_an_empty_group_is_the_name)
     assert_int_equal(acquired->outcome, LKS_ACQUIRE_OUTCOME_ACQUIRED);
     assert_string_equal(acquired->group, "lone name");
 
-    char *names[] = {"lone name"};
+    const char *names[] = {"lone name"};
     lks_release_request given_back = message(release_request, .n_names = 1, .names = names, .token = acquired->token);
     const lks_release_response *released = answer_to(&given_back);
     assert_non_null(released);
@@ -192,11 +192,11 @@ TEST(odd_names_are_names_like_others)
     enum { N = sizeof odd / sizeof odd[0] };
 
     for (size_t i = 0; i < N; i++) {
-        lks_target target = message(target, .name = text(odd[i]));
+        lks_target target = message(target, .name = odd[i]);
         lks_target *targets[] = {&target};
         char token[] = "0}:/%*\xe5\xa5\xbd{}{}{}{}";
         token[0] = (char)('0' + i);
-        lks_acquire_request request = message(acquire_request, .group = "g", .token = token, .owner = text(odd[i]),
+        lks_acquire_request request = message(acquire_request, .group = "g", .token = token, .owner = odd[i],
                                               .n_targets = 1, .targets = targets, .lease_ms = LEASE_MS);
         says(call(&request), "OK");
     }

@@ -70,8 +70,7 @@ typedef struct listing {
 
 static const lks_list_response *list_page(const char *prefix, int size, const char *page_token)
 {
-    lks_list_request request =
-        message(list_request, .prefix = text(prefix), .page_size = size, .page_token = text(page_token));
+    lks_list_request request = message(list_request, .prefix = prefix, .page_size = size, .page_token = page_token);
 
     const lks_list_response *page = answer_to(&request);
     if (!page)

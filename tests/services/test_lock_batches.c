@@ -23,7 +23,7 @@ static int pick(int n)
 static struct {
     char token[24];
     char name[3][4];
-    char *names[3];
+    const char *names[3];
     lks_target target[3];
     lks_target *targets[3];
     lks_lease lease;
@@ -60,9 +60,8 @@ static const void *an_acquire(int i)
             target->mode = LKS_LOCK_MODE_PERMIT, target->capacity = 3, target->permits = 1 + pick(2);
         asked[i].targets[k] = target;
     }
-    asked[i].request.acquire =
-        message(acquire_request, .group = text("g"), .token = asked[i].token, .owner = asked[i].token,
-                .lease_ms = LEASE_MS, .n_targets = (size_t)n, .targets = asked[i].targets);
+    asked[i].request.acquire = message(acquire_request, .group = "g", .token = asked[i].token, .owner = asked[i].token,
+                                       .lease_ms = LEASE_MS, .n_targets = (size_t)n, .targets = asked[i].targets);
     return &asked[i].request;
 }
 
@@ -71,8 +70,8 @@ static const void *a_release(int i)
     int n = pick(3);
 
     some_names(i, n);
-    asked[i].request.release = message(release_request, .group = text("g"), .token = asked[i].token,
-                                       .n_names = (size_t)n, .names = asked[i].names);
+    asked[i].request.release =
+        message(release_request, .group = "g", .token = asked[i].token, .n_names = (size_t)n, .names = asked[i].names);
     return &asked[i].request;
 }
 
@@ -81,7 +80,7 @@ static const void *a_renewal(int i)
     int n = pick(3);
 
     some_names(i, n);
-    asked[i].lease = message(lease, .group = text("g"), .n_names = (size_t)n, .names = asked[i].names,
+    asked[i].lease = message(lease, .group = "g", .n_names = (size_t)n, .names = asked[i].names,
                              .token = asked[i].token, .lease_ms = LEASE_MS * (1 + pick(3)));
     asked[i].leases[0] = &asked[i].lease;
     asked[i].request.renew = message(renew_request, .n_leases = 1, .leases = asked[i].leases);

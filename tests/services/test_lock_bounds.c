@@ -77,7 +77,7 @@ static const char *try_together(int n, const char *const *names)
 
     for (int i = 0; i < n; i++) {
         snprintf(tokens[i], sizeof tokens[i], "token-of-the-try-%d", i);
-        targets[i] = message(target, .name = text(names[i]));
+        targets[i] = message(target, .name = names[i]);
         one[i] = &targets[i];
         requests[i] = message(acquire_request, .group = "g", .token = tokens[i], .lease_ms = LEASE_MS, .n_targets = 1,
                               .targets = &one[i]);

@@ -52,10 +52,10 @@ TEST(texts_of_acquire)
 
     for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
         good_acquire();
-        take.group = text(row[i].group);
-        target.name = text(row[i].name);
-        take.token = text(row[i].token);
-        take.owner = text(row[i].owner);
+        take.group = row[i].group;
+        target.name = row[i].name;
+        take.token = row[i].token;
+        take.owner = row[i].owner;
         refuses(&take, row[i].field);
     }
 }
@@ -144,7 +144,7 @@ TEST(wait_ms_is_at_most_a_day)
 
 /* ---- Renew, Release ---- */
 
-static char *names[65];
+static const char *names[65];
 
 static void good_names(size_t n)
 {
@@ -288,7 +288,7 @@ TEST(pages_of_list)
     refuses(&list, "prefix");
     list.prefix = "";
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
-        list.page_token = text(tokens[i]);
+        list.page_token = tokens[i];
         refuses(&list, "page_token");
     }
     char long_token[2000] = "0";

@@ -79,7 +79,7 @@ TEST(leases_of_many_groups_are_renewed_each_for_itself)
 {
     enum { N = 5 };
     static const char *const alias[N] = {"T0", "T1", "T2", "T3", "T4"};
-    static char *const names[] = {"n0", "n1", "n2", "n3", "n4"};
+    static const char *names[] = {"n0", "n1", "n2", "n3", "n4"};
     lks_lease lease[N];
     lks_lease *leases[N];
     lks_renew_request request = message(renew_request, );
@@ -91,7 +91,7 @@ TEST(leases_of_many_groups_are_renewed_each_for_itself)
                                            .token = token_of(alias[i]), .lease_ms = LEASE_MS);
         if (i != 2)
             says(call(&take), "OK");
-        lease[i] = message(lease, .n_names = 1, .names = (char **)(uintptr_t)&names[i], .token = take.token,
+        lease[i] = message(lease, .n_names = 1, .names = &names[i], .token = take.token,
                            .lease_ms = (int64_t)(i + 1) * LEASE_MS);
         leases[i] = &lease[i];
     }

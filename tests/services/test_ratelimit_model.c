@@ -250,7 +250,7 @@ static const lks_check_response *send_check(const asked *a, const char *request_
 {
     lks_check_request r = message(check_request, .group = "g", .cost = a->cost, .peek = a->peek,
                                   .mode = a->independent ? LKS_CHECK_MODE_INDEPENDENT : LKS_CHECK_MODE_ALL_OR_NOTHING,
-                                  .request_id = text(request_id));
+                                  .request_id = request_id);
 
     set_rules(&r, a->text);
     return check(&r);

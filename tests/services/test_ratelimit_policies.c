@@ -3,7 +3,7 @@
 
 static const lks_list_policies_response *list(int32_t size, const char *token)
 {
-    return ask(list_policies, .page_size = size, .page_token = text(token));
+    return ask(list_policies, .page_size = size, .page_token = token);
 }
 
 TEST(a_policy_is_what_was_put)

@@ -102,7 +102,7 @@ TEST(it_is_not_known_when_it_may_pass)
 TEST(what_is_another_question_is_asked)
 {
     const char *rule = "bob FIXED 1/1000";
-    lks_check_request other = message(check_request, .group = text("h"));
+    lks_check_request other = message(check_request, .group = "h");
 
     use_up(rule, 1);
     asks(check_rules(rule), "DENIED: DENIED 1 0 1000 1000 0");

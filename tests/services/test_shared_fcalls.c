@@ -9,8 +9,7 @@ static char *const groups[GROUPS] = {"a", "b", "c", "d"};
 
 static void put(char *group, int64_t on_hand)
 {
-    assert_string_equal(call(&message(put_item_request, .group = group, .sku = text("pear"), .on_hand = on_hand)),
-                        "OK");
+    assert_string_equal(call(&message(put_item_request, .group = group, .sku = "pear", .on_hand = on_hand)), "OK");
 }
 
 /* An order of `quantity` in each of the groups, in one FCALL; gives "DEDUCTED DEDUCTED ...". */
@@ -23,10 +22,10 @@ static const char *deduct_in_each(char *order, int64_t quantity)
     lks_error errors[GROUPS];
     char *got = new_line();
 
-    line = message(line, .sku = text("pear"), .quantity = quantity);
+    line = message(line, .sku = "pear", .quantity = quantity);
     for (int i = 0; i < GROUPS; i++) {
-        requests[i] = message(deduct_request, .group = groups[i], .order_id = order, .buyer_id = text("me"),
-                              .n_lines = 1, .lines = lines);
+        requests[i] = message(deduct_request, .group = groups[i], .order_id = order, .buyer_id = "me", .n_lines = 1,
+                              .lines = lines);
         asked[i] = &requests[i];
     }
     ask_together(GROUPS, asked, answers, errors);
@@ -43,11 +42,10 @@ TEST(each_call_sees_its_own_group_only)
     put(groups[1], 2);
     put(groups[2], 10);
     put(groups[3], 10);
-    assert_string_equal(deduct_in_each(text("o1"), 3), "DEDUCTED, SOLD_OUT, DEDUCTED, DEDUCTED");
-    assert_string_equal(deduct_in_each(text("o1"), 3), "DEDUCTED again, SOLD_OUT, DEDUCTED again, DEDUCTED again");
+    assert_string_equal(deduct_in_each("o1", 3), "DEDUCTED, SOLD_OUT, DEDUCTED, DEDUCTED");
+    assert_string_equal(deduct_in_each("o1", 3), "DEDUCTED again, SOLD_OUT, DEDUCTED again, DEDUCTED again");
     for (int i = 0; i < GROUPS; i++) {
-        const lks_get_item_response *got =
-            answer_to(&message(get_item_request, .group = groups[i], .sku = text("pear")));
+        const lks_get_item_response *got = answer_to(&message(get_item_request, .group = groups[i], .sku = "pear"));
         assert_int_equal(got->item->available, i == 1 ? 2 : 7);
     }
 }
@@ -59,10 +57,10 @@ TEST(foreign_data_of_one_group_is_no_matter_to_the_others)
     harness_redis(h, "DEL ls:{default/c}:stock:ledger");
     harness_redis(h, "SADD ls:{default/c}:stock:ledger foreign");
     assert_string_equal(
-        deduct_in_each(text("o1"), 3),
+        deduct_in_each("o1", 3),
         "DEDUCTED, DEDUCTED, FAILED_PRECONDITION NO the store holds foreign data under this name, DEDUCTED");
     harness_redis(h, "DEL ls:{default/c}:stock:ledger");
-    assert_string_equal(deduct_in_each(text("o1"), 3), "DEDUCTED again, DEDUCTED again, DEDUCTED, DEDUCTED again");
+    assert_string_equal(deduct_in_each("o1", 3), "DEDUCTED again, DEDUCTED again, DEDUCTED, DEDUCTED again");
 }
 
 TEST_MAIN(.setup_all = script_open, .setup = script_reset, .teardown_all = script_close)

@@ -90,7 +90,7 @@ static void check_batch(size_t n, bool peek)
         bool named = !peek && below(4) == 0;
         for (size_t g = 0; g < 2; g++) {
             request[g][i] = message(check_request, .group = groups[g], .cost = cost, .mode = mode, .peek = peek,
-                                    .request_id = named ? id[i] : text(""));
+                                    .request_id = named ? id[i] : "");
             set_rules(&request[g][i], rules);
             asked[g][i] = &request[g][i];
         }
@@ -127,7 +127,7 @@ TEST(a_key_that_is_full_refuses_only_what_is_new)
     for (int i = 0; i < 130; i++) {
         snprintf(rules[i], sizeof rules[i], "bob FIXED %d/60000", 1 + i % 129);
         for (int g = 0; g < 2; g++) {
-            request[g][i] = message(check_request, .group = g == 0 ? text("together") : text("alone"));
+            request[g][i] = message(check_request, .group = g == 0 ? "together" : "alone");
             set_rules(&request[g][i], rules[i]);
             asked[g][i] = &request[g][i];
         }
@@ -147,7 +147,7 @@ TEST(a_key_is_read_once_and_written_once)
     lks_error errors[BATCH_MAX];
 
     for (size_t i = 0; i < BATCH_MAX; i++) {
-        request[i] = message(check_request, .group = text("g"));
+        request[i] = message(check_request, .group = "g");
         set_rules(&request[i], "bob LOG 100/60000");
         asked[i] = &request[i];
     }
@@ -186,7 +186,7 @@ static void begin_batch(size_t n, uint64_t *fence)
         uint8_t *of = &fingerprint[below(10) == 0];
         snprintf(token[i], sizeof token[i], "attempt-%08zu", below(6));
         for (size_t g = 0; g < 2; g++) {
-            request[g][i] = message(begin_request, .scope = g == 0 ? text("together") : text("alone"), .key = text("k"),
+            request[g][i] = message(begin_request, .scope = g == 0 ? "together" : "alone", .key = "k",
                                     .attempt_token = token[i], .fingerprint = {1, of}, .lease_ms = 5000);
             asked[g][i] = &request[g][i];
         }
@@ -202,13 +202,13 @@ static void end_both(uint64_t fence)
     size_t how = below(6);
 
     for (int g = 0; g < 2; g++) {
-        char *scope = g == 0 ? text("together") : text("alone");
+        char *scope = g == 0 ? "together" : "alone";
         if (how == 0)
-            ask(complete, .scope = scope, .key = text("k"), .fence = fence, .code = 200);
+            ask(complete, .scope = scope, .key = "k", .fence = fence, .code = 200);
         else if (how == 1)
-            ask(fail, .scope = scope, .key = text("k"), .fence = fence, .kind = LKS_FAIL_KIND_RETRYABLE);
+            ask(fail, .scope = scope, .key = "k", .fence = fence, .kind = LKS_FAIL_KIND_RETRYABLE);
         else if (how == 2)
-            ask(delete, .scope = scope, .key = text("k"));
+            ask(delete, .scope = scope, .key = "k");
     }
 }
 
@@ -240,12 +240,12 @@ TEST(foreign_data_of_who_waits_concerns_who_waits)
     static lks_begin_request request[3];
     const void *asked[3], *responses[3];
     lks_error errors[3];
-    char *const token[] = {text("attempt-00000001"), text("attempt-00000002"), text("attempt-00000003")};
+    char *const token[] = {"attempt-00000001", "attempt-00000002", "attempt-00000003"};
 
     harness_redis(h, "SET ls:{default/s/k}:idem:w x");
     for (size_t i = 0; i < 3; i++) {
-        request[i] = message(begin_request, .scope = text("s"), .key = text("k"), .attempt_token = token[i],
-                             .lease_ms = 5000, .wait_ms = i == 1 ? 5000 : 0);
+        request[i] = message(begin_request, .scope = "s", .key = "k", .attempt_token = token[i], .lease_ms = 5000,
+                             .wait_ms = i == 1 ? 5000 : 0);
         asked[i] = &request[i];
     }
     ask_together(3, asked, responses, errors);
@@ -265,7 +265,7 @@ TEST(numbers_go_on_from_call_to_call)
 
     harness_redis(h, "SET ls:{default/s}:id:s 9007199254740900");
     for (size_t i = 0; i < BATCH_MAX; i++) {
-        request[i] = message(next_request, .kind = LKS_ID_KIND_SEQUENCE, .name = text("s"), .count = i == 3 ? 100 : 1);
+        request[i] = message(next_request, .kind = LKS_ID_KIND_SEQUENCE, .name = "s", .count = i == 3 ? 100 : 1);
         asked[i] = &request[i];
     }
     ask_together(BATCH_MAX, asked, responses, errors);

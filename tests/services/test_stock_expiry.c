@@ -58,9 +58,8 @@ static const char *item_text(size_t n, lks_item *const *items)
 
 static const char *batch_text(const char *group)
 {
-    static char *skus[] = {"a", "b"};
-    lks_batch_get_items_request request =
-        message(batch_get_items_request, .group = text(group), .n_skus = 2, .skus = skus);
+    static const char *skus[] = {"a", "b"};
+    lks_batch_get_items_request request = message(batch_get_items_request, .group = group, .n_skus = 2, .skus = skus);
 
     const lks_batch_get_items_response *got = answer_to(&request);
     assert_non_null(got);
@@ -93,7 +92,7 @@ static const char *sorted_lines(const char *text)
 static const char *list_text(const char *group)
 {
     static char got[1024];
-    lks_list_items_request request = message(list_items_request, .group = text(group));
+    lks_list_items_request request = message(list_items_request, .group = group);
 
     got[0] = '\0';
     do {

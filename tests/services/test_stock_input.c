@@ -2,7 +2,7 @@
 #include "stock_script.h"
 
 static char name_128[129], name_129[130], text_257[258];
-static char *batch_65[65];
+static const char *batch_65[65];
 
 #define MAX INT64_C(9007199254740991)
 
@@ -68,7 +68,7 @@ TEST(get_item_names_what_is_wrong)
 TEST(batch_get_items_names_what_is_wrong)
 {
     lks_batch_get_items_request good = LKS_BATCH_GET_ITEMS_REQUEST_INIT, r;
-    char *twice[] = {"a", "b", "a"}, *empty[] = {"a", ""}, *long_one[] = {name_129};
+    const char *twice[] = {"a", "b", "a"}, *empty[] = {"a", ""}, *long_one[] = {name_129};
 
     refuses(&good, "skus");
     good.skus = batch_65;

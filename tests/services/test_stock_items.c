@@ -120,17 +120,16 @@ TEST(every_change_has_a_version_of_its_own)
     assert_int_equal(put_item("g", "a", 15)->version, version + 1);
 }
 
-static const lks_batch_get_items_response *batch(const char *group, size_t n, char **skus)
+static const lks_batch_get_items_response *batch(const char *group, size_t n, const char **skus)
 {
-    lks_batch_get_items_request request =
-        message(batch_get_items_request, .group = text(group), .n_skus = n, .skus = skus);
+    lks_batch_get_items_request request = message(batch_get_items_request, .group = group, .n_skus = n, .skus = skus);
 
     return answer_to(&request);
 }
 
 TEST(a_batch_gives_those_that_exist_in_the_asked_order)
 {
-    char *skus[] = {"c", "nowhere", "a", "b"};
+    const char *skus[] = {"c", "nowhere", "a", "b"};
 
     put_item("g", "a", 1);
     put_item("g", "b", 2);
@@ -292,7 +291,7 @@ TEST(names_are_only_names)
         harness_namespace(h, names[g]);
         expect_item(names[g], names[(g + 1) % N], 100 + g, 0);
         for (int64_t s = 0; s < N; s++) {
-            lks_line line = message(line, .sku = text(names[s]), .quantity = 1);
+            lks_line line = message(line, .sku = names[s], .quantity = 1);
             lks_line *lines[] = {&line};
             lks_deduct_request request = message(deduct_request, .group = "g", .order_id = line.sku,
                                                  .buyer_id = line.sku, .n_lines = 1, .lines = lines);

@@ -22,8 +22,8 @@ static const char *messages(void)
 
 static harness_waiting *wait_for_ms(const char *server, const char *after, int32_t limit, int64_t wait_ms)
 {
-    return start_at(
-        server, &message(read_ledger_request, .group = "g", .after = text(after), .limit = limit, .wait_ms = wait_ms));
+    return start_at(server,
+                    &message(read_ledger_request, .group = "g", .after = after, .limit = limit, .wait_ms = wait_ms));
 }
 
 static harness_waiting *wait_at(const char *server, const char *after)

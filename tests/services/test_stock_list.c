@@ -3,7 +3,7 @@
 
 static const lks_list_items_response *list(const char *group, const char *prefix, int32_t size, const char *token)
 {
-    return ask(list_items, .group = text(group), .prefix = text(prefix), .page_size = size, .page_token = text(token));
+    return ask(list_items, .group = group, .prefix = prefix, .page_size = size, .page_token = token);
 }
 
 /* "group/sku group/sku ..." of one page. */

@@ -28,8 +28,8 @@ static const lks_deduct_response *deduct_first(const char *group, const char *or
     size_t n;
     lks_line **list = lines_of(lines, &n);
 
-    return ask(deduct, .group = text(group), .order_id = text(order_id), .buyer_id = text(buyer_id), .lines = list,
-               .n_lines = n, .fresh = true);
+    return ask(deduct, .group = group, .order_id = order_id, .buyer_id = buyer_id, .lines = list, .n_lines = n,
+               .fresh = true);
 }
 
 static const lks_reserve_response *reserve_first(const char *group, const char *order_id, const char *lines)
@@ -37,7 +37,7 @@ static const lks_reserve_response *reserve_first(const char *group, const char *
     size_t n;
     lks_line **list = lines_of(lines, &n);
 
-    return ask(reserve, .group = text(group), .order_id = text(order_id), .lines = list, .n_lines = n, .hold_ms = 60000,
+    return ask(reserve, .group = group, .order_id = order_id, .lines = list, .n_lines = n, .hold_ms = 60000,
                .fresh = true);
 }
 
@@ -200,11 +200,11 @@ static bool deduct_asks(rounds *r)
     static lks_line *lines[] = {&line};
     lks_deduct_request *request = lks_rpc_arena_alloc(arena, sizeof *request);
 
-    line.sku = text("a");
+    line.sku = "a";
     line.quantity = 1;
     *request = (lks_deduct_request)LKS_DEDUCT_REQUEST_INIT;
-    request->group = text("g");
-    request->order_id = text("o");
+    request->group = "g";
+    request->order_id = "o";
     request->lines = lines;
     request->n_lines = 1;
     request->fresh = true;
@@ -234,10 +234,10 @@ TEST(a_change_ends_it_when_it_is_planned_and_again_when_it_has_ended)
     const store_result lost = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_MAYBE, .message = "lost"};
     rounds r, of_change;
 
-    change.group = text("g");
-    change.sku = text("a");
+    change.group = "g";
+    change.sku = "a";
     change.delta = 1;
-    change.adjustment_id = text("id");
+    change.adjustment_id = "id";
     arena = lks_rpc_arena_new();
     kept = stock_service.open(&(service_options){.remembers_refusals = true});
     learn_sold_out();

@@ -288,10 +288,10 @@ static const char *told_together(void)
     char *told = new_line();
 
     for (int i = 0; i < N; i++) {
-        lines[i] = message(line, .sku = text(orders[i].sku), .quantity = orders[i].quantity);
+        lines[i] = message(line, .sku = orders[i].sku, .quantity = orders[i].quantity);
         list[i] = &lines[i];
-        requests[i] = message(deduct_request, .group = text("g"), .order_id = text(orders[i].order),
-                              .buyer_id = text("bob"), .n_lines = 1, .lines = &list[i]);
+        requests[i] = message(deduct_request, .group = "g", .order_id = orders[i].order, .buyer_id = "bob",
+                              .n_lines = 1, .lines = &list[i]);
         asked[i] = &requests[i];
     }
     ask_together(N, asked, got, errors);
@@ -345,7 +345,7 @@ TEST(a_batch_looks_once_for_holds_that_are_over)
 {
     enum { N = 3 };
     static char *const ids[N] = {"o1", "o2", "o3"};
-    lks_line line = message(line, .sku = text("a"), .quantity = 2), *lines[] = {&line};
+    lks_line line = message(line, .sku = "a", .quantity = 2), *lines[] = {&line};
     lks_reserve_request requests[N];
     const void *asked[N], *got[N];
     lks_error errors[N];
@@ -354,8 +354,8 @@ TEST(a_batch_looks_once_for_holds_that_are_over)
     reserve("g", "over", "bob", "a:2", 1000);
     harness_advance_ms(h, 1000);
     for (int i = 0; i < N; i++) {
-        requests[i] = message(reserve_request, .group = text("g"), .order_id = ids[i], .hold_ms = 60000, .n_lines = 1,
-                              .lines = lines);
+        requests[i] =
+            message(reserve_request, .group = "g", .order_id = ids[i], .hold_ms = 60000, .n_lines = 1, .lines = lines);
         asked[i] = &requests[i];
     }
     harness_redis(h, "CONFIG RESETSTAT");
@@ -379,9 +379,8 @@ TEST(a_batch_keeps_each_order_as_long_as_its_item_says)
         lks_put_item_request item = put_request("g", skus[i], 3);
         item.order_retain_ms = i == 0 ? 60000 : 600000;
         assert_non_null(put(&item));
-        lines[i] = message(line, .sku = text(skus[i]), .quantity = 1);
-        requests[i] =
-            message(deduct_request, .group = text("g"), .order_id = text(skus[i]), .n_lines = 1, .lines = &list[i]);
+        lines[i] = message(line, .sku = skus[i], .quantity = 1);
+        requests[i] = message(deduct_request, .group = "g", .order_id = skus[i], .n_lines = 1, .lines = &list[i]);
     }
     ask_together(2, (const void *[]){&requests[0], &requests[1]}, got, errors);
     assert_in_range(atoll(harness_redis(h, "PTTL ls:{default/g}:stock:o:a")), 1, 60000);

@@ -13,7 +13,7 @@ enum { MANY = 64 };
 #define TOKEN "token-of-a-holder"
 
 static char names[MANY][16];
-static char *name_list[MANY];
+static const char *name_list[MANY];
 
 /* Sub-calls that one FCALL carries of the first call that the request plans. */
 static unsigned carried(const void *given)

@@ -448,8 +448,3 @@ const char *harness_word(const ProtobufCEnumDescriptor *type, int value)
 
     return known ? known->name + strlen(type->values[0].name) - strlen("UNSPECIFIED") : "?";
 }
-
-char *harness_unconst(const char *text)
-{
-    return (char *)(uintptr_t)text;
-}

@@ -107,9 +107,6 @@ const char *harness_snapshot(harness *h);
  * ..._UNSPECIFIED, shows: "EXECUTE" of BEGIN_OUTCOME_EXECUTE. "?" when it has none. */
 const char *harness_word(const ProtobufCEnumDescriptor *type, int value);
 
-/* Messages of protobuf-c hold `char *` even where nobody writes. */
-char *harness_unconst(const char *text);
-
 /* Loads the library with each `find` replaced, as a library with a fault would be. */
 void harness_alter(harness *h, const char *find, const char *replace);
 

@@ -185,7 +185,7 @@ const char get_item[] = "/lockstock.v1.StockService/GetItem";
 void start_get_item(fixture *f, size_t peer, const sink_call *change)
 {
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
-    request.sku = (char *)"tea";
+    request.sku = "tea";
     start(f, get_item, &request.base, peer, change);
 }
 

@@ -22,7 +22,7 @@ TEST(a_bad_request_never_reaches_the_store)
 {
     fixture *f = *state;
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
-    request.sku = (char *)"\xff";
+    request.sku = "\xff";
     start(f, get_item, &request.base, 1, NULL);
     expect(f, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "sku: ");
     assert_int_equal(f->store.n, 0);
@@ -68,10 +68,10 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
     limit.limit = limit.period_ms = 1;
     rule.spec_case = LKS_RULE_SPEC_LIMIT;
     rule.limit = &limit;
-    rule.key = (char *)"bob";
+    rule.key = "bob";
     request.n_rules = 1;
     request.rules = rules;
-    request.request_id = (char *)"check-1";
+    request.request_id = "check-1";
     for (size_t i = 0; i < 3; i++) {
         const sink_call call = {.timeout_ms = asked[i]};
         start(f, "/lockstock.v1.RateLimitService/Check", &request.base, i, &call);
@@ -133,8 +133,8 @@ static void start_refund(fixture *f, size_t peer, const sink_call *change)
 {
     lks_refund_request request = LKS_REFUND_REQUEST_INIT;
 
-    request.group = (char *)"g";
-    request.request_id = (char *)"0123456789abcdef";
+    request.group = "g";
+    request.request_id = "0123456789abcdef";
     start(f, "/lockstock.v1.RateLimitService/Refund", &request.base, peer, change);
 }
 
@@ -188,16 +188,16 @@ static void start_of(fixture *f, sink_order *order, const char *path, const Prot
 static void confirm_of(fixture *f, sink_order *order, const char *group)
 {
     lks_confirm_request request = LKS_CONFIRM_REQUEST_INIT;
-    request.group = (char *)(uintptr_t)group;
-    request.order_id = (char *)"o";
+    request.group = group;
+    request.order_id = "o";
     start_of(f, order, "/lockstock.v1.StockService/Confirm", &request.base);
 }
 
 static void get_order_of(fixture *f, sink_order *order, const char *group)
 {
     lks_get_order_request request = LKS_GET_ORDER_REQUEST_INIT;
-    request.group = (char *)(uintptr_t)group;
-    request.order_id = (char *)"o";
+    request.group = group;
+    request.order_id = "o";
     start_of(f, order, "/lockstock.v1.StockService/GetOrder", &request.base);
 }
 
@@ -205,13 +205,13 @@ static void get_order_of(fixture *f, sink_order *order, const char *group)
 static void renew_of(fixture *f, sink_order *order, const char *first, const char *second)
 {
     char token[] = "0123456789abcdef";
-    char *names[] = {(char *)"n"};
+    const char *names[] = {"n"};
     lks_lease leases[2] = {LKS_LEASE_INIT, LKS_LEASE_INIT};
     lks_lease *pointers[] = {&leases[0], &leases[1]};
     lks_renew_request request = LKS_RENEW_REQUEST_INIT;
 
     for (size_t i = 0; i < 2; i++) {
-        leases[i].group = (char *)(uintptr_t)(i ? second : first);
+        leases[i].group = (i ? second : first);
         leases[i].names = names;
         leases[i].n_names = 1;
         leases[i].token = token;
@@ -323,8 +323,8 @@ TEST_WITH(large_answers_are_asked_for_a_few_at_a_time, setup_with_room, teardown
     fixture *f = *state;
     lks_get_request request = LKS_GET_REQUEST_INIT;
 
-    request.scope = (char *)"s";
-    request.key = (char *)"k";
+    request.scope = "s";
+    request.key = "k";
     for (size_t i = 0; i < CALLS; i++)
         start(f, "/lockstock.v1.IdempotencyService/Get", &request.base, 1, NULL);
     size_t n = f->store.n;
@@ -439,7 +439,7 @@ TEST(the_stores_word_is_passed_on)
 {
     fixture *f = *state;
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
-    request.sku = (char *)"tea";
+    request.sku = "tea";
     start(f, "/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
     assert_false(f->store.submitted[0].call->repeatable);
     answer_with(f, 0, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
@@ -473,7 +473,7 @@ TEST(a_reply_of_another_shape_is_internal)
 {
     fixture *f = *state;
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
-    request.sku = (char *)"tea";
+    request.sku = "tea";
     start(f, "/lockstock.v1.StockService/PutItem", &request.base, 1, NULL);
     answer_with(f, 0, LKS_OK, LKS_APPLIED_UNSPECIFIED);
     expect(f, LKS_INTERNAL, LKS_APPLIED_MAYBE, "another shape");

@@ -7,10 +7,10 @@ static void start_waiting_of(fixture *f, size_t peer, const sink_call *change)
     lks_target *targets[] = {&target};
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
 
-    target.name = (char *)"n";
+    target.name = "n";
     request.targets = targets;
     request.n_targets = 1;
-    request.token = (char *)"0123456789abcdef";
+    request.token = "0123456789abcdef";
     request.lease_ms = 1000;
     request.wait_ms = 60000;
     start(f, "/lockstock.v1.LockService/Acquire", &request.base, peer, change);
@@ -107,10 +107,10 @@ TEST(a_call_that_waits_gives_its_arena_back_and_is_made_again)
     lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
     char first[512], again[512];
 
-    target.name = (char *)"n";
+    target.name = "n";
     request.targets = targets;
     request.n_targets = 1;
-    request.owner = (char *)"me";
+    request.owner = "me";
     request.lease_ms = 1000;
     request.wait_ms = 60000;
     lent = (struct lent){.arena = f->arena};
@@ -150,8 +150,8 @@ TEST(what_a_waiting_call_keeps_beyond_an_ordinary_one_counts_as_bytes_held)
 
     memcpy(unknown.data, "\xd0\x0f", 2); /* its length, 2000, then 2000 bytes */
     unknown.len = 2002;
-    request.scope = (char *)"s";
-    request.key = (char *)"k";
+    request.scope = "s";
+    request.key = "k";
     request.lease_ms = 1000;
     request.wait_ms = 60000;
     request.base.n_unknown_fields = 1;
@@ -176,8 +176,8 @@ TEST(a_refusal_after_an_effect_says_maybe)
     lks_trim_ledger_request request = LKS_TRIM_LEDGER_REQUEST_INIT;
     fixture *f = *state;
 
-    request.group = (char *)"g";
-    request.up_to = (char *)"1-0";
+    request.group = "g";
+    request.up_to = "1-0";
     start(f, "/lockstock.v1.StockService/TrimLedger", &request.base, 1, NULL);
     f->store.submitted[0].done(f->store.submitted[0].arg, &goes_on);
     assert_int_equal(f->store.n, 2);
@@ -309,7 +309,7 @@ TEST(an_abandoned_call_is_withdrawn_alone)
     fixture *f = *state;
     running *handle = NULL;
     lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
-    request.sku = (char *)"tea";
+    request.sku = "tea";
     for (size_t i = 0; i < 3; i++)
         start_get_item(f, 1, NULL);
     start(f, get_item, &request.base, 1, &(sink_call){.handle = &handle});

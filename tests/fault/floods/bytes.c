@@ -161,7 +161,7 @@ void sp_put_frame(bytes *b, wire w, uint32_t id, const sp_call *from, size_t n)
     call.payload = (ProtobufCBinaryData){.len = from->len, .data = (uint8_t *)(uintptr_t)from->payload};
     call.timeout_ms = from->timeout_ms;
     snprintf(authorization, sizeof authorization, "Bearer %s", from->token ? from->token : "");
-    metadata.key = (char *)(uintptr_t) "authorization";
+    metadata.key = "authorization";
     metadata.value = (ProtobufCBinaryData){.len = strlen(authorization), .data = (uint8_t *)authorization};
     call.metadata = list;
     call.n_metadata = !!from->token;

@@ -133,8 +133,8 @@ static void pack_get(bytes *b)
 {
     lks_get_request request = LKS_GET_REQUEST_INIT;
 
-    request.scope = (char *)(uintptr_t) "floods";
-    request.key = (char *)(uintptr_t) "large";
+    request.scope = "floods";
+    request.key = "large";
     pack(b, &request.base);
 }
 
@@ -224,9 +224,9 @@ static void store_large_result(void)
     bytes b = {0}, body = {0}, value = {0};
     outcome answer;
 
-    begin.scope = complete.scope = (char *)(uintptr_t) "floods";
-    begin.key = complete.key = (char *)(uintptr_t) "large";
-    begin.attempt_token = (char *)(uintptr_t) "attempt-of-a-large-one";
+    begin.scope = complete.scope = "floods";
+    begin.key = complete.key = "large";
+    begin.attempt_token = "attempt-of-a-large-one";
     begin.lease_ms = 60000;
     pack(&b, &begin.base);
     prepared(WIRE_TCP, PATH_BEGIN, &b, &answer);
@@ -245,7 +245,7 @@ static void store_large_result(void)
         lockstock__v1__result_header__init(&headers[i]);
         snprintf(keys[i], sizeof keys[i], "header-%zu", i);
         headers[i].key = keys[i];
-        headers[i].value = (char *)value.data;
+        headers[i].value = (const char *)value.data;
         list[i] = &headers[i];
     }
     complete.headers = list;

@@ -97,7 +97,7 @@ static void pack_acquire(client *c, bytes *b)
 static void pack_release(client *c, bytes *b)
 {
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
-    char *names[] = {c->lock};
+    const char *names[] = {c->lock};
 
     request.names = names;
     request.n_names = 1;
