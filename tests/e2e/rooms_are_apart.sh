@@ -16,6 +16,7 @@ trap 'rm -f "$deps"' EXIT
     if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
     if (object ~ /^server\/store\/|\/store\/[a-z_]*\.c\.o$/) room = "store"
     if (object ~ /\/calls\/[a-z_]*\.c\.o$/) room = "calls"
+    if (object ~ /\/json\/[a-z0-9_]*\.c\.o$/) room = "json"
   }
   room != "" && sub(/^ +/, "") { print room, object, $0 }' > "$deps"
 failed=0
@@ -33,7 +34,8 @@ forbid() {
     failed=1
   fi
 }
-forbid rpc "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/"
+forbid rpc "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/|jansson"
+forbid json "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/|openssl/"
 forbid net "standard|client|host|server" "nng/|hiredis/"
 forbid standard "client|host|server" "nng/|hiredis/"
 forbid client "standard|host|server" "hiredis/"

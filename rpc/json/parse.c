@@ -1,0 +1,443 @@
+/* JSON to a message: jansson makes a tree of the text, which is walked beside the descriptor. One
+ * stack frame a nested message; limits are checked before what they bound is allocated. */
+#include "json.h"
+
+#include <float.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base64.h"
+#include "field.h"
+#include "path.h"
+
+typedef struct parsing {
+    const lks_rpc_scan_limits *limits;
+    lks_rpc_arena *arena;
+    const char *whole; /* what an error of no field is of */
+    uint32_t elements;
+    lks_error *error;
+} parsing;
+
+static bool wrong(const parsing *p, const json_path *at, const char *problem)
+{
+    return json_path_fail(at, p->whole, problem, p->error);
+}
+
+static bool no_memory(const parsing *p)
+{
+    lks_error_set(p->error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    return false;
+}
+
+/* ---- numbers ------------------------------------------------------------------ */
+
+/* A number as JSON writes it, alone in a string. */
+static json_t *number_of_text(const json_t *string, size_t flags)
+{
+    const char *text = json_string_value(string);
+    size_t len = json_string_length(string);
+    bool begins = len > 0 && (text[0] == '-' || (text[0] >= '0' && text[0] <= '9'));
+    bool ends = len > 0 && text[len - 1] >= '0' && text[len - 1] <= '9';
+
+    return begins && ends ? json_loadb(text, len, JSON_DECODE_ANY | flags, NULL) : NULL;
+}
+
+/* Decimal digits beyond what json_int_t holds. */
+static bool is_large(const char *text, size_t len, uint64_t *ret)
+{
+    uint64_t value = 0;
+
+    if (len == 0 || text[0] < '1' || text[0] > '9')
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        unsigned digit = (unsigned char)text[i] - (unsigned)'0';
+        if (digit > 9 || value > (UINT64_MAX - digit) / 10)
+            return false;
+        value = value * 10 + digit;
+    }
+    *ret = value;
+    return value > INT64_MAX;
+}
+
+typedef struct whole_number {
+    bool negative;
+    uint64_t bits; /* two's complement */
+} whole_number;
+
+static bool whole_of_real(double real, whole_number *ret)
+{
+    if (!(real >= -9223372036854775808.0 && real < 18446744073709551616.0) || floor(real) != real)
+        return false;
+    ret->negative = real < 0;
+    ret->bits = real < 0 ? (uint64_t)(int64_t)real : (uint64_t)real;
+    return true;
+}
+
+static bool whole_of(const json_t *json, whole_number *ret)
+{
+    json_t *number;
+
+    if (json_is_integer(json)) {
+        json_int_t value = json_integer_value(json);
+        *ret = (whole_number){value < 0, (uint64_t)value};
+        return true;
+    }
+    if (json_is_real(json))
+        return whole_of_real(json_real_value(json), ret);
+    if (!json_is_string(json))
+        return false;
+    if (is_large(json_string_value(json), json_string_length(json), &ret->bits)) {
+        ret->negative = false;
+        return true;
+    }
+    number = number_of_text(json, 0);
+    bool good = number && whole_of(number, ret);
+    json_decref(number);
+    return good;
+}
+
+static bool parse_whole(const parsing *p, const json_path *at, const json_t *json, int64_t min, uint64_t max,
+                        uint64_t *ret)
+{
+    whole_number number;
+
+    if (!whole_of(json, &number))
+        return wrong(p, at, "must be a whole number");
+    if (number.negative ? (int64_t)number.bits < min : number.bits > max)
+        return wrong(p, at, "out of range");
+    *ret = number.bits;
+    return true;
+}
+
+static bool real_of(const json_t *json, double *ret)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } names[] = {{"NaN", NAN}, {"Infinity", INFINITY}, {"-Infinity", -INFINITY}};
+    json_t *number;
+
+    if (json_is_number(json)) {
+        *ret = json_number_value(json);
+        return true;
+    }
+    if (!json_is_string(json))
+        return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(json_string_value(json), names[i].name) == 0) {
+            *ret = names[i].value;
+            return true;
+        }
+    number = number_of_text(json, JSON_DECODE_INT_AS_REAL);
+    bool good = number && real_of(number, ret);
+    json_decref(number);
+    return good;
+}
+
+static bool parse_float(const parsing *p, const json_path *at, double real, float *ret)
+{
+    /* Half a step above the greatest is rounded to infinity. */
+    if (isfinite(real) && fabs(real) >= (double)FLT_MAX + ldexp(1, 103))
+        return wrong(p, at, "out of range");
+    *ret = (float)real;
+    return true;
+}
+
+/* ---- single values -------------------------------------------------------------- */
+
+static bool parse_enum(const parsing *p, const json_path *at, const ProtobufCEnumDescriptor *type, const json_t *json,
+                       uint32_t *ret)
+{
+    const ProtobufCEnumValue *value = NULL;
+    uint64_t number;
+
+    if (json_is_string(json)) {
+        value = protobuf_c_enum_descriptor_get_value_by_name(type, json_string_value(json));
+        if (!value)
+            return wrong(p, at, "not a value of the enum");
+        *ret = (uint32_t)value->value;
+        return true;
+    }
+    if (!json_is_number(json))
+        return wrong(p, at, "must be a name or a number of the enum");
+    if (!parse_whole(p, at, json, INT32_MIN, INT32_MAX, &number))
+        return false;
+    if (!p->limits->open_enums && !protobuf_c_enum_descriptor_get_value(type, (int)(int64_t)number))
+        return wrong(p, at, "not a value of the enum");
+    *ret = (uint32_t)number;
+    return true;
+}
+
+static bool parse_string(const parsing *p, const json_path *at, const json_t *json, char **ret)
+{
+    if (!json_is_string(json))
+        return wrong(p, at, "must be a string");
+    size_t len = json_string_length(json);
+    if (len > p->limits->string_bytes)
+        return wrong(p, at, "string too long");
+    if (memchr(json_string_value(json), '\0', len))
+        return wrong(p, at, "contains a NUL");
+    *ret = lks_rpc_arena_copy(p->arena, json_string_value(json), len);
+    return *ret || no_memory(p);
+}
+
+static bool parse_bytes(const parsing *p, const json_path *at, const json_t *json, ProtobufCBinaryData *ret)
+{
+    if (!json_is_string(json))
+        return wrong(p, at, "must be a string, in base64");
+    size_t len = json_string_length(json);
+    if (len / 4 > p->limits->bytes_bytes / 3 + 1)
+        return wrong(p, at, "too many bytes");
+    ret->data = lks_rpc_arena_alloc(p->arena, len / 4 * 3 + 2);
+    if (!ret->data)
+        return no_memory(p);
+    if (!base64_decode(json_string_value(json), len, ret->data, &ret->len))
+        return wrong(p, at, "not base64");
+    return ret->len <= p->limits->bytes_bytes || wrong(p, at, "too many bytes");
+}
+
+static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const ProtobufCMessageDescriptor *type,
+                          json_t *json, ProtobufCMessage **ret);
+
+/* Writes one value of the field's type to `to`. */
+static bool parse_value(parsing *p, const json_path *at, uint32_t depth, const field_descriptor *field, json_t *json,
+                        void *to)
+{
+    uint64_t number;
+    double real;
+
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_INT32:
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_SFIXED32:
+        if (!parse_whole(p, at, json, INT32_MIN, INT32_MAX, &number))
+            return false;
+        *(uint32_t *)to = (uint32_t)number;
+        return true;
+    case PROTOBUF_C_TYPE_UINT32:
+    case PROTOBUF_C_TYPE_FIXED32:
+        if (!parse_whole(p, at, json, 0, UINT32_MAX, &number))
+            return false;
+        *(uint32_t *)to = (uint32_t)number;
+        return true;
+    case PROTOBUF_C_TYPE_INT64:
+    case PROTOBUF_C_TYPE_SINT64:
+    case PROTOBUF_C_TYPE_SFIXED64:
+        return parse_whole(p, at, json, INT64_MIN, INT64_MAX, to);
+    case PROTOBUF_C_TYPE_UINT64:
+    case PROTOBUF_C_TYPE_FIXED64:
+        return parse_whole(p, at, json, 0, UINT64_MAX, to);
+    case PROTOBUF_C_TYPE_FLOAT:
+        return real_of(json, &real) ? parse_float(p, at, real, to) : wrong(p, at, "must be a number");
+    case PROTOBUF_C_TYPE_DOUBLE:
+        return real_of(json, to) || wrong(p, at, "must be a number");
+    case PROTOBUF_C_TYPE_BOOL:
+        *(protobuf_c_boolean *)to = json_is_true(json);
+        return json_is_boolean(json) || wrong(p, at, "must be true or false");
+    case PROTOBUF_C_TYPE_ENUM:
+        return parse_enum(p, at, field->descriptor, json, to);
+    case PROTOBUF_C_TYPE_STRING:
+        return parse_string(p, at, json, to);
+    case PROTOBUF_C_TYPE_BYTES:
+        return parse_bytes(p, at, json, to);
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return parse_message(p, at, depth + 1, field->descriptor, json, to);
+    }
+    return wrong(p, at, "of an unknown type");
+}
+
+/* ---- fields ------------------------------------------------------------------- */
+
+static bool count_elements(parsing *p, const json_path *at, size_t n)
+{
+    if (n > p->limits->elements - p->elements)
+        return wrong(p, at, "too many elements in the whole message");
+    p->elements += (uint32_t)n;
+    return true;
+}
+
+static bool parse_array(parsing *p, const json_path *at, uint32_t depth, const field_descriptor *field, json_t *json,
+                        ProtobufCMessage *message)
+{
+    size_t n = json_array_size(json), size = field_value_size(field->type);
+
+    if (!json_is_array(json))
+        return wrong(p, at, "must be an array");
+    if (!count_elements(p, at, n))
+        return false;
+    char *elements = n > 0 ? lks_rpc_arena_alloc(p->arena, n * size) : NULL;
+    if (n > 0 && !elements)
+        return no_memory(p);
+    for (size_t i = 0; i < n; i++) {
+        const json_path element = {.outer = at, .index = i};
+        if (!parse_value(p, &element, depth, field, json_array_get(json, i), elements + i * size))
+            return false;
+    }
+    *(size_t *)field_quantifier(message, field) = n;
+    *(void **)field_member(message, field) = elements;
+    return true;
+}
+
+/* What the key of a map stands for, as a value of the field `key`. */
+static bool parse_key(parsing *p, const json_path *at, const field_descriptor *field, const char *key, void *to)
+{
+    json_t *json;
+
+    if (field->type == PROTOBUF_C_TYPE_BOOL)
+        json = strcmp(key, "true") == 0 ? json_true() : strcmp(key, "false") == 0 ? json_false() : json_null();
+    else
+        json = json_string(key);
+    if (!json)
+        return no_memory(p);
+    bool good = parse_value(p, at, 0, field, json, to);
+    json_decref(json);
+    return good;
+}
+
+static void mark_set(ProtobufCMessage *message, const field_descriptor *field)
+{
+    if (field_in_oneof(field))
+        *(uint32_t *)field_quantifier(message, field) = field->id;
+    else if (field->label == PROTOBUF_C_LABEL_OPTIONAL && field->type != PROTOBUF_C_TYPE_STRING &&
+             field->type != PROTOBUF_C_TYPE_MESSAGE)
+        *(protobuf_c_boolean *)field_quantifier(message, field) = 1;
+}
+
+static bool parse_map(parsing *p, const json_path *at, uint32_t depth, const field_descriptor *field, json_t *json,
+                      ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *type = field->descriptor;
+    const field_descriptor *key_field = &type->fields[0], *value_field = &type->fields[1];
+    const char *key;
+    json_t *value;
+    size_t n = 0;
+
+    if (!json_is_object(json))
+        return wrong(p, at, "must be an object");
+    if (depth >= p->limits->depth)
+        return wrong(p, at, "nested too deep");
+    if (!count_elements(p, at, json_object_size(json)))
+        return false;
+    ProtobufCMessage **entries = lks_rpc_arena_alloc(p->arena, json_object_size(json) * sizeof *entries);
+    if (!entries)
+        return no_memory(p);
+    json_object_foreach(json, key, value)
+    {
+        const json_path entry_path = {.outer = at, .key = key};
+        ProtobufCMessage *entry = lks_rpc_arena_alloc(p->arena, type->sizeof_message);
+        if (!entry)
+            return no_memory(p);
+        protobuf_c_message_init(type, entry);
+        if (value_field->type == PROTOBUF_C_TYPE_MESSAGE && !count_elements(p, &entry_path, 1))
+            return false;
+        if (!parse_key(p, &entry_path, key_field, key, field_member(entry, key_field)) ||
+            !parse_value(p, &entry_path, depth + 1, value_field, value, field_member(entry, value_field)))
+            return false;
+        mark_set(entry, key_field);
+        mark_set(entry, value_field);
+        entries[n++] = entry;
+    }
+    *(size_t *)field_quantifier(message, field) = n;
+    *(ProtobufCMessage ***)field_member(message, field) = entries;
+    return true;
+}
+
+static bool parse_field(parsing *p, const json_path *at, uint32_t depth, const field_descriptor *field, json_t *json,
+                        ProtobufCMessage *message)
+{
+    if (field_is_map(message->descriptor, field))
+        return parse_map(p, at, depth, field, json, message);
+    if (field->label == PROTOBUF_C_LABEL_REPEATED)
+        return parse_array(p, at, depth, field, json, message);
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE && !count_elements(p, at, 1))
+        return false;
+    if (field_in_oneof(field) && *(uint32_t *)field_quantifier(message, field) != 0)
+        return wrong(p, at, "another field of its oneof is set too");
+    if (!parse_value(p, at, depth, field, json, field_member(message, field)))
+        return false;
+    mark_set(message, field);
+    return true;
+}
+
+/* ---- messages -------------------------------------------------------------------- */
+
+static bool parse_fields(parsing *p, const json_path *at, uint32_t depth, json_t *json, ProtobufCMessage *message)
+{
+    const ProtobufCMessageDescriptor *type = message->descriptor;
+    bool *met = lks_rpc_arena_alloc(p->arena, type->n_fields);
+    const char *name;
+    json_t *value;
+
+    if (!met)
+        return no_memory(p);
+    json_object_foreach(json, name, value)
+    {
+        const field_descriptor *field = field_find(type, name);
+        const json_path path = {.outer = at, .name = field ? field->name : name};
+        if (!field)
+            return wrong(p, &path, "unknown field");
+        if (met[field - type->fields])
+            return wrong(p, &path, "stands there twice, by two names");
+        met[field - type->fields] = true;
+        if (!json_is_null(value) && !parse_field(p, &path, depth, field, value, message))
+            return false;
+        if (json_is_null(value) && field->label == PROTOBUF_C_LABEL_REQUIRED)
+            met[field - type->fields] = false;
+    }
+    for (unsigned i = 0; i < type->n_fields; i++) {
+        const json_path path = {.outer = at, .name = type->fields[i].name};
+        if (type->fields[i].label == PROTOBUF_C_LABEL_REQUIRED && !met[i])
+            return wrong(p, &path, "required and missing");
+    }
+    return true;
+}
+
+static bool parse_message(parsing *p, const json_path *at, uint32_t depth, const ProtobufCMessageDescriptor *type,
+                          json_t *json, ProtobufCMessage **ret)
+{
+    if (!json_is_object(json))
+        return wrong(p, at, "must be an object");
+    if (depth > p->limits->depth)
+        return wrong(p, at, "nested too deep");
+    ProtobufCMessage *message = lks_rpc_arena_alloc(p->arena, type->sizeof_message);
+    if (!message)
+        return no_memory(p);
+    protobuf_c_message_init(type, message);
+    *ret = message;
+    return parse_fields(p, at, depth, json, message);
+}
+
+static lks_code not_json(const json_error_t *why, lks_error *error)
+{
+    if (json_error_code(why) == json_error_out_of_memory)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    if (json_error_code(why) == json_error_numeric_overflow)
+        return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "line %d, column %d: a number is out of range; one beyond 2^63-1 is to be a string",
+                             why->line, why->column);
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "line %d, column %d: not JSON", why->line,
+                         why->column);
+}
+
+lks_code lks_rpc_json_parse(const ProtobufCMessageDescriptor *type, const void *text, size_t len,
+                            const lks_rpc_scan_limits *limits, lks_rpc_arena *arena, ProtobufCMessage **ret,
+                            lks_error *error)
+{
+    json_error_t why;
+    lks_error unread;
+    json_t *json = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &why);
+    parsing p = {.limits = limits, .arena = arena, .whole = type->short_name, .error = error ? error : &unread};
+    ProtobufCMessage *message = NULL;
+
+    if (!json)
+        return not_json(&why, error);
+    bool good = parse_message(&p, NULL, 1, type, json, &message);
+    json_decref(json);
+    if (good)
+        *ret = message;
+    return good ? LKS_OK : p.error->code;
+}

@@ -1,0 +1,239 @@
+/* The JSON mapping: what is refused and how it is said, limits, and the text that is printed. That the
+ * mapping is Google's is tests/interop/json_mapping.py. */
+
+#include "json.pb-c.h"
+#include "rpc/json/json.h"
+#include "scan.pb-c.h"
+#include "test.h"
+
+typedef Lockstock__Test__Json__Everything everything;
+
+static lks_rpc_arena *arena;
+static lks_error error;
+
+static int fill(void **state)
+{
+    arena = lks_rpc_arena_new();
+    return arena ? 0 : -1;
+}
+
+static int empty(void **state)
+{
+    lks_rpc_arena_free(arena);
+    return 0;
+}
+
+static lks_code parse_as(const ProtobufCMessageDescriptor *type, const char *text, const lks_rpc_scan_limits *limits,
+                         void *ret)
+{
+    lks_error_clear(&error);
+    return lks_rpc_json_parse(type, text, strlen(text), limits, arena, ret, &error);
+}
+
+static everything *parse(const char *text)
+{
+    everything *message = NULL;
+    lks_code code = parse_as(&lockstock__test__json__everything__descriptor, text, &lks_rpc_scan_defaults, &message);
+
+    if (code != LKS_OK)
+        fail_msg("%s: %s", text, error.message);
+    return message;
+}
+
+static void assert_refused_within(const lks_rpc_scan_limits *limits, const char *text, const char *why)
+{
+    everything *message = NULL;
+
+    assert_int_equal(parse_as(&lockstock__test__json__everything__descriptor, text, limits, &message),
+                     LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, why);
+    assert_int_equal(error.applied, LKS_APPLIED_NO);
+    assert_null(message);
+}
+
+static void assert_refused(const char *text, const char *why)
+{
+    assert_refused_within(&lks_rpc_scan_defaults, text, why);
+}
+
+static const char *print(const void *message, lks_rpc_json_options options)
+{
+    lks_rpc_slice text;
+
+    assert_int_equal(lks_rpc_json_print(message, &options, arena, &text, &error), LKS_OK);
+    assert_int_equal(strlen(text.data), text.len);
+    return text.data;
+}
+
+TEST(the_path_of_what_is_wrong_is_named)
+{
+    assert_refused("{\"colour\":1}", "colour: unknown field");
+    assert_refused("{\"inners\":[{},{},{\"sku\":1}]}", "inners[2].sku: unknown field");
+    assert_refused("{\"inners\":[{},{\"deeper\":{\"name\":5}}]}", "inners[1].deeper.name: must be a string");
+    assert_refused("{\"anInt32\":true}", "an_int32: must be a whole number");
+    assert_refused("{\"numbers\":[1,null]}", "numbers[1]: must be a whole number");
+    assert_refused("{\"innerById\":{\"7\":{\"name\":1}}}", "inner_by_id[\"7\"].name: must be a string");
+    assert_refused("{\"countsByName\":{\"a\\nb\":null}}", "counts_by_name[\"a?b\"]: must be a whole number");
+    assert_refused("{\"inner\":5}", "inner: must be an object");
+    assert_refused("{\"inners\":{}}", "inners: must be an array");
+    assert_refused("{\"names\":[]}", "names: must be an object");
+    assert_refused("[1]", "Everything: must be an object");
+}
+
+TEST(what_is_no_json_is_told_with_its_place)
+{
+    assert_refused("", "line 1, column 0: not JSON");
+    assert_refused("{\n\"word\":", "line 2, column 7: not JSON");
+    assert_refused("{} {}", "line 1, column 4: not JSON");
+    assert_refused("{\"word\":\"\xff\"}", "line 1, column 9: not JSON");
+    assert_refused("{\"word\":\"\\ud800\"}", "line 1, column 16: not JSON");
+    assert_refused("{\"aUint64\":18446744073709551615}",
+                   "line 1, column 31: a number is out of range; one beyond 2^63-1 is to be a string");
+}
+
+TEST(a_field_stands_once)
+{
+    assert_refused("{\"word\":\"a\",\"word\":\"b\"}", "line 1, column 18: not JSON");
+    assert_refused("{\"aBool\":true,\"a_bool\":true}", "a_bool: stands there twice, by two names");
+    assert_refused("{\"word\":\"a\",\"number\":1}", "number: another field of its oneof is set too");
+    assert_int_equal(parse("{\"word\":null,\"number\":1}")->choice_case,
+                     LOCKSTOCK__TEST__JSON__EVERYTHING__CHOICE_NUMBER);
+}
+
+TEST(numbers_are_within_their_type)
+{
+    assert_refused("{\"anInt32\":2147483648}", "an_int32: out of range");
+    assert_refused("{\"anInt32\":-2147483649}", "an_int32: out of range");
+    assert_refused("{\"aUint32\":-1}", "a_uint32: out of range");
+    assert_refused("{\"aUint32\":4294967296}", "a_uint32: out of range");
+    assert_refused("{\"anInt64\":\"9223372036854775808\"}", "an_int64: out of range");
+    assert_refused("{\"aUint64\":\"18446744073709551616\"}", "a_uint64: must be a whole number");
+    assert_refused("{\"aUint64\":\"-1\"}", "a_uint64: out of range");
+    assert_refused("{\"aUint64\":1.8446744073709552e19}", "a_uint64: must be a whole number");
+    assert_refused("{\"anInt64\":0.5}", "an_int64: must be a whole number");
+    assert_refused("{\"aFloat\":3.5e38}", "a_float: out of range");
+    assert_refused("{\"aDouble\":\"infinity\"}", "a_double: must be a number");
+    assert_refused("{\"aDouble\":\" 1\"}", "a_double: must be a number");
+    assert_refused("{\"aShape\":2147483648}", "a_shape: out of range");
+    assert_true(parse("{\"aUint64\":\"18446744073709551615\"}")->a_uint64 == UINT64_MAX);
+    assert_true(parse("{\"anInt64\":\"-9223372036854775808\"}")->an_int64 == INT64_MIN);
+    assert_true(parse("{\"aDouble\":\"100000000000000000000\"}")->a_double == 1e20);
+    assert_int_equal(parse("{\"anInt32\":1.5e1}")->an_int32, 15);
+}
+
+TEST(an_enum_is_closed_unless_the_limits_open_it)
+{
+    everything *message = NULL;
+
+    assert_refused("{\"aShape\":77}", "a_shape: not a value of the enum");
+    assert_refused("{\"aShape\":\"SQUARE\"}", "a_shape: not a value of the enum");
+    assert_refused("{\"aShape\":true}", "a_shape: must be a name or a number of the enum");
+    assert_int_equal(parse("{\"aShape\":\"SHAPE_MINUS\"}")->a_shape, LOCKSTOCK__TEST__JSON__SHAPE__SHAPE_MINUS);
+    assert_int_equal(parse("{\"aShape\":-3}")->a_shape, LOCKSTOCK__TEST__JSON__SHAPE__SHAPE_MINUS);
+    assert_int_equal(
+        parse_as(&lockstock__test__json__everything__descriptor, "{\"aShape\":77}", &lks_rpc_scan_response, &message),
+        LKS_OK);
+    assert_string_equal(print(message, (lks_rpc_json_options){0}), "{\"aShape\":77}");
+}
+
+TEST(text_is_as_the_scanner_wants_it)
+{
+    const lks_rpc_scan_limits tight = {.depth = 3, .elements = 3, .string_bytes = 4, .bytes_bytes = 4};
+
+    assert_refused("{\"someText\":\"a\\u0000b\"}", "some_text: contains a NUL");
+    assert_refused("{\"names\":{\"1\":\"a\\u0000\"}}", "names[\"1\"]: contains a NUL");
+    assert_refused("{\"someBytes\":\"a\"}", "some_bytes: not base64");
+    assert_refused("{\"someBytes\":\"Y=\"}", "some_bytes: not base64");
+    assert_refused("{\"someBytes\":\"YQ==YQ==\"}", "some_bytes: not base64");
+    assert_refused_within(&tight, "{\"someText\":\"abcde\"}", "some_text: string too long");
+    assert_refused_within(&tight, "{\"someBytes\":\"YWJjZGU=\"}", "some_bytes: too many bytes");
+    assert_refused_within(&tight, "{\"someBytes\":\"YWJjZGVmZ2hpamtsbW5vcA==\"}", "some_bytes: too many bytes");
+    assert_refused_within(&tight, "{\"numbers\":[1,2,3,4]}", "numbers: too many elements in the whole message");
+    assert_refused_within(&tight, "{\"inner\":{},\"numbers\":[1,2,3]}",
+                          "numbers: too many elements in the whole message");
+    assert_refused_within(&tight, "{\"inners\":[{\"deeper\":{\"deeper\":{}}}]}",
+                          "inners[0].deeper.deeper: nested too deep");
+    assert_refused_within(&tight, "{\"inner\":{\"deeper\":{\"pairs\":[{}]}}}",
+                          "inner.deeper.pairs[0]: nested too deep");
+    assert_refused_within(&tight, "{\"names\":{\"1\":\"\",\"2\":\"\",\"3\":\"\",\"4\":\"\"}}",
+                          "names: too many elements in the whole message");
+    assert_refused_within(&(lks_rpc_scan_limits){.depth = 1, .elements = 9}, "{\"names\":{\"1\":\"\"}}",
+                          "names: nested too deep");
+}
+
+TEST(depth_of_the_text_itself_is_bounded)
+{
+    enum { DEPTH = 100000 };
+    char *text = malloc(DEPTH + 1);
+    everything *message = NULL;
+
+    assert_non_null(text);
+    memset(text, '[', DEPTH);
+    text[DEPTH] = '\0';
+    assert_int_equal(parse_as(&lockstock__test__json__everything__descriptor, text, &lks_rpc_scan_defaults, &message),
+                     LKS_INVALID_ARGUMENT);
+    free(text);
+}
+
+TEST(a_required_field_is_named)
+{
+    void *message = NULL;
+
+    assert_int_equal(
+        parse_as(&lockstock__test__leaf__descriptor, "{\"deeper\":null}", &lks_rpc_scan_defaults, &message),
+        LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "name: required and missing");
+    assert_int_equal(parse_as(&lockstock__test__leaf__descriptor, "{\"name\":null}", &lks_rpc_scan_defaults, &message),
+                     LKS_INVALID_ARGUMENT);
+    assert_int_equal(parse_as(&lockstock__test__leaf__descriptor, "{\"name\":\"a\",\"deeper\":{}}",
+                              &lks_rpc_scan_defaults, &message),
+                     LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "deeper.name: required and missing");
+}
+
+TEST(what_is_printed)
+{
+    const everything *message =
+        parse("{\"anInt64\":-5,\"aDouble\":0.1,\"aFloat\":0.1,\"someText\":\"a\\\"\\u0001\\n\",\"inner\":{},"
+              "\"numbers\":[1,2],\"by_bool\":{\"true\":\"NaN\"},\"names\":{\"-1\":\"x\"},\"some_bytes\":\"_-8\"}");
+
+    assert_string_equal(print(message, (lks_rpc_json_options){0}),
+                        "{\"anInt64\":\"-5\",\"aFloat\":0.1,\"aDouble\":0.1,\"someText\":\"a\\\"\\u0001\\n\","
+                        "\"someBytes\":\"/+8=\",\"inner\":{},\"numbers\":[\"1\",\"2\"],\"names\":{\"-1\":\"x\"},"
+                        "\"byBool\":{\"true\":\"NaN\"}}");
+    message = parse("{\"an_int32\":1,\"inners\":[{\"name\":\"a\"},{}],\"names\":{\"2\":\"b\"}}");
+    assert_string_equal(print(message, (lks_rpc_json_options){.indent = true, .original_names = true}),
+                        "{\n  \"an_int32\": 1,\n  \"inners\": [\n    {\n      \"name\": \"a\"\n    },\n    {}\n  ],\n"
+                        "  \"names\": {\n    \"2\": \"b\"\n  }\n}");
+    assert_string_equal(print(parse("{}"), (lks_rpc_json_options){.indent = true}), "{}");
+    assert_string_equal(print(parse("{\"inner\":{\"name\":\"a\"}}")->inner, (lks_rpc_json_options){.defaults = true}),
+                        "{\"name\":\"a\",\"pairs\":[]}");
+}
+
+TEST(text_that_is_no_utf8_is_not_printed)
+{
+    everything message = LOCKSTOCK__TEST__JSON__EVERYTHING__INIT;
+    Lockstock__Test__Json__Inner inner = LOCKSTOCK__TEST__JSON__INNER__INIT, *inners[] = {&inner};
+    char text[] = "a\xff";
+    lks_rpc_slice printed;
+
+    inner.name = text;
+    message.n_inners = 1;
+    message.inners = inners;
+    assert_int_equal(lks_rpc_json_print(&message.base, &(lks_rpc_json_options){0}, arena, &printed, &error),
+                     LKS_INVALID_ARGUMENT);
+    assert_string_equal(error.message, "inners[0].name: not valid UTF-8");
+}
+
+/* What the wire leaves out of a map's entry is there all the same. */
+TEST(an_entry_without_a_value_is_printed_with_one)
+{
+    const uint8_t wire[] = {0x8a, 0x02, 0x02, 0x08, 0x07}; /* inner_by_id: {key: 7} */
+    ProtobufCMessage *message = protobuf_c_message_unpack(&lockstock__test__json__everything__descriptor,
+                                                          lks_rpc_arena_allocator(arena), sizeof wire, wire);
+
+    assert_non_null(message);
+    assert_string_equal(print(message, (lks_rpc_json_options){0}), "{\"innerById\":{\"7\":{}}}");
+}
+
+TEST_MAIN(.setup = fill, .teardown = empty)
