@@ -36,7 +36,8 @@ build_all() {
       tail -n 20 "$build/configure.log" >&2
       die "cmake failed"
     }
-    cmake --build --preset release --target lockstockd seckill "${quiet[@]}" || die "the build failed"
+    # All, so that `cmake --install build/release` finds what it installs.
+    cmake --build --preset release "${quiet[@]}" || die "the build failed"
   )
 }
 

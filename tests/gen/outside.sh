@@ -8,8 +8,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix="$work/moved pre fix" project="$work/out side"
 
-cmake --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
-mv "$work/first" "$prefix"
+cmake --install "$build" --prefix "$work/first pre fix" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+mv "$work/first pre fix" "$prefix"
 cp -r "$source" "$project"
 cmake -S "$project" -B "$project/build" "-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_C_FLAGS=-Wall -Wextra -Werror $flags"
 cmake --build "$project/build"
