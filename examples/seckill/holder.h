@@ -1,6 +1,5 @@
 /* A process that holds a lock (lks_mutex, kept by its watchdog), to be killed or
- * frozen. It is this very program, started anew with the arguments of holder_main:
- * a process that uses lockstock cannot fork without exec.
+ * frozen: this very program, started anew with the arguments of holder_main.
  *
  *   parent                     holder
  *          <-- holds FENCE     it has the lock
@@ -11,21 +10,19 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <sys/types.h>
 
 #include <lockstock/status.h>
+
+#include "child.h"
 
 #define HOLDER_FLAG "--hold" /* followed by URLS NAME LEASE_MS */
 
 typedef struct holder {
-    pid_t pid;  /* 0 = none */
-    FILE *talk; /* a socket: its standard input and output */
+    child process;
     uint64_t fence;
 } holder;
 
-/* Starts `program` and waits until it holds the lock. It dies with the calling thread. The caller ends it with
- * holder_end in any case. */
+/* Starts `program` and waits until it holds the lock. The caller ends it with holder_end in any case. */
 lks_code holder_start(const char *program, const char *urls, const char *name, uint32_t lease_ms, holder *ret,
                       lks_error *error);
 

@@ -5,7 +5,8 @@
 #include <sys/random.h>
 
 const lock_scene lock_scenes[] = {
-    {"d", scene_outlast}, {"e", scene_holder}, {"f", scene_queue}, {"g", scene_naive}, {"h", scene_click}, {NULL, NULL},
+    {"d", scene_outlast}, {"e", scene_holder},  {"f", scene_queue},  {"g", scene_naive}, {"h", scene_click},
+    {"i", scene_form},    {"j", scene_penalty}, {"k", scene_settle}, {NULL, NULL},
 };
 
 void lock_claim(lock_claims *claims, bool good, const char *format, ...)

@@ -1,4 +1,4 @@
-/* The scenes about locks, and of double clicks, as programs and tests run them: each plays what it shows,
+/* The scenes about locks, and about what happens once, as programs and tests run them: each plays what it shows,
  * compares all of it with what it claims, and writes both into a small table. */
 #ifndef SECKILL_LOCK_SCENES_H
 #define SECKILL_LOCK_SCENES_H
@@ -12,7 +12,7 @@
 typedef struct lock_setup {
     const char *urls;    /* of lockstockd; several, with commas between */
     const char *redis;   /* "unix:///path": the store of those; NULL = not known */
-    const char *program; /* path of seckill, to be started as a holder */
+    const char *program; /* path of seckill, to be started as a holder or a worker */
     size_t waiters;
 } lock_setup;
 
@@ -37,6 +37,9 @@ lks_code scene_holder(const lock_setup *setup, lock_claims *claims, lks_error *e
 lks_code scene_queue(const lock_setup *setup, lock_claims *claims, lks_error *error);
 lks_code scene_naive(const lock_setup *setup, lock_claims *claims, lks_error *error);
 lks_code scene_click(const lock_setup *setup, lock_claims *claims, lks_error *error);
+lks_code scene_form(const lock_setup *setup, lock_claims *claims, lks_error *error);
+lks_code scene_penalty(const lock_setup *setup, lock_claims *claims, lks_error *error);
+lks_code scene_settle(const lock_setup *setup, lock_claims *claims, lks_error *error);
 
 /* The last has no name. */
 extern const lock_scene lock_scenes[];

@@ -9,6 +9,7 @@
 #include "holder.h"
 #include "lock_scenes.h"
 #include "scenes.h"
+#include "settler.h"
 
 static const char usage[] =
     "usage: seckill [--url URL] [--scene a,b,c|all] [--runs N] [--buyers N] [--goods N] [--stock N] [--patience S]\n"
@@ -19,8 +20,9 @@ static const char usage[] =
     "                locks: d: work that outlasts its lease; e: a holder killed, or frozen; f: many wait,\n"
     "                at the servers of --url U1,U2; g: naive locks and lockstock side by side\n"
     "                h: everybody clicks twice: limiter, once, reservation\n"
+    "                i: the token of a form; j: a penalty; k: orders settled behind the sale\n"
     "  --waiters N   scene f (1000)\n"
-    "  --redis URL   scene g: unix:///path of its store, for the naive locks\n"
+    "  --redis URL   scenes g and i: unix:///path of its store, for what is done by hand\n"
     "  --runs N      each scene so often (1)\n"
     "  --buyers N, --goods N, --stock N (of each good)   other figures than the scene's own\n"
     "  --patience S  seconds to ask again for an order without an answer (60)\n";
@@ -157,6 +159,8 @@ int main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], HOLDER_FLAG) == 0)
         return holder_main(argc, argv);
+    if (argc > 1 && strcmp(argv[1], SETTLER_FLAG) == 0)
+        return settler_main(argc, argv);
     if (!parse(argc, argv, &settings)) {
         fputs(usage, stderr);
         return 2;

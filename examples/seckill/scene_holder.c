@@ -48,7 +48,7 @@ static lks_code write_late(lks_channel *channel, const char *name, holder *h, st
     lks_code code;
 
     if (s->signal_number == SIGSTOP) {
-        kill(h->pid, SIGCONT);
+        kill(h->process.pid, SIGCONT);
         code = holder_write(h, &s->late_registers, &s->knows, error);
     } else {
         code = lease_check_fence(channel, name, s->fence, &s->late_registers, error);
@@ -72,7 +72,7 @@ static lks_code play(const lock_setup *setup, int signal_number, stricken *ret, 
         (code = holder_start(setup->program, setup->urls, name, LEASE_MS, &h, error)) != LKS_OK)
         goto cleanup;
     ret->fence = h.fence;
-    kill(h.pid, signal_number);
+    kill(h.process.pid, signal_number);
     if ((code = succeed(channel, name, ret, error)) == LKS_OK)
         code = write_late(channel, name, &h, ret, error);
 cleanup:

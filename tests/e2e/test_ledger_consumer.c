@@ -8,49 +8,35 @@
 #include <lockstock/lockstock.h>
 
 #include "support/counts.h"
+#include "support/mariadb_fixture.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
-#include "support/tempdir.h"
 #include "test.h"
 
 enum { LIMIT_MS = 100000, ORDERS = 40 };
 
 static bool installed;
-static char *dir;
-static char database_dir[256], database_socket[256], urls[256], group[32];
-static process *database;
+static mariadb_fixture *database;
+static const char *database_socket;
+static char urls[256], group[32];
 static redis_fixture *redis;
 static server_fixture *servers[2];
 static lks_channel *channel;
 
 /* ---- what runs ------------------------------------------------------------------------ */
 
-static bool start_database(void)
-{
-    const char *const argv[] = {MARIADB_SH, database_dir, NULL};
-
-    database = process_spawn(argv, NULL);
-    if (database && process_wait_line(database, "ready for connections", NULL, 0, LIMIT_MS))
-        return true;
-    fprintf(stderr, "mariadbd does not start: %s\n", database ? process_output(database) : "");
-    return false;
-}
-
 static int setup_all(void **state)
 {
     static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
 
-    installed = system("PATH=\"$PATH:/usr/sbin\"; command -v mariadbd mariadb-install-db >/dev/null") == 0;
-    if (!installed) {
-        printf("skipped: MariaDB is not installed (apt-get install mariadb-server)\n");
+    installed = mariadb_fixture_is_installed();
+    if (!installed)
         return 0;
-    }
-    dir = tempdir_make();
-    snprintf(database_dir, sizeof database_dir, "%s/mariadb", dir);
-    snprintf(database_socket, sizeof database_socket, "%s/mariadb/sock", dir);
     redis = redis_fixture_start(NULL);
-    if (!redis || !start_database())
+    database = mariadb_fixture_start();
+    if (!redis || !database)
         return -1;
+    database_socket = mariadb_fixture_socket(database);
     for (int i = 0; i < 2; i++) {
         servers[i] = server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe});
         if (!servers[i])
@@ -66,8 +52,7 @@ static int teardown_all(void **state)
     for (int i = 0; i < 2; i++)
         server_fixture_free(servers[i]);
     redis_fixture_free(redis);
-    process_free(database);
-    tempdir_remove(dir);
+    mariadb_fixture_free(database);
     return 0;
 }
 
@@ -505,10 +490,8 @@ TEST(the_database_is_killed)
     for (int i = 0; i < 3; i++) {
         process *copy = start_copy(NULL, false);
         process_wait_line(copy, "copied", NULL, 0, 200);
-        process_kill(database);
-        process_free(database);
+        assert_true(mariadb_fixture_kill_and_start(database));
         kill_copy(copy);
-        assert_true(start_database());
     }
     assert_true(process_exited_with(seller, 0, LIMIT_MS));
     process_free(seller);
