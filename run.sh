@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # ./run.sh          builds, then lets buyers fight over stock (examples/seckill,
 #                   scenes a and b) on a server of its own. Exit 0: every count is exact.
+# ./run.sh show     builds, then sells at two shops at once, one by hand and one with lockstock, to be watched in the
+#                   terminal and disturbed by keys. More arguments are its own (./run.sh show --help).
+#                   Exit 0: lockstock's counts are exact.
 # ./run.sh serve    builds, then serves tcp://127.0.0.1:7700 and grpc://127.0.0.1:7701 until Ctrl-C. The
 #                   state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
 #                   More arguments are lockstockd's (see lockstockd --help).
@@ -59,19 +62,23 @@ run_scenes() {
 }
 
 case "${1:-}" in
-"" | serve) ;;
-*) die "usage: ./run.sh [serve [lockstockd's flags]]" ;;
+"" | show | serve) ;;
+*) die "usage: ./run.sh [show [its flags] | serve [lockstockd's flags]]" ;;
 esac
 trap clean_up EXIT
 trap 'exit 130' INT TERM
 install_packages run
 build_all
-if [ $# -eq 0 ]; then
-  run_scenes
-else
-  shift
+case "${1:-}" in
+"") run_scenes ;;
+show)
+  trap - EXIT INT TERM
+  exec "$build/examples/show/show" "${@:2}"
+  ;;
+serve)
   state="${XDG_STATE_HOME:-${HOME:-/var/tmp}/.local/state}/lockstock"
   mkdir -p "$state"
   trap - EXIT INT TERM
-  exec "$build/server/lockstockd" --listen tcp://127.0.0.1:7700,grpc://127.0.0.1:7701 --store "embedded:$state" "$@"
-fi
+  exec "$build/server/lockstockd" --listen tcp://127.0.0.1:7700,grpc://127.0.0.1:7701 --store "embedded:$state" "${@:2}"
+  ;;
+esac

@@ -1,0 +1,335 @@
+#!/usr/bin/env python3
+"""examples/show plays its sale to the end, by lines and on a terminal, whatever is killed meanwhile: each side accounts
+for every buyer, lockstock's is exact, and terminal, processes and files are left as they were found. Nothing is said of
+time, nor of how often the naive shop oversells.
+
+    show.py SHOW LOCKSTOCKD Lines|Terminal|Ends
+"""
+import errno
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import unittest
+
+SHOW, LOCKSTOCKD = sys.argv[1:3]
+PATIENCE_S = 100
+SMALL = ["--buyers", "240", "--phones", "200", "--seconds", "3"]
+HELP = "q quit"
+LEAVE = "\x1b[0m\x1b[?25h\x1b[?1049l"
+
+
+def number(text):
+    return int(text.replace(",", ""))
+
+
+def processes_with(text):
+    """Processes whose arguments or executable name it, as show's children do."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                if text.encode() in file.read():
+                    found.append(int(pid))
+        except OSError:
+            pass
+    return found
+
+
+def children_of(parent):
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+                stat = file.read()
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read().split(b"\0")
+        except OSError:
+            continue
+        if int(stat.rpartition(")")[2].split()[1]) == parent:
+            found[int(pid)] = [word.decode() for word in words]
+    return found
+
+
+class Table(dict):
+    """The numbers at the end: label -> (by hand, lockstock)."""
+
+    def __init__(self, text):
+        super().__init__()
+        for line in text.replace("\r", "").split("\n"):
+            row = re.fullmatch(r"  (\S.*?|  \S.*?) {2,}(no way to|-|-?[\d,]+(?: / \d+)?) +([\d,]+(?: / \d+)?)", line)
+            if row:
+                self[row[1].strip()] = (row[2], row[3])
+
+    def of(self, label, side):
+        return number(self[label][side])
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.tmp = tempfile.TemporaryDirectory(dir="/tmp", prefix="ls-")
+        self.addCleanup(self.tmp.cleanup)
+        self.env = {**os.environ, "TMPDIR": self.tmp.name, "LC_ALL": "C.UTF-8", "TERM": "xterm"}
+
+    def all_gone(self):
+        """The directory is removed, and no process speaks of it any more."""
+        end = time.monotonic() + PATIENCE_S
+        while processes_with(self.tmp.name) and time.monotonic() < end:
+            time.sleep(0.01)  # redis-server ends after the server that started it
+        self.assertEqual(processes_with(self.tmp.name), [])
+        self.assertEqual(os.listdir(self.tmp.name), [])
+
+    def adds_up(self, text, buyers, phones, came_all=True):
+        table = Table(text)
+        for side in (0, 1):
+            told = sum(table.of(label, side) for label in ("bought", "were told sold out", "without an answer"))
+            told += table.of("did not come any more", side) if "did not come any more" in table else 0
+            self.assertEqual(told, buyers, text)
+            self.assertEqual(table.of("buyers", side), buyers)
+            self.assertEqual(table.of("oversold", side), max(0, table.of("bought", side) - phones), text)
+        self.assertEqual(table.of("without an answer", 1), 0, text)
+        self.assertEqual(table.of("oversold", 1), 0, text)
+        if came_all:
+            self.assertEqual(table.of("bought", 1), phones, text)
+        self.assertEqual(table.of("answers lost: MAYBE", 1),
+                         table.of("known afterwards, by the order id", 1), text)
+        over = table.of("oversold", 0)
+        self.assertIn(f"By hand: {over:,} sold that were not there." if over else "By hand: not oversold", text)
+        self.assertIn(f"lockstock is exact: {table.of('bought', 1):,} sold by its item, "
+                      f"{table.of('bought', 1):,} orders in its ledger", text)
+        return table
+
+
+class Lines(Case):
+    def run_show(self, *args, status=0, env=None):
+        done = subprocess.run([SHOW, "--lockstockd", LOCKSTOCKD, *args], stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env or self.env, timeout=PATIENCE_S,
+                              check=False)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        self.assertEqual(done.returncode, status, out + err)
+        self.all_gone()
+        return out, err
+
+    def test_every_key_is_survived(self):
+        out, err = self.run_show(*SMALL, "--press", "10:f,30:c,40:s,50:s,60:r,80:c")
+        self.assertEqual(err, "")
+        self.assertNotIn("\x1b", out)
+        table = self.adds_up(out, 240, 200)
+        for said in ("lockstock's client . is frozen, and holds its till", "kill -9 of client . of each shop",
+                     "kill -9 of server 1", "kill -9 of server 2", "kill -9 of Redis", "server 1 is started again",
+                     "Redis runs again", "a late write to the till was refused"):
+            self.assertRegex(out, said)
+        self.assertGreater(table.of("late writes refused, by the fence", 1), 0, out)
+        lines = re.findall(r"^ *[\d.]+ s  by hand: (.*) \| lockstock: (.*)$", out, re.M)
+        self.assertGreater(len(lines), 2)
+        for side in (0, 1):
+            bought, sold_out, waiting, gave_up = map(int, re.findall(r"\d+", lines[-1][side])[:4])
+            self.assertEqual(bought + sold_out + waiting + gave_up, 240)
+            self.assertEqual(bought, table.of("bought", side))
+
+    def test_the_other_naive_forms(self):
+        for form, title in (("getset", "GETSET, GET, SET"), ("decr", "GET, then DECR")):
+            out, _ = self.run_show("--buyers", "160", "--phones", "100", "--seconds", "1", "--naive", form)
+            self.adds_up(out, 160, 100)
+            self.assertIn(title, out)
+
+    def test_more_phones_than_buyers(self):
+        out, _ = self.run_show("--buyers", "40", "--phones", "50", "--seconds", "1")
+        table = Table(out)
+        self.assertEqual(table["bought"], ("40", "40"))
+        self.assertEqual(table.of("left, as it counts", 1), 10)
+        self.assertIn("lockstock is exact: 40 sold", out)
+
+    def test_q_tells_those_who_wait_and_checks_what_was_sold(self):
+        out, _ = self.run_show(*SMALL, "--press", "40:q")
+        table = self.adds_up(out, 240, 200, came_all=False)
+        self.assertGreater(table.of("did not come any more", 1), 0)
+
+    def test_what_is_wrong_with_the_arguments(self):
+        for args in (["--buyers", "0"], ["--naive", "x"], ["--press", "50:x"], ["--press", "50:s,40:s"],
+                     ["--press", "50:s,"], ["--press", "101:s"], ["more"]):
+            _, err = self.run_show(*args, status=2)
+            self.assertIn("usage: show", err)
+        self.run_show("--lockstockd", "/nonexistent", status=1)
+
+    def test_settings_of_the_environment_do_not_reach_its_servers(self):
+        out, _ = self.run_show("--buyers", "40", "--phones", "20", "--seconds", "1",
+                               env={**self.env, "LOCKSTOCK_LISTEN": "none", "LOCKSTOCK_POLICY": "/nonexistent"})
+        self.adds_up(out, 40, 20)
+
+
+class OnTerminal(Case):
+    """A show on a pseudo-terminal of its own."""
+
+    def open(self, *args, rows=24, columns=80, **env):
+        self.terminal, side = pty.openpty()
+        self.addCleanup(os.close, self.terminal)
+        self.addCleanup(os.close, side)
+        self.side = side
+        self.before = termios.tcgetattr(side)
+        self.resize(rows, columns)
+        self.text = ""
+        # A session whose terminal this is, so that it is told of its keys and size.
+        self.show = subprocess.Popen([SHOW, "--lockstockd", LOCKSTOCKD, *args], stdin=side, stdout=side, stderr=side,
+                                     env={**self.env, **env}, start_new_session=True,
+                                     preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        self.addCleanup(self.end)
+
+    def end(self):
+        if self.show.poll() is None:
+            self.show.kill()
+            self.show.wait()
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.side, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self):
+        if select.select([self.terminal], [], [], 0.05)[0]:
+            try:
+                self.text += os.read(self.terminal, 65536).decode(errors="replace")
+            except OSError as error:
+                if error.errno != errno.EIO:
+                    raise
+
+    def read_until(self, condition, what):
+        end = time.monotonic() + PATIENCE_S
+        while not condition():
+            self.read()
+            if time.monotonic() > end or self.show.poll() is not None:
+                raise AssertionError(f"{what} does not come:\n{self.text[-3000:]}")
+
+    def wait_text(self, text):
+        """Something written from now on; a screen is written anew ten times a second."""
+        at = len(self.text)
+        self.read_until(lambda: text in self.text[at:], text)
+
+    def press(self, key, expected):
+        os.write(self.terminal, key.encode())
+        self.wait_text(expected)
+
+    def ends(self, status):
+        end = time.monotonic() + PATIENCE_S
+        while self.show.poll() is None and time.monotonic() < end:
+            self.read()
+        while select.select([self.terminal], [], [], 0)[0]:
+            self.read()
+        self.assertEqual(self.show.poll(), status, self.text[-3000:])
+
+    def is_restored(self):
+        self.assertEqual(termios.tcgetattr(self.side), self.before)
+        self.assertEqual(self.text.count("\x1b[?1049h"), 1)
+        self.assertEqual(self.text.count("\x1b[?1049l"), 1)
+        after = self.text.partition(LEAVE)[2]
+        self.assertNotIn("\x1b[?25l", after)
+        self.assertNotIn(";1H", after)
+        return after
+
+    def frames(self):
+        """Whole screens, as lists of lines without colours."""
+        screens = self.text.partition(LEAVE)[0].split("\x1b[1;1H")[1:]
+        plain = [re.sub(r"\x1b\[[\d;]*m", "", screen) for screen in screens]
+        return [re.split(r"\x1b\[\d+;1H", screen) for screen in plain]
+
+
+class Terminal(OnTerminal):
+    def test_every_key_and_a_narrow_window(self):
+        self.open("--buyers", "320", "--phones", "250", "--seconds", "8")
+        self.wait_text(HELP)
+        self.wait_text("till (lks_mutex): client")
+        self.press("f", "lockstock's client")
+        self.press("c", "kill -9 of client")
+        self.press("s", "kill -9 of server 1")
+        self.press("r", "kill -9 of Redis")
+        wide = len(self.frames())
+        self.resize(10, 30)
+        self.read_until(lambda: len(self.frames()) > wide + 3, "frames of the narrow window")
+        self.resize(1, 1)
+        wide = len(self.frames())
+        self.read_until(lambda: len(self.frames()) > wide + 3, "frames of a window of one character")
+        self.resize(30, 120)
+        self.wait_text(HELP)
+        self.ends(0)
+        sizes = {(len(frame), *{len(line) for line in frame}) for frame in self.frames()}
+        self.assertEqual(sizes, {(24, 80), (10, 30), (1, 1), (30, 120)})
+        self.assertTrue("\x1b[0;32m" in self.text and "\x1b[0;31m" in self.text, "no green and red")
+        after = self.is_restored()
+        self.adds_up(re.sub(r"\x1b\[[\d;]*m", "", after), 320, 250)
+        self.all_gone()
+
+    def test_q_quits(self):
+        self.open(*SMALL)
+        self.wait_text(HELP)
+        os.write(self.terminal, b"q")
+        self.ends(0)
+        self.assertIn("lockstock is exact", self.is_restored())
+        self.all_gone()
+
+    def test_a_dumb_terminal_gets_lines(self):
+        self.open("--buyers", "40", "--phones", "20", "--seconds", "1", TERM="dumb")
+        self.ends(0)
+        self.assertNotIn("\x1b", self.text)
+        self.adds_up(self.text, 40, 20)
+        self.assertEqual(termios.tcgetattr(self.side), self.before)
+
+
+class Ends(OnTerminal):
+    def test_signals_end_it_in_order(self):
+        for key, number_of in ((b"\x03", signal.SIGINT), (None, signal.SIGTERM), (None, signal.SIGHUP)):
+            self.open(*SMALL)
+            self.wait_text(HELP)
+            if key:
+                os.write(self.terminal, key)
+            else:
+                self.show.send_signal(number_of)
+            self.ends(128 + number_of)
+            self.is_restored()
+            self.all_gone()
+
+    def test_a_child_that_ends_by_itself_ends_it(self):
+        self.open(*SMALL)
+        self.wait_text(HELP)
+        servers = [pid for pid, words in children_of(self.show.pid).items() if any("/1.sock" in word for word in words)]
+        self.assertEqual(len(servers), 1)
+        os.kill(servers[0], signal.SIGKILL)
+        self.ends(1)
+        self.assertIn("server 1 ended by itself, signal 9", self.is_restored())
+        self.all_gone()
+
+    def test_a_crash_of_its_own_leaves_the_terminal_as_it_was(self):
+        self.open(*SMALL)
+        self.wait_text(HELP)
+        self.show.send_signal(signal.SIGSEGV)
+        self.show.wait(PATIENCE_S)
+        self.assertNotEqual(self.show.returncode, 0)
+        while select.select([self.terminal], [], [], 0)[0]:
+            self.read()
+        self.is_restored()
+        end = time.monotonic() + PATIENCE_S
+        while processes_with(self.tmp.name) and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertEqual(processes_with(self.tmp.name), [])
+
+    def test_lost_data_is_not_exact(self):
+        self.open(*SMALL)
+        self.wait_text("have come")
+        path = os.path.join(self.tmp.name, os.listdir(self.tmp.name)[0], "data", "redis.sock")
+        with socket.socket(socket.AF_UNIX) as redis:
+            redis.connect(path)
+            redis.sendall(b"FLUSHALL\r\n")
+            self.assertEqual(redis.recv(16), b"+OK\r\n")
+        self.ends(1)
+        self.assertIn("lockstock is NOT EXACT", self.is_restored())
+        self.all_gone()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]], verbosity=2)
