@@ -337,9 +337,23 @@ void stage_kill_redis(stage *s)
     news_add(s->said, "kill -9 of Redis (process %d), which both shops use", (int)pid);
 }
 
+/* Stopped first, so that its call is still under way when it is killed. */
+static player *stop_in_the_middle(stage *s)
+{
+    int64_t end_ms = clock_ms() + MOMENT_MS;
+    player *p;
+
+    while ((p = client_in_the_middle(s)) && clock_ms() < end_ms && child_freeze(p->pid)) {
+        if (atomic_load(&s->crowd->asking[p->index]) > 0)
+            break;
+        kill(p->pid, SIGCONT);
+    }
+    return p;
+}
+
 void stage_kill_client(stage *s)
 {
-    player *ours = client_in_the_middle(s);
+    player *ours = stop_in_the_middle(s);
 
     if (!ours) {
         news_add(s->said, "no client runs any more");
@@ -347,10 +361,13 @@ void stage_kill_client(stage *s)
     }
     player *naive = &s->clients[NAIVE][ours->index];
     strike(ours);
-    if (naive->life == RUNS && !is_frozen(s, naive))
+    if (naive->life == RUNS && !is_frozen(s, naive)) {
         strike(naive);
-    news_add(s->said, "kill -9 of client %d of each shop (process %d and %d)", ours->index + 1, (int)naive->pid,
-             (int)ours->pid);
+        news_add(s->said, "kill -9 of client %d of each shop (process %d and %d)", ours->index + 1, (int)naive->pid,
+                 (int)ours->pid);
+    } else {
+        news_add(s->said, "kill -9 of %s (process %d)", ours->name, (int)ours->pid);
+    }
 }
 
 /* Stops the client that holds, while it has a write before it. */
