@@ -73,8 +73,7 @@ static lks_code check(op *o, int64_t limit, int64_t period_ms, lks_call **ret, l
     exact.limit = limit;
     exact.period_ms = period_ms;
     rule.key = scenario_thing(o);
-    rule.spec_case = LOCKSTOCK__V1__RULE__SPEC_LIMIT;
-    rule.limit = &exact;
+    lks_rule_set_limit(&rule, &exact);
     request.rules = rules;
     request.n_rules = 1;
     return lks_rate_limit_check_start(o->channel, &request, o->call_options, on_check, o, ret, error);

@@ -168,11 +168,10 @@ static lks_code check(const lks_limiter *limiter, const char *key, int64_t cost,
 
         rules[i] = (lks_rule)LKS_RULE_INIT;
         rules[i].key = from->key ? from->key : key;
-        rules[i].spec_case = from->policy ? LKS_RULE_SPEC_POLICY : LKS_RULE_SPEC_LIMIT;
         if (from->policy)
-            rules[i].policy = from->policy;
+            lks_rule_set_policy(&rules[i], from->policy);
         else
-            rules[i].limit = (lks_limit *)&from->limit;
+            lks_rule_set_limit(&rules[i], (lks_limit *)&from->limit);
         list[i] = &rules[i];
     }
     if (limiter->group)

@@ -19,7 +19,7 @@ int main(int argc, char **argv)
     if (lks_channel_open(argc > 1 ? argv[1] : "tcp://127.0.0.1:7700", NULL, &channel, &error) == LKS_OK &&
         lks_stock_put_item(channel, &item, NULL, NULL, &error) == LKS_OK &&
         lks_stock_deduct(channel, &order, NULL, &sold, &error) == LKS_OK)
-        printf("%s\n", sold->outcome == LKS_DEDUCT_OUTCOME_DEDUCTED ? "yours" : "sold out");
+        printf("%s\n", lks_deduct_outcome_name(sold->outcome)); /* DEDUCTED, SOLD_OUT, ... */
     else
         fprintf(stderr, "%s: %s\n", lks_code_name(error.code), error.message);
     lks_deduct_response_free(sold);

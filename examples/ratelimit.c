@@ -25,8 +25,7 @@ static lks_code put_limit(lks_channel *channel, lks_error *error)
 static lks_code check(lks_channel *channel, const char *number, const char *id, lks_error *error)
 {
     lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};
-    rule.spec_case = LKS_RULE_SPEC_POLICY;
-    rule.policy = "text-message";
+    lks_rule_set_policy(&rule, "text-message");
     rule.key = number;
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     request.n_rules = 1;

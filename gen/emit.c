@@ -1,5 +1,6 @@
-/* No comment of a .proto can end the comment it becomes, or begin one in it. */
+/* No comment of a .proto can end the comment it becomes, or begin one in it; and none is a trigraph. */
 #include "emit.h"
+#include "repair.h"
 
 #include <string.h>
 
@@ -15,6 +16,8 @@ void emit_comment(FILE *out, const char *indent, const char *text)
         }
         fputc(*c, out);
         if ((*c == '*' && c[1] == '/') || (*c == '/' && c[1] == '*'))
+            fputc(' ', out);
+        if (repair_trigraph(c) > 0)
             fputc(' ', out);
     }
     fputs(" */\n", out);

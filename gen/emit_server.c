@@ -60,7 +60,7 @@ static void emit_handle(FILE *out, const gen_service *service, const gen_method 
             "%*slks_error *error)\n"
             "{\n"
             "    const %s_handlers *handlers = (const %s_handlers *)service->handlers;\n"
-            "    return handlers->%s(service->self, context, (const %s *)request,\n"
+            "    return (handlers->%s)(service->self, context, (const %s *)request,\n"
             "                        (%s *)response, error);\n"
             "}\n",
             method->stub, indent, "", indent, "", service->name, service->name, method->member, method->request->name,

@@ -15,6 +15,32 @@ static void emit_enum(FILE *out, const gen_enum *type)
     fprintf(out, "typedef %s %s;\n", type->pb_name, type->name);
     for (size_t i = 0; i < type->n_values; i++)
         emit_constant(out, &type->values[i]);
+    fprintf(out, "const char *%s(%s value);\n", type->name_name, type->name);
+}
+
+static void emit_setter(FILE *out, const gen_message *message, const gen_setter *setter)
+{
+    fprintf(out, "static inline void %s(%s *message, %svalue)\n{\n", setter->name, message->name, setter->type);
+    fprintf(out, "    message->%s = value;\n", setter->member);
+    fprintf(out, "    message->%s = %s;\n}\n", setter->chosen, setter->pb_case);
+}
+
+/* Behind all types, which they may be of. */
+static void emit_setters(FILE *out, const gen_file *file)
+{
+    bool first = true;
+    for (size_t i = 0; i < file->n_messages; i++) {
+        const gen_message *message = &file->messages[i];
+        for (size_t j = 0; j < message->n_setters; j++) {
+            fputc('\n', out);
+            if (first)
+                emit_comment(out, "",
+                             "The setters of a oneof's members set its case, too. They keep `value` and copy nothing;\n"
+                             "nor do they free what was there.");
+            first = false;
+            emit_setter(out, message, &message->setters[j]);
+        }
+    }
 }
 
 static void emit_message(FILE *out, const gen_message *message)
@@ -58,6 +84,7 @@ static void emit_header(FILE *out, const gen_file *file)
         emit_enum(out, &file->enums[i]);
     for (size_t i = 0; i < file->n_messages; i++)
         emit_message(out, &file->messages[i]);
+    emit_setters(out, file);
     for (size_t i = 0; i < file->n_services; i++)
         emit_service(out, &file->services[i]);
     emit_header_end(out);
@@ -99,9 +126,29 @@ static void emit_method(FILE *out, const gen_method *method)
     fputs("};\n", out);
 }
 
+static bool is_told(const gen_enum *type, size_t value)
+{
+    for (size_t i = 0; i < value; i++)
+        if (type->proto->value[i]->number == type->proto->value[value]->number)
+            return true;
+    return false;
+}
+
+/* Of values with one number the first gives the name. */
+static void emit_name(FILE *out, const gen_enum *type)
+{
+    fprintf(out, "\nconst char *%s(%s value)\n{\n    switch ((int)value) {\n", type->name_name, type->name);
+    for (size_t i = 0; i < type->n_values; i++)
+        if (!is_told(type, i))
+            fprintf(out, "    case %s:\n        return \"%s\";\n", type->values[i].pb_name, type->values[i].word);
+    fputs("    default:\n        return \"UNKNOWN\";\n    }\n}\n", out);
+}
+
 static void emit_source(FILE *out, const gen_file *file)
 {
     emit_source_begin(out, file, &emit_types);
+    for (size_t i = 0; i < file->n_enums; i++)
+        emit_name(out, &file->enums[i]);
     for (size_t i = 0; i < file->n_services; i++)
         for (size_t j = 0; j < file->services[i].n_methods; j++)
             emit_method(out, &file->services[i].methods[j]);

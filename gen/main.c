@@ -12,6 +12,7 @@
 #include "emit.h"
 #include "model.h"
 #include "protobuf_c.h"
+#include "repair.h"
 
 static const emit_part *const parts[] = {&emit_types, &emit_client, &emit_server};
 enum { N_PARTS = sizeof parts / sizeof *parts };
@@ -77,6 +78,19 @@ static void add_text(plugin_response *made, gen_pool *pool, const char *name, co
     made->file[made->n_file++] = file;
 }
 
+static bool add_repaired(plugin_response *made, gen_pool *pool, const plugin_file *file)
+{
+    output out = {0};
+    if (!output_open(&out))
+        return false;
+    repair_write(out.stream, file->content);
+    bool whole = output_close(&out);
+    if (whole)
+        add_text(made, pool, file->name, out.text);
+    free(out.text);
+    return whole;
+}
+
 static bool add_ours(plugin_response *made, gen_pool *pool, const gen_file *file, const emit_part *part, char ending)
 {
     output out = {0};
@@ -101,11 +115,14 @@ static const char *add_files(plugin_response *made, const gen_model *model, cons
         return failure;
     size_t n_base = !base ? 0 : base->n_file;
     made->file = pool_alloc(pool, n_base + 2 * N_PARTS * model->n_files, sizeof *made->file);
+    bool whole = true;
     for (size_t i = 0; i < n_base; i++)
-        add_text(made, pool, base->file[i]->name, base->file[i]->content);
+        whole &= add_repaired(made, pool, base->file[i]);
     if (base && base->error && *base->error != '\0')
         made->error = pool_format(pool, "protoc-gen-c: %s", base->error);
     google__protobuf__compiler__code_generator_response__free_unpacked(base, NULL);
+    if (!whole)
+        return "out of memory";
 
     for (size_t i = 0; i < model->n_files; i++) {
         for (size_t j = 0; j < N_PARTS; j++) {

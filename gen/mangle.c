@@ -68,26 +68,72 @@ char *mangle_package(gen_pool *pool, const char *package)
     return prefix;
 }
 
+/* clang-format off */
+/* Keywords of C and C++ behind which protoc-c puts an underscore. */
+static const char *const keywords[] = {
+    "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char", "class",
+    "compl", "const", "const_cast", "continue", "default", "delete", "do", "double", "dynamic_cast", "else",
+    "enum", "explicit", "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long",
+    "mutable", "namespace", "new", "not", "not_eq", "operator", "or", "or_eq", "private", "protected", "public",
+    "register", "reinterpret_cast", "return", "short", "signed", "sizeof", "static", "static_cast", "struct",
+    "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned",
+    "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
+};
+/* Those behind which it puts none; and macros without parameters, of C's headers and of compilers. */
+static const char *const left[] = {
+    "alignas", "alignof", "char16_t", "char32_t", "char8_t", "co_await", "co_return", "co_yield", "concept",
+    "consteval", "constexpr", "constinit", "decltype", "export", "noexcept", "nullptr", "requires", "restrict",
+    "static_assert", "thread_local", "typeof", "typeof_unqual", "complex", "errno", "h_addr", "h_errno", "i386",
+    "imaginary", "linux", "math_errhandling", "noreturn", "s6_addr", "sa_handler", "sa_sigaction", "st_atime",
+    "st_ctime", "st_mtime", "stderr", "stdin", "stdout", "unix",
+};
+/* clang-format on */
+
+static bool is_in(const char *const list[], size_t n, const char *name, size_t len)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strlen(list[i]) == len && memcmp(list[i], name, len) == 0)
+            return true;
+    return false;
+}
+
+static bool is_keyword(const char *name)
+{
+    return is_in(keywords, sizeof keywords / sizeof *keywords, name, strlen(name));
+}
+
+bool mangle_is_left_by_protobuf_c(const char *name, size_t len)
+{
+    return is_in(left, sizeof left / sizeof *left, name, len);
+}
+
+bool mangle_is_taken(const char *name)
+{
+    return is_keyword(name) || mangle_is_left_by_protobuf_c(name, strlen(name));
+}
+
 char *mangle_member(gen_pool *pool, const char *name)
 {
-    /* clang-format off */
-    static const char *const keywords[] = {
-        "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case",
-        "catch", "char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield",
-        "compl", "concept", "const", "const_cast", "consteval", "constexpr", "constinit", "continue",
-        "decltype", "default", "delete", "do", "double", "dynamic_cast", "else", "enum", "explicit", "export",
-        "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "mutable",
-        "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or", "or_eq", "private",
-        "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short",
-        "signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this",
-        "thread_local", "throw", "true", "try", "typedef", "typeid", "typename", "typeof", "typeof_unqual",
-        "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
-    };
-    /* clang-format on */
-    for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
-        if (strcmp(keywords[i], name) == 0)
-            return pool_format(pool, "%s_", name);
-    return pool_format(pool, "%s", name);
+    return pool_format(pool, "%s%s", name, mangle_is_taken(name) ? "_" : "");
+}
+
+static char *to_lower_all(gen_pool *pool, const char *name)
+{
+    char *lower = pool_format(pool, "%s", name);
+    for (char *c = lower; *c != '\0'; c++)
+        *c = to_lower(*c);
+    return lower;
+}
+
+char *mangle_field(gen_pool *pool, const char *name)
+{
+    return mangle_member(pool, to_lower_all(pool, name));
+}
+
+char *mangle_pb_field(gen_pool *pool, const char *name)
+{
+    char *lower = to_lower_all(pool, name);
+    return pool_format(pool, "%s%s", lower, is_keyword(lower) ? "_" : "");
 }
 
 char *mangle_guard(gen_pool *pool, const char *path)

@@ -17,8 +17,17 @@ char *mangle_service(gen_pool *pool, const char *name);
 /* "shop.v1" -> "shop_v1". */
 char *mangle_package(gen_pool *pool, const char *package);
 
-/* A member's name: an underscore is put after a keyword of C or C++. */
+/* Keywords of C or C++, and macros without parameters such as errno and linux. */
+bool mangle_is_taken(const char *name);
+
+/* A member's name: an underscore is put behind what is taken. */
 char *mangle_member(gen_pool *pool, const char *name);
+
+/* The member of a message that a field is; and as protoc-c calls it, which leaves some of
+ * what is taken as it is. */
+char *mangle_field(gen_pool *pool, const char *name);
+char *mangle_pb_field(gen_pool *pool, const char *name);
+bool mangle_is_left_by_protobuf_c(const char *name, size_t len);
 
 /* "shop/v1/shop.proto" -> "shop_2fv1_2fshop_2eproto"; no two paths alike. */
 char *mangle_guard(gen_pool *pool, const char *path);

@@ -143,6 +143,7 @@ void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGenerat
         types_build(model, file);
     }
     for (size_t i = 0; i < model->n_files; i++) {
+        members_build(model, &model->files[i]);
         services_build(model, &model->files[i]);
         descriptors_build(model, &model->files[i]);
     }

@@ -17,16 +17,30 @@
 
 /* A name of ours for a name of protoc-c's: an enum value, a case of a oneof. */
 typedef struct gen_constant {
-    const char *name;    /* SHOP_V1_ORDER_STATE_OPEN */
-    const char *pb_name; /* SHOP__V1__ORDER_STATE__ORDER_STATE_OPEN */
-    const char *comment; /* NULL = none; so everywhere */
+    const char *name;      /* SHOP_V1_ORDER_STATE_OPEN */
+    const char *pb_name;   /* SHOP__V1__ORDER_STATE__ORDER_STATE_OPEN */
+    const char *comment;   /* NULL = none; so everywhere */
+    const char *at, *word; /* of an enum value: where it stands; OPEN */
 } gen_constant;
 
+/* Sets a member of a oneof, and its case. */
+typedef struct gen_setter {
+    const char *name;    /* shop_v1_rule_set_limit */
+    const char *type;    /* "shop_v1_limit *", with what stands between it and a name */
+    const char *member;  /* limit */
+    const char *chosen;  /* spec_case */
+    const char *pb_case; /* SHOP__V1__RULE__SPEC_LIMIT */
+} gen_setter;
+
 typedef struct gen_enum {
+    const char *at;
     const char *full_name; /* shop.v1.OrderState */
+    const struct gen_file *file;
+    const char *outer; /* ORDER_LINE, the message that it stands in; "" = none */
     const Google__Protobuf__EnumDescriptorProto *proto;
-    const char *name;    /* shop_v1_order_state */
-    const char *pb_name; /* Shop__V1__OrderState */
+    const char *name;      /* shop_v1_order_state */
+    const char *name_name; /* shop_v1_order_state_name, of the function */
+    const char *pb_name;   /* Shop__V1__OrderState */
     const char *comment;
     size_t n_values;
     gen_constant *values; /* in the order of the proto's */
@@ -47,6 +61,10 @@ typedef struct gen_message {
     const char *first_try;     /* its field with that option, NULL = none */
     size_t n_cases;
     gen_constant *cases; /* of all its oneofs */
+    size_t n_setters;
+    gen_setter *setters;
+    const int32_t *path; /* where it stands in the file's descriptor */
+    size_t depth;
 } gen_message;
 
 typedef struct gen_guard {
@@ -122,6 +140,8 @@ void model_build(gen_model *model, const Google__Protobuf__Compiler__CodeGenerat
 /* The parts of model_build, in the order in which they run over all files:
  * types.c, the enums and messages of a file; */
 void types_build(gen_model *model, gen_file *file);
+/* members.c, what the messages have; their types are looked up in all files; */
+void members_build(gen_model *model, gen_file *file);
 /* services.c, its services, whose messages are looked up in all files. */
 void services_build(gen_model *model, gen_file *file);
 /* guards.c, the guard of a method, both of whose messages are known. */

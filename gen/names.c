@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "mangle.h"
+
 struct name {
     const char *name;
     const char *at;
@@ -63,6 +65,9 @@ void names_clashes(gen_names *names, gen_pool *pool, FILE *errors)
         if (strcmp(first->name, second->name) == 0 && (first->wanted || second->wanted))
             clashes[n++] = (clash){first, second};
     }
+    for (size_t i = 0; i < names->n; i++)
+        if (names->list[i].wanted && mangle_is_taken(names->list[i].name))
+            fprintf(errors, "%s: its name in C, %s, is a word of C or C++\n", names->list[i].at, names->list[i].name);
     qsort(clashes, n, sizeof *clashes, compare_clashes);
     for (size_t i = 0; i < n; i++) {
         if (!is_told(clashes, i)) {

@@ -29,6 +29,7 @@ typedef struct gen_scope {
     gen_file *file;
     const char *full_name; /* "shop.v1", "shop.v1.Order"; may be empty */
     const char *c_name;    /* relative to the file: "", "Order" */
+    const char *outer;     /* the c_name around it */
     int32_t path[PATH_MAX_DEPTH];
     size_t depth;
 } gen_scope;
@@ -45,6 +46,7 @@ static gen_scope enter(const gen_scope *outer, int32_t field, size_t index, cons
     gen_scope inner = *outer;
     inner.full_name = join(pool, outer->full_name, name);
     inner.c_name = join(pool, outer->c_name, name);
+    inner.outer = outer->c_name;
     if (outer->depth + 2 <= PATH_MAX_DEPTH) {
         inner.path[inner.depth++] = field;
         inner.path[inner.depth++] = (int32_t)index;
@@ -68,30 +70,49 @@ static const char *define(const gen_scope *scope, const char *at, const char *na
     return names_add(&scope->model->names, scope->model->pool, name, at, scope->file->wanted);
 }
 
+/* How many characters of its values' names say the name of the enum: of ORDER_STATE_OPEN
+ * in OrderState 12; 0 unless all of them say it. */
+static size_t common_prefix(gen_pool *pool, const enum_proto *proto)
+{
+    const char *prefix = pool_format(pool, "%s_", mangle_upper(pool, mangle_snake(pool, proto->name)));
+    size_t len = strlen(prefix);
+    for (size_t i = 0; i < proto->n_value; i++)
+        if (strncmp(proto->value[i]->name, prefix, len) != 0 || proto->value[i]->name[len] == '\0')
+            return 0;
+    return len;
+}
+
 static void build_enum(const gen_scope *here, const enum_proto *proto)
 {
     gen_pool *pool = here->model->pool;
     gen_file *file = here->file;
     const char *pb_upper = mangle_pb_upper(pool, here->full_name);
+    const char *where = at(here, "enum");
+    const char *name = pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, here->c_name));
     gen_enum *made = &file->enums[file->n_enums++];
     *made = (gen_enum){
+        .at = where,
+        .file = file,
+        .outer = mangle_upper(pool, mangle_snake(pool, here->outer)),
         .full_name = here->full_name,
         .proto = proto,
-        .name =
-            define(here, at(here, "enum"), pool_format(pool, "%s_%s", file->prefix, mangle_snake(pool, here->c_name))),
+        .name = define(here, where, name),
+        .name_name = define(here, where, pool_format(pool, "%s_name", name)),
         .pb_name = mangle_pb_type(pool, here->full_name),
         .comment = comment_at(here),
         .n_values = proto->n_value,
         .values = pool_alloc(pool, proto->n_value, sizeof *made->values),
     };
+    size_t prefix = common_prefix(pool, proto);
     for (size_t i = 0; i < proto->n_value; i++) {
-        const char *name = proto->value[i]->name;
-        gen_scope value = enter(here, ENUM_VALUE, i, name);
+        const char *value_name = proto->value[i]->name;
+        gen_scope value = enter(here, ENUM_VALUE, i, value_name);
         made->values[i] = (gen_constant){
-            .name = define(here, at(&value, "enum value"),
-                           pool_format(pool, "%s_%s", file->upper, mangle_upper(pool, name))),
-            .pb_name = pool_format(pool, "%s__%s", pb_upper, name),
+            .name = mangle_upper(pool, value_name), /* for now: name_values makes it whole */
+            .pb_name = pool_format(pool, "%s__%s", pb_upper, value_name),
             .comment = comment_at(&value),
+            .at = at(&value, "enum value"),
+            .word = value_name + prefix,
         };
     }
 }
@@ -139,15 +160,6 @@ static void build_cases(const gen_scope *here, const message_proto *proto, gen_m
                 .pb_name = pool_format(pool, "%s__%s_%s", pb_upper, pb_name, mangle_pb_upper(pool, field->name)),
             };
         }
-    }
-}
-
-static void refuse_optional(const gen_scope *here, const message_proto *proto)
-{
-    for (size_t i = 0; i < proto->n_field && here->file->wanted; i++) {
-        gen_scope field = enter(here, MESSAGE_FIELD, i, proto->field[i]->name);
-        if (proto->field[i]->proto3_optional)
-            model_error(here->model, at(&field, "field"), "proto3 `optional` is not supported by protobuf-c");
     }
 }
 
@@ -199,9 +211,10 @@ static void build_message(const gen_scope *here, const message_proto *proto)
         .comment = message_comment(here, proto),
         .first_try = find_first_try(here, proto),
         .cases = pool_alloc(pool, proto->n_field + proto->n_oneof_decl, sizeof *made->cases),
+        .path = memcpy(pool_alloc(pool, here->depth, sizeof *here->path), here->path, here->depth * sizeof *here->path),
+        .depth = here->depth,
     };
     build_cases(here, proto, made);
-    refuse_optional(here, proto);
     for (size_t i = 0; i < proto->n_enum_type; i++) {
         gen_scope inner = enter(here, MESSAGE_ENUM, i, proto->enum_type[i]->name);
         build_enum(&inner, proto->enum_type[i]);
@@ -209,6 +222,34 @@ static void build_message(const gen_scope *here, const message_proto *proto)
     for (size_t i = 0; i < proto->n_nested_type; i++) {
         gen_scope inner = enter(here, MESSAGE_NESTED, i, proto->nested_type[i]->name);
         build_message(&inner, proto->nested_type[i]);
+    }
+}
+
+static bool share_a_name(const gen_enum *a, const gen_enum *b)
+{
+    for (size_t i = 0; i < a->n_values; i++)
+        for (size_t j = 0; j < b->n_values; j++)
+            if (strcmp(a->values[i].name, b->values[j].name) == 0)
+                return true;
+    return false;
+}
+
+/* The constants of a nested enum have its message in their names if the file has another
+ * enum that calls a value the same. */
+static void name_values(gen_model *model, const gen_file *file)
+{
+    bool *longer = pool_alloc(model->pool, file->n_enums, sizeof *longer);
+    for (size_t i = 0; i < file->n_enums; i++)
+        for (size_t j = 0; j < file->n_enums && *file->enums[i].outer != '\0'; j++)
+            longer[i] |= j != i && share_a_name(&file->enums[i], &file->enums[j]);
+    for (size_t i = 0; i < file->n_enums; i++) {
+        const gen_enum *of = &file->enums[i];
+        for (size_t j = 0; j < of->n_values; j++) {
+            gen_constant *value = &of->values[j];
+            value->name = pool_format(model->pool, "%s_%s%s%s", file->upper, longer[i] ? of->outer : "",
+                                      longer[i] ? "_" : "", value->name);
+            names_add(&model->names, model->pool, value->name, value->at, file->wanted);
+        }
     }
 }
 
@@ -236,7 +277,8 @@ void types_build(gen_model *model, gen_file *file)
     file->messages = pool_alloc(model->pool, n_messages, sizeof *file->messages);
     file->enums = pool_alloc(model->pool, n_enums, sizeof *file->enums);
 
-    gen_scope top = {.model = model, .file = file, .full_name = !proto->package ? "" : proto->package, .c_name = ""};
+    gen_scope top = {
+        .model = model, .file = file, .full_name = !proto->package ? "" : proto->package, .c_name = "", .outer = ""};
     for (size_t i = 0; i < proto->n_enum_type; i++) {
         gen_scope inner = enter(&top, FILE_ENUM, i, proto->enum_type[i]->name);
         build_enum(&inner, proto->enum_type[i]);
@@ -245,4 +287,5 @@ void types_build(gen_model *model, gen_file *file)
         gen_scope inner = enter(&top, FILE_MESSAGE, i, proto->message_type[i]->name);
         build_message(&inner, proto->message_type[i]);
     }
+    name_values(model, file);
 }

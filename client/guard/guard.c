@@ -468,14 +468,12 @@ static void begin_limit(lks_guarded *g)
     }
     rule.key = g->limit_key;
     if (*guard->policy != '\0') {
-        rule.spec_case = LKS_RULE_SPEC_POLICY;
-        rule.policy = (char *)guard->policy;
+        lks_rule_set_policy(&rule, guard->policy);
     } else {
         limit.algorithm = LKS_ALGORITHM_SLIDING_WINDOW;
         limit.limit = guard->limit;
         limit.period_ms = guard->period_ms;
-        rule.spec_case = LKS_RULE_SPEC_LIMIT;
-        rule.limit = &limit;
+        lks_rule_set_limit(&rule, &limit);
     }
     request.group = (char *)guard->group;
     request.n_rules = 1;

@@ -192,13 +192,6 @@ const limit_spec *ratelimit_policy(plan *p, const char *name, bool *shadow)
 
 /* ---- PutPolicy, GetPolicy ---- */
 
-static const char *algorithm_word(lks_algorithm algorithm)
-{
-    const ProtobufCEnumDescriptor *type = &lockstock__v1__algorithm__descriptor;
-
-    return protobuf_c_enum_descriptor_get_value(type, (int)algorithm)->name + strlen("ALGORITHM_");
-}
-
 /* Checks what is to be put. An unlimited policy is stored with numbers that hold nothing back, for
  * the servers that read them. */
 static limit_spec spec_to_put(plan *p, const lks_put_policy_request *request)
@@ -228,9 +221,9 @@ void put_policy_prepare(const lks_put_policy_request *request, plan *p)
                          .kind = request->unlimited ? UNLIMITED
                                  : request->shadow  ? SHADOW
                                                     : PLAIN,
-                         .algorithm = algorithm_word(spec.algorithm), .limit = spec.limit, .period_ms = spec.period_ms,
-                         .burst = spec.burst, .after = spec.after, .ban_ms = spec.ban_ms, .factor = spec.factor,
-                         .max_ban_ms = spec.max_ban_ms);
+                         .algorithm = lks_algorithm_name(spec.algorithm), .limit = spec.limit,
+                         .period_ms = spec.period_ms, .burst = spec.burst, .after = spec.after, .ban_ms = spec.ban_ms,
+                         .factor = spec.factor, .max_ban_ms = spec.max_ban_ms);
 }
 
 void put_policy_finish(const lks_put_policy_request *request, answer *a, lks_put_policy_response *response)

@@ -143,7 +143,7 @@ static int read_page(books *b, int server, int64_t wait_ms)
         return -1;
     }
     if (response->outcome != LKS_READ_LEDGER_OUTCOME_OK)
-        storm_fault(b->storm, "ReadLedger is told %d", (int)response->outcome);
+        storm_fault(b->storm, "ReadLedger is told %s", lks_read_ledger_outcome_name(response->outcome));
     int n = (int)response->n_entries;
     for (int i = 0; i < n; i++)
         follow_entry(b, response->entries[i]);

@@ -137,7 +137,8 @@ static void follow(storm *s, size_t index, const effect *e)
             o->state = LKS_ORDER_STATE_RESERVED;
             o->ends = e->hold_ms < LONG_MS;
         } else if ((t->outcome == LKS_RESERVE_OUTCOME_CANCELLED) != o->buried) {
-            storm_fault(s, "o%zu: Reserve is told %d, and was %s before", index, t->outcome,
+            storm_fault(s, "o%zu: Reserve is told %s, and was %s before", index,
+                        lks_reserve_outcome_name((lks_reserve_outcome)t->outcome),
                         o->buried ? "cancelled" : "not cancelled");
         }
         break;
@@ -151,7 +152,9 @@ static void follow(storm *s, size_t index, const effect *e)
         else if (o->ends && (t->outcome == LKS_CONFIRM_OUTCOME_EXPIRED || t->outcome == LKS_CONFIRM_OUTCOME_SOLD_OUT))
             o->state = LKS_ORDER_STATE_EXPIRED;
         else if (t->outcome != LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER || o->state != LKS_ORDER_STATE_UNSPECIFIED)
-            storm_fault(s, "o%zu: Confirm is told %d in state %d", index, t->outcome, (int)o->state);
+            storm_fault(s, "o%zu: Confirm is told %s in state %s", index,
+                        lks_confirm_outcome_name((lks_confirm_outcome)t->outcome),
+                        lks_order_state_name((lks_order_state)o->state));
         break;
     case EFFECT_EXTEND:
         if (t->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED) {
@@ -162,7 +165,9 @@ static void follow(storm *s, size_t index, const effect *e)
             o->ends = true;
             o->state = LKS_ORDER_STATE_EXPIRED;
         } else {
-            storm_fault(s, "o%zu: ExtendHold is told %d in state %d", index, t->outcome, (int)o->state);
+            storm_fault(s, "o%zu: ExtendHold is told %s in state %s", index,
+                        lks_extend_hold_outcome_name((lks_extend_hold_outcome)t->outcome),
+                        lks_order_state_name((lks_order_state)o->state));
         }
         break;
     case EFFECT_CANCEL:
@@ -172,8 +177,10 @@ static void follow(storm *s, size_t index, const effect *e)
                  (t->state == LKS_ORDER_STATE_CANCELLED || (o->ends && t->state == LKS_ORDER_STATE_EXPIRED)))
             o->state = t->state;
         else if (t->outcome != LKS_CANCEL_OUTCOME_ALREADY_CONFIRMED || o->state != LKS_ORDER_STATE_CONFIRMED)
-            storm_fault(s, "o%zu: Cancel is told %d, order %d, in state %d", index, t->outcome, (int)t->state,
-                        (int)o->state);
+            storm_fault(s, "o%zu: Cancel is told %s, order %s, in state %s", index,
+                        lks_cancel_outcome_name((lks_cancel_outcome)t->outcome),
+                        lks_order_state_name((lks_order_state)t->state),
+                        lks_order_state_name((lks_order_state)o->state));
         break;
     case EFFECT_RETURN: {
         bool all = true;

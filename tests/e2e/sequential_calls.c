@@ -169,9 +169,7 @@ static void note_order(op *o, const lks_order *order)
         add(o, "none");
         return;
     }
-    const ProtobufCEnumValue *state =
-        protobuf_c_enum_descriptor_get_value(&lockstock__v1__order_state__descriptor, (int)order->state);
-    add(o, "%s %s", state ? state->name + strlen("ORDER_STATE_") : "?", order->buyer_id);
+    add(o, "%s %s", lks_order_state_name(order->state), order->buyer_id);
     for (size_t i = 0; i < order->n_lines; i++)
         add(o, " %s:%lld:%lld", order->lines[i]->sku, (long long)order->lines[i]->quantity,
             (long long)order->lines[i]->returned);

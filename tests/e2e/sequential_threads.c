@@ -279,8 +279,7 @@ static void check(trader *t)
     limit.algorithm = LKS_ALGORITHM_SLIDING_LOG;
     limit.limit = SEQ_LIMIT;
     limit.period_ms = CHECK_PERIOD_MS;
-    rule.spec_case = LOCKSTOCK__V1__RULE__SPEC_LIMIT;
-    rule.limit = &limit;
+    lks_rule_set_limit(&rule, &limit);
     rule.key = key;
     request.rules = rules;
     request.n_rules = 1;

@@ -73,8 +73,7 @@ static void hit(hammer *hm)
         limits[i].limit = LIMIT;
         limits[i].period_ms = PERIOD_MS;
         rules[i] = (lks_rule)LKS_RULE_INIT;
-        rules[i].spec_case = LKS_RULE_SPEC_LIMIT;
-        rules[i].limit = &limits[i];
+        lks_rule_set_limit(&rules[i], &limits[i]);
         rules[i].key = "hot";
         rule[i] = &rules[i];
     }
@@ -214,8 +213,7 @@ static lks_code check_policy(lks_channel *channel, char *name, char *request_id,
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     lks_rule rule = LKS_RULE_INIT, *rules[] = {&rule};
 
-    rule.spec_case = LKS_RULE_SPEC_POLICY;
-    rule.policy = name;
+    lks_rule_set_policy(&rule, name);
     rule.key = "bob";
     request.n_rules = 1;
     request.rules = rules;

@@ -183,14 +183,12 @@ void load_rates(lks_channel *const channels[LOAD_SERVERS], size_t round)
         limits[i].penalty = &penalty;
         rules[i] = (lks_rule)LKS_RULE_INIT;
         rules[i].key = named("buyer", round);
-        rules[i].spec_case = LKS_RULE_SPEC_LIMIT;
-        rules[i].limit = &limits[i];
+        lks_rule_set_limit(&rules[i], &limits[i]);
         at[i] = &rules[i];
     }
     put_policy(channels[0], round);
     by_name.key = named("visitor", round);
-    by_name.spec_case = LKS_RULE_SPEC_POLICY;
-    by_name.policy = named("policy", round);
+    lks_rule_set_policy(&by_name, named("policy", round));
     at[N] = &by_name;
     check(channels[0], at, N + 1, round, "first-request");
     load_look("rate:p");

@@ -2,8 +2,11 @@
  * calls to the client library (here a fake), skeletons hand them to handlers, each
  * as the type it is. */
 
+#include <errno.h>
+
 #include <google/protobuf/descriptor.pb-c.h>
 
+#include "names/v1/names.lks.h"
 #include "shop/v1/shop.lks_client.h"
 #include "shop/v1/shop.lks_server.h"
 #include "test.h"
@@ -299,6 +302,60 @@ TEST_WITH(constants_are_those_of_the_contract, NULL, NULL)
     assert_int_equal(paid, -1);
     shop_v1_order_line_kind gift = SHOP_V1_KIND_GIFT;
     assert_int_equal(gift, 1);
+}
+
+TEST_WITH(an_enum_names_its_values, NULL, NULL)
+{
+    assert_string_equal(shop_v1_order_state_name(SHOP_V1_ORDER_STATE_OPEN), "OPEN");
+    assert_string_equal(shop_v1_order_state_name(SHOP_V1_ORDER_STATE_PAID), "PAID"); /* -1 */
+    assert_string_equal(shop_v1_order_state_name((shop_v1_order_state)7), "UNKNOWN");
+    /* Not all begin with PAINT_, so none loses it; of two with one number the first tells. */
+    assert_string_equal(names_v1_paint_name(NAMES_V1_PAINT_RED), "PAINT_RED");
+    assert_string_equal(names_v1_paint_name(NAMES_V1_CRIMSON), "PAINT_RED");
+    assert_string_equal(names_v1_paint_name(NAMES_V1_BLUE), "BLUE");
+}
+
+TEST_WITH(nested_enums_with_a_value_alike_have_their_message_in_their_constants, NULL, NULL)
+{
+    names_v1_order_state order = NAMES_V1_ORDER_OPEN;
+    names_v1_item_part_state part = NAMES_V1_ITEM_PART_OPEN;
+    assert_int_equal(order, 0);
+    assert_int_equal(part, 1);
+    assert_int_equal(NAMES_V1_ORDER_PAID, 2); /* all of the enum's, so that they are alike */
+    assert_int_equal(NAMES_V1_TOP, 0);        /* of no message */
+    assert_int_equal(NAMES_V1_ITEM_TOP, 5);
+    assert_int_equal(NAMES_V1_ALONE, 0); /* no other has it */
+    assert_string_equal(names_v1_item_part_state_name(part), "OPEN");
+}
+
+TEST_WITH(a_setter_sets_member_and_case, NULL, NULL)
+{
+    shop_v1_v2_item item = SHOP_V1_V2_ITEM_INIT;
+    shop_v1_order_line line = SHOP_V1_ORDER_LINE_INIT;
+
+    shop_v1_v2_item_set_plain(&item, "plain");
+    assert_int_equal(item.spec_of_case, SHOP_V1_V2_ITEM_SPEC_OF_PLAIN);
+    assert_string_equal(item.plain, "plain");
+    shop_v1_v2_item_set_line_item(&item, &line);
+    assert_int_equal(item.spec_of_case, SHOP_V1_V2_ITEM_SPEC_OF_LINE_ITEM);
+    assert_ptr_equal(item.line_item, &line);
+    assert_int_equal(item.other_case, SHOP_V1_V2_ITEM_OTHER_NOT_SET);
+    shop_v1_v2_item_set_n(&item, -5);
+    assert_int_equal(item.other_case, SHOP_V1_V2_ITEM_OTHER_N);
+    assert_int_equal(item.n, -5);
+}
+
+TEST_WITH(members_that_c_has_words_for_have_an_underscore, NULL, NULL)
+{
+    names_v1_words words = NAMES_V1_WORDS_INIT;
+    words.nullptr_ = 1;
+    words.int_ = 2;
+    words.linux_ = 3;
+    words.errno_ = errno;
+    const ProtobufCFieldDescriptor *field =
+        protobuf_c_message_descriptor_get_field_by_name(words.base.descriptor, "nullptr");
+    assert_non_null(field); /* outside of C nothing changes */
+    assert_int_equal(field->offset, offsetof(names_v1_words, nullptr_));
 }
 
 TEST_MAIN(.setup = reset)

@@ -31,7 +31,7 @@ static const char *begun_line(const lks_begin_response *response)
     begun = response;
     if (!response)
         return line_of(NULL);
-    add_line(line, "%s", harness_word(&lockstock__v1__begin_outcome__descriptor, (int)response->outcome));
+    add_line(line, "%s", lks_begin_outcome_name(response->outcome));
     if (response->outcome != LKS_BEGIN_OUTCOME_MISMATCH)
         add_line(line, " %lld", (long long)response->attempt);
     if (response->outcome == LKS_BEGIN_OUTCOME_EXECUTE)
@@ -125,8 +125,7 @@ const char *get(const char *key)
     got = response->record;
     says(got->scope, "s");
     says(got->key, key);
-    add_line(line, "%s %lld", harness_word(&lockstock__v1__record_state__descriptor, (int)got->state),
-             (long long)got->attempt);
+    add_line(line, "%s %lld", lks_record_state_name(got->state), (long long)got->attempt);
     if (got->result)
         add_result(line, got->result);
     if (got->detail[0])

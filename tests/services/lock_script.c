@@ -44,7 +44,7 @@ const char *acquire_line(const lks_acquire_response *response)
     acquired = response;
     if (!response)
         return line_of(NULL);
-    add_line(line, "%s", harness_word(&lockstock__v1__acquire_outcome__descriptor, (int)response->outcome));
+    add_line(line, "%s", lks_acquire_outcome_name(response->outcome));
     if (response->holder)
         add_line(line, " %s held by %s", response->holder->name, response->holder->owner);
     if (response->replayed)
@@ -77,8 +77,7 @@ const char *renew_for(const char *token, const char *names, int64_t lease_ms)
     lks_lease *leases[] = {&lease};
 
     renewed = ask(renew, .n_leases = 1, .leases = leases);
-    return renewed ? harness_word(&lockstock__v1__renew_outcome__descriptor, (int)renewed->results[0]->outcome)
-                   : line_of(NULL);
+    return renewed ? lks_renew_outcome_name(renewed->results[0]->outcome) : line_of(NULL);
 }
 
 const char *renew(const char *token, const char *names)
@@ -88,7 +87,6 @@ const char *renew(const char *token, const char *names)
 
 const char *release(const char *token, const char *names)
 {
-    const ProtobufCEnumDescriptor *outcome = &lockstock__v1__release_outcome__descriptor;
     char *word[WORDS_MAX], copy[LINE_BYTES], *line = new_line();
     size_t n = words(names, copy, word);
     const lks_release_response *response =
@@ -96,9 +94,9 @@ const char *release(const char *token, const char *names)
 
     if (!response)
         return line_of(NULL);
-    add_line(line, "%s", harness_word(outcome, (int)response->outcome));
+    add_line(line, "%s", lks_release_outcome_name(response->outcome));
     for (size_t i = 0; i < response->n_names; i++)
-        add_line(line, " %s=%s", response->names[i]->name, harness_word(outcome, (int)response->names[i]->outcome));
+        add_line(line, " %s=%s", response->names[i]->name, lks_release_outcome_name(response->names[i]->outcome));
     if (response->replayed)
         add_line(line, " again");
     return line;
@@ -120,10 +118,7 @@ const char *inspect(const char *name)
     inspected = ask(inspect, .group = "g", .name = name);
     if (!inspected)
         return line_of(NULL);
-    add_line(line, "%s",
-             inspected->mode == LKS_LOCK_MODE_UNSPECIFIED
-                 ? "FREE"
-                 : harness_word(&lockstock__v1__lock_mode__descriptor, (int)inspected->mode));
+    add_line(line, "%s", inspected->mode == LKS_LOCK_MODE_UNSPECIFIED ? "FREE" : lks_lock_mode_name(inspected->mode));
     if (inspected->capacity)
         add_line(line, "/%ld", inspected->capacity);
     add_holders(line, inspected->n_holders, inspected->holders, inspected->capacity != 0);

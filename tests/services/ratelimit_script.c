@@ -117,10 +117,11 @@ void set_rules(lks_check_request *request, const char *rules)
         char *space = strchr(at, ' ');
         *space = '\0';
         kept->pointer[i] = &kept->rule[i];
+        kept->rule[i] = message(rule, .key = at);
         if (space[1] == '@') {
-            kept->rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_POLICY, .policy = space + 2);
+            lks_rule_set_policy(&kept->rule[i], space + 2);
         } else {
-            kept->rule[i] = message(rule, .key = at, .spec_case = LKS_RULE_SPEC_LIMIT, .limit = &kept->limit[i]);
+            lks_rule_set_limit(&kept->rule[i], &kept->limit[i]);
             set_limit(&kept->limit[i], &kept->penalty[i], space + 1);
         }
     }
@@ -217,12 +218,10 @@ const char *told(const lks_check_response *response)
 
     if (!response)
         fail_msg("Check: %s", line_of(NULL));
-    add_line(line, "%s%s", harness_word(&lockstock__v1__check_outcome__descriptor, (int)response->outcome),
-             response->replayed ? " replayed" : "");
+    add_line(line, "%s%s", lks_check_outcome_name(response->outcome), response->replayed ? " replayed" : "");
     for (size_t i = 0; i < response->n_rules; i++) {
         const lks_rule_result *r = response->rules[i];
-        add_line(line, ": %s %lld %lld %lld %lld %lld",
-                 harness_word(&lockstock__v1__check_outcome__descriptor, (int)r->outcome), (long long)r->limit,
+        add_line(line, ": %s %lld %lld %lld %lld %lld", lks_check_outcome_name(r->outcome), (long long)r->limit,
                  (long long)r->remaining, (long long)r->retry_after_ms, (long long)r->reset_after_ms,
                  (long long)r->banned_ms);
     }

@@ -169,7 +169,7 @@ const char *order_text(const lks_order *order)
 
     if (!order)
         return "none";
-    add_line(line, "%s %s", harness_word(&lockstock__v1__order_state__descriptor, (int)order->state), order->buyer_id);
+    add_line(line, "%s %s", lks_order_state_name(order->state), order->buyer_id);
     for (size_t i = 0; i < order->n_lines; i++)
         add_line(line, " %s:%lld:%lld", order->lines[i]->sku, (long long)order->lines[i]->quantity,
                  (long long)order->lines[i]->returned);
@@ -225,8 +225,8 @@ const char *ledger_text(const lks_read_ledger_response *response)
         fail_msg("ReadLedger: %s", err.message);
     for (size_t i = 0; i < response->n_entries; i++) {
         const lks_ledger_entry *e = response->entries[i];
-        add(got, sizeof got, "%s %s %lld %s\n", harness_word(&lockstock__v1__ledger_kind__descriptor, (int)e->kind),
-            e->sku, (long long)e->quantity, e->order_id);
+        add(got, sizeof got, "%s %s %lld %s\n", lks_ledger_kind_name(e->kind), e->sku, (long long)e->quantity,
+            e->order_id);
     }
     return got;
 }

@@ -89,7 +89,7 @@ static const char *try_together(int n, const char *const *names)
         if (!response)
             fail_msg("%s: %s", names[i], errors[i].message);
         len += (size_t)snprintf(line + len, sizeof line - len, "%s%s", i > 0 ? " " : "",
-                                harness_word(&lockstock__v1__acquire_outcome__descriptor, (int)response->outcome));
+                                lks_acquire_outcome_name(response->outcome));
     }
     return line;
 }

@@ -51,8 +51,7 @@ TEST(rules_name_what_is_wrong)
     r.rules[1]->key = "b";
     r.rules[1]->spec_case = LKS_RULE_SPEC_NOT_SET;
     refuses(&r, "rules[1].policy");
-    r.rules[1]->spec_case = LKS_RULE_SPEC_POLICY;
-    r.rules[1]->policy = "";
+    lks_rule_set_policy(r.rules[1], "");
     refuses(&r, "rules[1].policy");
     r.rules[1]->policy = name_129;
     refuses(&r, "rules[1].policy");

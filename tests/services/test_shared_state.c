@@ -169,9 +169,9 @@ static const char *begun(const void *response)
 
     if (!r)
         return line_of(NULL);
-    add_line(line, "%s attempt %lld fence %llu code %d retry %lld",
-             harness_word(&lockstock__v1__begin_outcome__descriptor, (int)r->outcome), (long long)r->attempt,
-             (unsigned long long)r->fence, r->result ? (int)r->result->code : 0, (long long)r->retry_after_ms);
+    add_line(line, "%s attempt %lld fence %llu code %d retry %lld", lks_begin_outcome_name(r->outcome),
+             (long long)r->attempt, (unsigned long long)r->fence, r->result ? (int)r->result->code : 0,
+             (long long)r->retry_after_ms);
     return line;
 }
 

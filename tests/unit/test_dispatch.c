@@ -66,8 +66,7 @@ TEST(a_plan_knows_how_long_it_may_be_repeated)
 
     limit.algorithm = LKS_ALGORITHM_FIXED_WINDOW;
     limit.limit = limit.period_ms = 1;
-    rule.spec_case = LKS_RULE_SPEC_LIMIT;
-    rule.limit = &limit;
+    lks_rule_set_limit(&rule, &limit);
     rule.key = "bob";
     request.n_rules = 1;
     request.rules = rules;

@@ -12,6 +12,7 @@ extern "C" {
 
 typedef Legacy__Colour legacy_colour;
 #define LEGACY_COLOUR_RED LEGACY__COLOUR__COLOUR_RED
+const char *legacy_colour_name(legacy_colour value);
 
 typedef Legacy__Old legacy_old;
 #define LEGACY_OLD_INIT LEGACY__OLD__INIT

@@ -13,6 +13,7 @@ extern "C" {
 typedef Guard__V1__Kind guard_v1_kind;
 #define GUARD_V1_KIND_UNSPECIFIED GUARD__V1__KIND__KIND_UNSPECIFIED
 #define GUARD_V1_KIND_GIFT GUARD__V1__KIND__KIND_GIFT
+const char *guard_v1_kind_name(guard_v1_kind value);
 
 typedef Guard__V1__BuyResponse__Outcome guard_v1_buy_response_outcome;
 #define GUARD_V1_OUTCOME_UNSPECIFIED GUARD__V1__BUY_RESPONSE__OUTCOME__OUTCOME_UNSPECIFIED
@@ -21,6 +22,7 @@ typedef Guard__V1__BuyResponse__Outcome guard_v1_buy_response_outcome;
 #define GUARD_V1_OUTCOME_RUNS GUARD__V1__BUY_RESPONSE__OUTCOME__OUTCOME_RUNS
 #define GUARD_V1_OUTCOME_OTHER GUARD__V1__BUY_RESPONSE__OUTCOME__OUTCOME_OTHER
 #define GUARD_V1_OUTCOME_BUSY GUARD__V1__BUY_RESPONSE__OUTCOME__OUTCOME_BUSY
+const char *guard_v1_buy_response_outcome_name(guard_v1_buy_response_outcome value);
 
 typedef Guard__V1__Line guard_v1_line;
 #define GUARD_V1_LINE_INIT GUARD__V1__LINE__INIT

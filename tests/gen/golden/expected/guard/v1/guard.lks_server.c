@@ -230,7 +230,7 @@ static lks_code guard_v1_guard_buy_handle(const lks_rpc_service *service, lks_rp
                                           lks_error *error)
 {
     const guard_v1_guard_handlers *handlers = (const guard_v1_guard_handlers *)service->handlers;
-    return handlers->buy(service->self, context, (const guard_v1_buy_request *)request,
+    return (handlers->buy)(service->self, context, (const guard_v1_buy_request *)request,
                         (guard_v1_buy_response *)response, error);
 }
 
@@ -272,7 +272,7 @@ static lks_code guard_v1_guard_plain_handle(const lks_rpc_service *service, lks_
                                             lks_error *error)
 {
     const guard_v1_guard_handlers *handlers = (const guard_v1_guard_handlers *)service->handlers;
-    return handlers->plain(service->self, context, (const guard_v1_buy_request *)request,
+    return (handlers->plain)(service->self, context, (const guard_v1_buy_request *)request,
                         (guard_v1_buy_response *)response, error);
 }
 
@@ -281,7 +281,7 @@ static lks_code guard_v1_guard_paths_handle(const lks_rpc_service *service, lks_
                                             lks_error *error)
 {
     const guard_v1_guard_handlers *handlers = (const guard_v1_guard_handlers *)service->handlers;
-    return handlers->paths(service->self, context, (const guard_v1_paths_request *)request,
+    return (handlers->paths)(service->self, context, (const guard_v1_paths_request *)request,
                         (guard_v1_paths_response *)response, error);
 }
 
@@ -323,7 +323,7 @@ static lks_code guard_v1_guard_apart_handle(const lks_rpc_service *service, lks_
                                             lks_error *error)
 {
     const guard_v1_guard_handlers *handlers = (const guard_v1_guard_handlers *)service->handlers;
-    return handlers->apart(service->self, context, (const guard_v1_paths_request *)request,
+    return (handlers->apart)(service->self, context, (const guard_v1_paths_request *)request,
                         (guard_v1_buy_response *)response, error);
 }
 
@@ -354,7 +354,7 @@ static lks_code guard_v1_guard_text_handle(const lks_rpc_service *service, lks_r
                                            lks_error *error)
 {
     const guard_v1_guard_handlers *handlers = (const guard_v1_guard_handlers *)service->handlers;
-    return handlers->text(service->self, context, (const guard_v1_paths_request *)request,
+    return (handlers->text)(service->self, context, (const guard_v1_paths_request *)request,
                         (guard_v1_buy_response *)response, error);
 }
 
@@ -379,7 +379,7 @@ static lks_code guard_v1_guard_alone_handle(const lks_rpc_service *service, lks_
                                             lks_error *error)
 {
     const guard_v1_guard_handlers *handlers = (const guard_v1_guard_handlers *)service->handlers;
-    return handlers->alone(service->self, context, (const guard_v1_paths_request *)request,
+    return (handlers->alone)(service->self, context, (const guard_v1_paths_request *)request,
                         (guard_v1_buy_response *)response, error);
 }
 

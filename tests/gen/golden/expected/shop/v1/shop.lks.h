@@ -17,10 +17,12 @@ typedef Shop__V1__OrderState shop_v1_order_state;
 #define SHOP_V1_ORDER_STATE_OPEN SHOP__V1__ORDER_STATE__ORDER_STATE_OPEN
 /* behind the value */
 #define SHOP_V1_ORDER_STATE_PAID SHOP__V1__ORDER_STATE__ORDER_STATE_PAID
+const char *shop_v1_order_state_name(shop_v1_order_state value);
 
 typedef Shop__V1__Order__Line__Kind shop_v1_order_line_kind;
 #define SHOP_V1_KIND_UNSPECIFIED SHOP__V1__ORDER__LINE__KIND__KIND_UNSPECIFIED
 #define SHOP_V1_KIND_GIFT SHOP__V1__ORDER__LINE__KIND__KIND_GIFT
+const char *shop_v1_order_line_kind_name(shop_v1_order_line_kind value);
 
 /* A block comment
  * of two lines.
@@ -70,6 +72,32 @@ typedef Shop__V1__TakeBackRequest shop_v1_take_back_request;
 
 typedef Shop__V1__ReturnRequest shop_v1_return_request;
 #define SHOP_V1_RETURN_REQUEST_INIT SHOP__V1__RETURN_REQUEST__INIT
+
+/* The setters of a oneof's members set its case, too. They keep `value` and copy nothing;
+ * nor do they free what was there. */
+static inline void shop_v1_v2_item_set_plain(shop_v1_v2_item *message, const char *value)
+{
+    message->plain = value;
+    message->spec_of_case = SHOP__V1__V2_ITEM__SPEC_OF_PLAIN;
+}
+
+static inline void shop_v1_v2_item_set_line_item(shop_v1_v2_item *message, shop_v1_order_line *value)
+{
+    message->line_item = value;
+    message->spec_of_case = SHOP__V1__V2_ITEM__SPEC_OF_LINE_ITEM;
+}
+
+static inline void shop_v1_v2_item_set_v3blob(shop_v1_v2_item *message, ProtobufCBinaryData value)
+{
+    message->v3blob = value;
+    message->spec_of_case = SHOP__V1__V2_ITEM__SPEC_OF_V3BLOB;
+}
+
+static inline void shop_v1_v2_item_set_n(shop_v1_v2_item *message, int64_t value)
+{
+    message->n = value;
+    message->other_case = SHOP__V1__V2_ITEM__OTHER_N;
+}
 
 /* A shop.
  *

@@ -109,7 +109,7 @@ static lks_code shop_v1_shop_buy_now_handle(const lks_rpc_service *service, lks_
                                             lks_error *error)
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
-    return handlers->buy_now(service->self, context, (const shop_v1_buy_request *)request,
+    return (handlers->buy_now)(service->self, context, (const shop_v1_buy_request *)request,
                         (shop_v1_buy_response *)response, error);
 }
 
@@ -118,7 +118,7 @@ static lks_code shop_v1_shop_buy_all_handle(const lks_rpc_service *service, lks_
                                             lks_error *error)
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
-    return handlers->buy_all(service->self, context, (const shop_v1_buy_all_request *)request,
+    return (handlers->buy_all)(service->self, context, (const shop_v1_buy_all_request *)request,
                         (shop_v1_buy_response *)response, error);
 }
 
@@ -127,7 +127,7 @@ static lks_code shop_v1_shop_return_handle(const lks_rpc_service *service, lks_r
                                            lks_error *error)
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
-    return handlers->return_(service->self, context, (const shop_v1_return_request *)request,
+    return (handlers->return_)(service->self, context, (const shop_v1_return_request *)request,
                         (cmn_receipt *)response, error);
 }
 
@@ -136,7 +136,7 @@ static lks_code shop_v1_shop_delete_handle(const lks_rpc_service *service, lks_r
                                            lks_error *error)
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
-    return handlers->delete_(service->self, context, (const cmn_page *)request,
+    return (handlers->delete_)(service->self, context, (const cmn_page *)request,
                         (shop_v1_order_line *)response, error);
 }
 
@@ -145,7 +145,7 @@ static lks_code shop_v1_shop_take_back_handle(const lks_rpc_service *service, lk
                                               lks_error *error)
 {
     const shop_v1_shop_handlers *handlers = (const shop_v1_shop_handlers *)service->handlers;
-    return handlers->take_back(service->self, context, (const shop_v1_take_back_request *)request,
+    return (handlers->take_back)(service->self, context, (const shop_v1_take_back_request *)request,
                         (shop_v1_buy_response *)response, error);
 }
 
@@ -175,7 +175,7 @@ static lks_code shop_v1_service_register_handle(const lks_rpc_service *service, 
                                                 lks_error *error)
 {
     const shop_v1_service_handlers *handlers = (const shop_v1_service_handlers *)service->handlers;
-    return handlers->register_(service->self, context, (const shop_v1_return_request *)request,
+    return (handlers->register_)(service->self, context, (const shop_v1_return_request *)request,
                         (shop_v1_buy_response *)response, error);
 }
 

@@ -1,0 +1,17 @@
+/* What protoc-gen-c writes, made into C and C++ that compile without warnings. */
+#ifndef LOCKSTOCK_GEN_REPAIR_H
+#define LOCKSTOCK_GEN_REPAIR_H
+
+#include <stdio.h>
+
+/* Writes `text`, a .pb-c.h or .pb-c.c, with
+ * - an underscore behind members that are keywords, or macros of C's headers, and which it left
+ *   (mangle_field has the same names);
+ * - the defaults inf, nan and the smallest int64 in a form that is C;
+ * - no trigraphs. */
+void repair_write(FILE *out, const char *text);
+
+/* The length of a trigraph that stands at `text`, 0 = none. */
+size_t repair_trigraph(const char *text);
+
+#endif
