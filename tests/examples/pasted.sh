@@ -12,7 +12,7 @@ needs() { # package program...
 }
 case $which in
 buf) [ -x "$source/node_modules/.bin/buf" ] || skip "needs npm's packages: npm install, in the source directory" ;;
-python)
+python | outside)
   needs protobuf-compiler-grpc grpc_python_plugin
   /usr/bin/python3 -c 'import grpc, google.protobuf' 2>/dev/null || skip "needs python3-grpcio and python3-protobuf"
   ;;
@@ -54,6 +54,14 @@ has() { # file text: the file is there and has the text
   grep -qF -- "$2" "$1" || { echo "FAILED: no \"$2\" in $1"; exit 1; }
 }
 case $which in
+outside)
+  # As cmake --install writes it; gen/readme_pkg-config uses that one.
+  printf 'protodir=%s\nName: lockstock-rpc\nDescription: -\nVersion: 0\n' "$source/proto" >"$dir/lockstock-rpc.pc"
+  mkdir "$dir/outside"
+  cd "$dir/outside"
+  PKG_CONFIG_PATH=$dir timeout 100 bash -e "$dir/block" >"$dir/output"
+  has "$dir/output" 'ids: 1'
+  ;;
 buf)
   timeout 100 bash -e "$dir/block" >"$dir/output"
   has "$dir/output" DEDUCT_OUTCOME_DEDUCTED
