@@ -12,7 +12,7 @@
 
 #include "memory.h"
 
-typedef enum key_type { KEY_TEXT, KEY_NUMBER, KEY_BOOL, KEY_LIST } key_type;
+typedef enum key_type { KEY_TEXT, KEY_CHOICE, KEY_NUMBER, KEY_BOOL, KEY_LIST } key_type;
 
 typedef struct setting {
     const char *name; /* --name, LOCKSTOCK_NAME, name = */
@@ -20,7 +20,7 @@ typedef struct setting {
     size_t offset;
     const char *initial;
     long min, max;
-    const char *help;
+    const char *help; /* of a choice: its words first, with ", " or " or " between, to the colon if there is one */
 } setting;
 
 #define AT(member) offsetof(settings, member)
@@ -33,7 +33,7 @@ static const setting keys[] = {
      "web pages that may connect over WebSocket, as https://host or https://host:port"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
-    {"fsync", KEY_TEXT, AT(fsync), "always", 0, 0, "embedded store: always, or everysec"},
+    {"fsync", KEY_CHOICE, AT(fsync), "always", 0, 0, "always or everysec: when the embedded store writes to disk"},
     {"allow-unsafe-store", KEY_BOOL, AT(allow_unsafe_store), "false", 0, 0, "accept a store that loses data by design"},
     {"policy", KEY_TEXT, AT(policy), NULL, 0, 0,
      "file of principals and what they may do; without it everybody may everything"},
@@ -44,7 +44,8 @@ static const setting keys[] = {
     {"tls-client-ca", KEY_TEXT, AT(tls_client_ca), NULL, 0, 0,
      "who signs clients' certificates, PEM; without it none is asked for"},
     {"tls-client-required", KEY_BOOL, AT(tls_client_required), "false", 0, 0, "refuse clients without a certificate"},
-    {"log-level", KEY_TEXT, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
+    {"log-level", KEY_CHOICE, AT(log_level), "info", 0, 0, "error, warn, info or debug"},
+    {"log-format", KEY_CHOICE, AT(log_format), "logfmt", 0, 0, "logfmt or json"},
     {"message-bytes", KEY_NUMBER, AT(message_bytes), "1048576", 16384, 67108864, "longest message, either way"},
     {"in-flight", KEY_NUMBER, AT(in_flight), "1024", 1, 65536, "calls under way"},
     {"in-flight-per-connection", KEY_NUMBER, AT(in_flight_per_connection), "256", 1, 65536,
@@ -76,16 +77,20 @@ static const setting keys[] = {
      "ids of a SEQUENCE that this server takes at once; 1 = in one order over all servers"},
 };
 enum { N_KEYS = sizeof keys / sizeof keys[0] };
+_Static_assert((int)N_KEYS <= (int)CONFIG_KEYS_MAX, "settings.set_by has room");
+
+enum { PLACE_BYTES = 512 };
 
 /* Which source set a key last: a later, weaker one leaves it alone. */
-typedef enum source { SOURCE_NONE, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FLAG } source;
+typedef enum source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FLAG } source;
 
 typedef struct loading {
     settings *config;
-    source set_by[N_KEYS];
     lks_code failed; /* in the file, whose parser goes on */
     lks_error *error;
     const char *file;
+    FILE *lines;
+    int line;
 } loading;
 
 static const setting *find_key(const char *name, size_t len)
@@ -133,6 +138,28 @@ static void copy_text(char **target, const char *text)
     *target = memory_copy(text, strlen(text));
 }
 
+static bool is_choice(const setting *key, const char *text)
+{
+    size_t len = strlen(text), ends = strcspn(key->help, ":");
+
+    for (const char *word = key->help; word < key->help + ends; word += strcspn(word, " ,") + 1)
+        if (strcspn(word, " ,:") == len && memcmp(word, text, len) == 0 && strcmp(text, "or") != 0)
+            return true;
+    return false;
+}
+
+static lks_code set_choice(loading *loader, const setting *key, const char *where, const char *text)
+{
+    char what[80];
+
+    if (!is_choice(key, text)) {
+        snprintf(what, sizeof what, "must be %.*s", (int)strcspn(key->help, ":"), key->help);
+        return invalid(loader, where, what);
+    }
+    copy_text((char **)(void *)((char *)loader->config + key->offset), text);
+    return LKS_OK;
+}
+
 /* "a,b" is two. */
 static lks_code add_to_list(loading *loader, config_list *list, const char *where, const char *text)
 {
@@ -152,15 +179,17 @@ static lks_code add_to_list(loading *loader, config_list *list, const char *wher
 
 static lks_code set_key(loading *loader, const setting *key, source from, const char *where, const char *text)
 {
-    source *set_by = &loader->set_by[key - keys];
     settings *config = loader->config;
+    unsigned char *set_by = &config->set_by[key - keys];
     config_list *list;
 
     if (*set_by > from)
         return LKS_OK;
     bool first_of_source = *set_by < from;
-    *set_by = from;
+    *set_by = (unsigned char)from;
     switch (key->type) {
+    case KEY_CHOICE:
+        return set_choice(loader, key, where, text);
     case KEY_NUMBER:
         return set_number(loader, key, where, text);
     case KEY_BOOL:
@@ -183,26 +212,40 @@ static int on_file_key(void *user, const char *section, const char *name, const 
 {
     loading *loader = user;
     const setting *key = section[0] == '\0' ? find_key(name, strlen(name)) : NULL;
-    char where[128];
+    char where[PLACE_BYTES];
 
     if (loader->failed != LKS_OK)
         return 0;
-    snprintf(where, sizeof where, "%s in the configuration file", name);
+    snprintf(where, sizeof where, "%s:%d: %s", loader->file, loader->line, name);
     loader->failed = key ? set_key(loader, key, SOURCE_FILE, where, value) : invalid(loader, where, "unknown key");
     return loader->failed == LKS_OK;
 }
 
+/* Counts the lines, which the parser tells nobody. */
+static char *next_line(char *text, int size, void *user)
+{
+    loading *loader = user;
+    char *line = fgets(text, size, loader->lines);
+
+    loader->line += line ? 1 : 0;
+    return line;
+}
+
 static lks_code load_file(loading *loader)
 {
-    char text[64];
-    int line = ini_parse(loader->file, on_file_key, loader);
+    char where[PLACE_BYTES];
 
-    if (line == 0 || loader->failed != LKS_OK)
+    loader->lines = fopen(loader->file, "re");
+    if (!loader->lines) {
+        snprintf(where, sizeof where, "--config %s", loader->file);
+        return invalid(loader, where, strerror(errno));
+    }
+    int wrong_line = ini_parse_stream(next_line, loader, on_file_key, loader);
+    fclose(loader->lines);
+    if (wrong_line == 0 || loader->failed != LKS_OK)
         return loader->failed;
-    if (line == -1)
-        return invalid(loader, "--config", "the file cannot be read");
-    snprintf(text, sizeof text, "line %d is not `key = value`", line);
-    return invalid(loader, "--config", text);
+    snprintf(where, sizeof where, "%s:%d", loader->file, wrong_line);
+    return invalid(loader, where, "is not `key = value`");
 }
 
 static lks_code load_environment(loading *loader)
@@ -250,6 +293,27 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
     return set_key(loader, key, SOURCE_FLAG, arg, value);
 }
 
+/* What else the program can be told to do. */
+static const struct told {
+    const char *flag, *short_flag;
+    config_action action;
+    const char *help;
+} actions[] = {
+    {"--check-config", NULL, CONFIG_CHECK, "say whether the settings are good, start nothing"},
+    {"--print-config", NULL, CONFIG_PRINT, "print the settings and where each comes from, start nothing"},
+    {"--help", "-h", CONFIG_HELP, "this text"},
+    {"--version", NULL, CONFIG_VERSION, "the version"},
+};
+enum { N_ACTIONS = sizeof actions / sizeof actions[0] };
+
+static const struct told *find_action(const char *arg)
+{
+    for (size_t i = 0; i < N_ACTIONS; i++)
+        if (strcmp(arg, actions[i].flag) == 0 || (actions[i].short_flag && strcmp(arg, actions[i].short_flag) == 0))
+            return &actions[i];
+    return NULL;
+}
+
 lks_code config_load(int argc, char **argv, settings *config, config_action *action, lks_error *error)
 {
     loading loader = {.config = config, .error = error};
@@ -260,13 +324,15 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
     *action = CONFIG_RUN;
     for (size_t i = 0; i < N_KEYS && code == LKS_OK; i++)
         if (keys[i].initial)
-            code = set_key(&loader, &keys[i], SOURCE_NONE, keys[i].name, keys[i].initial);
+            code = set_key(&loader, &keys[i], SOURCE_DEFAULT, keys[i].name, keys[i].initial);
     for (int i = 1; i < argc && code == LKS_OK; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "--version") == 0) {
-            *action = argv[i][2] == 'h' ? CONFIG_HELP : CONFIG_VERSION;
+        const struct told *t = find_action(argv[i]);
+        if (t)
+            *action = t->action;
+        else
+            code = load_flag(&loader, argc, argv, &i);
+        if (*action >= CONFIG_HELP)
             return LKS_OK;
-        }
-        code = load_flag(&loader, argc, argv, &i);
     }
     if (code == LKS_OK)
         code = load_environment(&loader);
@@ -284,6 +350,7 @@ void config_free(settings *config)
     free(config->store);
     free(config->fsync);
     free(config->log_level);
+    free(config->log_format);
     free(config->policy);
     free(config->tokens);
     free(config->tls_certificate);
@@ -302,6 +369,44 @@ void config_print_help(void)
         printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "",
                keys[i].initial ? keys[i].initial : "none");
     printf("  --%-26s %s\n", "config", "a file of settings");
-    printf("  --%-26s %s\n", "help", "this text");
-    printf("  --%-26s %s\n", "version", "the version");
+    for (size_t i = 0; i < N_ACTIONS; i++)
+        printf("  %-28s %s\n", actions[i].flag, actions[i].help);
+}
+
+/* A password in a URL is not for screens and logs. */
+static void print_text(const char *text)
+{
+    const char *authority = strstr(text, "://");
+    const char *at = authority ? strrchr(text, '@') : NULL;
+    const char *colon = at ? memchr(authority + 3, ':', (size_t)(at - authority - 3)) : NULL;
+
+    if (colon)
+        printf("%.*s***%s", (int)(colon + 1 - text), text, at);
+    else
+        fputs(text, stdout);
+}
+
+void config_print(const settings *config)
+{
+    static const char *const sources[] = {"default", "file", "environment", "flag"};
+
+    for (size_t i = 0; i < N_KEYS; i++) {
+        const void *value = (const char *)config + keys[i].offset;
+        const config_list *list = value;
+        if ((keys[i].type == KEY_TEXT || keys[i].type == KEY_CHOICE) && !*(char *const *)value)
+            continue;
+        if (keys[i].type == KEY_LIST && list->n == 0)
+            continue;
+        printf("# %s\n%s = ", sources[config->set_by[i]], keys[i].name);
+        if (keys[i].type == KEY_NUMBER)
+            printf("%ld", *(const long *)value);
+        else if (keys[i].type == KEY_BOOL)
+            fputs(*(const bool *)value ? "true" : "false", stdout);
+        else if (keys[i].type == KEY_LIST)
+            for (size_t j = 0; j < list->n; j++)
+                printf("%s%s", j > 0 ? "," : "", list->of[j]);
+        else
+            print_text(*(char *const *)value);
+        putchar('\n');
+    }
 }

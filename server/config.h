@@ -8,7 +8,7 @@
 
 #include <lockstock/status.h>
 
-enum { CONFIG_LIST_MAX = 16 };
+enum { CONFIG_LIST_MAX = 16, CONFIG_KEYS_MAX = 64 };
 
 /* Values with commas between, or of a flag that stands several times. */
 typedef struct config_list {
@@ -22,6 +22,7 @@ typedef struct settings {
     char *store;
     char *fsync;
     char *log_level;
+    char *log_format;
     char *policy, *tokens; /* NULL: none */
     bool allow_unsafe_store;
     bool insecure;
@@ -43,16 +44,21 @@ typedef struct settings {
     long sweep_ms;
     long id_sequence_block;
     bool remember_refusals;
+    unsigned char set_by[CONFIG_KEYS_MAX]; /* config.c's: where each comes from */
 } settings;
 
-typedef enum config_action { CONFIG_RUN, CONFIG_HELP, CONFIG_VERSION } config_action;
+typedef enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_PRINT, CONFIG_HELP, CONFIG_VERSION } config_action;
 
 /* Fills in *config from everything. LKS_INVALID_ARGUMENT names the flag, the
- * variable or the file's line. config_free in any case. */
+ * variable, or the file and the line. config_free in any case. */
 lks_code config_load(int argc, char **argv, settings *config, config_action *action, lks_error *error);
 void config_free(settings *config);
 
 /* Prints every flag with its default to standard output. */
 void config_print_help(void);
+
+/* Prints every setting that has a value, as a file that --config takes, and where it comes from; of a password in
+ * the store's URL stars. */
+void config_print(const settings *config);
 
 #endif

@@ -8,8 +8,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <lockstock/rpc/utf8.h>
+
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
+static const char *const format_names[] = {"logfmt", "json"};
 static log_level threshold = LOG_LEVEL_INFO;
+static log_format written = LOG_FORMAT_LOGFMT;
 
 bool log_level_parse(const char *text, log_level *ret)
 {
@@ -22,34 +26,154 @@ bool log_level_parse(const char *text, log_level *ret)
     return false;
 }
 
-void log_set_level(log_level level)
+bool log_format_parse(const char *text, log_format *ret)
+{
+    for (int format = LOG_FORMAT_LOGFMT; format <= LOG_FORMAT_JSON; format++) {
+        if (strcmp(text, format_names[format]) == 0) {
+            *ret = (log_format)format;
+            return true;
+        }
+    }
+    return false;
+}
+
+void log_set(log_level level, log_format format)
 {
     threshold = level;
+    written = format;
+}
+
+/* ---- a line ---------------------------------------------------------------------- */
+
+typedef struct text {
+    char *at;
+    size_t len, size; /* a NUL's room is kept */
+} text;
+
+static void put(text *to, char c)
+{
+    if (to->len + 1 < to->size)
+        to->at[to->len++] = c;
+}
+
+static void put_text(text *to, const char *from)
+{
+    while (*from)
+        put(to, *from++);
+}
+
+/* Inside of quotes, of either format. */
+static void put_quoted(text *to, const char *from, size_t len)
+{
+    const char *end = from + len;
+
+    put(to, '"');
+    while (from < end) {
+        size_t n = 1;
+        while (n < 4 && from + n < end && ((unsigned char)from[n] & 0xC0) == 0x80)
+            n++;
+        bool is_character = lks_rpc_utf8_valid(from, n);
+        if (is_character && (*from == '"' || *from == '\\'))
+            put(to, '\\');
+        for (size_t i = 0; i < n && is_character; i++)
+            put(to, (unsigned char)from[i] < ' ' ? ' ' : from[i]);
+        if (!is_character) {
+            put(to, '?');
+            n = 1;
+        }
+        from += n;
+    }
+    put(to, '"');
+}
+
+static bool is_number(const char *value, size_t len)
+{
+    size_t digits = 0;
+
+    while (digits < len && value[digits] >= '0' && value[digits] <= '9')
+        digits++;
+    return len > 0 && len <= 15 && digits == len && (len == 1 || value[0] != '0');
+}
+
+static bool is_plain(const char *value, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)value[i] <= ' ' || (unsigned char)value[i] > '~' || value[i] == '"' || value[i] == '=')
+            return false;
+    return len > 0;
+}
+
+static void put_pair(text *to, log_format format, const char *key, size_t key_len, const char *value, size_t len)
+{
+    bool json = format == LOG_FORMAT_JSON;
+
+    put_text(to, to->len == 0 ? (json ? "{" : "") : json ? "," : " ");
+    if (json)
+        put_quoted(to, key, key_len);
+    else
+        for (size_t i = 0; i < key_len; i++)
+            put(to, key[i]);
+    put(to, json ? ':' : '=');
+    if (json ? is_number(value, len) : is_plain(value, len))
+        for (size_t i = 0; i < len; i++)
+            put(to, value[i]);
+    else
+        put_quoted(to, value, len);
+}
+
+/* Behind a key and its "=": where the value's text ends, which may be in quotes. */
+static const char *end_of_value(const char *value)
+{
+    if (*value != '"')
+        return value + strcspn(value, " ");
+    for (const char *quote = strchr(value + 1, '"'); quote; quote = strchr(quote + 1, '"')) {
+        size_t word = quote[1] == ' ' ? strcspn(quote + 2, " =\"") : 0;
+        if (quote[1] == '\0' || (word > 0 && quote[2 + word] == '='))
+            return quote;
+    }
+    return value + strlen(value);
+}
+
+size_t log_line(log_format format, const char *time, const char *level, const char *event, const char *pairs,
+                char *line, size_t size)
+{
+    text to = {line, 0, size - 1}; /* and the end of JSON */
+
+    put_pair(&to, format, "time", 4, time, strlen(time));
+    put_pair(&to, format, "level", 5, level, strlen(level));
+    put_pair(&to, format, "event", 5, event, strlen(event));
+    while (*pairs) {
+        size_t key_len = strcspn(pairs, "= ");
+        const char *value = pairs + key_len + (pairs[key_len] == '=');
+        const char *end = end_of_value(value);
+        bool quoted = *value == '"';
+        if (key_len > 0)
+            put_pair(&to, format, pairs, key_len, value + quoted, (size_t)(end - value) - quoted);
+        pairs = *end == '"' ? end + 1 : end;
+        pairs += strspn(pairs, " ");
+    }
+    to.size++;
+    if (format == LOG_FORMAT_JSON)
+        put(&to, '}');
+    line[to.len] = '\0';
+    return to.len;
 }
 
 __attribute__((format(printf, 3, 0))) static void write_line(log_level level, const char *event, const char *format,
                                                              va_list args)
 {
-    char line[1024];
+    char pairs[1024], line[4096], time[32]; /* a pair takes three times its length at most */
     struct timespec now;
     struct tm utc;
-    size_t len;
 
     if (level > threshold)
         return;
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    len = strftime(line, sizeof line, "%Y-%m-%dT%H:%M:%S", &utc);
-    len += (size_t)snprintf(line + len, sizeof line - len, ".%03ldZ level=%s event=%s ", now.tv_nsec / 1000000,
-                            level_names[level], event);
-    int more = vsnprintf(line + len, sizeof line - len, format, args);
-    if (more > 0)
-        len += (size_t)more;
-    if (len > sizeof line - 1)
-        len = sizeof line - 1;
-    for (size_t i = 0; i < len; i++)
-        if (line[i] == '\n' || line[i] == '\r')
-            line[i] = ' ';
+    size_t len = strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &utc);
+    snprintf(time + len, sizeof time - len, ".%03ldZ", now.tv_nsec / 1000000);
+    vsnprintf(pairs, sizeof pairs, format, args);
+    len = log_line(written, time, level_names[level], event, pairs, line, sizeof line - 1);
     line[len++] = '\n';
     if (write(STDERR_FILENO, line, len) < 0)
         return; /* nobody listens */

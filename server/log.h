@@ -1,26 +1,39 @@
 /* One-line structured logs on standard error:
  *
- *     2026-11-21T03:14:15.926Z level=info event=listening url=tcp://127.0.0.1:7700
+ *     time=2026-11-21T03:14:15.926Z level=info event=listening url=tcp://127.0.0.1:7700
+ *     {"time":"2026-11-21T03:14:15.926Z","level":"info","event":"listening","url":"tcp://127.0.0.1:7700"}
  *
  * Never logged: owners, buyers, names, keys, tokens, payloads, passwords. */
 #ifndef LOCKSTOCK_SERVER_LOG_H
 #define LOCKSTOCK_SERVER_LOG_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 typedef enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG } log_level;
+
+typedef enum log_format { LOG_FORMAT_LOGFMT, LOG_FORMAT_JSON } log_format;
 
 /* "error", "warn", "info", "debug". False: none of them. */
 bool log_level_parse(const char *text, log_level *ret);
 
-/* Before other threads start. */
-void log_set_level(log_level level);
+/* "logfmt", "json". False: none of them. */
+bool log_format_parse(const char *text, log_format *ret);
 
-/* `event` is one word; the rest are key=value pairs, a value with spaces in
- * double quotes. Line breaks are written as spaces. Thread-safe. */
+/* Before other threads start. What is less than `level` is left out. */
+void log_set(log_level level, log_format format);
+
+/* `event` is one word; the rest are key=value pairs with a space between, a value with spaces in double quotes, in which
+ * anything may stand but a quote that a space, a word and = follow. Line breaks are written as spaces, what is no
+ * UTF-8 as ?. Thread-safe. */
 void log_error(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_warn(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_info(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_debug(const char *event, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line as it is written, without its end: for tests. `pairs` are what the functions above make of their format.
+ * Returns its length, less than size. */
+size_t log_line(log_format format, const char *time, const char *level, const char *event, const char *pairs,
+                char *line, size_t size);
 
 #endif

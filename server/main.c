@@ -4,39 +4,71 @@
 
 #include <lockstock/version.h>
 
+#include "check.h"
 #include "config.h"
 #include "descriptors.h"
 #include "log.h"
 #include "memory.h"
 #include "server.h"
 
+static int fail(const lks_error *error)
+{
+    fprintf(stderr, "lockstockd: %s\n", error->message);
+    return error->code == LKS_INVALID_ARGUMENT ? 2 : 1;
+}
+
+static void begin_log(const settings *config)
+{
+    log_level level = LOG_LEVEL_INFO;
+    log_format format = LOG_FORMAT_LOGFMT;
+
+    log_level_parse(config->log_level, &level);
+    log_format_parse(config->log_format, &format);
+    log_set(level, format);
+}
+
+static int check(const settings *config)
+{
+    identity *known;
+    lks_error error = {0};
+
+    if (check_settings(config, &known, &error) != LKS_OK)
+        return fail(&error);
+    identity_free(known);
+    check_modes(config);
+    printf("the settings are good\n");
+    return 0;
+}
+
+static int run(settings *config)
+{
+    lks_error error = {0};
+
+    memory_keep_what_is_freed();
+    if (descriptors_raise(&config->connections, &error) != LKS_OK || server_run(config, &error) != LKS_OK)
+        return fail(&error);
+    log_info("stopped", "drained=true");
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     settings config;
     config_action action;
     lks_error error = {0};
-    log_level level;
     int status = 0;
 
     if (config_load(argc, argv, &config, &action, &error) != LKS_OK) {
-        fprintf(stderr, "lockstockd: %s\n", error.message);
-        status = 2;
+        status = fail(&error);
     } else if (action == CONFIG_HELP) {
         config_print_help();
     } else if (action == CONFIG_VERSION) {
         printf("lockstockd %s\n", LOCKSTOCK_VERSION);
-    } else if (!log_level_parse(config.log_level, &level)) {
-        fprintf(stderr, "lockstockd: log-level: must be error, warn, info or debug\n");
-        status = 2;
+    } else if (action == CONFIG_PRINT) {
+        config_print(&config);
     } else {
-        log_set_level(level);
-        memory_keep_what_is_freed();
-        if (descriptors_raise(&config.connections, &error) != LKS_OK || server_run(&config, &error) != LKS_OK) {
-            fprintf(stderr, "lockstockd: %s\n", error.message);
-            status = error.code == LKS_INVALID_ARGUMENT ? 2 : 1;
-        } else {
-            log_info("stopped", "drained=true");
-        }
+        begin_log(&config);
+        status = action == CONFIG_CHECK ? check(&config) : run(&config);
     }
     config_free(&config);
     return status;

@@ -19,6 +19,7 @@
 #include <uv.h>
 
 #include "calls/intake.h"
+#include "check.h"
 #include "functions/library.h"
 #include "log.h"
 #include "net/wires.h"
@@ -239,25 +240,6 @@ static lks_code open_store(server *s, lks_error *error)
     return store_open(&options, &s->store, error);
 }
 
-/* What others may write is not worth much; what others may read is no key. */
-static void warn_of_mode(const char *path, mode_t not_for_others, const char *reason)
-{
-    struct stat file;
-
-    if (path && stat(path, &file) == 0 && (file.st_mode & not_for_others))
-        log_warn("file-mode", "file=%s mode=%03o reason=\"%s\"", path, (unsigned)file.st_mode & 0777, reason);
-}
-
-static void warn_of_modes(const settings *config)
-{
-    static const char writable[] = "others may write it";
-
-    warn_of_mode(config->policy, S_IWGRP | S_IWOTH, writable);
-    warn_of_mode(config->tokens, S_IWGRP | S_IWOTH, writable);
-    warn_of_mode(config->tls_client_ca, S_IWGRP | S_IWOTH, writable);
-    warn_of_mode(config->tls_key, S_IWGRP | S_IRWXO, "others may read it");
-}
-
 static void judge_by(server *s, identity *loaded)
 {
     if (s->dispatch)
@@ -283,7 +265,7 @@ static void on_reload(uv_signal_t *handle, int number)
         return;
     }
     judge_by(s, loaded);
-    warn_of_modes(s->config);
+    check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates");
 }
 
@@ -291,10 +273,10 @@ static lks_code load_identity(server *s, lks_error *error)
 {
     identity *loaded;
 
-    lks_code code = identity_load(s->config->policy, s->config->tokens, &loaded, error);
+    lks_code code = check_settings(s->config, &loaded, error);
     if (code == LKS_OK) {
         judge_by(s, loaded);
-        warn_of_modes(s->config);
+        check_modes(s->config);
     }
     return code;
 }
@@ -343,90 +325,6 @@ static bool knows_service(void *arg, const char *name)
     const server *s = arg;
 
     return reflection_has_service(s->reflection, name);
-}
-
-/* What others can reach must know them, and keep what they say to itself. */
-static lks_code check_exposure(const server *s, const char *url, lks_error *error)
-{
-    bool safe = wires_is_encrypted(url) && identity_required(s->identity);
-
-    if (!wires_is_exposed(url) || safe || s->config->insecure)
-        return LKS_OK;
-    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
-                         "--listen %s: beyond this machine only with TLS and --policy, or --insecure", url);
-}
-
-static tls_files files_of_tls(const settings *config)
-{
-    return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required};
-}
-
-/* A setting that would do nothing is a mistake that somebody relies on. */
-static lks_code check_tls(const tls_files *files, lks_error *error)
-{
-    const char *wrong = NULL;
-
-    if (!files->certificate != !files->key)
-        wrong = "--tls-certificate and --tls-key need each other";
-    else if (files->client_ca && !files->certificate)
-        wrong = "--tls-client-ca needs --tls-certificate";
-    else if (files->client_required && !files->client_ca)
-        wrong = "--tls-client-required needs --tls-client-ca";
-    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong)
-                 : wires_check_tls(files, error);
-}
-
-static lks_code check_origin(const char *origin, lks_error *error)
-{
-    if (wires_is_origin(origin))
-        return LKS_OK;
-    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                         "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
-}
-
-/* What is wrong with a URL, said of it. */
-static lks_code wrong_address(const char *url, const lks_error *why, lks_error *error)
-{
-    return lks_error_set(error, why->code, LKS_APPLIED_NO, "--listen %s: %s", url, why->message);
-}
-
-static const char no_certificate[] = "needs --tls-certificate and --tls-key";
-
-/* The addresses. `for_pages`: one is of WebSocket. */
-static lks_code check_addresses(const server *s, const tls_files *files, bool *for_pages, lks_error *error)
-{
-    lks_code code = LKS_OK;
-
-    for (size_t i = 0; i < s->config->listen.n && code == LKS_OK; i++) {
-        const char *url = s->config->listen.of[i];
-        code = check_exposure(s, url, error);
-        if (code == LKS_OK) {
-            lks_error why;
-            if (wires_check(url, files->certificate, no_certificate, &why) != LKS_OK)
-                code = wrong_address(url, &why, error);
-        }
-        *for_pages = *for_pages || wires_is_for_pages(url);
-    }
-    return code;
-}
-
-/* All that can be found wrong before anything is made or started. */
-static lks_code check_settings(server *s, lks_error *error)
-{
-    const tls_files files = files_of_tls(s->config);
-    bool for_pages = false;
-    lks_code code = load_identity(s, error);
-
-    if (code == LKS_OK)
-        code = check_tls(&files, error);
-    for (size_t i = 0; i < s->config->allow_origin.n && code == LKS_OK; i++)
-        code = check_origin(s->config->allow_origin.of[i], error);
-    if (code == LKS_OK)
-        code = check_addresses(s, &files, &for_pages, error);
-    if (code == LKS_OK && s->config->allow_origin.n > 0 && !for_pages)
-        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
-                             "--allow-origin needs an address of ws:// or wss://");
-    return code;
 }
 
 static lks_code open_standard(server *s, lks_error *error)
@@ -479,8 +377,8 @@ static lks_code open_wires(server *s, lks_error *error)
         .connections_per_wire = (uint32_t)s->config->connections_per_wire,
         .connections_per_address = (uint32_t)s->config->connections_per_address,
         .several_wires = has_several_wires(s->config),
-        .tls = files_of_tls(s->config),
-        .no_certificate = no_certificate,
+        .tls = check_tls_files(s->config),
+        .no_certificate = check_no_certificate,
         .origins = s->config->allow_origin.of,
         .n_origins = s->config->allow_origin.n,
     };
@@ -493,7 +391,7 @@ static lks_code open_wires(server *s, lks_error *error)
     for (size_t i = 0; i < s->config->listen.n; i++) {
         const char *url = s->config->listen.of[i];
         if (wires_listen(s->wires, url, bound_url, NULL, &why) != LKS_OK)
-            return wrong_address(url, &why, error);
+            return check_wrong_address(url, &why, error);
         log_info("listening", "url=%s", bound_url);
     }
     return LKS_OK;
@@ -519,7 +417,7 @@ lks_code server_run(const settings *config, lks_error *error)
     signal(SIGPIPE, SIG_IGN);
     lks_rpc_random_id(s.id);
     init_loop(&s);
-    if (check_settings(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
+    if (load_identity(&s, &s.failure) != LKS_OK || open_store(&s, &s.failure) != LKS_OK ||
         open_callers(&s, &s.failure) != LKS_OK || open_dispatch(&s, &s.failure) != LKS_OK ||
         open_standard(&s, &s.failure) != LKS_OK || open_wires(&s, &s.failure) != LKS_OK)
         drain(&s, 0);

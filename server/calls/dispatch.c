@@ -10,9 +10,8 @@
 
 #include <lockstock/rpc/exchange.h>
 
+#include "calls/audit.h"
 #include "calls/waiters.h"
-#include "log.h"
-#include "net/log_rate.h"
 #include "memory.h"
 #include "services/rounds.h"
 #include "services/service.h"
@@ -24,9 +23,6 @@ enum {
     N_SERVICES = sizeof services / sizeof services[0],
     LAST_ROUND_MS = 250, /* kept of the deadline for what a waiting call asks when its time is up */
 };
-
-/* Why calls are refused before they are looked into; of each the log has some lines a second. */
-enum { REFUSED_UNKNOWN, REFUSED_RIGHTS, REFUSED_ROOM, REFUSED_REQUEST, N_REFUSALS };
 
 /* A method, its service, and what that keeps in this server. */
 typedef struct target {
@@ -43,7 +39,7 @@ struct dispatch {
     lks_rpc_route *routes; /* target: target */
     size_t n_routes;
     const identity *judge;
-    log_rate refusals[N_REFUSALS];
+    audit audit;
 };
 
 /* One call. What it works with is in an arena that its engine lends it, but for the time in which it waits.
@@ -69,7 +65,8 @@ struct running {
 typedef struct work {
     rounds rounds;
     uint64_t received_ns;
-    sink_order *order; /* of one that may not wait */
+    const char *principal; /* of an ADMIN call; NULL: nobody has to be known here */
+    sink_order *order;     /* of one that may not wait */
     TAILQ_ENTRY(running) in_order;
 } work;
 
@@ -137,34 +134,6 @@ static lks_code judge(const dispatch *d, const credentials *who, const lks_rpc_m
     return code;
 }
 
-static size_t refusal_of(lks_code code)
-{
-    switch (code) {
-    case LKS_UNAUTHENTICATED:
-        return REFUSED_UNKNOWN;
-    case LKS_PERMISSION_DENIED:
-        return REFUSED_RIGHTS;
-    case LKS_RESOURCE_EXHAUSTED:
-        return REFUSED_ROOM;
-    default:
-        return REFUSED_REQUEST;
-    }
-}
-
-/* What a peer sent is not in the texts of these refusals. */
-static void tell_refusal(dispatch *d, const caller *who, const lks_error *error)
-{
-    uint32_t left_out;
-    char suffix[32] = "";
-
-    if (!log_rate_allows(&d->refusals[refusal_of(error->code)], lks_rpc_now_ns() / 1000000, &left_out))
-        return;
-    if (left_out > 0)
-        snprintf(suffix, sizeof suffix, " left-out=%u", left_out);
-    log_debug("call-refused", "wire=%s from=%s code=%s reason=\"%s\"%s", caller_wire(who), caller_from(who),
-              lks_code_name(error->code), error->message, suffix);
-}
-
 lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who, const lks_rpc_method *method,
                         lks_error *error)
 {
@@ -172,7 +141,7 @@ lks_code dispatch_judge(dispatch *d, const caller *from, const credentials *who,
 
     lks_code code = judge(d, who, method, &verdict, error);
     if (code != LKS_OK)
-        tell_refusal(d, from, error);
+        audit_refusal(&d->audit, method, from, verdict.principal, error);
     return code;
 }
 
@@ -198,6 +167,16 @@ void dispatch_free(dispatch *d)
 
 static void leave_order(running *r);
 
+/* It was let in, and has a plan. */
+static void tell_audit(const running *r)
+{
+    const rounds *answered = &r->work->rounds;
+
+    if (r->call.caller && answered->method->method->effect == LKS_RPC_EFFECT_ADMIN)
+        audit_call(answered->method->method, r->call.caller, r->work->principal, answered->plan.ns, answered->request,
+                   answered->response, &answered->error);
+}
+
 /* Ends a call. What may be left of it in the store is taken out there in any case, as soon as it
  * can be. The last line: the transport may reset the arena. */
 static void end(running *r)
@@ -207,6 +186,7 @@ static void end(running *r)
     if (undo)
         alarms_set_lasting(r->target->dispatch->options.alarms, undo->base, undo->function, undo->argument, 0);
     waiters_leave(r->target->dispatch->options.waiters, &r->waiter);
+    tell_audit(r);
     leave_order(r); /* while the caller lives: those that this one held are its too */
     budget_share *bytes = r->rest && r->rest->held > 0 ? caller_bytes(r->call.caller) : NULL;
     caller_leave(&r->call);
@@ -417,7 +397,7 @@ static void admit(running *r, const char *who)
     r->call.more = more_places(&r->work->rounds.plan);
     if (caller_admit(&r->call, who, &r->work->rounds.error) == LKS_OK)
         return; /* it may be over */
-    tell_refusal(r->target->dispatch, r->call.caller, &r->work->rounds.error);
+    audit_refusal(&r->target->dispatch->audit, r->target->method->method, r->call.caller, NULL, &r->work->rounds.error);
     r->call.caller = NULL;
     end(r);
 }
@@ -553,7 +533,7 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     if (code == LKS_OK && !route->method->settles)
         code = caller_foresee(call->caller, first_deadline_of(d, call), &error);
     if (code != LKS_OK) {
-        tell_refusal(d, call->caller, &error);
+        audit_refusal(&d->audit, route ? route->method : NULL, call->caller, verdict.principal, &error);
         done(arg, route ? route->method : NULL, NULL, &error);
         return;
     }
@@ -576,6 +556,8 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
         return;
     }
     r->call.caller = call->caller;
+    if (route->method->effect == LKS_RPC_EFFECT_ADMIN && verdict.principal)
+        r->work->principal = memory_copy_in(arena, verdict.principal, strlen(verdict.principal));
     r->work->order = call->order;
     if (call->order && !call->order->independent) {
         TAILQ_INSERT_TAIL(&call->order->calls, r, work->in_order);

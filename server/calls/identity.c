@@ -470,12 +470,12 @@ lks_code identity_admit(const identity *i, const credentials *c, const lks_rpc_m
     const principal *p = identify(i, c, now);
     if (!p)
         return lks_error_set(error, LKS_UNAUTHENTICATED, LKS_APPLIED_NO, "the caller is not known");
+    ret->principal = p->name;
     bool elsewhere =
         p->ns && c->ns.len > 0 && (c->ns.len != strlen(p->ns) || memcmp(c->ns.data, p->ns, c->ns.len) != 0);
     if (elsewhere || (method && !may(p, method)))
         return lks_error_set(error, LKS_PERMISSION_DENIED, LKS_APPLIED_NO, "the caller may not do this");
     if (p->ns)
         ret->ns = lks_rpc_slice_of(p->ns);
-    ret->principal = p->name;
     return LKS_OK;
 }

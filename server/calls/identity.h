@@ -51,7 +51,7 @@ const principal *identity_of_uid(const identity *i, uid_t uid);
 /* What is said of a call that may be made; valid as long as what it came from. */
 typedef struct identity_verdict {
     lks_rpc_slice ns;      /* the namespace that it is made in */
-    const char *principal; /* who makes it; NULL: nobody was asked */
+    const char *principal; /* who makes it, refused or not; NULL: nobody known, or nobody was asked */
 } identity_verdict;
 
 /* Whether the call may be made. method NULL: of none, only who calls is looked at. `now` is in

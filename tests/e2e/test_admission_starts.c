@@ -163,11 +163,11 @@ static void expect_refusal_logged(const char *wire, const wire_driver *driver, v
 {
     const call_spec call = {.method = "/lockstock.v1.IdService/Decode", .authorization = "Bearer wrong"};
     long long end = process_now_ms() + SAID_TIMEOUT_MS;
-    char said[64];
+    char said[96];
     outcome got;
 
     assert_non_null(caller);
-    snprintf(said, sizeof said, "event=call-refused wire=%s from=127.0.0.1", wire);
+    snprintf(said, sizeof said, "method=/lockstock.v1.IdService/Decode wire=%s from=127.0.0.1", wire);
     while (!strstr(process_output(server_fixture_process(here.server)), said) && process_now_ms() < end) {
         assert_true(driver->start(caller, &call) != 0);
         assert_true(driver->await(caller, &got));
@@ -199,6 +199,30 @@ TEST(refused_calls_are_logged_and_no_secret_is)
     for (size_t s = 0; s < sizeof secrets / sizeof *secrets; s++)
         if (strstr(log, secrets[s]))
             fail_msg("\"%s\" is in the log:\n%s", secrets[s], log);
+}
+
+/* Who did it, what, and what became of it; and not to which lock. */
+TEST(admin_calls_are_logged)
+{
+    lks_force_release_request request = LKS_FORCE_RELEASE_REQUEST_INIT;
+    static char name[] = PAYLOAD, reason[] = "it is \"stuck\" method=none";
+    sp_caller *c = over_tcp();
+
+    request.name = name;
+    request.reason = reason;
+    asks(c, "/lockstock.v1.LockService/ForceRelease", &request, "ops" SECRET, "other");
+    sp_caller_close(c);
+    const char *said =
+        "level=info event=audit principal=ops namespace=other method=/lockstock.v1.LockService/ForceRelease "
+        "outcome=OK reason=\"it is 'stuck' method=none\" wire=tcp";
+    assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
+    said = "level=warn event=refused principal=shop method=/lockstock.v1.LockService/ForceRelease";
+    c = over_tcp();
+    assert_int_equal(asks(c, "/lockstock.v1.LockService/ForceRelease", &request, "shop" SECRET, "shop"),
+                     LKS_PERMISSION_DENIED);
+    sp_caller_close(c);
+    assert_true(process_wait_line(server_fixture_process(here.server), said, NULL, 0, SAID_TIMEOUT_MS));
+    assert_null(strstr(process_output(server_fixture_process(here.server)), PAYLOAD));
 }
 
 /* Neither when the store refuses it, at once and later. */

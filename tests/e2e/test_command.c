@@ -43,6 +43,7 @@ TEST(test_help_and_version)
 {
     assert_ends(FLAGS("--help"), 0,
                 FLAGS("--listen", "--store", "--fsync", "--config", "--log-level", "--help", "--version"));
+    assert_ends(FLAGS("-h"), 0, FLAGS("usage: lockstockd"));
     assert_ends(FLAGS("--version"), 0, FLAGS("lockstockd " LOCKSTOCK_VERSION));
 }
 
@@ -55,6 +56,25 @@ TEST(test_bad_flags_are_named)
     assert_ends(FLAGS("--config", "/nonexistent/lockstock.ini"), 2, FLAGS("config"));
     assert_ends(FLAGS("--store", "mysql://here"), 2, FLAGS("store"));
     assert_ends(FLAGS("--store"), 2, FLAGS("store"));
+}
+
+TEST(test_settings_are_checked_and_printed_without_a_start)
+{
+    char *dir = tempdir_make(), store[256], made[256];
+
+    assert_non_null(dir);
+    snprintf(store, sizeof store, "embedded:%s/made", dir);
+    snprintf(made, sizeof made, "%s/made", dir);
+    assert_ends(FLAGS("--check-config", "--store", store), 0, FLAGS("the settings are good"));
+    assert_ends(FLAGS("--check-config", "--store", store, "--listen", "tcp://0.0.0.0:1"), 1, FLAGS("only with TLS"));
+    assert_ends(FLAGS("--check-config", "--store", "redis://u:a/b@h"), 2, FLAGS("written %2F"));
+    assert_ends(FLAGS("--check-config", "--store", store, "--policy", "/none"), 2, FLAGS("/none"));
+    assert_ends(FLAGS("--print-config", "--store", "redis://u:secret@h/1", "--in-flight=7"), 0,
+                FLAGS("# flag\nstore = redis://u:***@h/1\n", "# flag\nin-flight = 7\n", "# default\nfsync = always\n"));
+    /* An address that is wrong is found before the store is made. */
+    assert_ends(FLAGS("--store", store, "--listen", "http://127.0.0.1:1"), 2, FLAGS("http://127.0.0.1:1"));
+    assert_int_equal(access(made, F_OK), -1);
+    tempdir_remove(dir);
 }
 
 static lks_code put(lks_channel *channel, const char *sku)

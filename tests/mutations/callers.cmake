@@ -79,9 +79,16 @@ c_mutation(K11 server/calls/callers.c test_dispatch:large* [[(c->dear + 1) / 2]]
 c_mutation(K11 server/calls/callers.c test_callers [[    if (call->settles && too_many_settle(c))]] [[    if (false)]])
 
 # a refused call leaves a line, with wire and address
-c_mutation(K12 server/calls/dispatch.c test_admission [[        tell_refusal(d, call->caller, &error);]] "")
+c_mutation(K12 server/calls/dispatch.c test_admission [[        audit_refusal(&d->audit, route ? route->method : NULL, call->caller, verdict.principal, &error);]] "")
 c_mutation(K12 server/calls/dispatch.c test_admission [[    if (code != LKS_OK)
-        tell_refusal(d, from, error);]] "")
+        audit_refusal(&d->audit, method, from, verdict.principal, error);]] "")
+c_mutation(K12 server/calls/dispatch.c test_admission [[    tell_audit(r);
+]] "")
+c_mutation(K12 server/calls/audit.c test_admission [[        *quote = '\'';]] [[        quote++;]])
+c_mutation(K12 server/calls/identity.c test_admission [[    ret->principal = p->name;
+    bool]] [[    bool]])
+c_mutation(K12 server/log.c test_log [[(*from == '"' || *from == '\\')]] [[false]])
+c_mutation(K12 server/log.c test_log [=[(unsigned char)from[i] < ' ' ? ' ' : from[i]]=] [=[from[i]]=])
 c_mutation(K12 net/grpc/grpc.c test_admission [[.wire = stream_wire(s), .from = stream_from(s),]] [[.wire = "?", .from = "?",]])
 c_mutation(K12 net/sp/sp_server.c test_admission [[.wire = stream_wire(s), .from = stream_from(s),]] [[.wire = "?", .from = "?",]])
 

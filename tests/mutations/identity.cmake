@@ -83,7 +83,7 @@ c_mutation(A10 server/server.c test_admission:*wrong_file* [[        wires_load_
         return;
     }]])
 c_mutation(A10 server/server.c test_admission:*tokens_rotate* [[    judge_by(s, loaded);
-    warn_of_modes(s->config);
+    check_modes(s->config);
     log_info]] [[    identity_free(loaded);
     log_info]])
 c_mutation(A10 net/wires.c test_admission:*certificates_rotate* [[    tls_context_free(w->tls);
@@ -94,13 +94,13 @@ c_mutation(A10 net/wires.c test_admission:*certificates_rotate* [[    tls_contex
     if (!w->h2)
         w->h2 = h2;]])
 # beyond this machine only with TLS and a policy; settings that would do nothing
-c_mutation(A11 server/server.c test_admission:*beyond*
-  [[wires_is_encrypted(url) && identity_required(s->identity)]] [[wires_is_encrypted(url)]])
-c_mutation(A11 server/server.c test_admission:*beyond*
-  [[wires_is_encrypted(url) && identity_required(s->identity)]] [[identity_required(s->identity)]])
+c_mutation(A11 server/check.c test_admission:*beyond*
+  [[wires_is_encrypted(address) && identity_required(known)]] [[wires_is_encrypted(address)]])
+c_mutation(A11 server/check.c test_admission:*beyond*
+  [[wires_is_encrypted(address) && identity_required(known)]] [[identity_required(known)]])
 c_mutation(A11 net/wires.c test_admission:*beyond*
   [[    return strcmp(text, "localhost") == 0 || ]] [[    return strncmp(text, "127.", 4) == 0 || strcmp(text, "localhost") == 0 || ]])
-c_mutation(A11 server/server.c test_admission:*do_nothing*
+c_mutation(A11 server/check.c test_admission:*do_nothing*
   [[    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong)
                  : wires_check_tls(files, error);]] [[    (void)wrong;
     return wires_check_tls(files, error);]])

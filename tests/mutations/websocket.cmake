@@ -71,6 +71,6 @@ c_mutation(WS7 net/sp/sp_server.c test_sp_server:*long_answer*
 
 
 # origins that are none, or that no address would heed, are refused
-c_mutation(WS8 server/server.c test_admission:*would_do_nothing* [[    if (wires_is_origin(origin))]] [[    if (true)]])
-c_mutation(WS8 server/server.c test_admission:*would_do_nothing* [[s->config->allow_origin.n > 0 && !for_pages)]]
+c_mutation(WS8 server/check.c test_admission:*would_do_nothing* [[    if (wires_is_origin(origin))]] [[    if (true)]])
+c_mutation(WS8 server/check.c test_admission:*would_do_nothing* [[config->allow_origin.n > 0 && !for_pages)]]
   [[false)]])

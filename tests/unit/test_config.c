@@ -150,16 +150,57 @@ TEST(what_is_wrong_is_named)
     config_free(&config);
     expect_invalid(LOAD("--store", ""), &error, "--store");
     config_free(&config);
-    expect_invalid(LOAD("--config", "/nonexistent/lockstock.ini"), &error, "--config");
+    expect_invalid(LOAD("--config", "/nonexistent/lockstock.ini"), &error,
+                   "--config /nonexistent/lockstock.ini: No such file or directory");
     config_free(&config);
-    char *file = write_file("in-flight = 11\nno-such-key = 1\n");
-    expect_invalid(LOAD("--config", file), &error, "no-such-key");
+    expect_invalid(LOAD("--log-level=loud"), &error, "--log-level=loud: must be error, warn, info or debug");
     config_free(&config);
-    unlink(file);
+    expect_invalid(LOAD("--fsync=or"), &error, "--fsync=or: must be always or everysec");
+    config_free(&config);
     setenv("LOCKSTOCK_DRAIN_MS", "soon", 1);
     lks_code code = load(&config, &error, &action, 0, NULL);
     unsetenv("LOCKSTOCK_DRAIN_MS");
     expect_invalid(code, &error, "LOCKSTOCK_DRAIN_MS");
+    config_free(&config);
+}
+
+/* "FILE:2: ..." */
+TEST(what_is_wrong_in_a_file_is_named_with_its_line)
+{
+    static const struct {
+        const char *text, *says;
+    } cases[] = {{"in-flight = 11\nno-such-key = 1\nno-other = 1\n", ":2: no-such-key: unknown key"},
+                 {"; a comment\n\nin-flight = 0\n", ":3: in-flight: must be a number from 1 to 65536"},
+                 {"[section]\nin-flight = 1\n", ":2: in-flight: unknown key"},
+                 {"in-flight = 1\n\nwhat is this\n", ":3: is not `key = value`"}};
+    char says[256];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        settings config;
+        lks_error error;
+        config_action action;
+        char *file = write_file(cases[i].text);
+        snprintf(says, sizeof says, "%s%s", file, cases[i].says);
+        lks_code code = LOAD("--config", file);
+        unlink(file);
+        expect_invalid(code, &error, says);
+        config_free(&config);
+    }
+}
+
+TEST(check_and_print_take_the_other_flags_too)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+    expect_ok(LOAD("--check-config", "--in-flight", "7"), &error);
+    assert_int_equal(action, CONFIG_CHECK);
+    assert_int_equal(config.in_flight, 7);
+    config_free(&config);
+    expect_ok(LOAD("--in-flight=7", "--print-config"), &error);
+    assert_int_equal(action, CONFIG_PRINT);
+    config_free(&config);
+    expect_invalid(LOAD("--check-config", "--in-flight", "x"), &error, "--in-flight");
     config_free(&config);
 }
 
@@ -169,6 +210,9 @@ TEST(help_and_version_are_actions)
     lks_error error;
     config_action action;
     expect_ok(LOAD("--help"), &error);
+    assert_int_equal(action, CONFIG_HELP);
+    config_free(&config);
+    expect_ok(LOAD("-h"), &error);
     assert_int_equal(action, CONFIG_HELP);
     config_free(&config);
     expect_ok(LOAD("--version"), &error);

@@ -1,0 +1,135 @@
+/* Called by main and server_run. */
+#include "check.h"
+
+#include <sys/stat.h>
+
+#include "log.h"
+#include "store/url.h"
+
+const char check_no_certificate[] = "needs --tls-certificate and --tls-key";
+
+tls_files check_tls_files(const settings *config)
+{
+    return (tls_files){config->tls_certificate, config->tls_key, config->tls_client_ca, config->tls_client_required};
+}
+
+/* What others can reach must know them, and keep what they say to itself. */
+static lks_code check_exposure(const settings *config, const identity *known, const char *address, lks_error *error)
+{
+    bool safe = wires_is_encrypted(address) && identity_required(known);
+
+    if (!wires_is_exposed(address) || safe || config->insecure)
+        return LKS_OK;
+    return lks_error_set(error, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO,
+                         "--listen %s: beyond this machine only with TLS and --policy, or --insecure", address);
+}
+
+lks_code check_wrong_address(const char *address, const lks_error *why, lks_error *error)
+{
+    return lks_error_set(error, why->code, LKS_APPLIED_NO, "--listen %s: %s", address, why->message);
+}
+
+/* A setting that would do nothing is a mistake that somebody relies on. */
+static lks_code check_tls(const tls_files *files, lks_error *error)
+{
+    const char *wrong = NULL;
+
+    if (!files->certificate != !files->key)
+        wrong = "--tls-certificate and --tls-key need each other";
+    else if (files->client_ca && !files->certificate)
+        wrong = "--tls-client-ca needs --tls-certificate";
+    else if (files->client_required && !files->client_ca)
+        wrong = "--tls-client-required needs --tls-client-ca";
+    return wrong ? lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s", wrong)
+                 : wires_check_tls(files, error);
+}
+
+static lks_code check_origin(const char *origin, lks_error *error)
+{
+    if (wires_is_origin(origin))
+        return LKS_OK;
+    return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                         "--allow-origin %s: must be scheme://host or scheme://host:port", origin);
+}
+
+/* The addresses. `for_pages`: one is of WebSocket. */
+static lks_code check_addresses(const settings *config, const identity *known, const tls_files *files, bool *for_pages,
+                                lks_error *error)
+{
+    lks_code code = LKS_OK;
+
+    for (size_t i = 0; i < config->listen.n && code == LKS_OK; i++) {
+        const char *address = config->listen.of[i];
+        code = check_exposure(config, known, address, error);
+        if (code == LKS_OK) {
+            lks_error why;
+            if (wires_check(address, files->certificate, check_no_certificate, &why) != LKS_OK)
+                code = check_wrong_address(address, &why, error);
+        }
+        *for_pages = *for_pages || wires_is_for_pages(address);
+    }
+    return code;
+}
+
+static lks_code check_store(const char *text, lks_error *error)
+{
+    url parsed;
+
+    lks_code code = url_parse(text, &parsed, error);
+    if (code == LKS_OK)
+        url_clear(&parsed);
+    return code;
+}
+
+static lks_code check_wires(const settings *config, const identity *known, lks_error *error)
+{
+    const tls_files files = check_tls_files(config);
+    bool for_pages = false;
+
+    lks_code code = check_tls(&files, error);
+    for (size_t i = 0; i < config->allow_origin.n && code == LKS_OK; i++)
+        code = check_origin(config->allow_origin.of[i], error);
+    if (code == LKS_OK)
+        code = check_addresses(config, known, &files, &for_pages, error);
+    if (code == LKS_OK && config->allow_origin.n > 0 && !for_pages)
+        code = lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
+                             "--allow-origin needs an address of ws:// or wss://");
+    return code;
+}
+
+lks_code check_settings(const settings *config, identity **ret, lks_error *error)
+{
+    identity *known = NULL;
+
+    lks_code code = check_store(config->store, error);
+    if (code == LKS_OK)
+        code = identity_load(config->policy, config->tokens, &known, error);
+    if (code == LKS_OK)
+        code = check_wires(config, known, error);
+    if (code == LKS_OK)
+        *ret = known;
+    else
+        identity_free(known);
+    return code;
+}
+
+/* ---- files ------------------------------------------------------------------------ */
+
+/* What others may write is not worth much; what others may read is no key. */
+static void warn_of_mode(const char *path, mode_t not_for_others, const char *reason)
+{
+    struct stat file;
+
+    if (path && stat(path, &file) == 0 && (file.st_mode & not_for_others))
+        log_warn("file-mode", "file=%s mode=%03o reason=\"%s\"", path, (unsigned)file.st_mode & 0777, reason);
+}
+
+void check_modes(const settings *config)
+{
+    static const char writable[] = "others may write it";
+
+    warn_of_mode(config->policy, S_IWGRP | S_IWOTH, writable);
+    warn_of_mode(config->tokens, S_IWGRP | S_IWOTH, writable);
+    warn_of_mode(config->tls_client_ca, S_IWGRP | S_IWOTH, writable);
+    warn_of_mode(config->tls_key, S_IWGRP | S_IRWXO, "others may read it");
+}

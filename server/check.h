@@ -1,0 +1,26 @@
+/* Whether the settings can be used, as far as that is known before anything is made or started. */
+#ifndef LOCKSTOCK_SERVER_CHECK_H
+#define LOCKSTOCK_SERVER_CHECK_H
+
+#include <lockstock/status.h>
+
+#include "calls/identity.h"
+#include "config.h"
+#include "net/wires.h"
+
+/* Reads the files that are named, too. On success *ret is the caller's to free. The error names the setting. */
+lks_code check_settings(const settings *config, identity **ret, lks_error *error);
+
+/* Warns of files that others may change, or read where they should not: what others may write is not worth much, and
+ * what others may read is no key. */
+void check_modes(const settings *config);
+
+tls_files check_tls_files(const settings *config);
+
+/* What an address that needs a certificate is told. */
+extern const char check_no_certificate[];
+
+/* What is wrong with an address, said of it. Returns the code of `why`. */
+lks_code check_wrong_address(const char *address, const lks_error *why, lks_error *error);
+
+#endif
