@@ -2,8 +2,8 @@
  *
  *     guarded_host LOCKSTOCKD-URL EFFECTS GATE
  *
- * Writes "tcp://... grpc://... nng+tcp://..." on a line, what its handlers do on further ones, and serves until its
- * input ends. */
+ * Writes "tcp://... grpc://... nng+tcp://..." on a line, what its handlers do on further ones, and serves until
+ * SIGTERM. */
 #include <signal.h>
 #include <stdio.h>
 
@@ -20,7 +20,12 @@ int main(int argc, char **argv)
     const lks_rpc_service service = guarded_service(&shop);
     lks_host *host = NULL;
     lks_error error;
+    sigset_t ends;
+    int signal;
 
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigprocmask(SIG_BLOCK, &ends, NULL); /* in all threads */
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (argc != 4 || lks_channel_open(argv[1], NULL, &shop.channel, &error) != LKS_OK)
         return 2;
@@ -39,8 +44,7 @@ int main(int argc, char **argv)
         printf("%s%s://127.0.0.1:%d", i > 0 ? " " : "", schemes[i], port);
     }
     printf("\n");
-    while (getchar() != EOF)
-        ;
+    sigwait(&ends, &signal);
     lks_host_close(host, DRAIN_MS);
     lks_channel_close(shop.channel);
     return 0;

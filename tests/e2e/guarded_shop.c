@@ -191,6 +191,8 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
         atomic_fetch_add(&shop->running, 1);
         await_gate(shop);
         atomic_fetch_sub(&shop->running, 1);
+        if (in->code != 0)
+            return lks_error_set(error, (lks_code)in->code, LKS_APPLIED_NO, "order_id: not now");
         break;
     case LOCKSTOCK__TEST__DOING__DOING_FILL:
         out->body.len = (size_t)in->bytes;
@@ -198,6 +200,10 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
         break;
     case LOCKSTOCK__TEST__DOING__DOING_DEFER:
         return defer(shop, context, in, out);
+    case LOCKSTOCK__TEST__DOING__DOING_END:
+        sell(shop, context, in, out, error);
+        lks_host_finish(lks_host_defer(context), LKS_OK, NULL);
+        return LKS_INTERNAL;
     default:
         break;
     }

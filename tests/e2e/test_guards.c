@@ -1,260 +1,16 @@
 /* Guards around the handlers of a host: every answer that a caller may get, with a real lockstockd. */
 
-#include <pthread.h>
-#include <unistd.h>
-
-#include <lockstock/lockstock.h>
-#include <lockstock/rpc/exchange.h>
-
-#include "e2e/guarded_shop.h"
-#include "guarded.pb-c.h"
-#include "support/redis_fixture.h"
-#include "support/server_fixture.h"
+#include "e2e/guards_scene.h"
 #include "test.h"
 
-typedef Lockstock__Test__BuyRequest buy_request;
-typedef Lockstock__Test__BuyResponse buy_response;
-
-/* AWAY_MS: of calls that cannot succeed, so long that their refusal comes first. */
-enum { LIMIT_MS = 60000, SHORT_MS = 1500, AWAY_MS = 3000 };
-
-static redis_fixture *redis;
-static server_fixture *server;
-static lks_channel *channel;  /* to lockstockd */
-static lks_channel *shop_way; /* to the host */
-static lks_host *host;
-static guarded_shop shop;
-static char effects[256], gate[256];
-
-static int setup(void **state)
-{
-    static const char *const unsafe[] = {"--allow-unsafe-store", NULL};
-    const lks_rpc_service service = guarded_service(&shop);
-    char url[64];
-    uint16_t port;
-
-    redis = redis_fixture_start(NULL);
-    server = redis ? server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = unsafe})
-                   : NULL;
-    if (!server || lks_channel_open(server_fixture_url(server), NULL, &channel, NULL) != LKS_OK)
-        return -1;
-    snprintf(effects, sizeof effects, "%s/effects", redis_fixture_dir(redis));
-    snprintf(gate, sizeof gate, "%s/gate", redis_fixture_dir(redis));
-    shop = (guarded_shop){.channel = channel, .effects = effects, .gate = gate};
-    const lks_host_options options = {.threads = 2, .timeout_ms = LIMIT_MS, .guards = channel};
-    if (lks_host_open(&options, &host, NULL) != LKS_OK || lks_host_add(host, &service, NULL) != LKS_OK ||
-        lks_host_listen(host, "tcp://127.0.0.1:0", &port, NULL) != LKS_OK)
-        return -1;
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
-    return lks_channel_open(url, &(lks_channel_options){.timeout_ms = LIMIT_MS, .no_retry = true}, &shop_way, NULL) ==
-                   LKS_OK
-               ? 0
-               : -1;
-}
-
-static void open_gate(void)
-{
-    FILE *file = fopen(gate, "w");
-
-    assert_non_null(file);
-    fclose(file);
-}
-
-static int teardown(void **state)
-{
-    open_gate();
-    lks_channel_close(shop_way);
-    lks_host_close(host, 1000);
-    lks_channel_close(channel);
-    unlink(effects);
-    unlink(gate);
-    server_fixture_free(server);
-    redis_fixture_free(redis);
-    host = NULL;
-    return 0;
-}
-
-/* ---- calls ----------------------------------------------------------------------------------- */
-
-/* The lines of the file of effects that are this one; of all with NULL. */
-static int n_effects(const char *line)
-{
-    FILE *file = fopen(effects, "r");
-    char text[128];
-    int n = 0;
-
-    while (file && fgets(text, sizeof text, file))
-        n += !line || strncmp(text, line, strlen(line)) == 0;
-    if (file)
-        fclose(file);
-    return n;
-}
-
-static buy_request order(char *id, char **items, size_t n_items)
-{
-    static char buyer[] = "ann";
-    buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
-
-    request.order_id = id;
-    request.buyer_id = buyer;
-    request.items = items;
-    request.n_items = n_items;
-    request.doing = LOCKSTOCK__TEST__DOING__DOING_BUY;
-    return request;
-}
-
-/* The response is lks_message_free's. */
-static buy_response *buy_within(const lks_rpc_method *method, const buy_request *request, uint32_t timeout_ms,
-                                lks_error *error)
-{
-    const lks_call_options options = {.timeout_ms = timeout_ms, .no_retry = true};
-    ProtobufCMessage *response = NULL;
-
-    lks_call_run(shop_way, method, &request->base, &options, &response, error);
-    return (buy_response *)response;
-}
-
-static buy_response *buy(const lks_rpc_method *method, const buy_request *request, lks_error *error)
-{
-    return buy_within(method, request, 0, error);
-}
-
-static void free_response(buy_response *response)
-{
-    lks_message_free(response ? &response->base : NULL);
-}
-
-static void expect_bought(const lks_rpc_method *method, const buy_request *request)
-{
-    lks_error error;
-    buy_response *response = buy(method, request, &error);
-
-    if (!response)
-        fail_msg("%s: %s", lks_code_name(error.code), error.message);
-    assert_int_equal(response->outcome, LOCKSTOCK__TEST__BOUGHT__BOUGHT_YES);
-    free_response(response);
-}
-
-static void expect_error(const lks_error *error, lks_code code, lks_applied applied, const char *message)
-{
-    assert_string_equal(error->message, message);
-    assert_string_equal(lks_code_name(error->code), lks_code_name(code));
-    assert_string_equal(lks_applied_name(error->applied), lks_applied_name(applied));
-}
-
-static void expect_refused(const lks_rpc_method *method, const buy_request *request, lks_code code, const char *message)
-{
-    lks_error error;
-    buy_response *response = buy(method, request, &error);
-
-    assert_null(response);
-    expect_error(&error, code, LKS_APPLIED_NO, message);
-}
-
-static void expect_outcome(const lks_rpc_method *method, const buy_request *request, Lockstock__Test__Bought outcome,
-                           bool has_time)
-{
-    lks_error error;
-    buy_response *response = buy(method, request, &error);
-
-    if (!response)
-        fail_msg("%s: %s", lks_code_name(error.code), error.message);
-    assert_int_equal(response->outcome, outcome);
-    assert_int_equal(response->retry_after_ms > 0, has_time);
-    assert_string_equal(response->receipt, "");
-    free_response(response);
-}
-
-/* A call under way. */
-typedef struct started {
-    lks_call *call;
-} started;
-
-static started start(const lks_rpc_method *method, const buy_request *request)
-{
-    const lks_call_options options = {.no_retry = true, .timeout_ms = LIMIT_MS};
-    started s;
-
-    assert_int_equal(lks_call_start(shop_way, method, &request->base, &options, NULL, NULL, NULL, &s.call, NULL),
-                     LKS_OK);
-    return s;
-}
-
-/* Its response, which lives as long as the call. */
-static const buy_response *ended(started s, lks_error *error)
-{
-    lks_call_wait(s.call, error);
-    return (const buy_response *)lks_call_response(s.call);
-}
-
-static void expect_ended(started s)
-{
-    lks_error error;
-
-    if (!ended(s, &error))
-        fail_msg("%s: %s", lks_code_name(error.code), error.message);
-    lks_call_free(s.call);
-}
-
-static void await(atomic_int *what, int n)
-{
-    for (long long until = process_now_ms() + LIMIT_MS; atomic_load(what) != n; process_pause())
-        if (process_now_ms() > until)
-            fail_msg("%d instead of %d", atomic_load(what), n);
-}
-
-static int64_t waiters(char *name)
-{
-    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
-    lks_inspect_response *response = NULL;
-    static char group[] = "items";
-
-    request.group = group;
-    request.name = name;
-    assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
-    int64_t n = response->waiters;
-    lks_inspect_response_free(response);
-    return n;
-}
-
-static size_t holders(char *name)
-{
-    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
-    lks_inspect_response *response = NULL;
-    static char group[] = "items";
-
-    request.group = group;
-    request.name = name;
-    assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
-    size_t n = response->n_holders;
-    lks_inspect_response_free(response);
-    return n;
-}
-
-static void await_waiters(char *name, int64_t n)
-{
-    for (long long until = process_now_ms() + LIMIT_MS; waiters(name) != n; process_pause())
-        if (process_now_ms() > until)
-            fail_msg("%lld instead of %lld wait", (long long)waiters(name), (long long)n);
-}
-
-static void await_free(char *name)
-{
-    for (long long until = process_now_ms() + LIMIT_MS; holders(name) != 0; process_pause())
-        assert_true(process_now_ms() < until);
-}
-
 /* ---- locks ------------------------------------------------------------------------------------- */
-
-static char x[] = "x", y[] = "y", item_x[] = "item:x", item_y[] = "item:y", o1[] = "o-1", o2[] = "o-2";
-static char *x_alone[] = {x}, *y_alone[] = {y}, *yxy[] = {y, x, y};
 
 TEST(locks_are_held_while_the_handler_runs_and_no_longer)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, yxy, 3), third = order(o2, y_alone, 1);
 
     first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started s = start(&guarded_lock, &first);
+    lks_call *s = start(&guarded_lock, &first);
     await(&shop.running, 1);
     assert_int_equal(holders(item_x), 1);
     expect_refused(&guarded_lock, &second, LKS_ABORTED, "the lock on items is held by others");
@@ -295,10 +51,10 @@ TEST(calls_that_wait_for_a_lock_keep_no_thread)
 {
     enum { WAIT = 8 };
     buy_request first = order(o1, x_alone, 1), other = order(o2, y_alone, 1);
-    started calls[WAIT];
+    lks_call *calls[WAIT];
 
     first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started s = start(&guarded_queue, &first);
+    lks_call *s = start(&guarded_queue, &first);
     await(&shop.running, 1);
     first.doing = LOCKSTOCK__TEST__DOING__DOING_BUY;
     for (size_t i = 0; i < WAIT; i++)
@@ -318,7 +74,7 @@ TEST(a_lock_is_renewed_while_its_handler_outlasts_the_lease)
     lks_error error;
 
     first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started s = start(&guarded_short, &first);
+    lks_call *s = start(&guarded_short, &first);
     await(&shop.running, 1);
     for (long long until = process_now_ms() + 2 * SHORT_MS; process_now_ms() < until;)
         process_pause();
@@ -328,7 +84,7 @@ TEST(a_lock_is_renewed_while_its_handler_outlasts_the_lease)
     assert_non_null(response);
     assert_non_null(strstr(response->receipt, "lost=0"));
     assert_int_equal(response->attempt, 1);
-    lks_call_free(s.call);
+    lks_call_free(s);
 }
 
 TEST(a_wait_is_cut_to_the_deadline_of_the_call)
@@ -337,7 +93,7 @@ TEST(a_wait_is_cut_to_the_deadline_of_the_call)
     lks_error error;
 
     first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started s = start(&guarded_queue, &first);
+    lks_call *s = start(&guarded_queue, &first);
     await(&shop.running, 1);
     assert_null(buy_within(&guarded_queue, &second, AWAY_MS, &error));
     expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "the lock on items is held by others");
@@ -374,14 +130,6 @@ TEST(what_a_guard_needs_must_be_in_the_request)
 
 /* ---- one effect a key ------------------------------------------------------------------------------ */
 
-static bool same_answer(const buy_response *a, const buy_response *b)
-{
-    uint8_t left[1024], right[1024];
-    size_t len = lockstock__test__buy_response__pack(a, left);
-
-    return lockstock__test__buy_response__pack(b, right) == len && memcmp(left, right, len) == 0;
-}
-
 TEST(a_repeat_gets_the_first_response_byte_for_byte)
 {
     buy_request request = order(o1, x_alone, 1);
@@ -401,11 +149,11 @@ TEST(a_repeat_waits_for_the_response_of_a_call_that_runs)
 {
     enum { REPEATS = 6 };
     buy_request request = order(o1, x_alone, 1);
-    started calls[REPEATS];
+    lks_call *calls[REPEATS];
     lks_error error;
 
     request.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started first = start(&guarded_buy, &request);
+    lks_call *first = start(&guarded_buy, &request);
     await(&shop.running, 1);
     for (size_t i = 0; i < REPEATS; i++)
         calls[i] = start(&guarded_buy, &request);
@@ -415,9 +163,9 @@ TEST(a_repeat_waits_for_the_response_of_a_call_that_runs)
         const buy_response *repeat = ended(calls[i], &error);
         assert_non_null(repeat);
         assert_true(same_answer(response, repeat));
-        lks_call_free(calls[i].call);
+        lks_call_free(calls[i]);
     }
-    lks_call_free(first.call);
+    lks_call_free(first);
     assert_int_equal(n_effects(NULL), 1);
 }
 
@@ -518,13 +266,27 @@ TEST(a_response_too_long_to_be_stored_is_an_error_for_all)
 
 /* ---- refusals ------------------------------------------------------------------------------------ */
 
+static void expect_outcome(const lks_rpc_method *method, const buy_request *request, Lockstock__Test__Bought outcome,
+                           bool has_time)
+{
+    lks_error error;
+    buy_response *response = buy(method, request, &error);
+
+    if (!response)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    assert_int_equal(response->outcome, outcome);
+    assert_int_equal(response->retry_after_ms > 0, has_time);
+    assert_string_equal(response->receipt, "");
+    free_response(response);
+}
+
 TEST(a_refusal_is_told_by_a_code)
 {
     buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
     lks_error error;
 
     first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started s = start(&guarded_coded, &first);
+    lks_call *s = start(&guarded_coded, &first);
     await(&shop.running, 1);
     assert_null(buy(&guarded_coded, &first, &error));
     expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "order_id: the first call with it is running");
@@ -544,7 +306,7 @@ TEST(a_refusal_is_told_by_the_outcome_that_is_named_for_it)
 
     first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
     static char buyers[4][4] = {"a", "b", "c", "d"};
-    started s = start(&guarded_told, &first);
+    lks_call *s = start(&guarded_told, &first);
     await(&shop.running, 1);
     expect_outcome(&guarded_told, &first, LOCKSTOCK__TEST__BOUGHT__BOUGHT_RUNNING, true);
     expect_outcome(&guarded_told, &second, LOCKSTOCK__TEST__BOUGHT__BOUGHT_BUSY, false);
@@ -563,7 +325,7 @@ TEST(a_call_that_is_refused_by_its_lock_may_come_again)
     lks_error error;
 
     first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started s = start(&guarded_lock, &first);
+    lks_call *s = start(&guarded_lock, &first);
     await(&shop.running, 1);
     expect_refused(&guarded_coded, &second, LKS_ABORTED, "the lock on items is held by others");
     open_gate();
@@ -613,18 +375,15 @@ TEST(a_result_that_cannot_be_stored_in_time_is_told_and_stored_later)
 {
     buy_request request = order(o1, NULL, 0);
     lks_error error;
-    const lks_call_options options = {.no_retry = true, .timeout_ms = 5000};
-    started s;
 
     request.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    assert_int_equal(lks_call_start(shop_way, &guarded_once, &request.base, &options, NULL, NULL, NULL, &s.call, NULL),
-                     LKS_OK);
+    lks_call *s = start_on(shop_way, &guarded_once, &request, 5000);
     await(&shop.running, 1);
     server_fixture_kill(server);
     open_gate();
     /* Past its deadline the caller is gone; who asked for longer is answered. */
     ended(s, &error);
-    lks_call_free(s.call);
+    lks_call_free(s);
     assert_true(server_fixture_restart(server));
     buy_response *response = buy(&guarded_once, &request, &error);
     if (!response)
@@ -634,24 +393,4 @@ TEST(a_result_that_cannot_be_stored_in_time_is_told_and_stored_later)
     free_response(response);
 }
 
-/* ---- cancellation -------------------------------------------------------------------------------------- */
-
-TEST(a_caller_who_goes_away_in_the_queue_of_a_lock_leaves_it)
-{
-    buy_request first = order(o1, x_alone, 1), second = order(o2, x_alone, 1);
-    lks_error error;
-
-    first.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
-    started s = start(&guarded_queue, &first);
-    await(&shop.running, 1);
-    started waits = start(&guarded_queue, &second);
-    await_waiters(item_x, 1);
-    lks_call_cancel(waits.call);
-    ended(waits, &error);
-    lks_call_free(waits.call);
-    open_gate();
-    expect_ended(s);
-    await_free(item_x);
-}
-
-TEST_MAIN(.setup = setup, .teardown = teardown)
+TEST_MAIN(.setup = scene_setup, .teardown = scene_teardown)
