@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <lockstock/rpc/fields.h>
 #include <lockstock/rpc/method.h>
 
 /* ---- random ids -------------------------------------------------------------- */
@@ -38,12 +39,6 @@ void lks_rpc_random_id(char id[LKS_RPC_RANDOM_ID_LEN + 1])
 static const void *member(const ProtobufCMessage *message, size_t offset)
 {
     return (const char *)message + offset;
-}
-
-/* The number of elements of a repeated field. */
-static size_t repeated_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-    return *(const size_t *)member(message, field->quantifier_offset);
 }
 
 static bool all_zero(const void *data, size_t len)
@@ -90,7 +85,7 @@ static bool is_present(const ProtobufCMessage *message, const ProtobufCFieldDesc
 static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
 {
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
-        return repeated_count(message, field) > 0;
+        return lks_rpc_field_count(message, field) > 0;
     if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
         if (*(const uint32_t *)member(message, field->quantifier_offset) != field->id)
             return false;
@@ -111,22 +106,12 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
     }
 }
 
-static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *type, const char *name, size_t len)
-{
-    for (unsigned i = 0; i < type->n_fields; i++) {
-        const char *candidate = type->fields[i].name;
-        if (candidate && strlen(candidate) == len && memcmp(candidate, name, len) == 0)
-            return &type->fields[i];
-    }
-    return NULL;
-}
-
 /* Whether the field at `path` is set, in every element of the repeated messages on
  * the way. */
 static bool path_is_set(const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");
-    const ProtobufCFieldDescriptor *field = field_named(message->descriptor, path, len);
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(message->descriptor, path, len);
     if (!field || !is_set(message, field))
         return false;
     if (path[len] == '\0')
@@ -138,7 +123,7 @@ static bool path_is_set(const ProtobufCMessage *message, const char *path)
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         return path_is_set(*(ProtobufCMessage *const *)value, rest);
     ProtobufCMessage *const *elements = *(ProtobufCMessage * *const *)value;
-    for (size_t i = 0; i < repeated_count(message, field); i++)
+    for (size_t i = 0; i < lks_rpc_field_count(message, field); i++)
         if (!path_is_set(elements[i], rest))
             return false;
     return true;
@@ -163,7 +148,7 @@ char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *req
     if (method->fill != LKS_RPC_FILL_RANDOM || !method->natural_id)
         return NULL;
     const ProtobufCFieldDescriptor *field =
-        field_named(request->descriptor, method->natural_id, strlen(method->natural_id));
+        lks_rpc_field_named(request->descriptor, method->natural_id, strlen(method->natural_id));
     if (!is_plain_text(field) || is_set(request, field))
         return NULL;
     return (char **)((char *)request + field->offset);
@@ -172,7 +157,7 @@ char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *req
 int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *request)
 {
     static const char name[] = "wait_ms";
-    const ProtobufCFieldDescriptor *field = field_named(method->request, name, sizeof name - 1);
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(method->request, name, sizeof name - 1);
     if (!field || field->type != PROTOBUF_C_TYPE_INT64 || field->label == PROTOBUF_C_LABEL_REPEATED)
         return 0;
     const int64_t *wait_ms = member(request, field->offset);
@@ -188,7 +173,7 @@ bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *reque
     if (!method->first_try)
         return false;
     const ProtobufCFieldDescriptor *field =
-        field_named(request->descriptor, method->first_try, strlen(method->first_try));
+        lks_rpc_field_named(request->descriptor, method->first_try, strlen(method->first_try));
     if (!field || field->type != PROTOBUF_C_TYPE_BOOL || field->label == PROTOBUF_C_LABEL_REPEATED ||
         (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF))
         return false;
@@ -208,10 +193,10 @@ bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *reque
 static char *text_at(const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");
-    const ProtobufCFieldDescriptor *field = field_named(message->descriptor, path, len);
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(message->descriptor, path, len);
     bool repeated = field && field->label == PROTOBUF_C_LABEL_REPEATED;
 
-    if (!field || !is_set(message, field) || (repeated && repeated_count(message, field) != 1))
+    if (!field || !is_set(message, field) || (repeated && lks_rpc_field_count(message, field) != 1))
         return NULL;
     const void *value = member(message, field->offset);
     if (path[len] == '\0')
@@ -233,7 +218,7 @@ ProtobufCMessage *lks_rpc_undo_request(const lks_rpc_method *method, const Proto
     undo->method->request->message_init(made);
     for (size_t i = 0; i < undo->n_fields; i++) {
         const char *name = undo->fields[i].field;
-        const ProtobufCFieldDescriptor *field = field_named(made->descriptor, name, strlen(name));
+        const ProtobufCFieldDescriptor *field = lks_rpc_field_named(made->descriptor, name, strlen(name));
         char *text = NULL;
         for (const char *const *from = undo->fields[i].from; *from && !text; from++)
             text = text_at(request, *from);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/fields.h>
 #include <lockstock/rpc/frame.h>
 
 #include "client/away.h"
@@ -105,7 +106,7 @@ void guard_replay(const lks_stored_result *stored, guard_answer *answer)
 
 static void set_field(ProtobufCMessage *response, const char *name, int64_t value)
 {
-    const ProtobufCFieldDescriptor *field = guard_field(response->descriptor, name, strlen(name));
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(response->descriptor, name, strlen(name));
     char *at = field ? (char *)response + field->offset : NULL;
 
     if (!field)

@@ -3,14 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <lockstock/rpc/fields.h>
 #include <openssl/sha.h>
 
 #include "client/guard/keys.h"
-
-static const void *member(const ProtobufCMessage *message, size_t offset)
-{
-    return (const char *)message + offset;
-}
 
 /* protobuf-c keeps no mark of a map: it is told by how protoc names and numbers an entry, as nothing else may be. */
 static bool is_map(const ProtobufCFieldDescriptor *field)
@@ -31,7 +27,7 @@ static int compare_entries(const void *a, const void *b)
 {
     const ProtobufCMessage *left = *(ProtobufCMessage *const *)a, *right = *(ProtobufCMessage *const *)b;
     const ProtobufCFieldDescriptor *key = &left->descriptor->fields[0];
-    const void *left_key = member(left, key->offset), *right_key = member(right, key->offset);
+    const void *left_key = lks_rpc_field_value(left, key, 0), *right_key = lks_rpc_field_value(right, key, 0);
 
     switch (key->type) {
     case PROTOBUF_C_TYPE_STRING:
@@ -53,25 +49,12 @@ static void order_maps(const ProtobufCMessage *message)
 
     for (unsigned i = 0; i < type->n_fields; i++) {
         const ProtobufCFieldDescriptor *field = &type->fields[i];
-        const void *value = member(message, field->offset);
+        size_t n = field->type == PROTOBUF_C_TYPE_MESSAGE ? lks_rpc_field_count(message, field) : 0;
 
-        if (field->type != PROTOBUF_C_TYPE_MESSAGE)
-            continue;
-        if (field->label == PROTOBUF_C_LABEL_REPEATED) {
-            ProtobufCMessage **elements = *(ProtobufCMessage * *const *)value;
-            size_t n = *(const size_t *)member(message, field->quantifier_offset);
-
-            if (n > 1 && is_map(field))
-                qsort(elements, n, sizeof *elements, compare_entries);
-            for (size_t k = 0; k < n; k++)
-                order_maps(elements[k]);
-        } else if (!(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) ||
-                   *(const uint32_t *)member(message, field->quantifier_offset) == field->id) {
-            const ProtobufCMessage *inner = *(ProtobufCMessage *const *)value;
-
-            if (inner)
-                order_maps(inner);
-        }
+        if (n > 1 && is_map(field))
+            qsort((void *)lks_rpc_field_value(message, field, 0), n, sizeof(ProtobufCMessage *), compare_entries);
+        for (size_t k = 0; k < n; k++)
+            order_maps(*(const ProtobufCMessage *const *)lks_rpc_field_value(message, field, k));
     }
 }
 

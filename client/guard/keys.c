@@ -9,71 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- fields of a message ------------------------------------------------------------ */
-
-static const void *member(const ProtobufCMessage *message, size_t offset)
-{
-    return (const char *)message + offset;
-}
-
-const ProtobufCFieldDescriptor *guard_field(const ProtobufCMessageDescriptor *type, const char *name, size_t len)
-{
-    for (unsigned i = 0; i < type->n_fields; i++) {
-        const char *candidate = type->fields[i].name;
-
-        if (candidate && strlen(candidate) == len && memcmp(candidate, name, len) == 0)
-            return &type->fields[i];
-    }
-    return NULL;
-}
-
-static bool is_repeated(const ProtobufCFieldDescriptor *field)
-{
-    return field->label == PROTOBUF_C_LABEL_REPEATED;
-}
-
-/* How many values a field has. */
-static size_t count_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
-{
-    if (is_repeated(field))
-        return *(const size_t *)member(message, field->quantifier_offset);
-    if (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF)
-        return *(const uint32_t *)member(message, field->quantifier_offset) == field->id;
-    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
-        return *(ProtobufCMessage *const *)member(message, field->offset) != NULL;
-    return 1;
-}
-
-static size_t size_of(ProtobufCType type)
-{
-    switch (type) {
-    case PROTOBUF_C_TYPE_STRING:
-        return sizeof(char *);
-    case PROTOBUF_C_TYPE_BYTES:
-        return sizeof(ProtobufCBinaryData);
-    case PROTOBUF_C_TYPE_MESSAGE:
-        return sizeof(ProtobufCMessage *);
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return sizeof(int64_t);
-    case PROTOBUF_C_TYPE_BOOL:
-        return sizeof(protobuf_c_boolean);
-    default:
-        return sizeof(int32_t);
-    }
-}
-
-/* The i-th value of a field that has more than i. */
-static const void *value_of(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, size_t i)
-{
-    const void *at = member(message, field->offset);
-
-    return is_repeated(field) ? *(const char *const *)at + i * size_of(field->type) : at;
-}
+#include <lockstock/rpc/fields.h>
 
 /* ---- keys ----------------------------------------------------------------------------- */
 
@@ -232,12 +168,12 @@ static lks_code add_value(key_maker *to, const ProtobufCFieldDescriptor *field, 
 static lks_code add_path(key_maker *to, const ProtobufCMessage *message, const char *path)
 {
     size_t len = strcspn(path, ".");
-    const ProtobufCFieldDescriptor *field = guard_field(message->descriptor, path, len);
-    size_t n = field ? count_of(message, field) : 0;
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(message->descriptor, path, len);
+    size_t n = field ? lks_rpc_field_count(message, field) : 0;
     lks_code code = n > 0 ? LKS_OK : unset(to);
 
     for (size_t i = 0; i < n && code == LKS_OK; i++) {
-        const void *value = value_of(message, field, i);
+        const void *value = lks_rpc_field_value(message, field, i);
 
         if (path[len] == '\0')
             code = add_value(to, field, value);
@@ -253,10 +189,11 @@ static lks_code add_path(key_maker *to, const ProtobufCMessage *message, const c
 static bool is_plural(const ProtobufCMessageDescriptor *type, const char *path)
 {
     size_t len = strcspn(path, ".");
-    const ProtobufCFieldDescriptor *field = guard_field(type, path, len);
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(type, path, len);
 
-    return field && (is_repeated(field) || (path[len] != '\0' && field->type == PROTOBUF_C_TYPE_MESSAGE &&
-                                            is_plural(field->descriptor, path + len + 1)));
+    return field &&
+           (field->label == PROTOBUF_C_LABEL_REPEATED || (path[len] != '\0' && field->type == PROTOBUF_C_TYPE_MESSAGE &&
+                                                          is_plural(field->descriptor, path + len + 1)));
 }
 
 static lks_code make(key_maker *to, const ProtobufCMessage *request, const char *const *paths)

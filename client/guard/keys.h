@@ -26,7 +26,4 @@ lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, 
 lks_code guard_fingerprint(const lks_rpc_method *method, ProtobufCMessage *request,
                            uint8_t ret[GUARD_FINGERPRINT_BYTES], lks_error *error);
 
-/* The field of that name; NULL when there is none. */
-const ProtobufCFieldDescriptor *guard_field(const ProtobufCMessageDescriptor *type, const char *name, size_t len);
-
 #endif

@@ -39,8 +39,8 @@ c_mutation(CH3 client/call/call.c test_channel:*full_queue* [[method->settles ||
 c_mutation(CH4 rpc/method.c test_channel_retry:*option* [[    if (!method->first_try)
         return false;
     const ProtobufCFieldDescriptor *field =
-        field_named(request->descriptor, method->first_try, strlen(method->first_try));]]
-  [[    const ProtobufCFieldDescriptor *field = field_named(request->descriptor, "fresh", 5);]])
+        lks_rpc_field_named(request->descriptor, method->first_try, strlen(method->first_try));]]
+  [[    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(request->descriptor, "fresh", 5);]])
 c_mutation(CH4 client/call/request.c test_channel_retry:*same_id [[    if (lks_rpc_end_first_try(method, message))]] [[    if (false)]])
 c_mutation(CH4 rpc/method.c test_method:*says_that_it_is_one
   [[        *(protobuf_c_boolean *)((char *)request + field->quantifier_offset) = true;]] [[        ;]])
@@ -61,7 +61,7 @@ c_mutation(CH7 client/once.c test_once:*of_a_day [[lease_wait_ms(options->wait_m
 # What a cancelled call leaves at a server is undone, by the method's option
 c_mutation(CH14 client/call/tries.c test_mutex:*cancelled_acquire* [[        call_undo(channel, call->request);]] [[        ;]])
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[*from && !text; from++)]] [[*from; from++)]])
-c_mutation(CH14 rpc/method.c test_method:*undoes* [[(repeated && repeated_count(message, field) != 1)]] [[false]])
+c_mutation(CH14 rpc/method.c test_method:*undoes* [[(repeated && lks_rpc_field_count(message, field) != 1)]] [[false]])
 c_mutation(CH14 rpc/method.c test_method:*undoes* [[text && is_plain_text(field)]] [[text && field]])
 
 # Calls that share a message

@@ -1,0 +1,28 @@
+/* Fields of a message that is known by its descriptor only. Pure. */
+#ifndef LOCKSTOCK_RPC_FIELDS_H
+#define LOCKSTOCK_RPC_FIELDS_H
+
+#include <stddef.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The field of that name, which need not end after len bytes; NULL when there is none. */
+const ProtobufCFieldDescriptor *lks_rpc_field_named(const ProtobufCMessageDescriptor *type, const char *name,
+                                                    size_t len);
+
+/* How many values a field has: the elements of a repeated one, 0 for a message that is not there and for what a oneof
+ * has not chosen, else 1. */
+size_t lks_rpc_field_count(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field);
+
+/* The i-th of them, as its C type: a `char *`, a `ProtobufCMessage *`, an int64_t, ... */
+const void *lks_rpc_field_value(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field, size_t i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
