@@ -10,7 +10,7 @@ trap 'rm -f "$deps"' EXIT
   /^[^ ]/ {
     object = $1; room = ""
     sub(/:$/, "", object)
-    if (object !~ /^(rpc|net|standard|client|host|server)\/.*\.c\.o$/) next
+    if (object !~ /^(rpc|net|standard|client|host|server|cli)\/.*\.c\.o$/) next
     room = object
     sub(/\/.*/, "", room)
     if (object ~ /^server\/services\/|\/services\/[a-z_]*\.c\.o$/) room = "services"
@@ -39,6 +39,7 @@ forbid json "net|standard|client|host|server" "nng/|hiredis/|uv(/|[.]h)|nghttp2/
 forbid net "standard|client|host|server" "nng/|hiredis/"
 forbid standard "client|host|server" "nng/|hiredis/"
 forbid client "standard|host|server" "hiredis/"
+forbid cli "net|standard|client/(loop|wire|call|lease)|host|server" "nng/|hiredis/|uv(/|[.]h)|openssl/"
 forbid host "client|server" "nng/|hiredis/" client/include/lockstock/
 forbid server "client|host" "nng/"
 forbid calls "standard|client|host" "nng/|hiredis/"

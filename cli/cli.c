@@ -1,0 +1,203 @@
+/* Settings are filled in where they are still empty: flags first, so they win. */
+#include "cli.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <ini.h>
+
+#include "words.h"
+
+#define AT(member) offsetof(cli, member)
+/* Also LOCKSTOCK_SERVER and the like, and `server = ...` in the file. */
+static const option settings[] = {
+    {"server", OPTION_TEXT, AT(server), "URL,...", "the servers (tcp://127.0.0.1:7700)"},
+    {"namespace", OPTION_TEXT, AT(ns), "NAME", "whose locks, stock and keys"},
+    {"token-file", OPTION_TEXT, AT(token_file), "FILE", "a bearer token"},
+    {"tls-ca", OPTION_TEXT, AT(tls_ca), "FILE", "whom to trust over tls://, PEM; else whom the system trusts"},
+    {"tls-certificate", OPTION_TEXT, AT(tls_certificate), "FILE", "a certificate of one's own, PEM"},
+    {"tls-key", OPTION_TEXT, AT(tls_key), "FILE", "its key, PEM"},
+    {"tls-name", OPTION_TEXT, AT(tls_name), "NAME", "what the server's certificate must name; else the URL's host"},
+    {"timeout", OPTION_DURATION, AT(timeout), "TIME", "how long a call may take beside its --wait (5s)"},
+};
+enum { N_SETTINGS = sizeof settings / sizeof *settings };
+
+static const option flags[] = {
+    {"config", OPTION_TEXT, AT(config), "FILE", "settings, as `server = URL`; else ~/.config/lockstock/config"},
+    {"help", OPTION_BOOL, AT(help), NULL, "this text, or that of a command"},
+};
+
+options_result cli_take(cli *c, arguments *args, const argument *arg)
+{
+    if (argument_is(arg, "json")) {
+        const char *next = args->at < args->argc ? args->argv[args->at] : "";
+        c->json = true;
+        if (arg->value || next[0] == '{')
+            c->json_request = arguments_value(args, arg);
+        return OPTIONS_TAKEN;
+    }
+    options_result taken = options_take(OPTION_SET(settings, c), args, arg);
+    return taken == OPTIONS_OTHER ? options_take(OPTION_SET(flags, c), args, arg) : taken;
+}
+
+void cli_print_options(void)
+{
+    printf("\nflags of all commands, but for the last three also LOCKSTOCK_SERVER and so on in the environment:\n");
+    options_print(settings, N_SETTINGS);
+    options_print(flags, 1);
+    printf("  %-26s %s\n", "--json ['{...}']",
+           "answer in JSON; take the request from there, or from a file (--json=@FILE)");
+    options_print(flags + 1, 1);
+}
+
+/* ---- environment and file -------------------------------------------------------- */
+
+static bool is_empty(const cli *c, const option *o)
+{
+    const char *at = (const char *)c + o->offset;
+
+    return o->type == OPTION_TEXT ? !*(const char *const *)(const void *)at : *(const int64_t *)(const void *)at == 0;
+}
+
+static bool take_environment(cli *c)
+{
+    for (size_t i = 0; i < N_SETTINGS; i++) {
+        char name[WORDS_BYTES] = "LOCKSTOCK_";
+        size_t n = strlen(name);
+        for (const char *from = settings[i].name; *from; from++)
+            name[n++] = *from == '-' ? '_' : (char)(*from - 'a' + 'A');
+        const char *value = getenv(name);
+        if (value && *value && is_empty(c, &settings[i]) && !options_fill(&settings[i], c, name, value))
+            return false;
+    }
+    return true;
+}
+
+typedef struct loading {
+    cli *cli;
+    bool wrong; /* and said */
+} loading;
+
+static int on_key(void *user, const char *section, const char *name, const char *value)
+{
+    loading *l = user;
+    char what[WORDS_BYTES];
+
+    snprintf(what, sizeof what, "%.64s in the configuration file", name);
+    for (size_t i = 0; i < N_SETTINGS && !*section && !l->wrong; i++) {
+        if (strcmp(settings[i].name, name) != 0)
+            continue;
+        const char *copy = lks_rpc_arena_copy(l->cli->arena, value, strlen(value));
+        l->wrong = is_empty(l->cli, &settings[i]) && (!copy || !options_fill(&settings[i], l->cli, what, copy));
+        return !l->wrong;
+    }
+    if (!l->wrong)
+        exits_wrong(what, "unknown key");
+    l->wrong = true;
+    return 0;
+}
+
+/* The file that is read when none is named; NULL = there is none. */
+static const char *usual_file(const cli *c)
+{
+    const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *path = NULL;
+
+    if (base && *base == '/')
+        path = lks_rpc_arena_printf(c->arena, "%s/lockstock/config", base);
+    else if (home && *home)
+        path = lks_rpc_arena_printf(c->arena, "%s/.config/lockstock/config", home);
+    return path && access(path, F_OK) == 0 ? path : NULL;
+}
+
+static bool take_file(cli *c)
+{
+    const char *path = c->config ? c->config : getenv("LOCKSTOCK_CONFIG");
+    loading l = {.cli = c};
+    char why[64];
+
+    if (!path || !*path)
+        path = usual_file(c);
+    if (!path)
+        return true;
+    int line = ini_parse(path, on_key, &l);
+    if (line == 0 || l.wrong)
+        return !l.wrong;
+    snprintf(why, sizeof why, "line %d is not `key = value`", line);
+    exits_wrong(path, line < 0 ? "cannot be read" : why);
+    return false;
+}
+
+exit_code cli_settle(cli *c)
+{
+    if (!take_environment(c) || !take_file(c))
+        return EXIT_USAGE;
+    if (!c->server)
+        c->server = "tcp://127.0.0.1:7700";
+    return EXIT_DONE;
+}
+
+/* ---- the channel ----------------------------------------------------------------- */
+
+enum { TOKEN_BYTES = 4096 + 2 };
+
+/* The file's first line. */
+static exit_code read_token(const char *path, char token[TOKEN_BYTES])
+{
+    FILE *file = fopen(path, "re");
+
+    if (!file)
+        return exits_wrong("--token-file", strerror(errno));
+    bool good = fgets(token, TOKEN_BYTES, file);
+    fclose(file);
+    if (good)
+        token[strcspn(token, "\r\n")] = '\0';
+    return good && *token ? EXIT_DONE : exits_wrong("--token-file", "its first line is empty");
+}
+
+/* The library names its own parameters. */
+static exit_code not_opened(const lks_error *error)
+{
+    static const struct {
+        const char *library, *flag;
+    } names[] = {{"urls: ", "--server"}, {"options.token: ", "--token-file"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t len = strlen(names[i].library);
+        if (strncmp(error->message, names[i].library, len) == 0)
+            return exits_wrong(names[i].flag, error->message + len);
+    }
+    return exits_failed(error, true);
+}
+
+exit_code cli_open(const cli *c, lks_channel **ret)
+{
+    char token[TOKEN_BYTES];
+    lks_error error;
+    lks_channel_options options = {
+        .timeout_ms = c->timeout > UINT32_MAX ? UINT32_MAX : (uint32_t)c->timeout,
+        .ns = c->ns,
+        .ca_file = c->tls_ca,
+        .certificate_file = c->tls_certificate,
+        .key_file = c->tls_key,
+        .server_name = c->tls_name,
+    };
+
+    if (c->token_file) {
+        exit_code code = read_token(c->token_file, token);
+        if (code != EXIT_DONE)
+            return code;
+        options.token = token;
+    }
+    return lks_channel_open(c->server, &options, ret, &error) == LKS_OK ? EXIT_DONE : not_opened(&error);
+}
+
+exit_code cli_connect(cli *c, lks_channel **ret)
+{
+    exit_code code = cli_settle(c);
+
+    return code == EXIT_DONE ? cli_open(c, ret) : code;
+}

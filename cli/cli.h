@@ -1,0 +1,53 @@
+/* What all commands of lockstock begin with: which servers, as whom, and how to answer. */
+#ifndef LOCKSTOCK_CLI_CLI_H
+#define LOCKSTOCK_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <lockstock/channel.h>
+#include <lockstock/rpc/arena.h>
+
+#include "exits.h"
+#include "options.h"
+
+typedef struct cli {
+    lks_rpc_arena *arena; /* of the whole run */
+    /* Flags; else LOCKSTOCK_... of the environment; else the configuration file. */
+    const char *server, *ns, *token_file, *tls_ca, *tls_certificate, *tls_key, *tls_name, *config;
+    int64_t timeout;
+    /* Flags alone. */
+    bool json, help;
+    const char *json_request; /* what followed --json; NULL = none */
+} cli;
+
+/* A flag that every command has. */
+options_result cli_take(cli *c, arguments *args, const argument *arg);
+
+/* Once all flags are known: what else there is, and the channel. Any code but EXIT_DONE: said. */
+exit_code cli_settle(cli *c);
+exit_code cli_open(const cli *c, lks_channel **ret);
+
+/* Both. */
+exit_code cli_connect(cli *c, lks_channel **ret);
+
+/* The flags that every command has, for --help. */
+void cli_print_options(void);
+
+/* ---- the commands: args stand behind the command's own words ------------------------ */
+
+typedef exit_code cli_command(cli *c, arguments *args);
+
+cli_command run_command;    /* run --lock NAME -- CMD */
+cli_command once_command;   /* once --key KEY -- CMD */
+cli_command limit_command;  /* limit --key KEY --rate 10/s -- CMD */
+cli_command watch_command;  /* stock watch SKU */
+cli_command ledger_command; /* stock ledger GROUP */
+cli_command status_command; /* status */
+
+struct lks_rpc_method;
+
+/* Any method: SERVICE METHOD. */
+exit_code rpc_command(cli *c, const struct lks_rpc_method *method, arguments *args);
+
+#endif

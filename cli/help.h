@@ -1,0 +1,14 @@
+/* --help: what there is, from the descriptors, and what it is for, from the comments of the .proto files. */
+#ifndef LOCKSTOCK_CLI_HELP_H
+#define LOCKSTOCK_CLI_HELP_H
+
+#include <lockstock/rpc/method.h>
+
+#include "exits.h"
+
+/* All print on standard output and return EXIT_DONE. */
+exit_code help_all(void);
+exit_code help_service(const lks_rpc_method *of);
+exit_code help_method(const lks_rpc_method *method);
+
+#endif

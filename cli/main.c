@@ -1,0 +1,64 @@
+/* lockstock: every method of the servers, and what shells need around them. docs/cli.md */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/version.h>
+
+#include "catalog.h"
+#include "cli.h"
+#include "help.h"
+
+/* The command behind the flags that stand first. */
+static exit_code dispatch(cli *c, arguments *args)
+{
+    const char *words[2] = {NULL, NULL};
+    argument arg;
+
+    for (size_t n = 0; n < 2 && arguments_next(args, &arg);) {
+        if (!arg.name) {
+            words[n++] = arg.text;
+            if (n == 1 && !catalog_find_service(arg.text))
+                break;
+            continue;
+        }
+        if (argument_is(&arg, "version")) {
+            printf("lockstock %s\n", LOCKSTOCK_VERSION);
+            return EXIT_DONE;
+        }
+        options_result taken = cli_take(c, args, &arg);
+        if (taken == OPTIONS_OTHER)
+            exits_wrong(arg.text, "unknown flag; see --help");
+        if (taken != OPTIONS_TAKEN)
+            return EXIT_USAGE;
+    }
+    if (!words[0])
+        return c->help ? help_all() : exits_wrong("no command", "see --help");
+    const lks_rpc_method *service = catalog_find_service(words[0]);
+    if (!service)
+        return exits_wrong(words[0], "unknown command; see --help");
+    if (!words[1])
+        return c->help ? help_service(service) : exits_wrong(words[0], "needs a method; see --help");
+    const lks_rpc_method *method = catalog_find(words[0], words[1]);
+    if (!method)
+        return exits_wrong(words[1], "unknown method; see --help");
+    return rpc_command(c, method, args);
+}
+
+int main(int argc, char **argv)
+{
+    arguments args = {.argc = argc, .argv = argv, .at = 1};
+    cli c = {.arena = lks_rpc_arena_new()};
+
+    if (!c.arena) {
+        exits_wrong("lockstock", "out of memory");
+        return EXIT_OTHER;
+    }
+    exit_code code = dispatch(&c, &args);
+    lks_rpc_arena_free(c.arena);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        exits_wrong("standard output", "cannot be written");
+        code = code == EXIT_DONE ? EXIT_OTHER : code;
+    }
+    return (int)code;
+}

@@ -1,0 +1,310 @@
+/* Values of messages are JSON ("{...}"), or short: A=B for one of two fields (--line phone=2), else
+ * field=value,field=value, where the first field's value may stand alone (--target door,mode=shared). */
+#include "request.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "exits.h"
+#include "rpc/json/base64.h"
+#include "rpc/json/json.h"
+#include "words.h"
+
+typedef ProtobufCFieldDescriptor field_descriptor;
+
+bool request_init(request *r, const ProtobufCMessageDescriptor *type)
+{
+    *r = (request){.type = type, .json = json_object()};
+    return r->json;
+}
+
+void request_clear(request *r)
+{
+    json_decref(r->json);
+    r->json = NULL;
+}
+
+bool request_has(const request *r, const char *field)
+{
+    return json_object_get(r->json, field);
+}
+
+static json_t *wrong(const field_descriptor *field, const char *why)
+{
+    char flag[WORDS_BYTES + 2] = "--";
+
+    words_of_field(field, flag + 2);
+    exits_wrong(flag, why);
+    return NULL;
+}
+
+/* ---- files ------------------------------------------------------------------- */
+
+enum { FILE_BYTES_MAX = 4 << 20 };
+
+/* The whole file, to be freed; "-" is standard input. NULL: said. */
+static char *read_file(const char *path, size_t *len)
+{
+    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
+    char *bytes = malloc(FILE_BYTES_MAX + 1);
+
+    *len = file && bytes ? fread(bytes, 1, FILE_BYTES_MAX + 1, file) : 0;
+    if (!file || ferror(file) || !bytes || *len > FILE_BYTES_MAX) {
+        exits_wrong(path, file && *len > FILE_BYTES_MAX ? "too long" : strerror(errno));
+        free(bytes);
+        bytes = NULL;
+    }
+    if (file && file != stdin)
+        fclose(file);
+    return bytes;
+}
+
+static json_t *bytes_of(const char *text)
+{
+    size_t len = strlen(text);
+    char *read = text[0] == '@' ? read_file(text + 1, &len) : NULL;
+
+    if (text[0] == '@' && !read)
+        return NULL;
+    char *encoded = malloc(BASE64_ENCODED_BYTES(len) + 1);
+    json_t *json = NULL;
+    if (encoded) {
+        base64_encode((const uint8_t *)(read ? read : text), len, encoded);
+        json = json_stringn(encoded, BASE64_ENCODED_BYTES(len));
+    }
+    free(encoded);
+    free(read);
+    return json;
+}
+
+/* ---- values ------------------------------------------------------------------ */
+
+static json_t *value_of(const field_descriptor *field, const char *text);
+static json_t *value_named(const field_descriptor *field, size_t len, const char *text);
+
+static json_t *duration_of(const field_descriptor *field, const char *text)
+{
+    int64_t ms;
+
+    if (!words_find_ms(text, &ms))
+        return wrong(field, "must be a time with its unit: 200ms, 5s, 1h");
+    return json_integer(ms);
+}
+
+static json_t *enum_of(const field_descriptor *field, const char *text)
+{
+    const ProtobufCEnumDescriptor *type = field->descriptor;
+    char all[512] = "must be one of:", word[WORDS_BYTES];
+    int value;
+
+    if (words_find_enum(type, text, &value))
+        return json_integer(value);
+    for (unsigned i = 0; i < type->n_values; i++)
+        if (type->values[i].value != 0) {
+            words_of_enum(type, type->values[i].value, word);
+            snprintf(all + strlen(all), sizeof all - strlen(all), " %s", word);
+        }
+    return wrong(field, all);
+}
+
+static const field_descriptor *find_field(const ProtobufCMessageDescriptor *type, const char *word, size_t len)
+{
+    for (unsigned i = 0; i < type->n_fields; i++)
+        if (words_mean_field(word, len, &type->fields[i]))
+            return &type->fields[i];
+    return NULL;
+}
+
+/* Takes `value`, NULL too. */
+static bool put(json_t *json, const field_descriptor *field, json_t *value)
+{
+    if (field->label != PROTOBUF_C_LABEL_REPEATED || !value)
+        return value && json_object_set_new(json, field->name, value) == 0;
+    json_t *array = json_object_get(json, field->name);
+    if (!json_is_array(array)) {
+        array = json_array();
+        if (json_object_set_new(json, field->name, array) != 0) {
+            json_decref(value);
+            return false;
+        }
+    }
+    return json_array_append_new(array, value) == 0;
+}
+
+/* "phone=2": a quantity has no equals sign, a text may. */
+static json_t *pair_of(const field_descriptor *field, const char *text)
+{
+    const ProtobufCMessageDescriptor *type = field->descriptor;
+    bool last = type->fields[1].type != PROTOBUF_C_TYPE_STRING;
+    const char *equals = last ? strrchr(text, '=') : strchr(text, '=');
+    char form[2 * WORDS_BYTES + 16] = "must be ", first[WORDS_BYTES];
+
+    if (!equals) {
+        words_of_field(&type->fields[0], form + strlen(form));
+        strcat(form, "=");
+        words_of_field(&type->fields[1], form + strlen(form));
+        return wrong(field, form);
+    }
+    snprintf(first, sizeof first, "%.*s", (int)(equals - text), text);
+    json_t *json = json_object();
+    if (json && (size_t)(equals - text) < sizeof first &&
+        put(json, &type->fields[0], value_of(&type->fields[0], first)) &&
+        put(json, &type->fields[1], value_of(&type->fields[1], equals + 1)))
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+/* One part of "door,mode=shared". */
+static bool put_part(json_t *json, const field_descriptor *field, const char *part, bool first)
+{
+    const ProtobufCMessageDescriptor *type = field->descriptor;
+    const char *equals = strchr(part, '=');
+    const field_descriptor *inner = equals ? find_field(type, part, (size_t)(equals - part)) : NULL;
+
+    if (!inner && first)
+        return put(json, &type->fields[0], value_of(&type->fields[0], part));
+    if (!inner) {
+        wrong(field, "must be field=value,field=value, with fields of the request");
+        return false;
+    }
+    return put(json, inner, value_named(inner, (size_t)(equals - part), equals + 1));
+}
+
+static json_t *parts_of(const field_descriptor *field, const char *text)
+{
+    json_t *json = json_object();
+    char *copy = strdup(text), *rest = copy, *part;
+    bool good = json && copy, first = true;
+
+    while (good && (part = strsep(&rest, ","))) {
+        good = put_part(json, field, part, first);
+        first = false;
+    }
+    free(copy);
+    if (good)
+        return json;
+    json_decref(json);
+    return NULL;
+}
+
+static json_t *message_of(const field_descriptor *field, const char *text)
+{
+    const ProtobufCMessageDescriptor *type = field->descriptor;
+    bool is_pair = type->n_fields == 2 && type->fields[0].type == PROTOBUF_C_TYPE_STRING &&
+                   type->fields[1].type != PROTOBUF_C_TYPE_MESSAGE;
+
+    if (text[0] == '{') {
+        json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
+        return json ? json : wrong(field, "not JSON");
+    }
+    return is_pair ? pair_of(field, text) : parts_of(field, text);
+}
+
+static json_t *value_of(const field_descriptor *field, const char *text)
+{
+    json_t *json;
+
+    switch (field->type) {
+    case PROTOBUF_C_TYPE_ENUM:
+        return enum_of(field, text);
+    case PROTOBUF_C_TYPE_BYTES:
+        return bytes_of(text);
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return message_of(field, text);
+    case PROTOBUF_C_TYPE_BOOL:
+        if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
+            return wrong(field, "must be true or false, or stand alone");
+        return json_boolean(text[0] == 't');
+    default:
+        break;
+    }
+    if (words_is_duration(field))
+        return duration_of(field, text);
+    json = json_string(text); /* the codec takes numbers as text */
+    return json ? json : wrong(field, "not valid UTF-8");
+}
+
+/* The same for a field that was called by a name of len bytes: "lease-ms" takes a bare number. */
+static json_t *value_named(const field_descriptor *field, size_t len, const char *text)
+{
+    bool is_bare = words_is_duration(field) && len == strlen(field->name) && text[strspn(text, "-0123456789")] == '\0';
+
+    return is_bare ? json_string(text) : value_of(field, text);
+}
+
+/* ---- from the command line ------------------------------------------------------- */
+
+bool request_take_json(request *r, const char *text)
+{
+    size_t len = strlen(text);
+    char *read = text[0] == '@' ? read_file(text + 1, &len) : NULL, why[128];
+    json_error_t error;
+
+    if (text[0] == '@' && !read)
+        return false;
+    json_t *json = json_loadb(read ? read : text, len, JSON_REJECT_DUPLICATES, &error);
+    free(read);
+    if (json_is_object(json)) {
+        json_decref(r->json);
+        r->json = json;
+        return true;
+    }
+    snprintf(why, sizeof why, "line %d, column %d: not JSON", error.line, error.column);
+    exits_wrong("--json", json ? "must be an object" : why);
+    json_decref(json);
+    return false;
+}
+
+options_result request_take_flag(request *r, arguments *args, const argument *arg)
+{
+    const field_descriptor *field = arg->name ? find_field(r->type, arg->name, arg->name_len) : NULL;
+
+    if (!field)
+        return OPTIONS_OTHER;
+    bool alone = field->type == PROTOBUF_C_TYPE_BOOL && !arg->value;
+    const char *text = alone ? "true" : arguments_value(args, arg);
+
+    return text && put(r->json, field, value_named(field, arg->name_len, text)) ? OPTIONS_TAKEN : OPTIONS_WRONG;
+}
+
+const field_descriptor *request_position(const ProtobufCMessageDescriptor *type, unsigned n)
+{
+    for (unsigned i = 0; i < type->n_fields && n < REQUEST_POSITIONS; i++) {
+        const field_descriptor *field = &type->fields[i];
+        if (strcmp(field->name, "group") == 0)
+            continue;
+        if (field->label == PROTOBUF_C_LABEL_REPEATED || n-- == 0)
+            return field;
+    }
+    return NULL;
+}
+
+bool request_take_word(request *r, const char *text)
+{
+    const field_descriptor *field = request_position(r->type, r->n_positions);
+
+    if (!field) {
+        exits_wrong(text, "not expected here; see --help");
+        return false;
+    }
+    if (field->label != PROTOBUF_C_LABEL_REPEATED)
+        r->n_positions++;
+    return put(r->json, field, value_of(field, text));
+}
+
+lks_code request_build(const request *r, lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
+{
+    char *text = json_dumps(r->json, JSON_COMPACT);
+
+    if (!text)
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    lks_code code = lks_rpc_json_parse(r->type, text, strlen(text), &lks_rpc_scan_defaults, arena, ret, error);
+    free(text);
+    return code;
+}

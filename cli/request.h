@@ -1,0 +1,47 @@
+/* A request of any method, from flags: a tree of JSON is put together, which the codec then makes a message of, with
+ * its checks and its errors. */
+#ifndef LOCKSTOCK_CLI_REQUEST_H
+#define LOCKSTOCK_CLI_REQUEST_H
+
+#include <stdbool.h>
+
+#include <lockstock/rpc/arena.h>
+#include <lockstock/status.h>
+#include <protobuf-c/protobuf-c.h>
+
+#include "options.h"
+
+enum { REQUEST_POSITIONS = 2 }; /* fields that may stand without a flag */
+
+struct json_t;
+
+typedef struct request {
+    const ProtobufCMessageDescriptor *type;
+    struct json_t *json;
+    unsigned n_positions; /* filled in so far */
+} request;
+
+/* False: no memory. To be cleared, also after a failure. */
+bool request_init(request *r, const ProtobufCMessageDescriptor *type);
+void request_clear(request *r);
+
+/* All of it from JSON; "@FILE" reads a file, "@-" standard input. False: said. */
+bool request_take_json(request *r, const char *text);
+
+/* The field that a flag names. OPTIONS_OTHER: there is none. */
+options_result request_take_flag(request *r, arguments *args, const argument *arg);
+
+/* What stands without a flag: the first fields in their order, without `group`; one that is repeated takes all that
+ * follows. False: said. */
+bool request_take_word(request *r, const char *text);
+
+/* Whether a field was given. */
+bool request_has(const request *r, const char *field);
+
+/* The field that the n-th word fills in; NULL = none. */
+const ProtobufCFieldDescriptor *request_position(const ProtobufCMessageDescriptor *type, unsigned n);
+
+/* The message, in the arena. */
+lks_code request_build(const request *r, lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error);
+
+#endif

@@ -1,0 +1,147 @@
+/* SERVICE METHOD: any method of the contract, from its descriptors. Lists are asked for page by page until their end,
+ * unless a page was named. */
+#include <string.h>
+
+#include <lockstock/call.h>
+
+#include "answer.h"
+#include "catalog.h"
+#include "cli.h"
+#include "help.h"
+#include "request.h"
+#include "rpc/json/field.h"
+
+/* ---- pages ------------------------------------------------------------------- */
+
+/* Where a text of that name is; NULL: the message has none. */
+static const char **text_field(const ProtobufCMessage *message, const char *name)
+{
+    const field_descriptor *field = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
+
+    return field && field->type == PROTOBUF_C_TYPE_STRING ? field_member(message, field) : NULL;
+}
+
+/* The same message in the arena; frees the other. NULL: no memory. */
+static ProtobufCMessage *keep(ProtobufCMessage *message, lks_rpc_arena *arena)
+{
+    size_t len = protobuf_c_message_get_packed_size(message);
+    uint8_t *packed = lks_rpc_arena_alloc(arena, len);
+    ProtobufCMessage *kept = NULL;
+
+    if (packed) {
+        protobuf_c_message_pack(message, packed);
+        kept = protobuf_c_message_unpack(message->descriptor, lks_rpc_arena_allocator(arena), len, packed);
+    }
+    lks_message_free(message);
+    return kept;
+}
+
+/* Appends what `page` lists to what `all` lists. */
+static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, lks_rpc_arena *arena)
+{
+    for (unsigned i = 0; i < page->descriptor->n_fields; i++) {
+        const field_descriptor *field = &page->descriptor->fields[i];
+        if (field->label != PROTOBUF_C_LABEL_REPEATED)
+            continue;
+        size_t *n = field_quantifier(all, field), more = *(size_t *)field_quantifier(page, field);
+        size_t size = field_value_size(field->type);
+        char **list = field_member(all, field), *joined = lks_rpc_arena_alloc(arena, (*n + more) * size);
+        if (!joined)
+            return false;
+        if (*n > 0)
+            memcpy(joined, *list, *n * size);
+        if (more > 0)
+            memcpy(joined + *n * size, *(char **)field_member(page, field), more * size);
+        *list = joined;
+        *n += more;
+    }
+    return true;
+}
+
+/* The answer; of a list, the whole of it when all_pages. */
+static lks_code call(lks_channel *channel, const lks_rpc_method *method, ProtobufCMessage *asking, bool all_pages,
+                     lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)
+{
+    const char **asked = all_pages ? text_field(asking, "page_token") : NULL;
+    ProtobufCMessage *all = NULL;
+
+    for (;;) {
+        ProtobufCMessage *page;
+        lks_code code = lks_call_run(channel, method, asking, NULL, &page, error);
+        if (code != LKS_OK)
+            return code;
+        page = keep(page, arena);
+        if (!page || (all && !append_page(all, page, arena)))
+            return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+        if (!all)
+            all = page;
+        const char **next = asked ? text_field(page, "next_page_token") : NULL;
+        if (!next || !**next)
+            break;
+        *asked = *next;
+    }
+    *ret = all;
+    if (asked && text_field(all, "next_page_token"))
+        *text_field(all, "next_page_token") = "";
+    return LKS_OK;
+}
+
+/* ---- the command ----------------------------------------------------------------- */
+
+static bool take(cli *c, request *r, arguments *args, const argument *arg)
+{
+    if (!arg->name)
+        return request_take_word(r, arg->text);
+    options_result taken = cli_take(c, args, arg);
+    if (taken == OPTIONS_TAKEN && c->json_request) {
+        const char *text = c->json_request;
+        c->json_request = NULL;
+        return request_take_json(r, text);
+    }
+    if (taken == OPTIONS_OTHER)
+        taken = request_take_flag(r, args, arg);
+    if (taken == OPTIONS_OTHER)
+        exits_wrong(arg->text, "unknown flag; see --help");
+    return taken == OPTIONS_TAKEN;
+}
+
+static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
+{
+    bool is_read = method->effect == LKS_RPC_EFFECT_READ;
+    ProtobufCMessage *message, *answer;
+    lks_channel *channel = NULL;
+    lks_error error;
+
+    if (request_build(r, c->arena, &message, &error) != LKS_OK)
+        return exits_failed(&error, true);
+    exit_code code = cli_connect(c, &channel);
+    if (code != EXIT_DONE)
+        return code;
+    if (call(channel, method, message, !request_has(r, "page_token"), c->arena, &answer, &error) != LKS_OK)
+        code = exits_failed(&error, is_read);
+    else if (c->json)
+        answer_print_json(answer, true, c->arena);
+    else
+        answer_print(answer, c->arena);
+    lks_channel_close(channel);
+    return code == EXIT_DONE && answer_refuses(answer) ? EXIT_REFUSED : code;
+}
+
+exit_code rpc_command(cli *c, const lks_rpc_method *method, arguments *args)
+{
+    exit_code code = EXIT_USAGE;
+    bool good;
+    argument arg;
+    request r;
+
+    for (good = request_init(&r, method->request); good && arguments_next(args, &arg);)
+        good = take(c, &r, args, &arg);
+    if (good && c->help)
+        code = help_method(method);
+    else if (good && args->ended && args->at < args->argc)
+        exits_wrong("--", "this command runs no other");
+    else if (good)
+        code = run(c, method, &r);
+    request_clear(&r);
+    return code;
+}

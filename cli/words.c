@@ -1,0 +1,221 @@
+/* Names in descriptors are ASCII. */
+#include "words.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <lockstock/rpc/utf8.h>
+
+enum { SECOND_MS = 1000, MINUTE_MS = 60 * SECOND_MS, HOUR_MS = 60 * MINUTE_MS, DAY_MS = 24 * HOUR_MS };
+
+static void append(char word[WORDS_BYTES], size_t *n, char c)
+{
+    if (*n + 1 < WORDS_BYTES)
+        word[(*n)++] = c;
+    word[*n] = '\0';
+}
+
+static char lower(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c == '_' ? '-' : c;
+}
+
+void words_of_camel(const char *name, size_t len, char word[WORDS_BYTES])
+{
+    size_t n = 0;
+
+    word[0] = '\0';
+    for (size_t i = 0; i < len; i++) {
+        if (i > 0 && name[i] >= 'A' && name[i] <= 'Z')
+            append(word, &n, '-');
+        append(word, &n, lower(name[i]));
+    }
+}
+
+/* ---- fields ------------------------------------------------------------------- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text), end_len = strlen(end);
+
+    return len > end_len && strcmp(text + len - end_len, end) == 0;
+}
+
+bool words_is_duration(const ProtobufCFieldDescriptor *field)
+{
+    return field->type == PROTOBUF_C_TYPE_INT64 && ends_with(field->name, "_ms") && strcmp(field->name, "at_ms") != 0;
+}
+
+void words_of_field(const ProtobufCFieldDescriptor *field, char word[WORDS_BYTES])
+{
+    size_t n = 0, len = strlen(field->name) - (words_is_duration(field) ? strlen("_ms") : 0);
+
+    word[0] = '\0';
+    for (size_t i = 0; i < len; i++)
+        append(word, &n, lower(field->name[i]));
+}
+
+static bool is_word(const char *word, size_t len, const char *name, size_t name_len)
+{
+    if (len != name_len)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (word[i] != lower(name[i]))
+            return false;
+    return true;
+}
+
+bool words_mean_field(const char *word, size_t len, const ProtobufCFieldDescriptor *field)
+{
+    const char *name = field->name;
+    size_t name_len = strlen(name);
+
+    return is_word(word, len, name, name_len) || (words_is_duration(field) && is_word(word, len, name, name_len - 3)) ||
+           (ends_with(name, "_id") && is_word(word, len, name, name_len - 3)) ||
+           (field->label == PROTOBUF_C_LABEL_REPEATED && ends_with(name, "s") &&
+            is_word(word, len, name, name_len - 1));
+}
+
+/* ---- enums -------------------------------------------------------------------- */
+
+/* Bytes that all names of the enum begin with: "LOCK_MODE_". */
+static size_t prefix_len(const ProtobufCEnumDescriptor *type)
+{
+    static const char unspecified[] = "UNSPECIFIED";
+    const ProtobufCEnumValue *zero = protobuf_c_enum_descriptor_get_value(type, 0);
+
+    return zero && ends_with(zero->name, unspecified) ? strlen(zero->name) - strlen(unspecified) : 0;
+}
+
+void words_of_enum(const ProtobufCEnumDescriptor *type, int value, char word[WORDS_BYTES])
+{
+    const ProtobufCEnumValue *known = protobuf_c_enum_descriptor_get_value(type, value);
+    size_t n = 0;
+
+    if (!known) {
+        snprintf(word, WORDS_BYTES, "%d", value);
+        return;
+    }
+    word[0] = '\0';
+    for (const char *c = known->name + prefix_len(type); *c; c++)
+        append(word, &n, lower(*c));
+}
+
+bool words_find_enum(const ProtobufCEnumDescriptor *type, const char *word, int *ret)
+{
+    for (unsigned i = 0; i < type->n_values; i++) {
+        char known[WORDS_BYTES];
+        words_of_enum(type, type->values[i].value, known);
+        if (strcmp(known, word) != 0 && strcmp(type->values[i].name, word) != 0)
+            continue;
+        *ret = type->values[i].value;
+        return true;
+    }
+    return false;
+}
+
+/* ---- times ------------------------------------------------------------------- */
+
+static const struct unit {
+    const char *name;
+    int64_t ms;
+} units[] = {{"d", DAY_MS}, {"h", HOUR_MS}, {"m", MINUTE_MS}, {"s", SECOND_MS}, {"ms", 1}};
+enum { N_UNITS = sizeof units / sizeof *units };
+
+void words_of_ms(int64_t ms, char word[WORDS_BYTES])
+{
+    const char *sign = ms < 0 ? "-" : "";
+    uint64_t left = ms < 0 ? -(uint64_t)ms : (uint64_t)ms;
+
+    if (left == 0)
+        snprintf(word, WORDS_BYTES, "0s");
+    else if (left < SECOND_MS)
+        snprintf(word, WORDS_BYTES, "%s%dms", sign, (int)left);
+    else if (left < MINUTE_MS)
+        snprintf(word, WORDS_BYTES, "%s%.3gs", sign, (double)(left / 10 * 10) / SECOND_MS);
+    else
+        for (size_t i = 0; i + 1 < N_UNITS; i++) {
+            uint64_t unit = (uint64_t)units[i].ms, below = (uint64_t)units[i + 1].ms;
+            if (left < unit)
+                continue;
+            uint64_t rest = left % unit / below;
+            int n = snprintf(word, WORDS_BYTES, "%s%llu%s", sign, (unsigned long long)(left / unit), units[i].name);
+            if (rest > 0)
+                snprintf(word + n, WORDS_BYTES - (size_t)n, "%llu%s", (unsigned long long)rest, units[i + 1].name);
+            return;
+        }
+}
+
+/* One number and its unit, from *at on, which moves. */
+static bool take_part(const char **at, double *sum)
+{
+    char *end;
+
+    if (!isdigit((unsigned char)**at))
+        return false;
+    errno = 0;
+    double number = strtod(*at, &end);
+    size_t len = strspn(end, "dhms");
+    for (size_t i = 0; i < N_UNITS && errno == 0; i++)
+        if (strlen(units[i].name) == len && strncmp(end, units[i].name, len) == 0) {
+            *sum += number * (double)units[i].ms;
+            *at = end + len;
+            return true;
+        }
+    return false;
+}
+
+bool words_find_ms(const char *word, int64_t *ret)
+{
+    double sum = 0;
+
+    if (strcmp(word, "0") != 0)
+        do {
+            if (!take_part(&word, &sum) || sum > 9007199254740992.0)
+                return false;
+        } while (*word);
+    *ret = (int64_t)(sum + 0.5);
+    return true;
+}
+
+/* ---- text -------------------------------------------------------------------- */
+
+/* Bytes of the character at `text`; 0: none that can be shown. */
+static size_t character(const char *text)
+{
+    unsigned char c = (unsigned char)*text;
+    size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+
+    if (c < ' ' || c == 0x7f || strnlen(text, len) < len || !lks_rpc_utf8_valid(text, len))
+        return 0;
+    if (c == 0xc2 && (unsigned char)text[1] < 0xa0) /* the control characters above ASCII */
+        return 0;
+    return len;
+}
+
+void words_printable(const char *text, char *to, size_t size)
+{
+    size_t n = 0;
+
+    while (*text) {
+        size_t len = character(text);
+        if (n + (len ? len : 1) >= size)
+            break;
+        memcpy(to + n, len ? text : "?", len ? len : 1);
+        n += len ? len : 1;
+        text += len ? len : 1;
+    }
+    to[n] = '\0';
+}
+
+size_t words_width(const char *text)
+{
+    size_t n = 0;
+
+    for (; *text; text++)
+        n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}

@@ -1,0 +1,250 @@
+#!/usr/bin/env python3
+"""lockstock SERVICE METHOD against a real lockstockd: every method, its flags, its answers and its exit codes.
+
+    cli_rpc.py LOCKSTOCK LOCKSTOCKD
+"""
+import hashlib
+import json
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from cli_scene import LOCKSTOCK, OK, OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main
+
+
+class EveryMethod(Case):
+    def test_lock(self):
+        taken = self.json("lock", "acquire", "door", "--wait", "5s", "--lease", "1m")
+        self.assertEqual(taken["outcome"], "ACQUIRE_OUTCOME_ACQUIRED")
+        token, fence = taken["token"], taken["fences"][0]["fence"]
+        self.assertIn("busy", self.out("lock", "acquire", "door", "--lease", "10s", code=REFUSED))
+        self.assertIn("timed-out", self.out("lock", "acquire", "door", "--lease", "10s", "--wait", "1ms", code=REFUSED))
+        renewed = self.json("lock", "renew", f"door,names=door,token={token},lease=2m")
+        self.assertEqual(renewed["results"][0]["outcome"], "RENEW_OUTCOME_RENEWED")
+        self.assertIn("lost", self.out("lock", "renew", "--lease", f"door,token={'x' * 16},lease=1s", code=REFUSED))
+        self.assertRegex(self.out("lock", "ls"), r"^GROUP +NAME +MODE +HOLDERS +LEASE\ndoor +door +exclusive +1 +1m5\ds\n$")
+        self.assertEqual(self.out("lock", "list", "nothing"), "")
+        self.assertRegex(self.out("lock", "inspect", "door"), rf"(?s)mode +exclusive\n.*last-fence +{fence}\n.*FENCE")
+        self.assertRegex(self.out("lock", "check-fence", "file", fence), r"outcome +ok\nhigh-water +\d+\n")
+        self.assertRegex(self.out("lock", "check-fence", "file", "1", code=REFUSED), "stale")
+        self.assertEqual(self.json("lock", "reset-fence", "file", "0"), {"highWater": fence})
+        self.assertRegex(self.out("lock", "release", "door", "--token", token), r"outcome +released\n")
+        self.assertRegex(self.out("lock", "release", "door", "--token", "y" * 16, code=REFUSED), "not-held")
+        self.json("lock", "acquire", "a,mode=permit,permits=2,capacity=3", "b,mode=shared", "--group", "g", "--lease",
+                  "1h", "--owner", "me")
+        removed = self.json("lock", "force-release", "a", "--group", "g", "--reason", "test")["removed"]
+        self.assertEqual([holder["owner"] for holder in removed], ["me"])
+
+    def test_stock(self):
+        self.assertRegex(self.out("stock", "put-item", "phone", "10", "--per-buyer-limit", "5"), r"available +10\n")
+        self.assertIn("(ALREADY_EXISTS)", self.err("stock", "put", "phone", "1", "--must-be-new", code=REFUSED))
+        order = ("--group", "phone")
+        self.assertRegex(self.out("stock", "deduct", "o1", "ann", *order, "--line", "phone=2"),
+                         r"outcome +deducted\n\nSKU +AVAILABLE\nphone +8\n")
+        self.assertRegex(self.out("stock", "deduct", "--order", "o1", "--buyer", "ann", *order, "--line", "phone=2"),
+                         r"replayed +yes")
+        self.assertIn("buyer-limit", self.out("stock", "deduct", "o2", "ann", "--line", "phone=4", code=REFUSED))
+        self.out("stock", "put", "case", "1", *order)
+        self.assertIn("sold-out", self.out("stock", "reserve", "o3", *order, "--hold", "1m", "--line", "case=2", code=REFUSED))
+        self.assertIn("reserved", self.out("stock", "reserve", "o4", "bob", "--hold", "1m", "--line",
+                                           '{"sku":"phone","quantity":1}'))
+        self.assertRegex(self.out("stock", "extend-hold", "o4", "2m", *order), r"hold +[12]m")
+        self.assertRegex(self.out("stock", "confirm", "o4", *order), r"(?s)state +confirmed.*SKU +QUANTITY +RETURNED\nphone +1 +0\n")
+        self.assertIn("unknown-order", self.out("stock", "cancel", "never", *order, code=REFUSED))
+        self.assertIn("too-many", self.out("stock", "return", "r1", "o4", *order, "--line", "phone=2", code=REFUSED))
+        self.assertIn("returned", self.out("stock", "return", "r2", "o4", *order))
+        self.assertRegex(self.out("stock", "get-order", "o1", *order), r"order-id +o1\nstate +confirmed\n")
+        self.assertRegex(self.out("stock", "adjust", "phone", "-3", "--reason", "broken"), r"available +5\n")
+        self.assertEqual(self.json("stock", "get", "phone")["item"]["sold"], "2")
+        self.assertIn("(NOT_FOUND)", self.err("stock", "get-item", "nothing", code=REFUSED))
+        self.assertEqual(len(self.json("stock", "batch-get-items", "phone", "nothing")["items"]), 1)
+        kinds = [entry["kind"][12:] for entry in self.json("stock", "read-ledger", *order)["entries"]]
+        self.assertEqual(kinds, ["PUT", "DEDUCTED", "PUT", "RESERVED", "CONFIRMED", "RETURNED", "ADJUSTED"])
+        last = self.json("stock", "read-ledger", *order, "--limit", "1")["entries"][0]["id"]
+        self.assertEqual(self.out("stock", "trim-ledger", last, *order), "")
+        self.assertIn("trimmed", self.out("stock", "read-ledger", "0-0", *order, code=REFUSED))
+        self.assertEqual(self.out("stock", "delete-item", "phone"), "")
+
+    def test_lists_are_whole(self):
+        for i in range(25):
+            self.out("stock", "put", f"sku-{i:02}", "1", "--group", "all")
+        items = self.json("stock", "list-items", "--group", "all", "--page-size", "10")
+        self.assertEqual([item["sku"] for item in items["items"]], [f"sku-{i:02}" for i in range(25)])
+        self.assertEqual(items["nextPageToken"], "")
+        self.assertEqual(len(self.out("stock", "ls", "--group", "all", "--page-size", "10").splitlines()), 26)
+        page = self.json("stock", "ls", "--group", "all", "--page-size", "10", "--page-token", "")
+        self.assertEqual(len(page["items"]), 10)
+        page = self.json("stock", "ls", "--group", "all", "--page-size", "10", "--page-token", page["nextPageToken"])
+        self.assertEqual(page["items"][0]["sku"], "sku-10")
+
+    def test_idempotency(self):
+        begun = self.json("idempotency", "begin", "pay", "k1", "--lease", "1m", "--fingerprint", "abc")
+        self.assertEqual(begun["outcome"], "BEGIN_OUTCOME_EXECUTE")
+        fence = ("--fence", begun["fence"])
+        self.assertIn("in-progress", self.out("idempotency", "begin", "pay", "k1", "--lease", "1m", "--fingerprint", "abc",
+                                              code=REFUSED))
+        self.assertIn("mismatch", self.out("idempotency", "begin", "pay", "k1", "--lease", "1m", code=REFUSED))
+        self.assertIn("extended", self.out("idempotency", "extend", "pay", "k1", *fence, "--lease", "1m"))
+        with open(f"{self.server.dir}/body", "wb") as body:
+            body.write(b"\x00\xffreceipt")
+        self.assertIn("stored", self.out("idempotency", "complete", "pay", "k1", *fence, "--code", "201", "--body",
+                                         f"@{self.server.dir}/body", "--header", "type=a=b"))
+        again = self.json("idempotency", "begin", "pay", "k1", "--lease", "1m", "--fingerprint", "abc")  # REPLAY is no refusal
+        self.assertEqual(again["result"], {"code": 201, "body": "AP9yZWNlaXB0", "headers": [{"key": "type", "value": "a=b"}]})
+        self.assertRegex(self.out("idempotency", "get", "pay", "k1"), r"(?s)state +completed\n.*KEY +VALUE\ntype +a=b\n")
+        begun = self.json("idempotency", "begin", "pay", "k2", "--lease", "1m")
+        self.assertIn("stored", self.out("idempotency", "fail", "pay", "k2", "--fence", begun["fence"], "--kind", "final",
+                                         "--detail", "no money"))
+        self.assertEqual(self.out("idempotency", "delete", "pay", "k2"), "")
+        ticket = self.json("idempotency", "issue-ticket", "form", "ann", "--ttl", "1m")["ticket"]
+        consume = ("idempotency", "consume-ticket", "form", "ann", "--ticket", ticket)
+        self.assertIn("consumed", self.out(*consume))
+        self.assertIn("already-consumed", self.out(*consume, code=REFUSED))
+
+    def test_rate_limit(self):
+        self.assertRegex(self.out("rate-limit", "put-policy", "login", "algorithm=fixed-window,limit=1,period=1h"),
+                         r"limit limit +1\nlimit period +1h\n")
+        check = ("rate-limit", "check", "login,key=ann", "--request", "a" * 16)
+        self.assertIn("allowed", self.out(*check))
+        self.assertIn("replayed  yes", self.out(*check))
+        self.assertIn("denied", self.out("ratelimit", "check", "login,key=ann", code=REFUSED))
+        self.assertIn("refunded", self.out("rate-limit", "refund", "--group", "ann", "--request", "a" * 16))
+        self.assertIn("already-refunded", self.out("rate-limit", "refund", "--group", "ann", "--request", "a" * 16))
+        self.assertEqual(self.out("rate-limit", "reset", "ann"), "")
+        self.assertRegex(self.out("rate-limit", "get-policy", "login"), r"name +login\n")
+        self.assertRegex(self.out("rate-limit", "ls"), r"NAME +LIMIT +VERSION\nlogin +algorithm=fixed-window limit=1 period=1h")
+        self.assertEqual(self.out("rate-limit", "delete-policy", "login"), "")
+        self.assertIn("no such policy", self.err("rate-limit", "check", "login,key=bob", code=REFUSED))
+
+    def test_id(self):
+        made = self.json("id", "next", "snowflake", "--count", "3")["ids"]
+        self.assertEqual(len(set(made)), 3)
+        self.assertRegex(self.out("id", "decode", made[0]), r"at-ms +\d{13}\nworker +\d+\nsequence +\d+\n")
+        self.assertRegex(self.out("id", "next", "sequence", "orders"), r"ids +\d+\norder-scope +global\n")
+        self.assertRegex(self.out("id", "next", "--kind", "ID_KIND_UUID_V7"), r"uuids +[0-9a-f]{8}-")
+
+
+class WordsAndFlags(Case):
+    def test_help_says_what_the_contract_says(self):
+        text = self.out("--help")
+        self.assertIn("--server", text)
+        methods = 0
+        for line in re.search(r"(?s)methods:\n(.*?)\n\n", text).group(1).splitlines():
+            service, *names = line.split()
+            overview = self.out(service, "--help")
+            methods += len(names)
+            for name in names:
+                self.assertIn(f"  {name} ", overview)
+            self.assertTrue(self.out(service, name, "--help").startswith(f"usage: lockstock {service} {name} "))
+        self.assertEqual(methods, 40)
+        text = self.out("lock", "acquire", "--help")
+        self.assertIn("Takes all targets or none. A repeat with the same token is the same grant.\n", text)
+        self.assertRegex(text, r"--lease TIME\n +How long the grant lasts unless renewed")
+        self.assertIn("--line SKU=QUANTITY (several times)", self.out("stock", "deduct", "--help"))
+        self.assertIn("--kind snowflake|uuid-v7|sequence", self.out("id", "next", "-h"))
+
+    def test_what_is_wrong_is_said_in_one_line(self):
+        for args, said in {
+            (): "no command", ("lokc",): "lokc: unknown command", ("lock",): "lock: needs a method",
+            ("lock", "take"): "take: unknown method", ("lock", "ls", "--colour"): "--colour: unknown flag",
+            ("lock", "acquire", "a", "--lease", "10"): "--lease: must be a time with its unit",
+            ("lock", "acquire", "a", "--lease", "5x"): "--lease: must be a time with its unit",
+            ("lock", "acquire", "a", "--lease"): "--lease: needs a value",
+            ("lock", "acquire", "a", "--lease-ms", "5"): "lease_ms: ",
+            ("lock", "acquire", "a,colour=red"): "--targets: must be field=value",
+            ("lock", "acquire", "a,mode=odd"): "--mode: must be one of: exclusive shared permit",
+            ("stock", "deduct", "o", "--line", "phone"): "--lines: must be sku=quantity",
+            ("stock", "deduct", "o", "--line", "phone=x"): "lines[0].quantity: must be a whole number",
+            ("stock", "deduct", "o", "--line", "{"): "--lines: not JSON",
+            ("stock", "get", "a", "b"): "b: not expected here", ("stock", "get", "--json", "{]"): "--json: line 1",
+            ("stock", "get", "--json", '{"skuu":"a"}'): "skuu: unknown field", ("stock", "get", "--json=[]"): "must be an object",
+            ("stock", "put", "a", "--must-be-new=maybe"): "must be true or false", ("lock", "ls", "--", "ls"): "runs no other",
+            ("lock", "ls", "--server", "tpc://x"): "--server: unknown scheme tpc", ("lock", "ls", "--timeout", "1"): "--timeout: must be a time",
+            ("lock", "ls", "--config", "/nonexistent"): "cannot be read",
+            ("lock", "ls", "--token-file", "/nonexistent"): "--token-file: No such file",
+        }.items():
+            with self.subTest(args=args):
+                self.assertIn(said, self.err(*args, code=USAGE))
+
+    def test_a_request_in_json(self):
+        self.out("stock", "put", "--json", '{"sku":"a","on_hand":3,"perBuyerLimit":"1"}')
+        self.assertEqual(self.json("stock", "get", "a")["item"]["perBuyerLimit"], "1")
+        out = self.out("stock", "put", "--json=@-", stdin=b'{"sku":"b","onHand":"4"}')
+        self.assertEqual(json.loads(out)["item"]["available"], "4")
+        with open(f"{self.server.dir}/request", "w") as file:
+            file.write('{"sku":"c"}')
+        out = self.out("stock", "put", f"--json=@{self.server.dir}/request", "--on-hand", "5")  # flags beside it
+        self.assertEqual(json.loads(out)["item"]["available"], "5")
+
+    def test_text_of_others_moves_no_terminal(self):
+        self.out("lock", "acquire", "a", "--lease", "1m", "--owner", "\x1b[2Jé\x9b\n")
+        self.assertRegex(self.out("lock", "inspect", "a"), r"OWNER.*\n\?\[2Jé\?+ ")
+
+    def test_flags_beat_the_environment_which_beats_the_file(self):
+        nobody = "unix:///nonexistent/s"
+        fast = ("--timeout", "50ms")
+        config = f"{self.server.dir}/.config/lockstock"
+        os.makedirs(config)
+        self.err("lock", "ls", *fast, env={"LOCKSTOCK_SERVER": nobody}, code=UNAVAILABLE)
+        self.out("lock", "ls", "--server", self.server.url, env={"LOCKSTOCK_SERVER": nobody})
+        self.out("--server", self.server.url, "lock", "ls", env={"LOCKSTOCK_SERVER": nobody})
+        with open(f"{config}/config", "w") as file:
+            file.write(f"# a comment\nserver = {self.server.url}\nnamespace = of-the-file\n")
+        del self.env["LOCKSTOCK_SERVER"], self.env["LOCKSTOCK_NAMESPACE"]
+        self.out("lock", "acquire", "a", "--lease", "1m")
+        self.assertIn("a", self.out("lock", "ls", "--namespace", "of-the-file"))
+        self.assertEqual(self.out("lock", "ls", env={"LOCKSTOCK_NAMESPACE": "another"}), "")
+        self.err("lock", "ls", *fast, env={"LOCKSTOCK_SERVER": nobody}, code=UNAVAILABLE)
+        with open(f"{self.server.dir}/other", "w") as file:
+            file.write(f"server = {nobody}\ntimeout = 50ms\n")
+        self.err("lock", "ls", "--config", f"{self.server.dir}/other", code=UNAVAILABLE)
+        self.err("lock", "ls", env={"LOCKSTOCK_CONFIG": f"{self.server.dir}/other"}, code=UNAVAILABLE)
+        self.out("lock", "ls", env={"XDG_CONFIG_HOME": f"{self.server.dir}/.config"})
+        for text, said in (("colour = red\n", "colour in the configuration file: unknown key"), ("nothing\n", "line 1 is not"),
+                           ("timeout = 5\n", "timeout in the configuration file: must be a time")):
+            with open(f"{self.server.dir}/wrong", "w") as file:
+                file.write(text)
+            self.assertIn(said, self.err("lock", "ls", "--config", f"{self.server.dir}/wrong", code=USAGE))
+        os.remove(f"{config}/config")
+        os.rmdir(config)
+
+
+class Who(unittest.TestCase):
+    """Over TLS, with a token of a file, where a policy says what each may do."""
+
+    def test_a_token_over_tls(self):
+        with tempfile.TemporaryDirectory(prefix="lc-", dir="/tmp") as own:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                            "-keyout", f"{own}/key", "-out", f"{own}/certificate", "-subj", "/CN=shop", "-addext",
+                            "subjectAltName=DNS:shop.internal"], check=True, stderr=subprocess.DEVNULL)
+            for name, text in (("policy", "[ann]\nnamespace = shop\nLockService = READ, WRITE\n"), ("token", "secret-of-ann\n"),
+                               ("tokens", f"{hashlib.sha256(b'secret-of-ann').hexdigest()} ann\n"), ("empty", "\n")):
+                with open(f"{own}/{name}", "w") as file:
+                    file.write(text)
+                os.chmod(f"{own}/{name}", 0o600)
+            server = Server("--policy", f"{own}/policy", "--tokens", f"{own}/tokens", "--tls-certificate",
+                            f"{own}/certificate", "--tls-key", f"{own}/key", listen="tls://127.0.0.1:0")
+            try:
+                self.calls(server, own)
+            finally:
+                server.stop()
+
+    def calls(self, server, own):
+        def code_of(*args):
+            return subprocess.run([LOCKSTOCK, "--server", server.url, "--timeout", "20s", *args], env={"HOME": own},
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False).returncode
+
+        trust = ("--tls-ca", f"{own}/certificate", "--tls-name", "shop.internal")
+        token = ("--token-file", f"{own}/token")
+        self.assertEqual(code_of("lock", "ls", *trust, *token), OK)
+        self.assertEqual(code_of("lock", "ls", *trust), OTHER)
+        self.assertEqual(code_of("stock", "ls", *trust, *token), OTHER)
+        self.assertEqual(code_of("lock", "ls", *trust, "--token-file", f"{own}/empty"), USAGE)
+        self.assertEqual(code_of("lock", "ls", "--tls-ca", "/nonexistent", *token), USAGE)
+        self.assertEqual(code_of("lock", "ls", *trust[:2], *token, "--timeout", "300ms"), UNAVAILABLE)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""lockstock, the command line, and a lockstockd of a test's own: what cli_*.py share."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+LOCKSTOCK, LOCKSTOCKD = sys.argv[1:3]
+LIMIT_S = 60
+OK, REFUSED, USAGE, UNAVAILABLE, UNKNOWN, OTHER = range(6)
+
+
+class Server:
+    def __init__(self, *args, listen="unix://{dir}/s"):
+        self.dir = tempfile.mkdtemp(prefix="lc-", dir="/tmp")
+        with open(f"{self.dir}/log", "w") as log:
+            self.process = subprocess.Popen(
+                [LOCKSTOCKD, "--listen", listen.format(dir=self.dir), "--store", f"embedded:{self.dir}/data",
+                 "--fsync", "everysec", *args], stdout=log, stderr=subprocess.STDOUT)
+        with open(f"{self.dir}/log") as log:
+            text = ""
+            while "event=ready" not in text:
+                text += log.read()
+                if self.process.poll() is not None:
+                    raise AssertionError(text + log.read())
+        self.url = re.search(r"event=listening.*url=(\S+)", text).group(1)
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(LIMIT_S)
+        subprocess.run(["rm", "-rf", self.dir], check=True)
+        assert code == 0, code
+
+
+class Case(unittest.TestCase):
+    """One server for all tests of a class; each test has a namespace of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    def setUp(self):
+        self.env = {**{name: value for name, value in os.environ.items() if not name.startswith("LOCKSTOCK_")},
+                    "HOME": self.server.dir, "LOCKSTOCK_SERVER": self.server.url,
+                    "LOCKSTOCK_NAMESPACE": self.id().rsplit(".", 1)[1][:60]}
+        self.env.pop("XDG_CONFIG_HOME", None)
+
+    def run_cli(self, *args, code=OK, env=None, stdin=b""):
+        """Its output and its errors."""
+        done = subprocess.run([LOCKSTOCK, *args], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env={**self.env, **(env or {})}, timeout=LIMIT_S, check=False)
+        out, err = done.stdout.decode(), done.stderr.decode()
+        if code is not None:
+            self.assertEqual(done.returncode, code, f"{args}: {out}{err}")
+        if code == OK:
+            self.assertEqual(err, "")
+        return out, err
+
+    def out(self, *args, **kwargs):
+        return self.run_cli(*args, **kwargs)[0]
+
+    def err(self, *args, code, **kwargs):
+        """One line."""
+        err = self.run_cli(*args, code=code, **kwargs)[1]
+        self.assertRegex(err, r"\Alockstock: [^\n]+\n\Z")
+        return err
+
+    def json(self, *args, **kwargs):
+        return json.loads(self.out(*args, "--json", **kwargs))
+
+    def start(self, *args, **kwargs):
+        return subprocess.Popen([LOCKSTOCK, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, env=self.env, **kwargs)
+
+
+def main():
+    unittest.main(argv=sys.argv[:1])

@@ -1,0 +1,119 @@
+/* The words of the command line. */
+#include <lockstock/v1/lock.lks.h>
+#include <lockstock/v1/ratelimit.lks.h>
+#include <lockstock/v1/stock.lks.h>
+
+#include "cli/words.h"
+#include "test.h"
+
+static char word[WORDS_BYTES];
+
+static const char *of_ms(int64_t ms)
+{
+    words_of_ms(ms, word);
+    return word;
+}
+
+TEST(times_are_short)
+{
+    assert_string_equal(of_ms(0), "0s");
+    assert_string_equal(of_ms(1), "1ms");
+    assert_string_equal(of_ms(999), "999ms");
+    assert_string_equal(of_ms(1000), "1s");
+    assert_string_equal(of_ms(4989), "4.98s");
+    assert_string_equal(of_ms(-1500), "-1.5s");
+    assert_string_equal(of_ms(90000), "1m30s");
+    assert_string_equal(of_ms(3600000), "1h");
+    assert_string_equal(of_ms(7500000), "2h5m");
+    assert_string_equal(of_ms(INT64_C(86400000) * 30), "30d");
+    assert_string_equal(of_ms(INT64_MIN), "-106751991167d7h");
+}
+
+static void assert_ms(const char *text, int64_t expected)
+{
+    int64_t ms = -1;
+    assert_true(words_find_ms(text, &ms));
+    assert_true(ms == expected);
+}
+
+TEST(times_have_units)
+{
+    static const char *const wrong[] = {"",    "5",  "5x",  "s",   "-5s",    "5s ", " 5s",
+                                        "5 s", "1e", "5ss", "1s2", "1e300d", "inf"};
+    int64_t ms;
+
+    assert_ms("0", 0);
+    assert_ms("200ms", 200);
+    assert_ms("5s", 5000);
+    assert_ms("1.5s", 1500);
+    assert_ms("1m30s", 90000);
+    assert_ms("1h", 3600000);
+    assert_ms("2d12h", 216000000);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        if (words_find_ms(wrong[i], &ms))
+            fail_msg("\"%s\" is taken", wrong[i]);
+}
+
+static const ProtobufCFieldDescriptor *field(const ProtobufCMessageDescriptor *type, const char *name)
+{
+    const ProtobufCFieldDescriptor *found = protobuf_c_message_descriptor_get_field_by_name(type, name);
+    assert_non_null(found);
+    return found;
+}
+
+static bool means(const char *text, const ProtobufCFieldDescriptor *of)
+{
+    return words_mean_field(text, strlen(text), of);
+}
+
+TEST(fields_have_names_for_people)
+{
+    const ProtobufCFieldDescriptor *lease = field(&lockstock__v1__acquire_request__descriptor, "lease_ms");
+    const ProtobufCFieldDescriptor *lines = field(&lockstock__v1__deduct_request__descriptor, "lines");
+    const ProtobufCFieldDescriptor *order = field(&lockstock__v1__deduct_request__descriptor, "order_id");
+    const ProtobufCFieldDescriptor *at = field(&lockstock__v1__ledger_entry__descriptor, "at_ms");
+
+    words_of_field(lease, word);
+    assert_string_equal(word, "lease");
+    assert_true(means("lease", lease) && means("lease-ms", lease));
+    assert_false(means("leas", lease) || means("lease-", lease) || means("LEASE", lease));
+    assert_true(means("line", lines) && means("lines", lines));
+    assert_true(means("order", order) && means("order-id", order));
+    assert_true(words_is_duration(lease));
+    assert_false(words_is_duration(at) || words_is_duration(order));
+    words_of_camel("ForceRelease", strlen("ForceRelease"), word);
+    assert_string_equal(word, "force-release");
+}
+
+TEST(enums_have_words)
+{
+    const ProtobufCEnumDescriptor *type = &lockstock__v1__algorithm__descriptor;
+    int value = 0;
+
+    words_of_enum(type, LKS_ALGORITHM_TOKEN_BUCKET, word);
+    assert_string_equal(word, "token-bucket");
+    words_of_enum(type, 77, word);
+    assert_string_equal(word, "77");
+    assert_true(words_find_enum(type, "sliding-log", &value));
+    assert_int_equal(value, LKS_ALGORITHM_SLIDING_LOG);
+    assert_true(words_find_enum(type, "ALGORITHM_FIXED_WINDOW", &value));
+    assert_int_equal(value, LKS_ALGORITHM_FIXED_WINDOW);
+    assert_false(words_find_enum(type, "bucket", &value));
+}
+
+TEST(text_of_others_has_no_control_characters)
+{
+    char shown[16];
+
+    words_printable("a\x1b[m\n\x7f", shown, sizeof shown);
+    assert_string_equal(shown, "a?[m??");
+    words_printable("\xc2\x9b\xff\xc3", shown, sizeof shown);
+    assert_string_equal(shown, "????");
+    words_printable("naïve \xf0\x9f\x94\x92", shown, sizeof shown);
+    assert_string_equal(shown, "naïve \xf0\x9f\x94\x92");
+    assert_int_equal(words_width(shown), 7);
+    words_printable("ééé", shown, 4);
+    assert_string_equal(shown, "é");
+}
+
+TEST_MAIN()
