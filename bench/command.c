@@ -64,7 +64,7 @@ void command_acquire(command *c, const char *thing, const char *token)
 
 void command_release(command *c, const char *thing, const char *token)
 {
-    const char *const args[] = {token, thing};
+    const char *const args[] = {token, "", thing};
 
     sub_call(c, args, sizeof args / sizeof *args);
 }

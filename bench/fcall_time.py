@@ -224,7 +224,7 @@ def renew_16_names(b):
 @case(weight=2)
 def release_16_names(b):
     take_16(b)
-    return "lock_release", lambda i: [f"frametoken{i:06d}", *targets(i)]
+    return "lock_release", lambda i: [f"frametoken{i:06d}", "", *targets(i)]
 
 
 def listen(b):
@@ -239,7 +239,7 @@ def listen(b):
 
 def park(b, name, n, mode="S", more=()):
     b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 6 + len(more(i) if more else ()), f"waits{name}token{i:06d}",
-                   "", 3600000, 3600000, "ear.1", target(name, mode), *(more(i) if more else ())] for i in range(n)])
+                   "", 3600000, 3600000, "ear.1.3600000", target(name, mode), *(more(i) if more else ())] for i in range(n)])
 
 
 def held(b, names, mode="E"):
@@ -259,7 +259,7 @@ def crowds(b, n, waiters):
 @case(weight=1)
 def release_to_128_readers(b):
     names = crowds(b, 64, 128)
-    return "lock_release", lambda i: [f"holds{names[i]}token"]
+    return "lock_release", lambda i: [f"holds{names[i]}token", "ear"]
 
 
 @case(weight=1)
@@ -278,7 +278,7 @@ def release_to_readers_of_16_names(b):
     held(b, ["other"])
     for name in names:
         park(b, name, 64, more=lambda i, name=name: [f"{name}-{i}-{k} S 1 0" for k in range(15)])
-    return "lock_release", lambda i: [f"holds{names[i]}token"]
+    return "lock_release", lambda i: [f"holds{names[i]}token", "ear"]
 
 
 @case(weight=10)

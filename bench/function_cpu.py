@@ -229,7 +229,7 @@ class Locks:
         self.turn[k] += 1
         name = f"name{self.turn[k] % NAMES}"
         if (k, name) in self.held:
-            self.b.redis.call(*self.b.fcall("lock_release", [(k, [self.held.pop((k, name))])]))
+            self.b.redis.call(*self.b.fcall("lock_release", [(k, [self.held.pop((k, name)), ""])]))
         return name
 
     def take(self, i, k):
@@ -273,7 +273,7 @@ def acquire_shared(b):
 @row(GiveBack())
 def release(b):
     locks = Locks(b)
-    return "lock_release", lambda i, k: [locks.taken(i, k)[0]]
+    return "lock_release", lambda i, k: [locks.taken(i, k)[0], ""]
 
 
 @row(GiveBack())

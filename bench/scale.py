@@ -131,7 +131,7 @@ def locks(b, n):
         def make():
             ids = [n + b.next() for _ in range(CALLS)]
             b.cost([b.fcall("lock_acquire", [(f"l{i:07d}", acquire(i))]) for i in ids])
-            return [(function, f"l{i:07d}", [token(i), f"l{i:07d}"] if function == "lock_release"
+            return [(function, f"l{i:07d}", [token(i), "", f"l{i:07d}"] if function == "lock_release"
                      else [token(i), HOUR_MS, f"l{i:07d}"]) for i in ids]
         return make
 

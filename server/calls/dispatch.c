@@ -452,7 +452,10 @@ static void on_start(caller_call *call)
     if (r->begun) {
         if (!r->work)
             make_again(r);
-        go_on(r, rounds_wake(&r->work->rounds, r->event, now_ns));
+        char *reply = waiters_take_reply(&r->waiter);
+        go_on(r, reply ? rounds_wake_with(&r->work->rounds, reply, now_ns)
+                       : rounds_wake(&r->work->rounds, r->event, now_ns));
+        free(reply);
         return;
     }
     r->begun = true;

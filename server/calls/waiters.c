@@ -57,10 +57,19 @@ void waiters_leave(waiters *all, waiter *w)
     if (!w->registered)
         return;
     w->registered = false;
+    free(waiters_take_reply(w));
     key_table_remove(&all->by_key, &w->by_key);
     TAILQ_REMOVE(&all->waiters, w, in_all);
     heap_clear(&all->deadlines.heap, &w->deadline);
     alarms_unwatch(all->alarms, w->watches);
+}
+
+char *waiters_take_reply(waiter *w)
+{
+    char *reply = w->reply;
+
+    w->reply = NULL;
+    return reply;
 }
 
 void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
@@ -128,15 +137,23 @@ void waiters_stop(waiters *all)
     tell_all(all, SERVICE_STOPPING);
 }
 
-static void wake_key(waiters *all, lks_rpc_slice key)
+/* Whether anybody waits with the key. One that is BUSY asks anew: what it asks now may be older than the reply. */
+static bool wake_key(waiters *all, lks_rpc_slice key, lks_rpc_slice reply)
 {
-    keyed *next;
+    keyed *k = key_table_find(&all->by_key, key), *next;
+    bool any = k;
 
     /* Several, where a caller sent the same call again: each is answered. */
-    for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {
+    for (; k; k = next) {
+        waiter *w = (waiter *)((char *)k - offsetof(waiter, by_key));
         next = key_table_next(k);
-        tell((waiter *)((char *)k - offsetof(waiter, by_key)), SERVICE_WOKEN);
+        if (w->parked && reply.len > 0) {
+            w->reply = memory_alloc(reply.len + 1);
+            memcpy(w->reply, reply.data, reply.len);
+        }
+        tell(w, SERVICE_WOKEN);
     }
+    return any;
 }
 
 /* ---- messages ----------------------------------------------------------------- */
@@ -153,6 +170,12 @@ static lks_rpc_slice word(lks_rpc_slice *rest)
     return first;
 }
 
+/* False: it does not fit. */
+static bool text_of(char *text, size_t bytes, lks_rpc_slice slice)
+{
+    return slice.len < bytes && snprintf(text, bytes, "%.*s", (int)slice.len, slice.data) >= 0;
+}
+
 void waiters_message(waiters *all, const char *data, size_t len)
 {
     lks_rpc_slice rest = {.data = data, .len = len};
@@ -162,14 +185,15 @@ void waiters_message(waiters *all, const char *data, size_t len)
     if (kind.len != 1)
         return;
     if (*kind.data == 'W') {
-        wake_key(all, rest);
+        wake_key(all, rest, (lks_rpc_slice){.len = 0});
     } else if (*kind.data == 'A') {
         lks_rpc_slice ms = word(&rest), base = word(&rest), function = word(&rest);
-        if (ms.len >= sizeof number || function.len >= sizeof name)
-            return;
-        snprintf(number, sizeof number, "%.*s", (int)ms.len, ms.data);
-        snprintf(name, sizeof name, "%.*s", (int)function.len, function.data);
-        alarms_set(all->alarms, base, name, rest, strtoll(number, NULL, 10));
+        if (text_of(number, sizeof number, ms) && text_of(name, sizeof name, function))
+            alarms_set(all->alarms, base, name, rest, strtoll(number, NULL, 10));
+    } else if (*kind.data == 'R') {
+        lks_rpc_slice reply = word(&rest), key = word(&rest), base = word(&rest), function = word(&rest);
+        if (text_of(name, sizeof name, function) && !wake_key(all, key, reply))
+            alarms_set_lasting(all->alarms, base, name, rest, 0);
     }
 }
 

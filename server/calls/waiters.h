@@ -37,6 +37,7 @@ typedef struct waiter {
     bool parked;
     unsigned pending; /* events that came while BUSY, a bit each */
     bool registered;
+    char *reply; /* numbers that came with a wake: the store's answer to what it would ask; else NULL */
     struct timer deadline;
     keyed by_key; /* wake messages name its key */
     TAILQ_ENTRY(waiter) in_all;
@@ -61,9 +62,15 @@ bool waiters_park(waiters *all, waiter *w, service_event *event);
 /* Forgets it, in any state; nothing when it was never registered. */
 void waiters_leave(waiters *all, waiter *w);
 
+/* The reply that woke a waiter, which the caller frees; NULL: it has to ask. */
+char *waiters_take_reply(waiter *w);
+
 /* A message on this server's channel:
- *   W <key>                           wake
- *   A <ms> <base> <function> <text>   alarm */
+ *   W <key>                                                wake
+ *   A <ms> <base> <function> <text>                        alarm
+ *   R <number>[,<number>...] <key> <base> <function> <text>  wake; the numbers are the reply to what the woken call
+ *                                                          would ask. Where nobody waits with that key, function(text)
+ *                                                          is called until it is done */
 void waiters_message(waiters *all, const char *data, size_t len);
 
 /* Messages may have been missed, or what the store kept is lost: every waiter is woken. */

@@ -1,11 +1,6 @@
 -- LockService, its functions: each reads what it needs, checks all of it, writes, and
 -- gives those their turn who waited for it. What is kept: lock_names.lua; who comes
--- next: lock_queue.lua.
-
--- How much one List looks at before its page ends: keys, holders. It ends within a step
--- too, but not within a lock, of which the last may add HOLDERS_MAX.
-local LIST_STEP = 10
-local LIST_WORK = 500
+-- next: lock_queue.lua; looking at locks: lock_views.lua.
 
 -- What the token was given, if it still holds all of it.
 local function acquired_again(base, token, record, targets, now)
@@ -18,6 +13,9 @@ local function acquired_again(base, token, record, targets, now)
   end
   if #reply == 2 then return {'TOKEN_SPENT'} end
   if record.targets ~= targets then fail('ALREADY_EXISTS', 'token: used for other targets') end
+  if record.parked ~= '' then -- from now on somebody knows
+    write_record(base .. 'lock:t:' .. token, 'H', record.since, record.kept, ' ' .. record.owner .. ' ' .. targets, 'KEEPTTL')
+  end
   reply[2] = ms_left(soonest, now)
   return reply
 end
@@ -210,12 +208,34 @@ local function write_new(base, now, token, owner, lease_ms, targets)
   return not before
 end
 
+-- The usual way into a queue, in six commands: one name, EXCLUSIVE, that another token has, EXCLUSIVE, and for which
+-- others wait already, and a token that is not known. All else is left to what follows, and nothing is written.
+local function join(base, now, token, owner, lease_ms, wait_ms, copy, name, held)
+  local layout, kind, stands, _, kept, end_us, fence = struct.unpack(HELD, held)
+  if layout ~= LAYOUT or kind ~= EXCLUSIVE or stands ~= 1 or fence == 0 or end_us <= now then return nil end
+  local token_key = base .. 'lock:t:' .. token
+  if kept < now + QUEUE_RETAIN_MS * 1000 or string.sub(held, HELD_BYTES + 1) == token or redis.call('GET', token_key) then
+    return nil
+  end
+  local queue = base .. 'lock:w:' .. name
+  local last = redis.call('ZRANGE', queue, '-1', '-1', 'WITHSCORES')[2]
+  if not last then return nil end
+  local number, retain_ms = math.max(now, last + 1), wait_ms + lease_ms + TOKEN_RETAIN_MS
+  local servers = base .. 'lock:s:' .. name
+  if write('HSET', servers, '@' .. server_of(copy), 1) == 1 then write('PEXPIRE', servers, int((kept - now) / 1000)) end
+  write('ZADD', queue, int(number), token)
+  write_record(token_key, 'Q', number, now + retain_ms * 1000, copy .. ' ' .. owner .. ' ' .. name, 'PX', int(retain_ms))
+  return {'QUEUED', math.ceil((end_us - now) / 1000)}
+end
+
 -- The common case, in three commands: one name, EXCLUSIVE, that nobody has or waits for, and a token that
 -- is not known. All else is left to what follows, and nothing is written.
-local function take(base, now, token, owner, lease_ms, wait_ms, name)
+local function take(base, now, token, owner, lease_ms, wait_ms, copy, name)
   local key, fence, kept = read_free(base, now, name)
   if not key then
-    return #fence > HELD_BYTES and wait_ms == '0' and busy_with(base, now, token, fence) or nil
+    if #fence <= HELD_BYTES then return nil end
+    if wait_ms == '0' then return busy_with(base, now, token, fence) end
+    return join(base, now, token, owner, lease_ms, wait_ms, copy, name, fence)
   end
   if not write_new(base, now, token, owner, lease_ms, name) then return nil end
   write_first(key, fence, kept, EXCLUSIVE, now + lease_ms * 1000, 1, 0, token, now)
@@ -272,7 +292,7 @@ local function acquire(base, now, token, owner, lease_ms, wait_ms, copy, targets
   return reply
 end
 
--- Of these three: copy is "<server>.<copy>" where it is parked.
+-- Of these three: copy is "<server>.<copy>.<lease_ms>" where it is parked.
 
 -- -> {fence...}
 --    {'ACQUIRED', ms left, fence...}: again
@@ -282,7 +302,7 @@ end
 define('lock_acquire', {}, function(base, now, token, owner, lease_ms, wait_ms, copy, ...)
   local targets, taken = (...)
   if select('#', ...) == 1 and not string.find(targets, ' ', 1, true) then
-    taken = take(base, now, token, owner, lease_ms, wait_ms, targets)
+    taken = take(base, now, token, owner, lease_ms, wait_ms, copy, targets)
   else
     targets = table.concat({...}, ',')
     taken = take_all(base, now, token, owner, lease_ms, targets)
@@ -295,22 +315,22 @@ define('lock_claim', {'allow-oom'}, function(base, now, token, owner, lease_ms, 
   return acquire(base, now, token, owner, lease_ms, wait_ms, copy, table.concat({...}, ','))
 end)
 
--- From now on `w` neither stands nor is offered anything. A record follows, and conclude.
+-- From now on `w` neither stands nor is offered or granted anything. Whether it had all its names. A record follows, and
+-- conclude.
 local function step_out(q, w)
-  local fences = {}
+  local fences, whole = {}, true
   for i, want in ipairs(w.wants) do
     local _, fence = lease_of(due_and_read(q, want.name).lock, w.token, q.now)
-    fences[i] = fence
+    fences[i], whole = fence, whole and fence
   end
   if w.state == 'Q' then leave(q, w) end
   for i, want in ipairs(w.wants) do
-    if fences[i] == 0 then drop_holder(open(q, want.name).lock, w.token, want.permits, true) end
+    local is_offer = fences[i] == 0
+    if is_offer or fences[i] and w.state == 'H' then
+      drop_holder(open(q, want.name).lock, w.token, want.permits, is_offer)
+    end
   end
-end
-
-local function conclude(q)
-  promote(q)
-  tell(q)
+  return whole
 end
 
 -- Withdraws one that waits: it will not be granted.
@@ -343,12 +363,28 @@ define('lock_withdraw', {'allow-oom'}, function(base, now, token, owner, lease_m
   return reply
 end)
 
+-- What was granted to that copy is taken back where nobody was told: then it keeps its number.
+local function take_back(base, now, token, w, copy)
+  local told, number = string.match(w.parked, '^(.*):(%d+)$')
+  if told ~= copy then return {'OK', -1} end
+  local q = new_queue(base, now, token)
+  w.token, w.number, w.wants, w.parked = token, tonumber(number), wants_of(w.targets), ''
+  if step_out(q, w) then
+    write_life(q, w, 'A', TOKEN_RETAIN_MS)
+  else
+    write_spent(base .. 'lock:t:' .. token, now) -- something of it has ended, or was taken away
+  end
+  conclude(q)
+  return {'OK', -1}
+end
+
 -- A call is parked no more, and was not answered: its caller's connection is gone, or
 -- the store was. Not spent: who sends the same token again finds its number kept.
 -- parked: "<token> <server>.<copy>" -> {'OK', -1}
 define('lock_abandon', {'allow-oom'}, function(base, now, parked)
   local token, copy = string.match(parked, '^(%S+) (%S+)$')
   local w = read_record(base .. 'lock:t:' .. token)
+  if w and w.state == 'H' then return take_back(base, now, token, w, copy) end
   local left = waits(w) and without_copy(w.parked, copy)
   if not left or left == w.parked then return {'OK', -1} end
   local q = new_queue(base, now, token)
@@ -445,11 +481,37 @@ local function release_waiter(base, token, record, names, now)
   return {'NOT_HELD', 0}
 end
 
--- The common case, in three commands: all that the token has is one name, EXCLUSIVE, for which nobody
--- waits, and that is what it gives back. `text` is its record. All else is left to what follows, and
--- nothing is written.
+-- Grants a name that its holder gives back to the first in its queue: the usual case, in which that wants nothing else,
+-- EXCLUSIVE, and is granted its turn at once. Whether it did; else nothing is written. Those who wait look at end_us
+-- anyway.
+local function hand_over(base, now, server, name, key, fence, kept, end_us)
+  local queue = base .. 'lock:w:' .. name
+  local first = redis.call('ZRANGE', queue, '0', '1', 'WITHSCORES')
+  local token = first[1]
+  local text = token and redis.call('GET', base .. 'lock:t:' .. token)
+  if not text or #text < TOKEN_BYTES then return false end
+  local layout, state = string.byte(text, 1, 2)
+  local copy, words, only = string.match(text, '^([^ ]*) ([^ ]* ([^ ,!]+))$', TOKEN_BYTES + 1)
+  local lease_ms = only == name and lease_to_grant(server, copy)
+  if layout ~= LAYOUT or state ~= STANDS or not lease_ms then return false end
+  local lease_end_us = now + lease_ms * 1000
+  if kept < lease_end_us + FENCE_RETAIN_MS * 1000 or lease_end_us < end_us then return false end
+  if tell_granted(base, server, token, copy, int(fence)) == 0 then
+    dirty = false -- nobody heard it: nothing has changed
+    return false
+  end
+  write('ZREM', queue, token)
+  if not first[3] then write('DEL', base .. 'lock:s:' .. name) end
+  write('SET', key, struct.pack(HELD, LAYOUT, EXCLUSIVE, first[3] and 1 or 0, fence, kept, lease_end_us, fence, 1, 0) .. token,
+    'KEEPTTL')
+  write_granted(base, now, token, copy, tonumber(first[2]), words, lease_ms)
+  return true
+end
+
+-- The common case, in three commands, or nine where somebody waits: all that the token has is one name, EXCLUSIVE,
+-- and that is what it gives back. `text` is its record. All else is left to what follows, and nothing is written.
 local RELEASED = {'RELEASED', 0}
-local function give_back(base, now, token_key, token, text, name, another)
+local function give_back(base, now, token_key, token, text, server, name, another)
   local layout, state, _, token_kept = struct.unpack(TOKEN, text)
   local only = only_target(text)
   if layout ~= LAYOUT or state ~= HOLDS or not only or another or (name or only) ~= only then return nil end
@@ -458,24 +520,28 @@ local function give_back(base, now, token_key, token, text, name, another)
   if not held or #held ~= HELD_BYTES + #token or string.sub(held, HELD_BYTES + 1) ~= token then return nil end
   local kind, stands, last, kept, end_us
   layout, kind, stands, last, kept, end_us = struct.unpack(HELD, held)
-  if layout ~= LAYOUT or kind ~= EXCLUSIVE or stands ~= 0 or end_us <= now then return nil end
-  write('SET', key, struct.pack(NAME, LAYOUT, FREE, 0, last, kept), 'KEEPTTL')
+  if layout ~= LAYOUT or kind ~= EXCLUSIVE or end_us <= now then return nil end
+  if stands == 0 then
+    write('SET', key, struct.pack(NAME, LAYOUT, FREE, 0, last, kept), 'KEEPTTL')
+  elseif stands ~= 1 or not hand_over(base, now, server, only, key, math.max(last + 1, now), kept, end_us) then
+    return nil
+  end
   write_given_back(token_key, text, token_kept, now)
   return RELEASED
 end
 
 -- Of a token that is not known there is nothing to give back, but it will not be granted
 -- any more: where that is left to `leave_mark`, the reply is {'UNSEEN'}.
-local function release(base, now, leave_mark, token, ...)
+local function release(base, now, leave_mark, token, server, ...)
   local token_key = base .. 'lock:t:' .. token
   local text = redis.call('GET', token_key)
   if not text and not leave_mark then return {'UNSEEN'} end
-  local done = text and #text > TOKEN_BYTES and give_back(base, now, token_key, token, text, ...)
+  local done = text and #text > TOKEN_BYTES and give_back(base, now, token_key, token, text, server, ...)
   if done then return done end
   local record = text and parse_record(text)
   local names, outcomes = {...}, {}
   if waits(record) then return release_waiter(base, token, record, names, now) end
-  local q = new_queue(base, now, token)
+  local q = new_queue(base, now, token, server)
   local all, given_back, left = #names == 0, {}, false
   local targets = {}
   for name, mode, permits, capacity, released in each_target(record and record.targets or '') do
@@ -525,102 +591,16 @@ local function release(base, now, leave_mark, token, ...)
   return reply
 end
 
--- Of both: no names are all.
+-- Of both: no names are all. server: which asks; what comes free is granted to its own waiters at once.
 -- -> {'RELEASED' or 'NOT_HELD', 1 when again, then where they differ: name, outcome...}
 --    {'UNSEEN'}: no such token; nothing was changed, and lock_release_unseen is to follow
-define('lock_release', {'allow-oom'}, function(base, now, token, ...)
-  return release(base, now, false, token, ...)
+define('lock_release', {'allow-oom'}, function(base, now, token, server, ...)
+  return release(base, now, false, token, server, ...)
 end)
 
 -- It leaves a key where there was none, so not without memory.
-define('lock_release_unseen', {}, function(base, now, token, ...)
-  return release(base, now, true, token, ...)
-end)
-
--- -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
--- the last two for lock_describe, which knows whose lease is over
-define('lock_inspect', {'no-writes'}, function(base, now, name)
-  local lock = read_lock(base, name)
-  local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
-  look(lock, now, reply)
-  reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. name)
-  return reply
-end)
-
--- -> {'OK', {owner, fence, ms left, ms held, permits} of each whose
--- lease is not over...}
-define('lock_describe', {'no-writes'}, function(base, now, ...)
-  local reply, args = {'OK'}, {...}
-  for i = 1, #args, 2 do
-    local end_us, fence, permits = running(args[i + 1], now)
-    if end_us then
-      reply[#reply + 1] = describe(base, {token = args[i], end_us = end_us, fence = fence, permits = permits}, now)
-    end
-  end
-  return reply
-end)
-
--- -> {'OK', token, entry of each removed...}, for lock_describe
-define('lock_force_release', {'allow-oom'}, function(base, now, name)
-  local q, reply = new_queue(base, now), {'OK'}
-  look(due(q, name).lock, now, reply)
-  conclude(q)
-  return reply
-end)
-
--- group, name, mode, holders, longest ms left; nil when nobody holds it or it is foreign. And
--- how many entries were looked at.
-local function list_item(key, now)
-  local base, group, name = string.match(key, '^(ls:{[^/]*/([^}]*)}:)lock:n:(.*)$')
-  local ok, lock = pcall(read_lock, base, name)
-  if not ok or not lock.mode then return nil, 0 end
-  look(lock, now)
-  local n, longest = 0, 0
-  for _, holder in ipairs(lock.holders) do
-    if holder.fence > 0 then n, longest = n + 1, math.max(longest, holder.end_us) end
-  end
-  local looked_at = #lock.holders + #lock.over
-  if n == 0 then return nil, looked_at end
-  return {group, name, MODE[lock.mode], n, ms_left(longest, now)}, looked_at
-end
-
--- SCAN by small steps. A step that does not fit the page, or that nobody had the time to
--- look at whole, begins the next one; when it is the first of a page, it is given in parts,
--- and the cursor then carries the digests of the keys that are done with: "<SCAN's
--- cursor>.<digest>...".
--- -> {'OK', next cursor or '', item...}
-define('lock_list', {'no-writes'}, function(base, now, prefix, page_size, page_cursor)
-  local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. prefix .. '*'
-  local size = tonumber(page_size)
-  local cursor, given = string.match(page_cursor, '^(%d+)(.*)$')
-  local reply, work = {'OK', ''}, 0
-  repeat
-    local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP), {}
-    local room, whole, done = size - (#reply - 2), true, given
-    for _, key in ipairs(step[2]) do
-      local digest = '.' .. string.sub(redis.sha1hex(key), 1, 12)
-      if not string.find(given, digest, 1, true) then
-        whole = whole and work < LIST_WORK and #items <= room
-        if not whole then break end
-        local item, looked_at = list_item(key, now)
-        items[#items + 1], work = item, work + looked_at
-        if #items <= room then done = done .. digest end
-      end
-    end
-    if not whole or #items > room then
-      if room == size then
-        for i = 1, math.min(room, #items) do reply[#reply + 1] = items[i] end
-        given = done
-      end
-      reply[2] = cursor .. given
-      return reply
-    end
-    for _, item in ipairs(items) do reply[#reply + 1] = item end
-    cursor, given = step[1], ''
-    work = work + LIST_STEP
-  until cursor == '0' or #reply - 2 == size or work >= LIST_WORK
-  if cursor ~= '0' then reply[2] = cursor end
-  return reply
+define('lock_release_unseen', {}, function(base, now, token, server, ...)
+  return release(base, now, true, token, server, ...)
 end)
 
 -- Ends the call with what no lock can have given: fences are instants of the clock, or

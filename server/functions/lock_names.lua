@@ -18,8 +18,9 @@
 --                           "<parked> <owner> <target>[,<target>...]", a target "[!]<name>[ <mode> <permits>
 --                           <capacity>]", without mode EXCLUSIVE, with ! once released; no target: the tombstone of
 --                           a token that was never granted. States: H holds, X spent, and of a waiter Q, O, A (see
---                           lock_queue.lua), which has a "<server>.<copy>[,...]" for each call that is parked
---                           with the token
+--                           lock_queue.lua), which has a "<server>.<copy>.<lease_ms>[,...]" for each call that is
+--                           parked with the token. What was granted to a parked call has that and ":<number>" until
+--                           somebody asks for it: so nobody may know
 --   lock:w:<name>   zset    who waits for the name: tokens by number
 --   lock:s:<name>   hash    while anyone waits:
 --                           @<server>  each server that parks waiters of the name: 1, or 0 when an offer to it
@@ -43,7 +44,7 @@ local NAME, NAME_BYTES = '<BBBdd', 19
 local HELD, HELD_BYTES = '<BBBdddddd', 51 -- the token follows
 local ENTRY, ENTRY_BYTES = '<ddd', 24
 local TOKEN, TOKEN_BYTES = '<BBdd', 18
-local FREE, EXCLUSIVE, HOLDS = 70, 69, 72 -- F, E, H
+local FREE, EXCLUSIVE, HOLDS, STANDS = 70, 69, 72, 81 -- F, E, H, Q
 local STATES = {[72] = 'H', [88] = 'X', [81] = 'Q', [79] = 'O', [65] = 'A'}
 local ONE_HOLDER, SEVERAL_HOLDERS = {[69] = 'E', [83] = 'S', [80] = 'P'}, {[115] = 'S', [112] = 'P'}
 local ONE_OF, SEVERAL_OF = {E = 69, S = 83, P = 80}, {S = 115, P = 112}
@@ -80,7 +81,8 @@ end
 local function read_lock(base, name)
   local key = base .. 'lock:n:' .. name
   local text = redis.call('GET', key)
-  local lock = {key = key, several_key = base .. 'lock:h:' .. name, fence = 0, kept = 0, used = 0, offers = 0}
+  local lock = {key = key, several_key = base .. 'lock:h:' .. name, queue_key = base .. 'lock:w:' .. name,
+    servers_key = base .. 'lock:s:' .. name, fence = 0, kept = 0, used = 0, offers = 0}
   if not text then return lock end
   local layout, kind, waits = string.byte(text, 1, 3)
   if layout ~= LAYOUT or #text < NAME_BYTES then foreign() end
@@ -126,6 +128,10 @@ local function write_lock(lock, now)
     local ms = int(math.ceil((lock.kept - now) / 1000))
     write('SET', lock.key, text, 'PX', ms)
     if lock.several then write('PEXPIRE', lock.several, ms) end
+    if lock.waits then
+      write('PEXPIRE', lock.queue_key, ms)
+      write('PEXPIRE', lock.servers_key, ms)
+    end
   else
     write('SET', lock.key, text, 'KEEPTTL')
   end
@@ -260,7 +266,12 @@ end
 local function drop_holder(lock, token, permits, was_offer)
   lock.used, lock.holders = lock.used - permits, nil
   if was_offer then lock.offers = lock.offers - 1 end
-  if lock.used == 0 then clear(lock) else write('HDEL', lock.several, token) end
+  if lock.used == 0 then
+    lock.watched = lock.watched or lock.soonest
+    clear(lock)
+  else
+    write('HDEL', lock.several, token)
+  end
   changed(lock)
 end
 
@@ -298,9 +309,9 @@ local function parse_record(text)
   return {state = STATES[state], since = since, kept = kept, parked = parked, owner = owner, targets = targets}
 end
 
--- The name of a record that has one target, EXCLUSIVE, and nobody parks; else nil.
+-- The name of a record that has one target, EXCLUSIVE; else nil.
 local function only_target(text)
-  return string.match(text, '^ [^ ]* ([^ ,!]+)$', TOKEN_BYTES + 1)
+  return string.match(text, '^[^ ]* [^ ]* ([^ ,!]+)$', TOKEN_BYTES + 1)
 end
 
 -- The record of a token, or nil.

@@ -8,16 +8,21 @@
 --
 -- The life of a token that waits. STANDING (Q) is in its queues, ABSENT (A) is not:
 --
---             is barred                  its turn                 claim
+--                             +-------------- granted at once -------------+
+--             is barred       |            its turn                 claim    v
 --   (unseen) -----------> STANDING (Q) -----------> OFFERED (O) ----------> HELD
---                           |      ^                    |
---     its server is gone or |      | claim, Acquire     | 0.5 s unclaimed,
---     silent, abandoned     v      | again              | abandoned
---                           ABSENT (A) <----------------+
---                                         any of the three -- withdraw, Release --> SPENT
+--                           |      ^                    |                    |
+--     its server is gone or |      | claim, Acquire     | 0.5 s unclaimed,   | abandoned, and
+--     silent, abandoned     v      | again              | abandoned          | nobody was told
+--                           ABSENT (A) <----------------+--------------------+
+--                                         Q, O and A -- withdraw, Release --> SPENT
 --
 -- A waiter may be parked in several copies, by a caller that sent it again. Each is a
 -- "<server>.<copy>" of its record; it is absent when the last has gone.
+--
+-- A Release grants at once what its own server parks in one copy: that is there, and is told the fences ("R <fences>
+-- <base><token> <base> lock_abandon <token> <copy>"). Where the call is parked no more, lock_abandon takes the grant
+-- back. Others are offered their turn.
 --
 -- An offer is an entry among the holders with fence 0, so that it bars like one. The
 -- servers that park the waiter are told ("W <base><token>") and one claims it; the lease
@@ -41,10 +46,11 @@ local WINDOW = 64    -- waiters of a name that can be overtaken
 local FIRST_CHUNK, CHUNK = 2, 8 -- an EXCLUSIVE one is behind the first in most queues
 local QUEUE_RETAIN_MS = 2 * 86400000 -- longer than anyone may wait
 
--- What one function has read of the queues. `token`: whose entries are read too.
-local function new_queue(base, now, token)
-  return {base = base, now = now, token = token or '', lines = {}, by_name = {}, waiters = {}, gone = {},
-    subscribed = {}, tired = is_tired(), work = worked(0)}
+-- What one function has read of the queues. `token`: whose entries are read too. `server`: which asks, where its
+-- own waiters can be granted at once.
+local function new_queue(base, now, token, server)
+  return {base = base, now = now, token = token or '', server = server, lines = {}, by_name = {}, waiters = {},
+    gone = {}, subscribed = {}, tired = is_tired(), work = worked(0)}
 end
 
 -- Whether the holders let anybody in beside them.
@@ -57,8 +63,9 @@ end
 local function open(q, name)
   local line = q.by_name[name]
   if not line then
-    line = {name = name, lock = read_lock(q.base, name), queue = q.base .. 'lock:w:' .. name,
-      servers = q.base .. 'lock:s:' .. name, buffer = {}, at = 1, passed = 0, last = 0}
+    local lock = read_lock(q.base, name)
+    line = {name = name, lock = lock, queue = lock.queue_key, servers = lock.servers_key, buffer = {}, at = 1,
+      passed = 0, last = 0}
     line.had_room = has_room(line.lock)
     q.lines[#q.lines + 1], q.by_name[name] = line, line
   end
@@ -237,6 +244,18 @@ local function publish(server, ...)
   return write('PUBLISH', 'ls:wake:' .. server, table.concat({...}, ' '))
 end
 
+-- Tells the server that the call which it parks holds: how many servers heard it.
+local function tell_granted(base, server, token, copy, fences)
+  return publish(server, 'R', fences, base .. token, base, 'lock_abandon', token, copy)
+end
+
+-- It holds from now on, and nobody has told its caller yet. words: owner and targets.
+local function write_granted(base, now, token, copy, number, words, lease_ms)
+  local retain_ms = lease_ms + TOKEN_RETAIN_MS
+  write_record(base .. 'lock:t:' .. token, 'H', now, now + retain_ms * 1000, copy .. ':' .. int(number) .. ' ' .. words,
+    'PX', int(retain_ms))
+end
+
 local function wake(q, w)
   for _, server in ipairs(servers_of(w)) do publish(server, 'W', q.base .. w.token) end
 end
@@ -263,7 +282,7 @@ local function stand(q, w, retain_ms)
     local line = open(q, want.name)
     local last = redis.call('ZRANGE', line.queue, '-1', '-1', 'WITHSCORES')
     redis.call('HLEN', line.servers)
-    number = math.max(number, (tonumber(last[2]) or 0) + 1)
+    number, line.is_new = math.max(number, (tonumber(last[2]) or 0) + 1), #last == 0
   end
   w.number = w.number or number
   for _, want in ipairs(w.wants) do
@@ -274,10 +293,9 @@ local function stand(q, w, retain_ms)
       write('HSET', line.servers, 'c', int(want.capacity))
       write('HINCRBY', line.servers, 'p', 1)
     end
-    write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)
-    write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)
-    line.lock.waits = true
     keep(line.lock, q.now + QUEUE_RETAIN_MS * 1000)
+    if line.is_new or line.joined then line.lock.moved = true end
+    line.lock.waits = true
     changed(line.lock)
     line.buffer, line.at, line.at_end, line.known = {}, 1, false, nil
   end
@@ -330,20 +348,37 @@ local function pass_over(q, line, w)
   end
 end
 
-local function offer(q, w)
-  for _, want in ipairs(w.wants) do
+-- The lease of a waiter that is granted its turn at once, without an offer: its one copy is parked by the server that
+-- asks, which is there and will be told. Else nil.
+local function lease_to_grant(asks, parked)
+  local server, lease_ms = string.match(parked, '^([^.,]*)%.[^.,]*%.(%d+)$')
+  return server == asks and tonumber(lease_ms) or nil
+end
+
+-- Its turn has come: the names are offered to it, or granted.
+local function give_turn(q, w)
+  local lease_ms, fences = lease_to_grant(q.server, w.parked), {}
+  local end_us = q.now + (lease_ms and lease_ms * 1000 or OFFER_US)
+  for i, want in ipairs(w.wants) do
     local line = open(q, want.name)
     settle(line.lock)
     count(line, want)
-    put_holder(line.lock, want, w.token, q.now + OFFER_US, 0)
+    local fence = lease_ms and math.max(line.lock.fence + 1, q.now) or 0
+    put_holder(line.lock, want, w.token, end_us, fence)
+    fences[i] = int(fence)
     if write('ZREM', line.queue, w.token) == 1 and want.mode == 'P' then write('HINCRBY', line.servers, 'p', -1) end
     line.left = true
     -- One more of those behind can be looked at.
     if not line.due and redis.call('ZCARD', line.queue) >= WINDOW then line.due = true end
   end
-  write_life(q, w, 'O')
   q.gone[w.token] = true
-  if w.token ~= q.token then wake(q, w) end
+  if lease_ms then
+    write_granted(q.base, q.now, w.token, w.parked, w.number, w.owner .. ' ' .. w.targets, lease_ms)
+    tell_granted(q.base, q.server, w.token, w.parked, table.concat(fences, ','))
+  else
+    write_life(q, w, 'O')
+    if w.token ~= q.token then wake(q, w) end
+  end
 end
 
 -- Offers that nobody claimed: their servers are not asked again until they are heard.
@@ -426,7 +461,7 @@ local function promote(q)
       if is_barred_anywhere(q, w) then
         pass(line, next.number, w.want[line.name])
       else
-        offer(q, w)
+        give_turn(q, w)
       end
     end
   end
@@ -479,6 +514,11 @@ local function tell(q)
     end
     write_lock(lock, q.now)
   end
+end
+
+local function conclude(q)
+  promote(q)
+  tell(q)
 end
 
 -- Its place from 0, and one who has or awaits the name: its owner and ms left.

@@ -127,7 +127,7 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
 {
     const char *only = request->n_targets == 1 ? request->targets[0]->name : NULL;
     const char *token = request->token;
-    const char *parked = "."; /* "<server>.<copy>": tells copies of the same call apart */
+    const char *parked = "."; /* "<server>.<copy>.<lease_ms>": tells copies of the same call apart */
 
     plan_check_name_or_empty(p, "group", request->group);
     check_targets(p, request->n_targets, request->targets);
@@ -139,7 +139,7 @@ static void acquire_prepare(const lks_acquire_request *request, plan *p)
     if (token[0] == '\0')
         token = plan_id(p);
     if (request->wait_ms > 0)
-        parked = plan_path(p, "%s.%s", p->server, plan_id(p));
+        parked = plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)request->lease_ms);
     plan_call(p, &fn_lock_acquire, request->group, only, request->n_targets);
     plan_weighs(p, 2 + request->n_targets / LOCK_TARGETS_OF_WEIGHT);
     args_lock_acquire(p, .token = token, .owner = request->owner, .lease_ms = request->lease_ms,
@@ -183,7 +183,7 @@ static void plan_release(const lks_release_request *request, plan *p, const plan
     check_token(p, "token", request->token);
     plan_call(p, function, request->group, request->n_names == 1 ? request->names[0] : NULL, request->n_names);
     weigh_names(p, request->n_names);
-    args_lock_release(p, .token = request->token);
+    args_lock_release(p, .token = request->token, .server = p->server);
     for (size_t i = 0; i < request->n_names; i++)
         each_lock_release(p, .name = request->names[i]);
 }

@@ -138,6 +138,22 @@ rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, ui
     return --r->missing > 0 ? ROUNDS_EXPECTS : finish(r, now_ns);
 }
 
+rounds_state rounds_wake_with(rounds *r, const char *numbers, uint64_t now_ns)
+{
+    size_t n = 1;
+
+    for (const char *c = numbers; *c; c++)
+        n += *c == ',';
+    store_value *reply = memory_in(r->plan.arena, (1 + n) * sizeof *reply), *element = &reply[1];
+    *reply = (store_value){.type = STORE_ARRAY, .n = n, .element = element};
+    for (size_t i = 0; i < n; i++, numbers += strcspn(numbers, ",") + 1)
+        element[i] = (store_value){.type = STORE_INTEGER, .integer = strtoll(numbers, NULL, 10)};
+    rounds_state state = rounds_wake(r, SERVICE_WOKEN, now_ns);
+    if (state != ROUNDS_CALLS)
+        return state;
+    return rounds_reply(r, 0, &(store_result){.code = LKS_OK, .applied = LKS_APPLIED_YES, .value = reply}, now_ns);
+}
+
 /* ---- while it waits ------------------------------------------------------------ */
 
 struct rounds_kept {

@@ -44,6 +44,9 @@ rounds_state rounds_start(rounds *r, uint64_t now_ns);
 rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, uint64_t now_ns);
 rounds_state rounds_wake(rounds *r, service_event event, uint64_t now_ns);
 
+/* As rounds_wake, SERVICE_WOKEN, and the reply to the one store call that it plans: "<number>[,<number>...]". */
+rounds_state rounds_wake_with(rounds *r, const char *numbers, uint64_t now_ns);
+
 /* What a call that WAITS is made of again. */
 typedef struct rounds_kept rounds_kept;
 

@@ -74,7 +74,7 @@ c_mutation(B5 server/services/stock_ledger.c test_stock_ledger [[answer_goes_on(
 
 lua_mutation(B6 test_lock_renew_release [[if not text and not leave_mark then return {'UNSEEN'} end]] "")
 lua_mutation(B6 test_lock_renew_release [[define('lock_release_unseen', {}]] [[define('lock_release_unseen', {'allow-oom'}]])
-lua_mutation(B6 test_lock_renew_release [[return release(base, now, true, token, ...)]] [[return release(base, now, false, token, ...) or {}]])
+lua_mutation(B6 test_lock_renew_release [[return release(base, now, true, token, server, ...)]] [[return release(base, now, false, token, server, ...) or {}]])
 c_mutation(B6 server/services/lock.c test_lock_renew_release
   [[plan_release((const lks_release_request *)(const void *)request, p, &fn_lock_release_unseen);]]
   [[plan_release((const lks_release_request *)(const void *)request, p, &fn_lock_renew);]])

@@ -45,8 +45,12 @@ lua_mutation(L11 test_lock_modes
 lua_mutation(L12 test_lock_modes [[lock.used + wanted.permits > lock.capacity]] [[lock.used >= lock.capacity]])
 lua_mutation(L13 test_lock_modes [[local in_use = lock.mode == 'P' and lock.capacity]] [[local in_use]])
 lua_mutation(L12 test_lock_modes [[lock.used, lock.holders = lock.used - permits, nil]] "")
-lua_mutation(L12 test_lock_modes [[write('HDEL', lock.several, token) end
-  changed(lock)]] [[write('HDEL', lock.several, token) end]])
+lua_mutation(L12 test_lock_modes [[
+    write('HDEL', lock.several, token)
+  end
+  changed(lock)]] [[
+    write('HDEL', lock.several, token)
+  end]])
 lua_mutation(L10 test_lock_modes [[lock.soonest = math.min(lock.soonest, end_us)]] [[lock.soonest = end_us]])
 lua_mutation(L10 test_lock_modes [[soonest = math.min(soonest, end_us)]] "")
 lua_mutation(L10 test_lock_modes
@@ -74,8 +78,8 @@ lua_mutation(L18 test_lock_renew_release [[
 ]])
 lua_mutation(L18 test_lock_renew_release [[if not held or #held ~= HELD_BYTES + #token or string.sub(held, HELD_BYTES + 1) ~= token then]]
   [[if not held then]])
-lua_mutation(L18 test_lock_renew_release [[kind ~= EXCLUSIVE or stands ~= 0 or end_us <= now then]]
-  [[kind ~= EXCLUSIVE or stands ~= 0 then]])
+lua_mutation(L18 test_lock_renew_release [[kind ~= EXCLUSIVE or end_us <= now then]]
+  [[kind ~= EXCLUSIVE then]])
 lua_mutation(L18 test_lock_renew_release [[not ONE_HOLDER[kind] or fence == 0 or end_us <= now then]]
   [[not ONE_HOLDER[kind] or fence == 0 then]])
 lua_mutation(L18 test_lock_renew_release [[ or another or (name or only) ~= only then]] [[ or another then]])
@@ -148,7 +152,7 @@ lua_mutation(L30 test_lock_queue_model [[line.at, line.passed, line.last = line.
   count(line, want)]] [[line.at, line.passed, line.last = line.at + 1, line.passed + 1, number
   ahead_of(line)]])
 lua_mutation(L30 test_lock_wait [[kind ~= FREE or stands ~= 0 then]] [[kind ~= FREE then]])
-lua_mutation(L31 test_lock_wait [[kind ~= EXCLUSIVE or stands ~= 0 or]] [[kind ~= EXCLUSIVE or]])
+lua_mutation(L31 test_lock_wait [[if stands == 0 then]] [[if stands >= 0 then]])
 lua_mutation(L31 test_lock_wait [[line.lock.waits = true]] "")
 lua_mutation(L31 test_lock_wait [[
   conclude(q)
@@ -170,11 +174,11 @@ lua_mutation(L31 test_lock_wait_ends [[
   return reply
 end)
 
--- A call is parked]] [[
+-- What was granted to that copy]] [[
   return reply
 end)
 
--- A call is parked]])
+-- What was granted to that copy]])
 lua_mutation(L31 test_lock_wait [[look(due(q, name).lock, now, reply)
   conclude(q)]] [[look(due(q, name).lock, now, reply)
   tell(q)]])
@@ -189,10 +193,15 @@ lua_mutation(L32 test_lock_wait [[
       return]] [[
       return]])
 lua_mutation(L32 test_lock_wait [[worked(0) - q.free >= WORK_MAX]] [[false]])
-lua_mutation(L45 test_lock_wait [[number = math.max(number, (tonumber(last[2]) or 0) + 1)]] "")
+lua_mutation(L45 test_lock_wait [[number, line.is_new = math.max(number, (tonumber(last[2]) or 0) + 1), #last == 0]]
+  [[line.is_new = #last == 0]])
 lua_mutation(L43 test_lock_wait [[write('DEL', line.servers)]] "")
-lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
-lua_mutation(L43 test_lock_wait [[write('PEXPIRE', line.servers, QUEUE_RETAIN_MS)]] "")
+lua_mutation(L43 test_lock_wait [[write('PEXPIRE', lock.queue_key, ms)]] "")
+lua_mutation(L43 test_lock_wait [[write('PEXPIRE', lock.servers_key, ms)]] "")
+lua_mutation(L43 test_lock_hand_over [[if line.is_new or line.joined then]] [[if line.is_new then]])
+lua_mutation(L43 test_lock_hand_over [[if line.is_new or line.joined then]] [[if line.joined then]])
+lua_mutation(L43 test_lock_hand_over [[== 1 then write('PEXPIRE', servers, int((kept - now) / 1000)) end]] [[then local _ = kept end]])
+lua_mutation(L43 test_lock_hand_over [[if kept < now + QUEUE_RETAIN_MS * 1000 or]] [[if]])
 lua_mutation(L43 test_lock_wait [[keep(line.lock, q.now + QUEUE_RETAIN_MS * 1000)]] "")
 lua_mutation(L43 test_lock_wait [[local QUEUE_RETAIN_MS = 2 * 86400000]] [[local QUEUE_RETAIN_MS = 86400]])
 lua_mutation(L43 test_lock_wait
@@ -211,7 +220,7 @@ lua_mutation(L34 test_lock_wait [[local claimed = record and record.state == 'O'
   if claimed then return claimed end
   local refused]] [[local refused]])
 lua_mutation(L34 test_lock_wait
-  [[line.lock, want, w.token, q.now + OFFER_US, 0)]] [[line.lock, want, w.token, q.now + 900000000, 0)]])
+  [[lease_ms and lease_ms * 1000 or OFFER_US]] [[lease_ms and lease_ms * 1000 or 900000000]])
 lua_mutation(L45 test_lock_wait [[if fence == 0 and end_us > now + OFFER_US then return nil end]] "")
 lua_mutation(L34 test_lock_wait [[if not lock.end_us or lock.my_fence == 0 then]] [[if not lock.end_us then]])
 lua_mutation(L34 test_lock_wait
@@ -246,9 +255,40 @@ lua_mutation(L39 test_lock_wait_ends [[
     spend(q, w)
     wake(q, w)]] [[
     spend(q, w)]])
-lua_mutation(L38 test_lock_wait_ends [[if fences[i] == 0 then drop_holder(open(q, want.name).lock, w.token, want.permits, true) end]] "")
+lua_mutation(L38 test_lock_wait_ends [[if is_offer or fences[i] and]] [[if fences[i] and]])
 lua_mutation(L38 test_lock_wait_ends [[write_life(q, w, 'A', TOKEN_RETAIN_MS)]]
   [[write('DEL', base .. 'lock:t:' .. token)]])
+
+# Waiting: turns that are granted at once
+lua_mutation(L57 test_lock_hand_over [[return server == asks and tonumber(lease_ms) or nil]] [[return nil]])
+lua_mutation(L57 test_lock_hand_over [[return server == asks and tonumber(lease_ms) or nil]] [[return asks and tonumber(lease_ms)]])
+lua_mutation(L57 test_lock_hand_over [['^([^.,]*)%.[^.,]*%.(%d+)$']] [['^([^.,]*)%..*%.(%d+)$']])
+lua_mutation(L57 test_lock_hand_over [[kept < lease_end_us + FENCE_RETAIN_MS * 1000 or lease_end_us]] [[lease_end_us]])
+lua_mutation(L57 test_lock_hand_over [[or lease_end_us < end_us then return false end]] [[then return false end]])
+lua_mutation(L57 test_lock_hand_over [[    dirty = false -- nobody]] [[    do end -- nobody]])
+lua_mutation(L57 test_lock_hand_over [[int(fence)) == 0 then]] [[int(fence)) < 0 then]])
+lua_mutation(L57 test_lock_hand_over [[local lease_ms = only == name and]] [[local lease_ms =]])
+lua_mutation(L57 test_lock_hand_over [[if not first[3] then write('DEL', base .. 'lock:s:' .. name) end]] "")
+lua_mutation(L57 test_lock_hand_over [[first[3] and 1 or 0]] [[0]])
+lua_mutation(L57 test_lock_hand_over [[only, key, math.max(last + 1, now), kept]] [[only, key, now, kept]])
+lua_mutation(L57 test_lock_hand_over [[math.max(line.lock.fence + 1, q.now)]] [[q.now]])
+lua_mutation(L57 test_lock_hand_over [[lock.watched = lock.watched or lock.soonest]] "")
+c_mutation(L57 server/services/lock.c test_lock_hand_over [[.server = p->server);]] [[.server = "");]])
+c_mutation(L57 server/calls/dispatch.c test_dispatch [[go_on(r, reply ?]] [[go_on(r, reply && !r->begun ?]])
+c_mutation(L57 server/calls/waiters.c test_waiters [[if (w->parked && reply.len > 0) {]] [[if (reply.len > 0) {]])
+lua_mutation(L58 test_lock_hand_over [[if w and w.state == 'H' then return take_back(base, now, token, w, copy) end]] "")
+lua_mutation(L58 test_lock_hand_over [[if told ~= copy then return {'OK', -1} end]] [[if not told then return {'OK', -1} end]])
+lua_mutation(L58 test_lock_hand_over [[if record.parked ~= '' then -- from]] [[if false then -- from]])
+lua_mutation(L58 test_lock_hand_over [[if step_out(q, w) then]] [[if step_out(q, w) or true then]])
+lua_mutation(L58 test_lock_hand_over [[tonumber(number), wants_of]] [[now, wants_of]])
+lua_mutation(L58 test_lock_hand_over [[if is_offer or fences[i] and w.state == 'H' then]] [[if is_offer then]])
+c_mutation(L58 server/calls/waiters.c test_waiters [[&& !wake_key(all, key, reply)]] [[&& !wake_key(all, key, reply) && !all]])
+
+# Waiting: the usual way into a queue
+lua_mutation(L59 test_lock_hand_over [[math.max(now, last + 1), wait_ms]] [[now, wait_ms]])
+lua_mutation(L59 test_lock_hand_over [[== token or redis.call('GET', token_key) then]] [[== token then]])
+lua_mutation(L59 test_lock_hand_over [[if not last then return nil end]] "")
+lua_mutation(L59 test_lock_hand_over [[write('HSET', servers, '@' .. server_of(copy), 1)]] [[redis.call('HLEN', servers)]])
 
 # Waiting: nobody sleeps on
 lua_mutation(L50 test_lock_wait_ends [[return math.min(ends or LOOK_MS, LOOK_MS)]] [[return ends or -1]])
@@ -319,7 +359,8 @@ c_mutation(L37 server/services/lock.c test_lock_wait_ends
   [[: fn_lock_withdraw.name;]] [[: fn_lock_claim.name;]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends [[    plan_undo(p, fn_lock_abandon.name,]] [[    (void)(p, fn_lock_abandon.name,]])
 c_mutation(L38 server/services/lock.c test_lock_wait_ends
-  [[plan_path(p, "%s.%s", p->server, plan_id(p));]] [[plan_path(p, "%s.", p->server);]])
+  [[plan_path(p, "%s.%s.%lld", p->server, plan_id(p), (long long)request->lease_ms);]]
+  [[plan_path(p, "%s..%lld", p->server, (long long)request->lease_ms);]])
 
 # C: what the caller gets
 c_mutation(L1 server/services/lock.c test_lock_acquire [[response->fences[i]->name = request->targets[i]->name;]]
@@ -383,8 +424,7 @@ c_mutation(L34 server/calls/waiters.c test_waiters [[        w->pending |= 1U <<
 c_mutation(L37 server/calls/waiters.c test_waiters
   [[tell((waiter *)((char *)timer - offsetof(waiter, deadline)), SERVICE_DEADLINE);]] [[(void)timer;]])
 c_mutation(L38 server/calls/waiters.c test_waiters [[        tell(w, SERVICE_ABANDONED);]] [[        (void)0;]])
-c_mutation(L40 server/calls/waiters.c test_waiters [[for (keyed *k = key_table_find(&all->by_key, key); k; k = next) {]]
-  [[for (keyed *k = key_table_find(&all->by_key, key); k; k = NULL) {]])
+c_mutation(L40 server/calls/waiters.c test_waiters [[for (; k; k = next) {]] [[for (; k; k = NULL) {]])
 
 # Bad input
 c_mutation(L46 server/services/lock.c test_lock_input

@@ -41,7 +41,7 @@ c_mutation(E6 server/functions/stock.lua test_reservations_naive:*sweeper* [[if 
 c_mutation(E7 server/functions/lock.lua test_memory_flat
   [[  write_spent(q.base .. 'lock:t:' .. w.token, q.now)]]
   [[  write_record(q.base .. 'lock:t:' .. w.token, 'X', q.now, 0, '  ')]])
-c_mutation(E7 server/functions/lock_queue.lua test_memory_flat [[write('PEXPIRE', line.queue, QUEUE_RETAIN_MS)]] "")
+c_mutation(E7 server/functions/lock_names.lua test_memory_flat [[write('PEXPIRE', lock.queue_key, ms)]] "")
 c_mutation(E7 server/functions/stock_change.lua test_memory_flat
   [[write('SET', key, texts[key], 'PX', keep)]] [[write('SET', key, texts[key])]])
 c_mutation(E7 server/functions/stock_change.lua test_memory_flat

@@ -4,7 +4,7 @@
 
 #include "functions/library.h"
 
-enum { ALARMS_MAX = 64 };
+enum { ALARMS_MAX = 64, GRANTS = 64 };
 
 static struct alarm {
     char server, name[16];
@@ -13,10 +13,16 @@ static struct alarm {
 static size_t n_alarms;
 static char told[TEXT_BYTES];
 
+/* The last grants that servers were told of. */
+static struct grant {
+    char server, token[16], fences[64];
+} grants[GRANTS];
+static size_t n_grants;
+
 /* The clock stands still: an offer lapses when the test says so, on a busy machine too. */
 int queue_reset(void **state)
 {
-    n_alarms = 0;
+    n_alarms = n_grants = 0;
     int result = servers_reset(state);
     const char *time = harness_redis(h, "TIME");
     harness_redis(h, "SET ls:test:clock_still_us %ld", atol(time) * 1000000);
@@ -104,19 +110,6 @@ bool parks(const char *server, const char *token)
     return false;
 }
 
-const char *woken(const char *server, const char *token)
-{
-    const char *said = NULL;
-
-    for (size_t i = 0; parked_at(i); i++) {
-        if (!waits_as(parked_at(i), server, token))
-            continue;
-        happen(parked_at(i), SERVICE_WOKEN);
-        said = said_of(parked_at(i));
-    }
-    return said ? said : said_of(find(server, token));
-}
-
 const char *timed_out(const char *server, const char *token)
 {
     return event(server, token, SERVICE_DEADLINE);
@@ -127,15 +120,82 @@ const char *abandoned(const char *server, const char *token)
     return event(server, token, SERVICE_ABANDONED);
 }
 
+static const char *done_by_all(const char *server, const char *token, void (*happens)(const parked *p, const void *arg),
+                               const void *arg)
+{
+    const char *said = NULL;
+
+    for (size_t i = 0; parked_at(i); i++) {
+        if (!waits_as(parked_at(i), server, token))
+            continue;
+        happens(parked_at(i), arg);
+        said = said_of(parked_at(i));
+    }
+    return said ? said : said_of(find(server, token));
+}
+
+static void wake(const parked *p, const void *arg)
+{
+    (void)arg;
+    happen(p, SERVICE_WOKEN);
+}
+
+const char *woken(const char *server, const char *token)
+{
+    return done_by_all(server, token, wake, NULL);
+}
+
+static void tell(const parked *p, const void *fences)
+{
+    happen_with(p, fences);
+}
+
+const char *told_of_grant(const char *server, const char *token)
+{
+    for (size_t i = n_grants; i-- > 0 && i + GRANTS >= n_grants;) {
+        const struct grant *g = &grants[i % GRANTS];
+        if (g->server == server[1] && strcmp(g->token, token) == 0)
+            return done_by_all(server, token, tell, g->fences);
+    }
+    fail_msg("%s was told of no grant to %s", server, token);
+    return "";
+}
+
+const char *release_at(const char *server, const char *token, const char *names)
+{
+    harness_server(h, server);
+    const char *said = release(token, names);
+    harness_server(h, "harness");
+    return said;
+}
+
+/* "R 7,8 ls:{default/g}:T2.............. ls:{default/g}: lock_abandon T2.............. S1.copy.5" */
+static void add_grant(char server, const char *text)
+{
+    struct grant *g = &grants[n_grants++ % GRANTS];
+    char whole[64], again[64];
+
+    g->server = server;
+    assert_int_equal(sscanf(text, "R %63s ls:{default/g}:%63s ls:{default/g}: lock_abandon %63s S%*[^.].%*[^.].%*d",
+                            g->fences, whole, again),
+                     3);
+    assert_string_equal(whole, again);
+    snprintf(g->token, sizeof g->token, "%.*s", (int)strcspn(whole, "."), whole);
+}
+
 /* "W ls:{default/g}:T2.............." as "W T2"; "A 5 ls:{default/g}: lock_promote a" as "A a". */
 static void add_message(char server, const char *text)
 {
-    bool wakes = text[0] == 'W';
-    const char *at = wakes ? strstr(text, "}:") + 2 : strrchr(text, ' ') + 1;
+    bool is_alarm = text[0] == 'A';
+    const char *at = is_alarm ? strrchr(text, ' ') + 1 : strstr(text, "}:") + 2;
 
-    if (!wakes)
+    if (is_alarm)
         set_alarm(server, at, atol(text + 2));
-    assert_non_null(strstr(text, wakes ? "W ls:{default/g}:" : " ls:{default/g}: lock_promote "));
+    else if (text[0] == 'R')
+        add_grant(server, text);
+    else
+        assert_int_equal(text[0], 'W');
+    assert_non_null(strstr(text, is_alarm ? " ls:{default/g}: lock_promote " : " ls:{default/g}:"));
     add(told, sizeof told, "%sS%c:%c %.*s", told[0] ? " " : "", server, text[0], (int)strcspn(at, "."), at);
 }
 
@@ -158,9 +218,11 @@ const char *deliver(void)
         snprintf(copy, sizeof copy, "%s", told);
         while ((server = strsep(&rest, " "))) {
             const char *token = strsep(&rest, " ");
-            bool wakes = server[3] == 'W';
+            char kind = server[3];
             server[2] = '\0';
-            if (wakes && is_waiting(find(server, token)) && strncmp(woken(server, token), "ACQUIRED", 8) == 0)
+            if (kind == 'A' || !is_waiting(find(server, token)))
+                continue;
+            if (strncmp((kind == 'R' ? told_of_grant : woken)(server, token), "ACQUIRED", 8) == 0)
                 add(got, sizeof got, "%s%s", got[0] ? " " : "", token);
         }
     }
@@ -192,4 +254,17 @@ const char *queue_of(const char *name)
 int queue_keys(void)
 {
     return atoi(harness_redis(h, "EVAL %s 0", "return #redis.call('KEYS', 'ls:{default/g}:lock:[ws]:*')"));
+}
+
+long commands_run(void)
+{
+    const char *at = harness_redis(h, "INFO commandstats");
+    long n = 0, calls;
+
+    while ((at = strstr(at, ":calls="))) {
+        if (sscanf(at, ":calls=%ld", &calls) == 1)
+            n += calls;
+        at++;
+    }
+    return n;
 }

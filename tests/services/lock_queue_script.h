@@ -28,10 +28,16 @@ bool parks(const char *server, const char *token); /* any of them */
 const char *timed_out(const char *server, const char *token);
 const char *abandoned(const char *server, const char *token);
 
-/* What the servers were sent since, by server, in order: "S1:W T2 S2:A a". */
+/* What the last message which granted the token its turn makes of the calls that the server parks with it. */
+const char *told_of_grant(const char *server, const char *token);
+
+/* release, by way of that server. */
+const char *release_at(const char *server, const char *token, const char *names);
+
+/* What the servers were sent since, by server, in order: "S1:W T2 S2:A a S2:R T3". */
 const char *messages(void);
 
-/* Wakes all that are told, until nobody is; gives the tokens that acquired, in order. */
+/* Wakes all that are told, or tells them of their grant, until nobody is; gives the tokens that acquired, in order. */
 const char *deliver(void);
 
 /* As an alarm does: ms until again, or -1. */
@@ -46,5 +52,8 @@ const char *queue_of(const char *name);
 
 /* Keys of the queue that exist: 0 when nobody waits. */
 int queue_keys(void);
+
+/* Commands that Redis has run, also those inside of functions. */
+long commands_run(void);
 
 #endif

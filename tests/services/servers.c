@@ -123,3 +123,8 @@ void happen(const parked *p, service_event event)
 {
     harness_event(h, p->call, event);
 }
+
+void happen_with(const parked *p, const char *numbers)
+{
+    harness_wake_with(h, p->call, numbers);
+}

@@ -39,4 +39,7 @@ const parked *parked_at(size_t i);
 /* What an event makes of it. */
 void happen(const parked *p, service_event event);
 
+/* What a wake message with the reply makes of it. */
+void happen_with(const parked *p, const char *numbers);
+
 #endif

@@ -221,6 +221,12 @@ static void do_acquire(struct token *t)
     }
 }
 
+/* One that parks calls, or not. */
+static const char *any_server(void)
+{
+    return (const char *[]){"S1", "S2", "S3"}[pick(3)];
+}
+
 static void do_release(struct token *t)
 {
     if (t->life == UNSEEN)
@@ -228,7 +234,7 @@ static void do_release(struct token *t)
     int one = t->life == HELD && t->n > 1 && pick(3) == 0 ? pick(t->n) : -1;
     bool held = t->life == HELD && (one < 0 ? holds_all(t) : t->targets[one].held);
 
-    const char *said = release(t->alias, one < 0 ? "" : name_of(t->targets[one].name));
+    const char *said = release_at(any_server(), t->alias, one < 0 ? "" : name_of(t->targets[one].name));
     if (held)
         says_begin(said, "RELEASED");
     else if (t->life != HELD && t->life != SPENT)
@@ -398,7 +404,7 @@ static void chaos_call(void)
         t->server = server;
         wait_for_ms(server, t->alias, t->text, t->lease_s * 1000, WAIT_MS);
     } else if (what < 45) {
-        release(t->alias, "");
+        release_at(any_server(), t->alias, "");
     } else if (what < 50) {
         timed_out(t->server, t->alias);
     } else if (what < 55) {

@@ -258,9 +258,9 @@ TEST(locks_are_kept_and_given_back_when_memory_is_short)
     const char *said_renew = renew("T1", "");
     const char *said_release = release("T1", "");
     const char *said_unseen =
-        harness_redis(h, "FCALL lock_release_unseen_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
+        harness_redis(h, "FCALL lock_release_unseen_%s 1 ls:{default/g}: 3 T3.............. S1 a", functions_digest);
     const char *said_first =
-        harness_redis(h, "FCALL lock_release_%s 1 ls:{default/g}: 2 T3.............. a", functions_digest);
+        harness_redis(h, "FCALL lock_release_%s 1 ls:{default/g}: 3 T3.............. S1 a", functions_digest);
     const char *said_inspect = inspect("b");
     const char *said_force = force_release("b");
     harness_redis(h, "CONFIG SET maxmemory 0");

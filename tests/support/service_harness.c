@@ -409,6 +409,14 @@ void harness_event(harness *h, harness_waiting *w, service_event event)
         harness_ring(h, undo);
 }
 
+void harness_wake_with(harness *h, harness_waiting *w, const char *numbers)
+{
+    if (w->state != ROUNDS_WAITS)
+        return;
+    rest(h, &w->rounds);
+    w->state = rounds_wake_with(&w->rounds, numbers, now_of(h));
+}
+
 const void *harness_answer(const harness_waiting *w, lks_error *error)
 {
     *error = w->rounds.error;

@@ -65,6 +65,9 @@ harness_waiting *harness_start(harness *h, const service *s, const char *server,
 /* What an event makes of it; nothing when it does not wait. */
 void harness_event(harness *h, harness_waiting *w, service_event event);
 
+/* The same of a wake message that brought the reply: "<number>[,<number>...]". */
+void harness_wake_with(harness *h, harness_waiting *w, const char *numbers);
+
 /* Its answer; NULL while it waits, or with *error set. */
 const void *harness_answer(const harness_waiting *w, lks_error *error);
 bool harness_is_parked(const harness_waiting *w);

@@ -46,6 +46,14 @@ void waiters_moved(waiter *w, lks_rpc_slice key, watched *watches)
     w->watches = watches;
 }
 
+char *waiters_take_reply(waiter *w)
+{
+    char *reply = w->reply;
+
+    w->reply = NULL;
+    return reply;
+}
+
 void waiters_leave(waiters *all, waiter *w)
 {
     if (all->entered == w)

@@ -201,6 +201,25 @@ TEST(an_event_that_is_pending_starts_the_next_round)
     expect_abandoned(f);
 }
 
+/* A wake message brought what the store would answer. */
+TEST(a_reply_that_comes_with_a_wake_is_the_answer)
+{
+    fixture *f = *state;
+    start_waiting(f);
+    answer_queued(f, 0);
+    f->waiters.parked->reply = strdup("7");
+    f->waiters.parked->on_event(f->waiters.parked, SERVICE_WOKEN);
+    assert_int_equal(f->store.n, 1);
+    assert_int_equal(f->n_done, 1);
+    assert_int_equal(f->error.code, LKS_OK);
+    const lks_acquire_response *response = (const void *)f->response;
+    assert_int_equal(response->outcome, LKS_ACQUIRE_OUTCOME_ACQUIRED);
+    assert_int_equal(response->fences[0]->fence, 7);
+    assert_int_equal(response->lease_ms, 1000);
+    assert_false(response->replayed);
+    assert_int_equal(f->alarms.n_lasting, 0);
+}
+
 /* Redis is away as its wait ends: the answer does not wait, what is left in Redis is seen to. */
 TEST(a_withdrawal_that_fails_is_made_up_for)
 {

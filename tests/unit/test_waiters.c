@@ -39,6 +39,11 @@ void alarms_set(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_s
              argument.data, (int)in_ms);
 }
 
+void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
+{
+    alarms_set(all, base, function, argument, in_ms);
+}
+
 /* ---- how much is compared --------------------------------------------------------- */
 
 static size_t compared;
@@ -170,6 +175,49 @@ TEST(all_copies_of_a_call_are_woken)
     assert_ptr_equal(told[1].waiter, &b);
     waiters_leave(f->all, &a);
     waiters_leave(f->all, &b);
+}
+
+TEST(a_wake_may_bring_the_reply)
+{
+    fixture *f = *state;
+    ENTER(a, "ls:{ns/g}:token-a");
+    ENTER(b, "ls:{ns/g}:token-b");
+    park(f, &a);
+    park(f, &b);
+    message(f, "R 7,8 ls:{ns/g}:token-a ls:{ns/g}: undo token-a copy");
+    assert_int_equal(n_told, 1);
+    assert_ptr_equal(told[0].waiter, &a);
+    assert_int_equal(told[0].event, SERVICE_WOKEN);
+    char *reply = waiters_take_reply(&a);
+    assert_string_equal(reply, "7,8");
+    free(reply);
+    assert_null(waiters_take_reply(&a));
+    message(f, "R 9 ls:{ns/g}:token-b ls:{ns/g}: undo token-b copy");
+    assert_string_equal(f->alarms.set, "");
+    waiters_leave(f->all, &a);
+    waiters_leave(f->all, &b); /* with what it was told */
+}
+
+/* What it asks may be older, and be answered by "wait". */
+TEST(a_reply_for_a_call_that_asks_only_wakes_it)
+{
+    fixture *f = *state;
+    service_event event;
+    ENTER(a, "ls:{ns/g}:a");
+    message(f, "R 7 ls:{ns/g}:a ls:{ns/g}: undo a copy");
+    assert_true(waiters_park(f->all, &a, &event));
+    assert_int_equal(event, SERVICE_WOKEN);
+    assert_null(waiters_take_reply(&a));
+    assert_string_equal(f->alarms.set, "");
+    waiters_leave(f->all, &a);
+}
+
+TEST(a_reply_for_a_call_that_waits_no_more_is_undone)
+{
+    fixture *f = *state;
+    message(f, "R 7 ls:{ns/g}:a ls:{ns/g}: undo a copy");
+    assert_string_equal(f->alarms.set, "ls:{ns/g}: undo a copy in 0");
+    assert_int_equal(n_told, 0);
 }
 
 TEST(a_wake_that_overtakes_the_reply_is_told_at_parking)

@@ -1,0 +1,92 @@
+-- LockService, looking at locks and overruling them.
+
+-- How much one List looks at before its page ends: keys, holders. It ends within a step
+-- too, but not within a lock, of which the last may add HOLDERS_MAX.
+local LIST_STEP = 10
+local LIST_WORK = 500
+
+-- -> {'OK', mode or '', capacity, last fence, waiters, token, entry of each holder...},
+-- the last two for lock_describe, which knows whose lease is over
+define('lock_inspect', {'no-writes'}, function(base, now, name)
+  local lock = read_lock(base, name)
+  local reply = {'OK', MODE[lock.mode] or '', lock.capacity or 0, lock.fence, 0}
+  look(lock, now, reply)
+  reply[5] = #lock.holders + redis.call('ZCARD', base .. 'lock:w:' .. name)
+  return reply
+end)
+
+-- -> {'OK', {owner, fence, ms left, ms held, permits} of each whose
+-- lease is not over...}
+define('lock_describe', {'no-writes'}, function(base, now, ...)
+  local reply, args = {'OK'}, {...}
+  for i = 1, #args, 2 do
+    local end_us, fence, permits = running(args[i + 1], now)
+    if end_us then
+      reply[#reply + 1] = describe(base, {token = args[i], end_us = end_us, fence = fence, permits = permits}, now)
+    end
+  end
+  return reply
+end)
+
+-- -> {'OK', token, entry of each removed...}, for lock_describe
+define('lock_force_release', {'allow-oom'}, function(base, now, name)
+  local q, reply = new_queue(base, now), {'OK'}
+  look(due(q, name).lock, now, reply)
+  conclude(q)
+  return reply
+end)
+
+-- group, name, mode, holders, longest ms left; nil when nobody holds it or it is foreign. And
+-- how many entries were looked at.
+local function list_item(key, now)
+  local base, group, name = string.match(key, '^(ls:{[^/]*/([^}]*)}:)lock:n:(.*)$')
+  local ok, lock = pcall(read_lock, base, name)
+  if not ok or not lock.mode then return nil, 0 end
+  look(lock, now)
+  local n, longest = 0, 0
+  for _, holder in ipairs(lock.holders) do
+    if holder.fence > 0 then n, longest = n + 1, math.max(longest, holder.end_us) end
+  end
+  local looked_at = #lock.holders + #lock.over
+  if n == 0 then return nil, looked_at end
+  return {group, name, MODE[lock.mode], n, ms_left(longest, now)}, looked_at
+end
+
+-- SCAN by small steps. A step that does not fit the page, or that nobody had the time to
+-- look at whole, begins the next one; when it is the first of a page, it is given in parts,
+-- and the cursor then carries the digests of the keys that are done with: "<SCAN's
+-- cursor>.<digest>...".
+-- -> {'OK', next cursor or '', item...}
+define('lock_list', {'no-writes'}, function(base, now, prefix, page_size, page_cursor)
+  local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. prefix .. '*'
+  local size = tonumber(page_size)
+  local cursor, given = string.match(page_cursor, '^(%d+)(.*)$')
+  local reply, work = {'OK', ''}, 0
+  repeat
+    local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP), {}
+    local room, whole, done = size - (#reply - 2), true, given
+    for _, key in ipairs(step[2]) do
+      local digest = '.' .. string.sub(redis.sha1hex(key), 1, 12)
+      if not string.find(given, digest, 1, true) then
+        whole = whole and work < LIST_WORK and #items <= room
+        if not whole then break end
+        local item, looked_at = list_item(key, now)
+        items[#items + 1], work = item, work + looked_at
+        if #items <= room then done = done .. digest end
+      end
+    end
+    if not whole or #items > room then
+      if room == size then
+        for i = 1, math.min(room, #items) do reply[#reply + 1] = items[i] end
+        given = done
+      end
+      reply[2] = cursor .. given
+      return reply
+    end
+    for _, item in ipairs(items) do reply[#reply + 1] = item end
+    cursor, given = step[1], ''
+    work = work + LIST_STEP
+  until cursor == '0' or #reply - 2 == size or work >= LIST_WORK
+  if cursor ~= '0' then reply[2] = cursor end
+  return reply
+end)
