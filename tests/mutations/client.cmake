@@ -173,7 +173,7 @@ c_mutation(C18 client/limiter.c test_limiter [[ ||
             (uint64_t)decision->retry_after_ms > (until_ns - now) / CLOCK_NS_PER_MS)]] [[)]])
 c_mutation(C18 client/limiter.c test_limiter [[pthread_cond_broadcast(&limiter->changed);]] "")
 c_mutation(C18 client/limiter.c test_limiter [[return !stopped;]] [[return true;]])
-c_mutation(C19 client/away.h test_helpers:*limiter_without* [[code == LKS_UNAVAILABLE || ]] "")
+c_mutation(C19 client/away.h test_helpers:*limiter_without* [[error->code == LKS_UNAVAILABLE || ]] "")
 c_mutation(C19 client/limiter.c test_helpers:*refunded_once [[ : key;
     request.request_id = decision->request_id;]] [[ : key;]])
 
