@@ -1,0 +1,210 @@
+/* guard_cpu: what guards cost a host, in one run: slices of calls take turns on two methods of one host, one with all three
+ * guards, one whose handler does the same by hand (lks_limiter, lks_once, lks_mutex). The CPU time of the host's
+ * process is read before and after each. Prints microseconds a call and the ratio; asserts nothing. With the argument
+ * "host" and lockstockd's URL it is the host. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <lockstock/guard.h>
+#include <lockstock/host.h>
+#include <lockstock/lockstock.h>
+
+#include "conformance/caller.h"
+#include "guarded.pb-c.h"
+#include "support/server_fixture.h"
+
+enum { SLICE = 2000, ROUNDS = 8, IN_FLIGHT = 16, THREADS = 16, HOUR_MS = 3600000, WAIT_MS = 10000, BYTES = 128 };
+
+typedef Lockstock__Test__BuyRequest buy_request;
+typedef Lockstock__Test__BuyResponse buy_response;
+
+static const char *const names[] = {"guarded", "by hand"};
+static const char *const paths[] = {"/lockstock.test.Bench/Guarded", "/lockstock.test.Bench/ByHand"};
+
+/* ---- the host ------------------------------------------------------------------------------------- */
+
+static lks_channel *channel;
+static lks_limiter *limiter;
+
+static lks_code answer(const buy_request *in, buy_response *out)
+{
+    out->outcome = LOCKSTOCK__TEST__BOUGHT__BOUGHT_YES;
+    out->receipt = in->order_id;
+    return LKS_OK;
+}
+
+static lks_code guarded(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
+                        ProtobufCMessage *response, lks_error *error)
+{
+    (void)service;
+    (void)context;
+    (void)error;
+    return answer((const buy_request *)request, (buy_response *)response);
+}
+
+struct job {
+    const buy_request *in;
+    buy_response *out;
+};
+
+static lks_once_verdict run(void *arg, lks_once_attempt *attempt)
+{
+    struct job *job = arg;
+    char name[BYTES];
+    uint8_t body[BYTES];
+    lks_mutex *mutex = NULL;
+    lks_once_verdict verdict = LKS_ONCE_RETRY;
+
+    snprintf(name, sizeof name, "item:%s", job->in->items[0]);
+    const lks_lock_options options = {.group = "items"};
+    if (lks_mutex_new(channel, name, &options, &mutex, NULL) != LKS_OK)
+        return LKS_ONCE_RETRY;
+    if (lks_mutex_lock(mutex, WAIT_MS, NULL) == LKS_LOCK_ACQUIRED) {
+        answer(job->in, job->out);
+        lks_once_return(attempt, 0, body, lockstock__test__buy_response__pack(job->out, body));
+        lks_mutex_unlock(mutex, NULL);
+        verdict = LKS_ONCE_STORE;
+    }
+    lks_mutex_free(mutex);
+    return verdict;
+}
+
+static lks_code by_hand(const lks_rpc_service *service, lks_rpc_context *context, const ProtobufCMessage *request,
+                        ProtobufCMessage *response, lks_error *error)
+{
+    struct job job = {(const buy_request *)request, (buy_response *)response};
+    const lks_once_options options = {.scope = "hand", .key = job.in->order_id, .wait_ms = WAIT_MS};
+    (void)service;
+    (void)context;
+
+    if (!lks_limiter_allow(limiter, job.in->buyer_id, 1, NULL, error))
+        return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "limit");
+    return lks_once_run(channel, &options, run, &job, NULL, error) == LKS_ONCE_EXECUTED
+               ? LKS_OK
+               : lks_error_set(error, LKS_INTERNAL, LKS_APPLIED_MAYBE, "once");
+}
+
+static const char *const by_buyer[] = {"buyer_id", NULL}, *const by_order[] = {"order_id", NULL},
+                         *const by_items[] = {"items", NULL};
+static const lks_rpc_guard_limit limit = {
+    .key = by_buyer, .group = "", .policy = "", .limit = 100000000, .period_ms = HOUR_MS};
+static const lks_rpc_guard_idempotency once = {.scope = "guarded", .key = by_order, .group = "", .wait_ms = WAIT_MS};
+static const lks_rpc_guard_lock locks = {.prefix = "item", .keys = by_items, .group = "items", .wait_ms = WAIT_MS};
+static const lks_rpc_guard guard = {&limit, &once, &locks, "", ""};
+
+static int serve(const char *url)
+{
+    static lks_rpc_method methods[2];
+    const lks_rpc_binding bindings[] = {{&methods[0], guarded, &guard}, {&methods[1], by_hand, NULL}};
+    const lks_rpc_service service = {.name = "lockstock.test.Bench", .n_bindings = 2, .bindings = bindings};
+    lks_limit by_hour = LKS_LIMIT_INIT;
+    const lks_limiter_rule rule = {.limit = &by_hour};
+    lks_host *host;
+    uint16_t port;
+
+    by_hour.algorithm = LKS_ALGORITHM_SLIDING_WINDOW;
+    by_hour.limit = 100000000;
+    by_hour.period_ms = HOUR_MS;
+    for (int i = 0; i < 2; i++)
+        methods[i] = (lks_rpc_method){.path = paths[i],
+                                      .request = &lockstock__test__buy_request__descriptor,
+                                      .response = &lockstock__test__buy_response__descriptor,
+                                      .effect = LKS_RPC_EFFECT_WRITE};
+    if (lks_channel_open(url, NULL, &channel, NULL) != LKS_OK ||
+        lks_limiter_new(channel, &(lks_limiter_options){.rules = &rule, .n_rules = 1}, &limiter, NULL) != LKS_OK ||
+        lks_host_open(&(lks_host_options){.threads = THREADS, .guards = channel}, &host, NULL) != LKS_OK ||
+        lks_host_add(host, &service, NULL) != LKS_OK ||
+        lks_host_listen(host, "tcp://127.0.0.1:0", &port, NULL) != LKS_OK)
+        return 1;
+    printf("port %u\n", port);
+    fflush(stdout);
+    for (;;)
+        pause();
+}
+
+/* ---- who measures ------------------------------------------------------------------------------------ */
+
+static double cpu_of(pid_t pid)
+{
+    clockid_t clock;
+    struct timespec used;
+
+    if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &used) != 0)
+        abort();
+    return (double)used.tv_sec + (double)used.tv_nsec / 1e9;
+}
+
+/* Each call with an order of its own. False: the connection is over, or a call failed. */
+static bool call(void *caller, int method, int n)
+{
+    static long n_orders;
+
+    for (int started = 0, ended = 0; ended < n;) {
+        outcome got;
+
+        if (started < n && started - ended < IN_FLIGHT) {
+            char order[32], buyer[32], item[32], *items[] = {item};
+            uint8_t payload[BYTES];
+            buy_request request = LOCKSTOCK__TEST__BUY_REQUEST__INIT;
+
+            snprintf(order, sizeof order, "order-%ld", ++n_orders);
+            snprintf(buyer, sizeof buyer, "buyer-%ld", n_orders % 1000);
+            snprintf(item, sizeof item, "commodity-%ld", n_orders % 1000);
+            request.order_id = order;
+            request.buyer_id = buyer;
+            request.items = items;
+            request.n_items = 1;
+            const call_spec spec = {.method = paths[method],
+                                    .payload = payload,
+                                    .len = lockstock__test__buy_request__pack(&request, payload),
+                                    .timeout_ms = 30000};
+            if (sp_driver.start(caller, &spec) == 0)
+                return false;
+            started++;
+        } else {
+            if (!sp_driver.await(caller, &got) || got.code != LKS_OK) {
+                fprintf(stderr, "guard_cpu: %s: %s\n", names[method], got.message);
+                return false;
+            }
+            free(got.payload);
+            ended++;
+        }
+    }
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    double cpu_s[2] = {0, 0};
+    char line[64], url[64];
+    unsigned port = 0;
+
+    if (argc == 3 && strcmp(argv[1], "host") == 0)
+        return serve(argv[2]);
+    server_fixture *server = server_fixture_start(NULL);
+    if (!server)
+        return 1;
+    const char *const host_argv[] = {argv[0], "host", server_fixture_url(server), NULL};
+    process *host = process_spawn(host_argv, NULL);
+    bool ok = host && process_wait_line(host, "port", line, sizeof line, 10000) && sscanf(line, "port %u", &port) == 1;
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%u", port);
+    void *caller = ok ? sp_driver.open(url, NULL) : NULL;
+    for (int slice = 0; caller && ok && slice < 2 * (ROUNDS + 1); slice++) {
+        double before = cpu_of(process_pid(host));
+        ok = call(caller, slice % 2, SLICE);
+        if (slice >= 2) /* the first round warms up */
+            cpu_s[slice % 2] += cpu_of(process_pid(host)) - before;
+    }
+    for (int i = 0; ok && i < 2; i++)
+        printf("%-8s %6.1f us of the host's CPU a call, %.2f of by hand\n", names[i], cpu_s[i] / (SLICE * ROUNDS) * 1e6,
+               cpu_s[i] / cpu_s[1]);
+    if (caller)
+        sp_driver.close(caller);
+    process_free(host);
+    server_fixture_free(server);
+    return ok ? 0 : 1;
+}
