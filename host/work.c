@@ -110,6 +110,9 @@ static bool run(struct running *r)
         serve_unpack(table, r->route, r->payload, r->payload_len, &r->context, r->arena, &r->request, &r->error);
     if (code == LKS_OK)
         code = serve_prepare(r->route, &r->context, r->arena, &r->response, &r->error);
+    if (code == LKS_OK && lks_guard_is_lost(&r->context))
+        code = lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
+                             "what its guards held was lost before the call ran");
     if (code == LKS_OK && !deferred_returned(r, serve_run(r->route, &r->context, r->request, r->response, &r->error)))
         return false;
     if (!r->context.guarded)

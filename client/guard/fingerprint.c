@@ -1,4 +1,4 @@
-/* Invariant: a request that says the same has the same fingerprint, whoever packed it. */
+/* Invariant: a request that says the same has the same fingerprint, and the same keys, whoever packed it. */
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static int compare_entries(const void *a, const void *b)
     }
 }
 
-static void order_maps(const ProtobufCMessage *message)
+void guard_order_maps(ProtobufCMessage *message)
 {
     const ProtobufCMessageDescriptor *type = message->descriptor;
 
@@ -54,16 +54,15 @@ static void order_maps(const ProtobufCMessage *message)
         if (n > 1 && is_map(field))
             qsort((void *)lks_rpc_field_value(message, field, 0), n, sizeof(ProtobufCMessage *), compare_entries);
         for (size_t k = 0; k < n; k++)
-            order_maps(*(const ProtobufCMessage *const *)lks_rpc_field_value(message, field, k));
+            guard_order_maps(*(ProtobufCMessage *const *)lks_rpc_field_value(message, field, k));
     }
 }
 
-lks_code guard_fingerprint(const lks_rpc_method *method, ProtobufCMessage *request,
+lks_code guard_fingerprint(const lks_rpc_method *method, const ProtobufCMessage *request,
                            uint8_t ret[GUARD_FINGERPRINT_BYTES], lks_error *error)
 {
     size_t path_len = strlen(method->path) + 1;
 
-    order_maps(request);
     size_t len = protobuf_c_message_get_packed_size(request);
     uint8_t *bytes = malloc(path_len + len);
     if (!bytes)

@@ -128,32 +128,25 @@ static void puzzle(lks_guarded *g, const char *guard)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-uint32_t guarded_left_ms(const lks_guarded *g)
+uint32_t guarded_usable_ms(const lks_guarded *g, uint64_t most, uint32_t answers)
 {
     uint64_t now = lks_rpc_now_ns();
     uint64_t left = now < g->deadline_ns ? (g->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
+    uint64_t spare = left / SPARE_PART < SPARE_MS_MAX ? left / SPARE_PART : SPARE_MS_MAX;
+    uint64_t usable = left - answers * spare;
 
-    return left < UINT32_MAX ? (uint32_t)left : UINT32_MAX;
-}
-
-/* What may be used of it, `most` at most, when so many more answers are to come in time: a server's, the caller's. */
-static uint32_t usable_ms(const lks_guarded *g, uint64_t most, uint32_t answers)
-{
-    uint32_t left = guarded_left_ms(g), spare = left / SPARE_PART < SPARE_MS_MAX ? left / SPARE_PART : SPARE_MS_MAX;
-    uint32_t usable = left - answers * spare;
-
-    return usable < most ? usable : (uint32_t)most;
+    return (uint32_t)(usable < most ? usable : most);
 }
 
 static int64_t wait_ms(const lks_guarded *g, int64_t wanted)
 {
-    return wanted > 0 ? usable_ms(g, (uint64_t)wanted, 2) : 0;
+    return wanted > 0 ? guarded_usable_ms(g, (uint64_t)wanted, 2) : 0;
 }
 
 /* Of a call that the chain makes. One that waits has the channel's time for its answer beside. */
 static lks_call_options asking(const lks_guarded *g, int64_t waits_ms, bool insist)
 {
-    uint32_t timeout_ms = usable_ms(g, (uint64_t)waits_ms + g->channel->options.timeout_ms, 1);
+    uint32_t timeout_ms = guarded_usable_ms(g, (uint64_t)waits_ms + g->channel->options.timeout_ms, 1);
 
     return (lks_call_options){.timeout_ms = timeout_ms > 0 ? timeout_ms : 1, .insist = insist};
 }
@@ -478,7 +471,7 @@ static void begin_limit(lks_guarded *g)
     request.group = (char *)guard->group;
     request.n_rules = 1;
     request.rules = rules;
-    uint32_t timeout_ms = usable_ms(g, LIMIT_MS, 1);
+    uint32_t timeout_ms = guarded_usable_ms(g, LIMIT_MS, 1);
     const lks_call_options options = {.timeout_ms = timeout_ms > 0 ? timeout_ms : 1};
     if (!begin_call(g) ||
         started(g, lks_rate_limit_check_start(g->channel, &request, &options, checked, g, &g->call, &error)))
@@ -498,6 +491,7 @@ static lks_code read_request(lks_guarded *g, ProtobufCMessage *request, lks_erro
     const lks_rpc_guard *guard = g->guard;
     lks_code code = LKS_OK;
 
+    guard_order_maps(request);
     if (guard->rate_limit)
         code = guard_key(request, guard->rate_limit->key, "", GUARD_LIMIT_KEY_MAX, &g->limit_key, error);
     if (code == LKS_OK && guard->idempotency)

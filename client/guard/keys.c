@@ -123,7 +123,7 @@ static lks_code add_bytes(key_maker *to, const ProtobufCBinaryData *bytes)
     return code == LKS_OK ? end(to) : code;
 }
 
-static lks_code add_number(key_maker *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static lks_code add_number(key_maker *to, const char *format, ...)
 {
     char text[24];
     va_list args;

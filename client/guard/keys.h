@@ -21,9 +21,11 @@ lks_code guard_key(const ProtobufCMessage *request, const char *const *paths, co
 lks_code guard_names(const ProtobufCMessage *request, const char *const *paths, const char *prefix, size_t bytes_max,
                      char *names[GUARD_NAMES_MAX], size_t *n, lks_error *error);
 
-/* Of the method and of all that the request says. The entries of its maps, whose order means nothing, are put in the
- * order of their keys first. LKS_RESOURCE_EXHAUSTED: no memory. */
-lks_code guard_fingerprint(const lks_rpc_method *method, ProtobufCMessage *request,
+/* Puts the entries of all maps in the order of their keys: as they come it means nothing. To be called first. */
+void guard_order_maps(ProtobufCMessage *request);
+
+/* Of the method and of all that the request says. LKS_RESOURCE_EXHAUSTED: no memory. */
+lks_code guard_fingerprint(const lks_rpc_method *method, const ProtobufCMessage *request,
                            uint8_t ret[GUARD_FINGERPRINT_BYTES], lks_error *error);
 
 #endif

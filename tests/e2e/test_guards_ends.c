@@ -2,6 +2,7 @@
  * handler goes on after it returned. */
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <lockstock/rpc/exchange.h>
 
@@ -106,26 +107,35 @@ TEST(the_attempt_of_a_caller_who_goes_away_in_the_queue_of_a_lock_is_given_back)
 }
 
 /* A Begin that waits may still begin an attempt when its caller is gone: that attempt ends at once. */
-TEST(the_attempt_that_begins_for_a_caller_who_went_away_is_given_back)
+static void expect_given_back(const lks_rpc_method *method)
 {
-    buy_request request = order(o1, NULL, 0);
+    buy_request request = order(o1, x_alone, 1), after = order(o2, NULL, 0);
     lks_channel *other = scene_connect();
     lks_error error;
 
     request.doing = LOCKSTOCK__TEST__DOING__DOING_WAIT;
     request.code = LKS_ABORTED;
-    lks_call *first = start(&guarded_once, &request);
+    lks_call *first = start(method, &request);
     await(&shop.running, 1);
-    lks_call *waits = start_on(other, &guarded_once, &request, LIMIT_MS);
+    lks_call *waits = start_on(other, method, &request, LIMIT_MS);
     /* Behind it on its connection, and answered by the only thread that is left. */
-    buy_request after = order(o2, NULL, 0);
     expect_ended(start_on(other, &guarded_once, &after, LIMIT_MS));
     lks_channel_close(other);
     lks_call_free(waits);
     open_gate();
     expect_end(first, LKS_ABORTED, LKS_APPLIED_NO, "order_id: not now");
-    assert_null(buy_within(&guarded_once, &request, LIMIT_MS / 4, &error));
+    assert_null(buy_within(method, &request, LIMIT_MS / 4, &error));
     expect_error(&error, LKS_ABORTED, LKS_APPLIED_NO, "order_id: not now");
+}
+
+TEST(the_attempt_that_begins_for_a_caller_who_went_away_is_given_back)
+{
+    expect_given_back(&guarded_once);
+}
+
+TEST(the_attempt_that_begins_before_locks_for_a_caller_who_went_away_is_given_back)
+{
+    expect_given_back(&guarded_buy);
 }
 
 TEST(a_caller_who_goes_away_before_a_thread_is_free_has_its_locks_released)
@@ -175,6 +185,29 @@ TEST(a_handler_whose_caller_goes_away_ends_and_its_result_is_stored)
     assert_int_equal(response->attempt, 1);
     free_response(response);
     assert_int_equal(n_effects(NULL), 1);
+}
+
+/* Nobody renewed what it held while it waited for a thread: others may hold it by now. */
+TEST(a_call_whose_locks_were_lost_before_a_thread_was_free_does_not_run)
+{
+    buy_request second = order(o2, x_alone, 1);
+    lks_acquire_response *held = hold_x_by_hand();
+    lks_call *busy[THREADS], *waits = start(&guarded_short, &second);
+
+    await_waiters(item_x, 1);
+    occupy(busy);
+    release_x_by_hand(held);
+    await_waiters(item_x, 0);
+    await_holders(item_x, 1);
+    kill(server_fixture_pid(server), SIGSTOP);
+    for (long long until = process_now_ms() + SHORT_MS; process_now_ms() < until;)
+        process_pause();
+    open_gate();
+    for (int i = 0; i < THREADS; i++)
+        expect_ended(busy[i]);
+    expect_end(waits, LKS_UNAVAILABLE, LKS_APPLIED_NO, "what its guards held was lost before the call ran");
+    kill(server_fixture_pid(server), SIGCONT);
+    assert_int_equal(n_effects("o-2"), 0);
 }
 
 /* ---- the end of a host --------------------------------------------------------------------------------- */

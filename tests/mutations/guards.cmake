@@ -26,7 +26,7 @@ c_mutation(GD3 client/guard/leave.c test_guards:*no_longer [[    if (locks)
 c_mutation(GD3 client/guard/guard.c test_guards:*fences* [[        g->fences[i] = response->fences[i]->fence;]] [[        g->fences[i] = 1;]])
 c_mutation(GD4 client/guard/leases.c test_guards:*outlasts* [[lks_lock_renew_start(lease->channel, &request, &options, renewed, lease, NULL, error)]]
   [[(lease_answered(lease, LEASE_UNKNOWN, 0, error), LKS_OK)]])
-c_mutation(GD5 client/guard/guard.c test_guards:*is_cut* [[return wanted > 0 ? usable_ms(g, (uint64_t)wanted, 2) : 0;]] [[return wanted;]])
+c_mutation(GD5 client/guard/guard.c test_guards:*is_cut* [[uint64_t usable = left - answers * spare;]] [[uint64_t usable = left;]])
 
 # One effect
 c_mutation(GD6 client/guard/leave.c test_guards:*byte_for_byte [[    if (attempt && guard_is_final(code, error->applied))]] [[    if (false)]])
@@ -40,6 +40,7 @@ c_mutation(GD9 client/guard/leave.c test_guarded_hosts:*frozen* [[    if (code =
 c_mutation(GD10 client/guard/leave.c test_guards:*stored_later [[        complete_later(g);]] [[        ;]])
 
 # Refusals
+c_mutation(GD11 client/guard/guard.c test_guards_generated [[answer = {.outcome = outcome};]] [[answer = {.outcome = 0};]])
 c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[    set_field(response, guarded->guard->outcome, guarded->answer.outcome);
 ]] "")
 c_mutation(GD11 client/guard/answer.c test_guards:*outcome* [[        set_field(response, guarded->guard->retry_after, guarded->answer.error.retry_after_ms);]] [[        ;]])
@@ -51,12 +52,15 @@ c_mutation(GD13 client/guard/answer.c test_guards:*without_lockstockd* [[away ? 
 # The ends of calls
 c_mutation(GD14 host/calls.c test_guards_ends:*queue_of_a_lock_leaves* [[        lks_guard_cancel(r->context.guarded);]] [[        ;]])
 c_mutation(GD14 client/guard/guard.c test_guards_ends:*queue_of_a_lock_is_given_back [[        once_fail(g->channel, g->guard->idempotency->scope, g->key, g->fence);]] [[        ;]])
-c_mutation(GD14 client/guard/guard.c test_guards_ends:*who_went_away* [[    pthread_mutex_unlock(&g->lock);
+c_mutation(GD14 client/guard/guard.c test_guards_ends:*begins_for* [[    if (state == GUARD_ADMITTED)
+        unwind(g);]] "")
+c_mutation(GD14 client/guard/guard.c test_guards_ends:*begins_before_locks* [[    pthread_mutex_unlock(&g->lock);
     unwind(g);
     return false;]] [[    pthread_mutex_unlock(&g->lock);
     return false;]])
 c_mutation(GD15 host/calls.c test_guards_ends:*thread_is_free* [[        leave(r);
         return false;]] [[        return true;]])
+c_mutation(GD15 host/work.c test_guards_ends:*does_not_run [[    if (code == LKS_OK && lks_guard_is_lost(&r->context))]] [[    if (false)]])
 c_mutation(GD16 host/work.c test_guards:*keep_no_thread [[    if (answered)
         proceed(r);
     return false;]] [[    pthread_mutex_lock(&all->lock);

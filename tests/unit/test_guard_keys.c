@@ -161,6 +161,8 @@ static bool same(const lks_rpc_method *left_method, buy_request *left, const lks
 {
     uint8_t of_left[GUARD_FINGERPRINT_BYTES], of_right[GUARD_FINGERPRINT_BYTES];
 
+    guard_order_maps(&left->base);
+    guard_order_maps(&right->base);
     assert_int_equal(guard_fingerprint(left_method, &left->base, of_left, NULL), LKS_OK);
     assert_int_equal(guard_fingerprint(right_method, &right->base, of_right, NULL), LKS_OK);
     return memcmp(of_left, of_right, sizeof of_left) == 0;
@@ -181,6 +183,8 @@ TEST(the_order_of_a_maps_entries_does_not_count_and_that_of_a_list_does)
     quantity first = LOCKSTOCK__TEST__BUY_REQUEST__QUANTITIES_ENTRY__INIT, second = first;
     quantity *forth[] = {&first, &second}, *back[] = {&second, &first};
     char *items[] = {a, b}, *items_back[] = {b, a};
+    place here = LOCKSTOCK__TEST__PLACE__INIT, there = here, *places[] = {&here, &there},
+          *places_back[] = {&there, &here};
     buy_request one = LOCKSTOCK__TEST__BUY_REQUEST__INIT, other = one;
 
     first.key = a;
@@ -190,9 +194,19 @@ TEST(the_order_of_a_maps_entries_does_not_count_and_that_of_a_list_does)
     one.quantities = forth;
     other.quantities = back;
     assert_true(same(&buy, &one, &buy, &other));
+    expect_key(&one, PATHS("quantities.key"), "", "a:b");
+    expect_key(&other, PATHS("quantities.key"), "", "a:b");
     one.n_items = other.n_items = 2;
     one.items = items;
     other.items = items_back;
+    assert_false(same(&buy, &one, &buy, &other));
+    other.items = items;
+    assert_true(same(&buy, &one, &buy, &other));
+    here.street = a;
+    there.street = b;
+    one.n_places = other.n_places = 2;
+    one.places = places;
+    other.places = places_back;
     assert_false(same(&buy, &one, &buy, &other));
 }
 

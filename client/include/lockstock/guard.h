@@ -71,8 +71,8 @@ void lks_guard_cancel(lks_guarded *guarded);
 bool lks_guard_runs(const lks_guarded *guarded);
 
 /* The handler has ended, or is not run after all: with LKS_OK and `response`, else with `error` (its applied too).
- * Stores the result, releases the locks, and runs `done` when both are known to be done, or at the call's deadline: what
- * is not done then goes on in the background. Neither `response` nor `error` is kept. Does not block. */
+ * Stores the result, releases the locks, and runs `done` when both are known to be done, or could not be done within the
+ * channel's timeout and the call's deadline: then they go on in the background. Neither `response` nor `error` is kept. Does not block. */
 void lks_guard_leave(lks_guarded *guarded, lks_code code, const ProtobufCMessage *response, const lks_error *error,
                      lks_guard_done *done, void *arg);
 

@@ -16,7 +16,7 @@ extern "C" {
 #endif
 
 /* What a handler may know of its call beside the request. Valid until the
- * handler returns. */
+ * handler returns, or the call is finished that it deferred (lockstock/host.h). */
 typedef struct lks_rpc_context {
     lks_rpc_arena *arena; /* memory for the response; freed after it was sent */
     const lks_rpc_method *method;
