@@ -180,7 +180,6 @@ local function read_free(base, now, name)
   local key = base .. 'lock:n:' .. name
   local text = redis.call('GET', key)
   if not text then return key, now, 0 end
-  if #text ~= NAME_BYTES then return nil, text end
   local layout, kind, stands, last, kept = struct.unpack(NAME, text)
   if layout ~= LAYOUT or kind ~= FREE or stands ~= 0 then return nil, text end
   return key, math.max(last + 1, now), kept

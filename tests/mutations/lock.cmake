@@ -30,7 +30,6 @@ lua_mutation(L9 test_lock_acquire [[if end_us <= now then return nil end]] "")
 lua_mutation(L9 test_lock_acquire [[if end_us <= now then]] [[if end_us < now then]])
 lua_mutation(L9 test_lock_acquire [[kind ~= EXCLUSIVE or fence == 0 or end_us <= now then]]
   [[kind ~= EXCLUSIVE or fence == 0 then]])
-lua_mutation(L48 test_lock_acquire [[if #text ~= NAME_BYTES then return nil, text end]] "")
 lua_mutation(L10 test_lock_acquire [[if lock.soonest <= now or lock.offers > 0 and lock.soonest > now + OFFER_US then look(lock, now) end]] "")
 lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or #text < NAME_BYTES then foreign() end]] "")
 lua_mutation(L48 test_lock_acquire [[if layout ~= LAYOUT or not STATES[state] or not targets then foreign() end]] "")

@@ -266,7 +266,11 @@ TEST(foreign_data_is_refused_and_left_alone)
     static const char *const commands[] = {
         "SET ls:{default/g}:lock:n:a foreign", "HSET ls:{default/g}:lock:n:a f foreign",
         "SETRANGE ls:{default/g}:lock:n:a 18 x", "SET ls:{default/g}:lock:t:T1.............. foreign",
-        "RPUSH ls:{default/g}:lock:t:T1.............. foreign"};
+        "RPUSH ls:{default/g}:lock:t:T1.............. foreign",
+        /* as long as ours, and like them but for the first byte */
+        "SET ls:{default/g}:lock:n:a xE-foreign-and-longer-than-all-that-is-kept-of-a-name-with-one-holder",
+        "EVAL redis.call('SET','ls:{default/g}:lock:t:T1..............','xH-foreign-and-longer'..string.char(32)..'a'.."
+        "string.char(32)..'b') 0"};
 
     for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
         harness_reset(h);
