@@ -20,9 +20,15 @@ static void emit_enum(FILE *out, const gen_enum *type)
 
 static void emit_setter(FILE *out, const gen_message *message, const gen_setter *setter)
 {
+    if (setter->deprecated)
+        fputs("#pragma GCC diagnostic push\n#pragma GCC diagnostic ignored \"-Wdeprecated-declarations\"\n"
+              "PROTOBUF_C__DEPRECATED\n",
+              out);
     fprintf(out, "static inline void %s(%s *message, %svalue)\n{\n", setter->name, message->name, setter->type);
     fprintf(out, "    message->%s = value;\n", setter->member);
     fprintf(out, "    message->%s = %s;\n}\n", setter->chosen, setter->pb_case);
+    if (setter->deprecated)
+        fputs("#pragma GCC diagnostic pop\n", out);
 }
 
 /* Behind all types, which they may be of. */

@@ -79,13 +79,16 @@ static const char *const keywords[] = {
     "switch", "template", "this", "throw", "true", "try", "typedef", "typeid", "typename", "union", "unsigned",
     "using", "virtual", "void", "volatile", "wchar_t", "while", "xor", "xor_eq",
 };
-/* Those behind which it puts none; and macros without parameters, of C's headers and of compilers. */
+/* Those behind which it puts none; macros without parameters, of C's headers and of compilers; and
+ * types of members, whose meaning a member of that name would change in C++. */
 static const char *const left[] = {
     "alignas", "alignof", "char16_t", "char32_t", "char8_t", "co_await", "co_return", "co_yield", "concept",
     "consteval", "constexpr", "constinit", "decltype", "export", "noexcept", "nullptr", "requires", "restrict",
     "static_assert", "thread_local", "typeof", "typeof_unqual", "complex", "errno", "h_addr", "h_errno", "i386",
     "imaginary", "linux", "math_errhandling", "noreturn", "s6_addr", "sa_handler", "sa_sigaction", "st_atime",
-    "st_ctime", "st_mtime", "stderr", "stdin", "stdout", "unix",
+    "st_ctime", "st_mtime", "stderr", "stdin", "stdout", "unix", "int8_t", "int16_t", "int32_t", "int64_t",
+    "uint8_t", "uint16_t", "uint32_t", "uint64_t", "size_t", "protobuf_c_boolean", "lks_code", "lks_error",
+    "lks_rpc_context",
 };
 /* clang-format on */
 

@@ -17,7 +17,7 @@ char *mangle_service(gen_pool *pool, const char *name);
 /* "shop.v1" -> "shop_v1". */
 char *mangle_package(gen_pool *pool, const char *package);
 
-/* Keywords of C or C++, and macros without parameters such as errno and linux. */
+/* Keywords of C or C++, macros without parameters such as errno and linux, and types such as size_t. */
 bool mangle_is_taken(const char *name);
 
 /* A member's name: an underscore is put behind what is taken. */

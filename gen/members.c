@@ -71,6 +71,18 @@ static const char *named(const gen_file *file, const gen_file *home, const char 
     return file == home ? name : pb_name;
 }
 
+/* protobuf-c's own option (pb_c_field).string_as_bytes, its only one. */
+static bool is_text_as_bytes(const field_proto *field)
+{
+    enum { PB_C_FIELD = 1019, STRING_AS_BYTES = 1 << 3 };
+    for (size_t i = 0; field->options && i < field->options->base.n_unknown_fields; i++) {
+        const ProtobufCMessageUnknownField *option = &field->options->base.unknown_fields[i];
+        if (option->tag == PB_C_FIELD && option->len >= 2 && option->data[option->len - 2] == STRING_AS_BYTES)
+            return option->data[option->len - 1] == 1;
+    }
+    return false;
+}
+
 /* NULL: what the field is of was reported already. */
 static const char *type_of(const walk *at, const field_proto *field)
 {
@@ -99,7 +111,7 @@ static const char *type_of(const walk *at, const field_proto *field)
     case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_BOOL:
         return "bool ";
     case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_STRING:
-        return "const char *";
+        return is_text_as_bytes(field) ? "ProtobufCBinaryData " : "const char *";
     case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_BYTES:
         return "ProtobufCBinaryData ";
     case GOOGLE__PROTOBUF__FIELD_DESCRIPTOR_PROTO__TYPE__TYPE_ENUM:
@@ -139,6 +151,7 @@ static void build_oneof(const walk *at, size_t index)
             .type = type_of(at, field),
             .member = mangle_field(pool, field->name),
             .chosen = chosen,
+            .deprecated = field->options && field->options->deprecated,
             .pb_case = pool_format(pool, "%s_%s", pb_oneof, mangle_pb_upper(pool, field->name)),
         };
         define(at, made->pb_case, member);

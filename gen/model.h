@@ -30,6 +30,7 @@ typedef struct gen_setter {
     const char *member;  /* limit */
     const char *chosen;  /* spec_case */
     const char *pb_case; /* SHOP__V1__RULE__SPEC_LIMIT */
+    bool deprecated;
 } gen_setter;
 
 typedef struct gen_enum {

@@ -41,7 +41,14 @@ static bool is(const char *word, size_t len, const char *what)
     return strlen(what) == len && memcmp(word, what, len) == 0;
 }
 
-/* `before` is the character before it. A member stands behind its type, or ends an offsetof. */
+/* Whether a word ends the declaration of a member, or an offsetof. */
+static bool is_member(const char *next)
+{
+    static const char attribute[] = "PROTOBUF_C__DEPRECATED";
+    return *next == ';' || *next == ')' || strncmp(next, attribute, sizeof attribute - 1) == 0;
+}
+
+/* `before` is the character before it. */
 static void write_word(FILE *out, const char *word, size_t len, char before)
 {
     const char *next = word + len + strspn(word + len, " ");
@@ -53,12 +60,25 @@ static void write_word(FILE *out, const char *word, size_t len, char before)
     else if (before == '-' && is(word, len, "9223372036854775808ll"))
         fputs("9223372036854775807ll - 1", out); /* there is no such number to be negated */
     else
-        fprintf(out, "%.*s%s", (int)len, word, mangle_is_left_by_protobuf_c(word, len) ? "_" : "");
+        fprintf(out, "%.*s%s", (int)len, word, is_member(next) && mangle_is_left_by_protobuf_c(word, len) ? "_" : "");
+}
+
+/* A message's initialiser has {0} for each of its unions, in their order. `*from` is the message's
+ * struct, or behind the union of the initialiser's last one. Writes the next one. */
+static void write_initialiser(FILE *out, const char **from)
+{
+    static const char begin[] = "union {\n", bytes[] = "ProtobufCBinaryData ";
+    const char *first = *from ? strstr(*from, begin) : NULL;
+    if (first)
+        *from = first += sizeof begin - 1;
+    bool is_struct = first && strncmp(first + strspn(first, " "), bytes, sizeof bytes - 1) == 0;
+    fputs(is_struct ? "{{0, NULL}}" : "{0}", out);
 }
 
 void repair_write(FILE *out, const char *text)
 {
     char before = '\0';
+    const char *message = NULL;
     for (const char *at = text; *at != '\0';) {
         size_t len = 0;
         if (strncmp(at, "/*", 2) == 0) {
@@ -70,8 +90,15 @@ void repair_write(FILE *out, const char *text)
             before = '"';
             continue;
         }
+        if (strncmp(at, "{0}", 3) == 0) {
+            write_initialiser(out, &message);
+            at += 3;
+            continue;
+        }
         while (is_word(at[len]))
             len++;
+        if (is(at, len, "struct"))
+            message = at;
         if (len > 0)
             write_word(out, at, len, before);
         else

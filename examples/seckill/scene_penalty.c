@@ -55,8 +55,7 @@ static lks_code try_once(penalty_play *p, char *who, penalty_try *ret, lks_error
     lks_check_request request = LKS_CHECK_REQUEST_INIT;
     lks_check_response *response = NULL;
 
-    rule.spec_case = LKS_RULE_SPEC_POLICY;
-    rule.policy = p->policy;
+    lks_rule_set_policy(&rule, p->policy);
     rule.key = who;
     request.rules = rules;
     request.n_rules = 1;

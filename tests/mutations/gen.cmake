@@ -59,3 +59,23 @@ c_mutation(GN5 gen/guards.c test_generated:*line_by_line [[ && !found->has_oneof
 c_mutation(GN5 gen/guards.c test_generated:*line_by_line [[    if (*option->outcome == '\0') {]] [[    if (false) {]])
 c_mutation(GN5 gen/guards.c test_generated:*line_by_line
   [[    if (*option->outcome != '\0' && *denied == '\0']] [[    if (false && *denied == '\0']])
+
+# Names
+c_mutation(GN6 gen/emit_types.c test_generated:an_enum_names* [[return \"UNKNOWN\"]] [[return \"\"]])
+c_mutation(GN6 gen/types.c test_generated:an_enum_names* [[    return len;]] [[    return 0;]])
+c_mutation(GN7 gen/emit_types.c test_generated:a_setter* [[setter->chosen, setter->pb_case]] [[setter->chosen, "0"]])
+c_mutation(GN8 gen/types.c test_corpus [[j != i && share_a_name(&file->enums[i], &file->enums[j])]] [[false]])
+c_mutation(GN9 gen/repair.c test_corpus [[is_member(next) && mangle_is_left_by_protobuf_c(word, len) ? "_" : ""]] [[""]])
+c_mutation(GN9 gen/emit_server.c test_corpus [[return (handlers->%s)(service]] [[return handlers->%s(service]])
+c_mutation(GN9 gen/members.c test_corpus [[    define_member(at, chosen, pool_format(pool, "%s (its case)", where));]] "")
+c_mutation(GN9 gen/members.c test_corpus [[    define_member(at, mangle_field(pool, field->name), where);]] "")
+c_mutation(GN9 gen/members.c test_corpus [[    if (has_presence(at, field))]] [[    if (false)]])
+c_mutation(GN9 gen/names.c test_corpus [[names->list[i].wanted && mangle_is_taken(names->list[i].name)]] [[false]])
+c_mutation(GN10 gen/protobuf_c.c test_corpus [[        files[i].options = with_const_strings(pool, files[i].options);]] "")
+c_mutation(GN10 gen/repair.c test_corpus [[is_struct ? "{{0, NULL}}" : "{0}"]] [["{0}"]])
+c_mutation(GN10 gen/repair.c test_corpus [[fputs("__builtin_inff()", out);]] [[fputs("inf", out);]])
+c_mutation(GN10 gen/repair.c test_corpus [[fputs("9223372036854775807ll - 1", out);]] [[fputs("9223372036854775808ll", out);]])
+c_mutation(GN10 gen/repair.c test_corpus [[            fputs(between, out);]] [[            (void)between;]])
+c_mutation(GN10 gen/emit.c test_corpus [[        if (repair_trigraph(c) > 0)
+            fputc(' ', out);]] "")
+c_mutation(GN10 gen/emit_types.c test_corpus [[#pragma GCC diagnostic ignored \"-Wdeprecated-declarations\"\n]] "")
