@@ -20,7 +20,7 @@
 enum {
     LIMIT_MS = 1000, /* of a Check, as with lks_limiter */
     TEXT_BYTES = 128,
-    SPARE_PART = 10, /* of what is left of a call: for an answer to come */
+    SPARE_PART = 10, /* of what is left of a call: for its answer to come in time */
     SPARE_MS_MAX = 1000
 };
 
@@ -128,25 +128,21 @@ static void puzzle(lks_guarded *g, const char *guard)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-uint32_t guarded_usable_ms(const lks_guarded *g, uint64_t most, uint32_t answers)
+uint32_t guarded_usable_ms(const lks_guarded *g, uint64_t most)
 {
     uint64_t now = lks_rpc_now_ns();
     uint64_t left = now < g->deadline_ns ? (g->deadline_ns - now) / CLOCK_NS_PER_MS : 0;
     uint64_t spare = left / SPARE_PART < SPARE_MS_MAX ? left / SPARE_PART : SPARE_MS_MAX;
-    uint64_t usable = left - answers * spare;
+    uint64_t usable = left - spare;
 
     return (uint32_t)(usable < most ? usable : most);
 }
 
-static int64_t wait_ms(const lks_guarded *g, int64_t wanted)
-{
-    return wanted > 0 ? guarded_usable_ms(g, (uint64_t)wanted, 2) : 0;
-}
-
-/* Of a call that the chain makes. One that waits has the channel's time for its answer beside. */
+/* Of a call that the chain makes. One that waits has the channel's time for its answer beside; a server cuts its wait
+ * to what the call has. */
 static lks_call_options asking(const lks_guarded *g, int64_t waits_ms, bool insist)
 {
-    uint32_t timeout_ms = guarded_usable_ms(g, (uint64_t)waits_ms + g->channel->options.timeout_ms, 1);
+    uint32_t timeout_ms = guarded_usable_ms(g, (uint64_t)waits_ms + g->channel->options.timeout_ms);
 
     return (lks_call_options){.timeout_ms = timeout_ms > 0 ? timeout_ms : 1, .insist = insist};
 }
@@ -294,7 +290,7 @@ static void begin_locks(lks_guarded *g)
     if (owner)
         request.owner = owner;
     request.lease_ms = g->locks.lease.lease_ms;
-    request.wait_ms = wait_ms(g, guard->wait_ms);
+    request.wait_ms = guard->wait_ms;
     const lks_call_options options = asking(g, request.wait_ms, false);
     g->locks.sent_ns = lks_rpc_now_ns();
     if (begin_call(g) &&
@@ -319,7 +315,7 @@ static lks_begin_request begin_request(lks_guarded *g)
         request.fingerprint = (ProtobufCBinaryData){.len = sizeof g->fingerprint, .data = g->fingerprint};
     request.lease_ms = g->attempt.lease.lease_ms;
     request.retain_ms = guard->retain_ms;
-    request.wait_ms = wait_ms(g, guard->wait_ms);
+    request.wait_ms = guard->wait_ms;
     return request;
 }
 
@@ -471,7 +467,7 @@ static void begin_limit(lks_guarded *g)
     request.group = (char *)guard->group;
     request.n_rules = 1;
     request.rules = rules;
-    uint32_t timeout_ms = guarded_usable_ms(g, LIMIT_MS, 1);
+    uint32_t timeout_ms = guarded_usable_ms(g, LIMIT_MS);
     const lks_call_options options = {.timeout_ms = timeout_ms > 0 ? timeout_ms : 1};
     if (!begin_call(g) ||
         started(g, lks_rate_limit_check_start(g->channel, &request, &options, checked, g, &g->call, &error)))

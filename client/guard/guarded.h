@@ -92,9 +92,8 @@ char *guarded_group(const lks_guarded *guarded);
 
 /* ---- guard.c ---- */
 
-/* What may be used until the call's deadline, `most` at most, when so many more answers are to come in time: a
- * server's, the caller's. 0: nothing. */
-uint32_t guarded_usable_ms(const lks_guarded *guarded, uint64_t most, uint32_t answers);
+/* What may be used until the call's deadline, `most` at most, so that its answer still comes in time. 0: nothing. */
+uint32_t guarded_usable_ms(const lks_guarded *guarded, uint64_t most);
 
 /* Releases the locks in the background. */
 void guarded_release(const lks_guarded *guarded);

@@ -30,7 +30,7 @@ static void left(lks_guarded *g)
 /* Of a call that the caller waits for: it is to be answered in time, and soon. */
 static lks_call_options leaving(const lks_guarded *g)
 {
-    uint32_t usable_ms = guarded_usable_ms(g, g->channel->options.timeout_ms, 1);
+    uint32_t usable_ms = guarded_usable_ms(g, g->channel->options.timeout_ms);
 
     return (lks_call_options){.timeout_ms = usable_ms > LEAVE_MS_MIN ? usable_ms : LEAVE_MS_MIN, .insist = true};
 }

@@ -1,5 +1,7 @@
 /* Guards around the handlers of a host: every answer that a caller may get, with a real lockstockd. */
 
+#include <signal.h>
+
 #include "e2e/guards_scene.h"
 #include "test.h"
 
@@ -359,6 +361,20 @@ TEST(without_lockstockd_a_call_is_refused_by_the_guard_that_could_not_ask)
     expect_bought(&guarded_open, &request);
     assert_true(server_fixture_restart(server));
     expect_bought(&guarded_buy, &request);
+}
+
+/* It is told before the caller gives up. */
+TEST(a_lockstockd_that_does_not_answer_is_told_in_time)
+{
+    buy_request request = order(o1, x_alone, 1);
+    lks_error error;
+
+    expect_bought(&guarded_buy, &request);
+    kill(server_fixture_pid(server), SIGSTOP);
+    assert_null(buy_within(&guarded_once, &request, AWAY_MS, &error));
+    kill(server_fixture_pid(server), SIGCONT);
+    assert_non_null(strstr(error.message, "the idempotency guard cannot ask a server: "));
+    expect_error(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, error.message);
 }
 
 TEST(a_limit_that_opens_is_a_limit_while_it_can_be_asked)

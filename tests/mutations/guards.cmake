@@ -26,7 +26,7 @@ c_mutation(GD3 client/guard/leave.c test_guards:*no_longer [[    if (locks)
 c_mutation(GD3 client/guard/guard.c test_guards:*fences* [[        g->fences[i] = response->fences[i]->fence;]] [[        g->fences[i] = 1;]])
 c_mutation(GD4 client/guard/leases.c test_guards:*outlasts* [[lks_lock_renew_start(lease->channel, &request, &options, renewed, lease, NULL, error)]]
   [[(lease_answered(lease, LEASE_UNKNOWN, 0, error), LKS_OK)]])
-c_mutation(GD5 client/guard/guard.c test_guards:*is_cut* [[uint64_t usable = left - answers * spare;]] [[uint64_t usable = left;]])
+c_mutation(GD5 client/guard/guard.c test_guards:*told_in_time [[uint64_t usable = left - spare;]] [[uint64_t usable = left + spare;]])
 
 # One effect
 c_mutation(GD6 client/guard/leave.c test_guards:*byte_for_byte [[    if (attempt && guard_is_final(code, error->applied))]] [[    if (false)]])
