@@ -43,6 +43,21 @@ options_result cli_take(cli *c, arguments *args, const argument *arg)
     return taken == OPTIONS_OTHER ? options_take(OPTION_SET(flags, c), args, arg) : taken;
 }
 
+bool cli_take_all(const option_set *set, cli *c, arguments *args)
+{
+    options_result taken = OPTIONS_TAKEN;
+    argument arg;
+
+    while (taken == OPTIONS_TAKEN && arguments_next(args, &arg)) {
+        taken = options_take(set, args, &arg);
+        if (taken == OPTIONS_OTHER)
+            taken = cli_take(c, args, &arg);
+        if (taken == OPTIONS_OTHER)
+            exits_wrong(arg.text, arg.name ? "unknown flag; see --help" : "not expected here; see --help");
+    }
+    return taken == OPTIONS_TAKEN;
+}
+
 void cli_print_options(void)
 {
     printf("\nflags of all commands, but for the last three also LOCKSTOCK_SERVER and so on in the environment:\n");

@@ -9,13 +9,23 @@
 #include "comments.h"
 #include "request.h"
 
-enum { INDENT = 26 };
-
 static const struct {
-    const char *usage, *help;
+    const char *name, *usage, *help;
+    const option *options;
+    const size_t *n;
 } commands[] = {
-    {"SERVICE METHOD [...]", "calls any method of the servers; --help behind it says what it takes"},
+    {"run", "run --lock NAME [--wait TIME] -- PROGRAM...",
+     "Runs a program while a lock is held. It is ended when the lock is lost.\nThe fence is in LOCKSTOCK_FENCE.",
+     run_options, &run_options_len},
+    {"once", "once --key KEY [--wait TIME] -- PROGRAM...",
+     "Runs a program once for a key. Whoever asks later gets what it wrote on standard output,\nand its exit code. "
+     "With "
+     "exit code 75, or ended by a signal, it may be run again.",
+     once_options, &once_options_len},
+    {"limit", "limit --key KEY --rate N/TIME [--wait TIME] -- PROGRAM...", "Runs a program if that is allowed now.",
+     limit_options, &limit_options_len},
 };
+enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
 /* The comment from its second line on goes below the first, each `indent` columns in. */
 static void print_comment(const char *comment, int indent)
@@ -50,9 +60,9 @@ exit_code help_all(void)
     char service[WORDS_BYTES], name[WORDS_BYTES], before[WORDS_BYTES] = "";
 
     printf("usage: lockstock [FLAG...] COMMAND [ARGUMENT...]\n\n");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        printf("  %-38s %s\n", commands[i].usage, commands[i].help);
-    printf("\nservices and their methods:");
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        printf("  lockstock %s\n", commands[i].usage);
+    printf("  lockstock SERVICE METHOD [ARGUMENT...]\n\nservices and their methods:");
     for (size_t i = 0; i < catalog_len; i++) {
         catalog_words(catalog[i], service, name);
         if (strcmp(service, before) != 0)
@@ -61,6 +71,17 @@ exit_code help_all(void)
         printf(" %s", name);
     }
     printf("\n");
+    cli_print_options();
+    return EXIT_DONE;
+}
+
+exit_code help_command(const char *name)
+{
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strcmp(commands[i].name, name) == 0) {
+            printf("usage: lockstock %s\n\n%s\n\n", commands[i].usage, commands[i].help);
+            options_print(commands[i].options, *commands[i].n);
+        }
     cli_print_options();
     return EXIT_DONE;
 }

@@ -9,6 +9,7 @@
 /* All print on standard output and return EXIT_DONE. */
 exit_code help_all(void);
 exit_code help_service(const lks_rpc_method *of);
+exit_code help_command(const char *name);
 exit_code help_method(const lks_rpc_method *method);
 
 #endif

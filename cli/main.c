@@ -9,6 +9,11 @@
 #include "cli.h"
 #include "help.h"
 
+static const struct {
+    const char *name;
+    cli_command *run;
+} commands[] = {{"run", run_command}, {"once", once_command}, {"limit", limit_command}};
+
 /* The command behind the flags that stand first. */
 static exit_code dispatch(cli *c, arguments *args)
 {
@@ -34,6 +39,9 @@ static exit_code dispatch(cli *c, arguments *args)
     }
     if (!words[0])
         return c->help ? help_all() : exits_wrong("no command", "see --help");
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
+        if (strcmp(commands[i].name, words[0]) == 0)
+            return commands[i].run(c, args);
     const lks_rpc_method *service = catalog_find_service(words[0]);
     if (!service)
         return exits_wrong(words[0], "unknown command; see --help");

@@ -2,6 +2,7 @@
 #include <lockstock/mutex.h>
 
 #include "client/lease/lock.h"
+#include "net/clock.h"
 
 struct lks_mutex {
     struct lock lock;
@@ -33,6 +34,13 @@ bool lks_mutex_is_lost(const lks_mutex *mutex)
     const struct hold *hold = lock_mine(&mutex->lock);
 
     return !hold || lock_is_lost(hold);
+}
+
+uint32_t lks_mutex_left_ms(const lks_mutex *mutex)
+{
+    const struct hold *hold = lock_mine(&mutex->lock);
+
+    return hold ? (uint32_t)(lock_left_ns(hold) / CLOCK_NS_PER_MS) : 0;
 }
 
 uint64_t lks_mutex_fence(const lks_mutex *mutex)

@@ -174,6 +174,11 @@ bool lock_is_lost(const struct hold *hold)
     return check_process(NULL) != LKS_OK || watchdog_is_lost(hold);
 }
 
+uint64_t lock_left_ns(const struct hold *hold)
+{
+    return check_process(NULL) == LKS_OK ? watchdog_left_ns(hold) : 0;
+}
+
 /* ---- taking ------------------------------------------------------------------- */
 
 static lks_lock_result refuse(lks_error *error, lks_lock_result result, lks_code code, const char *text)

@@ -15,6 +15,7 @@ lks_lock_result lock_take(struct lock *lock, lks_lock_mode mode, int64_t permits
                           struct hold **ret, lks_error *error);
 lks_code lock_give_back(struct hold *hold, lks_error *error);
 bool lock_is_lost(const struct hold *hold);
+uint64_t lock_left_ns(const struct hold *hold);
 
 /* The calling thread's hold of the lock, counted. */
 lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeout_ms, lks_error *error);

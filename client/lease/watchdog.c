@@ -420,12 +420,18 @@ void watchdog_drop(struct hold *hold)
     pthread_mutex_unlock(&watchdog.lock);
 }
 
-bool watchdog_is_lost(const struct hold *hold)
+uint64_t watchdog_left_ns(const struct hold *hold)
 {
     pthread_mutex_lock(&watchdog.lock);
-    bool lost = lks_rpc_now_ns() >= hold->lost_ns;
+    uint64_t lost_ns = hold->lost_ns;
     pthread_mutex_unlock(&watchdog.lock);
-    return lost;
+    uint64_t now_ns = lks_rpc_now_ns();
+    return lost_ns > now_ns ? lost_ns - now_ns : 0;
+}
+
+bool watchdog_is_lost(const struct hold *hold)
+{
+    return watchdog_left_ns(hold) == 0;
 }
 
 const struct hold *watchdog_telling(void)

@@ -29,6 +29,9 @@ void watchdog_drop(struct hold *hold);
 
 bool watchdog_is_lost(const struct hold *hold);
 
+/* Until it counts as lost unless it is renewed; 0 = it does. */
+uint64_t watchdog_left_ns(const struct hold *hold);
+
 /* The hold whose on_lost the calling thread runs; NULL: it runs none. */
 const struct hold *watchdog_telling(void);
 

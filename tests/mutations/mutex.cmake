@@ -60,6 +60,8 @@ c_mutation(M13 client/lease/watchdog.c test_mutex_loss:*is_not_renewed [[    hea
     heap_clear(&watch->renewals, &hold->renewal);
     if (!lock]] [[    heap_clear(&watch->losses, &hold->loss);
     if (!lock]])
+c_mutation(M14 client/mutex.c test_mutex_loss:*lost_in_time
+  [[(uint32_t)(lock_left_ns(hold) / CLOCK_NS_PER_MS)]] [[(uint32_t)(lock_left_ns(hold) / CLOCK_NS_PER_MS) * 2]])
 c_mutation(M14 client/lease/lock.c test_mutex_loss:*lost_in_time [[if (watchdog_is_lost(hold))
         return refuse]] [[if (false)
         return refuse]])

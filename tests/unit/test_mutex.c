@@ -57,9 +57,11 @@ TEST(test_lock_and_unlock_are_a_call_each)
     assert_int_equal(lks_mutex_lock(mutex, 0, &error), LKS_LOCK_ACQUIRED);
     assert_int_equal(error.code, LKS_OK);
     assert_false(lks_mutex_is_lost(mutex));
+    assert_in_range(lks_mutex_left_ms(mutex), 1, 30000);
     assert_int_equal(lks_mutex_fence(mutex), 1);
     assert_int_equal(lks_mutex_unlock(mutex, &error), LKS_OK);
     assert_true(lks_mutex_is_lost(mutex));
+    assert_int_equal(lks_mutex_left_ms(mutex), 0);
     assert_int_equal(lks_mutex_fence(mutex), 0);
 
     fake_event asked = event_of(FAKE_ACQUIRE, 0), released = event_of(FAKE_RELEASE, 0);

@@ -15,10 +15,12 @@ static void assert_is_lost_in_time(lks_mutex *mutex, uint64_t got_ns, uint64_t l
     uint64_t looked_ns = now_ns();
 
     while (!lks_mutex_is_lost(mutex)) {
-        assert_true(looked_ns < got_ns + (lease_ms - lease_ms / 10) * 1000000);
+        uint64_t left_ns = lks_mutex_left_ms(mutex) * UINT64_C(1000000);
+        assert_true(looked_ns + left_ns < got_ns + (lease_ms - lease_ms / 10) * 1000000);
         process_pause();
         looked_ns = now_ns();
     }
+    assert_int_equal(lks_mutex_left_ms(mutex), 0);
 }
 
 /* ---- why ------------------------------------------------------------------------ */

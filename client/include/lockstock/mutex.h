@@ -54,6 +54,10 @@ lks_code lks_mutex_unlock(lks_mutex *mutex, lks_error *error);
  * sends nothing. */
 bool lks_mutex_is_lost(const lks_mutex *mutex);
 
+/* For how long this thread's lock cannot count as lost even if it is not renewed any more, in whole milliseconds:
+ * for a deadline that somebody else watches. 0 when it is lost, or less is left. */
+uint32_t lks_mutex_left_ms(const lks_mutex *mutex);
+
 /* The fence of this thread's lock: greater than that of every earlier holder. 0 when
  * this thread does not hold it. */
 uint64_t lks_mutex_fence(const lks_mutex *mutex);

@@ -1,0 +1,258 @@
+/* Messages are a byte or two on a socket: news this way, one byte "release" the other. */
+#include "keeper.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <lockstock/mutex.h>
+#include <lockstock/rpc/exchange.h>
+
+enum { DEFAULT_LEASE_MS = 30000, MARGIN_PART = 10, MARGIN_MS_MAX = 1000, LOOK_PART = 20, LOOK_MS_MAX = 500 };
+#define NS_PER_MS UINT64_C(1000000)
+
+typedef struct shared {
+    _Atomic uint64_t certain_ns, fence; /* the keeper's */
+    _Atomic pid_t group;                /* the other's */
+} shared;
+
+struct keeper {
+    pid_t pid;
+    int fd;
+    shared *shared;
+    uint64_t lease_ms;
+    bool held, gone;
+    exit_code code;
+};
+
+typedef struct message {
+    unsigned char news, code;
+} message;
+
+/* ---- in the keeper ----------------------------------------------------------------- */
+
+typedef struct work {
+    int fd;
+    shared *shared;
+    const keeper_options *options;
+    lks_mutex *mutex;
+    _Atomic bool told; /* of the loss */
+} work;
+
+/* The other process is dead. What it ran must not go on without it. */
+static _Noreturn void orphan(const work *w)
+{
+    if (w->shared->group > 0)
+        kill(-w->shared->group, SIGKILL);
+    _exit(EXIT_OTHER);
+}
+
+static void send_news(work *w, keeper_news news, exit_code code)
+{
+    const message m = {.news = (unsigned char)news, .code = (unsigned char)code};
+
+    if (send(w->fd, &m, sizeof m, MSG_NOSIGNAL) < 0)
+        orphan(w);
+}
+
+static void on_lost(void *arg, const lks_lock_loss *loss)
+{
+    static const char *const reasons[] = {
+        [LKS_LOSS_UNRENEWED] = "no server renewed it in time",
+        [LKS_LOSS_TAKEN] = "it was taken away, or its lease had ended",
+        [LKS_LOSS_MAX_HOLD] = "it was held for too long",
+    };
+    work *w = arg;
+
+    fprintf(stderr, "lockstock: the lock is lost: %s\n", reasons[loss->reason]);
+    w->told = true;
+    send_news(w, KEEPER_LOST, EXIT_LOST);
+}
+
+static exit_code not_taken(lks_lock_result result, const lks_error *error)
+{
+    if (result == LKS_LOCK_FAILED)
+        return exits_failed(error, false);
+    fprintf(stderr, "lockstock: %s\n", error->message);
+    return EXIT_REFUSED;
+}
+
+static uint32_t capped(int64_t ms)
+{
+    return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+}
+
+/* Until the other process wants no more. */
+static void keep(work *w, uint64_t lease_ms)
+{
+    char order;
+
+    uint64_t look_ms = lease_ms / LOOK_PART < LOOK_MS_MAX ? lease_ms / LOOK_PART + 1 : LOOK_MS_MAX;
+    struct pollfd fd = {.fd = w->fd, .events = POLLIN};
+
+    do {
+        uint64_t now_ns = lks_rpc_now_ns(); /* before the look: never too late */
+        uint64_t left_ms = lks_mutex_left_ms(w->mutex);
+        if (left_ms > 0)
+            w->shared->certain_ns = now_ns + left_ms * NS_PER_MS;
+        if (w->shared->fence == 0) {
+            prctl(PR_SET_PDEATHSIG, 0); /* from now on it sees that itself: the socket ends */
+            w->shared->fence = lks_mutex_fence(w->mutex);
+            send_news(w, KEEPER_HELD, EXIT_DONE);
+        }
+    } while (poll(&fd, 1, (int)look_ms) == 0);
+    if (recv(w->fd, &order, sizeof order, 0) != (ssize_t)sizeof order)
+        orphan(w);
+}
+
+static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
+{
+    const keeper_options *o = w->options;
+    const lks_lock_options options = {
+        .group = o->group, .owner = o->owner, .lease_ms = capped(o->lease), .on_lost = on_lost, .arg = w};
+    lks_channel *channel = NULL;
+    lks_error error;
+    exit_code code = cli_open(c, &channel);
+
+    if (code != EXIT_DONE)
+        return code;
+    if (lks_mutex_new(channel, o->name, &options, &w->mutex, &error) != LKS_OK) {
+        code = exits_failed(&error, true);
+    } else {
+        lks_lock_result result = lks_mutex_lock(w->mutex, capped(o->wait), &error);
+        if (result == LKS_LOCK_ACQUIRED) {
+            keep(w, lease_ms);
+            lks_code unlocked = lks_mutex_unlock(w->mutex, &error);
+            if (unlocked != LKS_OK && !w->told)
+                code = exits_failed(&error, false);
+        } else {
+            code = not_taken(result, &error);
+        }
+        lks_mutex_free(w->mutex);
+    }
+    lks_channel_close(channel);
+    return code;
+}
+
+/* It ends when its parent does, and by no signal that is meant for that. */
+static _Noreturn void become_keeper(cli *c, work *w, pid_t parent, uint64_t lease_ms)
+{
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2};
+
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
+        signal(ignored[i], SIG_IGN);
+    if (getppid() != parent)
+        _exit(EXIT_OTHER);
+    exit_code code = work_on(c, w, lease_ms);
+    send_news(w, code == EXIT_DONE ? KEEPER_DONE : KEEPER_FAILED, code);
+    _exit((int)code);
+}
+
+/* ---- in the other process ---------------------------------------------------------- */
+
+keeper *keeper_start(cli *c, const keeper_options *options)
+{
+    int fds[2] = {-1, -1};
+    pid_t parent = getpid();
+    keeper *k = calloc(1, sizeof *k);
+    shared *common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+    if (!k || common == MAP_FAILED || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) != 0) {
+        exits_wrong("lockstock", strerror(errno));
+        if (common != MAP_FAILED)
+            munmap(common, sizeof *common);
+        free(k);
+        return NULL;
+    }
+    *k = (keeper){
+        .fd = fds[0], .shared = common, .lease_ms = options->lease ? (uint64_t)options->lease : DEFAULT_LEASE_MS};
+    k->pid = fork();
+    if (k->pid == 0) {
+        work w = {.fd = fds[1], .shared = common, .options = options};
+        close(fds[0]);
+        become_keeper(c, &w, parent, k->lease_ms);
+    }
+    close(fds[1]);
+    if (k->pid > 0)
+        return k;
+    exits_wrong("lockstock", strerror(errno));
+    keeper_free(k);
+    return NULL;
+}
+
+int keeper_fd(const keeper *k)
+{
+    return k->fd;
+}
+
+keeper_news keeper_next(keeper *k)
+{
+    message m;
+    ssize_t n = recv(k->fd, &m, sizeof m, MSG_DONTWAIT);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return KEEPER_NONE;
+    if (n != (ssize_t)sizeof m) {
+        m = (message){.news = k->held && !k->gone ? KEEPER_LOST : KEEPER_FAILED, .code = EXIT_OTHER};
+        k->gone = true;
+    }
+    k->held = k->held || m.news == KEEPER_HELD;
+    k->code = (exit_code)m.code;
+    return (keeper_news)m.news;
+}
+
+uint64_t keeper_fence(const keeper *k)
+{
+    return k->shared->fence;
+}
+
+uint64_t keeper_certain_ns(const keeper *k)
+{
+    return k->shared->certain_ns;
+}
+
+uint64_t keeper_margin_ns(const keeper *k)
+{
+    uint64_t ms = k->lease_ms / MARGIN_PART;
+
+    return (ms < MARGIN_MS_MAX ? ms : MARGIN_MS_MAX) * NS_PER_MS;
+}
+
+exit_code keeper_code(const keeper *k)
+{
+    return k->code;
+}
+
+void keeper_guard(keeper *k, pid_t group)
+{
+    k->shared->group = group;
+}
+
+void keeper_release(keeper *k)
+{
+    if (send(k->fd, "", 1, MSG_NOSIGNAL) < 0)
+        k->code = EXIT_OTHER;
+}
+
+void keeper_free(keeper *k)
+{
+    if (!k)
+        return;
+    if (k->pid > 0) {
+        kill(k->pid, SIGKILL);
+        waitpid(k->pid, NULL, 0);
+    }
+    close(k->fd);
+    munmap(k->shared, sizeof *k->shared);
+    free(k);
+}

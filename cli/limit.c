@@ -1,0 +1,113 @@
+/* lockstock limit: a program that runs only as often as a rate allows. It takes this process' place. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstock/limiter.h>
+
+#include "cli.h"
+#include "help.h"
+#include "words.h"
+
+typedef struct limit_flags {
+    const char *key, *rate, *policy, *group;
+    int64_t burst, cost, wait;
+} limit_flags;
+
+#define AT(member) offsetof(limit_flags, member)
+const option limit_options[] = {
+    {"key", OPTION_TEXT, AT(key), "TEXT", "who or what is counted"},
+    {"rate", OPTION_TEXT, AT(rate), "N/TIME", "how often: 10/s, 100/1m, 5/12h"},
+    {"burst", OPTION_NUMBER, AT(burst), "N", "how often at once; else as many as the rate says"},
+    {"policy", OPTION_TEXT, AT(policy), "NAME", "a stored policy, instead of a rate"},
+    {"group", OPTION_TEXT, AT(group), "NAME", "in which keys are counted; else each key is its own"},
+    {"cost", OPTION_NUMBER, AT(cost), "N", "how often this counts (1)"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait until it is allowed; else not at all"},
+};
+const size_t limit_options_len = sizeof limit_options / sizeof *limit_options;
+
+/* "10/s", "100/1m". */
+static bool read_rate(const char *text, lks_limit *ret)
+{
+    char *end, per[WORDS_BYTES];
+
+    errno = 0;
+    ret->limit = strtoll(text, &end, 10);
+    if (errno || end == text || *end != '/' || ret->limit < 1 || strlen(end + 1) + 2 > sizeof per)
+        return false;
+    /* A unit alone is one of it. */
+    snprintf(per, sizeof per, "%s%.120s", end[1] >= '0' && end[1] <= '9' ? "" : "1", end + 1);
+    return words_find_ms(per, &ret->period_ms) && ret->period_ms > 0;
+}
+
+/* EXIT_DONE: it is allowed, and counted. */
+static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_limiter_rule *rule)
+{
+    const lks_limiter_options options = {.group = flags->group, .rules = rule, .n_rules = 1, .timeout_ms = 5000};
+    lks_limiter_decision decision;
+    lks_limiter *limiter = NULL;
+    lks_error error;
+    char left[WORDS_BYTES];
+
+    if (lks_limiter_new(channel, &options, &limiter, &error) != LKS_OK)
+        return exits_failed(&error, true);
+    uint32_t wait = flags->wait > UINT32_MAX ? UINT32_MAX : (uint32_t)flags->wait;
+    bool allowed = wait > 0 ? lks_limiter_wait(limiter, flags->key, flags->cost, wait, &decision, &error)
+                            : lks_limiter_allow(limiter, flags->key, flags->cost, &decision, &error);
+    lks_limiter_free(limiter);
+    if (allowed)
+        return EXIT_DONE;
+    if (decision.outcome == LKS_CHECK_OUTCOME_UNSPECIFIED)
+        return exits_failed(&error, false);
+    words_of_ms(decision.retry_after_ms, left);
+    if (decision.retry_after_ms < 0)
+        fprintf(stderr, "lockstock: %s: it costs more than is ever allowed at once\n", flags->key);
+    else
+        fprintf(stderr, "lockstock: %s: %s, try again in %s\n", flags->key,
+                decision.outcome == LKS_CHECK_OUTCOME_BANNED ? "banned" : "over the limit", left);
+    return EXIT_REFUSED;
+}
+
+static exit_code check(const limit_flags *flags, lks_limit *limit, lks_limiter_rule *rule)
+{
+    if (!flags->key)
+        return exits_wrong("--key", "is needed");
+    if (!flags->rate == !flags->policy)
+        return exits_wrong("--rate", "either it or --policy is needed");
+    if (flags->rate && !read_rate(flags->rate, limit))
+        return exits_wrong("--rate", "must be a number and a time: 10/s, 100/1m, 5/12h");
+    limit->algorithm = LKS_ALGORITHM_TOKEN_BUCKET;
+    limit->burst = flags->burst;
+    *rule = (lks_limiter_rule){.policy = flags->policy, .limit = flags->rate ? limit : NULL};
+    return EXIT_DONE;
+}
+
+exit_code limit_command(cli *c, arguments *args)
+{
+    limit_flags flags = {0};
+    lks_limit limit = LKS_LIMIT_INIT;
+    lks_limiter_rule rule;
+    lks_channel *channel = NULL;
+
+    if (!cli_take_all(OPTION_SET(limit_options, &flags), c, args))
+        return EXIT_AROUND + EXIT_USAGE;
+    if (c->help)
+        return help_command("limit");
+    exit_code code = check(&flags, &limit, &rule);
+    if (code == EXIT_DONE && (!args->ended || args->at == args->argc))
+        code = exits_wrong("--", "a program to run is needed after it");
+    if (code == EXIT_DONE)
+        code = cli_connect(c, &channel);
+    if (code == EXIT_DONE)
+        code = ask(channel, &flags, &rule);
+    lks_channel_close(channel);
+    if (code != EXIT_DONE)
+        return EXIT_AROUND + code;
+    fflush(NULL);
+    execvp(args->argv[args->at], args->argv + args->at);
+    code = errno == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
+    exits_wrong(args->argv[args->at], strerror(errno));
+    return code;
+}

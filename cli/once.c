@@ -1,0 +1,210 @@
+/* lockstock once: a program that runs once for a key; who comes later gets what it wrote and its exit code. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <lockstock/once.h>
+
+#include "child.h"
+#include "cli.h"
+#include "help.h"
+
+enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_LOOKS = 20, READ_BYTES = 16 * 1024 };
+#define CUT_HEADER "cut"
+
+typedef struct once_flags {
+    const char *key, *scope, *fingerprint;
+    int64_t lease, retain, wait;
+} once_flags;
+
+#define AT(member) offsetof(once_flags, member)
+const option once_options[] = {
+    {"key", OPTION_TEXT, AT(key), "TEXT", "what is done once"},
+    {"scope", OPTION_TEXT, AT(scope), "TEXT", "of which kind (lockstock-once)"},
+    {"fingerprint", OPTION_TEXT, AT(fingerprint), "TEXT",
+     "of what is to be done: another one for the same key is refused"},
+    {"lease", OPTION_DURATION, AT(lease), "TIME", "how soon a machine that died is replaced (30s)"},
+    {"retain", OPTION_DURATION, AT(retain), "TIME", "how long the result is kept (24h)"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for one that runs elsewhere; else not at all"},
+};
+const size_t once_options_len = sizeof once_options / sizeof *once_options;
+
+typedef struct running {
+    char *const *argv;
+    child child;
+    int output; /* the reading end; -1 = at its end */
+    char *kept; /* of what it wrote */
+    size_t n_kept;
+    bool cut;
+    bool started;
+} running;
+
+/* To our own output, and kept. False: no more for now. */
+static bool copy(running *r)
+{
+    char bytes[READ_BYTES];
+    ssize_t n = read(r->output, bytes, sizeof bytes);
+
+    if (n < 0 && (errno == EINTR || errno == EAGAIN))
+        return false;
+    if (n <= 0) {
+        close(r->output);
+        r->output = -1;
+        return false;
+    }
+    fwrite(bytes, 1, (size_t)n, stdout);
+    size_t room = LKS_ONCE_BODY_MAX - r->n_kept, more = (size_t)n < room ? (size_t)n : room;
+    r->cut = r->cut || more < (size_t)n;
+    memcpy(r->kept + r->n_kept, bytes, more);
+    r->n_kept += more;
+    return true;
+}
+
+/* Until it has ended. What it left running in the background may still write; that is nobody's result. */
+static void watch(running *r, const lks_once_attempt *attempt, int signals)
+{
+    unsigned looks = 0; /* since it was told to stop */
+
+    while (r->child.pid > 0) {
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = r->output, .events = POLLIN}};
+        signal_event event;
+        int n = poll(fds, r->output >= 0 ? 2 : 1, LOOK_MS);
+        if (n > 0 && r->output >= 0 && fds[1].revents) {
+            copy(r);
+            fflush(stdout);
+        }
+        while (signals_next(&event))
+            if (event.number == SIGCHLD)
+                child_has_ended(&r->child);
+            else
+                child_signal(&r->child, &event);
+        if (r->child.pid > 0 && lks_once_is_lost(attempt)) {
+            if (looks == 0)
+                child_kill(&r->child, SIGTERM);
+            if (++looks > STOP_LOOKS)
+                child_kill(&r->child, SIGKILL);
+        }
+    }
+    while (r->output >= 0 && copy(r))
+        ;
+    fflush(stdout);
+}
+
+static lks_once_verdict execute(void *arg, lks_once_attempt *attempt)
+{
+    running *r = arg;
+    char fence[64], number[64];
+    const char *const variables[] = {fence, number, NULL};
+    int pipe_ends[2], signals = signals_catch();
+
+    snprintf(fence, sizeof fence, "LOCKSTOCK_FENCE=%" PRIu64, lks_once_fence(attempt));
+    snprintf(number, sizeof number, "LOCKSTOCK_ATTEMPT=%" PRId64, lks_once_number(attempt));
+    if (signals < 0 || pipe2(pipe_ends, O_CLOEXEC) != 0)
+        return LKS_ONCE_RETRY;
+    fcntl(pipe_ends[0], F_SETFL, O_NONBLOCK);
+    r->output = pipe_ends[0];
+    r->started = child_start(&r->child, r->argv, variables, pipe_ends[1]);
+    close(pipe_ends[1]);
+    watch(r, attempt, signals);
+    int code = child_code(&r->child);
+    if (!r->started || code > EXIT_SIGNAL || code == AGAIN || code == EXIT_NO_PROGRAM || code == EXIT_CANNOT_RUN)
+        return LKS_ONCE_RETRY;
+    if (r->cut) {
+        fprintf(stderr, "lockstock: only the first %d bytes of the output are kept\n", LKS_ONCE_BODY_MAX);
+        lks_once_add_header(attempt, CUT_HEADER, "true");
+    }
+    lks_once_return(attempt, code, r->kept, r->n_kept);
+    return LKS_ONCE_STORE;
+}
+
+static int replay(const lks_once_result *result)
+{
+    if (result->failure) {
+        fprintf(stderr, "lockstock: it has failed for good: %s\n", result->failure);
+        return EXIT_AROUND + EXIT_REFUSED;
+    }
+    fwrite(result->body, 1, result->body_len, stdout);
+    for (size_t i = 0; i < result->n_headers; i++)
+        if (strcmp(result->headers[i].key, CUT_HEADER) == 0)
+            fprintf(stderr, "lockstock: the output is cut: there was more\n");
+    return result->code;
+}
+
+static int run(lks_channel *channel, const once_flags *flags, char *const argv[])
+{
+    running r = {.argv = argv, .output = -1, .kept = malloc(LKS_ONCE_BODY_MAX)};
+    lks_once_options options = {
+        .scope = flags->scope ? flags->scope : "lockstock-once",
+        .key = flags->key,
+        .fingerprint = flags->fingerprint,
+        .fingerprint_len = flags->fingerprint ? strlen(flags->fingerprint) : 0,
+        .lease_ms = flags->lease > UINT32_MAX ? UINT32_MAX : (uint32_t)flags->lease,
+        .retain_ms = (uint64_t)flags->retain,
+        .wait_ms = flags->wait > UINT32_MAX ? UINT32_MAX : (uint32_t)flags->wait,
+    };
+    lks_once_result *result = NULL;
+    lks_error error = {.code = LKS_RESOURCE_EXHAUSTED, .message = "out of memory"};
+    int code;
+
+    lks_once_outcome outcome = r.kept ? lks_once_run(channel, &options, execute, &r, &result, &error) : LKS_ONCE_FAILED;
+    switch (outcome) {
+    case LKS_ONCE_EXECUTED:
+        code = child_code(&r.child);
+        break;
+    case LKS_ONCE_REPLAYED:
+        code = replay(result);
+        break;
+    case LKS_ONCE_RETRYABLE: /* its own code, and what it said itself */
+        code = r.started ? child_code(&r.child) : EXIT_AROUND + EXIT_OTHER;
+        break;
+    case LKS_ONCE_SUPERSEDED:
+        fprintf(stderr, "lockstock: another attempt took over, because no server heard of this one in time\n");
+        code = EXIT_LOST;
+        break;
+    case LKS_ONCE_DOUBTFUL:
+        exits_failed(&error, false);
+        code = EXIT_AROUND + EXIT_UNKNOWN;
+        break;
+    case LKS_ONCE_IN_PROGRESS:
+    case LKS_ONCE_MISMATCH:
+        exits_failed(&error, true);
+        code = EXIT_AROUND + EXIT_REFUSED;
+        break;
+    default:
+        code = EXIT_AROUND + (int)exits_failed(&error, true);
+    }
+    if (r.output >= 0)
+        close(r.output);
+    lks_once_result_free(result);
+    free(r.kept);
+    return code;
+}
+
+exit_code once_command(cli *c, arguments *args)
+{
+    once_flags flags = {0};
+    lks_channel *channel = NULL;
+    exit_code wrong = EXIT_DONE;
+
+    if (!cli_take_all(OPTION_SET(once_options, &flags), c, args))
+        return EXIT_AROUND + EXIT_USAGE;
+    if (c->help)
+        return help_command("once");
+    if (!flags.key)
+        wrong = exits_wrong("--key", "is needed");
+    else if (!args->ended || args->at == args->argc)
+        wrong = exits_wrong("--", "a program to run is needed after it");
+    if (wrong == EXIT_DONE)
+        wrong = cli_connect(c, &channel);
+    if (wrong != EXIT_DONE)
+        return EXIT_AROUND + wrong;
+    int code = run(channel, &flags, args->argv + args->at);
+    lks_channel_close(channel);
+    return (exit_code)code;
+}

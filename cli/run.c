@@ -1,0 +1,207 @@
+/* lockstock run: a program under a lock, like flock(1), over machines.
+ *
+ *   waiting --held--> running --it ends--> releasing --> over
+ *      |                 `---lost--> stopping (TERM, KILL before the lease can end) --> over
+ *      `---not taken, a signal--> over
+ *
+ * This process has no threads: it starts the program, passes signals on, and ends it in time. What speaks with the
+ * servers is the keeper (keeper.h). */
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <lockstock/rpc/exchange.h>
+
+#include "child.h"
+#include "cli.h"
+#include "help.h"
+#include "keeper.h"
+
+#define NS_PER_MS UINT64_C(1000000)
+enum { RELEASE_MS = 10000 }; /* then the lease ends it */
+
+#define AT(member) offsetof(keeper_options, member)
+const option run_options[] = {
+    {"lock", OPTION_TEXT, AT(name), "NAME", "the lock's name"},
+    {"group", OPTION_TEXT, AT(group), "NAME", "what the name lives in; else the name itself"},
+    {"owner", OPTION_TEXT, AT(owner), "TEXT", "told to who asks who holds it; else host/pid"},
+    {"lease", OPTION_DURATION, AT(lease), "TIME", "how soon it is free after a machine died (30s)"},
+    {"wait", OPTION_DURATION, AT(wait), "TIME", "how long to wait for it; else not at all"},
+};
+const size_t run_options_len = sizeof run_options / sizeof *run_options;
+
+typedef enum phase { WAITING, RUNNING, STOPPING, RELEASING, OVER } phase;
+
+typedef struct running {
+    phase phase;
+    keeper *keeper;
+    child child;
+    char *const *argv;
+    const keeper_options *options;
+    uint64_t kill_ns;    /* STOPPING: 0 = it was */
+    uint64_t give_up_ns; /* RELEASING */
+    int code;
+} running;
+
+static void stop(running *r)
+{
+    uint64_t now_ns = lks_rpc_now_ns();
+
+    child_kill(&r->child, SIGTERM);
+    child_kill(&r->child, SIGCONT); /* one that was stopped has to hear it */
+    r->kill_ns = now_ns + keeper_margin_ns(r->keeper) / 4 * 3;
+    r->phase = STOPPING;
+}
+
+static void start(running *r)
+{
+    char fence[64], name[256];
+    const char *const variables[] = {fence, name, NULL};
+
+    snprintf(fence, sizeof fence, "LOCKSTOCK_FENCE=%" PRIu64, keeper_fence(r->keeper));
+    snprintf(name, sizeof name, "LOCKSTOCK_LOCK=%s", r->options->name);
+    if (child_start(&r->child, r->argv, variables, -1)) {
+        keeper_guard(r->keeper, r->child.group);
+        r->phase = RUNNING;
+        return;
+    }
+    r->code = EXIT_AROUND + EXIT_OTHER;
+    r->phase = RELEASING;
+    keeper_release(r->keeper);
+    r->give_up_ns = lks_rpc_now_ns() + RELEASE_MS * NS_PER_MS;
+}
+
+static void on_news(running *r)
+{
+    switch (keeper_next(r->keeper)) {
+    case KEEPER_HELD:
+        start(r);
+        break;
+    case KEEPER_LOST:
+        if (r->phase == RUNNING)
+            stop(r);
+        break;
+    case KEEPER_FAILED:
+        if (r->phase == WAITING)
+            r->code = EXIT_AROUND + (int)keeper_code(r->keeper);
+        r->phase = r->phase == WAITING || r->phase == RELEASING ? OVER : r->phase;
+        break;
+    case KEEPER_DONE:
+        r->phase = OVER;
+        break;
+    default:
+        break;
+    }
+}
+
+static void on_child_end(running *r)
+{
+    if (r->phase == STOPPING) {
+        child_kill(&r->child, SIGKILL); /* what it has started */
+        r->code = EXIT_LOST;
+        r->phase = OVER;
+        return;
+    }
+    keeper_guard(r->keeper, 0);
+    r->code = child_code(&r->child);
+    r->phase = RELEASING;
+    r->give_up_ns = lks_rpc_now_ns() + RELEASE_MS * NS_PER_MS;
+    keeper_release(r->keeper);
+}
+
+static void on_signals(running *r)
+{
+    signal_event event;
+
+    while (signals_next(&event)) {
+        if (event.number == SIGCHLD) {
+            if ((r->phase == RUNNING || r->phase == STOPPING) && child_has_ended(&r->child))
+                on_child_end(r);
+        } else if (r->phase == WAITING) {
+            r->code = EXIT_SIGNAL + event.number;
+            r->phase = OVER;
+        } else {
+            child_signal(&r->child, &event);
+        }
+    }
+}
+
+/* When something is to be done though nothing happens. */
+static uint64_t due_ns(const running *r)
+{
+    switch (r->phase) {
+    case RUNNING:
+        return keeper_certain_ns(r->keeper);
+    case STOPPING:
+        return r->kill_ns ? r->kill_ns : UINT64_MAX;
+    case RELEASING:
+        return r->give_up_ns;
+    default:
+        return UINT64_MAX;
+    }
+}
+
+static void on_time(running *r)
+{
+    if (r->phase == RUNNING) {
+        fprintf(stderr, "lockstock: the lock is lost: it is not known to be renewed\n");
+        stop(r);
+    } else if (r->phase == STOPPING) {
+        child_kill(&r->child, SIGKILL);
+        r->kill_ns = 0;
+    } else {
+        r->phase = OVER;
+    }
+}
+
+static int run_until_over(running *r, int signals)
+{
+    while (r->phase != OVER) {
+        struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = keeper_fd(r->keeper), .events = POLLIN}};
+        uint64_t due = due_ns(r), now = lks_rpc_now_ns(), left_ms = due > now ? (due - now) / NS_PER_MS + 1 : 0;
+        /* A keeper that has said that the lock is lost has no more to say. */
+        int n = poll(fds, r->phase == STOPPING ? 1 : 2, due == UINT64_MAX || left_ms > INT_MAX ? -1 : (int)left_ms);
+        if (n > 0 && fds[0].revents)
+            on_signals(r);
+        if (n > 0 && r->phase != STOPPING && fds[1].revents)
+            on_news(r);
+        if (r->phase != OVER && lks_rpc_now_ns() >= due_ns(r))
+            on_time(r);
+    }
+    return r->code;
+}
+
+exit_code run_locked(cli *c, const keeper_options *options, arguments *args)
+{
+    running r = {.argv = args->argv + args->at, .options = options};
+    exit_code code = cli_settle(c);
+
+    if (code != EXIT_DONE)
+        return EXIT_AROUND + code;
+    int signals = signals_catch();
+    r.keeper = signals >= 0 ? keeper_start(c, options) : NULL;
+    if (!r.keeper)
+        return EXIT_AROUND + EXIT_OTHER;
+    int ended = run_until_over(&r, signals);
+    keeper_free(r.keeper);
+    return (exit_code)ended;
+}
+
+exit_code run_command(cli *c, arguments *args)
+{
+    keeper_options options = {0};
+
+    if (!cli_take_all(OPTION_SET(run_options, &options), c, args))
+        return EXIT_AROUND + EXIT_USAGE;
+    if (c->help)
+        return help_command("run");
+    if (!options.name)
+        return EXIT_AROUND + exits_wrong("--lock", "is needed");
+    if (!args->ended || args->at == args->argc)
+        return EXIT_AROUND + exits_wrong("--", "a program to run is needed after it");
+    return run_locked(c, &options, args);
+}

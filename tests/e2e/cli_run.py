@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""lockstock run, once and limit: what they run, and what becomes of it when holders die, freeze and lose their locks.
+
+    cli_run.py LOCKSTOCK LOCKSTOCKD
+"""
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main
+
+AROUND, LOST, CANNOT_RUN, NO_PROGRAM = 120, 120, 126, 127
+PY = sys.executable
+
+# Enters a room, in which it must be alone, says so, and stays until a file is there, or for ever. A second one in the
+# room is told by a file "overlap". It ignores SIGTERM, and keeps off whoever kills it by his group alone.
+ROOM = """
+import fcntl, os, signal, sys, time
+room, until = sys.argv[1:3]
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+door = os.open(room + "/door", os.O_CREAT | os.O_RDWR)
+try:
+    fcntl.flock(door, fcntl.LOCK_EX | fcntl.LOCK_NB)
+except OSError:
+    open(room + "/overlap", "w").close()
+print("in", os.getpid(), os.environ["LOCKSTOCK_FENCE"], flush=True)
+while not os.path.exists(room + "/" + until):
+    time.sleep(0.01)
+"""
+
+
+def gone(pid):
+    """It has ended (a zombie has), or was never there."""
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.005)
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as children:
+        return [int(child) for child in children.read().split()]
+
+
+class Room(Case):
+    """Runs of the program above under one lock."""
+
+    def setUp(self):
+        super().setUp()
+        self.room = f"{self.server.dir}/{self.env['LOCKSTOCK_NAMESPACE']}"
+        os.mkdir(self.room)
+        self.started = []
+
+    def tearDown(self):
+        for process in self.started:
+            if process.poll() is None:
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.communicate(timeout=LIMIT_S)
+        self.assertFalse(os.path.exists(f"{self.room}/overlap"), "two were in the room")
+
+    def enter(self, until="done", lease="400ms", wait="40s", shell=False):
+        program = [PY, "-c", ROOM, self.room, until]
+        if shell:
+            program = ["sh", "-c", '"$@"; exit 0', "sh", *program]
+        process = self.start("run", "--lock", "room", "--lease", lease, "--wait", wait, "--", *program)
+        self.started.append(process)
+        return process
+
+    def is_in(self, process):
+        """Waits for it; its pid and its fence."""
+        line = process.stdout.readline().split()
+        self.assertEqual(line[:1], [b"in"], process.stderr.read() if not line else line)
+        return int(line[1]), int(line[2])
+
+    def leave(self, name="done"):
+        open(f"{self.room}/{name}", "w").close()
+
+    def test_one_after_the_other(self):
+        processes = [self.enter() for _ in range(3)]
+        self.leave()
+        for process in processes:
+            process.wait(LIMIT_S)
+            self.assertEqual(process.returncode, OK, process.stderr.read())
+
+    def test_a_holder_that_is_killed(self):
+        first = self.enter("never")
+        program, fence = self.is_in(first)
+        second = self.enter()
+        first.kill()
+        _, later = self.is_in(second)
+        self.assertTrue(gone(program))
+        self.assertGreater(later, fence)
+        self.leave()
+        self.assertEqual(second.wait(LIMIT_S), OK)
+
+    def test_a_holder_that_is_killed_takes_what_its_program_started_along(self):
+        first = self.enter("never", shell=True)
+        program, _ = self.is_in(first)
+        second = self.enter()
+        first.kill()
+        self.is_in(second)
+        self.assertTrue(gone(program))
+        self.leave()
+
+    def test_a_keeper_that_is_frozen_past_its_lease(self):
+        first = self.enter("never", shell=True)
+        program, _ = self.is_in(first)
+        second = self.enter()
+        keeper = next(child for child in children_of(first.pid) if b"ROOM" not in self.command(child) and
+                      self.command(child).startswith(os.fsencode(LOCKSTOCK)))
+        os.kill(keeper, signal.SIGSTOP)
+        self.is_in(second)
+        self.assertTrue(gone(program))
+        self.assertEqual(first.wait(LIMIT_S), LOST)
+        self.assertIn(b"lock is lost", first.stderr.read())
+        self.assertTrue(gone(keeper))
+        self.leave()
+
+    def command(self, pid):
+        with open(f"/proc/{pid}/cmdline", "rb") as line:
+            return line.read()
+
+    def test_all_that_is_frozen_past_the_lease_ends_when_it_goes_on(self):
+        first = self.enter("never")
+        program, fence = self.is_in(first)
+        second = self.enter(until="done", wait="40s")
+        everything = [*children_of(first.pid), first.pid]
+        for pid in everything:
+            os.kill(pid, signal.SIGSTOP)
+        os.unlink(f"{self.room}/door")  # two are in the room, and that is right: nobody can end what is frozen
+        _, later = self.is_in(second)
+        self.assertGreater(later, fence)  # by which the one that is late is known
+        for pid in everything:
+            os.kill(pid, signal.SIGCONT)
+        self.assertEqual(first.wait(LIMIT_S), LOST)
+        self.assertTrue(gone(program))
+        self.leave()
+
+    def test_the_first_process_frozen_keeps_the_lock(self):
+        first = self.enter(lease="200ms")
+        self.is_in(first)
+        os.kill(first.pid, signal.SIGSTOP)
+        self.assertIn("timed-out", self.out("lock", "acquire", "room", "--lease", "1s", "--wait", "500ms", code=REFUSED))
+        self.leave()
+        os.kill(first.pid, signal.SIGCONT)
+        self.assertEqual(first.wait(LIMIT_S), OK)
+
+    def test_a_lock_that_is_taken_away_ends_the_program(self):
+        first = self.enter("never", lease="1s")
+        program, _ = self.is_in(first)
+        self.out("lock", "force-release", "room")
+        self.assertEqual(first.wait(LIMIT_S), LOST)
+        self.assertTrue(gone(program))
+        self.assertIn(b"it was taken away", first.stderr.read())
+
+
+class Run(Case):
+    def run_locked(self, *program, code=OK, flags=()):
+        return self.run_cli("run", "--lock", "a", *flags, "--", *program, code=code)
+
+    def test_the_exit_code_is_the_programs(self):
+        self.assertEqual(self.run_locked("echo", "hello")[0], "hello\n")
+        self.run_locked("sh", "-c", "exit 7", code=7)
+        self.run_locked("sh", "-c", "kill -9 $$", code=128 + 9)
+        self.assertIn("No such file", self.run_locked("/nonexistent/program", code=NO_PROGRAM)[1])
+        self.assertIn("ermission denied", self.run_locked("/etc/passwd", code=CANNOT_RUN)[1])
+        self.assertEqual(self.out("lock", "ls"), "")
+
+    def test_what_the_program_is_told(self):
+        out, _ = self.run_locked("sh", "-c", "echo $LOCKSTOCK_LOCK $LOCKSTOCK_FENCE")
+        name, fence = out.split()
+        self.assertEqual(name, "a")
+        self.assertEqual(self.json("lock", "inspect", "a")["lastFence"], fence)
+        out = self.out("run", "--lock", "a", "--", "cat", stdin=b"standard input")
+        self.assertEqual(out, "standard input")
+
+    def test_its_own_exit_codes(self):
+        self.out("lock", "acquire", "a", "--lease", "1m")
+        self.assertIn("others hold the lock", self.err("run", "--lock", "a", "--", "true", code=AROUND + REFUSED))
+        self.err("run", "--lock", "a", "--wait", "1ms", "--", "true", code=AROUND + REFUSED)
+        self.err("run", "--", "true", code=AROUND + USAGE)
+        self.err("run", "--lock", "a", code=AROUND + USAGE)
+        self.err("run", "--lock", "a", "--lease", "1ms", "--", "true", code=AROUND + USAGE)
+        self.err("run", "--lock", "a", "--colour", "--", "true", code=AROUND + USAGE)
+        self.err("run", "--lock", "a", "--server", "unix:///nonexistent/s", "--timeout", "50ms", "--", "true",
+                 code=AROUND + UNAVAILABLE)
+        self.assertIn("LOCKSTOCK_FENCE", self.out("run", "--help"))
+
+    def test_signals_are_passed_on(self):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            process = self.start("run", "--lock", "b", "--", "sh", "-c", f"trap 'echo got; exit 9' {number.value}; echo up; "
+                                 "while :; do sleep 0.05; done")
+            self.assertEqual(process.stdout.readline(), b"up\n")
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=LIMIT_S)
+            self.assertEqual((out, process.returncode), (b"got\n", 9))
+        self.assertEqual(self.out("lock", "ls"), "")
+
+    def test_a_signal_ends_the_wait(self):
+        self.out("lock", "acquire", "c", "--lease", "1m")
+        process = self.start("run", "--lock", "c", "--wait", "1h", "--", "true")
+        wait_until(lambda: self.json("lock", "inspect", "c")["waiters"] == "1")
+        process.terminate()
+        process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        wait_until(lambda: self.json("lock", "inspect", "c")["waiters"] == "0")
+
+    def test_at_a_terminal(self):
+        """The program has the terminal, and ^C is told to it once."""
+        script = "import signal, sys\nboth = [signal.SIGINT, signal.SIGUSR1]\nsignal.pthread_sigmask(signal.SIG_BLOCK, both)\n" \
+                 "print(sys.stdin.isatty(), flush=True)\nsignal.sigwait([signal.SIGINT])\nprint('heard', flush=True)\nn = 1\n" \
+                 "while signal.sigwait(both) == signal.SIGINT: n += 1\nprint('told', n, flush=True)\n"
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execve(LOCKSTOCK, [LOCKSTOCK, "run", "--lock", "d", "--", PY, "-c", script], self.env)
+        text = b""
+
+        def read_until(what):
+            nonlocal text
+            while what not in text:
+                text += os.read(master, 1024)
+
+        read_until(b"True")
+        os.write(master, b"\x03")
+        read_until(b"heard")
+        os.kill(pid, signal.SIGUSR1)  # lockstock passes it on behind what it had passed on before
+        read_until(b"told ")
+        while not text.endswith(b"\n"):
+            text += os.read(master, 64)
+        self.assertIn(b"told 1", text)
+        _, status = os.waitpid(pid, 0)
+        os.close(master)
+        self.assertEqual(os.waitstatus_to_exitcode(status), OK)
+
+
+class Once(Case):
+    def once(self, *program, code=OK, flags=("--key", "k")):
+        return self.run_cli("once", *flags, "--", *program, code=code)
+
+    def test_a_result_is_kept_with_its_exit_code(self):
+        count = f"{self.server.dir}/count"
+        script = f"echo x >> {count}; printf 'a\\000b'; echo to-errors >&2; exit 3"
+        self.assertEqual(self.once("sh", "-c", script, code=3), ("a\0b", "to-errors\n"))
+        self.assertEqual(self.once("sh", "-c", script, code=3), ("a\0b", ""))
+        self.assertEqual(self.once("true", code=3)[0], "a\0b")
+        self.assertEqual(self.once("echo", "other", flags=("--key", "k2"))[0], "other\n")
+        with open(count) as lines:
+            self.assertEqual(len(lines.readlines()), 1)
+
+    def test_many_at_once_run_it_once(self):
+        count = f"{self.server.dir}/many"
+        processes = [self.start("once", "--key", "k", "--wait", "30s", "--", "sh", "-c", f"echo x >> {count}; echo done")
+                     for _ in range(4)]
+        for process in processes:
+            out, err = process.communicate(timeout=LIMIT_S)
+            self.assertEqual((out, process.returncode), (b"done\n", OK), err)
+        with open(count) as lines:
+            self.assertEqual(len(lines.readlines()), 1)
+
+    def test_what_failed_for_now_runs_again(self):
+        self.once("sh", "-c", "exit 75", code=75)
+        self.once("sh", "-c", "kill -9 $$", code=137)
+        self.once("/nonexistent/program", code=NO_PROGRAM)
+        self.assertEqual(self.once("sh", "-c", "echo $LOCKSTOCK_ATTEMPT")[0], "4\n")
+
+    def test_refusals(self):
+        self.once("true", flags=("--key", "k", "--fingerprint", "a"))
+        self.assertIn("another request", self.err("once", "--key", "k", "--fingerprint", "b", "--", "true",
+                                                  code=AROUND + REFUSED))
+        process = self.start("once", "--key", "busy", "--", "sh", "-c", "echo up; while :; do sleep 0.05; done")
+        self.assertEqual(process.stdout.readline(), b"up\n")
+        self.assertIn("another attempt", self.err("once", "--key", "busy", "--", "true", code=AROUND + REFUSED))
+        process.terminate()
+        process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, 128 + signal.SIGTERM)
+        self.assertEqual(self.once("echo", "again", flags=("--key", "busy"))[0], "again\n")
+        self.err("once", "--", "true", code=AROUND + USAGE)
+        self.err("once", "--key", "x", code=AROUND + USAGE)
+
+    def test_long_output_is_cut_in_the_replay(self):
+        script = "head -c 300000 /dev/zero | tr '\\000' x"
+        done = subprocess.run([LOCKSTOCK, "once", "--key", "k", "--", "sh", "-c", script], env=self.env, capture_output=True,
+                              timeout=LIMIT_S, check=True)
+        self.assertEqual(len(done.stdout), 300000)
+        self.assertIn(b"only the first", done.stderr)
+        done = subprocess.run([LOCKSTOCK, "once", "--key", "k", "--", "true"], env=self.env, capture_output=True,
+                              timeout=LIMIT_S, check=True)
+        self.assertEqual(len(done.stdout), 256 * 1024)
+        self.assertIn(b"the output is cut", done.stderr)
+
+
+class Limit(Case):
+    def test_only_as_often_as_the_rate_says(self):
+        limit = ("limit", "--key", "mail", "--rate", "2/1h")
+        self.assertEqual(self.out(*limit, "--", "echo", "sent"), "sent\n")
+        self.run_cli(*limit, "--", "sh", "-c", "exit 4", code=4)
+        self.assertRegex(self.err(*limit, "--", "echo", "sent", code=AROUND + REFUSED), "mail: over the limit, try again in [23]")
+        self.assertIn("ever allowed", self.err("limit", "--key", "other", "--rate", "2/h", "--cost", "3", "--", "true",
+                                               code=AROUND + REFUSED))
+        self.assertEqual(self.out("limit", "--key", "often", "--rate", "1/10ms", "--wait", "20s", "--", "echo", "1"), "1\n")
+        self.assertEqual(self.out("limit", "--key", "often", "--rate", "1/10ms", "--wait", "20s", "--", "echo", "2"), "2\n")
+
+    def test_a_policy(self):
+        self.out("rate-limit", "put", "login", "algorithm=fixed-window,limit=1,period=1h")
+        self.out("limit", "--key", "ann", "--policy", "login", "--", "true")
+        self.err("limit", "--key", "ann", "--policy", "login", "--", "true", code=AROUND + REFUSED)
+        self.err("limit", "--key", "ann", "--policy", "nothing", "--", "true", code=AROUND + REFUSED)
+
+    def test_what_is_wrong(self):
+        for args in (("--rate", "1/s"), ("--key", "a"), ("--key", "a", "--rate", "1"), ("--key", "a", "--rate", "0/s"),
+                     ("--key", "a", "--rate", "1/x"), ("--key", "a", "--rate", "1/s", "--policy", "p")):
+            self.err("limit", *args, "--", "true", code=AROUND + USAGE)
+        self.err("limit", "--key", "a", "--rate", "1/s", code=AROUND + USAGE)
+        self.err("limit", "--key", "a", "--rate", "1/s", "--", "/nonexistent/program", code=NO_PROGRAM)
+
+
+if __name__ == "__main__":
+    main()
