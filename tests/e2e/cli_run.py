@@ -223,27 +223,37 @@ class Run(Case):
         script = "import signal, sys\nboth = [signal.SIGINT, signal.SIGUSR1]\nsignal.pthread_sigmask(signal.SIG_BLOCK, both)\n" \
                  "print(sys.stdin.isatty(), flush=True)\nsignal.sigwait([signal.SIGINT])\nprint('heard', flush=True)\nn = 1\n" \
                  "while signal.sigwait(both) == signal.SIGINT: n += 1\nprint('told', n, flush=True)\n"
-        pid, master = pty.fork()
-        if pid == 0:
-            os.execve(LOCKSTOCK, [LOCKSTOCK, "run", "--lock", "d", "--", PY, "-c", script], self.env)
-        text = b""
-
-        def read_until(what):
-            nonlocal text
-            while what not in text:
-                text += os.read(master, 1024)
-
-        read_until(b"True")
+        pid, master = self.at_terminal(script)
+        self.read_until(master, b"True\r\n")
         os.write(master, b"\x03")
-        read_until(b"heard")
+        self.read_until(master, b"heard\r\n")
         os.kill(pid, signal.SIGUSR1)  # lockstock passes it on behind what it had passed on before
-        read_until(b"told ")
-        while not text.endswith(b"\n"):
-            text += os.read(master, 64)
-        self.assertIn(b"told 1", text)
+        self.read_until(master, b"told 1\r\n")
         _, status = os.waitpid(pid, 0)
         os.close(master)
         self.assertEqual(os.waitstatus_to_exitcode(status), OK)
+
+    def test_at_a_terminal_the_program_dies_with_it(self):
+        script = "import os, signal, time\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n" \
+                 "print('pid', os.getpid(), flush=True)\nwhile True: time.sleep(1)\n"
+        pid, master = self.at_terminal(script)
+        program = int(self.read_until(master, b"\n").split()[1])
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        wait_until(lambda: gone(program))
+        os.close(master)
+
+    def at_terminal(self, script):
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execve(LOCKSTOCK, [LOCKSTOCK, "run", "--lock", "d", "--", PY, "-c", script], self.env)
+        return pid, master
+
+    def read_until(self, master, what):
+        text = b""
+        while what not in text:
+            text += os.read(master, 1024)
+        return text
 
 
 class Once(Case):
