@@ -108,7 +108,7 @@ static bool take(cli *c, request *r, arguments *args, const argument *arg)
 static exit_code run(cli *c, const lks_rpc_method *method, const request *r)
 {
     bool is_read = method->effect == LKS_RPC_EFFECT_READ;
-    ProtobufCMessage *message, *answer;
+    ProtobufCMessage *message, *answer = NULL;
     lks_channel *channel = NULL;
     lks_error error;
 

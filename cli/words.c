@@ -134,9 +134,10 @@ void words_of_ms(int64_t ms, char word[WORDS_BYTES])
         snprintf(word, WORDS_BYTES, "0s");
     else if (left < SECOND_MS)
         snprintf(word, WORDS_BYTES, "%s%dms", sign, (int)left);
-    else if (left < MINUTE_MS)
-        snprintf(word, WORDS_BYTES, "%s%.3gs", sign, (double)(left / 10 * 10) / SECOND_MS);
-    else
+    else if (left < MINUTE_MS) {
+        uint64_t hundredths = left / 10;
+        snprintf(word, WORDS_BYTES, "%s%.3gs", sign, (double)hundredths / 100);
+    } else {
         for (size_t i = 0; i + 1 < N_UNITS; i++) {
             uint64_t unit = (uint64_t)units[i].ms, below = (uint64_t)units[i + 1].ms;
             if (left < unit)
@@ -147,6 +148,7 @@ void words_of_ms(int64_t ms, char word[WORDS_BYTES])
                 snprintf(word + n, WORDS_BYTES - (size_t)n, "%llu%s", (unsigned long long)rest, units[i + 1].name);
             return;
         }
+    }
 }
 
 /* One number and its unit, from *at on, which moves. */

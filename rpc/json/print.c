@@ -141,7 +141,7 @@ static void put_real(printing *p, double real, int digits, bool is_float)
     for (int n = is_float ? 6 : 15; n <= digits; n++) {
         snprintf(text, sizeof text, "%.*g", n, real);
         double back = strtod(text, NULL);
-        if (is_float ? (float)back == (float)real : memcmp(&back, &real, sizeof real) == 0)
+        if (is_float ? (float)back == (float)real : back == real && !signbit(back) == !signbit(real))
             break;
     }
     for (char *c = text; *c; c++)
