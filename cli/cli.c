@@ -43,12 +43,16 @@ options_result cli_take(cli *c, arguments *args, const argument *arg)
     return taken == OPTIONS_OTHER ? options_take(OPTION_SET(flags, c), args, arg) : taken;
 }
 
-bool cli_take_all(const option_set *set, cli *c, arguments *args)
+bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word)
 {
     options_result taken = OPTIONS_TAKEN;
     argument arg;
 
     while (taken == OPTIONS_TAKEN && arguments_next(args, &arg)) {
+        if (!arg.name && word && !*word) {
+            *word = arg.text;
+            continue;
+        }
         taken = options_take(set, args, &arg);
         if (taken == OPTIONS_OTHER)
             taken = cli_take(c, args, &arg);

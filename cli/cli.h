@@ -24,8 +24,9 @@ typedef struct cli {
 /* A flag that every command has. */
 options_result cli_take(cli *c, arguments *args, const argument *arg);
 
-/* All that stands before the end or "--": flags of the set, and those above. False: said. */
-bool cli_take_all(const option_set *set, cli *c, arguments *args);
+/* All that stands before the end or "--": flags of the set, and those above; and at most one word without a flag,
+ * where word is not NULL and *word is not set yet. False: said. */
+bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word);
 
 /* Once all flags are known: what else there is, and the channel. Any code but EXIT_DONE: said. */
 exit_code cli_settle(cli *c);
@@ -41,13 +42,17 @@ void cli_print_options(void);
 
 typedef exit_code cli_command(cli *c, arguments *args);
 
-cli_command run_command;   /* run --lock NAME -- CMD */
-cli_command once_command;  /* once --key KEY -- CMD */
-cli_command limit_command; /* limit --key KEY --rate 10/s -- CMD */
+cli_command exec_command;   /* lock exec NAME -- CMD */
+cli_command ledger_command; /* stock ledger GROUP */
+cli_command watch_command;  /* stock watch SKU */
+cli_command status_command; /* status */
+cli_command run_command;    /* run --lock NAME -- CMD */
+cli_command once_command;   /* once --key KEY -- CMD */
+cli_command limit_command;  /* limit --key KEY --rate 10/s -- CMD */
 
 /* Their own flags. */
-extern const option run_options[], once_options[], limit_options[];
-extern const size_t run_options_len, once_options_len, limit_options_len;
+extern const option run_options[], once_options[], limit_options[], ledger_options[], watch_options[];
+extern const size_t run_options_len, once_options_len, limit_options_len, ledger_options_len, watch_options_len;
 
 struct lks_rpc_method;
 

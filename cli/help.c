@@ -24,6 +24,14 @@ static const struct {
      once_options, &once_options_len},
     {"limit", "limit --key KEY --rate N/TIME [--wait TIME] -- PROGRAM...", "Runs a program if that is allowed now.",
      limit_options, &limit_options_len},
+    {"lock exec", "lock exec NAME [--wait TIME] -- PROGRAM...", "The same as run --lock NAME.", run_options,
+     &run_options_len},
+    {"stock ledger", "stock ledger GROUP [--after ID] [--follow]", "What happened to a group's stock, an entry a line.",
+     ledger_options, &ledger_options_len},
+    {"stock watch", "stock watch SKU [--group GROUP] [--every TIME]", "An item, a line whenever it has changed.",
+     watch_options, &watch_options_len},
+    {"status", "status", "Whether each server of --server answers, and its store.", NULL, NULL},
+    {"bench", "bench [ARGUMENT...]", "lockstock-bench, which has a --help of its own.", NULL, NULL},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
 
@@ -80,7 +88,8 @@ exit_code help_command(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (strcmp(commands[i].name, name) == 0) {
             printf("usage: lockstock %s\n\n%s\n\n", commands[i].usage, commands[i].help);
-            options_print(commands[i].options, *commands[i].n);
+            if (commands[i].n)
+                options_print(commands[i].options, *commands[i].n);
         }
     cli_print_options();
     return EXIT_DONE;
@@ -105,6 +114,9 @@ exit_code help_service(const lks_rpc_method *of)
         printf("  %-18s", name);
         print_sentence(all ? comments_of_method(all, one.service, one.service_len, one.method) : "");
     }
+    for (size_t i = 0; i < N_COMMANDS; i++)
+        if (strncmp(commands[i].name, service, strlen(service)) == 0 && commands[i].name[strlen(service)] == ' ')
+            printf("  %-18s%s\n", commands[i].name + strlen(service) + 1, commands[i].help);
     comments_free(all);
     return EXIT_DONE;
 }

@@ -91,7 +91,7 @@ exit_code limit_command(cli *c, arguments *args)
     lks_limiter_rule rule;
     lks_channel *channel = NULL;
 
-    if (!cli_take_all(OPTION_SET(limit_options, &flags), c, args))
+    if (!cli_take_all(OPTION_SET(limit_options, &flags), c, args, NULL))
         return EXIT_AROUND + EXIT_USAGE;
     if (c->help)
         return help_command("limit");

@@ -192,7 +192,7 @@ exit_code once_command(cli *c, arguments *args)
     lks_channel *channel = NULL;
     exit_code wrong = EXIT_DONE;
 
-    if (!cli_take_all(OPTION_SET(once_options, &flags), c, args))
+    if (!cli_take_all(OPTION_SET(once_options, &flags), c, args, NULL))
         return EXIT_AROUND + EXIT_USAGE;
     if (c->help)
         return help_command("once");

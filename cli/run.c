@@ -175,7 +175,7 @@ static int run_until_over(running *r, int signals)
     return r->code;
 }
 
-exit_code run_locked(cli *c, const keeper_options *options, arguments *args)
+static exit_code run_locked(cli *c, const keeper_options *options, arguments *args)
 {
     running r = {.argv = args->argv + args->at, .options = options};
     exit_code code = cli_settle(c);
@@ -191,17 +191,27 @@ exit_code run_locked(cli *c, const keeper_options *options, arguments *args)
     return (exit_code)ended;
 }
 
-exit_code run_command(cli *c, arguments *args)
+static exit_code run_named(cli *c, arguments *args, const char *command, bool by_word)
 {
     keeper_options options = {0};
 
-    if (!cli_take_all(OPTION_SET(run_options, &options), c, args))
+    if (!cli_take_all(OPTION_SET(run_options, &options), c, args, by_word ? &options.name : NULL))
         return EXIT_AROUND + EXIT_USAGE;
     if (c->help)
-        return help_command("run");
+        return help_command(command);
     if (!options.name)
         return EXIT_AROUND + exits_wrong("--lock", "is needed");
     if (!args->ended || args->at == args->argc)
         return EXIT_AROUND + exits_wrong("--", "a program to run is needed after it");
     return run_locked(c, &options, args);
+}
+
+exit_code run_command(cli *c, arguments *args)
+{
+    return run_named(c, args, "run", false);
+}
+
+exit_code exec_command(cli *c, arguments *args)
+{
+    return run_named(c, args, "lock exec", true);
 }

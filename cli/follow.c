@@ -1,0 +1,212 @@
+/* stock ledger and stock watch: what happens to stock, line by line, as it happens. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include <lockstock/v1/stock.lks_client.h>
+
+#include "answer.h"
+#include "cli.h"
+#include "help.h"
+#include "words.h"
+
+enum { WAIT_MS = 30000, CLOCK_BYTES = 40 };
+
+/* "2024-07-01 12:00:00.123", of this machine's zone. */
+static void write_clock(int64_t at_ms, char text[CLOCK_BYTES])
+{
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm parts;
+    size_t n = localtime_r(&seconds, &parts) ? strftime(text, CLOCK_BYTES, "%Y-%m-%d %H:%M:%S", &parts) : 0;
+
+    snprintf(text + n, CLOCK_BYTES - n, ".%03d", (int)(at_ms % 1000));
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- the ledger ------------------------------------------------------------------- */
+
+typedef struct ledger_flags {
+    const char *group, *after;
+    bool follow;
+} ledger_flags;
+
+const option ledger_options[] = {
+    {"group", OPTION_TEXT, offsetof(ledger_flags, group), "NAME", "whose ledger; may stand alone"},
+    {"after", OPTION_TEXT, offsetof(ledger_flags, after), "ID", "what follows this entry; else from the oldest on"},
+    {"follow", OPTION_BOOL, offsetof(ledger_flags, follow), NULL, "wait for what comes"},
+};
+const size_t ledger_options_len = sizeof ledger_options / sizeof *ledger_options;
+
+static const char *shown(const char *text, lks_rpc_arena *arena)
+{
+    char *copy = lks_rpc_arena_alloc(arena, strlen(text) + 1);
+
+    if (copy)
+        words_printable(text, copy, strlen(text) + 1);
+    return copy ? copy : "";
+}
+
+static void print_entry(const lks_ledger_entry *entry, bool json, lks_rpc_arena *arena)
+{
+    char clock[CLOCK_BYTES], kind[WORDS_BYTES];
+
+    if (json) {
+        answer_print_json(&entry->base, false, arena);
+        return;
+    }
+    write_clock(entry->at_ms, clock);
+    words_of_enum(&lockstock__v1__ledger_kind__descriptor, (int)entry->kind, kind);
+    printf("%-23s  %-18s  %-9s  %8" PRId64 "  %-16s  %s%s%s\n", clock, shown(entry->id, arena), kind, entry->quantity,
+           shown(entry->sku, arena), shown(entry->order_id, arena), entry->reason[0] ? "  " : "",
+           shown(entry->reason, arena));
+}
+
+/* A page. EXIT_DONE: *n entries, the last of which *after is, were printed. */
+static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_request *asking, char *after,
+                            size_t size, lks_rpc_arena *arena, size_t *n)
+{
+    lks_read_ledger_response *page = NULL;
+    lks_error error;
+    exit_code code = EXIT_DONE;
+
+    if (lks_stock_read_ledger(channel, asking, NULL, &page, &error) != LKS_OK)
+        return exits_failed(&error, true);
+    *n = page->n_entries;
+    for (size_t i = 0; i < page->n_entries; i++)
+        print_entry(page->entries[i], c->json, arena);
+    if (page->n_entries > 0)
+        snprintf(after, size, "%s", page->entries[page->n_entries - 1]->id);
+    if (page->outcome != LKS_READ_LEDGER_OUTCOME_OK) {
+        fprintf(stderr, "lockstock: --after: entries behind it were trimmed; the oldest there is: %s\n",
+                page->oldest_id[0] ? page->oldest_id : "none");
+        code = EXIT_REFUSED;
+    }
+    lks_read_ledger_response_free(page);
+    return code;
+}
+
+static exit_code print_ledger(const cli *c, lks_channel *channel, const ledger_flags *flags)
+{
+    lks_read_ledger_request asking = LKS_READ_LEDGER_REQUEST_INIT;
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    char after[WORDS_BYTES] = "";
+    exit_code code = arena ? EXIT_DONE : EXIT_OTHER;
+    size_t n = 1;
+
+    if (flags->after)
+        snprintf(after, sizeof after, "%s", flags->after);
+    asking.group = flags->group;
+    asking.limit = 1000;
+    asking.after = after;
+    if (!c->json)
+        printf("%-23s  %-18s  %-9s  %8s  %-16s  %s\n", "TIME", "ID", "KIND", "QUANTITY", "SKU", "ORDER");
+    while (code == EXIT_DONE && (n > 0 || flags->follow)) {
+        if (fflush(stdout) != 0)
+            break;
+        asking.wait_ms = flags->follow ? WAIT_MS : 0;
+        code = print_page(c, channel, &asking, after, sizeof after, arena, &n);
+        lks_rpc_arena_reset(arena);
+    }
+    lks_rpc_arena_free(arena);
+    return code;
+}
+
+exit_code ledger_command(cli *c, arguments *args)
+{
+    ledger_flags flags = {0};
+    lks_channel *channel = NULL;
+
+    if (!cli_take_all(OPTION_SET(ledger_options, &flags), c, args, &flags.group))
+        return EXIT_USAGE;
+    if (c->help)
+        return help_command("stock ledger");
+    if (!flags.group)
+        return exits_wrong("--group", "is needed");
+    exit_code code = cli_connect(c, &channel);
+    if (code == EXIT_DONE)
+        code = print_ledger(c, channel, &flags);
+    lks_channel_close(channel);
+    return code;
+}
+
+/* ---- one item --------------------------------------------------------------------- */
+
+typedef struct watch_flags {
+    const char *sku, *group;
+    int64_t every;
+} watch_flags;
+
+const option watch_options[] = {
+    {"sku", OPTION_TEXT, offsetof(watch_flags, sku), "NAME", "which item; may stand alone"},
+    {"group", OPTION_TEXT, offsetof(watch_flags, group), "NAME", "what it lives in; else the sku itself"},
+    {"every", OPTION_DURATION, offsetof(watch_flags, every), "TIME", "how often to look (1s)"},
+};
+const size_t watch_options_len = sizeof watch_options / sizeof *watch_options;
+
+static void print_item(const lks_item *item, bool json, lks_rpc_arena *arena)
+{
+    char clock[CLOCK_BYTES], state[WORDS_BYTES];
+
+    if (json) {
+        answer_print_json(&item->base, false, arena);
+        return;
+    }
+    write_clock(now_ms(), clock);
+    words_of_enum(&lockstock__v1__item_state__descriptor, (int)item->state, state);
+    printf("%-23s  %12" PRId64 "  %12" PRId64 "  %12" PRId64 "  %s\n", clock, item->available, item->reserved,
+           item->sold, state);
+}
+
+static exit_code watch(const cli *c, lks_channel *channel, const watch_flags *flags)
+{
+    const int64_t every = flags->every > 0 ? flags->every : 1000;
+    const struct timespec pause = {.tv_sec = every / 1000, .tv_nsec = every % 1000 * 1000000};
+    lks_get_item_request asking = LKS_GET_ITEM_REQUEST_INIT;
+    lks_item last = {.version = 0};
+    bool first = true;
+
+    asking.sku = flags->sku;
+    asking.group = flags->group ? flags->group : "";
+    if (!c->json)
+        printf("%-23s  %12s  %12s  %12s  %s\n", "TIME", "AVAILABLE", "RESERVED", "SOLD", "STATE");
+    do {
+        lks_get_item_response *answer = NULL;
+        lks_error error;
+        if (lks_stock_get_item(channel, &asking, NULL, &answer, &error) != LKS_OK)
+            return exits_failed(&error, true);
+        const lks_item *item = answer->item;
+        /* A hold that is over comes back without a new version. */
+        if (first || item->version != last.version || item->available != last.available || item->state != last.state)
+            print_item(item, c->json, c->arena);
+        first = false;
+        last = *item;
+        lks_get_item_response_free(answer);
+    } while (fflush(stdout) == 0 && nanosleep(&pause, NULL) == 0);
+    return EXIT_DONE;
+}
+
+exit_code watch_command(cli *c, arguments *args)
+{
+    watch_flags flags = {0};
+    lks_channel *channel = NULL;
+
+    if (!cli_take_all(OPTION_SET(watch_options, &flags), c, args, &flags.sku))
+        return EXIT_USAGE;
+    if (c->help)
+        return help_command("stock watch");
+    if (!flags.sku)
+        return exits_wrong("--sku", "is needed");
+    exit_code code = cli_connect(c, &channel);
+    if (code == EXIT_DONE)
+        code = watch(c, channel, &flags);
+    lks_channel_close(channel);
+    return code;
+}

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""What lockstock has for hands: lock release --force, lock exec, stock ledger and watch, status, bench.
+
+    cli_hands.py LOCKSTOCK LOCKSTOCKD
+"""
+import json
+import os
+import signal
+
+from cli_scene import LIMIT_S, LOCKSTOCK, REFUSED, UNAVAILABLE, USAGE, Case, main
+
+
+class Hands(Case):
+    def test_lock(self):
+        self.out("lock", "acquire", "door", "--lease", "1m", "--owner", "me")
+        self.assertRegex(self.out("lock", "release", "door", "--force"), r"OWNER +FENCE .*\nme +\d+ ")
+        self.assertEqual(self.out("lock", "ls"), "")
+        self.assertEqual(self.out("lock", "exec", "door", "--", "sh", "-c", "echo $LOCKSTOCK_LOCK"), "door\n")
+        self.err("lock", "exec", "--", "true", code=120 + USAGE)
+        self.assertIn("--lease TIME", self.out("lock", "exec", "--help"))
+        self.assertIn("  exec ", self.out("lock", "--help"))
+
+    def test_ledger(self):
+        self.out("stock", "put", "phone", "10")
+        self.out("stock", "deduct", "o1", "--group", "phone", "--line", "phone=2")
+        lines = self.out("stock", "ledger", "phone").splitlines()
+        self.assertEqual([line.split()[3:5] for line in lines[1:]], [["put", "10"], ["deducted", "2"]])
+        self.assertEqual(lines[0].split(), ["TIME", "ID", "KIND", "QUANTITY", "SKU", "ORDER"])
+        entries = [json.loads(line) for line in self.out("stock", "ledger", "--group", "phone", "--json").splitlines()]
+        self.assertEqual([entry["kind"] for entry in entries], ["LEDGER_KIND_PUT", "LEDGER_KIND_DEDUCTED"])
+        first = entries[0]["id"]
+        self.assertEqual(len(self.out("stock", "ledger", "phone", "--after", first).splitlines()), 2)
+        self.out("stock", "trim-ledger", first, "--group", "phone")
+        self.assertIn("were trimmed", self.run_cli("stock", "ledger", "phone", "--after", "0-0", code=REFUSED)[1])
+        self.err("stock", "ledger", code=USAGE)
+
+    def test_a_ledger_that_is_followed(self):
+        process = self.start("stock", "ledger", "phone", "--follow", "--json")
+        for n in range(3):
+            self.out("stock", "put", "phone", str(n + 1))
+            self.assertEqual(json.loads(process.stdout.readline())["kind"], "LEDGER_KIND_PUT")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+
+    def test_an_item_that_is_watched(self):
+        self.err("stock", "watch", "phone", code=REFUSED)
+        self.out("stock", "put", "phone", "10")
+        process = self.start("stock", "watch", "phone", "--every", "10ms")
+        self.assertEqual(process.stdout.readline().split(), [b"TIME", b"AVAILABLE", b"RESERVED", b"SOLD", b"STATE"])
+        self.assertEqual(process.stdout.readline().split()[2:], [b"10", b"0", b"0", b"open"])
+        self.out("stock", "reserve", "o1", "--group", "phone", "--line", "phone=2", "--hold", "1m")
+        self.assertEqual(process.stdout.readline().split()[2:], [b"8", b"2", b"0", b"open"])
+        process.terminate()
+        process.communicate(timeout=LIMIT_S)
+
+    def test_status(self):
+        out = self.out("status")
+        self.assertRegex(out, rf"^SERVER +STATE +STORE\n{self.server.url} +up, [\d.]+ ms +up, [\d.]+ ms *\n$")
+        both = f"unix:///nonexistent/s,{self.server.url}"
+        out, _ = self.run_cli("status", "--server", both, "--timeout", "300ms", code=UNAVAILABLE)
+        self.assertRegex(out, r"nonexistent/s +down +down *\n.* +up, [\d.]+ ms +up")
+        lines = self.run_cli("status", "--server", both, "--timeout", "300ms", "--json", code=UNAVAILABLE)[0].splitlines()
+        self.assertEqual([json.loads(line)["up"] for line in lines], [False, True])
+        self.err("status", "--server", "tpc://x", code=USAGE)
+        self.err("status", "all", code=USAGE)
+
+    def test_bench(self):
+        os.symlink("/bin/echo", f"{self.server.dir}/lockstock-bench")
+        if not os.path.exists(f"{LOCKSTOCK}-bench"):  # there is none beside it in a build directory
+            out = self.out("bench", "deduct", "--seconds", "1", env={"PATH": self.server.dir})
+            self.assertEqual(out, "deduct --seconds 1\n")
+            self.err("bench", env={"PATH": "/nonexistent"}, code=127)
+
+
+if __name__ == "__main__":
+    main()
