@@ -116,7 +116,7 @@ lua_mutation(R24 test_ratelimit_refund [[elseif receipt[2] == r[3] - rule.period
 lua_mutation(R24 test_ratelimit_model [[if receipt[2] == r[3] then]] [[if true then]])
 lua_mutation(R24 test_ratelimit_refund [[r[2], r[3] = r[2] - whole + passed, r[3] + rest]] [[r[2], r[3] = r[2] - whole, r[3] + rest]])
 lua_mutation(R24 test_ratelimit_refund [[if receipt[1] ~= r[6] or whole < passed then return false end]] [[if whole < passed then return false end]])
-lua_mutation(R24 test_ratelimit_model
+lua_mutation(R24 test_ratelimit_refund
   [[if receipt[1] ~= r[6] or whole < passed then return false end]] [[if receipt[1] ~= r[6] then return false end]])
 lua_mutation(R24 test_ratelimit_refund [[write('ZREM', log.name .. b, log.gone)]] "")
 lua_mutation(R24 test_ratelimit_refund [[tonumber(newest[newest[1] == int(number) and 4 or 2] or 0)]] [[tonumber(newest[2] or 0)]])

@@ -30,7 +30,7 @@ lua_mutation(S7 test_stock_deduct [=[same and order[at + LEFT]]=] [=[same and or
 lua_mutation(S7 test_stock_deduct [[write('SET', key, texts[key], 'PX', keep)]] "")
 lua_mutation(S8 test_stock_deduct [[same and at and order[at + QUANTITY] == tonumber(lines[i + 1])]] [[same and at]])
 lua_mutation(S8 test_stock_deduct [[ and order[COUNT] == #lines / 2]] "")
-lua_mutation(S8 test_stock_model [=[PLACE[order[HOW]] == way.how and ]=] "")
+lua_mutation(S8 test_stock_reserve [=[PLACE[order[HOW]] == way.how and ]=] "")
 lua_mutation(S8 test_stock_deduct [[ and order[BUYER] == buyer ]] [[ ]])
 lua_mutation(S13 test_stock_deduct [[write('SET', key, texts[key], 'PX', keep)]] [[write('SET', key, texts[key])]])
 lua_mutation(S57 test_stock_together [[if keep_ms ~= last then]] [[if not last then]])

@@ -112,6 +112,14 @@ TEST(a_bucket_gives_back_what_has_not_flowed_back)
     expect_outcome(check_cost(rule, 10), "ALLOWED");
     assert_string_equal(refund("g", "r"), "REFUNDED");
     expect_told(peek(rule, 1), "DENIED: DENIED 10 0 100 1000 0");
+
+    ratelimit_reset(state);
+    expect_outcome(check_id(rule, 5, "r"), "ALLOWED");
+    expect_outcome(check_cost(rule, 3), "ALLOWED");
+    advance(600); /* more than all 5 of it */
+    expect_outcome(check_cost(rule, 8), "ALLOWED");
+    assert_string_equal(refund("g", "r"), "REFUNDED");
+    expect_told(peek(rule, 1), "DENIED: DENIED 10 0 100 1000 0");
 }
 
 TEST(a_log_gives_back_its_own_entries)
