@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "patience.h"
 #include "shop_scenes.h"
 
-enum { SHELVES = 8, AT_ONCE_WITHOUT = 16 };
+enum { SHELVES = 8, AT_ONCE_WITHOUT = 16, PATIENCE_MS = 60000 };
 
 typedef struct clicks {
     const char *over;
@@ -42,31 +43,51 @@ static void count(clicks *c, const premises *p, size_t i, const char *first, con
     c->paid_once += premises_payments(p, order) == 1;
 }
 
+typedef struct one_click {
+    char sku[SHOP_NAME_SIZE], order[SHOP_NAME_SIZE], buyer[SHOP_NAME_SIZE];
+    lks_call *call;
+} one_click;
+
+static lks_code start(const premises *p, lks_channel *channel, const clicks *c, size_t i, one_click *ret,
+                      lks_error *error)
+{
+    shop_name(ret->sku, p, "lamp", i % n_shelves(c));
+    shop_name(ret->order, p, "order", i);
+    shop_name(ret->buyer, p, "buyer", i);
+    return shop_buy_start(channel, ret->order, ret->buyer, ret->sku, &ret->call, error);
+}
+
+/* What a click is told. A shop that cannot ask lockstock now refuses: then the same order is sent again. */
+static lks_code told(lks_channel *channel, one_click *one, bought *ret, lks_error *error)
+{
+    int64_t end_ms = clock_ms() + PATIENCE_MS;
+    lks_code code = shop_bought(one->call, ret, error);
+
+    one->call = NULL;
+    while (code == LKS_UNAVAILABLE && error->applied == LKS_APPLIED_NO && clock_ms() < end_ms)
+        code = shop_buy(channel, one->order, one->buyer, one->sku, ret, error);
+    return code;
+}
+
 /* Both clicks of the orders from..to - 1. */
 static lks_code click(const premises *p, lks_channel *const channels[2], clicks *c, size_t from, size_t to,
                       lks_error *error)
 {
-    lks_call **calls = calloc(2 * (to - from), sizeof *calls);
-    char sku[SHOP_NAME_SIZE], order[SHOP_NAME_SIZE], buyer[SHOP_NAME_SIZE];
-    lks_code code = calls ? LKS_OK : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
+    one_click *all = calloc(2 * (to - from), sizeof *all);
+    lks_code code = all ? LKS_OK : lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
 
-    for (size_t i = 2 * from; code == LKS_OK && i < 2 * to; i++) {
-        shop_name(sku, p, "lamp", i / 2 % n_shelves(c));
-        shop_name(order, p, "order", i / 2);
-        shop_name(buyer, p, "buyer", i / 2);
-        code = shop_buy_start(channels[i % 2], order, buyer, sku, &calls[i - 2 * from], error);
+    for (size_t i = 2 * from; code == LKS_OK && i < 2 * to; i++)
+        code = start(p, channels[i % 2], c, i / 2, &all[i - 2 * from], error);
+    for (size_t i = from; code == LKS_OK && i < to; i++) {
+        one_click *both = &all[2 * (i - from)];
+        bought first, second;
+        code = told(channels[0], &both[0], &first, error);
+        if (code == LKS_OK && (code = told(channels[1], &both[1], &second, error)) == LKS_OK)
+            count(c, p, i, first.receipt, second.receipt);
     }
-    for (size_t i = from; calls && i < to; i++) {
-        bought told[2] = {{.attempt = 0}};
-        for (size_t which = 0; which < 2; which++) {
-            lks_call *call = calls[2 * (i - from) + which];
-            lks_code its = call ? shop_bought(call, &told[which], code == LKS_OK ? error : NULL) : LKS_OK;
-            code = code == LKS_OK ? its : code;
-        }
-        if (code == LKS_OK)
-            count(c, p, i, told[0].receipt, told[1].receipt);
-    }
-    free(calls);
+    for (size_t i = 0; all && i < 2 * (to - from); i++)
+        lks_call_free(all[i].call);
+    free(all);
     return code;
 }
 
@@ -77,7 +98,7 @@ static lks_code click_in_c(const premises *p, const char *url, clicks *c, lks_er
     lks_code code = LKS_OK;
 
     for (int i = 0; code == LKS_OK && i < 2; i++)
-        code = shop_open(url, c->guards, &channels[i], error);
+        code = shop_open(url, false, &channels[i], error);
     for (size_t from = 0; code == LKS_OK && from < c->orders; from += at_once) {
         size_t to = from + at_once < c->orders ? from + at_once : c->orders;
         code = click(p, channels, c, from, to, error);
