@@ -41,7 +41,7 @@ typedef struct example {
 } example;
 
 static const example examples[] = {
-    {"quickstart", "README.md", "yours\n"},
+    {"quickstart", "README.md", "DEDUCTED\n"},
     {"async", "docs/client.md", "3 sold\n"},
     {"cart", "docs/stock.md",
      "order-1: sold\norder-1: sold before\norder-2: enough of phone\n"

@@ -21,13 +21,14 @@ block() { # name: its commands, with places of this test's own
     inside' "$source/examples/shop/README.md" >"$dir/block"
   [ -s "$dir/block" ] || { echo "FAILED: examples/shop/README.md has no block $1"; exit 1; }
   # shellcheck disable=SC2154 # tcp: of lockstockd.sh
-  sed -e "s#tcp://127\.0\.0\.1:7700#tcp://$tcp#g" -e "s#build/release/examples/shop#$built#g" \
+  sed -e "s#tcp://127\.0\.0\.1:7700#tcp://$tcp#g" -e "s#build/release/examples/shop#$dir/built#g" \
     -e "s#/tmp/shop#$dir/shop#g" -e "s#tcp://127\.0\.0\.1:7800#${shop_tcp:-}#g" \
     -e "s#127\.0\.0\.1:7801#${shop_grpc:-}#g" -e '/^cmake /d' -e 's#^\(.*/shop .*\) &.*#\1 tcp://127.0.0.1:0 grpc://127.0.0.1:0 \&#' \
     "$dir/block"
 }
 
 start "$program" server "embedded:$dir/data"
+ln -s "$built" "$dir/built" # a path without spaces
 cd "$source"
 block serve >"$dir/serve"
 # shellcheck source=/dev/null
