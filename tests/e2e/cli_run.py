@@ -13,6 +13,7 @@ import unittest
 
 from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main
 
+SHORT = "400ms"  # the lease of who is to lose it
 AROUND, LOST, CANNOT_RUN, NO_PROGRAM = 120, 120, 126, 127
 PY = sys.executable
 
@@ -71,7 +72,7 @@ class Room(Case):
             process.communicate(timeout=LIMIT_S)
         self.assertFalse(os.path.exists(f"{self.room}/overlap"), "two were in the room")
 
-    def enter(self, until="done", lease="400ms", wait="40s", shell=False):
+    def enter(self, until="done", lease="30s", wait="40s", shell=False):
         program = [PY, "-c", ROOM, self.room, until]
         if shell:
             program = ["sh", "-c", '"$@"; exit 0', "sh", *program]
@@ -96,7 +97,7 @@ class Room(Case):
             self.assertEqual(process.returncode, OK, process.stderr.read())
 
     def test_a_holder_that_is_killed(self):
-        first = self.enter("never")
+        first = self.enter("never", SHORT)
         program, fence = self.is_in(first)
         second = self.enter()
         first.kill()
@@ -107,7 +108,7 @@ class Room(Case):
         self.assertEqual(second.wait(LIMIT_S), OK)
 
     def test_a_holder_that_is_killed_takes_what_its_program_started_along(self):
-        first = self.enter("never", shell=True)
+        first = self.enter("never", SHORT, shell=True)
         program, _ = self.is_in(first)
         second = self.enter()
         first.kill()
@@ -116,7 +117,7 @@ class Room(Case):
         self.leave()
 
     def test_a_keeper_that_is_frozen_past_its_lease(self):
-        first = self.enter("never", shell=True)
+        first = self.enter("never", SHORT, shell=True)
         program, _ = self.is_in(first)
         second = self.enter()
         keeper = next(child for child in children_of(first.pid) if b"ROOM" not in self.command(child) and
@@ -134,9 +135,9 @@ class Room(Case):
             return line.read()
 
     def test_all_that_is_frozen_past_the_lease_ends_when_it_goes_on(self):
-        first = self.enter("never")
+        first = self.enter("never", SHORT)
         program, fence = self.is_in(first)
-        second = self.enter(until="done", wait="40s")
+        second = self.enter()
         everything = [*children_of(first.pid), first.pid]
         for pid in everything:
             os.kill(pid, signal.SIGSTOP)
@@ -150,10 +151,10 @@ class Room(Case):
         self.leave()
 
     def test_the_first_process_frozen_keeps_the_lock(self):
-        first = self.enter(lease="200ms")
+        first = self.enter(lease="1s")
         self.is_in(first)
         os.kill(first.pid, signal.SIGSTOP)
-        self.assertIn("timed-out", self.out("lock", "acquire", "room", "--lease", "1s", "--wait", "500ms", code=REFUSED))
+        self.assertIn("timed-out", self.out("lock", "acquire", "room", "--lease", "1s", "--wait", "3s", code=REFUSED))
         self.leave()
         os.kill(first.pid, signal.SIGCONT)
         self.assertEqual(first.wait(LIMIT_S), OK)
