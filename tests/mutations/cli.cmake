@@ -1,0 +1,43 @@
+# The command line.
+
+# no two programs at once
+c_mutation(CL1 cli/keeper.c test_cli_run:*what_its_program_started*
+  [[        kill(-w->shared->group, SIGKILL);]] [[        (void)0;]])
+c_mutation(CL1 cli/run.c test_cli_run:*keeper_that_is_frozen*
+  [[        return keeper_certain_ns(r->keeper);]] [[        return UINT64_MAX;]])
+c_mutation(CL1 cli/run.c test_cli_run:*keeper_that_is_frozen*
+  [[        child_kill(&r->child, SIGKILL); /* what it has started */]] "")
+c_mutation(CL1 cli/run.c test_cli_run:*taken_away* [[        child_kill(&r->child, SIGKILL);
+        r->kill_ns = 0;]] [[        r->kill_ns = 0;]])
+c_mutation(CL1 cli/run.c test_cli_run:*taken_away* [[        if (r->phase == RUNNING)
+            stop(r);]] "")
+
+# codes and signals
+c_mutation(CL2 cli/child.c test_cli_run:test_at_a_terminal [[!event->from_terminal]] [[true]])
+c_mutation(CL2 cli/child.c test_cli_run:*dies_with_it [[    prctl(PR_SET_PDEATHSIG, SIGKILL);]] "")
+c_mutation(CL2 cli/run.c test_cli_run:*signals_are_passed_on [[            child_signal(&r->child, &event);]] [[            (void)0;]])
+c_mutation(CL2 cli/child.c test_cli_run:*exit_code_is* [[WIFSIGNALED(c->status) ? EXIT_SIGNAL + WTERMSIG(c->status) : ]] "")
+c_mutation(CL2 cli/run.c test_cli_run:*signal_ends_the_wait
+  [[            r->code = EXIT_SIGNAL + event.number;]] [[            continue;]])
+
+# once, limit
+c_mutation(CL3 cli/once.c test_cli_run:*result_is_kept* [[lks_once_return(attempt, code, r->kept, r->n_kept)]]
+  [[lks_once_return(attempt, 0, r->kept, r->n_kept)]])
+c_mutation(CL3 cli/once.c test_cli_run:*failed_for_now* [[ || code == AGAIN]] "")
+c_mutation(CL3 cli/once.c test_cli_run:*failed_for_now* [[code > EXIT_SIGNAL || ]] "")
+c_mutation(CL3 cli/limit.c test_cli_run:*only_as_often* [[    if (allowed)]] [[    if (true)]])
+
+# settings, lists, codes
+c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(c, &settings[i]) && !options_fill]] [[!options_fill]])
+c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(l->cli, &settings[i]) && (!copy]] [[(!copy]])
+c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[        if (!next || !**next)]] [[        if (true)]])
+c_mutation(CL4 cli/answer.c test_cli_rpc:test_lock [[    return value > 1;]] [[    return false;]])
+c_mutation(CL4 cli/answer.c test_cli_rpc:test_idempotency [["BEGIN_OUTCOME_REPLAY", ]] "")
+c_mutation(CL4 cli/exits.c test_cli_rpc:test_stock [[    case LKS_NOT_FOUND:]] "")
+
+# text
+c_mutation(CL5 cli/words.c test_words:text_of_others* [[c < ' ' || c == 0x7f || ]] "")
+c_mutation(CL5 cli/words.c test_words:text_of_others* [[    if (c == 0xc2 &&]] [[    if (false &&]])
+c_mutation(CL5 cli/answer.c test_cli_rpc:*moves_no_terminal [[        words_printable(text, copy, size);]] [[        memcpy(copy, text, size);]])
+c_mutation(CL5 cli/words.c test_words:times_have_units [[    if (!isdigit((unsigned char)**at))
+        return false;]] "")
