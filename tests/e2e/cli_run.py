@@ -19,7 +19,7 @@ AROUND, LOST, CANNOT_RUN, NO_PROGRAM = 120, 120, 126, 127
 PY = sys.executable
 
 # Enters a room, in which it must be alone, says so, and stays until a file is there, or for ever. A second one in the
-# room is told by a file "overlap". It ignores SIGTERM, and keeps off whoever kills it by his group alone.
+# room is told by a file "overlap". It ignores SIGTERM.
 ROOM = """
 import fcntl, os, signal, sys, time
 room, until = sys.argv[1:3]

@@ -108,6 +108,7 @@ TEST(numbers_are_within_their_type)
     assert_refused("{\"aUint32\":4294967296}", "a_uint32: out of range");
     assert_refused("{\"anInt64\":\"9223372036854775808\"}", "an_int64: out of range");
     assert_refused("{\"aUint64\":\"18446744073709551616\"}", "a_uint64: must be a whole number");
+    assert_refused("{\"aUint64\":\"30000000000000000000\"}", "a_uint64: must be a whole number");
     assert_refused("{\"aUint64\":\"-1\"}", "a_uint64: out of range");
     assert_refused("{\"aUint64\":1.8446744073709552e19}", "a_uint64: must be a whole number");
     assert_refused("{\"anInt64\":0.5}", "an_int64: must be a whole number");
