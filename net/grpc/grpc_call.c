@@ -291,7 +291,7 @@ static void begin_streaming(grpc_stream *s, const grpc_streaming_method *method)
     }
     s->phase = GRPC_STREAMING;
     s->method = method;
-    if (!method->effect)
+    if (!method->effect && s->reader.bytes_max > OPEN_MESSAGE_BYTES)
         s->reader.bytes_max = OPEN_MESSAGE_BYTES;
     s->state = method->open(method->arg, s);
     if (!s->state)
