@@ -63,4 +63,28 @@ TEST(foreign_data_of_one_group_is_no_matter_to_the_others)
     assert_string_equal(deduct_in_each("o1", 3), "DEDUCTED again, DEDUCTED again, DEDUCTED, DEDUCTED again");
 }
 
+/* A function whose calls share nothing but the FCALL. */
+TEST(a_lock_of_each_group_is_taken)
+{
+    lks_target target = message(target, .name = "x", .mode = LKS_LOCK_MODE_EXCLUSIVE);
+    lks_target *targets[] = {&target};
+    lks_acquire_request requests[GROUPS];
+    const void *asked[GROUPS], *answers[GROUPS];
+    lks_error errors[GROUPS];
+
+    for (int i = 0; i < GROUPS; i++) {
+        requests[i] = message(acquire_request, .group = groups[i], .token = "token-of-sixteen", .owner = "me",
+                              .lease_ms = 60000, .n_targets = 1, .targets = targets);
+        asked[i] = &requests[i];
+    }
+    ask_together(GROUPS, asked, answers, errors);
+    for (int i = 0; i < GROUPS; i++) {
+        const lks_acquire_response *told = answers[i];
+        assert_non_null(told);
+        assert_int_equal(told->outcome, LKS_ACQUIRE_OUTCOME_ACQUIRED);
+        const lks_inspect_response *seen = answer_to(&message(inspect_request, .group = groups[i], .name = "x"));
+        assert_int_equal(seen->n_holders, 1);
+    }
+}
+
 TEST_MAIN(.setup_all = script_open, .setup = script_reset, .teardown_all = script_close)
