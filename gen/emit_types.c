@@ -2,8 +2,6 @@
  * of a call use it, so it knows neither client nor server. */
 #include "emit.h"
 
-#include <inttypes.h>
-
 static void emit_constant(FILE *out, const gen_constant *constant)
 {
     emit_comment(out, "", constant->comment);
@@ -127,8 +125,6 @@ static void emit_method(FILE *out, const gen_method *method)
         fprintf(out, "    .settles = true,\n");
     if (method->coalesce)
         fprintf(out, "    .coalesce = true,\n");
-    if (method->guard && guards_wait_ms(method->guard) > 0)
-        fprintf(out, "    .wait_ms = %" PRId64 ",\n", guards_wait_ms(method->guard));
     if (method->request->first_try)
         fprintf(out, "    .first_try = \"%s\",\n", method->request->first_try);
     if (method->undo)

@@ -209,10 +209,3 @@ void guards_build(gen_model *model, gen_method *method, const guard_option *opti
         check_lock(&at, option->lock);
     check_outcome(&at, made);
 }
-
-int64_t guards_wait_ms(const gen_guard *guard)
-{
-    const Lockstock__Rpc__V1__Guard *option = guard->option;
-
-    return (option->idempotency ? option->idempotency->wait_ms : 0) + (option->lock ? option->lock->wait_ms : 0);
-}

@@ -147,8 +147,6 @@ void members_build(gen_model *model, gen_file *file);
 void services_build(gen_model *model, gen_file *file);
 /* guards.c, the guard of a method, both of whose messages are known. */
 void guards_build(gen_model *model, gen_method *method, const Lockstock__Rpc__V1__Guard *option);
-/* How long they may have a call wait, one after the other. */
-int64_t guards_wait_ms(const gen_guard *guard);
 /* descriptors.c, what reflection tells of them. */
 void descriptors_build(gen_model *model, gen_file *file);
 

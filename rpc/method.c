@@ -159,15 +159,13 @@ int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *re
     static const char name[] = "wait_ms";
     const ProtobufCFieldDescriptor *field = lks_rpc_field_named(method->request, name, sizeof name - 1);
     if (!field || field->type != PROTOBUF_C_TYPE_INT64 || field->label == PROTOBUF_C_LABEL_REPEATED)
-        return method->wait_ms;
+        return 0;
     const int64_t *wait_ms = member(request, field->offset);
     if (has_presence(field) && !is_present(request, field))
         wait_ms = field->default_value; /* what the server reads then */
     else if (!is_set(request, field))
         wait_ms = NULL;
-    if (!wait_ms || *wait_ms <= 0)
-        return method->wait_ms;
-    return *wait_ms <= INT64_MAX - method->wait_ms ? *wait_ms + method->wait_ms : INT64_MAX;
+    return wait_ms && *wait_ms > 0 ? *wait_ms : 0;
 }
 
 bool lks_rpc_end_first_try(const lks_rpc_method *method, ProtobufCMessage *request)

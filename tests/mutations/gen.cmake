@@ -2,7 +2,6 @@
 
 # A guard in the skeleton
 c_mutation(GN1 gen/services.c test_generated:a_binding_holds* [[    if (options.guard && method->request && method->response)]] [[    if (false)]])
-c_mutation(GN1 gen/guards.c test_generated:a_binding_holds* [[ + (option->lock ? option->lock->wait_ms : 0)]] "")
 c_mutation(GN1 gen/emit_guards.c test_generated:a_binding_holds* [[limit->fail_open ? "true" : "false"]] [["false"]])
 c_mutation(GN1 gen/emit_guards.c test_generated:a_binding_holds* [[idempotency->key_alone ? "true" : "false"]] [["false"]])
 c_mutation(GN1 gen/emit_guards.c test_generated:a_binding_holds* [["denied", guard->denied]] [["denied", "0"]])

@@ -122,22 +122,6 @@ TEST(the_wait_is_read_by_convention)
     assert_int_equal(lks_rpc_wait_ms(&method, &request.base), 0);
 }
 
-TEST(what_guards_wait_is_added_to_it)
-{
-    order request = LOCKSTOCK__TEST__ORDER__INIT;
-    item other = LOCKSTOCK__TEST__ITEM__INIT;
-    lks_rpc_method guarded = method, without = {.request = &lockstock__test__item__descriptor, .wait_ms = 700};
-    guarded.wait_ms = 700;
-    assert_int_equal(lks_rpc_wait_ms(&without, &other.base), 700);
-    assert_int_equal(lks_rpc_wait_ms(&guarded, &request.base), 700);
-    request.wait_ms = 1500;
-    assert_int_equal(lks_rpc_wait_ms(&guarded, &request.base), 2200);
-    request.wait_ms = -1;
-    assert_int_equal(lks_rpc_wait_ms(&guarded, &request.base), 700);
-    request.wait_ms = INT64_MAX;
-    assert_int_equal(lks_rpc_wait_ms(&guarded, &request.base), INT64_MAX);
-}
-
 TEST(what_undoes_a_call_says_what_the_call_said)
 {
     static const lks_rpc_method undoing = {.request = &lockstock__test__order__descriptor};

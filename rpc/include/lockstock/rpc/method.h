@@ -51,7 +51,6 @@ typedef struct lks_rpc_method {
     lks_rpc_fill fill;
     bool settles;             /* ends or keeps what its caller has: a full server finds room for it first */
     bool coalesce;            /* is answered at once, and shortly: calls of it may share a message */
-    int64_t wait_ms;          /* how long the guards of the method may have a call wait, if anybody makes it wait */
     const char *first_try;    /* a bool field of the request, true in a first try only; NULL = none */
     const lks_rpc_undo *undo; /* what is sent when a call of it is cancelled; NULL = nothing */
 } lks_rpc_method;
@@ -72,8 +71,8 @@ bool lks_rpc_may_repeat(const lks_rpc_method *method, const ProtobufCMessage *re
  * empty; else NULL. The caller stores a pointer there and puts it back. */
 char **lks_rpc_field_to_fill(const lks_rpc_method *method, ProtobufCMessage *request);
 
-/* How long the server may hold the call: the request's int64 field `wait_ms`, by convention (a negative one is 0),
- * and what the method's guards may wait. Pure. */
+/* The request's int64 field `wait_ms`, by convention how long the server may
+ * hold the call; 0 when there is none or it is negative. Pure. */
 int64_t lks_rpc_wait_ms(const lks_rpc_method *method, const ProtobufCMessage *request);
 
 /* Makes the request that of a second or later try: the field with the option

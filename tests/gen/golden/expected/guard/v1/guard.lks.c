@@ -40,7 +40,6 @@ const lks_rpc_method guard_v1_guard_buy_method = {
     .effect = LKS_RPC_EFFECT_WRITE,
     .natural_id = "order.id",
     .fill = LKS_RPC_FILL_NONE,
-    .wait_ms = 86402000,
 };
 
 const lks_rpc_method guard_v1_guard_plain_method = {
@@ -57,7 +56,6 @@ const lks_rpc_method guard_v1_guard_paths_method = {
     .response = &guard__v1__paths_response__descriptor,
     .effect = LKS_RPC_EFFECT_WRITE,
     .fill = LKS_RPC_FILL_NONE,
-    .wait_ms = 86400000,
 };
 
 const lks_rpc_method guard_v1_guard_apart_method = {
@@ -66,7 +64,6 @@ const lks_rpc_method guard_v1_guard_apart_method = {
     .response = &guard__v1__buy_response__descriptor,
     .effect = LKS_RPC_EFFECT_WRITE,
     .fill = LKS_RPC_FILL_NONE,
-    .wait_ms = 3,
 };
 
 const lks_rpc_method guard_v1_guard_text_method = {
