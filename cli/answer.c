@@ -196,7 +196,8 @@ static void add_field(pairs *all, const ProtobufCMessage *message, const field_d
     if (field->label == PROTOBUF_C_LABEL_REPEATED) {
         const char *elements = *(char **)(uintptr_t)value;
         for (size_t i = 0; i < *(const size_t *)field_quantifier(message, field); i++)
-            add_pair(all, prefix, field, answer_text(field, elements + i * field_value_size(field->type), all->arena));
+            add_pair(all, prefix, field,
+                     answer_text(field, elements + i * lks_rpc_field_size(field->type), all->arena));
     } else if (field->type != PROTOBUF_C_TYPE_MESSAGE) {
         if (!is_silent(field, value))
             add_pair(all, prefix, field, answer_text(field, value, all->arena));
@@ -252,7 +253,7 @@ static const char *list_text(const ProtobufCMessage *message, const field_descri
     const char *elements = *(char **)field_member(message, field), *text = "";
 
     for (size_t i = 0; i < *(const size_t *)field_quantifier(message, field) && text; i++) {
-        const char *at = elements + i * field_value_size(field->type);
+        const char *at = elements + i * lks_rpc_field_size(field->type);
         const char *one = field->type == PROTOBUF_C_TYPE_MESSAGE
                               ? inline_text(*(const ProtobufCMessage *const *)(const void *)at, arena)
                               : answer_text(field, at, arena);

@@ -44,7 +44,7 @@ static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, lks
         if (field->label != PROTOBUF_C_LABEL_REPEATED)
             continue;
         size_t *n = field_quantifier(all, field), more = *(size_t *)field_quantifier(page, field);
-        size_t size = field_value_size(field->type);
+        size_t size = lks_rpc_field_size(field->type);
         char **list = field_member(all, field), *joined = lks_rpc_arena_alloc(arena, (*n + more) * size);
         if (!joined)
             return false;

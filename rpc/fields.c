@@ -30,7 +30,7 @@ size_t lks_rpc_field_count(const ProtobufCMessage *message, const ProtobufCField
     return field->type != PROTOBUF_C_TYPE_MESSAGE || *(ProtobufCMessage *const *)member(message, field->offset);
 }
 
-static size_t size_of(ProtobufCType type)
+size_t lks_rpc_field_size(ProtobufCType type)
 {
     switch (type) {
     case PROTOBUF_C_TYPE_STRING:
@@ -57,5 +57,50 @@ const void *lks_rpc_field_value(const ProtobufCMessage *message, const ProtobufC
 {
     const void *at = member(message, field->offset);
 
-    return field->label == PROTOBUF_C_LABEL_REPEATED ? *(const char *const *)at + i * size_of(field->type) : at;
+    return field->label == PROTOBUF_C_LABEL_REPEATED ? *(const char *const *)at + i * lks_rpc_field_size(field->type)
+                                                     : at;
+}
+
+static char upper(char c)
+{
+    return c >= 'a' && c <= 'z' ? (char)(c - 'a' + 'A') : c;
+}
+
+/* Whether `entry` is called as protoc calls the entries of the map. */
+static bool is_entry_name(const char *entry, const ProtobufCMessageDescriptor *type,
+                          const ProtobufCFieldDescriptor *field)
+{
+    size_t len = strlen(type->name);
+    bool capital = true;
+
+    if (strncmp(entry, type->name, len) != 0 || entry[len] != '.')
+        return false;
+    entry += len + 1;
+    for (const char *c = field->name; *c; c++) {
+        if (*c != '_' && *entry++ != (capital ? upper(*c) : *c))
+            return false;
+        capital = *c == '_';
+    }
+    return strcmp(entry, "Entry") == 0;
+}
+
+bool lks_rpc_field_is_map(const ProtobufCMessageDescriptor *type, const ProtobufCFieldDescriptor *field)
+{
+    const ProtobufCMessageDescriptor *entry = field->descriptor;
+
+    if (field->label != PROTOBUF_C_LABEL_REPEATED || field->type != PROTOBUF_C_TYPE_MESSAGE || entry->n_fields != 2)
+        return false;
+    const ProtobufCFieldDescriptor *key = &entry->fields[0], *value = &entry->fields[1];
+    switch (key->type) {
+    case PROTOBUF_C_TYPE_FLOAT:
+    case PROTOBUF_C_TYPE_DOUBLE:
+    case PROTOBUF_C_TYPE_ENUM:
+    case PROTOBUF_C_TYPE_BYTES:
+    case PROTOBUF_C_TYPE_MESSAGE:
+        return false;
+    default:
+        return key->id == 1 && value->id == 2 && strcmp(key->name, "key") == 0 && strcmp(value->name, "value") == 0 &&
+               key->label != PROTOBUF_C_LABEL_REPEATED && value->label != PROTOBUF_C_LABEL_REPEATED &&
+               is_entry_name(entry->name, type, field);
+    }
 }

@@ -50,23 +50,6 @@ static bool all_zero(const void *data, size_t len)
     return true;
 }
 
-static size_t number_size(ProtobufCType type)
-{
-    switch (type) {
-    case PROTOBUF_C_TYPE_INT64:
-    case PROTOBUF_C_TYPE_SINT64:
-    case PROTOBUF_C_TYPE_SFIXED64:
-    case PROTOBUF_C_TYPE_UINT64:
-    case PROTOBUF_C_TYPE_FIXED64:
-    case PROTOBUF_C_TYPE_DOUBLE:
-        return sizeof(int64_t);
-    case PROTOBUF_C_TYPE_BOOL:
-        return sizeof(protobuf_c_boolean);
-    default:
-        return sizeof(int32_t);
-    }
-}
-
 /* Whether a struct says by a `has_` of its own that the field is there: proto2's optional,
  * and proto3's, of numbers and bytes. Of text and messages the pointer says it. */
 static bool has_presence(const ProtobufCFieldDescriptor *field)
@@ -102,7 +85,7 @@ static bool is_set(const ProtobufCMessage *message, const ProtobufCFieldDescript
     case PROTOBUF_C_TYPE_MESSAGE:
         return *(ProtobufCMessage *const *)value;
     default:
-        return has_presence(field) || !all_zero(value, number_size(field->type));
+        return has_presence(field) || !all_zero(value, lks_rpc_field_size(field->type));
     }
 }
 

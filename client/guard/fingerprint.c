@@ -1,5 +1,4 @@
 /* Invariant: a request that says the same has the same fingerprint, and the same keys, whoever packed it. */
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,18 +7,12 @@
 
 #include "client/guard/keys.h"
 
-/* protobuf-c keeps no mark of a map: it is told by how protoc names and numbers an entry, as nothing else may be. */
-static bool is_map(const ProtobufCFieldDescriptor *field)
+/* A key that is not there is NULL where proto2 says what it is then. */
+static const char *text_of(const void *value)
 {
-    static const char suffix[] = "Entry";
+    const char *text = *(char *const *)value;
 
-    if (field->label != PROTOBUF_C_LABEL_REPEATED || field->type != PROTOBUF_C_TYPE_MESSAGE)
-        return false;
-    const ProtobufCMessageDescriptor *type = field->descriptor;
-    size_t len = strlen(type->short_name);
-    return type->n_fields == 2 && type->fields[0].id == 1 && strcmp(type->fields[0].name, "key") == 0 &&
-           type->fields[1].id == 2 && strcmp(type->fields[1].name, "value") == 0 && len > sizeof suffix - 1 &&
-           strcmp(type->short_name + len - (sizeof suffix - 1), suffix) == 0;
+    return text ? text : "";
 }
 
 /* Any order will do that is the same for the same entries. */
@@ -31,7 +24,7 @@ static int compare_entries(const void *a, const void *b)
 
     switch (key->type) {
     case PROTOBUF_C_TYPE_STRING:
-        return strcmp(*(char *const *)left_key, *(char *const *)right_key);
+        return strcmp(text_of(left_key), text_of(right_key));
     case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_SINT64:
     case PROTOBUF_C_TYPE_SFIXED64:
@@ -51,7 +44,7 @@ void guard_order_maps(ProtobufCMessage *message)
         const ProtobufCFieldDescriptor *field = &type->fields[i];
         size_t n = field->type == PROTOBUF_C_TYPE_MESSAGE ? lks_rpc_field_count(message, field) : 0;
 
-        if (n > 1 && is_map(field))
+        if (n > 1 && lks_rpc_field_is_map(type, field))
             qsort((void *)lks_rpc_field_value(message, field, 0), n, sizeof(ProtobufCMessage *), compare_entries);
         for (size_t k = 0; k < n; k++)
             guard_order_maps(*(ProtobufCMessage *const *)lks_rpc_field_value(message, field, k));

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <lockstock/rpc/fields.h>
 #include <protobuf-c/protobuf-c.h>
 
 typedef ProtobufCFieldDescriptor field_descriptor;
@@ -16,12 +17,6 @@ void field_json_name(const field_descriptor *field, char name[FIELD_NAME_BYTES])
 
 /* The field of that name, lowerCamelCase or the .proto's; NULL = none. */
 const field_descriptor *field_find(const ProtobufCMessageDescriptor *type, const char *name);
-
-/* Whether it is a map, in a message of `type`: repeated "FieldNameEntry" of exactly key and value, nested in it. */
-bool field_is_map(const ProtobufCMessageDescriptor *type, const field_descriptor *field);
-
-/* Bytes of one value, or of one element. */
-size_t field_value_size(ProtobufCType type);
 
 /* Where a message has its value, or the pointer to its elements. */
 static inline void *field_member(const ProtobufCMessage *message, const field_descriptor *field)

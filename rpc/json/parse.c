@@ -263,7 +263,7 @@ static bool count_elements(parsing *p, const json_path *at, size_t n)
 static bool parse_array(parsing *p, const json_path *at, uint32_t depth, const field_descriptor *field, json_t *json,
                         ProtobufCMessage *message)
 {
-    size_t n = json_array_size(json), size = field_value_size(field->type);
+    size_t n = json_array_size(json), size = lks_rpc_field_size(field->type);
 
     if (!json_is_array(json))
         return wrong(p, at, "must be an array");
@@ -349,7 +349,7 @@ static bool parse_map(parsing *p, const json_path *at, uint32_t depth, const fie
 static bool parse_field(parsing *p, const json_path *at, uint32_t depth, const field_descriptor *field, json_t *json,
                         ProtobufCMessage *message)
 {
-    if (field_is_map(message->descriptor, field))
+    if (lks_rpc_field_is_map(message->descriptor, field))
         return parse_map(p, at, depth, field, json, message);
     if (field->label == PROTOBUF_C_LABEL_REPEATED)
         return parse_array(p, at, depth, field, json, message);

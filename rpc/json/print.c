@@ -238,7 +238,7 @@ static bool put_value(printing *p, const json_path *at, const field_descriptor *
 static bool put_key(printing *p, const json_path *at, const field_descriptor *field, const void *from)
 {
     /* 64 bits are between quotes anyway. */
-    bool bare = field->type != PROTOBUF_C_TYPE_STRING && field_value_size(field->type) < sizeof(uint64_t);
+    bool bare = field->type != PROTOBUF_C_TYPE_STRING && lks_rpc_field_size(field->type) < sizeof(uint64_t);
 
     if (bare)
         put(p, "\"");
@@ -258,7 +258,7 @@ static bool put_array(printing *p, const json_path *at, const field_descriptor *
     for (size_t i = 0; i < n; i++) {
         const json_path element = {.outer = at, .index = i};
         put_between(p, true, i);
-        if (!put_value(p, &element, field, elements + i * field_value_size(field->type)))
+        if (!put_value(p, &element, field, elements + i * lks_rpc_field_size(field->type)))
             return false;
     }
     close_with(p, "]", n);
@@ -290,7 +290,7 @@ static bool is_zero(const field_descriptor *field, const void *at)
         return !*(const char *const *)at || **(const char *const *)at == '\0';
     if (field->type == PROTOBUF_C_TYPE_BYTES)
         return ((const ProtobufCBinaryData *)at)->len == 0;
-    return memcmp(at, zero, field_value_size(field->type)) == 0; /* -0.0 is not 0 */
+    return memcmp(at, zero, lks_rpc_field_size(field->type)) == 0; /* -0.0 is not 0 */
 }
 
 /* Whether a field that is not repeated is to be written. */
@@ -317,7 +317,7 @@ static bool put_field(printing *p, const json_path *at, const ProtobufCMessage *
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         return put_value(p, at, field, field_member(message, field));
     const void *elements = *(void **)field_member(message, field);
-    if (field_is_map(message->descriptor, field))
+    if (lks_rpc_field_is_map(message->descriptor, field))
         return put_map(p, at, field, elements, n);
     return put_array(p, at, field, elements, n);
 }

@@ -12,8 +12,10 @@ c_mutation(GD1 client/guard/keys.c test_guard_keys:*not_set* [[if (len > to->byt
 c_mutation(GD1 client/guard/keys.c test_guard_keys:*in_order* [[    qsort(names, to.n_names, sizeof *names, compare_names);
 ]] "")
 c_mutation(GD1 client/guard/keys.c test_guards:*needs_must* [[    if (to->n_names == GUARD_NAMES_MAX)]] [[    if (false)]])
-c_mutation(GD2 client/guard/fingerprint.c test_guard_keys:*maps_entries* [[if (n > 1 && is_map(field))]] [[if (false)]])
-c_mutation(GD2 client/guard/fingerprint.c test_guard_keys:*maps_entries* [[if (n > 1 && is_map(field))]] [[if (n > 1)]])
+c_mutation(GD2 client/guard/fingerprint.c test_guard_keys:*without_a_key* [[text ? text : ""]] [[text]])
+c_mutation(GD2 rpc/fields.c test_guard_keys:*look_like* [[               is_entry_name(entry->name, type, field);]] [[               true;]])
+c_mutation(GD2 client/guard/fingerprint.c test_guard_keys:*maps_entries* [[if (n > 1 && lks_rpc_field_is_map(type, field))]] [[if (false)]])
+c_mutation(GD2 client/guard/fingerprint.c test_guard_keys:*maps_entries* [[if (n > 1 && lks_rpc_field_is_map(type, field))]] [[if (n > 1)]])
 c_mutation(GD2 client/guard/fingerprint.c test_guard_keys:*whole_request [[SHA256(bytes, path_len + len, ret);]] [[SHA256(bytes + path_len, len, ret);]])
 c_mutation(GD2 client/guard/guard.c test_guards:*another_request* [[    if (!guard->key_alone)
 ]] [[    if (false)

@@ -210,4 +210,34 @@ TEST(the_order_of_a_maps_entries_does_not_count_and_that_of_a_list_does)
     assert_false(same(&buy, &one, &buy, &other));
 }
 
+/* As protobuf-c leaves them where proto2 says what a key is that is not sent. */
+TEST(entries_without_a_key_are_ordered_like_others)
+{
+    quantity none = LOCKSTOCK__TEST__BUY_REQUEST__QUANTITIES_ENTRY__INIT, one_more = none, with = none;
+    quantity *forth[] = {&with, &none, &one_more}, *back[] = {&none, &one_more, &with};
+    buy_request one = LOCKSTOCK__TEST__BUY_REQUEST__INIT, other = one;
+
+    none.key = one_more.key = NULL;
+    with.key = a;
+    one.n_quantities = other.n_quantities = 3;
+    one.quantities = forth;
+    other.quantities = back;
+    assert_true(same(&buy, &one, &buy, &other));
+}
+
+TEST(a_list_of_messages_that_look_like_entries_keeps_its_order)
+{
+    Lockstock__Test__LogEntry first = LOCKSTOCK__TEST__LOG_ENTRY__INIT, second = first, *forth[] = {&first, &second},
+                              *back[] = {&second, &first};
+    buy_request one = LOCKSTOCK__TEST__BUY_REQUEST__INIT, other = one;
+
+    first.key = a;
+    second.key = b;
+    one.n_logs = other.n_logs = 2;
+    one.logs = forth;
+    other.logs = back;
+    assert_false(same(&buy, &one, &buy, &other));
+    expect_key(&other, PATHS("logs.key"), "", "b:a");
+}
+
 TEST_MAIN()
