@@ -3,9 +3,6 @@
  * told to the server; an attempt that may have begun and is not run is given back. */
 #include <lockstock/once.h>
 
-#include <stdlib.h>
-#include <string.h>
-
 #include <lockstock/v1/idempotency.lks_client.h>
 
 #include "client/call/channel.h"

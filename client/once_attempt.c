@@ -28,7 +28,7 @@ static lks_once_attempt *of(struct lease *lease)
 
 /* ---- its lease ------------------------------------------------------------------ */
 
-static void extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
+void once_extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
 {
     struct lease *lease = arg;
     lease_answer answer = code != LKS_OK                                     ? LEASE_UNKNOWN
@@ -48,7 +48,7 @@ static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *erro
     request.key = attempt->key;
     request.fence = attempt->fence;
     request.lease_ms = lease->lease_ms;
-    return lks_idempotency_extend_start(lease->channel, &request, &options, extended, lease, NULL, error);
+    return lks_idempotency_extend_start(lease->channel, &request, &options, once_extended, lease, NULL, error);
 }
 
 /* Its texts are the attempt's own. */

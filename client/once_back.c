@@ -14,8 +14,8 @@ void once_fail(lks_channel *channel, const char *scope, const char *key, uint64_
 {
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
 
-    request.scope = (char *)scope;
-    request.key = (char *)key;
+    request.scope = scope;
+    request.key = key;
     request.fence = fence;
     request.kind = LKS_FAIL_KIND_RETRYABLE;
     lks_idempotency_fail_start(channel, &request, &in_background, NULL, NULL, NULL, NULL);

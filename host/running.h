@@ -51,7 +51,7 @@ struct running {
     const char *payload;
     size_t payload_len;
     lks_rpc_arena *arena; /* from its start on */
-    ProtobufCMessage *request, *response;
+    ProtobufCMessage *response;
     lks_error error;
     atomic_bool cancelled; /* nobody waits for its answer */
 

@@ -74,21 +74,20 @@ static void on_guarded(void *arg)
 static bool enter(struct running *r)
 {
     calls *all = r->all;
-    bool cancelled = false;
+    ProtobufCMessage *request;
 
-    if (serve_unpack(all->options.table, r->route, r->payload, r->payload_len, &r->context, r->arena, &r->request,
+    if (serve_unpack(all->options.table, r->route, r->payload, r->payload_len, &r->context, r->arena, &request,
                      &r->error) != LKS_OK ||
-        lks_guard_enter(all->options.guards, binding_of(r)->guard, r->route->method, r->request, r->context.deadline_ns,
+        lks_guard_enter(all->options.guards, binding_of(r)->guard, r->route->method, request, r->context.deadline_ns,
                         on_guarded, r, &r->context.guarded, &r->error) != LKS_OK)
         return true;
     /* A call that waits costs its bytes only: it is unpacked again when it runs. */
     give_arena(all, r->arena);
     r->arena = NULL;
     pthread_mutex_lock(&all->lock);
-    while (r->stopped && !r->answered && !cancelled) {
+    if (r->stopped && !r->answered) {
         pthread_mutex_unlock(&all->lock);
         lks_guard_cancel(r->context.guarded);
-        cancelled = true;
         pthread_mutex_lock(&all->lock);
     }
     bool answered = r->answered;
@@ -105,15 +104,16 @@ static bool enter(struct running *r)
 static bool run(struct running *r)
 {
     const serve_table *table = r->all->options.table;
+    ProtobufCMessage *request;
 
     lks_code code =
-        serve_unpack(table, r->route, r->payload, r->payload_len, &r->context, r->arena, &r->request, &r->error);
+        serve_unpack(table, r->route, r->payload, r->payload_len, &r->context, r->arena, &request, &r->error);
     if (code == LKS_OK)
         code = serve_prepare(r->route, &r->context, r->arena, &r->response, &r->error);
     if (code == LKS_OK && lks_guard_is_lost(&r->context))
         code = lks_error_set(&r->error, LKS_UNAVAILABLE, LKS_APPLIED_NO,
                              "what its guards held was lost before the call ran");
-    if (code == LKS_OK && !deferred_returned(r, serve_run(r->route, &r->context, r->request, r->response, &r->error)))
+    if (code == LKS_OK && !deferred_returned(r, serve_run(r->route, &r->context, request, r->response, &r->error)))
         return false;
     if (!r->context.guarded)
         return true;

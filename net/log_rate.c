@@ -2,6 +2,8 @@
  * by who logs what peers cause. */
 #include "net/log_rate.h"
 
+#include <stdio.h>
+
 bool log_rate_allows(log_rate *r, uint64_t now_ms, uint32_t *left_out)
 {
     uint64_t second = now_ms / 1000;
@@ -18,4 +20,11 @@ bool log_rate_allows(log_rate *r, uint64_t now_ms, uint32_t *left_out)
     *left_out = r->left_out;
     r->left_out = 0;
     return true;
+}
+
+void log_rate_suffix(uint32_t left_out, char suffix[LOG_RATE_SUFFIX_BYTES])
+{
+    suffix[0] = '\0';
+    if (left_out > 0)
+        snprintf(suffix, LOG_RATE_SUFFIX_BYTES, " left-out=%u", left_out);
 }

@@ -26,12 +26,10 @@ void guard_paths(const char *const *paths, char *text, size_t size)
 void guard_failed(const char *guard, const lks_error *why, lks_error *error)
 {
     bool away = error_is_away(why);
-    uint32_t retry_after_ms = why->retry_after_ms;
-    lks_error copy = *why;
 
     lks_error_set(error, away ? LKS_UNAVAILABLE : LKS_INTERNAL, LKS_APPLIED_NO, "the %s guard cannot %s: %s", guard,
-                  away ? "ask a server" : "be used", copy.message);
-    error->retry_after_ms = away ? retry_after_ms : 0;
+                  away ? "ask a server" : "be used", why->message);
+    error->retry_after_ms = away ? why->retry_after_ms : 0;
 }
 
 /* ---- stored results --------------------------------------------------------------------- */

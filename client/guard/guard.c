@@ -55,12 +55,7 @@ void lks_guard_free(lks_guarded *guarded)
 
 void guarded_release(const lks_guarded *g)
 {
-    const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
-    lks_release_request request = LKS_RELEASE_REQUEST_INIT;
-
-    request.group = guarded_group(g);
-    request.token = (char *)g->locks.token;
-    lks_lock_release_start(g->channel, &request, &options, NULL, NULL, NULL, NULL);
+    lock_release_later(g->channel, guarded_group(g), g->locks.token);
 }
 
 /* Gives back what was taken, in reverse order. */
@@ -308,7 +303,7 @@ static lks_begin_request begin_request(lks_guarded *g)
     const lks_rpc_guard_idempotency *guard = g->guard->idempotency;
     lks_begin_request request = LKS_BEGIN_REQUEST_INIT;
 
-    request.scope = (char *)guard->scope;
+    request.scope = guard->scope;
     request.key = g->key;
     request.attempt_token = g->attempt.token;
     if (!guard->key_alone)
@@ -464,7 +459,7 @@ static void begin_limit(lks_guarded *g)
         limit.period_ms = guard->period_ms;
         lks_rule_set_limit(&rule, &limit);
     }
-    request.group = (char *)guard->group;
+    request.group = guard->group;
     request.n_rules = 1;
     request.rules = rules;
     uint32_t timeout_ms = guarded_usable_ms(g, LIMIT_MS);
@@ -528,8 +523,7 @@ lks_code lks_guard_enter(lks_channel *channel, const lks_rpc_guard *guard, const
         *ret = g;
         begin_limit(g);
     } else {
-        guarded_end(&g->attempt);
-        guarded_end(&g->locks);
+        unwind(g);
         guarded_unref(g);
     }
     guarded_unref(g);

@@ -88,7 +88,7 @@ lks_lease guarded_renewal(lks_guarded *guarded);
 int64_t guarded_renewed_ms(const lks_renew_response *response);
 
 /* The group that the locks are in. */
-char *guarded_group(const lks_guarded *guarded);
+const char *guarded_group(const lks_guarded *guarded);
 
 /* ---- guard.c ---- */
 

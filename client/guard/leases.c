@@ -5,6 +5,7 @@
 
 #include "client/guard/guarded.h"
 #include "client/lease/lease_time.h"
+#include "client/once_attempt.h"
 
 static struct guard_lease *of(struct lease *lease)
 {
@@ -28,21 +29,11 @@ lks_extend_request guarded_extend(const lks_guarded *g)
 {
     lks_extend_request request = LKS_EXTEND_REQUEST_INIT;
 
-    request.scope = (char *)g->guard->idempotency->scope;
+    request.scope = g->guard->idempotency->scope;
     request.key = g->key;
     request.fence = g->fence;
     request.lease_ms = g->attempt.lease.lease_ms;
     return request;
-}
-
-static void extended(void *arg, lks_code code, const lks_extend_response *response, const lks_error *error)
-{
-    struct lease *lease = arg;
-    lease_answer answer = code != LKS_OK                                     ? LEASE_UNKNOWN
-                          : response->outcome == LKS_EXTEND_OUTCOME_EXTENDED ? LEASE_RENEWED
-                                                                             : LEASE_LOST;
-
-    lease_answered(lease, answer, lease->lease_ms, error);
 }
 
 static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *error)
@@ -50,13 +41,13 @@ static lks_code extend(struct lease *lease, uint32_t timeout_ms, lks_error *erro
     const lks_call_options options = {.timeout_ms = timeout_ms, .insist = true};
     const lks_extend_request request = guarded_extend(of(lease)->of);
 
-    return lks_idempotency_extend_start(lease->channel, &request, &options, extended, lease, NULL, error);
+    return lks_idempotency_extend_start(lease->channel, &request, &options, once_extended, lease, NULL, error);
 }
 
 /* Empty: each name is its own group, of which there is one. */
-char *guarded_group(const lks_guarded *g)
+const char *guarded_group(const lks_guarded *g)
 {
-    return *g->guard->lock->group != '\0' ? (char *)g->guard->lock->group : g->names[0];
+    return *g->guard->lock->group != '\0' ? g->guard->lock->group : g->names[0];
 }
 
 lks_lease guarded_renewal(lks_guarded *g)

@@ -88,7 +88,7 @@ static void superseded(lks_guarded *g)
     lks_get_request request = LKS_GET_REQUEST_INIT;
     lks_error error;
 
-    request.scope = (char *)g->guard->idempotency->scope;
+    request.scope = g->guard->idempotency->scope;
     request.key = g->key;
     lks_code code = lks_idempotency_get_start(g->channel, &request, &options, got, g, NULL, &error);
     if (code != LKS_OK)
@@ -99,7 +99,7 @@ static lks_complete_request complete_request(const lks_guarded *g)
 {
     lks_complete_request request = LKS_COMPLETE_REQUEST_INIT;
 
-    request.scope = (char *)g->guard->idempotency->scope;
+    request.scope = g->guard->idempotency->scope;
     request.key = g->key;
     request.fence = g->fence;
     request.code = g->result.code;
@@ -186,12 +186,12 @@ static void fail(lks_guarded *g, const char *detail)
     const lks_call_options options = leaving(g);
     lks_fail_request request = LKS_FAIL_REQUEST_INIT;
 
-    request.scope = (char *)g->guard->idempotency->scope;
+    request.scope = g->guard->idempotency->scope;
     request.key = g->key;
     request.fence = g->fence;
     request.kind = LKS_FAIL_KIND_RETRYABLE;
     if (lks_rpc_utf8_valid(detail, strlen(detail)))
-        request.detail = (char *)detail;
+        request.detail = detail;
     if (lks_idempotency_fail_start(g->channel, &request, &options, failed, g, NULL, NULL) != LKS_OK)
         attempt_left(g);
 }

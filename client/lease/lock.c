@@ -117,15 +117,14 @@ lks_code lock_free(struct lock *lock)
 
 /* ---- giving back -------------------------------------------------------------- */
 
-/* In the background; where it cannot even be started the lease ends by itself. */
-static void release_later(const struct lock *lock, const char *token)
+void lock_release_later(lks_channel *of, const char *group, const char *token)
 {
     const lks_call_options options = {.timeout_ms = LEASE_BACKGROUND_MS, .insist = true};
     lks_release_request request = LKS_RELEASE_REQUEST_INIT;
 
-    request.group = lock->group;
+    request.group = group;
     request.token = token;
-    lks_lock_release_start(lock->channel, &request, &options, NULL, NULL, NULL, NULL);
+    lks_lock_release_start(of, &request, &options, NULL, NULL, NULL, NULL);
 }
 
 static lks_code release_now(const struct lock *lock, const char *token, lks_error *error)
@@ -138,7 +137,7 @@ static lks_code release_now(const struct lock *lock, const char *token, lks_erro
     request.token = token;
     lks_code code = lks_lock_release(lock->channel, &request, &options, &response, error);
     if (code != LKS_OK)
-        release_later(lock, token);
+        lock_release_later(lock->channel, lock->group, token);
     else if (response->outcome != LKS_RELEASE_OUTCOME_RELEASED)
         code = lks_error_set(error, LKS_ABORTED, LKS_APPLIED_YES, "the lock had been taken away before");
     lks_release_response_free(response);
@@ -161,7 +160,7 @@ lks_code lock_give_back(struct hold *hold, lks_error *error)
     if (!lost && !watchdog_telling() && !channel_on_completion_thread())
         code = release_now(lock, hold->token, error);
     else
-        release_later(lock, hold->token);
+        lock_release_later(lock->channel, lock->group, hold->token);
     if (lost)
         code = tell_lost(error);
     watchdog_drop(hold);
@@ -288,7 +287,7 @@ static lks_lock_result await_grant(struct hold *hold, int64_t permits, uint32_t 
         hold->renew_until_ns = max_hold_ms == 0 ? CLOCK_NEVER : now_ns + max_hold_ms * CLOCK_NS_PER_MS;
         watchdog_begin(hold, sent_ns, left_ms);
     } else if (granted) {
-        release_later(hold->lock, hold->token);
+        lock_release_later(hold->lock->channel, hold->lock->group, hold->token);
     }
     return result;
 }
@@ -388,7 +387,7 @@ lks_code lock_leave(struct lock *lock, lks_error *error)
         return code;
     const struct hold *told = watchdog_telling();
     if (told && compare_locks(told->lock, lock) == 0) {
-        release_later(lock, told->token);
+        lock_release_later(lock->channel, lock->group, told->token);
         return tell_lost(error);
     }
     struct hold *hold = find(lock);

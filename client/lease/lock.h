@@ -17,6 +17,10 @@ lks_code lock_give_back(struct hold *hold, lks_error *error);
 bool lock_is_lost(const struct hold *hold);
 uint64_t lock_left_ns(const struct hold *hold);
 
+/* Releases what the token holds in the group, in the background; where that cannot even be started the lease ends by
+ * itself. */
+void lock_release_later(lks_channel *of, const char *group, const char *token);
+
 /* The calling thread's hold of the lock, counted. */
 lks_lock_result lock_enter(struct lock *lock, lks_lock_mode mode, uint32_t timeout_ms, lks_error *error);
 lks_code lock_leave(struct lock *lock, lks_error *error);

@@ -31,12 +31,11 @@ void closings_tell(closings *c, stream_tell *tell, uint64_t now_ms, stream_reaso
                    const char *from, const char *more)
 {
     uint32_t left_out;
-    char suffix[48] = "", line[LINE_BYTES];
+    char suffix[LOG_RATE_SUFFIX_BYTES], line[LINE_BYTES];
 
     if (!tell || !log_rate_allows(&c->of[why], now_ms, &left_out))
         return;
-    if (left_out > 0)
-        snprintf(suffix, sizeof suffix, " left-out=%u", left_out);
+    log_rate_suffix(left_out, suffix);
     snprintf(line, sizeof line, "wire=%s from=%s reason=\"%s%s%s\"%s", wire, from, reasons[why].text, more ? " " : "",
              more ? more : "", suffix);
     tell(reasons[why].warns, reasons[why].event, line);

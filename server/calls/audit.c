@@ -1,10 +1,10 @@
 /* Called by dispatch.c. */
 #include "calls/audit.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
+#include <lockstock/rpc/fields.h>
 
 #include "log.h"
 
@@ -16,26 +16,23 @@ _Static_assert((int)BY_REQUEST + 1 == (int)AUDIT_KINDS, "each kind has its rate"
 /* The name of the response's `outcome`, which the contract's responses have; NULL: it has none. */
 static const char *outcome_of(const ProtobufCMessage *response)
 {
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(response->descriptor, "outcome");
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(response->descriptor, "outcome", strlen("outcome"));
 
-    if (!field || field->type != PROTOBUF_C_TYPE_ENUM || field->label == PROTOBUF_C_LABEL_REPEATED)
+    if (!field || field->type != PROTOBUF_C_TYPE_ENUM || lks_rpc_field_count(response, field) != 1)
         return NULL;
-    int number = *(const int *)(const void *)((const char *)response + field->offset);
-    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(field->descriptor, number);
+    const int *number = lks_rpc_field_value(response, field, 0);
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(field->descriptor, *number);
     return value ? value->name : NULL;
 }
 
 /* The request's `reason`; "": it has none. */
 static const char *reason_of(const ProtobufCMessage *request)
 {
-    const ProtobufCFieldDescriptor *field =
-        protobuf_c_message_descriptor_get_field_by_name(request->descriptor, "reason");
+    const ProtobufCFieldDescriptor *field = lks_rpc_field_named(request->descriptor, "reason", strlen("reason"));
 
-    if (!field || field->type != PROTOBUF_C_TYPE_STRING || field->label == PROTOBUF_C_LABEL_REPEATED)
+    if (!field || field->type != PROTOBUF_C_TYPE_STRING || lks_rpc_field_count(request, field) != 1)
         return "";
-    const char *reason = *(const char *const *)(const void *)((const char *)request + field->offset);
-    return reason ? reason : "";
+    return *(const char *const *)lks_rpc_field_value(request, field, 0);
 }
 
 /* A copy without quotes, which would end its place in the line. */
@@ -82,12 +79,11 @@ void audit_refusal(audit *a, const lks_rpc_method *method, const caller *from, c
 {
     int kind = kind_of(error->code);
     uint32_t left_out;
-    char suffix[32] = "";
+    char suffix[LOG_RATE_SUFFIX_BYTES];
 
     if (!log_rate_allows(&a->refusals[kind], lks_rpc_now_ns() / 1000000, &left_out))
         return;
-    if (left_out > 0)
-        snprintf(suffix, sizeof suffix, " left-out=%u", left_out);
+    log_rate_suffix(left_out, suffix);
     if (kind == BY_NOBODY_KNOWN || kind == BY_RIGHTS)
         log_warn("refused", "principal=\"%s\" method=%s wire=%s from=%s code=%s reason=\"%s\"%s", who ? who : "",
                  method ? method->path : "unknown", caller_wire(from), caller_from(from), lks_code_name(error->code),

@@ -22,8 +22,8 @@ typedef struct audit {
     log_rate refusals[AUDIT_KINDS];
 } audit;
 
-/* The call has ended: with a response, or with an error. who NULL: nobody has to be known here. ns: empty is the
- * default one. Not of methods that are not ADMIN. */
+/* The call has ended: with a response, or with an error. who NULL: nobody has to be known here. Not of
+ * methods that are not ADMIN. */
 void audit_call(const lks_rpc_method *method, const caller *from, const char *who, lks_rpc_slice ns,
                 const ProtobufCMessage *request, const ProtobufCMessage *response, const lks_error *error);
 

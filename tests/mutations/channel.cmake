@@ -30,7 +30,7 @@ c_mutation(CH3 client/lease/lock.c test_mutex:*given_up [[const lks_call_options
     lks_release_request]] [[const lks_call_options options = {.insist = false};
     lks_release_request]])
 c_mutation(CH3 client/lease/lock.c test_mutex:*given_up [[    if (code != LKS_OK)
-        release_later(lock, token);
+        lock_release_later(lock->channel, lock->group, token);
     else if (response->outcome]] [[    if (code == LKS_OK && response->outcome]])
 
 c_mutation(CH3 client/call/call.c test_channel:*full_queue* [[method->settles || ]] "")

@@ -69,7 +69,7 @@ c_mutation(M14 client/lease/lock.c test_mutex_loss:*lost_in_time [[    if (lost)
         code = tell_lost(error);]] "")
 c_mutation(M14 client/lease/lock.c test_mutex_loss:*stays_lost
   [[return watchdog_is_lost(hold) ? tell_lost(error) : succeed(error);]] [[return succeed(error);]])
-c_mutation(M14 client/lease/lock.c test_mutex_loss:*lost_in_time [[        release_later(lock, hold->token);
+c_mutation(M14 client/lease/lock.c test_mutex_loss:*lost_in_time [[        lock_release_later(lock->channel, lock->group, hold->token);
     if (lost)]] [[        ;
     if (lost)]])
 
