@@ -1,6 +1,5 @@
 /* seckill: flash sales against a running lockstockd. Exit 0 only when every run of
  * every scene was exact. */
-#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 
 #include "holder.h"
 #include "lock_scenes.h"
+#include "number.h"
 #include "scenes.h"
 #include "settler.h"
 
@@ -33,16 +33,6 @@ typedef struct seckill_settings {
     size_t waiters;
     sale_plan plan; /* 0 = the scene's own */
 } seckill_settings;
-
-/* A number of 1 to max; 0 for anything else. */
-static long number(const char *text, long max)
-{
-    char *end;
-
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0' && value >= 1 && value <= max ? value : 0;
-}
 
 static bool parse(int argc, char **argv, seckill_settings *settings)
 {
@@ -70,22 +60,22 @@ static bool parse(int argc, char **argv, seckill_settings *settings)
             settings->list = strcmp(optarg, "all") == 0 ? "a,b,c" : optarg;
             break;
         case 'r':
-            good = (settings->runs = number(optarg, 1000000)) != 0;
+            good = (settings->runs = number_parse(optarg, 1000000)) != 0;
             break;
         case 'b':
-            good = (settings->plan.n_buyers = (size_t)number(optarg, 1000000)) != 0;
+            good = (settings->plan.n_buyers = (size_t)number_parse(optarg, 1000000)) != 0;
             break;
         case 'g':
-            good = (settings->plan.n_goods = (size_t)number(optarg, SALE_GOODS_MAX)) != 0;
+            good = (settings->plan.n_goods = (size_t)number_parse(optarg, SALE_GOODS_MAX)) != 0;
             break;
         case 'n':
-            good = (settings->plan.stock = number(optarg, 1000000000)) != 0;
+            good = (settings->plan.stock = number_parse(optarg, 1000000000)) != 0;
             break;
         case 'p':
-            good = (settings->plan.patience_ms = number(optarg, 86400) * 1000) != 0;
+            good = (settings->plan.patience_ms = number_parse(optarg, 86400) * 1000) != 0;
             break;
         case 'w':
-            good = (settings->waiters = (size_t)number(optarg, 100000)) != 0;
+            good = (settings->waiters = (size_t)number_parse(optarg, 100000)) != 0;
             break;
         case 'i':
             settings->redis = optarg;

@@ -5,7 +5,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
+
+#include "patience.h"
 
 /* An lks_mutex whose lease is over when the grant arrives was not locked: longer. */
 enum { SHORT_MS = 60, MUTEX_MS = 500, LONG_MS = 60000, TRIES = 20, LOOKS = 5, WORKERS = 3 };
@@ -123,7 +124,7 @@ static void die(schedule_play *play, actor *a)
 static void rest_until(int64_t ms)
 {
     for (int64_t left = ms - wall_ms(); left >= 0; left = ms - wall_ms())
-        nanosleep(&(struct timespec){.tv_sec = left / 1000, .tv_nsec = (long)(left % 1000 + 1) * 1000000}, NULL);
+        clock_rest(left + 1);
 }
 
 /* Returns when the lock is over, as `a` sees it. */

@@ -13,6 +13,11 @@ int64_t clock_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+void clock_rest(int64_t ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
 sale_patience patience_of(int64_t ms)
 {
     return (sale_patience){.end_ms = clock_ms() + ms};
@@ -29,10 +34,9 @@ bool patience_rest(const sale_patience *patience, const lks_error *error)
 {
     uint32_t advised = error->retry_after_ms != 0 ? error->retry_after_ms : REST_MS;
     uint32_t rest_ms = advised < REST_MAX_MS ? advised : REST_MAX_MS;
-    struct timespec rest = {.tv_sec = rest_ms / 1000, .tv_nsec = (long)(rest_ms % 1000) * 1000000};
 
     if (clock_ms() + rest_ms >= patience->end_ms)
         return false;
-    nanosleep(&rest, NULL);
+    clock_rest(rest_ms);
     return true;
 }

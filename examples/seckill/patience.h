@@ -13,6 +13,9 @@ typedef struct sale_patience {
 
 int64_t clock_ms(void);
 
+/* Sleeps so many milliseconds; less when a signal comes. */
+void clock_rest(int64_t ms);
+
 /* Patience of so many milliseconds, from now. */
 sale_patience patience_of(int64_t ms);
 

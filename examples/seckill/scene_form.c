@@ -7,10 +7,11 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <lockstock/rpc/method.h>
 #include <lockstock/v1/idempotency.lks_client.h>
+
+#include "patience.h"
 
 enum { TOKEN_SIZE = 65, TTL_MS = 3600000, SHORT_TTL_MS = 1000, OLD_MS = 1100 };
 
@@ -213,7 +214,7 @@ static void too_old(form *first, form *second)
 {
     (void)second;
     first->way->hand_out(first, SHORT_TTL_MS);
-    nanosleep(&(struct timespec){.tv_sec = OLD_MS / 1000, .tv_nsec = OLD_MS % 1000 * 1000000L}, NULL);
+    clock_rest(OLD_MS);
     send_form(first);
 }
 

@@ -6,7 +6,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 #include <lockstock/mutex.h>
 
@@ -70,7 +69,7 @@ static lks_code work(outlast *o, int64_t ms, lks_error *error)
     lks_code code = LKS_OK;
 
     while (code == LKS_OK && (clock_ms() < end_ms || look.waiters == 0) && !atomic_load(&o->second_gone)) {
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);
+        clock_rest(LOOK_MS);
         code = lease_inspect(o->channel, o->name, &look, error);
     }
     return code;

@@ -46,7 +46,7 @@ static void become(const char *const argv[], const char *log, int fd, int report
     _exit(127);
 }
 
-lks_code child_start(const char *const argv[], const char *log, int fd, pid_t *ret, lks_error *error)
+lks_code player_start(const char *const argv[], const char *log, int fd, pid_t *ret, lks_error *error)
 {
     int report[2], failure = 0;
     sigset_t all, old;
@@ -67,7 +67,7 @@ lks_code child_start(const char *const argv[], const char *log, int fd, pid_t *r
     close(report[0]);
     if (failure != 0) {
         if (pid > 0)
-            child_kill(pid);
+            player_kill(pid);
         return lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "cannot start %s: %s", argv[0], strerror(failure));
     }
     *ret = pid;
@@ -75,7 +75,7 @@ lks_code child_start(const char *const argv[], const char *log, int fd, pid_t *r
 }
 
 /* WNOWAIT: the end of a process is left to who reaps. */
-bool child_freeze(pid_t pid)
+bool player_freeze(pid_t pid)
 {
     siginfo_t what = {0};
 
@@ -87,14 +87,14 @@ bool child_freeze(pid_t pid)
     return what.si_code == CLD_STOPPED;
 }
 
-void child_kill(pid_t pid)
+void player_kill(pid_t pid)
 {
     kill(pid, SIGKILL);
     while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
         continue;
 }
 
-bool child_stop(pid_t pid)
+bool player_stop(pid_t pid)
 {
     struct pollfd end = {.fd = pidfd_open(pid, 0), .events = POLLIN};
     int how = 0;
@@ -110,7 +110,7 @@ bool child_stop(pid_t pid)
     return WIFEXITED(how) && WEXITSTATUS(how) == 0;
 }
 
-pid_t child_of(pid_t parent, const char *program)
+pid_t player_child_of(pid_t parent, const char *program)
 {
     DIR *processes = opendir("/proc");
     pid_t found = 0;

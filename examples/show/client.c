@@ -39,7 +39,7 @@ static void *serve(void *arg)
         return NULL;
     }
     while (atomic_load(&c->crowd->opens_ms) == 0)
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);
+        clock_rest(LOOK_MS);
     for (size_t i; (i = atomic_fetch_add(&c->next, 1) * CLIENTS + c->index) < c->crowd->n_buyers;) {
         if (buyer_is_done(crowd_buyer(c->crowd, c->side, i)))
             continue;

@@ -5,8 +5,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "patience.h"
 
 static crowd *map(int fd, size_t bytes)
 {
@@ -80,9 +81,7 @@ int64_t crowd_arrival_ms(const crowd *c, size_t index)
 
 void crowd_pay(size_t index)
 {
-    long ms = index % PAY_SLOWLY_ONE_IN == PAY_SLOWLY_ONE_IN / 2 ? PAY_SLOWLY_MS : PAY_MS;
-
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
+    clock_rest(index % PAY_SLOWLY_ONE_IN == PAY_SLOWLY_ONE_IN / 2 ? PAY_SLOWLY_MS : PAY_MS);
 }
 
 bool crowd_write_till(crowd *c, uint64_t fence)

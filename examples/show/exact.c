@@ -4,7 +4,6 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <lockstock/mutex.h>
 
@@ -24,11 +23,6 @@ struct exact_shop {
     flash_sale sale; /* of its orders, as sale_order_at wants it */
 };
 
-static void rest(long ms)
-{
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
-
 /* What it holds the till for: writes, without a look at whether the lock is lost, for that look may always come too
  * early. The till looks at the fence instead. Until the last write the client is known as holder. */
 static void use_till(exact_shop *shop, uint64_t fence)
@@ -38,7 +32,7 @@ static void use_till(exact_shop *shop, uint64_t fence)
     atomic_store(&c->holder[EXACT], shop->client + 1);
     for (unsigned i = 0; i < TILL_WRITES; i++) {
         unsigned self = shop->client + 1;
-        rest(TILL_WRITE_MS);
+        clock_rest(TILL_WRITE_MS);
         if (i == TILL_WRITES - 1)
             atomic_compare_exchange_strong(&c->holder[EXACT], &self, 0);
         if (!crowd_write_till(c, fence))
@@ -55,7 +49,7 @@ static void *keep_till(void *arg)
             use_till(shop, lks_mutex_fence(shop->till));
             lks_mutex_unlock(shop->till, NULL);
         } else {
-            rest(TILL_WRITE_MS); /* no server may be there */
+            clock_rest(TILL_WRITE_MS); /* no server may be there */
         }
     }
     return NULL;

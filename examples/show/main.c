@@ -14,6 +14,7 @@
 #include "client.h"
 #include "keys.h"
 #include "news.h"
+#include "number.h"
 #include "patience.h"
 #include "sale.h"
 #include "screen.h"
@@ -65,16 +66,6 @@ typedef struct show {
 
 /* ---- settings -------------------------------------------------------------------- */
 
-/* 1 to max; 0 for anything else. */
-static size_t number(const char *text, long max)
-{
-    char *end;
-
-    errno = 0;
-    long value = strtol(text, &end, 10);
-    return errno == 0 && end != text && *end == '\0' && value >= 1 && value <= max ? (size_t)value : 0;
-}
-
 static bool parse_form(const char *name, naive_form *ret)
 {
     for (int i = 0; i < NAIVE_FORMS; i++) {
@@ -104,13 +95,13 @@ static bool parse(int argc, char **argv, show *s)
     for (int flag; good && (flag = getopt_long(argc, argv, "", flags, NULL)) != -1;) {
         switch (flag) {
         case 'b':
-            good = (s->buyers = number(optarg, 100000)) != 0;
+            good = (s->buyers = (size_t)number_parse(optarg, 100000)) != 0;
             break;
         case 'p':
-            good = (s->phones = number(optarg, 1000000)) != 0;
+            good = (s->phones = (size_t)number_parse(optarg, 1000000)) != 0;
             break;
         case 's':
-            good = (s->seconds = number(optarg, 3600)) != 0;
+            good = (s->seconds = (size_t)number_parse(optarg, 3600)) != 0;
             break;
         case 'n':
             good = parse_form(optarg, &s->form);

@@ -6,7 +6,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include "lock_way.h"
 #include "patience.h"
@@ -35,11 +34,6 @@ typedef enum naive_try {
     TRY_BROKEN, /* the connection is; nothing was written on the shelf */
     TRY_DOUBT,  /* it broke while that was written */
 } naive_try;
-
-static void rest(long ms)
-{
-    nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL);
-}
 
 naive_worker *naive_open(crowd *c, unsigned client)
 {
@@ -155,11 +149,11 @@ void naive_buy(naive_worker *w, size_t index)
             break;
         case TRY_DOUBT:
             atomic_store(&b->lost, true);
-            rest(RETRY_MS);
+            clock_rest(RETRY_MS);
             break;
         case TRY_BROKEN:
         case TRY_BUSY:
-            rest(RETRY_MS);
+            clock_rest(RETRY_MS);
             break;
         }
     }

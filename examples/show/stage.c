@@ -15,7 +15,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "children.h"
@@ -92,7 +91,7 @@ static lks_code start(stage *s, player *p, lks_error *error)
         if (p->side == EXACT)
             atomic_store(&s->crowd->asking[p->index], 0);
     }
-    lks_code code = child_start(p->index >= 0 ? buy : serve, log, p->index >= 0 ? s->crowd_fd : -1, &p->pid, error);
+    lks_code code = player_start(p->index >= 0 ? buy : serve, log, p->index >= 0 ? s->crowd_fd : -1, &p->pid, error);
     if (code == LKS_OK)
         p->life = RUNS;
     return code;
@@ -121,7 +120,7 @@ static lks_code await_redis(stage *s, lks_error *error)
 
     while ((code = naive_put(s->crowd, error)) != LKS_OK && clock_ms() < end_ms) {
         lks_error ended = {0};
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);
+        clock_rest(LOOK_MS);
         if (stage_tick(s, &ended) != LKS_OK) {
             *error = ended;
             return error->code;
@@ -221,7 +220,7 @@ static lks_code care(stage *s, player *p, lks_error *error)
 
 static void look_at_redis(stage *s)
 {
-    pid_t now = s->redis_struck != 0 ? child_of(s->keeper.pid, "redis-server") : 0;
+    pid_t now = s->redis_struck != 0 ? player_child_of(s->keeper.pid, "redis-server") : 0;
 
     if (now != 0 && now != s->redis_struck) {
         news_add(s->said, "Redis runs again, with all that was acknowledged (appendfsync always)");
@@ -325,7 +324,7 @@ void stage_kill_server(stage *s)
 
 void stage_kill_redis(stage *s)
 {
-    pid_t pid = child_of(s->keeper.pid, "redis-server");
+    pid_t pid = player_child_of(s->keeper.pid, "redis-server");
 
     if (pid == 0 || pid == s->redis_struck) {
         news_add(s->said, "Redis is down already");
@@ -343,7 +342,7 @@ static player *stop_in_the_middle(stage *s)
     int64_t end_ms = clock_ms() + MOMENT_MS;
     player *p;
 
-    while ((p = client_in_the_middle(s)) && clock_ms() < end_ms && child_freeze(p->pid)) {
+    while ((p = client_in_the_middle(s)) && clock_ms() < end_ms && player_freeze(p->pid)) {
         if (atomic_load(&s->crowd->asking[p->index]) > 0)
             break;
         kill(p->pid, SIGCONT);
@@ -380,7 +379,7 @@ static void freeze(stage *s, shop_side side)
     do {
         unsigned held_by = atomic_load(&c->holder[side]);
         player *p = held_by > 0 && held_by <= CLIENTS ? &s->clients[side][held_by - 1] : NULL;
-        if (p && p->life == RUNS && child_freeze(p->pid)) {
+        if (p && p->life == RUNS && player_freeze(p->pid)) {
             if (atomic_load(&c->holder[side]) == held_by) {
                 *f = (frozen){.who = p, .since_ms = clock_ms(), .fence = atomic_load(&c->till_fence)};
                 news_add(s->said, "%s is frozen, and holds its %s", p->name, side == NAIVE ? "lock" : "till");
@@ -407,7 +406,7 @@ void stage_end_clients(stage *s)
     for (int i = 0; i < SIDES * CLIENTS; i++) {
         player *p = &s->clients[i % SIDES][i / SIDES];
         if (p->life == RUNS || p->life == STRUCK)
-            child_kill(p->pid);
+            player_kill(p->pid);
         p->life = DONE;
         s->frozen[p->side].who = NULL;
     }
@@ -441,13 +440,13 @@ static void tell_log(const stage *s, const player *p, FILE *out)
 
 static bool stop(stage *s, player *p)
 {
-    bool clean = p->life != RUNS || child_stop(p->pid);
+    bool clean = p->life != RUNS || player_stop(p->pid);
 
     if (!clean && !s->failed)
         s->failed = p;
 
     if (p->life == STRUCK)
-        child_kill(p->pid);
+        player_kill(p->pid);
     p->life = DONE;
     return clean;
 }

@@ -9,10 +9,8 @@ import select
 import signal
 import subprocess
 import sys
-import time
-import unittest
 
-from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main, wait_until
 
 SHORT = "400ms"  # the lease of who is to lose it
 AROUND, LOST, CANNOT_RUN, NO_PROGRAM = 120, 120, 126, 127
@@ -43,13 +41,6 @@ def gone(pid):
             return stat.read().rsplit(")", 1)[1].split()[0] in "ZX"
     except OSError:
         return True
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "it does not come"
-        time.sleep(0.005)
 
 
 def children_of(pid):

@@ -6,11 +6,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 LOCKSTOCK, LOCKSTOCKD = sys.argv[1:3]
 LIMIT_S = 60
 OK, REFUSED, USAGE, UNAVAILABLE, UNKNOWN, OTHER = range(6)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < deadline, "it does not come"
+        time.sleep(0.005)
 
 
 class Server:
@@ -20,13 +28,18 @@ class Server:
             self.process = subprocess.Popen(
                 [LOCKSTOCKD, "--listen", listen.format(dir=self.dir), "--store", f"embedded:{self.dir}/data",
                  "--fsync", "everysec", *args], stdout=log, stderr=subprocess.STDOUT)
+        try:
+            wait_until(lambda: "event=ready" in self.log() or self.process.poll() is not None)
+            assert self.process.poll() is None, "it has ended"
+        except AssertionError as why:
+            self.process.kill()
+            self.process.wait()
+            raise AssertionError(f"{why}: {self.log()}") from None
+        self.url = re.search(r"event=listening.*url=(\S+)", self.log()).group(1)
+
+    def log(self):
         with open(f"{self.dir}/log") as log:
-            text = ""
-            while "event=ready" not in text:
-                text += log.read()
-                if self.process.poll() is not None:
-                    raise AssertionError(text + log.read())
-        self.url = re.search(r"event=listening.*url=(\S+)", text).group(1)
+            return log.read()
 
     def stop(self):
         self.process.send_signal(signal.SIGTERM)

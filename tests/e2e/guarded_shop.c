@@ -13,12 +13,7 @@
 #include <lockstock/guard.h>
 #include <lockstock/v1/lock.lks_client.h>
 
-#include "guarded.pb-c.h"
-
-typedef Lockstock__Test__BuyRequest buy_request;
-typedef Lockstock__Test__BuyResponse buy_response;
-
-enum { HOUR_MS = 3600000, WAIT_MS = 60000, SHORT_MS = 1500 };
+enum { HOUR_MS = 3600000, WAIT_MS = 60000 };
 
 /* ---- guards --------------------------------------------------------------------------------- */
 
@@ -97,9 +92,11 @@ static bool is_taken(const guarded_shop *shop, const lks_rpc_context *context)
     return taken;
 }
 
-static void await_gate(const guarded_shop *shop)
+/* Returns when the gate is open, or `until` is set (NULL = never). The gate is a file that is looked for again and again:
+ * the shop may run in several processes, which are stopped and killed, and a file needs none of them to be told. */
+static void await_gate(const guarded_shop *shop, const atomic_bool *until)
 {
-    while (access(shop->gate, F_OK) != 0)
+    while (access(shop->gate, F_OK) != 0 && !(until && atomic_load(until)))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
@@ -146,8 +143,7 @@ static void *go_on(void *arg)
     struct job *job = arg;
     lks_error error = {0};
 
-    while (access(job->shop->gate, F_OK) != 0 && !atomic_load(&job->cancelled))
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    await_gate(job->shop, &job->cancelled);
     lks_code code = lks_host_is_cancelled(job->context)
                         ? lks_error_set(&error, LKS_CANCELLED, LKS_APPLIED_NO, "nobody waits for it")
                         : sell(job->shop, job->context, job->in, job->out, &error);
@@ -189,7 +185,7 @@ static lks_code act(const lks_rpc_service *service, lks_rpc_context *context, co
         return (lks_code)in->code;
     case LOCKSTOCK__TEST__DOING__DOING_WAIT:
         atomic_fetch_add(&shop->running, 1);
-        await_gate(shop);
+        await_gate(shop, NULL);
         atomic_fetch_sub(&shop->running, 1);
         if (in->code != 0)
             return lks_error_set(error, (lks_code)in->code, LKS_APPLIED_NO, "order_id: not now");

@@ -176,42 +176,44 @@ void await(atomic_int *what, int n)
             fail_msg("%d instead of %d", atomic_load(what), n);
 }
 
-int64_t waiters(char *name)
+lks_inspect_response *inspect(const char *name)
 {
     lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
     lks_inspect_response *response = NULL;
     static char group[] = "items";
 
     request.group = group;
-    request.name = name;
+    request.name = (char *)name;
     assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
-    int64_t n = response->waiters;
-    lks_inspect_response_free(response);
-    return n;
+    return response;
 }
 
-size_t holders(char *name)
+int64_t waiters(const char *name)
 {
-    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
-    lks_inspect_response *response = NULL;
-    static char group[] = "items";
+    lks_inspect_response *lock = inspect(name);
+    int64_t n = lock->waiters;
 
-    request.group = group;
-    request.name = name;
-    assert_int_equal(lks_lock_inspect(channel, &request, NULL, &response, NULL), LKS_OK);
-    size_t n = response->n_holders;
-    lks_inspect_response_free(response);
+    lks_inspect_response_free(lock);
     return n;
 }
 
-void await_waiters(char *name, int64_t n)
+size_t holders(const char *name)
+{
+    lks_inspect_response *lock = inspect(name);
+    size_t n = lock->n_holders;
+
+    lks_inspect_response_free(lock);
+    return n;
+}
+
+void await_waiters(const char *name, int64_t n)
 {
     for (long long until = process_now_ms() + LIMIT_MS; waiters(name) != n; process_pause())
         if (process_now_ms() > until)
             fail_msg("%lld instead of %lld wait", (long long)waiters(name), (long long)n);
 }
 
-void await_holders(char *name, size_t n)
+void await_holders(const char *name, size_t n)
 {
     for (long long until = process_now_ms() + LIMIT_MS; holders(name) != n; process_pause())
         if (process_now_ms() > until)

@@ -5,16 +5,12 @@
 #include <lockstock/lockstock.h>
 
 #include "e2e/guarded_shop.h"
-#include "guarded.pb-c.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "test.h"
 
-typedef Lockstock__Test__BuyRequest buy_request;
-typedef Lockstock__Test__BuyResponse buy_response;
-
-/* AWAY_MS: of calls that cannot succeed, so long that their refusal comes first. SHORT_MS: the leases of Short. */
-enum { LIMIT_MS = 60000, SHORT_MS = 1500, AWAY_MS = 3000, THREADS = 2 };
+/* AWAY_MS: of calls that cannot succeed, so long that their refusal comes first. */
+enum { LIMIT_MS = 60000, AWAY_MS = 3000, THREADS = 2 };
 
 extern redis_fixture *redis;
 extern server_fixture *server;
@@ -62,10 +58,11 @@ bool same_answer(const buy_response *a, const buy_response *b);
 void await(atomic_int *what, int n);
 
 /* Of a lock in group "items". */
-int64_t waiters(char *name);
-size_t holders(char *name);
-void await_waiters(char *name, int64_t n);
-void await_holders(char *name, size_t n);
+lks_inspect_response *inspect(const char *name); /* for lks_inspect_response_free */
+int64_t waiters(const char *name);
+size_t holders(const char *name);
+void await_waiters(const char *name, int64_t n);
+void await_holders(const char *name, size_t n);
 
 extern char x[], y[], item_x[], item_y[], o1[], o2[];
 extern char *x_alone[1], *y_alone[1], *yxy[3];

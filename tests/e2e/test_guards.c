@@ -28,20 +28,14 @@ TEST(locks_are_held_while_the_handler_runs_and_no_longer)
 TEST(a_handler_is_told_the_fences_of_its_locks_in_the_order_of_their_names)
 {
     buy_request request = order(o1, yxy, 3);
-    lks_inspect_request question = LKS_INSPECT_REQUEST_INIT;
     lks_error error;
-    static char group[] = "items";
-    char *names[] = {item_x, item_y};
+    const char *names[] = {item_x, item_y};
 
     buy_response *response = buy(&guarded_lock, &request, &error);
     assert_non_null(response);
     assert_int_equal(response->n_fences, 2);
     for (size_t i = 0; i < 2; i++) {
-        lks_inspect_response *lock = NULL;
-
-        question.group = group;
-        question.name = names[i];
-        assert_int_equal(lks_lock_inspect(channel, &question, NULL, &lock, NULL), LKS_OK);
+        lks_inspect_response *lock = inspect(names[i]);
         assert_true(response->fences[i] == lock->last_fence);
         lks_inspect_response_free(lock);
     }

@@ -54,10 +54,15 @@ const char *mariadb_fixture_socket(const mariadb_fixture *fixture)
     return fixture->socket;
 }
 
-bool mariadb_fixture_kill_and_start(mariadb_fixture *fixture)
+void mariadb_fixture_kill(mariadb_fixture *fixture)
 {
     process_kill(fixture->process);
     process_free(fixture->process);
+    fixture->process = NULL;
+}
+
+bool mariadb_fixture_restart(mariadb_fixture *fixture)
+{
     return start(fixture);
 }
 

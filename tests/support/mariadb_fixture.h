@@ -16,8 +16,11 @@ mariadb_fixture *mariadb_fixture_start(void);
 /* The socket's path; the user is root, without a password. */
 const char *mariadb_fixture_socket(const mariadb_fixture *fixture);
 
-/* kill -9, and a new one on the same data. False: it does not start. */
-bool mariadb_fixture_kill_and_start(mariadb_fixture *fixture);
+/* kill -9. Its data stays. */
+void mariadb_fixture_kill(mariadb_fixture *fixture);
+
+/* After a kill: a new one on the same data. False: it does not start, which is said on stderr. */
+bool mariadb_fixture_restart(mariadb_fixture *fixture);
 
 /* Takes NULL. */
 void mariadb_fixture_free(mariadb_fixture *fixture);

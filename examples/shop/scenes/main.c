@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "number.h"
 #include "shop_scenes.h"
 
 static const char usage[] =
@@ -60,7 +61,7 @@ int main(int argc, char **argv)
         else if (flag == 's')
             list = optarg;
         else if (flag == 'b')
-            good = (setup.buyers = strtoul(optarg, NULL, 10)) >= 1 && setup.buyers <= 4000;
+            good = (setup.buyers = (size_t)number_parse(optarg, 4000)) != 0;
         else
             good = false;
     if (!good || optind != argc) {

@@ -1,7 +1,6 @@
 /* Scene n: two tabs. A buyer sends two orders at the same time, and there is one lamp. Who has read the shelf waits until
  * both orders have come as far as they can: into the handler, or to the shelf's lock. */
 #include <string.h>
-#include <time.h>
 
 #include "lease.h"
 #include "patience.h"
@@ -25,7 +24,7 @@ static lks_code await_waiter(const char *lockstockd, const char *sku, lks_error 
 
     snprintf(lock, sizeof lock, "shelf:%s", sku);
     while (code == LKS_OK && look.waiters == 0) {
-        nanosleep(&(struct timespec){.tv_nsec = LOOK_MS * 1000000}, NULL);
+        clock_rest(LOOK_MS);
         code = lease_inspect(channel, lock, &look, error);
         if (code == LKS_OK && look.waiters == 0 && clock_ms() > patience.end_ms)
             code = lks_error_set(error, LKS_ABORTED, LKS_APPLIED_NO, "no order waits for the shelf's lock");
