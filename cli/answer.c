@@ -76,7 +76,8 @@ static const char *bytes_text(const ProtobufCBinaryData *bytes, lks_rpc_arena *a
     return encoded ? encoded : "";
 }
 
-const char *answer_text(const field_descriptor *field, const void *value, lks_rpc_arena *arena)
+/* A value as it is shown, in the arena; "" when out of memory. */
+static const char *answer_text(const field_descriptor *field, const void *value, lks_rpc_arena *arena)
 {
     char word[WORDS_BYTES] = "";
 

@@ -17,7 +17,4 @@ void answer_print_json(const ProtobufCMessage *message, bool indent, lks_rpc_are
 /* Whether an outcome in it, or in an element of a list of outcomes, says no. */
 bool answer_refuses(const ProtobufCMessage *message);
 
-/* A value as it is shown, in the arena; "" when out of memory. */
-const char *answer_text(const ProtobufCFieldDescriptor *field, const void *value, lks_rpc_arena *arena);
-
 #endif

@@ -122,6 +122,12 @@ void child_kill(const child *c, int number)
         kill(c->pid, number);
 }
 
+void child_stop(const child *c)
+{
+    child_kill(c, SIGTERM);
+    child_kill(c, SIGCONT);
+}
+
 void child_signal(const child *c, const signal_event *event)
 {
     if (c->pid > 0 && (c->group > 0 || !event->from_terminal))

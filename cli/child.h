@@ -7,8 +7,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum { CHILD_VARIABLES_MAX = 8 };
-
 typedef struct child {
     pid_t pid; /* 0 = it has ended, or was never started */
     pid_t
@@ -38,6 +36,9 @@ void child_signal(const child *c, const signal_event *event);
 
 /* Sends it and its group a signal; the group also when it has ended itself. */
 void child_kill(const child *c, int number);
+
+/* Asks it and its group to end: SIGTERM, which is heard when it was stopped, too. */
+void child_stop(const child *c);
 
 /* After an event SIGCHLD: whether it has ended by now. */
 bool child_has_ended(child *c);

@@ -197,7 +197,7 @@ exit_code cli_open(const cli *c, lks_channel **ret)
     char token[TOKEN_BYTES];
     lks_error error;
     lks_channel_options options = {
-        .timeout_ms = c->timeout > UINT32_MAX ? UINT32_MAX : (uint32_t)c->timeout,
+        .timeout_ms = cli_ms(c->timeout),
         .ns = c->ns,
         .ca_file = c->tls_ca,
         .certificate_file = c->tls_certificate,

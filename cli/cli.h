@@ -21,6 +21,15 @@ typedef struct cli {
     const char *json_request; /* what followed --json; NULL = none */
 } cli;
 
+#define NS_PER_MS UINT64_C(1000000)
+enum { CLI_TIMEOUT_MS = 5000 }; /* of a call, without --timeout */
+
+/* A flag's time, as the library takes it: cut to what it can say. */
+static inline uint32_t cli_ms(int64_t ms)
+{
+    return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+}
+
 /* A flag that every command has. */
 options_result cli_take(cli *c, arguments *args, const argument *arg);
 

@@ -11,6 +11,15 @@ exit_code exits_wrong(const char *what, const char *why)
     return EXIT_USAGE;
 }
 
+exit_code exits_refused(const char *before, const char *why)
+{
+    char text[1024 + 1];
+
+    words_printable(why, text, sizeof text);
+    fprintf(stderr, "lockstock: %s%s\n", before, text);
+    return EXIT_REFUSED;
+}
+
 exit_code exits_failed(const lks_error *error, bool is_read)
 {
     bool in_doubt = !is_read && error->applied != LKS_APPLIED_NO;

@@ -85,9 +85,8 @@ static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_
     if (page->n_entries > 0)
         snprintf(after, size, "%s", page->entries[page->n_entries - 1]->id);
     if (page->outcome != LKS_READ_LEDGER_OUTCOME_OK) {
-        fprintf(stderr, "lockstock: --after: entries behind it were trimmed; the oldest there is: %s\n",
-                page->oldest_id[0] ? page->oldest_id : "none");
-        code = EXIT_REFUSED;
+        code = exits_refused("--after: entries behind it were trimmed; the oldest there is: ",
+                             page->oldest_id[0] ? page->oldest_id : "none");
     }
     lks_read_ledger_response_free(page);
     return code;
@@ -165,7 +164,7 @@ static void print_item(const lks_item *item, bool json, lks_rpc_arena *arena)
            item->sold, state);
 }
 
-static exit_code watch(const cli *c, lks_channel *channel, const watch_flags *flags)
+static exit_code print_changes(const cli *c, lks_channel *channel, const watch_flags *flags, lks_rpc_arena *arena)
 {
     const int64_t every = flags->every > 0 ? flags->every : 1000;
     const struct timespec pause = {.tv_sec = every / 1000, .tv_nsec = every % 1000 * 1000000};
@@ -185,12 +184,22 @@ static exit_code watch(const cli *c, lks_channel *channel, const watch_flags *fl
         const lks_item *item = answer->item;
         /* A hold that is over comes back without a new version. */
         if (first || item->version != last.version || item->available != last.available || item->state != last.state)
-            print_item(item, c->json, c->arena);
+            print_item(item, c->json, arena);
+        lks_rpc_arena_reset(arena);
         first = false;
         last = *item;
         lks_get_item_response_free(answer);
     } while (fflush(stdout) == 0 && nanosleep(&pause, NULL) == 0);
     return EXIT_DONE;
+}
+
+static exit_code watch(const cli *c, lks_channel *channel, const watch_flags *flags)
+{
+    lks_rpc_arena *arena = lks_rpc_arena_new();
+    exit_code code = arena ? print_changes(c, channel, flags, arena) : EXIT_OTHER;
+
+    lks_rpc_arena_free(arena);
+    return code;
 }
 
 exit_code watch_command(cli *c, arguments *args)

@@ -18,7 +18,6 @@
 #include <lockstock/rpc/exchange.h>
 
 enum { DEFAULT_LEASE_MS = 30000, MARGIN_PART = 10, MARGIN_MS_MAX = 1000, LOOK_PART = 20, LOOK_MS_MAX = 500 };
-#define NS_PER_MS UINT64_C(1000000)
 
 typedef struct shared {
     _Atomic uint64_t certain_ns, fence; /* the keeper's */
@@ -82,13 +81,7 @@ static exit_code not_taken(lks_lock_result result, const lks_error *error)
 {
     if (result == LKS_LOCK_FAILED)
         return exits_failed(error, false);
-    fprintf(stderr, "lockstock: %s\n", error->message);
-    return EXIT_REFUSED;
-}
-
-static uint32_t capped(int64_t ms)
-{
-    return ms > UINT32_MAX ? UINT32_MAX : (uint32_t)ms;
+    return exits_refused("", error->message);
 }
 
 /* Until the other process wants no more. */
@@ -118,7 +111,7 @@ static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
 {
     const keeper_options *o = w->options;
     const lks_lock_options options = {
-        .group = o->group, .owner = o->owner, .lease_ms = capped(o->lease), .on_lost = on_lost, .arg = w};
+        .group = o->group, .owner = o->owner, .lease_ms = cli_ms(o->lease), .on_lost = on_lost, .arg = w};
     lks_channel *channel = NULL;
     lks_error error;
     exit_code code = cli_open(c, &channel);
@@ -128,7 +121,7 @@ static exit_code work_on(cli *c, work *w, uint64_t lease_ms)
     if (lks_mutex_new(channel, o->name, &options, &w->mutex, &error) != LKS_OK) {
         code = exits_failed(&error, true);
     } else {
-        lks_lock_result result = lks_mutex_lock(w->mutex, capped(o->wait), &error);
+        lks_lock_result result = lks_mutex_lock(w->mutex, cli_ms(o->wait), &error);
         if (result == LKS_LOCK_ACQUIRED) {
             keep(w, lease_ms);
             lks_code unlocked = lks_mutex_unlock(w->mutex, &error);
@@ -240,8 +233,7 @@ void keeper_guard(keeper *k, pid_t group)
 
 void keeper_release(keeper *k)
 {
-    if (send(k->fd, "", 1, MSG_NOSIGNAL) < 0)
-        k->code = EXIT_OTHER;
+    (void)send(k->fd, "", 1, MSG_NOSIGNAL); /* when it is gone, keeper_next tells */
 }
 
 void keeper_free(keeper *k)

@@ -43,9 +43,9 @@ static bool read_rate(const char *text, lks_limit *ret)
 }
 
 /* EXIT_DONE: it is allowed, and counted. */
-static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_limiter_rule *rule)
+static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_limiter_rule *rule, uint32_t timeout_ms)
 {
-    const lks_limiter_options options = {.group = flags->group, .rules = rule, .n_rules = 1, .timeout_ms = 5000};
+    const lks_limiter_options options = {.group = flags->group, .rules = rule, .n_rules = 1, .timeout_ms = timeout_ms};
     lks_limiter_decision decision;
     lks_limiter *limiter = NULL;
     lks_error error;
@@ -53,7 +53,7 @@ static exit_code ask(lks_channel *channel, const limit_flags *flags, const lks_l
 
     if (lks_limiter_new(channel, &options, &limiter, &error) != LKS_OK)
         return exits_failed(&error, true);
-    uint32_t wait = flags->wait > UINT32_MAX ? UINT32_MAX : (uint32_t)flags->wait;
+    uint32_t wait = cli_ms(flags->wait);
     bool allowed = wait > 0 ? lks_limiter_wait(limiter, flags->key, flags->cost, wait, &decision, &error)
                             : lks_limiter_allow(limiter, flags->key, flags->cost, &decision, &error);
     lks_limiter_free(limiter);
@@ -101,7 +101,7 @@ exit_code limit_command(cli *c, arguments *args)
     if (code == EXIT_DONE)
         code = cli_connect(c, &channel);
     if (code == EXIT_DONE)
-        code = ask(channel, &flags, &rule);
+        code = ask(channel, &flags, &rule, c->timeout > 0 ? cli_ms(c->timeout) : CLI_TIMEOUT_MS);
     lks_channel_close(channel);
     if (code != EXIT_DONE)
         return EXIT_AROUND + code;

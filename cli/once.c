@@ -7,15 +7,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <lockstock/once.h>
+#include <lockstock/rpc/exchange.h>
 
 #include "child.h"
 #include "cli.h"
 #include "help.h"
 
-enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_LOOKS = 20, READ_BYTES = 16 * 1024 };
+enum { AGAIN = 75 /* EX_TEMPFAIL: not to be kept */, LOOK_MS = 50, STOP_MS = 1000, READ_BYTES = 16 * 1024 };
 #define CUT_HEADER "cut"
 
 typedef struct once_flags {
@@ -69,7 +71,7 @@ static bool copy(running *r)
 /* Until it has ended. What it left running in the background may still write; that is nobody's result. */
 static void watch(running *r, const lks_once_attempt *attempt, int signals)
 {
-    unsigned looks = 0; /* since it was told to stop */
+    uint64_t kill_ns = 0; /* once it was told to stop */
 
     while (r->child.pid > 0) {
         struct pollfd fds[] = {{.fd = signals, .events = POLLIN}, {.fd = r->output, .events = POLLIN}};
@@ -85,10 +87,13 @@ static void watch(running *r, const lks_once_attempt *attempt, int signals)
             else
                 child_signal(&r->child, &event);
         if (r->child.pid > 0 && lks_once_is_lost(attempt)) {
-            if (looks == 0)
-                child_kill(&r->child, SIGTERM);
-            if (++looks > STOP_LOOKS)
+            uint64_t now_ns = lks_rpc_now_ns();
+            if (kill_ns == 0) {
+                child_stop(&r->child);
+                kill_ns = now_ns + STOP_MS * NS_PER_MS;
+            } else if (now_ns >= kill_ns) {
                 child_kill(&r->child, SIGKILL);
+            }
         }
     }
     while (r->output >= 0 && copy(r))
@@ -113,7 +118,8 @@ static lks_once_verdict execute(void *arg, lks_once_attempt *attempt)
     close(pipe_ends[1]);
     watch(r, attempt, signals);
     int code = child_code(&r->child);
-    if (!r->started || code > EXIT_SIGNAL || code == AGAIN || code == EXIT_NO_PROGRAM || code == EXIT_CANNOT_RUN)
+    if (!r->started || WIFSIGNALED(r->child.status) || code == AGAIN || code == EXIT_NO_PROGRAM ||
+        code == EXIT_CANNOT_RUN)
         return LKS_ONCE_RETRY;
     if (r->cut) {
         fprintf(stderr, "lockstock: only the first %d bytes of the output are kept\n", LKS_ONCE_BODY_MAX);
@@ -125,10 +131,8 @@ static lks_once_verdict execute(void *arg, lks_once_attempt *attempt)
 
 static int replay(const lks_once_result *result)
 {
-    if (result->failure) {
-        fprintf(stderr, "lockstock: it has failed for good: %s\n", result->failure);
-        return EXIT_AROUND + EXIT_REFUSED;
-    }
+    if (result->failure)
+        return EXIT_AROUND + (int)exits_refused("it has failed for good: ", result->failure);
     fwrite(result->body, 1, result->body_len, stdout);
     for (size_t i = 0; i < result->n_headers; i++)
         if (strcmp(result->headers[i].key, CUT_HEADER) == 0)
@@ -144,9 +148,9 @@ static int run(lks_channel *channel, const once_flags *flags, char *const argv[]
         .key = flags->key,
         .fingerprint = flags->fingerprint,
         .fingerprint_len = flags->fingerprint ? strlen(flags->fingerprint) : 0,
-        .lease_ms = flags->lease > UINT32_MAX ? UINT32_MAX : (uint32_t)flags->lease,
+        .lease_ms = cli_ms(flags->lease),
         .retain_ms = (uint64_t)flags->retain,
-        .wait_ms = flags->wait > UINT32_MAX ? UINT32_MAX : (uint32_t)flags->wait,
+        .wait_ms = cli_ms(flags->wait),
     };
     lks_once_result *result = NULL;
     lks_error error = {.code = LKS_RESOURCE_EXHAUSTED, .message = "out of memory"};

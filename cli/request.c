@@ -12,10 +12,9 @@
 
 #include "exits.h"
 #include "rpc/json/base64.h"
+#include "rpc/json/field.h"
 #include "rpc/json/json.h"
 #include "words.h"
-
-typedef ProtobufCFieldDescriptor field_descriptor;
 
 bool request_init(request *r, const ProtobufCMessageDescriptor *type)
 {
@@ -240,6 +239,29 @@ static json_t *value_named(const field_descriptor *field, size_t len, const char
 
 /* ---- from the command line ------------------------------------------------------- */
 
+/* Puts in what the request does not have yet; of lists, all. */
+static bool put_beside(request *r, json_t *json)
+{
+    const char *name;
+    json_t *value;
+
+    json_object_foreach(json, name, value)
+    {
+        const field_descriptor *field = field_find(r->type, name);
+        /* Flags go by the .proto's name. By both it stands there twice, which the codec says. */
+        const char *key = field && !json_object_get(json, field->name) ? field->name : name;
+        json_t *given = json_object_get(r->json, key);
+        int failed = 0;
+        if (!given)
+            failed = json_object_set(r->json, key, value);
+        else if (json_is_array(given) && json_is_array(value))
+            failed = json_array_extend(given, value);
+        if (failed)
+            return false;
+    }
+    return true;
+}
+
 bool request_take_json(request *r, const char *text)
 {
     size_t len = strlen(text);
@@ -251,9 +273,11 @@ bool request_take_json(request *r, const char *text)
     json_t *json = json_loadb(read ? read : text, len, JSON_REJECT_DUPLICATES, &error);
     free(read);
     if (json_is_object(json)) {
-        json_decref(r->json);
-        r->json = json;
-        return true;
+        bool good = put_beside(r, json);
+        json_decref(json);
+        if (!good)
+            exits_wrong("--json", "out of memory");
+        return good;
     }
     snprintf(why, sizeof why, "line %d, column %d: not JSON", error.line, error.column);
     exits_wrong("--json", json ? "must be an object" : why);

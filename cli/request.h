@@ -25,7 +25,8 @@ typedef struct request {
 bool request_init(request *r, const ProtobufCMessageDescriptor *type);
 void request_clear(request *r);
 
-/* All of it from JSON; "@FILE" reads a file, "@-" standard input. False: said. */
+/* What JSON has beside the flags, which win, before it and after it; lists are put together. "@FILE" reads a file, "@-"
+ * standard input. False: said. */
 bool request_take_json(request *r, const char *text);
 
 /* The field that a flag names. OPTIONS_OTHER: there is none. */

@@ -36,8 +36,18 @@ static ProtobufCMessage *keep(ProtobufCMessage *message, lks_rpc_arena *arena)
     return kept;
 }
 
-/* Appends what `page` lists to what `all` lists. */
-static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, lks_rpc_arena *arena)
+/* Elements that the list of n has room for, once it was appended to: it doubles. */
+static size_t room_of(size_t n)
+{
+    size_t room = 16;
+
+    while (room < n)
+        room *= 2;
+    return room;
+}
+
+/* Appends what `page`, the n_page-th from 0, lists to what `all` lists. */
+static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, size_t n_page, lks_rpc_arena *arena)
 {
     for (unsigned i = 0; i < page->descriptor->n_fields; i++) {
         const field_descriptor *field = &page->descriptor->fields[i];
@@ -45,14 +55,17 @@ static bool append_page(ProtobufCMessage *all, const ProtobufCMessage *page, lks
             continue;
         size_t *n = field_quantifier(all, field), more = *(size_t *)field_quantifier(page, field);
         size_t size = lks_rpc_field_size(field->type);
-        char **list = field_member(all, field), *joined = lks_rpc_arena_alloc(arena, (*n + more) * size);
-        if (!joined)
-            return false;
-        if (*n > 0)
-            memcpy(joined, *list, *n * size);
+        char **list = field_member(all, field);
+        if (n_page == 1 || *n + more > room_of(*n)) { /* the first page's own list has no room */
+            char *longer = lks_rpc_arena_alloc(arena, room_of(*n + more) * size);
+            if (!longer)
+                return false;
+            if (*n > 0)
+                memcpy(longer, *list, *n * size);
+            *list = longer;
+        }
         if (more > 0)
-            memcpy(joined + *n * size, *(char **)field_member(page, field), more * size);
-        *list = joined;
+            memcpy(*list + *n * size, *(char **)field_member(page, field), more * size);
         *n += more;
     }
     return true;
@@ -65,13 +78,13 @@ static lks_code call(lks_channel *channel, const lks_rpc_method *method, Protobu
     const char **asked = all_pages ? text_field(asking, "page_token") : NULL;
     ProtobufCMessage *all = NULL;
 
-    for (;;) {
+    for (size_t n_page = 0;; n_page++) {
         ProtobufCMessage *page;
         lks_code code = lks_call_run(channel, method, asking, NULL, &page, error);
         if (code != LKS_OK)
             return code;
         page = keep(page, arena);
-        if (!page || (all && !append_page(all, page, arena)))
+        if (!page || (all && !append_page(all, page, n_page, arena)))
             return lks_error_set(error, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, "out of memory");
         if (!all)
             all = page;
@@ -88,16 +101,22 @@ static lks_code call(lks_channel *channel, const lks_rpc_method *method, Protobu
 
 /* ---- the command ----------------------------------------------------------------- */
 
+/* What followed --json, if that was met since. */
+static bool take_request(cli *c, request *r)
+{
+    const char *text = c->json_request;
+
+    c->json_request = NULL;
+    return !text || request_take_json(r, text);
+}
+
 static bool take(cli *c, request *r, arguments *args, const argument *arg)
 {
     if (!arg->name)
         return request_take_word(r, arg->text);
     options_result taken = cli_take(c, args, arg);
-    if (taken == OPTIONS_TAKEN && c->json_request) {
-        const char *text = c->json_request;
-        c->json_request = NULL;
-        return request_take_json(r, text);
-    }
+    if (taken == OPTIONS_TAKEN)
+        return take_request(c, r);
     if (taken == OPTIONS_OTHER)
         taken = request_take_flag(r, args, arg);
     if (taken == OPTIONS_OTHER)
@@ -134,7 +153,8 @@ exit_code rpc_command(cli *c, const lks_rpc_method *method, arguments *args)
     argument arg;
     request r;
 
-    for (good = request_init(&r, method->request); good && arguments_next(args, &arg);)
+    /* --json may stand before the method, too. */
+    for (good = request_init(&r, method->request) && take_request(c, &r); good && arguments_next(args, &arg);)
         good = take(c, &r, args, &arg);
     if (good && c->help)
         code = help_method(method);

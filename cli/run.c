@@ -21,7 +21,6 @@
 #include "help.h"
 #include "keeper.h"
 
-#define NS_PER_MS UINT64_C(1000000)
 enum { RELEASE_MS = 10000 }; /* then the lease ends it */
 
 #define AT(member) offsetof(keeper_options, member)
@@ -51,10 +50,16 @@ static void stop(running *r)
 {
     uint64_t now_ns = lks_rpc_now_ns();
 
-    child_kill(&r->child, SIGTERM);
-    child_kill(&r->child, SIGCONT); /* one that was stopped has to hear it */
+    child_stop(&r->child);
     r->kill_ns = now_ns + keeper_margin_ns(r->keeper) / 4 * 3;
     r->phase = STOPPING;
+}
+
+static void release(running *r)
+{
+    r->phase = RELEASING;
+    r->give_up_ns = lks_rpc_now_ns() + RELEASE_MS * NS_PER_MS;
+    keeper_release(r->keeper);
 }
 
 static void start(running *r)
@@ -70,9 +75,7 @@ static void start(running *r)
         return;
     }
     r->code = EXIT_AROUND + EXIT_OTHER;
-    r->phase = RELEASING;
-    keeper_release(r->keeper);
-    r->give_up_ns = lks_rpc_now_ns() + RELEASE_MS * NS_PER_MS;
+    release(r);
 }
 
 static void on_news(running *r)
@@ -108,9 +111,7 @@ static void on_child_end(running *r)
     }
     keeper_guard(r->keeper, 0);
     r->code = child_code(&r->child);
-    r->phase = RELEASING;
-    r->give_up_ns = lks_rpc_now_ns() + RELEASE_MS * NS_PER_MS;
-    keeper_release(r->keeper);
+    release(r);
 }
 
 static void on_signals(running *r)

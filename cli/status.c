@@ -1,7 +1,9 @@
 /* lockstock status: each server by itself, whether it answers, and whether its store does. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include <jansson.h>
 #include <lockstock/rpc/exchange.h>
 #include <lockstock/v1/id.lks_client.h>
 #include <lockstock/v1/lock.lks_client.h>
@@ -52,6 +54,19 @@ static void print_part(const part *p)
     printf("  %-18s", text);
 }
 
+static exit_code print_json(const char *url, bool is_up, bool has_store)
+{
+    json_t *json = json_pack("{s:s, s:b, s:b}", "server", url, "up", is_up, "store", has_store);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    json_decref(json);
+    if (!text)
+        return exits_wrong("--server", "cannot be written as JSON");
+    printf("%s\n", text);
+    free(text);
+    return EXIT_DONE;
+}
+
 /* The URL alone, in a channel of its own. */
 static exit_code ask(const cli *c, const char *url, int width)
 {
@@ -69,8 +84,9 @@ static exit_code ask(const cli *c, const char *url, int width)
         store = ask_store(channel, &error);
     lks_channel_close(channel);
     if (c->json) {
-        printf("{\"server\":\"%s\",\"up\":%s,\"store\":%s}\n", url, is_down(&server) ? "false" : "true",
-               is_down(&store) ? "false" : "true");
+        code = print_json(url, !is_down(&server), !is_down(&store));
+        if (code != EXIT_DONE)
+            return code;
     } else {
         printf("%-*s", width, url);
         print_part(&server);

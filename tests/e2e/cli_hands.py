@@ -54,6 +54,22 @@ class Hands(Case):
         process.terminate()
         process.communicate(timeout=LIMIT_S)
 
+    def test_an_item_that_is_watched_in_json(self):
+        self.out("stock", "put", "phone", "0")
+        process = self.start("stock", "watch", "phone", "--every", "10ms", "--json")
+        for n in range(5):
+            self.assertEqual(json.loads(process.stdout.readline())["available"], str(n))
+            self.out("stock", "put", "phone", str(n + 1))
+        self.assertEqual(json.loads(process.stdout.readline())["available"], "5")
+        self.out("stock", "rm", "phone")
+        _, err = process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, REFUSED, err)
+
+    def test_status_of_a_url_with_quotes(self):
+        url = 'unix:///nonexistent/"\\'
+        out, _ = self.run_cli("status", "--server", url, "--timeout", "50ms", "--json", code=UNAVAILABLE)
+        self.assertEqual(json.loads(out), {"server": url, "up": False, "store": False})
+
     def test_status(self):
         out = self.out("status")
         self.assertRegex(out, rf"^SERVER +STATE +STORE\n{self.server.url} +up, [\d.]+ ms +up, [\d.]+ ms *\n$")

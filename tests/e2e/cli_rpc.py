@@ -68,12 +68,14 @@ class EveryMethod(Case):
         self.assertEqual(self.out("stock", "delete-item", "phone"), "")
 
     def test_lists_are_whole(self):
-        for i in range(7):
-            self.out("stock", "put", f"sku-0{i}", "1", "--group", "all")
+        for i in range(19):
+            self.out("stock", "put", f"sku-{i:02}", "1", "--group", "all")
         items = self.json("stock", "list-items", "--group", "all", "--page-size", "3")
-        self.assertEqual([item["sku"] for item in items["items"]], [f"sku-0{i}" for i in range(7)])
+        self.assertEqual([item["sku"] for item in items["items"]], [f"sku-{i:02}" for i in range(19)])
         self.assertEqual(items["nextPageToken"], "")
-        self.assertEqual(len(self.out("stock", "ls", "--group", "all", "--page-size", "3").splitlines()), 8)
+        for size in ("1", "2"):
+            self.assertEqual(self.json("stock", "list-items", "--group", "all", "--page-size", size), items)
+        self.assertEqual(len(self.out("stock", "ls", "--group", "all", "--page-size", "3").splitlines()), 20)
         page = self.json("stock", "ls", "--group", "all", "--page-size", "3", "--page-token", "")
         self.assertEqual(len(page["items"]), 3)
         page = self.json("stock", "ls", "--group", "all", "--page-size", "3", "--page-token", page["nextPageToken"])
@@ -177,6 +179,23 @@ class WordsAndFlags(Case):
             file.write('{"sku":"c"}')
         out = self.out("stock", "put", f"--json=@{self.server.dir}/request", "--on-hand", "5")  # flags beside it
         self.assertEqual(json.loads(out)["item"]["available"], "5")
+
+    def test_a_request_in_json_before_and_beside_flags(self):
+        first = ("--json", '{"sku":"a","onHand":"4"}')
+        self.assertEqual(json.loads(self.out(*first, "stock", "put"))["item"]["available"], "4")
+        self.assertEqual(json.loads(self.out(*first, "stock", "put", "--on-hand", "5"))["item"]["available"], "5")
+        self.assertEqual(json.loads(self.out("stock", "put", "--on-hand", "6", *first))["item"]["available"], "6")
+        self.assertEqual(json.loads(self.out("stock", "put", *first, "--on-hand", "7"))["item"]["available"], "7")
+        self.assertIn("nope: unknown field", self.err("--json", '{"nope":1}', "id", "decode", "5", code=USAGE))
+        self.out("id", "decode", "--id", "5", "--json", "{}")
+        self.assertIn("twice", self.err("stock", "put", "--json", '{"sku":"a","on_hand":1,"onHand":2}', code=USAGE))
+        self.out("stock", "put", "b", "9", "--group", "a")
+        for order, before, after in (("o1", ("--line", "b=1"), ()), ("o2", (), ("--line", "b=1"))):  # lists have both
+            lines = json.loads(self.out("stock", "deduct", order, *before, "--json",
+                                        '{"group":"a","lines":[{"sku":"a","quantity":2}]}', *after))["lines"]
+            self.assertEqual(sorted(line["sku"] for line in lines), ["a", "b"])
+        page = self.json("stock", "ls", '--json={"group":"a","pageSize":1,"pageToken":""}')  # a page that was named
+        self.assertEqual(len(page["items"]), 1)
 
     def test_text_of_others_moves_no_terminal(self):
         self.out("lock", "acquire", "a", "--lease", "1m", "--owner", "\x1b[2Jé\x9b\n")

@@ -7,6 +7,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
 
@@ -285,6 +286,34 @@ class Once(Case):
         self.once("/nonexistent/program", code=NO_PROGRAM)
         self.assertEqual(self.once("sh", "-c", "echo $LOCKSTOCK_ATTEMPT")[0], "4\n")
 
+    def test_an_exit_code_above_128_is_no_signal(self):
+        self.once("sh", "-c", "echo first; exit 255", code=255)
+        self.assertEqual(self.once("echo", "second", code=255)[0], "first\n")
+
+    def test_an_attempt_that_is_lost_may_end_in_peace(self):
+        """Also one that was stopped; and one that writes all the time has as long as others."""
+        for stopped in ("", "kill -STOP $$;"):
+            script = "trap 'for i in $(seq 40); do /bin/echo x; done; echo end; exit 3' TERM; echo up;" \
+                     f"{stopped} while :; do sleep 0.02; done"
+            self.assertIn(b"end\n", self.lost(script))
+
+    def test_an_attempt_that_is_lost_and_goes_on_is_killed(self):
+        self.lost("trap '' TERM; echo up; while :; do sleep 0.02; done")
+
+    def lost(self, script):
+        """What it writes; its result is nobody's."""
+        process = self.start("once", "--key", "k", "--lease", "600ms", "--", "sh", "-c", script)
+        self.assertEqual(process.stdout.readline(), b"up\n")
+        self.out("idempotency", "delete", "lockstock-once", "k")
+        out, err = process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, LOST, err)
+        return out
+
+    def test_what_failed_for_good_moves_no_terminal(self):
+        fence = self.json("idempotency", "begin", "lockstock-once", "k", "--lease", "1m")["fence"]
+        self.out("idempotency", "fail", "lockstock-once", "k", "--fence", fence, "--kind", "final", "--detail", "\x1b[2J\n")
+        self.assertIn("for good: ?[2J?\n", self.err("once", "--key", "k", "--", "true", code=AROUND + REFUSED))
+
     def test_refusals(self):
         self.once("true", flags=("--key", "k", "--fingerprint", "a"))
         self.assertIn("another request", self.err("once", "--key", "k", "--fingerprint", "b", "--", "true",
@@ -321,6 +350,20 @@ class Limit(Case):
                                                code=AROUND + REFUSED))
         self.assertEqual(self.out("limit", "--key", "often", "--rate", "1/10ms", "--wait", "20s", "--", "echo", "1"), "1\n")
         self.assertEqual(self.out("limit", "--key", "often", "--rate", "1/10ms", "--wait", "20s", "--", "echo", "2"), "2\n")
+
+    def test_its_timeout(self):
+        with socket.socket(socket.AF_UNIX) as silent:
+            path = f"{self.server.dir}/silent"
+            silent.bind(path)
+            silent.listen()
+            self.env["LOCKSTOCK_SERVER"] = f"unix://{path}"
+            limit = ("limit", "--key", "a", "--rate", "1/s")
+            patient = self.start(*limit, "--timeout", "10m", "--", "true")
+            with silent.accept()[0]:
+                self.err(*limit, "--", "true", code=AROUND + UNAVAILABLE)  # began later
+                self.assertIsNone(patient.poll())
+                patient.kill()
+                patient.communicate(timeout=LIMIT_S)
 
     def test_a_policy(self):
         self.out("rate-limit", "put", "login", "algorithm=fixed-window,limit=1,period=1h")

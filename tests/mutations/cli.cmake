@@ -24,13 +24,36 @@ c_mutation(CL2 cli/run.c test_cli_run:*signal_ends_the_wait
 c_mutation(CL3 cli/once.c test_cli_run:*result_is_kept* [[lks_once_return(attempt, code, r->kept, r->n_kept)]]
   [[lks_once_return(attempt, 0, r->kept, r->n_kept)]])
 c_mutation(CL3 cli/once.c test_cli_run:*failed_for_now* [[ || code == AGAIN]] "")
-c_mutation(CL3 cli/once.c test_cli_run:*failed_for_now* [[code > EXIT_SIGNAL || ]] "")
+c_mutation(CL3 cli/once.c test_cli_run:*failed_for_now* [[WIFSIGNALED(r->child.status) || ]] "")
+c_mutation(CL3 cli/once.c test_cli_run:*above_128* [[WIFSIGNALED(r->child.status) || ]] [[code > EXIT_SIGNAL || ]])
+c_mutation(CL3 cli/child.c test_cli_run:*may_end_in_peace [[    child_kill(c, SIGCONT);
+]] "")
+c_mutation(CL3 cli/once.c test_cli_run:*may_end_in_peace [[            } else if (now_ns >= kill_ns) {]] [[            } else {]])
+c_mutation(CL3 cli/once.c test_cli_run:*goes_on_is_killed [[                child_kill(&r->child, SIGKILL);]] [[                (void)0;]])
+c_mutation(CL3 cli/limit.c test_cli_run:*its_timeout [[c->timeout > 0 ? cli_ms(c->timeout) : CLI_TIMEOUT_MS]] [[CLI_TIMEOUT_MS]])
 c_mutation(CL3 cli/limit.c test_cli_run:*only_as_often* [[    if (allowed)]] [[    if (true)]])
 
 # settings, lists, codes
 c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(c, &settings[i]) && !options_fill]] [[!options_fill]])
 c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(l->cli, &settings[i]) && (!copy]] [[(!copy]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[        if (!next || !**next)]] [[        if (true)]])
+c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[n_page == 1 || ]] "")
+c_mutation(CL4 cli/rpc.c test_cli_rpc:*before_and_beside* [[request_init(&r, method->request) && take_request(c, &r)]]
+  [[request_init(&r, method->request)]])
+c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[        if (!given)
+]] [[        if (!json_is_array(value))
+]])
+c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[field && !json_object_get(json, field->name) ? field->name : name]] [[name]])
+c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[            failed = json_array_extend(given, value);]] [[            failed = 0;]])
+c_mutation(CL4 cli/status.c test_cli_hands:*url_with_quotes [["store", has_store]] [["store", !has_store]])
+c_mutation(CL4 cli/follow.c test_cli_hands:*watched_in_json [[    lks_rpc_arena_free(arena);
+    return code;
+}
+
+exit_code watch_command]] [[    return code;
+}
+
+exit_code watch_command]])
 c_mutation(CL4 cli/answer.c test_cli_rpc:test_lock [[    return value > 1;]] [[    return false;]])
 c_mutation(CL4 cli/answer.c test_cli_rpc:test_idempotency [["BEGIN_OUTCOME_REPLAY", ]] "")
 c_mutation(CL4 cli/exits.c test_cli_rpc:test_stock [[    case LKS_NOT_FOUND:]] "")
@@ -39,5 +62,7 @@ c_mutation(CL4 cli/exits.c test_cli_rpc:test_stock [[    case LKS_NOT_FOUND:]] "
 c_mutation(CL5 cli/words.c test_words:text_of_others* [[c < ' ' || c == 0x7f || ]] "")
 c_mutation(CL5 cli/words.c test_words:text_of_others* [[    if (c == 0xc2 &&]] [[    if (false &&]])
 c_mutation(CL5 cli/answer.c test_cli_rpc:*moves_no_terminal [[        words_printable(text, copy, size);]] [[        memcpy(copy, text, size);]])
+c_mutation(CL5 cli/exits.c test_cli_run:*good_moves_no_terminal [[    words_printable(why, text, sizeof text);]]
+  [[    snprintf(text, sizeof text, "%s", why);]])
 c_mutation(CL5 cli/words.c test_words:times_have_units [[    if (!isdigit((unsigned char)**at))
         return false;]] "")
