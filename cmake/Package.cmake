@@ -1,6 +1,8 @@
 # What an outside project finds after `cmake --install`: find_package(lockstock)
 # with lockstock::lockstock, ::host, ::rpc and lockstock_generate, and pkg-config's
 # lockstock, lockstock-host and lockstock-rpc. The tree can be moved: nothing in it says where it is.
+# Each install() names its component, which is a package of Debian's (packaging/debian): server, client (what programs that
+# call need to run), host (the same for those that serve), dev, tools; peer is in no package.
 include(CMakePackageConfigHelpers)
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/lockstock")
@@ -12,8 +14,8 @@ configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/lockstockConfig.cmake.i
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/lockstockConfigVersion.cmake"
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/lockstockConfig.cmake" "${PROJECT_BINARY_DIR}/lockstockConfigVersion.cmake"
-  "${PROJECT_SOURCE_DIR}/gen/cmake/LockstockGenerate.cmake" DESTINATION "${package_dir}")
-install(EXPORT lockstockTargets NAMESPACE lockstock:: DESTINATION "${package_dir}")
+  "${PROJECT_SOURCE_DIR}/gen/cmake/LockstockGenerate.cmake" DESTINATION "${package_dir}" COMPONENT dev)
+install(EXPORT lockstockTargets NAMESPACE lockstock:: DESTINATION "${package_dir}" COMPONENT dev)
 
 file(RELATIVE_PATH pc_prefix "/${pkgconfig_dir}" "/")
 string(REGEX REPLACE "/$" "" pc_prefix "${pc_prefix}")
@@ -23,7 +25,7 @@ if(LOCKSTOCK_SERVER)
 endif()
 foreach(pc IN LISTS packages)
   configure_file("${CMAKE_CURRENT_LIST_DIR}/${pc}.pc.in" "${PROJECT_BINARY_DIR}/${pc}.pc" @ONLY)
-  install(FILES "${PROJECT_BINARY_DIR}/${pc}.pc" DESTINATION "${pkgconfig_dir}")
+  install(FILES "${PROJECT_BINARY_DIR}/${pc}.pc" DESTINATION "${pkgconfig_dir}" COMPONENT dev)
 endforeach()
 
 # The libraries find each other, and the programs them, wherever the tree is.
