@@ -38,6 +38,7 @@ struct connection {
     uv_timer_t timer;
     uv_getaddrinfo_t resolution;
     bool resolving;
+    bool resolves_old; /* a name that it was moved away from since */
     uint32_t failures; /* in a row */
     uint64_t random;
     char address[ADDRESS_BYTES];
@@ -184,16 +185,22 @@ static void choose_address(connection *c, const struct addrinfo *all)
         uv_ip4_name((const struct sockaddr_in *)(const void *)chosen->ai_addr, c->address, sizeof c->address);
 }
 
+static void start_connecting(connection *c);
+
 static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *all)
 {
     connection *c = request->data;
 
-    c->resolving = false;
+    bool old = c->resolves_old;
+
+    c->resolving = c->resolves_old = false;
     if (status == 0)
         choose_address(c, all);
     uv_freeaddrinfo(all);
     if (c->state == CLOSED)
         finish_closing(c);
+    else if (c->state == RESOLVING && old)
+        start_connecting(c);
     else if (c->state == RESOLVING && status < 0)
         connection_drop(c, uv_strerror(status));
     else if (c->state == RESOLVING)
@@ -229,6 +236,19 @@ static void pause_then_connect(connection *c)
     uint64_t ns = backoff_ns(PAUSE_MIN_MS, PAUSE_MAX_MS, c->failures++, &c->random);
 
     uv_timer_start(&c->timer, on_pause_over, ns / CLOCK_NS_PER_MS, 0);
+}
+
+void connection_move(connection *c, const char *host, uint16_t port, const char *reason)
+{
+    c->options.path = NULL;
+    c->options.host = host;
+    c->options.port = port;
+    c->next_address = 0;
+    c->failures = 0;
+    c->resolves_old = c->resolving;
+    connection_drop(c, reason);
+    if (c->state == PAUSING)
+        uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }
 
 static void on_pong(void *arg, const redisReply *reply, bool sent)

@@ -55,7 +55,10 @@ void connection_ready(connection *connection);
  * and on_down are called back from here. */
 void connection_drop(connection *connection, const char *reason);
 
-/* The same, once all replies that are due have come; no command may follow. */
+/* From now on it connects there, at once; the address stays the caller's. What was connected is dropped. */
+void connection_move(connection *connection, const char *host, uint16_t port, const char *reason);
+
+/* The same as connection_drop, once all replies that are due have come; no command may follow. */
 void connection_retire(connection *connection, const char *reason);
 
 /* Closes for good: commands under way end, on_down is not called; `closed` runs

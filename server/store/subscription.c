@@ -1,6 +1,6 @@
 /* Invariant: after `SUBSCRIBE channel` was confirmed no command is sent, so whatever
  * comes is a message. That a quiet peer is dead is found by TCP's keepalive (the
- * adapter sets it), and by the store's other connection. Used by store.c.
+ * adapter sets it), and by the store's other connection. Used by node.c.
  *
  *   connection up --> greeting --passed--> SUBSCRIBE --confirmed--> listening
  *        ^----------------------- lost, refused -------------------------/
@@ -110,6 +110,11 @@ subscription *subscription_open(const subscription_options *options, const conne
 void subscription_renew(subscription *s, const char *reason)
 {
     connection_drop(s->connection, reason);
+}
+
+void subscription_move(subscription *s, const char *host, uint16_t port, const char *reason)
+{
+    connection_move(s->connection, host, port, reason);
 }
 
 static void on_connection_closed(void *arg)

@@ -30,6 +30,9 @@ subscription *subscription_open(const subscription_options *options, const conne
 /* Gives its connection up and makes it anew. */
 void subscription_renew(subscription *subscription, const char *reason);
 
+/* As connection_move. */
+void subscription_move(subscription *subscription, const char *host, uint16_t port, const char *reason);
+
 /* `closed` runs on the loop, last; nothing else from here on. */
 void subscription_close(subscription *subscription, void (*closed)(void *arg), void *arg);
 

@@ -95,12 +95,12 @@ c_mutation(B9 server/services/lock_admin.c test_lock_fence [[    (void)request;
     (void)response;
     (void)a;]])
 
-c_mutation(B10 server/store/store.c test_store_redis:*becomes_unsafe*
-  [[return s->safety.danger && !s->options.allow_unsafe;]] [[return false;]])
-c_mutation(B10 server/store/store.c test_store_redis:*becomes_unsafe*
-  [[return s->safety.danger && !s->options.allow_unsafe;]] [[return s->safety.danger;]])
-c_mutation(B10 server/store/store.c test_store_redis:*becomes_unsafe* [[    else if (!s->ready)
-        advance(s);]] "")
+c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
+  [[return n->safety.danger && !n->options.allow_unsafe;]] [[return false;]])
+c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
+  [[return n->safety.danger && !n->options.allow_unsafe;]] [[return n->safety.danger;]])
+c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe* [[    else if (!n->ready)
+        advance(n);]] "")
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
   [[else if (!appends && setting(reply, "save")[0] == '\0')]] [[else if (false)]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*

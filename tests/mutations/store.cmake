@@ -143,10 +143,10 @@ c_mutation(T16 server/store/embedded.c test_store_embedded:*promised
   [["--appendfsync", e->options.fsync,]] [["--appendfsync", "no",]])
 
 # wake messages come in order; after a lost subscription the server is told to look again
-c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscription)
-        s->options.on_listening(s->options.arg);]] "")
-c_mutation(T17 server/store/store.c test_store_subscription [[    if (s->subscription)
-        subscription_renew(s->subscription, reason);]] "")
+c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
+        n->options.on_listening(n->options.arg);]] "")
+c_mutation(T17 server/store/node.c test_store_subscription [[    if (n->subscription)
+        subscription_renew(n->subscription, reason);]] "")
 
 # zeros at the end of the file, from a power loss, are cut off; those in a value stay
 c_mutation(T16 server/store/aof.c test_aof_tail:*zeros* [[return a->at >= a->size ? TORN : MALFORMED;]] [[return feof(a->file) ? TORN : MALFORMED;]])
@@ -162,10 +162,9 @@ c_mutation(T18 server/store/embedded.c test_store_embedded:*removed_socket* [[  
 const char]] [[}
 
 const char]])
-c_mutation(T18 server/store/store.c test_store_embedded:*removed_socket* [[    set_not_ready(s, reason);
-    if (s->embedded)
-        embedded_lost(s->embedded);
-]] [[    set_not_ready(s, reason);
+c_mutation(T18 server/store/node.c test_store_embedded:*removed_socket* [[    set_not_ready(n, reason);
+    tell_lost(n);
+]] [[    set_not_ready(n, reason);
 ]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:*loop_goes_on*
   [[    uv_queue_work(e->options.loop, &e->mending, mend_in_thread, on_mended); /* fails only without a function */]]

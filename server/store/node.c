@@ -1,0 +1,418 @@
+/* Invariant: the pipeline has a link exactly while the connection was greeted, the wake channel was heard then,
+ * the node is safe, and nothing was found against the connection since; that is what ready means.
+ *
+ *   address --> connection --fresh--> greeting --passed--> pipeline up
+ *                   ^ \--lost, moved, dropped-----------> pipeline down
+ *                   \--retire-- useless <--error row-- pipeline
+ *
+ * Settings of a running Redis can be changed: a node that is not safe any more has no link until it is again; its
+ * connection stays, so that this can be seen.
+ *
+ * The subscription, a connection of its own, is renewed whenever the first one was lost: the next may reach another
+ * Redis, whose publishers must find it there.
+ *
+ * Closing goes the other way round: connections, pipeline. */
+#include "store/node.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "log.h"
+#include "memory.h"
+#include "store/connection.h"
+#include "store/greeting.h"
+#include "store/library.h"
+#include "store/pipeline.h"
+#include "store/safety.h"
+#include "store/subscription.h"
+
+enum {
+    CONNECT_TIMEOUT_MS = 2000,
+    SILENCE_TIMEOUT_MS = 10000,
+    IN_FLIGHT_MAX = 8192,
+    UPKEEP_MS = 3600 * 1000,
+    SAFETY_CHECK_MS = 30 * 1000,
+    REASON_BYTES = 256,
+};
+
+struct node {
+    node_options options;
+    char *path, *host; /* NULL: the other one */
+    uint16_t port;
+    connection *connection;
+    subscription *subscription; /* NULL without a channel to hear */
+    unsigned n_connections;
+    library *library;
+    greeting greeting;
+    pipeline *pipeline;
+    uv_timer_t upkeep, safety_check;
+    uv_idle_t closing;
+    unsigned handles;
+
+    bool greeted;  /* the connection; and nothing was found against it since */
+    bool hears;    /* the channel */
+    bool asks;     /* whether the node is safe */
+    safety safety; /* as of the last answer */
+    bool ready;
+    char reason[REASON_BYTES]; /* why not */
+
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+/* ---- readiness ----------------------------------------------------------------- */
+
+static void set_ready(node *n)
+{
+    pipeline_up(n->pipeline, n->connection, n->greeting.cluster);
+    library_keep(n->library, n->connection);
+    n->ready = true;
+    n->reason[0] = '\0';
+    n->options.on_ready(n->options.arg, true, NULL);
+}
+
+static bool is_unsafe(const node *n)
+{
+    return n->safety.danger && !n->options.allow_unsafe;
+}
+
+/* The connection was greeted, or the channel is heard, or the store safe again: when all hold, calls may go
+ * out, those of whoever may have missed a message too. */
+static void advance(node *n)
+{
+    if (!n->greeted || (n->subscription && !n->hears) || is_unsafe(n))
+        return;
+    if (!n->ready)
+        set_ready(n);
+    if (n->subscription)
+        n->options.on_listening(n->options.arg);
+}
+
+/* Another reason is a change too: who looks at the log sees why it still is not. */
+static void say_not_ready(node *n, const char *reason)
+{
+    bool changed = n->ready || strcmp(n->reason, reason) != 0;
+
+    n->ready = false;
+    snprintf(n->reason, sizeof n->reason, "%s", reason);
+    pipeline_down(n->pipeline, n->reason);
+    if (changed)
+        n->options.on_ready(n->options.arg, false, n->reason);
+}
+
+static void set_not_ready(node *n, const char *reason)
+{
+    n->greeted = false;
+    say_not_ready(n, reason);
+}
+
+static void set_fatal(node *n, const char *reason)
+{
+    n->options.on_fatal(n->options.arg, reason);
+    set_not_ready(n, reason);
+}
+
+/* ---- the connection's life ----------------------------------------------------- */
+
+static void tell_lost(node *n)
+{
+    if (n->options.on_lost)
+        n->options.on_lost(n->options.arg);
+}
+
+static void on_up(void *arg)
+{
+    node *n = arg;
+
+    greeting_start(&n->greeting, n->connection);
+}
+
+static void on_down(void *arg, const char *reason)
+{
+    node *n = arg;
+
+    set_not_ready(n, reason);
+    tell_lost(n);
+    if (n->subscription)
+        subscription_renew(n->subscription, reason);
+}
+
+static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+{
+    node *n = arg;
+
+    if (verdict == GREETING_FATAL)
+        set_fatal(n, reason);
+    if (verdict != GREETING_PASSED) {
+        connection_drop(n->connection, reason);
+        return;
+    }
+    connection_ready(n->connection);
+    n->greeted = true;
+    n->safety = n->greeting.safety;
+    advance(n);
+}
+
+static void on_reloaded(void *arg, library_verdict verdict, const char *reason)
+{
+    node *n = arg;
+
+    if (verdict == LIBRARY_FOREIGN)
+        set_fatal(n, reason);
+    if (verdict == LIBRARY_LOADED)
+        pipeline_resume(n->pipeline);
+    else
+        connection_drop(n->connection, reason);
+}
+
+static void on_missing(void *arg)
+{
+    node *n = arg;
+
+    log_warn("library-missing", "action=\"load it again\"");
+    library_ensure(n->library, n->connection, on_reloaded, n);
+}
+
+static void on_useless(void *arg, const char *reason)
+{
+    node *n = arg;
+
+    set_not_ready(n, reason);
+    connection_retire(n->connection, reason);
+}
+
+/* ---- the channel's life -------------------------------------------------------- */
+
+static void on_listening(void *arg)
+{
+    node *n = arg;
+
+    n->hears = true;
+    advance(n);
+}
+
+static void on_message(void *arg, const char *data, size_t len)
+{
+    node *n = arg;
+
+    n->options.on_wake(n->options.arg, data, len);
+}
+
+static void on_deaf(void *arg, const char *reason)
+{
+    node *n = arg;
+
+    n->hears = false;
+    tell_lost(n);
+    if (n->greeted && !n->ready)
+        say_not_ready(n, reason);
+}
+
+/* ---- safety -------------------------------------------------------------------- */
+
+static void on_safety(void *arg, const struct redisReply *reply, bool sent)
+{
+    node *n = arg;
+    safety before = n->safety;
+
+    (void)sent;
+    n->asks = false;
+    if (!reply || !n->greeted)
+        return;
+    n->safety = safety_of(reply);
+    safety_log(&n->safety, &before, n->options.allow_unsafe);
+    if (is_unsafe(n))
+        say_not_ready(n, n->safety.danger);
+    else if (!n->ready)
+        advance(n);
+}
+
+static void on_safety_check(uv_timer_t *timer)
+{
+    node *n = timer->data;
+    const char *words[SAFETY_WORDS];
+
+    if (!n->greeted || n->asks)
+        return;
+    n->asks = true;
+    connection_words(n->connection, on_safety, n, safety_words(words), words);
+}
+
+static void on_upkeep(uv_timer_t *timer)
+{
+    node *n = timer->data;
+
+    if (n->ready)
+        library_keep(n->library, n->connection);
+}
+
+/* ---- opening ------------------------------------------------------------------- */
+
+static uint32_t or_default(uint32_t value, uint32_t otherwise)
+{
+    return value ? value : otherwise;
+}
+
+static subscription *open_subscription(node *n, const connection_options *to_connection)
+{
+    const subscription_options options = {
+        .channel = n->options.wake_channel,
+        .url = n->options.url,
+        .on_listening = on_listening,
+        .on_message = on_message,
+        .on_deaf = on_deaf,
+        .arg = n,
+    };
+    return subscription_open(&options, to_connection);
+}
+
+static void assemble(node *n)
+{
+    uv_loop_t *loop = n->options.loop;
+    const pipeline_options to_pipeline = {
+        .loop = loop,
+        .digest = n->options.library_digest,
+        .in_flight_max = or_default(n->options.in_flight_max, IN_FLIGHT_MAX),
+        .on_missing = on_missing,
+        .on_useless = on_useless,
+        .arg = n,
+    };
+    const connection_options to_connection = {
+        .loop = loop,
+        .path = n->path,
+        .host = n->host,
+        .port = n->port,
+        .connect_timeout_ms = or_default(n->options.connect_timeout_ms, CONNECT_TIMEOUT_MS),
+        .silence_timeout_ms = or_default(n->options.silence_timeout_ms, SILENCE_TIMEOUT_MS),
+        .on_up = on_up,
+        .on_down = on_down,
+        .arg = n,
+    };
+
+    n->library = library_new(n->options.library_text, n->options.library_digest);
+    n->greeting = (greeting){
+        .url = n->options.url,
+        .library = n->library,
+        .allow_unsafe = n->options.allow_unsafe,
+        .done = on_greeted,
+        .arg = n,
+    };
+    n->pipeline = pipeline_new(&to_pipeline);
+    n->connection = connection_open(&to_connection);
+    if (n->options.wake_channel)
+        n->subscription = open_subscription(n, &to_connection);
+    n->n_connections = n->subscription ? 2 : 1;
+    uv_timer_init(loop, &n->upkeep);
+    uv_timer_init(loop, &n->safety_check);
+    uv_idle_init(loop, &n->closing);
+    n->handles = 3;
+    n->upkeep.data = n->safety_check.data = n->closing.data = n;
+    uv_timer_start(&n->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
+    uv_timer_start(&n->safety_check, on_safety_check, or_default(n->options.safety_check_ms, SAFETY_CHECK_MS),
+                   or_default(n->options.safety_check_ms, SAFETY_CHECK_MS));
+}
+
+node *node_open(const node_options *options)
+{
+    node *n = memory_alloc(sizeof *n);
+
+    *n = (node){.options = *options, .port = options->port, .reason = "connecting"};
+    if (options->path)
+        n->path = memory_copy(options->path, strlen(options->path));
+    else
+        n->host = memory_copy(options->host, strlen(options->host));
+    assemble(n);
+    return n;
+}
+
+void node_move(node *n, const char *host, uint16_t port, const char *reason)
+{
+    char *before = n->host;
+
+    if (n->port == port && strcmp(before, host) == 0)
+        return;
+    n->host = memory_copy(host, strlen(host));
+    n->port = port;
+    if (n->subscription)
+        subscription_move(n->subscription, n->host, port, reason);
+    connection_move(n->connection, n->host, port, reason);
+    free(before);
+}
+
+void node_drop(node *n, const char *reason)
+{
+    connection_drop(n->connection, reason);
+}
+
+void node_submit(node *n, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+{
+    pipeline_submit(n->pipeline, call, deadline_ns, done, arg);
+}
+
+bool node_ready(const node *n, const char **reason)
+{
+    if (reason)
+        *reason = n->ready ? NULL : n->reason;
+    return n->ready;
+}
+
+void node_refuse(node *n, const char *reason)
+{
+    set_not_ready(n, reason);
+}
+
+/* ---- closing ------------------------------------------------------------------- */
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    node *n = handle->data;
+
+    if (--n->handles > 0)
+        return;
+    void (*closed)(void *arg) = n->closed;
+    void *arg = n->closed_arg;
+    library_free(n->library);
+    free(n->path);
+    free(n->host);
+    free(n);
+    closed(arg);
+}
+
+static void on_pipeline_freed(void *arg)
+{
+    node *n = arg;
+
+    uv_close((uv_handle_t *)&n->upkeep, on_handle_closed);
+    uv_close((uv_handle_t *)&n->safety_check, on_handle_closed);
+    uv_close((uv_handle_t *)&n->closing, on_handle_closed);
+}
+
+static void on_connection_closed(void *arg)
+{
+    node *n = arg;
+
+    if (--n->n_connections == 0)
+        pipeline_free(n->pipeline, on_pipeline_freed, n);
+}
+
+static void on_closing(uv_idle_t *idle)
+{
+    node *n = idle->data;
+
+    uv_idle_stop(idle);
+    connection_close(n->connection, on_connection_closed, n);
+    if (n->subscription)
+        subscription_close(n->subscription, on_connection_closed, n);
+    pipeline_end(n->pipeline);
+}
+
+void node_close(node *n, void (*closed)(void *arg), void *arg)
+{
+    n->closed = closed;
+    n->closed_arg = arg;
+    uv_timer_stop(&n->upkeep);
+    uv_timer_stop(&n->safety_check);
+    uv_idle_start(&n->closing, on_closing);
+}

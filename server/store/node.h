@@ -1,0 +1,58 @@
+/* One primary: the connection to it, what it must pass before calls use it (greeting, library, safety), its
+ * pipeline, and a second connection that hears a channel. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_STORE_NODE_H
+#define LOCKSTOCK_SERVER_STORE_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/store.h"
+#include "store/url.h"
+
+typedef struct node node;
+
+/* Callbacks run on the loop. None may close the node inside it but through node_close, whose end comes later. */
+typedef struct node_options {
+    struct uv_loop_s *loop;
+    const url *url;   /* user, password and db; stays the caller's */
+    const char *path; /* of a socket, copied; NULL: host and port */
+    const char *host; /* copied */
+    uint16_t port;
+    const char *library_text, *library_digest; /* static */
+    bool allow_unsafe;
+    uint32_t connect_timeout_ms, silence_timeout_ms, safety_check_ms, in_flight_max; /* as in store_options, 0 too */
+    const char *wake_channel; /* it must outlive the node; NULL = none */
+    /* Told on each change, and when the reason for not being ready is another one. */
+    void (*on_ready)(void *arg, bool ready, const char *reason);
+    /* The node's data, design or version does not fit, for good; on_ready tells false right after it. */
+    void (*on_fatal)(void *arg, const char *reason);
+    /* One of its two connections was lost or could not be made; NULL = nobody asks. */
+    void (*on_lost)(void *arg);
+    void (*on_wake)(void *arg, const char *data, size_t len); /* these two as in store_options */
+    void (*on_listening)(void *arg);
+    void *arg;
+} node_options;
+
+/* Connects in the background and keeps connecting, until node_close. Calls nothing back before it returns. */
+node *node_open(const node_options *options);
+
+/* From now on the node is at this address, both its connections; what was sent to the one before ends as when
+ * a connection is lost. Nothing happens when it is there already. `reason` is told while it is not ready. */
+void node_move(node *node, const char *host, uint16_t port, const char *reason);
+
+/* Gives the connection up, for `reason`; it is made again. */
+void node_drop(node *node, const char *reason);
+
+/* As store_submit. */
+void node_submit(node *node, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
+
+/* Whether calls go out. *reason, if not NULL: why not; valid until the next change. */
+bool node_ready(const node *node, const char **reason);
+
+/* Not ready, for a reason that the caller knows; until the next connection was greeted. */
+void node_refuse(node *node, const char *reason);
+
+/* Ends calls under way with UNAVAILABLE, not before it returns; `closed` runs on the loop, last. */
+void node_close(node *node, void (*closed)(void *arg), void *arg);
+
+#endif
