@@ -115,14 +115,14 @@ static bool read_store(place *p, const char *text)
 
     if (url_parse(text, &found, &error) != LKS_OK)
         return failed(error.message);
-    bool known = found.kind != URL_EMBEDDED;
+    bool known = found.kind == URL_TCP || found.kind == URL_UNIX;
     if (!known)
         failed("--store: must be redis:// or unix://; for a store of our own, --fsync");
     else if (found.kind == URL_UNIX)
         snprintf(p->socket, sizeof p->socket, "%s", found.path);
     else {
-        snprintf(p->host, sizeof p->host, "%s", found.host);
-        snprintf(p->port, sizeof p->port, "%u", found.port);
+        snprintf(p->host, sizeof p->host, "%s", found.hosts[0].name);
+        snprintf(p->port, sizeof p->port, "%u", found.hosts[0].port);
     }
     snprintf(p->user, sizeof p->user, "%s", found.user ? found.user : "");
     snprintf(p->password, sizeof p->password, "%s", found.password ? found.password : "");

@@ -8,7 +8,17 @@
 
 #include "memory.h"
 
-enum { DEFAULT_PORT = 6379, PORT_MAX = 65535, DB_MAX = 65535 };
+enum { REDIS_PORT = 6379, PORT_MAX = 65535, DB_MAX = 65535 };
+
+#define FORMS "embedded:DIR, redis://[user:password@]host:port/db or unix:///path"
+
+typedef struct scheme {
+    const char *prefix;
+    lks_code (*parse)(const struct scheme *scheme, const char *text, url *ret, lks_error *error);
+    url_kind kind;
+    uint16_t port;    /* where the URL has none */
+    size_t hosts_max; /* of those with commas between */
+} scheme;
 
 static int hex_digit(char c)
 {
@@ -89,23 +99,22 @@ static lks_code parse_credentials(const char **text, const char *end, url *ret, 
 }
 
 /* "host", "host:port", "[address]" or "[address]:port". */
-static lks_code parse_host(const char *text, const char *end, url *ret, lks_error *error)
+static lks_code parse_host(const char *text, const char *end, uint32_t port, url_host *ret, lks_error *error)
 {
     const char *host_end =
         *text == '[' ? memchr(text, ']', (size_t)(end - text)) : memchr(text, ':', (size_t)(end - text));
-    uint32_t port = DEFAULT_PORT;
 
     if (*text == '[') {
         if (!host_end)
             return invalid(error, "an address in brackets is not closed");
-        ret->host = memory_copy(text + 1, (size_t)(host_end - text - 1));
+        ret->name = memory_copy(text + 1, (size_t)(host_end - text - 1));
         host_end++;
     } else {
         host_end = host_end ? host_end : end;
-        ret->host = memory_copy(text, (size_t)(host_end - text));
+        ret->name = memory_copy(text, (size_t)(host_end - text));
     }
-    if (ret->host[0] == '\0')
-        return invalid(error, "redis:// needs a host");
+    if (ret->name[0] == '\0')
+        return invalid(error, "a host is missing");
     if (host_end < end &&
         (*host_end != ':' || !parse_number(host_end + 1, (size_t)(end - host_end - 1), PORT_MAX, &port) || port == 0))
         return invalid(error, "the port must be a number from 1 to 65535");
@@ -113,17 +122,30 @@ static lks_code parse_host(const char *text, const char *end, url *ret, lks_erro
     return LKS_OK;
 }
 
-static lks_code parse_tcp(const char *text, url *ret, lks_error *error)
+static lks_code parse_hosts(const scheme *form, const char *text, const char *end, url *ret, lks_error *error)
+{
+    lks_code code = LKS_OK;
+
+    for (const char *comma; code == LKS_OK && text <= end; text = comma + 1) {
+        comma = memchr(text, ',', (size_t)(end - text));
+        comma = comma ? comma : end;
+        if (ret->n_hosts == form->hosts_max)
+            return invalid(error, form->hosts_max == 1 ? "redis:// has one host" : "at most 16 hosts");
+        code = parse_host(text, comma, form->port, &ret->hosts[ret->n_hosts++], error);
+    }
+    return code;
+}
+
+static lks_code parse_tcp(const scheme *form, const char *text, url *ret, lks_error *error)
 {
     const char *end = text + strcspn(text, "/?");
     const char *db = *end == '/' ? end + 1 : end;
 
-    ret->kind = URL_TCP;
     if (strchr(end, '@'))
         return cut_password(error);
     lks_code code = parse_credentials(&text, end, ret, error);
     if (code == LKS_OK)
-        code = parse_host(text, end, ret, error);
+        code = parse_hosts(form, text, end, ret, error);
     if (code != LKS_OK)
         return code;
     if (*db != '\0' && (db == end || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
@@ -131,12 +153,12 @@ static lks_code parse_tcp(const char *text, url *ret, lks_error *error)
     return LKS_OK;
 }
 
-static lks_code parse_unix(const char *text, url *ret, lks_error *error)
+static lks_code parse_unix(const scheme *form, const char *text, url *ret, lks_error *error)
 {
     const char *path = strchr(text, '/');
     const char *query;
+    (void)form;
 
-    ret->kind = URL_UNIX;
     if (path && path != text && path[-1] != '@' && strstr(path, "@/"))
         return cut_password(error);
     if (!path || (path != text && path[-1] != '@'))
@@ -152,39 +174,40 @@ static lks_code parse_unix(const char *text, url *ret, lks_error *error)
     return ret->path ? LKS_OK : invalid(error, "bad percent-encoding in the path");
 }
 
-static lks_code parse_embedded(const char *text, url *ret, lks_error *error)
+static lks_code parse_embedded(const scheme *form, const char *text, url *ret, lks_error *error)
 {
-    ret->kind = URL_EMBEDDED;
+    (void)form;
     ret->path = memory_copy(text, strlen(text));
     return *text ? LKS_OK : invalid(error, "embedded: needs a directory: embedded:DIR");
 }
 
 lks_code url_parse(const char *text, url *ret, lks_error *error)
 {
-    static const struct scheme {
-        const char *prefix;
-        lks_code (*parse)(const char *text, url *ret, lks_error *error);
-    } schemes[] = {{"embedded:", parse_embedded}, {"redis://", parse_tcp}, {"unix://", parse_unix}};
+    static const scheme schemes[] = {
+        {"embedded:", parse_embedded, URL_EMBEDDED, 0, 0},
+        {"unix://", parse_unix, URL_UNIX, 0, 0},
+        {"redis://", parse_tcp, URL_TCP, REDIS_PORT, 1},
+    };
 
     *ret = (url){0};
     for (size_t i = 0; i < sizeof schemes / sizeof *schemes; i++) {
         size_t len = strlen(schemes[i].prefix);
         if (strncmp(text, schemes[i].prefix, len) != 0)
             continue;
-        lks_code code = schemes[i].parse(text + len, ret, error);
+        ret->kind = schemes[i].kind;
+        lks_code code = schemes[i].parse(&schemes[i], text + len, ret, error);
         if (code != LKS_OK)
             url_clear(ret);
         return code;
     }
-    if (!strstr(text, ":"))
-        return invalid(error, "has no scheme: embedded:DIR, redis://[user:password@]host:port/db or unix:///path");
-    return invalid(error, "must be embedded:DIR, redis://[user:password@]host:port/db or unix:///path");
+    return invalid(error, strstr(text, ":") ? "must be " FORMS : "has no scheme: " FORMS);
 }
 
 void url_clear(url *u)
 {
     free(u->path);
-    free(u->host);
+    for (size_t i = 0; i < u->n_hosts; i++)
+        free(u->hosts[i].name);
     free(u->user);
     if (u->password)
         explicit_bzero(u->password, strlen(u->password));

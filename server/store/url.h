@@ -2,26 +2,34 @@
 #ifndef LOCKSTOCK_SERVER_STORE_URL_H
 #define LOCKSTOCK_SERVER_STORE_URL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <lockstock/status.h>
 
-typedef enum url_kind { URL_EMBEDDED, URL_TCP, URL_UNIX } url_kind;
+typedef enum url_kind { URL_EMBEDDED, URL_UNIX, URL_TCP } url_kind;
+
+enum { URL_HOSTS_MAX = 16 };
+
+typedef struct url_host {
+    char *name; /* a name or an address, without brackets */
+    uint16_t port;
+} url_host;
 
 /* Owns its strings; url_clear frees them. */
 typedef struct url {
     url_kind kind;
-    char *path;     /* EMBEDDED: the directory; UNIX: the socket */
-    char *host;     /* TCP: a name or an address, without brackets */
-    uint16_t port;  /* TCP */
+    char *path;                    /* EMBEDDED: the directory; UNIX: the socket */
+    url_host hosts[URL_HOSTS_MAX]; /* TCP: one */
+    size_t n_hosts;
     uint32_t db;    /* 0 = no SELECT */
     char *user;     /* NULL = the default user */
     char *password; /* NULL = no AUTH */
 } url;
 
-/* embedded:DIR, redis://[[user]:password@]host[:port][/db],
- * unix://[[user]:password@]/path[?db=n]; user, password and path are
- * percent-decoded. LKS_INVALID_ARGUMENT with a text that never quotes the URL,
+/* embedded:DIR, unix://[[user]:password@]/path[?db=n],
+ * redis://[[user]:password@]host[:port][/db]; user, password and path are percent-decoded.
+ * LKS_INVALID_ARGUMENT with a text that never quotes the URL,
  * which may hold a password. */
 lks_code url_parse(const char *text, url *ret, lks_error *error);
 

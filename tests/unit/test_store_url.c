@@ -19,13 +19,14 @@ TEST(each_form_is_taken_apart)
     } rows[] = {
         {"embedded:./data", {.kind = URL_EMBEDDED, .path = "./data"}},
         {"embedded:/var/lib/a b", {.kind = URL_EMBEDDED, .path = "/var/lib/a b"}},
-        {"redis://db", {.kind = URL_TCP, .host = "db", .port = 6379}},
-        {"redis://127.0.0.1:7000/3", {.kind = URL_TCP, .host = "127.0.0.1", .port = 7000, .db = 3}},
-        {"redis://db/", {.kind = URL_TCP, .host = "db", .port = 6379}},
-        {"redis://[::1]:7000", {.kind = URL_TCP, .host = "::1", .port = 7000}},
-        {"redis://[::1]", {.kind = URL_TCP, .host = "::1", .port = 6379}},
-        {"redis://u%40x:p%2fw%3A@db:1", {.kind = URL_TCP, .host = "db", .port = 1, .user = "u@x", .password = "p/w:"}},
-        {"redis://:secret@db", {.kind = URL_TCP, .host = "db", .port = 6379, .password = "secret"}},
+        {"redis://db", {.kind = URL_TCP, .hosts = {{"db", 6379}}, .n_hosts = 1}},
+        {"redis://127.0.0.1:7000/3", {.kind = URL_TCP, .hosts = {{"127.0.0.1", 7000}}, .n_hosts = 1, .db = 3}},
+        {"redis://db/", {.kind = URL_TCP, .hosts = {{"db", 6379}}, .n_hosts = 1}},
+        {"redis://[::1]:7000", {.kind = URL_TCP, .hosts = {{"::1", 7000}}, .n_hosts = 1}},
+        {"redis://[::1]", {.kind = URL_TCP, .hosts = {{"::1", 6379}}, .n_hosts = 1}},
+        {"redis://u%40x:p%2fw%3A@db:1",
+         {.kind = URL_TCP, .hosts = {{"db", 1}}, .n_hosts = 1, .user = "u@x", .password = "p/w:"}},
+        {"redis://:secret@db", {.kind = URL_TCP, .hosts = {{"db", 6379}}, .n_hosts = 1, .password = "secret"}},
         {"unix:///run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock"}},
         {"unix:///run/a%20b?db=2", {.kind = URL_UNIX, .path = "/run/a b", .db = 2}},
         {"unix://u:p@/run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock", .user = "u", .password = "p"}},
@@ -37,10 +38,13 @@ TEST(each_form_is_taken_apart)
         print_message("%s\n", rows[i].text);
         assert_int_equal(url_parse(rows[i].text, &got, &error), LKS_OK);
         assert_int_equal(got.kind, rows[i].expected.kind);
-        assert_int_equal(got.port, rows[i].expected.port);
+        assert_int_equal(got.n_hosts, rows[i].expected.n_hosts);
+        for (size_t k = 0; k < got.n_hosts; k++) {
+            assert_string_equal(got.hosts[k].name, rows[i].expected.hosts[k].name);
+            assert_int_equal(got.hosts[k].port, rows[i].expected.hosts[k].port);
+        }
         assert_int_equal(got.db, rows[i].expected.db);
         assert_text(got.path, rows[i].expected.path);
-        assert_text(got.host, rows[i].expected.host);
         assert_text(got.user, rows[i].expected.user);
         assert_text(got.password, rows[i].expected.password);
         url_clear(&got);
@@ -55,6 +59,7 @@ TEST(what_is_not_understood_is_refused)
         "redis",
         "rediss://db",
         "redis+cluster://db",
+        "redis://db,db2",
         "http://db",
         "REDIS://db",
         "embedded:",
