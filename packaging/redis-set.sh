@@ -1,0 +1,481 @@
+#!/usr/bin/env bash
+# Several redis-servers on 127.0.0.1 that belong together: a Redis Cluster, or a primary with replicas and
+# sentinels. To try lockstock on them (./run.sh cluster, ./run.sh sentinel) and for its tests
+# (tests/support/redis_set_fixture.h, tests/torture). Each writes its AOF with fsync always.
+#
+#   packaging/redis-set.sh cluster DIR [--primaries 3] [--replicas 1]    replicas: of each primary
+#   packaging/redis-set.sh sentinel DIR [--replicas 2] [--sentinels 3]   the primary's name is lockstock
+#
+# starts one on free ports, with all its files in DIR, which is made or empty. When all nodes agree it prints the URL
+# and "ready". It runs until SIGINT or SIGTERM; its servers end with it, whatever ends it, and DIR stays.
+# --password P: of all nodes and sentinels; not for a machine with other users. --tls DIR: TLS only, with DIR's
+# ca.pem, server.pem and server.key; clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
+#
+# While it runs, with the same DIR; each ends when what it asks for is true, or with an error after 60 s:
+#
+#   redis-set.sh url DIR                   the URL for --store
+#   redis-set.sh nodes DIR                 a line a server: port, redis or sentinel, pid, role (master, slave, sentinel; dead)
+#   redis-set.sh cli DIR PORT [command]    redis-cli to it
+#   redis-set.sh kill DIR PORT             kill -9
+#   redis-set.sh start DIR PORT            starts again what was killed
+#   redis-set.sh wait DIR                  until all that run agree, and have their replicas
+#   redis-set.sh failover DIR [PORT]       another node becomes the primary in PORT's place, at once when PORT answers,
+#                                          else as soon as the others notice; prints its port. Sentinel: PORT is the primary
+#   redis-set.sh move DIR FIRST LAST PORT  moves these slots, with their keys, to the primary PORT, wherever they are
+set -euo pipefail
+
+PRIMARY_NAME=lockstock
+SLOTS=16384
+MOVED_AT_ONCE=512 # slots
+KEYS_AT_ONCE=100
+PATIENCE_S=60
+
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+usage() {
+  sed -n '2,/^set /s/^# \{0,1\}//p' "$0" >&2
+  exit 2
+}
+
+log_in() {
+  unset REDISCLI_AUTH
+  [ -z "$password" ] || export REDISCLI_AUTH="$password"
+}
+
+cli() { # port command...
+  timeout 10 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$@"
+}
+
+answers() { # port
+  [ "$(timeout 1 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$1" PING 2>/dev/null)" = PONG ]
+}
+
+until_true() { # what it waits for, command...
+  local end=$((SECONDS + PATIENCE_S))
+  until "${@:2}"; do
+    [ "$SECONDS" -lt "$end" ] || die "no $1 after $PATIENCE_S s"
+    kill -0 "$(cat "$set/pid")" 2>/dev/null || die "$set: the redis-servers have ended"
+    sleep 0.05
+  done
+}
+
+pid_of() { # port; nothing when it does not run
+  local pid
+  pid=$(cat "$set/$1/pid" 2>/dev/null) || return 0
+  ! tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline" | grep -q "redis-server.*[:/]$1\b" || echo "$pid"
+}
+
+is_gone() { # port
+  [ -z "$(pid_of "$1")" ]
+}
+
+ports_of() { # redis|sentinel
+  awk -v kind="$1" '$2 == kind { print $1 }' "$set/nodes"
+}
+
+running() { # redis|sentinel
+  local port
+  for port in $(ports_of "$1"); do
+    is_gone "$port" || echo "$port"
+  done
+}
+
+# --- what is started
+
+launch() { # port; a child of this shell, killed by the kernel when this shell ends
+  local dir="$set/$1" manifest="$set/$1/appendonlydir/appendonly.aof.manifest" flags=()
+  [ ! -e "$dir/is_sentinel" ] || flags=(--sentinel)
+  # A transaction that a kill cut off must not run in half (docs/store.md).
+  [ ! -e "$manifest" ] || redis-check-aof --fix "$manifest" < <(yes 2>/dev/null) >"$dir/mended" 2>&1 || return 1
+  setpriv --pdeathsig KILL redis-server "$dir/redis.conf" "${flags[@]}" >>"$dir/output" 2>&1 3>&- &
+  echo $! >"$dir/pid"
+}
+
+comes_up() { # port
+  local end=$((SECONDS + PATIENCE_S))
+  until answers "$1"; do
+    kill -0 "$(cat "$set/$1/pid")" 2>/dev/null || return 1
+    [ "$SECONDS" -lt "$end" ] || return 1
+    sleep 0.02
+  done
+}
+
+# Sets `port` to that of a new server, which answers. Ports are below those that the system gives to clients.
+new_node() { # redis|sentinel, lines of its configuration...
+  local tries line port_name=port
+  [ -z "$tls" ] || port_name="tls-port"
+  for ((tries = 0; tries < 50; tries++)); do
+    port=$((11000 + SRANDOM % 10000))
+    mkdir "$set/$port" 2>/dev/null || continue
+    {
+      printf '%s\n' "bind 127.0.0.1" "$port_name $port" "dir \"$set/$port\"" "logfile \"$set/$port/log\""
+      [ -z "$tls" ] || printf '%s\n' "port 0" "tls-cert-file \"$tls/server.pem\"" "tls-key-file \"$tls/server.key\"" \
+        "tls-ca-cert-file \"$tls/ca.pem\"" "tls-auth-clients optional" "tls-replication yes"
+      [ -z "$password" ] || printf '%s\n' "requirepass $password"
+      if [ "$1" = sentinel ]; then
+        : >"$set/$port/is_sentinel"
+        [ -z "$password" ] || printf '%s\n' "sentinel sentinel-pass $password"
+      else
+        printf '%s\n' 'save ""' "appendonly yes" "appendfsync always" "repl-diskless-sync-delay 0"
+        [ -z "$password" ] || printf '%s\n' "masterauth $password"
+        for line in "${conf[@]}"; do printf '%s\n' "$line"; done
+      fi
+      printf '%s\n' "${@:2}"
+    } >"$set/$port/redis.conf"
+    if launch "$port" && comes_up "$port"; then
+      echo "$port $1" >>"$set/nodes"
+      return
+    fi
+    # Somebody else has the port; any other reason is there to be read.
+    grep -q 'in use' "$set/$port/log" "$set/$port/output" || die "see $set/$port/log"
+    rm -rf "${set:?}/$port"
+  done
+  die "found no free port"
+}
+
+start_cluster() { # primaries, replicas of each
+  local i k n=$(($1 * (1 + $2))) ports=() lines=(
+    "cluster-enabled yes" "cluster-config-file nodes.conf" "cluster-node-timeout 2000"
+    "cluster-require-full-coverage no" "cluster-allow-replica-migration no")
+  [ -z "$tls" ] || lines+=("tls-cluster yes")
+  for ((i = 0; i < n; i++)); do
+    new_node redis "${lines[@]}"
+    ports+=("$port")
+  done
+  for ((i = 0; i < n; i++)); do
+    cli "${ports[i]}" CLUSTER SET-CONFIG-EPOCH $((i + 1)) >/dev/null
+    [ "$i" -ge "$1" ] ||
+      cli "${ports[i]}" CLUSTER ADDSLOTSRANGE $((SLOTS * i / $1)) $((SLOTS * (i + 1) / $1 - 1)) >/dev/null
+    for ((k = 0; k < i; k++)); do
+      cli "${ports[i]}" CLUSTER MEET 127.0.0.1 "${ports[k]}" >/dev/null
+    done
+  done
+  until_true "cluster in which all know each other" cluster_agrees
+  for ((i = $1; i < n; i++)); do
+    cli "${ports[i]}" CLUSTER REPLICATE "$(cli "${ports[i % $1]}" CLUSTER MYID)" >/dev/null
+  done
+  until_true "cluster that agrees" set_agrees "$(($1 * $2))"
+}
+
+start_sentinels() { # replicas, sentinels
+  local i primary lines
+  new_node redis
+  primary=$port
+  for ((i = 0; i < $1; i++)); do
+    new_node redis "replicaof 127.0.0.1 $primary"
+  done
+  until_true "primary with all its replicas" replicas_follow "$1"
+  lines=("sentinel monitor $PRIMARY_NAME 127.0.0.1 $primary $(($2 / 2 + 1))"
+    "sentinel down-after-milliseconds $PRIMARY_NAME 1000" "sentinel failover-timeout $PRIMARY_NAME 3000")
+  [ -z "$password" ] || lines+=("sentinel auth-pass $PRIMARY_NAME $password")
+  for ((i = 0; i < $2; i++)); do
+    new_node sentinel "${lines[@]}"
+  done
+  until_true "sentinels that agree" set_agrees "$1"
+}
+
+write_url() {
+  local scheme=redis user='' path='' ports
+  [ -z "$tls" ] || scheme=rediss
+  [ -z "$password" ] || user=":$password@"
+  ports=$(ports_of redis)
+  if [ "$kind" = sentinel ]; then
+    path="/$PRIMARY_NAME"
+    ports=$(ports_of sentinel)
+  fi
+  echo "$scheme+$kind://$user$(awk '{ print "127.0.0.1:" $1 }' <<<"$ports" | paste -sd ,)$path" >"$set/url"
+}
+
+stop_all() {
+  local pid
+  trap '' INT TERM
+  for pid in $(jobs -p); do
+    kill -KILL "$pid" 2>/dev/null || true
+  done
+  wait
+}
+
+serve() {
+  local command port
+  trap stop_all EXIT
+  trap 'exit 0' INT TERM
+  echo $$ >"$set/pid"
+  mkfifo "$set/control"
+  exec 3<>"$set/control"
+  if [ "$kind" = cluster ]; then start_cluster "$primaries" "$replicas"; else start_sentinels "$replicas" "$sentinels"; fi
+  write_url
+  printf 'url=%s\nready\n' "$(cat "$set/url")"
+  while read -r command port <&3; do
+    [ "$command" != start ] || ! is_gone "$port" || launch "$port" || echo "cannot start $port: see $set/$port" >&2
+  done
+}
+
+# --- what they think
+
+# Who is what and has which slots, in one node's view; nothing while it is not sure.
+cluster_view() { # port
+  cli "$1" CLUSTER NODES 2>/dev/null | tr -d '\r' | awk '
+    NF < 8 { next }
+    {
+      gone = $3 ~ /(^|,)fail(,|$)/
+      if ($3 ~ /handshake|fail\?|noaddr/ || ($8 != "connected" && !gone && $3 !~ /myself/)) { unsure = 1 }
+      sub(/myself,/, "", $3)
+      line = $1 " " $2 " " $3 " " $4
+      for (i = 9; i <= NF; i++) if ($i !~ /^\[/) line = line " " $i
+      lines[++n] = line
+      if (gone) failed++
+    }
+    END { if (unsure) exit; print "failed " failed + 0; for (i = 1; i <= n; i++) print lines[i] | "sort" }'
+}
+
+cluster_agrees() {
+  local port view first='' all
+  all=$(ports_of redis | wc -l)
+  for port in $(running redis); do
+    view=$(cluster_view "$port") || return 1
+    [ -n "$view" ] && [ "$(wc -l <<<"$view")" -eq $((all + 1)) ] || return 1
+    [ "$(head -n 1 <<<"$view")" = "failed $((all - $(running redis | wc -l)))" ] || return 1
+    [ -z "$first" ] || [ "$view" = "$first" ] || return 1
+    first=$view
+    cli "$port" CLUSTER INFO | grep -q '^cluster_state:ok' || return 1
+  done
+}
+
+sentinels_agree() {
+  local port answer first=''
+  for port in $(running sentinel); do
+    answer=$(cli "$port" SENTINEL MASTER "$PRIMARY_NAME" 2>/dev/null | paste -d ' ' - -) || return 1
+    grep -q '^flags master$' <<<"$answer" || return 1
+    grep -q "^num-other-sentinels $(($(ports_of sentinel | wc -l) - 1))\$" <<<"$answer" || return 1
+    grep -q "^num-slaves $(($(ports_of redis | wc -l) - 1))\$" <<<"$answer" || return 1
+    cli "$port" SENTINEL CKQUORUM "$PRIMARY_NAME" | grep -q ^OK || return 1
+    answer=$(grep '^port ' <<<"$answer")
+    [ -z "$first" ] || [ "$answer" = "$first" ] || return 1
+    first=$answer
+  done
+  [ "$(cli "${first#port }" ROLE | sed -n 1p)" = master ]
+}
+
+# All replicas that run have what their primary has, and it knows them; at least so many there are.
+replicas_follow() { # how many
+  local port info n_up=0 n_known=0 n_primaries=0
+  for port in $(running redis); do
+    info=$(cli "$port" INFO replication | tr -d '\r') || return 1
+    if grep -q '^role:slave' <<<"$info"; then
+      grep -q '^master_link_status:up' <<<"$info" || return 1
+      n_up=$((n_up + 1))
+    else
+      n_primaries=$((n_primaries + 1))
+      n_known=$((n_known + $(grep -c '^slave.*state=online' <<<"$info" || true)))
+    fi
+  done
+  # A primary that another replaced does not know it at once.
+  [ "$kind" = cluster ] || [ "$n_primaries" -eq 1 ] || return 1
+  [ "$n_up" -eq "$n_known" ] && [ "$n_up" -ge "${1:-0}" ]
+}
+
+set_agrees() { # replicas at least
+  if [ "$kind" = cluster ]; then cluster_agrees; else sentinels_agree; fi && replicas_follow "${1:-0}"
+}
+
+# --- what is done to them
+
+show_nodes() {
+  local port pid kind_of role
+  while read -r port kind_of; do
+    pid=$(pid_of "$port")
+    role=dead
+    [ -z "$pid" ] || role=$(timeout 1 "$0" cli "$set" "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
+    echo "$port $kind_of ${pid:-0} ${role:-silent}"
+  done <"$set/nodes"
+}
+
+kill_node() { # port
+  local pid
+  pid=$(pid_of "$1")
+  [ -z "$pid" ] || kill -KILL "$pid"
+  until_true "end of $1" is_gone "$1"
+}
+
+start_node() { # port
+  echo "start $1" >"$set/control"
+  until_true "answer of $1" answers "$1"
+}
+
+# "port id first-last..." of each primary with slots, as a node sees it.
+owners() { # port
+  cli "$1" CLUSTER NODES | tr -d '\r' |
+    awk '$3 ~ /master/ && NF > 8 { split($2, a, "[:@]"); line = a[2] " " $1; for (i = 9; i <= NF; i++) if ($i !~ /^\[/) line = line " " $i; print line }'
+}
+
+# The primary that has the slot, in the view of any other node than `besides`, if all have the same.
+owner_of() { # slot, besides
+  local port found=''
+  for port in $(running redis); do
+    { [ "$port" != "${2:-}" ] && answers "$port"; } || continue
+    found+=$(owners "$port" | awk -v slot="$1" '
+      { for (i = 3; i <= NF; i++) { n = split($i, r, "-"); if (slot + 0 >= r[1] + 0 && slot + 0 <= r[n] + 0) print $1 } }')$'\n'
+  done
+  [ "$(sort -u <<<"${found%$'\n'}" | wc -l)" -ne 1 ] || echo "${found%%$'\n'*}"
+}
+
+another_has() { # slot, port
+  local owner
+  owner=$(owner_of "$@")
+  [ -n "$owner" ] && [ "$owner" != "$2" ]
+}
+
+fail_over_in_cluster() { # port
+  local port id slot=''
+  for port in $(running redis); do
+    { [ "$port" != "$1" ] && answers "$port"; } || continue
+    slot=$(owners "$port" | awk -v port="$1" '$1 == port { split($3, r, "-"); print r[1] }')
+    id=$(cli "$port" CLUSTER NODES | awk -v port=":$1@" 'index($2, port) { print $1 }')
+    break
+  done
+  [ -n "$slot" ] || die "$1 is no primary with slots"
+  if answers "$1"; then
+    port=$(cli "$1" CLUSTER REPLICAS "$id" | awk '$3 !~ /fail/ { split($2, a, "[:@]"); print a[2] }' | sed -n 1p)
+    [ -n "$port" ] || die "$1 has no replica"
+    cli "$port" CLUSTER FAILOVER | grep -q ^OK || die "$port refuses"
+  fi
+  until_true "other primary" another_has "$slot" "$1"
+  owner_of "$slot" "$1"
+}
+
+sentinels_name_another() { # port
+  local port
+  for port in $(running sentinel); do
+    named=$(cli "$port" SENTINEL GET-MASTER-ADDR-BY-NAME "$PRIMARY_NAME" | tail -n 1)
+    [ "$named" != "$1" ] || return 1
+  done
+  [ "$(cli "$named" ROLE 2>/dev/null | sed -n 1p)" = master ]
+}
+
+fail_over_by_sentinels() { # port, by default that of the primary
+  local any old named='' refusal
+  any=$(running sentinel | sed -n 1p)
+  old=${1:-$(cli "$any" SENTINEL GET-MASTER-ADDR-BY-NAME "$PRIMARY_NAME" | tail -n 1)}
+  if answers "$old"; then
+    refusal=$(cli "$any" SENTINEL FAILOVER "$PRIMARY_NAME")
+    [ "$refusal" = OK ] || [[ "$refusal" = *INPROG* ]] || die "$refusal"
+  fi
+  until_true "other primary" sentinels_name_another "$old"
+  echo "$named"
+}
+
+all_ok() { # count; reads answers
+  [ "$(grep -c '^OK' || true)" -eq "$1" ]
+}
+
+each_slot() { # first, last, format of a command with %d for the slot
+  local slot
+  for ((slot = $1; slot <= $2; slot++)); do
+    # shellcheck disable=SC2059
+    printf "CLUSTER $3\n" "$slot"
+  done
+}
+
+move_range() { # first, last, from, its id, to, its id
+  local n=$(($2 - $1 + 1)) slot keys port
+  each_slot "$1" "$2" "SETSLOT %d IMPORTING $4" | cli "$5" | all_ok $n || die "$5 does not import $1-$2"
+  each_slot "$1" "$2" "SETSLOT %d MIGRATING $6" | cli "$3" | all_ok $n || die "$3 does not migrate $1-$2"
+  # A slot without a key gets none any more.
+  for slot in $(each_slot "$1" "$2" "COUNTKEYSINSLOT %d" | cli "$3" | awk -v first="$1" '$1 > 0 { print first + NR - 1 }'); do
+    # Names as redis-cli quotes them, which it also reads.
+    while keys=$(cli "$3" --no-raw CLUSTER GETKEYSINSLOT "$slot" "$KEYS_AT_ONCE" | sed -En 's/^ *[0-9]+\) //p' | paste -sd ' ') &&
+      [ -n "$keys" ]; do
+      echo "MIGRATE 127.0.0.1 $5 \"\" 0 5000 ${password:+AUTH $password }KEYS $keys" | cli "$3" | grep -qE '^(OK|NOKEY)' ||
+        die "slot $slot does not move from $3 to $5"
+    done
+  done
+  for port in "$5" "$3"; do
+    each_slot "$1" "$2" "SETSLOT %d NODE $6" | cli "$port" | all_ok $n || die "$port does not settle $1-$2"
+  done
+}
+
+move_slots() { # first, last, to
+  local to_id port id range first last ranges
+  to_id=$(cli "$3" CLUSTER MYID)
+  while read -r port id ranges; do
+    [ "$port" != "$3" ] || continue
+    for range in $ranges; do
+      last=${range#*-}
+      [ "$last" -le "$2" ] || last=$2
+      for ((first = ${range%-*} > $1 ? ${range%-*} : $1; first <= last; first += MOVED_AT_ONCE)); do
+        move_range "$first" $((first + MOVED_AT_ONCE - 1 < last ? first + MOVED_AT_ONCE - 1 : last)) "$port" "$id" "$3" "$to_id"
+      done
+    done
+  done < <(owners "$3")
+  until_true "cluster that agrees" cluster_agrees
+}
+
+# --- the command line
+
+[ $# -ge 2 ] || usage
+command=$1
+set=$2
+shift 2
+password=
+tls=
+tls_flags=()
+conf=()
+primaries=3
+replicas=
+sentinels=3
+
+case "$command" in
+cluster | sentinel)
+  kind=$command
+  while [ $# -gt 0 ]; do
+    [ $# -ge 2 ] || usage
+    case "$1" in
+    --primaries) primaries=$2 ;;
+    --replicas) replicas=$2 ;;
+    --sentinels) sentinels=$2 ;;
+    --password) password=$2 ;;
+    --tls) tls=$(cd -- "$2" && pwd -P) ;;
+    --conf) conf+=("$2") ;;
+    *) usage ;;
+    esac
+    shift 2
+  done
+  if [ "$kind" = cluster ]; then replicas=${replicas:-1}; else replicas=${replicas:-2}; fi
+  [ -z "$tls" ] || tls_flags=(--tls --cacert "$tls/ca.pem")
+  log_in
+  umask 077
+  mkdir -p "$set"
+  set=$(cd -- "$set" && pwd -P)
+  [ -z "$(ls -A "$set")" ] || die "$set is not empty"
+  : >"$set/nodes"
+  declare -p kind password tls tls_flags >"$set/settings"
+  serve
+  exit
+  ;;
+esac
+
+[ -r "$set/settings" ] || die "$set: no set of redis-servers is here"
+set=$(cd -- "$set" && pwd -P)
+# shellcheck source=/dev/null
+. "$set/settings"
+log_in
+case "$command:$#" in
+url:0) cat "$set/url" ;;
+nodes:0) show_nodes ;;
+cli:*) [ $# -gt 0 ] && cli "$@" ;;
+kill:1) kill_node "$1" ;;
+start:1) start_node "$1" ;;
+wait:0) until_true "agreement" set_agrees ;;
+failover:0 | failover:1)
+  if [ "$kind" = sentinel ]; then
+    fail_over_by_sentinels "$@"
+  else
+    fail_over_in_cluster "${1:-$(owners "$(running redis | sed -n 1p)" | awk '{ print $1 }' | sed -n 1p)}"
+  fi
+  ;;
+move:3) move_slots "$@" ;;
+*) usage ;;
+esac
