@@ -1,0 +1,44 @@
+/* Redis Cluster's slots: which a key lies in, and who has them. Pure. */
+#ifndef LOCKSTOCK_SERVER_STORE_SLOTS_H
+#define LOCKSTOCK_SERVER_STORE_SLOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <lockstock/rpc/arena.h>
+
+enum { SLOTS = 16384, SLOTS_ID_BYTES = 41, SLOTS_HOST_BYTES = 256, SLOTS_TAG_BYTES = 12, SLOTS_NOBODY = UINT16_MAX };
+
+/* The slot of a key: of what stands between its first { and the next }, if anything, else of all of it. */
+uint16_t slots_of(lks_rpc_slice key);
+
+/* A text without braces that lies in the slot: keys "ls:{<tag>}:..." do, too. */
+void slots_tag(uint16_t slot, char tag[SLOTS_TAG_BYTES]);
+
+/* A node as another one sees it. */
+typedef struct slots_node {
+    char id[SLOTS_ID_BYTES];
+    char host[SLOTS_HOST_BYTES]; /* "" = not known */
+    uint16_t port;
+    bool primary;
+    bool failed;    /* the others agree that it is */
+    uint64_t epoch; /* of a primary's claim to its slots: of two claims the higher one holds */
+} slots_node;
+
+/* What one node says of all. */
+typedef struct slots_map {
+    uint16_t owner[SLOTS]; /* a place in node, or SLOTS_NOBODY */
+    size_t n;
+    slots_node *node;
+} slots_map;
+
+/* Reads the reply to CLUSTER NODES; `asked` is the host that it was asked at, for a node that does not know its own
+ * address. False, and nothing to free: it is no such text. */
+bool slots_read(slots_map *ret, const char *text, size_t len, const char *asked);
+void slots_clear(slots_map *map);
+
+/* Reads "MOVED <slot> <host>:<port>", an error reply; false: it is none. An empty host is the asked one's: "". */
+bool slots_read_moved(const char *text, size_t len, uint16_t *slot, char host[SLOTS_HOST_BYTES], uint16_t *port);
+
+#endif
