@@ -3,7 +3,8 @@
 --
 -- FCALL <name>_<digest> <n> <base>... { argc arg... }...   one {...} a sub-call
 --   base   "ls:{namespace/group}:"; every key of a sub-call begins with it. One base: of all
---          sub-calls; several: of each sub-call its own
+--          sub-calls; several: of each sub-call its own; none: each has it as its first argument,
+--          and is about all that a node keeps
 -- Reply: one element a sub-call, in order:
 --   {OUTCOME, ...}                              what the handler returned
 --   {'ERR', code, applied, message, detail}     code of google.rpc.Code,
@@ -63,6 +64,24 @@ local function reply_of_error(e)
   return {'ERR', CODE.INTERNAL, applied, 'a store function failed', text}
 end
 
+-- In Redis Cluster, the id of this node, which it keeps for its life; else ''.
+local node_id
+local function this_node()
+  if not node_id then
+    local id = redis.pcall('CLUSTER', 'MYID')
+    if type(id) == 'table' and not string.find(id.err, 'cluster support disabled', 1, true) then error(id) end
+    node_id = type(id) == 'string' and id or ''
+  end
+  return node_id
+end
+
+-- A server hears each node of a cluster on a channel of its own, because PUBLISH reaches all nodes and
+-- PUBSUB NUMSUB counts those that hear this one.
+local function channel_of(server)
+  local id = this_node()
+  return id == '' and 'ls:wake:' .. server or 'ls:wake:' .. server .. ':' .. id
+end
+
 -- Registers what runs an FCALL, run(bases, words) -> replies. flags: 'no-writes' for a reader;
 -- 'allow-oom' for what must work when memory is short (Renew, Release).
 local function register(name, flags, run)
@@ -83,10 +102,12 @@ local function define(name, flags, handler)
   register(name, flags, function(bases, words)
     local replies, n, i, now = {}, 0, 1, clock()
     while i <= #words do
-      local last = i + words[i]
+      local first, last = i + 1, i + words[i]
       n = n + 1
       dirty = false
-      local ok, reply = pcall(handler, bases[n] or bases[1], now, unpack(words, i + 1, last))
+      local base = bases[n] or bases[1]
+      if not base then base, first = words[first], first + 1 end
+      local ok, reply = pcall(handler, base, now, unpack(words, first, last))
       i = last + 1
       replies[n] = ok and reply or reply_of_error(reply)
     end
@@ -123,8 +144,10 @@ local function define_pass(name, flags, handler, shared)
   register(name, flags, function(bases, words)
     local last, n_words = 1 + words[1], #words
     if last == n_words then -- a sub-call alone: most are, and tables cost more than what they hold
-      local s = shared.open(bases[1])
-      local replies = {call_on(s, handler, 1, words, 2, last)}
+      local base, first = bases[1], 2
+      if not base then base, first = words[2], 3 end
+      local s = shared.open(base)
+      local replies = {call_on(s, handler, 1, words, first, last)}
       if s.touched then close_on(s, shared, replies) end
       return replies
     end
@@ -132,11 +155,12 @@ local function define_pass(name, flags, handler, shared)
     for k = 1, #bases do final[bases[k]] = k end -- where each has its own: the last sub-call of each
     while i <= n_words do
       n, last = n + 1, i + words[i]
-      local base = bases[n] or bases[1]
+      local base, first = bases[n] or bases[1], i + 1
+      if not base then base, first = words[first], first + 1 end
       local s = states[base] or shared.open(base)
-      replies[n] = call_on(s, handler, n, words, i + 1, last)
+      replies[n] = call_on(s, handler, n, words, first, last)
       i = last + 1
-      if i > n_words or n == final[base] and bases[2] then
+      if i > n_words or not bases[1] or n == final[base] and bases[2] then
         if s.touched then close_on(s, shared, replies) end
       else
         states[base] = s

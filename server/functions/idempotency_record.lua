@@ -94,7 +94,7 @@ local function waiting_servers(base)
 end
 
 local function wake(base, server)
-  write('PUBLISH', 'ls:wake:' .. server, 'W ' .. base .. 'idem:w')
+  write('PUBLISH', channel_of(server), 'W ' .. base .. 'idem:w')
 end
 
 -- Every parked call is looked at again; those that wait on register anew.

@@ -207,7 +207,7 @@ end
 
 local function is_subscribed(q, server)
   if q.subscribed[server] == nil then
-    q.subscribed[server] = redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0
+    q.subscribed[server] = redis.call('PUBSUB', 'NUMSUB', channel_of(server))[2] > 0
   end
   return q.subscribed[server]
 end
@@ -241,7 +241,7 @@ local function write_life(q, w, state, retain_ms)
 end
 
 local function publish(server, ...)
-  return write('PUBLISH', 'ls:wake:' .. server, table.concat({...}, ' '))
+  return write('PUBLISH', channel_of(server), table.concat({...}, ' '))
 end
 
 -- Tells the server that the call which it parks holds: how many servers heard it.

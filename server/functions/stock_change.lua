@@ -233,7 +233,7 @@ local function write_ledger(s)
     write('XADD', s.base .. 'stock:ledger', '*', n == 1 and '1' or int(n), table.concat(words, '\0', first, last))
   end
   if not servers then return end
-  for _, server in ipairs(servers) do write('PUBLISH', 'ls:wake:' .. server, 'W ' .. s.base .. 'ledger') end
+  for _, server in ipairs(servers) do write('PUBLISH', channel_of(server), 'W ' .. s.base .. 'ledger') end
   write('DEL', readers)
 end
 

@@ -10,17 +10,17 @@
 #include "memory.h"
 #include "store/fcall.h"
 
-static bool may_share(const gathering *g, const store_call *a, const store_call *b)
+static bool may_share(const gathering *g, const pending *a, const pending *b)
 {
-    return (!g->one_base || fcall_same_base(a, b)) && strcmp(a->function, b->function) == 0;
+    return (!g->cluster || a->slot == b->slot) && strcmp(a->call.function, b->call.function) == 0;
 }
 
-static size_t bucket_of(const gathering *g, const store_call *call)
+static size_t bucket_of(const gathering *g, const pending *p)
 {
-    uint64_t hash = hash_more(HASH_START, call->function, strlen(call->function));
+    uint64_t hash = hash_more(HASH_START, p->call.function, strlen(p->call.function));
 
-    if (g->one_base)
-        hash = hash_more(hash, call->base.data, call->base.len);
+    if (g->cluster)
+        hash = hash_more(hash, &p->slot, sizeof p->slot);
     return hash_folded(hash) % BATCH_BUCKETS;
 }
 
@@ -47,9 +47,9 @@ void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
     batch *b = NULL;
 
     if (p->call.weight > 0) {
-        batch **bucket = &g->bucket[bucket_of(g, &p->call)];
+        batch **bucket = &g->bucket[bucket_of(g, p)];
         /* The newest one alone: in an older one it would overtake. */
-        for (b = *bucket; b && !may_share(g, &b->calls.first->call, &p->call); b = b->same_bucket)
+        for (b = *bucket; b && !may_share(g, b->calls.first, p); b = b->same_bucket)
             ;
         if (!b || !has_room(b, p)) {
             b = new_batch(g, pipeline);

@@ -18,9 +18,9 @@ typedef struct batch {
     struct batch *same_bucket; /* that may still take calls */
 } batch;
 
-/* What one turn sends. Zeroed at first but for one_base. */
+/* What one turn sends. Zeroed at first but for cluster. */
 typedef struct gathering {
-    bool one_base; /* in Redis Cluster each base has a place of its own: calls of several cannot share an FCALL */
+    bool cluster; /* in Redis Cluster an FCALL has one slot */
     batch *first, *last;
     batch *bucket[BATCH_BUCKETS];
 } gathering;

@@ -16,7 +16,7 @@ static const errors_row rows[] = {
     {"MISCONF", ERRORS_FAIL, LKS_UNAVAILABLE, LKS_APPLIED_NO, 1000, "the store cannot write its data to disk"},
     {"OOM", ERRORS_FAIL, LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO, 1000, "the store is out of memory"},
     {"READONLY", ERRORS_ELSEWHERE, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store is a read-only replica"},
-    {"MOVED", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is elsewhere"},
+    {"MOVED", ERRORS_MOVED, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is elsewhere"},
     {"ASK", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is moving"},
     {"TRYAGAIN", ERRORS_RETRY, LKS_UNAVAILABLE, LKS_APPLIED_NO, 200, "the store's slot is moving"},
     {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store wants credentials"},

@@ -12,6 +12,7 @@ typedef enum errors_action {
     ERRORS_FAIL,      /* the call ends with the row's code */
     ERRORS_DENIED,    /* the same, and the connection is of no use: not ready */
     ERRORS_RETRY,     /* the call is sent again after a pause, within its deadline */
+    ERRORS_MOVED,     /* the same, at the node that the reply names, at once where that is known */
     ERRORS_ELSEWHERE, /* the same, on another connection */
     ERRORS_RELOAD     /* the function library is loaded again, then the call sent again, once */
 } errors_action;

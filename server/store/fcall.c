@@ -17,9 +17,11 @@ bool fcall_same_base(const store_call *a, const store_call *b)
     return a->base.len == b->base.len && memcmp(a->base.data, b->base.data, a->base.len) == 0;
 }
 
-/* One for all, or one for each call. */
+/* One for all, or one for each call. None where a part is asked: Redis Cluster would look for them. */
 static size_t bases_of(const store_call *const calls[], size_t n)
 {
+    if (calls[0]->of_part)
+        return 0;
     for (size_t i = 1; i < n; i++)
         if (!fcall_same_base(calls[i], calls[0]))
             return n;
@@ -82,7 +84,8 @@ static size_t words_of(const store_call *const calls[], size_t n, size_t n_bases
     for (size_t i = 0; i < n_bases; i++)
         *bytes += word_bytes(calls[i]->base.len);
     for (size_t i = 0; i < n; i++) {
-        words += 1 + calls[i]->n_args;
+        words += (n_bases ? 1U : 2U) + calls[i]->n_args;
+        *bytes += n_bases ? 0 : word_bytes(calls[i]->base.len);
         *bytes += word_bytes(NUMBER_BYTES);
         for (size_t k = 0; k < calls[i]->n_args; k++)
             *bytes += word_bytes(calls[i]->args[k].len);
@@ -105,7 +108,9 @@ fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest)
     for (size_t i = 0; i < n_bases; i++)
         at = put_word(at, calls[i]->base.data, calls[i]->base.len);
     for (size_t i = 0; i < n; i++) {
-        at = put_count(at, calls[i]->n_args);
+        at = put_count(at, calls[i]->n_args + (n_bases ? 0U : 1U));
+        if (n_bases == 0)
+            at = put_word(at, calls[i]->base.data, calls[i]->base.len);
         for (size_t k = 0; k < calls[i]->n_args; k++)
             at = put_word(at, calls[i]->args[k].data, calls[i]->args[k].len);
     }

@@ -2,7 +2,7 @@
  * server/functions/common.lua.
  *
  *   FCALL <function>_<digest> <n> <base>... { argc arg... }...
- *   one base: of all sub-calls; several: of each sub-call its own
+ *   one base: of all sub-calls; several: of each sub-call its own; none: each has it as its first argument
  *   reply: one element a sub-call, {OUTCOME, ...} or {'ERR', code, applied, message, detail}
  */
 #ifndef LOCKSTOCK_SERVER_STORE_FCALL_H

@@ -101,12 +101,33 @@ static void judge_hello(greeting *g, const redisReply *reply)
     } else if (strtol(field(reply, "version"), NULL, 10) < VERSION_MIN) {
         snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed", field(reply, "version"));
         stop(g, text);
-    } else if (strcmp(field(reply, "role"), "master") != 0) {
+    } else if (!g->any_role && strcmp(field(reply, "role"), "master") != 0) {
         refuse(g, "the store is a read-only replica");
     } else {
         g->cluster = strcmp(field(reply, "mode"), "cluster") == 0;
         next(g);
     }
+}
+
+/* ---- which node ------------------------------------------------------------------ */
+
+static size_t id_words(greeting *g, const char **words)
+{
+    if (!g->id)
+        return 0;
+    words[0] = "CLUSTER";
+    words[1] = "MYID";
+    return 2;
+}
+
+static void judge_id(greeting *g, const redisReply *reply)
+{
+    if (reply->type != REDIS_REPLY_STRING)
+        refuse_for(g, reply);
+    else if (strcmp(reply->str, g->id) != 0)
+        refuse(g, "another node of the cluster answers at its address");
+    else
+        next(g);
 }
 
 /* ---- safety -------------------------------------------------------------------- */
@@ -154,13 +175,18 @@ static size_t set_schema_words(greeting *g, const char **words)
     return 5;
 }
 
+static bool is_moved(const redisReply *reply)
+{
+    return reply->type == REDIS_REPLY_ERROR && errors_find(reply->str, reply->len)->action == ERRORS_MOVED;
+}
+
 /* Of both: nil is none yet, or none before ours. */
 static void judge_schema(greeting *g, const redisReply *reply)
 {
     char text[TEXT_BYTES];
 
-    if (reply->type == REDIS_REPLY_NIL) {
-        next(g);
+    if (reply->type == REDIS_REPLY_NIL || (g->cluster && is_moved(reply))) {
+        next(g); /* the node that has the key tells */
     } else if (reply->type == REDIS_REPLY_ERROR && strncmp(reply->str, "WRONGTYPE", 9) == 0) {
         stop(g, "the store holds foreign data under " GREETING_SCHEMA_KEY);
     } else if (reply->type != REDIS_REPLY_STRING) {
@@ -180,11 +206,13 @@ static void judge_schema(greeting *g, const redisReply *reply)
 /* ---- the table ----------------------------------------------------------------- */
 
 static const step steps[] = {
-    {auth_words, judge_ok},       {select_words, judge_ok},         {hello_words, judge_hello},
-    {config_words, judge_config}, {get_schema_words, judge_schema}, {set_schema_words, judge_schema},
+    {auth_words, judge_ok},           {select_words, judge_ok},
+    {hello_words, judge_hello},       {id_words, judge_id},
+    {config_words, judge_config},     {get_schema_words, judge_schema},
+    {set_schema_words, judge_schema},
 };
 
-enum { STEPS = sizeof steps / sizeof *steps, STEPS_WITHOUT_LIBRARY = 3 };
+enum { STEPS = sizeof steps / sizeof *steps, STEPS_WITHOUT_LIBRARY = 4 };
 
 static void on_reply(void *arg, const redisReply *reply, bool sent)
 {

@@ -28,6 +28,8 @@ typedef struct greeting {
     const url *url;
     library *library; /* NULL: no call will use it; who and what Redis is must do */
     bool allow_unsafe;
+    bool any_role;  /* a replica will do */
+    const char *id; /* which node of a cluster it must be; NULL: any */
     greeting_done *done;
     void *arg;
 

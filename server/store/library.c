@@ -33,6 +33,7 @@ struct library {
     bool listed_again;
 
     bool keeping;
+    char uses[NAME_BYTES];   /* the key */
     char now[SECONDS_BYTES]; /* of Redis */
 };
 
@@ -152,9 +153,9 @@ static void on_last_use(void *arg, const redisReply *reply, bool sent)
     suspect *s = arg;
     library *l = s->library;
     const char *digest = s->name + strlen(NAME_PREFIX);
-    const char *note[] = {"HSETNX", LIBRARY_USES_KEY, digest, l->now};
+    const char *note[] = {"HSETNX", l->uses, digest, l->now};
     const char *delete[] = {"FUNCTION", "DELETE", s->name};
-    const char *forget[] = {"HDEL", LIBRARY_USES_KEY, digest};
+    const char *forget[] = {"HDEL", l->uses, digest};
 
     (void)sent;
     if (reply && reply->type == REDIS_REPLY_NIL) {
@@ -171,7 +172,7 @@ static void on_last_use(void *arg, const redisReply *reply, bool sent)
 static void look_up(library *l, const char *name)
 {
     suspect *s = memory_alloc(sizeof *s);
-    const char *words[] = {"HGET", LIBRARY_USES_KEY, s->name + strlen(NAME_PREFIX)};
+    const char *words[] = {"HGET", l->uses, s->name + strlen(NAME_PREFIX)};
 
     s->library = l;
     snprintf(s->name, sizeof s->name, "%s", name);
@@ -195,7 +196,7 @@ static void on_libraries(void *arg, const redisReply *reply, bool sent)
 static void on_time(void *arg, const redisReply *reply, bool sent)
 {
     library *l = arg;
-    const char *note[] = {"HSET", LIBRARY_USES_KEY, l->digest, l->now};
+    const char *note[] = {"HSET", l->uses, l->digest, l->now};
     const char *list_all[] = {"FUNCTION", "LIST", "LIBRARYNAME", NAME_PREFIX "*"};
 
     (void)sent;
@@ -210,7 +211,7 @@ static void on_time(void *arg, const redisReply *reply, bool sent)
     connection_words(l->connection, on_libraries, l, 4, list_all);
 }
 
-void library_keep(library *l, connection *c)
+void library_keep(library *l, connection *c, const char *base)
 {
     const char *time = "TIME";
 
@@ -218,5 +219,6 @@ void library_keep(library *l, connection *c)
         return;
     l->keeping = true;
     l->connection = c;
+    snprintf(l->uses, sizeof l->uses, "%s" LIBRARY_USES, base);
     connection_words(c, on_time, l, 1, &time);
 }

@@ -7,8 +7,8 @@
 
 #include "store/connection.h"
 
-/* Where servers note when they last used a library: digest -> seconds of Redis' TIME. */
-#define LIBRARY_USES_KEY "ls:{meta}:libraries"
+/* Where servers note when they last used a library, behind a base: digest -> seconds of Redis' TIME. */
+#define LIBRARY_USES "libraries"
 
 enum { LIBRARY_UNUSED_DAYS = 7 };
 
@@ -31,8 +31,8 @@ typedef void library_done(void *arg, library_verdict verdict, const char *reason
  * not called when the connection is lost before. */
 void library_ensure(library *library, connection *connection, library_done *done, void *arg);
 
-/* Notes that the library is used, and deletes those that nobody used for 7 days.
+/* Notes under `base` that the library is used, and deletes those that nobody used for 7 days.
  * In the background; failures are logged only. Does nothing while it still runs. */
-void library_keep(library *library, connection *connection);
+void library_keep(library *library, connection *connection, const char *base);
 
 #endif

@@ -35,6 +35,7 @@ enum {
     UPKEEP_MS = 3600 * 1000,
     SAFETY_CHECK_MS = 30 * 1000,
     REASON_BYTES = 256,
+    BASE_BYTES = 32,
 };
 
 struct node {
@@ -45,6 +46,7 @@ struct node {
     subscription *subscription; /* NULL without a channel to hear */
     unsigned n_connections;
     library *library;
+    char base[BASE_BYTES]; /* of what is about the node */
     greeting greeting;
     pipeline *pipeline;
     uv_timer_t upkeep, safety_check;
@@ -67,7 +69,7 @@ struct node {
 static void set_ready(node *n)
 {
     pipeline_up(n->pipeline, n->connection, n->greeting.cluster);
-    library_keep(n->library, n->connection);
+    library_keep(n->library, n->connection, n->base);
     n->ready = true;
     n->reason[0] = '\0';
     n->options.on_ready(n->options.arg, true, NULL);
@@ -245,7 +247,33 @@ static void on_upkeep(uv_timer_t *timer)
     node *n = timer->data;
 
     if (n->ready)
-        library_keep(n->library, n->connection);
+        library_keep(n->library, n->connection, n->base);
+}
+
+/* ---- slots --------------------------------------------------------------------- */
+
+static pipeline *route(void *arg, uint16_t slot)
+{
+    const node *n = arg;
+
+    return n->options.route(n->options.arg, slot);
+}
+
+static void on_moved(void *arg, const char *text, size_t len)
+{
+    const node *n = arg;
+
+    n->options.on_moved(n->options.arg, text, len);
+}
+
+void node_base(node *n, const char *base)
+{
+    snprintf(n->base, sizeof n->base, "%s", base);
+}
+
+pipeline *node_pipeline(node *n)
+{
+    return n->pipeline;
 }
 
 /* ---- opening ------------------------------------------------------------------- */
@@ -260,6 +288,7 @@ static subscription *open_subscription(node *n, const connection_options *to_con
     const subscription_options options = {
         .channel = n->options.wake_channel,
         .url = n->options.url,
+        .id = n->options.id,
         .on_listening = on_listening,
         .on_message = on_message,
         .on_deaf = on_deaf,
@@ -277,6 +306,8 @@ static void assemble(node *n)
         .in_flight_max = or_default(n->options.in_flight_max, IN_FLIGHT_MAX),
         .on_missing = on_missing,
         .on_useless = on_useless,
+        .route = n->options.route ? route : NULL,
+        .on_moved = n->options.route ? on_moved : NULL,
         .arg = n,
     };
     const connection_options to_connection = {
@@ -296,6 +327,7 @@ static void assemble(node *n)
         .url = n->options.url,
         .library = n->library,
         .allow_unsafe = n->options.allow_unsafe,
+        .id = n->options.id,
         .done = on_greeted,
         .arg = n,
     };
@@ -318,7 +350,7 @@ node *node_open(const node_options *options)
 {
     node *n = memory_alloc(sizeof *n);
 
-    *n = (node){.options = *options, .port = options->port, .reason = "connecting"};
+    *n = (node){.options = *options, .port = options->port, .base = STORE_META_BASE, .reason = "connecting"};
     if (options->path)
         n->path = memory_copy(options->path, strlen(options->path));
     else

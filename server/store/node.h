@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store/pipeline.h"
 #include "store/store.h"
 #include "store/url.h"
 
@@ -22,6 +23,10 @@ typedef struct node_options {
     bool allow_unsafe;
     uint32_t connect_timeout_ms, silence_timeout_ms, safety_check_ms, in_flight_max; /* as in store_options, 0 too */
     const char *wake_channel; /* it must outlive the node; NULL = none */
+    const char *id;           /* which node of a cluster it must be; outlives it; NULL: any */
+    /* Of a node of a cluster, as in pipeline_options; else NULL. */
+    pipeline *(*route)(void *arg, uint16_t slot);
+    void (*on_moved)(void *arg, const char *text, size_t len);
     /* Told on each change, and when the reason for not being ready is another one. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
     /* The node's data, design or version does not fit, for good; on_ready tells false right after it. */
@@ -42,6 +47,12 @@ void node_move(node *node, const char *host, uint16_t port, const char *reason);
 
 /* Gives the connection up, for `reason`; it is made again. */
 void node_drop(node *node, const char *reason);
+
+/* The base under which the node keeps what is about itself: "ls:{meta}:" unless it is told. */
+void node_base(node *node, const char *base);
+
+/* Its calls. */
+pipeline *node_pipeline(node *node);
 
 /* As store_submit. */
 void node_submit(node *node, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);

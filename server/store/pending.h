@@ -23,13 +23,15 @@ typedef struct pending {
     struct pipeline *pipeline;
     struct pending *previous, *next;
     store_call call;
+    uint16_t slot; /* of Redis Cluster */
     size_t bytes;
     uint64_t deadline_ns;
     store_done *done;
     void *arg;
     phase phase;
-    bool exposed;  /* it was sent on a connection that was lost */
-    bool reloaded; /* its function was missing once */
+    bool exposed;   /* it was sent on a connection that was lost */
+    bool reloaded;  /* its function was missing once */
+    unsigned moves; /* how often a node said MOVED */
 } pending;
 
 typedef struct pending_list {

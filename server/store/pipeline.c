@@ -8,9 +8,11 @@
  *      |        |  |             +-- lost: unsent, or repeatable --> QUEUED, else done, MAYBE
  *      |        |  |             +-- function missing, once --> QUEUED (held until it is loaded)
  *      |        |  |             +-- READONLY, TRYAGAIN... --> PAUSED --moment over--> QUEUED
+ *      |        |  |             +-- MOVED --> QUEUED, there
  *      |        |  \--deadline, or 1 s without a connection--> done (NO; MAYBE if it was OUT and lost)
  *      \--no room--> REFUSED --next turn--> done, NO
- */
+ *
+ * Where there are several nodes, whoever is QUEUED anew goes to the pipeline that serves its slot then. */
 #include "store/pipeline.h"
 
 #include <hiredis/hiredis.h>
@@ -26,12 +28,14 @@
 #include "store/batch.h"
 #include "store/errors.h"
 #include "store/fcall.h"
+#include "store/slots.h"
 #include "store/value.h"
 
 enum {
     GRACE_MS = 1000,
     PAUSE_MS = 50,
     FCALLS_ENOUGH = 2,
+    MOVES_AT_ONCE = 3, /* then a pause before each: nodes may not agree yet */
     REASON_BYTES = 160,
     BYTES_MAX = 64 * 1024 * 1024,
     CALL_BYTES = 128
@@ -40,7 +44,7 @@ enum {
 struct pipeline {
     pipeline_options options;
     connection *link; /* NULL: none that is ready */
-    bool one_base;    /* it leads to a node of Redis Cluster */
+    bool cluster;     /* it leads to a node of Redis Cluster */
     bool held;        /* the functions are being loaded */
     bool ending;
     char reason[REASON_BYTES]; /* why there is no link */
@@ -60,6 +64,23 @@ struct pipeline {
 static void on_turn(uv_idle_t *turn);
 static void run_due(struct timer *timer);
 
+/* ---- what it has ----------------------------------------------------------------- */
+
+static void enter(pipeline *p, pending *c)
+{
+    c->pipeline = p;
+    p->in_flight++;
+    memory_reserve_timers(&p->timers.heap, p->in_flight);
+    p->bytes += c->bytes;
+}
+
+static void leave(pipeline *p, pending *c)
+{
+    heap_clear(&p->timers.heap, &c->timer);
+    p->in_flight--;
+    p->bytes -= c->bytes;
+}
+
 /* ---- ends ---------------------------------------------------------------------- */
 
 static void end(pipeline *p, pending *c, const store_result *result)
@@ -67,11 +88,8 @@ static void end(pipeline *p, pending *c, const store_result *result)
     store_done *done = c->done;
     void *arg = c->arg;
 
-    heap_clear(&p->timers.heap, &c->timer);
-    if (c->phase != PENDING_REFUSED) {
-        p->in_flight--;
-        p->bytes -= c->bytes;
-    }
+    if (c->phase != PENDING_REFUSED)
+        leave(p, c);
     free(c);
     if (done)
         done(arg, result);
@@ -116,8 +134,21 @@ static uint64_t patience(const pipeline *p, const pending *c)
     return grace > c->deadline_ns ? c->deadline_ns : grace;
 }
 
-static void enqueue(pipeline *p, pending *c)
+static pipeline *route(pipeline *p, const pending *c)
 {
+    pipeline *to = p->options.route ? p->options.route(p->options.arg, c->slot) : NULL;
+
+    return to ? to : p;
+}
+
+static void enqueue(pipeline *from, pending *c)
+{
+    pipeline *p = route(from, c);
+
+    if (p != from) {
+        leave(from, c);
+        enter(p, c);
+    }
     c->phase = PENDING_QUEUED;
     pending_push(&p->queue, c);
     loop_timers_set(&p->timers, &c->timer, patience(p, c));
@@ -133,29 +164,37 @@ static void pause_call(pipeline *p, pending *c)
     uv_idle_start(&p->turn, on_turn);
 }
 
-void pipeline_submit(pipeline *p, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
+void pipeline_submit(pipeline *asked, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
     pending *c = memory_alloc(sizeof *c);
 
     *c = (pending){.timer = {.due = run_due},
-                   .pipeline = p,
                    .call = *call,
+                   .slot = call->of_part ? call->slot : slots_of(call->base),
                    .bytes = CALL_BYTES,
                    .deadline_ns = deadline_ns,
                    .done = done,
                    .arg = arg};
     for (size_t i = 0; i < call->n_args; i++)
         c->bytes += call->args[i].len;
+    pipeline *p = c->pipeline = route(asked, c);
     if (p->ending || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
         c->phase = PENDING_REFUSED;
         pending_push(&p->refused, c);
         uv_idle_start(&p->turn, on_turn);
         return;
     }
-    p->in_flight++;
-    memory_reserve_timers(&p->timers.heap, p->in_flight);
-    p->bytes += c->bytes;
+    enter(p, c);
     enqueue(p, c);
+}
+
+void pipeline_reroute(pipeline *p)
+{
+    pending_list queue = p->queue;
+
+    p->queue = (pending_list){0};
+    for (pending *c; (c = pending_pop(&queue));)
+        enqueue(p, c);
 }
 
 static void tell_refused(pipeline *p)
@@ -214,7 +253,9 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
     } else if (row->action == ERRORS_RELOAD && !c->reloaded) {
         c->reloaded = true;
         enqueue(p, c);
-    } else if (row->action == ERRORS_RETRY || row->action == ERRORS_ELSEWHERE) {
+    } else if (row->action == ERRORS_MOVED && p->options.route && c->moves++ < MOVES_AT_ONCE) {
+        enqueue(p, c);
+    } else if (row->action == ERRORS_RETRY || row->action == ERRORS_ELSEWHERE || row->action == ERRORS_MOVED) {
         pause_call(p, c);
     } else {
         /* An earlier sending of it may have done what this one was refused. */
@@ -266,6 +307,8 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         if (row->prefix[0] == '\0') /* cut: far behind, Redis may quote a command's words */
             log_error("store-failed", "function=%s error=\"%.80s\"", calls.first->call.function,
                       error ? reply->str : "a reply of another shape");
+        if (row->action == ERRORS_MOVED && p->options.on_moved)
+            p->options.on_moved(p->options.arg, reply->str, reply->len);
     }
     for (pending *c; (c = pending_pop(&calls)); i++)
         if (!reply)
@@ -287,7 +330,7 @@ static bool waits_for_others(const pipeline *p)
 
 static void send_queued(pipeline *p)
 {
-    gathering g = {.one_base = p->one_base};
+    gathering g = {.cluster = p->cluster};
 
     if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
         return;
@@ -328,7 +371,7 @@ static void set_patience(pipeline *p)
 void pipeline_up(pipeline *p, connection *link, bool cluster)
 {
     p->link = link;
-    p->one_base = cluster;
+    p->cluster = cluster;
     p->held = false;
     set_patience(p);
 }

@@ -19,13 +19,17 @@ typedef struct pipeline_options {
     void (*on_missing)(void *arg);
     /* The connection is of no use for `reason` (static text): to be retired. */
     void (*on_useless)(void *arg, const char *reason);
+    /* Of a store with several nodes: whose pipeline serves a slot now; NULL = this one. NULL: there is one node. */
+    pipeline *(*route)(void *arg, uint16_t slot);
+    /* Redis said MOVED, in these words; the call is routed anew after it. Where there is `route`. */
+    void (*on_moved)(void *arg, const char *text, size_t len);
     void *arg;
 } pipeline_options;
 
 /* The options are copied. */
 pipeline *pipeline_new(const pipeline_options *options);
 
-/* As store_submit. */
+/* As store_submit; where the call's slot is served elsewhere, it goes there. */
 void pipeline_submit(pipeline *pipeline, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 
 /* From now on calls go out over this connection; until pipeline_down. cluster: it leads to a node of
@@ -35,6 +39,9 @@ void pipeline_up(pipeline *pipeline, connection *connection, bool cluster);
 /* There is none: calls wait for one, within the grace that store.h states.
  * `reason` is copied. */
 void pipeline_down(pipeline *pipeline, const char *reason);
+
+/* Slots are served elsewhere: calls that are not out go there. */
+void pipeline_reroute(pipeline *pipeline);
 
 /* The functions are there again. */
 void pipeline_resume(pipeline *pipeline);

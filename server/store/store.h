@@ -40,6 +40,9 @@ typedef struct store_call {
     lks_rpc_slice *args;
     unsigned weight; /* 1..STORE_WEIGHT_MAX units: may share one FCALL with others of the same function and
                       * base; 0: never does */
+    bool
+        of_part; /* is about all that the part of the store (store_part) with `slot` keeps; `base` need not lie there */
+    uint16_t slot;
     bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
 } store_call;
 
@@ -57,6 +60,18 @@ typedef struct store_result {
 typedef void store_done(void *arg, const store_result *result);
 
 typedef struct store store;
+
+/* The base of what belongs to no group. */
+#define STORE_META_BASE "ls:{meta}:"
+
+enum { STORE_BASE_BYTES = 32 };
+
+/* A part of the store: it keeps some of the groups, and can fail alone. One Redis is one part; of Redis Cluster each
+ * primary is. */
+typedef struct store_part {
+    uint16_t slot;               /* one that it keeps, for a call that is `of_part` */
+    char base[STORE_BASE_BYTES]; /* one that lies there */
+} store_part;
 
 typedef struct store_options {
     struct uv_loop_s *loop;
@@ -95,6 +110,10 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
  * the store is not ready a call is done with LKS_UNAVAILABLE, NO, unless it
  * becomes ready within the deadline and 1 s. */
 void store_submit(store *store, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
+
+/* The first part whose `slot` is `from` or above; false: there is none. So all are found, from 0 on. A slot and a base
+ * stay the part's while it has the slot. */
+bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
 bool store_ready(const store *store, const char **reason);
 

@@ -96,7 +96,7 @@ subscription *subscription_open(const subscription_options *options, const conne
 
     *s = (subscription){
         .options = *options,
-        .greeting = {.url = options->url, .done = on_greeted, .arg = s},
+        .greeting = {.url = options->url, .id = options->id, .done = on_greeted, .arg = s},
     };
     full.silence_timeout_ms = 0;
     full.on_up = on_up;

@@ -14,6 +14,7 @@ typedef struct subscription subscription;
 typedef struct subscription_options {
     const char *channel; /* this and the URL must outlive it */
     const url *url;      /* credentials */
+    const char *id;      /* which node of a cluster it must be; NULL: any */
     /* Redis has confirmed: messages come from now on. */
     void (*on_listening)(void *arg);
     /* A message's payload, valid until it returns. */

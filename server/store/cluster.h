@@ -1,0 +1,35 @@
+/* Redis Cluster: a node object a primary, each call to the one that serves its group's slot. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_STORE_CLUSTER_H
+#define LOCKSTOCK_SERVER_STORE_CLUSTER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/store.h"
+#include "store/url.h"
+
+typedef struct cluster cluster;
+
+typedef struct cluster_options {
+    const store_options
+        *store;     /* outlives the cluster; its on_ready, on_wake and on_listening are called as there stands */
+    const url *url; /* the same */
+    /* The data, design or version of a node does not fit, and no call was served yet; on_ready tells false right after
+     * it. */
+    void (*on_fatal)(void *arg, const char *reason);
+    void *arg;
+} cluster_options;
+
+/* Connects in the background, and follows slots and primaries until cluster_close. Calls nothing back before it
+ * returns. */
+cluster *cluster_open(const cluster_options *options);
+
+/* As in store.h. Ready: at least one primary serves; then *reason tells what is wrong with others, NULL = nothing. */
+void cluster_submit(cluster *cluster, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
+bool cluster_part_from(const cluster *cluster, uint32_t from, store_part *ret);
+bool cluster_ready(const cluster *cluster, const char **reason);
+
+/* Ends calls under way with UNAVAILABLE, not before it returns; `closed` runs on the loop, last. */
+void cluster_close(cluster *cluster, void (*closed)(void *arg), void *arg);
+
+#endif
