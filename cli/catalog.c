@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include <lockstock/v1/admin.lks.h>
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
@@ -12,7 +13,7 @@
 
 #define METHOD(name, Name, request, response, constant) &(constant),
 const lks_rpc_method *const catalog[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD) LKS_IDEMPOTENCY_METHODS(
-    METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD)};
+    METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 const size_t catalog_len = sizeof catalog / sizeof *catalog;
 
 /* Names that people expect. */
@@ -25,6 +26,7 @@ static const struct {
     {"stock", "put", "put-item"},
     {"stock", "rm", "delete-item"},
     {"stock", "order", "get-order"},
+    {"admin", "status", "get-status"},
     {"rate-limit", "ls", "list-policies"},
     {"rate-limit", "put", "put-policy"},
     {"rate-limit", "get", "get-policy"},

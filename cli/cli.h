@@ -55,6 +55,7 @@ cli_command exec_command;   /* lock exec NAME -- CMD */
 cli_command ledger_command; /* stock ledger GROUP */
 cli_command watch_command;  /* stock watch SKU */
 cli_command status_command; /* status */
+cli_command doctor_command; /* doctor */
 cli_command run_command;    /* run --lock NAME -- CMD */
 cli_command once_command;   /* once --key KEY -- CMD */
 cli_command limit_command;  /* limit --key KEY --rate 10/s -- CMD */

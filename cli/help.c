@@ -31,6 +31,12 @@ static const struct {
     {"stock watch", "stock watch SKU [--group GROUP] [--every TIME]", "An item, a line whenever it has changed.",
      watch_options, &watch_options_len},
     {"status", "status", "Whether each server of --server answers, and its store.", NULL, NULL},
+    {"doctor", "doctor",
+     "Looks for what is wrong with each server of --server, its store, what that keeps on disk, clocks and latency, "
+     "and says\nwhat to do. Ends with 0 when nothing is wrong, 1 when something is, 3 when a server or its store does "
+     "not "
+     "answer.",
+     NULL, NULL},
     {"bench", "bench [ARGUMENT...]", "lockstock-bench, which has a --help of its own.", NULL, NULL},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };

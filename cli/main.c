@@ -18,9 +18,9 @@ static const struct {
     const char *name, *second; /* NULL = it has one word */
     cli_command *run;
 } commands[] = {
-    {"run", NULL, run_command},          {"once", NULL, once_command},      {"limit", NULL, limit_command},
-    {"status", NULL, status_command},    {"bench", NULL, bench_command},    {"lock", "exec", exec_command},
-    {"stock", "ledger", ledger_command}, {"stock", "watch", watch_command},
+    {"run", NULL, run_command},       {"once", NULL, once_command},        {"limit", NULL, limit_command},
+    {"status", NULL, status_command}, {"doctor", NULL, doctor_command},    {"bench", NULL, bench_command},
+    {"lock", "exec", exec_command},   {"stock", "ledger", ledger_command}, {"stock", "watch", watch_command},
 };
 
 /* The program beside this one, or in PATH. */

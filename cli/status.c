@@ -4,53 +4,20 @@
 #include <string.h>
 
 #include <jansson.h>
-#include <lockstock/rpc/exchange.h>
-#include <lockstock/v1/id.lks_client.h>
-#include <lockstock/v1/lock.lks_client.h>
 
 #include "cli.h"
 #include "help.h"
+#include "probe.h"
 #include "words.h"
 
-typedef struct part {
-    lks_code code;
-    uint64_t took_ns;
-} part;
-
-/* What needs no store, and what does. Who may not read has been answered all the same. */
-static part ask_server(lks_channel *channel, lks_error *error)
-{
-    lks_decode_request asking = LKS_DECODE_REQUEST_INIT;
-    uint64_t began = lks_rpc_now_ns();
-
-    asking.id = 1;
-    lks_code code = lks_id_decode(channel, &asking, NULL, NULL, error);
-    return (part){.code = code, .took_ns = lks_rpc_now_ns() - began};
-}
-
-static part ask_store(lks_channel *channel, lks_error *error)
-{
-    lks_inspect_request asking = LKS_INSPECT_REQUEST_INIT;
-    uint64_t began = lks_rpc_now_ns();
-
-    asking.name = "lockstock-status";
-    lks_code code = lks_lock_inspect(channel, &asking, NULL, NULL, error);
-    return (part){.code = code, .took_ns = lks_rpc_now_ns() - began};
-}
-
-static bool is_down(const part *p)
-{
-    return p->code == LKS_UNAVAILABLE || p->code == LKS_DEADLINE_EXCEEDED;
-}
-
-static void print_part(const part *p)
+static void print_probe(const probe *p)
 {
     char text[WORDS_BYTES];
 
-    if (p->code == LKS_OK)
+    if (p->error.code == LKS_OK)
         snprintf(text, sizeof text, "up, %.1f ms", (double)p->took_ns / 1e6);
     else
-        snprintf(text, sizeof text, "%s", is_down(p) ? "down" : lks_code_name(p->code));
+        snprintf(text, sizeof text, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
     printf("  %-18s", text);
 }
 
@@ -67,59 +34,49 @@ static exit_code print_json(const char *url, bool is_up, bool has_store)
     return EXIT_DONE;
 }
 
-/* The URL alone, in a channel of its own. */
-static exit_code ask(const cli *c, const char *url, int width)
-{
-    lks_error error = {0};
-    lks_channel *channel = NULL;
-    part server = {0}, store = {.code = LKS_UNAVAILABLE};
-    cli one = *c;
+typedef struct asking {
+    const cli *cli;
+    int width; /* of the column of URLs */
+} asking;
 
-    one.server = url;
-    exit_code code = cli_open(&one, &channel);
-    if (code != EXIT_DONE)
-        return code;
-    server = ask_server(channel, &error);
-    if (!is_down(&server))
-        store = ask_store(channel, &error);
-    lks_channel_close(channel);
-    if (c->json) {
-        code = print_json(url, !is_down(&server), !is_down(&store));
-        if (code != EXIT_DONE)
-            return code;
+static exit_code ask(void *arg, const char *url, lks_channel *channel)
+{
+    const asking *a = arg;
+    probe server = probe_server(channel), store = server;
+    exit_code code = EXIT_DONE;
+
+    if (!probe_is_down(&server))
+        store = probe_store(channel);
+    if (a->cli->json) {
+        code = print_json(url, !probe_is_down(&server), !probe_is_down(&store));
     } else {
-        printf("%-*s", width, url);
-        print_part(&server);
-        print_part(&store);
+        printf("%-*s", a->width, url);
+        print_probe(&server);
+        print_probe(&store);
         printf("\n");
     }
-    if (is_down(&server) || is_down(&store))
+    if (code != EXIT_DONE)
+        return code;
+    if (probe_is_down(&server) || probe_is_down(&store))
         return EXIT_UNAVAILABLE;
-    return server.code != LKS_OK || store.code != LKS_OK ? EXIT_OTHER : EXIT_DONE;
+    return server.error.code != LKS_OK || store.error.code != LKS_OK ? EXIT_OTHER : EXIT_DONE;
 }
 
 exit_code status_command(cli *c, arguments *args)
 {
-    int width = (int)strlen("SERVER");
-    exit_code worst;
+    asking a = {.cli = c, .width = (int)strlen("SERVER")};
 
     if (!cli_take_all(&(const option_set){0}, c, args, NULL))
         return EXIT_USAGE;
     if (c->help)
         return help_command("status");
-    worst = cli_settle(c);
-    char *urls = worst == EXIT_DONE ? lks_rpc_arena_copy(c->arena, c->server, strlen(c->server)) : NULL;
-    if (!urls)
-        return worst == EXIT_DONE ? EXIT_OTHER : worst;
-    for (const char *url = urls; *url; url += strcspn(url, ",") + (url[strcspn(url, ",")] != '\0'))
-        if ((int)strcspn(url, ",") > width)
-            width = (int)strcspn(url, ",");
+    exit_code code = cli_settle(c);
+    if (code != EXIT_DONE)
+        return code;
+    for (const char *url = c->server; *url; url += strcspn(url, ",") + (url[strcspn(url, ",")] != '\0'))
+        if ((int)strcspn(url, ",") > a.width)
+            a.width = (int)strcspn(url, ",");
     if (!c->json)
-        printf("%-*s  %-18s  %s\n", width, "SERVER", "STATE", "STORE");
-    for (char *url; (url = strsep(&urls, ","));) {
-        exit_code code = ask(c, url, width);
-        if (code > worst)
-            worst = code;
-    }
-    return worst;
+        printf("%-*s  %-18s  %s\n", a.width, "SERVER", "STATE", "STORE");
+    return probe_servers(c, ask, &a);
 }

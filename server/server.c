@@ -311,7 +311,9 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .timeout_ms = (uint32_t)s->config->timeout_ms,
         .timeout_max_ms = (uint32_t)s->config->timeout_max_ms,
         .services = {.sequence_block = s->config->id_sequence_block,
-                     .remembers_refusals = s->config->remember_refusals},
+                     .remembers_refusals = s->config->remember_refusals,
+                     .look = store_look,
+                     .store = s->store},
     };
     s->dispatch = dispatch_new(&options);
     dispatch_judge_by(s->dispatch, s->identity);

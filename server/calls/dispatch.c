@@ -17,7 +17,7 @@
 #include "services/service.h"
 
 static const service *const services[] = {
-    &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
+    &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service, &admin_service,
 };
 enum {
     N_SERVICES = sizeof services / sizeof services[0],

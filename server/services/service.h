@@ -134,6 +134,9 @@ typedef struct service_method {
 typedef struct service_options {
     int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
     bool remembers_refusals; /* refusals may come from this server's memory (refusals.h) */
+    /* Where the state is, and how that is: store_look and its store. NULL: nothing is known of it. */
+    void (*look)(const store *store, store_view *ret);
+    const store *store;
 } service_options;
 
 typedef struct service {
@@ -149,7 +152,7 @@ typedef struct service {
     void (*on_store_call)(void *state, const store_call *call);
 } service;
 
-extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service;
+extern const service lock_service, stock_service, idempotency_service, ratelimit_service, id_service, admin_service;
 
 /* A service's table is its generated method list, so that a method without a
  * pair is a compile error:

@@ -104,6 +104,7 @@ static void judge_hello(greeting *g, const redisReply *reply)
     } else if (!g->any_role && strcmp(field(reply, "role"), "master") != 0) {
         refuse(g, "the store is a read-only replica");
     } else {
+        snprintf(g->version, sizeof g->version, "%s", field(reply, "version"));
         g->cluster = strcmp(field(reply, "mode"), "cluster") == 0;
         next(g);
     }

@@ -36,8 +36,9 @@ typedef struct greeting {
     connection *connection; /* from here on greeting.c's own */
     size_t step;
     bool has_schema;
-    bool cluster;  /* a node of Redis Cluster */
-    safety safety; /* what was found, once it passed with a library */
+    bool cluster;     /* a node of Redis Cluster */
+    char version[32]; /* Redis'; "" until a greeting came so far */
+    safety safety;    /* what was found, once it passed with a library */
     char db[12];
 } greeting;
 

@@ -390,6 +390,21 @@ bool node_ready(const node *n, const char **reason)
     return n->ready;
 }
 
+void node_look(const node *n, store_view *ret)
+{
+    *ret = (store_view){
+        .ready = n->ready,
+        .reason = n->ready ? "" : n->reason,
+        .version = n->greeting.version,
+        .known = n->safety.known,
+        .appends = n->safety.appends,
+        .snapshots = n->safety.snapshots,
+        .evicts = n->safety.evicts,
+        .fsync = n->safety.fsync,
+        .cluster = n->greeting.cluster,
+    };
+}
+
 void node_refuse(node *n, const char *reason)
 {
     set_not_ready(n, reason);

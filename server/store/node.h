@@ -60,6 +60,9 @@ void node_submit(node *node, const store_call *call, uint64_t deadline_ns, store
 /* Whether calls go out. *reason, if not NULL: why not; valid until the next change. */
 bool node_ready(const node *node, const char **reason);
 
+/* What is known of it, but for ret->embedded. */
+void node_look(const node *node, store_view *ret);
+
 /* Not ready, for a reason that the caller knows; until the next connection was greeted. */
 void node_refuse(node *node, const char *reason);
 

@@ -3,6 +3,7 @@
 #include "store/safety.h"
 
 #include <hiredis/hiredis.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "log.h"
@@ -10,7 +11,8 @@
 
 size_t safety_words(const char **words)
 {
-    static const char *const all[] = {"CONFIG", "GET", "save", "appendonly", "maxmemory", "maxmemory-policy"};
+    static const char *const all[] = {"CONFIG",           "GET",        "save", "appendonly", "maxmemory",
+                                      "maxmemory-policy", "appendfsync"};
 
     memcpy(words, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -30,12 +32,17 @@ safety safety_of(const redisReply *reply)
 
     if (!s.known)
         return s;
-    bool appends = strcmp(setting(reply, "appendonly"), "yes") == 0;
-    if (strcmp(setting(reply, "maxmemory"), "0") != 0 && strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0)
+    s.appends = strcmp(setting(reply, "appendonly"), "yes") == 0;
+    s.snapshots = setting(reply, "save")[0] != '\0';
+    s.evicts =
+        strcmp(setting(reply, "maxmemory"), "0") != 0 && strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0;
+    if (s.appends)
+        snprintf(s.fsync, sizeof s.fsync, "%s", setting(reply, "appendfsync"));
+    if (s.evicts)
         s.danger = "the store evicts keys when its memory is full (maxmemory-policy is not noeviction)";
-    else if (!appends && setting(reply, "save")[0] == '\0')
+    else if (!s.appends && !s.snapshots)
         s.danger = "the store keeps nothing on disk (appendonly is no and save is empty)";
-    s.snapshots_only = !s.danger && !appends;
+    s.snapshots_only = !s.danger && !s.appends;
     return s;
 }
 

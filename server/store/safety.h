@@ -9,12 +9,16 @@ struct redisReply;
 
 typedef struct safety {
     bool known;          /* false: CONFIG GET is not permitted */
+    bool appends;        /* to a file, each write */
+    bool snapshots;      /* now and then */
     bool snapshots_only; /* a crash loses what came after the last one */
+    bool evicts;         /* keys, when its memory is full */
+    char fsync[16];      /* of the file: always, everysec or no; "" without one */
     const char *danger;  /* why it would lose data by design; NULL = it would not; static */
 } safety;
 
 /* The question, SAFETY_WORDS words or fewer; gives how many. */
-enum { SAFETY_WORDS = 6 };
+enum { SAFETY_WORDS = 7 };
 size_t safety_words(const char **words);
 
 /* What the reply says. */

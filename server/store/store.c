@@ -151,6 +151,12 @@ bool store_ready(const store *s, const char **reason)
     return node_ready(s->node, reason);
 }
 
+void store_look(const store *s, store_view *ret)
+{
+    node_look(s->node, ret);
+    ret->embedded = s->embedded != NULL;
+}
+
 const char *store_fatal(const store *s)
 {
     return s->fatal[0] ? s->fatal : NULL;

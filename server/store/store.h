@@ -117,6 +117,21 @@ bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
 bool store_ready(const store *store, const char **reason);
 
+/* What is known of the store. Text is valid until the loop runs again. */
+typedef struct store_view {
+    bool embedded; /* a redis-server of our own */
+    bool ready;
+    const char *reason;  /* why it is not ready; "" when it is */
+    const char *version; /* Redis'; "" = not known yet */
+    bool known;          /* the following four, as of the last look */
+    bool appends;        /* to a file, each write */
+    bool snapshots;
+    bool evicts;       /* keys, when its memory is full */
+    const char *fsync; /* of the file: Redis' word; "" = none */
+    bool cluster;
+} store_view;
+void store_look(const store *store, store_view *ret);
+
 /* A fatal misfit found after connecting (other data layout, unsafe store): the
  * server must exit with this text. NULL = none. */
 const char *store_fatal(const store *store);

@@ -10,6 +10,7 @@
 #include <openssl/evp.h>
 
 #include <lockstock/lockstock.h>
+#include <lockstock/v1/admin.lks.h>
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
@@ -26,14 +27,15 @@
 enum { EXIT_TIMEOUT_MS = 60000, SAID_TIMEOUT_MS = 60000 };
 
 #define METHOD(name, Name, request, response, constant) &(constant),
-static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(
-    METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD)};
+static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD)
+                                                    LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
+                                                        LKS_ID_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 enum { N_METHODS = sizeof methods / sizeof methods[0] };
 
-static const char *const services[] = {"LockService", "StockService", "IdempotencyService", "RateLimitService",
-                                       "IdService"};
+static const char *const services[] = {"LockService",      "StockService", "IdempotencyService",
+                                       "RateLimitService", "IdService",    "AdminService"};
 static const char *const effects[] = {"READ", "WRITE", "ADMIN"};
-enum { N_SERVICES = 5, N_EFFECTS = 3 };
+enum { N_SERVICES = 6, N_EFFECTS = 3 };
 
 /* What must never be seen in a log. */
 #define STORE_PASSWORD "store-password-5f1c"

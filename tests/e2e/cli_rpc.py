@@ -140,7 +140,7 @@ class WordsAndFlags(Case):
             for name in names:
                 self.assertIn(f"  {name} ", overview)
             self.assertTrue(self.out(service, name, "--help").startswith(f"usage: lockstock {service} {name} "))
-        self.assertEqual(methods, 40)
+        self.assertEqual(methods, 41)
         text = self.out("lock", "acquire", "--help")
         self.assertIn("Takes all targets or none. A repeat with the same token is the same grant.\n", text)
         self.assertRegex(text, r"--lease TIME\n +How long the grant lasts unless renewed")

@@ -22,14 +22,15 @@ def wait_until(condition):
 
 
 class Server:
-    def __init__(self, *args, listen="unix://{dir}/s"):
+    def __init__(self, *args, listen="unix://{dir}/s", store="embedded:{dir}/data", fsync="everysec",
+                 comes="event=ready"):
         self.dir = tempfile.mkdtemp(prefix="lc-", dir="/tmp")
         with open(f"{self.dir}/log", "w") as log:
             self.process = subprocess.Popen(
-                [LOCKSTOCKD, "--listen", listen.format(dir=self.dir), "--store", f"embedded:{self.dir}/data",
-                 "--fsync", "everysec", *args], stdout=log, stderr=subprocess.STDOUT)
+                [LOCKSTOCKD, "--listen", listen.format(dir=self.dir), "--store", store.format(dir=self.dir),
+                 "--fsync", fsync, *args], stdout=log, stderr=subprocess.STDOUT)
         try:
-            wait_until(lambda: "event=ready" in self.log() or self.process.poll() is not None)
+            wait_until(lambda: comes in self.log() or self.process.poll() is not None)
             assert self.process.poll() is None, "it has ended"
         except AssertionError as why:
             self.process.kill()

@@ -30,4 +30,4 @@ END
 names lockstock/rpc/v1 'lockstock/rpc/v1;rpcv1' lockstock.rpc.v1 Lockstock.Rpc.V1 'Lockstock\\Rpc\\V1' Lockstock::Rpc::V1 \
   envelope=EnvelopeProto options=OptionsProto
 names lockstock/v1 'lockstock/v1;lockstockv1' lockstock.v1 Lockstock.V1 'Lockstock\\V1' Lockstock::V1 \
-  id=IdProto idempotency=IdempotencyProto lock=LockProto ratelimit=RateLimitProto stock=StockProto
+  admin=AdminProto id=IdProto idempotency=IdempotencyProto lock=LockProto ratelimit=RateLimitProto stock=StockProto

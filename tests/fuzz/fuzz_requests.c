@@ -10,7 +10,7 @@
 #include "services/rounds.h"
 
 static const service *const services[] = {
-    &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
+    &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service, &admin_service,
 };
 #define NOW_NS (UINT64_C(1) << 40)
 enum {

@@ -320,7 +320,7 @@ static ProtobufCMessage *filled_nth(const ProtobufCMessageDescriptor *type, unsi
 static void make_requests(void)
 {
     static const service *const services[] = {
-        &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service,
+        &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service, &admin_service,
     };
     char name[128];
 

@@ -102,9 +102,9 @@ c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
 c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe* [[    else if (!n->ready)
         advance(n);]] "")
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
-  [[else if (!appends && setting(reply, "save")[0] == '\0')]] [[else if (false)]])
+  [[else if (!s.appends && !s.snapshots)]] [[else if (false)]])
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
-  [[strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0)]] [[false)]])
+  [[strcmp(setting(reply, "maxmemory-policy"), "noeviction") != 0;]] [[false;]])
 
 c_mutation(B11 server/services/rounds.c test_dispatch [[r->any_succeeded = a->applied;]] [[r->any_succeeded = false;]])
 c_mutation(B11 server/services/answer.c test_dispatch [[a->applied = true;]] "")

@@ -66,3 +66,14 @@ c_mutation(CL5 cli/exits.c test_cli_run:*good_moves_no_terminal [[    words_prin
   [[    snprintf(text, sizeof text, "%s", why);]])
 c_mutation(CL5 cli/words.c test_words:times_have_units [[    if (!isdigit((unsigned char)**at))
         return false;]] "")
+
+# doctor
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:clocks_that_differ_are_told [[difference > CLOCK_MS + within]] [[difference > CLOCK_MS]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:persistence_is_what_a_crash_loses [[    if (status->evicts)]] [[    if (false)]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:text_of_a_server_moves_no_terminal
+  [[words_printable(text, one->text, sizeof one->text)]] [[strcpy(one->text, text)]])
+c_mutation(CL6 cli/doctor.c test_cli_doctor:*nothing_and_evicts [[        [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_REFUSED]]
+  [[        [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_DONE]])
+c_mutation(CL6 server/services/admin.c test_admin:*not_ready_is_not_asked [[view_of(p->state).ready]] [[true]])
+c_mutation(CL6 server/store/node.c test_cli_doctor:*nothing_and_evicts [[.evicts = n->safety.evicts]] [[.evicts = false]])
+c_mutation(CL6 server/store/safety.c test_cli_doctor:*on_disk_at_once [[    if (s.appends)]] [[    if (false)]])

@@ -35,8 +35,8 @@ int script_close(void **state)
 
 const service_method *method_for(const void *request, const service **ret)
 {
-    static const service *const services[] = {&lock_service, &stock_service, &idempotency_service, &ratelimit_service,
-                                              &id_service};
+    static const service *const services[] = {&lock_service,      &stock_service, &idempotency_service,
+                                              &ratelimit_service, &id_service,    &admin_service};
     const ProtobufCMessageDescriptor *type = ((const ProtobufCMessage *)request)->descriptor;
 
     for (size_t i = 0; i < sizeof services / sizeof services[0]; i++) {

@@ -1,6 +1,7 @@
 /* The frozen contract: docs/contract.md says of every method what its options
  * say, and no method is missing. */
 
+#include <lockstock/v1/admin.lks.h>
 #include <lockstock/v1/id.lks.h>
 #include <lockstock/v1/idempotency.lks.h>
 #include <lockstock/v1/lock.lks.h>
@@ -10,8 +11,9 @@
 #include "test.h"
 
 #define METHOD(name, Name, request, response, constant) &(constant),
-static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(
-    METHOD) LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD) LKS_ID_METHODS(METHOD)};
+static const lks_rpc_method *const methods[] = {LKS_LOCK_METHODS(METHOD) LKS_STOCK_METHODS(METHOD)
+                                                    LKS_IDEMPOTENCY_METHODS(METHOD) LKS_RATE_LIMIT_METHODS(METHOD)
+                                                        LKS_ID_METHODS(METHOD) LKS_ADMIN_METHODS(METHOD)};
 enum { N_METHODS = sizeof methods / sizeof methods[0] };
 
 static const char *const effects[] = {"", "READ", "WRITE", "ADMIN"};

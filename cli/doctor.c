@@ -1,0 +1,128 @@
+/* lockstock doctor: asks each server, and prints what diagnosis.c makes of its answers. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/v1/admin.lks_client.h>
+#include <lockstock/version.h>
+
+#include "diagnosis.h"
+#include "help.h"
+
+enum { SAMPLES = 5 };
+
+static int by_time(const void *a, const void *b)
+{
+    const probe *left = a, *right = b;
+
+    return (left->took_ns > right->took_ns) - (left->took_ns < right->took_ns);
+}
+
+/* The first one that was not answered, or the one in the middle. */
+static probe median(probe (*ask)(lks_channel *channel), lks_channel *channel)
+{
+    probe all[SAMPLES], first = ask(channel); /* connects, so its time does not count */
+
+    if (first.error.code != LKS_OK)
+        return first;
+    for (size_t i = 0; i < SAMPLES; i++) {
+        all[i] = ask(channel);
+        if (all[i].error.code != LKS_OK)
+            return all[i];
+    }
+    qsort(all, SAMPLES, sizeof *all, by_time);
+    return all[SAMPLES / 2];
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Fills in *facts but for the probe of the server. */
+static void ask_status(lks_channel *channel, diagnosis_facts *facts, lks_get_status_response **ret)
+{
+    const lks_get_status_request asking = LKS_GET_STATUS_REQUEST_INIT;
+    int64_t began_ms = now_ms();
+
+    lks_admin_get_status(channel, &asking, NULL, ret, &facts->status_error);
+    facts->status = *ret;
+    facts->within_ms = (now_ms() - began_ms + 1) / 2;
+    facts->here_ms = began_ms + facts->within_ms;
+}
+
+/* ---- answers ----------------------------------------------------------------------- */
+
+static void print_finding(const diagnosis_finding *one)
+{
+    printf("  %-8s %-12s %s\n", diagnosis_word(one->level), one->about, one->text);
+    if (one->remedy)
+        printf("  %-8s %-12s -> %s\n", "", "", one->remedy);
+}
+
+static bool print_json(const char *url, const diagnosis_finding *one)
+{
+    json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s}", "server", url, "level", diagnosis_word(one->level), "about",
+                             one->about, "text", one->text, "remedy", one->remedy ? one->remedy : "");
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+
+    json_decref(json);
+    if (text)
+        printf("%s\n", text);
+    free(text);
+    return text != NULL;
+}
+
+typedef struct visit {
+    const cli *cli;
+    size_t n; /* servers so far */
+} visit;
+
+static exit_code examine(void *arg, const char *url, lks_channel *channel)
+{
+    static const exit_code codes[] = {
+        [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_REFUSED, [DIAGNOSIS_DOWN] = EXIT_UNAVAILABLE};
+    diagnosis_facts facts = {.version = LOCKSTOCK_VERSION};
+    diagnosis_finding findings[DIAGNOSIS_MAX];
+    lks_get_status_response *status = NULL;
+    diagnosis_level worst = DIAGNOSIS_OK;
+    visit *v = arg;
+    bool printed = true;
+
+    facts.server = median(probe_server, channel);
+    if (!probe_is_down(&facts.server)) {
+        ask_status(channel, &facts, &status);
+        facts.store = median(probe_store, channel);
+    }
+    size_t n = diagnosis_of(&facts, findings);
+    if (!v->cli->json)
+        printf("%s%s\n", v->n++ > 0 ? "\n" : "", url);
+    lks_get_status_response_free(status);
+    for (size_t i = 0; i < n && printed; i++) {
+        worst = findings[i].level > worst ? findings[i].level : worst;
+        if (!v->cli->json)
+            print_finding(&findings[i]);
+        else
+            printed = print_json(url, &findings[i]);
+    }
+    return printed ? codes[worst] : exits_wrong("--server", "cannot be written as JSON");
+}
+
+exit_code doctor_command(cli *c, arguments *args)
+{
+    visit v = {.cli = c};
+
+    if (!cli_take_all(&(const option_set){0}, c, args, NULL))
+        return EXIT_USAGE;
+    if (c->help)
+        return help_command("doctor");
+    exit_code code = cli_settle(c);
+    return code == EXIT_DONE ? probe_servers(c, examine, &v) : code;
+}

@@ -1,0 +1,56 @@
+/* Called by status.c, doctor.c and watch.c. */
+#include "probe.h"
+
+#include <string.h>
+
+#include <lockstock/rpc/exchange.h>
+#include <lockstock/v1/id.lks_client.h>
+#include <lockstock/v1/lock.lks_client.h>
+
+probe probe_server(lks_channel *channel)
+{
+    lks_decode_request asking = LKS_DECODE_REQUEST_INIT;
+    uint64_t began = lks_rpc_now_ns();
+    probe p = {.took_ns = 0};
+
+    asking.id = 1;
+    lks_id_decode(channel, &asking, NULL, NULL, &p.error);
+    p.took_ns = lks_rpc_now_ns() - began;
+    return p;
+}
+
+probe probe_store(lks_channel *channel)
+{
+    lks_inspect_request asking = LKS_INSPECT_REQUEST_INIT;
+    uint64_t began = lks_rpc_now_ns();
+    probe p = {.took_ns = 0};
+
+    asking.name = "lockstock-status";
+    lks_lock_inspect(channel, &asking, NULL, NULL, &p.error);
+    p.took_ns = lks_rpc_now_ns() - began;
+    return p;
+}
+
+bool probe_is_down(const probe *p)
+{
+    return p->error.code == LKS_UNAVAILABLE || p->error.code == LKS_DEADLINE_EXCEEDED;
+}
+
+exit_code probe_servers(const cli *c, probe_each *each, void *arg)
+{
+    char *urls = lks_rpc_arena_copy(c->arena, c->server, strlen(c->server));
+    exit_code worst = urls ? EXIT_DONE : EXIT_OTHER;
+
+    for (char *url; urls && (url = strsep(&urls, ","));) {
+        lks_channel *channel = NULL;
+        cli one = *c;
+        one.server = url;
+        exit_code code = cli_open(&one, &channel);
+        if (code == EXIT_DONE)
+            code = each(arg, url, channel);
+        lks_channel_close(channel);
+        if (code > worst)
+            worst = code;
+    }
+    return worst;
+}

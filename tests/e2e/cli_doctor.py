@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""lockstock doctor, and what a server says of its store (AdminService).
+
+    cli_doctor.py LOCKSTOCK LOCKSTOCKD
+"""
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import tempfile
+
+from cli_scene import OTHER, REFUSED, UNAVAILABLE, USAGE, Case, Server, main, wait_until
+
+
+@contextlib.contextmanager
+def redis(*settings):
+    """A Redis of one's own: its directory."""
+    with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
+        process = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", f"{path}/r", "--dir", path, *settings],
+                                   stdout=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: os.path.exists(f"{path}/r") or process.poll() is not None)
+            yield path, process
+        finally:
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+            process.wait()
+
+
+class Doctor(Case):
+    def findings(self, *args, server=None, **kwargs):
+        """Each as "level about", and what is not well by what it is about."""
+        out, err = self.run_cli("doctor", "--json", *args, env={"LOCKSTOCK_SERVER": server} if server else None, **kwargs)
+        self.assertEqual(err, "")
+        lines = [json.loads(line) for line in out.splitlines()]
+        for line in lines:
+            self.assertEqual(set(line), {"server", "level", "about", "text", "remedy"})
+            self.assertEqual(line["level"] == "ok", not line["remedy"], line)
+        return [f"{line['level']} {line['about']}" for line in lines], {line["about"]: line for line in lines}
+
+    @contextlib.contextmanager
+    def against(self, *args, **kwargs):
+        server = Server(*args, **kwargs)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+    def test_nothing_is_wrong(self):
+        levels, by = self.findings()
+        self.assertEqual(levels, ["ok server", "ok store", "note persistence", "ok clock", "ok latency"])
+        self.assertIn("once a second", by["persistence"]["text"])
+        self.assertIn("redis-server, Redis 7.", by["store"]["text"])
+        out = self.out("doctor")
+        self.assertEqual(out.splitlines()[0], self.server.url)
+        self.assertRegex(out, r"\n  ok +server +lockstockd \d\S+, up for .*\n")
+        self.assertRegex(out, r"\n  note +persistence +the store .*\n +-> run lockstockd with --fsync always.*\n")
+        self.assertIn("event=audit", self.server.log())
+
+    def test_what_is_on_disk_at_once(self):
+        with self.against(fsync="always") as server:
+            levels, _ = self.findings(server=server.url)
+            self.assertEqual(levels, ["ok server", "ok store", "ok persistence", "ok clock", "ok latency"])
+
+    def test_what_admin_status_says(self):
+        status = self.json("admin", "status")
+        self.assertEqual([status["store"][name] for name in ("kind", "ready", "reason", "persistence", "fsync", "evicts")],
+                         ["STORE_KIND_EMBEDDED", True, "", "PERSISTENCE_APPEND_ONLY", "FSYNC_EVERYSEC", False])
+        self.assertGreater(int(status["store"]["atMs"]), 1704067200000)
+        self.assertGreater(int(status["store"]["roundTripUs"]), 0)
+
+    def test_a_server_that_is_away(self):
+        away = "unix:///nonexistent/s"
+        levels, by = self.findings("--timeout", "100ms", server=f"{away},{self.server.url}", code=UNAVAILABLE)
+        self.assertEqual(levels[:2], ["problem server", "ok server"])
+        self.assertIn("No such file", next(line for line in self.run_cli(
+            "doctor", "--timeout", "100ms", "--server", away, code=UNAVAILABLE)[0].splitlines() if "problem" in line))
+        self.assertEqual(by["server"]["server"], self.server.url)
+        self.err("doctor", "--server", "tpc://x", code=USAGE)
+        self.err("doctor", "all", code=USAGE)
+        self.assertIn("Ends with 0", self.out("doctor", "--help"))
+
+    def test_a_store_that_keeps_nothing_and_evicts(self):
+        with redis("--save", "", "--appendonly", "no", "--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru") as \
+                (path, _), self.against("--allow-unsafe-store", store=f"unix://{path}/r") as server:
+            levels, by = self.findings(server=server.url, code=REFUSED)
+            self.assertEqual(levels, ["ok server", "ok store", "problem persistence", "problem memory", "ok clock",
+                                      "ok latency"])
+            self.assertIn("appendonly yes", by["persistence"]["remedy"])
+            self.assertIn("noeviction", by["memory"]["remedy"])
+
+    def test_a_store_with_snapshots_only(self):
+        with redis("--save", "3600 1", "--appendonly", "no") as (path, _), \
+                self.against(store=f"unix://{path}/r") as server:
+            levels, by = self.findings(server=server.url, code=REFUSED)
+            self.assertIn("warning persistence", levels)
+            self.assertEqual(by["store"]["text"][:13], "ready, Redis ")
+
+    def test_a_store_that_has_gone(self):
+        with redis("--appendonly", "yes") as (path, process), self.against(store=f"unix://{path}/r") as server:
+            process.kill()
+            process.wait()
+            wait_until(lambda: "event=not-ready" in server.log())
+            levels, by = self.findings(server=server.url, code=UNAVAILABLE)
+            self.assertEqual(levels[:2], ["ok server", "problem store"])
+            self.assertIn("is not ready", by["store"]["text"])
+
+    def test_a_store_that_is_frozen(self):
+        with redis("--appendonly", "yes") as (path, process), self.against(store=f"unix://{path}/r") as server:
+            process.send_signal(signal.SIGSTOP)
+            levels, by = self.findings("--timeout", "300ms", server=server.url, code=UNAVAILABLE)
+            self.assertEqual(levels[:2], ["ok server", "problem store"])
+            self.assertIn("does not answer", by["store"]["text"])
+
+    def test_a_wrong_password_of_the_store(self):
+        with redis("--appendonly", "yes", "--requirepass", "right") as (path, _), \
+                self.against(store=f"unix://:wrong@{path}/r", comes="event=not-ready") as server:
+            levels, by = self.findings(server=server.url, code=UNAVAILABLE)
+            self.assertEqual(levels[:2], ["ok server", "problem store"])
+            self.assertIn("refuses the credentials", by["store"]["text"])
+            self.assertIn("--store", by["store"]["remedy"])
+            self.assertNotIn("wrong", json.dumps(by))
+
+    def test_who_may_not_see(self):
+        with tempfile.TemporaryDirectory(prefix="ld-", dir="/tmp") as path:
+            with open(f"{path}/policy", "w") as policy:
+                policy.write(f"[reader]\nuid = {os.getuid()}\n* = READ\n")
+            with self.against("--policy", f"{path}/policy") as server:
+                levels, by = self.findings(server=server.url)
+                self.assertEqual(levels, ["ok server", "note rights", "ok store", "ok latency"])
+                self.assertIn("ADMIN of AdminService", by["rights"]["remedy"])
+                self.run_cli("admin", "status", "--server", server.url, code=OTHER)
+            with open(f"{path}/policy", "w") as policy:
+                policy.write("[other]\nuid = 4000000000\n* = READ\n")
+            with self.against("--policy", f"{path}/policy") as server:
+                levels, by = self.findings(server=server.url, code=REFUSED)
+                self.assertEqual(levels, ["problem server"])
+                self.assertIn("--token-file", by["server"]["remedy"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+/* GetStatus: what a server knows of its store. */
+#include "lockstock/v1/admin.lks.h"
+#include "services/script.h"
+
+static store_view told;
+
+static void look(const store *of, store_view *ret)
+{
+    (void)of;
+    *ret = told;
+}
+
+static int with_a_view(void **state)
+{
+    harness_service_options(h, &(service_options){.sequence_block = 1, .look = look});
+    told = (store_view){
+        .ready = true, .reason = "", .version = "7.0.15", .known = true, .appends = true, .fsync = "always"};
+    return script_reset(state);
+}
+
+static const lks_get_status_response *get_status(void)
+{
+    const lks_get_status_response *response = answer_to(&message(get_status_request));
+
+    assert_non_null(response);
+    assert_non_null(response->store);
+    return response;
+}
+
+TEST(a_ready_store_is_asked_for_its_clock)
+{
+    const lks_get_status_response *response = get_status();
+
+    fcalls_made();
+    assert_in_range(response->store->at_ms, INT64_C(1704067200000), INT64_C(9007199254740991));
+    assert_in_range(response->at_ms, INT64_C(1704067200000), INT64_C(9007199254740991));
+    assert_true(response->store->ready);
+    assert_string_equal(response->store->version, "7.0.15");
+    assert_int_equal(response->store->kind, LKS_STORE_KIND_REDIS);
+    get_status();
+    assert_int_equal(fcalls_made(), 1);
+}
+
+TEST(a_store_that_is_not_ready_is_not_asked)
+{
+    told.ready = false;
+    told.embedded = true;
+    told.reason = "connecting";
+    fcalls_made();
+    const lks_get_status_response *response = get_status();
+    assert_int_equal(fcalls_made(), 0);
+    assert_false(response->store->ready);
+    assert_string_equal(response->store->reason, "connecting");
+    assert_int_equal(response->store->at_ms, 0);
+    assert_int_equal(response->store->round_trip_us, 0);
+    assert_int_equal(response->store->kind, LKS_STORE_KIND_EMBEDDED);
+}
+
+TEST(settings_of_the_store_are_told_in_the_contract_s_words)
+{
+    assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_APPEND_ONLY);
+    assert_int_equal(get_status()->store->fsync, LKS_FSYNC_ALWAYS);
+    told.fsync = "everysec";
+    assert_int_equal(get_status()->store->fsync, LKS_FSYNC_EVERYSEC);
+    told.fsync = "no";
+    assert_int_equal(get_status()->store->fsync, LKS_FSYNC_NO);
+    told.fsync = "";
+    told.appends = false;
+    assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_NONE);
+    assert_int_equal(get_status()->store->fsync, LKS_FSYNC_UNSPECIFIED);
+    told.snapshots = told.evicts = told.cluster = true;
+    assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_SNAPSHOTS);
+    assert_true(get_status()->store->evicts);
+    assert_true(get_status()->store->cluster);
+    told.known = false;
+    assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_UNSPECIFIED);
+}
+
+TEST_MAIN(.setup_all = script_open, .setup = with_a_view, .teardown_all = script_close)

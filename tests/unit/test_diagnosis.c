@@ -1,0 +1,221 @@
+/* What doctor says of what servers and stores answer. */
+#include "cli/diagnosis.h"
+
+#include "test.h"
+
+static lks_store_status store;
+static lks_get_status_response status;
+static diagnosis_facts facts;
+static diagnosis_finding found[DIAGNOSIS_MAX];
+static size_t n;
+
+/* All is well. */
+static int well(void **state)
+{
+    (void)state;
+    store = (lks_store_status){
+        .base = PROTOBUF_C_MESSAGE_INIT(&lockstock__v1__store_status__descriptor),
+        .kind = LKS_STORE_KIND_EMBEDDED,
+        .ready = true,
+        .reason = "",
+        .version = "7.0.15",
+        .persistence = LKS_PERSISTENCE_APPEND_ONLY,
+        .fsync = LKS_FSYNC_ALWAYS,
+        .round_trip_us = 100,
+        .at_ms = 1000000,
+    };
+    status = (lks_get_status_response){
+        .base = PROTOBUF_C_MESSAGE_INIT(&lockstock__v1__get_status_response__descriptor),
+        .version = "1.0",
+        .up_ms = 90000,
+        .at_ms = 1000000,
+        .store = &store,
+    };
+    facts = (diagnosis_facts){
+        .version = "1.0",
+        .server = {.took_ns = 100000},
+        .store = {.took_ns = 200000},
+        .status = &status,
+        .here_ms = 1000000,
+        .within_ms = 1,
+    };
+    return 0;
+}
+
+static lks_error failed(lks_code code, const char *message)
+{
+    lks_error error = {.code = code};
+
+    snprintf(error.message, sizeof error.message, "%s", message);
+    return error;
+}
+
+/* What there is to say, but for what is well: "problem store: ..." of each, with a newline. */
+static const char *said(void)
+{
+    static char text[8192];
+    size_t at = 0;
+
+    text[0] = '\0';
+    n = diagnosis_of(&facts, found);
+    assert_in_range(n, 1, DIAGNOSIS_MAX);
+    for (size_t i = 0; i < n; i++) {
+        /* What is wrong has a remedy, and what is well has none. */
+        assert_int_equal(found[i].level == DIAGNOSIS_OK, !found[i].remedy);
+        if (found[i].level != DIAGNOSIS_OK)
+            at += (size_t)snprintf(text + at, sizeof text - at, "%s %s: %s\n", diagnosis_word(found[i].level),
+                                   found[i].about, found[i].text);
+    }
+    return text;
+}
+
+static const char *remedy_of(const char *about)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(found[i].about, about) == 0 && found[i].remedy)
+            return found[i].remedy;
+    return "";
+}
+
+#define says(...) assert_string_equal(said(), "" __VA_ARGS__)
+#define has(text, part) assert_non_null(strstr(text, part))
+
+TEST(all_is_well)
+{
+    says();
+    assert_int_equal(n, 5);
+    assert_string_equal(found[0].text, "lockstockd 1.0, up for 1m30s");
+    assert_string_equal(found[1].text, "lockstockd's own redis-server, Redis 7.0.15");
+    assert_string_equal(found[4].text, "0.1 ms a call, 0.2 ms with the store");
+}
+
+TEST(a_server_that_does_not_answer_is_all_there_is_to_say)
+{
+    facts.server.error = failed(LKS_UNAVAILABLE, "no server could be reached");
+    says("problem server: does not answer: no server could be reached\n");
+    assert_int_equal(n, 1);
+    assert_int_equal(found[0].level, DIAGNOSIS_DOWN);
+    facts.server.error = failed(LKS_UNAUTHENTICATED, "who?");
+    says("problem server: does not know who calls: who?\n");
+    assert_int_equal(found[0].level, DIAGNOSIS_PROBLEM);
+    has(remedy_of("server"), "--token-file");
+    facts.server.error = failed(LKS_RESOURCE_EXHAUSTED, "full");
+    says("problem server: has no room for calls: full\n");
+    facts.server.error = failed(LKS_INTERNAL, "odd");
+    says("problem server: fails: odd (INTERNAL)\n");
+}
+
+TEST(text_of_a_server_moves_no_terminal)
+{
+    facts.server.error = failed(LKS_UNAVAILABLE, "\x1b[2J");
+    says("problem server: does not answer: ?[2J\n");
+}
+
+TEST(another_version_is_a_note)
+{
+    facts.version = "2.0";
+    says("note server: lockstockd 1.0, up for 1m30s; this lockstock is 2.0\n");
+}
+
+TEST(what_may_not_be_seen_is_a_note)
+{
+    facts.status = NULL;
+    facts.status_error = failed(LKS_PERMISSION_DENIED, "no");
+    says("note rights: whoever asks may not see what the server knows of its store\n");
+    has(remedy_of("rights"), "ADMIN of AdminService");
+    facts.status_error = failed(LKS_UNIMPLEMENTED, "no");
+    says("note rights: this server does not tell what it knows of its store\n");
+    facts.server.error = facts.store.error = failed(LKS_PERMISSION_DENIED, "no");
+    says("note rights: whoever asks may not read, so not all can be looked at\n");
+}
+
+TEST(a_store_that_is_not_ready_has_a_remedy_for_its_reason)
+{
+    static const char *const reasons[][2] = {
+        {"the store wants credentials", "--store"},
+        {"the store refuses the credentials", "%2F"},
+        {"the store denies a permission", "ACL"},
+        {"the store is a read-only replica", "primary"},
+        {"the store is loading its data", "wait"},
+        {"the store cannot write its data to disk", "disk"},
+        {"the store evicts keys when its memory is full (maxmemory-policy is not noeviction)", "noeviction"},
+        {"the store keeps nothing on disk (appendonly is no and save is empty)", "appendonly yes"},
+        {"the store is busy with a script", "SCRIPT KILL"},
+        {"the store's cluster is down", "--cluster check"},
+        {"connecting", "PING"},
+    };
+
+    store.ready = false;
+    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++) {
+        char line[256];
+        store.reason = reasons[i][0];
+        snprintf(line, sizeof line, "problem store: is not ready: %s\n", reasons[i][0]);
+        assert_string_equal(said(), line);
+        has(remedy_of("store"), reasons[i][1]);
+        assert_int_equal(found[1].level, DIAGNOSIS_DOWN);
+    }
+}
+
+TEST(a_store_that_does_not_answer_is_down)
+{
+    facts.status = NULL;
+    facts.store.error = facts.status_error = failed(LKS_DEADLINE_EXCEEDED, "late");
+    says("problem store: does not answer: late\n");
+    assert_int_equal(found[1].level, DIAGNOSIS_DOWN);
+    facts.store.error = failed(LKS_RESOURCE_EXHAUSTED, "the store is out of memory");
+    says("problem store: has no room: the store is out of memory\n");
+    has(remedy_of("store"), "maxmemory");
+    facts.store.error = failed(LKS_INTERNAL, "the store denies a permission");
+    says("problem store: fails: the store denies a permission (INTERNAL)\n");
+}
+
+TEST(persistence_is_what_a_crash_loses)
+{
+    store.fsync = LKS_FSYNC_EVERYSEC;
+    says("note persistence: the store writes to disk once a second: power loss may lose two seconds of answers\n");
+    has(remedy_of("persistence"), "--fsync always");
+    store.kind = LKS_STORE_KIND_REDIS;
+    said();
+    has(remedy_of("persistence"), "appendfsync always");
+    store.fsync = LKS_FSYNC_NO;
+    says("warning persistence: the store leaves it to the operating system when to write: power loss may lose half a "
+         "minute\n");
+    store.persistence = LKS_PERSISTENCE_SNAPSHOTS;
+    says(
+        "warning persistence: the store writes snapshots only: a crash loses what came after the last one, and with it "
+        "orders and locks\n");
+    store.persistence = LKS_PERSISTENCE_NONE;
+    says("problem persistence: the store keeps nothing on disk: when Redis ends, all locks, stock and records are "
+         "gone\n");
+    store.persistence = LKS_PERSISTENCE_UNSPECIFIED;
+    says("note persistence: the store does not tell what it keeps on disk: CONFIG GET is not permitted\n");
+    store.evicts = true;
+    store.persistence = LKS_PERSISTENCE_APPEND_ONLY;
+    store.fsync = LKS_FSYNC_ALWAYS;
+    says("problem memory: the store drops keys when its memory is full: locks are held twice, orders sell twice\n");
+}
+
+TEST(clocks_that_differ_are_told)
+{
+    store.at_ms = status.at_ms - 5000;
+    says("warning clock: the clocks of server and store differ by 5s; leases and times of sale go by the store's\n");
+    store.at_ms = status.at_ms + 1001;
+    says("warning clock: the clocks of server and store differ by 1s; leases and times of sale go by the store's\n");
+    store.at_ms = status.at_ms + 1000;
+    says();
+    facts.here_ms = status.at_ms + 90000;
+    says("warning clock: the clocks of this machine and the server differ by 1m30s: times that are shown are wrong\n");
+    facts.within_ms = 89000; /* the answer took so long that nobody knows */
+    says();
+}
+
+TEST(what_is_slow_is_told)
+{
+    facts.server.took_ns = 20000001;
+    says("warning latency: a call that needs no store takes 20.0 ms\n");
+    facts.server.took_ns = 100000;
+    store.round_trip_us = 25000;
+    says("warning latency: the store takes 25.0 ms for a call\n");
+}
+
+TEST_MAIN(.setup = well)
