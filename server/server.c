@@ -23,6 +23,7 @@
 #include "functions/library.h"
 #include "log.h"
 #include "net/wires.h"
+#include "notify.h"
 #include "calls/loss.h"
 #include "standard/health.h"
 #include "standard/reflection.h"
@@ -46,6 +47,7 @@ typedef struct server {
     uv_loop_t loop;
     uv_signal_t on_term, on_int, on_hup;
     uv_timer_t drain_timer;
+    notify *notify;
     uint64_t drain_until_ms; /* uv_now */
     store *store;
     alarms *alarms;
@@ -79,6 +81,7 @@ static void on_callers_closed(void *arg)
     uv_close((uv_handle_t *)&s->on_int, NULL);
     uv_close((uv_handle_t *)&s->on_hup, NULL);
     uv_close((uv_handle_t *)&s->drain_timer, NULL);
+    notify_close(s->notify);
 }
 
 static void on_wire_closed(void *arg)
@@ -160,6 +163,7 @@ static void drain(server *s, uint64_t limit_ms)
 {
     if (s->phase == RUNNING) {
         s->phase = DRAINING;
+        notify_stopping(s->notify, s->failure.code == LKS_OK ? NULL : s->failure.message);
         if (s->health)
             health_set(s->health, false);
         if (s->wires)
@@ -194,7 +198,10 @@ static void on_ready(void *arg, bool ready, const char *reason)
     if (fatal) {
         lks_error_set(&s->failure, LKS_FAILED_PRECONDITION, LKS_APPLIED_NO, "%s", fatal);
         drain(s, 0);
-    } else if (ready) {
+        return;
+    }
+    notify_store(s->notify, ready, reason);
+    if (ready) {
         log_info("ready", "version=%s", LOCKSTOCK_VERSION);
     } else if (s->phase == RUNNING) {
         log_warn("not-ready", "reason=\"%s\"", reason ? reason : "");
@@ -258,15 +265,18 @@ static void on_reload(uv_signal_t *handle, int number)
 
     if (s->phase != RUNNING)
         return;
+    notify_reloading(s->notify);
     if (identity_load(s->config->policy, s->config->tokens, &loaded, &error) != LKS_OK ||
         wires_load_certificates(s->wires, &error) != LKS_OK) {
         identity_free(loaded);
         log_warn("not-reloaded", "reason=\"%s\"", error.message);
+        notify_reloaded(s->notify, error.message);
         return;
     }
     judge_by(s, loaded);
     check_modes(s->config);
     log_info("reloaded", "%s", "what=identity,certificates");
+    notify_reloaded(s->notify, NULL);
 }
 
 static lks_code load_identity(server *s, lks_error *error)
@@ -410,6 +420,7 @@ static void init_loop(server *s)
     uv_signal_start(&s->on_term, on_signal, SIGTERM);
     uv_signal_start(&s->on_int, on_signal, SIGINT);
     uv_signal_start(&s->on_hup, on_reload, SIGHUP);
+    s->notify = notify_open(&s->loop);
 }
 
 lks_code server_run(const settings *config, lks_error *error)
