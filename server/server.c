@@ -201,11 +201,12 @@ static void on_ready(void *arg, bool ready, const char *reason)
         return;
     }
     notify_store(s->notify, ready, reason);
-    if (ready) {
+    if (ready && reason)
+        log_warn("store-degraded", "reason=\"%s\"", reason);
+    else if (ready)
         log_info("ready", "version=%s", LOCKSTOCK_VERSION);
-    } else if (s->phase == RUNNING) {
+    else if (s->phase == RUNNING)
         log_warn("not-ready", "reason=\"%s\"", reason ? reason : "");
-    }
 }
 
 static void on_wake(void *arg, const char *data, size_t len)

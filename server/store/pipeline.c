@@ -194,7 +194,10 @@ void pipeline_reroute(pipeline *p)
 
     p->queue = (pending_list){0};
     for (pending *c; (c = pending_pop(&queue));)
-        enqueue(p, c);
+        if (route(p, c) == p)
+            pending_push(&p->queue, c);
+        else
+            enqueue(p, c);
 }
 
 static void tell_refused(pipeline *p)

@@ -3,6 +3,7 @@
  *   embedded:DIR --socket--\
  *   unix:///path -----------+--> one node
  *   redis://host:port ------/
+ *   redis+cluster://... -------> cluster: a node a primary
  *
  * Closing goes the other way round: node, redis-server. */
 #include "store/store.h"
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 
 #include "memory.h"
+#include "store/cluster.h"
 #include "store/embedded.h"
 #include "store/node.h"
 #include "store/url.h"
@@ -22,7 +24,8 @@ struct store {
     store_options options;
     url url;
     embedded *embedded; /* NULL unless the URL says so */
-    node *node;
+    node *node;         /* NULL: */
+    cluster *cluster;   /* of several */
     char fatal[REASON_BYTES];
 
     void (*closed)(void *arg);
@@ -98,6 +101,13 @@ static node *open_node(store *s)
     return node_open(&options);
 }
 
+static cluster *open_cluster(store *s)
+{
+    const cluster_options options = {.store = &s->options, .url = &s->url, .on_fatal = on_fatal, .arg = s};
+
+    return cluster_open(&options);
+}
+
 static void on_broken(void *arg, const char *reason)
 {
     store *s = arg;
@@ -124,7 +134,10 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
     if (s->url.kind == URL_EMBEDDED && (code = embedded_open(&to_embedded, &s->embedded, error)) != LKS_OK)
         goto failed;
     signal(SIGPIPE, SIG_IGN); /* hiredis writes with write(2) */
-    s->node = open_node(s);
+    if (s->url.kind == URL_CLUSTER)
+        s->cluster = open_cluster(s);
+    else
+        s->node = open_node(s);
     *ret = s;
     return LKS_OK;
 
@@ -136,19 +149,23 @@ failed:
 
 void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
-    node_submit(s->node, call, deadline_ns, done, arg);
+    if (s->cluster)
+        cluster_submit(s->cluster, call, deadline_ns, done, arg);
+    else
+        node_submit(s->node, call, deadline_ns, done, arg);
 }
 
 bool store_part_from(const store *s, uint32_t from, store_part *ret)
 {
-    (void)s;
+    if (s->cluster)
+        return cluster_part_from(s->cluster, from, ret);
     *ret = (store_part){.slot = 0, .base = STORE_META_BASE};
     return from == 0;
 }
 
 bool store_ready(const store *s, const char **reason)
 {
-    return node_ready(s->node, reason);
+    return s->cluster ? cluster_ready(s->cluster, reason) : node_ready(s->node, reason);
 }
 
 void store_look(const store *s, store_view *ret)
@@ -189,5 +206,8 @@ void store_close(store *s, void (*closed)(void *arg), void *arg)
 {
     s->closed = closed;
     s->closed_arg = arg;
-    node_close(s->node, on_node_closed, s);
+    if (s->cluster)
+        cluster_close(s->cluster, on_node_closed, s);
+    else
+        node_close(s->node, on_node_closed, s);
 }

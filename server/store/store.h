@@ -84,7 +84,7 @@ typedef struct store_options {
     uint32_t silence_timeout_ms; /* 0 = 10,000: no reply at all for so long, with calls out: reconnect */
     uint32_t safety_check_ms;    /* 0 = 30,000: how often it is looked whether the store still is safe */
     uint32_t in_flight_max;      /* 0 = 8,192; then RESOURCE_EXHAUSTED */
-    /* Tells readiness: called on each change, on the loop. A store that was safe and is no
+    /* Tells readiness: called on each change, on the loop. Ready with a reason: a part of the store is not. A store that was safe and is no
      * more, as allow_unsafe would accept, is not ready until it is safe again. */
     void (*on_ready)(void *arg, bool ready, const char *reason);
     /* A channel to hear, on a second connection; NULL = none. It must outlive the
@@ -115,6 +115,7 @@ void store_submit(store *store, const store_call *call, uint64_t deadline_ns, st
  * stay the part's while it has the slot. */
 bool store_part_from(const store *store, uint32_t from, store_part *ret);
 
+/* *reason, if not NULL: why not, or which part is not; NULL = all is well. */
 bool store_ready(const store *store, const char **reason);
 
 /* What is known of the store. Text is valid until the loop runs again. */

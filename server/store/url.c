@@ -10,7 +10,7 @@
 
 enum { REDIS_PORT = 6379, PORT_MAX = 65535, DB_MAX = 65535 };
 
-#define FORMS "embedded:DIR, redis://[user:password@]host:port/db or unix:///path"
+#define FORMS "embedded:DIR, redis://[user:password@]host:port/db unix:///path or redis+cluster://host:port,host:port"
 
 typedef struct scheme {
     const char *prefix;
@@ -150,6 +150,8 @@ static lks_code parse_tcp(const scheme *form, const char *text, url *ret, lks_er
         return code;
     if (*db != '\0' && (db == end || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
         return invalid(error, "after the host only /db is known, a database number");
+    if (ret->db != 0 && ret->kind == URL_CLUSTER)
+        return invalid(error, "a cluster has no databases: nothing follows its hosts");
     return LKS_OK;
 }
 
@@ -187,6 +189,7 @@ lks_code url_parse(const char *text, url *ret, lks_error *error)
         {"embedded:", parse_embedded, URL_EMBEDDED, 0, 0},
         {"unix://", parse_unix, URL_UNIX, 0, 0},
         {"redis://", parse_tcp, URL_TCP, REDIS_PORT, 1},
+        {"redis+cluster://", parse_tcp, URL_CLUSTER, REDIS_PORT, URL_HOSTS_MAX},
     };
 
     *ret = (url){0};
