@@ -188,14 +188,14 @@ def list_large_semaphores(b):
     for k in range(20):
         semaphore(b, f"s{k}")
     b.redis.call("EVAL", "for _, k in ipairs(redis.call('KEYS', '*:lock:t:*')) do redis.call('DEL', k) end", 0)
-    return "lock_list", lambda i: ["", 1000, "0"]
+    return "lock_list", lambda i: ["", 1000, "0", "", ""]
 
 
 @case(weight=64)
 def list_5000_locks(b):
     b.redis.many([["FCALL", f"lock_acquire_{b.digest}", 1, BASE, 6, f"listedtoken{i:06d}", "", 3600000, 0, ".", f"n{i}"]
                   for i in range(5000)])
-    return "lock_list", lambda i: ["", 1000, "0"]
+    return "lock_list", lambda i: ["", 1000, "0", "", ""]
 
 
 def targets(i):
@@ -358,7 +358,7 @@ def list_items_1000(b):
 @case(weight=64)
 def list_namespace_1000(b):
     items(b, 5000)
-    return "stock_list_namespace", lambda i: ["", "0", STEP]
+    return "stock_list_namespace", lambda i: ["", "0", STEP, "", ""]
 
 
 @case(weight=32)

@@ -147,7 +147,7 @@ def locks(b, n):
 def locks_of_a_group(b, n):
     """Held locks of one group."""
     def calls():
-        yield "list 20, first", lambda: [("lock_list", "g", ["", 20, "0"])] * CALLS
+        yield "list 20, first", lambda: [("lock_list", "g", ["", 20, "0", "", ""])] * CALLS
         yield "acquire", lambda: [("lock_acquire", "g", [token(n + i), "", HOUR_MS, 0, ".", target(f"l{n + i:07d}", "E")])
                                   for i in (b.next() for _ in range(CALLS))]
     return ("lock_acquire", lambda i: ("g", [token(i), "", HOUR_MS, 0, ".", target(f"l{i:07d}", "E")])), calls

@@ -1,4 +1,4 @@
-/* Invariant: at most one call is under way; `mark` is what the last answer said, "" when
+/* Invariant: of each part of the store at most one call is under way; `mark` is what its last answer said, "" when
  * there was none yet. Called by server.c. */
 #include "calls/loss.h"
 
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <lockstock/rpc/exchange.h>
+#include <sys/queue.h>
 #include <uv.h>
 
 #include "functions/arguments.h"
@@ -14,47 +15,101 @@
 
 enum { LOOK_MS = 1000, TIMEOUT_MS = 5000, MARK_BYTES = 64 };
 
-struct loss {
-    uv_timer_t timer;
-    store *store;
-    waiters *waiters;
-    bool asking;
+/* What is known of one part of the store. */
+typedef struct watched_part {
+    loss *loss;
+    store_part part;
+    bool asking, current;
     char mark[MARK_BYTES];
     char offered[LKS_RPC_RANDOM_ID_LEN + 1]; /* where there is none: another each time */
     lks_rpc_slice args[1];
     store_call call;
+    LIST_ENTRY(watched_part) in_all;
+} watched_part;
+
+struct loss {
+    uv_timer_t timer;
+    store *store;
+    waiters *waiters;
+    LIST_HEAD(, watched_part) parts;
 };
 
 static void on_mark(void *arg, const store_result *result)
 {
-    loss *l = arg;
+    watched_part *w = arg;
     const store_value *reply = result->value;
 
-    l->asking = false;
+    w->asking = false;
     if (result->code != LKS_OK || reply->type != STORE_ARRAY || reply->n != 2)
         return;
     lks_rpc_slice mark = reply->element[1].string;
-    bool same = strlen(l->mark) == mark.len && memcmp(l->mark, mark.data, mark.len) == 0;
-    bool known = l->mark[0] != '\0';
+    bool same = strlen(w->mark) == mark.len && memcmp(w->mark, mark.data, mark.len) == 0;
+    bool known = w->mark[0] != '\0';
 
-    if (same || mark.len >= sizeof l->mark)
+    if (same || mark.len >= sizeof w->mark)
         return;
-    memcpy(l->mark, mark.data, mark.len);
-    l->mark[mark.len] = '\0';
+    memcpy(w->mark, mark.data, mark.len);
+    w->mark[mark.len] = '\0';
     if (!known)
         return;
     log_warn("store-lost-data", "%s", "reason=\"its mark is gone: all that it kept is lost\"");
-    waiters_missed(l->waiters);
+    waiters_missed(w->loss->waiters);
+}
+
+static void ask_part(watched_part *w)
+{
+    w->asking = true;
+    lks_rpc_random_id(w->offered);
+    w->args[0] = lks_rpc_slice_of(w->offered);
+    w->call = (store_call){.base = lks_rpc_slice_of(w->part.base),
+                           .function = fn_mark_read.name,
+                           .n_args = 1,
+                           .max_args = 1,
+                           .args = w->args,
+                           .repeatable = true};
+    store_submit(w->loss->store, &w->call, lks_rpc_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_mark, w);
+}
+
+static watched_part *find_part(loss *l, const store_part *part)
+{
+    watched_part *w;
+
+    LIST_FOREACH(w, &l->parts, in_all)
+        if (w->part.slot == part->slot)
+            return w;
+    w = memory_alloc(sizeof *w);
+    *w = (watched_part){.loss = l, .part = *part};
+    LIST_INSERT_HEAD(&l->parts, w, in_all);
+    return w;
+}
+
+/* Those that are no parts any more: slots have moved. */
+static void forget_others(loss *l)
+{
+    watched_part *w, *next;
+
+    for (w = LIST_FIRST(&l->parts); w; w = next) {
+        next = LIST_NEXT(w, in_all);
+        if (w->current || w->asking) {
+            w->current = false;
+            continue;
+        }
+        LIST_REMOVE(w, in_all);
+        free(w);
+    }
 }
 
 static void ask(loss *l)
 {
-    if (l->asking)
-        return;
-    l->asking = true;
-    lks_rpc_random_id(l->offered);
-    l->args[0] = lks_rpc_slice_of(l->offered);
-    store_submit(l->store, &l->call, lks_rpc_now_ns() + (uint64_t)TIMEOUT_MS * 1000000, on_mark, l);
+    store_part part;
+
+    for (uint32_t from = 0; store_part_from(l->store, from, &part); from = part.slot + 1U) {
+        watched_part *w = find_part(l, &part);
+        w->current = true;
+        if (!w->asking)
+            ask_part(w);
+    }
+    forget_others(l);
 }
 
 static void on_timer(uv_timer_t *timer)
@@ -76,12 +131,6 @@ loss *loss_new(uv_loop_t *loop, store *backing, waiters *waiting)
     loss *l = memory_alloc(sizeof *l);
 
     *l = (loss){.store = backing, .waiters = waiting};
-    l->call = (store_call){.base = lks_rpc_slice_of("ls:{meta}:"),
-                           .function = fn_mark_read.name,
-                           .n_args = 1,
-                           .max_args = 1,
-                           .args = l->args,
-                           .repeatable = true};
     uv_timer_init(loop, &l->timer);
     l->timer.data = l;
     return l;
@@ -95,7 +144,14 @@ void loss_stop(loss *l)
 
 static void on_closed(uv_handle_t *handle)
 {
-    free(handle->data);
+    loss *l = handle->data;
+    watched_part *w;
+
+    while ((w = LIST_FIRST(&l->parts))) {
+        LIST_REMOVE(w, in_all);
+        free(w);
+    }
+    free(l);
 }
 
 void loss_close(loss *l)

@@ -1,6 +1,7 @@
 /* Invariant: at most one step is under way, and the next begins STEP_MS after its
  * reply; so a pass costs the store a small share of its time, however many keys it
- * has. Called by server.c. */
+ * has. A pass goes through one part of the store after the other; one that fails is left
+ * for the next pass. Called by server.c. */
 #include "calls/sweep.h"
 
 #include <stdlib.h>
@@ -20,6 +21,7 @@ struct sweep {
     alarms *alarms;
     uint64_t interval_ms;
     bool passing, stopped;
+    store_part part; /* where the pass is */
     char cursor[CURSOR_BYTES];
     lks_rpc_slice args[1];
     store_call call;
@@ -33,6 +35,14 @@ static void next_in(sweep *s, uint64_t ms)
         uv_timer_start(&s->timer, on_timer, ms, 0);
 }
 
+/* Goes on with the first part from that slot on; false: there is none. */
+static bool enter_part(sweep *s, uint32_t from)
+{
+    strcpy(s->cursor, "0");
+    s->passing = store_part_from(s->store, from, &s->part);
+    return s->passing;
+}
+
 /* {'OK', cursor or '' at the end, base of a group...} */
 static void on_found(void *arg, const store_result *result)
 {
@@ -41,8 +51,7 @@ static void on_found(void *arg, const store_result *result)
     const store_value *cursor = result->code == LKS_OK && reply->n >= 2 ? &reply->element[1] : NULL;
 
     if (!cursor || cursor->string.len == 0 || cursor->string.len >= CURSOR_BYTES) {
-        s->passing = false;
-        next_in(s, s->interval_ms);
+        next_in(s, enter_part(s, s->part.slot + 1U) ? STEP_MS : s->interval_ms);
     } else {
         memcpy(s->cursor, cursor->string.data, cursor->string.len);
         s->cursor[cursor->string.len] = '\0';
@@ -56,9 +65,11 @@ static void on_timer(uv_timer_t *timer)
 {
     sweep *s = timer->data;
 
-    if (!s->passing)
-        strcpy(s->cursor, "0");
-    s->passing = true;
+    if (!s->passing && !enter_part(s, 0)) {
+        next_in(s, s->interval_ms);
+        return;
+    }
+    s->call.slot = s->part.slot;
     s->args[0] = lks_rpc_slice_of(s->cursor);
     store_submit(s->store, &s->call, lks_rpc_now_ns() + (uint64_t)STEP_TIMEOUT_MS * 1000000, on_found, s);
 }
@@ -88,6 +99,7 @@ sweep *sweep_new(uv_loop_t *loop, store *backing, alarms *lasting, uint64_t inte
                            .n_args = 1,
                            .max_args = 1,
                            .args = s->args,
+                           .of_part = true,
                            .repeatable = true};
     uv_timer_init(loop, &s->timer);
     s->timer.data = s;

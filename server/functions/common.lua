@@ -75,6 +75,47 @@ local function this_node()
   return node_id
 end
 
+-- The slots that this node serves, as "0-5460,7,!93": those with ! are about to leave it. '' where there is no cluster.
+local function served_slots()
+  if this_node() == '' then return '' end
+  local mine = string.match(redis.call('CLUSTER', 'NODES'), '[^\n]*myself[^\n]*')
+  local slots = {}
+  for word in string.gmatch(string.match(mine, '^' .. string.rep('%S+ ', 7) .. '%S+(.*)$') or '', '%S+') do
+    local leaving = string.match(word, '^%[(%d+)%->%-')
+    if leaving then slots[#slots + 1] = '!' .. leaving elseif string.find(word, '^%d') then slots[#slots + 1] = word end
+  end
+  return table.concat(slots, ',')
+end
+
+-- Of a function that reads what several groups keep: whether this node has all of that group now. The base itself is no
+-- key that exists, and of one that does not a node that has it in part says that it is elsewhere.
+local function has_group(base)
+  return this_node() == '' or type(redis.pcall('EXISTS', base)) == 'number'
+end
+
+-- Whether a slot is among those of such a text.
+local function slots_among(text)
+  local ranges = {}
+  for from, to in string.gmatch(text, '(%d+)%-?(%d*)') do
+    ranges[#ranges + 1] = {tonumber(from), tonumber(to ~= '' and to or from)}
+  end
+  return function(slot)
+    for _, range in ipairs(ranges) do
+      if slot >= range[1] and slot <= range[2] then return true end
+    end
+    return false
+  end
+end
+
+-- Of a list over all nodes, which goes on where an earlier page ended: the cursor of that page, unless another node gave
+-- it; and whether a key is in a slot whose keys were all listed before.
+local function resume(cursor, node, listed)
+  local among = listed ~= '' and slots_among(listed)
+  return node == this_node() and cursor or nil, function(key)
+    return among and among(redis.call('CLUSTER', 'KEYSLOT', key)) or false
+  end
+end
+
 -- A server hears each node of a cluster on a channel of its own, because PUBLISH reaches all nodes and
 -- PUBSUB NUMSUB counts those that hear this one.
 local function channel_of(server)

@@ -40,7 +40,8 @@ end)
 -- how many entries were looked at.
 local function list_item(key, now)
   local base, group, name = string.match(key, '^(ls:{[^/]*/([^}]*)}:)lock:n:(.*)$')
-  local ok, lock = pcall(read_lock, base, name)
+  local ok, lock = has_group(base), nil
+  if ok then ok, lock = pcall(read_lock, base, name) end
   if not ok or not lock.mode then return nil, 0 end
   look(lock, now)
   local n, longest = 0, 0
@@ -56,21 +57,24 @@ end
 -- look at whole, begins the next one; when it is the first of a page, it is given in parts,
 -- and the cursor then carries the digests of the keys that are done with: "<SCAN's
 -- cursor>.<digest>...".
--- -> {'OK', next cursor or '', item...}
-define('lock_list', {'no-writes'}, function(base, now, prefix, page_size, page_cursor)
+-- page_cursor: "0" at first. node: that gave it; listed: slots that are done with, "0-99,100-100"
+-- -> {'OK', next cursor or '', this node, its slots, item...}
+define('lock_list', {'no-writes', 'allow-cross-slot-keys'}, function(base, now, prefix, page_size, page_cursor, node, listed)
   local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. prefix .. '*'
   local size = tonumber(page_size)
-  local cursor, given = string.match(page_cursor, '^(%d+)(.*)$')
-  local reply, work = {'OK', ''}, 0
+  local resumed, is_listed = resume(page_cursor, node, listed)
+  local cursor, given = string.match(resumed or '0', '^(%d+)(.*)$')
+  local reply, work = {'OK', '', this_node(), served_slots()}, 0
   repeat
     local step, items = redis.call('SCAN', cursor, 'MATCH', pattern, 'COUNT', LIST_STEP), {}
-    local room, whole, done = size - (#reply - 2), true, given
+    local room, whole, done = size - (#reply - 4), true, given
     for _, key in ipairs(step[2]) do
       local digest = '.' .. string.sub(redis.sha1hex(key), 1, 12)
       if not string.find(given, digest, 1, true) then
         whole = whole and work < LIST_WORK and #items <= room
         if not whole then break end
-        local item, looked_at = list_item(key, now)
+        local item, looked_at = nil, 0
+        if not is_listed(key) then item, looked_at = list_item(key, now) end
         items[#items + 1], work = item, work + looked_at
         if #items <= room then done = done .. digest end
       end
@@ -86,7 +90,7 @@ define('lock_list', {'no-writes'}, function(base, now, prefix, page_size, page_c
     for _, item in ipairs(items) do reply[#reply + 1] = item end
     cursor, given = step[1], ''
     work = work + LIST_STEP
-  until cursor == '0' or #reply - 2 == size or work >= LIST_WORK
+  until cursor == '0' or #reply - 4 == size or work >= LIST_WORK
   if cursor ~= '0' then reply[2] = cursor end
   return reply
 end)

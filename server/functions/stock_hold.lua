@@ -111,14 +111,13 @@ end, SHARED)
 
 -- Groups of which a hold ended a while ago and is not given back: who should have is gone.
 -- -> {'OK', next cursor or '' at the end, base of each...}
-define('stock_find_overdue', {'no-writes'}, function(base, now, cursor)
+define('stock_find_overdue', {'no-writes', 'allow-cross-slot-keys'}, function(base, now, cursor)
   local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
   local reply = {'OK', page[1] ~= '0' and page[1] or ''}
   for _, key in ipairs(page[2]) do
-    local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
-    if first[2] and tonumber(first[2]) + OVERDUE_US < now then
-      reply[#reply + 1] = string.sub(key, 1, -#'stock:x' - 1)
-    end
+    local group = string.sub(key, 1, -#'stock:x' - 1)
+    local first = has_group(group) and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES') or {}
+    if first[2] and tonumber(first[2]) + OVERDUE_US < now then reply[#reply + 1] = group end
   end
   return reply
 end)

@@ -19,11 +19,12 @@ define_pass('stock_list_group', {'no-writes'}, function(s, prefix, after, page_s
 end, SHARED)
 
 -- All groups of the base's namespace, a bounded number of keys a call.
--- cursor '': all keys were seen; then group (encoded), sku of items that an earlier call found and had
+-- cursor '': all keys were seen, '0' at first; node: that gave it, listed: slots that are done with; then group (encoded), sku of items that an earlier call found and had
 -- no room for
 -- -> the base, encoded group, sku of the items found, possibly a few more than size; next cursor
-local function look_around(base, prefix, cursor, page_size, ...)
+local function look_around(base, prefix, cursor, page_size, node, listed, ...)
   local size, budget = tonumber(page_size), 2000
+  local resumed, is_listed = resume(cursor, node, listed)
   local namespace = string.match(base, '^ls:{[^/]*/')
   local pattern = namespace .. '*}:stock:i:' .. string.gsub(prefix, '[*?[%]\\]', '\\%0') .. '*'
   local found, seen, places = {}, {}, {...}
@@ -31,11 +32,13 @@ local function look_around(base, prefix, cursor, page_size, ...)
     local place = group .. '/' .. sku
     if not seen[place] then
       seen[place] = true
+      if not has_group(namespace .. group .. '}:') then return end
       found[#found + 1] = {namespace .. group .. '}:', group, sku}
     end
   end
 
-  for i = 1, #places, 2 do add(places[i], places[i + 1]) end
+  cursor = resumed or '0'
+  for i = 1, resumed and #places or 0, 2 do add(places[i], places[i + 1]) end
   while cursor ~= '' and budget > 0 and #found < size do
     -- Asks for no more keys than there is room for, so that few are over.
     local count = math.min(size - #found, 100)
@@ -45,7 +48,7 @@ local function look_around(base, prefix, cursor, page_size, ...)
     for _, key in ipairs(page[2]) do
       -- The name in another key may hold what the pattern looks for.
       local group, sku = string.match(key, '^([^}]*)}:stock:i:(.*)$', #namespace + 1)
-      if group and string.sub(sku, 1, #prefix) == prefix then add(group, sku) end
+      if group and string.sub(sku, 1, #prefix) == prefix and not is_listed(key) then add(group, sku) end
     end
   end
   return found, cursor
@@ -60,10 +63,11 @@ local function state_of(s, base)
   return other
 end
 
--- -> {'OK', next cursor, {encoded group, sku, view}...}
-define_pass('stock_list_namespace', {'no-writes'}, function(s, prefix, cursor, page_size, ...)
-  local found, next_cursor = look_around(s.base, prefix, cursor, page_size, ...)
-  local reply, room, due = {'OK', next_cursor}, HOLDS_MAX, {}
+-- -> {'OK', next cursor, this node, its slots, {encoded group, sku, view}...}
+define_pass('stock_list_namespace', {'no-writes', 'allow-cross-slot-keys'}, function(s, prefix, cursor, page_size, node, listed,
+  ...)
+  local found, next_cursor = look_around(s.base, prefix, cursor, page_size, node, listed, ...)
+  local reply, room, due = {'OK', next_cursor, this_node(), served_slots()}, HOLDS_MAX, {}
   for _, place in ipairs(found) do
     local base, group, sku = place[1], place[2], place[3]
     local of = state_of(s, base)
@@ -80,9 +84,10 @@ end, SHARED)
 
 -- What stands in its way: gives back what is over in the groups it would look at.
 -- -> {'OK'}
-define_pass('stock_expire_listed', {'allow-oom'}, function(s, prefix, cursor, page_size, ...)
+define_pass('stock_expire_listed', {'allow-oom', 'allow-cross-slot-keys'}, function(s, prefix, cursor, page_size, node, listed,
+  ...)
   touch(s)
-  for _, place in ipairs((look_around(s.base, prefix, cursor, page_size, ...))) do
+  for _, place in ipairs((look_around(s.base, prefix, cursor, page_size, node, listed, ...))) do
     if give_back_due(state_of(s, place[1])) then break end
   end
   return {'OK'}

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "services/lock.h"
+#include "services/walk.h"
 
 enum {
     PAGE_MAX = 1000,
@@ -86,17 +87,20 @@ static bool is_page_token(const char *token)
 
 void list_prepare(const lks_list_request *request, plan *p)
 {
-    const char *cursor = request->page_token[0] ? request->page_token : "0";
+    const walk *w = walk_read(p->arena, request->page_token);
+    const char *cursor = w && w->rest[0] ? w->rest : "0";
 
+    p->kept = (void *)w;
     plan_check_name_or_empty(p, "prefix", request->prefix);
     plan_check_range(p, "page_size", request->page_size, 0, PAGE_MAX);
-    if (!is_page_token(cursor))
+    if (!w || !is_page_token(cursor))
         plan_invalid(p, "page_token: not one that List gave");
     /* The group is of no matter: the function looks at all of the namespace. */
     plan_call(p, &fn_lock_list, "list", NULL, 0);
     args_lock_list(p, .prefix = request->prefix, .page_size = request->page_size ? request->page_size : PAGE_DEFAULT,
-                   .page_cursor = cursor);
+                   .page_cursor = cursor, .node = w ? w->node : "", .listed = w ? walk_listed(p->arena, w) : "");
     plan_weighs(p, STORE_WEIGHT_MAX);
+    walk_place(w, p);
 }
 
 static void fence_prepare(const plan_function *function, const char *resource, uint64_t fence, uint64_t min, plan *p)
@@ -185,11 +189,12 @@ void list_finish(const lks_list_request *request, answer *a, lks_list_response *
     const store_value *reply = a->replies[0];
 
     (void)request;
-    response->next_page_token = answer_text(a, reply, 1);
-    response->n_locks = a->error.code == LKS_OK ? answer_count(a, reply) - 2 : 0;
+    response->next_page_token = (char *)walk_next(a->arena, a->plan->kept, answer_text(a, reply, 2),
+                                                  answer_text(a, reply, 3), answer_text(a, reply, 1));
+    response->n_locks = a->error.code == LKS_OK ? answer_count(a, reply) - 4 : 0;
     response->locks = answer_messages(a, &lockstock__v1__lock_summary__descriptor, response->n_locks);
     for (size_t i = 0; i < response->n_locks; i++) {
-        const store_value *row = answer_at(a, reply, 2 + i);
+        const store_value *row = answer_at(a, reply, 4 + i);
         lks_lock_summary *lock = response->locks[i];
         lock->group = answer_decoded(a, row, 0);
         lock->name = answer_decoded(a, row, 1);

@@ -5,11 +5,13 @@
  *   "G" sku                                after this sku of the group, encoded
  *   "N" cursor { ":" group "/" sku }...    a scan's cursor ("" = all keys were
  *                                          seen), and items found with no room
- *                                          left for them, encoded
+ *                                          left for them, encoded; in a token of
+ *                                          walk.h
  */
 #include <string.h>
 
 #include "services/stock.h"
+#include "services/walk.h"
 
 enum {
     PAGE_DEFAULT = 100,
@@ -23,6 +25,7 @@ enum {
 typedef struct listing {
     lks_item **items;
     size_t n, size;
+    const walk *walk; /* of a namespace */
 } listing;
 
 static void bad_token(plan *p)
@@ -91,11 +94,14 @@ static void list_group(const lks_list_items_request *request, plan *p)
 /* The group only places the call: a scan sees all of them. */
 static void list_namespace(const lks_list_items_request *request, plan *p)
 {
-    const listing *page = p->kept;
-    const char *at = request->page_token;
+    listing *page = p->kept;
+    const walk *w = page->walk = walk_read(p->arena, request->page_token);
+    const char *at = w ? w->rest : "";
     lks_rpc_slice cursor = lks_rpc_slice_of("0");
     size_t places = 0;
 
+    if (!w)
+        bad_token(p);
     if (*at != '\0') {
         if (*at++ != 'N')
             bad_token(p);
@@ -108,9 +114,13 @@ static void list_namespace(const lks_list_items_request *request, plan *p)
     }
     if (places > PLACES_MAX)
         bad_token(p);
+    if (plan_failed(p))
+        return;
     plan_call(p, &fn_stock_list_namespace, "-", NULL, places);
     plan_weighs(p, STORE_WEIGHT_MAX);
-    args_stock_list_namespace(p, .prefix = request->prefix, .cursor = cursor, .page_size = step_of(page->size));
+    args_stock_list_namespace(p, .prefix = request->prefix, .cursor = cursor, .page_size = step_of(page->size),
+                              .node = w->node, .listed = walk_listed(p->arena, w));
+    walk_place(w, p);
     for (size_t i = 0; i < places && !plan_failed(p); i++)
         add_place(p, part_until(&at, ':'));
 }
@@ -176,7 +186,7 @@ static void finish_namespace(answer *a, lks_list_items_response *response)
     char *token = memory_printf_in(a->arena, "N%s", answer_text(a, reply, 1));
 
     response->items = memory_in(a->arena, n * sizeof *response->items);
-    for (size_t i = 2; i < n && a->error.code == LKS_OK; i++) {
+    for (size_t i = 4; i < n && a->error.code == LKS_OK; i++) {
         const store_value *found = answer_at(a, reply, i);
         char *group = answer_text(a, found, 0);
         char *sku = answer_text(a, found, 1);
@@ -186,8 +196,8 @@ static void finish_namespace(answer *a, lks_list_items_response *response)
             response->items[response->n_items++] =
                 stock_item(a, answer_at(a, found, 2), plan_decode(a->arena, lks_rpc_slice_of(group)), sku);
     }
-    if (token[1] != '\0')
-        response->next_page_token = token;
+    response->next_page_token = (char *)walk_next(a->arena, page->walk, answer_text(a, reply, 2),
+                                                  answer_text(a, reply, 3), token[1] != '\0' ? token : "");
 }
 
 void list_items_finish(const lks_list_items_request *request, answer *a, lks_list_items_response *response)

@@ -231,7 +231,7 @@ TEST(a_list_gives_back_in_each_group)
     harness_redis(h, "SADD ls:{default/g}:stock:r server");
     harness_redis(h, "SADD ls:{default/h}:stock:r server");
     harness_advance_ms(h, 100000);
-    harness_redis(h, "FCALL stock_expire_listed_%s 1 ls:{default/-}: 3 %s 0 100", functions_digest, "");
+    harness_redis(h, "FCALL stock_expire_listed_%s 1 ls:{default/-}: 5 %s 0 100 %s %s", functions_digest, "", "", "");
     assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:stock:x ls:{default/h}:stock:x "
                                          "ls:{default/g}:stock:r ls:{default/h}:stock:r"),
                         "0");

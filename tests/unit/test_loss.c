@@ -11,6 +11,11 @@ struct store {
     store_done *done;
     void *arg;
     size_t n;
+    struct {
+        store_done *done;
+        void *arg;
+        char base[STORE_BASE_BYTES];
+    } asked[16]; /* the n-th */
 };
 
 struct waiters {
@@ -26,6 +31,16 @@ typedef struct fixture {
 } fixture;
 
 static uv_loop_t *running_loop;
+static uint32_t n_parts = 1;
+
+/* Parts begin at 0, 10, 20... */
+bool store_part_from(const store *s, uint32_t from, store_part *ret)
+{
+    (void)s;
+    ret->slot = (uint16_t)((from + 9) / 10 * 10);
+    snprintf(ret->base, sizeof ret->base, "ls:{%u}:", (unsigned)ret->slot);
+    return ret->slot < n_parts * 10;
+}
 
 void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
@@ -37,6 +52,11 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
     memcpy(s->offered, call->args[0].data, call->args[0].len);
     s->done = done;
     s->arg = arg;
+    if (s->n < sizeof s->asked / sizeof s->asked[0]) {
+        s->asked[s->n].done = done;
+        s->asked[s->n].arg = arg;
+        memcpy(s->asked[s->n].base, call->base.data, call->base.len);
+    }
     s->n++;
     uv_stop(running_loop);
 }
@@ -141,6 +161,32 @@ TEST(each_offer_is_another)
     run_until_asked(f, 2);
     assert_string_not_equal(f->store.offered, first);
     answer_mark(f, "first");
+}
+
+/* Each has a mark of its own; a part that does not answer keeps no other from being asked. */
+TEST(each_part_of_the_store_is_asked)
+{
+    fixture *f = *state;
+    n_parts = 2;
+    f->waiters.any = true;
+    loss_begin(f->loss);
+    assert_int_equal(f->store.n, 2);
+    assert_string_equal(f->store.asked[0].base, "ls:{0}:");
+    assert_string_equal(f->store.asked[1].base, "ls:{10}:");
+    answer_mark(f, "second's");
+    run_until_asked(f, 3);
+    assert_string_equal(f->store.asked[2].base, "ls:{10}:");
+    answer_mark(f, "second's");
+    assert_int_equal(f->waiters.woken, 0);
+    f->store.done = f->store.asked[0].done;
+    f->store.arg = f->store.asked[0].arg;
+    answer_mark(f, "first's");
+    assert_int_equal(f->waiters.woken, 0);
+    n_parts = 1; /* the second is none any more */
+    run_until_asked(f, 4);
+    assert_string_equal(f->store.asked[3].base, "ls:{0}:");
+    answer_mark(f, "another");
+    assert_int_equal(f->waiters.woken, 1);
 }
 
 TEST(one_question_at_a_time_and_none_after_the_stop)

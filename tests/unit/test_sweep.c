@@ -13,6 +13,7 @@ struct store {
     store_done *done;
     void *arg;
     size_t n;
+    uint16_t slot;
 };
 
 struct alarms {
@@ -29,6 +30,16 @@ typedef struct fixture {
 } fixture;
 
 static uv_loop_t *running_loop;
+static uint32_t n_parts = 1;
+
+/* Parts begin at 0, 10, 20... */
+bool store_part_from(const store *s, uint32_t from, store_part *ret)
+{
+    (void)s;
+    ret->slot = (uint16_t)((from + 9) / 10 * 10);
+    snprintf(ret->base, sizeof ret->base, "ls:{%u}:", (unsigned)ret->slot);
+    return ret->slot < n_parts * 10;
+}
 
 void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
@@ -36,6 +47,8 @@ void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_
     assert_true(s->n < ASKED_MAX);
     assert_string_equal(call->function, "stock_find_overdue");
     memcpy(s->cursors[s->n++], call->args[0].data, call->args[0].len);
+    assert_true(call->of_part);
+    s->slot = call->slot;
     s->done = done;
     s->arg = arg;
     uv_stop(running_loop);
@@ -96,6 +109,33 @@ TEST(a_pass_goes_through_all_and_what_it_finds_is_done)
     reply(&f, "", "ls:{ns/g}:");
     assert_int_equal(f.alarms.n, 1);
     assert_memory_equal(f.alarms.lasting[0].data, "ls:{ns/g}:", 10);
+    end(&f);
+}
+
+/* One after the other, each from its beginning; one that fails does not keep the next. */
+TEST(a_pass_goes_through_each_part)
+{
+    fixture f;
+    const store_result failed = {.code = LKS_UNAVAILABLE, .message = "away"};
+    n_parts = 3;
+    begin(&f, LONG_MS);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    assert_int_equal(f.store.slot, 0);
+    reply(&f, "17", NULL);
+    run_until_asked(&f, 2);
+    assert_int_equal(f.store.slot, 0);
+    reply(&f, "", NULL);
+    run_until_asked(&f, 3);
+    assert_int_equal(f.store.slot, 10);
+    assert_string_equal(f.store.cursors[2], "0");
+    f.store.done(f.store.arg, &failed);
+    run_until_asked(&f, 4);
+    assert_int_equal(f.store.slot, 20);
+    reply(&f, "", NULL);
+    uv_run(&f.loop, UV_RUN_NOWAIT);
+    assert_int_equal(f.store.n, 4);
+    n_parts = 1;
     end(&f);
 }
 
