@@ -109,7 +109,7 @@ lks_code lks_call_start(lks_channel *channel, const lks_rpc_method *method, cons
         *ret = call; /* before the completion can run */
     if (error)
         *error = (lks_error){.code = LKS_OK};
-    loop_post(&channel->loop, &call->start);
+    channel_start(channel, call);
     return LKS_OK;
 cleanup:
     free(request);

@@ -142,6 +142,28 @@ static void run_tasks(lks_channel *channel, loop_task *task)
     }
 }
 
+/* Queued calls, as far as there is room, and what is to be written. */
+static void send_off(lks_channel *channel)
+{
+    dispatch(channel);
+    atomic_store(&channel->queue_ns, pace_foresee(&channel->pace[ENDPOINT_PROMPT], channel->n_queued[ENDPOINT_PROMPT]));
+    for (size_t i = 0; i < channel->n_endpoints; i++)
+        endpoint_flush(channel->endpoints[i]);
+}
+
+void channel_start(lks_channel *channel, lks_call *call)
+{
+    bool alone = atomic_load(&channel->under_way) == 1;
+
+    if (!alone || !loop_enter(&channel->loop)) {
+        loop_post(&channel->loop, &call->start);
+        return;
+    }
+    call_begin(call);
+    send_off(channel);
+    loop_leave(&channel->loop, !TAILQ_EMPTY(&channel->settled));
+}
+
 static void *run_loop(void *arg)
 {
     lks_channel *channel = arg;
@@ -151,11 +173,7 @@ static void *run_loop(void *arg)
         run_tasks(channel, loop_wait(&channel->loop, heap_next_ns(&channel->loop.timers)));
         loop_run_ready(&channel->loop);
         heap_run(&channel->loop.timers);
-        dispatch(channel);
-        atomic_store(&channel->queue_ns,
-                     pace_foresee(&channel->pace[ENDPOINT_PROMPT], channel->n_queued[ENDPOINT_PROMPT]));
-        for (size_t i = 0; i < channel->n_endpoints; i++)
-            endpoint_flush(channel->endpoints[i]);
+        send_off(channel);
         complete_settled(channel);
         for (size_t i = 0; i < channel->n_endpoints; i++)
             endpoint_tidy(channel->endpoints[i]);

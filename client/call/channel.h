@@ -1,6 +1,8 @@
 /* Inside a channel. Its loop thread, which is the completion thread of docs/client.md, owns
  * all of it but what is marked shared: it runs what other threads post, fires timers, gives
- * calls to endpoints and runs the completions. No lock is held while any of that runs. */
+ * calls to endpoints and runs the completions. No lock is held while any of that runs. While it
+ * sleeps, a thread may send a call of its own in its place (channel_start): "loop thread" here and in
+ * client/call and client/wire means whichever of them is in. Completions run on the loop thread alone. */
 #ifndef LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 #define LOCKSTOCK_CLIENT_CALL_CHANNEL_H
 
@@ -12,6 +14,7 @@
 #include <sys/queue.h>
 #include <sys/types.h>
 
+#include <lockstock/call.h>
 #include <lockstock/channel.h>
 #include <lockstock/rpc/arena.h>
 
@@ -60,6 +63,10 @@ lks_code channel_admit(lks_channel *channel, bool insist, lks_error *error);
 
 /* Undoes channel_admit for a call that was not started. Shared. */
 void channel_dismiss(lks_channel *channel);
+
+/* Starts an admitted call. One that is alone its own thread sends, if the loop thread sleeps: that wakes for the answer
+ * only. With others under way it is left to the loop thread, which sends many at once. Shared. */
+void channel_start(lks_channel *channel, lks_call *call);
 
 /* Whether the calling thread runs completions, of whichever channel. */
 bool channel_on_completion_thread(void);

@@ -31,6 +31,7 @@ typedef struct loop_source {
     TAILQ_ENTRY(loop_source) in_list;
     int fd;
     short events, found; /* of poll(2) */
+    short looked;        /* the events that the sleeping thread looks for; -1 = it does not know of it */
     void (*ready)(struct loop_source *source, short found);
 } loop_source;
 
@@ -44,8 +45,13 @@ struct loop {
     bool asleep; /* the loop thread waits for wake_fd, which nobody has written to yet */
     bool woken;  /* wake_fd is readable */
     bool closed;
+    bool guest; /* a thread is between loop_enter and loop_leave */
+    pthread_cond_t guest_left;
 
-    /* The loop thread's. */
+    /* The loop thread's; while it sleeps, a guest's. */
+    uint64_t sleeps_until_ns;
+    bool visited; /* a guest came since it last fell asleep */
+    bool fewer;   /* a source was taken away since */
     TAILQ_HEAD(, loop_source) sources;
     size_t n_sources;
     struct heap timers; /* run by heap_run */
@@ -61,6 +67,13 @@ void loop_raise(struct loop *loop, loop_signal *signal);
 
 /* To be called first when a signal's task runs. */
 void loop_lower(loop_signal *signal);
+
+/* Any thread: does the loop thread's work in its place, if that sleeps and has nothing to do; false otherwise. It does
+ * not wake before loop_leave. What a guest does must not take long. */
+bool loop_enter(struct loop *loop);
+
+/* wake: the guest leaves work behind, beside timers and sources, which are seen to here. */
+void loop_leave(struct loop *loop, bool wake);
 
 /* Forgets its tasks, and from now on what is posted: they may be freed. */
 void loop_close(struct loop *loop);

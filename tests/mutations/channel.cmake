@@ -132,7 +132,20 @@ c_mutation(CH11 host/calls.c test_host_wires:*lost_connection* [[    stop_all(c,
     end_all(&stopped);]] "")
 c_mutation(CH11 host/calls.c test_host_wires:*cancelled* [[    if (stop(r, LKS_CANCELLED, gone))
         end(r);]] "")
-c_mutation(CH12 host/host.c test_host_wires:*at_once* [[        calls_refuse_waiting(host->calls);]] [[        ;]])
-c_mutation(CH12 host/host.c test_host_wires:*lets_what_waits_run* [[ && late && !host->refused)]] [[ && !host->refused)]])
+c_mutation(CH10 host/host.c test_host_wires:*at_once* [[        calls_refuse_waiting(host->calls);]] [[        ;]])
+c_mutation(CH10 host/host.c test_host_wires:*lets_what_waits_run* [[ && late && !host->refused)]] [[ && !host->refused)]])
 c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            mark(model, proto->dependency[j], needed);]] [[            (void)j;]])
 c_mutation(CH13 gen/descriptors.c test_generated:*descriptors [[            bare[i].source_code_info = NULL;]] "")
+
+# A thread that sends its own call in the loop thread's place
+c_mutation(CH10 client/loop/loop.c test_loop:*runs_in_time [[    rouse = rouse || !sleeps_well(loop);]] "")
+c_mutation(CH10 client/loop/loop.c test_loop:*wakes_nobody [[    rouse = rouse || !sleeps_well(loop);]] [[    rouse = true;]])
+c_mutation(CH10 client/loop/loop.c test_loop:*wakes_nobody [[    if (loop->visited && until_ns != 0) {]] [[    if (false) {]])
+c_mutation(CH10 client/loop/loop.c test_loop:*changes_and_takes_away [[        if (source->looked != source->events)
+            return false;]] [[        (void)source;]])
+c_mutation(CH10 client/loop/loop.c test_loop:*changes_and_takes_away [[ && !loop->fewer && source->looked != UNKNOWN]] "")
+c_mutation(CH10 client/loop/loop.c test_loop:one_guest* [[ && !loop->guest]] "")
+c_mutation(CH10 client/loop/loop.c test_loop:one_guest* [[loop->asleep && ]] "")
+c_mutation(CH10 client/loop/loop.c test_loop:*before_its_guest* [[    while (loop->guest)
+        pthread_cond_wait(&loop->guest_left, &loop->lock);
+]] "")
