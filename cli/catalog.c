@@ -64,6 +64,17 @@ static bool is_same(const char *word, const char *name)
     return true;
 }
 
+const char *catalog_short(const lks_rpc_method *method)
+{
+    char service[WORDS_BYTES], name[WORDS_BYTES];
+
+    catalog_words(method, service, name);
+    for (size_t i = 0; i < sizeof shorter / sizeof *shorter; i++)
+        if (strcmp(shorter[i].service, service) == 0 && strcmp(shorter[i].name, name) == 0)
+            return shorter[i].short_name;
+    return NULL;
+}
+
 const lks_rpc_method *catalog_find(const char *service, const char *name)
 {
     for (size_t i = 0; i < catalog_len; i++) {
@@ -73,10 +84,9 @@ const lks_rpc_method *catalog_find(const char *service, const char *name)
             continue;
         if (!name || is_same(name, its_name))
             return catalog[i];
-        for (size_t j = 0; j < sizeof shorter / sizeof *shorter; j++)
-            if (strcmp(shorter[j].service, its_service) == 0 && strcmp(shorter[j].short_name, name) == 0 &&
-                strcmp(shorter[j].name, its_name) == 0)
-                return catalog[i];
+        const char *short_name = catalog_short(catalog[i]);
+        if (short_name && strcmp(short_name, name) == 0)
+            return catalog[i];
     }
     return NULL;
 }

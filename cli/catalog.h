@@ -14,6 +14,9 @@ extern const size_t catalog_len;
 /* "lock", "rate-limit": of its service; "force-release": of itself. */
 void catalog_words(const lks_rpc_method *method, char service[WORDS_BYTES], char name[WORDS_BYTES]);
 
+/* A shorter name for it: "ls"; NULL = it has none. */
+const char *catalog_short(const lks_rpc_method *method);
+
 /* "lockstock.v1.LockService" and "ForceRelease", inside its path. */
 typedef struct catalog_name {
     const char *service, *method;

@@ -13,7 +13,7 @@
 
 #define AT(member) offsetof(cli, member)
 /* Also LOCKSTOCK_SERVER and the like, and `server = ...` in the file. */
-static const option settings[] = {
+const option cli_settings[] = {
     {"server", OPTION_TEXT, AT(server), "URL,...", "the servers (tcp://127.0.0.1:7700)"},
     {"namespace", OPTION_TEXT, AT(ns), "NAME", "whose locks, stock and keys"},
     {"token-file", OPTION_TEXT, AT(token_file), "FILE", "a bearer token"},
@@ -23,12 +23,13 @@ static const option settings[] = {
     {"tls-name", OPTION_TEXT, AT(tls_name), "NAME", "what the server's certificate must name; else the URL's host"},
     {"timeout", OPTION_DURATION, AT(timeout), "TIME", "how long a call may take beside its --wait (5s)"},
 };
-enum { N_SETTINGS = sizeof settings / sizeof *settings };
+const size_t cli_settings_len = sizeof cli_settings / sizeof *cli_settings;
 
-static const option flags[] = {
+const option cli_flags[] = {
     {"config", OPTION_TEXT, AT(config), "FILE", "settings, as `server = URL`; else ~/.config/lockstock/config"},
     {"help", OPTION_BOOL, AT(help), NULL, "this text, or that of a command"},
 };
+const size_t cli_flags_len = sizeof cli_flags / sizeof *cli_flags;
 
 options_result cli_take(cli *c, arguments *args, const argument *arg)
 {
@@ -39,8 +40,8 @@ options_result cli_take(cli *c, arguments *args, const argument *arg)
             c->json_request = arguments_value(args, arg);
         return OPTIONS_TAKEN;
     }
-    options_result taken = options_take(OPTION_SET(settings, c), args, arg);
-    return taken == OPTIONS_OTHER ? options_take(OPTION_SET(flags, c), args, arg) : taken;
+    options_result taken = options_take(OPTION_SET(cli_settings, c), args, arg);
+    return taken == OPTIONS_OTHER ? options_take(OPTION_SET(cli_flags, c), args, arg) : taken;
 }
 
 bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **word)
@@ -65,11 +66,11 @@ bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **w
 void cli_print_options(void)
 {
     printf("\nflags of all commands, but for the last three also LOCKSTOCK_SERVER and so on in the environment:\n");
-    options_print(settings, N_SETTINGS);
-    options_print(flags, 1);
+    options_print(cli_settings, cli_settings_len);
+    options_print(cli_flags, 1);
     printf("  %-26s %s\n", "--json ['{...}']",
            "answer in JSON; take the request from there, or from a file (--json=@FILE)");
-    options_print(flags + 1, 1);
+    options_print(cli_flags + 1, 1);
 }
 
 /* ---- environment and file -------------------------------------------------------- */
@@ -83,13 +84,13 @@ static bool is_empty(const cli *c, const option *o)
 
 static bool take_environment(cli *c)
 {
-    for (size_t i = 0; i < N_SETTINGS; i++) {
+    for (size_t i = 0; i < cli_settings_len; i++) {
         char name[WORDS_BYTES] = "LOCKSTOCK_";
         size_t n = strlen(name);
-        for (const char *from = settings[i].name; *from; from++)
+        for (const char *from = cli_settings[i].name; *from; from++)
             name[n++] = *from == '-' ? '_' : (char)(*from - 'a' + 'A');
         const char *value = getenv(name);
-        if (value && *value && is_empty(c, &settings[i]) && !options_fill(&settings[i], c, name, value))
+        if (value && *value && is_empty(c, &cli_settings[i]) && !options_fill(&cli_settings[i], c, name, value))
             return false;
     }
     return true;
@@ -106,11 +107,11 @@ static int on_key(void *user, const char *section, const char *name, const char 
     char what[WORDS_BYTES];
 
     snprintf(what, sizeof what, "%.64s in the configuration file", name);
-    for (size_t i = 0; i < N_SETTINGS && !*section && !l->wrong; i++) {
-        if (strcmp(settings[i].name, name) != 0)
+    for (size_t i = 0; i < cli_settings_len && !*section && !l->wrong; i++) {
+        if (strcmp(cli_settings[i].name, name) != 0)
             continue;
         const char *copy = lks_rpc_arena_copy(l->cli->arena, value, strlen(value));
-        l->wrong = is_empty(l->cli, &settings[i]) && (!copy || !options_fill(&settings[i], l->cli, what, copy));
+        l->wrong = is_empty(l->cli, &cli_settings[i]) && (!copy || !options_fill(&cli_settings[i], l->cli, what, copy));
         return !l->wrong;
     }
     if (!l->wrong)

@@ -44,21 +44,27 @@ exit_code cli_open(const cli *c, lks_channel **ret);
 /* Both. */
 exit_code cli_connect(cli *c, lks_channel **ret);
 
-/* The flags that every command has, for --help. */
+/* The flags that every command has, but for --json and --help: settings are variables and lines of the file, too. */
+extern const option cli_settings[], cli_flags[];
+extern const size_t cli_settings_len, cli_flags_len;
+
+/* All flags that every command has, for --help. */
 void cli_print_options(void);
 
 /* ---- the commands: args stand behind the command's own words ------------------------ */
 
 typedef exit_code cli_command(cli *c, arguments *args);
 
-cli_command exec_command;   /* lock exec NAME -- CMD */
-cli_command ledger_command; /* stock ledger GROUP */
-cli_command watch_command;  /* stock watch SKU */
-cli_command status_command; /* status */
-cli_command doctor_command; /* doctor */
-cli_command run_command;    /* run --lock NAME -- CMD */
-cli_command once_command;   /* once --key KEY -- CMD */
-cli_command limit_command;  /* limit --key KEY --rate 10/s -- CMD */
+cli_command exec_command;       /* lock exec NAME -- CMD */
+cli_command ledger_command;     /* stock ledger GROUP */
+cli_command watch_command;      /* stock watch SKU */
+cli_command status_command;     /* status */
+cli_command bench_command;      /* bench */
+cli_command completion_command; /* completion SHELL */
+cli_command doctor_command;     /* doctor */
+cli_command run_command;        /* run --lock NAME -- CMD */
+cli_command once_command;       /* once --key KEY -- CMD */
+cli_command limit_command;      /* limit --key KEY --rate 10/s -- CMD */
 
 /* Their own flags. */
 extern const option run_options[], once_options[], limit_options[], ledger_options[], watch_options[];

@@ -10,7 +10,14 @@
 
 typedef Google__Protobuf__FileDescriptorProto file_proto;
 
-enum { MESSAGE = 4, FIELD_OF_MESSAGE = 2, SERVICE = 6, METHOD_OF_SERVICE = 2 }; /* numbers of descriptor.proto */
+enum {
+    MESSAGE = 4,
+    FIELD_OF_MESSAGE = 2,
+    ENUM = 5,
+    VALUE_OF_ENUM = 2,
+    SERVICE = 6,
+    METHOD_OF_SERVICE = 2
+}; /* numbers of descriptor.proto */
 
 struct comments {
     Google__Protobuf__FileDescriptorSet *set;
@@ -86,20 +93,82 @@ const char *comments_of_method(const comments *all, const char *service, size_t 
     return of_service(all, service, len, method);
 }
 
-const char *comments_of_field(const comments *all, const char *message, const char *field)
+/* The comment of a message, or of a field of it. */
+static const char *of_message(const comments *all, const char *message, const char *field)
 {
     for (size_t f = 0; f < all->set->n_file; f++) {
         const file_proto *file = all->set->file[f];
         for (size_t m = 0; m < file->n_message_type; m++) {
             const Google__Protobuf__DescriptorProto *type = file->message_type[m];
+            int32_t path[] = {MESSAGE, (int32_t)m, FIELD_OF_MESSAGE, 0};
             if (!is_name(file, message, strlen(message), type->name))
                 continue;
+            if (!field)
+                return at_path(file, path, 2);
             for (size_t i = 0; i < type->n_field; i++) {
-                const int32_t path[] = {MESSAGE, (int32_t)m, FIELD_OF_MESSAGE, (int32_t)i};
+                path[3] = (int32_t)i;
                 if (strcmp(type->field[i]->name, field) == 0)
                     return at_path(file, path, 4);
             }
         }
     }
     return "";
+}
+
+const char *comments_of_message(const comments *all, const char *message)
+{
+    return of_message(all, message, NULL);
+}
+
+const char *comments_of_field(const comments *all, const char *message, const char *field)
+{
+    return of_message(all, message, field);
+}
+
+/* The comment of an enum, or of a value of it. */
+static const char *of_enum(const comments *all, const char *type, const char *value)
+{
+    for (size_t f = 0; f < all->set->n_file; f++) {
+        const file_proto *file = all->set->file[f];
+        for (size_t e = 0; e < file->n_enum_type; e++) {
+            const Google__Protobuf__EnumDescriptorProto *one = file->enum_type[e];
+            int32_t path[] = {ENUM, (int32_t)e, VALUE_OF_ENUM, 0};
+            if (!is_name(file, type, strlen(type), one->name))
+                continue;
+            if (!value)
+                return at_path(file, path, 2);
+            for (size_t i = 0; i < one->n_value; i++) {
+                path[3] = (int32_t)i;
+                if (strcmp(one->value[i]->name, value) == 0)
+                    return at_path(file, path, 4);
+            }
+        }
+    }
+    return "";
+}
+
+const char *comments_of_enum(const comments *all, const char *type)
+{
+    return of_enum(all, type, NULL);
+}
+
+const char *comments_of_value(const comments *all, const char *type, const char *value)
+{
+    return of_enum(all, type, value);
+}
+
+void comments_sentence(const char *comment, char *to, size_t size)
+{
+    size_t n = 0;
+
+    for (const char *c = comment + (*comment == ' '); *c && n + 1 < size; c++) {
+        if (*c == '\n' && c[1] == ' ')
+            continue;
+        if (*c == '\n' && (c[1] == '\n' || !c[1]))
+            break;
+        to[n++] = *c == '\n' ? ' ' : *c;
+        if (*c == '.' && (c[1] == ' ' || c[1] == '\n' || !c[1]))
+            break;
+    }
+    to[n] = '\0';
 }

@@ -19,5 +19,11 @@ void comments_free(comments *all);
 const char *comments_of_service(const comments *all, const char *service, size_t len);
 const char *comments_of_method(const comments *all, const char *service, size_t len, const char *method);
 const char *comments_of_field(const comments *all, const char *message, const char *field);
+const char *comments_of_message(const comments *all, const char *message);
+const char *comments_of_enum(const comments *all, const char *type);
+const char *comments_of_value(const comments *all, const char *type, const char *value);
+
+/* A comment up to the end of its first sentence, in one line, cut to the size. */
+void comments_sentence(const char *comment, char *to, size_t size);
 
 #endif

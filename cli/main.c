@@ -1,46 +1,14 @@
 /* lockstock: every method of the servers, and what shells need around them. docs/cli.md */
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include <lockstock/v1/lock.lks.h>
 #include <lockstock/version.h>
 
 #include "catalog.h"
 #include "cli.h"
+#include "commands.h"
 #include "help.h"
-
-static cli_command bench_command;
-
-static const struct {
-    const char *name, *second; /* NULL = it has one word */
-    cli_command *run;
-} commands[] = {
-    {"run", NULL, run_command},       {"once", NULL, once_command},        {"limit", NULL, limit_command},
-    {"status", NULL, status_command}, {"doctor", NULL, doctor_command},    {"bench", NULL, bench_command},
-    {"lock", "exec", exec_command},   {"stock", "ledger", ledger_command}, {"stock", "watch", watch_command},
-};
-
-/* The program beside this one, or in PATH. */
-static exit_code bench_command(cli *c, arguments *args)
-{
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "-bench");
-    char **argv = args->argv + args->at - 1;
-
-    (void)c;
-    argv[0] = "lockstock-bench";
-    if (n > 0) {
-        strcpy(path + n, "-bench");
-        execv(path, argv);
-    }
-    execvp(argv[0], argv);
-    exit_code code = errno == ENOENT ? EXIT_NO_PROGRAM : EXIT_CANNOT_RUN;
-    exits_wrong(argv[0], strerror(errno));
-    return code;
-}
 
 /* `lock release --force` is force-release: the flag goes. */
 static const lks_rpc_method *without_force(const lks_rpc_method *method, arguments *args)
@@ -81,10 +49,9 @@ static exit_code dispatch(cli *c, arguments *args)
     }
     if (!words[0])
         return c->help ? help_all() : exits_wrong("no command", "see --help");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(commands[i].name, words[0]) == 0 &&
-            (!commands[i].second || (words[1] && strcmp(commands[i].second, words[1]) == 0)))
-            return commands[i].run(c, args);
+    const command *found = commands_find(words[0], words[1]);
+    if (found)
+        return found->run(c, args);
     const lks_rpc_method *service = catalog_find_service(words[0]);
     if (!service)
         return exits_wrong(words[0], "unknown command; see --help");

@@ -58,6 +58,14 @@ void words_of_field(const ProtobufCFieldDescriptor *field, char word[WORDS_BYTES
         append(word, &n, lower(field->name[i]));
 }
 
+void words_of_flag(const ProtobufCFieldDescriptor *field, char word[WORDS_BYTES])
+{
+    words_of_field(field, word);
+    size_t len = strlen(word);
+    if (field->label == PROTOBUF_C_LABEL_REPEATED && len > 1 && word[len - 1] == 's')
+        word[len - 1] = '\0';
+}
+
 static bool is_word(const char *word, size_t len, const char *name, size_t name_len)
 {
     if (len != name_len)

@@ -17,6 +17,9 @@ void words_of_camel(const char *name, size_t len, char word[WORDS_BYTES]);
 /* "lease" of "lease_ms", "order-id" of "order_id". */
 void words_of_field(const ProtobufCFieldDescriptor *field, char word[WORDS_BYTES]);
 
+/* The same, of a list in the singular: what its flag is called. */
+void words_of_flag(const ProtobufCFieldDescriptor *field, char word[WORDS_BYTES]);
+
 /* Whether `word`, of len bytes, means the field: the word above, "lease-ms", "order" for "order_id", and for one that is
  * repeated the singular. */
 bool words_mean_field(const char *word, size_t len, const ProtobufCFieldDescriptor *field);

@@ -16,3 +16,6 @@ rm -rf build # nothing of it is needed any more
 "$bin/lockstockd" --version
 "$bin/lockstock-bench" --help >"$work/log"
 [ -x "$bin/protoc-gen-lockstock" ]
+for shell in bash-completion/completions/lockstock zsh/site-functions/_lockstock fish/vendor_completions.d/lockstock.fish; do
+  [ -s "$bin/../share/$shell" ]
+done

@@ -34,8 +34,8 @@ c_mutation(CL3 cli/limit.c test_cli_run:*its_timeout [[c->timeout > 0 ? cli_ms(c
 c_mutation(CL3 cli/limit.c test_cli_run:*only_as_often* [[    if (allowed)]] [[    if (true)]])
 
 # settings, lists, codes
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(c, &settings[i]) && !options_fill]] [[!options_fill]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(l->cli, &settings[i]) && (!copy]] [[(!copy]])
+c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(c, &cli_settings[i]) && !options_fill]] [[!options_fill]])
+c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(l->cli, &cli_settings[i]) && (!copy]] [[(!copy]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[        if (!next || !**next)]] [[        if (true)]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[n_page == 1 || ]] "")
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*before_and_beside* [[request_init(&r, method->request) && take_request(c, &r)]]
@@ -77,3 +77,11 @@ c_mutation(CL6 cli/doctor.c test_cli_doctor:*nothing_and_evicts [[        [DIAGN
 c_mutation(CL6 server/services/admin.c test_admin:*not_ready_is_not_asked [[view_of(p->state).ready]] [[true]])
 c_mutation(CL6 server/store/node.c test_cli_doctor:*nothing_and_evicts [[.evicts = n->safety.evicts]] [[.evicts = false]])
 c_mutation(CL6 server/store/safety.c test_cli_doctor:*on_disk_at_once [[    if (s.appends)]] [[    if (false)]])
+
+# completion
+c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') words='", c->first]]
+  [[        printf("  '%s %s -%s') words='", c->first]])
+c_mutation(CL7 cli/grammar.c test_cli_completion:*methods [[        put(one->second, sizeof one->second, short_name);
+        visit(arg, one);]] "")
+c_mutation(CL7 cli/completion.c test_cli_completion:*fish [[        else if contains -- $word $takes]] [[        else if false]])
+c_mutation(CL7 cli/completion.c test_cli_completion:*zsh [[    _describe -o flag flags]] [[    :]])
