@@ -145,10 +145,13 @@ static void judge_store(const diagnosis_facts *facts, findings *f)
             lks_code_name(error->code));
     } else if (status) {
         if (status->version[0])
-            snprintf(version, sizeof version, ", Redis %.32s%s", status->version,
-                     status->cluster ? ", a node of a cluster" : "");
-        say(f, DIAGNOSIS_OK, "store", NULL, "%s%s",
-            status->kind == LKS_STORE_KIND_EMBEDDED ? "lockstockd's own redis-server" : "ready", version);
+            snprintf(version, sizeof version, ", Redis %.32s%s", status->version, status->cluster ? ", a cluster" : "");
+        if (status->reason[0])
+            say(f, DIAGNOSIS_PROBLEM, "store", remedy_of(status->reason), "a part of it is not ready: %s",
+                status->reason);
+        else
+            say(f, DIAGNOSIS_OK, "store", NULL, "%s%s",
+                status->kind == LKS_STORE_KIND_EMBEDDED ? "lockstockd's own redis-server" : "ready", version);
     } else if (error->code == LKS_OK) {
         say(f, DIAGNOSIS_OK, "store", NULL, "it answers");
     }

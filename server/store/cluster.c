@@ -31,6 +31,7 @@
 #include "store/node.h"
 #include "store/pipeline.h"
 #include "store/slots.h"
+#include "store/view.h"
 
 enum {
     LOOK_MS = 1000,
@@ -170,6 +171,19 @@ bool cluster_ready(const cluster *c, const char **reason)
     if (reason)
         *reason = c->reason[0] ? c->reason : NULL;
     return c->ready;
+}
+
+void cluster_look(const cluster *c, store_view *ret)
+{
+    const member *m;
+
+    *ret = (store_view){.version = "", .fsync = ""};
+    TAILQ_FOREACH(m, &c->members, in_all)
+        if (m->node && m->n_slots > 0)
+            view_add(ret, m->node);
+    ret->cluster = true;
+    ret->ready = c->ready;
+    ret->reason = c->reason;
 }
 
 /* ---- members ----------------------------------------------------------------------- */

@@ -28,6 +28,7 @@ cluster *cluster_open(const cluster_options *options);
 void cluster_submit(cluster *cluster, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg);
 bool cluster_part_from(const cluster *cluster, uint32_t from, store_part *ret);
 bool cluster_ready(const cluster *cluster, const char **reason);
+void cluster_look(const cluster *cluster, store_view *ret);
 
 /* Ends calls under way with UNAVAILABLE, not before it returns; `closed` runs on the loop, last. */
 void cluster_close(cluster *cluster, void (*closed)(void *arg), void *arg);

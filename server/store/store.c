@@ -170,7 +170,10 @@ bool store_ready(const store *s, const char **reason)
 
 void store_look(const store *s, store_view *ret)
 {
-    node_look(s->node, ret);
+    if (s->cluster)
+        cluster_look(s->cluster, ret);
+    else
+        node_look(s->node, ret);
     ret->embedded = s->embedded != NULL;
 }
 

@@ -122,14 +122,14 @@ bool store_ready(const store *store, const char **reason);
 typedef struct store_view {
     bool embedded; /* a redis-server of our own */
     bool ready;
-    const char *reason;  /* why it is not ready; "" when it is */
+    const char *reason;  /* why it is not ready; of a ready one, what is wrong with a part; "" = nothing */
     const char *version; /* Redis'; "" = not known yet */
     bool known;          /* the following four, as of the last look */
     bool appends;        /* to a file, each write */
     bool snapshots;
     bool evicts;       /* keys, when its memory is full */
     const char *fsync; /* of the file: Redis' word; "" = none */
-    bool cluster;
+    bool cluster;      /* what is said of settings is the worst of its nodes */
 } store_view;
 void store_look(const store *store, store_view *ret);
 

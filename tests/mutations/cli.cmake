@@ -77,6 +77,7 @@ c_mutation(CL6 cli/doctor.c test_cli_doctor:*nothing_and_evicts [[        [DIAGN
 c_mutation(CL6 server/services/admin.c test_admin:*not_ready_is_not_asked [[view_of(p->state).ready]] [[true]])
 c_mutation(CL6 server/store/node.c test_cli_doctor:*nothing_and_evicts [[.evicts = n->safety.evicts]] [[.evicts = false]])
 c_mutation(CL6 server/store/safety.c test_cli_doctor:*on_disk_at_once [[    if (s.appends)]] [[    if (false)]])
+c_mutation(CL6 server/store/view.c test_store_view:the_worst_node* [[all->evicts || one.evicts]] [[all->evicts]])
 
 # completion
 c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') words='", c->first]]

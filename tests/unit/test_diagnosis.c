@@ -156,6 +156,16 @@ TEST(a_store_that_is_not_ready_has_a_remedy_for_its_reason)
     }
 }
 
+TEST(a_part_of_a_cluster_that_is_not_ready_is_a_problem)
+{
+    store.cluster = true;
+    says();
+    assert_string_equal(found[1].text, "lockstockd's own redis-server, Redis 7.0.15, a cluster");
+    store.reason = "127.0.0.1:7000: the store is loading its data";
+    says("problem store: a part of it is not ready: 127.0.0.1:7000: the store is loading its data\n");
+    assert_int_equal(found[1].level, DIAGNOSIS_PROBLEM);
+}
+
 TEST(a_store_that_does_not_answer_is_down)
 {
     facts.status = NULL;

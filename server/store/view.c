@@ -1,0 +1,33 @@
+/* Called by cluster.c. */
+#include "store/view.h"
+
+#include <string.h>
+
+/* The one that loses more. */
+static const char *weaker(const char *a, const char *b)
+{
+    static const char *const words[] = {"no", "everysec", "always"};
+
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcmp(a, words[i]) == 0 || strcmp(b, words[i]) == 0)
+            return words[i];
+    return "";
+}
+
+void view_add(store_view *all, const node *n)
+{
+    store_view one;
+
+    node_look(n, &one);
+    if (!one.version[0])
+        return;
+    if (!all->version[0]) {
+        *all = one;
+        return;
+    }
+    all->known = all->known && one.known;
+    all->snapshots = (all->snapshots || all->appends) && (one.snapshots || one.appends);
+    all->appends = all->appends && one.appends;
+    all->evicts = all->evicts || one.evicts;
+    all->fsync = weaker(all->fsync, one.fsync);
+}
