@@ -1,6 +1,6 @@
-/* parked [calls] [locks]: what a call that waits costs the server. So many Acquires (20,000, or as the argument says) wait
- * for so many locks (as many as calls, or as the argument says) on ten connections, on each of tcp:// and grpc://. Prints
- * the bytes that lockstockd has allocated for each, and its resident memory; asserts nothing. */
+/* parked [calls] [locks] [connections]: what a call that waits costs the server. So many Acquires (20,000, or as the
+ * argument says) wait for so many locks (as many as calls) on so many connections (10), on each of tcp:// and grpc://. Prints
+ * the bytes that lockstockd has allocated for each connection and call, and its resident memory; asserts nothing. */
 #include <fcntl.h>
 #include <lockstock/v1/lock.lks.h>
 #include <stdio.h>
@@ -13,7 +13,11 @@
 #include "support/process.h"
 #include "support/server_fixture.h"
 
-enum { CONNECTIONS = 10, HOLD_MS = 3600000, TEXT_BYTES = 128, QUIET_ROUNDS = 10, SLICE = 100, ROUND_US = 100000 };
+enum { HOLD_MS = 3600000, TEXT_BYTES = 128, QUIET_ROUNDS = 10, SLICE = 1000, ROUND_US = 100000 };
+
+typedef struct load {
+    int calls, locks, connections;
+} load;
 
 static const volatile uint64_t *bytes;
 
@@ -40,11 +44,11 @@ static unsigned send_acquire(const wire_driver *driver, void *caller, int lock, 
 }
 
 /* Until nothing is allocated any more. */
-static uint64_t settled_bytes(void)
+static uint64_t settled_bytes(int rounds)
 {
     uint64_t last = *bytes;
 
-    for (int quiet = 0; quiet < QUIET_ROUNDS; quiet++) {
+    for (int quiet = 0; quiet < rounds; quiet++) {
         usleep(ROUND_US);
         if (*bytes != last)
             quiet = 0;
@@ -54,14 +58,14 @@ static uint64_t settled_bytes(void)
 }
 
 /* False: a call failed. */
-static bool hold(const wire_driver *driver, void *const callers[], int locks)
+static bool hold(const wire_driver *driver, void *const callers[], const load *l)
 {
     char token[TEXT_BYTES];
     outcome got;
 
-    for (int i = 0; i < locks; i++) {
+    for (int i = 0; i < l->locks; i++) {
         snprintf(token, sizeof token, "holder-of-the-lock-%06d", i);
-        void *caller = callers[i % CONNECTIONS]; /* each has had an answer: what HTTP/2 allows is known */
+        void *caller = callers[i % l->connections]; /* each has had an answer: what HTTP/2 allows is known */
         if (send_acquire(driver, caller, i, token, 0) == 0 || !driver->await(caller, &got) || got.code != LKS_OK)
             return false;
         free(got.payload);
@@ -85,48 +89,56 @@ static bool is_only_answer(const wire_driver *driver, void *caller)
     return is_right;
 }
 
-static bool measure(const char *scheme, const wire_driver *driver, int calls, int locks)
+static bool measure(const char *scheme, const wire_driver *driver, const load *l)
 {
     char file[] = "/tmp/lks-heap-XXXXXX", name[TEXT_BYTES], token[TEXT_BYTES];
     int fd = mkstemp(file);
     const char *const env[] = {"LD_PRELOAD=" HEAP_BYTES_PATH, name, NULL};
-    const char *const args[] = {"--allow-unsafe-store", NULL};
-    void *callers[CONNECTIONS] = {NULL};
+    const char *const args[] = {"--allow-unsafe-store", "--connections=40000",       "--connections-per-address=20000",
+                                "--waiting=1000000",    "--memory-bytes=2147483648", NULL};
+    void **callers = calloc((size_t)l->connections, sizeof *callers);
     bool done = false;
 
     snprintf(name, sizeof name, "HEAP_BYTES=%s", file);
     server_fixture *server = server_fixture_start(
         &(server_fixture_options){.scheme = scheme, .env = env, .args = args, .store = getenv("STORE")});
-    if (fd < 0 || !server)
+    if (fd < 0 || !server || !callers)
         return false;
     bytes = mmap(NULL, sizeof *bytes, PROT_READ, MAP_SHARED, fd, 0);
-    for (int i = 0; i < CONNECTIONS; i++)
-        if (!(callers[i] = driver->open(server_fixture_url(server), NULL)))
+    uint64_t alone = settled_bytes(QUIET_ROUNDS);
+    size_t rss_alone = process_rss_kib(server_fixture_pid(server));
+    for (int i = 0; i < l->connections; i++)
+        if (!(callers[i] = driver->open(server_fixture_url(server), NULL)) || !is_only_answer(driver, callers[i]))
             goto cleanup;
-    if (!hold(driver, callers, locks))
+    if (!hold(driver, callers, l))
         goto cleanup;
-    uint64_t before = settled_bytes();
+    uint64_t before = settled_bytes(QUIET_ROUNDS);
     size_t rss = process_rss_kib(server_fixture_pid(server));
-    for (int i = 0; i < calls; i++) {
-        void *caller = callers[i % CONNECTIONS];
+    for (int i = 0; i < l->calls; i++) {
+        void *caller = callers[i % l->connections];
         snprintf(token, sizeof token, "%032d", i);
-        if (send_acquire(driver, caller, i % locks, token, HOLD_MS) == 0)
+        if (send_acquire(driver, caller, i % l->locks, token, HOLD_MS) == 0)
             goto cleanup;
-        /* From time to time an answer is waited for: it shows that none of them was refused. */
-        if (i / CONNECTIONS % SLICE == SLICE - 1 && !is_only_answer(driver, caller))
-            goto cleanup;
+        if (i % SLICE == SLICE - 1) /* the server's room for calls that do not wait yet */
+            settled_bytes(1);
     }
-    uint64_t after = settled_bytes();
+    uint64_t after = settled_bytes(QUIET_ROUNDS);
+    for (int i = 0; i < l->connections; i++)
+        if (!is_only_answer(driver, callers[i])) /* none was refused */
+            goto cleanup;
     size_t rss_after = process_rss_kib(server_fixture_pid(server));
-    printf("%-6s %7d calls wait for %6d locks: %5.0f bytes allocated, %5.0f resident, each\n", scheme, calls, locks,
-           (double)(after - before) / calls, (double)(rss_after - rss) * 1024 / calls);
+    printf("%-6s %7d connections: %5.0f bytes allocated, %5.0f resident, each\n", scheme, l->connections,
+           (double)(before - alone) / l->connections, (double)(rss - rss_alone) * 1024 / l->connections);
+    printf("%-6s %7d calls wait for %6d locks: %5.0f bytes allocated, %5.0f resident, each\n", scheme, l->calls,
+           l->locks, (double)(after - before) / l->calls, (double)(rss_after - rss) * 1024 / l->calls);
     done = true;
 cleanup:
     if (!done)
         fprintf(stderr, "parked: %s: a call or a connection failed\n", scheme);
-    for (int i = 0; i < CONNECTIONS; i++)
+    for (int i = 0; i < l->connections; i++)
         if (callers[i])
             driver->close(callers[i]);
+    free(callers);
     server_fixture_free(server);
     unlink(file);
     close(fd);
@@ -135,11 +147,12 @@ cleanup:
 
 int main(int argc, char **argv)
 {
-    int calls = argc > 1 ? atoi(argv[1]) : 20000, locks = argc > 2 ? atoi(argv[2]) : calls;
+    load l = {.calls = argc > 1 ? atoi(argv[1]) : 20000, .connections = argc > 3 ? atoi(argv[3]) : 10};
 
-    if (calls < 1 || locks < 1) {
-        fprintf(stderr, "usage: parked [calls] [locks]\n");
+    l.locks = argc > 2 ? atoi(argv[2]) : l.calls;
+    if (l.calls < 1 || l.locks < 1 || l.connections < 1) {
+        fprintf(stderr, "usage: parked [calls] [locks] [connections]\n");
         return 2;
     }
-    return measure("tcp", &sp_driver, calls, locks) && measure("grpc", &grpc_driver, calls, locks) ? 0 : 1;
+    return measure("tcp", &sp_driver, &l) && measure("grpc", &grpc_driver, &l) ? 0 : 1;
 }
