@@ -2,6 +2,7 @@
 -- once, judged and charged in memory call by call, and written once.
 
 local RESULT = 6 -- elements that a rule is told with
+local FORGOTTEN = 500 -- chunks of a log that Reset removes at most; nothing refers to the others, which end by themselves
 
 local function ms_until(instant, now)
   return instant > now and math.ceil((instant - now) / 1000) or 0
@@ -33,7 +34,7 @@ end
 -- What a rule says to the check, before anything is charged. refuses: false, 'DENIED' or 'BANNED'.
 local function judge(rule, key, cost, now)
   local algorithm = rule.algorithm
-  local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, cost, key)
+  local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
   local at = algorithm.passes_at(record, rule, cost, now, key)
   local j = {rule = rule, key = key, record = record, converted = converted, passes_at = at,
     refuses = (not at or at > now) and 'DENIED', penalty = false}
@@ -186,7 +187,6 @@ local function charge(s, judged, go, cost, now)
       local rule, key, passes = j.rule, j.key, go and not j.refuses
       if passes then rule.algorithm.charge(j.record, rule, cost, now, key) end
       if passes or j.converted then put_record(key, j.record) end
-      if j.converted and key.logs then key.logs[rule.counter].converted = true end
       if counts_try(j, go) then count_try(j, now) end
       if key.changed then touch(s) end
     end
@@ -218,13 +218,12 @@ end
 -- The same for one rule that has no penalty, without request_id: as most Checks are, in half the time.
 local function check_rule(s, peek, now, cost, rule, id)
   local key, algorithm = key_of(s, id, now), rule.algorithm
-  local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, cost, key)
+  local record, converted = algorithm.open(rule, record_of(key, rule.counter, now), now, key)
   local at = algorithm.passes_at(record, rule, cost, now, key)
   local passes = at and at <= now
   if not peek and (passes or converted) then
     if #key >= COUNTERS_MAX and not find_record(key, rule.counter) then too_many_counters() end
     if passes then algorithm.charge(record, rule, cost, now, key) end
-    if converted and key.logs then key.logs[rule.counter].converted = true end
     put_record(key, record)
     touch(s)
   end
@@ -249,17 +248,17 @@ end
 local function save_logs(key, now)
   for counter, log in pairs(key.logs) do
     local record = find_record(key, counter)
-    if record then save_log(log, record[5], now) end
+    if record then save_log(log, record, now) end
   end
 end
 
+-- Logs first: what is foreign is found by the first write.
 local function save_keys(keys, now)
   for i = 1, #keys do
-    local key = keys[i]
-    if key.changed then
-      save_key(key, now)
-      if key.logs then save_logs(key, now) end
-    end
+    if keys[i].changed and keys[i].logs then save_logs(keys[i], now) end
+  end
+  for i = 1, #keys do
+    if keys[i].changed then save_key(keys[i], now) end
   end
 end
 
@@ -303,7 +302,7 @@ define('rate_refund', {'allow-oom'}, function(base, now, request_id)
     local key, algorithm = key_of(s, charged[1], now), ALGORITHMS[charged[3]]
     local old = record_of(key, rule.counter, now)
     if old then
-      local record, converted = algorithm.open(rule, old, now, cost, key)
+      local record, converted = algorithm.open(rule, old, now, key)
       if not converted and algorithm.refund(record, rule, charged[7], cost, now, key) then put_record(key, record) end
     end
   end
@@ -318,8 +317,12 @@ define('rate_reset', {'allow-oom'}, function(base, now, key)
   local kept, names = load_key(base, key, now), {}
   for _, record in ipairs(kept) do
     local counter = record[1]
-    local is_log = string.find(counter, '^L,') or string.find(counter, ',L$')
-    each_log(is_log and record[5] or 0, function(b) names[#names + 1] = log_name(kept, counter) .. b end)
+    if string.find(counter, '^L,') or string.find(counter, ',L$') then
+      local oldest, next = log_state(record)
+      for c = chunk_of(oldest), math.min(chunk_of(next - 1), chunk_of(oldest) + FORGOTTEN - 1) do
+        names[#names + 1] = log_name(kept, counter) .. c
+      end
+    end
   end
   write('UNLINK', kept.name, unpack(names))
   return {'OK'}

@@ -4,9 +4,8 @@
 --
 -- An algorithm is a table of functions of a counter's record r, {name, end, ...}; `end` is the instant from
 -- which it does not matter. What is charged or given back changes the record itself.
---   open(rule, old, now, cost, key)   -> the record as it is now, of `old` or nil; true when the rule's numbers were
---                                     others. Of SLIDING_LOG also reads the logs of the key that this cost
---                                     would be written to
+--   open(rule, old, now, key)         -> the record as it is now, of `old` or nil; true when the rule's numbers were
+--                                     others
 --   passes_at(r, rule, cost, now, key)  the first instant at which cost passes, <= now when it
 --                                     passes now; nil = never
 --   charge(r, rule, cost, now, key)
@@ -15,10 +14,9 @@
 --   remaining(r, rule, now, key), as_new_at(r, now): an instant, past when it is
 -- A rule is what ratelimit_counters.lua's parse_rule gives. Instants and periods are microseconds.
 
--- A counter is told from one that Reset forgot by the microsecond in which it began; so
--- is an entry of a log, which is numbered from there on.
+-- A counter is told from one that Reset forgot by the microsecond in which it began.
 
-local LOG_TRIM = 32 -- old entries removed by one Check
+local CHUNK, LOOK = 512, 32 -- entries of a log that are kept together, and read at once
 
 -- floor(a * b / c) and the remainder, exact for a < 2^53 and b, c < 2^45. The product
 -- is divided digit by digit, so that nothing exceeds 2^53.
@@ -197,146 +195,210 @@ ALGORITHMS.B = {
   as_new_at = function(r) return r[2] end,
 }
 
--- ---- SLIDING_LOG: {name, end, instant of the last charge, number of the next, bits}, and
--- a sorted set for each bit that a cost had: the numbers of the charges, by instant, each
--- worth 2^bit. So a count is exact by ZCOUNT, also of entries not removed yet.
+-- ---- SLIDING_LOG: {name, end, instant of the last charge, number of the next, live * UNITS + units, instant of the
+-- oldest}. The charges are numbered; `live` are those from the oldest that may count on, `units` what they
+-- cost together. They are kept in chunks, each a string of at most CHUNK entries [dI] (instant, cost; 0 once it was
+-- given back), behind what the chunk before costs as a whole [I]; number n is in chunk n / CHUNK, at its
+-- place n % CHUNK. Instants never fall, so what is over goes from the oldest on, by an entry or by a chunk.
+-- A chunk is begun when the one before is full, and in each window of the clock: so one
+-- that stands for two periods from its window on holds nothing that ends later.
 
-local function each_log(bits, visit)
-  local b = 0
-  while bits > 0 do
-    if bits % 2 == 1 then visit(b, 2 ^ b) end
-    bits, b = math.floor(bits / 2), b + 1
-  end
+local UNITS = 1048576 -- more than a log has, 100,000
+local ENTRY, ENTRY_BYTES, SUM_BYTES = '<dI', 12, 4
+local DROPPED = 64 -- chunks that are removed by one Check; the others end by themselves
+
+local function chunk_of(number)
+  return math.floor(number / CHUNK)
 end
 
--- b where bits is 2^b; nil else.
-local function exponent_of(bits)
-  local fraction, exponent = math.frexp(bits)
-  return fraction == 0.5 and exponent - 1 or nil
+-- Number of the oldest entry, of the next one, units.
+local function log_state(r)
+  local units = r[5] % UNITS
+  return r[4] - (r[5] - units) / UNITS, r[4], units
 end
 
--- What the names of a counter's sorted sets begin with.
+-- What the names of a counter's chunks begin with.
 local function log_name(key, counter)
-  return (string.gsub(key.name, 'rate:k:', 'rate:l:', 1)) .. ':' .. counter .. ':'
+  return key.base .. 'rate:l:' .. key.id .. ':' .. counter .. ':'
 end
 
--- The sorted sets of a counter, and what the calls of this FCALL have charged: `added`, by bit the numbers
--- that are to be written. What was read under the same rule is not read again.
-local function log_of(key, rule)
-  key.logs = key.logs or {}
-  local log = key.logs[rule.counter]
-  if not log then
-    log = {name = log_name(key, rule.counter), added = {}, rule = false, counts = false, told = false, units = 0,
-      converted = false, gone = false}
-    key.logs[rule.counter] = log
+-- What is known of a counter's log in this FCALL: the chunk of its oldest entry and the number of its next one as they are
+-- stored; `added`, by chunk the entries that are to be written, `begun`, what stands before them in chunks that begin
+-- with them; `told`, what was found out by going over it under the rule.
+local function log_of(key, rule, r)
+  local logs = key.logs
+  if not logs then
+    logs = {}
+    key.logs = logs
   end
-  if log.rule ~= rule then log.rule, log.counts, log.told = rule, {}, {} end
+  local log = logs[rule.counter]
+  if not log then
+    log = {name = log_name(key, rule.counter), first = chunk_of((log_state(r))), next = r[4], period = rule.period,
+      added = {}, begun = {}, rule = false, told = false, converted = false, gone = false}
+    logs[rule.counter] = log
+  end
   return log
 end
 
--- Entries of a bit after an instant.
-local function entries(log, b, instant, now)
-  local added = instant < now and log.added[b]
-  return redis.call('ZCOUNT', log.name .. b, '(' .. int(instant), '+inf') + (added and #added or 0)
-end
-
--- Units charged after an instant.
-local function logged(log, bits, instant, now)
-  local units = 0
-  each_log(bits, function(b, worth) units = units + worth * entries(log, b, instant, now) end)
-  return units
-end
-
--- Units that count now.
-local function counted(log, bits, now)
-  local units, counts, from = 0, log.counts, now - log.rule.period
-  each_log(bits, function(b, worth)
-    counts[b] = counts[b] or entries(log, b, from, now)
-    units = units + worth * counts[b]
-  end)
-  return units
-end
-
--- The first instant at which no more than `room` units count.
-local function room_at(r, log, room, now)
-  local bits, period = r[5], log.rule.period
-  local from, to = now - period, math.max(r[3], now) -- too early, and early enough
-  local b = exponent_of(bits)
-  if b and not log.added[b] then -- entries of one worth go one by one
-    local gone = redis.call('ZCOUNT', log.name .. b, '-inf', int(from))
-    local nth = int(gone + math.ceil((log.units - room) / bits) - 1)
-    return tonumber(redis.call('ZRANGE', log.name .. b, nth, nth, 'WITHSCORES')[2]) + period
+-- So many entries of a chunk at most, from one of its places on.
+local function read_entries(log, c, place, many)
+  local text, added = '', log.added[c]
+  if not log.begun[c] then
+    text = redis.call('GETRANGE', log.name .. c, SUM_BYTES + place * ENTRY_BYTES,
+      SUM_BYTES + (place + many) * ENTRY_BYTES - 1)
   end
-  while to - from > 1 do
-    local middle = math.floor((from + to) / 2)
-    if logged(log, bits, middle, now) <= room then to = middle else from = middle end
+  if added and #text < many * ENTRY_BYTES then
+    local stored = log.begun[c] and 0 or log.next % CHUNK
+    text = text .. string.sub(added, math.max(place - stored, 0) * ENTRY_BYTES + 1, (place + many - stored) * ENTRY_BYTES)
   end
-  return to + period
+  return text
+end
+
+-- What the chunk before costs, and the instant of the first entry; nil where that is not to be had.
+local function read_head(log, c)
+  local text = log.begun[c] and log.begun[c] .. log.added[c] or redis.call('GETRANGE', log.name .. c, 0, 11)
+  if #text < 12 then return nil end
+  return struct.unpack('<Id', text)
+end
+
+-- Goes over the entries from the oldest on, as long as they are not after `till` and more than `room` units are left.
+-- -> the number, the units and the instant of what is left (without instant: nothing), the instant of the last one that it
+-- went over.
+local function walk(r, log, till, room)
+  local number, next, units = log_state(r)
+  local passed
+  while number < next do
+    local c, place = chunk_of(number), number % CHUNK
+    local sum, instant
+    if place == 0 and c < chunk_of(next - 1) then sum, instant = read_head(log, c + 1) end
+    if sum and instant <= till and units - sum > room then
+      units, number = units - sum, number + CHUNK
+    else
+      local text, at = read_entries(log, c, place, LOOK), 1
+      while at < #text do
+        local cost
+        instant, cost, at = struct.unpack(ENTRY, text, at)
+        if instant > till or units <= room then return number, units, instant, passed end
+        units, number, passed = units - cost, number + 1, instant
+      end
+      if #text < LOOK * ENTRY_BYTES then number = (c + 1) * CHUNK end
+    end
+  end
+  return next, 0, nil, passed
+end
+
+-- What was charged up to `till` is over.
+local function drop(r, rule, till, key)
+  if r[5] < UNITS or r[6] > till then return end
+  local number, units, instant = walk(r, log_of(key, rule, r), till, -math.huge)
+  r[5], r[6] = (r[4] - number) * UNITS + units, instant or 0
+end
+
+-- The instant of the newest entry that was not given back, but for one; 0: none.
+local function newest(r, log, but)
+  local oldest, number = log_state(r)
+  while number > oldest do
+    local c = chunk_of(number - 1)
+    local text = read_entries(log, c, 0, CHUNK)
+    for place = math.min(#text / ENTRY_BYTES, number - c * CHUNK) - 1, 0, -1 do
+      local instant, cost = struct.unpack(ENTRY, text, place * ENTRY_BYTES + 1)
+      if cost > 0 and c * CHUNK + place ~= but then return instant end
+    end
+    number = c * CHUNK
+  end
+  return 0
+end
+
+-- What a chunk costs as a whole.
+local function sum_of(log, c)
+  local text, sum = read_entries(log, c, 0, CHUNK), 0
+  for at = 1, #text, ENTRY_BYTES do
+    local _, cost = struct.unpack(ENTRY, text, at)
+    sum = sum + cost
+  end
+  return sum
 end
 
 ALGORITHMS.L = {
-  open = function(rule, old, now, cost, key)
-    local log = log_of(key, rule)
-    local r, converted = old or {rule.counter, 0, 0, now, 0, 0}, old ~= nil and old[2] - old[3] ~= rule.period
-    if converted then r = {rule.counter, old[3] + rule.period, old[3], old[4], old[5], 0} end
-    log.units = counted(log, bit.bor(r[5], cost > rule.limit and 0 or cost), now)
+  open = function(rule, old, now, key)
+    local r, converted = old or {rule.counter, 0, 0, 0, 0, 0}, old ~= nil and old[2] - old[3] ~= rule.period
+    if converted then
+      r = {rule.counter, old[3] + rule.period, old[3], old[4], old[5], old[6]}
+      local log = log_of(key, rule, r)
+      log.converted, log.period = true, rule.period
+    end
+    drop(r, rule, now - rule.period, key)
     return r, converted
   end,
 
   passes_at = function(r, rule, cost, now, key)
-    local log = key.logs[rule.counter]
-    if cost > rule.limit then return nil end
-    local room, told = rule.limit - cost, log.told
-    if log.units <= room then return now end
-    told[room] = told[room] or room_at(r, log, room, now)
-    return told[room]
+    local room = rule.limit - cost
+    if room < 0 then return nil end
+    if r[5] % UNITS <= room then return now end
+    local log = log_of(key, rule, r)
+    if log.rule ~= rule then log.rule, log.told = rule, {} end
+    if not log.told[room] then
+      local _, _, _, last = walk(r, log, math.huge, room)
+      log.told[room] = (last or r[3]) + rule.period
+    end
+    return log.told[room]
   end,
 
   charge = function(r, rule, cost, now, key)
-    local log = key.logs[rule.counter]
+    local log, period, oldest, number, units = log_of(key, rule, r), rule.period, log_state(r)
     local last = math.max(r[3], now)
-    r[2], r[3], r[4], r[5] = last + rule.period, last, r[4] + 1, bit.bor(r[5], cost)
-    log.told, log.units = {}, log.units + cost
-    each_log(cost, function(b)
-      log.added[b] = log.added[b] or {}
-      table.insert(log.added[b], r[4])
-      log.counts[b] = log.counts[b] + 1
-    end)
-  end,
-
-  receipt = function(r) return r[4] end,
-
-  refund = function(r, rule, number, cost, now, key)
-    local found, last, log = false, 0, key.logs[rule.counter]
-    each_log(cost, function(b)
-      if redis.call('ZSCORE', log.name .. b, int(number)) then found = true end
-    end)
-    each_log(r[5], function(b)
-      local newest = redis.call('ZREVRANGE', log.name .. b, 0, 1, 'WITHSCORES')
-      last = math.max(last, tonumber(newest[newest[1] == int(number) and 4 or 2] or 0))
-    end)
-    if found then
-      r[2], r[3], log.gone, log.gone_bits = last + rule.period, last, int(number), cost
+    local place = number % CHUNK
+    if place > 0 and window_start(last, period) ~= window_start(r[3], period) then
+      number, place = number - place + CHUNK, 0
     end
-    return found
+    if units == 0 then oldest, r[6] = number, last end
+    local c = chunk_of(number)
+    if place == 0 then log.begun[c] = struct.pack('<I', oldest < number and sum_of(log, c - 1) or 0) end
+    log.added[c] = (log.added[c] or '') .. struct.pack(ENTRY, last, cost)
+    r[2], r[3], r[4], r[5] = last + period, last, number + 1, (number + 1 - oldest) * UNITS + units + cost
+    log.rule, log.period = false, period -- what was told has changed
   end,
 
-  remaining = function(r, rule, now, key) return rule.limit - key.logs[rule.counter].units end,
+  receipt = function(r) return {r[4] - 1, r[3]} end,
+
+  refund = function(r, rule, receipt, cost, now, key)
+    local log, number, oldest, next, units = log_of(key, rule, r), receipt[1], log_state(r)
+    if number < oldest or number >= next then return false end
+    local c, place = chunk_of(number), number % CHUNK
+    local text = read_entries(log, c, place, 1)
+    if text ~= struct.pack(ENTRY, receipt[2], cost) then return false end
+    log.gone = {chunk = c, place = place, cost = cost, sum = c < chunk_of(next - 1) and read_head(log, c + 1)}
+    if receipt[2] == r[3] then r[3] = newest(r, log, number) end
+    r[2], r[5] = r[3] + rule.period, (next - oldest) * UNITS + units - cost
+    return true
+  end,
+
+  remaining = function(r, rule) return rule.limit - r[5] % UNITS end,
   as_new_at = function(r) return r[2] end,
 }
 
--- Writes what the calls have charged, and takes out what was given back. `bits`: of the counter.
-local function save_log(log, bits, now)
-  local period = log.rule.period
-  local life = life_ms(period)
-  for b, numbers in pairs(log.added) do
-    local name, members = log.name .. b, {}
-    for i, number in ipairs(numbers) do members[2 * i - 1], members[2 * i] = int(now), int(number) end
-    write('ZADD', name, unpack(members))
-    local old = redis.call('ZRANGEBYSCORE', name, '-inf', int(now - period), 'LIMIT', 0, LOG_TRIM * #numbers)
-    if #old > 0 then write('ZREM', name, unpack(old)) end
-    if not log.converted then write('PEXPIRE', name, life) end
+-- Writes what the calls have charged, and takes out what was given back. Before the record: what is foreign is found by the
+-- first write.
+local function save_log(log, r, now)
+  local period, oldest, next = log.period, log_state(r)
+  local life = life_ms(window_start(r[3], period) + 2 * period - now)
+  local removed = {}
+  for c, entries in pairs(log.added) do
+    local name, before = log.name .. c, log.begun[c]
+    if before then
+      write('SET', name, before .. entries, 'PX', life)
+    elseif write('APPEND', name, entries) ~= SUM_BYTES + #entries + log.next % CHUNK * ENTRY_BYTES then
+      removed[1] = name -- it was lost
+    end
   end
-  each_log(log.converted and bits or 0, function(b) write('PEXPIRE', log.name .. b, life) end)
-  each_log(log.gone and log.gone_bits or 0, function(b) write('ZREM', log.name .. b, log.gone) end)
+  for c = log.first, math.min(chunk_of(oldest), log.first + DROPPED) - 1 do removed[#removed + 1] = log.name .. c end
+  if #removed > 0 then write('UNLINK', unpack(removed)) end
+  if log.converted then
+    for c = chunk_of(oldest), chunk_of(next - 1) do write('PEXPIRE', log.name .. c, life) end
+  end
+  local gone = log.gone
+  if gone then
+    write('SETRANGE', log.name .. gone.chunk, SUM_BYTES + gone.place * ENTRY_BYTES + 8, struct.pack('<I', 0))
+    if gone.sum then write('SETRANGE', log.name .. (gone.chunk + 1), 0, struct.pack('<I', gone.sum - gone.cost)) end
+  end
 end

@@ -6,7 +6,7 @@
 --                                         counter's name (2 bytes), the name, `end` and four numbers (doubles,
 --                                         little-endian). <counter>! has the tries and bans of a rule with a
 --                                         penalty, see ratelimit.lua; the others: ratelimit_algorithms.lua
---   rate:l:<key>:<counter>:<bit>  zset    of a SLIDING_LOG, see ratelimit_algorithms.lua
+--   rate:l:<key>:<counter>:<n>    string  a chunk of a SLIDING_LOG, see ratelimit_algorithms.lua
 --   rate:q:<request_id>           string  what a Check with a request_id was answered and charged
 -- <counter> is what the rule says, "F,5,1000", or "@<policy>,F". docs/ratelimit.md says
 -- how large each is and when it ends.
@@ -59,11 +59,11 @@ end
 local function load_key(base, id, now)
   local name = base .. 'rate:k:' .. id
   local text = redis.call('GET', name)
-  if not text then return {id = id, name = name, finish = 0, changed = false} end
+  if not text then return {base = base, id = id, name = name, finish = 0, changed = false} end
   local record = {struct.unpack(RECORD, text, 1)} -- the 7th: where the next begins
   local finish = record[2]
-  local key, at, len = {id = id, name = name, finish = finish, changed = false, finish > now and record or nil},
-    record[7], #text
+  local key, at, len = {base = base, id = id, name = name, finish = finish, changed = false,
+    finish > now and record or nil}, record[7], #text
   while at <= len do
     record = {struct.unpack(RECORD, text, at)}
     at = record[7]

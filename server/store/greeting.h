@@ -13,7 +13,7 @@
 
 /* The data layout; a server refuses a store whose number before the dot differs. */
 #define GREETING_SCHEMA_KEY "ls:{meta}:schema"
-#define GREETING_SCHEMA "2"
+#define GREETING_SCHEMA "3"
 
 typedef enum greeting_verdict {
     GREETING_PASSED,

@@ -340,8 +340,8 @@ TEST(another_layout_is_refused)
     scene s;
 
     set_up(&s);
-    tell_redis(&s, "GET ls:{meta}:schema", "$1\r\n2\r\n");
-    tell_redis(&s, "SET ls:{meta}:schema 1", "+OK");
+    tell_redis(&s, "GET ls:{meta}:schema", "$1\r\n3\r\n");
+    tell_redis(&s, "SET ls:{meta}:schema 2", "+OK");
     store_driver_close_store(s.d);
     open_store(&s, &(store_options){0});
     store_driver_until(s.d, is_fatal, &s);

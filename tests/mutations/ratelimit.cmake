@@ -7,11 +7,14 @@ lua_mutation(R1 test_ratelimit_model
 lua_mutation(R1 test_ratelimit_model [[return {rule.counter, window_start(now, period) + period,]] [[return {rule.counter, now + period,]])
 
 # SLIDING_LOG
-lua_mutation(R2 test_ratelimit_model [['(' .. int(instant), '+inf']] [[int(instant), '+inf']])
-lua_mutation(R2 test_ratelimit_model [=[units = units + worth * counts[b]]=] [=[units = units + counts[b]]=])
-lua_mutation(R2 test_ratelimit_model [[r[4] + 1, bit.bor(r[5], cost)]] [[r[4] + 1, bit.bor(0, cost)]])
-lua_mutation(R2 test_ratelimit_refund
-  [[members[2 * i - 1], members[2 * i] = int(now), int(number)]] [[members[2 * i - 1], members[2 * i] = int(now), 'one']])
+lua_mutation(R2 test_ratelimit_model [[if instant > till or units <= room then]] [[if instant >= till or units <= room then]])
+lua_mutation(R2 test_ratelimit_model [[units, number, passed = units - cost,]] [[units, number, passed = units - 1,]])
+lua_mutation(R2 test_ratelimit_model [[units, number = units - sum, number + CHUNK]] [[number = number + CHUNK]])
+lua_mutation(R2 test_ratelimit_model [[if sum and instant <= till and units - sum > room then]] [[if sum and units - sum > room then]])
+lua_mutation(R2 test_ratelimit_model [[if sum and instant <= till and units - sum > room then]] [[if sum and instant <= till then]])
+lua_mutation(R2 test_ratelimit_model [[oldest < number and sum_of(log, c - 1) or 0]] [[0]])
+lua_mutation(R2 test_ratelimit_model [[if #text < LOOK * ENTRY_BYTES then number = (c + 1) * CHUNK end]] [[if #text < LOOK * ENTRY_BYTES then number = next end]])
+lua_mutation(R2 test_ratelimit_refund [[if r[5] < UNITS or r[6] > till then return end]] [[if true then return end]])
 
 # SLIDING_WINDOW
 lua_mutation(R3 test_ratelimit_check [[start + 2 * period, start, 0, old[4], old[6]}]] [[start + 2 * period, start, 0, 0, old[6]}]])
@@ -39,9 +42,8 @@ lua_mutation(R6 test_ratelimit_model [[return units + math.ceil((rest - r[3]) / 
 lua_mutation(R7 test_ratelimit_model
   [[return instant > now and math.ceil((instant - now) / 1000) or 0]] [[return instant > now and math.floor((instant - now) / 1000) or 0]])
 lua_mutation(R7 test_ratelimit_model
-  [[if logged(log, bits, middle, now) <= room then to = middle]] [[if logged(log, bits, middle, now) < room then to = middle]])
-lua_mutation(R7 test_ratelimit_model
-  [[local nth = int(gone + math.ceil((log.units - room) / bits) - 1)]] [[local nth = int(math.ceil((log.units - room) / bits) - 1)]])
+  [[if instant > till or units <= room then]] [[if instant > till or units < room then]])
+lua_mutation(R7 test_ratelimit_model [=[log.told[room] = (last or r[3]) + rule.period]=] [=[log.told[room] = r[3] + rule.period]=])
 lua_mutation(R7 test_ratelimit_model [[return room_in(r[3] + period, period, r[4], limit - cost)]] [[return r[3] + period]])
 lua_mutation(R8 test_ratelimit_check [[if r[4] > 0 then return r[2] end]] [[if r[4] > 0 then return (r[2] + r[3]) / 2 end]])
 lua_mutation(R8 test_ratelimit_penalty [[banned = ms_until(j.penalty[5], now)]] [[banned = 0]])
@@ -118,8 +120,11 @@ lua_mutation(R24 test_ratelimit_refund [[r[2], r[3] = r[2] - whole + passed, r[3
 lua_mutation(R24 test_ratelimit_refund [[if receipt[1] ~= r[6] or whole < passed then return false end]] [[if whole < passed then return false end]])
 lua_mutation(R24 test_ratelimit_refund
   [[if receipt[1] ~= r[6] or whole < passed then return false end]] [[if receipt[1] ~= r[6] then return false end]])
-lua_mutation(R24 test_ratelimit_refund [[write('ZREM', log.name .. b, log.gone)]] "")
-lua_mutation(R24 test_ratelimit_refund [[tonumber(newest[newest[1] == int(number) and 4 or 2] or 0)]] [[tonumber(newest[2] or 0)]])
+lua_mutation(R24 test_ratelimit_refund [[8, struct.pack('<I', 0))]] [[8, struct.pack('<I', gone.cost))]])
+lua_mutation(R24 test_ratelimit_refund [[struct.pack('<I', gone.sum - gone.cost)]] [[struct.pack('<I', gone.sum)]])
+lua_mutation(R24 test_ratelimit_refund [[if cost > 0 and c * CHUNK + place ~= but then]] [[if cost > 0 then]])
+lua_mutation(R24 test_ratelimit_refund [[if cost > 0 and c * CHUNK + place ~= but then]] [[if c * CHUNK + place ~= but then]])
+lua_mutation(R24 test_ratelimit_refund [[if text ~= struct.pack(ENTRY, receipt[2], cost) then return false end]] "")
 lua_mutation(R24 test_ratelimit_refund [[if not converted and algorithm.refund(]] [[if algorithm.refund(]])
 lua_mutation(R25 test_ratelimit_refund [[write('UNLINK', kept.name, unpack(names))]] [[write('UNLINK', kept.name)]])
 lua_mutation(R25 test_ratelimit_refund [[write('UNLINK', kept.name, unpack(names))]] [[write('HDEL', kept.name, 'x', unpack(names))]])
@@ -164,12 +169,14 @@ c_mutation(R32 server/services/ratelimit.c test_ratelimit_policies
 # What is kept
 lua_mutation(R33 test_ratelimit_refund [[write('SET', key.name, text, 'PX', life_ms(finish - now))]] [[write('SET', key.name, text)]])
 lua_mutation(R33 test_ratelimit_refund [[elseif finish == key.finish then]] [[elseif true then]])
-lua_mutation(R33 test_ratelimit_refund [[if not log.converted then write('PEXPIRE', name, life) end]] "")
+lua_mutation(R33 test_ratelimit_refund [[write('SET', name, before .. entries, 'PX', life)]] [[write('SET', name, before .. entries)]])
 lua_mutation(R33 test_ratelimit_check [[cmsgpack.pack(s.requests[key]), 'PX', life_ms(keep))]] [[cmsgpack.pack(s.requests[key]))]])
 lua_mutation(R33 test_ratelimit_refund [[if record[2] > now then key[#key + 1] = record end]] [[key[#key + 1] = record]])
 lua_mutation(R33 test_ratelimit_refund [[if n > COUNTERS_MAX then]] [[if false then]])
-lua_mutation(R33 test_ratelimit_refund [[if #old > 0 then write('ZREM', name, unpack(old)) end]] "")
-lua_mutation(R33 test_ratelimit_refund [['LIMIT', 0, LOG_TRIM]] [['LIMIT', 0, -1]])
+lua_mutation(R33 test_ratelimit_refund [[if #removed > 0 then write('UNLINK', unpack(removed)) end]] "")
+lua_mutation(R33 test_ratelimit_refund [[write('PEXPIRE', log.name .. c, life)]] "")
+lua_mutation(R33 test_ratelimit_faults [[removed[1] = name -- it was lost]] "")
+lua_mutation(R33 test_ratelimit_refund [[if place > 0 and window_start(last, period) ~= window_start(r[3], period) then]] [[if false then]])
 lua_mutation(R33 test_ratelimit_penalty [[p[6] > 0 and memory_end(p, rule) or 0]] [[0]])
 lua_mutation(R33 test_ratelimit_policies [['PX', int(math.max(math.ceil((version - now) / 1000), 0) + DAY_MS)]] [['PX', 1000]])
 lua_mutation(R34 test_ratelimit_check [[parts[#parts + 1] = pack_record(key[i])]] [[parts[#parts + 1] = 'x']])
@@ -205,12 +212,10 @@ c_mutation(R36 server/services/ratelimit_policies.c test_ratelimit_input [[plan_
 # Checks that share an FCALL
 lua_mutation(R43 test_shared_state [[if keys[i].id == id then return keys[i] end]] "")
 lua_mutation(R43 test_shared_state [[s.touched = {[s.at] = true}]] "")
-lua_mutation(R43 test_shared_state [[log.counts[b] = log.counts[b] + 1]] "")
-lua_mutation(R43 test_shared_state [[    log.told, log.units = {}, log.units + cost]] [[    log.units = log.units + cost]])
-lua_mutation(R43 test_shared_state [[counts[b] = counts[b] or entries(log, b, from, now)]] [[counts[b] = entries(log, b, from, now)]])
-lua_mutation(R43 test_shared_state [[(added and #added or 0)]] [[0]])
+lua_mutation(R43 test_shared_state [[log.rule, log.period = false, period -- what was told has changed]] [[log.period = period]])
+lua_mutation(R43 test_shared_state [[if added and #text < many * ENTRY_BYTES then]] [[if false then]])
+lua_mutation(R43 test_shared_state [=[local stored = log.begun[c] and 0 or log.next % CHUNK]=] [[local stored = 0]])
 lua_mutation(R43 test_shared_state [[if #key >= COUNTERS_MAX and not find_record(key, rule.counter) then too_many_counters() end]] "")
-lua_mutation(R43 test_shared_state [[if log.rule ~= rule then]] [[if true then]])
 lua_mutation(R43 test_shared_state [[  s.requests[key] = {'check', now + keep,]] [[  s.requests['x'] = {'check', now + keep,]])
 
 # Refusals from memory
@@ -249,7 +254,8 @@ lua_mutation(R37 test_ratelimit_faults [[or string.find(text, 'data string too s
 lua_mutation(R37 test_ratelimit_faults [[or record[1] ~= 'check' then foreign() end]] [[then foreign() end]])
 lua_mutation(R37 test_ratelimit_faults [[or policy[1] ~= 'policy' or #policy ~= POLICY_FIELDS then foreign() end]] [[then foreign() end]])
 lua_mutation(R37 test_ratelimit_faults [[redis.call('ZCARD', names)]] "")
-lua_mutation(R37 test_ratelimit_faults [[bit.bor(r[5], cost > rule.limit and 0 or cost)]] [=[r[5]]=])
+lua_mutation(R37 test_ratelimit_faults
+  [[keys[i].logs then save_logs(keys[i], now) end]] [[keys[i].logs then save_key(keys[i], now) save_logs(keys[i], now) end]])
 lua_mutation(R38 test_ratelimit_faults [[define('rate_refund', {'allow-oom'}]] [[define('rate_refund', {}]])
 lua_mutation(R38 test_ratelimit_faults [[define('rate_reset', {'allow-oom'}]] [[define('rate_reset', {}]])
 lua_mutation(R39 test_ratelimit_faults [[dirty = true]] [[dirty = false]])

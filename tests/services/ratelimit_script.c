@@ -8,13 +8,14 @@
 static int64_t advanced_us;
 
 #define LIFE "return math.ceil(span / 1000)"
+#define LONG_LIFE "return int(math.ceil(span / 1000) + 3600000)"
 
 /* Redis ends keys by its own clock, which runs on where the test's stands still: so it
  * does that an hour later. */
 int ratelimit_reset(void **state)
 {
     script_reset(state);
-    harness_alter(h, LIFE, "return int(math.ceil(span / 1000) + 3600000)");
+    harness_alter(h, LIFE, LONG_LIFE);
     harness_redis(h, "SET ls:test:clock_still_us %lld", EPOCH_US);
     advanced_us = 0;
     return 0;
@@ -23,6 +24,11 @@ int ratelimit_reset(void **state)
 void let_keys_end(void)
 {
     harness_alter(h, LIFE, LIFE);
+}
+
+void shorten_chunks(void)
+{
+    harness_alter(h, LIFE "\nend", LONG_LIFE "\nend\nCHUNK, LOOK = 3, 2");
 }
 
 int64_t now_us(void)

@@ -84,9 +84,9 @@ static const struct foreign {
     {"HSET %s x y", G "rate:k:a", call_reset},
     {"SET %s some-text-that-is-longer-than-the-record-of-a-counter-could-be", G "rate:k:a", call_check},
     {"APPEND %s x", G "rate:k:a", call_check},
-    {"SET %s x", G "rate:l:a:L,5,1000:0", call_check},
-    {"SET %s x", G "rate:l:a:L,5,1000:1", call_costly_check},
-    {"SET %s x", G "rate:l:a:L,5,1000:0", call_refund},
+    {"LPUSH %s x", G "rate:l:a:L,5,1000:0", call_check},
+    {"LPUSH %s x", G "rate:l:a:L,5,1000:0", call_costly_check},
+    {"LPUSH %s x", G "rate:l:a:L,5,1000:0", call_refund},
     {"LPUSH %s x", G "rate:q:r", call_check_id},
     {"SET %s x", G "rate:q:r", call_check_id},
     {"SET %s \x91\x01", G "rate:q:r", call_refund},
@@ -125,6 +125,19 @@ TEST(foreign_data_changes_nothing)
                      lks_applied_name(err.applied), err.message);
         expect_unchanged();
     }
+}
+
+/* Nothing that never ends comes in the place of a chunk that was lost. */
+TEST(a_chunk_of_a_log_that_was_lost_is_not_left_in_part)
+{
+    check_rules("a LOG 5/1000");
+    harness_redis(h, "DEL ls:{default/g}:rate:l:a:L,5,1000:0");
+    expect_told(check_rules("a LOG 5/1000"), "ALLOWED: ALLOWED 5 3 0 1000 0");
+    assert_string_equal(harness_redis(h, "EXISTS ls:{default/g}:rate:l:a:L,5,1000:0"), "0");
+    advance(999);
+    expect_told(check_cost("a LOG 5/1000", 4), "DENIED: DENIED 5 3 1 1 0");
+    advance(1);
+    expect_told(check_cost("a LOG 5/1000", 5), "ALLOWED: ALLOWED 5 0 0 1000 0");
 }
 
 /* That a Check then is refused is shown with a real server: tests/e2e/test_ratelimit.c. */

@@ -497,6 +497,7 @@ TEST(random_schedules_do_as_the_model)
     long steps = steps_text ? atol(steps_text) : (long)counts_of(20000, 400000);
     print_message("LOCKSTOCK_SEED=%u\n", seed);
     srandom(seed);
+    shorten_chunks();
     for (int k = 0; k < KEYS; k++)
         for (int l = 0; l < LIMITS; l++)
             counters[k][l].charges = calloc(CHARGES_MAX, sizeof(charge));

@@ -138,6 +138,20 @@ TEST(a_log_gives_back_its_own_entries)
     expect_told(peek(rule, 8), "ALLOWED: ALLOWED 10 10 0 0 0");
 }
 
+TEST(a_log_is_as_new_when_the_last_charge_that_stands_is_over)
+{
+    const char *rule = "bob LOG 10/1000";
+    expect_outcome(check_id(rule, 1, "a"), "ALLOWED");
+    advance(100);
+    expect_outcome(check_id(rule, 2, "b"), "ALLOWED");
+    advance(100);
+    expect_outcome(check_id(rule, 3, "c"), "ALLOWED");
+    assert_string_equal(refund("g", "b"), "REFUNDED");
+    expect_told(peek(rule, 1), "ALLOWED: ALLOWED 10 6 0 1000 0");
+    assert_string_equal(refund("g", "c"), "REFUNDED");
+    expect_told(peek(rule, 1), "ALLOWED: ALLOWED 10 9 0 800 0");
+}
+
 /* A counter that began anew does not give back what another one was charged. */
 TEST(a_reset_counter_gives_nothing_back)
 {
@@ -207,11 +221,17 @@ TEST(every_key_ends_when_it_matters_no_more)
     assert_in_range(pttl("ls:{default/g}:rate:k:a"), hour * 3 / 4 - slack, hour * 3 / 4);
     check_rules("b LOG 2/3600000");
     assert_in_range(pttl("ls:{default/g}:rate:k:b"), hour - slack, hour);
-    assert_in_range(pttl("ls:{default/g}:rate:l:b:L,2,3600000:0"), hour - slack, hour);
+    assert_in_range(pttl("ls:{default/g}:rate:l:b:L,2,3600000:0"), hour * 7 / 4 - slack, hour * 7 / 4);
     check_rules("c WINDOW 2/3600000");
     assert_in_range(pttl("ls:{default/g}:rate:k:c"), hour * 7 / 4 - slack, hour * 7 / 4);
     check_rules("d BUCKET 2/3600000");
     assert_in_range(pttl("ls:{default/g}:rate:k:d"), hour / 2 - slack, hour / 2);
+    /* A log whose policy has a longer period than before. */
+    put_policy("api", "LOG 5/3600000", false, 0);
+    check_rules("e @api");
+    put_policy("api", "LOG 5/7200000", false, 0);
+    check_rules("e @api");
+    assert_in_range(pttl("ls:{default/g}:rate:l:e:@api,L:0"), hour * 15 / 4 - slack, hour * 15 / 4);
     /* Of several counters the last one's end. */
     check_rules("a FIXED 2/7200000");
     assert_in_range(pttl("ls:{default/g}:rate:k:a"), hour * 7 / 4 - slack, hour * 7 / 4);
@@ -255,10 +275,18 @@ TEST(counters_of_a_key_are_bounded)
     assert_string_equal(harness_redis(h, "STRLEN ls:{default/g}:rate:k:bob"), "104"); /* of two counters */
 }
 
-/* However many entries are over at once, a call removes few, and the count is exact. */
-TEST(old_entries_of_a_log_go_little_by_little)
+static void expect_chunks(const char *log, const char *expected)
 {
-    const char *rule = "bob LOG 1000/1000", *log = "ls:{default/g}:rate:l:bob:L,1000,1000:0";
+    char found[16] = "";
+    for (size_t i = 0; i < strlen(expected); i++)
+        strcat(found, harness_redis(h, "EXISTS %s%d", log, (int)i));
+    assert_string_equal(found, expected);
+}
+
+/* A log is kept in chunks of 512 entries. What is over goes with the next charge, and the count is exact all the same. */
+TEST(chunks_of_a_log_go_when_all_of_them_is_over)
+{
+    const char *rule = "bob LOG 1000/1000", *log = "ls:{default/g}:rate:l:bob:L,1000,1000:";
     for (int i = 0; i < 1000; i++) {
         expect_outcome(check_rules(rule), "ALLOWED");
         harness_forget(h);
@@ -266,15 +294,45 @@ TEST(old_entries_of_a_log_go_little_by_little)
             advance(1);
     }
     expect_told(check_rules(rule), "DENIED: DENIED 1000 0 990 999 0");
+    expect_told(peek(rule, 300), "DENIED: DENIED 1000 0 992 999 0");
+    expect_told(peek(rule, 700), "DENIED: DENIED 1000 0 996 999 0");
+    expect_told(peek(rule, 701), "DENIED: DENIED 1000 0 997 999 0");
+    expect_chunks(log, "110");
     advance(995); /* entries of the first six milliseconds are over */
+    expect_told(peek(rule, 601), "DENIED: DENIED 1000 600 1 4 0");
+    expect_chunks(log, "110");
     expect_told(check_rules(rule), "ALLOWED: ALLOWED 1000 599 0 1000 0");
-    assert_string_equal(harness_redis(h, "ZCARD %s", log), "969");
+    expect_chunks(log, "011"); /* another window has begun, and with it another chunk */
     for (int i = 0; i < 599; i++) {
         expect_outcome(check_rules(rule), "ALLOWED");
         harness_forget(h);
     }
     expect_told(check_rules(rule), "DENIED: DENIED 1000 0 1 1000 0");
-    assert_string_equal(harness_redis(h, "ZCARD %s", log), "1000");
+    expect_told(peek(rule, 401), "DENIED: DENIED 1000 0 1000 1000 0");
+    expect_chunks(log, "01110");
+    assert_true(reset("g", "bob"));
+    expect_chunks(log, "00000");
+}
+
+/* What was given back does not count in what its chunk costs as a whole. */
+TEST(a_chunk_costs_what_was_not_given_back)
+{
+    const char *rule = "bob LOG 1000/1000";
+    char id[16];
+    for (int i = 0; i < 600; i++) {
+        snprintf(id, sizeof id, "r%d", i);
+        expect_outcome(check_id(rule, 1, id), "ALLOWED");
+        harness_forget(h);
+    }
+    assert_string_equal(refund("g", "r10"), "REFUNDED");
+    assert_string_equal(refund("g", "r511"), "REFUNDED");
+    assert_string_equal(refund("g", "r599"), "REFUNDED");
+    advance(1);
+    expect_outcome(check_cost(rule, 400), "ALLOWED");
+    expect_told(peek(rule, 4), "DENIED: DENIED 1000 3 999 1000 0");
+    advance(999);
+    expect_told(peek(rule, 601), "DENIED: DENIED 1000 600 1 1 0");
+    expect_told(check_cost(rule, 600), "ALLOWED: ALLOWED 1000 0 0 1000 0");
 }
 
 /* A clock that steps back lets nothing pass a second time. */

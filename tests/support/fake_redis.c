@@ -129,7 +129,7 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
         {"HELLO", "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"},
         {"CONFIG", "*8\r\n$4\r\nsave\r\n$0\r\n\r\n$10\r\nappendonly\r\n$3\r\nyes\r\n$9\r\nmaxmemory\r\n$1\r\n0\r\n"
                    "$16\r\nmaxmemory-policy\r\n$10\r\nnoeviction\r\n"},
-        {"GET", "$1\r\n2\r\n"},
+        {"GET", "$1\r\n3\r\n"},
         {"SET", "$-1\r\n"},
         {"TIME", "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n"},
         {"PING", "+PONG\r\n"},
