@@ -415,6 +415,7 @@ lks_code calls_new(const calls_options *options, calls **ret, lks_error *error)
     TAILQ_INIT(&all->round);
     TAILQ_INIT(&all->finished);
     TAILQ_INIT(&all->watched);
+    TAILQ_INIT(&all->due);
     pthread_mutex_init(&all->lock, NULL);
     pthread_cond_init(&all->work, NULL);
     pthread_cond_init(&all->told, NULL);

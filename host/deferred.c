@@ -46,6 +46,7 @@ void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void
     r->on_cancel = on_cancel;
     r->cancel_arg = arg;
     r->watched = true;
+    r->due = false;
     TAILQ_INSERT_TAIL(&all->watched, r, in_watched);
     uv_async_send(&all->wake);
     pthread_mutex_unlock(&all->lock);
@@ -55,7 +56,7 @@ void lks_host_on_cancel(lks_host_call *call, lks_host_cancelled *on_cancel, void
 static void unwatch(struct running *r)
 {
     if (r->watched)
-        TAILQ_REMOVE(&r->all->watched, r, in_watched);
+        TAILQ_REMOVE(r->due ? &r->all->due : &r->all->watched, r, in_watched);
     r->watched = false;
 }
 
@@ -122,26 +123,37 @@ static void on_deadline(uv_timer_t *timer)
     deferred_look(timer->data);
 }
 
+/* Under lock: finds those who are due. Returns when the next will be; UINT64_MAX: none. */
+static uint64_t gather_due(calls *all, uint64_t now)
+{
+    uint64_t next_ns = UINT64_MAX;
+    struct running *r, *next;
+
+    for (r = TAILQ_FIRST(&all->watched); r; r = next) {
+        next = TAILQ_NEXT(r, in_watched);
+        if (atomic_load(&r->cancelled) || r->context.deadline_ns <= now) {
+            TAILQ_REMOVE(&all->watched, r, in_watched);
+            r->due = true;
+            TAILQ_INSERT_TAIL(&all->due, r, in_watched);
+        } else if (r->context.deadline_ns < next_ns) {
+            next_ns = r->context.deadline_ns;
+        }
+    }
+    return next_ns;
+}
+
 void deferred_look(calls *all)
 {
-    uint64_t now = lks_rpc_now_ns(), next = UINT64_MAX;
-    struct running *r, *due;
+    uint64_t now = lks_rpc_now_ns();
+    struct running *r;
 
     pthread_mutex_lock(&all->lock);
-    do {
-        due = NULL;
-        next = UINT64_MAX;
-        TAILQ_FOREACH(r, &all->watched, in_watched)
-            if (atomic_load(&r->cancelled) || r->context.deadline_ns <= now)
-                due = r;
-            else if (r->context.deadline_ns < next)
-                next = r->context.deadline_ns;
-        if (due)
-            tell(due);
-    } while (due);
+    uint64_t next_ns = gather_due(all, now);
+    while ((r = TAILQ_FIRST(&all->due)))
+        tell(r);
     pthread_mutex_unlock(&all->lock);
-    if (next != UINT64_MAX)
-        uv_timer_start(&all->deadline, on_deadline, (next - now) / NS_PER_MS + 1, 0);
+    if (next_ns != UINT64_MAX)
+        uv_timer_start(&all->deadline, on_deadline, (next_ns - now) / NS_PER_MS + 1, 0);
     else
         uv_timer_stop(&all->deadline);
 }

@@ -63,7 +63,7 @@ struct running {
     bool deferred, returned, ended; /* deferred.c: its handler said so, has returned, has called lks_host_finish */
     lks_host_cancelled *on_cancel;
     void *cancel_arg;
-    bool watched, telling;
+    bool watched, due, telling;
 
     TAILQ_ENTRY(running) in_order, in_caller, in_queue, in_watched;
 };
@@ -81,6 +81,7 @@ struct calls {
     caller_list round;   /* who has calls to run */
     running_list finished;
     running_list watched;   /* deferred calls that are to be told of their cancellation */
+    running_list due;       /* those of them whose moment has come */
     lks_rpc_arena **arenas; /* when none is in use */
     uint32_t n_arenas, arenas_max;
     bool closing;
