@@ -139,8 +139,13 @@ case "${1:-}" in
   check_contract
   ;;
 --soak)
-  install_packages run test
+  install_packages run test packages
   run_tests asan soak
+  if [ "$(id -u)" -eq 0 ]; then
+    lint "packages of Debian" packaging/test-debs.sh
+  else
+    closing+=("packages of Debian: skipped, not root")
+  fi
   ;;
 --languages)
   install_packages run test languages

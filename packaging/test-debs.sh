@@ -1,0 +1,317 @@
+#!/usr/bin/env bash
+# packaging/test-debs.sh [by-hand|systemd]...
+#
+# Builds the packages and, in a fresh Debian 12 for each way, installs, starts, sells, upgrades, restarts, removes and
+# purges; the stock is looked at after each step. `by-hand`: a chroot without an init, where packages may start
+# nothing, and the server is started as its unit would. `systemd`: a Debian that is booted, in namespaces.
+#
+# Needs root and the packages under [packages] in packaging/apt.txt. The first run takes the base system and what the
+# packages depend on from the network, and keeps both in build/debian-base.tar; later runs need no network.
+set -euo pipefail
+root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
+. "$root/packaging/install.sh"
+[ "$(id -u)" -eq 0 ] || die "needs root: it makes a system of its own"
+cd "$root"
+ways=("$@")
+[ ${#ways[@]} -gt 0 ] || ways=(by-hand systemd)
+work=$(mktemp -d)
+init=
+holder=
+
+end_system() {
+  [ -z "$holder" ] || kill -KILL "$holder" 2>/dev/null || true
+  [ -z "$holder" ] || wait "$holder" 2>/dev/null || true
+  holder=
+  init=
+}
+clean_up() {
+  local status=$?
+  end_system
+  rm -rf --one-file-system "$work"
+  exit $status
+}
+trap clean_up EXIT
+
+say() {
+  printf '%s: %s\n' "${way:-packages}" "$*"
+}
+
+# ---- packages and the base ---------------------------------------------------------------
+
+build_packages() { # release
+  local log="$work/build.log"
+  # ccache is not asked: the same compiler and flags as anybody's.
+  if ! { cmake --preset debian "-DCPACK_DEBIAN_PACKAGE_RELEASE=$1" && cmake --build --preset debian &&
+    (cd build/debian && cpack -B "$work/$1"); } >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    die "the packages of release $1 are not built"
+  fi
+}
+
+# Warnings that are left: the first changelog closes no bug of Debian's; CPack calls ldconfig in scripts, beside the
+# trigger.
+check_lint() {
+  if ! command -v lintian >/dev/null; then
+    say "lintian: skipped, it is not installed"
+    return
+  fi
+  lintian --allow-root --fail-on error,warning \
+    --suppress-tags initial-upload-closes-no-bugs,maintscript-calls-ldconfig,no-manual-page "$work"/1/*.deb ||
+    die "lintian finds something"
+  say "lintian: nothing found"
+}
+
+# What `cmake --install` puts down is in one package each, but for what only measures beside others.
+check_complete() {
+  local deb
+  DESTDIR="$work/all" cmake --install build/debian >"$work/install.log"
+  (cd "$work/all" && find . ! -type d ! -name lockstock-bench-peer | sort) >"$work/installed"
+  for deb in "$work"/1/*.deb; do
+    dpkg-deb --fsys-tarfile "$deb" | tar -t | grep -v '/$'
+  done | sort >"$work/packed"
+  diff "$work/installed" "$work/packed" || die "the packages are not what is installed"
+  say "all that is installed is in one package"
+}
+
+get_base() {
+  local base=build/debian-base.tar system="$work/base" log="$work/base.log"
+  if [ ! -f "$base" ]; then
+    say "taking a base system from the network"
+    debootstrap --variant=minbase --include=systemd-sysv,dbus bookworm "$system" >"$log" 2>&1 || { tail -n 5 "$log"; die "debootstrap failed"; }
+    mkdir "$system/debs"
+    cp "$work"/1/*.deb "$system/debs"
+    cp /etc/resolv.conf "$system/etc/resolv.conf"
+    # One call for all packages; the compiler is for the library's test.
+    chroot "$system" sh -c 'apt-get -qq update && apt-get -qq install -y --no-install-recommends --download-only \
+      gcc libc6-dev pkgconf /debs/*.deb' >"$log" 2>&1 || { tail -n 5 "$log"; die "what the packages need cannot be had"; }
+    rm -r "$system/debs"
+    tar -C "$system" -cf "$base.new" . && mv "$base.new" "$base"
+    rm -rf --one-file-system "$system"
+  fi
+}
+
+# ---- a system of its own -----------------------------------------------------------------
+
+inside() { # command...
+  nsenter --target "$init" --all --root --wd -- env -i PATH=/usr/local/sbin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
+    HOME=/root "$@"
+}
+
+begin_system() {
+  local system="$work/system" first='while :; do sleep 1000; done'
+  rm -rf --one-file-system "$system"
+  mkdir "$system"
+  tar -C "$system" -xf build/debian-base.tar
+  mkdir -p "$system/debs" "$system/old"
+  cp -r "$work/1" "$work/2" "$system/debs"
+  cp examples/quickstart.c "$system/root"
+  if [ "$way" = systemd ]; then
+    first='exec /lib/systemd/systemd --system --log-target=null'
+    # Redis' own server is not what is tested; its package starts it.
+    mkdir -p "$system/etc/systemd/system"
+    ln -s /dev/null "$system/etc/systemd/system/redis-server.service"
+  fi
+  # Process 1 of namespaces of its own: the machine's ports, processes and mounts are not seen, and all that is started
+  # ends with it.
+  cat >"$work/begin.sh" <<'EOF'
+system=$1 way=$2 first=$3
+set -e
+mount --make-rprivate /
+mount --bind "$system" "$system"
+mount -t proc proc "$system/proc"
+mount -t tmpfs tmpfs "$system/run"
+mount -t tmpfs tmpfs "$system/tmp"
+mount --rbind /dev "$system/dev"
+if [ "$way" = systemd ]; then
+  mount -t sysfs sysfs "$system/sys"
+  mount -t cgroup2 cgroup2 "$system/sys/fs/cgroup"
+fi
+ip link set lo up
+cd "$system"
+pivot_root . old
+umount -l /old
+exec env -i container=test PATH=/usr/sbin:/usr/bin:/sbin:/bin /bin/sh -c "$first"
+EOF
+  unshare --mount --pid --net --uts --ipc --cgroup --fork --kill-child sh "$work/begin.sh" "$system" "$way" "$first" \
+    </dev/null >"$work/init.log" 2>&1 &
+  holder=$!
+  until_true "the system's first process" first_process
+  until_true "the system" inside test ! -e /old/etc
+  [ "$way" != systemd ] || until_true "systemd" inside systemctl is-system-running --wait --quiet
+}
+
+first_process() {
+  init=$(pgrep -P "$holder" | head -n 1) && [ -n "$init" ]
+}
+
+until_true() { # what command...
+  local i
+  for i in $(seq 600); do
+    ! "${@:2}" >/dev/null 2>&1 || return 0
+    kill -0 "$holder" 2>/dev/null || { cat "$work/init.log" >&2; die "$way: the system has ended"; }
+    sleep 0.1
+  done
+  die "$way: no $1 ($i looks)"
+}
+
+# ---- the server --------------------------------------------------------------------------
+
+is_running() {
+  inside sh -c 'grep -qx lockstockd /proc/[0-9]*/comm'
+}
+
+is_ready() {
+  inside lockstock status
+}
+
+# As the unit would: its command, its user, its directory.
+start() {
+  if [ "$way" = systemd ]; then
+    inside systemctl start lockstockd
+  else
+    # shellcheck disable=SC2016
+    inside sh -c 'unit=/usr/lib/systemd/system/lockstockd.service
+      of() { sed -n "s/^$1=//p" $unit; }
+      start-stop-daemon --start --background --make-pidfile --pidfile /root/pid --chuid "$(of User):$(of Group)" \
+        --chdir "$(of WorkingDirectory)" --umask "$(of UMask)" --output /root/log --startas /bin/sh -- -c "exec $(of ExecStart)"'
+    until_true "server that is ready" is_ready
+  fi
+}
+
+stop() {
+  if [ "$way" = systemd ]; then
+    inside systemctl stop lockstockd
+  else
+    inside start-stop-daemon --stop --quiet --pidfile /root/pid --retry TERM/60 --remove-pidfile
+  fi
+  ! is_running || die "$way: it does not stop"
+}
+
+sold=0
+sell() { # n
+  local i
+  for ((i = 0; i < $1; i++)); do
+    sold=$((sold + 1))
+    inside lockstock stock deduct "order-$sold" --line tea=2 >/dev/null || die "$way: order $sold failed"
+  done
+}
+
+# "available sold"
+item() {
+  inside lockstock stock get tea --json | sed -n 's/.*"\(available\|sold\)": "\([0-9]*\)".*/\2/p' | xargs
+}
+
+# The item, also after an order that comes again.
+check_stock() { # when
+  local wanted="$((1000 - 2 * sold)) $((2 * sold))"
+  [ "$(item)" = "$wanted" ] || die "$way: $(item) left and sold, not $wanted, $1"
+  inside lockstock stock deduct "order-$sold" --line tea=2 >/dev/null || die "$way: order $sold is not known, $1"
+  [ "$(item)" = "$wanted" ] || die "$way: order $sold has sold twice, $1"
+  say "left and sold, of 1000: $wanted, $1"
+}
+
+# ---- what is tested ----------------------------------------------------------------------
+
+install() { # release
+  # By dpkg: apt does not install an older one, and nothing is to come from the network.
+  inside sh -c "apt-get -qq install -y --no-install-recommends --allow-downgrades /debs/$1/*.deb" >"$work/apt.log" 2>&1 ||
+    { tail -n 20 "$work/apt.log" >&2; die "$way: release $1 is not installed"; }
+}
+
+compile_and_call() {
+  inside sh -c 'apt-get -qq install -y --no-install-recommends gcc libc6-dev pkgconf' >"$work/apt.log" 2>&1 ||
+    { tail -n 20 "$work/apt.log" >&2; die "$way: no compiler"; }
+  # shellcheck disable=SC2016
+  [ "$(inside sh -c 'cd && cc quickstart.c $(pkg-config --cflags --libs lockstock) -o quickstart && ./quickstart')" = DEDUCTED ] ||
+    die "$way: liblockstock-dev does not do for the quickstart"
+  say "the quickstart, compiled with liblockstock-dev, has sold"
+}
+
+try_way() {
+  local pid
+  sold=0
+  begin_system
+  if [ "$way" = by-hand ]; then
+    # Where no service may be started, none is, though systemctl is there and could.
+    inside sh -c 'printf "#!/bin/sh\nexit 101\n" >/usr/sbin/policy-rc.d && chmod 755 /usr/sbin/policy-rc.d'
+    inside mkdir -p /run/systemd/system
+    inside dpkg-divert --quiet --rename --add /usr/bin/systemctl
+    # shellcheck disable=SC2016
+    inside sh -c 'printf "#!/bin/sh\necho \"\$@\" >>/root/systemctl\n" >/usr/bin/systemctl && chmod 755 /usr/bin/systemctl'
+  fi
+  install 1
+  if [ "$way" = by-hand ]; then
+    ! is_running || die "it was started against policy-rc.d"
+    inside grep -q daemon-reload /root/systemctl || die "systemctl was not asked"
+    ! inside grep -E '(^| )(start|restart) .*lockstockd' /root/systemctl || die "systemctl was told to start it"
+    say "installed; nothing was started"
+    start
+  else
+    [ "$(inside systemctl is-active lockstockd)" = active ] || die "it is not started"
+    [ "$(inside systemctl show -P StatusText lockstockd)" = ready ] || die "systemd does not know that it is ready"
+    [ "$(inside systemctl is-enabled lockstockd)" = enabled ] || die "it is not enabled"
+    say "installed; systemd has started it, and was told that it is ready"
+  fi
+  inside lockstock stock put tea 1000 >/dev/null
+  sell 20
+  check_stock "new"
+  compile_and_call
+
+  inside sh -c 'echo "# of the operator" >>/etc/lockstock/lockstockd.conf'
+  install 2
+  inside grep -q "of the operator" /etc/lockstock/lockstockd.conf || die "$way: an upgrade changes the operator's file"
+  [ "$way" != by-hand ] || { stop && start; }
+  until_true "server after the upgrade" is_ready
+  check_stock "upgraded"
+  sell 10
+  stop
+  start
+  check_stock "restarted"
+  # shellcheck disable=SC2016
+  pid=$(inside sh -c 'for d in /proc/[0-9]*; do [ "$(cat $d/comm 2>/dev/null)" != lockstockd ] || echo ${d#/proc/}; done' | head -n 1)
+  inside sh -c "kill -KILL $pid"
+  if [ "$way" = systemd ]; then
+    until_true "server that is started again" is_ready
+    inside systemctl reload lockstockd || die "no reload"
+    [ "$(inside systemctl show -P StatusText lockstockd)" = ready ] || die "it is not ready after a reload"
+    # A server that stands still is ended and started again.
+    inside sh -c 'mkdir -p /run/systemd/system/lockstockd.service.d && printf "[Service]\nWatchdogSec=2\n" >/run/systemd/system/lockstockd.service.d/w.conf'
+    inside systemctl daemon-reload
+    inside systemctl restart lockstockd
+    pid=$(inside systemctl show -P MainPID lockstockd)
+    inside sh -c "kill -STOP $pid"
+    until_true "watchdog" inside sh -c "[ \$(systemctl show -P NRestarts lockstockd) -gt 0 ]"
+    until_true "server after the watchdog" is_ready
+  else
+    inside rm -f /root/pid
+    start
+  fi
+  check_stock "killed"
+  sell 5
+
+  if [ "$way" = by-hand ]; then stop; fi
+  inside dpkg --remove lockstock-server >/dev/null
+  ! is_running || die "$way: it runs after it was removed"
+  inside test -d /var/lib/lockstock/store || die "$way: removing took the state away"
+  install 2
+  if [ "$way" = by-hand ]; then start; fi
+  until_true "server that was installed again" is_ready
+  check_stock "removed and installed again"
+  if [ "$way" = by-hand ]; then stop; fi
+
+  inside dpkg --purge lockstock-server >/dev/null
+  ! is_running || die "$way: it runs after it was purged"
+  left=$(inside sh -c 'ls -d /var/lib/lockstock /run/lockstock /etc/lockstock 2>/dev/null; find / -xdev -user lockstock; find /etc/systemd /usr/lib/systemd -name "*lockstock*"; true')
+  [ -z "$left" ] || die "$way: purge leaves $left"
+  say "purged: nothing is left"
+  end_system
+}
+
+build_packages 2
+build_packages 1
+check_lint
+check_complete
+get_base
+for way in "${ways[@]}"; do
+  try_way
+done
