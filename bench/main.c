@@ -1,34 +1,13 @@
 /* lockstock-bench: how fast lockstockd is, alone and beside what else there is. docs/performance.md says
  * how to measure and what the rows mean. Exit: 0 measured and what was checked is right; 1 not; 2 bad flags. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "compare.h"
 #include "interrupt.h"
 #include "table.h"
-
-static volatile sig_atomic_t caught;
-
-static void on_signal(int number)
-{
-    caught = number;
-}
-
-bool interrupted(void)
-{
-    return caught != 0;
-}
-
-void interrupt_catch(void)
-{
-    struct sigaction action = {.sa_handler = on_signal};
-
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
 
 static drive_options driving(const bench_options *o, const scenario *s, world *w, const place *p)
 {

@@ -158,6 +158,18 @@ options_action options_parse(int argc, char **argv, bench_options *ret)
     return consistent(ret) ? OPTIONS_RUN : OPTIONS_WRONG;
 }
 
+void options_each(void (*visit)(void *arg, const options_row *row), void *arg)
+{
+    static const char *const forms[] = {[FLAG_TEXT] = "TEXT",
+                                        [FLAG_NUMBER] = "NUMBER",
+                                        [FLAG_SECONDS] = "SECONDS",
+                                        [FLAG_RATE] = "NUMBER",
+                                        [FLAG_BOOL] = ""};
+
+    for (size_t i = 0; i < N_FLAGS; i++)
+        visit(arg, &(options_row){flags[i].name, forms[flags[i].type], flags[i].initial, flags[i].help});
+}
+
 void options_print_help(void)
 {
     printf("usage: lockstock-bench SCENARIO... [--flag value]...\n"

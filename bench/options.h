@@ -29,6 +29,12 @@ typedef enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG } options
 /* Fills in *ret; what it points to is argv's, or static. OPTIONS_WRONG: said on standard error. */
 options_action options_parse(int argc, char **argv, bench_options *ret);
 
+/* A flag, as the manual page shows it. */
+typedef struct options_row {
+    const char *name, *form, *initial, *help; /* form "": it stands alone; initial NULL: none */
+} options_row;
+void options_each(void (*visit)(void *arg, const options_row *row), void *arg);
+
 /* Prints usage and every flag; the caller adds the scenarios. */
 void options_print_help(void);
 

@@ -5,6 +5,24 @@
 
 #include "words.h"
 
+const exits_row exits_rows[] = {
+    {EXIT_DONE, "Done."},
+    {EXIT_REFUSED,
+     "A server says no: busy, sold out, denied, in progress, not found, there already. Of doctor: something is "
+     "wrong."},
+    {EXIT_USAGE, "The call is not right: an unknown flag, a field out of range."},
+    {EXIT_UNAVAILABLE, "No server can be reached, or has room. Nothing was done."},
+    {EXIT_UNKNOWN, "It may have been done: the answer was lost. The same call again, with the same id, tells."},
+    {EXIT_OTHER, "Anything else, permissions for instance."},
+    {EXIT_LOST,
+     "Of run, once and limit: the lock was lost, and the program was ended for that. 121 to 125 are the codes "
+     "above and 120; other codes are the program's."},
+    {EXIT_CANNOT_RUN, "The program cannot be run."},
+    {EXIT_NO_PROGRAM, "There is no such program."},
+    {EXIT_SIGNAL, "This and a signal's number: the program was ended by it."},
+};
+const size_t exits_rows_len = sizeof exits_rows / sizeof *exits_rows;
+
 exit_code exits_wrong(const char *what, const char *why)
 {
     fprintf(stderr, "lockstock: %s: %s\n", what, why);

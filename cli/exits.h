@@ -3,6 +3,7 @@
 #define LOCKSTOCK_CLI_EXITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include <lockstock/status.h>
 
@@ -21,6 +22,14 @@ typedef enum exit_code {
     EXIT_NO_PROGRAM = 127,
     EXIT_SIGNAL = 128 /* and the signal's number */
 } exit_code;
+
+/* What each code says, for the manual page. Those behind EXIT_AROUND are of commands that run a program. */
+typedef struct exits_row {
+    exit_code code;
+    const char *meaning;
+} exits_row;
+extern const exits_row exits_rows[];
+extern const size_t exits_rows_len;
 
 /* Says "lockstock: WHAT: WHY" on standard error, one line. Returns EXIT_USAGE. */
 exit_code exits_wrong(const char *what, const char *why);

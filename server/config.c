@@ -359,6 +359,29 @@ void config_free(settings *config)
     *config = (settings){0};
 }
 
+void config_each(void (*visit)(void *arg, const config_row *row), void *arg)
+{
+    static const char *const forms[] = {[KEY_TEXT] = "TEXT",
+                                        [KEY_CHOICE] = "WORD",
+                                        [KEY_NUMBER] = "NUMBER",
+                                        [KEY_BOOL] = "true|false",
+                                        [KEY_LIST] = "TEXT,..."};
+
+    for (size_t i = 0; i < N_KEYS; i++) {
+        config_row row = {
+            .name = keys[i].name, .form = forms[keys[i].type], .initial = keys[i].initial, .help = keys[i].help};
+        if (keys[i].type == KEY_NUMBER)
+            snprintf(row.range, sizeof row.range, "%ld to %ld", keys[i].min, keys[i].max);
+        visit(arg, &row);
+    }
+}
+
+void config_each_action(void (*visit)(void *arg, const char *flag, const char *help), void *arg)
+{
+    for (size_t i = 0; i < N_ACTIONS; i++)
+        visit(arg, actions[i].flag, actions[i].help);
+}
+
 void config_print_help(void)
 {
     printf("usage: lockstockd [--flag value]...\n\n"

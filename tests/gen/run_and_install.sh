@@ -16,6 +16,7 @@ rm -rf build # nothing of it is needed any more
 "$bin/lockstockd" --version
 "$bin/lockstock-bench" --help >"$work/log"
 [ -x "$bin/protoc-gen-lockstock" ]
-for shell in bash-completion/completions/lockstock zsh/site-functions/_lockstock fish/vendor_completions.d/lockstock.fish; do
+for shell in bash-completion/completions/lockstock zsh/site-functions/_lockstock fish/vendor_completions.d/lockstock.fish \
+  man/man1/lockstock.1 man/man5/lockstockd.conf.5 man/man7/lockstock-rate-limit.7 man/man8/lockstockd.8; do
   [ -s "$bin/../share/$shell" ]
 done

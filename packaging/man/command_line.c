@@ -1,0 +1,71 @@
+/* What pages say of lockstock. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/catalog.h"
+#include "cli/commands.h"
+#include "cli/grammar.h"
+#include "scd.h"
+
+static void print_flag(const grammar_flag *flag)
+{
+    char name[WORDS_BYTES + 2];
+
+    snprintf(name, sizeof name, "--%s", flag->name);
+    scd_item(name, flag->form, flag->help);
+}
+
+void man_commands(void)
+{
+    char service[WORDS_BYTES], name[WORDS_BYTES], before[WORDS_BYTES] = "";
+
+    for (size_t i = 0; i < commands_len; i++) {
+        printf("## %s\n\n*lockstock %s* ", commands[i].name, commands[i].name);
+        scd_words(commands[i].usage);
+        printf("\n\n");
+        scd_text(commands[i].help, 0);
+        printf("\n");
+        for (size_t o = 0; commands[i].n && o < *commands[i].n; o++) {
+            const option *one = &commands[i].options[o];
+            grammar_flag flag = {.repeated = false};
+            snprintf(flag.name, sizeof flag.name, "%s", one->name);
+            snprintf(flag.form, sizeof flag.form, "%s", one->value ? one->value : "");
+            snprintf(flag.help, sizeof flag.help, "%s", one->help);
+            print_flag(&flag);
+        }
+    }
+    printf("## SERVICE METHOD\n\n*lockstock* _SERVICE_ _METHOD_ [_ARGUMENT_...]\n\n"
+           "Calls a method. Each service has a page of its own, *lockstock-lock*(7) and so on.\n");
+    for (size_t i = 0; i < catalog_len; i++) {
+        const char *shorter = catalog_short(catalog[i]);
+        catalog_words(catalog[i], service, name);
+        if (strcmp(service, before) != 0)
+            printf("\n*%s*: ", service);
+        else
+            printf(", ");
+        strcpy(before, service);
+        scd_words(name);
+        if (shorter)
+            printf(" (%s)", shorter);
+    }
+    printf("\n");
+}
+
+void man_flags(void)
+{
+    grammar_flag flags[GRAMMAR_FLAGS_MAX];
+    size_t n = grammar_common(flags);
+
+    for (size_t i = 0; i < n; i++)
+        print_flag(&flags[i]);
+}
+
+void man_exits(void)
+{
+    for (size_t i = 0; i < exits_rows_len; i++) {
+        char code[16];
+        snprintf(code, sizeof code, "%d", (int)exits_rows[i].code);
+        scd_item(code, "", exits_rows[i].meaning);
+    }
+}
