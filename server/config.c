@@ -32,7 +32,8 @@ static const setting keys[] = {
     {"allow-origin", KEY_LIST, AT(allow_origin), NULL, 0, 0,
      "web pages that may connect over WebSocket, as https://host or https://host:port"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
-     "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path"},
+     "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path,\n"
+     "                               redis+sentinel://host:port,host:port/name"},
     {"fsync", KEY_CHOICE, AT(fsync), "always", 0, 0, "always or everysec: when the embedded store writes to disk"},
     {"allow-unsafe-store", KEY_BOOL, AT(allow_unsafe_store), "false", 0, 0, "accept a store that loses data by design"},
     {"policy", KEY_TEXT, AT(policy), NULL, 0, 0,

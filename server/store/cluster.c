@@ -282,7 +282,7 @@ static void open_node(member *m)
     const store_options *from = c->options.store;
     node_options options = {
         .loop = from->loop,
-        .url = c->options.url,
+        .as = c->options.as,
         .host = m->host,
         .port = m->port,
         .library_text = from->library_text,
@@ -629,7 +629,7 @@ static void open_scout(cluster *c)
         .arg = c,
     };
 
-    c->greeting = (greeting){.url = c->options.url, .any_role = true, .done = on_scout_greeted, .arg = c};
+    c->greeting = (greeting){.as = c->options.as, .any_role = true, .done = on_scout_greeted, .arg = c};
     c->scout = connection_open(&to_scout);
 }
 

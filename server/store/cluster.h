@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store/credentials.h"
 #include "store/store.h"
 #include "store/url.h"
 
@@ -12,8 +13,9 @@ typedef struct cluster cluster;
 
 typedef struct cluster_options {
     const store_options
-        *store;     /* outlives the cluster; its on_ready, on_wake and on_listening are called as there stands */
-    const url *url; /* the same */
+        *store;            /* outlives the cluster; its on_ready, on_wake and on_listening are called as there stands */
+    const url *url;        /* the same; its hosts */
+    const credentials *as; /* the same */
     /* The data, design or version of a node does not fit, and no call was served yet; on_ready tells false right after
      * it. */
     void (*on_fatal)(void *arg, const char *reason);

@@ -39,6 +39,8 @@ struct connection {
     uv_getaddrinfo_t resolution;
     bool resolving;
     bool resolves_old; /* a name that it was moved away from since */
+    bool told;         /* the address, since the last loss; where that is waited for */
+    bool due;          /* the pause is over, but not told */
     uint32_t failures; /* in a row */
     uint64_t random;
     char address[ADDRESS_BYTES];
@@ -111,6 +113,7 @@ void connection_drop(connection *c, const char *reason)
         return;
     snprintf(text, sizeof text, "%s", reason);
     c->state = PAUSING;
+    c->told = false;
     disconnect(c);
     pause_then_connect(c);
     c->options.on_down(c->options.arg, text);
@@ -227,7 +230,11 @@ static void start_connecting(connection *c)
 
 static void on_pause_over(uv_timer_t *timer)
 {
-    start_connecting(timer->data);
+    connection *c = timer->data;
+
+    c->due = c->options.waits_to_be_told && !c->told;
+    if (!c->due)
+        start_connecting(c);
 }
 
 /* The first attempt after a good connection is nearly at once. */
@@ -247,7 +254,15 @@ void connection_move(connection *c, const char *host, uint16_t port, const char 
     c->failures = 0;
     c->resolves_old = c->resolving;
     connection_drop(c, reason);
+    c->told = true;
     if (c->state == PAUSING)
+        uv_timer_start(&c->timer, on_pause_over, 0, 0);
+}
+
+void connection_confirm(connection *c)
+{
+    c->told = true;
+    if (c->due && c->state == PAUSING)
         uv_timer_start(&c->timer, on_pause_over, 0, 0);
 }
 

@@ -20,8 +20,9 @@ typedef void connection_reply(void *arg, const struct redisReply *reply, bool se
 typedef struct connection_options {
     struct uv_loop_s *loop;
     const char *path; /* a socket; NULL: host and port. Both stay the caller's */
-    const char *host;
+    const char *host; /* NULL: none yet, until connection_move */
     uint16_t port;
+    bool waits_to_be_told;       /* after each loss it connects only once connection_move or _confirm told where */
     uint32_t connect_timeout_ms; /* for each of: name and connect, and the greeting */
     uint32_t silence_timeout_ms; /* no reply for that long, while some are due: lost; 0 = not watched, no PING */
     /* A fresh connection: the caller greets, then says connection_ready or
@@ -57,6 +58,9 @@ void connection_drop(connection *connection, const char *reason);
 
 /* From now on it connects there, at once; the address stays the caller's. What was connected is dropped. */
 void connection_move(connection *connection, const char *host, uint16_t port, const char *reason);
+
+/* The address is still right. */
+void connection_confirm(connection *connection);
 
 /* The same as connection_drop, once all replies that are due have come; no command may follow. */
 void connection_retire(connection *connection, const char *reason);

@@ -54,22 +54,22 @@ static size_t auth_words(greeting *g, const char **words)
 {
     size_t n = 0;
 
-    if (!g->url->password)
+    if (!g->as->password)
         return 0;
     words[n++] = "AUTH";
-    if (g->url->user)
-        words[n++] = g->url->user;
-    words[n++] = g->url->password;
+    if (g->as->user)
+        words[n++] = g->as->user;
+    words[n++] = g->as->password;
     return n;
 }
 
 static size_t select_words(greeting *g, const char **words)
 {
-    if (g->url->db == 0)
+    if (g->db == 0)
         return 0;
-    snprintf(g->db, sizeof g->db, "%u", (unsigned)g->url->db);
+    snprintf(g->db_text, sizeof g->db_text, "%u", (unsigned)g->db);
     words[0] = "SELECT";
-    words[1] = g->db;
+    words[1] = g->db_text;
     return 2;
 }
 
@@ -101,7 +101,9 @@ static void judge_hello(greeting *g, const redisReply *reply)
     } else if (strtol(field(reply, "version"), NULL, 10) < VERSION_MIN) {
         snprintf(text, sizeof text, "the store is Redis %.32s; 7.0 or newer is needed", field(reply, "version"));
         stop(g, text);
-    } else if (!g->any_role && strcmp(field(reply, "role"), "master") != 0) {
+    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {
+        refuse(g, g->sentinel ? "that is no Redis Sentinel" : "that is a Redis Sentinel");
+    } else if (!g->sentinel && !g->any_role && strcmp(field(reply, "role"), "master") != 0) {
         refuse(g, "the store is a read-only replica");
     } else {
         snprintf(g->version, sizeof g->version, "%s", field(reply, "version"));

@@ -5,11 +5,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "store/connection.h"
+#include "store/credentials.h"
 #include "store/library.h"
 #include "store/safety.h"
-#include "store/url.h"
 
 /* The data layout; a server refuses a store whose number before the dot differs. */
 #define GREETING_SCHEMA_KEY "ls:{meta}:schema"
@@ -25,7 +26,9 @@ typedef void greeting_done(void *arg, greeting_verdict verdict, const char *reas
 
 /* The caller's; filled in once, then used for one connection after the other. */
 typedef struct greeting {
-    const url *url;
+    const credentials *as;
+    uint32_t db;      /* 0 = no SELECT */
+    bool sentinel;    /* it must be a Redis Sentinel, not a primary */
     library *library; /* NULL: no call will use it; who and what Redis is must do */
     bool allow_unsafe;
     bool any_role;  /* a replica will do */
@@ -39,7 +42,7 @@ typedef struct greeting {
     bool cluster;     /* a node of Redis Cluster */
     char version[32]; /* Redis'; "" until a greeting came so far */
     safety safety;    /* what was found, once it passed with a library */
-    char db[12];
+    char db_text[12];
 } greeting;
 
 /* Greets. `done` is not called when the connection is lost before. */

@@ -25,6 +25,7 @@
 #include "store/greeting.h"
 #include "store/library.h"
 #include "store/pipeline.h"
+#include "store/replication.h"
 #include "store/safety.h"
 #include "store/subscription.h"
 
@@ -34,6 +35,7 @@ enum {
     IN_FLIGHT_MAX = 8192,
     UPKEEP_MS = 3600 * 1000,
     SAFETY_CHECK_MS = 30 * 1000,
+    ROLE_CHECK_MS = 1000,
     REASON_BYTES = 256,
     BASE_BYTES = 32,
 };
@@ -49,7 +51,7 @@ struct node {
     char base[BASE_BYTES]; /* of what is about the node */
     greeting greeting;
     pipeline *pipeline;
-    uv_timer_t upkeep, safety_check;
+    uv_timer_t upkeep, safety_check, role_check;
     uv_idle_t closing;
     unsigned handles;
 
@@ -57,6 +59,7 @@ struct node {
     bool hears;    /* the channel */
     bool asks;     /* whether the node is safe */
     safety safety; /* as of the last answer */
+    bool asks_role;
     bool ready;
     char reason[REASON_BYTES]; /* why not */
 
@@ -242,6 +245,33 @@ static void on_safety_check(uv_timer_t *timer)
     connection_words(n->connection, on_safety, n, safety_words(words), words);
 }
 
+/* ---- role ---------------------------------------------------------------------- */
+
+/* A call that only reads would be answered by a replica, too. */
+static void on_role(void *arg, const struct redisReply *reply, bool sent)
+{
+    node *n = arg;
+
+    (void)sent;
+    n->asks_role = false;
+    if (!reply || !n->greeted)
+        return;
+    replication now = replication_of(reply);
+    if (now.known && !now.primary)
+        connection_drop(n->connection, "the store is a read-only replica");
+}
+
+static void on_role_check(uv_timer_t *timer)
+{
+    node *n = timer->data;
+    const char *words[REPLICATION_WORDS];
+
+    if (!n->greeted || n->asks_role)
+        return;
+    n->asks_role = true;
+    connection_words(n->connection, on_role, n, replication_words(words), words);
+}
+
 static void on_upkeep(uv_timer_t *timer)
 {
     node *n = timer->data;
@@ -287,7 +317,7 @@ static subscription *open_subscription(node *n, const connection_options *to_con
 {
     const subscription_options options = {
         .channel = n->options.wake_channel,
-        .url = n->options.url,
+        .as = n->options.as,
         .id = n->options.id,
         .on_listening = on_listening,
         .on_message = on_message,
@@ -315,6 +345,7 @@ static void assemble(node *n)
         .path = n->path,
         .host = n->host,
         .port = n->port,
+        .waits_to_be_told = n->options.waits_to_be_told,
         .connect_timeout_ms = or_default(n->options.connect_timeout_ms, CONNECT_TIMEOUT_MS),
         .silence_timeout_ms = or_default(n->options.silence_timeout_ms, SILENCE_TIMEOUT_MS),
         .on_up = on_up,
@@ -324,7 +355,8 @@ static void assemble(node *n)
 
     n->library = library_new(n->options.library_text, n->options.library_digest);
     n->greeting = (greeting){
-        .url = n->options.url,
+        .as = n->options.as,
+        .db = n->options.db,
         .library = n->library,
         .allow_unsafe = n->options.allow_unsafe,
         .id = n->options.id,
@@ -338,10 +370,13 @@ static void assemble(node *n)
     n->n_connections = n->subscription ? 2 : 1;
     uv_timer_init(loop, &n->upkeep);
     uv_timer_init(loop, &n->safety_check);
+    uv_timer_init(loop, &n->role_check);
     uv_idle_init(loop, &n->closing);
-    n->handles = 3;
-    n->upkeep.data = n->safety_check.data = n->closing.data = n;
+    n->handles = 4;
+    n->upkeep.data = n->safety_check.data = n->role_check.data = n->closing.data = n;
     uv_timer_start(&n->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
+    if (n->options.waits_to_be_told)
+        uv_timer_start(&n->role_check, on_role_check, ROLE_CHECK_MS, ROLE_CHECK_MS);
     uv_timer_start(&n->safety_check, on_safety_check, or_default(n->options.safety_check_ms, SAFETY_CHECK_MS),
                    or_default(n->options.safety_check_ms, SAFETY_CHECK_MS));
 }
@@ -353,18 +388,27 @@ node *node_open(const node_options *options)
     *n = (node){.options = *options, .port = options->port, .base = STORE_META_BASE, .reason = "connecting"};
     if (options->path)
         n->path = memory_copy(options->path, strlen(options->path));
-    else
+    else if (options->host)
         n->host = memory_copy(options->host, strlen(options->host));
     assemble(n);
     return n;
+}
+
+bool node_is_at(const node *n, const char *host, uint16_t port)
+{
+    return n->host && n->port == port && strcmp(n->host, host) == 0;
 }
 
 void node_move(node *n, const char *host, uint16_t port, const char *reason)
 {
     char *before = n->host;
 
-    if (n->port == port && strcmp(before, host) == 0)
+    if (node_is_at(n, host, port)) {
+        connection_confirm(n->connection);
+        if (n->subscription)
+            subscription_confirm(n->subscription);
         return;
+    }
     n->host = memory_copy(host, strlen(host));
     n->port = port;
     if (n->subscription)
@@ -433,6 +477,7 @@ static void on_pipeline_freed(void *arg)
 
     uv_close((uv_handle_t *)&n->upkeep, on_handle_closed);
     uv_close((uv_handle_t *)&n->safety_check, on_handle_closed);
+    uv_close((uv_handle_t *)&n->role_check, on_handle_closed);
     uv_close((uv_handle_t *)&n->closing, on_handle_closed);
 }
 
@@ -461,5 +506,6 @@ void node_close(node *n, void (*closed)(void *arg), void *arg)
     n->closed_arg = arg;
     uv_timer_stop(&n->upkeep);
     uv_timer_stop(&n->safety_check);
+    uv_timer_stop(&n->role_check);
     uv_idle_start(&n->closing, on_closing);
 }

@@ -6,19 +6,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "store/credentials.h"
 #include "store/pipeline.h"
 #include "store/store.h"
-#include "store/url.h"
 
 typedef struct node node;
 
 /* Callbacks run on the loop. None may close the node inside it but through node_close, whose end comes later. */
 typedef struct node_options {
     struct uv_loop_s *loop;
-    const url *url;   /* user, password and db; stays the caller's */
+    const credentials *as; /* stays the caller's */
+    uint32_t db;
     const char *path; /* of a socket, copied; NULL: host and port */
-    const char *host; /* copied */
+    const char *host; /* copied; NULL: none yet, until node_move */
     uint16_t port;
+    bool waits_to_be_told; /* after a loss it connects only once node_move has told where, or that it is there still */
     const char *library_text, *library_digest; /* static */
     bool allow_unsafe;
     uint32_t connect_timeout_ms, silence_timeout_ms, safety_check_ms, in_flight_max; /* as in store_options, 0 too */
@@ -42,8 +44,11 @@ typedef struct node_options {
 node *node_open(const node_options *options);
 
 /* From now on the node is at this address, both its connections; what was sent to the one before ends as when
- * a connection is lost. Nothing happens when it is there already. `reason` is told while it is not ready. */
+ * a connection is lost. When it is there already, that is confirmed. `reason` is told while it is not ready. */
 void node_move(node *node, const char *host, uint16_t port, const char *reason);
+
+/* Whether that is its address. */
+bool node_is_at(const node *node, const char *host, uint16_t port);
 
 /* Gives the connection up, for `reason`; it is made again. */
 void node_drop(node *node, const char *reason);

@@ -2,10 +2,11 @@
  *
  *   embedded:DIR --socket--\
  *   unix:///path -----------+--> one node
- *   redis://host:port ------/
+ *   redis://host:port ------/|
+ *   redis+sentinel:// --sentinels--the primary's address
  *   redis+cluster://... -------> cluster: a node a primary
  *
- * Closing goes the other way round: node, redis-server. */
+ * Closing goes the other way round: node, sentinels or redis-server. */
 #include "store/store.h"
 
 #include <signal.h>
@@ -16,16 +17,19 @@
 #include "store/cluster.h"
 #include "store/embedded.h"
 #include "store/node.h"
+#include "store/sentinels.h"
 #include "store/url.h"
 
-enum { REASON_BYTES = 256 };
+enum { REASON_BYTES = 256, SENTINEL_CONNECT_MS = 1000 };
 
 struct store {
     store_options options;
     url url;
-    embedded *embedded; /* NULL unless the URL says so */
-    node *node;         /* NULL: */
-    cluster *cluster;   /* of several */
+    credentials as, as_to_sentinels;
+    embedded *embedded; /* NULL unless the URL says so; so these two */
+    sentinels *sentinels;
+    node *node;       /* NULL: */
+    cluster *cluster; /* of several */
     char fatal[REASON_BYTES];
 
     void (*closed)(void *arg);
@@ -40,6 +44,8 @@ static void on_ready(void *arg, bool ready, const char *reason)
 
     if (ready && s->embedded)
         embedded_serves(s->embedded);
+    if (ready && s->sentinels)
+        sentinels_trust(s->sentinels);
     if (s->options.on_ready)
         s->options.on_ready(s->options.arg, ready, reason);
 }
@@ -57,6 +63,8 @@ static void on_lost(void *arg)
 
     if (s->embedded)
         embedded_lost(s->embedded);
+    if (s->sentinels)
+        sentinels_doubt(s->sentinels);
 }
 
 static void on_wake(void *arg, const char *data, size_t len)
@@ -70,19 +78,64 @@ static void on_listening(void *arg)
 {
     store *s = arg;
 
+    if (s->sentinels)
+        sentinels_trust(s->sentinels);
     s->options.on_listening(s->options.arg);
+}
+
+/* ---- what is heard of sentinels ------------------------------------------------ */
+
+static void on_primary(void *arg, const char *host, uint16_t port)
+{
+    store *s = arg;
+
+    node_move(s->node, host, port, "the sentinels name another primary");
+}
+
+static void on_demoted(void *arg, const char *host, uint16_t port)
+{
+    store *s = arg;
+
+    if (node_is_at(s->node, host, port))
+        node_drop(s->node, "a sentinel says that it is the primary no more");
+}
+
+static void on_unknown(void *arg, const char *reason)
+{
+    store *s = arg;
+
+    if (!node_ready(s->node, NULL))
+        node_refuse(s->node, reason);
+}
+
+static sentinels *open_sentinels(store *s)
+{
+    const sentinels_options options = {
+        .loop = s->options.loop,
+        .url = &s->url,
+        .as = &s->as_to_sentinels,
+        .connect_timeout_ms = SENTINEL_CONNECT_MS,
+        .on_primary = on_primary,
+        .on_demoted = on_demoted,
+        .on_unknown = on_unknown,
+        .arg = s,
+    };
+    return sentinels_open(&options);
 }
 
 /* ---- opening ------------------------------------------------------------------- */
 
 static node *open_node(store *s)
 {
+    bool sentinel = s->url.kind == URL_SENTINEL;
     const node_options options = {
         .loop = s->options.loop,
-        .url = &s->url,
+        .as = &s->as,
+        .db = s->url.db,
         .path = s->embedded ? embedded_socket(s->embedded) : s->url.path,
-        .host = s->url.hosts[0].name,
-        .port = s->url.hosts[0].port,
+        .host = sentinel ? NULL : s->url.hosts[0].name,
+        .port = sentinel ? 0 : s->url.hosts[0].port,
+        .waits_to_be_told = sentinel,
         .library_text = s->options.library_text,
         .library_digest = s->options.library_digest,
         .allow_unsafe = s->options.allow_unsafe,
@@ -103,7 +156,8 @@ static node *open_node(store *s)
 
 static cluster *open_cluster(store *s)
 {
-    const cluster_options options = {.store = &s->options, .url = &s->url, .on_fatal = on_fatal, .arg = s};
+    const cluster_options options = {
+        .store = &s->options, .url = &s->url, .as = &s->as, .on_fatal = on_fatal, .arg = s};
 
     return cluster_open(&options);
 }
@@ -124,6 +178,7 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
     lks_code code = url_parse(options->url, &s->url, error);
     if (code != LKS_OK)
         goto failed;
+    s->as = (credentials){s->url.user, s->url.password};
     const embedded_options to_embedded = {
         .loop = options->loop,
         .dir = s->url.path,
@@ -138,6 +193,8 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
         s->cluster = open_cluster(s);
     else
         s->node = open_node(s);
+    if (s->url.kind == URL_SENTINEL)
+        s->sentinels = open_sentinels(s);
     *ret = s;
     return LKS_OK;
 
@@ -184,7 +241,7 @@ const char *store_fatal(const store *s)
 
 /* ---- closing ------------------------------------------------------------------- */
 
-static void on_embedded_closed(void *arg)
+static void on_source_closed(void *arg)
 {
     store *s = arg;
     void (*closed)(void *arg) = s->closed;
@@ -200,9 +257,11 @@ static void on_node_closed(void *arg)
     store *s = arg;
 
     if (s->embedded)
-        embedded_close(s->embedded, on_embedded_closed, s);
+        embedded_close(s->embedded, on_source_closed, s);
+    else if (s->sentinels)
+        sentinels_close(s->sentinels, on_source_closed, s);
     else
-        on_embedded_closed(s);
+        on_source_closed(s);
 }
 
 void store_close(store *s, void (*closed)(void *arg), void *arg)

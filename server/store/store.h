@@ -75,7 +75,7 @@ typedef struct store_part {
 
 typedef struct store_options {
     struct uv_loop_s *loop;
-    const char *url;          /* embedded:DIR, redis://[user:pass@]host:port/db, unix:///path */
+    const char *url;          /* as url.h says */
     const char *library_text; /* the function library and its digest; static */
     const char *library_digest;
     const char *fsync;           /* embedded: "always" (NULL) or "everysec" */

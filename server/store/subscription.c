@@ -96,7 +96,7 @@ subscription *subscription_open(const subscription_options *options, const conne
 
     *s = (subscription){
         .options = *options,
-        .greeting = {.url = options->url, .id = options->id, .done = on_greeted, .arg = s},
+        .greeting = {.as = options->as, .sentinel = options->sentinel, .id = options->id, .done = on_greeted, .arg = s},
     };
     full.silence_timeout_ms = 0;
     full.on_up = on_up;
@@ -115,6 +115,11 @@ void subscription_renew(subscription *s, const char *reason)
 void subscription_move(subscription *s, const char *host, uint16_t port, const char *reason)
 {
     connection_move(s->connection, host, port, reason);
+}
+
+void subscription_confirm(subscription *s)
+{
+    connection_confirm(s->connection);
 }
 
 static void on_connection_closed(void *arg)

@@ -3,18 +3,20 @@
 #ifndef LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
 #define LOCKSTOCK_SERVER_STORE_SUBSCRIPTION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "store/connection.h"
-#include "store/url.h"
+#include "store/credentials.h"
 
 typedef struct subscription subscription;
 
 /* All run on the loop, never inside a function of this file but subscription_renew. */
 typedef struct subscription_options {
-    const char *channel; /* this and the URL must outlive it */
-    const url *url;      /* credentials */
-    const char *id;      /* which node of a cluster it must be; NULL: any */
+    const char *channel; /* this and the credentials must outlive it */
+    const credentials *as;
+    bool sentinel;  /* that is what it connects to */
+    const char *id; /* which node of a cluster it must be; NULL: any */
     /* Redis has confirmed: messages come from now on. */
     void (*on_listening)(void *arg);
     /* A message's payload, valid until it returns. */
@@ -31,8 +33,9 @@ subscription *subscription_open(const subscription_options *options, const conne
 /* Gives its connection up and makes it anew. */
 void subscription_renew(subscription *subscription, const char *reason);
 
-/* As connection_move. */
+/* As connection_move and connection_confirm. */
 void subscription_move(subscription *subscription, const char *host, uint16_t port, const char *reason);
+void subscription_confirm(subscription *subscription);
 
 /* `closed` runs on the loop, last; nothing else from here on. */
 void subscription_close(subscription *subscription, void (*closed)(void *arg), void *arg);

@@ -8,9 +8,11 @@
 
 #include "memory.h"
 
-enum { REDIS_PORT = 6379, PORT_MAX = 65535, DB_MAX = 65535 };
+enum { REDIS_PORT = 6379, SENTINEL_PORT = 26379, PORT_MAX = 65535, DB_MAX = 65535 };
 
-#define FORMS "embedded:DIR, redis://[user:password@]host:port/db unix:///path or redis+cluster://host:port,host:port"
+#define FORMS                                                            \
+    "embedded:DIR, unix:///path, redis://[user:password@]host:port/db, " \
+    "redis+sentinel://[user:password@]host:port,host:port/master/db or redis+cluster://host:port,host:port"
 
 typedef struct scheme {
     const char *prefix;
@@ -136,20 +138,35 @@ static lks_code parse_hosts(const scheme *form, const char *text, const char *en
     return code;
 }
 
+/* "/master" at *text, moved behind it. */
+static lks_code parse_master(const char **text, url *ret, lks_error *error)
+{
+    size_t len = **text == '/' ? strcspn(*text + 1, "/?") : 0;
+
+    ret->master = len > 0 ? decode(*text + 1, len) : NULL;
+    *text += 1 + len;
+    if (!ret->master)
+        return invalid(error, "behind the sentinels stands what they call the primary: /master or /master/db");
+    return LKS_OK;
+}
+
 static lks_code parse_tcp(const scheme *form, const char *text, url *ret, lks_error *error)
 {
-    const char *end = text + strcspn(text, "/?");
-    const char *db = *end == '/' ? end + 1 : end;
+    const char *end = text + strcspn(text, "/?"), *rest = end;
 
     if (strchr(end, '@'))
         return cut_password(error);
     lks_code code = parse_credentials(&text, end, ret, error);
     if (code == LKS_OK)
         code = parse_hosts(form, text, end, ret, error);
+    if (code == LKS_OK && form->kind == URL_SENTINEL)
+        code = parse_master(&rest, ret, error);
     if (code != LKS_OK)
         return code;
-    if (*db != '\0' && (db == end || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
-        return invalid(error, "after the host only /db is known, a database number");
+    const char *db = *rest == '/' ? rest + 1 : rest;
+    if (*db != '\0' && (db == rest || !parse_number(db, strlen(db), DB_MAX, &ret->db)))
+        return invalid(error, form->kind == URL_SENTINEL ? "after the primary only /db is known, a database number"
+                                                         : "after the host only /db is known, a database number");
     if (ret->db != 0 && ret->kind == URL_CLUSTER)
         return invalid(error, "a cluster has no databases: nothing follows its hosts");
     return LKS_OK;
@@ -189,6 +206,7 @@ lks_code url_parse(const char *text, url *ret, lks_error *error)
         {"embedded:", parse_embedded, URL_EMBEDDED, 0, 0},
         {"unix://", parse_unix, URL_UNIX, 0, 0},
         {"redis://", parse_tcp, URL_TCP, REDIS_PORT, 1},
+        {"redis+sentinel://", parse_tcp, URL_SENTINEL, SENTINEL_PORT, URL_HOSTS_MAX},
         {"redis+cluster://", parse_tcp, URL_CLUSTER, REDIS_PORT, URL_HOSTS_MAX},
     };
 
@@ -211,6 +229,7 @@ void url_clear(url *u)
     free(u->path);
     for (size_t i = 0; i < u->n_hosts; i++)
         free(u->hosts[i].name);
+    free(u->master);
     free(u->user);
     if (u->password)
         explicit_bzero(u->password, strlen(u->password));

@@ -7,7 +7,7 @@
 
 #include <lockstock/status.h>
 
-typedef enum url_kind { URL_EMBEDDED, URL_UNIX, URL_TCP, URL_CLUSTER } url_kind;
+typedef enum url_kind { URL_EMBEDDED, URL_UNIX, URL_TCP, URL_SENTINEL, URL_CLUSTER } url_kind;
 
 enum { URL_HOSTS_MAX = 16 };
 
@@ -20,16 +20,19 @@ typedef struct url_host {
 typedef struct url {
     url_kind kind;
     char *path;                    /* EMBEDDED: the directory; UNIX: the socket */
-    url_host hosts[URL_HOSTS_MAX]; /* TCP: one; CLUSTER: some of its nodes */
+    url_host hosts[URL_HOSTS_MAX]; /* TCP: one; SENTINEL: sentinels; CLUSTER: some of its nodes */
     size_t n_hosts;
+    char *master;   /* SENTINEL: what the sentinels call the primary */
     uint32_t db;    /* 0 = no SELECT */
     char *user;     /* NULL = the default user */
     char *password; /* NULL = no AUTH */
 } url;
 
 /* embedded:DIR, unix://[[user]:password@]/path[?db=n],
- * redis://[[user]:password@]host[:port][/db], redis+cluster://[[user]:password@]host[:port][,host[:port]]...; user, password and path are percent-decoded.
- * LKS_INVALID_ARGUMENT with a text that never quotes the URL,
+ * redis://[[user]:password@]host[:port][/db],
+ * redis+sentinel://[[user]:password@]host[:port][,host[:port]...]/master[/db], user and password for the primary,
+ * redis+cluster://[[user]:password@]host[:port][,host[:port]]...;
+ * user, password, path and master are percent-decoded. LKS_INVALID_ARGUMENT with a text that never quotes the URL,
  * which may hold a password. */
 lks_code url_parse(const char *text, url *ret, lks_error *error);
 

@@ -177,3 +177,20 @@ c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[    a->told = a->at
 c_mutation(T18 server/store/aof.c test_aof_tail:*progress* [[        return ECANCELED;]] [[        return 0;]])
 c_mutation(T18 server/store/embedded.c test_store_embedded:*long_path*
   [[    if (strlen(e->dir) + sizeof "/" SOCKET_NAME <= sizeof e->socket)]] [[    if (true)]])
+
+# the primary that sentinels name
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:*newest_configuration*
+  [[return !best || a->epoch > best->epoch;]] [[return !best;]])
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:*another_names*
+  [[    add(s, host, port, false);]] [[    (void)host;]])
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:*lost_is_asked_for* [[e->answer.asked_ns >= s->doubt_ns);]] [[true);]])
+c_mutation(T19 server/store/store.c test_store_sentinels:*no_more_is_left* [[    if (node_is_at(s->node, host, port))
+        node_drop(]] [[    if (false)
+        node_drop(]])
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
+  [[ || strcmp(name, s->options.url->master) != 0)]] [[)]])
+c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*
+  [[c->due = c->options.waits_to_be_told && !c->told;]] [[c->due = false;]])
+c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (now.known && !now.primary)]] [[if (false)]])
+c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
+  [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])

@@ -30,6 +30,16 @@ TEST(each_form_is_taken_apart)
         {"unix:///run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock"}},
         {"unix:///run/a%20b?db=2", {.kind = URL_UNIX, .path = "/run/a b", .db = 2}},
         {"unix://u:p@/run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock", .user = "u", .password = "p"}},
+        {"redis+sentinel://a,b:1,[::1]:2/shop",
+         {.kind = URL_SENTINEL, .hosts = {{"a", 26379}, {"b", 1}, {"::1", 2}}, .n_hosts = 3, .master = "shop"}},
+        {"redis+sentinel://u:p@a/my%20shop/3",
+         {.kind = URL_SENTINEL,
+          .hosts = {{"a", 26379}},
+          .n_hosts = 1,
+          .master = "my shop",
+          .db = 3,
+          .user = "u",
+          .password = "p"}},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -44,6 +54,7 @@ TEST(each_form_is_taken_apart)
             assert_int_equal(got.hosts[k].port, rows[i].expected.hosts[k].port);
         }
         assert_int_equal(got.db, rows[i].expected.db);
+        assert_text(got.master, rows[i].expected.master);
         assert_text(got.path, rows[i].expected.path);
         assert_text(got.user, rows[i].expected.user);
         assert_text(got.password, rows[i].expected.password);
@@ -63,6 +74,15 @@ TEST(what_is_not_understood_is_refused)
         "redis+cluster://,a",
         "redis+cluster://a,b:x",
         "redis+cluster://a/1",
+        "redis+sentinel://db",
+        "redis+sentinel://db/",
+        "redis+sentinel://db/%00",
+        "redis+sentinel://db,/shop",
+        "redis+sentinel:///shop",
+        "redis+sentinel://db/shop/x",
+        "redis+sentinel://db/shop/1/2",
+        "redis+sentinel://db/shop?x=1",
+        "redis+sentinel://a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a,a/shop",
         "redis://db,db2",
         "http://db",
         "REDIS://db",

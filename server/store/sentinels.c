@@ -1,0 +1,467 @@
+/* Invariant: on_primary names an address only by an answer whose question was sent after the last doubt, and whose
+ * epoch is the highest of what was told in the last ANSWER_KEPT_MS. Used by store.c.
+ *
+ *   each sentinel:  connection --greeted--> asked: MYID, MASTER, GET-MASTER-ADDR-BY-NAME, SENTINELS
+ *                   subscription to +switch-master --message--> asked at once
+ *
+ * MASTER has the epoch and is asked before the address: between the two the address may become newer, which the next
+ * question puts right, never older. A leader tells the new address as soon as the new primary is one, before it says
+ * +switch-master: while in doubt it is asked every DOUBT_MS. */
+#include "store/sentinels.h"
+
+#include <hiredis/hiredis.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uv.h>
+
+#include "log.h"
+#include "memory.h"
+#include "net/clock.h"
+#include "store/connection.h"
+#include "store/greeting.h"
+#include "store/subscription.h"
+#include "store/value.h"
+
+enum {
+    TRUST_MS = 1000,
+    DOUBT_MS = 200,
+    ANSWER_KEPT_MS = 5000,
+    UNLISTED_MS = 60 * 1000,
+    SILENCE_MS = 5000,
+    SENTINELS_MAX = 32,
+    HOST_BYTES = 256,
+    ID_BYTES = 48,
+};
+
+typedef struct answer {
+    uint64_t asked_ns; /* 0 = none */
+    long long epoch;
+    char host[HOST_BYTES];
+    uint16_t port;
+} answer;
+
+typedef struct sentinel {
+    sentinels *of;
+    struct sentinel *next;
+    char host[HOST_BYTES];
+    uint16_t port;
+    bool of_url;        /* else another one has named it */
+    uint64_t listed_ns; /* when one did last */
+    char id[ID_BYTES];  /* what it calls itself; "" = not known yet */
+    connection *asks;
+    subscription *hears;
+    unsigned n_connections;
+    greeting greeting;
+    bool greeted;
+    bool said_down; /* in the log */
+    bool leaves;
+    uint64_t asking_ns; /* 0 = it is not being asked */
+    bool ask_again;
+    answer next_answer, answer;
+} sentinel;
+
+struct sentinels {
+    sentinels_options options;
+    connection_options to; /* all but the address */
+    sentinel *first;
+    unsigned n;
+    uv_timer_t timer;
+    uint64_t doubt_ns; /* when it began */
+    bool doubts;
+    bool vouched;          /* since then a primary was named */
+    bool foreign;          /* some sentinel does not know the primary's name */
+    char host[HOST_BYTES]; /* what was told last */
+    uint16_t port;
+    bool closing, timer_closed;
+    void (*closed)(void *arg);
+    void *closed_arg;
+};
+
+static void ask(sentinel *e);
+static void leave(sentinel *e);
+static void add(sentinels *s, const char *host, uint16_t port, bool of_url);
+
+/* ---- the primary --------------------------------------------------------------- */
+
+static bool counts(const answer *a, uint64_t now_ns)
+{
+    return a->asked_ns > 0 && now_ns - a->asked_ns < (uint64_t)ANSWER_KEPT_MS * CLOCK_NS_PER_MS;
+}
+
+static bool same_address(const answer *a, const char *host, uint16_t port)
+{
+    return a->port == port && strcmp(a->host, host) == 0;
+}
+
+/* How many of that epoch name this address. */
+static unsigned votes(const sentinels *s, const answer *for_this, uint64_t now_ns)
+{
+    unsigned n = 0;
+
+    for (const sentinel *e = s->first; e; e = e->next)
+        n += counts(&e->answer, now_ns) && e->answer.epoch == for_this->epoch &&
+             same_address(&e->answer, for_this->host, for_this->port);
+    return n;
+}
+
+/* Of one epoch the address that more of them name, then the one that holds already. */
+static bool is_better(const sentinels *s, const answer *a, const answer *best, uint64_t now_ns)
+{
+    if (!best || a->epoch != best->epoch)
+        return !best || a->epoch > best->epoch;
+    unsigned for_a = votes(s, a, now_ns), for_best = votes(s, best, now_ns);
+    return for_a > for_best || (for_a == for_best && same_address(a, s->host, s->port));
+}
+
+static void judge(sentinels *s)
+{
+    uint64_t now_ns = lks_rpc_now_ns();
+    const answer *best = NULL;
+    bool fresh = false;
+
+    for (const sentinel *e = s->first; e; e = e->next)
+        if (counts(&e->answer, now_ns) && is_better(s, &e->answer, best, now_ns))
+            best = &e->answer;
+    for (const sentinel *e = s->first; best && e; e = e->next)
+        fresh = fresh || (e->answer.epoch == best->epoch && same_address(&e->answer, best->host, best->port) &&
+                          e->answer.asked_ns >= s->doubt_ns);
+    if (!fresh)
+        return;
+    if (!same_address(best, s->host, s->port))
+        log_info("store-primary", "address=%s:%u epoch=%lld", best->host, best->port, best->epoch);
+    snprintf(s->host, sizeof s->host, "%s", best->host);
+    s->port = best->port;
+    s->vouched = true;
+    s->options.on_primary(s->options.arg, s->host, s->port);
+}
+
+/* ---- answers ------------------------------------------------------------------- */
+
+static bool read_port(const char *text, uint16_t *ret)
+{
+    char *end;
+    unsigned long port = strtoul(text, &end, 10);
+
+    *ret = (uint16_t)port;
+    return *text >= '0' && *text <= '9' && *end == '\0' && port > 0 && port <= UINT16_MAX;
+}
+
+static const char *text_of(const redisReply *reply)
+{
+    return reply && reply->type == REDIS_REPLY_STRING ? reply->str : "";
+}
+
+/* Two entries may be one: by its name in the URL, and by its address. */
+static void on_id(void *arg, const redisReply *reply, bool sent)
+{
+    sentinel *e = arg;
+
+    (void)sent;
+    if (!reply)
+        return;
+    snprintf(e->id, sizeof e->id, "%s", text_of(reply));
+    for (sentinel *other = e->of->first; other && e->id[0] != '\0'; other = other->next)
+        if (other != e && strcmp(other->id, e->id) == 0 && !(other->of_url && e->of_url)) {
+            leave(e->of_url ? other : e);
+            return;
+        }
+}
+
+static void on_master(void *arg, const redisReply *reply, bool sent)
+{
+    sentinel *e = arg;
+
+    (void)sent;
+    if (!reply)
+        return;
+    const char *epoch = reply->type == REDIS_REPLY_ARRAY ? text_of(value_field(reply, "config-epoch")) : "";
+    if (reply->type == REDIS_REPLY_ERROR && !e->of->foreign) {
+        log_warn("store-primary-unknown", "sentinel=%s:%u reason=\"it knows no primary of that name\"", e->host,
+                 e->port);
+        e->of->foreign = true;
+    }
+    e->next_answer = (answer){.asked_ns = epoch[0] != '\0' ? e->asking_ns : 0, .epoch = strtoll(epoch, NULL, 10)};
+}
+
+static void on_address(void *arg, const redisReply *reply, bool sent)
+{
+    sentinel *e = arg;
+    answer *a = &e->next_answer;
+
+    (void)sent;
+    if (!reply)
+        return;
+    bool pair = reply->type == REDIS_REPLY_ARRAY && reply->elements == 2;
+    const char *host = pair ? text_of(reply->element[0]) : "";
+    if (host[0] == '\0' || strlen(host) >= sizeof a->host || !read_port(text_of(reply->element[1]), &a->port))
+        a->asked_ns = 0;
+    else
+        snprintf(a->host, sizeof a->host, "%s", host);
+}
+
+static void note_listed(sentinels *s, const char *host, uint16_t port, const char *id)
+{
+    for (sentinel *e = s->first; e; e = e->next)
+        if ((e->greeted && id[0] != '\0' && strcmp(e->id, id) == 0) ||
+            (e->port == port && strcmp(e->host, host) == 0)) {
+            e->listed_ns = lks_rpc_now_ns();
+            return;
+        }
+    add(s, host, port, false);
+}
+
+static void on_listed(void *arg, const redisReply *reply, bool sent)
+{
+    sentinel *e = arg;
+
+    (void)sent;
+    if (!reply)
+        return;
+    e->asking_ns = 0;
+    e->answer = e->next_answer;
+    for (size_t i = 0; reply->type == REDIS_REPLY_ARRAY && i < reply->elements; i++) {
+        const redisReply *one = reply->element[i];
+        uint16_t port;
+        if (one->type == REDIS_REPLY_ARRAY && read_port(text_of(value_field(one, "port")), &port))
+            note_listed(e->of, text_of(value_field(one, "ip")), port, text_of(value_field(one, "runid")));
+    }
+    if (e->answer.asked_ns > 0)
+        e->of->foreign = false;
+    if (e->ask_again)
+        ask(e);
+    judge(e->of);
+}
+
+static void ask(sentinel *e)
+{
+    const char *name = e->of->options.url->master;
+    const char *const questions[][3] = {{"SENTINEL", "MYID", NULL},
+                                        {"SENTINEL", "MASTER", name},
+                                        {"SENTINEL", "GET-MASTER-ADDR-BY-NAME", name},
+                                        {"SENTINEL", "SENTINELS", name}};
+    static connection_reply *const answers[] = {on_id, on_master, on_address, on_listed};
+
+    if (!e->greeted || e->leaves)
+        return;
+    e->ask_again = e->asking_ns > 0;
+    if (e->ask_again)
+        return;
+    e->asking_ns = lks_rpc_now_ns();
+    for (size_t i = 0; i < sizeof questions / sizeof *questions; i++)
+        connection_words(e->asks, answers[i], e, questions[i][2] ? 3 : 2, (const char **)questions[i]);
+}
+
+static void ask_all(sentinels *s)
+{
+    for (sentinel *e = s->first; e; e = e->next)
+        ask(e);
+}
+
+/* ---- one sentinel's life ------------------------------------------------------- */
+
+static void on_up(void *arg)
+{
+    sentinel *e = arg;
+
+    greeting_start(&e->greeting, e->asks);
+}
+
+static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
+{
+    sentinel *e = arg;
+
+    if (verdict != GREETING_PASSED) {
+        connection_drop(e->asks, reason);
+        return;
+    }
+    connection_ready(e->asks);
+    e->greeted = true;
+    e->said_down = false;
+    ask(e);
+}
+
+static void on_down(void *arg, const char *reason)
+{
+    sentinel *e = arg;
+
+    if (!e->said_down)
+        log_warn("sentinel-lost", "sentinel=%s:%u reason=\"%s\"", e->host, e->port, reason);
+    e->said_down = true;
+    e->greeted = false;
+    e->ask_again = false;
+    e->asking_ns = 0;
+    if (!e->leaves)
+        subscription_renew(e->hears, reason);
+}
+
+static void on_listening(void *arg)
+{
+    ask(arg);
+}
+
+/* "name old-host old-port new-host new-port" */
+static void on_switch(void *arg, const char *data, size_t len)
+{
+    sentinel *e = arg;
+    sentinels *s = e->of;
+    char name[HOST_BYTES], host[HOST_BYTES], port_text[8], text[2 * HOST_BYTES];
+    uint16_t port;
+
+    snprintf(text, sizeof text, "%.*s", (int)len, data);
+    if (sscanf(text, "%255s %255s %7s", name, host, port_text) != 3 || strcmp(name, s->options.url->master) != 0)
+        return;
+    ask(e);
+    if (read_port(port_text, &port))
+        s->options.on_demoted(s->options.arg, host, port);
+}
+
+static void on_deaf(void *arg, const char *reason)
+{
+    (void)arg;
+    (void)reason;
+}
+
+static void add(sentinels *s, const char *host, uint16_t port, bool of_url)
+{
+    if (s->n == SENTINELS_MAX || strlen(host) >= HOST_BYTES || host[0] == '\0' || s->closing)
+        return;
+    sentinel *e = memory_alloc(sizeof *e), **last = &s->first;
+    connection_options to = s->to;
+    const subscription_options options = {.channel = "+switch-master",
+                                          .as = s->options.as,
+                                          .sentinel = true,
+                                          .on_listening = on_listening,
+                                          .on_message = on_switch,
+                                          .on_deaf = on_deaf,
+                                          .arg = e};
+
+    *e = (sentinel){.of = s, .port = port, .of_url = of_url, .listed_ns = lks_rpc_now_ns(), .n_connections = 2};
+    snprintf(e->host, sizeof e->host, "%s", host);
+    e->greeting = (greeting){.as = s->options.as, .sentinel = true, .done = on_greeted, .arg = e};
+    to.host = e->host;
+    to.port = port;
+    to.on_up = on_up;
+    to.on_down = on_down;
+    to.arg = e;
+    e->asks = connection_open(&to);
+    e->hears = subscription_open(&options, &to);
+    while (*last)
+        last = &(*last)->next;
+    *last = e;
+    s->n++;
+}
+
+static void finish_closing(sentinels *s)
+{
+    if (!s->closing || s->first || !s->timer_closed)
+        return;
+    void (*closed)(void *arg) = s->closed;
+    void *arg = s->closed_arg;
+
+    free(s);
+    closed(arg);
+}
+
+static void on_connection_closed(void *arg)
+{
+    sentinel *e = arg, **at = &e->of->first;
+    sentinels *s = e->of;
+
+    if (--e->n_connections > 0)
+        return;
+    while (*at != e)
+        at = &(*at)->next;
+    *at = e->next;
+    s->n--;
+    free(e);
+    finish_closing(s);
+}
+
+/* It stays in the list until its connections are closed. */
+static void leave(sentinel *e)
+{
+    if (e->leaves)
+        return;
+    e->leaves = true;
+    e->answer.asked_ns = 0;
+    connection_close(e->asks, on_connection_closed, e);
+    subscription_close(e->hears, on_connection_closed, e);
+}
+
+/* ---- all of them --------------------------------------------------------------- */
+
+/* One that nobody names any more, and that is gone. */
+static void forget_unlisted(sentinels *s)
+{
+    uint64_t now_ns = lks_rpc_now_ns();
+
+    for (sentinel *e = s->first; e; e = e->next)
+        if (!e->of_url && !e->greeted && now_ns - e->listed_ns > (uint64_t)UNLISTED_MS * CLOCK_NS_PER_MS)
+            leave(e);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    sentinels *s = timer->data;
+    bool any = false;
+
+    for (const sentinel *e = s->first; e; e = e->next)
+        any = any || e->greeted;
+    if (s->doubts && !s->vouched)
+        s->options.on_unknown(s->options.arg, !any         ? "no sentinel answers"
+                                              : s->foreign ? "the sentinels know no primary of that name"
+                                                           : "the sentinels have not told the primary");
+    forget_unlisted(s);
+    ask_all(s);
+}
+
+void sentinels_doubt(sentinels *s)
+{
+    s->doubt_ns = lks_rpc_now_ns();
+    s->vouched = false;
+    if (!s->doubts)
+        uv_timer_start(&s->timer, on_timer, DOUBT_MS, DOUBT_MS);
+    s->doubts = true;
+    ask_all(s);
+}
+
+void sentinels_trust(sentinels *s)
+{
+    s->doubts = false;
+    uv_timer_start(&s->timer, on_timer, TRUST_MS, TRUST_MS);
+}
+
+sentinels *sentinels_open(const sentinels_options *options)
+{
+    sentinels *s = memory_alloc(sizeof *s);
+
+    *s = (sentinels){.options = *options};
+    s->to = (connection_options){
+        .loop = options->loop, .connect_timeout_ms = options->connect_timeout_ms, .silence_timeout_ms = SILENCE_MS};
+    uv_timer_init(options->loop, &s->timer);
+    s->timer.data = s;
+    for (size_t i = 0; i < options->url->n_hosts; i++)
+        add(s, options->url->hosts[i].name, options->url->hosts[i].port, true);
+    sentinels_doubt(s);
+    return s;
+}
+
+static void on_timer_closed(uv_handle_t *handle)
+{
+    sentinels *s = handle->data;
+
+    s->timer_closed = true;
+    finish_closing(s);
+}
+
+void sentinels_close(sentinels *s, void (*closed)(void *arg), void *arg)
+{
+    s->closing = true;
+    s->closed = closed;
+    s->closed_arg = arg;
+    for (sentinel *e = s->first; e; e = e->next)
+        leave(e);
+    uv_close((uv_handle_t *)&s->timer, on_timer_closed);
+}

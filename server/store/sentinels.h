@@ -1,0 +1,45 @@
+/* Which Redis is the primary, by the word of Redis Sentinel. Loop thread only.
+ *
+ * It connects to all sentinels of a set, those of the URL and those that they name, asks each every second and hears
+ * their +switch-master. What counts is the newest configuration (the highest epoch) that any of them has told in the
+ * last seconds: a sentinel that was cut off from the others does not know of a failover. */
+#ifndef LOCKSTOCK_SERVER_STORE_SENTINELS_H
+#define LOCKSTOCK_SERVER_STORE_SENTINELS_H
+
+#include <stdint.h>
+
+#include "store/credentials.h"
+#include "store/url.h"
+
+struct uv_loop_s;
+
+typedef struct sentinels sentinels;
+
+/* Callbacks run on the loop, never inside a function of this file. */
+typedef struct sentinels_options {
+    struct uv_loop_s *loop;
+    const url *url;        /* hosts and master; it must outlive it */
+    const credentials *as; /* to the sentinels; it must outlive it */
+    uint32_t connect_timeout_ms;
+    /* The primary, by an answer to a question asked since sentinels_doubt. Told with each such answer, changed or not. */
+    void (*on_primary)(void *arg, const char *host, uint16_t port);
+    /* A sentinel has said that this one is the primary no more. */
+    void (*on_demoted)(void *arg, const char *host, uint16_t port);
+    /* Now and then while it is in doubt and nobody names a primary. */
+    void (*on_unknown)(void *arg, const char *reason);
+    void *arg;
+} sentinels_options;
+
+/* Begins in doubt. */
+sentinels *sentinels_open(const sentinels_options *options);
+
+/* Something is odd with the primary: only answers to what is asked from now on count, and it is asked often. */
+void sentinels_doubt(sentinels *sentinels);
+
+/* The primary serves. */
+void sentinels_trust(sentinels *sentinels);
+
+/* `closed` runs on the loop, last; nothing else from here on. */
+void sentinels_close(sentinels *sentinels, void (*closed)(void *arg), void *arg);
+
+#endif

@@ -1,0 +1,212 @@
+/* A real Sentinel set loses its primary in the middle of a sale: what a failover may lose is counted, and a primary
+ * that was replaced gets no call any more. */
+
+#include <pthread.h>
+#include <signal.h>
+
+#include "sale.h"
+#include "support/counts.h"
+#include "support/redis_set_fixture.h"
+#include "support/server_fixture.h"
+#include "test.h"
+
+enum { PATIENCE_MS = 120000, STALL_MS = 120000, REPLICAS = 2, SENTINELS = 3 };
+
+static redis_set *set;
+static server_fixture *server;
+static lks_channel *channel;
+
+static int start(void **state)
+{
+    (void)state;
+    set = redis_sentinel_start(REPLICAS, SENTINELS, NULL);
+    return set ? 0 : -1;
+}
+
+static int stop(void **state)
+{
+    (void)state;
+    redis_set_free(set);
+    return 0;
+}
+
+static void open_server(const char *const *args)
+{
+    const lks_channel_options few = {.in_flight_max = 64};
+
+    server = server_fixture_start(&(server_fixture_options){.store = redis_set_url(set), .args = args});
+    assert_non_null(server);
+    assert_int_equal(lks_channel_open(server_fixture_url(server), &few, &channel, NULL), LKS_OK);
+}
+
+static void close_server(void)
+{
+    lks_channel_close(channel);
+    assert_true(server_fixture_stop(server, STALL_MS));
+    server_fixture_free(server);
+}
+
+typedef struct selling {
+    flash_sale sale;
+    sale_result result;
+    bool started;
+    pthread_t thread;
+} selling;
+
+static void *sell(void *arg)
+{
+    selling *s = arg;
+
+    s->started = sell_by_async(&s->sale, channel, &s->result);
+    return NULL;
+}
+
+static void prepare_sale(selling *s)
+{
+    const sale_plan plan = {.n_goods = 1,
+                            .stock = (int64_t)counts_of(2000, 8000),
+                            .n_buyers = counts_of(2500, 10000),
+                            .patience_ms = PATIENCE_MS};
+    lks_error error;
+
+    *s = (selling){0};
+    if (sale_open(channel, &plan, &s->sale, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+}
+
+static void begin_sale(selling *s)
+{
+    assert_int_equal(pthread_create(&s->thread, NULL, sell, s), 0);
+}
+
+static void wait_answers(selling *s, size_t n)
+{
+    long long end = process_now_ms() + STALL_MS;
+
+    while (atomic_load(&s->sale.answered) < n) {
+        if (process_now_ms() > end)
+            fail_msg("the sale stands still at %zu answers", atomic_load(&s->sale.answered));
+        process_pause();
+    }
+}
+
+/* Of all but one; asked while all answer. */
+static void pids_but(unsigned short but, pid_t pids[REPLICAS])
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i <= REPLICAS; i++)
+        if (redis_set_port(set, i) != but)
+            pids[n++] = redis_set_pid(set, redis_set_port(set, i));
+}
+
+static void signal_all(const pid_t pids[REPLICAS], int number)
+{
+    for (size_t i = 0; i < REPLICAS; i++)
+        kill(pids[i], number);
+}
+
+/* Buyers were told of more sales than the ledger of the new primary has: those are lost. */
+static size_t end_sale(selling *s)
+{
+    sale_result result = {0};
+    lks_error error;
+
+    pthread_join(s->thread, NULL);
+    assert_true(s->started);
+    if (sale_check(&s->sale, channel, &result, &error) != LKS_OK)
+        fail_msg("%s", error.message);
+    size_t lost = result.sold - result.goods[0].orders;
+    print_message("    %zu sold, %zu refused, %zu without an answer, %zu lost%s%s\n", result.sold, result.refused,
+                  result.unsettled, lost, result.exact ? "" : ": ", result.why);
+    assert_int_equal(result.unsettled, 0);
+    assert_true(lost > 0 || result.exact);
+    sale_close(&s->sale);
+    return lost;
+}
+
+/* Calls that this Redis has run, of functions. */
+static long calls_of(unsigned short port)
+{
+    char *text = redis_set_command(set, port, "INFO commandstats");
+    const char *at = text ? strstr(text, "cmdstat_fcall:calls=") : NULL;
+    long calls = at ? strtol(at + strlen("cmdstat_fcall:calls="), NULL, 10) : 0;
+
+    free(text);
+    return calls;
+}
+
+TEST(a_failover_that_was_asked_for_is_followed)
+{
+    selling s;
+
+    open_server(NULL);
+    prepare_sale(&s);
+    begin_sale(&s);
+    wait_answers(&s, 1000);
+    assert_true(redis_set_failover(set, redis_set_primary(set, 0)) > 0);
+    end_sale(&s);
+    close_server();
+    assert_true(redis_set_wait(set));
+}
+
+/* It was frozen, not told, and thinks that it is the primary when it wakes. */
+TEST(a_primary_that_comes_back_gets_no_call)
+{
+    unsigned short old = redis_set_primary(set, 0);
+    pid_t pid = redis_set_pid(set, old);
+    selling s;
+
+    open_server(NULL);
+    prepare_sale(&s);
+    begin_sale(&s);
+    wait_answers(&s, 100);
+    kill(pid, SIGSTOP);
+    assert_true(redis_set_failover(set, old) > 0);
+    wait_answers(&s, 1000); /* by the new one */
+    pthread_join(s.thread, NULL);
+    kill(pid, SIGCONT);
+    assert_true(redis_set_wait(set));
+    long calls = calls_of(old);
+    lks_get_item_request get = LKS_GET_ITEM_REQUEST_INIT;
+    get.group = s.sale.group;
+    get.sku = s.sale.skus[0];
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(lks_stock_get_item(channel, &get, NULL, NULL, NULL), LKS_OK);
+    assert_int_equal(calls_of(old), calls);
+    sale_close(&s.sale);
+    close_server();
+}
+
+/* What was answered while no replica had it, and the primary then died. */
+static size_t lose_unreplicated(void)
+{
+    unsigned short old = redis_set_primary(set, 0);
+    pid_t replicas[REPLICAS];
+    selling s;
+
+    pids_but(old, replicas);
+    prepare_sale(&s);
+    long calls = calls_of(old) + 2;
+    signal_all(replicas, SIGSTOP);
+    free(redis_set_command(set, old, "CLIENT KILL TYPE replica")); /* nor do their sockets get any */
+    begin_sale(&s);
+    for (long long end = process_now_ms() + STALL_MS; calls_of(old) < calls;)
+        assert_true(process_now_ms() < end); /* it has run some that no replica has */
+    assert_true(redis_set_kill(set, old));
+    signal_all(replicas, SIGCONT);
+    assert_true(redis_set_failover(set, old) > 0);
+    size_t lost = end_sale(&s);
+    assert_true(redis_set_restart(set, old));
+    assert_true(redis_set_wait(set));
+    return lost;
+}
+
+TEST(what_no_replica_had_is_lost_and_counted)
+{
+    open_server(NULL);
+    assert_true(lose_unreplicated() > 0);
+    close_server();
+}
+
+TEST_MAIN(.setup_all = start, .teardown_all = stop)

@@ -1,0 +1,340 @@
+/* Which Redis is the primary, by sentinels whose answers are scripted: the newest configuration counts, a primary that
+ * was lost is asked for again before it is used, and one that is demoted is left at once. */
+#include "support/fake_redis.h"
+#include "support/store_driver.h"
+#include "test.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SEATS = 3, TEXT_BYTES = 1024 };
+
+#define NAME "shop"
+
+/* A sentinel, or a primary. */
+typedef struct seat {
+    fake_redis *fake;
+    unsigned port;
+    bool is_sentinel;
+    unsigned asked; /* of the primary */
+    bool silent;    /* to all that sentinels are asked */
+    bool foreign;   /* it does not know the name */
+    long epoch;
+    unsigned primary, other; /* ports that it tells: of the primary, of another sentinel; 0 = none */
+    bool demoted;            /* what ROLE says */
+    char reply[TEXT_BYTES];
+} seat;
+
+typedef struct scene {
+    store_driver *d;
+    seat sentinels[SEATS], primaries[SEATS];
+    unsigned asked; /* for a condition */
+} scene;
+
+static const char *say(seat *s, const char *const *words, size_t n)
+{
+    size_t used = (size_t)snprintf(s->reply, sizeof s->reply, "*%zu\r\n", n);
+
+    for (size_t i = 0; i < n; i++)
+        used += (size_t)snprintf(s->reply + used, sizeof s->reply - used, "$%zu\r\n%s\r\n", strlen(words[i]), words[i]);
+    return s->reply;
+}
+
+static const char *tell(seat *s, const char *question)
+{
+    char epoch[24], port[16], other[16];
+
+    if (strcmp(question, "MYID") == 0 && s->silent)
+        return fake_silent;
+    snprintf(epoch, sizeof epoch, "%ld", s->epoch);
+    snprintf(port, sizeof port, "%u", s->primary);
+    snprintf(other, sizeof other, "%u", s->other);
+    if (strcmp(question, "MYID") == 0) {
+        snprintf(s->reply, sizeof s->reply, "$5\r\n%05u\r\n", s->port);
+        return s->reply;
+    }
+    s->asked += strcmp(question, "MASTER") == 0;
+    if (s->silent)
+        return fake_silent;
+    if (s->foreign)
+        return "-ERR No such master with that name\r\n";
+    if (strcmp(question, "MASTER") == 0)
+        return say(s, (const char *const[]){"config-epoch", epoch}, 2);
+    if (strcmp(question, "SENTINELS") == 0 && s->other == 0)
+        return "*0\r\n";
+    if (strcmp(question, "SENTINELS") == 0) {
+        char one[TEXT_BYTES];
+        snprintf(one, sizeof one, "*1\r\n%s", say(s, (const char *const[]){"ip", "127.0.0.1", "port", other}, 4));
+        snprintf(s->reply, sizeof s->reply, "%s", one);
+        return s->reply;
+    }
+    return say(s, (const char *const[]){"127.0.0.1", port}, 2);
+}
+
+static const char *play(void *arg, size_t argc, const char *const *argv)
+{
+    seat *s = arg;
+
+    if (s->is_sentinel && strcmp(argv[0], "HELLO") == 0)
+        return say(s, (const char *const[]){"version", "7.0.15", "mode", "sentinel", "role", "sentinel"}, 6);
+    if (s->is_sentinel && strcmp(argv[0], "SENTINEL") == 0)
+        return tell(s, argv[1]);
+    if (strcmp(argv[0], "SUBSCRIBE") == 0 && argc == 2) {
+        snprintf(s->reply, sizeof s->reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(argv[1]), argv[1]);
+        return s->reply;
+    }
+    if (strcmp(argv[0], "ROLE") == 0)
+        return s->demoted ? "*1\r\n$5\r\nslave\r\n" : "*3\r\n$6\r\nmaster\r\n:1\r\n*0\r\n";
+    return fake_usual;
+}
+
+static void start(seat *s, store_driver *d, bool is_sentinel)
+{
+    s->is_sentinel = is_sentinel;
+    s->fake = fake_redis_start(store_driver_loop(d), play, s);
+    s->port = fake_redis_listen_tcp(s->fake);
+}
+
+/* All sentinels name the first primary. */
+static int begin(void **state)
+{
+    static scene s;
+
+    s = (scene){.d = store_driver_new()};
+    for (size_t i = 0; i < SEATS; i++) {
+        start(&s.sentinels[i], s.d, true);
+        start(&s.primaries[i], s.d, false);
+    }
+    for (size_t i = 0; i < SEATS; i++)
+        s.sentinels[i].primary = s.primaries[0].port;
+    *state = &s;
+    return 0;
+}
+
+static int end(void **state)
+{
+    scene *s = *state;
+
+    store_driver_close_store(s->d);
+    for (size_t i = 0; i < SEATS; i++) {
+        fake_redis_stop(s->sentinels[i].fake);
+        fake_redis_stop(s->primaries[i].fake);
+    }
+    store_driver_free(s->d);
+    return 0;
+}
+
+static void open_store(scene *s, size_t sentinels)
+{
+    char url[TEXT_BYTES] = "redis+sentinel://";
+    size_t used = strlen(url);
+
+    for (size_t i = 0; i < sentinels; i++)
+        used +=
+            (size_t)snprintf(url + used, sizeof url - used, "%s127.0.0.1:%u", i > 0 ? "," : "", s->sentinels[i].port);
+    snprintf(url + used, sizeof url - used, "/" NAME);
+    const store_options options = {.url = url};
+    assert_int_equal(store_driver_open(s->d, &options, NULL), LKS_OK);
+}
+
+/* Whether calls reach this one. */
+static bool serves(scene *s, size_t primary)
+{
+    unsigned before = fake_redis_calls(s->primaries[primary].fake);
+    const outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"});
+
+    return o->code == LKS_OK && fake_redis_calls(s->primaries[primary].fake) == before + 1;
+}
+
+static bool is_at_second(void *arg)
+{
+    return serves(arg, 1);
+}
+
+static bool was_asked_often(void *arg)
+{
+    scene *s = arg;
+
+    return s->sentinels[0].asked >= s->asked;
+}
+
+static void switch_to(scene *s, size_t sentinel, size_t primary, long epoch)
+{
+    s->sentinels[sentinel].primary = s->primaries[primary].port;
+    s->sentinels[sentinel].epoch = epoch;
+}
+
+static void tell_switch(scene *s, const char *name, size_t from, size_t to)
+{
+    char text[128], message[256];
+
+    snprintf(text, sizeof text, "%s 127.0.0.1 %u 127.0.0.1 %u", name, s->primaries[from].port, s->primaries[to].port);
+    snprintf(message, sizeof message, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%zu\r\n%s\r\n", strlen(text),
+             text);
+    fake_redis_say(s->sentinels[0].fake, message);
+}
+
+static bool is_not_ready(void *arg)
+{
+    scene *s = arg;
+
+    return !store_ready(store_driver_store(s->d), NULL);
+}
+
+TEST_WITH(calls_go_where_a_sentinel_says, begin, end)
+{
+    scene *s = *state;
+
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    assert_true(serves(s, 0));
+    assert_int_equal(fake_redis_connections(s->primaries[1].fake), 0);
+}
+
+TEST_WITH(the_newest_configuration_counts, begin, end)
+{
+    scene *s = *state;
+
+    switch_to(s, 0, 0, 7);
+    switch_to(s, 1, 1, 8);
+    switch_to(s, 2, 0, 7);
+    open_store(s, 3);
+    store_driver_until(s->d, is_at_second, s);
+    assert_true(serves(s, 1));
+}
+
+TEST_WITH(a_sentinel_that_another_names_is_asked_too, begin, end)
+{
+    scene *s = *state;
+
+    s->sentinels[0].other = s->sentinels[1].port;
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    switch_to(s, 1, 1, 8);
+    store_driver_until(s->d, is_at_second, s);
+    assert_true(serves(s, 1));
+}
+
+/* The message ends the link at once, before any answer: the primary gets no call that came after it. */
+TEST_WITH(a_primary_that_is_no_more_is_left_at_once, begin, end)
+{
+    scene *s = *state;
+
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    s->sentinels[0].silent = true;
+    tell_switch(s, NAME, 0, 1);
+    store_driver_until(s->d, is_not_ready, s);
+    assert_non_null(strstr(store_driver_reason(s->d), "the primary no more"));
+    unsigned before = fake_redis_calls(s->primaries[0].fake);
+    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"});
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(fake_redis_calls(s->primaries[0].fake), before);
+}
+
+TEST_WITH(a_switch_of_another_primary_is_nothing, begin, end)
+{
+    scene *s = *state;
+
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    tell_switch(s, "toys", 0, 1);
+    s->asked = s->sentinels[0].asked + 1;
+    store_driver_until(s->d, was_asked_often, s);
+    assert_true(serves(s, 0));
+    assert_int_equal(store_driver_ups(s->d), 1);
+}
+
+/* It may have been replaced meanwhile, and have come back as it was. */
+TEST_WITH(a_primary_that_was_lost_is_asked_for_before_it_is_used_again, begin, end)
+{
+    scene *s = *state;
+
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    unsigned connections = fake_redis_connections(s->primaries[0].fake);
+    fake_redis_hang_up(s->sentinels[0].fake);
+    s->sentinels[0].silent = true;
+    fake_redis_hang_up(s->primaries[0].fake);
+    s->asked = s->sentinels[0].asked + 1;
+    store_driver_until(s->d, was_asked_often, s);
+    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* a second later */
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(fake_redis_connections(s->primaries[0].fake), connections);
+    assert_string_equal(store_driver_reason(s->d), "the sentinels have not told the primary");
+    s->sentinels[0].silent = false;
+    switch_to(s, 0, 1, 8);
+    fake_redis_hang_up(s->sentinels[0].fake);
+    store_driver_wait_ready(s->d, true);
+    assert_true(serves(s, 1));
+    assert_int_equal(fake_redis_connections(s->primaries[0].fake), connections);
+}
+
+/* Found by a question each second, also when nobody writes. */
+TEST_WITH(a_primary_that_became_a_replica_is_left, begin, end)
+{
+    scene *s = *state;
+
+    open_store(s, 1);
+    store_driver_wait_ready(s->d, true);
+    s->primaries[0].demoted = true;
+    store_driver_wait_ready(s->d, false);
+    switch_to(s, 0, 1, 8);
+    store_driver_until(s->d, is_at_second, s);
+    assert_true(serves(s, 1));
+}
+
+TEST_WITH(all_sentinels_gone_leave_a_primary_that_serves_in_use, begin, end)
+{
+    scene *s = *state;
+
+    open_store(s, 3);
+    store_driver_wait_ready(s->d, true);
+    for (size_t i = 0; i < SEATS; i++) {
+        fake_redis_stop(s->sentinels[i].fake);
+        s->sentinels[i].fake = NULL;
+    }
+    assert_true(serves(s, 0));
+    fake_redis_hang_up(s->primaries[0].fake);
+    store_driver_wait_ready(s->d, false);
+    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"});
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_string_equal(store_driver_reason(s->d), "no sentinel answers");
+}
+
+static bool knows_no_primary(void *arg)
+{
+    scene *s = arg;
+
+    return strstr(store_driver_reason(s->d), "know no primary of that name");
+}
+
+TEST_WITH(a_name_that_no_sentinel_knows_is_told, begin, end)
+{
+    scene *s = *state;
+
+    s->sentinels[0].foreign = true;
+    open_store(s, 1);
+    store_driver_until(s->d, knows_no_primary, s);
+    s->sentinels[0].foreign = false;
+    store_driver_wait_ready(s->d, true);
+}
+
+static bool is_no_sentinel(void *arg)
+{
+    scene *s = arg;
+
+    return strstr(store_driver_reason(s->d), "no sentinel answers");
+}
+
+TEST_WITH(a_redis_that_is_no_sentinel_is_not_asked, begin, end)
+{
+    scene *s = *state;
+
+    s->sentinels[0].is_sentinel = false;
+    open_store(s, 1);
+    store_driver_until(s->d, is_no_sentinel, s);
+    assert_int_equal(s->sentinels[0].asked, 0);
+}
+
+TEST_MAIN()
