@@ -50,6 +50,8 @@ local function refused(s, buyer, lines)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
   if not gravest then return nil end
+  local there = gravest == 1 and elsewhere(s.base)
+  if there then return there end
   local reply = {REFUSALS[gravest], anybody}
   for i = 1, #lines, 2 do
     if ranks[i] == gravest then
@@ -116,7 +118,7 @@ end
 -- Both -> {outcome, available of each line}
 --         {refusal, 1 when it would be the same for any buyer, place from 0, available of each line it is about}
 --         {'AGAIN', ms left of the hold, available of each line}: the first answer
---         {'CANCELLED'} before it came, {'MORE'}: to be asked again
+--         {'CANCELLED'} before it came, {'MORE'}: to be asked again, {'BUCKETED', n}
 define_pass('stock_deduct', {}, function(s, id, buyer, ...)
   return make_order(s, DEDUCT, id, buyer, '0', ...)
 end, SHARED)

@@ -14,6 +14,8 @@
 --   stock:ledger             stream  entries, packed: stock_ledger.lua
 --   stock:r                  set     the servers where readers of the ledger wait
 --   stock:v                  string  the highest version of the items deleted lately
+--   stock:n                  string  how many buckets the group is in; then it has none of the other keys
+--   stock:m:<sku>            hash    units on their way between buckets: stock_moves.lua
 -- docs/stock.md says how large each is and when it ends.
 
 local DAY_MS = 86400000

@@ -18,6 +18,7 @@
 --   ends      by order id: when its hold ends, false: no more
 --   moved     the ids of these
 --   skus      the new and the deleted ones
+--   fields    by key of a hash: its fields that change
 --   others    states of other groups, by base
 --   gave      whether all that is over was given back
 --   due, due_left  stock_hold.lua
@@ -42,8 +43,11 @@ local function item_of(s, sku)
   return item or nil
 end
 
-local function existing_item(s, sku)
-  return item_of(s, sku) or fail('NOT_FOUND', 'sku: no such item')
+-- The reply when what is asked for is not there, but the group is in buckets (stock_moves.lua), where it may be; nil
+-- when it is not.
+local function elsewhere(base)
+  local n = redis.call('GET', base .. 'stock:n')
+  return n and {'BUCKETED', tonumber(n) or fail('FAILED_PRECONDITION', FOREIGN)}
 end
 
 local function check_version(expected, current)
@@ -249,7 +253,7 @@ local function write_items(s)
       -- TrimLedger may have given the ledger of a group without items an end.
       write('PERSIST', s.base .. 'stock:ledger')
     else
-      write('UNLINK', key .. sku)
+      write('UNLINK', key .. sku, s.base .. 'stock:m:' .. encode(sku))
       write('ZREM', s.base .. 'stock:skus', sku)
     end
   end
@@ -284,6 +288,29 @@ local function write_ends(s)
   if #over > 0 then write('ZREM', s.base .. 'stock:x', unpack(over)) end
 end
 
+-- A field was read before.
+local function put_field(s, key, field, value)
+  s.fields = s.fields or {}
+  local fields = s.fields[key] or {}
+  s.fields[key] = fields
+  fields[field] = value
+  touch(s)
+end
+
+-- What a field holds, false: nothing.
+local function field_of(s, key, field)
+  local fields = s.fields and s.fields[key]
+  if not fields or not fields[field] then return redis.call('HGET', key, field) end
+  touch(s)
+  return fields[field]
+end
+
+local function write_fields(s)
+  for key, fields in pairs(s.fields) do
+    for field, value in pairs(fields) do write('HSET', key, field, value) end
+  end
+end
+
 local function write_texts(s)
   local keys, texts, last, keep = s.keys, s.texts, nil, nil
   for i = 1, #keys, 2 do
@@ -303,6 +330,7 @@ local function close_stock(s)
   if s.items then write_items(s) end
   if s.bought or s.unlinked then write_buyers(s) end
   if s.keys then write_texts(s) end
+  if s.fields then write_fields(s) end
   if s.moved then write_ends(s) end
   if s.others then
     for _, other in pairs(s.others) do close_stock(other) end

@@ -8,15 +8,24 @@ local function check_types(s, sku)
   redis.call('ZCARD', s.base .. 'stock:skus')
 end
 
+local function no_item()
+  fail('NOT_FOUND', 'sku: no such item')
+end
+
 -- The highest version of a deleted item that may still be ahead of the clock.
 local function deleted_version(s)
   return tonumber(text_of(s, s.base .. 'stock:v') or '0') or fail('FAILED_PRECONDITION', FOREIGN)
 end
 
+-- Whether the pool of a group in buckets has changed since it was looked at.
+local function moved(expected_version, item)
+  return expected_version ~= '0' and tonumber(expected_version) ~= item[VERSION]
+end
+
 -- closes_in_ms 0: never; retain_ms: an order is remembered; expected_version 0: any
--- -> {'OK', view}
-define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
-  must_be_new, expected_version)
+-- -> {'OK', view}, {'BUCKETED', n}
+local function put_item(s, pool, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms, must_be_new,
+  expected_version)
   local on_hand, limit = tonumber(total), tonumber(buyer_limit)
   local opens_in, closes_in = tonumber(opens_in_ms), tonumber(closes_in_ms)
   if give_back_due(s) then return {'MORE'} end
@@ -26,14 +35,18 @@ define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_
   check_types(s, sku)
   if old then
     if must_be_new == '1' then fail('ALREADY_EXISTS', 'sku: the item exists') end
+    if pool and moved(expected_version, old) then return {'MOVED'} end
     check_version(tonumber(expected_version), old[VERSION])
     if on_hand < old[RESERVED] + old[SOLD] then
+      if pool then return {'SHORT', old[RESERVED] + old[SOLD] - on_hand} end
       fail('FAILED_PRECONDITION', 'on_hand: less than is reserved and sold')
     end
     item[VERSION], item[BORN] = old[VERSION] + 1, old[BORN]
-    item[ERA] = old[LIMIT] == 0 and limit > 0 and item[VERSION] or old[ERA]
+    item[ERA] = (pool or old[LIMIT] == 0 and limit > 0) and item[VERSION] or old[ERA]
     item[RESERVED], item[SOLD] = old[RESERVED], old[SOLD]
   else
+    local there = elsewhere(s.base)
+    if there then return there end
     check_version(tonumber(expected_version), 0)
     item[VERSION] = math.max(clock(), deleted_version(s) + 1)
     item[BORN], item[ERA] = item[VERSION], item[VERSION]
@@ -52,22 +65,38 @@ define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_
   if limit == 0 then forget_buyers(s, sku) end
   if not old then list_item(s, sku) end
   return {'OK', view(item)}
+end
+
+define_pass('stock_put_item', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
+  must_be_new, expected_version)
+  return put_item(s, false, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms, must_be_new,
+    expected_version)
 end, SHARED)
 
--- -> {'OK', view, or 0 when there is none, of each}
+-- The same in the pool of a group in buckets
+-- -> also {'SHORT', units that the pool needs first}, {'MOVED'}: it has another version
+define_pass('stock_pool_put', {}, function(s, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms,
+  must_be_new, expected_version)
+  return put_item(s, true, sku, total, buyer_limit, opens_in_ms, closes_in_ms, retain_ms, must_be_new,
+    expected_version)
+end, SHARED)
+
+-- -> {'OK', view, or 0 when there is none, of each}, {'BUCKETED', n}
 define_pass('stock_get_items', {'no-writes'}, function(s, ...)
   local due, reply = count_due(s, HOLDS_MAX), {'OK'}
   if not due then return {'MORE'} end
   for i, sku in ipairs({...}) do
     local item = item_with(s, due, sku)
+    local there = not item and elsewhere(s.base)
+    if there then return there end
     reply[i + 1] = item and view(item) or 0
   end
   return reply
 end, SHARED)
 
 -- expected_version 0: any
--- -> {'OK', view, 1 when replayed}
-define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
+-- -> {'OK', view, 1 when replayed}, {'BUCKETED', n}
+local function adjust(s, pool, sku, by, adjustment_id, reason, expected_version)
   local delta = tonumber(by)
   local key = s.base .. 'stock:a:' .. adjustment_id
   local record = load_record(s, key, 'adjustment')
@@ -78,9 +107,14 @@ define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expe
     return {'OK', record[4], 1}
   end
   if give_back_due(s) then return {'MORE'} end
-  local item = existing_item(s, sku)
+  local item = item_of(s, sku)
+  if not item then return elsewhere(s.base) or no_item() end
+  if pool and moved(expected_version, item) then return {'MOVED'} end
   check_version(tonumber(expected_version), item[VERSION])
-  if item[AVAILABLE] + delta < 0 then fail('FAILED_PRECONDITION', 'delta: takes more than is available') end
+  if item[AVAILABLE] + delta < 0 then
+    if pool then return {'SHORT', -item[AVAILABLE] - delta} end
+    fail('FAILED_PRECONDITION', 'delta: takes more than is available')
+  end
   if item[AVAILABLE] + item[RESERVED] + item[SOLD] + delta > MAX_INTEGER then
     fail('INVALID_ARGUMENT', 'delta: on_hand would be over 2^53-1')
   end
@@ -92,18 +126,21 @@ define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expe
   local answer = view(item)
   put_text(s, key, cmsgpack.pack({'adjustment', sku, delta, answer}), item[RETAIN])
   return {'OK', answer, 0}
+end
+
+define_pass('stock_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
+  return adjust(s, false, sku, by, adjustment_id, reason, expected_version)
 end, SHARED)
 
--- Without memory too, for it gives some back.
--- expected_version 0: any -> {'OK'}
-define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_version)
-  if give_back_due(s) then return {'MORE'} end
-  local item = existing_item(s, sku)
-  check_version(tonumber(expected_version), item[VERSION])
-  if item[RESERVED] > 0 then fail('FAILED_PRECONDITION', 'sku: some of the item is reserved') end
-  check_types(s, sku)
-  local version = math.max(item[VERSION], deleted_version(s))
+-- The same in the pool of a group in buckets -> also {'SHORT', units}, {'MOVED'}: as stock_pool_put
+define_pass('stock_pool_adjust', {}, function(s, sku, by, adjustment_id, reason, expected_version)
+  return adjust(s, true, sku, by, adjustment_id, reason, expected_version)
+end, SHARED)
 
+-- version: also never to be used again
+local function remove_item(s, sku, item, version)
+  check_types(s, sku)
+  version = math.max(item[VERSION], version, deleted_version(s))
   note(s, 'DELETED', sku, int(item[AVAILABLE]), '', '')
   s.items[sku] = false
   list_item(s, sku)
@@ -112,4 +149,24 @@ define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_versio
   -- it, and is kept until a day later.
   put_text(s, s.base .. 'stock:v', int(version), ms_until(version, clock()) + DAY_MS)
   return {'OK'}
+end
+
+-- Without memory too, for it gives some back.
+-- expected_version 0: any -> {'OK'}, {'BUCKETED', n}
+define_pass('stock_delete_item', {'allow-oom'}, function(s, sku, expected_version)
+  if give_back_due(s) then return {'MORE'} end
+  local item = item_of(s, sku)
+  if not item then return elsewhere(s.base) or no_item() end
+  check_version(tonumber(expected_version), item[VERSION])
+  if item[RESERVED] > 0 then fail('FAILED_PRECONDITION', 'sku: some of the item is reserved') end
+  return remove_item(s, sku, item, 0)
+end, SHARED)
+
+-- The same in the pool of a group in buckets, where all units that are not sold have come back to: lent is how many are
+-- sold -> also {'MOVED'}: they are not, or it has another version
+define_pass('stock_pool_delete', {'allow-oom'}, function(s, sku, expected_version, lent, version)
+  local item = item_of(s, sku)
+  if not item then return no_item() end
+  if item[SOLD] ~= tonumber(lent) or moved(expected_version, item) then return {'MOVED'} end
+  return remove_item(s, sku, item, tonumber(version))
 end, SHARED)

@@ -58,6 +58,8 @@ end
 local function read_ledger(base, now, after, limit, server, wait_ms)
   local ledger, wanted = base .. 'stock:ledger', tonumber(limit)
   if redis.call('EXISTS', ledger) == 0 then
+    local there = elsewhere(base)
+    if there then return there end
     -- An id was given here once: the ledger of then was trimmed and has ended.
     return {after ~= '' and after ~= '0-0' and 'TRIMMED' or 'OK', ''}
   end
@@ -103,9 +105,11 @@ end)
 -- How many entries of the stream one call forgets, and one node of it more.
 local TRIM_STEP = 4000
 
--- up_to: the last id to forget -> {'OK'}, {'MORE'}: to be asked again
+-- up_to: the last id to forget -> {'OK'}, {'MORE'}: to be asked again, {'BUCKETED', n}
 define('stock_trim_ledger', {'allow-oom'}, function(base, now, up_to)
   local ledger = base .. 'stock:ledger'
+  local there = redis.call('EXISTS', ledger) == 0 and elsewhere(base)
+  if there then return there end
   local items = redis.call('ZCARD', base .. 'stock:skus')
   -- What is to be forgotten in part stays until all of it is.
   local ms, seq = parts_of(up_to)

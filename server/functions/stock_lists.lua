@@ -2,7 +2,7 @@
 -- than one call looks at, the answer is {'MORE'} (stock_hold.lua).
 
 -- after: the sku after which the page begins, '' = from the first
--- -> {'OK', 1 when more follow, {sku, view}...}
+-- -> {'OK', 1 when more follow, {sku, view}...}, {'BUCKETED', n}
 define_pass('stock_list_group', {'no-writes'}, function(s, prefix, after, page_size)
   local size = tonumber(page_size)
   -- Not compared as text, which Lua does by locale.
@@ -10,6 +10,8 @@ define_pass('stock_list_group', {'no-writes'}, function(s, prefix, after, page_s
   -- No UTF-8 text has a byte 255: all that begins with the prefix is below.
   local skus = redis.call('ZRANGEBYLEX', s.base .. 'stock:skus', from, '(' .. prefix .. '\255', 'LIMIT', 0, size + 1)
   local due, reply = count_due(s, HOLDS_MAX), {'OK', skus[size + 1] and 1 or 0}
+  local there = not skus[1] and elsewhere(s.base)
+  if there then return there end
   if not due then return {'MORE'} end
   for i = 1, math.min(size, #skus) do
     local item = item_with(s, due, skus[i])
@@ -48,7 +50,11 @@ local function look_around(base, prefix, cursor, page_size, node, listed, ...)
     for _, key in ipairs(page[2]) do
       -- The name in another key may hold what the pattern looks for.
       local group, sku = string.match(key, '^([^}]*)}:stock:i:(.*)$', #namespace + 1)
-      if group and string.sub(sku, 1, #prefix) == prefix and not is_listed(key) then add(group, sku) end
+      -- Of a group in buckets "group/n/bucket"; its items are all in the pool.
+      local bucket = group and string.match(group, '/([^/]*)$') or '0'
+      if group and bucket == '0' and string.sub(sku, 1, #prefix) == prefix and not is_listed(key) then
+        add(group, sku)
+      end
     end
   end
   return found, cursor

@@ -27,10 +27,12 @@ local function order_now(s, id)
   return order, order[STATE], ms_until(ends, clock())
 end
 
+-- All of these also -> {'BUCKETED', n} of an order that is not known
+
 -- -> {'OK', view} or {'NONE'}
 define_pass('stock_get_order', {'no-writes'}, function(s, order_id)
   local order, state, hold_ms = order_now(s, order_id)
-  if not order then return {'NONE'} end
+  if not order then return elsewhere(s.base) or {'NONE'} end
   return {'OK', view_order(order, state, hold_ms)}
 end, SHARED)
 
@@ -77,7 +79,7 @@ end
 -- -> {outcome, 1 when replayed, view}, {'UNKNOWN_ORDER', 0}, {'MORE'}
 define_pass('stock_confirm', {'allow-oom'}, function(s, id, again)
   local order, state = order_now(s, id)
-  if not order then return {'UNKNOWN_ORDER', 0} end
+  if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
   if state == 'CONFIRMED' or state == 'RETURNED' then return {'CONFIRMED', 1, view_confirmed(order)} end
   if state == 'EXPIRED' and again == '1' then return reacquire(s, id, order) end
   if state ~= 'RESERVED' then return {state, 0, view_order(order, state, 0)} end
@@ -88,7 +90,7 @@ end, SHARED)
 -- -> {outcome, ms left of the hold}
 define_pass('stock_extend_hold', {'allow-oom'}, function(s, id, hold_ms)
   local order, state = order_now(s, id)
-  if not order then return {'UNKNOWN_ORDER', 0} end
+  if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
   if state == 'RETURNED' then return {'CONFIRMED', 0} end
   if state ~= 'RESERVED' then return {state, 0} end
   move_end(s, id, clock() + tonumber(hold_ms) * 1000)
@@ -100,7 +102,8 @@ end, SHARED)
 local function cancel(s, leave_mark, id, reason)
   local order, state, hold_ms = order_now(s, id)
   if not order then
-    if not leave_mark then return nil end
+    local there = elsewhere(s.base)
+    if there or not leave_mark then return there end
     save_order(s, id, {ORDER_MARK, 0, 'CANCEL', 'CANCELLED', DEFAULT_KEEP_MS, ''})
     return {'UNKNOWN_ORDER', 0}
   end
@@ -169,7 +172,7 @@ define_pass('stock_return', {'allow-oom'}, function(s, return_id, id, ...)
     return {'RETURNED', 1, record[4]}
   end
   local order, state, hold_ms = order_now(s, id)
-  if not order then return {'UNKNOWN_ORDER', 0} end
+  if not order then return elsewhere(s.base) or {'UNKNOWN_ORDER', 0} end
   local back = state == 'CONFIRMED' and coming_back(order, lines)
   if not back then return {'TOO_MANY', 0, view_order(order, state, hold_ms)} end
 

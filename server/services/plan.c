@@ -204,6 +204,15 @@ void plan_call_of_pair(plan *p, const plan_function *function, const char *first
         start_call(p, function, base_of(p, first, second), 1);
 }
 
+void plan_moves_call(plan *p, unsigned n, unsigned k)
+{
+    if (plan_failed(p))
+        return;
+    lks_rpc_slice *base = &p->calls[p->n_calls - 1].base;
+    const char *moved = memory_printf_in(p->arena, "%.*s/%u/%u}:", (int)(base->len - 2), base->data, n, k);
+    *base = lks_rpc_slice_of(moved);
+}
+
 bool plan_calls(const plan *p, const plan_function *function)
 {
     return p->n_calls > 0 && strcmp(p->calls[0].function, function->name) == 0;

@@ -33,6 +33,7 @@ bool rounds_plan(rounds *r, const service_method *method, const ProtobufCMessage
 static void begin_plan(rounds *r, uint64_t now_ns)
 {
     r->plan.n_calls = 0;
+    r->plan.prepares = false;
     r->plan.now_ns = now_ns;
     r->plan.round++;
 }
@@ -91,6 +92,8 @@ static rounds_state fail(rounds *r)
         r->error.applied = LKS_APPLIED_NO;
     else if (r->any_succeeded)
         r->error.applied = LKS_APPLIED_MAYBE;
+    else if (r->plan.prepares)
+        r->error.applied = LKS_APPLIED_NO;
     return ROUNDS_FAILED;
 }
 
@@ -129,7 +132,7 @@ rounds_state rounds_reply(rounds *r, size_t call, const store_result *result, ui
 {
     tell_service(&r->plan, call);
     if (result->code == LKS_OK) {
-        r->any_succeeded = true;
+        r->any_succeeded |= !r->plan.prepares;
         r->replies[call] = result->value;
     } else if (r->error.code == LKS_OK) {
         lks_error_set(&r->error, result->code, result->applied, "%s", result->message);

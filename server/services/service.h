@@ -95,7 +95,8 @@ typedef struct plan {
     service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
     size_t n_calls;
-    int layout; /* of the last call's arguments */
+    int layout;   /* of the last call's arguments */
+    bool prepares; /* the calls of this round are no effect of the method's own, whatever becomes of them */
     lks_error error;
 } plan;
 
@@ -200,6 +201,9 @@ void plan_call(plan *p, const plan_function *function, const char *group, const 
 /* The same for what is placed by two names: a group of its own, "ls:{ns/first/second}:",
  * which no `group` is. Both have been checked. */
 void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second);
+
+/* The last call goes to part k of n of its group, "ls:{ns/group/n/k}:", which no `group` is, and no pair. */
+void plan_moves_call(plan *p, unsigned n, unsigned k);
 
 /* Whether the plan's first call is of that function. */
 bool plan_calls(const plan *p, const plan_function *function);

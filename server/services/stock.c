@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "services/stock.h"
+#include "services/stock_buckets.h"
 
 /* ---- lines ---- */
 
@@ -62,12 +62,13 @@ static bool check_order(plan *p, const char *group, const char *order_id, const 
     if (n == 0)
         plan_invalid(p, "lines: must not be empty");
     stock_check_lines(p, lines, n);
-    return !fresh || !stock_is_known_sold_out(p, group, lines, n);
+    return !fresh || !stock_is_known_sold_out(p, group, lines, n, &stock_kept_of(p)->known);
 }
 
-static void start_order(plan *p, const plan_function *function, const char *group, lks_line *const *lines, size_t n)
+static void start_order(plan *p, const plan_function *function, const char *group, const char *order_id,
+                        lks_line *const *lines, size_t n)
 {
-    plan_call(p, function, group, n == 1 ? lines[0]->sku : NULL, n);
+    stock_call(p, function, group, n == 1 ? lines[0]->sku : NULL, order_id, n);
     plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
 }
 
@@ -81,8 +82,23 @@ typedef struct said {
     size_t n_lines;
 } said;
 
-/* Lines are told by their places in the request. `done` is the outcome of which all are told. */
-static said read_order(answer *a, const ProtobufCEnumDescriptor *outcomes, int done, lks_line *const *asked, size_t n)
+/* An order that is asked for. */
+typedef struct ordered {
+    const char *group, *order_id;
+    lks_line *const *lines;
+    size_t n;
+    const ProtobufCEnumDescriptor *outcomes;
+    int done, sold_out; /* of these: the one of which all lines are told; SOLD_OUT */
+} ordered;
+
+static void tell_line(lks_line_stock *line, const char *sku, int64_t available)
+{
+    line->sku = sku;
+    line->available = available;
+}
+
+/* Lines are told by their places in the request. */
+static said read_order(answer *a, const ordered *o)
 {
     const store_value *reply = a->replies[0];
     size_t count = answer_count(a, reply);
@@ -90,36 +106,106 @@ static said read_order(answer *a, const ProtobufCEnumDescriptor *outcomes, int d
     size_t head = 2;
     size_t each = 1;
 
-    s.outcome = s.replayed ? done : answer_enum(a, reply, 0, outcomes);
+    s.outcome = s.replayed ? o->done : answer_enum(a, reply, 0, o->outcomes);
     if (s.replayed) {
         s.hold_ms = answer_int(a, reply, 1);
-    } else if (s.outcome == done) {
+    } else if (s.outcome == o->done) {
         head = 1;
     } else if (count > 1) {
         s.anybody = answer_int(a, reply, 1) != 0;
         each = 2;
     }
     s.n_lines = count > head ? (count - head) / each : 0;
-    if (s.outcome == done && s.n_lines != n)
+    if (s.outcome == o->done && s.n_lines != o->n)
         answer_at(a, reply, count);
     s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
     for (size_t i = 0; i < s.n_lines && a->error.code == LKS_OK; i++) {
         size_t at = head + each * i;
         size_t place = each == 1 ? i : (size_t)answer_int(a, reply, at++);
-        if (place >= n)
+        if (place >= o->n)
             answer_at(a, reply, count);
         else
-            *s.lines[i] = (lks_line_stock){
-                .base = s.lines[i]->base, .sku = asked[place]->sku, .available = answer_int(a, reply, at)};
+            tell_line(s.lines[i], o->lines[place]->sku, answer_int(a, reply, at));
     }
     return s;
 }
 
-/* Of an order of one line that the store has just answered. */
-static void learn(answer *a, const char *group, lks_line *const *asked, size_t n, const said *s, bool sold_out)
+/* What all buckets together have too little of. */
+static said read_short(answer *a, const ordered *o, const buckets *b)
 {
-    if (a->error.code == LKS_OK && n == 1 && s->n_lines == 1)
-        stock_learn(a, group, asked[0]->sku, sold_out && s->anybody, s->lines[0]->available);
+    said s = {.outcome = o->sold_out, .anybody = buckets_seen(b, 0, 0)->limit == 0};
+
+    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, o->n);
+    for (size_t i = 0; i < o->n; i++)
+        if (b->total[i] < o->lines[i]->quantity)
+            tell_line(s.lines[s.n_lines++], o->lines[i]->sku, b->total[i]);
+    return s;
+}
+
+/* Of an order of one line that the store has just answered. */
+static void learn(answer *a, const ordered *o, const said *s, uint64_t asked_ns)
+{
+    if (a->error.code == LKS_OK && o->n == 1 && s->n_lines == 1)
+        stock_learn(a, o->group, o->lines[0]->sku, s->outcome == o->sold_out && s->anybody, s->lines[0]->available,
+                    asked_ns);
+}
+
+/* After a look for skus that a bucket does not know: it gets those that the pool has. */
+static bool found_skus(answer *a, buckets *b)
+{
+    return buckets_settle(a, b) || buckets_go_on(a, b, stock_ask_again);
+}
+
+/* A bucket has refused an order. True: others may help, and the bucket is asked again. */
+static bool others_help(answer *a, const ordered *o, buckets *b)
+{
+    const char **skus = memory_in(a->arena, o->n * sizeof *skus);
+    int64_t *wanted = memory_in(a->arena, o->n * sizeof *wanted);
+
+    for (size_t i = 0; i < o->n; i++) {
+        skus[i] = o->lines[i]->sku;
+        wanted[i] = o->lines[i]->quantity;
+    }
+    if (answer_says(a->replies[0], "SOLD_OUT"))
+        return buckets_pull(a, b, stock_bucket_of(o->order_id, b->n), skus, wanted, o->n);
+    if (!answer_says(a->replies[0], "UNKNOWN_SKU"))
+        return false;
+    if (stock_asks_group(a))
+        return true;
+    if (b->looked)
+        return false;
+    b->looked = true;
+    b->skus = skus;
+    b->n_skus = o->n;
+    return buckets_look(a, b, found_skus);
+}
+
+/* In finish. False: there is no answer yet. */
+static bool is_told(answer *a, const ordered *o, said *ret)
+{
+    stock_kept *kept = a->plan->kept;
+    buckets *b = &kept->buckets;
+
+    if (stock_goes_on(a))
+        return false;
+    if (b->is_short) {
+        *ret = read_short(a, o, b);
+        learn(a, o, ret, b->asked_ns);
+        return true;
+    }
+    /* Known when it came; or what its bucket says is known of all of them. */
+    bool known = a->n_replies == 0 || (b->n > 0 && answer_says(a->replies[0], "SOLD_OUT") &&
+                                       stock_is_known_sold_out(a->plan, o->group, o->lines, o->n, &kept->known));
+    if (known) {
+        *ret = (said){.outcome = o->sold_out};
+        ret->lines = stock_known_line(a, o->lines[0]->sku, &ret->n_lines);
+        return true;
+    }
+    if (b->n > 0 && others_help(a, o, b))
+        return false;
+    *ret = read_order(a, o);
+    learn(a, o, ret, a->plan->asked_ns);
+    return true;
 }
 
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
@@ -127,7 +213,7 @@ static void deduct_prepare(const lks_deduct_request *request, plan *p)
     if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
                      request->fresh))
         return;
-    start_order(p, &fn_stock_deduct, request->group, request->lines, request->n_lines);
+    start_order(p, &fn_stock_deduct, request->group, request->order_id, request->lines, request->n_lines);
     args_stock_deduct(p, .id = request->order_id, .buyer = request->buyer_id);
     for (size_t i = 0; i < request->n_lines; i++)
         each_stock_deduct(p, .sku = request->lines[i]->sku, .quantity = request->lines[i]->quantity);
@@ -135,20 +221,21 @@ static void deduct_prepare(const lks_deduct_request *request, plan *p)
 
 static void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
 {
-    if (stock_goes_on(a))
+    const ordered o = {.group = request->group,
+                       .order_id = request->order_id,
+                       .lines = request->lines,
+                       .n = request->n_lines,
+                       .outcomes = &lockstock__v1__deduct_outcome__descriptor,
+                       .done = LKS_DEDUCT_OUTCOME_DEDUCTED,
+                       .sold_out = LKS_DEDUCT_OUTCOME_SOLD_OUT};
+    said s;
+
+    if (!is_told(a, &o, &s))
         return;
-    if (a->n_replies == 0) {
-        response->outcome = LKS_DEDUCT_OUTCOME_SOLD_OUT;
-        response->lines = stock_known_line(a, request->lines[0]->sku, &response->n_lines);
-        return;
-    }
-    said s = read_order(a, &lockstock__v1__deduct_outcome__descriptor, LKS_DEDUCT_OUTCOME_DEDUCTED, request->lines,
-                        request->n_lines);
     response->outcome = (lks_deduct_outcome)s.outcome;
     response->replayed = s.replayed;
     response->lines = s.lines;
     response->n_lines = s.n_lines;
-    learn(a, request->group, request->lines, request->n_lines, &s, s.outcome == LKS_DEDUCT_OUTCOME_SOLD_OUT);
 }
 
 static void reserve_prepare(const lks_reserve_request *request, plan *p)
@@ -157,7 +244,7 @@ static void reserve_prepare(const lks_reserve_request *request, plan *p)
     if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
                      request->fresh))
         return;
-    start_order(p, &fn_stock_reserve, request->group, request->lines, request->n_lines);
+    start_order(p, &fn_stock_reserve, request->group, request->order_id, request->lines, request->n_lines);
     args_stock_reserve(p, .id = request->order_id, .buyer = request->buyer_id, .hold_ms = request->hold_ms);
     for (size_t i = 0; i < request->n_lines; i++)
         each_stock_reserve(p, .sku = request->lines[i]->sku, .quantity = request->lines[i]->quantity);
@@ -165,15 +252,17 @@ static void reserve_prepare(const lks_reserve_request *request, plan *p)
 
 static void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
 {
-    if (stock_goes_on(a))
+    const ordered o = {.group = request->group,
+                       .order_id = request->order_id,
+                       .lines = request->lines,
+                       .n = request->n_lines,
+                       .outcomes = &lockstock__v1__reserve_outcome__descriptor,
+                       .done = LKS_RESERVE_OUTCOME_RESERVED,
+                       .sold_out = LKS_RESERVE_OUTCOME_SOLD_OUT};
+    said s;
+
+    if (!is_told(a, &o, &s))
         return;
-    if (a->n_replies == 0) {
-        response->outcome = LKS_RESERVE_OUTCOME_SOLD_OUT;
-        response->lines = stock_known_line(a, request->lines[0]->sku, &response->n_lines);
-        return;
-    }
-    said s = read_order(a, &lockstock__v1__reserve_outcome__descriptor, LKS_RESERVE_OUTCOME_RESERVED, request->lines,
-                        request->n_lines);
     response->outcome = (lks_reserve_outcome)s.outcome;
     response->replayed = s.replayed;
     if (s.outcome == LKS_RESERVE_OUTCOME_RESERVED) {
@@ -183,7 +272,6 @@ static void reserve_finish(const lks_reserve_request *request, answer *a, lks_re
     }
     response->lines = s.lines;
     response->n_lines = s.n_lines;
-    learn(a, request->group, request->lines, request->n_lines, &s, s.outcome == LKS_RESERVE_OUTCOME_SOLD_OUT);
 }
 
 /* ---- the table ---- */
@@ -200,18 +288,18 @@ const service stock_service = {.n_methods = sizeof methods / sizeof methods[0],
 
 /* ---- further rounds ---- */
 
-/* The first round's calls once more. */
-static void ask_again(const ProtobufCMessage *request, plan *p)
+void stock_ask_again(const ProtobufCMessage *request, plan *p)
 {
     for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
         if (methods[i].method == p->method)
             methods[i].prepare(request, p);
+    buckets_plan_sent(p);
 }
 
 /* For readers, which cannot give back themselves: in the places of their calls, what can. */
 static void expire_first(const ProtobufCMessage *request, plan *p)
 {
-    ask_again(request, p);
+    stock_ask_again(request, p);
     const plan_function *instead = plan_calls(p, &fn_stock_list_namespace) ? &fn_stock_expire_listed : &fn_stock_expire;
     for (size_t i = 0; i < p->n_calls; i++)
         p->calls[i].function = instead->name;
@@ -220,8 +308,16 @@ static void expire_first(const ProtobufCMessage *request, plan *p)
 bool stock_goes_on(answer *a)
 {
     bool more = plan_calls(a->plan, &fn_stock_expire) || plan_calls(a->plan, &fn_stock_expire_listed);
-    service_next *next = ask_again;
+    service_next *next = stock_ask_again;
+    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
 
+    if (b->step) {
+        bucket_step *step = b->step;
+        b->step = NULL;
+        return step(a, b);
+    }
+    if (stock_is_elsewhere(a))
+        return true;
     for (size_t i = 0; i < a->n_replies && !more; i++) {
         more = answer_says(a->replies[i], "MORE");
         if (more && a->plan->method->effect == LKS_RPC_EFFECT_READ)

@@ -14,9 +14,12 @@ enum { STOCK_REASON_BYTES_MAX = 256, STOCK_HOLD_MIN_MS = 10 };
 enum { STOCK_LINES_OF_WEIGHT = 8, STOCK_ITEMS_OF_WEIGHT = 16, STOCK_ORDER_WEIGHT = 6 };
 #define STOCK_HOLD_MAX_MS (30LL * 24 * 3600 * 1000)
 
-/* First thing of each finish: true when more holds were over than one call of a function
- * looks at. Then there is no answer yet: a further round was asked for. */
+/* First thing of each finish: true when there is no answer yet, for a further round was asked for: more holds were over than
+ * one call of a function looks at; or the group is in buckets (stock_buckets.h). */
 bool stock_goes_on(answer *a);
+
+/* Makes the method's plan once more. */
+service_next stock_ask_again;
 
 /* Each line by itself, and the sum of the quantities. */
 void stock_check_lines(plan *p, lks_line *const *lines, size_t n);
@@ -30,14 +33,15 @@ void *stock_open(const service_options *options);
 void stock_close(void *state);
 void stock_on_store_call(void *state, const store_call *call);
 
-/* In prepare of a valid order that was never sent: whether SOLD_OUT is its answer. Then nothing is planned, and finish
- * tells the order's only line by stock_known_line. */
-bool stock_is_known_sold_out(plan *p, const char *group, lks_line *const *lines, size_t n);
+/* Whether SOLD_OUT is the answer to a valid order that was never sent, or that the store has just looked up. Where prepare finds so
+ * it plans nothing, keeps what is available, and finish tells the order's only line by stock_known_line. */
+bool stock_is_known_sold_out(const plan *p, const char *group, lks_line *const *lines, size_t n, int64_t *ret_available);
 lks_line_stock **stock_known_line(answer *a, const char *sku, size_t *ret_n);
 
 /* In finish: what the store has just said of an order of that line alone. sold_out: it refused it with SOLD_OUT, and
  * would have whoever bought. */
-void stock_learn(const answer *a, const char *group, const char *sku, bool sold_out, int64_t available);
+void stock_learn(const answer *a, const char *group, const char *sku, bool sold_out, int64_t available,
+                 uint64_t asked_ns);
 
 /* stock_items.c */
 void put_item_prepare(const lks_put_item_request *request, plan *p);

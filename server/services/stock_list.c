@@ -10,13 +10,14 @@
  */
 #include <string.h>
 
-#include "services/stock.h"
+#include "services/stock_buckets.h"
 #include "services/walk.h"
 
 enum {
     PAGE_DEFAULT = 100,
     PAGE_MAX = 1000,
     STEP_MAX = 250,   /* items that one call of a function lists */
+    TRIES_MAX = 20,   /* looks at what does not fit together */
     PLACES_MAX = 500, /* in a page token: a step of a scan finds a few more than were asked for */
     CURSOR_DIGITS_MAX = 20,
 };
@@ -26,6 +27,13 @@ typedef struct listing {
     lks_item **items;
     size_t n, size;
     const walk *walk; /* of a namespace */
+    /* Of a group in buckets, while they are looked at: the skus that the pool has named, and whether more follow. */
+    const char **skus;
+    bool looks, more;
+    /* Of a namespace: how many buckets each item is in that is still to be looked at; which is; the next token. */
+    unsigned *split;
+    size_t at;
+    char *token;
 } listing;
 
 static void bad_token(plan *p)
@@ -54,14 +62,33 @@ static lks_rpc_slice part_until(const char **at, char end)
     return (lks_rpc_slice){.data = start, .len = len};
 }
 
+/* Of a group as it stands in a token and in keys, "group", or "group/n/0", the pool of one in n buckets: the encoded group,
+ * and n, else 0. */
+static lks_rpc_slice split_group(lks_rpc_slice text, unsigned *ret_n)
+{
+    const char *slash = memchr(text.data, '/', text.len);
+    size_t at = slash ? (size_t)(slash - text.data) : text.len;
+    lks_rpc_slice group = {.data = text.data, .len = at};
+    unsigned n = 0;
+
+    for (at++; at < text.len && text.data[at] >= '0' && text.data[at] <= '9' && n <= STOCK_BUCKETS_MAX; at++)
+        n = n * 10 + (unsigned)(text.data[at] - '0');
+    if (slash && (text.len - at != 2 || memcmp(text.data + at, "/0", 2) != 0))
+        group.len = 0;
+    *ret_n = n;
+    return group;
+}
+
 /* Appends the place that a token has there, "group/sku", both encoded. */
 static void add_place(plan *p, lks_rpc_slice place)
 {
-    const char *slash = memchr(place.data, '/', place.len);
+    const char *slash = memrchr(place.data, '/', place.len);
     lks_rpc_slice group = {.data = place.data, .len = slash ? (size_t)(slash - place.data) : 0};
     const char *sku = NULL;
+    unsigned n;
+    lks_rpc_slice name = split_group(group, &n);
 
-    if (group.len > 0 && group.len + 1 < place.len && decode(p->arena, group))
+    if (name.len > 0 && group.len + 1 < place.len && decode(p->arena, name))
         sku = decode(p->arena, (lks_rpc_slice){.data = slash + 1, .len = place.len - group.len - 1});
     if (!sku)
         bad_token(p);
@@ -75,7 +102,7 @@ static int32_t step_of(size_t size)
 
 static void list_group(const lks_list_items_request *request, plan *p)
 {
-    const listing *page = p->kept;
+    const listing *page = stock_kept_of(p)->page;
     const char *after = "";
     int32_t step = step_of(page->size - page->n);
 
@@ -86,7 +113,7 @@ static void list_group(const lks_list_items_request *request, plan *p)
         if (!after || after[0] == '\0')
             bad_token(p);
     }
-    plan_call(p, &fn_stock_list_group, request->group, NULL, 0);
+    stock_call(p, &fn_stock_list_group, request->group, NULL, NULL, 0);
     plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);
     args_stock_list_group(p, .prefix = request->prefix, .after = after, .page_size = step);
 }
@@ -94,7 +121,7 @@ static void list_group(const lks_list_items_request *request, plan *p)
 /* The group only places the call: a scan sees all of them. */
 static void list_namespace(const lks_list_items_request *request, plan *p)
 {
-    listing *page = p->kept;
+    listing *page = stock_kept_of(p)->page;
     const walk *w = page->walk = walk_read(p->arena, request->page_token);
     const char *at = w ? w->rest : "";
     lks_rpc_slice cursor = lks_rpc_slice_of("0");
@@ -139,8 +166,8 @@ void list_items_prepare(const lks_list_items_request *request, plan *p)
 
     plan_check_name_or_empty(p, "prefix", request->prefix);
     plan_check_range(p, "page_size", size, 1, PAGE_MAX);
-    if (!plan_failed(p) && !p->kept)
-        p->kept = new_listing(p, size);
+    if (!plan_failed(p) && !stock_kept_of(p)->page)
+        stock_kept_of(p)->page = new_listing(p, size);
     if (plan_failed(p))
         return;
     if (request->group[0] != '\0')
@@ -154,50 +181,133 @@ static void list_items_next(const ProtobufCMessage *request, plan *p)
     list_items_prepare((const lks_list_items_request *)(const void *)request, p);
 }
 
-static void finish_group(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
+/* After a look at items of the page. */
+static bool seen(answer *a, buckets *b)
+{
+    return !buckets_fit(b) && b->tries % TRIES_MAX != 0 && buckets_look(a, b, seen);
+}
+
+/* The pool has named the items of a step: all buckets are looked at. */
+static void look_at_step(answer *a, listing *page)
 {
     const store_value *reply = a->replies[0];
-    listing *page = a->plan->kept;
+    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
     size_t n = answer_count(a, reply);
-    bool more = answer_int(a, reply, 1) != 0;
 
-    for (size_t i = 2; i < n && page->n < page->size && a->error.code == LKS_OK; i++) {
-        const store_value *found = answer_at(a, reply, i);
-        page->items[page->n++] = stock_item(a, answer_at(a, found, 1), request->group, answer_text(a, found, 0));
+    page->more = answer_int(a, reply, 1) != 0;
+    page->skus = memory_in(a->arena, n * sizeof *page->skus);
+    b->n_skus = 0;
+    for (size_t i = 2; i < n; i++)
+        page->skus[b->n_skus++] = answer_text(a, answer_at(a, reply, i), 0);
+    b->skus = page->skus;
+    page->looks = b->n_skus > 0;
+    if (page->looks)
+        buckets_look(a, b, seen);
+}
+
+static void add_step(const lks_list_items_request *request, answer *a, listing *page)
+{
+    const store_value *reply = a->replies[0];
+    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
+    size_t n = page->looks ? b->n_skus : answer_count(a, reply) - 2;
+
+    for (size_t i = 0; i < n && page->n < page->size && a->error.code == LKS_OK; i++) {
+        const store_value *found = page->looks ? NULL : answer_at(a, reply, 2 + i);
+        lks_item *item = page->looks ? buckets_item(a, b, i)
+                                     : stock_item(a, answer_at(a, found, 1), request->group, answer_text(a, found, 0));
+        if (item)
+            page->items[page->n++] = item;
     }
-    if (more && n > 2 && page->n < page->size) {
+}
+
+static void finish_group(const lks_list_items_request *request, answer *a, lks_list_items_response *response)
+{
+    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
+    listing *page = ((stock_kept *)a->plan->kept)->page;
+    size_t before = page->n;
+
+    if (b->n > 0 && !page->looks) {
+        look_at_step(a, page);
+        if (page->looks)
+            return;
+    }
+    if (!page->looks)
+        page->more = answer_int(a, a->replies[0], 1) != 0;
+    add_step(request, a, page);
+    page->looks = false;
+    if (page->more && page->n > before && page->n < page->size) {
         answer_again(a, list_items_next);
         return;
     }
+    if (page->n == 0 && stock_asks_group(a))
+        return;
     response->items = page->items;
     response->n_items = page->n;
-    if (a->error.code == LKS_OK && more && page->n > 0)
+    if (a->error.code == LKS_OK && page->more && page->n > 0)
         response->next_page_token =
             memory_printf_in(a->arena, "G%s", plan_encode(a->arena, page->items[page->n - 1]->sku));
 }
 
 /* Groups come encoded, as they stand in the keys. */
-static void finish_namespace(answer *a, lks_list_items_response *response)
+static void read_namespace(answer *a, listing *page)
 {
     const store_value *reply = a->replies[0];
-    const listing *page = a->plan->kept;
     size_t size = (size_t)step_of(page->size);
     size_t n = answer_count(a, reply);
-    char *token = memory_printf_in(a->arena, "N%s", answer_text(a, reply, 1));
 
-    response->items = memory_in(a->arena, n * sizeof *response->items);
+    page->token = memory_printf_in(a->arena, "N%s", answer_text(a, reply, 1));
+    page->items = memory_in(a->arena, n * sizeof *page->items);
+    page->split = memory_in(a->arena, n * sizeof *page->split);
     for (size_t i = 4; i < n && a->error.code == LKS_OK; i++) {
         const store_value *found = answer_at(a, reply, i);
         char *group = answer_text(a, found, 0);
         char *sku = answer_text(a, found, 1);
-        if (response->n_items == size)
-            token = memory_printf_in(a->arena, "%s:%s/%s", token, group, plan_encode(a->arena, sku));
-        else
-            response->items[response->n_items++] =
-                stock_item(a, answer_at(a, found, 2), plan_decode(a->arena, lks_rpc_slice_of(group)), sku);
+        if (page->n == size) {
+            page->token = memory_printf_in(a->arena, "%s:%s/%s", page->token, group, plan_encode(a->arena, sku));
+        } else {
+            lks_rpc_slice name = split_group(lks_rpc_slice_of(group), &page->split[page->n]);
+            page->items[page->n++] = stock_item(a, answer_at(a, found, 2), plan_decode(a->arena, name), sku);
+        }
     }
-    response->next_page_token = (char *)walk_next(a->arena, page->walk, answer_text(a, reply, 2),
-                                                  answer_text(a, reply, 3), token[1] != '\0' ? token : "");
+    page->token = (char *)walk_next(a->arena, page->walk, answer_text(a, reply, 2),
+                                    answer_text(a, reply, 3), page->token[1] != '\0' ? page->token : "");
+}
+
+/* The next item that is in buckets is looked at. False: there is none. */
+static bool look_at_next(answer *a, listing *page)
+{
+    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
+
+    for (size_t i = 0; i < page->n && a->error.code == LKS_OK; i++)
+        if (page->split[i] > 0) {
+            page->at = i;
+            *b = (buckets){.group = page->items[i]->group,
+                           .n = page->split[i],
+                           .skus = (const char *const *)&page->items[i]->sku,
+                           .n_skus = 1};
+            return buckets_look(a, b, seen);
+        }
+    return false;
+}
+
+static void finish_namespace(answer *a, lks_list_items_response *response)
+{
+    listing *page = ((stock_kept *)a->plan->kept)->page;
+    const buckets *b = &((stock_kept *)a->plan->kept)->buckets;
+
+    if (b->n == 0) {
+        read_namespace(a, page);
+    } else {
+        page->items[page->at] = buckets_item(a, b, 0);
+        page->split[page->at] = 0;
+    }
+    if (look_at_next(a, page))
+        return;
+    response->items = memory_in(a->arena, page->n * sizeof *response->items);
+    for (size_t i = 0; i < page->n; i++)
+        if (page->items[i])
+            response->items[response->n_items++] = page->items[i];
+    response->next_page_token = page->token;
 }
 
 void list_items_finish(const lks_list_items_request *request, answer *a, lks_list_items_response *response)

@@ -1,7 +1,7 @@
 /* StockService, what becomes of an order: Confirm, ExtendHold, Cancel, Return, GetOrder.
  * Invariant: an order in an answer is what one function saw at one moment, and says which
  * group it lives in. */
-#include "services/stock.h"
+#include "services/stock_buckets.h"
 
 /* The order that a function gave as `view_order` (functions/stock_base.lua). */
 static lks_order *read_order(answer *a, const store_value *view, const char *group, const char *order_id)
@@ -36,23 +36,50 @@ static lks_order *told_order(answer *a, const char *group, const char *order_id)
 
 /* ---- Confirm ---- */
 
+/* A hold that was over is to be had again: what its bucket lacks comes from the others, if they have it. When they do not,
+ * the bucket is asked once more, and what it says is the answer. */
+static void pull_lines(answer *a, const lks_order *order)
+{
+    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
+    const char **skus = memory_in(a->arena, order->n_lines * sizeof *skus);
+    int64_t *wanted = memory_in(a->arena, order->n_lines * sizeof *wanted);
+
+    if (b->n == 0 || b->looked || a->error.code != LKS_OK)
+        return;
+    for (size_t i = 0; i < order->n_lines; i++) {
+        skus[i] = order->lines[i]->sku;
+        wanted[i] = order->lines[i]->quantity;
+    }
+    buckets_pull(a, b, stock_bucket_of(order->order_id, b->n), skus, wanted, order->n_lines);
+}
+
 void confirm_prepare(const lks_confirm_request *request, plan *p)
 {
     plan_check_name(p, "order_id", request->order_id);
-    plan_call(p, &fn_stock_confirm, request->group, NULL, 0);
+    stock_call(p, &fn_stock_confirm, request->group, NULL, request->order_id, 0);
     plan_weighs(p, STOCK_ORDER_WEIGHT);
     args_stock_confirm(p, .id = request->order_id, .again = request->reacquire_if_expired);
 }
 
 void confirm_finish(const lks_confirm_request *request, answer *a, lks_confirm_response *response)
 {
+    buckets *b = &((stock_kept *)a->plan->kept)->buckets;
     const store_value *reply = a->replies[0];
 
     if (stock_goes_on(a))
         return;
+    if (b->is_short && !b->looked) {
+        b->looked = true;
+        buckets_go_on(a, b, stock_ask_again);
+        return;
+    }
     response->outcome = (lks_confirm_outcome)answer_enum(a, reply, 0, &lockstock__v1__confirm_outcome__descriptor);
+    if (response->outcome == LKS_CONFIRM_OUTCOME_UNKNOWN_ORDER && stock_asks_group(a))
+        return;
     response->replayed = answer_int(a, reply, 1) != 0;
     response->order = told_order(a, request->group, request->order_id);
+    if (response->outcome == LKS_CONFIRM_OUTCOME_SOLD_OUT)
+        pull_lines(a, response->order);
 }
 
 /* ---- ExtendHold ---- */
@@ -61,7 +88,7 @@ void extend_hold_prepare(const lks_extend_hold_request *request, plan *p)
 {
     plan_check_name(p, "order_id", request->order_id);
     plan_check_range(p, "hold_ms", request->hold_ms, STOCK_HOLD_MIN_MS, STOCK_HOLD_MAX_MS);
-    plan_call(p, &fn_stock_extend_hold, request->group, NULL, 0);
+    stock_call(p, &fn_stock_extend_hold, request->group, NULL, request->order_id, 0);
     args_stock_extend_hold(p, .id = request->order_id, .hold_ms = request->hold_ms);
 }
 
@@ -70,8 +97,12 @@ void extend_hold_finish(const lks_extend_hold_request *request, answer *a, lks_e
     const store_value *reply = a->replies[0];
     (void)request;
 
+    if (stock_goes_on(a))
+        return;
     response->outcome =
         (lks_extend_hold_outcome)answer_enum(a, reply, 0, &lockstock__v1__extend_hold_outcome__descriptor);
+    if (response->outcome == LKS_EXTEND_HOLD_OUTCOME_UNKNOWN_ORDER && stock_asks_group(a))
+        return;
     response->hold_ms = answer_int(a, reply, 1);
     if (response->outcome == LKS_EXTEND_HOLD_OUTCOME_EXTENDED)
         answer_lasting_alarm(a, fn_stock_expire.name, response->hold_ms);
@@ -83,7 +114,7 @@ static void plan_cancel(const lks_cancel_request *request, plan *p, const plan_f
 {
     plan_check_name(p, "order_id", request->order_id);
     plan_check_text(p, "reason", request->reason, 0, STOCK_REASON_BYTES_MAX);
-    plan_call(p, function, request->group, NULL, 0);
+    stock_call(p, function, request->group, NULL, request->order_id, 0);
     plan_weighs(p, STOCK_ORDER_WEIGHT);
     args_stock_cancel(p, .id = request->order_id, .reason = request->reason);
 }
@@ -102,8 +133,11 @@ void cancel_finish(const lks_cancel_request *request, answer *a, lks_cancel_resp
 {
     const store_value *reply = a->replies[0];
 
+    if (stock_goes_on(a))
+        return;
     if (answer_says(reply, "UNSEEN")) {
-        answer_again(a, cancel_unseen);
+        if (!stock_asks_group(a))
+            answer_again(a, cancel_unseen);
         return;
     }
     response->outcome = (lks_cancel_outcome)answer_enum(a, reply, 0, &lockstock__v1__cancel_outcome__descriptor);
@@ -118,8 +152,8 @@ void return_prepare(const lks_return_request *request, plan *p)
     plan_check_name(p, "return_id", request->return_id);
     plan_check_name(p, "order_id", request->order_id);
     stock_check_lines(p, request->lines, request->n_lines);
-    plan_call(p, &fn_stock_return, request->group, request->n_lines == 1 ? request->lines[0]->sku : NULL,
-              request->n_lines);
+    stock_call(p, &fn_stock_return, request->group, request->n_lines == 1 ? request->lines[0]->sku : NULL,
+               request->order_id, request->n_lines);
     plan_weighs(p, STOCK_ORDER_WEIGHT);
     args_stock_return(p, .return_id = request->return_id, .id = request->order_id);
     for (size_t i = 0; i < request->n_lines; i++)
@@ -131,8 +165,12 @@ void return_finish(const lks_return_request *request, answer *a, lks_return_resp
     const store_value *reply = a->replies[0];
     const char *group = answer_group(request->group, request->n_lines ? request->lines[0]->sku : request->group);
 
+    if (stock_goes_on(a))
+        return;
     response->outcome = (lks_return_outcome)answer_enum(a, reply, 0, &lockstock__v1__return_outcome__descriptor);
     response->replayed = answer_int(a, reply, 1) != 0;
+    if (response->outcome == LKS_RETURN_OUTCOME_UNKNOWN_ORDER && stock_asks_group(a))
+        return;
     response->order = told_order(a, group, request->order_id);
 }
 
@@ -141,7 +179,7 @@ void return_finish(const lks_return_request *request, answer *a, lks_return_resp
 void get_order_prepare(const lks_get_order_request *request, plan *p)
 {
     plan_check_name(p, "order_id", request->order_id);
-    plan_call(p, &fn_stock_get_order, request->group, NULL, 0);
+    stock_call(p, &fn_stock_get_order, request->group, NULL, request->order_id, 0);
     args_stock_get_order(p, .order_id = request->order_id);
 }
 
@@ -149,6 +187,10 @@ void get_order_finish(const lks_get_order_request *request, answer *a, lks_get_o
 {
     const store_value *reply = a->replies[0];
 
+    if (stock_goes_on(a))
+        return;
+    if (answer_count(a, reply) == 1 && stock_asks_group(a))
+        return;
     if (answer_count(a, reply) == 1)
         lks_error_set(&a->error, LKS_NOT_FOUND, LKS_APPLIED_NO, "order_id: no such order");
     else

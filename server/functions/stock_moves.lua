@@ -1,0 +1,159 @@
+-- StockService, groups in buckets: one item kept in many groups, which on a cluster lie in different slots.
+--
+--   ls:{namespace/group}:        stock:n alone, which says that the group is in n buckets
+--   ls:{namespace/group/n/0}:    the pool: each item's settings, and units that no bucket has. Its `sold` is what
+--                                the buckets have of it, sold or not, with what is on its way
+--   ls:{namespace/group/n/k}:    bucket k, 1 to n: items and orders as in any group. An order lives in the bucket that
+--                                its id says (services/stock_buckets.c)
+--
+-- An item of a bucket has the `born` of the pool's item, and as `era` the version with which the pool had got the settings
+-- that it has; its limit stands below zero, for its buyers are not counted here.
+--
+-- Units move by three calls, each of which may be made again:
+--   stock_send     takes them out of the source's item, and keeps them in stock:m as on their way
+--   stock_receive  adds them to the destination's item, unless that id, or a later one, has come from there
+--   stock_sent     the source forgets what has been received
+-- Key, after the base of either side:
+--   stock:m:<sku, percent-encoded>  hash  "o<to>"   the last move to there: id, units (0: it has come), born
+--                                         "i<from>" the last move from there that has come: born, id
+-- An id is the time or more, and of two moves of an item from one bucket to another the later one has the higher id. So
+-- there is one such move under way at a time, and one that comes twice, or late, is known.
+
+-- The group is in n buckets from now on, for good. -> {'BUCKETED', n}: as it was before, if it was
+define('stock_split', {}, function(base, now, n)
+  local there = elsewhere(base)
+  if there then return there end
+  if redis.call('EXISTS', base .. 'stock:skus', base .. 'stock:ledger') > 0 then
+    fail('FAILED_PRECONDITION', 'buckets: the group has items or a ledger, and they are not in buckets')
+  end
+  write('SET', base .. 'stock:n', n)
+  return {'BUCKETED', tonumber(n)}
+end)
+
+local function moves_key(s, sku)
+  return s.base .. 'stock:m:' .. encode(sku)
+end
+
+local MOVE_FORMAT, CAME_FORMAT = '<ddd', '<dd'
+
+-- The last move to there: its id, units on their way, born of the item.
+local function move_out(s, sku, to)
+  local text = field_of(s, moves_key(s, sku), 'o' .. to)
+  if not text then return 0, 0, 0 end
+  return struct.unpack(MOVE_FORMAT, text)
+end
+
+local function put_move(s, sku, to, id, units, born)
+  put_field(s, moves_key(s, sku), 'o' .. to, struct.pack(MOVE_FORMAT, id, units, born))
+end
+
+-- For the ledger; sign 1 where they come, -1 where they go.
+local function note_move(s, sku, units, sign, from, to, id)
+  note(s, 'TRANSFERRED', sku, int(sign * units), from .. '-' .. to .. '-' .. int(id), '')
+end
+
+-- The item as it is in this bucket: view, born, era, opens, closes, retain; when there is none the highest version of
+-- those that were deleted, 0 when there was none.
+local function view_here(s, item)
+  if not item then return deleted_version(s) end
+  local reply = view(item)
+  reply[5] = math.abs(item[LIMIT])
+  reply[9], reply[10], reply[11], reply[12], reply[13] = item[BORN], item[ERA], item[OPENS], item[CLOSES], item[RETAIN]
+  return reply
+end
+
+-- What is here of each, and on its way to other buckets. Without memory too, for it gives back what is over.
+-- -> {'OK', {item as view_here, then to, id, units, born of each move under way}...}
+define_pass('stock_look', {'allow-oom'}, function(s, ...)
+  if give_back_due(s) then return {'MORE'} end
+  local reply = {'OK'}
+  for i, sku in ipairs({...}) do
+    local found = {view_here(s, item_of(s, sku))}
+    local fields = redis.call('HGETALL', moves_key(s, sku))
+    for f = 1, #fields, 2 do
+      local to = string.match(fields[f], '^o(%d+)$')
+      if to then
+        local id, units, born = move_out(s, sku, to)
+        if units > 0 then
+          local n = #found
+          found[n + 1], found[n + 2], found[n + 3], found[n + 4] = tonumber(to), id, units, born
+        end
+      end
+    end
+    reply[i + 1] = found
+  end
+  return reply
+end, SHARED)
+
+-- Takes up to `units` of the item to be moved to bucket `to`; where a move to there is under way, that one is told.
+-- -> {'SENT', id, units, born}, {'NONE'}: it has none, or no longer is that item
+define_pass('stock_send', {'allow-oom'}, function(s, sku, from, to, units, born)
+  local last, under_way, of = move_out(s, sku, to)
+  if under_way > 0 then return {'SENT', last, under_way, of} end
+  local item = item_of(s, sku)
+  if not item or item[BORN] ~= tonumber(born) or item[AVAILABLE] == 0 then return {'NONE'} end
+  local n, id = math.min(tonumber(units), item[AVAILABLE]), math.max(clock(), last + 1)
+  item[AVAILABLE], item[VERSION] = item[AVAILABLE] - n, item[VERSION] + 1
+  if from == '0' then item[SOLD] = item[SOLD] + n end
+  change_item(s, item)
+  put_move(s, sku, to, id, n, item[BORN])
+  note_move(s, sku, n, -1, from, to, id)
+  return {'SENT', id, n, item[BORN]}
+end, SHARED)
+
+-- What was sent of an item that is no more comes to nothing.
+-- -> {'OK'}, {'NO_ITEM'}: it is not known here yet
+define_pass('stock_receive', {'allow-oom'}, function(s, sku, from, to, move_id, units, move_born)
+  local key, field = moves_key(s, sku), 'i' .. from
+  local id, n, born = tonumber(move_id), tonumber(units), tonumber(move_born)
+  local text = field_of(s, key, field)
+  if text then
+    local last_born, last = struct.unpack(CAME_FORMAT, text)
+    if born < last_born or born == last_born and id <= last then return {'OK'} end
+  end
+  local item = item_of(s, sku)
+  if to ~= '0' and (not item or item[BORN] < born) then return {'NO_ITEM'} end
+  put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))
+  if not item or item[BORN] ~= born then return {'OK'} end
+  item[AVAILABLE], item[VERSION] = item[AVAILABLE] + n, item[VERSION] + 1
+  if to == '0' then item[SOLD] = item[SOLD] - n end
+  change_item(s, item)
+  note_move(s, sku, n, 1, from, to, id)
+  return {'OK'}
+end, SHARED)
+
+-- -> {'OK'}
+define_pass('stock_sent', {'allow-oom'}, function(s, sku, to, move_id)
+  local id, units, born = move_out(s, sku, to)
+  if units > 0 and id == tonumber(move_id) then put_move(s, sku, to, id, 0, born) end
+  return {'OK'}
+end, SHARED)
+
+-- Gives a bucket the settings that the pool's item has; what is left there of an item before it ends.
+-- -> {'OK'}
+define_pass('stock_set_bucket', {}, function(s, sku, made, set, buyer_limit, opens, closes, retain)
+  local born, era, item = tonumber(made), tonumber(set), item_of(s, sku)
+  if item and (item[BORN] > born or item[BORN] == born and item[ERA] >= era) then return {'OK'} end
+  check_types(s, sku)
+  if not item or item[BORN] < born then
+    if item then note(s, 'DELETED', sku, int(item[AVAILABLE]), '', '') end
+    item = {0, 0, born}
+    item[RESERVED], item[BORN] = 0, born
+    s.items[sku] = item
+    list_item(s, sku)
+  else
+    item[VERSION] = item[VERSION] + 1
+  end
+  item[LIMIT], item[OPENS], item[CLOSES] = -tonumber(buyer_limit), tonumber(opens), tonumber(closes)
+  item[RETAIN], item[ERA] = tonumber(retain), era
+  change_item(s, item)
+  if item[LIMIT] == 0 then forget_buyers(s, sku) end
+  return {'OK'}
+end, SHARED)
+
+-- The pool's item is no more, nor is the bucket's of that time or before. -> {'OK'}
+define_pass('stock_drop_bucket', {'allow-oom'}, function(s, sku, born)
+  local item = item_of(s, sku)
+  if not item or item[BORN] > tonumber(born) then return {'OK'} end
+  return remove_item(s, sku, item, 0)
+end, SHARED)

@@ -1,0 +1,77 @@
+/* Groups in buckets: an item that is kept in several groups, and is one item to all who ask. */
+#include "hash.h"
+#include "stock_script.h"
+
+enum { N = 4 };
+
+static const lks_item *put_in(const char *group, const char *sku, int64_t on_hand, int32_t buckets)
+{
+    lks_put_item_request request = put_request(group, sku, on_hand);
+
+    request.buckets = buckets;
+    return put(&request);
+}
+
+/* An order that lives in that bucket of N; each call another one. */
+static const char *order_in(unsigned bucket)
+{
+    static char ids[64][16];
+    static unsigned next, number;
+    char *id = ids[next++ % 64];
+
+    do
+        snprintf(id, sizeof ids[0], "o%u", number++);
+    while (1 + hash_folded(hash_more(HASH_START, id, strlen(id))) % N != bucket);
+    return id;
+}
+
+/* What a bucket, or the pool (0), has by itself: "available reserved sold". */
+static const char *in_bucket(const char *sku, unsigned bucket)
+{
+    return harness_redis(h,
+                         "EVAL %s 1 ls:{default/g/%d/%u}:stock:i:%s",
+                         "local text = redis.call('GET', KEYS[1])\n"
+                         "if not text then return 'none' end\n"
+                         "local i = {struct.unpack('<Bdddddddddd', text)}\n"
+                         "return string.format('%d %d %d', i[2], i[10], i[3])",
+                         N, bucket, sku);
+}
+
+TEST(an_item_is_spread_over_its_buckets)
+{
+    const lks_item *item = put_in("g", "a", 10, N);
+
+    assert_non_null(item);
+    assert_int_equal(item->buckets, N);
+    expect_stock("g", "a", 10, 0, 0);
+    says(in_bucket("a", 0), "2 0 8");
+    for (unsigned k = 1; k <= N; k++)
+        says(in_bucket("a", k), "2 0 0");
+    says(harness_redis(h, "EXISTS ls:{default/g}:stock:i:a"), "0");
+}
+
+TEST(an_order_lives_in_its_bucket)
+{
+    put_in("g", "a", 40, N);
+    const char *id = order_in(3);
+    answers(deduct("g", id, "", "a:2"), "DEDUCTED a:8");
+    answers(deduct("g", id, "", "a:2"), "DEDUCTED again a:8");
+    says(in_bucket("a", 3), "8 0 2");
+    expect_stock("g", "a", 38, 0, 2);
+    expect_order("g", id, "CONFIRMED  a:2:0");
+    assert_null(deduct("g", id, "", "a:3"));
+    expect_error(LKS_ALREADY_EXISTS, "order_id");
+}
+
+TEST(a_bucket_that_runs_short_pulls_from_the_richest)
+{
+    put_in("g", "a", 40, N);
+    const char *id = order_in(1);
+    answers(deduct("g", id, "", "a:11"), "DEDUCTED a:4");
+    answers(deduct("g", order_in(1), "", "a:29"), "DEDUCTED a:0");
+    for (unsigned k = 1; k <= N; k++)
+        answers(deduct("g", order_in(k), "", "a:1"), "SOLD_OUT a:0");
+    expect_stock("g", "a", 0, 0, 40);
+}
+
+TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)
