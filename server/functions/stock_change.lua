@@ -237,7 +237,9 @@ local function write_ledger(s)
     write('XADD', s.base .. 'stock:ledger', '*', n == 1 and '1' or int(n), table.concat(words, '\0', first, last))
   end
   if not servers then return end
-  for _, server in ipairs(servers) do write('PUBLISH', channel_of(server), 'W ' .. s.base .. 'ledger') end
+  -- Who reads a group in buckets waits for the group: "{ns/group/n/k}" is "{ns/group}".
+  local base = string.gsub(s.base, '/%d+/%d+}:$', '}:')
+  for _, server in ipairs(servers) do write('PUBLISH', channel_of(server), 'W ' .. base .. 'ledger') end
   write('DEL', readers)
 end
 

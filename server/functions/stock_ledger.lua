@@ -55,27 +55,45 @@ local function place_of(ledger, after, mark)
   return left > 0 and at or '(' .. at, left
 end
 
-local function read_ledger(base, now, after, limit, server, wait_ms)
+-- The same where `after` is a moment of another bucket's ledger (services/stock_bucket_ledger.c): this one need not have
+-- given it.
+local function moment_of(after, mark)
+  if after == '' then return '-', 0 end
+  local ms, seq = parts_of(after)
+  local s = math.max(math.ceil(seq / PACKED_MAX) - 1, 0)
+  local at, left = int(ms) .. '-' .. int(s), (s + 1) * PACKED_MAX - seq
+  if mark ~= '0-0' and (id_before(at, mark) or at == mark and left > 0) then return nil end
+  return left > 0 and at or '(' .. at, left
+end
+
+-- The end of each reply: what is written from now on has a time (of the ids) that is not below this one, in ms.
+local function time_ms()
+  local t = redis.call('TIME')
+  return t[1] * 1000 + math.floor(t[2] / 1000)
+end
+
+local function read_ledger(base, now, after, limit, server, wait_ms, loose)
   local ledger, wanted = base .. 'stock:ledger', tonumber(limit)
   if redis.call('EXISTS', ledger) == 0 then
     local there = elsewhere(base)
     if there then return there end
     -- An id was given here once: the ledger of then was trimmed and has ended.
-    return {after ~= '' and after ~= '0-0' and 'TRIMMED' or 'OK', ''}
+    return {loose == '0' and after ~= '' and after ~= '0-0' and 'TRIMMED' or 'OK', '', time_ms()}
   end
   local info, field = redis.call('XINFO', 'STREAM', ledger), {}
   for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
   local oldest = field['first-entry'] and first_id(field['first-entry']) or ''
   -- The last one trimmed; "0-0" before any was.
-  local from, left = place_of(ledger, after, field['max-deleted-entry-id'])
-  if not from then return {'TRIMMED', oldest} end
+  local mark, from, left = field['max-deleted-entry-id'], nil, nil
+  if loose == '1' then from, left = moment_of(after, mark) else from, left = place_of(ledger, after, mark) end
+  if not from then return {'TRIMMED', oldest, time_ms()} end
 
-  local reply, count = {'OK', oldest}, 1
+  local reply, count = {'OK', oldest, time_ms()}, 1
   repeat
     local page, n = redis.call('XRANGE', ledger, from, '+', 'COUNT', count), 1
     for _, entry in ipairs(page) do
       n = packed_in(entry)
-      wanted = wanted - (left > 0 and left or n)
+      wanted = wanted - (left > 0 and math.min(left, n) or n)
       left = 0
       reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = entry[1], n, entry[2][2]
       from = '(' .. entry[1]
@@ -88,18 +106,18 @@ local function read_ledger(base, now, after, limit, server, wait_ms)
 end
 
 -- after: the id after which to read, '' = from the oldest
--- -> {'OK' or 'TRIMMED', oldest id or '', id, n, words of each entry of the stream...}: the first may
---    begin before what is asked for, and the last end behind it
+-- loose: `after` is a moment_of -> {'OK' or 'TRIMMED', oldest id or '', time_ms, id, n, words of each entry of the stream...}:
+--    the first may begin before what is asked for, and the last end behind it; {'BUCKETED', n}
 define('stock_read_ledger', {'no-writes'}, read_ledger)
 
--- The server waits when there is no entry -> as above, or {'WAIT'}
+-- The server waits when there is no entry -> as above, or {'WAIT', time_ms}
 -- Without memory too: what is read can be trimmed.
-define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, server, wait_ms)
-  local reply, readers = read_ledger(base, now, after, limit), base .. 'stock:r'
-  if reply[1] ~= 'OK' or #reply > 2 then return reply end
+define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, server, wait_ms, loose)
+  local reply, readers = read_ledger(base, now, after, limit, server, wait_ms, loose), base .. 'stock:r'
+  if reply[1] ~= 'OK' or #reply > 3 then return reply end
   write('SADD', readers, server)
   if redis.call('PTTL', readers) < tonumber(wait_ms) then write('PEXPIRE', readers, wait_ms) end
-  return {'WAIT'}
+  return {'WAIT', reply[3]}
 end)
 
 -- How many entries of the stream one call forgets, and one node of it more.

@@ -73,6 +73,7 @@ typedef struct stock_kept {
     lks_item **items;
     unsigned *split;
     size_t at;
+    bool late; /* ReadLedger: the time to wait is over */
     buckets buckets;
 } stock_kept;
 
@@ -154,5 +155,38 @@ const plan_function *bucket_item_call(plan *p, const char *group, const char *co
 /* In finish, where the group is in buckets: true when there is no answer yet; else the item is what was seen. */
 bool bucket_put_goes_on(answer *a);
 bool bucket_adjust_goes_on(answer *a);
+
+/* stock_ledger.c: an id of a ledger, "ms-seq". */
+typedef struct ledger_id {
+    int64_t ms, seq;
+} ledger_id;
+
+/* What a function has read of a ledger; the entries have no id yet. */
+typedef struct ledger_page {
+    bool waits;
+    lks_read_ledger_outcome outcome;
+    const char *oldest; /* "" = none */
+    int64_t time_ms;    /* what is written later has no id below it */
+    lks_ledger_entry **entries;
+    ledger_id *ids;
+    size_t n;
+} ledger_page;
+
+ledger_page ledger_page_of(answer *a, const store_value *reply, const char *after, size_t limit);
+
+/* stock_bucket_ledger.c: the ledgers of n buckets and the pool as one. n 0: the group is not in buckets, and its ids are its
+ * ledger's own. */
+ledger_id ledger_id_of(const char *id);
+const char *ledger_id_text(lks_rpc_arena *arena, ledger_id id);
+
+/* Where to go on in bucket k's ledger, after an id of the group's; loose: it need not be an id that this one has given. */
+typedef struct ledger_place {
+    const char *id;
+    bool loose;
+} ledger_place;
+ledger_place ledger_place_in(lks_rpc_arena *arena, unsigned n, unsigned k, const char *after);
+
+void read_buckets_ledger(const lks_read_ledger_request *request, answer *a, size_t limit,
+                         lks_read_ledger_response *response);
 
 #endif

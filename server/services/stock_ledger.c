@@ -3,7 +3,7 @@
  * expect another. */
 #include <stdlib.h>
 
-#include "services/stock.h"
+#include "services/stock_buckets.h"
 
 enum { LIMIT_DEFAULT = 100, LIMIT_MAX = 1000, WAIT_MS_MAX = 86400000, ENTRIES_OF_WEIGHT = 50 };
 
@@ -45,6 +45,7 @@ static void read_ledger_wake(const ProtobufCMessage *request, plan *p, service_e
         lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
         return;
     }
+    stock_kept_of(p)->late = event == SERVICE_DEADLINE;
     p->calls[0].function = event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name;
     p->n_calls = 1;
 }
@@ -57,49 +58,46 @@ static int32_t limit_of(const lks_read_ledger_request *request)
 void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
 {
     int32_t limit = limit_of(request);
-    bool waits = request->wait_ms > 0;
+    bool waits = request->wait_ms > 0 && !stock_kept_of(p)->late;
 
     if (request->after[0] != '\0')
         check_id(p, "after", request->after);
     plan_check_range(p, "limit", limit, 1, LIMIT_MAX);
     plan_check_range(p, "wait_ms", request->wait_ms, 0, WAIT_MS_MAX);
-    plan_call(p, waits ? &fn_stock_await_ledger : &fn_stock_read_ledger, request->group, NULL, 0);
-    plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);
-    args_stock_read_ledger(p, .after = request->after, .limit = limit, .server = waits ? p->server : "",
-                           .wait_ms = request->wait_ms);
-    if (waits)
-        plan_waits(p, "ledger", read_ledger_wake);
+    const plan_function *function = waits ? &fn_stock_await_ledger : &fn_stock_read_ledger;
+    const buckets *b = stock_buckets_asked(p, request->group);
+    for (unsigned k = 0; k <= b->n && !plan_failed(p); k++) {
+        ledger_place place = ledger_place_in(p->arena, b->n, k, request->after);
+        plan_call(p, function, request->group, NULL, 0);
+        if (waits && k == 0)
+            plan_waits(p, "ledger", read_ledger_wake);
+        if (b->n > 0)
+            plan_moves_call(p, b->n, k);
+        plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);
+        args_stock_read_ledger(p, .after = place.id, .limit = limit, .server = waits ? p->server : "",
+                               .wait_ms = request->wait_ms, .loose = place.loose);
+    }
 }
 
-/* An id of the ledger, or of the stream that it is in. */
-typedef struct position {
-    int64_t ms, seq;
-} position;
-
-static position position_of(const char *id)
-{
-    char *dash;
-    int64_t ms = strtoll(id, &dash, 10);
-
-    return (position){.ms = ms, .seq = *dash == '-' ? strtoll(dash + 1, NULL, 10) : 0};
-}
+/* The entries of a reply: outcome, oldest, time; then of each entry of the stream id, how many it is, their words. */
+enum { REPLY_HEAD = 3, REPLY_ENTRY = 3 };
 
 /* The entries of an entry of the stream, which has that id, that stand behind `after`, up to the limit. */
-static void add_entries(answer *a, const char *id, size_t n, const store_value *words, position after, size_t limit,
-                        lks_read_ledger_response *response)
+static void add_entries(answer *a, const char *id, size_t n, const store_value *words, ledger_id after, size_t limit,
+                        ledger_page *page)
 {
-    position at = position_of(id);
+    ledger_id at = ledger_id_of(id);
 
     if (n > PACKED_MAX || answer_count(a, words) != WORDS_OF_ENTRY * n)
         answer_at(a, words, answer_count(a, words));
     at.seq = (at.seq + 1) * PACKED_MAX - (int64_t)n;
-    for (size_t i = 0; i < n && response->n_entries < limit && a->error.code == LKS_OK; i++) {
+    for (size_t i = 0; i < n && page->n < limit && a->error.code == LKS_OK; i++) {
         at.seq++;
-        if (at.ms == after.ms && at.seq <= after.seq)
+        if (at.ms < after.ms || (at.ms == after.ms && at.seq <= after.seq))
             continue;
-        lks_ledger_entry *entry = response->entries[response->n_entries++];
+        lks_ledger_entry *entry = page->entries[page->n];
         const size_t word = WORDS_OF_ENTRY * i;
-        entry->id = memory_printf_in(a->arena, "%lld-%lld", (long long)at.ms, (long long)at.seq);
+        page->ids[page->n++] = at;
         entry->kind = (lks_ledger_kind)answer_enum(a, words, word, &lockstock__v1__ledger_kind__descriptor);
         entry->sku = answer_text(a, words, word + 1);
         entry->quantity = answer_int(a, words, word + 2);
@@ -109,35 +107,56 @@ static void add_entries(answer *a, const char *id, size_t n, const store_value *
     }
 }
 
+ledger_page ledger_page_of(answer *a, const store_value *reply, const char *after, size_t limit)
+{
+    const size_t count = answer_count(a, reply);
+    ledger_page page = {.waits = answer_says(reply, "WAIT"), .oldest = ""};
+
+    page.time_ms = answer_int(a, reply, page.waits ? 1 : 2);
+    if (page.waits)
+        return page;
+    page.outcome = (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
+    page.oldest = answer_text(a, reply, 1);
+    page.ids = memory_in(a->arena, limit * sizeof *page.ids);
+    page.entries = answer_messages(a, &lockstock__v1__ledger_entry__descriptor, limit);
+    for (size_t at = REPLY_HEAD; at + REPLY_ENTRY <= count && a->error.code == LKS_OK; at += REPLY_ENTRY)
+        add_entries(a, answer_text(a, reply, at), (size_t)answer_int(a, reply, at + 1), answer_split(a, reply, at + 2),
+                    ledger_id_of(after), limit, &page);
+    return page;
+}
+
 void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_read_ledger_response *response)
 {
-    enum {
-        HEAD = 2,
-        ENTRY = 3
-    }; /* outcome, oldest; then of each entry of the stream: id, how many it is, their words */
-    const store_value *reply = a->replies[0];
-    const size_t count = answer_count(a, reply);
-    const size_t limit = (size_t)limit_of(request);
-
-    if (count == 1) { /* WAIT */
+    if (stock_is_elsewhere(a))
+        return;
+    if (a->n_replies > 1) {
+        read_buckets_ledger(request, a, (size_t)limit_of(request), response);
+        return;
+    }
+    ledger_page page = ledger_page_of(a, a->replies[0], request->after, (size_t)limit_of(request));
+    if (page.waits) {
         answer_waits(a);
         return;
     }
-    response->outcome =
-        (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
-    response->oldest_id = answer_text(a, reply, 1);
-    response->entries = answer_messages(a, &lockstock__v1__ledger_entry__descriptor, limit);
-    for (size_t at = HEAD; at + ENTRY <= count && a->error.code == LKS_OK; at += ENTRY)
-        add_entries(a, answer_text(a, reply, at), (size_t)answer_int(a, reply, at + 1), answer_split(a, reply, at + 2),
-                    position_of(request->after), limit, response);
+    response->outcome = page.outcome;
+    response->oldest_id = page.oldest;
+    response->entries = page.entries;
+    response->n_entries = page.n;
+    for (size_t i = 0; i < page.n; i++)
+        page.entries[i]->id = ledger_id_text(a->arena, page.ids[i]);
 }
 
 void trim_ledger_prepare(const lks_trim_ledger_request *request, plan *p)
 {
     check_id(p, "up_to", request->up_to);
-    plan_call(p, &fn_stock_trim_ledger, request->group, NULL, 0);
-    plan_weighs(p, STORE_WEIGHT_MAX);
-    args_stock_trim_ledger(p, .up_to = request->up_to);
+    const buckets *b = stock_buckets_asked(p, request->group);
+    for (unsigned k = 0; k <= b->n && !plan_failed(p); k++) {
+        plan_call(p, &fn_stock_trim_ledger, request->group, NULL, 0);
+        if (b->n > 0)
+            plan_moves_call(p, b->n, k);
+        plan_weighs(p, STORE_WEIGHT_MAX);
+        args_stock_trim_ledger(p, .up_to = ledger_place_in(p->arena, b->n, k, request->up_to).id);
+    }
 }
 
 static void trim_ledger_next(const ProtobufCMessage *request, plan *p)
@@ -149,7 +168,11 @@ void trim_ledger_finish(const lks_trim_ledger_request *request, answer *a, lks_t
 {
     (void)request;
     (void)response;
-    answer_at(a, a->replies[0], 0);
-    if (answer_says(a->replies[0], "MORE"))
-        answer_goes_on(a, trim_ledger_next);
+    if (stock_is_elsewhere(a))
+        return;
+    for (size_t i = 0; i < a->n_replies; i++) {
+        answer_at(a, a->replies[i], 0);
+        if (answer_says(a->replies[i], "MORE"))
+            answer_goes_on(a, trim_ledger_next);
+    }
 }

@@ -74,4 +74,50 @@ TEST(a_bucket_that_runs_short_pulls_from_the_richest)
     expect_stock("g", "a", 0, 0, 40);
 }
 
+/* What the ledger adds up to: "available reserved sold" of the sku; entries are read `limit` at a time, and their ids increase. */
+static const char *ledger_sum(const char *group, const char *sku, int32_t limit)
+{
+    static const int by[][3] = {
+        [LKS_LEDGER_KIND_PUT] = {1, 0, 0},        [LKS_LEDGER_KIND_ADJUSTED] = {1, 0, 0},
+        [LKS_LEDGER_KIND_DEDUCTED] = {-1, 0, 1},  [LKS_LEDGER_KIND_RESERVED] = {-1, 1, 0},
+        [LKS_LEDGER_KIND_CONFIRMED] = {0, -1, 1}, [LKS_LEDGER_KIND_CANCELLED] = {1, -1, 0},
+        [LKS_LEDGER_KIND_EXPIRED] = {1, -1, 0},   [LKS_LEDGER_KIND_RETURNED] = {1, 0, -1},
+        [LKS_LEDGER_KIND_TRANSFERRED] = {1, 0, 0},
+    };
+    int64_t sum[3] = {0, 0, 0};
+    long long last_ms = 0, last_seq = 0, ms, seq;
+    char after[64] = "";
+    char *line = new_line();
+
+    for (;;) {
+        const lks_read_ledger_response *got = read_ledger(group, after, limit);
+        assert_non_null(got);
+        assert_int_equal(got->outcome, LKS_READ_LEDGER_OUTCOME_OK);
+        if (got->n_entries == 0)
+            break;
+        for (size_t i = 0; i < got->n_entries; i++) {
+            const lks_ledger_entry *e = got->entries[i];
+            assert_int_equal(sscanf(e->id, "%lld-%lld", &ms, &seq), 2);
+            assert_true(ms > last_ms || (ms == last_ms && seq > last_seq));
+            last_ms = ms;
+            last_seq = seq;
+            for (int n = 0; n < 3 && strcmp(e->sku, sku) == 0; n++)
+                sum[n] += by[e->kind][n] * e->quantity;
+            snprintf(after, sizeof after, "%s", e->id);
+        }
+    }
+    add_line(line, "%lld %lld %lld", (long long)sum[0], (long long)sum[1], (long long)sum[2]);
+    return line;
+}
+
+TEST(its_ledgers_are_one_ledger)
+{
+    put_in("g", "a", 40, N);
+    for (int i = 0; i < 30; i++)
+        says_begin(answer_line(deduct("g", order_in(1 + (unsigned)i % N), "", "a:1")), "DEDUCTED");
+    says(ledger_sum("g", "a", 1000), "10 0 30");
+    says(ledger_sum("g", "a", 1), "10 0 30");
+    says(ledger_sum("g", "a", 7), "10 0 30");
+}
+
 TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)
