@@ -39,16 +39,20 @@ end
 
 -- The answer when something stands in the way.
 local function refused(s, buyer, lines)
-  local ranks, gravest, anybody = {}, nil, 1
+  local ranks, gravest, anybody, counted = {}, nil, 1, true
   for i = 1, #lines, 2 do
     local item, held = item_of(s, lines[i]), nil
-    if item and item[LIMIT] > 0 then
+    if item and item[LIMIT] ~= 0 then
       if buyer == '' then fail('INVALID_ARGUMENT', 'buyer_id: must be set, an item has a per-buyer limit') end
-      held, anybody = held_of(s, lines[i], buyer), 0
+      if item[LIMIT] > 0 then held = held_of(s, lines[i], buyer) else counted = false end
+      anybody = 0
     end
     ranks[i] = refusal(item, tonumber(lines[i + 1]), held)
     if ranks[i] and (not gravest or ranks[i] < gravest) then gravest = ranks[i] end
   end
+  -- In a bucket the buyer is counted elsewhere (stock_claims.lua), not long ago.
+  counted = counted or s.claimed_at and clock() <= s.claimed_at + CLAIM_US
+  if not counted and (not gravest or gravest > 3) then return {'CLAIM'} end
   if not gravest then return nil end
   local there = gravest == 1 and elsewhere(s.base)
   if there then return there end
@@ -119,10 +123,21 @@ end
 --         {refusal, 1 when it would be the same for any buyer, place from 0, available of each line it is about}
 --         {'AGAIN', ms left of the hold, available of each line}: the first answer
 --         {'CANCELLED'} before it came, {'MORE'}: to be asked again, {'BUCKETED', n}
+--         {'CLAIM'}: its units are to be claimed first, and then a method is called that names the claim
 define_pass('stock_deduct', {}, function(s, id, buyer, ...)
   return make_order(s, DEDUCT, id, buyer, '0', ...)
 end, SHARED)
 
 define_pass('stock_reserve', {}, function(s, id, buyer, hold_ms, ...)
+  return make_order(s, RESERVE, id, buyer, hold_ms, ...)
+end, SHARED)
+
+define_pass('stock_deduct_claimed', {}, function(s, id, buyer, claimed_at, ...)
+  s.claimed_at = tonumber(claimed_at)
+  return make_order(s, DEDUCT, id, buyer, '0', ...)
+end, SHARED)
+
+define_pass('stock_reserve_claimed', {}, function(s, id, buyer, hold_ms, claimed_at, ...)
+  s.claimed_at = tonumber(claimed_at)
   return make_order(s, RESERVE, id, buyer, hold_ms, ...)
 end, SHARED)

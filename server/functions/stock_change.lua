@@ -290,7 +290,7 @@ local function write_ends(s)
   if #over > 0 then write('ZREM', s.base .. 'stock:x', unpack(over)) end
 end
 
--- A field was read before.
+-- A field was read before; value false: it ends.
 local function put_field(s, key, field, value)
   s.fields = s.fields or {}
   local fields = s.fields[key] or {}
@@ -302,14 +302,16 @@ end
 -- What a field holds, false: nothing.
 local function field_of(s, key, field)
   local fields = s.fields and s.fields[key]
-  if not fields or not fields[field] then return redis.call('HGET', key, field) end
+  if not fields or fields[field] == nil then return redis.call('HGET', key, field) end
   touch(s)
   return fields[field]
 end
 
 local function write_fields(s)
   for key, fields in pairs(s.fields) do
-    for field, value in pairs(fields) do write('HSET', key, field, value) end
+    for field, value in pairs(fields) do
+      if value then write('HSET', key, field, value) else write('HDEL', key, field) end
+    end
   end
 end
 

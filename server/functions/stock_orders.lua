@@ -51,6 +51,7 @@ local function barred(s, order)
   for i = LINES, #order, LINE do
     local sku, quantity = order[i], order[i + QUANTITY]
     local item = item_of(s, sku)
+    if item and item[LIMIT] < 0 then return 'EXPIRED' end -- in a bucket the buyer is counted elsewhere
     if item and item[LIMIT] > 0 then
       -- A limit that came later counts, and nobody has no count.
       if order[BUYER] == '' or held_of(s, sku, order[BUYER]) + quantity > item[LIMIT] then

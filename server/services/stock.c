@@ -84,11 +84,11 @@ typedef struct said {
 
 /* An order that is asked for. */
 typedef struct ordered {
-    const char *group, *order_id;
+    const char *group, *order_id, *buyer_id;
     lks_line *const *lines;
     size_t n;
     const ProtobufCEnumDescriptor *outcomes;
-    int done, sold_out; /* of these: the one of which all lines are told; SOLD_OUT */
+    int done, sold_out, buyer_limit; /* of these: the one of which all lines are told; SOLD_OUT; BUYER_LIMIT */
 } ordered;
 
 static void tell_line(lks_line_stock *line, const char *sku, int64_t available)
@@ -142,6 +142,22 @@ static said read_short(answer *a, const ordered *o, const buckets *b)
     return s;
 }
 
+/* {'OVER', {place, available...}...} */
+static said read_over(answer *a, const ordered *o)
+{
+    const store_value *reply = a->replies[0];
+    said s = {.outcome = o->buyer_limit, .n_lines = answer_count(a, reply) - 1};
+
+    s.lines = answer_messages(a, &lockstock__v1__line_stock__descriptor, s.n_lines);
+    for (size_t i = 0; i < s.n_lines; i++) {
+        const store_value *line = answer_at(a, reply, 1 + i);
+        size_t place = (size_t)answer_int(a, line, 0);
+        if (place < o->n)
+            tell_line(s.lines[i], o->lines[place]->sku, answer_int(a, line, 1));
+    }
+    return s;
+}
+
 /* Of an order of one line that the store has just answered. */
 static void learn(answer *a, const ordered *o, const said *s, uint64_t asked_ns)
 {
@@ -166,6 +182,8 @@ static bool others_help(answer *a, const ordered *o, buckets *b)
         skus[i] = o->lines[i]->sku;
         wanted[i] = o->lines[i]->quantity;
     }
+    if (answer_says(a->replies[0], "CLAIM"))
+        return buckets_claim(a, b, o->order_id, o->buyer_id, o->lines, o->n);
     if (answer_says(a->replies[0], "SOLD_OUT"))
         return buckets_pull(a, b, stock_bucket_of(o->order_id, b->n), skus, wanted, o->n);
     if (!answer_says(a->replies[0], "UNKNOWN_SKU"))
@@ -189,8 +207,14 @@ static bool is_told(answer *a, const ordered *o, said *ret)
     if (stock_goes_on(a))
         return false;
     if (b->is_short) {
+        if (buckets_unclaim(a, b))
+            return false;
         *ret = read_short(a, o, b);
         learn(a, o, ret, b->asked_ns);
+        return true;
+    }
+    if (b->is_over) {
+        *ret = read_over(a, o);
         return true;
     }
     /* Known when it came; or what its bucket says is known of all of them. */
@@ -208,26 +232,40 @@ static bool is_told(answer *a, const ordered *o, said *ret)
     return true;
 }
 
+static void add_lines(plan *p, lks_line *const *lines, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        plan_arg_text(p, lines[i]->sku);
+        plan_arg_int(p, lines[i]->quantity);
+    }
+}
+
 static void deduct_prepare(const lks_deduct_request *request, plan *p)
 {
     if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
                      request->fresh))
         return;
-    start_order(p, &fn_stock_deduct, request->group, request->order_id, request->lines, request->n_lines);
-    args_stock_deduct(p, .id = request->order_id, .buyer = request->buyer_id);
-    for (size_t i = 0; i < request->n_lines; i++)
-        each_stock_deduct(p, .sku = request->lines[i]->sku, .quantity = request->lines[i]->quantity);
+    int64_t claimed_at = stock_kept_of(p)->buckets.claimed_at;
+    start_order(p, claimed_at ? &fn_stock_deduct_claimed : &fn_stock_deduct, request->group, request->order_id,
+                request->lines, request->n_lines);
+    if (claimed_at)
+        args_stock_deduct_claimed(p, .id = request->order_id, .buyer = request->buyer_id, .claimed_at = claimed_at);
+    else
+        args_stock_deduct(p, .id = request->order_id, .buyer = request->buyer_id);
+    add_lines(p, request->lines, request->n_lines);
 }
 
 static void deduct_finish(const lks_deduct_request *request, answer *a, lks_deduct_response *response)
 {
     const ordered o = {.group = request->group,
                        .order_id = request->order_id,
+                       .buyer_id = request->buyer_id,
                        .lines = request->lines,
                        .n = request->n_lines,
                        .outcomes = &lockstock__v1__deduct_outcome__descriptor,
                        .done = LKS_DEDUCT_OUTCOME_DEDUCTED,
-                       .sold_out = LKS_DEDUCT_OUTCOME_SOLD_OUT};
+                       .sold_out = LKS_DEDUCT_OUTCOME_SOLD_OUT,
+                       .buyer_limit = LKS_DEDUCT_OUTCOME_BUYER_LIMIT};
     said s;
 
     if (!is_told(a, &o, &s))
@@ -244,21 +282,28 @@ static void reserve_prepare(const lks_reserve_request *request, plan *p)
     if (!check_order(p, request->group, request->order_id, request->buyer_id, request->lines, request->n_lines,
                      request->fresh))
         return;
-    start_order(p, &fn_stock_reserve, request->group, request->order_id, request->lines, request->n_lines);
-    args_stock_reserve(p, .id = request->order_id, .buyer = request->buyer_id, .hold_ms = request->hold_ms);
-    for (size_t i = 0; i < request->n_lines; i++)
-        each_stock_reserve(p, .sku = request->lines[i]->sku, .quantity = request->lines[i]->quantity);
+    int64_t claimed_at = stock_kept_of(p)->buckets.claimed_at;
+    start_order(p, claimed_at ? &fn_stock_reserve_claimed : &fn_stock_reserve, request->group, request->order_id,
+                request->lines, request->n_lines);
+    if (claimed_at)
+        args_stock_reserve_claimed(p, .id = request->order_id, .buyer = request->buyer_id, .hold_ms = request->hold_ms,
+                                   .claimed_at = claimed_at);
+    else
+        args_stock_reserve(p, .id = request->order_id, .buyer = request->buyer_id, .hold_ms = request->hold_ms);
+    add_lines(p, request->lines, request->n_lines);
 }
 
 static void reserve_finish(const lks_reserve_request *request, answer *a, lks_reserve_response *response)
 {
     const ordered o = {.group = request->group,
                        .order_id = request->order_id,
+                       .buyer_id = request->buyer_id,
                        .lines = request->lines,
                        .n = request->n_lines,
                        .outcomes = &lockstock__v1__reserve_outcome__descriptor,
                        .done = LKS_RESERVE_OUTCOME_RESERVED,
-                       .sold_out = LKS_RESERVE_OUTCOME_SOLD_OUT};
+                       .sold_out = LKS_RESERVE_OUTCOME_SOLD_OUT,
+                       .buyer_limit = LKS_RESERVE_OUTCOME_BUYER_LIMIT};
     said s;
 
     if (!is_told(a, &o, &s))

@@ -148,7 +148,7 @@ bool stock_asks_group(answer *a)
 
 static bool looked(answer *a, buckets *b);
 
-static void plan_at(plan *p, const buckets *b, const plan_function *function, unsigned bucket, size_t each_max)
+void buckets_plan_call(plan *p, const buckets *b, const plan_function *function, unsigned bucket, size_t each_max)
 {
     p->prepares = true;
     plan_call(p, function, b->group, NULL, each_max);
@@ -162,7 +162,7 @@ void buckets_plan_look(plan *p, buckets *b, const char *const *skus, size_t n, b
     b->then = then;
     b->step = looked;
     for (unsigned k = 0; k <= b->n; k++) {
-        plan_at(p, b, &fn_stock_look, k, n);
+        buckets_plan_call(p, b, &fn_stock_look, k, n);
         plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);
         for (size_t i = 0; i < n; i++)
             each_stock_look(p, .sku = skus[i]);
@@ -276,7 +276,7 @@ static void plan_set(const ProtobufCMessage *request, plan *p)
         for (unsigned k = 1; k <= b->n; k++)
             if (is_behind(b, i, k)) {
                 const bucket_item *pool = buckets_seen(b, i, 0);
-                plan_at(p, b, &fn_stock_set_bucket, k, 0);
+                buckets_plan_call(p, b, &fn_stock_set_bucket, k, 0);
                 args_stock_set_bucket(p, .sku = b->skus[i], .made = pool->born, .set = pool->era,
                                       .buyer_limit = pool->limit, .opens = pool->opens, .closes = pool->closes,
                                       .retain = pool->retain);
@@ -299,7 +299,7 @@ static void plan_drop(const ProtobufCMessage *request, plan *p)
     for (size_t i = 0; i < b->n_skus; i++)
         for (unsigned k = 1; k <= b->n; k++)
             if (has_ended(b, i, k)) {
-                plan_at(p, b, &fn_stock_drop_bucket, k, 0);
+                buckets_plan_call(p, b, &fn_stock_drop_bucket, k, 0);
                 args_stock_drop_bucket(p, .sku = b->skus[i], .born = buckets_seen(b, i, 0)->version);
             }
 }
@@ -316,7 +316,7 @@ static void plan_receive(const ProtobufCMessage *request, plan *p)
 
     for (size_t i = 0; i < b->n_moves; i++) {
         const bucket_move *m = &b->moves[i];
-        plan_at(p, b, &fn_stock_receive, m->to, 0);
+        buckets_plan_call(p, b, &fn_stock_receive, m->to, 0);
         args_stock_receive(p, .sku = b->skus[m->sku], .from = m->from, .to = m->to, .move_id = m->id,
                            .units = m->units, .move_born = m->born);
     }
@@ -330,7 +330,7 @@ void buckets_plan_sent(plan *p)
     for (size_t i = 0; i < b->n_moves && b->came; i++) {
         const bucket_move *m = &b->moves[i];
         bool prepares = p->prepares;
-        plan_at(p, b, &fn_stock_sent, m->from, 0);
+        buckets_plan_call(p, b, &fn_stock_sent, m->from, 0);
         args_stock_sent(p, .sku = b->skus[m->sku], .to = m->to, .move_id = m->id);
         p->prepares = prepares;
     }
@@ -400,7 +400,7 @@ static void plan_send(const ProtobufCMessage *request, plan *p)
 
     for (size_t i = 0; i < b->n_moves; i++) {
         const bucket_move *m = &b->moves[i];
-        plan_at(p, b, &fn_stock_send, m->from, 0);
+        buckets_plan_call(p, b, &fn_stock_send, m->from, 0);
         args_stock_send(p, .sku = b->skus[m->sku], .from = m->from, .to = m->to, .units = m->units, .born = m->born);
     }
 }

@@ -12,7 +12,7 @@
 
 #include "services/stock.h"
 
-enum { STOCK_BUCKETS_MIN = 2, STOCK_BUCKETS_MAX = 64 };
+enum { STOCK_BUCKETS_MIN = 2, STOCK_BUCKETS_MAX = 64, STOCK_BUCKETS_LIMIT_MAX = 1000 /* of per_buyer_limit */ };
 
 /* An item in a bucket, or in the pool. */
 typedef struct bucket_item {
@@ -59,6 +59,15 @@ struct buckets {
     uint64_t asked_ns; /* from which it counts that something is short */
     bool is_short;     /* nowhere is what was wanted */
     bool came;         /* the moves were received */
+
+    /* of stock_bucket_limits.c */
+    const char *order_id, *buyer_id;
+    lks_line *const *lines;
+    size_t n_lines;
+    int64_t claimed_at; /* 0: nothing is claimed */
+    bool verified, is_over, unclaimed;
+    struct claim *claims; /* whose orders are looked at */
+    size_t n_claims;
 
     /* of the methods */
     bool looked, replayed, spread, ready, must_be_new;
@@ -122,6 +131,9 @@ bool buckets_look(answer *a, buckets *b, bucket_step *then);
 
 const bucket_item *buckets_seen(const buckets *b, size_t sku, unsigned bucket);
 
+/* A call at a bucket, or the pool (0), that is no effect of the method's own. */
+void buckets_plan_call(plan *p, const buckets *b, const plan_function *function, unsigned bucket, size_t each_max);
+
 /* After a look: what is under way is brought to its end, buckets get the item and its settings, and lose one that the pool has
  * deleted; then it is looked at again.
  * False: there was nothing to do. */
@@ -155,6 +167,13 @@ const plan_function *bucket_item_call(plan *p, const char *group, const char *co
 /* In finish, where the group is in buckets: true when there is no answer yet; else the item is what was seen. */
 bool bucket_put_goes_on(answer *a);
 bool bucket_adjust_goes_on(answer *a);
+
+/* stock_bucket_limits.c: limits a buyer. In finish of an order that its bucket has told to claim its units first: then it is made
+ * again with the claim, b->claimed_at; or is_over is set, the reply is {'OVER', {place, available...}...}, and finish goes on. */
+bool buckets_claim(answer *a, buckets *b, const char *order_id, const char *buyer_id, lks_line *const *lines, size_t n);
+
+/* In finish of an order that was refused: false when it has no claim any more. */
+bool buckets_unclaim(answer *a, buckets *b);
 
 /* stock_ledger.c: an id of a ledger, "ms-seq". */
 typedef struct ledger_id {

@@ -120,4 +120,54 @@ TEST(its_ledgers_are_one_ledger)
     says(ledger_sum("g", "a", 7), "10 0 30");
 }
 
+/* ---- limits a buyer ---- */
+
+static void put_with_limit(int64_t on_hand, int64_t limit)
+{
+    lks_put_item_request request = put_request("g", "a", on_hand);
+
+    request.buckets = N;
+    request.per_buyer_limit = limit;
+    assert_non_null(put(&request));
+}
+
+TEST(a_buyer_has_one_limit_in_all_buckets)
+{
+    put_with_limit(400, 3);
+    const char *first = order_in(1), *second = order_in(2), *third = order_in(3);
+    answers(deduct("g", first, "bob", "a:2"), "DEDUCTED a:98");
+    says_begin(answer_line(deduct("g", second, "bob", "a:2")), "BUYER_LIMIT a:");
+    answers(deduct("g", first, "bob", "a:2"), "DEDUCTED again a:98");
+    answers(deduct("g", second, "bob", "a:1"), "DEDUCTED a:99");
+    says_begin(answer_line(deduct("g", third, "bob", "a:1")), "BUYER_LIMIT a:");
+    answers(deduct("g", third, "eve", "a:3"), "DEDUCTED a:97");
+    assert_null(deduct("g", order_in(4), "", "a:1"));
+    expect_error(LKS_INVALID_ARGUMENT, "buyer_id");
+    assert_int_equal(get_item("g", "a")->per_buyer_limit, 3);
+}
+
+TEST(what_comes_back_does_not_count_for_the_limit)
+{
+    put_with_limit(400, 2);
+    const char *sold = order_in(1), *held = order_in(2);
+    says_begin(answer_line(deduct("g", sold, "bob", "a:1")), "DEDUCTED");
+    says_begin(answer_line(reserve("g", held, "bob", "a:1", 60000)), "RESERVED");
+    says_begin(answer_line(deduct("g", order_in(3), "bob", "a:1")), "BUYER_LIMIT");
+    says_begin(answer_line(take_back("g", "r1", sold, "")), "RETURNED");
+    says_begin(answer_line(deduct("g", order_in(4), "bob", "a:1")), "DEDUCTED");
+    says_begin(answer_line(deduct("g", order_in(1), "bob", "a:1")), "BUYER_LIMIT");
+    harness_advance_ms(h, 60000);
+    says_begin(answer_line(deduct("g", order_in(1), "bob", "a:1")), "DEDUCTED");
+    says_begin(answer_line(deduct("g", order_in(1), "bob", "a:1")), "BUYER_LIMIT");
+}
+
+TEST(a_refused_order_leaves_no_claim)
+{
+    put_with_limit(4, 3);
+    says_begin(answer_line(deduct("g", order_in(1), "eve", "a:3")), "DEDUCTED");
+    answers(deduct("g", order_in(2), "bob", "a:2"), "SOLD_OUT a:1");
+    answers(deduct("g", order_in(3), "bob", "a:2"), "SOLD_OUT a:1");
+    says_begin(answer_line(deduct("g", order_in(3), "bob", "a:1")), "DEDUCTED");
+}
+
 TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)
