@@ -95,7 +95,7 @@ typedef struct plan {
     service_alarm undo; /* set by plan_undo; its function is NULL when there is none */
     store_call *calls;
     size_t n_calls;
-    int layout;   /* of the last call's arguments */
+    int layout;    /* of the last call's arguments */
     bool prepares; /* the calls of this round are no effect of the method's own, whatever becomes of them */
     lks_error error;
 } plan;

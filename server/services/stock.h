@@ -35,7 +35,8 @@ void stock_on_store_call(void *state, const store_call *call);
 
 /* Whether SOLD_OUT is the answer to a valid order that was never sent, or that the store has just looked up. Where prepare finds so
  * it plans nothing, keeps what is available, and finish tells the order's only line by stock_known_line. */
-bool stock_is_known_sold_out(const plan *p, const char *group, lks_line *const *lines, size_t n, int64_t *ret_available);
+bool stock_is_known_sold_out(const plan *p, const char *group, lks_line *const *lines, size_t n,
+                             int64_t *ret_available);
 lks_line_stock **stock_known_line(answer *a, const char *sku, size_t *ret_n);
 
 /* In finish: what the store has just said of an order of that line alone. sold_out: it refused it with SOLD_OUT, and

@@ -58,8 +58,8 @@ static unsigned next_page(const ledger_page *pages, const size_t *at, unsigned n
     unsigned next = n_pages;
 
     for (unsigned k = 0; k < n_pages; k++)
-        if (at[k] < pages[k].n && (next == n_pages || is_before(in_group(pages[k].ids[at[k]], k),
-                                                                in_group(pages[next].ids[at[next]], next))))
+        if (at[k] < pages[k].n &&
+            (next == n_pages || is_before(in_group(pages[k].ids[at[k]], k), in_group(pages[next].ids[at[next]], next))))
             next = k;
     return next;
 }

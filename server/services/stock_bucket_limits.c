@@ -95,10 +95,10 @@ static bool read_claims(answer *a, buckets *b)
     for (size_t i = 1; i < answer_count(a, reply); i++) {
         const store_value *line = answer_at(a, reply, i);
         size_t place = (size_t)answer_int(a, line, 0);
-        for (size_t at = 2; at + 2 <= answer_count(a, line) && b->n_claims < CLAIMS_AT_ONCE && place < b->n_lines; at += 2)
-            b->claims[b->n_claims++] = (claim){.sku = b->lines[place]->sku,
-                                               .order_id = answer_text(a, line, at),
-                                               .at = answer_int(a, line, at + 1)};
+        for (size_t at = 2; at + 2 <= answer_count(a, line) && b->n_claims < CLAIMS_AT_ONCE && place < b->n_lines;
+             at += 2)
+            b->claims[b->n_claims++] = (claim){
+                .sku = b->lines[place]->sku, .order_id = answer_text(a, line, at), .at = answer_int(a, line, at + 1)};
     }
     return b->n_claims > 0;
 }

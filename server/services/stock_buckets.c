@@ -317,8 +317,8 @@ static void plan_receive(const ProtobufCMessage *request, plan *p)
     for (size_t i = 0; i < b->n_moves; i++) {
         const bucket_move *m = &b->moves[i];
         buckets_plan_call(p, b, &fn_stock_receive, m->to, 0);
-        args_stock_receive(p, .sku = b->skus[m->sku], .from = m->from, .to = m->to, .move_id = m->id,
-                           .units = m->units, .move_born = m->born);
+        args_stock_receive(p, .sku = b->skus[m->sku], .from = m->from, .to = m->to, .move_id = m->id, .units = m->units,
+                           .move_born = m->born);
     }
 }
 

@@ -39,9 +39,9 @@ typedef bool bucket_step(answer *a, buckets *b);
 struct buckets {
     const char *group;
     unsigned n;
-    bool known;    /* n is set */
-    bool certain;  /* by the group itself, in this call */
-    bool applied;  /* the method has had its effect */
+    bool known;   /* n is set */
+    bool certain; /* by the group itself, in this call */
+    bool applied; /* the method has had its effect */
     unsigned tries;
     bucket_step *step, *then; /* of the replies that are to come; after a look */
 
@@ -54,11 +54,11 @@ struct buckets {
     /* of buckets_pull */
     unsigned to;
     const int64_t *wanted; /* NULL: what it has, and `missing` more */
-    int64_t *total;    /* of each sku, when something is short */
-    int64_t *versions; /* of all of seen, when something was short before */
-    uint64_t asked_ns; /* from which it counts that something is short */
-    bool is_short;     /* nowhere is what was wanted */
-    bool came;         /* the moves were received */
+    int64_t *total;        /* of each sku, when something is short */
+    int64_t *versions;     /* of all of seen, when something was short before */
+    uint64_t asked_ns;     /* from which it counts that something is short */
+    bool is_short;         /* nowhere is what was wanted */
+    bool came;             /* the moves were received */
 
     /* of stock_bucket_limits.c */
     const char *order_id, *buyer_id;

@@ -157,8 +157,8 @@ void batch_get_items_prepare(const lks_batch_get_items_request *request, plan *p
 static void read_group(const lks_batch_get_items_request *request, answer *a, const buckets *b, lks_item **items)
 {
     for (size_t i = 0; i < request->n_skus && a->error.code == LKS_OK; i++)
-        items[i] = b->n > 0 ? buckets_item(a, b, i)
-                            : found_item(a, a->replies[0], 1 + i, request->group, request->skus[i]);
+        items[i] =
+            b->n > 0 ? buckets_item(a, b, i) : found_item(a, a->replies[0], 1 + i, request->group, request->skus[i]);
 }
 
 /* Those of groups of their own: a reply of each. Those in buckets are looked at one by one. */

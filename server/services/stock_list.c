@@ -269,8 +269,8 @@ static void read_namespace(answer *a, listing *page)
             page->items[page->n++] = stock_item(a, answer_at(a, found, 2), plan_decode(a->arena, name), sku);
         }
     }
-    page->token = (char *)walk_next(a->arena, page->walk, answer_text(a, reply, 2),
-                                    answer_text(a, reply, 3), page->token[1] != '\0' ? page->token : "");
+    page->token = (char *)walk_next(a->arena, page->walk, answer_text(a, reply, 2), answer_text(a, reply, 3),
+                                    page->token[1] != '\0' ? page->token : "");
 }
 
 /* The next item that is in buckets is looked at. False: there is none. */

@@ -36,9 +36,9 @@ static bool gives_nothing_back(const char *function)
     const char *const names[] = {
         fn_stock_deduct.name,      fn_stock_reserve.name,     fn_stock_confirm.name,      fn_stock_get_items.name,
         fn_stock_extend_hold.name, fn_stock_get_order.name,   fn_stock_list_group.name,   fn_stock_list_namespace.name,
-        fn_stock_read_ledger.name, fn_stock_trim_ledger.name, fn_stock_await_ledger.name,
-        fn_stock_split.name,       fn_stock_look.name,        fn_stock_send.name,        fn_stock_receive.name,
-        fn_stock_sent.name,        fn_stock_set_bucket.name,
+        fn_stock_read_ledger.name, fn_stock_trim_ledger.name, fn_stock_await_ledger.name, fn_stock_split.name,
+        fn_stock_look.name,        fn_stock_send.name,        fn_stock_receive.name,      fn_stock_sent.name,
+        fn_stock_set_bucket.name,
     };
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)

@@ -28,8 +28,7 @@ static const char *order_in(unsigned bucket)
 /* What a bucket, or the pool (0), has by itself: "available reserved sold". */
 static const char *in_bucket(const char *sku, unsigned bucket)
 {
-    return harness_redis(h,
-                         "EVAL %s 1 ls:{default/g/%d/%u}:stock:i:%s",
+    return harness_redis(h, "EVAL %s 1 ls:{default/g/%d/%u}:stock:i:%s",
                          "local text = redis.call('GET', KEYS[1])\n"
                          "if not text then return 'none' end\n"
                          "local i = {struct.unpack('<Bdddddddddd', text)}\n"
@@ -78,10 +77,10 @@ TEST(a_bucket_that_runs_short_pulls_from_the_richest)
 static const char *ledger_sum(const char *group, const char *sku, int32_t limit)
 {
     static const int by[][3] = {
-        [LKS_LEDGER_KIND_PUT] = {1, 0, 0},        [LKS_LEDGER_KIND_ADJUSTED] = {1, 0, 0},
-        [LKS_LEDGER_KIND_DEDUCTED] = {-1, 0, 1},  [LKS_LEDGER_KIND_RESERVED] = {-1, 1, 0},
-        [LKS_LEDGER_KIND_CONFIRMED] = {0, -1, 1}, [LKS_LEDGER_KIND_CANCELLED] = {1, -1, 0},
-        [LKS_LEDGER_KIND_EXPIRED] = {1, -1, 0},   [LKS_LEDGER_KIND_RETURNED] = {1, 0, -1},
+        [LKS_LEDGER_KIND_PUT] = {1, 0, 0},         [LKS_LEDGER_KIND_ADJUSTED] = {1, 0, 0},
+        [LKS_LEDGER_KIND_DEDUCTED] = {-1, 0, 1},   [LKS_LEDGER_KIND_RESERVED] = {-1, 1, 0},
+        [LKS_LEDGER_KIND_CONFIRMED] = {0, -1, 1},  [LKS_LEDGER_KIND_CANCELLED] = {1, -1, 0},
+        [LKS_LEDGER_KIND_EXPIRED] = {1, -1, 0},    [LKS_LEDGER_KIND_RETURNED] = {1, 0, -1},
         [LKS_LEDGER_KIND_TRANSFERRED] = {1, 0, 0},
     };
     int64_t sum[3] = {0, 0, 0};
