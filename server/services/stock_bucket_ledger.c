@@ -64,8 +64,8 @@ static unsigned next_page(const ledger_page *pages, const size_t *at, unsigned n
     return next;
 }
 
-/* In order, up to the limit, of before that time. Each page has as many as may be told. */
-static void merge(answer *a, const ledger_page *pages, unsigned n_pages, int64_t before_ms, size_t limit,
+/* In order, up to the limit, of before that time. Each page has as many as may be told. False: some are not of before. */
+static bool merge(answer *a, const ledger_page *pages, unsigned n_pages, int64_t before_ms, size_t limit,
                   lks_read_ledger_response *response)
 {
     size_t *at = memory_in(a->arena, n_pages * sizeof *at);
@@ -73,12 +73,15 @@ static void merge(answer *a, const ledger_page *pages, unsigned n_pages, int64_t
     response->entries = memory_in(a->arena, limit * sizeof *response->entries);
     while (response->n_entries < limit) {
         unsigned k = next_page(pages, at, n_pages);
-        if (k == n_pages || pages[k].ids[at[k]].ms >= before_ms)
+        if (k == n_pages)
             break;
+        if (pages[k].ids[at[k]].ms >= before_ms)
+            return false;
         lks_ledger_entry *entry = pages[k].entries[at[k]];
         entry->id = ledger_id_text(a->arena, in_group(pages[k].ids[at[k]++], k));
         response->entries[response->n_entries++] = entry;
     }
+    return true;
 }
 
 static void find_oldest(answer *a, const ledger_page *pages, unsigned n_pages, lks_read_ledger_response *response)
@@ -124,10 +127,6 @@ void read_buckets_ledger(const lks_read_ledger_request *request, answer *a, size
     response->outcome = trimmed ? LKS_READ_LEDGER_OUTCOME_TRIMMED : LKS_READ_LEDGER_OUTCOME_OK;
     if (trimmed)
         return;
-    merge(a, pages, n, before_ms, limit, response);
-    bool more = false;
-    for (unsigned k = 0; k < n; k++)
-        more = more || pages[k].n > 0;
-    if (response->n_entries == 0 && more && b->tries < TRIES_MAX)
+    if (!merge(a, pages, n, before_ms, limit, response) && b->tries < TRIES_MAX)
         buckets_go_on(a, b, stock_ask_again);
 }
