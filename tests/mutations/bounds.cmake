@@ -8,8 +8,8 @@ c_mutation(B1 server/services/lock_admin.c test_weights [[plan_weighs(p, STORE_W
 c_mutation(B1 server/services/stock.c test_weights [[plan_weighs(p, 1 + n / STOCK_LINES_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_items.c test_weights
   [[plan_weighs(p, 1 + request->n_skus / STOCK_ITEMS_OF_WEIGHT);]] "")
-c_mutation(B1 server/services/stock_orders.c test_weights [[    plan_call(p, &fn_stock_confirm, request->group, NULL, 0);
-    plan_weighs(p, STOCK_ORDER_WEIGHT);]] [[    plan_call(p, &fn_stock_confirm, request->group, NULL, 0);]])
+c_mutation(B1 server/services/stock_orders.c test_weights [[    stock_call(p, &fn_stock_confirm, request->group, NULL, request->order_id, 0);
+    plan_weighs(p, STOCK_ORDER_WEIGHT);]] [[    stock_call(p, &fn_stock_confirm, request->group, NULL, request->order_id, 0);]])
 c_mutation(B1 server/services/stock_list.c test_weights [[plan_weighs(p, 1 + (size_t)step / STOCK_ITEMS_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);]] "")
 c_mutation(B1 server/services/stock_ledger.c test_weights [[plan_weighs(p, STORE_WEIGHT_MAX);]] "")

@@ -1,7 +1,7 @@
 # What keeps the promises of waiting for the ledger, and of its consumer.
 
 # Who is told
-lua_mutation(SL1 test_stock_ledger_wait [[write('PUBLISH', 'ls:wake:' .. server, 'W ' .. s.base .. 'ledger')]] "")
+lua_mutation(SL1 test_stock_ledger_wait [[write('PUBLISH', channel_of(server), 'W ' .. base .. 'ledger')]] "")
 lua_mutation(SL1 test_stock_ledger_wait [[write('SADD', readers, server)]] "")
 c_mutation(SL1 server/services/stock_ledger.c test_ledger_wait
   [[plan_waits(p, "ledger", read_ledger_wake)]] [[plan_waits(p, "reader", read_ledger_wake)]])
@@ -13,10 +13,10 @@ c_mutation(SL4 server/services/stock_ledger.c test_stock_ledger_wait
   [[event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name]] [[fn_stock_read_ledger.name]])
 c_mutation(SL5 server/services/stock_ledger.c test_stock_ledger_wait
   [[event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name]] [[fn_stock_await_ledger.name]])
-lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 2 then]] [[ then]])
+lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 3 then]] [[ then]])
 c_mutation(SL6 server/services/stock_ledger.c test_stock_ledger_wait
   [[waits ? &fn_stock_await_ledger : &fn_stock_read_ledger]] [[&fn_stock_await_ledger]])
-lua_mutation(SL7 test_stock_ledger_wait [[if reply[1] ~= 'OK' or #reply > 2]] [[if #reply > 2]])
+lua_mutation(SL7 test_stock_ledger_wait [[if reply[1] ~= 'OK' or #reply > 3]] [[if #reply > 3]])
 
 # What waiting leaves behind
 lua_mutation(SL8 test_stock_ledger_wait [[write('PEXPIRE', readers, wait_ms)]] [[redis.call('PTTL', readers)]])

@@ -22,15 +22,15 @@ c_mutation(S54 server/services/stock_refusals.c test_stock_refusals
   [[part[1] = lks_rpc_slice_of(group[0] == '\0' ? sku : group);]] [[part[1] = lks_rpc_slice_of("");]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[part[2] = lks_rpc_slice_of(sku);]]
   [[part[2] = lks_rpc_slice_of("");]])
-c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.until_ns = p->asked_ns + REFUSAL_KNOWN_NS]]
-  [[.until_ns = p->asked_ns + 2 * REFUSAL_KNOWN_NS]])
-c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.ask_ns = p->asked_ns + REFUSAL_ASK_NS]]
-  [[.ask_ns = p->asked_ns + REFUSAL_KNOWN_NS]])
+c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.until_ns = asked_ns + REFUSAL_KNOWN_NS]]
+  [[.until_ns = asked_ns + 2 * REFUSAL_KNOWN_NS]])
+c_mutation(S54 server/services/stock_refusals.c test_stock_refusals [[.ask_ns = asked_ns + REFUSAL_ASK_NS]]
+  [[.ask_ns = asked_ns + REFUSAL_KNOWN_NS]])
 c_mutation(S54 server/services/stock_refusals.c test_stock_refusals
-  [[        refusals_forget(p->state, &key, a->now_ns);]] [[        ;]])
+  [[        refusals_forget(memory, &key, a->now_ns);]] [[        ;]])
 c_mutation(S54 server/services/stock.c test_stock_refusals [[sold_out && s->anybody]] [[sold_out]])
-lua_mutation(S54 test_stock_refusals [[held, anybody = held_of(s, lines[i], buyer), 0]]
-  [[held = held_of(s, lines[i], buyer)]])
+lua_mutation(S54 test_stock_refusals [[      anybody = 0
+]] "")
 
 # What ends it
 c_mutation(S55 server/services/rounds.c test_stock_refusals [[    for (size_t i = 0; i < r->plan.n_calls; i++)
@@ -41,6 +41,6 @@ c_mutation(S55 server/services/rounds.c test_stock_refusals [[    tell_service(&
 c_mutation(S55 server/calls/alarms.c test_alarms [[    if (a->all->called)
         a->all->called(a->all->called_arg, &a->asking->call);
 ]] "")
-c_mutation(S55 server/services/stock_refusals.c test_stock_refusals [[        refusals_drop(state, call->base);]] [[        ;]])
-c_mutation(S55 server/services/stock_refusals.c test_stock_refusals [[        refusals_drop_all(state); /* of all groups that it finds */]]
-  [[        refusals_drop(state, call->base);]])
+c_mutation(S55 server/services/stock_refusals.c test_stock_refusals [[        refusals_drop(sold_out, group_of(call->base));]] [[        ;]])
+c_mutation(S55 server/services/stock_refusals.c test_stock_refusals [[        refusals_drop_all(sold_out); /* of all groups that it finds */]]
+  [[        refusals_drop(sold_out, group_of(call->base));]])

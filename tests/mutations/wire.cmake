@@ -111,8 +111,8 @@ c_mutation(W16 server/services/rounds.c test_dispatch [[        r->error.applied
     else if]] [[        ;
     else if]])
 c_mutation(W16 server/services/rounds.c test_dispatch [[        r->error.applied = LKS_APPLIED_MAYBE;
-    return]] [[        ;
-    return]])
+    else if]] [[        ;
+    else if]])
 c_mutation(W16 server/services/rounds.c test_dispatch
   [[lks_error_set(&r->error, result->code, result->applied, "%s", result->message);]]
   [[lks_error_set(&r->error, result->code, LKS_APPLIED_NO, "%s", result->message);]])
