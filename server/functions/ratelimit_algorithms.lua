@@ -261,6 +261,23 @@ local function read_head(log, c)
   return struct.unpack('<Id', text)
 end
 
+-- What a chunk costs as a whole.
+local function sum_of(log, c)
+  local text, sum = read_entries(log, c, 0, CHUNK), 0
+  for at = 1, #text, ENTRY_BYTES do
+    local _, cost = struct.unpack(ENTRY, text, at)
+    sum = sum + cost
+  end
+  return sum
+end
+
+-- What the chunks from that one on cost.
+local function units_from(log, c, next)
+  local units, last = 0, chunk_of(next - 1)
+  for k = c, last do units = units + (k < last and read_head(log, k + 1) or sum_of(log, k)) end
+  return units
+end
+
 -- Goes over the entries from the oldest on, as long as they are not after `till` and more than `room` units are left.
 -- -> the number, the units and the instant of what is left (without instant: nothing), the instant of the last one that it
 -- went over.
@@ -275,6 +292,8 @@ local function walk(r, log, till, room)
       units, number = units - sum, number + CHUNK
     else
       local text, at = read_entries(log, c, place, LOOK), 1
+      -- The chunk has ended, and all that was in it is over.
+      if text == '' and c < chunk_of(next - 1) then units = units_from(log, c + 1, next) end
       while at < #text do
         local cost
         instant, cost, at = struct.unpack(ENTRY, text, at)
@@ -307,16 +326,6 @@ local function newest(r, log, but)
     number = c * CHUNK
   end
   return 0
-end
-
--- What a chunk costs as a whole.
-local function sum_of(log, c)
-  local text, sum = read_entries(log, c, 0, CHUNK), 0
-  for at = 1, #text, ENTRY_BYTES do
-    local _, cost = struct.unpack(ENTRY, text, at)
-    sum = sum + cost
-  end
-  return sum
 end
 
 ALGORITHMS.L = {

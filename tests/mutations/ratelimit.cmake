@@ -14,6 +14,7 @@ lua_mutation(R2 test_ratelimit_model [[if sum and instant <= till and units - su
 lua_mutation(R2 test_ratelimit_model [[if sum and instant <= till and units - sum > room then]] [[if sum and instant <= till then]])
 lua_mutation(R2 test_ratelimit_model [[oldest < number and sum_of(log, c - 1) or 0]] [[0]])
 lua_mutation(R2 test_ratelimit_model [[if #text < LOOK * ENTRY_BYTES then number = (c + 1) * CHUNK end]] [[if #text < LOOK * ENTRY_BYTES then number = next end]])
+lua_mutation(R2 test_ratelimit_faults [[if text == '' and c < chunk_of(next - 1) then units = units_from(log, c + 1, next) end]] "")
 lua_mutation(R2 test_ratelimit_refund [[if r[5] < UNITS or r[6] > till then return end]] [[if true then return end]])
 
 # SLIDING_WINDOW

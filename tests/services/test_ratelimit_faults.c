@@ -140,6 +140,19 @@ TEST(a_chunk_of_a_log_that_was_lost_is_not_left_in_part)
     expect_told(check_cost("a LOG 5/1000", 5), "ALLOWED: ALLOWED 5 0 0 1000 0");
 }
 
+/* A chunk ends by itself when all of it is over, also one of which a part was passed over before. */
+TEST(what_was_in_a_chunk_that_has_ended_counts_no_more)
+{
+    check_cost("a LOG 9/1000", 1);
+    advance(1);
+    check_cost("a LOG 9/1000", 2);
+    advance(999);
+    expect_told(check_cost("a LOG 9/1000", 3), "ALLOWED: ALLOWED 9 4 0 1000 0");
+    advance(999);
+    harness_redis(h, "DEL ls:{default/g}:rate:l:a:L,9,1000:0");
+    expect_told(check_cost("a LOG 9/1000", 1), "ALLOWED: ALLOWED 9 5 0 1000 0");
+}
+
 /* That a Check then is refused is shown with a real server: tests/e2e/test_ratelimit.c. */
 TEST(when_memory_is_short)
 {
