@@ -7,6 +7,9 @@
 # ./run.sh serve    builds, then serves tcp://127.0.0.1:7700 and grpc://127.0.0.1:7701 until Ctrl-C. The
 #                   state is kept in ${XDG_STATE_HOME:-~/.local/state}/lockstock.
 #                   More arguments are lockstockd's (see lockstockd --help).
+# ./run.sh cluster  the same on a Redis Cluster of six nodes, or on three sentinels, a primary and two replicas, which
+# ./run.sh sentinel it starts in a temporary directory and which end with it. What can be done to them while it runs:
+#                   packaging/redis-set.sh, with the directory that it prints.
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 . "$root/packaging/install.sh"
@@ -16,6 +19,7 @@ quiet=()
 [ -t 1 ] || quiet=(-- --quiet)
 work=
 server=
+set=
 
 clean_up() {
   local status=$?
@@ -24,7 +28,11 @@ clean_up() {
     kill -TERM "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
   fi
-  if [ "$status" -ne 0 ] && [ -n "$work" ] && [ -s "$work/log" ]; then
+  if [ -n "$set" ]; then
+    kill -TERM "$set" 2>/dev/null || true
+    wait "$set" 2>/dev/null || true
+  fi
+  if [ "$status" -ne 0 ] && [ "$status" -ne 130 ] && [ -n "$work" ] && [ -s "$work/log" ]; then
     echo "--- the end of the log ---" >&2
     tail -n 20 "$work/log" >&2
   fi
@@ -61,9 +69,24 @@ run_scenes() {
   server=
 }
 
+run_on_set() { # cluster|sentinel [lockstockd's flags]
+  work=$(mktemp -d)
+  "$root/packaging/redis-set.sh" "$1" "$work/set" >"$work/log" 2>&1 &
+  set=$!
+  until grep -qx ready "$work/log"; do
+    kill -0 "$set" 2>/dev/null || die "the redis-servers did not start"
+    sleep 0.1
+  done
+  echo "Its redis-servers: packaging/redis-set.sh nodes $work/set; more in that script's header."
+  "$build/server/lockstockd" --listen tcp://127.0.0.1:7700,grpc://127.0.0.1:7701 --store "$(cat "$work/set/url")" "${@:2}" &
+  server=$!
+  wait "$server" || die "lockstockd ended"
+  server=
+}
+
 case "${1:-}" in
-"" | show | serve) ;;
-*) die "usage: ./run.sh [show [its flags] | serve [lockstockd's flags]]" ;;
+"" | show | serve | cluster | sentinel) ;;
+*) die "usage: ./run.sh [show [its flags] | serve|cluster|sentinel [lockstockd's flags]]" ;;
 esac
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -71,6 +94,7 @@ install_packages run
 build_all
 case "${1:-}" in
 "") run_scenes ;;
+cluster | sentinel) run_on_set "$@" ;;
 show)
   trap - EXIT INT TERM
   exec "$build/examples/show/show" "${@:2}"

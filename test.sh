@@ -2,6 +2,8 @@
 # ./test.sh                the fast suite under ASan+UBSan and under TSan, and buf
 # ./test.sh --soak         the full counts (label soak) under ASan+UBSan, the mutations, and floods on a release build
 # ./test.sh --languages    the contract's clients in other languages, with Go and Java, which the others skip
+# ./test.sh --torture [minutes] [--store embedded|redis|sentinel|cluster] [--seed N] ...   many clients and faults, and
+#                          whether what was answered can be true (docs/torture.md); 10 minutes, embedded
 # ./test.sh --fuzz [s] [fuzz_x...]   each fuzz target (tests/fuzz), or those, for s seconds (60)
 set -euo pipefail
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
@@ -152,11 +154,22 @@ case "${1:-}" in
   npm_ready || true
   run_tests asan languages
   ;;
+--torture)
+  install_packages run test
+  build_preset asan --target lockstockd torture_caller shifted-clock synced-bytes
+  minutes=10
+  if [[ "${2:-}" =~ ^[0-9.]+$ ]]; then
+    minutes=$2
+    shift
+  fi
+  lint torture /usr/bin/python3 tests/torture/torture.py --build build/asan \
+    --seconds "$(awk -v minutes="$minutes" 'BEGIN { print minutes * 60 }')" "${@:2}"
+  ;;
 --fuzz)
   install_packages run test fuzz
   run_fuzz "${2:-60}" "${@:3}"
   ;;
-*) die "usage: ./test.sh [--soak | --languages | --fuzz [seconds [target...]]]" ;;
+*) die "usage: ./test.sh [--soak | --languages | --torture [minutes [flags]] | --fuzz [seconds [target...]]]" ;;
 esac
 
 echo

@@ -1,0 +1,31 @@
+#!/usr/bin/python3
+"""Whether what was answered can be true (docs/torture.md): check.py HISTORY.json. It believes no answer: what an answer
+claims must fit the other answers, the times at which they were asked for and came, and what is there in the end."""
+import json
+import sys
+
+import check_leases
+import check_others
+import check_stock
+from history import History, Report
+
+def check(record):
+    report, history = Report(), History(record)
+    for fault in history.faults:
+        if "violation" in fault:
+            report.fail("end of a server", fault["violation"])
+    for text in record["stopping"]:
+        report.fail("end of a server", text)
+    check_stock.check(report, history, record["witness"])
+    check_leases.check_locks(report, history, record["witness"])
+    check_leases.check_results(report, history, record["witness"])
+    check_others.check_rates(report, history)
+    check_others.check_ids(report, history)
+    return report
+
+
+if __name__ == "__main__":
+    with open(sys.argv[1]) as file:
+        result = check(json.load(file))
+    print(result.text())
+    sys.exit(1 if result.wrong else 0)

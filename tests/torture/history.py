@@ -1,0 +1,71 @@
+"""What is common to all checks: the recorded calls, and the list of what is wrong."""
+from collections import Counter
+
+NEVER = float("inf")
+TOLD_EACH = 5  # of one kind
+
+
+class Report:
+    def __init__(self):
+        self.wrong, self.checked = [], Counter()
+
+    def fail(self, kind, text):
+        self.wrong.append((kind, text))
+
+    def check(self, kind, good, text):
+        """text: of what is wrong, or a function that makes it."""
+        self.checked[kind] += 1
+        if not good:
+            self.fail(kind, text() if callable(text) else text)
+
+    def text(self):
+        kinds = Counter(kind for kind, _ in self.wrong)
+        lines = ["checked: " + ", ".join(f"{n} {kind}" for kind, n in sorted(self.checked.items()))]
+        for kind, n in sorted(kinds.items()):
+            lines.append(f"WRONG, {n} times: {kind}")
+            lines += ["  " + text for which, text in self.wrong if which == kind][:TOLD_EACH]
+        return "\n".join(lines if kinds else lines + ["nothing is wrong"])
+
+
+class History:
+    """The calls by method, and when what was broken."""
+
+    def __init__(self, record):
+        entries = record["history"]
+        self.calls, self.faults = {}, [entry for entry in entries if "fault" in entry]
+        for entry in entries:
+            if "m" not in entry:
+                continue
+            if entry["e"] is None:
+                entry["e"] = NEVER  # it may still come to pass
+            self.calls.setdefault(entry["m"], []).append(entry)
+        self.steps = sorted(fault["b"] for fault in self.faults if fault["fault"] == "clock_stepped")
+        self.wall_ns = record["wall_ns"]
+        self.may_lose = record["may_lose"]
+
+    def of(self, *methods):
+        return [entry for method in methods for entry in self.calls.get(method, [])]
+
+    def is_quiet(self, begin, end, after_ns=2_500_000_000):
+        """Nothing was broken then, and what was broken before has had time to recover."""
+        return all(fault["b"] > end or (fault["e"] or NEVER) + after_ns < begin for fault in self.faults)
+
+    def is_stepped(self, begin, end):
+        return any(begin <= step <= end for step in self.steps)
+
+
+def outcome(entry):
+    """"DEDUCTED" of DEDUCT_OUTCOME_DEDUCTED; None where there was no answer."""
+    text = entry.get("a", {}).get("outcome") if entry["code"] == "OK" else None
+    return text.partition("_OUTCOME_")[2] if text else None
+
+
+def ordered(report, kind, entries, text):
+    """entries: what came one after the other by the server's own order, each (earliest, latest) it can have been. None
+    may have been over before one that stands before it was begun."""
+    begun, before = -NEVER, None
+    for entry in entries:
+        earliest, latest = entry[0], entry[1]
+        report.check(kind, latest >= begun, lambda entry=entry, before=before: f"{text}: {before[2:]} before {entry[2:]}")
+        if earliest > begun:
+            begun, before = earliest, entry

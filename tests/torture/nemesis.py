@@ -1,0 +1,119 @@
+"""Breaks things, as the seed says, and mends them again. Every fault stands in the history with its beginning and end."""
+import asyncio
+import os
+import signal
+
+from processes import now_ns
+
+PAUSE_S = 1.2        # between two faults, at most
+QUIET_SHARE = 0.15   # of the pauses are long ones,
+QUIET_S = 6          # in which what is told of undisturbed times can be checked
+STEP_US = 1_500_000  # of the clock, at most
+
+
+class Nemesis:
+    def __init__(self, world, rng, history, only=None):
+        self.world, self.rng, self.history, self.only = world, rng, history, only
+        self.counts = {}
+        self.failed = []
+
+    def all(self):
+        own = [name[len("do_"):] for name in dir(self) if name.startswith("do_")]
+        names = sorted(own + [name for name in self.world.store.faults if not hasattr(self, "do_" + name)])
+        return [name for name in names if self.only is None or name in self.only]
+
+    async def rampage(self, end_s):
+        loop = asyncio.get_running_loop()
+        while loop.time() < end_s:
+            await asyncio.sleep(QUIET_S if self.rng.random() < QUIET_SHARE else self.rng.random() * PAUSE_S)
+            names = self.rng.sample(self.all(), 2 if self.rng.random() < 0.15 and len(self.all()) > 1 else 1)
+            await asyncio.gather(*(self.fault(name) for name in names))
+
+    async def fault(self, name):
+        record = {"fault": name, "b": now_ns(), "e": None}
+        self.history.append(record)
+        act = getattr(self, "do_" + name, None) or getattr(self.world.store, name)
+        try:
+            told = await (act() if hasattr(self, "do_" + name) else act(self.rng))
+            record.update(told or {})
+            self.counts[name] = self.counts.get(name, 0) + 1
+        except (RuntimeError, OSError) as failure:  # a command to a Redis that another fault had stopped
+            record["failed"] = str(failure)[:200]
+            self.failed.append(record)
+        record["e"] = now_ns()
+
+    # Processes of ours and of callers.
+
+    async def do_server_killed(self):
+        server = self.rng.choice(self.world.servers)
+        await server.kill()
+        await asyncio.sleep(self.rng.choice([0, self.rng.random()]))
+        await server.start()
+
+    async def do_server_ended(self):
+        server = self.rng.choice(self.world.servers)
+        status = await server.stop()
+        await server.start()
+        if status != 0:
+            return {"violation": f"lockstockd ended with {status} after SIGTERM"}
+
+    async def _freeze(self, who, longest_s):
+        who.signal(signal.SIGSTOP)
+        await asyncio.sleep(self.rng.random() * longest_s)
+        who.signal(signal.SIGCONT)
+
+    async def do_server_stopped(self):
+        await self._freeze(self.rng.choice(self.world.servers), 3)
+
+    async def do_caller_killed(self):
+        caller = self.rng.choice(self.world.callers)
+        await caller.kill()
+        await caller.start()
+
+    async def do_caller_stopped(self):
+        await self._freeze(self.rng.choice(self.world.callers), 2)
+
+    # Redis.
+
+    async def do_redis_stopped(self):
+        pids = self.world.store.pids()
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        await asyncio.sleep(self.rng.random() * 3)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+    async def do_clients_killed(self):
+        await self.world.store.command("CLIENT", "KILL", "TYPE", self.rng.choice(["normal", "pubsub"]))
+
+    async def do_clients_paused(self):
+        await self.world.store.command("CLIENT", "PAUSE", str(self.rng.randint(50, 2000)), self.rng.choice(["ALL", "WRITE"]))
+
+    async def do_functions_flushed(self):
+        await self.world.store.command("FUNCTION", "FLUSH", "SYNC")
+
+    async def do_memory_short(self):
+        await self.world.store.command("CONFIG", "SET", "maxmemory", "1")
+        await asyncio.sleep(self.rng.random() * 1.5)
+        await self.until_done("CONFIG", "SET", "maxmemory", "0")
+
+    async def do_file_rewritten(self):
+        await self.world.store.command("BGREWRITEAOF")
+
+    async def do_clock_stepped(self):
+        self.world.files.step_clock(self.rng.randint(-STEP_US, STEP_US))
+
+    async def until_done(self, *words):
+        for _ in range(200):
+            try:
+                return await self.world.store.command(*words)
+            except RuntimeError:
+                await asyncio.sleep(0.05)
+        raise RuntimeError(f"{' '.join(words)}: Redis stays away")
+
+    async def heal(self):
+        """All is as it was at the beginning."""
+        for server in self.world.servers:
+            server.signal(signal.SIGCONT)
+        await self.until_done("CLIENT", "UNPAUSE")
+        await self.until_done("CONFIG", "SET", "maxmemory", "0")

@@ -1,0 +1,203 @@
+"""The stores that a torture run may be on: what lockstockd is told, and what can be done to each."""
+import asyncio
+import os
+import signal
+
+from processes import SOURCE, Caller, Program, mend_aof, run, until
+
+REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
+
+
+class Store:
+    """Common: `urls`, --store of each lockstockd; `faults`, names of what can be done to it beyond what all have."""
+    faults = []
+    may_lose = False  # answered writes, at a failover
+
+    async def start(self, n_servers):
+        raise NotImplementedError
+
+    async def command(self, *words):
+        """One command to each redis-server that can be written to; failures do not matter."""
+        raise NotImplementedError
+
+    def pids(self):
+        """Of the redis-servers that run."""
+        raise NotImplementedError
+
+    async def close(self):
+        pass
+
+
+class Embedded(Store):
+    faults = ["redis_killed", "redis_stopped", "power_lost"]
+
+    def __init__(self, folder, files):
+        self.data, self.files = os.path.join(folder, "data"), files
+
+    async def start(self, n_servers):
+        # The first server runs it; the others are its guests.
+        self.urls = [f"embedded:{self.data}"] + [f"unix://{self.data}/redis.sock"] * (n_servers - 1)
+
+    async def command(self, *words):
+        return await run("redis-cli", "-s", f"{self.data}/redis.sock", *words, limit_s=10)
+
+    def pids(self):
+        server = self.servers[0].pid
+        found = []
+        for task in os.listdir(f"/proc/{server}/task") if server else []:
+            with open(f"/proc/{server}/task/{task}/children") as children:
+                found += [int(pid) for pid in children.read().split()]
+        return found
+
+    async def redis_killed(self, rng):
+        for pid in self.pids():
+            os.kill(pid, signal.SIGKILL)  # the server starts it again
+
+    async def power_lost(self, rng):
+        """Both are gone at once, and with them what had not reached the disk."""
+        pids = self.pids()
+        self.servers[0].signal(signal.SIGSTOP)
+        for pid in pids:
+            os.kill(pid, signal.SIGKILL)
+        await self.servers[0].kill()
+        await until("end of redis-server", lambda: not any(_runs(pid) for pid in pids))
+        lost = self.files.lose_unsynced(self.data, rng)
+        await self.servers[0].start()
+        return {"bytes": lost}
+
+
+def _runs(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as stat:
+            return stat.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+class OneRedis(Store):
+    faults = ["redis_killed", "redis_stopped", "power_lost", "link_cut", "link_delayed", "link_silent", "link_refused"]
+
+    def __init__(self, folder, files):
+        self.folder, self.data, self.files = folder, os.path.join(folder, "redis"), files
+        os.mkdir(self.data)
+        self.socket = f"{self.data}/redis.sock"
+
+    async def start(self, n_servers):
+        words = [f"{self.files.bin}/redis-server", "--port", "0", "--unixsocket", self.socket, "--dir", self.data, "--save",
+                 "", "--appendonly", "yes", "--appendfsync", "always", "--daemonize", "no"]
+        self.redis = Program(words, f"{self.folder}/redis.log", self.files.env, b"ccept connections")
+        await self.redis.start()
+        self.links = []
+        for i in range(n_servers):
+            link = Caller(f"link{i}", ["/usr/bin/python3", os.path.join(os.path.dirname(__file__), "link.py"),
+                                       f"{self.folder}/link{i}", self.socket], f"{self.folder}/link.log")
+            await link.start()
+            self.links.append(link)
+        await until("link", lambda: all(os.path.exists(f"{self.folder}/link{i}") for i in range(n_servers)))
+        self.urls = [f"unix://{self.folder}/link{i}" for i in range(n_servers)]
+
+    async def command(self, *words):
+        return await run("redis-cli", "-s", self.socket, *words, limit_s=10)
+
+    def pids(self):
+        return [self.redis.pid] if self.redis.pid else []
+
+    async def redis_killed(self, rng):
+        await self.redis.kill()
+        await asyncio.sleep(rng.choice([0, 0, rng.random() * 3]))
+        await mend_aof(self.data)
+        await self.redis.start()
+
+    async def power_lost(self, rng):
+        await self.redis.kill()
+        lost = self.files.lose_unsynced(self.data, rng)
+        await mend_aof(self.data)
+        await self.redis.start()
+        return {"bytes": lost}
+
+    async def _link(self, rng, what, **more):
+        link = rng.choice(self.links)
+        await link.call(what, more, 0)
+        return link
+
+    async def link_cut(self, rng):
+        """Now, or when so many bytes of answers more have passed: in the middle of one."""
+        await self._link(rng, "cut", after=rng.choice([0, rng.randint(1, 2000)]))
+
+    async def _link_for_a_while(self, rng, what, longest_s, **more):
+        link = await self._link(rng, what, **more)
+        await asyncio.sleep(rng.random() * longest_s)
+        await link.call("pass", {}, 0)
+
+    async def link_delayed(self, rng):
+        await self._link_for_a_while(rng, "delay", 2, ms=rng.randint(5, 300))
+
+    async def link_silent(self, rng):
+        """Nothing passes, and nothing is said: a partition. What was sent meanwhile arrives late, or never."""
+        await self._link_for_a_while(rng, "hold", 3, drop=rng.random() < 0.5)
+
+    async def link_refused(self, rng):
+        await self._link_for_a_while(rng, "refuse", 1.5)
+
+
+class RedisSet(Store):
+    """Sentinel or Cluster, by packaging/redis-set.sh."""
+    may_lose = True
+
+    def __init__(self, folder, files, kind):
+        self.folder, self.files, self.kind = os.path.join(folder, "set"), files, kind
+        self.log = f"{folder}/set.log"
+        self.faults = ["primary_killed", "node_stopped", "failed_over"] + (["slots_moved"] if kind == "cluster" else [])
+
+    async def start(self, n_servers):
+        self.script = Program([REDIS_SET, self.kind, self.folder], self.log, self.files.env, b"\nready")
+        await self.script.start()
+        self.urls = [(await self.ask("url")).strip()] * n_servers
+
+    async def ask(self, what, *words):
+        return await run(REDIS_SET, what, self.folder, *words, env=self.files.env)
+
+    async def nodes(self, role=None):
+        found = [line.split() for line in (await self.ask("nodes")).splitlines()]
+        return [node for node in found if role in (None, node[3])]
+
+    async def command(self, *words):
+        return "".join([await self.ask("cli", node[0], *words) for node in await self.nodes("master")])
+
+    def pids(self):
+        return []
+
+    async def close(self):
+        await self.script.stop()
+
+    async def primary_killed(self, rng):
+        port = rng.choice(await self.nodes("master"))[0]
+        await self.ask("kill", port)
+        await self.ask("failover", port)
+        await self.ask("start", port)
+        await self.ask("wait")
+
+    async def node_stopped(self, rng):
+        pid = int(rng.choice(await self.nodes())[2])
+        if pid:
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(rng.random() * 5)
+            os.kill(pid, signal.SIGCONT)
+            await self.ask("wait")
+
+    async def failed_over(self, rng):
+        await self.ask("failover", rng.choice(await self.nodes("master"))[0])
+        await self.ask("wait")
+
+    async def slots_moved(self, rng):
+        first = rng.randrange(16384)
+        await self.ask("move", str(first), str(min(first + rng.randint(1, 4000), 16383)),
+                       rng.choice(await self.nodes("master"))[0])
+
+
+def store_of(name, folder, files):
+    if name == "embedded":
+        return Embedded(folder, files)
+    if name == "redis":
+        return OneRedis(folder, files)
+    return RedisSet(folder, files, name)
