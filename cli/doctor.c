@@ -85,7 +85,7 @@ typedef struct visit {
     size_t n; /* servers so far */
 } visit;
 
-static exit_code examine(void *arg, const char *url, lks_channel *channel)
+static exit_code examine(void *arg, const char *url, lks_channel **channel)
 {
     static const exit_code codes[] = {
         [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_REFUSED, [DIAGNOSIS_DOWN] = EXIT_UNAVAILABLE};
@@ -96,10 +96,10 @@ static exit_code examine(void *arg, const char *url, lks_channel *channel)
     visit *v = arg;
     bool printed = true;
 
-    facts.server = median(probe_server, channel);
+    facts.server = median(probe_server, *channel);
     if (!probe_is_down(&facts.server)) {
-        ask_status(channel, &facts, &status);
-        facts.store = median(probe_store, channel);
+        ask_status(*channel, &facts, &status);
+        facts.store = median(probe_store, *channel);
     }
     size_t n = diagnosis_of(&facts, findings);
     if (!v->cli->json)

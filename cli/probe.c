@@ -1,4 +1,4 @@
-/* Called by status.c, doctor.c and watch.c. */
+/* Called by status.c, doctor.c and snapshot.c. */
 #include "probe.h"
 
 #include <string.h>
@@ -47,7 +47,7 @@ exit_code probe_servers(const cli *c, probe_each *each, void *arg)
         one.server = url;
         exit_code code = cli_open(&one, &channel);
         if (code == EXIT_DONE)
-            code = each(arg, url, channel);
+            code = each(arg, url, &channel);
         lks_channel_close(channel);
         if (code > worst)
             worst = code;

@@ -19,9 +19,10 @@ probe probe_store(lks_channel *channel);
 /* Whether nobody has answered. */
 bool probe_is_down(const probe *p);
 
-/* The servers of --server, each by itself: calls `each` with every URL, and a channel to it alone. Returns the worst of
- * what `each` returned. Any other code than EXIT_DONE of its own: said. */
-typedef exit_code probe_each(void *arg, const char *url, lks_channel *channel);
+/* The servers of --server, each by itself: calls `each` with every URL, which lives in the arena, and a channel to it
+ * alone, which is closed after that unless *channel is then NULL. Returns the worst of what `each` returned. Any other
+ * code than EXIT_DONE of its own: said. */
+typedef exit_code probe_each(void *arg, const char *url, lks_channel **channel);
 exit_code probe_servers(const cli *c, probe_each *each, void *arg);
 
 #endif

@@ -39,14 +39,14 @@ typedef struct asking {
     int width; /* of the column of URLs */
 } asking;
 
-static exit_code ask(void *arg, const char *url, lks_channel *channel)
+static exit_code ask(void *arg, const char *url, lks_channel **channel)
 {
     const asking *a = arg;
-    probe server = probe_server(channel), store = server;
+    probe server = probe_server(*channel), store = server;
     exit_code code = EXIT_DONE;
 
     if (!probe_is_down(&server))
-        store = probe_store(channel);
+        store = probe_store(*channel);
     if (a->cli->json) {
         code = print_json(url, !probe_is_down(&server), !probe_is_down(&store));
     } else {

@@ -86,3 +86,14 @@ c_mutation(CL7 cli/grammar.c test_cli_completion:*methods [[        put(one->sec
         visit(arg, one);]] "")
 c_mutation(CL7 cli/completion.c test_cli_completion:*fish [[        else if contains -- $word $takes]] [[        else if false]])
 c_mutation(CL7 cli/completion.c test_cli_completion:*zsh [[    _describe -o flag flags]] [[    :]])
+
+# watch
+c_mutation(CL8 cli/screen.c test_cli_terminal:*ends_of_the_table [[    if (ending && ending != SIGINT)]] [[    if (false)]])
+c_mutation(CL8 cli/screen.c test_cli_terminal:*ends_of_the_table [[        fputs(leave, stdout);]] "")
+c_mutation(CL8 cli/screen.c test_cli_terminal:*live_table [[is_over = key == 'q' || key == 'Q';]] [[is_over = false;]])
+c_mutation(CL8 cli/screen.c test_cli_terminal:*live_table [[cut(line, columns)]] [[(int)strlen(line)]])
+c_mutation(CL8 cli/screen.c test_cli_terminal:*too_long [[    if (drawn == rows)
+        return;]] "")
+c_mutation(CL8 cli/live.c test_cli_terminal:*too_long [[return n <= rows ? n : rows > 0 ? rows - 1 : 0;]] [[return n;]])
+c_mutation(CL8 cli/snapshot.c test_cli_terminal:*live_table [[        lock->waiters = seen->waiters;]] "")
+c_mutation(CL8 cli/live.c test_cli_terminal:*rows_in_json [[        replace_by_null(&locks);]] [[        (void)0;]])

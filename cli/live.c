@@ -1,0 +1,335 @@
+/* lockstock watch: servers, locks and items, again and again: a table at a terminal, else rows. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <jansson.h>
+
+#include "help.h"
+#include "screen.h"
+#include "snapshot.h"
+#include "words.h"
+
+enum { CALL_MS = 1000, EVERY_MS = 1000, LINE_BYTES = 512, NAME_BYTES = 300 };
+
+typedef struct live_flags {
+    const char *prefix;
+    int64_t every, times;
+} live_flags;
+
+const option live_options[] = {
+    {"prefix", OPTION_TEXT, offsetof(live_flags, prefix), "TEXT", "only locks and items whose names begin so"},
+    {"every", OPTION_DURATION, offsetof(live_flags, every), "TIME", "how often to look (1s)"},
+    {"times", OPTION_NUMBER, offsetof(live_flags, times), "N", "how often in all; else until it is ended"},
+};
+const size_t live_options_len = sizeof live_options / sizeof *live_options;
+
+static bool never(void)
+{
+    return false;
+}
+
+/* ---- cells --------------------------------------------------------------------------- */
+
+/* A group's name, when it is another one, stands before. */
+static void name_of(const char *group, const char *name, char to[NAME_BYTES])
+{
+    char whole[NAME_BYTES];
+
+    if (strcmp(group, name) == 0 || !*group)
+        snprintf(whole, sizeof whole, "%s", name);
+    else
+        snprintf(whole, sizeof whole, "%s/%s", group, name);
+    words_printable(whole, to, NAME_BYTES);
+}
+
+static void write_probe(const probe *p, char to[WORDS_BYTES])
+{
+    if (p->error.code == LKS_OK)
+        snprintf(to, WORDS_BYTES, "%.1f ms", (double)p->took_ns / 1e6);
+    else
+        snprintf(to, WORDS_BYTES, "%s", probe_is_down(p) ? "down" : lks_code_name(p->error.code));
+}
+
+static void write_clock(int64_t at_ms, char to[WORDS_BYTES])
+{
+    time_t seconds = (time_t)(at_ms / 1000);
+    struct tm parts;
+
+    to[0] = '\0';
+    if (localtime_r(&seconds, &parts))
+        strftime(to, WORDS_BYTES, "%Y-%m-%d %H:%M:%S", &parts);
+}
+
+/* Names at a terminal have what the other columns leave of it, and are cut; in rows they are whole. */
+enum { WIDTH_MIN = 24, OTHER_COLUMNS = 48, WHOLE = NAME_BYTES };
+
+/* "name" and as many spaces as make it so wide. */
+static void pad(const char *text, size_t width, char *to, size_t size)
+{
+    size_t n = 0, at = 0, least = width == WHOLE ? WIDTH_MIN : width;
+
+    for (; text[at] && at + 1 < size; at++)
+        if (((unsigned char)text[at] & 0xc0) != 0x80 && n++ == width)
+            break;
+    memcpy(to, text, at);
+    for (; n < least && at + 1 < size; n++)
+        to[at++] = ' ';
+    to[at] = '\0';
+}
+
+static void server_line(const snapshot_server *one, size_t width, char line[LINE_BYTES])
+{
+    char name[NAME_BYTES], url[NAME_BYTES], server[WORDS_BYTES], store[WORDS_BYTES];
+
+    words_printable(one->url, url, sizeof url);
+    pad(url, width, name, sizeof name);
+    write_probe(&one->server, server);
+    write_probe(&one->store, store);
+    snprintf(line, LINE_BYTES, "%s  %-18.40s %.40s", name, server, store);
+}
+
+static void lock_line(const snapshot_lock *one, size_t width, char line[LINE_BYTES])
+{
+    char name[NAME_BYTES], whole[NAME_BYTES], mode[WORDS_BYTES], lease[WORDS_BYTES];
+
+    name_of(one->group, one->name, whole);
+    pad(whole, width, name, sizeof name);
+    words_of_enum(&lockstock__v1__lock_mode__descriptor, (int)one->mode, mode);
+    words_of_ms(one->lease_ms, lease);
+    snprintf(line, LINE_BYTES, "%s  %-10.20s %8" PRId64 " %8" PRId64 "  %.20s", name, mode, one->holders, one->waiters,
+             lease);
+}
+
+static void item_line(const snapshot_item *one, size_t width, char line[LINE_BYTES])
+{
+    char name[NAME_BYTES], whole[NAME_BYTES], state[WORDS_BYTES];
+
+    name_of(one->group, one->sku, whole);
+    pad(whole, width, name, sizeof name);
+    words_of_enum(&lockstock__v1__item_state__descriptor, (int)one->state, state);
+    snprintf(line, LINE_BYTES, "%s  %10" PRId64 " %10" PRId64 " %10" PRId64 "  %.20s", name, one->available,
+             one->reserved, one->sold, state);
+}
+
+/* ---- the table ----------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static void print_line(void (*to)(const char *line), const char *format, ...)
+{
+    char line[LINE_BYTES], shown[LINE_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    words_printable(line, shown, sizeof shown);
+    to(shown);
+}
+
+/* How many of n are shown where there are `rows` for them, and how many are not. */
+static size_t fit(size_t n, size_t rows)
+{
+    return n <= rows ? n : rows > 0 ? rows - 1 : 0;
+}
+
+static void draw_rest(size_t n, size_t shown, bool more)
+{
+    if (shown < n || more)
+        print_line(screen_line, "  and %s%zu more", more ? "at least " : "", n - shown + (more ? 1 : 0));
+}
+
+static void draw(const snapshot *s, int64_t every)
+{
+    char line[LINE_BYTES], clock[WORDS_BYTES], pause[WORDS_BYTES];
+    size_t rows, columns;
+
+    screen_size(&rows, &columns);
+    /* Four headings, two empty lines; the lists have a half each, and what the other does not need. */
+    size_t taken = 6 + s->n_servers, left = rows > taken ? rows - taken : 0;
+    size_t locks = s->n_locks + s->more_locks, items = s->n_items + s->more_items;
+    size_t for_locks = left / 2, for_items = left - left / 2;
+    if (items < for_items)
+        for_locks = left - items;
+    else if (locks < for_locks)
+        for_items = left - locks;
+    size_t n_locks = fit(s->n_locks, for_locks), n_items = fit(s->n_items, for_items);
+
+    size_t width = columns > WIDTH_MIN + OTHER_COLUMNS ? columns - OTHER_COLUMNS : WIDTH_MIN;
+
+    write_clock(s->at_ms, clock);
+    words_of_ms(every, pause);
+    screen_begin();
+    print_line(screen_line, "lockstock watch   %s   every %s   q quit", clock, pause);
+    print_line(screen_heading, "%-*s  %-18s %s", (int)width, "SERVER", "CALL", "STORE");
+    for (size_t i = 0; i < s->n_servers; i++) {
+        server_line(&s->servers[i], width, line);
+        screen_line(line);
+    }
+    screen_line("");
+    print_line(screen_heading, "%-*s  %-10s %8s %8s  %s", (int)width, "LOCK", "MODE", "HOLDERS", "WAITERS", "LEASE");
+    if (s->locks_error.code != LKS_OK)
+        print_line(screen_line, "  %s", s->locks_error.message);
+    for (size_t i = 0; i < n_locks; i++) {
+        lock_line(&s->locks[i], width, line);
+        screen_line(line);
+    }
+    draw_rest(s->n_locks, n_locks, s->more_locks);
+    screen_line("");
+    print_line(screen_heading, "%-*s  %10s %10s %10s  %s", (int)width, "ITEM", "AVAILABLE", "RESERVED", "SOLD",
+               "STATE");
+    if (s->items_error.code != LKS_OK)
+        print_line(screen_line, "  %s", s->items_error.message);
+    for (size_t i = 0; i < n_items; i++) {
+        item_line(&s->items[i], width, line);
+        screen_line(line);
+    }
+    draw_rest(s->n_items, n_items, s->more_items);
+    screen_end();
+}
+
+static void show(snapshot *s, const live_flags *flags)
+{
+    int64_t left = flags->times;
+
+    s->stops = screen_is_over;
+    screen_enter();
+    while (snapshot_take(s)) {
+        draw(s, flags->every);
+        if (flags->times > 0 && --left == 0)
+            break;
+        screen_wait(flags->every);
+    }
+    screen_leave();
+}
+
+/* ---- rows ---------------------------------------------------------------------------- */
+
+static void print_row(const char *line)
+{
+    printf("%s\n", line);
+}
+
+static void print_rows(const snapshot *s)
+{
+    char line[LINE_BYTES], clock[WORDS_BYTES];
+
+    write_clock(s->at_ms, clock);
+    for (size_t i = 0; i < s->n_servers; i++) {
+        server_line(&s->servers[i], WHOLE, line);
+        printf("%s  server  %s\n", clock, line);
+    }
+    if (s->locks_error.code != LKS_OK)
+        print_line(print_row, "%s  lock    %s", clock, s->locks_error.message);
+    for (size_t i = 0; i < s->n_locks; i++) {
+        lock_line(&s->locks[i], WHOLE, line);
+        printf("%s  lock    %s\n", clock, line);
+    }
+    if (s->items_error.code != LKS_OK)
+        print_line(print_row, "%s  item    %s", clock, s->items_error.message);
+    for (size_t i = 0; i < s->n_items; i++) {
+        item_line(&s->items[i], WHOLE, line);
+        printf("%s  item    %s\n", clock, line);
+    }
+}
+
+/* Milliseconds, or null where nobody answered. */
+static json_t *json_of(const probe *p)
+{
+    return p->error.code == LKS_OK ? json_real((double)p->took_ns / 1e6) : json_null();
+}
+
+static void replace_by_null(json_t **value)
+{
+    json_decref(*value);
+    *value = json_null();
+}
+
+static bool print_json(const snapshot *s)
+{
+    json_t *servers = json_array(), *locks = json_array(), *items = json_array();
+    char mode[WORDS_BYTES];
+    bool good = servers && locks && items;
+
+    for (size_t i = 0; i < s->n_servers && good; i++)
+        good = json_array_append_new(servers, json_pack("{s:s, s:o, s:o}", "server", s->servers[i].url, "call_ms",
+                                                        json_of(&s->servers[i].server), "store_ms",
+                                                        json_of(&s->servers[i].store))) == 0;
+    for (size_t i = 0; i < s->n_locks && good; i++) {
+        const snapshot_lock *one = &s->locks[i];
+        words_of_enum(&lockstock__v1__lock_mode__descriptor, (int)one->mode, mode);
+        good = json_array_append_new(locks,
+                                     json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "group", one->group, "name", one->name,
+                                               "mode", mode, "holders", (json_int_t)one->holders, "waiters",
+                                               (json_int_t)one->waiters, "lease_ms", (json_int_t)one->lease_ms)) == 0;
+    }
+    for (size_t i = 0; i < s->n_items && good; i++) {
+        const snapshot_item *one = &s->items[i];
+        words_of_enum(&lockstock__v1__item_state__descriptor, (int)one->state, mode);
+        good = json_array_append_new(items, json_pack("{s:s, s:s, s:I, s:I, s:I, s:s}", "group", one->group, "sku",
+                                                      one->sku, "available", (json_int_t)one->available, "reserved",
+                                                      (json_int_t)one->reserved, "sold", (json_int_t)one->sold, "state",
+                                                      mode)) == 0;
+    }
+    /* Nobody told: that is not none. */
+    if (s->locks_error.code != LKS_OK)
+        replace_by_null(&locks);
+    if (s->items_error.code != LKS_OK)
+        replace_by_null(&items);
+    json_t *all = json_pack("{s:I, s:o, s:o, s:o}", "at_ms", (json_int_t)s->at_ms, "servers", servers, "locks", locks,
+                            "items", items);
+    char *text = good && all ? json_dumps(all, JSON_COMPACT | JSON_REAL_PRECISION(6)) : NULL;
+    if (text)
+        printf("%s\n", text);
+    free(text);
+    json_decref(all);
+    return text != NULL;
+}
+
+static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
+{
+    const struct timespec pause = {.tv_sec = flags->every / 1000, .tv_nsec = flags->every % 1000 * 1000000};
+
+    s->stops = never;
+    for (int64_t n = 1;; n++) {
+        snapshot_take(s);
+        if (!json)
+            print_rows(s);
+        else if (!print_json(s))
+            return exits_wrong("watch", "out of memory");
+        if (fflush(stdout) != 0 || n == flags->times)
+            return EXIT_DONE;
+        nanosleep(&pause, NULL);
+    }
+}
+
+exit_code live_command(cli *c, arguments *args)
+{
+    live_flags flags = {0};
+
+    if (!cli_take_all(OPTION_SET(live_options, &flags), c, args, NULL))
+        return EXIT_USAGE;
+    if (c->help)
+        return help_command("watch");
+    exit_code code = cli_settle(c);
+    if (code != EXIT_DONE)
+        return code;
+    if (c->timeout == 0)
+        c->timeout = CALL_MS; /* what is down does not hold up the rest for long */
+    if (flags.every == 0)
+        flags.every = EVERY_MS;
+    snapshot *s = calloc(1, sizeof *s);
+    if (!s)
+        return EXIT_OTHER;
+    s->prefix = flags.prefix ? flags.prefix : "";
+    code = snapshot_open(s, c);
+    if (code == EXIT_DONE && screen_is_there() && !c->json)
+        show(s, &flags);
+    else if (code == EXIT_DONE)
+        code = repeat(s, &flags, c->json);
+    snapshot_close(s);
+    free(s);
+    return code;
+}

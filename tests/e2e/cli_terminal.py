@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+"""lockstock at a pseudo-terminal: each command and each method, and the live table of watch.
+
+    cli_terminal.py LOCKSTOCK LOCKSTOCKD
+"""
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+
+from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main
+
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[0m\x1b[?25h\x1b[?1049l"
+
+
+class Terminal:
+    """A program at a terminal of its own, which it controls."""
+
+    def __init__(self, *args, env, rows=24, columns=100):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+            os.execve(LOCKSTOCK, ["lockstock", *args], {**env, "TERM": "xterm"})
+        self.text = ""
+        self.status = None
+
+    def read(self):
+        """False at the end."""
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            return False
+        self.text += data.decode(errors="replace")
+        return bool(data)
+
+    def wait(self, pattern, at=0):
+        """What matches behind `at`, once it is there."""
+        deadline = time.monotonic() + LIMIT_S
+        while not (found := re.compile(pattern).search(self.text, at)):
+            left = deadline - time.monotonic()
+            assert left > 0 and select.select([self.fd], [], [], left)[0] and self.read(), repr(self.text[at:][-600:])
+        return found
+
+    def type(self, keys):
+        os.write(self.fd, keys.encode())
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def end(self):
+        """Its exit code, or minus the signal, once it ends by itself."""
+        deadline = time.monotonic() + LIMIT_S
+        while select.select([self.fd], [], [], max(0, deadline - time.monotonic()))[0] and self.read():
+            pass
+        assert time.monotonic() < deadline, repr(self.text)
+        self.status = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        os.close(self.fd)
+        return self.status
+
+    def close(self):
+        if self.status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+            os.close(self.fd)
+
+
+class AtATerminal(Case):
+    def terminal(self, *args, **kwargs):
+        terminal = Terminal(*args, env=self.env, **kwargs)
+        self.addCleanup(terminal.close)
+        return terminal
+
+    def at_terminal(self, args, code=OK):
+        terminal = self.terminal(*args)
+        self.assertEqual(terminal.end(), code, f"{args}: {terminal.text}")
+        return terminal.text.replace("\r\n", "\n")
+
+    def test_each_method(self):
+        """In an order in which each finds what it needs."""
+        fence, token = "1", "a-token-of-sixteen-bytes"
+        calls = [
+            ("id next", ["snowflake"], REFUSED), ("id next", ["sequence", "--name", "orders"]), ("id decode", ["4194304"]),
+            ("admin get-status", []), ("admin status", []),
+            ("lock acquire", ["door", "--token", token, "--lease", "1m"]),
+            ("lock renew", ["--lease", f"names=door,token={token},lease=1m"]),
+            ("lock inspect", ["door"]), ("lock list", []), ("lock ls", []),
+            ("lock check-fence", ["database", "--fence", fence]),
+            ("lock release", ["door", "--token", token]), ("lock force-release", ["door"]),
+            ("lock reset-fence", ["database", "--fence", fence]),
+            ("stock put-item", ["phone", "10"]), ("stock list-items", []), ("stock get-item", ["phone"]),
+            ("stock batch-get-items", ["phone"]), ("stock adjust", ["phone", "5"]),
+            ("stock deduct", ["o1", "--group", "phone", "--line", "phone=1"]),
+            ("stock reserve", ["o2", "--group", "phone", "--line", "phone=1", "--hold", "1m"]),
+            ("stock extend-hold", ["o2", "--group", "phone", "--hold", "2m"]),
+            ("stock confirm", ["o2", "--group", "phone"]),
+            ("stock reserve", ["o3", "--group", "phone", "--line", "phone=1", "--hold", "1m"]),
+            ("stock cancel", ["o3", "--group", "phone"]),
+            ("stock return", ["--order", "o1", "--group", "phone", "--line", "phone=1"]),
+            ("stock get-order", ["o1", "--group", "phone"]), ("stock read-ledger", ["--group", "phone"]),
+            ("stock trim-ledger", ["0-1", "--group", "phone"]), ("stock delete-item", ["phone"]),
+            ("idempotency begin", ["s", "k", "--attempt-token", token, "--lease", "1m"]),
+            ("idempotency extend", ["s", "k", "--fence", "LAST", "--lease", "1m"]),
+            ("idempotency complete", ["s", "k", "--fence", "LAST", "--code", "0"]), ("idempotency get", ["s", "k"]),
+            ("idempotency begin", ["s", "l", "--attempt-token", token, "--lease", "1m"]),
+            ("idempotency fail", ["s", "l", "--fence", "LAST", "--kind", "retryable"]),
+            ("idempotency delete", ["s", "k"]),
+            ("idempotency issue-ticket", ["s", "--subject", "ann", "--ttl", "1m"]),
+            ("idempotency consume-ticket", ["s", "--subject", "ann", "--ticket", "none-of-these-tickets"], REFUSED),
+            ("rate-limit put-policy", ["login", "algorithm=token-bucket,limit=10,period=1s"]),
+            ("rate-limit get-policy", ["login"]), ("rate-limit list-policies", []),
+            ("rate-limit check", ["login,key=ann", "--request-id", "r1"]), ("rate-limit refund", ["r1", "--group", "ann"]),
+            ("rate-limit reset", ["--group", "ann", "--key", "ann"]), ("rate-limit delete-policy", ["login"]),
+        ]
+        calls = [call if len(call) == 3 else (*call, OK) for call in calls]
+        for words, args, code in calls:
+            said = self.terminal(*words.split(), *[fence if arg == "LAST" else arg for arg in args])
+            ended = said.end()
+            fence = (re.findall(r"fence +(\d+)", said.text) or [fence])[0]
+            if code == OK or words != "id next":  # a new store grants no worker for 3 s
+                self.assertEqual(ended, code, f"{words} {args}: {said.text}")
+        listed = re.findall(r"(?m)^  ([a-z-]+) +([a-z][a-z -]*)$", self.out("--help").split("their methods:")[1])
+        every = {f"{service} {method}" for service, methods in listed for method in methods.split()}
+        self.assertEqual(len(every), 41)
+        self.assertEqual(every - {words for words, _, _ in calls}, set())
+
+    def test_each_command(self):
+        self.out("stock", "put", "phone", "10")
+        for name, args, code in (
+                ("run", ["--lock", "door", "--", "true"], OK), ("once", ["--key", "k", "--", "true"], OK),
+                ("limit", ["--key", "k", "--rate", "10/s", "--", "true"], OK), ("lock exec", ["door", "--", "false"], REFUSED),
+                ("stock ledger", ["phone"], OK), ("stock watch", ["none"], REFUSED), ("status", [], OK), ("doctor", [], OK),
+                ("completion", ["bash"], OK), ("watch", ["--times", "1"], OK), ("bench", ["--help"], None)):
+            terminal = self.terminal(*name.split(), *args)
+            ended = terminal.end()
+            if code is not None:  # the program that measures may not be there
+                self.assertEqual(ended, code, f"{name}: {terminal.text}")
+            self.at_terminal([*name.split(), "--help"], code=ended if name == "bench" else OK)
+        listed = set(re.findall(r"(?m)^  lockstock ([a-z]+(?: [a-z]+)?)\b", self.out("--help")))
+        self.assertEqual(listed, {"run", "once", "limit", "lock exec", "stock ledger", "stock watch", "status", "doctor",
+                                  "completion bash", "watch", "bench"})
+
+    def test_errors_are_a_line(self):
+        self.assertEqual(self.at_terminal(["lock", "acquire", "--none"], USAGE), "lockstock: --none: unknown flag; see --help\n")
+        self.assertIn("UNAVAILABLE", self.at_terminal(["lock", "ls", "--server", "unix:///nonexistent/s", "--timeout", "100ms"],
+                                                      UNAVAILABLE))
+
+    def test_the_live_table(self):
+        self.out("stock", "put", "phone", "10")
+        self.out("lock", "acquire", "door", "--lease", "1m")
+        waiting = self.start("lock", "acquire", "door", "--lease", "1m", "--wait", "1m")
+        terminal = self.terminal("watch", "--every", "20ms")
+        terminal.wait(re.escape(ENTER))
+        terminal.wait(r"SERVER +CALL +STORE")
+        terminal.wait(re.escape(self.server.url) + r" +[\d.]+ ms +[\d.]+ ms")
+        terminal.wait(r"door +exclusive +1 +1  ")
+        terminal.wait(r"phone +10 +0 +0  open")
+        self.out("stock", "deduct", "o1", "--group", "phone", "--line", "phone=2")
+        terminal.wait(r"phone +8 +0 +2  open")
+        waiting.kill()
+        waiting.communicate()
+        terminal.wait(r"door +exclusive +1 +0  ")
+        terminal.resize(12, 30)
+        at = len(terminal.text)
+        drawing = terminal.wait(r"\x1b\[Hlockstock watch   [-\d :]{,12}\x1b[^J]*\x1b\[J", at).group(0)  # one of after the change
+        for line in drawing.split("\r\n"):
+            self.assertLessEqual(len(re.sub(r"\x1b\[[\d?]*[a-zA-Z]", "", line)), 30, line)
+        terminal.type("q")
+        self.assertEqual(terminal.end(), OK)
+        self.assertTrue(terminal.text.endswith(LEAVE), terminal.text[-80:])
+
+    def test_a_table_that_is_too_long(self):
+        for n in range(12):
+            self.out("stock", "put", f"item-{n:02}", "1")
+        terminal = self.terminal("watch", "--times", "1", rows=14)
+        self.assertEqual(terminal.end(), OK)
+        self.assertLessEqual(terminal.text.count("\n"), 13)
+        self.assertIn("item-00", terminal.text)
+        self.assertRegex(terminal.text, r"and \d+ more")
+
+    def test_ends_of_the_table(self):
+        for end, code in ((lambda t: t.type("\x03"), OK), (lambda t: os.kill(t.pid, signal.SIGTERM), -signal.SIGTERM),
+                          (lambda t: os.kill(t.pid, signal.SIGINT), OK)):
+            terminal = self.terminal("watch", "--every", "1h")
+            before = termios.tcgetattr(terminal.fd)[3]
+            terminal.wait(r"ITEM")
+            terminal.wait(r"\x1b\[J")
+            self.assertTrue(before & termios.ECHO)
+            end(terminal)
+            deadline = time.monotonic() + LIMIT_S
+            while LEAVE not in terminal.text and time.monotonic() < deadline and terminal.read():
+                pass
+            self.assertEqual(terminal.end(), code)
+            self.assertTrue(terminal.text.endswith(LEAVE), terminal.text[-80:])
+
+    def test_a_server_that_is_away(self):
+        terminal = self.terminal("watch", "--every", "20ms", "--server", f"unix:///nonexistent/s,{self.server.url}")
+        terminal.wait(r"nonexistent/s +down +down")
+        terminal.wait(re.escape(self.server.url) + r" +[\d.]+ ms")
+        terminal.type("q")
+        self.assertEqual(terminal.end(), OK)
+
+    def test_rows(self):
+        self.out("stock", "put", "phone", "10")
+        self.out("stock", "put", "a-long-name-" * 8, "10")
+        self.out("lock", "acquire", "a", "b", "--group", "g", "--lease", "1m")
+        rows = self.out("watch", "--times", "2", "--every", "1ms").splitlines()
+        self.assertEqual(len(rows), 10)
+        for row in rows:
+            self.assertRegex(row, r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  (server|lock  |item  )  \S")
+        self.assertEqual([row.split()[2:7] for row in rows[1:3]], [["lock", "g/a", "exclusive", "1", "0"],
+                                                                   ["lock", "g/b", "exclusive", "1", "0"]])
+        self.assertIn("a-long-name-" * 8 + " ", rows[3])
+        rows = self.out("watch", "--times", "1", "--prefix", "pho").splitlines()
+        self.assertEqual([row.split()[2] for row in rows], ["server", "item"])
+
+    def test_rows_in_json(self):
+        self.out("stock", "put", "phone", "10")
+        self.out("lock", "acquire", "door", "--lease", "1m")
+        line = json.loads(self.out("watch", "--times", "1", "--json"))
+        self.assertEqual(set(line), {"at_ms", "servers", "locks", "items"})
+        self.assertEqual(line["servers"][0]["server"], self.server.url)
+        self.assertEqual([line["items"][0][name] for name in ("sku", "available", "state")], ["phone", 10, "open"])
+        self.assertEqual([line["locks"][0][name] for name in ("name", "holders", "waiters")], ["door", 1, 0])
+        line = json.loads(self.out("watch", "--times", "1", "--json", "--server", "unix:///nonexistent/s", "--timeout", "100ms"))
+        self.assertEqual([line["servers"][0]["call_ms"], line["locks"], line["items"]], [None, None, None])
+
+    def test_rows_that_are_ended(self):
+        process = self.start("watch", "--every", "1ms")
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=LIMIT_S)
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        self.err("watch", "all", code=USAGE)
+
+
+if __name__ == "__main__":
+    main()
