@@ -10,9 +10,9 @@
 
 static void print_flag(const grammar_flag *flag)
 {
-    char name[WORDS_BYTES + 2];
+    char name[WORDS_BYTES + 4];
 
-    snprintf(name, sizeof name, "--%s", flag->name);
+    snprintf(name, sizeof name, "--%.*s", WORDS_BYTES - 1, flag->name);
     scd_item(name, flag->form, flag->help);
 }
 

@@ -182,6 +182,9 @@ class AtATerminal(Case):
         self.assertLessEqual(terminal.text.count("\n"), 13)
         self.assertIn("item-00", terminal.text)
         self.assertRegex(terminal.text, r"and \d+ more")
+        terminal = self.terminal("watch", "--times", "1", rows=4)
+        self.assertEqual(terminal.end(), OK)
+        self.assertEqual(terminal.text.count("\n"), 3)
 
     def test_ends_of_the_table(self):
         for end, code in ((lambda t: t.type("\x03"), OK), (lambda t: os.kill(t.pid, signal.SIGTERM), -signal.SIGTERM),
