@@ -145,8 +145,9 @@ case "${1:-}" in
   run_tests asan soak
   if [ "$(id -u)" -eq 0 ]; then
     lint "packages of Debian" packaging/test-debs.sh
+    lint "OCI image" packaging/oci/test.sh
   else
-    closing+=("packages of Debian: skipped, not root")
+    closing+=("packages of Debian, OCI image: skipped, not root")
   fi
   ;;
 --languages)
