@@ -151,8 +151,9 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
         perror("tempdir_make");
         goto failed;
     }
-    if (fixture->options.store)
-        snprintf(fixture->store, sizeof fixture->store, "%s", fixture->options.store);
+    const char *other = getenv("LOCKSTOCK_TEST_STORE");
+    if (other || fixture->options.store)
+        snprintf(fixture->store, sizeof fixture->store, "%s", other ? other : fixture->options.store);
     else
         snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
     fixture->port = server_fixture_free_port();

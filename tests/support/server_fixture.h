@@ -12,7 +12,8 @@ typedef struct server_fixture server_fixture;
 
 typedef struct server_fixture_options {
     const char *program;     /* lockstockd; NULL = the one of this build */
-    const char *store;       /* --store; NULL = embedded, in the fixture's own directory */
+    const char *store;       /* --store; NULL = embedded, in the fixture's own directory. Where the environment has
+                                LOCKSTOCK_TEST_STORE it is that one: tests/e2e/on_cluster.sh */
     const char *const *args; /* more arguments, NULL-terminated; must stay valid */
     const char *const *env;  /* "NAME=value", NULL-terminated; must stay valid */
     const char *scheme;      /* "tcp" (NULL), "unix", "tls", "grpc", "grpcs", "ws", "wss", "nng+tcp" or "nng+ws";
