@@ -25,6 +25,7 @@ typedef struct settings {
     char *log_format;
     char *policy, *tokens; /* NULL: none */
     bool allow_unsafe_store;
+    long wait_replicas, wait_ms;
     bool insecure;
     char *tls_certificate, *tls_key, *tls_client_ca; /* NULL: none */
     bool tls_client_required;

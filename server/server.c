@@ -237,6 +237,8 @@ static lks_code open_store(server *s, lks_error *error)
         .url = s->config->store,
         .fsync = s->config->fsync,
         .allow_unsafe = s->config->allow_unsafe_store,
+        .wait_replicas = (unsigned)s->config->wait_replicas,
+        .wait_ms = (uint32_t)s->config->wait_ms,
         .library_text = functions_text,
         .library_digest = functions_digest,
         .on_ready = on_ready,

@@ -9,10 +9,12 @@
 enum { BATCH_CALLS_MAX = STORE_WEIGHT_MAX, BATCH_BYTES_MAX = 256 * 1024, BATCH_BUCKETS = 256 };
 
 struct pipeline;
+struct confirm;
 
 typedef struct batch {
     struct pipeline *pipeline;
-    pending_list calls; /* in the order of the sub-calls */
+    struct confirm *confirm; /* that its answers wait for; NULL: none */
+    pending_list calls;      /* in the order of the sub-calls */
     size_t bytes;
     struct batch *next;        /* of one turn */
     struct batch *same_bucket; /* that may still take calls */

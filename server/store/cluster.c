@@ -292,6 +292,8 @@ static void open_node(member *m)
         .silence_timeout_ms = from->silence_timeout_ms,
         .safety_check_ms = from->safety_check_ms,
         .in_flight_max = from->in_flight_max,
+        .wait_replicas = from->wait_replicas,
+        .wait_ms = from->wait_ms,
         .id = m->id,
         .route = route,
         .on_moved = on_moved,

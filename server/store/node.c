@@ -23,6 +23,7 @@
 #include "memory.h"
 #include "store/connection.h"
 #include "store/greeting.h"
+#include "store/heard.h"
 #include "store/library.h"
 #include "store/pipeline.h"
 #include "store/replication.h"
@@ -36,6 +37,8 @@ enum {
     UPKEEP_MS = 3600 * 1000,
     SAFETY_CHECK_MS = 30 * 1000,
     ROLE_CHECK_MS = 1000,
+    WAIT_MS = 1000,
+    LAG_BYTES = 16 * 1024 * 1024,
     REASON_BYTES = 256,
     BASE_BYTES = 32,
 };
@@ -60,6 +63,10 @@ struct node {
     bool asks;     /* whether the node is safe */
     safety safety; /* as of the last answer */
     bool asks_role;
+    heard *heard;            /* NULL: messages are told at once */
+    replication replication; /* as of the last answer; unknown on a fresh connection */
+    bool knows_role;         /* whether that was answered on this connection */
+    bool lags;               /* in the log */
     bool ready;
     char reason[REASON_BYTES]; /* why not */
 
@@ -83,11 +90,18 @@ static bool is_unsafe(const node *n)
     return n->safety.danger && !n->options.allow_unsafe;
 }
 
+/* Each answer would be a MAYBE, after wait_ms. Where ROLE is not permitted nobody knows. */
+static bool lacks_replicas(const node *n)
+{
+    return n->options.wait_replicas > 0 &&
+           (!n->knows_role || (n->replication.known && n->replication.replicas < n->options.wait_replicas));
+}
+
 /* The connection was greeted, or the channel is heard, or the store safe again: when all hold, calls may go
  * out, those of whoever may have missed a message too. */
 static void advance(node *n)
 {
-    if (!n->greeted || (n->subscription && !n->hears) || is_unsafe(n))
+    if (!n->greeted || (n->subscription && !n->hears) || is_unsafe(n) || lacks_replicas(n))
         return;
     if (!n->ready)
         set_ready(n);
@@ -109,7 +123,7 @@ static void say_not_ready(node *n, const char *reason)
 
 static void set_not_ready(node *n, const char *reason)
 {
-    n->greeted = false;
+    n->greeted = n->knows_role = false;
     say_not_ready(n, reason);
 }
 
@@ -118,6 +132,8 @@ static void set_fatal(node *n, const char *reason)
     n->options.on_fatal(n->options.arg, reason);
     set_not_ready(n, reason);
 }
+
+static void ask_role(node *n);
 
 /* ---- the connection's life ----------------------------------------------------- */
 
@@ -157,6 +173,8 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
     connection_ready(n->connection);
     n->greeted = true;
     n->safety = n->greeting.safety;
+    if (n->options.wait_replicas > 0)
+        ask_role(n);
     advance(n);
 }
 
@@ -202,7 +220,26 @@ static void on_message(void *arg, const char *data, size_t len)
 {
     node *n = arg;
 
+    if (n->heard)
+        heard_add(n->heard, data, len);
+    else
+        n->options.on_wake(n->options.arg, data, len);
+}
+
+static void on_confirmed_message(void *arg, const char *data, size_t len)
+{
+    node *n = arg;
+
     n->options.on_wake(n->options.arg, data, len);
+}
+
+/* Who waits asks anew; without a link they do so when there is one again. */
+static void on_missed(void *arg)
+{
+    node *n = arg;
+
+    if (n->ready && !n->closed)
+        n->options.on_listening(n->options.arg);
 }
 
 static void on_deaf(void *arg, const char *reason)
@@ -247,6 +284,16 @@ static void on_safety_check(uv_timer_t *timer)
 
 /* ---- role ---------------------------------------------------------------------- */
 
+/* What a failover may lose, where nobody waits for replicas. */
+static void warn_of_lag(node *n)
+{
+    bool lags = n->replication.lag_bytes > LAG_BYTES;
+
+    if (lags && !n->lags)
+        log_warn("store-replica-lags", "behind_bytes=%llu", (unsigned long long)n->replication.lag_bytes);
+    n->lags = lags;
+}
+
 /* A call that only reads would be answered by a replica, too. */
 static void on_role(void *arg, const struct redisReply *reply, bool sent)
 {
@@ -256,20 +303,36 @@ static void on_role(void *arg, const struct redisReply *reply, bool sent)
     n->asks_role = false;
     if (!reply || !n->greeted)
         return;
-    replication now = replication_of(reply);
-    if (now.known && !now.primary)
+    n->replication = replication_of(reply);
+    n->knows_role = true;
+    if (n->replication.known && !n->replication.primary) {
         connection_drop(n->connection, "the store is a read-only replica");
+        return;
+    }
+    warn_of_lag(n);
+    if (lacks_replicas(n)) {
+        char text[REASON_BYTES];
+        snprintf(text, sizeof text, "the store has %u replicas, --wait-replicas asks for %u", n->replication.replicas,
+                 n->options.wait_replicas);
+        say_not_ready(n, text);
+    } else if (!n->ready) {
+        advance(n);
+    }
 }
 
-static void on_role_check(uv_timer_t *timer)
+static void ask_role(node *n)
 {
-    node *n = timer->data;
     const char *words[REPLICATION_WORDS];
 
     if (!n->greeted || n->asks_role)
         return;
     n->asks_role = true;
     connection_words(n->connection, on_role, n, replication_words(words), words);
+}
+
+static void on_role_check(uv_timer_t *timer)
+{
+    ask_role(timer->data);
 }
 
 static void on_upkeep(uv_timer_t *timer)
@@ -334,6 +397,8 @@ static void assemble(node *n)
         .loop = loop,
         .digest = n->options.library_digest,
         .in_flight_max = or_default(n->options.in_flight_max, IN_FLIGHT_MAX),
+        .wait_replicas = n->options.wait_replicas,
+        .wait_ms = or_default(n->options.wait_ms, WAIT_MS),
         .on_missing = on_missing,
         .on_useless = on_useless,
         .route = n->options.route ? route : NULL,
@@ -364,6 +429,9 @@ static void assemble(node *n)
         .arg = n,
     };
     n->pipeline = pipeline_new(&to_pipeline);
+    if (n->options.wait_replicas > 0 && n->options.wake_channel)
+        n->heard = heard_new(&(heard_options){
+            .pipeline = n->pipeline, .on_message = on_confirmed_message, .on_missed = on_missed, .arg = n});
     n->connection = connection_open(&to_connection);
     if (n->options.wake_channel)
         n->subscription = open_subscription(n, &to_connection);
@@ -375,7 +443,7 @@ static void assemble(node *n)
     n->handles = 4;
     n->upkeep.data = n->safety_check.data = n->role_check.data = n->closing.data = n;
     uv_timer_start(&n->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
-    if (n->options.waits_to_be_told)
+    if (n->options.waits_to_be_told || n->options.wait_replicas > 0)
         uv_timer_start(&n->role_check, on_role_check, ROLE_CHECK_MS, ROLE_CHECK_MS);
     uv_timer_start(&n->safety_check, on_safety_check, or_default(n->options.safety_check_ms, SAFETY_CHECK_MS),
                    or_default(n->options.safety_check_ms, SAFETY_CHECK_MS));
@@ -465,6 +533,7 @@ static void on_handle_closed(uv_handle_t *handle)
     void (*closed)(void *arg) = n->closed;
     void *arg = n->closed_arg;
     library_free(n->library);
+    heard_free(n->heard);
     free(n->path);
     free(n->host);
     free(n);

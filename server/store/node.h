@@ -24,6 +24,8 @@ typedef struct node_options {
     const char *library_text, *library_digest; /* static */
     bool allow_unsafe;
     uint32_t connect_timeout_ms, silence_timeout_ms, safety_check_ms, in_flight_max; /* as in store_options, 0 too */
+    unsigned wait_replicas;                                                          /* these two as in store_options */
+    uint32_t wait_ms;
     const char *wake_channel; /* it must outlive the node; NULL = none */
     const char *id;           /* which node of a cluster it must be; outlives it; NULL: any */
     /* Of a node of a cluster, as in pipeline_options; else NULL. */

@@ -13,8 +13,9 @@
 typedef enum phase {
     PENDING_QUEUED,    /* the queue */
     PENDING_OUT,       /* a batch */
-    PENDING_ABANDONED, /* a batch; its caller was told */
-    PENDING_PAUSED,    /* nowhere but in the heap of timers, where QUEUED and OUT ones are too */
+    PENDING_HELD,      /* a confirm; it has its answer */
+    PENDING_ABANDONED, /* a batch or a confirm; its caller was told */
+    PENDING_PAUSED,    /* nowhere but in the heap of timers, where QUEUED, OUT and HELD ones are too */
     PENDING_REFUSED    /* the refused ones */
 } phase;
 
@@ -29,9 +30,10 @@ typedef struct pending {
     store_done *done;
     void *arg;
     phase phase;
-    bool exposed;   /* it was sent on a connection that was lost */
-    bool reloaded;  /* its function was missing once */
-    unsigned moves; /* how often a node said MOVED */
+    bool exposed;      /* it was sent on a connection that was lost, or too few replicas have what it did */
+    store_result held; /* of HELD */
+    bool reloaded;     /* its function was missing once */
+    unsigned moves;    /* how often a node said MOVED */
 } pending;
 
 typedef struct pending_list {

@@ -26,6 +26,7 @@
 #include "net/clock.h"
 #include "net/loop_timers.h"
 #include "store/batch.h"
+#include "store/confirm.h"
 #include "store/errors.h"
 #include "store/fcall.h"
 #include "store/slots.h"
@@ -51,7 +52,7 @@ struct pipeline {
     pending_list queue;
     pending_list refused;
     struct loop_timers timers; /* of all but the refused and the abandoned */
-    size_t fcalls;             /* of which no reply has come */
+    size_t fcalls;             /* and WAITs, of which no reply has come */
     size_t in_flight;          /* all but the refused */
     size_t bytes;              /* of those */
     lks_rpc_arena *scratch;    /* one sub-call's reply */
@@ -220,7 +221,7 @@ static void run_due(struct timer *timer)
     pipeline *p = c->pipeline;
     bool late = lks_rpc_now_ns() >= c->deadline_ns;
 
-    if (c->phase == PENDING_OUT) {
+    if (c->phase == PENDING_OUT || c->phase == PENDING_HELD) {
         abandon(p, c);
         return;
     }
@@ -266,7 +267,7 @@ static void on_error(pipeline *p, pending *c, const errors_row *row)
     }
 }
 
-static void on_answer(pipeline *p, pending *c, const redisReply *reply)
+static void on_answer(pipeline *p, pending *c, const redisReply *reply, confirm *confirms)
 {
     if (c->phase == PENDING_ABANDONED) {
         end(p, c, NULL);
@@ -276,7 +277,48 @@ static void on_answer(pipeline *p, pending *c, const redisReply *reply)
     store_result result = fcall_result(value_of(p->scratch, reply), c->call.function);
     if (result.code != LKS_OK && c->exposed)
         result.applied = LKS_APPLIED_MAYBE;
-    end(p, c, &result);
+    if (!confirms) {
+        end(p, c, &result);
+        return;
+    }
+    c->phase = PENDING_HELD;
+    confirm_hold(confirms, c, &result);
+}
+
+/* What it did may be lost with this Redis. */
+static void on_unconfirmed(pipeline *p, pending *c)
+{
+    c->exposed = true;
+    if (c->call.repeatable)
+        pause_call(p, c);
+    else
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few of the store's replicas have confirmed it");
+}
+
+static void on_confirmed(void *arg, const redisReply *reply, bool sent)
+{
+    confirm *k = arg;
+    pipeline *p = k->pipeline;
+    bool enough = reply && confirm_enough(reply, p->options.wait_replicas);
+
+    (void)sent;
+    p->fcalls--;
+    if (p->queue.n > 0)
+        uv_idle_start(&p->turn, on_turn);
+    for (pending *c; (c = pending_pop(&k->calls));) {
+        const store_result held = c->held;
+        if (c->phase == PENDING_ABANDONED)
+            end(p, c, NULL);
+        else if (enough)
+            end(p, c, &held);
+        else if (!reply)
+            on_lost(p, c, true);
+        else
+            on_unconfirmed(p, c);
+    }
+    if (reply && reply->type == REDIS_REPLY_ERROR && p->link)
+        p->options.on_useless(p->options.arg, errors_find(reply->str, reply->len)->message);
+    confirm_free(k);
 }
 
 /* What the store as a whole does about an error reply. */
@@ -297,6 +339,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
     batch *b = arg;
     pipeline *p = b->pipeline;
     pending_list calls = b->calls;
+    confirm *confirms = b->confirm;
     const errors_row *row = NULL;
     size_t i = 0;
 
@@ -319,7 +362,7 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         else if (row)
             on_error(p, c, row);
         else
-            on_answer(p, c, reply->element[i]);
+            on_answer(p, c, reply->element[i], confirms);
     if (row)
         react(p, row);
 }
@@ -334,6 +377,7 @@ static bool waits_for_others(const pipeline *p)
 static void send_queued(pipeline *p)
 {
     gathering g = {.cluster = p->cluster};
+    confirm *confirms = NULL;
 
     if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
         return;
@@ -343,12 +387,45 @@ static void send_queued(pipeline *p)
             loop_timers_set(&p->timers, &c->timer, c->deadline_ns);
         batch_gather(&g, p, c);
     }
+    if (p->options.wait_replicas > 0)
+        confirms = confirm_new(p);
     for (batch *b = g.first, *next; b; b = next) {
         next = b->next;
+        b->confirm = confirms;
         batch_send(b, p->link, p->options.digest, on_batch);
         p->fcalls++;
     }
-    connection_flush(p->link);
+    if (confirms) {
+        confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->cluster, on_confirmed, confirms);
+        p->fcalls++;
+    } else {
+        connection_flush(p->link);
+    }
+}
+
+typedef struct question {
+    pipeline *pipeline;
+    void (*done)(void *arg, bool enough);
+    void *arg;
+} question;
+
+static void on_question_confirmed(void *arg, const redisReply *reply, bool sent)
+{
+    question q = *(question *)arg;
+
+    (void)sent;
+    free(arg);
+    q.done(q.arg, reply && confirm_enough(reply, q.pipeline->options.wait_replicas));
+}
+
+bool pipeline_confirm(pipeline *p, void (*done)(void *arg, bool enough), void *arg)
+{
+    if (!p->link)
+        return false;
+    question *q = memory_alloc(sizeof *q);
+    *q = (question){p, done, arg};
+    confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->cluster, on_question_confirmed, q);
+    return true;
 }
 
 /* Once a loop turn, when something was submitted or has changed. */

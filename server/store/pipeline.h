@@ -15,6 +15,8 @@ typedef struct pipeline_options {
     struct uv_loop_s *loop;
     const char *digest;     /* appended to a function's name; static */
     uint32_t in_flight_max; /* then RESOURCE_EXHAUSTED, NO */
+    unsigned wait_replicas; /* that must have what a call did before it is answered; 0: none */
+    uint32_t wait_ms;       /* for so long; then the call is repeated, or MAYBE */
     /* Redis lost the functions: calls are held until pipeline_resume or _down. */
     void (*on_missing)(void *arg);
     /* The connection is of no use for `reason` (static text): to be retired. */
@@ -42,6 +44,10 @@ void pipeline_down(pipeline *pipeline, const char *reason);
 
 /* Slots are served elsewhere: calls that are not out go there. */
 void pipeline_reroute(pipeline *pipeline);
+
+/* Says whether, within wait_ms, wait_replicas had all that Redis had done when it was asked; once, also when the
+ * connection is lost (then false). Returns false, and tells nothing, where there is no connection. */
+bool pipeline_confirm(pipeline *pipeline, void (*done)(void *arg, bool enough), void *arg);
 
 /* The functions are there again. */
 void pipeline_resume(pipeline *pipeline);

@@ -143,6 +143,8 @@ static node *open_node(store *s)
         .silence_timeout_ms = s->options.silence_timeout_ms,
         .safety_check_ms = s->options.safety_check_ms,
         .in_flight_max = s->options.in_flight_max,
+        .wait_replicas = s->options.wait_replicas,
+        .wait_ms = s->options.wait_ms,
         .wake_channel = s->options.wake_channel,
         .on_ready = on_ready,
         .on_fatal = on_fatal,

@@ -84,6 +84,11 @@ typedef struct store_options {
     uint32_t silence_timeout_ms; /* 0 = 10,000: no reply at all for so long, with calls out: reconnect */
     uint32_t safety_check_ms;    /* 0 = 30,000: how often it is looked whether the store still is safe */
     uint32_t in_flight_max;      /* 0 = 8,192; then RESOURCE_EXHAUSTED */
+    /* So many replicas must have what a call did, and what it was answered from, before it is answered; 0 = none. When
+     * fewer have confirmed it after wait_ms (0 = 1,000) the call is made again if it is repeatable, else it is
+     * UNAVAILABLE, MAYBE. With fewer connected the store is not ready. */
+    unsigned wait_replicas;
+    uint32_t wait_ms;
     /* Tells readiness: called on each change, on the loop. Ready with a reason: a part of the store is not. A store that was safe and is no
      * more, as allow_unsafe would accept, is not ready until it is safe again. */
     void (*on_ready)(void *arg, bool ready, const char *reason);

@@ -191,6 +191,28 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
   [[ || strcmp(name, s->options.url->master) != 0)]] [[)]])
 c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*
   [[c->due = c->options.waits_to_be_told && !c->told;]] [[c->due = false;]])
-c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (now.known && !now.primary)]] [[if (false)]])
+c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (n->replication.known && !n->replication.primary) {]] [[if (false) {]])
 c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
   [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])
+
+# no answer before so many replicas have what it tells of
+c_mutation(T20 server/store/pipeline.c test_store_confirm:*no_answer_comes* [[    if (!confirms) {
+        end(p, c, &result);]] [[    if (confirms) {
+        end(p, c, &result);]])
+c_mutation(T20 server/store/confirm.c test_store_confirm:*too_few_confirmed*
+  [[reply->integer >= (long long)replicas;]] [[reply->integer > 0;]])
+c_mutation(T20 server/store/pipeline.c test_store_confirm:*asked_again* [[    if (c->call.repeatable)
+        pause_call(p, c);
+    else
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]] [[    if (false)
+        pause_call(p, c);
+    else
+        fail(p, c, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE, 500, "too few]])
+c_mutation(T20 server/store/confirm.c test_store_confirm:*share_one_question*
+  [[    connection_command(link, on_published, NULL, before, strlen(before));]] "")
+c_mutation(T20 server/store/node.c test_store_confirm:*a_message* [[    if (n->heard)
+        heard_add]] [[    if (false)
+        heard_add]])
+c_mutation(T20 server/store/heard.c test_store_confirm:*ask_anew [[        if (enough)
+]] "")
+c_mutation(T20 server/store/node.c test_store_confirm:*too_few_replicas* [[    if (lacks_replicas(n)) {]] [[    if (false) {]])

@@ -24,6 +24,7 @@ typedef struct peer {
     fake_redis *fake;
     redisReader *reader;
     struct peer *next;
+    char last[16]; /* command */
     char buffer[READ_BYTES];
 } peer;
 
@@ -165,6 +166,7 @@ static void answer(peer *p, const redisReply *command)
     for (size_t i = 0; i < command->elements && i < WORDS_MAX; i++)
         words[i] = command->element[i]->str;
     f->calls += strcmp(words[0], "FCALL") == 0;
+    snprintf(p->last, sizeof p->last, "%s", words[0]);
     const char *reply = f->script ? f->script(f->arg, command->elements, words) : fake_usual;
     if (reply == fake_usual)
         say_usual(p, command->elements, words);
@@ -279,6 +281,13 @@ void fake_redis_say(fake_redis *f, const char *raw)
 {
     for (peer *p = f->peers; p; p = p->next)
         say(p, raw);
+}
+
+void fake_redis_say_to(fake_redis *f, const char *command, const char *raw)
+{
+    for (peer *p = f->peers; p; p = p->next)
+        if (strcmp(p->last, command) == 0)
+            say(p, raw);
 }
 
 void fake_redis_turn_deaf(fake_redis *f)

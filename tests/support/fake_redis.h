@@ -36,6 +36,9 @@ unsigned fake_redis_calls(const fake_redis *fake);
 /* Sends bytes to every open connection, asked or not. */
 void fake_redis_say(fake_redis *fake, const char *raw);
 
+/* The same to the connections whose last command this was. */
+void fake_redis_say_to(fake_redis *fake, const char *command, const char *raw);
+
 /* Reads nothing more from the open connections. */
 void fake_redis_turn_deaf(fake_redis *fake);
 

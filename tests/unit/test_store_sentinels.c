@@ -171,7 +171,7 @@ static void tell_switch(scene *s, const char *name, size_t from, size_t to)
     snprintf(text, sizeof text, "%s 127.0.0.1 %u 127.0.0.1 %u", name, s->primaries[from].port, s->primaries[to].port);
     snprintf(message, sizeof message, "*3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$%zu\r\n%s\r\n", strlen(text),
              text);
-    fake_redis_say(s->sentinels[0].fake, message);
+    fake_redis_say_to(s->sentinels[0].fake, "SUBSCRIBE", message);
 }
 
 static bool is_not_ready(void *arg)
