@@ -192,6 +192,7 @@ write_url() {
 stop_all() {
   local pid
   trap '' INT TERM
+  exec 2>/dev/null # the shell says of each child that it was killed
   for pid in $(jobs -p); do
     kill -KILL "$pid" 2>/dev/null || true
   done
@@ -462,6 +463,7 @@ set=$(cd -- "$set" && pwd -P)
 # shellcheck source=/dev/null
 . "$set/settings"
 log_in
+[ "$command" = url ] || kill -0 "$(cat "$set/pid" 2>/dev/null)" 2>/dev/null || die "$set: the redis-servers have ended"
 case "$command:$#" in
 url:0) cat "$set/url" ;;
 nodes:0) show_nodes ;;

@@ -9,6 +9,9 @@ import check_others
 import check_stock
 from history import History, Report
 
+FAILOVERS = {"primary_killed", "failed_over", "node_stopped"}
+
+
 def check(record):
     report, history = Report(), History(record)
     for fault in history.faults:
@@ -21,6 +24,8 @@ def check(record):
     check_leases.check_results(report, history, record["witness"])
     check_others.check_rates(report, history)
     check_others.check_ids(report, history)
+    if history.may_lose and any(fault["fault"] in FAILOVERS for fault in history.faults):
+        report.forgive_losses()
     return report
 
 

@@ -1,6 +1,6 @@
 """Locks and idempotency: who surely had a lease when, by the callers' own clock."""
 import history as checks
-from load import POOL_PERMITS
+from load import POOL_PERMITS, SHORT_MS
 
 FIFO_APART_NS = 1_000_000_000  # of two that wait, when it is sure who was first
 FREE_NS = 1_500_000_000        # a lock that is free for so long is given to who waits
@@ -121,6 +121,11 @@ def check_turns(report, history, grants):
     """In undisturbed times: nobody overtakes who surely waited before, and a free lock is given to who waits."""
     waits = [call for call in history.of("Acquire") if call["r"]["waitMs"] > 0 and call["r"]["group"].startswith("door") and
              checks.outcome(call) in ("ACQUIRED", "TIMED_OUT") and call["e"] - call["b"] > FIFO_APART_NS]
+    unknown = {}
+    for call in history.of("Acquire"):
+        if checks.outcome(call) is None and call["applied"] != "NO":
+            last = call["b"] + (SHORT_MS + call["r"]["waitMs"] + call["r"]["leaseMs"]) * 1_000_000
+            unknown.setdefault(call["r"]["group"], []).append((call["b"], last))
     for wait in waits:
         name = wait["r"]["group"]
         mine = grants.get(wait["r"]["token"])
@@ -131,10 +136,12 @@ def check_turns(report, history, grants):
                 continue
             report.check("turns", mine and mine.fences[name] < other.fences[name],
                          lambda: f"{name}: {other.token}, asked for at {other.asked}, overtook {wait}")
-        if mine or not history.is_quiet(wait["b"], wait["e"]):
+        if not history.is_quiet(wait["b"], wait["e"]):
             continue
         free, latest = 0, wait["b"] + FIFO_APART_NS
-        for begin, end in sorted((grant.asked, grant.possible_until) for grant in others):
+        # Also those of whom it is not known.
+        held = [(grant.asked, grant.possible_until) for grant in others] + unknown.get(name, [])
+        for begin, end in sorted(held):
             if end > latest:
                 free = max(free, min(begin, wait["e"]) - latest)
                 latest = max(latest, end)

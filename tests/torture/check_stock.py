@@ -167,7 +167,7 @@ def check_reads(report, history, ledger, calls):
         when = moments(call["b"] - (REMEMBERED_NS if call["r"].get("fresh") else 0), call["e"])
         report.check("sold out is true", any(ledger.counts[sku][at][0] < quantity for at in when for sku, quantity in lines.items()),
                      lambda: f"{ledger.group}: {call['r']} was told SOLD_OUT; there were "
-                             f"{[ledger.counts[sku][when[0]][0] for sku in lines]}")
+                             f"{[[ledger.counts[sku][at][0] for sku in lines] for at in when[:3]]}")
     if ledger.group == LIMITED:
         check_buyers(report, history, ledger, moments)
 

@@ -182,21 +182,24 @@ class Load:
 
     async def holder(self, wait_ms=0):
         rng = self.rng
-        group = rng.choice(LOCKS + ["door2"] * 4)  # where many wait
+        group = rng.choice(LOCKS + ["door1", "door2", "door2"])  # where many wait
         token = f"token{self.number():016d}"
-        request = {"group": group, "targets": self._targets(group), "token": token, "leaseMs": rng.choice([200, 600, 1500]),
+        request = {"group": group, "targets": self._targets(group), "token": token, "leaseMs": 4000 if group == "door1" else rng.choice([200, 600, 1500]),
                    "waitMs": wait_ms, "owner": "torture"}
+        if rng.random() < 0.05:  # given up before it comes
+            await self.call_until_known("LockService/Release", {"group": group, "token": token})
         entry = await self.call_until_known("LockService/Acquire", request, wait_ms=wait_ms)
         outcome = entry.get("a", {}).get("outcome")
         if outcome == "ACQUIRE_OUTCOME_BUSY":
             return
         if outcome == "ACQUIRE_OUTCOME_ACQUIRED":
-            await self.pause(0.6 if group == "door2" else 0.05)
+            await self.pause(0.6 if group.startswith("door") else 0.05)
             if rng.random() < 0.2:
+                await self.pause(rng.choice([0, 1]))
                 lease = {"group": group, "token": token, "leaseMs": rng.choice([300, 1000])}
                 await self.call("LockService/Renew", {"leases": [lease]})
                 await self.pause(0.1)
-            if rng.random() < 0.1:
+            if group != "door1" and rng.random() < 0.1:
                 return  # the lease runs out
         await self.call_until_known("LockService/Release", {"group": group, "token": token})
         if rng.random() < 0.1:  # a late copy

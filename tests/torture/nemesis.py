@@ -5,8 +5,8 @@ import signal
 
 from processes import now_ns
 
-PAUSE_S = 1.2        # between two faults, at most
-QUIET_SHARE = 0.15   # of the pauses are long ones,
+PAUSE_S = 2          # between two faults of a kind, at most
+QUIET_SHARE = 0.08   # of the pauses are long ones,
 QUIET_S = 6          # in which what is told of undisturbed times can be checked
 STEP_US = 1_500_000  # of the clock, at most
 
@@ -18,16 +18,24 @@ class Nemesis:
         self.failed = []
 
     def all(self):
+        """What is done to processes and to Redis as such; and what only this store knows."""
         own = [name[len("do_"):] for name in dir(self) if name.startswith("do_")]
-        names = sorted(own + [name for name in self.world.store.faults if not hasattr(self, "do_" + name)])
-        return [name for name in names if self.only is None or name in self.only]
+        own = [name for name in own if name != "redis_stopped" or name in self.world.store.faults]
+        special = [name for name in self.world.store.faults if name not in own]
+        return [[name for name in sorted(names) if self.only is None or name in self.only] for names in (own, special)]
 
     async def rampage(self, end_s):
+        """Both kinds at once, each one after the other."""
+        self.quiet_until = 0
+        await asyncio.gather(*(self.one_after_the_other(names, end_s) for names in self.all() if names))
+
+    async def one_after_the_other(self, names, end_s):
         loop = asyncio.get_running_loop()
         while loop.time() < end_s:
-            await asyncio.sleep(QUIET_S if self.rng.random() < QUIET_SHARE else self.rng.random() * PAUSE_S)
-            names = self.rng.sample(self.all(), 2 if self.rng.random() < 0.15 and len(self.all()) > 1 else 1)
-            await asyncio.gather(*(self.fault(name) for name in names))
+            if self.rng.random() < QUIET_SHARE:
+                self.quiet_until = max(self.quiet_until, loop.time() + QUIET_S)
+            await asyncio.sleep(max(self.rng.random() * PAUSE_S, self.quiet_until - loop.time()))
+            await self.fault(self.rng.choice(names))
 
     async def fault(self, name):
         record = {"fault": name, "b": now_ns(), "e": None}

@@ -153,7 +153,7 @@ async def torture(arguments, folder):
     await load.set_up()
     tasks = load.tasks(arguments.clients)
     loop = asyncio.get_running_loop()
-    if nemesis.all():
+    if any(nemesis.all()):
         await nemesis.rampage(loop.time() + arguments.seconds)
     else:
         await asyncio.sleep(arguments.seconds)
@@ -161,7 +161,7 @@ async def torture(arguments, folder):
     load.ending = True
     await asyncio.wait_for(asyncio.gather(*tasks), BACK_S * 2)
     record = {"seed": arguments.seed, "store": arguments.store, "wall_ns": wall_ns, "history": load.history,
-              "witness": await witness(load), "stopping": await world.stop(), "may_lose": world.store.may_lose}
+              "witness": await witness(load), "stopping": await world.stop(), "may_lose": world.store.may_lose and not any("wait-replicas" in flag for flag in arguments.flag)}
     with open(os.path.join(folder, "history.json"), "w") as out:
         json.dump(record, out)
     return record, nemesis
