@@ -2,7 +2,7 @@
 """Many clients, faults chosen by a seed, and a check of all that was answered (docs/torture.md):
 
   torture.py --build build/asan [--store embedded|redis|sentinel|cluster] [--seconds 60] [--seed N] [--clients 6]
-             [--faults a,b] [--keep DIR] [--server LOCKSTOCKD] [--flag --wait-replicas=1]
+             [--faults a,b] [--keep DIR] [--server LOCKSTOCKD] [--flag=--wait-replicas=1]
 
 Exit 0: nothing is wrong; 1: what is wrong stands in the output, and the history in the directory that it names."""
 import argparse
