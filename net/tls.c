@@ -50,7 +50,9 @@ static int select_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_l
 
 static lks_code wrong(const char *file, lks_error *error)
 {
-    const char *why = ERR_reason_error_string(ERR_peek_last_error());
+    unsigned long first = ERR_peek_error();
+    const char *why =
+        ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ERR_reason_error_string(ERR_peek_last_error());
 
     return lks_error_set(error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", file, why ? why : "cannot be used");
 }

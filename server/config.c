@@ -221,7 +221,8 @@ static int on_file_key(void *user, const char *section, const char *name, const 
     if (loader->failed != LKS_OK)
         return 0;
     snprintf(where, sizeof where, "%s:%d: %s", loader->file, loader->line, name);
-    loader->failed = key ? set_key(loader, key, SOURCE_FILE, where, value) : invalid(loader, where, "unknown key");
+    loader->failed = key ? set_key(loader, key, SOURCE_FILE, where, value)
+                         : invalid(loader, where, section[0] ? "this file has no sections" : "unknown key");
     return loader->failed == LKS_OK;
 }
 

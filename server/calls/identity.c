@@ -307,7 +307,7 @@ static lks_code read_file(identity *i, const char *path, void (*read)(reading *r
     reading r = {.identity = i, .file = path, .from = fopen(path, "re"), .error = error};
 
     if (!r.from) {
-        bad(&r, "file", "cannot be read");
+        bad(&r, "cannot be read", strerror(errno));
         return r.failed;
     }
     read(&r);

@@ -119,9 +119,23 @@ void connection_drop(connection *c, const char *reason)
     c->options.on_down(c->options.arg, text);
 }
 
+/* What happened, in words, and what the system calls it. */
+static void drop_for(connection *c, const char *what, const char *why)
+{
+    char text[REASON_BYTES];
+
+    snprintf(text, sizeof text, "%s: %s", what, why);
+    connection_drop(c, text);
+}
+
+static const char unreachable[] = "the store cannot be reached";
+static const char not_found[] = "the store's host cannot be found";
+
 static void on_lost(void *arg, const char *reason)
 {
-    connection_drop(arg, reason);
+    connection *c = arg;
+
+    drop_for(c, c->state == CONNECTING ? unreachable : "the connection to the store broke", reason);
 }
 
 static void on_connected(void *arg)
@@ -157,7 +171,10 @@ static void on_late(uv_timer_t *timer)
 {
     connection *c = timer->data;
 
-    connection_drop(c, c->state == GREETING ? "the store does not answer the greeting" : "connecting timed out");
+    if (c->state == GREETING)
+        connection_drop(c, "the store does not answer the greeting");
+    else
+        drop_for(c, unreachable, "it does not answer in time");
 }
 
 static void connect_to(connection *c, const char *address)
@@ -170,7 +187,7 @@ static void connect_to(connection *c, const char *address)
     c->retiring[0] = '\0';
     if (adapter_open(c->options.loop, c->options.path, address, c->options.port, &events, &c->adapter, &error) !=
         LKS_OK)
-        connection_drop(c, error.message);
+        drop_for(c, unreachable, error.message);
 }
 
 static void choose_address(connection *c, const struct addrinfo *all)
@@ -205,7 +222,7 @@ static void on_resolved(uv_getaddrinfo_t *request, int status, struct addrinfo *
     else if (c->state == RESOLVING && old)
         start_connecting(c);
     else if (c->state == RESOLVING && status < 0)
-        connection_drop(c, uv_strerror(status));
+        drop_for(c, not_found, uv_strerror(status));
     else if (c->state == RESOLVING)
         connect_to(c, c->address);
 }
@@ -225,7 +242,7 @@ static void start_connecting(connection *c)
     int status = uv_getaddrinfo(c->options.loop, &c->resolution, on_resolved, c->options.host, NULL, &hints);
     c->resolving = status == 0;
     if (status < 0)
-        connection_drop(c, uv_strerror(status));
+        drop_for(c, not_found, uv_strerror(status));
 }
 
 static void on_pause_over(uv_timer_t *timer)

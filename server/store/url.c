@@ -95,7 +95,7 @@ static lks_code parse_credentials(const char **text, const char *end, url *ret, 
     if (colon > *text)
         ret->user = decode(*text, (size_t)(colon - *text));
     if (!ret->password || (colon > *text && !ret->user))
-        return invalid(error, "bad percent-encoding in the credentials");
+        return invalid(error, "a % in the user or password that begins no %2F, %3F or the like is written %25");
     *text = at + 1;
     return LKS_OK;
 }
@@ -190,7 +190,7 @@ static lks_code parse_unix(const scheme *form, const char *text, url *ret, lks_e
         (strncmp(query, "?db=", 4) != 0 || !parse_number(query + 4, strlen(query + 4), DB_MAX, &ret->db)))
         return invalid(error, "after the path only ?db=n is known, a database number");
     ret->path = decode(path, (size_t)(query - path));
-    return ret->path ? LKS_OK : invalid(error, "bad percent-encoding in the path");
+    return ret->path ? LKS_OK : invalid(error, "a % in the path that begins no %2F, %3F or the like is written %25");
 }
 
 static lks_code parse_embedded(const scheme *form, const char *text, url *ret, lks_error *error)

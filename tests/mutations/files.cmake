@@ -78,3 +78,11 @@ c_mutation(F7 server/notify.c test_notify [[    unsetenv("WATCHDOG_PID");]] [[  
 c_mutation(F7 server/server.c test_notify [[notify_reloading(s->notify);]] [[;]])
 c_mutation(F7 server/server.c test_notify [[notify_reloaded(s->notify, error.message);]] [[notify_reloaded(s->notify, NULL);]])
 c_mutation(F7 server/server.c test_notify [[s->failure.code == LKS_OK ? NULL : s->failure.message]] [[NULL]])
+
+# why something does not work is told in words
+c_mutation(F8 server/store/connection.c test_notify:*store_that_is_away* [[snprintf(text, sizeof text, "%s: %s", what, why);]] [[snprintf(text, sizeof text, "%s", why);]])
+c_mutation(F8 server/store/connection.c test_notify:*store_that_is_away* [[c->state == CONNECTING ? unreachable : ]] "")
+c_mutation(F8 server/store/connection.c test_store_lost:*refused_connection* [[c->state == CONNECTING ? unreachable : ]] "")
+c_mutation(F8 net/tls.c test_admission [[ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ]] "")
+c_mutation(F8 server/calls/identity.c test_admission [["cannot be read", strerror(errno)]] [["cannot be read", ""]])
+c_mutation(F8 server/store/url.c test_store_url [["a % in the user or password that begins no %2F, %3F or the like is written %25"]] [["bad credentials"]])

@@ -171,7 +171,7 @@ TEST(what_is_wrong_in_a_file_is_named_with_its_line)
         const char *text, *says;
     } cases[] = {{"in-flight = 11\nno-such-key = 1\nno-other = 1\n", ":2: no-such-key: unknown key"},
                  {"; a comment\n\nin-flight = 0\n", ":3: in-flight: must be a number from 1 to 65536"},
-                 {"[section]\nin-flight = 1\n", ":2: in-flight: unknown key"},
+                 {"[section]\nin-flight = 1\n", ":2: in-flight: this file has no sections"},
                  {"in-flight = 1\n\nwhat is this\n", ":3: is not `key = value`"}};
     char says[256];
 

@@ -127,7 +127,7 @@ TEST(a_refused_connection_is_told_and_tried_again)
     assert_int_equal(store_driver_open(d, &options, NULL), LKS_OK);
     outcome *o = store_driver_call(d, &(driver_call){.function = "echo"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
-    assert_string_equal(store_driver_reason(d), "Connection refused");
+    assert_string_equal(store_driver_reason(d), "the store cannot be reached: Connection refused");
     store_driver_free(d);
 }
 

@@ -137,6 +137,8 @@ TEST(an_error_says_how_a_url_is_written)
         {"redis://:hunter2/x@db", "%2F"},
         {"redis://me:hunter2?@db:6379/0", "%3F"},
         {"redis://:hun/ter2@db/1", "%2F"},
+        {"redis://u:hunter2%zz@db", "is written %25"},
+        {"unix:///run/hunter%zz", "is written %25"},
         {"unix://:hunter2/x@/run/redis.sock", "%2F"},
         {"localhost", "has no scheme"},
         {"/run/redis.sock", "has no scheme"},
