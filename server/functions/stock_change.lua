@@ -226,6 +226,13 @@ end
 -- Entries that stand packed in one entry of the stream at most.
 local PACKED_MAX = 1000
 
+local function wake_readers(of, servers)
+  -- Who reads a group in buckets waits for the group: "{ns/group/n/k}" is "{ns/group}".
+  local base = string.gsub(of, '/%d+/%d+}:$', '}:')
+  for _, server in ipairs(servers) do write('PUBLISH', channel_of(server), 'W ' .. base .. 'ledger') end
+  write('DEL', of .. 'stock:r')
+end
+
 -- The ledger and its readers are the keys that no call has read: so these come first. Readers that
 -- wait for an entry (stock_ledger.lua) are woken once, and register again.
 local function write_ledger(s)
@@ -236,11 +243,7 @@ local function write_ledger(s)
     local n = (last - first + 1) / ENTRY
     write('XADD', s.base .. 'stock:ledger', '*', n == 1 and '1' or int(n), table.concat(words, '\0', first, last))
   end
-  if not servers then return end
-  -- Who reads a group in buckets waits for the group: "{ns/group/n/k}" is "{ns/group}".
-  local base = string.gsub(s.base, '/%d+/%d+}:$', '}:')
-  for _, server in ipairs(servers) do write('PUBLISH', channel_of(server), 'W ' .. base .. 'ledger') end
-  write('DEL', readers)
+  if servers then wake_readers(s.base, servers) end
 end
 
 local function write_items(s)

@@ -26,7 +26,9 @@ define('stock_split', {}, function(base, now, n)
   if redis.call('EXISTS', base .. 'stock:skus', base .. 'stock:ledger') > 0 then
     fail('FAILED_PRECONDITION', 'buckets: the group has items or a ledger, and they are not in buckets')
   end
+  local servers = redis.call('SMEMBERS', base .. 'stock:r') -- they wait in the wrong place
   write('SET', base .. 'stock:n', n)
+  wake_readers(base, servers)
   return {'BUCKETED', tonumber(n)}
 end)
 

@@ -5,7 +5,7 @@ lua_mutation(SL1 test_stock_ledger_wait [[write('PUBLISH', channel_of(server), '
 lua_mutation(SL1 test_stock_ledger_wait [[write('SADD', readers, server)]] "")
 c_mutation(SL1 server/services/stock_ledger.c test_ledger_wait
   [[plan_waits(p, "ledger", read_ledger_wake)]] [[plan_waits(p, "reader", read_ledger_wake)]])
-lua_mutation(SL2 test_stock_ledger_wait [[  write('DEL', readers)]] "")
+lua_mutation(SL2 test_stock_ledger_wait [[  write('DEL', of .. 'stock:r')]] "")
 lua_mutation(SL3 test_stock_ledger_wait [[redis.call('EXISTS', readers) == 1 and ]] "")
 
 # What a reader gets

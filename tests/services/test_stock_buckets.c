@@ -204,6 +204,52 @@ TEST(sold_out_is_not_told_while_a_unit_is_on_its_way)
     answers(deduct("g", order_in(4), "", "a:1"), "SOLD_OUT a:0");
 }
 
+/* While a server looks from bucket to bucket, a unit goes from one that it has not seen yet to one that it has seen. */
+TEST(sold_out_is_not_told_of_a_unit_that_moves_behind_the_look)
+{
+    put_in("g", "a", 4, N);
+    for (unsigned k = 1; k <= N; k++)
+        if (k != 3)
+            deduct("g", order_in(k), "", "a:1");
+    says(in_bucket("a", 3), "1 0 0");
+    harness_redis(h, "SET ls:test:move 1");
+    harness_alter(h, "local reply = {'OK'}\n  for i, sku in ipairs({...}) do\n    local found",
+                  "if string.find(s.base, '/2}:', 1, true) and redis.call('DEL', 'ls:test:move') == 1 then\n"
+                  "  local item = string.sub(s.base, 1, -4)\n"
+                  "  for to, units in pairs({[1] = 1, [3] = -1}) do\n"
+                  "    local key = item .. to .. '}:stock:i:a'\n"
+                  "    local i = {struct.unpack('<Bdddddddddd', redis.call('GET', key))}\n"
+                  "    i[2], i[4] = i[2] + units, i[4] + 1\n"
+                  "    redis.call('SET', key, struct.pack('<Bdddddddddd', unpack(i, 1, 11)))\n"
+                  "  end\n"
+                  "end\n"
+                  "local reply = {'OK'}\n  for i, sku in ipairs({...}) do\n    local found");
+    answers(deduct("g", order_in(4), "", "a:1"), "DEDUCTED a:0");
+    says(in_bucket("a", 1), "0 0 1");
+    answers(deduct("g", order_in(4), "", "a:1"), "SOLD_OUT a:0");
+}
+
+/* What was given back in a bucket ends what is remembered of all of them. */
+TEST(a_remembered_sold_out_ends_with_what_comes_back_anywhere)
+{
+    harness_service_options(h, &(service_options){.sequence_block = 1, .remembers_refusals = true});
+    harness_server(h, "remembers");
+    put_in("g", "a", 4, N);
+    const char *id = order_in(2);
+    deduct("g", id, "", "a:4");
+    lks_line line = message(line, .sku = "a", .quantity = 1), *lines[] = {&line};
+#define first_of(order) ask(deduct, .group = "g", .order_id = (order), .n_lines = 1, .lines = lines, .fresh = true)
+    answers(first_of(order_in(1)), "SOLD_OUT a:0");
+    fcalls_made();
+    answers(first_of(order_in(3)), "SOLD_OUT a:0");
+    assert_int_equal(fcalls_made(), 0);
+    answers(deduct("g", order_in(3), "", "a:1"), "SOLD_OUT a:0"); /* not fresh: only its bucket is asked */
+    assert_int_equal(fcalls_made(), 1);
+    take_back("g", "r1", id, "a:1");
+    answers(first_of(order_in(4)), "DEDUCTED a:0");
+    harness_service_options(h, &(service_options){.sequence_block = 1});
+}
+
 /* ---- items ---- */
 
 TEST(the_number_of_buckets_is_for_good)
@@ -417,6 +463,22 @@ TEST(an_order_that_its_bucket_can_serve_is_one_call)
     assert_int_equal(fcalls_made(), 1);
 }
 
+/* The clock of bucket 2 is behind: what it writes next may stand before what others have written. */
+TEST(an_entry_is_told_when_no_other_can_stand_before_it)
+{
+    put_in("g", "a", 40, N);
+    const lks_read_ledger_response *before = read_ledger("g", "", 1000);
+    size_t n = before->n_entries;
+    char last[64];
+    snprintf(last, sizeof last, "%s", before->entries[n - 1]->id);
+    deduct("g", order_in(1), "", "a:1");
+    harness_alter(h, "local reply, count = {'OK', oldest, time_ms()}, 1",
+                  "local reply, count = {'OK', oldest, time_ms() - (string.find(base, '/2}') and 60000 or 0)}, 1");
+    assert_int_equal(read_ledger("g", last, 1000)->n_entries, 0);
+    lose_nothing("local reply, count = {'OK', oldest, time_ms()}, 1");
+    assert_int_equal(read_ledger("g", last, 1000)->n_entries, 1);
+}
+
 TEST(a_trimmed_ledger_says_so)
 {
     put_in("g", "a", 40, N);
@@ -480,6 +542,22 @@ TEST(what_comes_back_does_not_count_for_the_limit)
     harness_advance_ms(h, 60000);
     says_begin(answer_line(deduct("g", order_in(1), "bob", "a:1")), "DEDUCTED");
     says_begin(answer_line(deduct("g", order_in(1), "bob", "a:1")), "BUYER_LIMIT");
+}
+
+/* A server dies between the claim and the order. */
+TEST(a_claim_without_an_order_counts_for_a_while)
+{
+    put_with_limit(400, 1);
+    const char *lost = order_in(1);
+    lose("s.claimed_at = tonumber(claimed_at)");
+    assert_null(deduct("g", lost, "bob", "a:1"));
+    lose_nothing("s.claimed_at = tonumber(claimed_at)");
+    says_begin(answer_line(deduct("g", order_in(2), "bob", "a:1")), "BUYER_LIMIT");
+    harness_advance_ms(h, 14000);
+    says_begin(answer_line(deduct("g", order_in(2), "bob", "a:1")), "BUYER_LIMIT");
+    harness_advance_ms(h, 2000);
+    says_begin(answer_line(deduct("g", order_in(2), "bob", "a:1")), "DEDUCTED");
+    says_begin(answer_line(deduct("g", lost, "bob", "a:1")), "BUYER_LIMIT");
 }
 
 TEST(a_refused_order_leaves_no_claim)

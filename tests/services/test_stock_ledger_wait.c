@@ -86,6 +86,35 @@ TEST(an_entry_wakes_whoever_waits)
     assert_string_equal(messages(), "");
 }
 
+/* In whichever bucket; also who waits since before the group was one. */
+TEST(an_entry_of_any_bucket_wakes)
+{
+    lks_put_item_request request = put_request("g", "a", 10);
+    harness_waiting *early = wait_at("S2", "");
+    request.buckets = 3;
+    assert_non_null(put(&request));
+    assert_string_equal(messages(), "S2:W ls:{default/g}:ledger");
+    harness_event(h, early, SERVICE_WOKEN);
+    assert_int_equal(answer_of(early)->entries[0]->kind, LKS_LEDGER_KIND_PUT);
+
+    for (int i = 0; i < 12; i++) {
+        char id[16], entries[64];
+        harness_waiting *reader = wait_at("S1", last_id());
+        assert_string_equal(messages(), "");
+        snprintf(id, sizeof id, "o%d", i);
+        snprintf(entries, sizeof entries, "RESERVED a 1 %s\nCANCELLED a 1 %s\n", id, id);
+        reserve("g", id, "", "a:1", 60000);
+        cancel("g", id, "");
+        assert_string_equal(messages(), "S1:W ls:{default/g}:ledger");
+        expect_woken(reader, entries);
+        reader = wait_at("S1", last_id());
+        harness_event(h, reader, SERVICE_WOKEN); /* by somebody else's entry */
+        assert_true(harness_is_parked(reader));
+        harness_event(h, reader, SERVICE_DEADLINE);
+        expect_answer(reader, "");
+    }
+}
+
 TEST(every_change_wakes)
 {
     harness_waiting *reader = wait_at("S1", ""); /* of a group that is not there */

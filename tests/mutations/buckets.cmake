@@ -1,0 +1,85 @@
+# What keeps the promises of groups in buckets.
+
+# Where an order is, and how a server learns it
+lua_mutation(SB1 test_stock_buckets [[local there = gravest == 1 and elsewhere(s.base)]] [[local there = nil]])
+c_mutation(SB1 server/services/stock_buckets.c test_stock_buckets:an_order* [[hash_folded(hash_more(HASH_START, order_id, strlen(order_id))) % n]]
+  [[strlen(order_id) % n]])
+c_mutation(SB2 server/services/stock_buckets.c test_stock_buckets:a_server_that* [[    if (b->n == 0 || b->certain)]] [[    if (true)]])
+c_mutation(SB2 server/services/stock_buckets.c test_stock_buckets:an_order_that* [[    memory->any_buckets |= n > 0;
+]] "")
+
+# Moves
+lua_mutation(SB3 test_stock_buckets:a_move* [=[  put_move(s, sku, to, id, n, item[BORN])
+]=] "")
+lua_mutation(SB3 test_stock_buckets:a_move* [[  if under_way > 0 then return {'SENT', last, under_way, of} end
+]] "")
+lua_mutation(SB4 test_stock_buckets:a_move_that_came* [[if born < last_born or born == last_born and id <= last then return {'OK'} end]] "")
+lua_mutation(SB4 test_stock_buckets:a_move_that_came* [[  put_field(s, key, field, struct.pack(CAME_FORMAT, born, id))
+]] "")
+lua_mutation(SB5 test_stock_buckets [[note_move(s, sku, n, 1, from, to, id)]] "")
+lua_mutation(SB5 test_stock_buckets [[note_move(s, sku, n, -1, from, to, id)]] "")
+lua_mutation(SB6 test_stock_buckets [[  if from == '0' then item[SOLD] = item[SOLD] + n end
+]] "")
+lua_mutation(SB6 test_stock_buckets [[  if to == '0' then item[SOLD] = item[SOLD] - n end
+]] "")
+
+# SOLD_OUT
+c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[        if (!is_unchanged(a, b))]] [[        if (false)]])
+c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[        same = same && b->versions[i] == b->seen[i].version;
+]] "")
+c_mutation(SB7 server/services/stock_buckets.c test_stock_buckets:sold_out* [[    if (b->n_moves == 0)
+        return false;
+    b->step = received;]] [[    return false;
+    b->step = received;]])
+c_mutation(SB8 server/services/stock_refusals.c test_stock_buckets:a_remembered* [[base.data[len] != '}' && (base.data[len] != '/' || ++slashes < 2)]]
+  [[base.data[len] != '}']])
+
+# Items
+lua_mutation(SB9 test_stock_buckets:the_number* [[if redis.call('EXISTS', base .. 'stock:skus', base .. 'stock:ledger') > 0 then]] [[if false then]])
+c_mutation(SB9 server/services/stock_bucket_items.c test_stock_buckets:the_number* [[    if (n != 0 && n != (int32_t)b->n) {]] [[    if (false) {]])
+c_mutation(SB10 server/services/stock_items.c test_stock_buckets:buckets_are* [[    plan_check_range(p, "buckets", request->buckets, 0, STOCK_BUCKETS_MAX);
+]] "")
+c_mutation(SB10 server/services/stock_items.c test_stock_buckets:buckets_are*
+  [[        plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, STOCK_BUCKETS_LIMIT_MAX);]] [[        ;]])
+c_mutation(SB11 server/services/stock_buckets.c test_stock_buckets [[            available -= item->reserved + item->sold;]] [[            ;]])
+c_mutation(SB11 server/services/stock_bucket_items.c test_stock_buckets:an_expected* [[b->expected == 0 || b->expected == current ||]] [[true ||]])
+c_mutation(SB12 server/services/stock_bucket_items.c test_stock_buckets:delete_needs* [[        if (buckets_seen(b, 0, k)->reserved > 0) {]] [[        if (false) {]])
+c_mutation(SB12 server/services/stock_buckets.c test_stock_buckets:a_deleted* [[if (is_any(b, is_behind) || is_any(b, has_ended)) {]]
+  [[if (is_any(b, is_behind)) {]])
+c_mutation(SB13 server/services/stock_buckets.c test_stock_buckets:a_bucket_without* [[if (is_any(b, is_behind) || is_any(b, has_ended)) {]]
+  [[if (is_any(b, has_ended)) {]])
+lua_mutation(SB14 test_stock_buckets:adjust* [[    if pool then return {'SHORT', -item[AVAILABLE] - delta} end
+]] "")
+lua_mutation(SB15 test_stock_buckets:lists* [[local bucket = group and string.match(group, '/([^/]*)$') or '0']] [[local bucket = '0']])
+
+# Limits a buyer
+lua_mutation(SB16 test_stock_buckets:a_buyer* [[  if not counted and (not gravest or gravest > 3) then return {'CLAIM'} end
+]] "")
+lua_mutation(SB16 test_stock_buckets:a_buyer* [[if sum > -item[LIMIT] then over[#over + 1] = others end]] "")
+lua_mutation(SB16 test_stock_buckets:a_buyer* [[  for sku, claims in pairs(claimed) do put_claims(s, sku, buyer, claims) end
+]] "")
+lua_mutation(SB17 test_stock_buckets:what_comes* [[if units > 0 then claims[c + 1] = units else remove_claim(claims, c) end]] "")
+lua_mutation(SB17 test_stock_buckets:a_claim* [[(units >= 0 or clock() > at + CLAIM_GONE_US)]] [[true]])
+lua_mutation(SB17 test_stock_buckets:a_claim* [[(units >= 0 or clock() > at + CLAIM_GONE_US)]] [[units >= 0]])
+c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_refused* [[    if (b->claimed_at == 0 || b->unclaimed)]] [[    if (true)]])
+
+# The ledger
+c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[    if (k > given_by && id.seq > 0)
+        id.seq--;
+]] "")
+c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[return (ledger_id){.ms = id.ms, .seq = id.seq * SHIFT + k};]]
+  [[return (ledger_id){.ms = id.ms, .seq = id.seq * SHIFT};]])
+c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:an_entry* [=[        if (pages[k].ids[at[k]].ms >= before_ms)
+            return false;
+]=] "")
+c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_buckets:a_trimmed* [[        trimmed = trimmed || pages[k].outcome]] [[        trimmed = trimmed && pages[k].outcome]])
+lua_mutation(SB20 test_stock_buckets:a_trimmed* [[  if mark ~= '0-0' and (id_before(at, mark) or at == mark and left > 0) then return nil end
+]] "")
+c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_buckets:a_trimmed* [[    if (given_by > n && k == 0)
+        loose = false; /* nobody gave it: the pool says so */
+]] "")
+lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[string.gsub(of, '/%d+/%d+}:$', '}:')]] [[of]])
+lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[  wake_readers(base, servers)
+]] "")
+c_mutation(SB21 server/services/stock_ledger.c test_stock_ledger_wait:an_entry_of* [[    stock_kept_of(p)->late = event == SERVICE_DEADLINE;
+]] "")
