@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "setting.h"
+
 enum { OPTIONS_SCENARIOS_MAX = 32 };
 
 typedef struct bench_options {
@@ -29,11 +31,9 @@ typedef enum options_action { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG } options
 /* Fills in *ret; what it points to is argv's, or static. OPTIONS_WRONG: said on standard error. */
 options_action options_parse(int argc, char **argv, bench_options *ret);
 
-/* A flag, as the manual page shows it. */
-typedef struct options_row {
-    const char *name, *form, *initial, *help; /* form "": it stands alone; initial NULL: none */
-} options_row;
-void options_each(void (*visit)(void *arg, const options_row *row), void *arg);
+/* Every flag. */
+extern const setting bench_flags[];
+extern const size_t bench_flags_len;
 
 /* Prints usage and every flag; the caller adds the scenarios. */
 void options_print_help(void);

@@ -1,4 +1,4 @@
-/* Invariant: `keys` is the only list of settings; flags, variables, file keys,
+/* Invariant: `config_keys` is the only list of settings; flags, variables, file keys,
  * defaults and --help all come from it. Called once by main. */
 #include "config.h"
 
@@ -12,19 +12,8 @@
 
 #include "memory.h"
 
-typedef enum key_type { KEY_TEXT, KEY_CHOICE, KEY_NUMBER, KEY_BOOL, KEY_LIST } key_type;
-
-typedef struct setting {
-    const char *name; /* --name, LOCKSTOCK_NAME, name = */
-    key_type type;
-    size_t offset;
-    const char *initial;
-    long min, max;
-    const char *help; /* of a choice: its words first, with ", " or " or " between, to the colon if there is one */
-} setting;
-
 #define AT(member) offsetof(settings, member)
-static const setting keys[] = {
+const setting config_keys[] = {
     {"listen", KEY_LIST, AT(listen), "tcp://127.0.0.1:7700,grpc://127.0.0.1:7701", 0, 0,
      "addresses to serve, with commas or several times: tcp://host:port, tls://..., unix:///path,\n"
      "                               grpc://..., grpcs://..., ws://host:port/path, wss://...; nng+tcp://...\n"
@@ -80,8 +69,8 @@ static const setting keys[] = {
     {"id-sequence-block", KEY_NUMBER, AT(id_sequence_block), "1", 1, 1000000,
      "ids of a SEQUENCE that this server takes at once; 1 = in one order over all servers"},
 };
-enum { N_KEYS = sizeof keys / sizeof keys[0] };
-_Static_assert((int)N_KEYS <= (int)CONFIG_KEYS_MAX, "settings.set_by has room");
+const size_t config_keys_len = sizeof config_keys / sizeof *config_keys;
+_Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "settings.set_by has room");
 
 enum { PLACE_BYTES = 512 };
 
@@ -97,71 +86,15 @@ typedef struct loading {
     int line;
 } loading;
 
-static const setting *find_key(const char *name, size_t len)
-{
-    for (size_t i = 0; i < N_KEYS; i++)
-        if (strlen(keys[i].name) == len && memcmp(keys[i].name, name, len) == 0)
-            return &keys[i];
-    return NULL;
-}
-
 static lks_code invalid(loading *loader, const char *where, const char *what)
 {
     return lks_error_set(loader->error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO, "%s: %s", where, what);
-}
-
-static lks_code set_number(loading *loader, const setting *key, const char *where, const char *text)
-{
-    char range[80];
-    char *end;
-    long *target = (long *)(void *)((char *)loader->config + key->offset);
-
-    errno = 0;
-    long number = strtol(text, &end, 10);
-    if (errno || *text == '\0' || *end != '\0' || number < key->min || number > key->max) {
-        snprintf(range, sizeof range, "must be a number from %ld to %ld", key->min, key->max);
-        return invalid(loader, where, range);
-    }
-    *target = number;
-    return LKS_OK;
-}
-
-static lks_code set_bool(loading *loader, const setting *key, const char *where, const char *text)
-{
-    bool *target = (bool *)((char *)loader->config + key->offset);
-
-    if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-        return invalid(loader, where, "must be true or false");
-    *target = text[0] == 't';
-    return LKS_OK;
 }
 
 static void copy_text(char **target, const char *text)
 {
     free(*target);
     *target = memory_copy(text, strlen(text));
-}
-
-static bool is_choice(const setting *key, const char *text)
-{
-    size_t len = strlen(text), ends = strcspn(key->help, ":");
-
-    for (const char *word = key->help; word < key->help + ends; word += strcspn(word, " ,") + 1)
-        if (strcspn(word, " ,:") == len && memcmp(word, text, len) == 0 && strcmp(text, "or") != 0)
-            return true;
-    return false;
-}
-
-static lks_code set_choice(loading *loader, const setting *key, const char *where, const char *text)
-{
-    char what[80];
-
-    if (!is_choice(key, text)) {
-        snprintf(what, sizeof what, "must be %.*s", (int)strcspn(key->help, ":"), key->help);
-        return invalid(loader, where, what);
-    }
-    copy_text((char **)(void *)((char *)loader->config + key->offset), text);
-    return LKS_OK;
 }
 
 /* "a,b" is two. */
@@ -184,21 +117,19 @@ static lks_code add_to_list(loading *loader, config_list *list, const char *wher
 static lks_code set_key(loading *loader, const setting *key, source from, const char *where, const char *text)
 {
     settings *config = loader->config;
-    unsigned char *set_by = &config->set_by[key - keys];
+    unsigned char *set_by = &config->set_by[key - config_keys];
+    char why[SETTING_WHY_BYTES];
     config_list *list;
 
     if (*set_by > from)
         return LKS_OK;
     bool first_of_source = *set_by < from;
     *set_by = (unsigned char)from;
+    if (!setting_takes(key, text, why))
+        return invalid(loader, where, why);
     switch (key->type) {
-    case KEY_CHOICE:
-        return set_choice(loader, key, where, text);
-    case KEY_NUMBER:
-        return set_number(loader, key, where, text);
-    case KEY_BOOL:
-        return set_bool(loader, key, where, text);
     case KEY_TEXT:
+    case KEY_CHOICE:
         if (*text == '\0')
             return invalid(loader, where, "must not be empty");
         copy_text((char **)(void *)((char *)config + key->offset), text);
@@ -208,6 +139,8 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
         if (first_of_source)
             list->n = 0;
         return add_to_list(loader, list, where, text);
+    default:
+        setting_fill(key, config, text);
     }
     return LKS_OK;
 }
@@ -215,7 +148,7 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
 static int on_file_key(void *user, const char *section, const char *name, const char *value)
 {
     loading *loader = user;
-    const setting *key = section[0] == '\0' ? find_key(name, strlen(name)) : NULL;
+    const setting *key = section[0] == '\0' ? setting_find(config_keys, config_keys_len, name, strlen(name)) : NULL;
     char where[PLACE_BYTES];
 
     if (loader->failed != LKS_OK)
@@ -257,14 +190,14 @@ static lks_code load_environment(loading *loader)
 {
     lks_code code = LKS_OK;
 
-    for (size_t i = 0; i < N_KEYS && code == LKS_OK; i++) {
+    for (size_t i = 0; i < config_keys_len && code == LKS_OK; i++) {
         char name[64] = "LOCKSTOCK_";
         size_t at = strlen(name);
-        for (const char *c = keys[i].name; *c; c++)
+        for (const char *c = config_keys[i].name; *c; c++)
             name[at++] = *c == '-' ? '_' : (char)(*c - 'a' + 'A');
         const char *value = getenv(name);
         if (value)
-            code = set_key(loader, &keys[i], SOURCE_ENVIRONMENT, name, value);
+            code = set_key(loader, &config_keys[i], SOURCE_ENVIRONMENT, name, value);
     }
     return code;
 }
@@ -276,11 +209,9 @@ static lks_code load_flag(loading *loader, int argc, char **argv, int *at)
     const char *arg = argv[*at];
     if (strncmp(arg, "--", 2) != 0)
         return invalid(loader, arg, "not a flag; see --help");
-    const char *equals = strchr(arg, '=');
-    size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
-    const setting *key = find_key(arg + 2, len - 2);
-    bool is_file = len == strlen("--config") && memcmp(arg, "--config", len) == 0;
-    const char *value = equals ? equals + 1 : NULL;
+    const char *value;
+    const setting *key = setting_of_flag(config_keys, config_keys_len, arg, &value);
+    bool is_file = strcmp(arg, "--config") == 0 || strncmp(arg, "--config=", strlen("--config=")) == 0;
 
     if (!key && !is_file)
         return invalid(loader, arg, "unknown flag; see --help");
@@ -327,9 +258,9 @@ lks_code config_load(int argc, char **argv, settings *config, config_action *act
 
     *config = (settings){0};
     *action = CONFIG_RUN;
-    for (size_t i = 0; i < N_KEYS && code == LKS_OK; i++)
-        if (keys[i].initial)
-            code = set_key(&loader, &keys[i], SOURCE_DEFAULT, keys[i].name, keys[i].initial);
+    for (size_t i = 0; i < config_keys_len && code == LKS_OK; i++)
+        if (config_keys[i].initial)
+            code = set_key(&loader, &config_keys[i], SOURCE_DEFAULT, config_keys[i].name, config_keys[i].initial);
     for (int i = 1; i < argc && code == LKS_OK; i++) {
         const struct told *t = find_action(argv[i]);
         if (t)
@@ -364,23 +295,6 @@ void config_free(settings *config)
     *config = (settings){0};
 }
 
-void config_each(void (*visit)(void *arg, const config_row *row), void *arg)
-{
-    static const char *const forms[] = {[KEY_TEXT] = "TEXT",
-                                        [KEY_CHOICE] = "WORD",
-                                        [KEY_NUMBER] = "NUMBER",
-                                        [KEY_BOOL] = "true|false",
-                                        [KEY_LIST] = "TEXT,..."};
-
-    for (size_t i = 0; i < N_KEYS; i++) {
-        config_row row = {
-            .name = keys[i].name, .form = forms[keys[i].type], .initial = keys[i].initial, .help = keys[i].help};
-        if (keys[i].type == KEY_NUMBER)
-            snprintf(row.range, sizeof row.range, "%ld to %ld", keys[i].min, keys[i].max);
-        visit(arg, &row);
-    }
-}
-
 void config_each_action(void (*visit)(void *arg, const char *flag, const char *help), void *arg)
 {
     for (size_t i = 0; i < N_ACTIONS; i++)
@@ -393,9 +307,9 @@ void config_print_help(void)
            "--flag=value is the same, and --flag alone is --flag true. Each flag can also be set as LOCKSTOCK_FLAG in "
            "the environment, or as `flag = value`\n"
            "in the file that --config names; flags beat the environment, which beats the file.\n\n");
-    for (size_t i = 0; i < N_KEYS; i++)
-        printf("  --%-26s %s\n  %-28s default: %s\n", keys[i].name, keys[i].help, "",
-               keys[i].initial ? keys[i].initial : "none");
+    for (size_t i = 0; i < config_keys_len; i++)
+        printf("  --%-26s %s\n  %-28s default: %s\n", config_keys[i].name, config_keys[i].help, "",
+               config_keys[i].initial ? config_keys[i].initial : "none");
     printf("  --%-26s %s\n", "config", "a file of settings");
     for (size_t i = 0; i < N_ACTIONS; i++)
         printf("  %-28s %s\n", actions[i].flag, actions[i].help);
@@ -418,19 +332,19 @@ void config_print(const settings *config)
 {
     static const char *const sources[] = {"default", "file", "environment", "flag"};
 
-    for (size_t i = 0; i < N_KEYS; i++) {
-        const void *value = (const char *)config + keys[i].offset;
+    for (size_t i = 0; i < config_keys_len; i++) {
+        const void *value = (const char *)config + config_keys[i].offset;
         const config_list *list = value;
-        if ((keys[i].type == KEY_TEXT || keys[i].type == KEY_CHOICE) && !*(char *const *)value)
+        if ((config_keys[i].type == KEY_TEXT || config_keys[i].type == KEY_CHOICE) && !*(char *const *)value)
             continue;
-        if (keys[i].type == KEY_LIST && list->n == 0)
+        if (config_keys[i].type == KEY_LIST && list->n == 0)
             continue;
-        printf("# %s\n%s = ", sources[config->set_by[i]], keys[i].name);
-        if (keys[i].type == KEY_NUMBER)
+        printf("# %s\n%s = ", sources[config->set_by[i]], config_keys[i].name);
+        if (config_keys[i].type == KEY_NUMBER)
             printf("%ld", *(const long *)value);
-        else if (keys[i].type == KEY_BOOL)
+        else if (config_keys[i].type == KEY_BOOL)
             fputs(*(const bool *)value ? "true" : "false", stdout);
-        else if (keys[i].type == KEY_LIST)
+        else if (config_keys[i].type == KEY_LIST)
             for (size_t j = 0; j < list->n; j++)
                 printf("%s%s", j > 0 ? "," : "", list->of[j]);
         else

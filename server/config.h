@@ -8,6 +8,8 @@
 
 #include <lockstock/status.h>
 
+#include "setting.h"
+
 enum { CONFIG_LIST_MAX = 16, CONFIG_KEYS_MAX = 64 };
 
 /* Values with commas between, or of a flag that stands several times. */
@@ -55,15 +57,9 @@ typedef enum config_action { CONFIG_RUN, CONFIG_CHECK, CONFIG_PRINT, CONFIG_HELP
 lks_code config_load(int argc, char **argv, settings *config, config_action *action, lks_error *error);
 void config_free(settings *config);
 
-/* A setting, as help and manual pages show it. */
-typedef struct config_row {
-    const char *name;    /* --name, name = */
-    const char *form;    /* what it takes: "NUMBER"; "WORD" is one of those in help */
-    const char *initial; /* NULL: none */
-    const char *help;
-    char range[64]; /* of a number: "1 to 65536"; else "" */
-} config_row;
-void config_each(void (*visit)(void *arg, const config_row *row), void *arg);
+/* Every setting; of TEXT and CHOICE the members are copies. */
+extern const setting config_keys[];
+extern const size_t config_keys_len;
 
 /* What else the program can be told to do. */
 void config_each_action(void (*visit)(void *arg, const char *flag, const char *help), void *arg);

@@ -1,0 +1,54 @@
+/* What pages say of lockstockd and lockstock-bench: the rows of their tables. */
+#include <stdio.h>
+
+#include "bench/options.h"
+#include "bench/scenario.h"
+#include "config.h"
+#include "scd.h"
+
+/* Its help, its range and what it is without. */
+static void print_setting(const setting *row, const char *dashes, const char *of_bool)
+{
+    const char *form = setting_form(row);
+    char name[128], range[96] = "", help[1024];
+
+    snprintf(name, sizeof name, "%s%s", dashes, row->name);
+    if (row->type == KEY_NUMBER)
+        snprintf(range, sizeof range, "From %ld to %ld. ", row->min, row->max);
+    if (row->type == KEY_BOOL)
+        form = of_bool;
+    snprintf(help, sizeof help, "%s\n\n%sDefault: %s", row->help, range, row->initial ? row->initial : "none");
+    scd_item(name, form, help);
+}
+
+void man_settings(void)
+{
+    for (size_t i = 0; i < config_keys_len; i++)
+        print_setting(&config_keys[i], "", "true|false");
+}
+
+static void action(void *arg, const char *flag, const char *help)
+{
+    (void)arg;
+    scd_item(flag, "", help);
+}
+
+void man_server_flags(void)
+{
+    config_each_action(action, NULL);
+    scd_item("--config", "FILE", "a file of settings, lockstockd.conf(5)");
+    for (size_t i = 0; i < config_keys_len; i++)
+        print_setting(&config_keys[i], "--", "true|false");
+}
+
+void man_bench_flags(void)
+{
+    for (size_t i = 0; i < bench_flags_len; i++)
+        print_setting(&bench_flags[i], "--", "");
+}
+
+void man_bench_scenarios(void)
+{
+    for (unsigned i = 0; i < n_scenarios; i++)
+        scd_item(scenarios[i].name, "", scenarios[i].what);
+}
