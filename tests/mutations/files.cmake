@@ -81,7 +81,6 @@ c_mutation(F7 server/server.c test_notify [[s->failure.code == LKS_OK ? NULL : s
 
 # why something does not work is told in words
 c_mutation(F8 server/store/connection.c test_notify:*store_that_is_away* [[snprintf(text, sizeof text, "%s: %s", what, why);]] [[snprintf(text, sizeof text, "%s", why);]])
-c_mutation(F8 server/store/connection.c test_notify:*store_that_is_away* [[c->state == CONNECTING ? unreachable : ]] "")
 c_mutation(F8 server/store/connection.c test_store_lost:*refused_connection* [[c->state == CONNECTING ? unreachable : ]] "")
 c_mutation(F8 net/tls.c test_admission [[ERR_SYSTEM_ERROR(first) ? strerror(ERR_GET_REASON(first)) : ]] "")
 c_mutation(F8 server/calls/identity.c test_admission [["cannot be read", strerror(errno)]] [["cannot be read", ""]])
