@@ -28,12 +28,13 @@ struct notify {
     int fd;
     struct sockaddr_un to;
     socklen_t to_len;
-    uint64_t beat_ms; /* 0: no watchdog */
+    uint64_t beat_ms;   /* 0: no watchdog */
+    uint64_t within_us; /* of STOPPING */
     phase phase;
     bool ready;
     bool unsent;                /* the manager does not know how it is */
     bool failed;                /* and the log has said so */
-    char reason[REASON_BYTES];  /* why it is not ready, or ends; empty: none */
+    char reason[REASON_BYTES];  /* why it is not ready, or not wholly, or ends; empty: none */
     char failure[REASON_BYTES]; /* of the last reload; empty: none */
 };
 
@@ -64,7 +65,9 @@ static const char *status(const notify *n)
 {
     if (n->phase == STOPPING)
         return n->reason[0] ? "stopped: " : "draining";
-    return n->ready ? "ready" : n->reason[0] ? "not ready: " : "starting";
+    if (n->ready)
+        return n->reason[0] ? "ready, but " : "ready";
+    return n->reason[0] ? "not ready: " : "starting";
 }
 
 static void say(notify *n)
@@ -76,7 +79,7 @@ static void say(notify *n)
     else if (n->phase == RELOADING)
         snprintf(state, sizeof state, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64 "\n", lks_rpc_now_ns() / 1000);
     else if (n->phase == STOPPING)
-        snprintf(state, sizeof state, "STOPPING=1\n");
+        snprintf(state, sizeof state, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRIu64 "\n", n->within_us);
     snprintf(text, sizeof text, "%sSTATUS=%s%s%s%s", state, status(n), n->reason,
              n->failure[0] ? "; the last reload failed: " : "", n->failure);
     n->unsent = !send_text(n, text);
@@ -156,7 +159,7 @@ void notify_store(notify *n, bool ready, const char *reason)
     if (ready && n->phase == STARTING)
         n->phase = SERVING;
     n->ready = ready;
-    copy_line(n->reason, ready ? NULL : reason);
+    copy_line(n->reason, reason);
     say(n);
 }
 
@@ -178,12 +181,13 @@ void notify_reloaded(notify *n, const char *failure)
     say(n);
 }
 
-void notify_stopping(notify *n, const char *failure)
+void notify_stopping(notify *n, const char *failure, uint64_t within_ms)
 {
     if (!n || n->phase == STOPPING)
         return;
     n->phase = STOPPING;
     n->ready = false;
+    n->within_us = within_ms * US_PER_MS;
     n->failure[0] = '\0';
     copy_line(n->reason, failure);
     say(n);

@@ -37,6 +37,9 @@ enum { DRAIN_LOOK_MS = 10 };
 /* How long a peer that takes no answers can hold up the end. */
 enum { FLUSH_MS = 2000 };
 
+/* What the manager grants an embedded store to end, which is killed after 10 s, and the rest. */
+enum { STORE_END_MS = 20000 };
+
 /* The channel of a server, but for its id; functions publish there. */
 #define WAKE_CHANNELS "ls:wake:"
 
@@ -163,7 +166,8 @@ static void drain(server *s, uint64_t limit_ms)
 {
     if (s->phase == RUNNING) {
         s->phase = DRAINING;
-        notify_stopping(s->notify, s->failure.code == LKS_OK ? NULL : s->failure.message);
+        notify_stopping(s->notify, s->failure.code == LKS_OK ? NULL : s->failure.message,
+                        limit_ms + FLUSH_MS + STORE_END_MS);
         if (s->health)
             health_set(s->health, false);
         if (s->wires)

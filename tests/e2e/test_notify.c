@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <uv.h>
+
+#include "notify.h"
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "support/tempdir.h"
@@ -150,7 +153,8 @@ TEST(a_server_tells_its_life)
     const char *const env[] = {"WATCHDOG_USEC=60000000", "WATCHDOG_PID=0", path, NULL};
 
     make_witness(path, sizeof path);
-    server_fixture *server = start_server(NULL, NULL, env);
+    const char *const args[] = {"--drain-ms", "123456", NULL};
+    server_fixture *server = start_server(NULL, args, env);
     uint64_t at = 0, before = now_us();
 
     assert_true(hears_all("STATUS=starting"));
@@ -168,7 +172,9 @@ TEST(a_server_tells_its_life)
     assert_true(at >= before && at <= now_us());
     assert_true(hears_all("READY=1\nSTATUS=ready"));
     assert_true(server_fixture_stop(server, LIMIT_MS));
-    assert_true(hears_all("STOPPING=1\nSTATUS=draining"));
+    assert_true(hears("STOPPING=1\nEXTEND_TIMEOUT_USEC="));
+    assert_true(strtoull(strstr(manager.last, "USEC=") + strlen("USEC="), NULL, 10) > 123456000);
+    assert_non_null(strstr(manager.last, "\nSTATUS=draining"));
     server_fixture_free(server);
 }
 
@@ -270,7 +276,7 @@ TEST(who_never_was_ready_says_so_to_the_end)
     assert_true(process_wait_line(server, "event=reloaded", NULL, 0, LIMIT_MS));
     process_signal(server, SIGTERM);
     assert_true(process_exited_with(server, 0, LIMIT_MS));
-    assert_true(hears_all("STOPPING=1\nSTATUS=draining"));
+    assert_true(hears("STATUS=draining"));
     assert_false(manager.ready_heard || manager.reload_heard);
     process_free(server);
 }
@@ -285,10 +291,28 @@ TEST(why_a_server_cannot_start_is_in_the_status)
     process *server =
         process_spawn((const char *const[]){server_fixture_program(), "--listen", taken, "--store", store, NULL}, env);
     assert_non_null(server);
-    assert_true(hears("STOPPING=1\nSTATUS=stopped: --listen "));
+    assert_true(hears("\nSTATUS=stopped: --listen "));
+    assert_ptr_equal(strstr(manager.last, "STOPPING=1\n"), manager.last);
     assert_non_null(strstr(manager.last, taken));
     assert_true(process_exited_with(server, 2, LIMIT_MS));
     process_free(server);
+}
+
+TEST(a_store_of_which_a_part_is_away_is_ready)
+{
+    uv_loop_t loop;
+
+    setenv("NOTIFY_SOCKET", strchr(manager.environment, '=') + 1, 1);
+    uv_loop_init(&loop);
+    notify *n = notify_open(&loop);
+    assert_non_null(n);
+    notify_store(n, true, "two nodes\nare away");
+    assert_true(hears_all("READY=1\nSTATUS=ready, but two nodes are away"));
+    notify_store(n, true, NULL);
+    assert_true(hears_all("READY=1\nSTATUS=ready"));
+    notify_close(n);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&loop), 0);
 }
 
 TEST(a_manager_that_has_no_room_is_told_later)

@@ -65,6 +65,9 @@ c_mutation(F6 server/descriptors.c test_command:*descriptors* [[limit.rlim_cur <
 # a service manager is told what becomes of the server, and no child of it speaks there
 c_mutation(F7 server/notify.c test_notify [[snprintf(state, sizeof state, "READY=1\n");]] [[;]])
 c_mutation(F7 server/notify.c test_notify [[if (ready && n->phase == STARTING)]] [[if (n->phase == STARTING)]])
+c_mutation(F7 server/notify.c test_notify:*part_is_away* [[return n->reason[0] ? "ready, but " : "ready";]] [[return "ready";]])
+c_mutation(F7 server/notify.c test_notify:*part_is_away* [[        if ((unsigned char)*c < ' ')]] [[        if (false)]])
+c_mutation(F7 server/server.c test_notify:*tells_its_life* [[limit_ms + FLUSH_MS + STORE_END_MS]] [[FLUSH_MS + STORE_END_MS]])
 c_mutation(F7 server/notify.c test_notify [[if (n && n->phase == SERVING) {]] [[if (n) {]])
 c_mutation(F7 server/notify.c test_notify [[    copy_line(n->failure, failure);]] [[    if (failure)
         copy_line(n->failure, failure);]])
