@@ -122,7 +122,7 @@ void connection_drop(connection *c, const char *reason)
 /* What happened, in words, and what the system calls it. */
 static void drop_for(connection *c, const char *what, const char *why)
 {
-    char text[REASON_BYTES];
+    char text[2 * REASON_BYTES];
 
     snprintf(text, sizeof text, "%s: %s", what, why);
     connection_drop(c, text);
