@@ -84,7 +84,7 @@ local function read_ledger(base, now, after, limit, server, wait_ms, loose)
   for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
   local oldest = field['first-entry'] and first_id(field['first-entry']) or ''
   -- The last one trimmed; "0-0" before any was.
-  local mark, from, left = field['max-deleted-entry-id'], nil, nil
+  local mark, from, left = field['max-deleted-entry-id']
   if loose == '1' then from, left = moment_of(after, mark) else from, left = place_of(ledger, after, mark) end
   if not from then return {'TRIMMED', oldest, time_ms()} end
 

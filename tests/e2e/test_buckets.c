@@ -14,6 +14,7 @@ enum { BUCKETS = 8, UNITS = 100, THREADS = 16, TIMEOUT_MS = 120000, ID_BYTES = 2
 typedef struct sale {
     two_servers two;
     lks_channel *channels[2]; /* each to both, its own first */
+    const char *group;        /* each test its own: the store may be that of all */
     size_t buyers;
     atomic_size_t next, done, faults;
     atomic_bool sold[BUYERS_MAX]; /* as the buyers were told */
@@ -64,7 +65,7 @@ static void put(sale *s, int64_t on_hand)
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
     lks_error error;
 
-    request.group = "sale";
+    request.group = s->group;
     request.sku = "hot";
     request.on_hand = on_hand;
     request.buckets = BUCKETS;
@@ -83,7 +84,7 @@ static void buy(sale *s, size_t buyer)
     lks_error error;
 
     snprintf(id, sizeof id, "order-%zu", buyer);
-    request.group = "sale";
+    request.group = s->group;
     request.order_id = id;
     line.sku = "hot";
     line.quantity = 1;
@@ -111,7 +112,7 @@ static void take_back(sale *s, size_t buyer)
 
     snprintf(id, sizeof id, "order-%zu", buyer);
     snprintf(return_id, sizeof return_id, "return-%zu", buyer);
-    request.group = "sale";
+    request.group = s->group;
     request.order_id = id;
     request.return_id = return_id;
     if (lks_stock_return(s->channels[buyer % 2], &request, &patient, &response, &error) != LKS_OK)
@@ -178,7 +179,7 @@ static void expect_item(sale *s, int64_t available, int64_t sold)
     for (int i = 0; i < 2; i++) {
         lks_get_item_request request = LKS_GET_ITEM_REQUEST_INIT;
         lks_get_item_response *response = NULL;
-        request.group = "sale";
+        request.group = s->group;
         request.sku = "hot";
         assert_int_equal(lks_stock_get_item(s->channels[i], &request, &patient, &response, NULL), LKS_OK);
         assert_int_equal(response->item->available, available);
@@ -199,7 +200,7 @@ static void expect_ledger(sale *s, int64_t available, int64_t sold)
     for (size_t n = 1; n > 0;) {
         lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
         lks_read_ledger_response *response = NULL;
-        request.group = "sale";
+        request.group = s->group;
         request.after = after;
         request.limit = 1000;
         assert_int_equal(lks_stock_read_ledger(s->channels[0], &request, &patient, &response, NULL), LKS_OK);
@@ -235,7 +236,7 @@ static void adjust(sale *s, int64_t delta)
     lks_adjust_request request = LKS_ADJUST_REQUEST_INIT;
     lks_error error;
 
-    request.group = "sale";
+    request.group = s->group;
     request.sku = "hot";
     request.adjustment_id = "more";
     request.delta = delta;
@@ -247,6 +248,7 @@ TEST(ten_thousand_buyers_get_a_hundred_units)
 {
     sale *s = *state;
 
+    s->group = "hundred";
     s->buyers = counts_of(1500, BUYERS_MAX);
     put(s, UNITS / 2);
     adjust(s, UNITS / 2);
@@ -266,6 +268,7 @@ TEST(nothing_is_lost_on_the_way)
 {
     sale *s = *state;
 
+    s->group = "returned";
     s->buyers = counts_of(600, 6000);
     s->takes_back = true;
     put(s, 0);
@@ -278,7 +281,7 @@ TEST(nothing_is_lost_on_the_way)
     lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
     lks_deduct_response *response = NULL;
     lks_line line = LKS_LINE_INIT, *lines[] = {&line};
-    request.group = "sale";
+    request.group = s->group;
     request.order_id = "rest";
     line.sku = "hot";
     line.quantity = half;
