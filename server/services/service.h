@@ -202,7 +202,7 @@ void plan_call(plan *p, const plan_function *function, const char *group, const 
  * which no `group` is. Both have been checked. */
 void plan_call_of_pair(plan *p, const plan_function *function, const char *first, const char *second);
 
-/* The last call goes to part k of n of its group, "ls:{ns/group/n/k}:", which no `group` is, and no pair. */
+/* The last call goes to part k of its group, which is in n, "ls:{ns/group/n/k}:", which no `group` is, and no pair. */
 void plan_moves_call(plan *p, unsigned n, unsigned k);
 
 /* Whether the plan's first call is of that function. */

@@ -112,6 +112,13 @@ void stock_call(plan *p, const plan_function *function, const char *group, const
 /* 1 to n. */
 unsigned stock_bucket_of(const char *order_id, unsigned n);
 
+/* The last part of a bucket's base, "ls:{ns/group/n/name}:": 0 of the pool, and of buckets numbers whose slots lie as far apart as
+ * can be, whatever the group. The same for ever: it is where the data is. */
+unsigned stock_bucket_name(unsigned bucket);
+
+/* The last call, which was placed by the group, goes to that bucket of n. */
+void stock_moves_call(plan *p, unsigned n, unsigned bucket);
+
 /* In finish. Of replies that say BUCKETED: what it says is kept, and the call is made again there. */
 bool stock_is_elsewhere(answer *a);
 

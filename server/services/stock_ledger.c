@@ -72,7 +72,7 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
         if (waits && k == 0)
             plan_waits(p, "ledger", read_ledger_wake);
         if (b->n > 0)
-            plan_moves_call(p, b->n, k);
+            stock_moves_call(p, b->n, k);
         plan_weighs(p, 1 + (size_t)limit / ENTRIES_OF_WEIGHT);
         args_stock_read_ledger(p, .after = place.id, .limit = limit, .server = waits ? p->server : "",
                                .wait_ms = request->wait_ms, .loose = place.loose);
@@ -153,7 +153,7 @@ void trim_ledger_prepare(const lks_trim_ledger_request *request, plan *p)
     for (unsigned k = 0; k <= b->n && !plan_failed(p); k++) {
         plan_call(p, &fn_stock_trim_ledger, request->group, NULL, 0);
         if (b->n > 0)
-            plan_moves_call(p, b->n, k);
+            stock_moves_call(p, b->n, k);
         plan_weighs(p, STORE_WEIGHT_MAX);
         args_stock_trim_ledger(p, .up_to = ledger_place_in(p->arena, b->n, k, request->up_to).id);
     }

@@ -8,6 +8,8 @@ c_mutation(SB2 server/services/stock_buckets.c test_stock_buckets:a_server_that*
 c_mutation(SB2 server/services/stock_buckets.c test_stock_buckets:an_order_that* [[    memory->any_buckets |= n > 0;
 ]] "")
 
+c_mutation(SB22 server/services/stock_buckets.c test_stock_buckets:buckets_lie* [=[names[bucket - 1];]=] [=[bucket + 99;]=])
+
 # Moves
 lua_mutation(SB3 test_stock_buckets:a_move* [=[  put_move(s, sku, to, id, n, item[BORN])
 ]=] "")

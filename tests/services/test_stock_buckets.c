@@ -1,14 +1,15 @@
 /* Groups in buckets: an item that is kept in several groups, and is one item to all who ask. */
 #include "hash.h"
+#include "services/stock_buckets.h"
 #include "stock_script.h"
 
 enum { N = 4 };
 
-static const lks_item *put_in(const char *group, const char *sku, int64_t on_hand, int32_t buckets)
+static const lks_item *put_in(const char *group, const char *sku, int64_t on_hand, int32_t n)
 {
     lks_put_item_request request = put_request(group, sku, on_hand);
 
-    request.buckets = buckets;
+    request.buckets = n;
     return put(&request);
 }
 
@@ -33,7 +34,7 @@ static const char *in_bucket(const char *sku, unsigned bucket)
                          "if not text then return 'none' end\n"
                          "local i = {struct.unpack('<Bdddddddddd', text)}\n"
                          "return string.format('%d %d %d', i[2], i[10], i[3])",
-                         N, bucket, sku);
+                         N, stock_bucket_name(bucket), sku);
 }
 
 TEST(an_item_is_spread_over_its_buckets)
@@ -47,6 +48,33 @@ TEST(an_item_is_spread_over_its_buckets)
     for (unsigned k = 1; k <= N; k++)
         says(in_bucket("a", k), "2 0 0");
     says(harness_redis(h, "EXISTS ls:{default/g}:stock:i:a"), "0");
+}
+
+/* CRC16 as Redis Cluster has it, of what stands in braces. */
+static unsigned slot_of(const char *text)
+{
+    unsigned crc = 0;
+
+    for (; *text; text++) {
+        crc ^= (unsigned)(unsigned char)*text << 8;
+        for (int bit = 0; bit < 8; bit++)
+            crc = (crc & 0x8000 ? crc << 1 ^ 0x1021 : crc << 1) & 0xffff;
+    }
+    return crc % 16384;
+}
+
+TEST(buckets_lie_in_slots_far_apart)
+{
+    for (unsigned n = 2; n <= 64; n *= 2) {
+        bool taken[64] = {false};
+        for (unsigned k = 1; k <= n; k++) {
+            char tag[64];
+            snprintf(tag, sizeof tag, "default/hot/%u/%u", n, stock_bucket_name(k));
+            unsigned part = slot_of(tag) * n / 16384;
+            assert_false(taken[part]);
+            taken[part] = true;
+        }
+    }
 }
 
 TEST(an_order_lives_in_its_bucket)
@@ -228,15 +256,15 @@ TEST(sold_out_is_not_told_of_a_unit_that_moves_behind_the_look)
     harness_redis(h, "SET ls:test:look 1");
     harness_alter(h, "local reply = {'OK'}\n  for i, sku in ipairs({...}) do\n    local found",
                   "local look, from, to = redis.call('GET', 'ls:test:look'), nil, nil\n"
-                  "if look == '1' and string.find(s.base, '/2}:', 1, true) then from, to = 3, 1 end\n"
-                  "if look == '2' and string.find(s.base, '/1}:', 1, true) then from, to = 1, 0 end\n"
+                  "if look == '1' and string.find(s.base, '/102}:', 1, true) then from, to = '101', '100' end\n"
+                  "if look == '2' and string.find(s.base, '/100}:', 1, true) then from, to = '100', '0' end\n"
                   "if from then\n"
                   "  redis.call('INCR', 'ls:test:look')\n"
                   "  for bucket, units in pairs({[to] = 1, [from] = -1}) do\n"
-                  "    local key = string.sub(s.base, 1, -4) .. bucket .. '}:stock:i:a'\n"
+                  "    local key = string.sub(s.base, 1, -6) .. bucket .. '}:stock:i:a'\n"
                   "    local i = {struct.unpack('<Bdddddddddd', redis.call('GET', key))}\n"
                   "    i[2], i[4] = i[2] + units, i[4] + 1\n"
-                  "    if bucket == 0 then i[3] = i[3] - units end\n"
+                  "    if bucket == '0' then i[3] = i[3] - units end\n"
                   "    redis.call('SET', key, struct.pack('<Bdddddddddd', unpack(i, 1, 11)))\n"
                   "  end\n"
                   "end\n"
@@ -490,7 +518,7 @@ TEST(an_entry_is_told_when_no_other_can_stand_before_it)
     snprintf(last, sizeof last, "%s", before->entries[n - 1]->id);
     deduct("g", order_in(1), "", "a:1");
     harness_alter(h, "local reply, count = {'OK', oldest, time_ms()}, 1",
-                  "local reply, count = {'OK', oldest, time_ms() - (string.find(base, '/2}') and 60000 or 0)}, 1");
+                  "local reply, count = {'OK', oldest, time_ms() - (string.find(base, '/102}') and 60000 or 0)}, 1");
     assert_int_equal(read_ledger("g", last, 1000)->n_entries, 0);
     lose_nothing("local reply, count = {'OK', oldest, time_ms()}, 1");
     assert_int_equal(read_ledger("g", last, 1000)->n_entries, 1);

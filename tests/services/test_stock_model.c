@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "stock_model.h"
+#include "services/stock_buckets.h"
 #include "stock_script.h"
 #include "support/counts.h"
 
@@ -450,7 +451,7 @@ static void ring_buckets(int g)
     char bucket[64];
 
     for (int k = 0; k <= BUCKETS; k++) {
-        snprintf(bucket, sizeof bucket, "%s/%d/%d", encoded[g], BUCKETS, k);
+        snprintf(bucket, sizeof bucket, "%s/%d/%u", encoded[g], BUCKETS, stock_bucket_name((unsigned)k));
         ring_lasting_alarm(bucket);
     }
 }
