@@ -215,6 +215,11 @@ static void tell_refused(pipeline *p)
 
 /* ---- time ---------------------------------------------------------------------- */
 
+static void fail_late(pipeline *p, pending *c)
+{
+    fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, "the store was not reached in time");
+}
+
 static void run_due(struct timer *timer)
 {
     pending *c = (pending *)(void *)timer;
@@ -232,7 +237,7 @@ static void run_due(struct timer *timer)
     if (c->phase == PENDING_QUEUED)
         pending_remove(&p->queue, c);
     if (late)
-        fail(p, c, LKS_DEADLINE_EXCEEDED, exposure(c), 0, "the store was not reached in time");
+        fail_late(p, c);
     else
         fail(p, c, LKS_UNAVAILABLE, exposure(c), 500, p->reason);
 }
@@ -334,6 +339,52 @@ static void react(pipeline *p, const errors_row *row)
     }
 }
 
+/* While Redis has one FCALL to run and one to go on with, calls that do not fill one wait for others to
+ * share it with: sent now, they would wait in Redis' socket. */
+static bool waits_for_others(const pipeline *p)
+{
+    return p->fcalls >= FCALLS_ENOUGH && p->queue.weight < STORE_WEIGHT_MAX;
+}
+
+static void on_batch(void *arg, const redisReply *reply, bool sent);
+
+static void send_queued(pipeline *p)
+{
+    gathering g = {.cluster = p->cluster};
+    confirm *confirms = NULL;
+    pending_list late = {0};
+    uint64_t now_ns = lks_rpc_now_ns();
+
+    if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
+        return;
+    for (pending *c; (c = pending_pop(&p->queue));) {
+        if (now_ns >= c->deadline_ns) {
+            pending_push(&late, c);
+            continue;
+        }
+        c->phase = PENDING_OUT;
+        if (c->timer.at_ns != c->deadline_ns)
+            loop_timers_set(&p->timers, &c->timer, c->deadline_ns);
+        batch_gather(&g, p, c);
+    }
+    if (g.first && p->options.wait_replicas > 0)
+        confirms = confirm_new(p);
+    for (batch *b = g.first, *next; b; b = next) {
+        next = b->next;
+        b->confirm = confirms;
+        batch_send(b, p->link, p->options.digest, on_batch);
+        p->fcalls++;
+    }
+    if (confirms) {
+        confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->cluster, on_confirmed, confirms);
+        p->fcalls++;
+    } else {
+        connection_flush(p->link);
+    }
+    for (pending *c; (c = pending_pop(&late));)
+        fail_late(p, c);
+}
+
 static void on_batch(void *arg, const redisReply *reply, bool sent)
 {
     batch *b = arg;
@@ -356,6 +407,8 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
         if (row->action == ERRORS_MOVED && p->options.on_moved)
             p->options.on_moved(p->options.arg, reply->str, reply->len);
     }
+    if (reply && !row)
+        send_queued(p); /* Redis has the next calls to run while these are told */
     for (pending *c; (c = pending_pop(&calls)); i++)
         if (!reply)
             on_lost(p, c, sent);
@@ -365,42 +418,6 @@ static void on_batch(void *arg, const redisReply *reply, bool sent)
             on_answer(p, c, reply->element[i], confirms);
     if (row)
         react(p, row);
-}
-
-/* While Redis has one FCALL to run and one to go on with, calls that do not fill one wait for others to
- * share it with: sent now, they would wait in Redis' socket. */
-static bool waits_for_others(const pipeline *p)
-{
-    return p->fcalls >= FCALLS_ENOUGH && p->queue.weight < STORE_WEIGHT_MAX;
-}
-
-static void send_queued(pipeline *p)
-{
-    gathering g = {.cluster = p->cluster};
-    confirm *confirms = NULL;
-
-    if (!p->link || p->held || p->queue.n == 0 || waits_for_others(p))
-        return;
-    for (pending *c; (c = pending_pop(&p->queue));) {
-        c->phase = PENDING_OUT;
-        if (c->timer.at_ns != c->deadline_ns)
-            loop_timers_set(&p->timers, &c->timer, c->deadline_ns);
-        batch_gather(&g, p, c);
-    }
-    if (p->options.wait_replicas > 0)
-        confirms = confirm_new(p);
-    for (batch *b = g.first, *next; b; b = next) {
-        next = b->next;
-        b->confirm = confirms;
-        batch_send(b, p->link, p->options.digest, on_batch);
-        p->fcalls++;
-    }
-    if (confirms) {
-        confirm_ask(p->link, p->options.wait_replicas, p->options.wait_ms, p->cluster, on_confirmed, confirms);
-        p->fcalls++;
-    } else {
-        connection_flush(p->link);
-    }
 }
 
 typedef struct question {

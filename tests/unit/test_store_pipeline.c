@@ -86,12 +86,18 @@ static bool turn_passed(void *arg)
     return (*(int *)arg)++ > 1;
 }
 
-static outcome *submit_in_a_turn(void)
+static void pass_a_turn(void)
 {
     int turns = 0;
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
 
     store_driver_until(here.d, turn_passed, &turns);
+}
+
+static outcome *submit_in_a_turn(void)
+{
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+
+    pass_a_turn();
     return o;
 }
 
@@ -118,6 +124,38 @@ static bool saw_three(void *arg)
     return ((scene *)arg)->seen == 3;
 }
 
+/* Of an answer that leads to a further call. */
+static void submit_another(void *arg, const store_result *result)
+{
+    (void)result;
+    *(outcome **)arg = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
+}
+
+static bool was_answered(void *arg)
+{
+    return *(outcome **)arg != NULL;
+}
+
+/* So Redis need not wait for this process to tell a whole FCALL's answers. */
+TEST(what_waits_is_sent_before_the_answers_are_told)
+{
+    const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
+    outcome *another = NULL;
+
+    here.script[0] = here.script[1] = fake_silent;
+    store_submit(store_driver_store(here.d), &call, UINT64_MAX, submit_another, &another);
+    pass_a_turn();
+    submit_in_a_turn();
+    outcome *waits = submit_in_a_turn();
+    assert_int_equal(here.seen, 2);
+    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nA\r\n");
+    store_driver_until(here.d, was_answered, &another);
+    store_driver_wait(here.d, another);
+    store_driver_wait(here.d, waits);
+    assert_int_equal(here.seen, 4);
+    assert_int_equal(here.sub_calls[2], 1); /* without the other */
+}
+
 TEST(what_fills_an_fcall_does_not_wait)
 {
     here.script[0] = here.script[1] = fake_silent;
@@ -128,6 +166,29 @@ TEST(what_fills_an_fcall_does_not_wait)
     store_driver_until(here.d, saw_three, &here);
     assert_int_equal(here.sub_calls[2], 64);
     assert_int_equal(fake_redis_connections(here.fake), 1); /* and not because Redis said nothing for so long */
+}
+
+static void submit_late(void *arg, const store_result *result)
+{
+    (void)result;
+    *(outcome **)arg = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = -1});
+}
+
+/* Both replies come at once: the second one's before the timers had their turn. */
+TEST(what_is_late_is_not_sent_with_the_next_reply)
+{
+    const store_call call = {.base = {"ls:{test/g}:", 12}, .function = "echo", .weight = 1};
+    outcome *late = NULL;
+
+    here.script[0] = here.script[1] = fake_silent;
+    store_submit(store_driver_store(here.d), &call, UINT64_MAX, submit_late, &late);
+    pass_a_turn();
+    outcome *second = submit_in_a_turn();
+    fake_redis_say(here.fake, "*1\r\n*1\r\n$1\r\nA\r\n*1\r\n*1\r\n$1\r\nB\r\n");
+    store_driver_wait(here.d, second);
+    store_driver_wait(here.d, late);
+    assert_outcome(late, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_NO);
+    assert_int_equal(here.seen, 2);
 }
 
 /* 400 functions of one group, and one function of 400 groups. */
