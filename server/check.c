@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "log.h"
+#include "store/secrets.h"
 #include "store/url.h"
 
 const char check_no_certificate[] = "needs --tls-certificate and --tls-key";
@@ -71,13 +72,30 @@ static lks_code check_addresses(const settings *config, const identity *known, c
     return code;
 }
 
-static lks_code check_store(const char *text, lks_error *error)
+store_files check_store_files(const settings *config)
 {
+    return (store_files){.ca = config->store_ca,
+                         .certificate = config->store_certificate,
+                         .key = config->store_key,
+                         .server_name = config->store_server_name,
+                         .user = config->store_user,
+                         .password = config->store_password_file,
+                         .sentinel_user = config->store_sentinel_user,
+                         .sentinel_password = config->store_sentinel_password_file};
+}
+
+lks_code check_store(const settings *config, lks_error *error)
+{
+    const store_files files = check_store_files(config);
+    secrets way = {0};
     url parsed;
 
-    lks_code code = url_parse(text, &parsed, error);
-    if (code == LKS_OK)
-        url_clear(&parsed);
+    lks_code code = url_parse(config->store, &parsed, error);
+    if (code != LKS_OK)
+        return code;
+    code = secrets_load(&way, &files, &parsed, error);
+    secrets_clear(&way);
+    url_clear(&parsed);
     return code;
 }
 
@@ -101,7 +119,7 @@ lks_code check_settings(const settings *config, identity **ret, lks_error *error
 {
     identity *known = NULL;
 
-    lks_code code = check_store(config->store, error);
+    lks_code code = check_store(config, error);
     if (code == LKS_OK)
         code = identity_load(config->policy, config->tokens, &known, error);
     if (code == LKS_OK)
@@ -126,10 +144,14 @@ static void warn_of_mode(const char *path, mode_t not_for_others, const char *re
 
 void check_modes(const settings *config)
 {
-    static const char writable[] = "others may write it";
+    static const char writable[] = "others may write it", readable[] = "others may read it";
 
     warn_of_mode(config->policy, S_IWGRP | S_IWOTH, writable);
     warn_of_mode(config->tokens, S_IWGRP | S_IWOTH, writable);
     warn_of_mode(config->tls_client_ca, S_IWGRP | S_IWOTH, writable);
-    warn_of_mode(config->tls_key, S_IWGRP | S_IRWXO, "others may read it");
+    warn_of_mode(config->tls_key, S_IWGRP | S_IRWXO, readable);
+    warn_of_mode(config->store_ca, S_IWGRP | S_IWOTH, writable);
+    warn_of_mode(config->store_key, S_IWGRP | S_IRWXO, readable);
+    warn_of_mode(config->store_password_file, S_IWGRP | S_IRWXO, readable);
+    warn_of_mode(config->store_sentinel_password_file, S_IWGRP | S_IRWXO, readable);
 }

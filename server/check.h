@@ -7,6 +7,7 @@
 #include "calls/identity.h"
 #include "config.h"
 #include "net/wires.h"
+#include "store/store.h"
 
 /* Reads the files that are named, too. On success *ret is the caller's to free. The error names the setting. */
 lks_code check_settings(const settings *config, identity **ret, lks_error *error);
@@ -16,6 +17,10 @@ lks_code check_settings(const settings *config, identity **ret, lks_error *error
 void check_modes(const settings *config);
 
 tls_files check_tls_files(const settings *config);
+store_files check_store_files(const settings *config);
+
+/* The store's URL, and the files that are read for it. */
+lks_code check_store(const settings *config, lks_error *error);
 
 /* What an address that needs a certificate is told. */
 extern const char check_no_certificate[];

@@ -23,6 +23,18 @@ const setting config_keys[] = {
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path,\n"
      "                               redis+sentinel://host:port,host:port/name"},
+    {"store-ca", KEY_TEXT, AT(store_ca), NULL, 0, 0,
+     "with rediss://: who signs the store's certificates, PEM; without it whom the system trusts"},
+    {"store-certificate", KEY_TEXT, AT(store_certificate), NULL, 0, 0, "the certificate to show to the store, PEM"},
+    {"store-key", KEY_TEXT, AT(store_key), NULL, 0, 0, "its key, PEM"},
+    {"store-server-name", KEY_TEXT, AT(store_server_name), NULL, 0, 0,
+     "the name that the store's certificates must be for; without it its host"},
+    {"store-user", KEY_TEXT, AT(store_user), NULL, 0, 0, "the user of the store, where its URL names none"},
+    {"store-password-file", KEY_TEXT, AT(store_password_file), NULL, 0, 0,
+     "file whose first line is the store's password; read again on SIGHUP"},
+    {"store-sentinel-user", KEY_TEXT, AT(store_sentinel_user), NULL, 0, 0, "the user of the sentinels"},
+    {"store-sentinel-password-file", KEY_TEXT, AT(store_sentinel_password_file), NULL, 0, 0,
+     "file whose first line is their password; without it they need none"},
     {"fsync", KEY_CHOICE, AT(fsync), "always", 0, 0, "always or everysec: when the embedded store writes to disk"},
     {"allow-unsafe-store", KEY_BOOL, AT(allow_unsafe_store), "false", 0, 0, "accept a store that loses data by design"},
     {"wait-replicas", KEY_NUMBER, AT(wait_replicas), "0", 0, 16,
@@ -284,6 +296,14 @@ void config_free(settings *config)
         free(config->allow_origin.of[i]);
     }
     free(config->store);
+    free(config->store_ca);
+    free(config->store_certificate);
+    free(config->store_key);
+    free(config->store_server_name);
+    free(config->store_user);
+    free(config->store_password_file);
+    free(config->store_sentinel_user);
+    free(config->store_sentinel_password_file);
     free(config->fsync);
     free(config->log_level);
     free(config->log_format);

@@ -22,6 +22,8 @@ typedef struct settings {
     config_list listen;
     config_list allow_origin; /* of web pages */
     char *store;
+    char *store_ca, *store_certificate, *store_key, *store_server_name; /* NULL: none; so these four */
+    char *store_user, *store_password_file, *store_sentinel_user, *store_sentinel_password_file;
     char *fsync;
     char *log_level;
     char *log_format;

@@ -239,6 +239,7 @@ static lks_code open_store(server *s, lks_error *error)
     const store_options options = {
         .loop = &s->loop,
         .url = s->config->store,
+        .files = check_store_files(s->config),
         .fsync = s->config->fsync,
         .allow_unsafe = s->config->allow_unsafe_store,
         .wait_replicas = (unsigned)s->config->wait_replicas,
@@ -262,7 +263,7 @@ static void judge_by(server *s, identity *loaded)
     s->identity = loaded;
 }
 
-/* Files that are wrong leave everything as it was: both are read before either counts. */
+/* Files that are wrong leave everything as it was: all are read before any counts. */
 static void on_reload(uv_signal_t *handle, int number)
 {
     server *s = handle->data;
@@ -274,7 +275,8 @@ static void on_reload(uv_signal_t *handle, int number)
         return;
     notify_reloading(s->notify);
     if (identity_load(s->config->policy, s->config->tokens, &loaded, &error) != LKS_OK ||
-        wires_load_certificates(s->wires, &error) != LKS_OK) {
+        check_store(s->config, &error) != LKS_OK || wires_load_certificates(s->wires, &error) != LKS_OK ||
+        store_reload(s->store, &error) != LKS_OK) {
         identity_free(loaded);
         log_warn("not-reloaded", "reason=\"%s\"", error.message);
         notify_reloaded(s->notify, error.message);
@@ -282,7 +284,7 @@ static void on_reload(uv_signal_t *handle, int number)
     }
     judge_by(s, loaded);
     check_modes(s->config);
-    log_info("reloaded", "%s", "what=identity,certificates");
+    log_info("reloaded", "%s", "what=identity,certificates,store");
     notify_reloaded(s->notify, NULL);
 }
 

@@ -2,28 +2,38 @@
  * loop has let go of the descriptor, so an event may close its own adapter.
  *
  *   CONNECTING --writable, no error--> OPEN --error, EOF, garbage--> lost
- *        \--------- error ---------------------------------------> lost
+ *        |   \--with TLS--> SHAKING --up---^ \
+ *        \--------- error ----\----------------------------------> lost
+ *
+ * TLS stands between hiredis' two buffers and the socket: its context then only formats commands and reads replies.
+ * No more than ENCRYPT_BYTES are encrypted before the kernel has taken them: what is, counts as sent.
  */
 #include "store/adapter.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <hiredis/hiredis.h>
+#include <hiredis/sds.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <uv.h>
 
 #include "memory.h"
+#include "net/tls.h"
 
 enum {
     READ_BYTES = 16 * 1024,             /* what redisBufferRead reads at once */
     READS_MAX = 16,                     /* then others get their turn */
     REPLY_BYTES_MAX = 64 * 1024 * 1024, /* no function answers with more */
     REPLY_ELEMENTS_MAX = 1 << 20,
+    ENCRYPT_BYTES = 32 * 1024,
+    CIPHER_BYTES = 40 * 1024, /* of so much plain text, and of a handshake */
+    WHY_BYTES = 160,
 };
 
 struct adapter {
@@ -32,6 +42,10 @@ struct adapter {
     adapter_events on;
     lks_rpc_arena *replies; /* the one that is being read, until it was told */
     int watched;            /* events, as libuv has them */
+    tls *tls;               /* NULL: none */
+    uint8_t *cipher;        /* what TLS has for the kernel: from taken to filled */
+    size_t taken, filled;
+    bool shaking;
     bool connected;
     bool ended; /* lost or closed */
 };
@@ -116,6 +130,73 @@ static void lose(adapter *a, const char *reason)
     a->on.lost(a->on.arg, reason);
 }
 
+static void open_up(adapter *a)
+{
+    a->connected = true;
+    watch(a, false);
+    a->on.connected(a->on.arg);
+}
+
+/* ---- TLS --------------------------------------------------------------------------- */
+
+static void lose_tls(adapter *a)
+{
+    char why[WHY_BYTES];
+
+    snprintf(why, sizeof why, "TLS with the store: %s", tls_why(a->tls));
+    lose(a, why);
+}
+
+/* Gives the kernel what TLS has. False: it takes no more now, or there is an error, which reading will tell. */
+static bool send_cipher(adapter *a)
+{
+    for (;;) {
+        if (a->taken == a->filled) {
+            a->taken = 0;
+            a->filled = tls_take(a->tls, a->cipher, CIPHER_BYTES);
+            if (a->filled == 0)
+                return true;
+        }
+        ssize_t n = send(a->context->fd, a->cipher + a->taken, a->filled - a->taken, MSG_NOSIGNAL);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return false;
+        a->taken += (size_t)n;
+    }
+}
+
+static bool flush_tls(adapter *a)
+{
+    while (send_cipher(a)) {
+        size_t n = a->connected ? sdslen(a->context->obuf) : 0;
+        if (n == 0)
+            return true;
+        n = n > ENCRYPT_BYTES ? ENCRYPT_BYTES : n;
+        if (!tls_write(a->tls, (const uint8_t *)a->context->obuf, n))
+            return true; /* it is over, which reading will tell */
+        sdsrange(a->context->obuf, (int)n, -1);
+    }
+    return false;
+}
+
+/* Once bytes came: what they complete. False when the adapter has ended. */
+static bool shake(adapter *a)
+{
+    tls_state state = tls_shake(a->tls);
+
+    watch(a, !flush_tls(a));
+    if (state == TLS_OVER) {
+        lose_tls(a);
+        return false;
+    }
+    if (state == TLS_UP) {
+        a->shaking = false;
+        open_up(a);
+    }
+    return !a->ended;
+}
+
 static void finish_connecting(adapter *a, int status)
 {
     int failure = 0;
@@ -129,9 +210,12 @@ static void finish_connecting(adapter *a, int status)
         lose(a, strerror(failure));
         return;
     }
-    a->connected = true;
-    watch(a, false);
-    a->on.connected(a->on.arg);
+    if (a->tls) {
+        a->shaking = true;
+        shake(a);
+    } else {
+        open_up(a);
+    }
 }
 
 /* False when the adapter has ended. */
@@ -157,6 +241,47 @@ static bool take_replies(adapter *a)
     return true;
 }
 
+/* Feeds the reader what one read has brought. 1: more may be there; 0: not now; -1: the adapter has ended. */
+static int read_tls(adapter *a)
+{
+    uint8_t bytes[READ_BYTES];
+    ssize_t n = recv(a->context->fd, bytes, sizeof bytes, 0);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (n <= 0) {
+        lose(a, n == 0 ? "Server closed the connection" : strerror(errno));
+        return -1;
+    }
+    if (!tls_feed(a->tls, bytes, (size_t)n)) {
+        lose(a, "out of memory");
+        return -1;
+    }
+    if (a->shaking && !shake(a))
+        return -1;
+    int plain;
+    while (!a->shaking && (plain = tls_read(a->tls, bytes, sizeof bytes)) != 0) {
+        if (plain < 0) {
+            lose_tls(a);
+            return -1;
+        }
+        redisReaderFeed(a->context->reader, (const char *)bytes, (size_t)plain);
+        if (!take_replies(a))
+            return -1;
+    }
+    return n == sizeof bytes;
+}
+
+static void read_all_tls(adapter *a)
+{
+    int more = 1;
+
+    for (int i = 0; i < READS_MAX && more == 1; i++)
+        more = read_tls(a);
+    if (more >= 0)
+        watch(a, !flush_tls(a)); /* answers of TLS' own */
+}
+
 static void read_replies(adapter *a)
 {
     size_t got = READ_BYTES;
@@ -177,18 +302,28 @@ static void on_poll(uv_poll_t *poll, int status, int events)
 {
     adapter *a = poll->data;
 
-    if (!a->connected) {
+    if (!a->connected && !a->shaking) {
         finish_connecting(a, status);
         return;
     }
     if (events & UV_WRITABLE)
         adapter_flush(a);
-    if (a->context->err != 0)
+    if (a->tls && (status < 0 || (events & UV_READABLE)))
+        read_all_tls(a);
+    else if (a->context->err != 0)
         lose(a, a->context->errstr); /* found while writing */
     else if (status < 0 || (events & UV_READABLE))
         read_replies(a);
     if (status < 0 && !a->ended)
         lose(a, uv_strerror(status)); /* libuv has stopped watching */
+}
+
+/* All but the context and itself. */
+static void release(adapter *a)
+{
+    lks_rpc_arena_free(a->replies);
+    tls_free(a->tls);
+    free(a->cipher);
 }
 
 static void set_socket_options(redisContext *context, bool tcp)
@@ -202,21 +337,26 @@ static void set_socket_options(redisContext *context, bool tcp)
     }
 }
 
-lks_code adapter_open(uv_loop_t *loop, const char *path, const char *address, uint16_t port,
+lks_code adapter_open(uv_loop_t *loop, const adapter_target *to, tls_context *context_of_tls, const char *name,
                       const adapter_events *events, adapter **ret, lks_error *error)
 {
-    redisContext *context = path ? redisConnectUnixNonBlock(path) : redisConnectNonBlock(address, port);
+    redisContext *context = to->path ? redisConnectUnixNonBlock(to->path) : redisConnectNonBlock(to->address, to->port);
     adapter *a = NULL;
 
     if (!context || context->err != 0) {
         lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", context ? context->errstr : "out of memory");
         goto failed;
     }
-    set_socket_options(context, !path);
+    set_socket_options(context, !to->path);
     a = memory_alloc(sizeof *a);
     *a = (adapter){.context = context, .on = *events, .replies = memory_arena()};
     context->reader->fn = &in_the_arena;
     context->reader->privdata = a;
+    if (context_of_tls && !(a->tls = tls_connect(context_of_tls, name))) {
+        lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "out of memory");
+        goto failed;
+    }
+    a->cipher = context_of_tls ? memory_alloc(CIPHER_BYTES) : NULL;
     int status = uv_poll_init(loop, &a->poll, context->fd);
     if (status < 0) {
         lks_error_set(error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", uv_strerror(status));
@@ -231,7 +371,7 @@ failed:
     if (context)
         redisFree(context);
     if (a)
-        lks_rpc_arena_free(a->replies);
+        release(a);
     free(a);
     return LKS_UNAVAILABLE;
 }
@@ -250,6 +390,10 @@ void adapter_flush(adapter *a)
 {
     int done = 0;
 
+    if (a->tls && (a->shaking || a->connected) && !a->ended) {
+        watch(a, !flush_tls(a));
+        return;
+    }
     if (!a->connected || a->ended)
         return;
     if (redisBufferWrite(a->context, &done) != REDIS_OK)
@@ -267,7 +411,7 @@ static void on_closed(uv_handle_t *handle)
     adapter *a = handle->data;
 
     redisFree(a->context);
-    lks_rpc_arena_free(a->replies);
+    release(a);
     free(a);
 }
 

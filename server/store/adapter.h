@@ -13,6 +13,7 @@
 #include <lockstock/status.h>
 
 struct redisReply;
+struct tls_context;
 struct uv_loop_s;
 
 typedef struct adapter adapter;
@@ -28,10 +29,16 @@ typedef struct adapter_events {
     void *arg;
 } adapter_events;
 
-/* Starts to connect to a numeric address, or to a socket's path (`path` not
- * NULL). LKS_UNAVAILABLE: refused at once. */
-lks_code adapter_open(struct uv_loop_s *loop, const char *path, const char *address, uint16_t port,
-                      const adapter_events *events, adapter **ret, lks_error *error);
+/* A numeric address and a port, or a socket's path (not NULL). */
+typedef struct adapter_target {
+    const char *path, *address;
+    uint16_t port;
+} adapter_target;
+
+/* Starts to connect. context_of_tls: NULL, or what makes TLS of it, with a peer whose certificate is for `name`; connected is
+ * told when that is up. LKS_UNAVAILABLE: refused at once. */
+lks_code adapter_open(struct uv_loop_s *loop, const adapter_target *to, struct tls_context *context_of_tls,
+                      const char *name, const adapter_events *events, adapter **ret, lks_error *error);
 
 /* Appends a command to what is to be sent; copies it: as Redis reads it, or words without NUL. */
 void adapter_append(adapter *adapter, const char *command, size_t len);
@@ -40,7 +47,7 @@ void adapter_append_words(adapter *adapter, size_t argc, const char **argv);
 /* Gives the kernel as much as it takes now; the rest follows when it takes more. */
 void adapter_flush(adapter *adapter);
 
-/* Bytes appended that the kernel has not taken: they were surely not sent. */
+/* Bytes appended that the kernel, or TLS, has not taken: they were surely not sent. */
 size_t adapter_unsent(const adapter *adapter);
 
 /* Closes; no event comes after. Legal inside an event. Takes NULL. */

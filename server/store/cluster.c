@@ -283,6 +283,7 @@ static void open_node(member *m)
     node_options options = {
         .loop = from->loop,
         .as = c->options.as,
+        .tls = c->options.tls,
         .host = m->host,
         .port = m->port,
         .library_text = from->library_text,
@@ -622,6 +623,7 @@ static void open_scout(cluster *c)
     const store_options *from = c->options.store;
     const connection_options to_scout = {
         .loop = from->loop,
+        .tls = c->options.tls,
         .host = c->at.host,
         .port = c->at.port,
         .connect_timeout_ms = from->connect_timeout_ms ? from->connect_timeout_ms : CONNECT_TIMEOUT_MS,
@@ -633,6 +635,14 @@ static void open_scout(cluster *c)
 
     c->greeting = (greeting){.as = c->options.as, .any_role = true, .done = on_scout_greeted, .arg = c};
     c->scout = connection_open(&to_scout);
+}
+
+void cluster_reauth(cluster *c)
+{
+    member *m;
+
+    TAILQ_FOREACH(m, &c->members, in_all)
+        node_reauth(m->node);
 }
 
 cluster *cluster_open(const cluster_options *options)

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/credentials.h"
+#include "store/login.h"
 #include "store/store.h"
 #include "store/url.h"
 
@@ -13,9 +13,10 @@ typedef struct cluster cluster;
 
 typedef struct cluster_options {
     const store_options
-        *store;            /* outlives the cluster; its on_ready, on_wake and on_listening are called as there stands */
-    const url *url;        /* the same; its hosts */
-    const credentials *as; /* the same */
+        *store;      /* outlives the cluster; its on_ready, on_wake and on_listening are called as there stands */
+    const url *url;  /* the same; its hosts */
+    const login *as; /* the same */
+    const struct secrets_tls *tls;
     /* The data, design or version of a node does not fit, and no call was served yet; on_ready tells false right after
      * it. */
     void (*on_fatal)(void *arg, const char *reason);
@@ -31,6 +32,9 @@ void cluster_submit(cluster *cluster, const store_call *call, uint64_t deadline_
 bool cluster_part_from(const cluster *cluster, uint32_t from, store_part *ret);
 bool cluster_ready(const cluster *cluster, const char **reason);
 void cluster_look(const cluster *cluster, store_view *ret);
+
+/* As node_reauth, of each node. */
+void cluster_reauth(cluster *cluster);
 
 /* Ends calls under way with UNAVAILABLE, not before it returns; `closed` runs on the loop, last. */
 void cluster_close(cluster *cluster, void (*closed)(void *arg), void *arg);

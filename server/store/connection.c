@@ -19,6 +19,7 @@
 #include "memory.h"
 #include "net/backoff.h"
 #include "net/clock.h"
+#include "store/secrets.h"
 #include "store/adapter.h"
 
 enum { PAUSE_MIN_MS = 20, PAUSE_MAX_MS = 1000, SILENT_TICKS_MAX = 4, ADDRESS_BYTES = 64, REASON_BYTES = 160 };
@@ -185,8 +186,10 @@ static void connect_to(connection *c, const char *address)
     c->state = CONNECTING;
     c->appended = 0;
     c->retiring[0] = '\0';
-    if (adapter_open(c->options.loop, c->options.path, address, c->options.port, &events, &c->adapter, &error) !=
-        LKS_OK)
+    const adapter_target to = {.path = c->options.path, .address = address, .port = c->options.port};
+    const secrets_tls *by = c->options.tls;
+    const char *name = by && by->server_name ? by->server_name : c->options.host;
+    if (adapter_open(c->options.loop, &to, by ? by->context : NULL, name, &events, &c->adapter, &error) != LKS_OK)
         drop_for(c, unreachable, error.message);
 }
 

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct secrets_tls;
 struct redisReply;
 struct url;
 struct uv_loop_s;
@@ -19,8 +20,9 @@ typedef void connection_reply(void *arg, const struct redisReply *reply, bool se
 
 typedef struct connection_options {
     struct uv_loop_s *loop;
-    const char *path; /* a socket; NULL: host and port. Both stay the caller's */
-    const char *host; /* NULL: none yet, until connection_move */
+    const char *path;              /* a socket; NULL: host and port. Both stay the caller's */
+    const struct secrets_tls *tls; /* stays the caller's; NULL: none */
+    const char *host;              /* NULL: none yet, until connection_move */
     uint16_t port;
     bool waits_to_be_told;       /* after each loss it connects only once connection_move or _confirm told where */
     uint32_t connect_timeout_ms; /* for each of: name and connect, and the greeting */

@@ -50,17 +50,22 @@ static const char *field(const redisReply *pairs, const char *name)
 
 /* ---- credentials, database ----------------------------------------------------- */
 
-static size_t auth_words(greeting *g, const char **words)
+size_t greeting_auth_words(const login *as, const char **words)
 {
     size_t n = 0;
 
-    if (!g->as->password)
+    if (!as->password)
         return 0;
     words[n++] = "AUTH";
-    if (g->as->user)
-        words[n++] = g->as->user;
-    words[n++] = g->as->password;
+    if (as->user)
+        words[n++] = as->user;
+    words[n++] = as->password;
     return n;
+}
+
+static size_t auth_words(greeting *g, const char **words)
+{
+    return greeting_auth_words(g->as, words);
 }
 
 static size_t select_words(greeting *g, const char **words)

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "store/connection.h"
-#include "store/credentials.h"
+#include "store/login.h"
 #include "store/library.h"
 #include "store/safety.h"
 
@@ -26,7 +26,7 @@ typedef void greeting_done(void *arg, greeting_verdict verdict, const char *reas
 
 /* The caller's; filled in once, then used for one connection after the other. */
 typedef struct greeting {
-    const credentials *as;
+    const login *as;
     uint32_t db;      /* 0 = no SELECT */
     bool sentinel;    /* it must be a Redis Sentinel, not a primary */
     library *library; /* NULL: no call will use it; who and what Redis is must do */
@@ -44,6 +44,10 @@ typedef struct greeting {
     safety safety;    /* what was found, once it passed with a library */
     char db_text[12];
 } greeting;
+
+/* AUTH, and its words; 0 = there is no password. */
+enum { GREETING_AUTH_WORDS = 3 };
+size_t greeting_auth_words(const login *as, const char **words);
 
 /* Greets. `done` is not called when the connection is lost before. */
 void greeting_start(greeting *greeting, connection *connection);

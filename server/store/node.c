@@ -14,6 +14,7 @@
  * Closing goes the other way round: connections, pipeline. */
 #include "store/node.h"
 
+#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@
 #include "log.h"
 #include "memory.h"
 #include "store/connection.h"
+#include "store/errors.h"
 #include "store/greeting.h"
 #include "store/heard.h"
 #include "store/library.h"
@@ -408,6 +410,7 @@ static void assemble(node *n)
     const connection_options to_connection = {
         .loop = loop,
         .path = n->path,
+        .tls = n->options.tls,
         .host = n->host,
         .port = n->port,
         .waits_to_be_told = n->options.waits_to_be_told,
@@ -483,6 +486,24 @@ void node_move(node *n, const char *host, uint16_t port, const char *reason)
         subscription_move(n->subscription, n->host, port, reason);
     connection_move(n->connection, n->host, port, reason);
     free(before);
+}
+
+/* A connection that was let in stays so: what is refused here will be when it is made anew. */
+static void on_reauth(void *arg, const struct redisReply *reply, bool sent)
+{
+    (void)arg;
+    (void)sent;
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        log_warn("store-password-refused", "reason=\"%s\"", errors_find(reply->str, reply->len)->message);
+}
+
+void node_reauth(node *n)
+{
+    const char *words[GREETING_AUTH_WORDS];
+    size_t count = greeting_auth_words(n->options.as, words);
+
+    if (n->greeted && count > 0)
+        connection_words(n->connection, on_reauth, n, count, words);
 }
 
 void node_drop(node *n, const char *reason)

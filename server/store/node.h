@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "store/credentials.h"
+#include "store/login.h"
 #include "store/pipeline.h"
 #include "store/store.h"
 
@@ -15,7 +15,8 @@ typedef struct node node;
 /* Callbacks run on the loop. None may close the node inside it but through node_close, whose end comes later. */
 typedef struct node_options {
     struct uv_loop_s *loop;
-    const credentials *as; /* stays the caller's */
+    const login *as; /* stays the caller's, as this does: */
+    const struct secrets_tls *tls;
     uint32_t db;
     const char *path; /* of a socket, copied; NULL: host and port */
     const char *host; /* copied; NULL: none yet, until node_move */
@@ -51,6 +52,9 @@ void node_move(node *node, const char *host, uint16_t port, const char *reason);
 
 /* Whether that is its address. */
 bool node_is_at(const node *node, const char *host, uint16_t port);
+
+/* Shows the credentials, which have changed, on a connection that lives; later ones show them at first. */
+void node_reauth(node *node);
 
 /* Gives the connection up, for `reason`; it is made again. */
 void node_drop(node *node, const char *reason);

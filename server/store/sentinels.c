@@ -438,8 +438,11 @@ sentinels *sentinels_open(const sentinels_options *options)
     sentinels *s = memory_alloc(sizeof *s);
 
     *s = (sentinels){.options = *options};
-    s->to = (connection_options){
-        .loop = options->loop, .connect_timeout_ms = options->connect_timeout_ms, .silence_timeout_ms = SILENCE_MS};
+    s->to = (connection_options){.tls = options->tls,
+
+                                 .loop = options->loop,
+                                 .connect_timeout_ms = options->connect_timeout_ms,
+                                 .silence_timeout_ms = SILENCE_MS};
     uv_timer_init(options->loop, &s->timer);
     s->timer.data = s;
     for (size_t i = 0; i < options->url->n_hosts; i++)

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "store/credentials.h"
+#include "store/login.h"
 #include "store/url.h"
 
 struct uv_loop_s;
@@ -18,8 +18,9 @@ typedef struct sentinels sentinels;
 /* Callbacks run on the loop, never inside a function of this file. */
 typedef struct sentinels_options {
     struct uv_loop_s *loop;
-    const url *url;        /* hosts and master; it must outlive it */
-    const credentials *as; /* to the sentinels; it must outlive it */
+    const url *url;                /* hosts and master; it must outlive it */
+    const login *as;               /* to the sentinels; it must outlive it */
+    const struct secrets_tls *tls; /* the same */
     uint32_t connect_timeout_ms;
     /* The primary, by an answer to a question asked since sentinels_doubt. Told with each such answer, changed or not. */
     void (*on_primary)(void *arg, const char *host, uint16_t port);

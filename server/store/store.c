@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "memory.h"
+#include "store/secrets.h"
 #include "store/cluster.h"
 #include "store/embedded.h"
 #include "store/node.h"
@@ -25,7 +26,7 @@ enum { REASON_BYTES = 256, SENTINEL_CONNECT_MS = 1000 };
 struct store {
     store_options options;
     url url;
-    credentials as, as_to_sentinels;
+    secrets secrets;
     embedded *embedded; /* NULL unless the URL says so; so these two */
     sentinels *sentinels;
     node *node;       /* NULL: */
@@ -83,6 +84,11 @@ static void on_listening(void *arg)
     s->options.on_listening(s->options.arg);
 }
 
+static const secrets_tls *tls_of(const store *s)
+{
+    return s->url.tls ? &s->secrets.tls : NULL;
+}
+
 /* ---- what is heard of sentinels ------------------------------------------------ */
 
 static void on_primary(void *arg, const char *host, uint16_t port)
@@ -113,7 +119,8 @@ static sentinels *open_sentinels(store *s)
     const sentinels_options options = {
         .loop = s->options.loop,
         .url = &s->url,
-        .as = &s->as_to_sentinels,
+        .as = &s->secrets.as_to_sentinels,
+        .tls = tls_of(s),
         .connect_timeout_ms = SENTINEL_CONNECT_MS,
         .on_primary = on_primary,
         .on_demoted = on_demoted,
@@ -130,7 +137,8 @@ static node *open_node(store *s)
     bool sentinel = s->url.kind == URL_SENTINEL;
     const node_options options = {
         .loop = s->options.loop,
-        .as = &s->as,
+        .as = &s->secrets.as,
+        .tls = tls_of(s),
         .db = s->url.db,
         .path = s->embedded ? embedded_socket(s->embedded) : s->url.path,
         .host = sentinel ? NULL : s->url.hosts[0].name,
@@ -159,7 +167,7 @@ static node *open_node(store *s)
 static cluster *open_cluster(store *s)
 {
     const cluster_options options = {
-        .store = &s->options, .url = &s->url, .as = &s->as, .on_fatal = on_fatal, .arg = s};
+        .store = &s->options, .url = &s->url, .as = &s->secrets.as, .tls = tls_of(s), .on_fatal = on_fatal, .arg = s};
 
     return cluster_open(&options);
 }
@@ -180,7 +188,8 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
     lks_code code = url_parse(options->url, &s->url, error);
     if (code != LKS_OK)
         goto failed;
-    s->as = (credentials){s->url.user, s->url.password};
+    if ((code = secrets_load(&s->secrets, &options->files, &s->url, error)) != LKS_OK)
+        goto failed;
     const embedded_options to_embedded = {
         .loop = options->loop,
         .dir = s->url.path,
@@ -201,8 +210,20 @@ lks_code store_open(const store_options *options, store **ret, lks_error *error)
     return LKS_OK;
 
 failed:
+    secrets_clear(&s->secrets);
     url_clear(&s->url);
     free(s);
+    return code;
+}
+
+lks_code store_reload(store *s, lks_error *error)
+{
+    lks_code code = secrets_load(&s->secrets, &s->options.files, &s->url, error);
+
+    if (code == LKS_OK && s->cluster)
+        cluster_reauth(s->cluster);
+    else if (code == LKS_OK)
+        node_reauth(s->node);
     return code;
 }
 
@@ -249,6 +270,7 @@ static void on_source_closed(void *arg)
     void (*closed)(void *arg) = s->closed;
     void *closed_arg = s->closed_arg;
 
+    secrets_clear(&s->secrets);
     url_clear(&s->url);
     free(s);
     closed(closed_arg);

@@ -73,9 +73,21 @@ typedef struct store_part {
     char base[STORE_BASE_BYTES]; /* one that lies there */
 } store_part;
 
+/* Of a store that is not embedded; each NULL: none. The strings must outlive the store, the files are read again by
+ * store_reload. */
+typedef struct store_files {
+    const char *ca;              /* PEM: who signs the store's certificates; NULL: whom the system trusts */
+    const char *certificate;     /* PEM, that is shown to the store, */
+    const char *key;             /* and its key */
+    const char *server_name;     /* that the store's certificates must be for; NULL: the host */
+    const char *user, *password; /* a user, and the file with the password */
+    const char *sentinel_user, *sentinel_password; /* the same, to sentinels */
+} store_files;
+
 typedef struct store_options {
     struct uv_loop_s *loop;
-    const char *url;          /* as url.h says */
+    const char *url; /* as url.h says */
+    store_files files;
     const char *library_text; /* the function library and its digest; static */
     const char *library_digest;
     const char *fsync;           /* embedded: "always" (NULL) or "everysec" */
@@ -109,6 +121,10 @@ typedef struct store_options {
  * LKS_INVALID_ARGUMENT: the URL; LKS_FAILED_PRECONDITION: DIR is used by another
  * server; LKS_UNAVAILABLE: redis-server is missing or does not start. */
 lks_code store_open(const store_options *options, store **ret, lks_error *error);
+
+/* Reads the files anew: the next connections use them, and a password counts at once, without a call lost. On failure
+ * all stays as it was; LKS_INVALID_ARGUMENT names the file. */
+lks_code store_reload(store *store, lks_error *error);
 
 /* Sends a call in this loop turn's pipeline. After deadline_ns (CLOCK_MONOTONIC)
  * it is done with LKS_DEADLINE_EXCEEDED: NO if it was not sent, else MAYBE. While

@@ -7,14 +7,14 @@
 #include <stddef.h>
 
 #include "store/connection.h"
-#include "store/credentials.h"
+#include "store/login.h"
 
 typedef struct subscription subscription;
 
 /* All run on the loop, never inside a function of this file but subscription_renew. */
 typedef struct subscription_options {
     const char *channel; /* this and the credentials must outlive it */
-    const credentials *as;
+    const login *as;
     bool sentinel;  /* that is what it connects to */
     const char *id; /* which node of a cluster it must be; NULL: any */
     /* Redis has confirmed: messages come from now on. */

@@ -20,6 +20,7 @@ typedef struct scheme {
     url_kind kind;
     uint16_t port;    /* where the URL has none */
     size_t hosts_max; /* of those with commas between */
+    bool tls;
 } scheme;
 
 static int hex_digit(char c)
@@ -203,11 +204,14 @@ static lks_code parse_embedded(const scheme *form, const char *text, url *ret, l
 lks_code url_parse(const char *text, url *ret, lks_error *error)
 {
     static const scheme schemes[] = {
-        {"embedded:", parse_embedded, URL_EMBEDDED, 0, 0},
-        {"unix://", parse_unix, URL_UNIX, 0, 0},
-        {"redis://", parse_tcp, URL_TCP, REDIS_PORT, 1},
-        {"redis+sentinel://", parse_tcp, URL_SENTINEL, SENTINEL_PORT, URL_HOSTS_MAX},
-        {"redis+cluster://", parse_tcp, URL_CLUSTER, REDIS_PORT, URL_HOSTS_MAX},
+        {"embedded:", parse_embedded, URL_EMBEDDED, 0, 0, false},
+        {"unix://", parse_unix, URL_UNIX, 0, 0, false},
+        {"redis://", parse_tcp, URL_TCP, REDIS_PORT, 1, false},
+        {"rediss://", parse_tcp, URL_TCP, REDIS_PORT, 1, true},
+        {"redis+sentinel://", parse_tcp, URL_SENTINEL, SENTINEL_PORT, URL_HOSTS_MAX, false},
+        {"rediss+sentinel://", parse_tcp, URL_SENTINEL, SENTINEL_PORT, URL_HOSTS_MAX, true},
+        {"redis+cluster://", parse_tcp, URL_CLUSTER, REDIS_PORT, URL_HOSTS_MAX, false},
+        {"rediss+cluster://", parse_tcp, URL_CLUSTER, REDIS_PORT, URL_HOSTS_MAX, true},
     };
 
     *ret = (url){0};
@@ -216,6 +220,7 @@ lks_code url_parse(const char *text, url *ret, lks_error *error)
         if (strncmp(text, schemes[i].prefix, len) != 0)
             continue;
         ret->kind = schemes[i].kind;
+        ret->tls = schemes[i].tls;
         lks_code code = schemes[i].parse(&schemes[i], text + len, ret, error);
         if (code != LKS_OK)
             url_clear(ret);

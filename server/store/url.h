@@ -2,6 +2,7 @@
 #ifndef LOCKSTOCK_SERVER_STORE_URL_H
 #define LOCKSTOCK_SERVER_STORE_URL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -19,6 +20,7 @@ typedef struct url_host {
 /* Owns its strings; url_clear frees them. */
 typedef struct url {
     url_kind kind;
+    bool tls;
     char *path;                    /* EMBEDDED: the directory; UNIX: the socket */
     url_host hosts[URL_HOSTS_MAX]; /* TCP: one; SENTINEL: sentinels; CLUSTER: some of its nodes */
     size_t n_hosts;
@@ -31,7 +33,7 @@ typedef struct url {
 /* embedded:DIR, unix://[[user]:password@]/path[?db=n],
  * redis://[[user]:password@]host[:port][/db],
  * redis+sentinel://[[user]:password@]host[:port][,host[:port]...]/master[/db], user and password for the primary,
- * redis+cluster://[[user]:password@]host[:port][,host[:port]]...;
+ * redis+cluster://[[user]:password@]host[:port][,host[:port]]..., each of these three also with rediss for TLS;
  * user, password, path and master are percent-decoded. LKS_INVALID_ARGUMENT with a text that never quotes the URL,
  * which may hold a password. */
 lks_code url_parse(const char *text, url *ret, lks_error *error);

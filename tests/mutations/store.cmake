@@ -218,3 +218,14 @@ c_mutation(T20 server/store/node.c test_store_confirm:*a_message* [[    if (n->h
 c_mutation(T20 server/store/heard.c test_store_confirm:*ask_anew [[        if (enough)
 ]] "")
 c_mutation(T20 server/store/node.c test_store_confirm:*too_few_replicas* [[    if (lacks_replicas(n)) {]] [[    if (false) {]])
+
+# TLS to the store; a password that changes
+c_mutation(T21 server/store/connection.c test_store_tls:*one_that_is_meant*
+  [[by && by->server_name ? by->server_name : c->options.host]] [[c->options.host]])
+c_mutation(T21 server/store/adapter.c test_store_tls:*also_large_ones* [[        sdsrange(a->context->obuf, (int)n, -1);]] [[        sdsclear(a->context->obuf);]])
+c_mutation(T21 server/store/secrets.c test_store_tls:*password_that_changes*
+  [[    secrets_clear(a);
+    *a = (secrets)]] [[    if (a->passwords[0])
+        return LKS_OK;
+    *a = (secrets)]])
+c_mutation(T21 server/store/secrets.c test_store_tls:*do_nothing* [[    if (f->password && of->password)]] [[    if (false)]])

@@ -30,6 +30,10 @@ TEST(each_form_is_taken_apart)
         {"unix:///run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock"}},
         {"unix:///run/a%20b?db=2", {.kind = URL_UNIX, .path = "/run/a b", .db = 2}},
         {"unix://u:p@/run/redis.sock", {.kind = URL_UNIX, .path = "/run/redis.sock", .user = "u", .password = "p"}},
+        {"rediss://db", {.kind = URL_TCP, .tls = true, .hosts = {{"db", 6379}}, .n_hosts = 1}},
+        {"rediss+sentinel://a/shop",
+         {.kind = URL_SENTINEL, .tls = true, .hosts = {{"a", 26379}}, .n_hosts = 1, .master = "shop"}},
+        {"rediss+cluster://a", {.kind = URL_CLUSTER, .tls = true, .hosts = {{"a", 6379}}, .n_hosts = 1}},
         {"redis+sentinel://a,b:1,[::1]:2/shop",
          {.kind = URL_SENTINEL, .hosts = {{"a", 26379}, {"b", 1}, {"::1", 2}}, .n_hosts = 3, .master = "shop"}},
         {"redis+sentinel://u:p@a/my%20shop/3",
@@ -53,6 +57,7 @@ TEST(each_form_is_taken_apart)
             assert_string_equal(got.hosts[k].name, rows[i].expected.hosts[k].name);
             assert_int_equal(got.hosts[k].port, rows[i].expected.hosts[k].port);
         }
+        assert_int_equal(got.tls, rows[i].expected.tls);
         assert_int_equal(got.db, rows[i].expected.db);
         assert_text(got.master, rows[i].expected.master);
         assert_text(got.path, rows[i].expected.path);
@@ -68,7 +73,8 @@ TEST(what_is_not_understood_is_refused)
     static const char *const rows[] = {
         "",
         "redis",
-        "rediss://db",
+        "rediss://",
+        "rediss+unix:///run/redis.sock",
         "redis+cluster://",
         "redis+cluster://a,",
         "redis+cluster://,a",
@@ -144,7 +150,7 @@ TEST(an_error_says_how_a_url_is_written)
         {"/run/redis.sock", "has no scheme"},
         {"", "has no scheme"},
         {"localhost:6379", "must be embedded:DIR"},
-        {"rediss://localhost", "must be embedded:DIR"},
+        {"tls://localhost", "must be embedded:DIR"},
     };
 
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

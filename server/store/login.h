@@ -1,11 +1,11 @@
 /* Who lockstockd is to Redis. */
-#ifndef LOCKSTOCK_SERVER_STORE_CREDENTIALS_H
-#define LOCKSTOCK_SERVER_STORE_CREDENTIALS_H
+#ifndef LOCKSTOCK_SERVER_STORE_LOGIN_H
+#define LOCKSTOCK_SERVER_STORE_LOGIN_H
 
 /* The strings stay their owner's. */
-typedef struct credentials {
+typedef struct login {
     const char *user;     /* NULL = the default user */
     const char *password; /* NULL = no AUTH */
-} credentials;
+} login;
 
 #endif
