@@ -41,7 +41,7 @@ steady_addresses() {
 }
 
 # lockstockd has one thread, and so have the programs of these tests: ThreadSanitizer has nothing to find there.
-one_thread='^(services|gen|fuzz|packaging)/|^fault/(floods|test_(grpc|server|websocket)_hostile)$|^unit/test_store_'
+one_thread='^(services|gen|fuzz|packaging)/|^fault/(floods|test_(grpc|server|websocket)_hostile)$|^unit/test_store_|^e2e/(cli_completion|manual_pages)$'
 
 run_tests() { # preset label [ctest's flags]
   local log="build/$1/$2.log"
