@@ -49,7 +49,7 @@ build_packages() { # release
 }
 
 # Warnings that are left: the first changelog closes no bug of Debian's; CPack calls ldconfig in scripts, beside the
-# trigger.
+# trigger; protoc-gen-lockstock has no man page, protoc runs it.
 check_lint() {
   if ! command -v lintian >/dev/null; then
     say "lintian: skipped, it is not installed"
