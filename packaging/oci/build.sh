@@ -66,6 +66,11 @@ while read -r library; do
   take "$library"
 done < <(needs "$image/usr/bin/lockstockd" "$image/usr/bin/lockstock" "$image/usr/bin/redis-server")
 
+# Whom this machine trusts, for rediss:// without --store-ca.
+if [ -f /etc/ssl/certs/ca-certificates.crt ]; then
+  install -D -m 644 /etc/ssl/certs/ca-certificates.crt "$image/usr/lib/ssl/cert.pem"
+  install -D -m 644 /usr/share/doc/ca-certificates/copyright "$image/usr/share/doc/ca-certificates/copyright"
+fi
 printf 'root:x:0:0:root:/:/nologin\nlockstock:x:%d:%d:lockstock server:/var/lib/lockstock:/nologin\n' $user $user >"$image/etc/passwd"
 printf 'root:x:0:\nlockstock:x:%d:\n' $user >"$image/etc/group"
 printf 'hosts: files dns\n' >"$image/etc/nsswitch.conf"
