@@ -3,10 +3,12 @@
 --
 -- FCALL <name>_<digest> <n> <base>... { argc arg... }...   one {...} a sub-call
 --   base   "ls:{namespace/group}:"; every key of a sub-call begins with it. One base: of all
---          sub-calls; several: of each sub-call its own; none: each has it as its first argument,
---          and is about all that a node keeps
+--          sub-calls; several: of each sub-call its own; none: each has it as its first argument
+--          (in Redis Cluster the keys of a command lie in one slot, those of an FCALL's calls in many)
 -- Reply: one element a sub-call, in order:
 --   {OUTCOME, ...}                              what the handler returned
+--   {'ELSEWHERE'}                               the node does not have the base's slot, or not all of
+--                                               it; nothing was done
 --   {'ERR', code, applied, message, detail}     code of google.rpc.Code,
 --                                               applied 'NO' or 'MAYBE';
 --                                               detail is for the server's log only
@@ -87,8 +89,8 @@ local function served_slots()
   return table.concat(slots, ',')
 end
 
--- Of a function that reads what several groups keep: whether this node has all of that group now. The base itself is no
--- key that exists, and of one that does not a node that has it in part says that it is elsewhere.
+-- Whether this node has all of that group now. The base itself is no key that exists, and of such a one a node that has the
+-- slot in part says that it is elsewhere.
 local function has_group(base)
   return this_node() == '' or type(redis.pcall('EXISTS', base)) == 'number'
 end
@@ -123,15 +125,40 @@ local function channel_of(server)
   return id == '' and 'ls:wake:' .. server or 'ls:wake:' .. server .. ':' .. id
 end
 
+-- An FCALL whose sub-calls have their bases as arguments: those whose group is here run.
+local function run_those_here(run, words, is_part)
+  local bases, mine, place, replies, n, i = {}, {}, {}, {}, 0, 1
+  local known, here
+  while i <= #words do
+    local base, last = words[i + 1], i + words[i]
+    n = n + 1
+    if base ~= known then known, here = base, is_part or has_group(base) end
+    if here then
+      bases[#bases + 1], place[#place + 1], mine[#mine + 1] = base, n, words[i] - 1
+      for k = i + 2, last do mine[#mine + 1] = words[k] end
+    else
+      replies[n] = {'ELSEWHERE'}
+    end
+    i = last + 1
+  end
+  for k, reply in ipairs(bases[1] and run(bases, mine) or {}) do replies[place[k]] = reply end
+  return replies
+end
+
 -- Registers what runs an FCALL, run(bases, words) -> replies. flags: 'no-writes' for a reader;
--- 'allow-oom' for what must work when memory is short (Renew, Release).
+-- 'allow-oom' for what must work when memory is short (Renew, Release); OF_PART for what is about all that a node keeps,
+-- whose base only names the call.
+local OF_PART = 'allow-cross-slot-keys' -- which all need: calls of several slots share an FCALL
 local function register(name, flags, run)
+  local is_part = flags[#flags] == OF_PART
+  if not is_part then flags[#flags + 1] = OF_PART end
   redis.register_function{
     function_name = name .. '_@DIGEST@',
     flags = flags,
     callback = function(bases, words)
       fcall, moment = fcall + 1, nil
-      return run(bases, words)
+      if bases[1] then return run(bases, words) end
+      return run_those_here(run, words, is_part)
     end,
   }
 end
@@ -143,12 +170,10 @@ local function define(name, flags, handler)
   register(name, flags, function(bases, words)
     local replies, n, i, now = {}, 0, 1, clock()
     while i <= #words do
-      local first, last = i + 1, i + words[i]
+      local last = i + words[i]
       n = n + 1
       dirty = false
-      local base = bases[n] or bases[1]
-      if not base then base, first = words[first], first + 1 end
-      local ok, reply = pcall(handler, base, now, unpack(words, first, last))
+      local ok, reply = pcall(handler, bases[n] or bases[1], now, unpack(words, i + 1, last))
       i = last + 1
       replies[n] = ok and reply or reply_of_error(reply)
     end
@@ -185,10 +210,8 @@ local function define_pass(name, flags, handler, shared)
   register(name, flags, function(bases, words)
     local last, n_words = 1 + words[1], #words
     if last == n_words then -- a sub-call alone: most are, and tables cost more than what they hold
-      local base, first = bases[1], 2
-      if not base then base, first = words[2], 3 end
-      local s = shared.open(base)
-      local replies = {call_on(s, handler, 1, words, first, last)}
+      local s = shared.open(bases[1])
+      local replies = {call_on(s, handler, 1, words, 2, last)}
       if s.touched then close_on(s, shared, replies) end
       return replies
     end
@@ -196,12 +219,11 @@ local function define_pass(name, flags, handler, shared)
     for k = 1, #bases do final[bases[k]] = k end -- where each has its own: the last sub-call of each
     while i <= n_words do
       n, last = n + 1, i + words[i]
-      local base, first = bases[n] or bases[1], i + 1
-      if not base then base, first = words[first], first + 1 end
+      local base = bases[n] or bases[1]
       local s = states[base] or shared.open(base)
-      replies[n] = call_on(s, handler, n, words, first, last)
+      replies[n] = call_on(s, handler, n, words, i + 1, last)
       i = last + 1
-      if i > n_words or not bases[1] or n == final[base] and bases[2] then
+      if i > n_words or n == final[base] and bases[2] then
         if s.touched then close_on(s, shared, replies) end
       else
         states[base] = s

@@ -59,7 +59,7 @@ end
 -- cursor>.<digest>...".
 -- page_cursor: "0" at first. node: that gave it; listed: slots that are done with, "0-99,100-100"
 -- -> {'OK', next cursor or '', this node, its slots, item...}
-define('lock_list', {'no-writes', 'allow-cross-slot-keys'}, function(base, now, prefix, page_size, page_cursor, node, listed)
+define('lock_list', {'no-writes', OF_PART}, function(base, now, prefix, page_size, page_cursor, node, listed)
   local pattern = string.match(base, '^ls:{[^/]*/') .. '*}:lock:n:' .. prefix .. '*'
   local size = tonumber(page_size)
   local resumed, is_listed = resume(page_cursor, node, listed)

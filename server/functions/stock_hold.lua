@@ -111,7 +111,7 @@ end, SHARED)
 
 -- Groups of which a hold ended a while ago and is not given back: who should have is gone.
 -- -> {'OK', next cursor or '' at the end, base of each...}
-define('stock_find_overdue', {'no-writes', 'allow-cross-slot-keys'}, function(base, now, cursor)
+define('stock_find_overdue', {'no-writes', OF_PART}, function(base, now, cursor)
   local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
   local reply = {'OK', page[1] ~= '0' and page[1] or ''}
   for _, key in ipairs(page[2]) do

@@ -70,7 +70,7 @@ local function state_of(s, base)
 end
 
 -- -> {'OK', next cursor, this node, its slots, {encoded group, sku, view}...}
-define_pass('stock_list_namespace', {'no-writes', 'allow-cross-slot-keys'}, function(s, prefix, cursor, page_size, node, listed,
+define_pass('stock_list_namespace', {'no-writes', OF_PART}, function(s, prefix, cursor, page_size, node, listed,
   ...)
   local found, next_cursor = look_around(s.base, prefix, cursor, page_size, node, listed, ...)
   local reply, room, due = {'OK', next_cursor, this_node(), served_slots()}, HOLDS_MAX, {}
@@ -90,7 +90,7 @@ end, SHARED)
 
 -- What stands in its way: gives back what is over in the groups it would look at.
 -- -> {'OK'}
-define_pass('stock_expire_listed', {'allow-oom', 'allow-cross-slot-keys'}, function(s, prefix, cursor, page_size, node, listed,
+define_pass('stock_expire_listed', {'allow-oom', OF_PART}, function(s, prefix, cursor, page_size, node, listed,
   ...)
   touch(s)
   for _, place in ipairs((look_around(s.base, prefix, cursor, page_size, node, listed, ...))) do

@@ -10,18 +10,15 @@
 #include "memory.h"
 #include "store/fcall.h"
 
-static bool may_share(const gathering *g, const pending *a, const pending *b)
+static bool may_share(const pending *a, const pending *b)
 {
-    return (!g->cluster || a->slot == b->slot) && strcmp(a->call.function, b->call.function) == 0;
+    return a->alone == b->alone && (!a->alone || fcall_same_base(&a->call, &b->call)) &&
+           strcmp(a->call.function, b->call.function) == 0;
 }
 
-static size_t bucket_of(const gathering *g, const pending *p)
+static size_t bucket_of(const pending *p)
 {
-    uint64_t hash = hash_more(HASH_START, p->call.function, strlen(p->call.function));
-
-    if (g->cluster)
-        hash = hash_more(hash, &p->slot, sizeof p->slot);
-    return hash_folded(hash) % BATCH_BUCKETS;
+    return hash_folded(hash_more(HASH_START, p->call.function, strlen(p->call.function))) % BATCH_BUCKETS;
 }
 
 static batch *new_batch(gathering *g, struct pipeline *pipeline)
@@ -47,9 +44,9 @@ void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
     batch *b = NULL;
 
     if (p->call.weight > 0) {
-        batch **bucket = &g->bucket[bucket_of(g, p)];
+        batch **bucket = &g->bucket[bucket_of(p)];
         /* The newest one alone: in an older one it would overtake. */
-        for (b = *bucket; b && !may_share(g, b->calls.first, p); b = b->same_bucket)
+        for (b = *bucket; b && !may_share(b->calls.first, p); b = b->same_bucket)
             ;
         if (!b || !has_room(b, p)) {
             b = new_batch(g, pipeline);
@@ -63,14 +60,14 @@ void batch_gather(gathering *g, struct pipeline *pipeline, pending *p)
     b->bytes += p->bytes;
 }
 
-void batch_send(batch *b, connection *link, const char *digest, connection_reply *on_reply)
+void batch_send(batch *b, connection *link, const char *digest, bool cluster, connection_reply *on_reply)
 {
     const store_call *calls[BATCH_CALLS_MAX];
     size_t n = 0;
 
     for (const pending *p = b->calls.first; p; p = p->next)
         calls[n++] = &p->call;
-    fcall *f = fcall_new(calls, n, digest);
+    fcall *f = fcall_new(calls, n, digest, cluster);
     connection_command(link, on_reply, b, f->bytes, f->len);
     free(f);
 }

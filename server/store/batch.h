@@ -20,9 +20,8 @@ typedef struct batch {
     struct batch *same_bucket; /* that may still take calls */
 } batch;
 
-/* What one turn sends. Zeroed at first but for cluster. */
+/* What one turn sends. Zeroed at first. */
 typedef struct gathering {
-    bool cluster; /* in Redis Cluster an FCALL has one slot */
     batch *first, *last;
     batch *bucket[BATCH_BUCKETS];
 } gathering;
@@ -31,6 +30,6 @@ typedef struct gathering {
 void batch_gather(gathering *gathering, struct pipeline *pipeline, pending *p);
 
 /* Appends the FCALL to the connection; `on_reply` gets the batch, and frees it. */
-void batch_send(batch *batch, connection *link, const char *digest, connection_reply *on_reply);
+void batch_send(batch *batch, connection *link, const char *digest, bool cluster, connection_reply *on_reply);
 
 #endif

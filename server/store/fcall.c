@@ -17,14 +17,15 @@ bool fcall_same_base(const store_call *a, const store_call *b)
     return a->base.len == b->base.len && memcmp(a->base.data, b->base.data, a->base.len) == 0;
 }
 
-/* One for all, or one for each call. None where a part is asked: Redis Cluster would look for them. */
-static size_t bases_of(const store_call *const calls[], size_t n)
+/* One for all, or one for each call; none where a part is asked, and for several in a cluster, where the keys of a command
+ * lie in one slot. */
+static size_t bases_of(const store_call *const calls[], size_t n, bool cluster)
 {
     if (calls[0]->of_part)
         return 0;
     for (size_t i = 1; i < n; i++)
         if (!fcall_same_base(calls[i], calls[0]))
-            return n;
+            return cluster ? 0 : n;
     return 1;
 }
 
@@ -93,9 +94,9 @@ static size_t words_of(const store_call *const calls[], size_t n, size_t n_bases
     return words;
 }
 
-fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest)
+fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest, bool cluster)
 {
-    size_t n_bases = bases_of(calls, n), bytes;
+    size_t n_bases = bases_of(calls, n, cluster), bytes;
     size_t words = words_of(calls, n, n_bases, &bytes);
     char name[NAME_BYTES];
     size_t name_len = (size_t)snprintf(name, sizeof name, "%s_%s", calls[0]->function, digest);
@@ -116,6 +117,11 @@ fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest)
     }
     f->len = (size_t)(at - f->bytes);
     return f;
+}
+
+bool fcall_is_elsewhere(const store_value *reply)
+{
+    return reply->type == STORE_ARRAY && reply->n == 1 && value_is(&reply->element[0], "ELSEWHERE");
 }
 
 store_result fcall_result(const store_value *reply, const char *function)

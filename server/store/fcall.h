@@ -3,7 +3,7 @@
  *
  *   FCALL <function>_<digest> <n> <base>... { argc arg... }...
  *   one base: of all sub-calls; several: of each sub-call its own; none: each has it as its first argument
- *   reply: one element a sub-call, {OUTCOME, ...} or {'ERR', code, applied, message, detail}
+ *   reply: one element a sub-call, {OUTCOME, ...}, {'ELSEWHERE'} or {'ERR', code, applied, message, detail}
  */
 #ifndef LOCKSTOCK_SERVER_STORE_FCALL_H
 #define LOCKSTOCK_SERVER_STORE_FCALL_H
@@ -18,8 +18,11 @@ typedef struct fcall {
 
 bool fcall_same_base(const store_call *a, const store_call *b);
 
-/* n >= 1 calls of one function. To be freed with free(). */
-fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest);
+/* n >= 1 calls of one function. cluster: to a node of Redis Cluster. To be freed with free(). */
+fcall *fcall_new(const store_call *const calls[], size_t n, const char *digest, bool cluster);
+
+/* Whether a sub-call found that the node it was sent to does not have its slot: nothing was done. */
+bool fcall_is_elsewhere(const store_value *reply);
 
 /* A sub-call's reply as its result: ERR is a status, all else an answer. Logs what an ERR says to
  * the log only. `message` and `value` are the reply's. */

@@ -33,7 +33,9 @@ typedef struct pending {
     bool exposed;      /* it was sent on a connection that was lost, or too few replicas have what it did */
     store_result held; /* of HELD */
     bool reloaded;     /* its function was missing once */
-    unsigned moves;    /* how often a node said MOVED */
+    bool
+        alone; /* a node did not have its slot: from now on with calls of its base alone, so that it is told where that is */
+    unsigned moves; /* how often a node said MOVED */
 } pending;
 
 typedef struct pending_list {

@@ -35,7 +35,7 @@
 enum {
     GRACE_MS = 1000,
     PAUSE_MS = 50,
-    FCALLS_ENOUGH = 2,
+    FCALLS_ENOUGH = 2, /* of a node of Redis Cluster one: its calls are a part of all, and FCALLs of few cost most */
     MOVES_AT_ONCE = 3, /* then a pause before each: nodes may not agree yet */
     REASON_BYTES = 160,
     BYTES_MAX = 64 * 1024 * 1024,
@@ -279,7 +279,13 @@ static void on_answer(pipeline *p, pending *c, const redisReply *reply, confirm 
         return;
     }
     lks_rpc_arena_reset(p->scratch);
-    store_result result = fcall_result(value_of(p->scratch, reply), c->call.function);
+    const store_value *value = value_of(p->scratch, reply);
+    if (fcall_is_elsewhere(value)) {
+        c->alone = true;
+        enqueue(p, c);
+        return;
+    }
+    store_result result = fcall_result(value, c->call.function);
     if (result.code != LKS_OK && c->exposed)
         result.applied = LKS_APPLIED_MAYBE;
     if (!confirms) {
@@ -343,14 +349,14 @@ static void react(pipeline *p, const errors_row *row)
  * share it with: sent now, they would wait in Redis' socket. */
 static bool waits_for_others(const pipeline *p)
 {
-    return p->fcalls >= FCALLS_ENOUGH && p->queue.weight < STORE_WEIGHT_MAX;
+    return p->fcalls >= (p->cluster ? 1 : FCALLS_ENOUGH) && p->queue.weight < STORE_WEIGHT_MAX;
 }
 
 static void on_batch(void *arg, const redisReply *reply, bool sent);
 
 static void send_queued(pipeline *p)
 {
-    gathering g = {.cluster = p->cluster};
+    gathering g = {.first = NULL};
     confirm *confirms = NULL;
     pending_list late = {0};
     uint64_t now_ns = lks_rpc_now_ns();
@@ -372,7 +378,7 @@ static void send_queued(pipeline *p)
     for (batch *b = g.first, *next; b; b = next) {
         next = b->next;
         b->confirm = confirms;
-        batch_send(b, p->link, p->options.digest, on_batch);
+        batch_send(b, p->link, p->options.digest, p->cluster, on_batch);
         p->fcalls++;
     }
     if (confirms) {

@@ -338,7 +338,8 @@ static void *buy(void *arg)
             snprintf(s->error, sizeof s->error, "%s: %d %s", order, (int)code,
                      code == LKS_OK ? "an outcome" : error.message);
         lks_deduct_response_free(response);
-        process_pause(); /* so that there is time for the trouble */
+        for (int i = 0; n >= s->buyers && i < 50; i++)
+            process_pause(); /* each order is a key to be moved */
     }
     return NULL;
 }

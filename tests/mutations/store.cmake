@@ -90,7 +90,10 @@ c_mutation(T10 server/store/pipeline.c test_store_pipeline
 # only calls of one function that allow it share an FCALL, and a short one; in Redis Cluster of one base
 c_mutation(T11 server/store/batch.c test_store_pipeline [[if (p->call.weight > 0) {]] [[if (true) {]])
 c_mutation(T11 server/store/batch.c test_store_pipeline [[!may_share(g, &b->calls.first->call, &p->call)]] [[false]])
-c_mutation(T11 server/store/batch.c test_store_pipeline [[(!g->cluster || a->slot == b->slot) && ]] "")
+c_mutation(T11 server/store/fcall.c test_store_pipeline:in_redis_cluster* [[return cluster ? 0 : n;]] [[return n;]])
+c_mutation(T11 server/store/batch.c test_store_pipeline:what_is_elsewhere* [[(!a->alone || fcall_same_base(&a->call, &b->call)) &&]]
+  [[true &&]])
+c_mutation(T11 server/store/pipeline.c test_store_pipeline:what_is_elsewhere* [[c->alone = true;]] "")
 c_mutation(T11 server/store/greeting.c test_store_pipeline [[strcmp(field(reply, "mode"), "cluster") == 0]] [[false]])
 c_mutation(T11 server/store/fcall.c test_shared_fcalls [[if (!fcall_same_base(calls[i], calls[0]))]] [[if (false)]])
 c_mutation(T11 server/store/pipeline.c test_store_pipeline:a_few_calls* [[p->fcalls >= FCALLS_ENOUGH && ]] [[false && ]])

@@ -299,7 +299,7 @@ static bool plan_request(harness *h, const service *s, const char *method, const
 /* One FCALL of n sub-calls of one function; gives the reply's elements, one a sub-call. */
 static const store_value *make_fcall(harness *h, const store_call *const calls[], size_t n)
 {
-    fcall *f = fcall_new(calls, n, functions_digest);
+    fcall *f = fcall_new(calls, n, functions_digest, false);
     void *reply_of_it = NULL;
 
     redisAppendFormattedCommand(h->connection, f->bytes, f->len);
