@@ -1,0 +1,279 @@
+/* A store on two nodes of a Redis Cluster that answer as scripted: which of them a call goes to, what MOVED, ASK, old
+ * and new claims and a dead node mean for it. */
+#include <stdio.h>
+
+#include "store/slots.h"
+#include "support/fake_redis.h"
+#include "support/store_driver.h"
+#include "test.h"
+
+enum { A, B, NODES, PATIENCE_MS = 3000 };
+
+static const char cluster_hello[] =
+    "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n$7\r\ncluster\r\n";
+/* One in each half of the slots, and {meta} is in the lower one. */
+static const char low[] = "ls:{b/q}:", high[] = "ls:{foo}:";
+
+typedef struct fake_node {
+    fake_redis *fake;
+    unsigned port;
+    char id[SLOTS_ID_BYTES];
+    const char *says; /* of its id; NULL: the truth */
+    char slots[64];
+    unsigned epoch;
+    const char *answer; /* to FCALL, so often; then as usual */
+    int answers;
+    size_t calls;
+} fake_node;
+
+static struct {
+    store_driver *d;
+    fake_node node[NODES];
+    size_t looks; /* CLUSTER NODES, answered by anyone */
+    char text[1024], reply[1200];
+} here;
+
+static const char *play(void *arg, size_t argc, const char *const *argv)
+{
+    fake_node *n = arg;
+    (void)argc;
+
+    if (strcmp(argv[0], "HELLO") == 0)
+        return cluster_hello;
+    if (strcmp(argv[0], "CLUSTER") == 0 && strcmp(argv[1], "MYID") == 0) {
+        snprintf(here.reply, sizeof here.reply, "$40\r\n%s\r\n", n->says ? n->says : n->id);
+        return here.reply;
+    }
+    if (strcmp(argv[0], "CLUSTER") == 0) {
+        size_t used = 0;
+        here.looks++;
+        for (int i = 0; i < NODES; i++)
+            used += (size_t)snprintf(here.text + used, sizeof here.text - used,
+                                     "%.40s 127.0.0.1:%u@1 %smaster - 0 0 %u connected %s\n", here.node[i].id,
+                                     here.node[i].port, &here.node[i] == n ? "myself," : "", here.node[i].epoch,
+                                     here.node[i].slots);
+        snprintf(here.reply, sizeof here.reply, "$%zu\r\n%s\r\n", used, here.text);
+        return here.reply;
+    }
+    if (strcmp(argv[0], "FCALL") != 0)
+        return fake_usual;
+    n->calls++;
+    return n->answers > 0 && n->answers-- > 0 ? n->answer : fake_usual;
+}
+
+static void claim(int node, unsigned epoch, const char *slots)
+{
+    here.node[node].epoch = epoch;
+    snprintf(here.node[node].slots, sizeof here.node[node].slots, "%s", slots);
+}
+
+static void open_store(void)
+{
+    char url[64];
+
+    snprintf(url, sizeof url, "redis+cluster://127.0.0.1:%u", here.node[A].port);
+    assert_int_equal(store_driver_open(here.d, &(store_options){.url = url}, NULL), LKS_OK);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    memset(&here, 0, sizeof here);
+    here.d = store_driver_new();
+    for (int i = 0; i < NODES; i++) {
+        here.node[i].fake = fake_redis_start(store_driver_loop(here.d), play, &here.node[i]);
+        here.node[i].port = fake_redis_listen_tcp(here.node[i].fake);
+        memset(here.node[i].id, 'a' + i, SLOTS_ID_BYTES - 1);
+    }
+    claim(A, 1, "0-8191");
+    claim(B, 2, "8192-16383");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    store_driver_close_store(here.d);
+    for (int i = 0; i < NODES; i++)
+        fake_redis_stop(here.node[i].fake);
+    store_driver_free(here.d);
+    return 0;
+}
+
+static bool has_looked(void *arg)
+{
+    return here.looks >= *(size_t *)arg;
+}
+
+/* Two looks from now: the first may be under way. */
+static void until_looked(void)
+{
+    size_t n = here.looks + 2;
+
+    store_driver_until(here.d, has_looked, &n);
+}
+
+static outcome *call(const char *base)
+{
+    return store_driver_call(here.d,
+                             &(driver_call){.function = "echo", .base = base, .weight = 1, .timeout_ms = PATIENCE_MS});
+}
+
+static bool is_degraded(void *arg)
+{
+    const char *reason;
+    (void)arg;
+
+    return store_ready(store_driver_store(here.d), &reason) && reason;
+}
+
+static void assert_calls(size_t at_a, size_t at_b)
+{
+    assert_int_equal(here.node[A].calls, at_a);
+    assert_int_equal(here.node[B].calls, at_b);
+}
+
+TEST(a_call_goes_to_the_node_that_has_its_slot)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(1, 0);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(1, 1);
+}
+
+TEST(moved_is_followed_at_once)
+{
+    char moved[64];
+
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES); /* B is there */
+    snprintf(moved, sizeof moved, "-MOVED 3429 127.0.0.1:%u\r\n", here.node[B].port);
+    here.node[A].answer = moved;
+    here.node[A].answers = 1;
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(1, 2);
+}
+
+/* Whoever went to B would meet a group of which a part is still at A. */
+TEST(a_slot_that_moves_is_waited_for_where_it_was)
+{
+    char ask[64];
+
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    snprintf(ask, sizeof ask, "-ASK 3429 127.0.0.1:%u\r\n", here.node[B].port);
+    here.node[A].answer = ask;
+    here.node[A].answers = 2;
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(3, 0);
+}
+
+/* Of a node that was cut off. */
+TEST(an_older_claim_changes_nothing)
+{
+    claim(A, 5, "0-8191");
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    claim(A, 5, "");
+    claim(B, 4, "0-16383");
+    until_looked();
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(1, 0);
+}
+
+TEST(a_newer_claim_counts)
+{
+    claim(A, 5, "0-8191");
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    claim(A, 5, "");
+    claim(B, 6, "0-16383");
+    until_looked();
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(0, 1);
+}
+
+/* They were not sent, or may be sent again. */
+TEST(calls_go_to_a_dead_nodes_successor)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    here.node[A].answer = fake_silent;
+    here.node[A].answers = 1;
+    outcome *repeated = store_driver_submit(
+        here.d, &(driver_call){.function = "echo", .base = low, .weight = 1, .repeatable = true, .timeout_ms = 60000});
+    until_looked();
+    assert_calls(2, 0);
+    claim(A, 1, "");
+    claim(B, 3, "0-16383");
+    store_driver_wait(here.d, repeated);
+    assert_outcome(repeated, LKS_OK, LKS_APPLIED_YES);
+    assert_calls(2, 1);
+}
+
+TEST(calls_that_wait_go_with_their_slot)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    fake_redis_stop(here.node[A].fake);
+    here.node[A].fake = NULL;
+    store_driver_until(here.d, is_degraded, NULL);
+    outcome *waits = store_driver_submit(here.d, &(driver_call){.function = "echo", .base = low, .weight = 1});
+    claim(A, 1, "");
+    claim(B, 3, "0-16383");
+    store_driver_wait(here.d, waits);
+    assert_outcome(waits, LKS_OK, LKS_APPLIED_YES);
+    assert_calls(0, 2);
+}
+
+TEST(a_dead_node_leaves_the_others_serving)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    fake_redis_stop(here.node[B].fake);
+    here.node[B].fake = NULL;
+    store_driver_until(here.d, is_degraded, NULL);
+    assert_outcome(call(high), LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    const char *reason;
+    assert_true(store_ready(store_driver_store(here.d), &reason));
+    assert_non_null(strstr(reason, "1 of 2 primaries serve"));
+}
+
+/* What answers at B's address is another node than the map says: it has none of B's groups. */
+TEST(another_node_at_an_address_is_not_used)
+{
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    here.node[B].says = "cccccccccccccccccccccccccccccccccccccccc";
+    fake_redis_hang_up(here.node[B].fake);
+    store_driver_until(here.d, is_degraded, NULL);
+    until_looked();
+    assert_outcome(call(high), LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_calls(0, 1);
+}
+
+/* A sweep, a list: no key, and at the node of the slot that is named. */
+TEST(a_call_of_a_part_goes_to_its_node)
+{
+    store_part part;
+
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(high), LKS_OK, LKS_APPLIED_YES);
+    assert_true(store_part_from(store_driver_store(here.d), 0, &part));
+    assert_int_equal(part.slot, 0);
+    assert_int_equal(slots_of(lks_rpc_slice_of(part.base)), 0);
+    assert_true(store_part_from(store_driver_store(here.d), 1, &part));
+    assert_int_equal(part.slot, 8192);
+    assert_false(store_part_from(store_driver_store(here.d), 8193, &part));
+}
+
+TEST_MAIN(.setup = setup, .teardown = teardown)
