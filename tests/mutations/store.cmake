@@ -235,14 +235,14 @@ c_mutation(T21 server/store/secrets.c test_store_tls:*do_nothing* [[    if (f->p
 
 # Redis Cluster: each call to the node that has its slot, by the newest claim; a slot that moves is waited for
 c_mutation(T22 server/store/slots.c test_store_slots [[if (close && close > open + 1)]] [[if (false)]])
-c_mutation(T22 server/store/cluster.c test_store_cluster:an_older* [[ || map->node[place].epoch < c->epoch[slot])]] [[)]])
-c_mutation(T22 server/store/cluster.c test_store_cluster:calls_that_wait* [[changed = changed || c->owner[slot] != of[place];]] "")
+c_mutation(T22 server/store/cluster.c test_store_cluster:an_older* [=[ || map->node[place].epoch < c->epoch[slot])]=] [=[)]=])
+c_mutation(T22 server/store/cluster.c test_store_cluster:calls_that_wait* [=[changed = changed || c->owner[slot] != of[place];]=] "")
 c_mutation(T22 server/store/cluster.c test_store_cluster:calls_go_to* [[node_drop(m->node, "the node has no slots any more");]]
   [[m->ready = false;]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:moved* [[c->moves++ < MOVES_AT_ONCE]] [[false]])
 c_mutation(T22 server/store/greeting.c test_store_cluster:another* [[strcmp(reply->str, g->id) != 0]] [[false]])
 c_mutation(T22 server/store/cluster.c test_store_cluster:a_dead* [[bool ready = n_ready > 0 &&]] [[bool ready = n_ready == n_serving &&]])
-c_mutation(T22 server/services/walk.c test_walk [[now[i] & w->here[i]]] [[now[i]]])
+c_mutation(T22 server/services/walk.c test_walk [=[now[i] & w->here[i]]=] [=[now[i]]=])
 c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(set, slot, true);]])
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
 c_mutation(T22 server/calls/sweep.c test_sweep:*each_part [[enter_part(s, s->part.slot + 1U)]] [[enter_part(s, 65536)]])
