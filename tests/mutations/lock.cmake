@@ -130,9 +130,9 @@ lua_mutation(L25 test_lock_admin
   [[taken[#taken + 1], taken[#taken + 2] = token, entry]])
 lua_mutation(L24 test_lock_admin [[string.match(base, '^ls:{[^/]*/')]] [['ls:{']])
 lua_mutation(L24 test_lock_admin [['*}:lock:n:' .. prefix .. '*']] [['*}:lock:n:*']])
-lua_mutation(L24 test_lock_admin [[local ok, lock = pcall(read_lock, base, name)]]
-  [[local ok, lock = true, read_lock(base, name)]])
-lua_mutation(L24 test_lock_admin [[local room, whole, done = size - (#reply - 2), true, given]]
+lua_mutation(L24 test_lock_admin [[ok, lock = pcall(read_lock, base, name)]]
+  [[ok, lock = true, read_lock(base, name)]])
+lua_mutation(L24 test_lock_admin [[local room, whole, done = size - (#reply - 4), true, given]]
   [[local room, whole, done = 1000000, true, given]])
 lua_mutation(L24 test_lock_admin [[given = done]] "")
 lua_mutation(L24 test_lock_admin [[or work >= LIST_WORK]] "")
@@ -229,7 +229,7 @@ lua_mutation(L34 test_lock_wait_ends [[if fence ~= 0 then return nil end]] "")
 lua_mutation(L35 test_lock_wait_ends [[line.known[server] = '0']] "")
 lua_mutation(L35 test_lock_wait_ends
   [[if is_subscribed(q, server) then publish(server, 'W', q.base .. w.token) end]] "")
-lua_mutation(L35 test_lock_wait_ends [[redis.call('PUBSUB', 'NUMSUB', 'ls:wake:' .. server)[2] > 0]] [[true]])
+lua_mutation(L35 test_lock_wait_ends [[redis.call('PUBSUB', 'NUMSUB', channel_of(server))[2] > 0]] [[true]])
 lua_mutation(L36 test_lock_wait_ends [[me.number, me.kept, me.others = record.since, record.kept, without_copy]]
   [[me.kept, me.others = record.kept, without_copy]])
 lua_mutation(L31 test_lock_wait [[if w.token ~= q.token then wake(q, w) end]] "")
@@ -411,10 +411,10 @@ c_mutation(L54 server/calls/key_table.c test_key_table [[    if (table->n >= tab
         widen(table);]] [[    if (table->n_buckets == 0)
         widen(table);]])
 c_mutation(L54 server/calls/key_table.c test_key_table [[    return hash_of(0, lks_rpc_slice_of(id));]] [[    return 0;]])
-c_mutation(L55 server/calls/loss.c test_loss [[    waiters_missed(l->waiters);]] [[    ;]])
+c_mutation(L55 server/calls/loss.c test_loss [[    waiters_missed(w->loss->waiters);]] [[    ;]])
 c_mutation(L55 server/calls/loss.c test_loss [[    if (!known)
         return;]] "")
-c_mutation(L55 server/calls/loss.c test_loss [[    lks_rpc_random_id(l->offered);]] "")
+c_mutation(L55 server/calls/loss.c test_loss [[    lks_rpc_random_id(w->offered);]] "")
 c_mutation(L55 server/server.c test_waiting:*emptied* [[        loss_begin(s->loss);]] [[        ;]])
 c_mutation(L36 server/calls/waiters.c test_waiters [[tell_all(all, SERVICE_WOKEN);]] "")
 c_mutation(L34 server/calls/key_table.c test_waiters

@@ -234,7 +234,7 @@ lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[t
 lua_mutation(S42 test_stock_expiry [['COUNT', 1000, 'TYPE', 'zset')]] [['COUNT', 1000000, 'TYPE', 'zset')]])
 lua_mutation(S42 test_stock_expiry [['COUNT', 1000, 'TYPE', 'zset')]] [['COUNT', 1000)]])
 lua_mutation(S42 test_stock_expiry [['ls:{*}:stock:x']] [['*stock:x']])
-lua_mutation(S42 test_stock_expiry [[reply[#reply + 1] = string.sub(key, 1, -#'stock:x' - 1)]] "")
+lua_mutation(S42 test_stock_expiry [[reply[#reply + 1] = group]] "")
 
 # Confirm, ExtendHold, Cancel, Return, GetOrder
 lua_mutation(S43 test_stock_orders [[end_hold(s, id, order, 'CONFIRMED', 'CONFIRMED', '')]] "")
