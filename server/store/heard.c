@@ -35,12 +35,15 @@ static void on_confirmed(void *arg, bool enough)
 {
     heard *h = arg;
 
-    for (; h->asked > 0; h->asked--) {
+    /* Who is told that a message was missed looks at everything, so at what came after it, too; and nothing is asked on a
+     * connection that is just being lost. */
+    for (size_t n = enough ? h->asked : h->n; n > 0; n--) {
         message *m = take(h);
         if (enough)
             h->options.on_message(h->options.arg, m->data, m->len);
         free(m);
     }
+    h->asked = 0;
     if (!enough)
         h->options.on_missed(h->options.arg);
     ask(h);

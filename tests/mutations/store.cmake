@@ -220,6 +220,7 @@ c_mutation(T20 server/store/node.c test_store_confirm:*a_message* [[    if (n->h
         heard_add]])
 c_mutation(T20 server/store/heard.c test_store_confirm:*ask_anew [[        if (enough)
 ]] "")
+c_mutation(T20 server/store/heard.c test_store_confirm:*missed_with_the_connection* [[enough ? h->asked : h->n]] [[h->asked]])
 c_mutation(T20 server/store/node.c test_store_confirm:*too_few_replicas* [[    if (lacks_replicas(n)) {]] [[    if (false) {]])
 
 # TLS to the store; a password that changes

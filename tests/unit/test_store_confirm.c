@@ -204,6 +204,19 @@ TEST_WITH(a_message_that_is_not_sure_makes_who_waits_ask_anew, begin, end)
     assert_int_equal(here.messages, 0);
 }
 
+TEST_WITH(messages_that_were_not_asked_for_yet_are_missed_with_the_connection, begin, end)
+{
+    store_driver_wait_ready(here.d, true);
+    unsigned listening = here.listening;
+    here.hang_up = true;
+    for (unsigned i = 0; i < 5; i++)
+        say(i);
+    store_driver_until(here.d, listens_again, &listening);
+    assert_int_equal(here.messages, 0);
+    here.hang_up = false;
+    store_driver_wait_ready(here.d, true);
+}
+
 TEST_WITH(with_too_few_replicas_it_is_not_ready, begin, end)
 {
     store_driver_wait_ready(here.d, true);
