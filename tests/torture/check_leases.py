@@ -33,8 +33,11 @@ def grants_of(report, history):
         if not grant:
             grant = grants[token] = Grant(token, call, fences, call["r"]["targets"])
         report.check("a repeat is the same grant", grant.fences == fences, lambda: f"{token}: {grant.fences}, then {fences}")
-        grant.asked, grant.answered = min(grant.asked, call["b"]), min(grant.answered, call["e"])
+        grant.answered = min(grant.answered, call["e"])
         grant.lasts(call, int(answer.get("leaseMs", 0)))
+    for call in history.of("Acquire"):  # of which each may have been the one that was granted
+        if call["r"]["token"] in grants and call["applied"] != "NO":
+            grants[call["r"]["token"]].asked = min(grants[call["r"]["token"]].asked, call["b"])
     for call in history.of("Renew"):
         grant = grants.get(call["r"]["leases"][0]["token"])
         if grant and call["code"] == "OK" and call["a"]["results"][0]["outcome"] == "RENEW_OUTCOME_RENEWED":
@@ -191,5 +194,9 @@ def check_key(report, history, key, calls, record):
         asked, begin = max((call["b"], call["e"]) for call in same)
         attempts.append((*sure(history, asked, begin, until, min(ends, default=checks.NEVER)), fence))
     check_overlaps(report, "no two attempts inside a lease", attempts, lambda held, wanted: held)
-    checks.ordered(report, "attempts rise", [(min(c["b"] for c in same), min(c["e"] for c in same), fence)
+    begun = {}
+    for call in begins:
+        if call["applied"] != "NO":
+            begun[call["r"]["attemptToken"]] = min(call["b"], begun.get(call["r"]["attemptToken"], call["b"]))
+    checks.ordered(report, "attempts rise", [(begun[same[0]["r"]["attemptToken"]], min(c["e"] for c in same), fence)
                                              for fence, same in sorted(executes.items())], key)

@@ -20,19 +20,20 @@ def check_rates(report, history):
 
 
 def charges(calls):
-    """(begin, end, cost) of each that was surely charged; of those with an id the first."""
+    """(begin, end, cost) of each that was surely charged: once for an id, by any of its calls up to the first answer."""
     of_id, found = {}, []
     for call in calls:
         name = call["r"].get("requestId")
-        if checks.outcome(call) != "ALLOWED":
-            continue
-        cost = call["r"].get("cost", 1)
-        if not name:
-            found.append((call["b"], call["e"], cost))
-        else:
-            before = of_id.get(name)
-            of_id[name] = (min(call["b"], before[0]), max(call["e"], before[1]), cost) if before else (call["b"], call["e"], cost)
-    return found + list(of_id.values())
+        if name:
+            of_id.setdefault(name, []).append(call)
+        elif checks.outcome(call) == "ALLOWED":
+            found.append((call["b"], call["e"], call["r"].get("cost", 1)))
+    for same in of_id.values():
+        ends = [call["e"] for call in same if checks.outcome(call) == "ALLOWED"]
+        if ends:
+            begin = min(call["b"] for call in same if call["applied"] != "NO")
+            found.append((begin, min(ends), same[0]["r"].get("cost", 1)))
+    return found
 
 
 def allowed_in(name, limit, begin, end, wall_ns):

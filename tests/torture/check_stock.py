@@ -3,12 +3,14 @@ fits the times of the calls; every read must be of a moment of it."""
 import bisect
 
 import history as checks
-from load import BUYER_LIMIT, GROUPS, LIMITED
+from load import BUYER_LIMIT, GROUPS, LIMITED, SPLIT
 
 REMEMBERED_NS = 30_000_000  # a refusal may be of so long ago: 20 ms, and the resolution of clocks
+LATE_NS = 400_000_000        # a client sends what is not answered to another server, not sooner
 EFFECT = {  # on available, reserved, sold
     "PUT": (1, 0, 0), "ADJUSTED": (1, 0, 0), "DEDUCTED": (-1, 0, 1), "RESERVED": (-1, 1, 0), "CONFIRMED": (0, -1, 1),
-    "CANCELLED": (1, -1, 0), "EXPIRED": (1, -1, 0), "RETURNED": (1, 0, -1)}
+    "CANCELLED": (1, -1, 0), "EXPIRED": (1, -1, 0), "RETURNED": (1, 0, -1),
+    "TRANSFERRED": (1, 0, 0)}
 MAKES = {"Deduct": ("DEDUCTED",), "Reserve": ("RESERVED",), "Confirm": ("CONFIRMED", "DEDUCTED"), "Cancel": ("CANCELLED",),
          "Return": ("RETURNED",), "Adjust": ("ADJUSTED",)}
 DONE = {"Deduct": "DEDUCTED", "Reserve": "RESERVED", "Confirm": "CONFIRMED", "Cancel": "CANCELLED", "Return": "RETURNED"}
@@ -49,11 +51,12 @@ class Group:
             last = id_
             for i, effect in enumerate(EFFECT[kind]):
                 counts[sku][i] += effect * quantity
-            report.check("stock equation", min(counts[sku]) >= 0, f"{group}/{sku}: {counts[sku]} after {entry}")
+            # Of a group in buckets: not between two entries of different buckets.
+            report.check("stock equation", min(counts[sku]) >= 0 or group == SPLIT, f"{group}/{sku}: {counts[sku]} after {entry}")
             for each, values in self.counts.items():
                 values.append(tuple(counts[each]))
             self.entries.append((kind, sku, quantity, name))
-            if name:
+            if name and kind != "TRANSFERRED":
                 self.of_id.setdefault(name, []).append(at)
 
     def life(self, name):
@@ -69,21 +72,23 @@ class Group:
 
 
 def check(report, history, witness):
-    for group in GROUPS:
+    for group in witness["ledgers"]:
         ledger = Group(report, group, witness["ledgers"][group])
         followed = witness["followed"][group]
-        report.check("ledger as it was followed", followed == witness["ledgers"][group][:len(followed)],
+        # Where the clock stepped back, entries of one bucket come before those of another that were read before.
+        report.check("ledger as it was followed", group == SPLIT and history.steps or followed == witness["ledgers"][group][:len(followed)],
                      f"{group}: the reader saw other entries than there are in the end")
         calls = {}
         for call in history.of(*MAKES):
             if call["r"]["group"] == group:
                 calls.setdefault(call["r"][IDS.get(call["m"], "orderId")], []).append(call)
         check_effects(report, ledger, calls)
-        check_order(report, ledger, calls)
-        check_reads(report, history, ledger, calls)
+        if group != SPLIT:
+            check_order(report, ledger, calls)
+            check_reads(report, history, ledger, calls)
         check_end(report, ledger, witness, calls)
     for call in history.of("ReadLedger"):
-        report.check("ledger not trimmed", checks.outcome(call) != "TRIMMED", f"{call['r']}: TRIMMED")
+        report.check("ledger not trimmed", call["r"]["group"] == SPLIT and history.steps or checks.outcome(call) != "TRIMMED", f"{call['r']}: TRIMMED")
 
 
 def wanted_lines(call):
@@ -108,6 +113,11 @@ def check_effects(report, ledger, calls):
             gone = method == "Cancel" and "EXPIRED" in kinds
             report.check("a YES is in the ledger", not done or made or gone, lambda: f"{where}: {method} was told done, {kinds}: {done[0]}")
             report.check("one first answer", len(first) <= 1, lambda: f"{where}: two are not replayed: {first[:2]}")
+            # A call that was refused may have been sent twice, and the first copy come late (docs/torture.md).
+            late = [call for call in of_method if call["code"] == "OK" and call["e"] - call["b"] > LATE_NS]
+            if made and all(map(surely_not_done, of_method)) and late:
+                report.notes.append(f"{where}: {method} was refused, and a copy of it came late: {late[0]}")
+                continue
             report.check("a NO has no effect", not made or not all(map(surely_not_done, of_method)),
                          lambda: f"{where}: {kinds}, but every {method} was told that it did nothing: {of_method[0]}")
             for kind, line in zip(kinds, lines):
@@ -177,6 +187,7 @@ def check_end(report, ledger, witness, calls):
         counts = tuple(int(item.get(name, 0)) for name in ("available", "reserved", "sold"))
         report.check("items are the sum of the ledger", counts == ledger.counts[item["sku"]][-1],
                      lambda: f"{ledger.group}/{item['sku']}: {counts}, by the ledger {ledger.counts[item['sku']][-1]}")
+        report.check("stock equation", min(counts) >= 0, f"{ledger.group}/{item['sku']}: {counts} in the end")
         report.check("all holds ended", counts[1] == 0, lambda: f"{ledger.group}/{item['sku']}: {counts[1]} are reserved")
     back = {}
     for name, asked in calls.items():

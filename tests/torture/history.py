@@ -14,6 +14,7 @@ HOLDS_ANYWAY = {"all holds ended", "all locks are free in the end", "as many ids
 class Report:
     def __init__(self):
         self.wrong, self.checked, self.lost = [], Counter(), Counter()
+        self.notes = []  # what is so, and no fault
 
     def forgive_losses(self):
         """The store may lose answered writes, and did: what follows from that is counted only."""
@@ -35,6 +36,7 @@ class Report:
         for kind, n in sorted(kinds.items()):
             lines.append(f"WRONG, {n} times: {kind}")
             lines += ["  " + text for which, text in self.wrong if which == kind][:TOLD_EACH]
+        lines += ["note: " + text for text in self.notes]
         if self.lost:
             lines.append("lost at failovers: " + ", ".join(f"{n} {kind}" for kind, n in sorted(self.lost.items())))
         return "\n".join(lines if kinds else lines + ["nothing is wrong"])

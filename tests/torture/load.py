@@ -9,7 +9,10 @@ from processes import now_ns
 LEDGER_WAIT_MS = 1000
 BUYER_LIMIT = 3
 LIMITED = "limited"
-GROUPS = {f"shop{i}": ["shop%d" % i] for i in range(4)} | {"cart0": ["a", "b"], "cart1": ["a", "b"], LIMITED: [LIMITED]}
+SPLIT = "hot"  # in buckets
+BUCKETS = 4
+GROUPS = {f"shop{i}": ["shop%d" % i] for i in range(4)} | {
+    "cart0": ["a", "b"], "cart1": ["a", "b"], LIMITED: [LIMITED], SPLIT: [SPLIT]}
 LOCKS = ["door0", "door1", "door2", "pair", "pool", "book"]
 POOL_PERMITS = 3
 LIMITS = {
@@ -83,14 +86,14 @@ class Load:
         for group, skus in GROUPS.items():
             for sku in skus:
                 limit = BUYER_LIMIT if group == LIMITED else 0
-                put = {"group": group, "sku": sku, "onHand": 25, "perBuyerLimit": limit}
+                put = {"group": group, "sku": sku, "onHand": 12, "perBuyerLimit": limit, "buckets": BUCKETS if group == SPLIT else 0}
                 entry = await self.call("StockService/PutItem", put)
                 if entry["code"] != "OK":
                     raise RuntimeError(f"PutItem: {entry}")
 
     def _order(self, prefix):
         rng = self.rng
-        group = rng.choice(list(GROUPS))
+        group = rng.choice(list(GROUPS) + [LIMITED])
         skus = [sku for sku in GROUPS[group] if rng.random() < 0.8] or GROUPS[group][:1]
         request = {"group": group, "orderId": f"{prefix}{self.number()}",
                    "buyerId": f"buyer{rng.randrange(8)}",
@@ -148,6 +151,8 @@ class Load:
         sku = self.rng.choice(GROUPS[group])
         adjust = {"group": group, "sku": sku, "delta": self.rng.choice([-2, 3, 8]), "adjustmentId": f"adjust{self.number()}"}
         await self.call_until_known("StockService/Adjust", adjust)
+        if self.rng.random() < 0.2:
+            await self.call("StockService/Adjust", adjust)
         await self.pause(0.2)
 
     async def looker(self):

@@ -54,14 +54,16 @@ class Nemesis:
 
     async def do_server_killed(self):
         server = self.rng.choice(self.world.servers)
-        await server.kill()
-        await asyncio.sleep(self.rng.choice([0, self.rng.random()]))
-        await server.start()
+        async with server.busy:
+            await server.kill()
+            await asyncio.sleep(self.rng.choice([0, self.rng.random()]))
+            await server.start()
 
     async def do_server_ended(self):
         server = self.rng.choice(self.world.servers)
-        status = await server.stop()
-        await server.start()
+        async with server.busy:
+            status = await server.stop()
+            await server.start()
         if status != 0:
             return {"violation": f"lockstockd ended with {status} after SIGTERM"}
 
@@ -71,7 +73,9 @@ class Nemesis:
         who.signal(signal.SIGCONT)
 
     async def do_server_stopped(self):
-        await self._freeze(self.rng.choice(self.world.servers), 3)
+        server = self.rng.choice(self.world.servers)
+        async with server.busy:
+            await self._freeze(server, 3)
 
     async def do_caller_killed(self):
         caller = self.rng.choice(self.world.callers)

@@ -19,7 +19,6 @@ from processes import HERE, SOURCE
 LIMIT_S = 60
 # Seconds of torture, and with which faults: what the first does not find the second may.
 TRIES = ((8, []), (12, ["--faults", ""]))
-AFTER_LOSS = ((20, ["--faults", "redis_killed,link_refused"]),)
 
 LUA = [
     # what is wrong then, where the text stands, what takes its place
@@ -27,6 +26,7 @@ LUA = [
     ("a repeated order is sold again", "if text then return known_order", "if false then return known_order"),
     ("sold units are not counted", "item[SOLD] = item[SOLD] + way.sold * quantity", ""),
     ("orders are missing in the ledger", "note(s, way.outcome, sku, lines[i + 1], id, '')", ""),
+    ("what was sold is told as sold out", "reply = {way.outcome, left}", "reply = {left % 5 == 0 and 'SOLD_OUT' or way.outcome, left}"),
     ("no limit a buyer", "if item[LIMIT] > 0 and held + quantity > item[LIMIT] then return 4 end", ""),
     ("cancelled units still count for the buyer", "CANCELLED = {1, -1, 0, -1}", "CANCELLED = {1, -1, 0, 0}"),
     ("holds end without a trace", "move_order(s, 'EXPIRED', id, order, '')", ""),
@@ -43,7 +43,7 @@ LUA = [
     ("too many permits", "lock.used + wanted.permits > lock.capacity", "lock.used >= lock.capacity"),
     ("a released token may hold again", "write_spent(token_key, now)", ""),
     ("the last who waits is first", "math.max(now, last + 1), wait_ms", "4e15 - now, wait_ms"),
-    ("nobody is woken", "if is_subscribed(q, server) then publish(server, 'W', q.base .. w.token) end", ""),
+    ("nobody is woken", "return write('PUBLISH', channel_of(server), table.concat({...}, ' '))", "return 1"),
     ("renewals of a lost lease", "return {'LOST', 0}", "return {'RENEWED', 900}"),
     ("two attempts at once", "if not has_lease(record, now) then return nil end", "if true then return nil end"),
     ("attempts are taken over early", "lease_end = now + lease_ms * 1000, retain", "lease_end = now + lease_ms * 10, retain"),
@@ -59,8 +59,7 @@ LUA = [
     ("numbers of a sequence twice", "s.last = s.last + how_many", "s.last = s.last + 1"),
 ]
 C = [
-    ("what may have happened is told as NO", "server/store/pipeline.c",
-     "return c->exposed ? LKS_APPLIED_MAYBE : LKS_APPLIED_NO;", "(void)c;\n    return LKS_APPLIED_NO;"),
+    ("ids of a server twice", "server/services/id_snowflake.c", "i < count; i++, s->next++)", "i < count; i++, s->next += i & 1)"),
     ("refusals from a memory too long", "server/services/refusals.h", "(UINT64_C(20) * 1000000)", "(UINT64_C(2000) * 1000000)"),
 ]
 
@@ -131,14 +130,14 @@ class Tree:
                 file.write(text)
 
 
-def found(program, arguments, folder, tries):
+def found(program, arguments, folder):
     """What the suite said, or None; and after how many seconds."""
     path = os.path.join(folder, "lockstockd")
     with open(path, "wb") as file:
         file.write(program)
     os.chmod(path, 0o755)
     begin = time.monotonic()
-    for seconds, faults in tries:
+    for seconds, faults in TRIES:
         left = LIMIT_S - (time.monotonic() - begin)
         if left < seconds + 5:
             break
@@ -174,7 +173,7 @@ def main():
             else:
                 tree = tree or Tree(folder, arguments.build)
                 program = tree.plant(*change)
-            wrong, seconds = found(program, arguments, folder, AFTER_LOSS if "pipeline" in change[0] else TRIES)
+            wrong, seconds = found(program, arguments, folder)
             print(f"{'found' if wrong else 'MISSED'} after {seconds:.0f} s: {name}: {wrong}", flush=True)
             if not wrong or seconds > LIMIT_S:
                 missed.append(name)

@@ -15,6 +15,7 @@ READY_S = 60
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
 _libc = ctypes.CDLL(None)
+_given = set()
 
 
 def die_with_parent():
@@ -39,7 +40,8 @@ def free_port():
     """Below the ports that the system gives to clients."""
     while True:
         port = random.SystemRandom().randrange(22000, 32000)
-        if is_free(port):
+        if port not in _given and is_free(port):
+            _given.add(port)
             return port
 
 
@@ -71,14 +73,13 @@ class Program:
     def __init__(self, words, log, env=None, ready=None):
         self.words, self.log, self.env, self.ready = words, log, env, ready
         self.process = None
-        self.starts = 0
+        self.busy = asyncio.Lock()  # one at a time kills it and starts it
 
     async def start(self):
         with open(self.log, "ab") as out:
             begin = out.tell()
             self.process = await asyncio.create_subprocess_exec(*self.words, stdin=subprocess.DEVNULL, stdout=out,
                                                                 stderr=out, env=self.env, preexec_fn=die_with_parent)
-        self.starts += 1
 
         def has_said():
             if self.process.returncode is not None:

@@ -11,7 +11,10 @@ REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
 class Store:
     """Common: `urls`, --store of each lockstockd; `faults`, names of what can be done to it beyond what all have."""
     faults = []
-    may_lose = False  # answered writes, at a failover
+
+    def may_lose(self, flags):
+        """Whether a failover may lose answered writes, with these flags of lockstockd's."""
+        return False
 
     async def start(self, n_servers):
         raise NotImplementedError
@@ -55,14 +58,15 @@ class Embedded(Store):
 
     async def power_lost(self, rng):
         """Both are gone at once, and with them what had not reached the disk."""
-        pids = self.pids()
-        self.servers[0].signal(signal.SIGSTOP)
-        for pid in pids:
-            os.kill(pid, signal.SIGKILL)
-        await self.servers[0].kill()
-        await until("end of redis-server", lambda: not any(_runs(pid) for pid in pids))
-        lost = self.files.lose_unsynced(self.data, rng)
-        await self.servers[0].start()
+        async with self.servers[0].busy:
+            pids = self.pids()
+            self.servers[0].signal(signal.SIGSTOP)
+            for pid in pids:
+                os.kill(pid, signal.SIGKILL)
+            await self.servers[0].kill()
+            await until("end of redis-server", lambda: not any(_runs(pid) for pid in pids))
+            lost = self.files.lose_unsynced(self.data, rng)
+            await self.servers[0].start()
         return {"bytes": lost}
 
 
@@ -142,8 +146,6 @@ class OneRedis(Store):
 
 class RedisSet(Store):
     """Sentinel or Cluster, by packaging/redis-set.sh."""
-    may_lose = True
-
     def __init__(self, folder, files, kind):
         self.folder, self.files, self.kind = os.path.join(folder, "set"), files, kind
         self.log = f"{folder}/set.log"
@@ -153,6 +155,11 @@ class RedisSet(Store):
         self.script = Program([REDIS_SET, self.kind, self.folder], self.log, self.files.env, b"\nready")
         await self.script.start()
         self.urls = [(await self.ask("url")).strip()] * n_servers
+
+    def may_lose(self, flags):
+        # Each replica that can take the primary's place must have it.
+        replicas = {"sentinel": 2, "cluster": 1}[self.kind]
+        return not any(flag.startswith("--wait-replicas=") and int(flag.partition("=")[2]) >= replicas for flag in flags)
 
     async def ask(self, what, *words):
         return await run(REDIS_SET, what, self.folder, *words, env=self.files.env)
