@@ -208,9 +208,10 @@ static void expect_ledger(sale *s, int64_t available, int64_t sold)
         n = response->n_entries;
         for (size_t i = 0; i < n; i++) {
             const lks_ledger_entry *e = response->entries[i];
-            size_t buyer = 0;
+            const size_t prefix = strlen("order-");
             if (e->kind == LKS_LEDGER_KIND_DEDUCTED) {
-                assert_int_equal(sscanf(e->order_id, "order-%zu", &buyer), 1);
+                assert_memory_equal(e->order_id, "order-", prefix);
+                size_t buyer = strtoull(e->order_id + prefix, NULL, 10);
                 assert_true(buyer < s->buyers && !named[buyer] && atomic_load(&s->sold[buyer]));
                 named[buyer] = true;
                 sums_sold += e->quantity;

@@ -113,6 +113,7 @@ static const char *ledger_sum(const char *group, const char *sku, int32_t limit)
     };
     int64_t sum[3] = {0, 0, 0};
     long long last_ms = 0, last_seq = 0, ms, seq;
+    char *dash;
     char after[64] = "";
     char *line = new_line();
 
@@ -124,7 +125,9 @@ static const char *ledger_sum(const char *group, const char *sku, int32_t limit)
             break;
         for (size_t i = 0; i < got->n_entries; i++) {
             const lks_ledger_entry *e = got->entries[i];
-            assert_int_equal(sscanf(e->id, "%lld-%lld", &ms, &seq), 2);
+            ms = strtoll(e->id, &dash, 10);
+            assert_int_equal(*dash, '-');
+            seq = strtoll(dash + 1, NULL, 10);
             assert_true(ms > last_ms || (ms == last_ms && seq > last_seq));
             last_ms = ms;
             last_seq = seq;
@@ -167,12 +170,12 @@ static void lose_nothing(const char *text)
 }
 
 /* Sum of what is in buckets, without what is on its way. */
-static int in_buckets(const char *sku)
+static int64_t in_buckets(const char *sku)
 {
-    int sum = 0, available;
+    int64_t sum = 0; /* "none" is 0 */
 
     for (unsigned k = 0; k <= N; k++)
-        sum += sscanf(in_bucket(sku, k), "%d", &available) == 1 ? available : 0;
+        sum += strtoll(in_bucket(sku, k), NULL, 10);
     return sum;
 }
 
