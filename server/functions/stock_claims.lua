@@ -35,15 +35,16 @@ local function remove_claim(claims, c)
   for _ = 1, CLAIM do table.remove(claims, c) end
 end
 
--- -> {'CLAIMED', when}, {'NO_ITEM'}: one is not known here yet
+-- -> {'CLAIMED', when, 1 when there was a claim already}, {'NO_ITEM'}: one is not known here yet
 --    {'OVER', {place from 0, available here, then order_id, when of each other claim}...}: nothing was claimed
 define_pass('stock_claim', {}, function(s, id, buyer, ...)
-  local lines, over, claimed = {...}, {'OVER'}, {}
+  local lines, over, claimed, again = {...}, {'OVER'}, {}, 0
   for i = 1, #lines, 2 do
     local item, quantity = item_of(s, lines[i]), tonumber(lines[i + 1])
     if not item then return {'NO_ITEM'} end
     local claims = item[LIMIT] < 0 and claims_of(s, lines[i], buyer) or {}
-    local c = claim_at(claims, id) or #claims + 1
+    local c = claim_at(claims, id)
+    if c then again = 1 else c = #claims + 1 end
     claims[c], claims[c + 1], claims[c + 2] = id, quantity, clock()
     local sum, others = 0, {(i - 1) / 2, item[AVAILABLE]}
     for n = 1, #claims, CLAIM do
@@ -57,7 +58,7 @@ define_pass('stock_claim', {}, function(s, id, buyer, ...)
   end
   if over[2] then return over end
   for sku, claims in pairs(claimed) do put_claims(s, sku, buyer, claims) end
-  return {'CLAIMED', clock()}
+  return {'CLAIMED', clock(), again}
 end, SHARED)
 
 -- What the orders of claims have by now; units -1: there is no such order. -> {'OK'}

@@ -122,6 +122,8 @@ static bool claimed(answer *a, buckets *b)
     }
     if (answer_says(a->replies[0], "CLAIMED")) {
         b->claimed_at = answer_int(a, a->replies[0], 1);
+        /* Another copy of the call may be about to make the order with its claim. */
+        b->keeps_claim = answer_int(a, a->replies[0], 2) != 0;
         return buckets_go_on(a, b, stock_ask_again);
     }
     if (!b->verified && read_claims(a, b)) {
@@ -166,8 +168,8 @@ static void plan_unclaim(const ProtobufCMessage *request, plan *p)
 
 bool buckets_unclaim(answer *a, buckets *b)
 {
-    if (b->claimed_at == 0 || b->unclaimed)
+    if (b->claimed_at == 0 || b->keeps_claim)
         return false;
-    b->unclaimed = true;
+    b->keeps_claim = true;
     return buckets_go_on(a, b, plan_unclaim);
 }

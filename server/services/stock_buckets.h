@@ -65,7 +65,8 @@ struct buckets {
     lks_line *const *lines;
     size_t n_lines;
     int64_t claimed_at; /* 0: nothing is claimed */
-    bool verified, is_over, unclaimed;
+    bool verified, is_over;
+    bool keeps_claim;     /* when the order is refused */
     struct claim *claims; /* whose orders are looked at */
     size_t n_claims;
 

@@ -44,7 +44,7 @@ void put_item_prepare(const lks_put_item_request *request, plan *p)
     plan_check_range(p, "order_retain_ms", retain_ms, RETAIN_MIN_MS, SPAN_MAX_MS);
     plan_check_range(p, "expected_version", request->expected_version, 0, SERVICE_QUANTITY_MAX);
     plan_check_range(p, "buckets", request->buckets, 0, STOCK_BUCKETS_MAX);
-    if (request->buckets > 1)
+    if (request->buckets > 1 || stock_kept_of(p)->buckets.n > 0)
         plan_check_range(p, "per_buyer_limit", request->per_buyer_limit, 0, STOCK_BUCKETS_LIMIT_MAX);
     int64_t version = request->expected_version;
     const plan_function *function = bucket_item_call(p, request->group, &request->sku, &fn_stock_put_item,

@@ -63,7 +63,9 @@ lua_mutation(SB16 test_stock_buckets:a_buyer* [[  for sku, claims in pairs(claim
 lua_mutation(SB17 test_stock_buckets:what_comes* [[if units > 0 then claims[c + 1] = units else remove_claim(claims, c) end]] "")
 lua_mutation(SB17 test_stock_buckets:a_claim* [[(units >= 0 or clock() > at + CLAIM_GONE_US)]] [[true]])
 lua_mutation(SB17 test_stock_buckets:a_claim* [[(units >= 0 or clock() > at + CLAIM_GONE_US)]] [[units >= 0]])
-c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_refused* [[    if (b->claimed_at == 0 || b->unclaimed)]] [[    if (true)]])
+c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_refused* [[    if (b->claimed_at == 0 || b->keeps_claim)]] [[    if (true)]])
+c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_repeat* [[        b->keeps_claim = answer_int(a, a->replies[0], 2) != 0;
+]] "")
 
 # The ledger
 c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[    if (k > given_by && id.seq > 0)

@@ -331,6 +331,9 @@ TEST(buckets_are_checked)
     REFUSES(bad, good, buckets, -1, "buckets");
     REFUSES(bad, good, per_buyer_limit, 1001, "per_buyer_limit");
     assert_non_null(put(&good));
+    good.buckets = 0;
+    remember();
+    REFUSES(bad, good, per_buyer_limit, 1001, "per_buyer_limit");
 }
 
 TEST(several_lines_are_one_order)
@@ -617,6 +620,18 @@ TEST(a_refused_order_leaves_no_claim)
     answers(deduct("g", order_in(2), "bob", "a:2"), "SOLD_OUT a:1");
     answers(deduct("g", order_in(3), "bob", "a:2"), "SOLD_OUT a:1");
     says_begin(answer_line(deduct("g", order_in(3), "bob", "a:1")), "DEDUCTED");
+}
+
+TEST(a_repeat_that_is_refused_leaves_the_claim_of_the_first)
+{
+    put_with_limit(4, 3);
+    says_begin(answer_line(deduct("g", order_in(1), "eve", "a:3")), "DEDUCTED");
+    const char *id = order_in(2);
+    lose("s.claimed_at = tonumber(claimed_at)");
+    assert_null(deduct("g", id, "bob", "a:2"));
+    lose_nothing("s.claimed_at = tonumber(claimed_at)");
+    answers(deduct("g", id, "bob", "a:2"), "SOLD_OUT a:1");
+    says_begin(answer_line(deduct("g", order_in(3), "bob", "a:2")), "BUYER_LIMIT");
 }
 
 TEST_MAIN(.setup_all = script_open, .teardown_all = script_close, .setup = script_reset)
