@@ -365,9 +365,7 @@ static void dismiss(cluster *c)
         next = TAILQ_NEXT(m, in_all);
         if (m->leaves_ms == 0 || uv_now(c->options.store->loop) < m->leaves_ms)
             continue;
-        if (m->node)
-            node_drop(m->node, "the node has no slots any more");
-        close_member(m);
+        close_member(m); /* its connection ends first, so its calls are routed anew */
     }
 }
 

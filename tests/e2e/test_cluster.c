@@ -428,6 +428,41 @@ static unsigned short primary_of(const char *group)
     return 0;
 }
 
+/* One after the other, and each becomes its successor's replica. */
+static void kill_all(void)
+{
+    unsigned short primaries[3];
+
+    for (size_t i = 0; i < 3; i++)
+        primaries[i] = redis_set_primary(set, i);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(redis_set_kill(set, primaries[i]));
+        assert_int_not_equal(redis_set_failover(set, primaries[i]), 0);
+        assert_true(redis_set_restart(set, primaries[i]) && redis_set_wait(set));
+    }
+}
+
+/* What a replica had confirmed is not lost with its primary. */
+TEST(with_wait_replicas_buyers_are_exact_while_each_primary_is_killed)
+{
+    static const char *const args[] = {"--wait-replicas", "1", NULL};
+    server_fixture *sure[SERVERS];
+    lks_channel *before[SERVERS];
+
+    for (int i = 0; i < SERVERS; i++) {
+        before[i] = channels[i];
+        sure[i] = server_fixture_start(&(server_fixture_options){.store = redis_set_url(set), .args = args});
+        assert_non_null(sure[i]);
+        assert_int_equal(lks_channel_open(server_fixture_url(sure[i]), NULL, &channels[i], NULL), LKS_OK);
+    }
+    sell("confirmed", GROUPS * BUYERS_OF_GROUP, kill_all);
+    for (int i = 0; i < SERVERS; i++) {
+        lks_channel_close(channels[i]);
+        server_fixture_free(sure[i]);
+        channels[i] = before[i];
+    }
+}
+
 /* The lease is over when its primary is gone, or soon after; the server asks the next one. */
 TEST(who_waits_is_granted_by_the_next_primary)
 {
