@@ -193,6 +193,11 @@ static void judge_persistence(const lks_store_status *status, findings *f)
                 "the store does not tell what it keeps on disk: CONFIG GET is not permitted");
         break;
     }
+    if (status->fails_over && status->wait_replicas == 0)
+        say(f, DIAGNOSIS_WARNING, "failover", "run lockstockd with --wait-replicas 1, or more",
+            "the node that takes over may lack the last answers: then sold units are sold again, and a lock may have "
+            "two "
+            "holders");
     if (status->evicts)
         say(f, DIAGNOSIS_PROBLEM, "memory", "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf",
             "the store drops keys when its memory is full: locks are held twice, orders sell twice");

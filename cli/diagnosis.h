@@ -30,7 +30,7 @@ enum { DIAGNOSIS_TEXT_BYTES = 512 };
 
 typedef struct diagnosis_finding {
     diagnosis_level level;
-    const char *about; /* server, rights, store, persistence, memory, clock, latency; static */
+    const char *about; /* server, rights, store, persistence, failover, memory, clock, latency; static */
     char text[DIAGNOSIS_TEXT_BYTES];
     const char *remedy; /* NULL: nothing is to be done; static */
 } diagnosis_finding;

@@ -99,6 +99,8 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     status->fsync = fsync_of(&view);
     status->evicts = view.evicts;
     status->cluster = view.cluster;
+    status->fails_over = view.fails_over;
+    status->wait_replicas = view.wait_replicas;
     if (a->n_replies > 0) {
         status->round_trip_us = (int64_t)((a->now_ns - a->plan->asked_ns) / 1000);
         status->at_ms = answer_int(a, a->replies[0], 1);

@@ -255,6 +255,8 @@ void store_look(const store *s, store_view *ret)
     else
         node_look(s->node, ret);
     ret->embedded = s->embedded != NULL;
+    ret->fails_over = s->sentinels || s->cluster;
+    ret->wait_replicas = s->options.wait_replicas;
 }
 
 const char *store_fatal(const store *s)

@@ -148,9 +148,11 @@ typedef struct store_view {
     bool known;          /* the following four, as of the last look */
     bool appends;        /* to a file, each write */
     bool snapshots;
-    bool evicts;       /* keys, when its memory is full */
-    const char *fsync; /* of the file: Redis' word; "" = none */
-    bool cluster;      /* what is said of settings is the worst of its nodes */
+    bool evicts;            /* keys, when its memory is full */
+    const char *fsync;      /* of the file: Redis' word; "" = none */
+    bool cluster;           /* what is said of settings is the worst of its nodes */
+    bool fails_over;        /* to another node: Sentinel, or a cluster */
+    unsigned wait_replicas; /* as in store_options */
 } store_view;
 void store_look(const store *store, store_view *ret);
 

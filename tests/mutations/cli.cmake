@@ -78,6 +78,9 @@ c_mutation(CL6 server/services/admin.c test_admin:*not_ready_is_not_asked [[view
 c_mutation(CL6 server/store/node.c test_cli_doctor:*nothing_and_evicts [[.evicts = n->safety.evicts]] [[.evicts = false]])
 c_mutation(CL6 server/store/safety.c test_cli_doctor:*on_disk_at_once [[    if (s.appends)]] [[    if (false)]])
 c_mutation(CL6 server/store/view.c test_store_view:the_worst_node* [[all->evicts || one.evicts]] [[all->evicts]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:*failover* [[status->fails_over && status->wait_replicas == 0]] [[status->fails_over]])
+c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wait_replicas = view.wait_replicas;
+]] "")
 
 # completion
 c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') words='", c->first]]

@@ -72,6 +72,10 @@ TEST(settings_of_the_store_are_told_in_the_contract_s_words)
     assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_SNAPSHOTS);
     assert_true(get_status()->store->evicts);
     assert_true(get_status()->store->cluster);
+    told.fails_over = true;
+    told.wait_replicas = 2;
+    assert_true(get_status()->store->fails_over);
+    assert_int_equal(get_status()->store->wait_replicas, 2);
     told.known = false;
     assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_UNSPECIFIED);
 }

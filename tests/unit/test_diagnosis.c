@@ -205,6 +205,16 @@ TEST(persistence_is_what_a_crash_loses)
     says("problem memory: the store drops keys when its memory is full: locks are held twice, orders sell twice\n");
 }
 
+TEST(a_failover_without_replicas_that_are_waited_for_loses_answers)
+{
+    store.fails_over = true;
+    says("warning failover: the node that takes over may lack the last answers: then sold units are sold again, and a "
+         "lock may have two holders\n");
+    has(remedy_of("failover"), "--wait-replicas");
+    store.wait_replicas = 1;
+    says();
+}
+
 TEST(clocks_that_differ_are_told)
 {
     store.at_ms = status.at_ms - 5000;
