@@ -64,6 +64,7 @@ class Hands(Case):
         self.out("stock", "rm", "phone")
         _, err = process.communicate(timeout=LIMIT_S)
         self.assertEqual(process.returncode, REFUSED, err)
+        self.assertEqual(err.count(b"\n"), 1, err)  # a sanitizer's code is 1, too
 
     def test_status_of_a_url_with_quotes(self):
         url = 'unix:///nonexistent/"\\'

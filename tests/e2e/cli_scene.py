@@ -75,6 +75,7 @@ class Case(unittest.TestCase):
             self.assertEqual(done.returncode, code, f"{args}: {out}{err}")
         if code == OK:
             self.assertEqual(err, "")
+        self.assertNotIn("Sanitizer", err)  # whose exit code is that of a refusal
         return out, err
 
     def out(self, *args, **kwargs):
