@@ -251,6 +251,9 @@ try_way() {
     [ "$(inside systemctl is-active lockstockd)" = active ] || die "it is not started"
     [ "$(inside systemctl show -P StatusText lockstockd)" = ready ] || die "systemd does not know that it is ready"
     [ "$(inside systemctl is-enabled lockstockd)" = enabled ] || die "it is not enabled"
+    # Its pages are there, too.
+    inside sh -c 'systemctl show -P Documentation lockstockd | tr " " "\n" | sed -n "s/^man:\([a-z.]*\)(\(.\))$/\/usr\/share\/man\/man\2\/\1.\2.gz/p; s/^file://p" | grep . | xargs ls' >/dev/null ||
+      die "a page that the unit names is not there"
     say "installed; systemd has started it, and was told that it is ready"
   fi
   inside lockstock stock put tea 1000 >/dev/null

@@ -12,7 +12,8 @@ trap 'rm -rf "$work"' EXIT
 sed "s|^ExecStart=[^ ]*|ExecStart=\"$lockstockd\"|" "$build/packaging/lockstockd.service" >"$work/lockstockd.service"
 # Of units of this machine it may say what it likes.
 systemd-analyze verify "$work/lockstockd.service" >"$work/verify" 2>&1 || true
-if grep lockstockd "$work/verify"; then exit 1; fi
+# The man pages are not installed here; packaging/test-debs.sh has them.
+if grep lockstockd "$work/verify" | grep -v "Command 'man "; then exit 1; fi
 
 systemd-analyze security --no-pager --offline=true --threshold=15 "$work/lockstockd.service" >"$work/security" ||
   { grep -v '^✓' "$work/security"; exit 1; }
