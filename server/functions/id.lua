@@ -17,6 +17,7 @@
 --                       the owner's ranges lie from low to high, the last of them was
 --                       granted at `at` (ms since 1970)
 --   id:s        string  the last number of the sequence that the base names
+--   generation  string  of base "ls:{meta}:": which primary wrote last, as servers call it
 
 local EPOCH_MS = 1704067200000             -- 2024-01-01
 local END_MS = EPOCH_MS + 2 ^ 41           -- where 41 bits end, in 2093
@@ -110,6 +111,20 @@ define('id_grant', {}, function(base, now, owner, had, unused)
   write('HSET', key, worker.n,
     table.concat({int(low), int(math.max(worker.high, till)), int(now_ms), owner}, ' '))
   return {'OK', worker.n, int(first), int(till), int(now_ms)}
+end)
+
+-- A server has connected to a primary, and no call of its went there yet. Another one than before may lack grants that
+-- were made by the one before: they reach no further than a lease ahead of that one's clock.
+-- generation: which primary it is -> {'OK', 1: another one than before}
+-- Without memory too: a store that is full must take what gives back.
+define('id_generation', {'allow-oom'}, function(base, now, generation)
+  local key = base .. 'generation'
+  local known = redis.call('GET', key)
+  if known == generation then return {'OK', 0} end
+  write('SET', key, generation)
+  if not known then return {'OK', 0} end
+  write('HSET', base .. 'id:workers', 'floor', int(math.floor(now / 1000) + LEASE_MS))
+  return {'OK', 1}
 end)
 
 -- -> {'OK', the last of them}. The calls of an FCALL take theirs in their order, and the last number is written once.

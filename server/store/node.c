@@ -24,6 +24,7 @@
 #include "memory.h"
 #include "store/connection.h"
 #include "store/errors.h"
+#include "store/fcall.h"
 #include "store/greeting.h"
 #include "store/heard.h"
 #include "store/library.h"
@@ -162,6 +163,38 @@ static void on_down(void *arg, const char *reason)
         subscription_renew(n->subscription, reason);
 }
 
+static void begin(node *n)
+{
+    n->greeted = true;
+    if (n->options.wait_replicas > 0)
+        ask_role(n);
+    advance(n);
+}
+
+static void on_generation(void *arg, const struct redisReply *reply, bool sent)
+{
+    node *n = arg;
+
+    (void)sent;
+    if (reply && reply->type == REDIS_REPLY_ERROR)
+        connection_drop(n->connection, errors_find(reply->str, reply->len)->message);
+    else if (reply)
+        begin(n);
+}
+
+static void tell_generation(node *n)
+{
+    lks_rpc_slice args[] = {lks_rpc_slice_of(n->options.generation(n->options.arg))};
+    const store_call call = {
+        .base = lks_rpc_slice_of(STORE_META_BASE), .function = "id_generation", .n_args = 1, .args = args};
+    const store_call *const calls[] = {&call};
+
+    fcall *f = fcall_new(calls, 1, n->options.library_digest, n->greeting.cluster);
+    connection_command(n->connection, on_generation, n, f->bytes, f->len);
+    connection_flush(n->connection);
+    free(f);
+}
+
 static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
 {
     node *n = arg;
@@ -173,11 +206,11 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
         return;
     }
     connection_ready(n->connection);
-    n->greeted = true;
     n->safety = n->greeting.safety;
-    if (n->options.wait_replicas > 0)
-        ask_role(n);
-    advance(n);
+    if (n->options.generation)
+        tell_generation(n);
+    else
+        begin(n);
 }
 
 static void on_reloaded(void *arg, library_verdict verdict, const char *reason)

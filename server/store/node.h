@@ -22,6 +22,9 @@ typedef struct node_options {
     const char *host; /* copied; NULL: none yet, until node_move */
     uint16_t port;
     bool waits_to_be_told; /* after a loss it connects only once node_move has told where, or that it is there still */
+    /* Which primary it is now, where another Redis may have its address or its place; NULL: it stays the same one.
+     * Told to the store before any call goes out. Valid until the next change. */
+    const char *(*generation)(void *arg);
     const char *library_text, *library_digest; /* static */
     bool allow_unsafe;
     uint32_t connect_timeout_ms, silence_timeout_ms, safety_check_ms, in_flight_max; /* as in store_options, 0 too */

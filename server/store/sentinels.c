@@ -74,6 +74,7 @@ struct sentinels {
     bool foreign;          /* some sentinel does not know the primary's name */
     char host[HOST_BYTES]; /* what was told last */
     uint16_t port;
+    char generation[HOST_BYTES + 32];
     bool closing, timer_closed;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -133,6 +134,7 @@ static void judge(sentinels *s)
         log_info("store-primary", "address=%s:%u epoch=%lld", best->host, best->port, best->epoch);
     snprintf(s->host, sizeof s->host, "%s", best->host);
     s->port = best->port;
+    snprintf(s->generation, sizeof s->generation, "%s:%u/%lld", s->host, s->port, best->epoch);
     s->vouched = true;
     s->options.on_primary(s->options.arg, s->host, s->port);
 }
@@ -415,6 +417,11 @@ static void on_timer(uv_timer_t *timer)
                                                            : "the sentinels have not told the primary");
     forget_unlisted(s);
     ask_all(s);
+}
+
+const char *sentinels_generation(const sentinels *s)
+{
+    return s->generation;
 }
 
 void sentinels_doubt(sentinels *s)

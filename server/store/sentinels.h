@@ -34,6 +34,10 @@ typedef struct sentinels_options {
 /* Begins in doubt. */
 sentinels *sentinels_open(const sentinels_options *options);
 
+/* The primary that was told last, and the configuration in which it is one: another text for each that ever is.
+ * Valid until the next is told. */
+const char *sentinels_generation(const sentinels *sentinels);
+
 /* Something is odd with the primary: only answers to what is asked from now on count, and it is asked often. */
 void sentinels_doubt(sentinels *sentinels);
 

@@ -114,6 +114,13 @@ static void on_unknown(void *arg, const char *reason)
         node_refuse(s->node, reason);
 }
 
+static const char *generation(void *arg)
+{
+    const store *s = arg;
+
+    return sentinels_generation(s->sentinels);
+}
+
 static sentinels *open_sentinels(store *s)
 {
     const sentinels_options options = {
@@ -144,6 +151,7 @@ static node *open_node(store *s)
         .host = sentinel ? NULL : s->url.hosts[0].name,
         .port = sentinel ? 0 : s->url.hosts[0].port,
         .waits_to_be_told = sentinel,
+        .generation = sentinel ? generation : NULL,
         .library_text = s->options.library_text,
         .library_digest = s->options.library_digest,
         .allow_unsafe = s->options.allow_unsafe,

@@ -73,13 +73,15 @@ c_mutation(A9 net/stream/stream.c test_stream_tls:*does_not_read* [[    if (s->a
 c_mutation(A9 net/stream/stream.c test_stream_tls:*is_told_why* [[    if (!s->writing)
         stream_flush(s);]] "")
 # a reload is whole or nothing, and ends no connection
-c_mutation(A10 server/server.c test_admission:*wrong_file* [[        wires_load_certificates(s->wires, &error) != LKS_OK) {
+c_mutation(A10 server/server.c test_admission:*wrong_file* [[wires_load_certificates(s->wires, &error) != LKS_OK ||
+        store_reload(s->store, &error) != LKS_OK) {
         identity_free(loaded);
         log_warn("not-reloaded", "reason=\"%s\"", error.message);
         notify_reloaded(s->notify, error.message);
         return;
     }
-    judge_by(s, loaded);]] [[        (judge_by(s, loaded), wires_load_certificates(s->wires, &error)) != LKS_OK) {
+    judge_by(s, loaded);]] [[(judge_by(s, loaded), wires_load_certificates(s->wires, &error)) != LKS_OK ||
+        store_reload(s->store, &error) != LKS_OK) {
         log_warn("not-reloaded", "reason=\"%s\"", error.message);
         notify_reloaded(s->notify, error.message);
         return;

@@ -248,3 +248,9 @@ c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
 c_mutation(T22 server/calls/sweep.c test_sweep:*each_part [[enter_part(s, s->part.slot + 1U)]] [[enter_part(s, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])
+
+# another primary may lack what the one before granted
+lua_mutation(T23 test_id_snowflake:*another_primary* [[write('HSET', base .. 'id:workers', 'floor', int(math]]
+  [[write('HSET', base .. 'id:workers', 'none', int(math]])
+lua_mutation(T23 test_id_snowflake:*same_primary* [[if known == generation then return {'OK', 0} end]] "")
+c_mutation(T23 server/store/node.c test_store_sentinels:*which_primary* [[    if (n->options.generation)]] [[    if (false)]])

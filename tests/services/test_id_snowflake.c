@@ -1,4 +1,5 @@
 /* SNOWFLAKE and Decode: the bits, what is granted to whom, and what is refused. */
+#include "functions/library.h"
 #include "services/id_script.h"
 
 #define EPOCH_MS INT64_C(1704067200000)
@@ -240,6 +241,37 @@ TEST(a_running_server_goes_on)
     }
     /* Its ids stay where they were until the clock is there: no second of them a second. */
     assert_true(decode(last).at_ms < clock_ms() + 3600000);
+}
+
+static void primary_is(const char *generation)
+{
+    harness_redis(h, "FCALL id_generation_%s 1 ls:{meta}: 1 %s", functions_digest, generation);
+}
+
+/* What a primary granted and did not pass on is not granted again by the next one. */
+TEST(another_primary_grants_nothing_before_all_that_may_be_lost_is_over)
+{
+    char field[16];
+
+    primary_is("a/1");
+    int64_t lost = next_snowflake();
+    snprintf(field, sizeof field, "%d", worker_of(lost));
+    harness_redis(h, "HDEL %s %s", workers_key, field);
+    primary_is("b/2");
+    harness_server(h, "other");
+    assert_null(next(LKS_ID_KIND_SNOWFLAKE, "", 1));
+    assert_int_equal(err.code, LKS_UNAVAILABLE);
+    harness_advance_ms(h, LEASE_MS);
+    assert_true(snowflake_parts_of(next_snowflake()).at_ms > snowflake_parts_of(lost).at_ms + RANGE_MS + AHEAD_MS);
+}
+
+TEST(the_same_primary_goes_on_at_once)
+{
+    primary_is("a/1");
+    next_snowflake();
+    primary_is("a/1");
+    harness_server(h, "other");
+    next_snowflake();
 }
 
 TEST(a_reassigned_worker_goes_on_behind)

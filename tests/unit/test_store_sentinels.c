@@ -22,6 +22,7 @@ typedef struct seat {
     long epoch;
     unsigned primary, other; /* ports that it tells: of the primary, of another sentinel; 0 = none */
     bool demoted;            /* what ROLE says */
+    char first[64];          /* function that was called, and its argument */
     char reply[TEXT_BYTES];
 } seat;
 
@@ -83,6 +84,8 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         snprintf(s->reply, sizeof s->reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(argv[1]), argv[1]);
         return s->reply;
     }
+    if (strcmp(argv[0], "FCALL") == 0 && s->first[0] == '\0')
+        snprintf(s->first, sizeof s->first, "%.13s %s", argv[1], argv[argc - 1]);
     if (strcmp(argv[0], "ROLE") == 0)
         return s->demoted ? "*1\r\n$5\r\nslave\r\n" : "*3\r\n$6\r\nmaster\r\n:1\r\n*0\r\n";
     return fake_usual;
@@ -189,6 +192,19 @@ TEST_WITH(calls_go_where_a_sentinel_says, begin, end)
     store_driver_wait_ready(s->d, true);
     assert_true(serves(s, 0));
     assert_int_equal(fake_redis_connections(s->primaries[1].fake), 0);
+}
+
+TEST_WITH(the_store_is_told_which_primary_it_is_first, begin, end)
+{
+    scene *s = *state;
+    char expected[64];
+
+    s->sentinels[0].epoch = 7;
+    open_store(s, 1);
+    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* submitted before */
+    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
+    snprintf(expected, sizeof expected, "id_generation 127.0.0.1:%u/7", s->primaries[0].port);
+    assert_string_equal(s->primaries[0].first, expected);
 }
 
 TEST_WITH(the_newest_configuration_counts, begin, end)
