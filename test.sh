@@ -123,7 +123,7 @@ lint() { # name command...
 # clang-tidy runs with the build of the preset, which is an optimising compiler's too: it sees other warnings.
 check_style() {
   local scripts
-  mapfile -t scripts < <(git ls-files '*.sh' .ci/run)
+  mapfile -t scripts < <(git ls-files '*.sh' .ci/run 'packaging/debian/server/p*')
   lint clang-format sh -c "git ls-files -z '*.c' '*.h' | xargs -0 clang-format --dry-run -Werror"
   lint shellcheck shellcheck -x "${scripts[@]}"
   build_preset lint
