@@ -171,13 +171,14 @@ void pipeline_submit(pipeline *asked, const store_call *call, uint64_t deadline_
 
     *c = (pending){.timer = {.due = run_due},
                    .call = *call,
-                   .slot = call->of_part ? call->slot : slots_of(call->base),
                    .bytes = CALL_BYTES,
                    .deadline_ns = deadline_ns,
                    .done = done,
                    .arg = arg};
     for (size_t i = 0; i < call->n_args; i++)
         c->bytes += call->args[i].len;
+    if (asked->options.route)
+        c->slot = call->of_part ? call->slot : slots_of(call->base);
     pipeline *p = c->pipeline = route(asked, c);
     if (p->ending || p->in_flight >= p->options.in_flight_max || p->bytes + c->bytes > BYTES_MAX) {
         c->phase = PENDING_REFUSED;
