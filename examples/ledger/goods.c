@@ -41,7 +41,7 @@ static const int takes[][3] = {
     [LKS_LEDGER_KIND_DEDUCTED] = {1, 0, -1},  [LKS_LEDGER_KIND_RESERVED] = {1, -1, 0},
     [LKS_LEDGER_KIND_CONFIRMED] = {0, 1, -1}, [LKS_LEDGER_KIND_CANCELLED] = {-1, 1, 0},
     [LKS_LEDGER_KIND_EXPIRED] = {-1, 1, 0},   [LKS_LEDGER_KIND_RETURNED] = {-1, 0, 1},
-    [LKS_LEDGER_KIND_DELETED] = {0, 0, 0},
+    [LKS_LEDGER_KIND_DELETED] = {0, 0, 0},    [LKS_LEDGER_KIND_TRANSFERRED] = {-1, 0, 0},
 };
 enum { KINDS = sizeof takes / sizeof takes[0] };
 

@@ -137,11 +137,11 @@ define_pass('stock_pool_adjust', {}, function(s, sku, by, adjustment_id, reason,
   return adjust(s, true, sku, by, adjustment_id, reason, expected_version)
 end, SHARED)
 
--- version: also never to be used again
-local function remove_item(s, sku, item, version)
+-- version: also never to be used again; part: the item is told to end by somebody else
+local function remove_item(s, sku, item, version, part)
   check_types(s, sku)
   version = math.max(item[VERSION], version, deleted_version(s))
-  note(s, 'DELETED', sku, int(item[AVAILABLE]), '', '')
+  if not part or item[AVAILABLE] > 0 then note(s, 'DELETED', sku, int(item[AVAILABLE]), '', '') end
   s.items[sku] = false
   list_item(s, sku)
   forget_buyers(s, sku)

@@ -138,7 +138,7 @@ define_pass('stock_set_bucket', {}, function(s, sku, made, set, buyer_limit, ope
   if item and (item[BORN] > born or item[BORN] == born and item[ERA] >= era) then return {'OK'} end
   check_types(s, sku)
   if not item or item[BORN] < born then
-    if item then note(s, 'DELETED', sku, int(item[AVAILABLE]), '', '') end
+    if item and item[AVAILABLE] > 0 then note(s, 'DELETED', sku, int(item[AVAILABLE]), '', '') end
     item = {0, 0, born}
     item[RESERVED], item[BORN] = 0, born
     s.items[sku] = item
@@ -157,5 +157,5 @@ end, SHARED)
 define_pass('stock_drop_bucket', {'allow-oom'}, function(s, sku, born)
   local item = item_of(s, sku)
   if not item or item[BORN] > tonumber(born) then return {'OK'} end
-  return remove_item(s, sku, item, 0)
+  return remove_item(s, sku, item, 0, true) -- by the pool
 end, SHARED)
