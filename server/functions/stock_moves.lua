@@ -3,8 +3,8 @@
 --   ls:{namespace/group}:        stock:n alone, which says that the group is in n buckets
 --   ls:{namespace/group/n/0}:    the pool: each item's settings, and units that no bucket has. Its `sold` is what
 --                                the buckets have of it, sold or not, with what is on its way
---   ls:{namespace/group/n/name}: a bucket, by its name (services/stock_buckets.c): items and orders as in any group. An order lives in the bucket
---                                that its id says
+--   ls:{namespace/group/n/name}: a bucket, by its name (services/stock_buckets.c): items and orders as in any group. An
+--                                order lives in the bucket that its id says
 --
 -- An item of a bucket has the `born` of the pool's item, and as `era` the version with which the pool had got the settings
 -- that it has; its limit stands below zero, for its buyers are not counted here.
