@@ -24,7 +24,8 @@ __attribute__((constructor)) static void open_file(void)
     const char *path = getenv("HEAP_BYTES");
     int fd = path ? open(path, O_RDWR | O_CREAT, 0600) : -1;
 
-    unsetenv("LD_PRELOAD"); /* it is not for the redis-server that lockstockd starts: that has an allocator of its own */
+    unsetenv(
+        "LD_PRELOAD"); /* it is not for the redis-server that lockstockd starts: that has an allocator of its own */
     if (fd < 0 || ftruncate(fd, sizeof *bytes) != 0)
         return;
     void *at = mmap(NULL, sizeof *bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
