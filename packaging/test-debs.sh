@@ -188,13 +188,37 @@ stop() {
   ! is_running || die "$way: it does not stop"
 }
 
+stock=100000
 sold=0
+sold_meanwhile=0
 sell() { # n
   local i
   for ((i = 0; i < $1; i++)); do
     sold=$((sold + 1))
     inside lockstock stock deduct "order-$sold" --line tea=2 >/dev/null || die "$way: order $sold failed"
   done
+}
+
+# Somebody buys all the time, and asks again until there is an answer.
+sell_meanwhile() {
+  # shellcheck disable=SC2016
+  inside sh -c 'n=0
+    until [ -e /root/enough ]; do
+      n=$((n + 1))
+      until lockstock stock deduct "meanwhile-$n" --line tea=2 >/dev/null 2>&1; do :; done
+      echo $n >/root/meanwhile
+    done' &
+  seller=$!
+  until_true "order meanwhile" inside test -s /root/meanwhile
+}
+
+end_meanwhile() {
+  local before
+  before=$(inside cat /root/meanwhile)
+  until_true "order after the upgrade" inside sh -c "[ \$(cat /root/meanwhile) -gt $((before + 1)) ]"
+  inside touch /root/enough
+  wait "$seller"
+  sold_meanwhile=$(inside cat /root/meanwhile)
 }
 
 # "available sold"
@@ -204,11 +228,11 @@ item() {
 
 # The item, also after an order that comes again.
 check_stock() { # when
-  local wanted="$((1000 - 2 * sold)) $((2 * sold))"
+  local wanted="$((stock - 2 * (sold + sold_meanwhile))) $((2 * (sold + sold_meanwhile)))"
   [ "$(item)" = "$wanted" ] || die "$way: $(item) left and sold, not $wanted, $1"
   inside lockstock stock deduct "order-$sold" --line tea=2 >/dev/null || die "$way: order $sold is not known, $1"
   [ "$(item)" = "$wanted" ] || die "$way: order $sold has sold twice, $1"
-  say "left and sold, of 1000: $wanted, $1"
+  say "left and sold, of $stock: $wanted, $1"
 }
 
 # ---- what is tested ----------------------------------------------------------------------
@@ -231,6 +255,7 @@ compile_and_call() {
 try_way() {
   local pid
   sold=0
+  sold_meanwhile=0
   begin_system
   if [ "$way" = by-hand ]; then
     # Where no service may be started, none is, though systemctl is there and could.
@@ -256,16 +281,18 @@ try_way() {
       die "a page that the unit names is not there"
     say "installed; systemd has started it, and was told that it is ready"
   fi
-  inside lockstock stock put tea 1000 >/dev/null
+  inside lockstock stock put tea $stock >/dev/null
   sell 20
   check_stock "new"
   compile_and_call
 
   inside sh -c 'echo "# of the operator" >>/etc/lockstock/lockstockd.conf'
+  sell_meanwhile
   install 2
   inside grep -q "of the operator" /etc/lockstock/lockstockd.conf || die "$way: an upgrade changes the operator's file"
   [ "$way" != by-hand ] || { stop && start; }
   until_true "server after the upgrade" is_ready
+  end_meanwhile
   check_stock "upgraded"
   sell 10
   stop
