@@ -151,7 +151,7 @@ TEST(a_reply_without_end_is_cut_off)
     }
     store_driver_wait(here.d, o);
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
-    assert_string_equal(store_driver_reason(here.d), "the store's reply is too long");
+    assert_non_null(strstr(store_driver_reason(here.d), "the store's reply is too long"));
 }
 
 TEST(a_reply_that_nobody_asked_for_ends_the_connection)
