@@ -86,15 +86,18 @@ def check_locks(report, history, witness):
                        [(*sure(history, grant.asked, grant.answered, grant.until, grant.ended),
                          (grant.token, target["mode"], target.get("permits", 1))) for grant, target in holders], bars)
         fences = sorted(((grant.fences[name], grant) for grant, _ in holders), key=lambda fence: fence[0])
-        checks.ordered(report, "fences rise", [(grant.asked, grant.answered, fence, grant.token) for fence, grant in fences], name)
-        report.check("a fence is one grant's", len({fence for fence, _ in fences}) == len(fences), f"{name}: a fence was given twice")
+        checks.ordered(report, "fences rise",
+                       [(grant.asked, grant.answered, fence, grant.token) for fence, grant in fences], name)
+        report.check("a fence is one grant's", len({fence for fence, _ in fences}) == len(fences),
+                     f"{name}: a fence was given twice")
     check_tokens(report, history)
     check_turns(report, history, grants)
     for lock in witness["locks"]:
         left = lock["is"].get("holders", []), int(lock["is"].get("waiters", 0))
         report.check("all locks are free in the end", left == ([], 0), lambda: f"{lock['name']}: {left}")
         given = max((grant.fences[lock["name"]] for grant, _ in by_name.get(lock["name"], [])), default=0)
-        report.check("the last fence is known", int(lock["is"].get("lastFence", 0)) >= given, lambda: f"{lock}: {given} was given")
+        report.check("the last fence is known", int(lock["is"].get("lastFence", 0)) >= given,
+                     lambda: f"{lock}: {given} was given")
 
 
 def check_tokens(report, history):
@@ -188,7 +191,8 @@ def check_key(report, history, key, calls, record):
             executes.setdefault(int(call["a"]["fence"]), []).append(call)
     attempts = []
     for fence, same in sorted(executes.items()):
-        report.check("an attempt is one token's", len({call["r"]["attemptToken"] for call in same}) == 1, lambda: f"{key}: {same}")
+        report.check("an attempt is one token's", len({call["r"]["attemptToken"] for call in same}) == 1,
+                     lambda: f"{key}: {same}")
         ends = [call["b"] for call in calls if call["m"] in ("Complete", "Fail") and int(call["r"]["fence"]) == fence]
         until = max(call["b"] + call["r"]["leaseMs"] * 1_000_000 - CLOCK_NS for call in same)
         asked, begin = max((call["b"], call["e"]) for call in same)

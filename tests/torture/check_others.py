@@ -63,7 +63,8 @@ def check_bound(report, history, key, name, limit, spans):
                 continue
             if history.steps and name == "window" and any(step < end for step in history.steps):
                 continue  # where its windows begin is not known any more
-            report.check("limits hold", total <= most, lambda: f"{key}: {total} within {(end - first) / 1e6:.1f} ms, allowed {most}")
+            report.check("limits hold", total <= most,
+                         lambda: f"{key}: {total} within {(end - first) / 1e6:.1f} ms, allowed {most}")
 
 
 def check_denials(report, history, key, limit, calls, charged):
@@ -76,7 +77,8 @@ def check_denials(report, history, key, limit, calls, charged):
         if checks.outcome(call) != "DENIED" or history.is_stepped(call["b"] - 6_000_000_000, call["e"]):
             continue
         most = sum(cost for begin, end, cost in possible if end > call["b"] - period - 30_000_000 and begin < call["e"])
-        report.check("a refusal is true", most + call["r"].get("cost", 1) > limit["limit"], lambda: f"{key}: {call}; {most} were charged")
+        report.check("a refusal is true", most + call["r"].get("cost", 1) > limit["limit"],
+                     lambda: f"{key}: {call}; {most} were charged")
 
 
 def check_ids(report, history):
@@ -89,7 +91,8 @@ def check_ids(report, history):
         report.check("as many ids as asked for", len(ids) == call["r"]["count"], lambda: f"{call}")
         report.check("ids of an answer rise", all(a < b for a, b in zip(ids, ids[1:])), lambda: f"{kind} {name}: {ids}")
         for one in ids:
-            report.check("ids are unique", (kind, name, one) not in seen, lambda: f"{kind} {name}: {one} in {seen[kind, name, one]} and {call}")
+            report.check("ids are unique", (kind, name, one) not in seen,
+                         lambda: f"{kind} {name}: {one} in {seen[kind, name, one]} and {call}")
             seen[kind, name, one] = call
         if kind == "ID_KIND_SEQUENCE":
             sequences.setdefault(name, []).append((call["b"], call["e"], ids[0], ids[-1]))

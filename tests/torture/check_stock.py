@@ -11,8 +11,8 @@ EFFECT = {  # on available, reserved, sold
     "PUT": (1, 0, 0), "ADJUSTED": (1, 0, 0), "DEDUCTED": (-1, 0, 1), "RESERVED": (-1, 1, 0), "CONFIRMED": (0, -1, 1),
     "CANCELLED": (1, -1, 0), "EXPIRED": (1, -1, 0), "RETURNED": (1, 0, -1),
     "TRANSFERRED": (1, 0, 0)}
-MAKES = {"Deduct": ("DEDUCTED",), "Reserve": ("RESERVED",), "Confirm": ("CONFIRMED", "DEDUCTED"), "Cancel": ("CANCELLED",),
-         "Return": ("RETURNED",), "Adjust": ("ADJUSTED",)}
+MAKES = {"Deduct": ("DEDUCTED",), "Reserve": ("RESERVED",), "Confirm": ("CONFIRMED", "DEDUCTED"),
+         "Cancel": ("CANCELLED",), "Return": ("RETURNED",), "Adjust": ("ADJUSTED",)}
 DONE = {"Deduct": "DEDUCTED", "Reserve": "RESERVED", "Confirm": "CONFIRMED", "Cancel": "CANCELLED", "Return": "RETURNED"}
 IDS = {"Return": "returnId", "Adjust": "adjustmentId"}
 LIVES = [["DEDUCTED"], ["RESERVED"], ["RESERVED", "CONFIRMED"], ["RESERVED", "CANCELLED"], ["RESERVED", "EXPIRED"],
@@ -52,7 +52,8 @@ class Group:
             for i, effect in enumerate(EFFECT[kind]):
                 counts[sku][i] += effect * quantity
             # Of a group in buckets: not between two entries of different buckets.
-            report.check("stock equation", min(counts[sku]) >= 0 or group == SPLIT, f"{group}/{sku}: {counts[sku]} after {entry}")
+            report.check("stock equation", min(counts[sku]) >= 0 or group == SPLIT,
+                         f"{group}/{sku}: {counts[sku]} after {entry}")
             for each, values in self.counts.items():
                 values.append(tuple(counts[each]))
             self.entries.append((kind, sku, quantity, name))
@@ -76,7 +77,8 @@ def check(report, history, witness):
         ledger = Group(report, group, witness["ledgers"][group])
         followed = witness["followed"][group]
         # Where the clock stepped back, entries of one bucket come before those of another that were read before.
-        report.check("ledger as it was followed", group == SPLIT and history.steps or followed == witness["ledgers"][group][:len(followed)],
+        report.check("ledger as it was followed", group == SPLIT and history.steps or
+                     followed == witness["ledgers"][group][:len(followed)],
                      f"{group}: the reader saw other entries than there are in the end")
         calls = {}
         for call in history.of(*MAKES):
@@ -88,7 +90,8 @@ def check(report, history, witness):
             check_reads(report, history, ledger, calls)
         check_end(report, ledger, witness, calls)
     for call in history.of("ReadLedger"):
-        report.check("ledger not trimmed", call["r"]["group"] == SPLIT and history.steps or checks.outcome(call) != "TRIMMED", f"{call['r']}: TRIMMED")
+        report.check("ledger not trimmed", call["r"]["group"] == SPLIT and history.steps or
+                     checks.outcome(call) != "TRIMMED", f"{call['r']}: TRIMMED")
 
 
 def wanted_lines(call):
@@ -111,7 +114,8 @@ def check_effects(report, ledger, calls):
                 made = []
             # What had run out is cancelled without an entry.
             gone = method == "Cancel" and "EXPIRED" in kinds
-            report.check("a YES is in the ledger", not done or made or gone, lambda: f"{where}: {method} was told done, {kinds}: {done[0]}")
+            report.check("a YES is in the ledger", not done or made or gone,
+                         lambda: f"{where}: {method} was told done, {kinds}: {done[0]}")
             report.check("one first answer", len(first) <= 1, lambda: f"{where}: two are not replayed: {first[:2]}")
             # A call that was refused may have been sent twice, and the first copy come late (docs/torture.md).
             late = [call for call in of_method if call["code"] == "OK" and call["e"] - call["b"] > LATE_NS]
@@ -123,9 +127,11 @@ def check_effects(report, ledger, calls):
             for kind, line in zip(kinds, lines):
                 if method in ("Deduct", "Reserve", "Adjust") and kind in MAKES[method] or \
                         method == "Return" and wanted_lines(of_method[0]):
-                    report.check("lines as asked for", line == wanted_lines(of_method[0]), lambda: f"{where}: {kind} {line}")
+                    report.check("lines as asked for", line == wanted_lines(of_method[0]),
+                                 lambda: f"{where}: {kind} {line}")
     for name, places in ledger.of_id.items():
-        report.check("nobody else's effects", name in calls, lambda: f"{ledger.group}/{name}: {places}, never asked for")
+        report.check("nobody else's effects", name in calls,
+                     lambda: f"{ledger.group}/{name}: {places}, never asked for")
 
 
 def span_of(ledger, at, calls):
@@ -158,7 +164,8 @@ def check_reads(report, history, ledger, calls):
         """After how many entries it can have been: what was over before is there, what began later is not."""
         # The first entries are of the setting up, which was answered.
         setup = len(GROUPS[ledger.group])
-        return range(max(last_until[bisect.bisect_left(ends, begin)], setup), first_from[bisect.bisect_right(begins, end)] + 1)
+        return range(max(last_until[bisect.bisect_left(ends, begin)], setup),
+                     first_from[bisect.bisect_right(begins, end)] + 1)
 
     for call in history.of("GetItem"):
         if call["code"] != "OK" or call["r"]["group"] != ledger.group:
@@ -175,7 +182,8 @@ def check_reads(report, history, ledger, calls):
             continue
         lines = wanted_lines(call)
         when = moments(call["b"] - (REMEMBERED_NS if call["r"].get("fresh") else 0), call["e"])
-        report.check("sold out is true", any(ledger.counts[sku][at][0] < quantity for at in when for sku, quantity in lines.items()),
+        report.check("sold out is true",
+                     any(ledger.counts[sku][at][0] < quantity for at in when for sku, quantity in lines.items()),
                      lambda: f"{ledger.group}: {call['r']} was told SOLD_OUT; there were "
                              f"{[[ledger.counts[sku][at][0] for sku in lines] for at in when[:3]]}")
     if ledger.group == LIMITED:
@@ -213,7 +221,8 @@ def check_end(report, ledger, witness, calls):
             state = "RETURNED"
         report.check("orders as in the ledger", order and order["state"] == "ORDER_STATE_" + state,
                      lambda: f"{ledger.group}/{name}: {order}, by the ledger {state}")
-        report.check("no more returned than sold", all(quantity <= lines[-1].get(sku, 0) for sku, quantity in returned.items()) and
+        report.check("no more returned than sold", all(quantity <= lines[-1].get(sku, 0)
+                                                            for sku, quantity in returned.items()) and
                      (not returned or kinds[-1] in ("DEDUCTED", "CONFIRMED")),
                      lambda: f"{ledger.group}/{name}: {kinds}, returned {returned}")
 

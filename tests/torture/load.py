@@ -86,7 +86,8 @@ class Load:
         for group, skus in GROUPS.items():
             for sku in skus:
                 limit = BUYER_LIMIT if group == LIMITED else 0
-                put = {"group": group, "sku": sku, "onHand": 12, "perBuyerLimit": limit, "buckets": BUCKETS if group == SPLIT else 0}
+                put = {"group": group, "sku": sku, "onHand": 12, "perBuyerLimit": limit,
+                       "buckets": BUCKETS if group == SPLIT else 0}
                 entry = await self.call("StockService/PutItem", put)
                 if entry["code"] != "OK":
                     raise RuntimeError(f"PutItem: {entry}")
@@ -114,7 +115,8 @@ class Load:
         if method == "Reserve":
             request["holdMs"] = rng.choice([50, 500, 2000, 4000])
             if rng.random() < 0.04:  # cancelled before it comes
-                await self.call_until_known("StockService/Cancel", {"group": request["group"], "orderId": request["orderId"]})
+                await self.call_until_known("StockService/Cancel",
+                                            {"group": request["group"], "orderId": request["orderId"]})
         method = "StockService/" + method
         self.recent = self.recent[-20:] + [(method, request)]
         self.orders[request["group"]].append(request["orderId"])
@@ -138,7 +140,8 @@ class Load:
     async def _end_hold(self, name):
         draw = self.rng.random()
         if draw < 0.1:
-            extended = await self.call_until_known("StockService/ExtendHold", dict(name, holdMs=self.rng.choice([50, 1000])))
+            extended = await self.call_until_known("StockService/ExtendHold",
+                                                   dict(name, holdMs=self.rng.choice([50, 1000])))
             draw = 0.5 if extended["code"] == "OK" else draw
         if draw < 0.6:
             confirm = dict(name, reacquireIfExpired=True) if self.rng.random() < 0.4 else name
@@ -149,7 +152,8 @@ class Load:
     async def refiller(self):
         group = self.rng.choice(list(GROUPS))
         sku = self.rng.choice(GROUPS[group])
-        adjust = {"group": group, "sku": sku, "delta": self.rng.choice([-2, 3, 8]), "adjustmentId": f"adjust{self.number()}"}
+        adjust = {"group": group, "sku": sku, "delta": self.rng.choice([-2, 3, 8]),
+                  "adjustmentId": f"adjust{self.number()}"}
         await self.call_until_known("StockService/Adjust", adjust)
         if self.rng.random() < 0.2:
             await self.call("StockService/Adjust", adjust)
@@ -163,8 +167,9 @@ class Load:
     async def follower(self, group):
         """Reads the ledger while it is written; the last entry's id is all that it keeps."""
         read = self.followed[group]
-        entry = await self.call("StockService/ReadLedger", {"group": group, "after": read[-1]["id"] if read else "0-0",
-                                                            "limit": self.rng.choice([1, 3, 200]), "waitMs": LEDGER_WAIT_MS}, LEDGER_WAIT_MS)
+        request = {"group": group, "after": read[-1]["id"] if read else "0-0", "limit": self.rng.choice([1, 3, 200]),
+                   "waitMs": LEDGER_WAIT_MS}
+        entry = await self.call("StockService/ReadLedger", request, LEDGER_WAIT_MS)
         answer = entry.pop("a", {})
         if answer.get("outcome") == "READ_LEDGER_OUTCOME_TRIMMED":
             entry["a"] = answer
@@ -177,7 +182,8 @@ class Load:
             names = [name for name in ("left", "right") if self.rng.random() < 0.7] or ["left"]
             return [{"name": name, "mode": "LOCK_MODE_EXCLUSIVE"} for name in names]
         if group == "pool":
-            return [{"name": "pool", "mode": "LOCK_MODE_PERMIT", "permits": self.rng.randint(1, 2), "capacity": POOL_PERMITS}]
+            return [{"name": "pool", "mode": "LOCK_MODE_PERMIT", "permits": self.rng.randint(1, 2),
+                     "capacity": POOL_PERMITS}]
         if group == "book":
             return [{"name": "book", "mode": "LOCK_MODE_" + self.rng.choice(["SHARED", "SHARED", "EXCLUSIVE"])}]
         return [{"name": group, "mode": "LOCK_MODE_EXCLUSIVE"}]
@@ -189,7 +195,8 @@ class Load:
         rng = self.rng
         group = rng.choice(LOCKS + ["door1", "door2", "door2"])  # where many wait
         token = f"token{self.number():016d}"
-        request = {"group": group, "targets": self._targets(group), "token": token, "leaseMs": 4000 if group == "door1" else rng.choice([200, 600, 1500]),
+        request = {"group": group, "targets": self._targets(group), "token": token,
+                   "leaseMs": 4000 if group == "door1" else rng.choice([200, 600, 1500]),
                    "waitMs": wait_ms, "owner": "torture"}
         if rng.random() < 0.05:  # given up before it comes
             await self.call_until_known("LockService/Release", {"group": group, "token": token})

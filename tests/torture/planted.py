@@ -26,7 +26,8 @@ LUA = [
     ("a repeated order is sold again", "if text then return known_order", "if false then return known_order"),
     ("sold units are not counted", "item[SOLD] = item[SOLD] + way.sold * quantity", ""),
     ("orders are missing in the ledger", "note(s, way.outcome, sku, lines[i + 1], id, '')", ""),
-    ("what was sold is told as sold out", "reply = {way.outcome, left}", "reply = {left % 5 == 0 and 'SOLD_OUT' or way.outcome, left}"),
+    ("what was sold is told as sold out", "reply = {way.outcome, left}",
+     "reply = {left % 5 == 0 and 'SOLD_OUT' or way.outcome, left}"),
     ("no limit a buyer", "if item[LIMIT] > 0 and held + quantity > item[LIMIT] then return 4 end", ""),
     ("cancelled units still count for the buyer", "CANCELLED = {1, -1, 0, -1}", "CANCELLED = {1, -1, 0, 0}"),
     ("holds end without a trace", "move_order(s, 'EXPIRED', id, order, '')", ""),
@@ -38,7 +39,8 @@ LUA = [
     ("returns are not checked", "if quantity > left then return nil end", ""),
     ("the ledger is read with gaps", "return left > 0 and at or '(' .. at, left", "return '(' .. at, left"),
     ("fences do not rise", "math.max(last + 1, now)", "math.max(0 + 1, 7)"),
-    ("leases end early", "EXCLUSIVE, now + lease_ms * 1000, 1, 0, token, now)", "EXCLUSIVE, now + lease_ms * 100, 1, 0, token, now)"),
+    ("leases end early", "EXCLUSIVE, now + lease_ms * 1000, 1, 0, token, now)",
+     "EXCLUSIVE, now + lease_ms * 100, 1, 0, token, now)"),
     ("two exclusive holders", "if wanted.mode == 'E' or wanted.mode ~= lock.mode", "if wanted.mode ~= lock.mode"),
     ("too many permits", "lock.used + wanted.permits > lock.capacity", "lock.used >= lock.capacity"),
     ("a released token may hold again", "write_spent(token_key, now)", ""),
@@ -48,7 +50,8 @@ LUA = [
     ("two attempts at once", "if not has_lease(record, now) then return nil end", "if true then return nil end"),
     ("attempts are taken over early", "lease_end = now + lease_ms * 1000, retain", "lease_end = now + lease_ms * 10, retain"),
     ("a superseded result is stored",
-     "if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end", "if not record then return {'SUPERSEDED', 0} end"),
+     "if not record or record.fence ~= tonumber(fence) then return {'SUPERSEDED', 0} end",
+     "if not record then return {'SUPERSEDED', 0} end"),
     ("what is done is done again", "if record.state == 'C' or record.state == 'F' then", "if record.state == 'F' then"),
     ("attempts share a fence", "attempt, fence = attempt + 1, math.max(fence + 1, now)", "attempt, fence = attempt + 1, fence"),
     ("one more than the limit", "local room = rule.limit - cost", "local room = rule.limit"),
@@ -59,8 +62,10 @@ LUA = [
     ("numbers of a sequence twice", "s.last = s.last + how_many", "s.last = s.last + 1"),
 ]
 C = [
-    ("ids of a server twice", "server/services/id_snowflake.c", "i < count; i++, s->next++)", "i < count; i++, s->next += i & 1)"),
-    ("refusals from a memory too long", "server/services/refusals.h", "(UINT64_C(20) * 1000000)", "(UINT64_C(2000) * 1000000)"),
+    ("ids of a server twice", "server/services/id_snowflake.c", "i < count; i++, s->next++)",
+     "i < count; i++, s->next += i & 1)"),
+    ("refusals from a memory too long", "server/services/refusals.h", "(UINT64_C(20) * 1000000)",
+     "(UINT64_C(2000) * 1000000)"),
 ]
 
 
@@ -141,8 +146,8 @@ def found(program, arguments, folder):
         left = LIMIT_S - (time.monotonic() - begin)
         if left < seconds + 5:
             break
-        words = ["/usr/bin/python3", os.path.join(HERE, "torture.py"), "--build", arguments.build, "--server", path, "--store",
-                 arguments.store, "--seconds", str(seconds), "--seed", "1", "--keep", "", *faults]
+        words = ["/usr/bin/python3", os.path.join(HERE, "torture.py"), "--build", arguments.build, "--server", path,
+                 "--store", arguments.store, "--seconds", str(seconds), "--seed", "1", "--keep", "", *faults]
         done = subprocess.run(words, capture_output=True, text=True)
         wrong = re.findall(r"^WRONG.*$", done.stdout, re.M)
         if wrong:

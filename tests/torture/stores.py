@@ -168,6 +168,13 @@ class RedisSet(Store):
         found = [line.split() for line in (await self.ask("nodes")).splitlines()]
         return [node for node in found if role in (None, node[3])]
 
+    async def a_primary(self, rng):
+        """The port of one."""
+        primaries = await self.nodes("master")
+        if not primaries:
+            raise RuntimeError("no primary answers")
+        return rng.choice(primaries)[0]
+
     async def command(self, *words):
         return "".join([await self.ask("cli", node[0], *words) for node in await self.nodes("master")])
 
@@ -178,7 +185,7 @@ class RedisSet(Store):
         await self.script.stop()
 
     async def primary_killed(self, rng):
-        port = rng.choice(await self.nodes("master"))[0]
+        port = await self.a_primary(rng)
         await self.ask("kill", port)
         await self.ask("failover", port)
         await self.ask("start", port)
@@ -193,13 +200,12 @@ class RedisSet(Store):
             await self.ask("wait")
 
     async def failed_over(self, rng):
-        await self.ask("failover", rng.choice(await self.nodes("master"))[0])
+        await self.ask("failover", await self.a_primary(rng))
         await self.ask("wait")
 
     async def slots_moved(self, rng):
         first = rng.randrange(16384)
-        await self.ask("move", str(first), str(min(first + rng.randint(1, 4000), 16383)),
-                       rng.choice(await self.nodes("master"))[0])
+        await self.ask("move", str(first), str(min(first + rng.randint(1, 4000), 16383)), await self.a_primary(rng))
 
 
 def store_of(name, folder, files):

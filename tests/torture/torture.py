@@ -45,8 +45,8 @@ class World:
         for i, url in enumerate(urls):
             program = self.arguments.server or os.path.join(self.arguments.build, "server/lockstockd")
             server = Program([program, "--listen", ",".join(url.values()), "--store", self.store.urls[i],
-                              "--drain-ms", "1000", "--sweep-ms", "2000", *self.arguments.flag], f"{self.folder}/server{i}.log", self.files.env,
-                             b"event=ready")
+                              "--drain-ms", "1000", "--sweep-ms", "2000", *self.arguments.flag],
+                             f"{self.folder}/server{i}.log", self.files.env, b"event=ready")
             self.servers.append(server)
             self.store.servers = self.servers
             await server.start()
@@ -110,7 +110,8 @@ async def settled(load):
     end, reserved = time.monotonic() + BACK_S, 1
     while reserved and time.monotonic() < end:
         reserved, after = 0, "0-0"
-        while entries := (await ask(load, "StockService/ReadLedger", {"group": SPLIT, "after": after, "limit": 1000})).get("entries"):
+        while entries := (await ask(load, "StockService/ReadLedger",
+                                    {"group": SPLIT, "after": after, "limit": 1000})).get("entries"):
             after = entries[-1]["id"]
             for entry in entries:
                 reserved += int(entry["quantity"]) * check_stock.EFFECT[entry["kind"].removeprefix("LEDGER_KIND_")][1]
@@ -151,7 +152,8 @@ async def witness(load):
         orders.update({f"{group}/{name}": answer.get("order") for name, answer in zip(names, answers)})
     results = {}
     keys = sorted({entry["r"]["key"] for entry in load.history if entry.get("m") == "Begin"})
-    answers = await asyncio.gather(*(ask(load, "IdempotencyService/Get", {"scope": "pay", "key": key}, {}) for key in keys))
+    answers = await asyncio.gather(*(ask(load, "IdempotencyService/Get", {"scope": "pay", "key": key}, {})
+                                     for key in keys))
     results.update(zip(keys, answers))
     return {"items": items, "ledgers": ledgers, "followed": load.followed, "orders": orders, "results": results,
             "locks": [{"group": group, "name": name, "is": lock} for (group, name), lock in locks.items()]}
@@ -176,7 +178,8 @@ async def torture(arguments, folder):
     load.ending = True
     await asyncio.wait_for(asyncio.gather(*tasks), BACK_S * 2)
     record = {"seed": arguments.seed, "store": arguments.store, "wall_ns": wall_ns, "history": load.history,
-              "witness": await witness(load), "stopping": await world.stop(), "may_lose": world.store.may_lose(arguments.flag)}
+              "witness": await witness(load), "stopping": await world.stop(),
+              "may_lose": world.store.may_lose(arguments.flag)}
     with open(os.path.join(folder, "history.json"), "w") as out:
         json.dump(record, out)
     return record, nemesis
@@ -210,7 +213,8 @@ def main():
         for entry in calls:
             codes[entry["code"]] = codes.get(entry["code"], 0) + 1
         print(f"{len(calls)} calls:", ", ".join(f"{count} {code}" for code, count in sorted(codes.items())))
-        print(f"{sum(nemesis.counts.values())} faults:", ", ".join(f"{n} {name}" for name, n in sorted(nemesis.counts.items())))
+        print(f"{sum(nemesis.counts.values())} faults:",
+              ", ".join(f"{n} {name}" for name, n in sorted(nemesis.counts.items())))
         for failed in nemesis.failed:
             print(f"  could not do: {failed['fault']}: {failed['failed']}")
         print(report.text())
