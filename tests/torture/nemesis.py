@@ -127,5 +127,6 @@ class Nemesis:
         """All is as it was at the beginning."""
         for server in self.world.servers:
             server.signal(signal.SIGCONT)
+        await self.world.store.heal()
         await self.until_done("CLIENT", "UNPAUSE")
         await self.until_done("CONFIG", "SET", "maxmemory", "0")

@@ -27,6 +27,9 @@ class Store:
         """Of the redis-servers that run."""
         raise NotImplementedError
 
+    async def heal(self):
+        """All runs again."""
+
     async def close(self):
         pass
 
@@ -181,14 +184,22 @@ class RedisSet(Store):
     def pids(self):
         return []
 
+    async def heal(self):
+        for port, _, _, role in await self.nodes():
+            if role == "dead":
+                await self.ask("start", port)
+        await self.ask("wait")
+
     async def close(self):
         await self.script.stop()
 
     async def primary_killed(self, rng):
         port = await self.a_primary(rng)
         await self.ask("kill", port)
-        await self.ask("failover", port)
-        await self.ask("start", port)
+        try:
+            await self.ask("failover", port)
+        finally:
+            await self.ask("start", port)
         await self.ask("wait")
 
     async def node_stopped(self, rng):
