@@ -147,7 +147,8 @@ def found(program, arguments, folder):
         if left < seconds + 5:
             break
         words = ["/usr/bin/python3", os.path.join(HERE, "torture.py"), "--build", arguments.build, "--server", path,
-                 "--store", arguments.store, "--seconds", str(seconds), "--seed", "1", "--keep", "", *faults]
+                 "--store", arguments.store, "--seconds", str(seconds), "--seed", "1", "--back", "6",
+                 "--keep", "", *faults]
         done = subprocess.run(words, capture_output=True, text=True)
         wrong = re.findall(r"^WRONG.*$", done.stdout, re.M)
         if wrong:

@@ -25,7 +25,7 @@ from processes import SOURCE, Caller, Program, RedisFiles, free_port, now_ns, un
 from stores import store_of
 
 SERVERS = 2
-BACK_S = 20
+BACK_S = 20  # until all is back to where it was, at most, after the last fault
 
 
 class World:
@@ -105,9 +105,9 @@ async def ask(load, method, request, missing=None):
             raise RuntimeError(f"{method} {request}: {entry['code']}, {entry.get('why')}, long after the last fault")
 
 
-async def settled(load):
+async def settled(load, back_s):
     """Waits until the ledger of the group in buckets says that nothing is reserved."""
-    end, reserved = time.monotonic() + BACK_S, 1
+    end, reserved = time.monotonic() + back_s, 1
     while reserved and time.monotonic() < end:
         reserved, after = 0, "0-0"
         while entries := (await ask(load, "StockService/ReadLedger",
@@ -117,9 +117,9 @@ async def settled(load):
                 reserved += int(entry["quantity"]) * check_stock.EFFECT[entry["kind"].removeprefix("LEDGER_KIND_")][1]
 
 
-async def witness(load):
+async def witness(load, back_s):
     """What there is when all is over: items, ledgers, orders, locks, results."""
-    end = time.monotonic() + BACK_S
+    end = time.monotonic() + back_s
     while True:
         items = {group: (await ask(load, "StockService/ListItems", {"group": group}))["items"] for group in GROUPS}
         locks = {}
@@ -141,7 +141,7 @@ async def witness(load):
         items[group] = (await ask(load, "StockService/ListItems", {"group": group}))["items"]
         ledger = ledgers[group] = []
         if group == SPLIT:  # where that is each bucket's: what a server that died has left is found by another's search
-            await settled(load)
+            await settled(load, back_s)
         while entries := (await ask(load, "StockService/ReadLedger", {
                 "group": group, "after": ledger[-1]["id"] if ledger else "0-0", "limit": 1000})).get("entries"):
             ledger += entries
@@ -178,7 +178,7 @@ async def torture(arguments, folder):
     load.ending = True
     await asyncio.wait_for(asyncio.gather(*tasks), BACK_S * 2)
     record = {"seed": arguments.seed, "store": arguments.store, "wall_ns": wall_ns, "history": load.history,
-              "witness": await witness(load), "stopping": await world.stop(),
+              "witness": await witness(load, arguments.back), "stopping": await world.stop(),
               "may_lose": world.store.may_lose(arguments.flag)}
     with open(os.path.join(folder, "history.json"), "w") as out:
         json.dump(record, out)
@@ -195,6 +195,7 @@ def main():
     parser.add_argument("--faults", default=None, help="only these, with commas; empty: none")
     parser.add_argument("--server", default=None)
     parser.add_argument("--flag", action="append", default=[], help="one more of lockstockd's")
+    parser.add_argument("--back", type=float, default=BACK_S, help="seconds until all must be back")
     parser.add_argument("--keep", default=None, help="where the history and the logs stay")
     arguments = parser.parse_args()
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)  # of callers that were killed it tells each write
