@@ -115,7 +115,7 @@ static bool read_store(place *p, const char *text)
 
     if (url_parse(text, &found, &error) != LKS_OK)
         return failed(error.message);
-    bool known = found.kind == URL_TCP || found.kind == URL_UNIX;
+    bool known = !found.tls && (found.kind == URL_TCP || found.kind == URL_UNIX);
     if (!known)
         failed("--store: must be redis:// or unix://; for a store of our own, --fsync");
     else if (found.kind == URL_UNIX)

@@ -69,7 +69,7 @@ struct node {
     heard *heard;            /* NULL: messages are told at once */
     replication replication; /* as of the last answer; unknown on a fresh connection */
     bool knows_role;         /* whether that was answered on this connection */
-    bool lags;               /* in the log */
+    bool lags, warned;       /* in the log */
     bool ready;
     char reason[REASON_BYTES]; /* why not */
 
@@ -163,9 +163,21 @@ static void on_down(void *arg, const char *reason)
         subscription_renew(n->subscription, reason);
 }
 
+static void warn_of_failover(node *n)
+{
+    if (n->options.generation && n->options.wait_replicas == 0 && n->safety.known && n->safety.min_replicas == 0 &&
+        !n->warned)
+        log_warn(
+            "store-may-lose", "%s",
+            "reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may be lost in "
+            "a failover\"");
+    n->warned = true;
+}
+
 static void begin(node *n)
 {
     n->greeted = true;
+    warn_of_failover(n);
     if (n->options.wait_replicas > 0)
         ask_role(n);
     advance(n);

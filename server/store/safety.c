@@ -4,6 +4,7 @@
 
 #include <hiredis/hiredis.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "log.h"
@@ -11,8 +12,8 @@
 
 size_t safety_words(const char **words)
 {
-    static const char *const all[] = {"CONFIG",           "GET",        "save", "appendonly", "maxmemory",
-                                      "maxmemory-policy", "appendfsync"};
+    static const char *const all[] = {
+        "CONFIG", "GET", "save", "appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write"};
 
     memcpy(words, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -32,6 +33,7 @@ safety safety_of(const redisReply *reply)
 
     if (!s.known)
         return s;
+    s.min_replicas = strtol(setting(reply, "min-replicas-to-write"), NULL, 10);
     s.appends = strcmp(setting(reply, "appendonly"), "yes") == 0;
     s.snapshots = setting(reply, "save")[0] != '\0';
     s.evicts =

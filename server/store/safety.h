@@ -14,11 +14,12 @@ typedef struct safety {
     bool snapshots_only; /* a crash loses what came after the last one */
     bool evicts;         /* keys, when its memory is full */
     char fsync[16];      /* of the file: always, everysec or no; "" without one */
+    long min_replicas;   /* without so many connected replicas it takes no write */
     const char *danger;  /* why it would lose data by design; NULL = it would not; static */
 } safety;
 
 /* The question, SAFETY_WORDS words or fewer; gives how many. */
-enum { SAFETY_WORDS = 7 };
+enum { SAFETY_WORDS = 8 };
 size_t safety_words(const char **words);
 
 /* What the reply says. */

@@ -249,6 +249,9 @@ c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w-
 c_mutation(T22 server/calls/sweep.c test_sweep:*each_part [[enter_part(s, s->part.slot + 1U)]] [[enter_part(s, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])
 
+c_mutation(T21 server/server.c test_store_away:*sighup [[ ||
+        store_reload(s->store, &error) != LKS_OK) {]] [[) {]])
+
 # another primary may lack what the one before granted
 lua_mutation(T23 test_id_snowflake:*another_primary* [[write('HSET', base .. 'id:workers', 'floor', int(math]]
   [[write('HSET', base .. 'id:workers', 'none', int(math]])
