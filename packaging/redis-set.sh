@@ -380,6 +380,10 @@ each_slot() { # first, last, format of a command with %d for the slot
   done
 }
 
+move_keys() { # from, to, keys
+  echo "MIGRATE 127.0.0.1 $2 \"\" 0 5000 ${password:+AUTH $password }KEYS $3" | cli "$1" | grep -qE '^(OK|NOKEY)'
+}
+
 move_range() { # first, last, from, its id, to, its id
   local n=$(($2 - $1 + 1)) slot keys port
   each_slot "$1" "$2" "SETSLOT %d IMPORTING $4" | cli "$5" | all_ok $n || die "$5 does not import $1-$2"
@@ -389,8 +393,8 @@ move_range() { # first, last, from, its id, to, its id
     # Names as redis-cli quotes them, which it also reads.
     while keys=$(cli "$3" --no-raw CLUSTER GETKEYSINSLOT "$slot" "$KEYS_AT_ONCE" | sed -En 's/^ *[0-9]+\) //p' | paste -sd ' ') &&
       [ -n "$keys" ]; do
-      echo "MIGRATE 127.0.0.1 $5 \"\" 0 5000 ${password:+AUTH $password }KEYS $keys" | cli "$3" | grep -qE '^(OK|NOKEY)' ||
-        die "slot $slot does not move from $3 to $5"
+      # Not while the other one is short of memory, for instance.
+      until_true "move of slot $slot from $3 to $5" move_keys "$3" "$5" "$keys"
     done
   done
   for port in "$5" "$3"; do
