@@ -66,7 +66,9 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
     subscription *s = arg;
     const char *words[] = {"SUBSCRIBE", s->options.channel};
 
-    if (verdict == GREETING_PASSED)
+    if (verdict == GREETING_PASSED && s->greeting.cluster && !s->options.id)
+        connection_drop(s->connection, "the store is a node of a Redis Cluster: its URL is redis+cluster://");
+    else if (verdict == GREETING_PASSED)
         connection_words(s->connection, on_subscribed, s, 2, words);
     else
         connection_drop(s->connection, reason);

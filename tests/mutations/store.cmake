@@ -257,3 +257,4 @@ lua_mutation(T23 test_id_snowflake:*another_primary* [[write('HSET', base .. 'id
   [[write('HSET', base .. 'id:workers', 'none', int(math]])
 lua_mutation(T23 test_id_snowflake:*same_primary* [[if known == generation then return {'OK', 0} end]] "")
 c_mutation(T23 server/store/node.c test_store_sentinels:*which_primary* [[    if (n->options.generation)]] [[    if (false)]])
+c_mutation(T22 server/store/subscription.c test_store_subscription:a_node_of_a_cluster* [[s->greeting.cluster && !s->options.id]] [[false]])

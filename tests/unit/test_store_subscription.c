@@ -342,6 +342,19 @@ TEST(an_answer_that_confirms_nothing_is_tried_again)
     }
 }
 
+/* Functions would publish on the node's own channel. */
+TEST(a_node_of_a_cluster_wants_a_clusters_url)
+{
+    stage s = {.hello = "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n"
+                        "$4\r\nmode\r\n$7\r\ncluster\r\n"};
+
+    start_stage(&s, 0);
+    store_driver_until(here.d, has_reason, (void *)(uintptr_t) "redis+cluster://");
+    assert_int_equal(s.subscribes, 0);
+    assert_int_equal(store_driver_ups(here.d), 0);
+    end_stage(&s);
+}
+
 /* Said on the channel's connection only: the store stays. */
 TEST(what_is_no_message_costs_the_connection)
 {
