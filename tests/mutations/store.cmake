@@ -188,7 +188,7 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*newest_configurati
   [[return !best || a->epoch > best->epoch;]] [[return !best;]])
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*another_names*
   [[    add(s, host, port, false);]] [[    (void)host;]])
-c_mutation(T19 server/store/sentinels.c test_store_sentinels:*lost_is_asked_for* [[e->answer.asked_ns >= s->doubt_ns);]] [[true);]])
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:*answer_of_before* [[e->answer.asked_ns >= s->doubt_ns);]] [[true);]])
 c_mutation(T19 server/store/store.c test_store_sentinels:*no_more_is_left* [[    if (node_is_at(s->node, host, port))
         node_drop(]] [[    if (false)
         node_drop(]])

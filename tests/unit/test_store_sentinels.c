@@ -286,6 +286,25 @@ TEST_WITH(a_primary_that_was_lost_is_asked_for_before_it_is_used_again, begin, e
     assert_int_equal(fake_redis_connections(s->primaries[0].fake), connections);
 }
 
+/* The newest configuration is that of a sentinel which answers no more; another one knows only of an older. */
+TEST_WITH(an_answer_of_before_does_not_vouch_for_a_primary_that_was_lost, begin, end)
+{
+    scene *s = *state;
+
+    switch_to(s, 0, 1, 8);
+    switch_to(s, 1, 0, 7);
+    open_store(s, 2);
+    store_driver_until(s->d, is_at_second, s);
+    s->sentinels[0].silent = true;
+    fake_redis_hang_up(s->sentinels[0].fake);
+    unsigned connections = fake_redis_connections(s->primaries[1].fake);
+    fake_redis_hang_up(s->primaries[1].fake);
+    store_driver_wait_ready(s->d, false);
+    outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* a second later */
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_int_equal(fake_redis_connections(s->primaries[1].fake), connections);
+}
+
 /* Found by a question each second, also when nobody writes. */
 TEST_WITH(a_primary_that_became_a_replica_is_left, begin, end)
 {
