@@ -35,6 +35,7 @@ typedef enum life {
     IS_ENDED, /* by a call, or gets a TTL by one */
     OF_ITEMS, /* stays as long as there are items: in the shop that stays */
     STAYS,    /* by contract: the load uses a fixed set of them */
+    OTHERS,   /* of Sentinel, or of groups in buckets, which stay: the load has neither */
 } life;
 
 static const struct kind {
@@ -45,7 +46,7 @@ static const struct kind {
     {"schema", STAYS, "store"},
     {"libraries", STAYS, "store"},
     {"mark", STAYS, "store"},
-    {"generation", STAYS, "store"},
+    {"generation", OTHERS, "store"},
     {"lock:n", ENDS, "locks"},
     {"lock:h", ENDS, "locks"},
     {"lock:t", ENDS, "locks"},
@@ -58,8 +59,8 @@ static const struct kind {
     {"stock:x", IS_ENDED, "stock"},
     {"stock:a", ENDS, "stock"},
     {"stock:t", ENDS, "stock"},
-    {"stock:n", STAYS, "stock"},
-    {"stock:m", OF_ITEMS, "stock"},
+    {"stock:n", OTHERS, "stock"},
+    {"stock:m", OTHERS, "stock"},
     {"stock:skus", OF_ITEMS, "stock"},
     {"stock:ledger", OF_ITEMS, "ledger"},
     {"stock:r", ENDS, "ledger"},
@@ -471,7 +472,7 @@ TEST_WITH(memory_is_flat, setup, teardown)
     }
     free_keys(&stay);
     for (size_t i = 0; i < N_KINDS; i++)
-        if (!f->seen[i])
+        if (!f->seen[i] && kinds[i].life != OTHERS)
             fail_msg("the load made no key of the kind %s", kinds[i].name);
     for (int i = 0; i < LOAD_SERVERS; i++)
         assert_true(server_fixture_stop(f->two.servers[i], LIMIT_MS));
