@@ -72,7 +72,8 @@ class Load:
         """n of each kind."""
         kinds = [self.buyer, self.holder, self.waiter, self.worker, self.visitor]
         running = [asyncio.create_task(self.forever(kind)) for kind in kinds for _ in range(n)]
-        running += [asyncio.create_task(self.forever(kind)) for kind in (self.refiller, self.id_wanter, self.looker)]
+        running += [asyncio.create_task(self.forever(kind)) for kind in (self.refiller, self.id_wanter, self.looker,
+                                                                      self.burster)]
         return running + [asyncio.create_task(self.forever(self.follower, group)) for group in GROUPS]
 
     async def forever(self, kind, *args):
@@ -259,6 +260,14 @@ class Load:
                 await self.call("RateLimitService/Check", request)
         else:
             await self.call("RateLimitService/Check", request)
+
+    async def burster(self):
+        """Comes often for a moment, once a period later, and then not for longer than a period."""
+        for times, pause_s in ((9, 1.3), (1, 1.8)):
+            for _ in range(times):
+                await self.call("RateLimitService/Check", {"rules": [{"limit": LIMITS["log"], "key": "log9"}]})
+                await self.pause(0.08)
+            await asyncio.sleep(pause_s)
 
     async def id_wanter(self):
         kind = self.rng.choice(["SNOWFLAKE", "UUID_V7", "SEQUENCE", "SEQUENCE"])

@@ -64,8 +64,6 @@ LUA = [
 C = [
     ("ids of a server twice", "server/services/id_snowflake.c", "i < count; i++, s->next++)",
      "i < count; i++, s->next += i & 1)"),
-    ("refusals from a memory too long", "server/services/refusals.h", "(UINT64_C(20) * 1000000)",
-     "(UINT64_C(2000) * 1000000)"),
 ]
 
 
