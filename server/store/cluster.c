@@ -17,7 +17,6 @@
  * its replies have had time to come. */
 #include "store/cluster.h"
 
-#include <hiredis/hiredis.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,10 +25,9 @@
 
 #include "log.h"
 #include "memory.h"
-#include "store/connection.h"
-#include "store/greeting.h"
 #include "store/node.h"
 #include "store/pipeline.h"
+#include "store/scout.h"
 #include "store/slots.h"
 #include "store/view.h"
 
@@ -38,8 +36,6 @@ enum {
     LOOK_SOON_MS = 200,
     LOOKS_SOON_MAX = 50, /* in a row; then a second apart: a node may be gone for long */
     LEARN_MS = 20,       /* after MOVED, a lost connection */
-    CONNECT_TIMEOUT_MS = 2000,
-    SILENCE_TIMEOUT_MS = 1000,
     ALL_READY_MS = 2000, /* so long the first readiness waits for all primaries */
     LEAVE_MS = 1000,
     LIMBO_MAX = 8192,
@@ -63,11 +59,6 @@ typedef struct member {
     TAILQ_ENTRY(member) in_all;
 } member;
 
-typedef struct address {
-    char host[SLOTS_HOST_BYTES];
-    uint16_t port;
-} address;
-
 struct cluster {
     cluster_options options;
     TAILQ_HEAD(, member) members;
@@ -75,12 +66,7 @@ struct cluster {
     uint64_t epoch[SLOTS]; /* of its claim */
     uint16_t meta_slot;
 
-    connection *scout;
-    greeting greeting;
-    address at;         /* where the scout is */
-    address *addresses; /* of all nodes, then of the URL */
-    size_t n_addresses, next_address;
-    bool greeted, asking;
+    scout *scout;
     unsigned looks_soon; /* in a row */
     uv_timer_t look;
 
@@ -333,7 +319,6 @@ static void count_closed(void *arg)
         return;
     void (*closed)(void *closed_arg) = c->closed;
     void *closed_arg = c->closed_arg;
-    free(c->addresses);
     free(c);
     closed(closed_arg);
 }
@@ -424,27 +409,6 @@ static void count_slots(cluster *c)
             m->leaves_ms = uv_now(c->options.store->loop) + LEAVE_MS;
 }
 
-static void take_addresses(cluster *c, const slots_map *map)
-{
-    const url *given = c->options.url;
-    address *all = memory_alloc((map->n + given->n_hosts) * sizeof *all);
-    size_t n = 0;
-
-    for (size_t i = 0; i < map->n; i++) {
-        if (map->node[i].host[0] == '\0' || map->node[i].failed)
-            continue;
-        strcpy(all[n].host, map->node[i].host);
-        all[n++].port = map->node[i].port;
-    }
-    for (size_t i = 0; i < given->n_hosts; i++) {
-        snprintf(all[n].host, sizeof all[n].host, "%s", given->hosts[i].name);
-        all[n++].port = given->hosts[i].port;
-    }
-    free(c->addresses);
-    c->addresses = all;
-    c->n_addresses = n;
-}
-
 static void take_address(member *m, const slots_node *seen)
 {
     if (m->port == seen->port && strcmp(m->host, seen->host) == 0)
@@ -456,8 +420,9 @@ static void take_address(member *m, const slots_node *seen)
 }
 
 /* A claim that is older than the known one is of a node that has not heard of this one. */
-static void take_map(cluster *c, const slots_map *map)
+static void take_map(void *arg, const slots_map *map)
 {
+    cluster *c = arg;
     bool changed = false;
     member **of = memory_alloc(map->n * sizeof(member *));
 
@@ -494,7 +459,7 @@ bool cluster_part_from(const cluster *c, uint32_t from, store_part *ret)
     return first;
 }
 
-/* ---- the scout --------------------------------------------------------------------- */
+/* ---- when the scout looks --------------------------------------------------------------------- */
 
 static bool is_whole(const cluster *c)
 {
@@ -504,41 +469,6 @@ static bool is_whole(const cluster *c)
         if (m->n_slots > 0 && !m->ready)
             return false;
     return !TAILQ_EMPTY(&c->members);
-}
-
-static void go_on(cluster *c)
-{
-    c->at = c->addresses[c->next_address++ % c->n_addresses];
-    c->greeted = false;
-    connection_move(c->scout, c->at.host, c->at.port, "another node is asked");
-}
-
-static void on_map(void *arg, const redisReply *reply, bool sent)
-{
-    cluster *c = arg;
-    slots_map map;
-    (void)sent;
-
-    c->asking = false;
-    if (!reply)
-        return;
-    if (reply->type != REDIS_REPLY_STRING || !slots_read(&map, reply->str, reply->len, c->at.host)) {
-        connection_drop(c->scout, "the store's answer to CLUSTER NODES is not understood");
-        return;
-    }
-    take_addresses(c, &map);
-    take_map(c, &map);
-    slots_clear(&map);
-}
-
-static void ask(cluster *c)
-{
-    const char *words[] = {"CLUSTER", "NODES"};
-
-    if (!c->greeted || c->asking)
-        return;
-    c->asking = true;
-    connection_words(c->scout, on_map, c, 2, words);
 }
 
 static void on_look(uv_timer_t *timer)
@@ -552,10 +482,7 @@ static void on_look(uv_timer_t *timer)
     look_in(c, whole || c->looks_soon > LOOKS_SOON_MAX ? LOOK_MS : LOOK_SOON_MS);
     dismiss(c);
     judge(c);
-    if (!c->greeted || (!whole && !c->asking && c->looks_soon > 1))
-        go_on(c);
-    else
-        ask(c);
+    scout_look(c->scout, !whole && c->looks_soon > 1);
 }
 
 /* Unless it looks earlier. */
@@ -566,35 +493,18 @@ static void look_in(cluster *c, uint64_t ms)
     uv_timer_start(&c->look, on_look, ms, 0);
 }
 
-static void on_scout_up(void *arg)
+static void on_misfit(void *arg, const char *reason)
 {
-    cluster *c = arg;
+    const cluster *c = arg;
 
-    greeting_start(&c->greeting, c->scout);
-}
-
-static void on_scout_greeted(void *arg, greeting_verdict verdict, const char *reason)
-{
-    cluster *c = arg;
-
-    if (verdict == GREETING_PASSED && c->greeting.cluster) {
-        connection_ready(c->scout);
-        c->greeted = true;
-        ask(c);
-        return;
-    }
-    if (verdict == GREETING_PASSED)
-        reason = "the store is no Redis Cluster";
-    if (verdict != GREETING_REFUSED && !c->was_ready)
+    if (!c->was_ready)
         c->options.on_fatal(c->options.arg, reason);
-    connection_drop(c->scout, reason);
 }
 
-static void on_scout_down(void *arg, const char *reason)
+static void on_scout_lost(void *arg, const char *reason)
 {
     cluster *c = arg;
 
-    c->greeted = false;
     pipeline_down(c->limbo, reason);
     if (!c->was_ready && TAILQ_EMPTY(&c->members) && strcmp(c->reason, reason) != 0) {
         snprintf(c->reason, sizeof c->reason, "%s", reason);
@@ -616,31 +526,13 @@ static void never_useless(void *arg, const char *reason)
     (void)reason;
 }
 
-static void open_scout(cluster *c)
-{
-    const store_options *from = c->options.store;
-    const connection_options to_scout = {
-        .loop = from->loop,
-        .tls = c->options.tls,
-        .host = c->at.host,
-        .port = c->at.port,
-        .connect_timeout_ms = from->connect_timeout_ms ? from->connect_timeout_ms : CONNECT_TIMEOUT_MS,
-        .silence_timeout_ms = SILENCE_TIMEOUT_MS,
-        .on_up = on_scout_up,
-        .on_down = on_scout_down,
-        .arg = c,
-    };
-
-    c->greeting = (greeting){.as = c->options.as, .any_role = true, .done = on_scout_greeted, .arg = c};
-    c->scout = connection_open(&to_scout);
-}
-
 void cluster_reauth(cluster *c)
 {
     member *m;
 
     TAILQ_FOREACH(m, &c->members, in_all)
-        node_reauth(m->node);
+        if (m->node)
+            node_reauth(m->node);
 }
 
 cluster *cluster_open(const cluster_options *options)
@@ -656,16 +548,26 @@ cluster *cluster_open(const cluster_options *options)
         .arg = c,
     };
 
+    const scout_options to_scout = {
+        .loop = options->store->loop,
+        .url = options->url,
+        .as = options->as,
+        .tls = options->tls,
+        .connect_timeout_ms = options->store->connect_timeout_ms,
+        .on_map = take_map,
+        .on_misfit = on_misfit,
+        .on_lost = on_scout_lost,
+        .arg = c,
+    };
+
     *c = (cluster){.options = *options, .reason = "connecting", .open = 4};
     TAILQ_INIT(&c->members);
     c->meta_slot = slots_of(lks_rpc_slice_of(STORE_META_BASE));
-    take_addresses(c, &(const slots_map){.n = 0});
-    c->at = c->addresses[c->next_address++];
     c->limbo = pipeline_new(&to_limbo);
     uv_timer_init(options->store->loop, &c->look);
     uv_idle_init(options->store->loop, &c->closing);
     c->look.data = c->closing.data = c;
-    open_scout(c);
+    c->scout = scout_open(&to_scout);
     look_in(c, LOOK_SOON_MS);
     return c;
 }
@@ -688,7 +590,7 @@ static void on_closing(uv_idle_t *idle)
     uv_idle_stop(idle);
     while ((m = TAILQ_FIRST(&c->members)))
         close_member(m);
-    connection_close(c->scout, count_closed, c);
+    scout_close(c->scout, count_closed, c);
     pipeline_end(c->limbo);
     pipeline_free(c->limbo, count_closed, c);
     uv_close((uv_handle_t *)&c->look, on_handle_closed);

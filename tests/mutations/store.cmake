@@ -242,6 +242,8 @@ c_mutation(T22 server/store/cluster.c test_store_cluster:calls_go_to* [[close_me
   [[m->leaves_ms = 0; /* its connection]])
 c_mutation(T22 server/store/pipeline.c test_store_cluster:moved* [[c->moves++ < MOVES_AT_ONCE]] [[false]])
 c_mutation(T22 server/store/greeting.c test_store_cluster:another* [[strcmp(reply->str, g->id) != 0]] [[false]])
+c_mutation(T22 server/store/cluster.c test_store_cluster:a_password* [=[        if (m->node)
+            node_reauth(m->node);]=] [=[        node_reauth(m->node);]=])
 c_mutation(T22 server/store/cluster.c test_store_cluster:a_dead* [[bool ready = n_ready > 0 &&]] [[bool ready = n_ready == n_serving &&]])
 c_mutation(T22 server/services/walk.c test_walk [=[now[i] & w->here[i]]=] [=[now[i]]=])
 c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(set, slot, true);]])

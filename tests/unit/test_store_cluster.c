@@ -11,7 +11,7 @@ enum { A, B, NODES, PATIENCE_MS = 3000 };
 
 static const char cluster_hello[] =
     "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n$7\r\ncluster\r\n";
-/* One in each half of the slots, and {meta} is in the lower one. */
+/* One in each half of the slots; {meta} is in the upper one. */
 static const char low[] = "ls:{b/q}:", high[] = "ls:{foo}:";
 
 typedef struct fake_node {
@@ -194,6 +194,21 @@ TEST(a_newer_claim_counts)
     until_looked();
     assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
     assert_calls(0, 1);
+}
+
+/* A is known, but not opened before the data layout is. */
+TEST(a_password_is_read_again_while_a_node_is_not_open_yet)
+{
+    lks_error error;
+
+    here.node[B].says = "cccccccccccccccccccccccccccccccccccccccc";
+    open_store();
+    until_looked();
+    assert_int_equal(store_reload(store_driver_store(here.d), &error), LKS_OK);
+    here.node[B].says = NULL;
+    store_driver_wait_ready(here.d, true);
+    assert_outcome(call(low), LKS_OK, LKS_APPLIED_YES);
+    assert_calls(1, 0);
 }
 
 /* They were not sent, or may be sent again. */

@@ -1,0 +1,39 @@
+/* Asks one node of a Redis Cluster after another who has which slots, on a connection of its own. Loop thread only. */
+#ifndef LOCKSTOCK_SERVER_STORE_SCOUT_H
+#define LOCKSTOCK_SERVER_STORE_SCOUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "store/greeting.h"
+#include "store/slots.h"
+#include "store/url.h"
+
+typedef struct scout scout;
+
+typedef struct scout_options {
+    struct uv_loop_s *loop;
+    const url *url; /* its hosts; outlives the scout, as the next two */
+    const login *as;
+    const struct secrets_tls *tls;
+    uint32_t connect_timeout_ms; /* 0 = 2,000 */
+    /* An answer; valid until it returns. */
+    void (*on_map)(void *arg, const slots_map *map);
+    /* The node is none of a cluster, or its version does not fit; on_lost follows. */
+    void (*on_misfit)(void *arg, const char *reason);
+    /* The connection was lost, or could not be made. */
+    void (*on_lost)(void *arg, const char *reason);
+    void *arg;
+} scout_options;
+
+/* Connects to the first host and asks it, and keeps connecting, until scout_close. Calls nothing back before it returns. */
+scout *scout_open(const scout_options *options);
+
+/* Asks the node that it is at, unless that is asked already. `elsewhere`, or without a connection: goes to another one, which is
+ * asked as soon as it is reached. */
+void scout_look(scout *scout, bool elsewhere);
+
+/* `closed` runs on the loop, last. */
+void scout_close(scout *scout, void (*closed)(void *arg), void *arg);
+
+#endif
