@@ -85,6 +85,53 @@ static void print_nothing(const char *word, const char *help)
     (void)help;
 }
 
+/* ---- rows of bash and zsh -------------------------------------------------------------- */
+
+/* How a shell is given a list of words. */
+typedef struct word_list {
+    const char *opens, *closes;
+    void (*print)(const char *word, const char *help);
+} word_list;
+
+/* What may follow a command, and be given to its flags. */
+static void print_choice_rows(void *arg, const grammar_command *c)
+{
+    const word_list *list = arg;
+
+    if (!c->second[0] && grammar_has_choices(c->form)) {
+        printf("  '%s '*' '*) %s", c->first, list->opens);
+        print_choices(c->form);
+        printf("%s ;;\n", list->closes);
+    }
+    for (size_t i = 0; i < c->n_flags; i++) {
+        if (!grammar_has_choices(c->flags[i].form))
+            continue;
+        printf("  '%s %s --%s') %s", c->first, c->second, c->flags[i].name, list->opens);
+        print_choices(c->flags[i].form);
+        printf("%s ;;\n", list->closes);
+    }
+}
+
+/* The first words, and of each those that follow it. */
+static bool print_word_rows(const word_list *list)
+{
+    listing firsts, seconds;
+    bool good;
+
+    printf("  '') %s", list->opens);
+    good = list_words(NULL, list->print, &firsts);
+    printf("%s ;;\n", list->closes);
+    for (size_t i = 0; i < firsts.n && good; i++) {
+        good = list_words(firsts.seen[i], print_nothing, &seconds);
+        if (seconds.n == 0)
+            continue;
+        printf("  %s) %s", firsts.seen[i], list->opens);
+        good = list_words(firsts.seen[i], list->print, &seconds);
+        printf("%s ;;\n", list->closes);
+    }
+    return good;
+}
+
 /* ---- bash ---------------------------------------------------------------------------- */
 
 static void print_word(const char *word, const char *help)
@@ -106,23 +153,6 @@ static void bash_flags(void *arg, const grammar_command *c)
     printf(" ' ;;\n");
 }
 
-static void bash_choices(void *arg, const grammar_command *c)
-{
-    (void)arg;
-    if (!c->second[0] && grammar_has_choices(c->form)) {
-        printf("  '%s '*' '*) words='", c->first);
-        print_choices(c->form);
-        printf("' ;;\n");
-    }
-    for (size_t i = 0; i < c->n_flags; i++) {
-        if (!grammar_has_choices(c->flags[i].form))
-            continue;
-        printf("  '%s %s --%s') words='", c->first, c->second, c->flags[i].name);
-        print_choices(c->flags[i].form);
-        printf("' ;;\n");
-    }
-}
-
 static void print_files(const grammar_flag *common, size_t n, const char *before, const char *between)
 {
     bool first = true;
@@ -134,28 +164,9 @@ static void print_files(const grammar_flag *common, size_t n, const char *before
         }
 }
 
-/* Rows FIRST) VARIABLE='SECOND ...' */
-static bool bash_words(void)
-{
-    listing firsts, seconds;
-    bool good = true;
-
-    printf("  '') words='");
-    good = list_words(NULL, print_word, &firsts);
-    printf("' ;;\n");
-    for (size_t i = 0; i < firsts.n && good; i++) {
-        good = list_words(firsts.seen[i], print_nothing, &seconds);
-        if (seconds.n == 0)
-            continue;
-        printf("  %s) words='", firsts.seen[i]);
-        good = list_words(firsts.seen[i], print_word, &seconds);
-        printf("' ;;\n");
-    }
-    return good;
-}
-
 static bool print_bash(const grammar_flag *common, size_t n)
 {
+    word_list list = {.opens = "words='", .closes = "'", .print = print_word};
     bool good;
 
     printf("# Completion of lockstock for bash, made by `lockstock completion bash`.\n\n"
@@ -169,10 +180,10 @@ static bool print_bash(const grammar_flag *common, size_t n)
     printf("  esac\n}\n\n"
            "_lockstock_choices() { # first second flag; fills in words\n"
            "  words=\n  case \"$1 $2 $3\" in\n");
-    good = good && grammar_each(bash_choices, NULL);
+    good = good && grammar_each(print_choice_rows, &list);
     printf("  esac\n}\n\n"
            "_lockstock_words() { # first; fills in words\n  words=\n  case $1 in\n");
-    good = good && bash_words();
+    good = good && print_word_rows(&list);
     printf("  esac\n}\n\n"
            "_lockstock() {\n"
            "  local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -266,44 +277,9 @@ static void zsh_word(const char *word, const char *help)
     putchar('\'');
 }
 
-static void zsh_choices(void *arg, const grammar_command *c)
-{
-    (void)arg;
-    if (!c->second[0] && grammar_has_choices(c->form)) {
-        printf("  '%s '*' '*) choices=(", c->first);
-        print_choices(c->form);
-        printf(") ;;\n");
-    }
-    for (size_t i = 0; i < c->n_flags; i++) {
-        if (!grammar_has_choices(c->flags[i].form))
-            continue;
-        printf("  '%s %s --%s') choices=(", c->first, c->second, c->flags[i].name);
-        print_choices(c->flags[i].form);
-        printf(") ;;\n");
-    }
-}
-
-static bool zsh_words(void)
-{
-    listing firsts, seconds;
-    bool good = true;
-
-    printf("  '') choices=(");
-    good = list_words(NULL, zsh_word, &firsts);
-    printf(") ;;\n");
-    for (size_t i = 0; i < firsts.n && good; i++) {
-        good = list_words(firsts.seen[i], print_nothing, &seconds);
-        if (seconds.n == 0)
-            continue;
-        printf("  %s) choices=(", firsts.seen[i]);
-        good = list_words(firsts.seen[i], zsh_word, &seconds);
-        printf(") ;;\n");
-    }
-    return good;
-}
-
 static bool print_zsh(const grammar_flag *common, size_t n)
 {
+    word_list list = {.opens = "choices=(", .closes = ")", .print = zsh_word};
     bool good;
 
     printf("#compdef lockstock\n"
@@ -318,10 +294,10 @@ static bool print_zsh(const grammar_flag *common, size_t n)
     printf("  esac\n}\n\n"
            "_lockstock_choices() { # first second flag; fills in choices\n"
            "  choices=()\n  case \"$1 $2 $3\" in\n");
-    good = good && grammar_each(zsh_choices, NULL);
+    good = good && grammar_each(print_choice_rows, &list);
     printf("  esac\n}\n\n"
            "_lockstock_words() { # first; fills in choices\n  choices=()\n  case $1 in\n");
-    good = good && zsh_words();
+    good = good && print_word_rows(&list);
     printf("  esac\n}\n\n"
            "_lockstock() {\n"
            "  local first='' second='' word='' prev=$words[CURRENT-1] i\n"

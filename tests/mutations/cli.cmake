@@ -83,8 +83,8 @@ c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wai
 ]] "")
 
 # completion
-c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') words='", c->first]]
-  [[        printf("  '%s %s -%s') words='", c->first]])
+c_mutation(CL7 cli/completion.c test_cli_completion:*values [[        printf("  '%s %s --%s') %s", c->first]]
+  [[        printf("  '%s %s -%s') %s", c->first]])
 c_mutation(CL7 cli/grammar.c test_cli_completion:*methods [[        put(one->second, sizeof one->second, short_name);
         visit(arg, one);]] "")
 c_mutation(CL7 cli/completion.c test_cli_completion:*fish [[        else if contains -- $word $takes]] [[        else if false]])
