@@ -80,6 +80,7 @@ run_on_set() { # cluster|sentinel [lockstockd's flags]
   echo "Its redis-servers: packaging/redis-set.sh nodes $work/set; more in that script's header."
   "$build/server/lockstockd" --listen tcp://127.0.0.1:7700,grpc://127.0.0.1:7701 --store "$(cat "$work/set/url")" "${@:2}" &
   server=$!
+  : >"$work/log" # of the redis-servers, which run; lockstockd says itself what is wrong
   wait "$server" || die "lockstockd ended"
   server=
 }
