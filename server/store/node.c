@@ -90,14 +90,14 @@ static void set_ready(node *n)
 
 static bool is_unsafe(const node *n)
 {
-    return n->safety.danger && !n->options.allow_unsafe;
+    return n->safety.danger && !n->options.store->allow_unsafe;
 }
 
 /* Each answer would be a MAYBE, after wait_ms. Where ROLE is not permitted nobody knows. */
 static bool lacks_replicas(const node *n)
 {
-    return n->options.wait_replicas > 0 &&
-           (!n->knows_role || (n->replication.known && n->replication.replicas < n->options.wait_replicas));
+    return n->options.store->wait_replicas > 0 &&
+           (!n->knows_role || (n->replication.known && n->replication.replicas < n->options.store->wait_replicas));
 }
 
 /* The connection was greeted, or the channel is heard, or the store safe again: when all hold, calls may go
@@ -165,8 +165,8 @@ static void on_down(void *arg, const char *reason)
 
 static void warn_of_failover(node *n)
 {
-    if (n->options.generation && n->options.wait_replicas == 0 && n->safety.known && n->safety.min_replicas == 0 &&
-        !n->warned)
+    if (n->options.generation && n->options.store->wait_replicas == 0 && n->safety.known &&
+        n->safety.min_replicas == 0 && !n->warned)
         log_warn(
             "store-may-lose", "%s",
             "reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may be lost in "
@@ -178,7 +178,7 @@ static void begin(node *n)
 {
     n->greeted = true;
     warn_of_failover(n);
-    if (n->options.wait_replicas > 0)
+    if (n->options.store->wait_replicas > 0)
         ask_role(n);
     advance(n);
 }
@@ -201,7 +201,7 @@ static void tell_generation(node *n)
         .base = lks_rpc_slice_of(STORE_META_BASE), .function = "id_generation", .n_args = 1, .args = args};
     const store_call *const calls[] = {&call};
 
-    fcall *f = fcall_new(calls, 1, n->options.library_digest, n->greeting.cluster);
+    fcall *f = fcall_new(calls, 1, n->options.store->library_digest, n->greeting.cluster);
     connection_command(n->connection, on_generation, n, f->bytes, f->len);
     connection_flush(n->connection);
     free(f);
@@ -311,7 +311,7 @@ static void on_safety(void *arg, const struct redisReply *reply, bool sent)
     if (!reply || !n->greeted)
         return;
     n->safety = safety_of(reply);
-    safety_log(&n->safety, &before, n->options.allow_unsafe);
+    safety_log(&n->safety, &before, n->options.store->allow_unsafe);
     if (is_unsafe(n))
         say_not_ready(n, n->safety.danger);
     else if (!n->ready)
@@ -360,7 +360,7 @@ static void on_role(void *arg, const struct redisReply *reply, bool sent)
     if (lacks_replicas(n)) {
         char text[REASON_BYTES];
         snprintf(text, sizeof text, "the store has %u replicas, --wait-replicas asks for %u", n->replication.replicas,
-                 n->options.wait_replicas);
+                 n->options.store->wait_replicas);
         say_not_ready(n, text);
     } else if (!n->ready) {
         advance(n);
@@ -439,13 +439,13 @@ static subscription *open_subscription(node *n, const connection_options *to_con
 
 static void assemble(node *n)
 {
-    uv_loop_t *loop = n->options.loop;
+    uv_loop_t *loop = n->options.store->loop;
     const pipeline_options to_pipeline = {
         .loop = loop,
-        .digest = n->options.library_digest,
-        .in_flight_max = or_default(n->options.in_flight_max, IN_FLIGHT_MAX),
-        .wait_replicas = n->options.wait_replicas,
-        .wait_ms = or_default(n->options.wait_ms, WAIT_MS),
+        .digest = n->options.store->library_digest,
+        .in_flight_max = or_default(n->options.store->in_flight_max, IN_FLIGHT_MAX),
+        .wait_replicas = n->options.store->wait_replicas,
+        .wait_ms = or_default(n->options.store->wait_ms, WAIT_MS),
         .on_missing = on_missing,
         .on_useless = on_useless,
         .route = n->options.route ? route : NULL,
@@ -459,25 +459,25 @@ static void assemble(node *n)
         .host = n->host,
         .port = n->port,
         .waits_to_be_told = n->options.waits_to_be_told,
-        .connect_timeout_ms = or_default(n->options.connect_timeout_ms, CONNECT_TIMEOUT_MS),
-        .silence_timeout_ms = or_default(n->options.silence_timeout_ms, SILENCE_TIMEOUT_MS),
+        .connect_timeout_ms = or_default(n->options.store->connect_timeout_ms, CONNECT_TIMEOUT_MS),
+        .silence_timeout_ms = or_default(n->options.store->silence_timeout_ms, SILENCE_TIMEOUT_MS),
         .on_up = on_up,
         .on_down = on_down,
         .arg = n,
     };
 
-    n->library = library_new(n->options.library_text, n->options.library_digest);
+    n->library = library_new(n->options.store->library_text, n->options.store->library_digest);
     n->greeting = (greeting){
         .as = n->options.as,
         .db = n->options.db,
         .library = n->library,
-        .allow_unsafe = n->options.allow_unsafe,
+        .allow_unsafe = n->options.store->allow_unsafe,
         .id = n->options.id,
         .done = on_greeted,
         .arg = n,
     };
     n->pipeline = pipeline_new(&to_pipeline);
-    if (n->options.wait_replicas > 0 && n->options.wake_channel)
+    if (n->options.store->wait_replicas > 0 && n->options.wake_channel)
         n->heard = heard_new(&(heard_options){
             .pipeline = n->pipeline, .on_message = on_confirmed_message, .on_missed = on_missed, .arg = n});
     n->connection = connection_open(&to_connection);
@@ -491,10 +491,10 @@ static void assemble(node *n)
     n->handles = 4;
     n->upkeep.data = n->safety_check.data = n->role_check.data = n->closing.data = n;
     uv_timer_start(&n->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
-    if (n->options.waits_to_be_told || n->options.wait_replicas > 0)
+    if (n->options.waits_to_be_told || n->options.store->wait_replicas > 0)
         uv_timer_start(&n->role_check, on_role_check, ROLE_CHECK_MS, ROLE_CHECK_MS);
-    uv_timer_start(&n->safety_check, on_safety_check, or_default(n->options.safety_check_ms, SAFETY_CHECK_MS),
-                   or_default(n->options.safety_check_ms, SAFETY_CHECK_MS));
+    uv_timer_start(&n->safety_check, on_safety_check, or_default(n->options.store->safety_check_ms, SAFETY_CHECK_MS),
+                   or_default(n->options.store->safety_check_ms, SAFETY_CHECK_MS));
 }
 
 node *node_open(const node_options *options)

@@ -14,7 +14,8 @@ typedef struct node node;
 
 /* Callbacks run on the loop. None may close the node inside it but through node_close, whose end comes later. */
 typedef struct node_options {
-    struct uv_loop_s *loop;
+    const store_options
+        *store; /* loop, library, times, limits; outlives the node; what it says of url and callbacks is not used */
     const login *as; /* stays the caller's, as this does: */
     const struct secrets_tls *tls;
     uint32_t db;
@@ -25,11 +26,6 @@ typedef struct node_options {
     /* Which primary it is now, where another Redis may have its address or its place; NULL: it stays the same one.
      * Told to the store before any call goes out. Valid until the next change. */
     const char *(*generation)(void *arg);
-    const char *library_text, *library_digest; /* static */
-    bool allow_unsafe;
-    uint32_t connect_timeout_ms, silence_timeout_ms, safety_check_ms, in_flight_max; /* as in store_options, 0 too */
-    unsigned wait_replicas;                                                          /* these two as in store_options */
-    uint32_t wait_ms;
     const char *wake_channel; /* it must outlive the node; NULL = none */
     const char *id;           /* which node of a cluster it must be; outlives it; NULL: any */
     /* Of a node of a cluster, as in pipeline_options; else NULL. */

@@ -143,7 +143,7 @@ static node *open_node(store *s)
 {
     bool sentinel = s->url.kind == URL_SENTINEL;
     const node_options options = {
-        .loop = s->options.loop,
+        .store = &s->options,
         .as = &s->secrets.as,
         .tls = tls_of(s),
         .db = s->url.db,
@@ -152,15 +152,6 @@ static node *open_node(store *s)
         .port = sentinel ? 0 : s->url.hosts[0].port,
         .waits_to_be_told = sentinel,
         .generation = sentinel ? generation : NULL,
-        .library_text = s->options.library_text,
-        .library_digest = s->options.library_digest,
-        .allow_unsafe = s->options.allow_unsafe,
-        .connect_timeout_ms = s->options.connect_timeout_ms,
-        .silence_timeout_ms = s->options.silence_timeout_ms,
-        .safety_check_ms = s->options.safety_check_ms,
-        .in_flight_max = s->options.in_flight_max,
-        .wait_replicas = s->options.wait_replicas,
-        .wait_ms = s->options.wait_ms,
         .wake_channel = s->options.wake_channel,
         .on_ready = on_ready,
         .on_fatal = on_fatal,

@@ -96,9 +96,9 @@ c_mutation(B9 server/services/lock_admin.c test_lock_fence [[    (void)request;
     (void)a;]])
 
 c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
-  [[return n->safety.danger && !n->options.allow_unsafe;]] [[return false;]])
+  [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return false;]])
 c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe*
-  [[return n->safety.danger && !n->options.allow_unsafe;]] [[return n->safety.danger;]])
+  [[return n->safety.danger && !n->options.store->allow_unsafe;]] [[return n->safety.danger;]])
 c_mutation(B10 server/store/node.c test_store_redis:*becomes_unsafe* [[    else if (!n->ready)
         advance(n);]] "")
 c_mutation(B10 server/store/safety.c test_store_redis:*becomes_unsafe*
