@@ -17,11 +17,7 @@ const char *path(const char *name)
 
 void write_file(const char *name, const char *text)
 {
-    FILE *file = fopen(path(name), "w");
-
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
+    assert_true(tempdir_write(path(name), text));
 }
 
 static void sign(const authority *by, const char *name, certificate_wish wish)

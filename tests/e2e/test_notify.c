@@ -209,30 +209,21 @@ TEST(the_watchdog_of_another_process_is_not_fed)
     server_fixture_free(server);
 }
 
-static void write_policy(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "we");
-
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 TEST(a_reload_that_fails_is_in_the_status_until_one_succeeds)
 {
     char path[96];
     const char *const args[] = {"--policy", path, NULL};
 
     snprintf(path, sizeof path, "%s/policy", manager.dir);
-    write_policy(path, "[dashboard]\n* = READ\n");
+    assert_true(tempdir_write(path, "[dashboard]\n* = READ\n"));
     server_fixture *server = start_server(NULL, args, NULL);
     assert_true(hears_all("READY=1\nSTATUS=ready"));
-    write_policy(path, "nonsense\n");
+    assert_true(tempdir_write(path, "nonsense\n"));
     process_signal(server_fixture_process(server), SIGHUP);
     assert_true(hears("READY=1\nSTATUS=ready; the last reload failed: "));
     assert_non_null(strstr(manager.last, path));
     assert_true(manager.reload_heard);
-    write_policy(path, "[dashboard]\n* = READ\n");
+    assert_true(tempdir_write(path, "[dashboard]\n* = READ\n"));
     process_signal(server_fixture_process(server), SIGHUP);
     assert_true(hears_all("READY=1\nSTATUS=ready"));
     assert_true(server_fixture_stop(server, LIMIT_MS));

@@ -7,6 +7,7 @@
 
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "support/tempdir.h"
 #include "test.h"
 
 static redis_fixture *redis;
@@ -76,15 +77,6 @@ TEST(test_a_call_without_a_store_is_refused)
         assert_int_equal(error.applied, LKS_APPLIED_NO);
 }
 
-static void write_password(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-}
-
 TEST(test_a_password_that_changes_is_read_on_sighup)
 {
     char path[160];
@@ -92,12 +84,12 @@ TEST(test_a_password_that_changes_is_read_on_sighup)
 
     snprintf(path, sizeof path, "%s/password", redis_fixture_dir(redis));
     const char *const args[] = {"--allow-unsafe-store", "--store-password-file", path, NULL};
-    write_password(path, "first\n");
+    assert_true(tempdir_write(path, "first\n"));
     free(redis_fixture_command(redis, "CONFIG SET requirepass first"));
     server_fixture *other =
         server_fixture_start(&(server_fixture_options){.store = redis_fixture_url(redis), .args = args});
     assert_non_null(other);
-    write_password(path, "second\n");
+    assert_true(tempdir_write(path, "second\n"));
     free(redis_fixture_command(redis, "AUTH first\r\nCONFIG SET requirepass second"));
     process_signal(server_fixture_process(other), SIGHUP);
     assert_true(process_wait_line(server_fixture_process(other), "event=reloaded", NULL, 0, 60000));

@@ -441,15 +441,6 @@ TEST(a_killed_server_takes_its_redis_along)
     }
 }
 
-static void write_text(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
-
 /* Something left by a server that is dead still holds the lock, for a while. */
 TEST(the_rest_of_a_dead_server_is_waited_out)
 {
@@ -457,7 +448,7 @@ TEST(the_rest_of_a_dead_server_is_waited_out)
 
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(lock, sizeof lock, "%s/lock", s.dir);
-    write_text(lock, "999999999\n");
+    assert_true(tempdir_write(lock, "999999999\n"));
     const char *args[] = {"flock", lock, "sh", "-c", "echo locked; sleep 1", NULL};
     process *rest = process_spawn(args, NULL);
     assert_non_null(rest);
@@ -531,7 +522,7 @@ TEST(links_in_the_directory_are_not_followed)
 
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(target, sizeof target, "%s/precious", s.parent);
-    write_text(target, "precious");
+    assert_true(tempdir_write(target, "precious"));
     for (size_t i = 0; i < 2; i++) {
         snprintf(link, sizeof link, "%s/%s", s.dir, names[i]);
         unlink(link);
@@ -580,7 +571,7 @@ TEST(what_is_missing_is_named)
     snprintf(s.url, sizeof s.url, "embedded:%s/no/such/parent", s.parent);
     assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
     snprintf(path, sizeof path, "%s/file", s.parent);
-    write_text(path, "");
+    assert_true(tempdir_write(path, ""));
     snprintf(s.url, sizeof s.url, "embedded:%s", path);
     assert_int_equal(try_open(NULL, &error), LKS_INVALID_ARGUMENT);
 }
@@ -598,7 +589,7 @@ TEST(a_redis_that_cannot_load_its_data_is_fatal)
 
     assert_int_equal(mkdir(s.dir, 0700), 0);
     snprintf(path, sizeof path, "%s/appendonlydir", s.dir);
-    write_text(path, "in the way");
+    assert_true(tempdir_write(path, "in the way"));
     if (try_open(NULL, &error) == LKS_OK) {
         store_driver_until(s.d, is_fatal, &s);
         snprintf(error.message, sizeof error.message, "%s", store_fatal(store_driver_store(s.d)));

@@ -36,3 +36,14 @@ void tempdir_remove(char *path)
         free(path);
     }
 }
+
+bool tempdir_write(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+    bool written = file && fputs(text, file) >= 0;
+
+    written = file && fclose(file) == 0 && written;
+    if (!written)
+        perror(path);
+    return written;
+}

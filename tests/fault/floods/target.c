@@ -9,6 +9,7 @@
 
 #include "support/redis_fixture.h"
 #include "support/server_fixture.h"
+#include "support/tempdir.h"
 
 enum { STOP_MS = 60000, ARGS_MAX = 48 };
 
@@ -33,14 +34,6 @@ const char *target_program(void)
     return path ? path : server_fixture_program();
 }
 
-static bool write_file(const char *path, const char *text)
-{
-    FILE *file = fopen(path, "w");
-    bool written = file && fputs(text, file) >= 0;
-
-    return file && fclose(file) == 0 && written;
-}
-
 static void add_token(char *text, size_t size, const char *token, const char *principal)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -62,7 +55,7 @@ static bool write_policy(const char *dir)
     snprintf(here.tokens, sizeof here.tokens, "%s/tokens", dir);
     add_token(tokens, sizeof tokens, TARGET_OTHERS_TOKEN, "others");
     add_token(tokens, sizeof tokens, TARGET_ATTACKERS_TOKEN, "attackers");
-    return write_file(here.policy, policy) && write_file(here.tokens, tokens);
+    return tempdir_write(here.policy, policy) && tempdir_write(here.tokens, tokens);
 }
 
 /* The fixture makes the certificate for tls:// and listens on it; the other wires are more arguments. */
