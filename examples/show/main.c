@@ -60,7 +60,6 @@ typedef struct show {
     bool live;
     bool utf8;
     bool input_ended;
-    size_t told; /* news, as lines */
     int64_t next_line_ms;
 } show;
 
@@ -203,12 +202,14 @@ static void tell(show *s, const picture *p, bool last)
     int64_t now_ms = clock_ms(), opened_ms = atomic_load(&s->crowd->opens_ms);
 
     if (s->live) {
+        size_t behind = s->said.n - s->said.told; /* each line is on one screen at least, however many come at once */
+        s->said.told += behind < SCREEN_NEWS ? behind : SCREEN_NEWS;
         screen_draw(p);
         return;
     }
-    for (; s->told < s->said.n; s->told++)
-        if (news_at(&s->said, s->told))
-            printf("         %s\n", news_at(&s->said, s->told));
+    for (; s->said.told < s->said.n; s->said.told++)
+        if (news_at(&s->said, s->said.told))
+            printf("         %s\n", news_at(&s->said, s->said.told));
     if (now_ms >= s->next_line_ms || last) {
         screen_line(p, opened_ms != 0 ? (double)(now_ms - opened_ms) / 1000 : 0);
         s->next_line_ms = now_ms + LINE_MS;

@@ -178,11 +178,10 @@ static void fill(grid *g, const picture *p)
     exact_rows(&right, p);
     for (size_t row = FIRST_ROW; row < NEWS_ROW - 1; row++)
         put(g, row, middle - 1, middle, DIM, p->utf8 ? "│" : "|");
-    for (size_t i = 0; i < NEWS_KEPT; i++) {
-        size_t kept = p->said->n < NEWS_KEPT ? p->said->n : NEWS_KEPT;
-        const char *text = news_at(p->said, p->said->n - kept + i);
+    for (size_t end = p->said->told, i = end > SCREEN_NEWS ? end - SCREEN_NEWS : 0; i < end; i++) {
+        const char *text = news_at(p->said, i);
         if (text)
-            say(&told, i == kept - 1 ? BOLD : PLAIN, "%s", text);
+            say(&told, i == end - 1 ? BOLD : PLAIN, "%s", text);
     }
     put(g, g->rows - 1, 1, g->columns, YELLOW, p->help);
 }

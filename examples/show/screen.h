@@ -6,6 +6,8 @@
 #include "news.h"
 #include "waits.h"
 
+enum { SCREEN_NEWS = 5 }; /* lines of news on a screen */
+
 typedef struct picture {
     crowd *crowd;
     totals totals[SIDES];
@@ -15,7 +17,8 @@ typedef struct picture {
     bool utf8;        /* the terminal shows it */
 } picture;
 
-/* Draws the whole screen, as large as the terminal is now; what does not fit is left out. */
+/* Draws the whole screen, as large as the terminal is now; what does not fit is left out. The news are the last lines
+ * of those told. */
 void screen_draw(const picture *p);
 
 /* Prints one line to standard output. */

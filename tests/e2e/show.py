@@ -138,6 +138,11 @@ class Lines(Case):
             self.assertEqual(bought + sold_out + waiting + gave_up, 240)
             self.assertEqual(bought, table.of("bought", side))
 
+    def test_no_news_are_lost_when_many_come_at_once(self):
+        out, _ = self.run_show(*SMALL, "--press", "20:r" + 7 * ",20:s")
+        self.adds_up(out, 240, 200)
+        self.assertIn("kill -9 of Redis", out)
+
     def test_the_other_naive_forms(self):
         for form, title in (("getset", "GETSET, GET, SET"), ("decr", "GET, then DECR")):
             out, _ = self.run_show("--buyers", "160", "--phones", "100", "--seconds", "1", "--naive", form)
@@ -204,12 +209,18 @@ class OnTerminal(Case):
                 if error.errno != errno.EIO:
                     raise
 
+    def read_rest(self):
+        while select.select([self.terminal], [], [], 0)[0]:
+            self.read()
+
     def read_until(self, condition, what):
         end = time.monotonic() + PATIENCE_S
         while not condition():
+            ended = time.monotonic() > end or self.show.poll() is not None
             self.read()
-            if time.monotonic() > end or self.show.poll() is not None:
-                raise AssertionError(f"{what} does not come:\n{self.text[-3000:]}")
+            if ended:
+                self.read_rest()
+                self.assertTrue(condition(), f"{what} does not come:\n{self.text[-3000:]}")
 
     def wait_text(self, text):
         """Something written from now on; a screen is written anew ten times a second."""
@@ -224,8 +235,7 @@ class OnTerminal(Case):
         end = time.monotonic() + PATIENCE_S
         while self.show.poll() is None and time.monotonic() < end:
             self.read()
-        while select.select([self.terminal], [], [], 0)[0]:
-            self.read()
+        self.read_rest()
         self.assertEqual(self.show.poll(), status, self.text[-3000:])
 
     def is_restored(self):
@@ -267,6 +277,14 @@ class Terminal(OnTerminal):
         self.assertTrue("\x1b[0;32m" in self.text and "\x1b[0;31m" in self.text, "no green and red")
         after = self.is_restored()
         self.adds_up(re.sub(r"\x1b\[[\d;]*m", "", after), 320, 250)
+        self.all_gone()
+
+    def test_more_news_at_once_than_a_screen_has_room_for(self):
+        self.open(*SMALL)
+        self.wait_text("have come")
+        self.press("r" + 14 * "s", "kill -9 of Redis")
+        self.ends(0)
+        self.is_restored()
         self.all_gone()
 
     def test_q_quits(self):
@@ -314,8 +332,7 @@ class Ends(OnTerminal):
         self.show.send_signal(signal.SIGSEGV)
         self.show.wait(PATIENCE_S)
         self.assertNotEqual(self.show.returncode, 0)
-        while select.select([self.terminal], [], [], 0)[0]:
-            self.read()
+        self.read_rest()
         self.is_restored()
         end = time.monotonic() + PATIENCE_S
         while processes_with(self.tmp.name) and time.monotonic() < end:
