@@ -37,17 +37,16 @@ static void check_id(plan *p, const char *field, const char *id)
 }
 
 /* Woken it reads again and may wait again; when the time is over it reads only. The
- * server stays registered as a reader's, which costs a message at the next entry. */
+ * server stays registered as a reader's, which costs a message at the next entry. Woken while it was still asking it knows
+ * the buckets, else it asks the group first. */
 static void read_ledger_wake(const ProtobufCMessage *request, plan *p, service_event event)
 {
-    (void)request;
     if (event == SERVICE_ABANDONED) {
         lks_error_set(&p->error, LKS_CANCELLED, LKS_APPLIED_NO, "the caller's connection is gone");
         return;
     }
     stock_kept_of(p)->late = event == SERVICE_DEADLINE;
-    p->calls[0].function = event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name;
-    p->n_calls = 1;
+    read_ledger_prepare((const lks_read_ledger_request *)(const void *)request, p);
 }
 
 static int32_t limit_of(const lks_read_ledger_request *request)

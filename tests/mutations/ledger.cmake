@@ -10,9 +10,9 @@ lua_mutation(SL3 test_stock_ledger_wait [[redis.call('EXISTS', readers) == 1 and
 
 # What a reader gets
 c_mutation(SL4 server/services/stock_ledger.c test_stock_ledger_wait
-  [[event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name]] [[fn_stock_read_ledger.name]])
+  [[late = event == SERVICE_DEADLINE]] [[late = true]])
 c_mutation(SL5 server/services/stock_ledger.c test_stock_ledger_wait
-  [[event == SERVICE_WOKEN ? fn_stock_await_ledger.name : fn_stock_read_ledger.name]] [[fn_stock_await_ledger.name]])
+  [[late = event == SERVICE_DEADLINE]] [[late = false]])
 lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 3 then]] [[ then]])
 c_mutation(SL6 server/services/stock_ledger.c test_stock_ledger_wait
   [[waits ? &fn_stock_await_ledger : &fn_stock_read_ledger]] [[&fn_stock_await_ledger]])

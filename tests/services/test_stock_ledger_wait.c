@@ -115,6 +115,28 @@ TEST(an_entry_of_any_bucket_wakes)
     }
 }
 
+TEST(a_reader_of_buckets_that_is_woken_while_it_asks)
+{
+    lks_put_item_request request = put_request("g", "a", 10);
+    request.buckets = 3;
+    assert_non_null(put(&request));
+    for (int i = 0; i < 12; i++) {
+        char id[16], entries[64];
+        harness_waiting *reader = wait_at("S1", last_id());
+        snprintf(id, sizeof id, "o%d", i);
+        snprintf(entries, sizeof entries, "RESERVED a 1 %s\nCANCELLED a 1 %s\n", id, id);
+        reserve("g", id, "", "a:1", 60000);
+        cancel("g", id, "");
+        harness_event_at_once(h, reader, SERVICE_WOKEN);
+        expect_answer(reader, entries);
+    }
+    harness_waiting *reader = wait_at("S1", last_id());
+    harness_event_at_once(h, reader, SERVICE_WOKEN); /* by somebody else's entry */
+    assert_true(harness_is_parked(reader));
+    harness_event_at_once(h, reader, SERVICE_DEADLINE);
+    expect_answer(reader, "");
+}
+
 TEST(every_change_wakes)
 {
     harness_waiting *reader = wait_at("S1", ""); /* of a group that is not there */

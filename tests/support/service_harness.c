@@ -400,9 +400,15 @@ static void rest(harness *h, rounds *r)
 
 void harness_event(harness *h, harness_waiting *w, service_event event)
 {
+    if (w->state == ROUNDS_WAITS)
+        rest(h, &w->rounds);
+    harness_event_at_once(h, w, event);
+}
+
+void harness_event_at_once(harness *h, harness_waiting *w, service_event event)
+{
     if (w->state != ROUNDS_WAITS)
         return;
-    rest(h, &w->rounds);
     w->state = run(h, &w->rounds, rounds_wake(&w->rounds, event, now_of(h)));
     const service_alarm *undo = w->state == ROUNDS_FAILED ? rounds_undo(&w->rounds) : NULL;
     if (undo)

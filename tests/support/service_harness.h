@@ -65,6 +65,9 @@ harness_waiting *harness_start(harness *h, const service *s, const char *server,
 /* What an event makes of it; nothing when it does not wait. */
 void harness_event(harness *h, harness_waiting *w, service_event event);
 
+/* The same of an event that came while its last round was under way: it is woken before it is taken apart. */
+void harness_event_at_once(harness *h, harness_waiting *w, service_event event);
+
 /* The same of a wake message that brought the reply: "<number>[,<number>...]". */
 void harness_wake_with(harness *h, harness_waiting *w, const char *numbers);
 
