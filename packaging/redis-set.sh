@@ -10,6 +10,8 @@
 # and "ready". It runs until SIGINT or SIGTERM; its servers end with it, whatever ends it, and DIR stays.
 # --password P: of all nodes and sentinels; not for a machine with other users. --tls DIR: TLS only, with DIR's
 # ca.pem, server.pem and server.key; clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
+# --announce IP: what nodes name to each other and to clients instead of 127.0.0.1. Who listens there passes on to the
+# same port of 127.0.0.1, also to a cluster's bus (10,000 more), and can so stand between any two (tests/torture/network.py).
 #
 # While it runs, with the same DIR; each ends when what it asks for is true, or with an error after 60 s:
 #
@@ -117,9 +119,11 @@ new_node() { # redis|sentinel, lines of its configuration...
       [ -z "$password" ] || printf '%s\n' "requirepass $password"
       if [ "$1" = sentinel ]; then
         : >"$set/$port/is_sentinel"
+        printf '%s\n' "sentinel announce-ip $announce"
         [ -z "$password" ] || printf '%s\n' "sentinel sentinel-pass $password"
       else
-        printf '%s\n' 'save ""' "appendonly yes" "appendfsync always" "repl-diskless-sync-delay 0"
+        printf '%s\n' 'save ""' "appendonly yes" "appendfsync always" "repl-diskless-sync-delay 0" \
+          "replica-announce-ip $announce"
         [ -z "$password" ] || printf '%s\n' "masterauth $password"
         for line in "${conf[@]}"; do printf '%s\n' "$line"; done
       fi
@@ -139,7 +143,7 @@ new_node() { # redis|sentinel, lines of its configuration...
 start_cluster() { # primaries, replicas of each
   local i k n=$(($1 * (1 + $2))) ports=() lines=(
     "cluster-enabled yes" "cluster-config-file nodes.conf" "cluster-node-timeout 2000"
-    "cluster-require-full-coverage no" "cluster-allow-replica-migration no")
+    "cluster-require-full-coverage no" "cluster-allow-replica-migration no" "cluster-announce-ip $announce")
   [ -z "$tls" ] || lines+=("tls-cluster yes")
   for ((i = 0; i < n; i++)); do
     new_node redis "${lines[@]}"
@@ -150,7 +154,7 @@ start_cluster() { # primaries, replicas of each
     [ "$i" -ge "$1" ] ||
       cli "${ports[i]}" CLUSTER ADDSLOTSRANGE $((SLOTS * i / $1)) $((SLOTS * (i + 1) / $1 - 1)) >/dev/null
     for ((k = 0; k < i; k++)); do
-      cli "${ports[i]}" CLUSTER MEET 127.0.0.1 "${ports[k]}" >/dev/null
+      cli "${ports[i]}" CLUSTER MEET "$announce" "${ports[k]}" >/dev/null
     done
   done
   until_true "cluster in which all know each other" cluster_agrees
@@ -165,10 +169,10 @@ start_sentinels() { # replicas, sentinels
   new_node redis
   primary=$port
   for ((i = 0; i < $1; i++)); do
-    new_node redis "replicaof 127.0.0.1 $primary"
+    new_node redis "replicaof $announce $primary"
   done
   until_true "primary with all its replicas" replicas_follow "$1"
-  lines=("sentinel monitor $PRIMARY_NAME 127.0.0.1 $primary $(($2 / 2 + 1))"
+  lines=("sentinel monitor $PRIMARY_NAME $announce $primary $(($2 / 2 + 1))"
     "sentinel down-after-milliseconds $PRIMARY_NAME 1000" "sentinel failover-timeout $PRIMARY_NAME 3000")
   [ -z "$password" ] || lines+=("sentinel auth-pass $PRIMARY_NAME $password")
   for ((i = 0; i < $2; i++)); do
@@ -186,7 +190,7 @@ write_url() {
     path="/$PRIMARY_NAME"
     ports=$(ports_of sentinel)
   fi
-  echo "$scheme+$kind://$user$(awk '{ print "127.0.0.1:" $1 }' <<<"$ports" | paste -sd ,)$path" >"$set/url"
+  echo "$scheme+$kind://$user$(awk -v host="$announce" '{ print host ":" $1 }' <<<"$ports" | paste -sd ,)$path" >"$set/url"
 }
 
 stop_all() {
@@ -381,7 +385,7 @@ each_slot() { # first, last, format of a command with %d for the slot
 }
 
 move_keys() { # from, to, keys
-  echo "MIGRATE 127.0.0.1 $2 \"\" 0 5000 ${password:+AUTH $password }KEYS $3" | cli "$1" | grep -qE '^(OK|NOKEY)'
+  echo "MIGRATE $announce $2 \"\" 0 5000 ${password:+AUTH $password }KEYS $3" | cli "$1" | grep -qE '^(OK|NOKEY)'
 }
 
 move_range() { # first, last, from, its id, to, its id
@@ -428,6 +432,7 @@ password=
 tls=
 tls_flags=()
 conf=()
+announce=127.0.0.1
 primaries=3
 replicas=
 sentinels=3
@@ -444,6 +449,7 @@ cluster | sentinel)
     --password) password=$2 ;;
     --tls) tls=$(cd -- "$2" && pwd -P) ;;
     --conf) conf+=("$2") ;;
+    --announce) announce=$2 ;;
     *) usage ;;
     esac
     shift 2
@@ -456,7 +462,7 @@ cluster | sentinel)
   set=$(cd -- "$set" && pwd -P)
   [ -z "$(ls -A "$set")" ] || die "$set is not empty"
   : >"$set/nodes"
-  declare -p kind password tls tls_flags >"$set/settings"
+  declare -p kind password tls tls_flags announce >"$set/settings"
   serve
   exit
   ;;

@@ -9,7 +9,8 @@ import check_others
 import check_stock
 from history import History, Report
 
-FAILOVERS = {"primary_killed", "failed_over", "node_stopped"}
+FAILOVERS = {"primary_killed", "failed_over", "node_stopped", "primary_isolated", "primary_cut_off", "server_cut_off",
+             "sentinel_cut_off"}
 
 
 def check(record):

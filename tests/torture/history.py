@@ -3,6 +3,7 @@ from collections import Counter
 
 NEVER = float("inf")
 TOLD_EACH = 5  # of one kind
+SLOW_NS = 400_000_000  # of a call that does not wait: then a server may not take an offer in its time, which is 0.5 s
 
 
 # What holds also on a store that lost answered writes.
@@ -55,6 +56,8 @@ class History:
                 entry["e"] = NEVER  # it may still come to pass
             self.calls.setdefault(entry["m"], []).append(entry)
         self.steps = sorted(fault["b"] for fault in self.faults if fault["fault"] == "clock_stepped")
+        self.slow = [(entry["b"], entry["e"]) for entry in self.of(*self.calls)
+                     if not entry["r"].get("waitMs") and entry["e"] - entry["b"] > SLOW_NS]
         self.wall_ns = record["wall_ns"]
         self.may_lose = record["may_lose"]
 
@@ -62,8 +65,9 @@ class History:
         return [entry for method in methods for entry in self.calls.get(method, [])]
 
     def is_quiet(self, begin, end, after_ns=2_500_000_000):
-        """Nothing was broken then, and what was broken before has had time to recover."""
-        return all(fault["b"] > end or (fault["e"] or NEVER) + after_ns < begin for fault in self.faults)
+        """Nothing was broken then, what was broken before has had time to recover, and the machine kept up."""
+        return all(fault["b"] > end or (fault["e"] or NEVER) + after_ns < begin for fault in self.faults) and \
+            all(b > end or e < begin for b, e in self.slow)
 
     def is_stepped(self, begin, end):
         return any(begin <= step <= end for step in self.steps)

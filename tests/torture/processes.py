@@ -72,6 +72,7 @@ class Program:
 
     def __init__(self, words, log, env=None, ready=None):
         self.words, self.log, self.env, self.ready = words, log, env, ready
+        self.pid_file = log.removesuffix(".log") + ".pid"
         self.process = None
         self.busy = asyncio.Lock()  # one at a time kills it and starts it
 
@@ -80,6 +81,8 @@ class Program:
             begin = out.tell()
             self.process = await asyncio.create_subprocess_exec(*self.words, stdin=subprocess.DEVNULL, stdout=out,
                                                                 stderr=out, env=self.env, preexec_fn=die_with_parent)
+        with open(self.pid_file, "w") as out:
+            out.write(str(self.process.pid))
 
         def has_said():
             if self.process.returncode is not None:

@@ -3,9 +3,11 @@ import asyncio
 import os
 import signal
 
-from processes import SOURCE, Caller, Program, mend_aof, run, until
+from processes import HERE, SOURCE, Caller, Program, mend_aof, run, until
 
 REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
+NETWORK = "127.0.0.2"  # where nodes of a set are reached, through network.py
+CUT_S = 8              # a partition lasts, at most: a failover takes 3
 
 
 class Store:
@@ -96,7 +98,7 @@ class OneRedis(Store):
         await self.redis.start()
         self.links = []
         for i in range(n_servers):
-            link = Caller(f"link{i}", ["/usr/bin/python3", os.path.join(os.path.dirname(__file__), "link.py"),
+            link = Caller(f"link{i}", ["/usr/bin/python3", os.path.join(HERE, "link.py"),
                                        f"{self.folder}/link{i}", self.socket], f"{self.folder}/link.log")
             await link.start()
             self.links.append(link)
@@ -148,14 +150,19 @@ class OneRedis(Store):
 
 
 class RedisSet(Store):
-    """Sentinel or Cluster, by packaging/redis-set.sh."""
+    """Sentinel or Cluster, by packaging/redis-set.sh, with network.py between all of them and lockstockd."""
     def __init__(self, folder, files, kind):
-        self.folder, self.files, self.kind = os.path.join(folder, "set"), files, kind
+        self.around, self.folder, self.files, self.kind = folder, os.path.join(folder, "set"), files, kind
         self.log = f"{folder}/set.log"
-        self.faults = ["primary_killed", "node_stopped", "failed_over"] + (["slots_moved"] if kind == "cluster" else [])
+        self.faults = ["primary_killed", "node_stopped", "failed_over", "primary_isolated", "primary_cut_off", "server_cut_off"]
+        self.faults.append("slots_moved" if kind == "cluster" else "sentinel_cut_off")
 
     async def start(self, n_servers):
-        self.script = Program([REDIS_SET, self.kind, self.folder], self.log, self.files.env, b"\nready")
+        self.network = Caller("network", ["/usr/bin/python3", os.path.join(HERE, "network.py"), NETWORK, self.folder,
+                                          self.around], f"{self.around}/network.log")
+        await self.network.start()
+        self.script = Program([REDIS_SET, self.kind, self.folder, "--announce", NETWORK], self.log, self.files.env,
+                              b"\nready")
         await self.script.start()
         self.urls = [(await self.ask("url")).strip()] * n_servers
 
@@ -185,6 +192,7 @@ class RedisSet(Store):
         return []
 
     async def heal(self):
+        await self.network.call("pass", {}, 0)
         for port, _, _, role in await self.nodes():
             if role == "dead":
                 await self.ask("start", port)
@@ -192,6 +200,7 @@ class RedisSet(Store):
 
     async def close(self):
         await self.script.stop()
+        await self.network.close()
 
     async def primary_killed(self, rng):
         port = await self.a_primary(rng)
@@ -213,6 +222,48 @@ class RedisSet(Store):
     async def failed_over(self, rng):
         await self.ask("failover", await self.a_primary(rng))
         await self.ask("wait")
+
+    # Partitions. Callers reach both lockstockd all the time.
+
+    async def _cut(self, rng, these, those):
+        """Nothing passes between the two for a while, or nothing in one direction."""
+        pairs = [(a, b) for a in these for b in those], [(b, a) for a in these for b in those]
+        way = rng.choice(["both", "both", "out", "in"])
+        await self.network.call("block", {"pairs": (pairs[0] if way != "in" else []) + (pairs[1] if way != "out" else [])}, 0)
+        await asyncio.sleep(rng.random() * CUT_S)
+        await self.network.call("pass", {"drop": rng.random() < 0.5}, 0)
+        await self.ask("wait")
+        return {"these": sorted(these), "way": way}
+
+    async def _others(self, *names):
+        """Those nodes, and the lockstockd."""
+        nodes = [node[0] for node in await self.nodes() if node[0] not in names]
+        return nodes, [name for name in self._servers() if name not in names]
+
+    def _servers(self):
+        return [f"server{i}" for i in range(len(self.urls))]
+
+    async def primary_isolated(self, rng):
+        """With one lockstockd beside it."""
+        these = [await self.a_primary(rng), rng.choice(self._servers())]
+        return await self._cut(rng, these, sum(await self._others(*these), []))
+
+    async def primary_cut_off(self, rng):
+        """From the other nodes, while all lockstockd reach it."""
+        primary = await self.a_primary(rng)
+        return await self._cut(rng, [primary], (await self._others(primary))[0])
+
+    async def server_cut_off(self, rng):
+        """From some nodes."""
+        nodes, _ = await self._others()
+        return await self._cut(rng, [rng.choice(self._servers())], rng.sample(nodes, rng.randint(1, len(nodes))))
+
+    async def sentinel_cut_off(self, rng):
+        """From the other sentinels, or from all nodes."""
+        nodes = await self.nodes()
+        ports = [node[0] for node in nodes if node[1] == "sentinel" or rng.random() < 0.5]
+        sentinel = rng.choice([node[0] for node in nodes if node[1] == "sentinel"])
+        return await self._cut(rng, [sentinel], [port for port in ports if port != sentinel])
 
     async def slots_moved(self, rng):
         first = rng.randrange(16384)
