@@ -3,7 +3,8 @@
  *   RUNNING --SIGTERM, fatal store--> DRAINING   new calls are refused
  *   DRAINING --all answered, or drain-ms over--> CLOSING_STORE   calls left are UNAVAILABLE
  *   CLOSING_STORE --store closed--> FLUSHING   answers go out
- *   FLUSHING --answers gone, or FLUSH_MS over--> CLOSING_WIRE --wires, callers closed--> STOPPED   the loop ends
+ *   FLUSHING --no call left, and answers gone or FLUSH_MS over--> CLOSING_WIRE
+ *   CLOSING_WIRE --wires, callers, waiters, alarms closed--> STOPPED   the loop ends
  *
  * Nothing is freed before what still may call it. */
 #include "server.h"
@@ -74,17 +75,39 @@ typedef struct server {
     lks_error failure;
 } server;
 
-static void on_callers_closed(void *arg)
+static void on_alarms_closed(void *arg)
 {
     server *s = arg;
 
     s->phase = STOPPED;
-    s->callers = NULL;
+    s->alarms = NULL;
     uv_close((uv_handle_t *)&s->on_term, NULL);
     uv_close((uv_handle_t *)&s->on_int, NULL);
     uv_close((uv_handle_t *)&s->on_hup, NULL);
     uv_close((uv_handle_t *)&s->drain_timer, NULL);
     notify_close(s->notify);
+}
+
+static void on_waiters_closed(void *arg)
+{
+    server *s = arg;
+
+    s->waiters = NULL;
+    if (s->alarms)
+        alarms_close(s->alarms, on_alarms_closed, s);
+    else
+        on_alarms_closed(s);
+}
+
+static void on_callers_closed(void *arg)
+{
+    server *s = arg;
+
+    s->callers = NULL;
+    if (s->waiters)
+        waiters_close(s->waiters, on_waiters_closed, s);
+    else
+        on_waiters_closed(s);
 }
 
 static void on_wire_closed(void *arg)
@@ -108,26 +131,6 @@ static void close_wire(server *s)
         on_wire_closed(s);
 }
 
-static void on_alarms_closed(void *arg)
-{
-    server *s = arg;
-
-    s->alarms = NULL;
-    s->phase = FLUSHING;
-    s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
-}
-
-static void on_waiters_closed(void *arg)
-{
-    server *s = arg;
-
-    s->waiters = NULL;
-    if (s->alarms)
-        alarms_close(s->alarms, on_alarms_closed, s);
-    else
-        on_alarms_closed(s);
-}
-
 static void on_store_closed(void *arg)
 {
     server *s = arg;
@@ -135,15 +138,15 @@ static void on_store_closed(void *arg)
     s->store = NULL;
     sweep_close(s->sweep);
     loss_close(s->loss);
-    if (s->waiters)
-        waiters_close(s->waiters, on_waiters_closed, s);
-    else
-        on_waiters_closed(s);
+    s->phase = FLUSHING;
+    s->drain_until_ms = uv_now(&s->loop) + FLUSH_MS;
 }
 
 static void close_store(server *s)
 {
     s->phase = CLOSING_STORE;
+    if (s->dispatch)
+        dispatch_stop(s->dispatch);
     if (s->store)
         store_close(s->store, on_store_closed, s);
     else
@@ -158,7 +161,7 @@ static void on_drain_timer(uv_timer_t *timer)
 
     if (s->phase == DRAINING && (answered || late))
         close_store(s);
-    else if (s->phase == FLUSHING && (answered || late))
+    else if (s->phase == FLUSHING && (answered || late) && !(s->callers && callers_any(s->callers)))
         close_wire(s);
 }
 

@@ -199,7 +199,7 @@ static void ring(alarm_clock *a)
 {
     heap_clear(&a->all->timers.heap, &a->when);
     a->again = a->asking;
-    if (a->asking)
+    if (a->asking || a->all->stopping)
         return;
     a->asking = new_question(a);
     store_submit(a->all->store, &a->asking->call, in_ms_from_now(TIMEOUT_MS), on_reply, a);

@@ -48,7 +48,7 @@ void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, l
 /* How many there are, of both kinds. */
 size_t alarms_count(const alarms *all);
 
-/* The server is stopping: lasting alarms are forgotten, and there are no more. */
+/* The server is stopping: lasting alarms are forgotten, there are no more, and none rings. */
 void alarms_stop(alarms *all);
 
 #endif

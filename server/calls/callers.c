@@ -648,6 +648,11 @@ void callers_close(callers *all, void (*closed)(void *arg), void *arg)
     uv_close((uv_handle_t *)&all->look, on_handle_closed);
 }
 
+bool callers_any(const callers *all)
+{
+    return callers_running(all) > 0 || all->n_parked > 0 || all->n_queued > 0;
+}
+
 uint32_t callers_running(const callers *all)
 {
     return all->running.of_kind[0] + all->running.of_kind[1];

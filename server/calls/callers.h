@@ -114,6 +114,9 @@ void caller_resume(caller_call *call);
 /* The call is over, in any state; nothing when it was never admitted. */
 void caller_leave(caller_call *call);
 
+/* Whether a call is under way, in any state. */
+bool callers_any(const callers *all);
+
 /* Places that are taken by calls that run; calls that are parked. */
 uint32_t callers_running(const callers *all);
 uint32_t callers_parked(const callers *all);

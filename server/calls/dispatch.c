@@ -40,6 +40,7 @@ struct dispatch {
     size_t n_routes;
     const identity *judge;
     audit audit;
+    bool stopped; /* the store is asked nothing more */
 };
 
 /* One call. What it works with is in an arena that its engine lends it, but for the time in which it waits.
@@ -153,6 +154,11 @@ lks_code dispatch_would_take(dispatch *d, const caller *from, const credentials 
     return dispatch_judge(d, from, who, route ? route->method : NULL, error);
 }
 
+void dispatch_stop(dispatch *d)
+{
+    d->stopped = true;
+}
+
 void dispatch_free(dispatch *d)
 {
     if (d) {
@@ -231,6 +237,16 @@ static void make_calls(running *r)
     }
 }
 
+static const char shutting_down[] = "the server is shutting down";
+
+static void refuse_calls(running *r)
+{
+    const store_result refused = {.code = LKS_UNAVAILABLE, .applied = LKS_APPLIED_NO, .message = shutting_down};
+
+    for (size_t i = r->work->rounds.plan.n_calls; i > 0; i--)
+        rounds_reply(&r->work->rounds, i - 1, &refused, lks_rpc_now_ns());
+}
+
 /* ---- its arena, while it waits -------------------------------------------------- */
 
 enum { REST_BYTES = 1024 }; /* an ordinary one; how many there may be is limited by calls */
@@ -298,9 +314,11 @@ static void go_on(running *r, rounds_state state)
     if (state == ROUNDS_WAITS) {
         rest_now(r);
         caller_park(&r->call);
-    } else if (state == ROUNDS_CALLS) {
+    } else if (state == ROUNDS_CALLS && !r->target->dispatch->stopped) {
         make_calls(r);
     } else {
+        if (state == ROUNDS_CALLS)
+            refuse_calls(r);
         end(r);
     }
 }
@@ -459,6 +477,10 @@ static void on_start(caller_call *call)
         return;
     }
     r->begun = true;
+    if (r->target->dispatch->stopped) {
+        end_with(r, LKS_UNAVAILABLE, shutting_down);
+        return;
+    }
     if (r->deadline_ns <= now_ns) {
         end_with(r, LKS_DEADLINE_EXCEEDED, "the deadline was over before there was room");
         return;

@@ -43,6 +43,10 @@ dispatch *dispatch_new(const dispatch_options *options);
  * NULL, everybody may do everything. */
 void dispatch_judge_by(dispatch *d, const identity *judge);
 
+/* The store is about to be closed: it is asked nothing more. What calls have asked it ends as it says; any that would ask
+ * more is UNAVAILABLE. */
+void dispatch_stop(dispatch *d);
+
 /* No call may be under way. Takes NULL. */
 void dispatch_free(dispatch *d);
 

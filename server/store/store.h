@@ -161,7 +161,7 @@ void store_look(const store *store, store_view *ret);
 const char *store_fatal(const store *store);
 
 /* Ends calls under way with UNAVAILABLE, closes, stops an embedded redis-server;
- * `closed` runs on the loop when all is done and the store freed. */
+ * `closed` runs on the loop when all is done and the store freed. No call may be submitted any more. */
 void store_close(store *store, void (*closed)(void *arg), void *arg);
 
 #endif

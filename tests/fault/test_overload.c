@@ -6,6 +6,7 @@
 #include <signal.h>
 
 #include "conformance/caller.h"
+#include "support/redis_fixture.h"
 #include "support/server_fixture.h"
 #include "test.h"
 
@@ -115,22 +116,44 @@ static void token_of(char *token, int lock)
     snprintf(token, TEXT_BYTES, "a-token-of-sixteen-%d", lock);
 }
 
+/* The request of the token with that number, in a room that it fills. */
+typedef struct acquisition {
+    lks_acquire_request request;
+    lks_target target, *targets[1];
+    char name[TEXT_BYTES], token[TEXT_BYTES];
+} acquisition;
+
+static const lks_acquire_request *acquisition_of(acquisition *a, int lock, int token)
+{
+    a->request = (lks_acquire_request)LKS_ACQUIRE_REQUEST_INIT;
+    a->target = (lks_target)LKS_TARGET_INIT;
+    a->targets[0] = &a->target;
+    snprintf(a->name, sizeof a->name, "lock-%d", lock);
+    token_of(a->token, token);
+    a->target.name = a->name;
+    a->target.mode = LKS_LOCK_MODE_EXCLUSIVE;
+    a->request.targets = a->targets;
+    a->request.n_targets = 1;
+    a->request.token = a->token;
+    a->request.lease_ms = LONG_MS;
+    return &a->request;
+}
+
 static void acquire(const fixture *f, int lock)
 {
-    lks_acquire_request request = LKS_ACQUIRE_REQUEST_INIT;
-    lks_target target = LKS_TARGET_INIT, *targets[] = {&target};
-    char name[TEXT_BYTES], token[TEXT_BYTES];
+    acquisition a;
     lks_error error;
 
-    snprintf(name, sizeof name, "lock-%d", lock);
-    token_of(token, lock);
-    target.name = name;
-    target.mode = LKS_LOCK_MODE_EXCLUSIVE;
-    request.targets = targets;
-    request.n_targets = 1;
-    request.token = token;
-    request.lease_ms = LONG_MS;
-    assert_ok(lks_lock_acquire(f->channel, &request, NULL, NULL, &error), &error);
+    assert_ok(lks_lock_acquire(f->channel, acquisition_of(&a, lock, lock), NULL, NULL, &error), &error);
+}
+
+static void send_acquire(void *caller, int lock, int token)
+{
+    acquisition a;
+
+    acquisition_of(&a, lock, token);
+    a.request.wait_ms = LONG_MS;
+    send(caller, "/lockstock.v1.LockService/Acquire", &a.request.base, 2 * LONG_MS);
 }
 
 static void send_release(void *caller, int lock)
@@ -234,6 +257,102 @@ TEST(what_ends_something_succeeds_and_then_all_does)
     for (int i = 0; i < LOCKS; i++)
         acquire(f, i); /* nobody holds it, and there is room */
     sp_driver.close(settler);
+}
+
+/* ---- the end of a drain ------------------------------------------------------------ */
+
+/* A server that drains for no time, on a redis-server of its own. */
+typedef struct ending {
+    redis_fixture *redis;
+    fixture f;
+    void *caller;
+} ending;
+
+static int begin(void **state)
+{
+    static const char *const args[] = {"--in-flight", "8", "--drain-ms", "0", NULL};
+    static ending e;
+
+    e.redis = redis_fixture_start(&(redis_fixture_options){.append_only = true});
+    if (!e.redis)
+        return -1;
+    e.f.server = server_fixture_start(&(server_fixture_options){.args = args, .store = redis_fixture_url(e.redis)});
+    if (!e.f.server || lks_channel_open(server_fixture_url(e.f.server), NULL, &e.f.channel, NULL) != LKS_OK)
+        return -1;
+    e.caller = open_caller(&e.f);
+    *state = &e;
+    return 0;
+}
+
+static int finish(void **state)
+{
+    ending *e = *state;
+
+    sp_driver.close(e->caller);
+    lks_channel_close(e->f.channel);
+    server_fixture_free(e->f.server);
+    redis_fixture_free(e->redis);
+    return 0;
+}
+
+/* Ends the server, in order; the number of calls that it told that it does. */
+static size_t end_and_count(ending *e)
+{
+    outcome got;
+    size_t n = 0;
+
+    process_signal(server_fixture_process(e->f.server), SIGTERM);
+    for (; sp_driver.await(e->caller, &got); n++)
+        if (got.code != LKS_UNAVAILABLE)
+            fail_msg("%s: %s", lks_code_name(got.code), got.message);
+    assert_true(process_exited_with(server_fixture_process(e->f.server), 0, LIMIT_MS));
+    return n;
+}
+
+TEST_WITH(at_the_end_all_that_queue_are_told, begin, finish)
+{
+    ending *e = *state;
+    size_t refused = 0;
+    outcome got;
+
+    assert_int_equal(kill(redis_fixture_pid(e->redis), SIGSTOP), 0);
+    for (int i = 0; i < CALLS; i++) {
+        char order[TEXT_BYTES];
+        snprintf(order, sizeof order, "order-%d", i);
+        send_deduct(e->caller, order, LONG_MS);
+    }
+    do { /* those for which there is no room; the last call is one: all are there */
+        assert_true(sp_driver.await(e->caller, &got));
+        assert_int_equal(got.code, LKS_RESOURCE_EXHAUSTED);
+        refused++;
+    } while (got.call < CALLS);
+    assert_int_equal(end_and_count(e), CALLS - refused);
+}
+
+static int64_t waiters_of(const fixture *f, const char *name)
+{
+    lks_inspect_request request = LKS_INSPECT_REQUEST_INIT;
+    lks_inspect_response *response;
+    lks_error error;
+
+    request.name = name;
+    assert_ok(lks_lock_inspect(f->channel, &request, NULL, &response, &error), &error);
+    int64_t n = response->waiters;
+    lks_message_free(&response->base);
+    return n;
+}
+
+TEST_WITH(at_the_end_all_that_wait_are_told, begin, finish)
+{
+    ending *e = *state;
+
+    acquire(&e->f, 0);
+    for (int i = 1; i <= CALLS; i++) {
+        send_acquire(e->caller, 0, i);
+        while (i % LOCKS == 0 && waiters_of(&e->f, "lock-0") < i)
+            process_pause(); /* no more at once than may queue for room to run */
+    }
+    assert_int_equal(end_and_count(e), CALLS);
 }
 
 TEST_MAIN(.setup_all = setup, .teardown_all = teardown)
