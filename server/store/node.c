@@ -176,6 +176,7 @@ static void warn_of_failover(node *n)
 
 static void begin(node *n)
 {
+    connection_ready(n->connection);
     n->greeted = true;
     warn_of_failover(n);
     if (n->options.store->wait_replicas > 0)
@@ -194,6 +195,7 @@ static void on_generation(void *arg, const struct redisReply *reply, bool sent)
         begin(n);
 }
 
+/* Still a part of the greeting: who cannot be told it is tried again after a pause that grows. */
 static void tell_generation(node *n)
 {
     lks_rpc_slice args[] = {lks_rpc_slice_of(n->options.generation(n->options.arg))};
@@ -217,7 +219,6 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
         connection_drop(n->connection, reason);
         return;
     }
-    connection_ready(n->connection);
     n->safety = n->greeting.safety;
     if (n->options.generation)
         tell_generation(n);
@@ -585,7 +586,8 @@ void node_look(const node *n, store_view *ret)
 
 void node_refuse(node *n, const char *reason)
 {
-    set_not_ready(n, reason);
+    if (!n->greeted)
+        say_not_ready(n, reason);
 }
 
 /* ---- closing ------------------------------------------------------------------- */

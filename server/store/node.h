@@ -73,7 +73,7 @@ bool node_ready(const node *node, const char **reason);
 /* What is known of it, but for ret->embedded. */
 void node_look(const node *node, store_view *ret);
 
-/* Not ready, for a reason that the caller knows; until the next connection was greeted. */
+/* Why it is not ready, as the caller knows; ignored while its connection has been greeted: then it knows better. */
 void node_refuse(node *node, const char *reason);
 
 /* Ends calls under way with UNAVAILABLE, not before it returns; `closed` runs on the loop, last. */

@@ -110,8 +110,7 @@ static void on_unknown(void *arg, const char *reason)
 {
     store *s = arg;
 
-    if (!node_ready(s->node, NULL))
-        node_refuse(s->node, reason);
+    node_refuse(s->node, reason);
 }
 
 static const char *generation(void *arg)

@@ -196,6 +196,8 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
   [[ || strcmp(name, s->options.url->master) != 0)]] [[)]])
 c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*
   [[c->due = c->options.waits_to_be_told && !c->told;]] [[c->due = false;]])
+c_mutation(T19 server/store/node.c test_store_sentinels:*in_doubt* [[    if (!n->greeted)
+        say_not_ready(n, reason);]] [[    set_not_ready(n, reason);]])
 c_mutation(T19 server/store/node.c test_store_sentinels:*became_a_replica* [[if (n->replication.known && !n->replication.primary) {]] [[if (false) {]])
 c_mutation(T19 server/store/greeting.c test_store_sentinels:*no_sentinel_is_not_asked*
   [[    } else if (g->sentinel != (strcmp(field(reply, "mode"), "sentinel") == 0)) {]] [[    } else if (false) {]])

@@ -22,6 +22,9 @@ typedef struct seat {
     long epoch;
     unsigned primary, other; /* ports that it tells: of the primary, of another sentinel; 0 = none */
     bool demoted;            /* what ROLE says */
+    bool has_replica;        /* the same */
+    unsigned roles;          /* how often it was asked that */
+    bool lacks_replicas;     /* it takes no write, by its own settings */
     char first[64];          /* function that was called, and its argument */
     char reply[TEXT_BYTES];
 } seat;
@@ -84,8 +87,13 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         snprintf(s->reply, sizeof s->reply, "*3\r\n$9\r\nsubscribe\r\n$%zu\r\n%s\r\n:1\r\n", strlen(argv[1]), argv[1]);
         return s->reply;
     }
+    if (strcmp(argv[0], "FCALL") == 0 && s->lacks_replicas)
+        return "-NOREPLICAS Not enough good replicas to write.\r\n";
     if (strcmp(argv[0], "FCALL") == 0 && s->first[0] == '\0')
         snprintf(s->first, sizeof s->first, "%.13s %s", argv[1], argv[argc - 1]);
+    s->roles += strcmp(argv[0], "ROLE") == 0;
+    if (strcmp(argv[0], "ROLE") == 0 && s->has_replica)
+        return "*3\r\n$6\r\nmaster\r\n:1\r\n*1\r\n*3\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n$1\r\n1\r\n";
     if (strcmp(argv[0], "ROLE") == 0)
         return s->demoted ? "*1\r\n$5\r\nslave\r\n" : "*3\r\n$6\r\nmaster\r\n:1\r\n*0\r\n";
     return fake_usual;
@@ -127,7 +135,7 @@ static int end(void **state)
     return 0;
 }
 
-static void open_store(scene *s, size_t sentinels)
+static void open_store_with(scene *s, size_t sentinels, store_options options)
 {
     char url[TEXT_BYTES] = "redis+sentinel://";
     size_t used = strlen(url);
@@ -136,8 +144,13 @@ static void open_store(scene *s, size_t sentinels)
         used +=
             (size_t)snprintf(url + used, sizeof url - used, "%s127.0.0.1:%u", i > 0 ? "," : "", s->sentinels[i].port);
     snprintf(url + used, sizeof url - used, "/" NAME);
-    const store_options options = {.url = url};
+    options.url = url;
     assert_int_equal(store_driver_open(s->d, &options, NULL), LKS_OK);
+}
+
+static void open_store(scene *s, size_t sentinels)
+{
+    open_store_with(s, sentinels, (store_options){0});
 }
 
 /* Whether calls reach this one. */
@@ -352,6 +365,70 @@ TEST_WITH(a_name_that_no_sentinel_knows_is_told, begin, end)
     open_store(s, 1);
     store_driver_until(s->d, knows_no_primary, s);
     s->sentinels[0].foreign = false;
+    store_driver_wait_ready(s->d, true);
+}
+
+static void ignore_wake(void *arg, const char *data, size_t len)
+{
+    (void)arg;
+    (void)data;
+    (void)len;
+}
+
+static void ignore_listening(void *arg)
+{
+    (void)arg;
+}
+
+static bool lacks_a_replica(void *arg)
+{
+    scene *s = arg;
+
+    return strstr(store_driver_reason(s->d), "the store has 0 replicas");
+}
+
+static bool was_asked_its_role_often(void *arg)
+{
+    scene *s = arg;
+
+    return s->primaries[0].roles >= s->asked;
+}
+
+/* As after a failover: until its replicas are back it is tried again, at growing pauses. */
+TEST_WITH(a_primary_that_takes_no_write_is_not_stormed, begin, end)
+{
+    enum { ATTEMPTS_MAX = 10 };
+    scene *s = *state;
+
+    s->primaries[0].lacks_replicas = true;
+    open_store(s, 1);
+    const outcome *o = store_driver_call(s->d, &(driver_call){.function = "echo"}); /* a second later */
+    assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_NO);
+    assert_string_equal(o->message, "the store has too few replicas");
+    assert_in_range(fake_redis_connections(s->primaries[0].fake), 2, ATTEMPTS_MAX);
+    s->primaries[0].lacks_replicas = false;
+    store_driver_wait_ready(s->d, true);
+    assert_true(serves(s, 0));
+}
+
+/* The connection to the primary lives all the time. */
+TEST_WITH(a_primary_in_doubt_serves_when_what_it_lacked_is_there, begin, end)
+{
+    scene *s = *state;
+
+    open_store_with(s, 1,
+                    (store_options){.wait_replicas = 1,
+                                    .wake_channel = "ls:wake:test",
+                                    .on_wake = ignore_wake,
+                                    .on_listening = ignore_listening});
+    store_driver_until(s->d, lacks_a_replica, s);
+    s->sentinels[0].silent = true;
+    fake_redis_say_to(s->primaries[0].fake, "SUBSCRIBE", ":1\r\n"); /* no message: that connection is given up */
+    s->asked = s->primaries[0].roles + 3; /* which is each second; nobody names a primary meanwhile */
+    store_driver_until(s->d, was_asked_its_role_often, s);
+    s->sentinels[0].silent = false;
+    fake_redis_hang_up(s->sentinels[0].fake);
+    s->primaries[0].has_replica = true;
     store_driver_wait_ready(s->d, true);
 }
 
