@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <ini.h>
-
 #include "memory.h"
 
 #define AT(member) offsetof(settings, member)
@@ -91,11 +89,8 @@ typedef enum source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FL
 
 typedef struct loading {
     settings *config;
-    lks_code failed; /* in the file, whose parser goes on */
     lks_error *error;
     const char *file;
-    FILE *lines;
-    int line;
 } loading;
 
 static lks_code invalid(loading *loader, const char *where, const char *what)
@@ -157,45 +152,60 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
     return LKS_OK;
 }
 
-static int on_file_key(void *user, const char *section, const char *name, const char *value)
+static bool is_blank(char c)
 {
-    loading *loader = user;
-    const setting *key = section[0] == '\0' ? setting_find(config_keys, config_keys_len, name, strlen(name)) : NULL;
-    char where[PLACE_BYTES];
-
-    if (loader->failed != LKS_OK)
-        return 0;
-    snprintf(where, sizeof where, "%s:%d: %s", loader->file, loader->line, name);
-    loader->failed = key ? set_key(loader, key, SOURCE_FILE, where, value)
-                         : invalid(loader, where, section[0] ? "this file has no sections" : "unknown key");
-    return loader->failed == LKS_OK;
+    return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
-/* Counts the lines, which the parser tells nobody. */
-static char *next_line(char *text, int size, void *user)
+/* Without the blanks around it. */
+static char *trim(char *text)
 {
-    loading *loader = user;
-    char *line = fgets(text, size, loader->lines);
+    while (is_blank(*text))
+        text++;
+    for (char *end = text + strlen(text); end > text && is_blank(end[-1]); end--)
+        end[-1] = '\0';
+    return text;
+}
 
-    loader->line += line ? 1 : 0;
-    return line;
+/* "key = value" or "key: value"; a comment begins with # or ; in front, behind a value with a blank and ;. */
+static lks_code take_line(loading *loader, int number, char *line)
+{
+    char where[PLACE_BYTES], *name = trim(line), *value = strpbrk(name, "=:");
+
+    if (*name == '\0' || *name == '#' || *name == ';')
+        return LKS_OK;
+    snprintf(where, sizeof where, "%s:%d", loader->file, number);
+    if (*name == '[')
+        return invalid(loader, where, "this file has no sections");
+    if (!value)
+        return invalid(loader, where, "is not `key = value`");
+    *value++ = '\0';
+    for (char *comment = value; (comment = strchr(comment, ';')); comment++)
+        if (is_blank(comment[-1]))
+            *comment-- = '\0';
+    name = trim(name);
+    snprintf(where, sizeof where, "%s:%d: %s", loader->file, number, name);
+    const setting *key = setting_find(config_keys, config_keys_len, name, strlen(name));
+    return key ? set_key(loader, key, SOURCE_FILE, where, trim(value)) : invalid(loader, where, "unknown key");
 }
 
 static lks_code load_file(loading *loader)
 {
-    char where[PLACE_BYTES];
+    char *line = NULL, where[PLACE_BYTES];
+    size_t room = 0;
+    lks_code code = LKS_OK;
+    FILE *file = fopen(loader->file, "re");
 
-    loader->lines = fopen(loader->file, "re");
-    if (!loader->lines) {
+    for (int number = 1; file && code == LKS_OK && getline(&line, &room, file) >= 0; number++)
+        code = take_line(loader, number, line);
+    if (!file || ferror(file)) {
         snprintf(where, sizeof where, "--config %s", loader->file);
-        return invalid(loader, where, strerror(errno));
+        code = invalid(loader, where, strerror(errno));
     }
-    int wrong_line = ini_parse_stream(next_line, loader, on_file_key, loader);
-    fclose(loader->lines);
-    if (wrong_line == 0 || loader->failed != LKS_OK)
-        return loader->failed;
-    snprintf(where, sizeof where, "%s:%d", loader->file, wrong_line);
-    return invalid(loader, where, "is not `key = value`");
+    free(line);
+    if (file)
+        fclose(file);
+    return code;
 }
 
 static lks_code load_environment(loading *loader)

@@ -164,6 +164,36 @@ TEST(what_is_wrong_is_named)
     config_free(&config);
 }
 
+/* Sentinels with long names, say. */
+TEST(a_line_of_a_file_may_be_long)
+{
+    enum { LONG = 5000 };
+    static char text[LONG + 100], long_name[LONG + 1];
+    settings config;
+    lks_error error;
+    config_action action;
+
+    memset(long_name, 'x', LONG);
+    snprintf(text, sizeof text, "  store = embedded:%s ; a comment\n# one more\n\tin-flight : 7 \r\n", long_name);
+    char *file = write_file(text);
+    lks_code code = LOAD("--config", file);
+    unlink(file);
+    expect_ok(code, &error);
+    assert_string_equal(config.store + strlen("embedded:"), long_name);
+    assert_int_equal(config.in_flight, 7);
+    config_free(&config);
+}
+
+TEST(a_file_of_settings_that_cannot_be_read_is_named)
+{
+    settings config;
+    lks_error error;
+    config_action action;
+
+    expect_invalid(LOAD("--config", "/"), &error, "--config /: ");
+    config_free(&config);
+}
+
 /* "FILE:2: ..." */
 TEST(what_is_wrong_in_a_file_is_named_with_its_line)
 {
@@ -171,7 +201,7 @@ TEST(what_is_wrong_in_a_file_is_named_with_its_line)
         const char *text, *says;
     } cases[] = {{"in-flight = 11\nno-such-key = 1\nno-other = 1\n", ":2: no-such-key: unknown key"},
                  {"; a comment\n\nin-flight = 0\n", ":3: in-flight: must be a number from 1 to 65536"},
-                 {"[section]\nin-flight = 1\n", ":2: in-flight: this file has no sections"},
+                 {"[section]\nin-flight = 1\n", ":1: this file has no sections"},
                  {"in-flight = 1\n\nwhat is this\n", ":3: is not `key = value`"}};
     char says[256];
 
