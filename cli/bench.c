@@ -13,6 +13,8 @@ exit_code bench_command(cli *c, arguments *args)
     char **argv = args->argv + args->at - 1;
 
     (void)c;
+    if (args->at > 2) /* it would not hear of what stands before it */
+        return exits_wrong("bench", "its flags must stand behind it");
     argv[0] = "lockstock-bench";
     if (n > 0) {
         strcpy(path + n, "-bench");

@@ -58,14 +58,14 @@ bool cli_take_all(const option_set *set, cli *c, arguments *args, const char **w
         if (taken == OPTIONS_OTHER)
             taken = cli_take(c, args, &arg);
         if (taken == OPTIONS_OTHER)
-            exits_wrong(arg.text, arg.name ? "unknown flag; see --help" : "not expected here; see --help");
+            argument_unknown(&arg);
     }
     return taken == OPTIONS_TAKEN;
 }
 
 void cli_print_options(void)
 {
-    printf("\nflags of all commands, but for the last three also LOCKSTOCK_SERVER and so on in the environment:\n");
+    printf("\nflags of all commands, but for the last two also LOCKSTOCK_SERVER and so on in the environment:\n");
     options_print(cli_settings, cli_settings_len);
     options_print(cli_flags, 1);
     printf("  %-26s %s\n", "--json ['{...}']",
@@ -171,11 +171,14 @@ static exit_code read_token(const char *path, char token[TOKEN_BYTES])
 
     if (!file)
         return exits_wrong("--token-file", strerror(errno));
-    bool good = fgets(token, TOKEN_BYTES, file);
+    token[0] = '\0';
+    bool good = fgets(token, TOKEN_BYTES, file) || !ferror(file);
+    int why = errno;
     fclose(file);
-    if (good)
-        token[strcspn(token, "\r\n")] = '\0';
-    return good && *token ? EXIT_DONE : exits_wrong("--token-file", "its first line is empty");
+    if (!good)
+        return exits_wrong("--token-file", strerror(why));
+    token[strcspn(token, "\r\n")] = '\0';
+    return *token ? EXIT_DONE : exits_wrong("--token-file", "its first line is empty");
 }
 
 /* The library names its own parameters. */

@@ -40,6 +40,7 @@ exit_code help_all(void)
     }
     printf("\n");
     cli_print_options();
+    printf("  %-26s %s\n", "--version", "alone: which lockstock this is");
     return EXIT_DONE;
 }
 

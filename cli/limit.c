@@ -35,11 +35,13 @@ static bool read_rate(const char *text, lks_limit *ret)
 
     errno = 0;
     ret->limit = strtoll(text, &end, 10);
-    if (errno || end == text || *end != '/' || ret->limit < 1 || strlen(end + 1) + 2 > sizeof per)
+    if (errno || end == text || *end != '/' || ret->limit < 1)
         return false;
+    const char *time = end + 1;
     /* A unit alone is one of it. */
-    snprintf(per, sizeof per, "%s%.120s", end[1] >= '0' && end[1] <= '9' ? "" : "1", end + 1);
-    return words_find_ms(per, &ret->period_ms) && ret->period_ms > 0;
+    if (*time && time[strspn(time, "dhms")] == '\0' && snprintf(per, sizeof per, "1%s", time) < (int)sizeof per)
+        time = per;
+    return words_find_ms(time, &ret->period_ms) && ret->period_ms > 0;
 }
 
 /* EXIT_DONE: it is allowed, and counted. */
@@ -75,7 +77,9 @@ static exit_code check(const limit_flags *flags, lks_limit *limit, lks_limiter_r
     if (!flags->key)
         return exits_wrong("--key", "is needed");
     if (!flags->rate == !flags->policy)
-        return exits_wrong("--rate", "either it or --policy is needed");
+        return exits_wrong("--rate", flags->rate ? "must not stand beside --policy" : "is needed, or --policy");
+    if (flags->burst > 0 && flags->policy)
+        return exits_wrong("--burst", "must not stand beside --policy, which has its own");
     if (flags->rate && !read_rate(flags->rate, limit))
         return exits_wrong("--rate", "must be a number and a time: 10/s, 100/1m, 5/12h");
     limit->algorithm = LKS_ALGORITHM_TOKEN_BUCKET;

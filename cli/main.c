@@ -43,7 +43,7 @@ static exit_code dispatch(cli *c, arguments *args)
         }
         options_result taken = cli_take(c, args, &arg);
         if (taken == OPTIONS_OTHER)
-            exits_wrong(arg.text, "unknown flag; see --help");
+            argument_unknown(&arg);
         if (taken != OPTIONS_TAKEN)
             return EXIT_USAGE;
     }

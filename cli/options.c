@@ -46,6 +46,18 @@ bool argument_is(const argument *arg, const char *name)
     return arg->name && strlen(name) == arg->name_len && memcmp(name, arg->name, arg->name_len) == 0;
 }
 
+void argument_unknown(const argument *arg)
+{
+    char flag[WORDS_BYTES];
+
+    if (!arg->name) {
+        exits_wrong(arg->text, "not expected here; see --help");
+        return;
+    }
+    snprintf(flag, sizeof flag, "--%.*s", (int)arg->name_len, arg->name);
+    exits_wrong(flag, "unknown flag; see --help");
+}
+
 bool options_fill(const option *o, void *into, const char *what, const char *text)
 {
     void *at = (char *)into + o->offset;

@@ -53,6 +53,9 @@ const char *arguments_value(arguments *args, const argument *arg);
 
 bool argument_is(const argument *arg, const char *name);
 
+/* Says that nobody knows what to do with it; of a flag without its value, which may be a secret. */
+void argument_unknown(const argument *arg);
+
 typedef enum options_result { OPTIONS_OTHER, OPTIONS_TAKEN, OPTIONS_WRONG } options_result;
 
 /* Fills in the member of the option that `arg` is; OPTIONS_OTHER: it is none of the set. OPTIONS_WRONG: said. */

@@ -33,12 +33,17 @@ bool request_has(const request *r, const char *field)
     return json_object_get(r->json, field);
 }
 
-static json_t *wrong(const field_descriptor *field, const char *why)
+/* Says it of a flag, and of the field inside what the flag takes, unless that is the flag's own. */
+static json_t *wrong(const field_descriptor *flag, const field_descriptor *field, const char *why)
 {
-    char flag[WORDS_BYTES + 2] = "--";
+    char what[2 * WORDS_BYTES + 8] = "--";
 
-    words_of_field(field, flag + 2);
-    exits_wrong(flag, why);
+    words_of_flag(flag, what + 2);
+    if (field != flag) {
+        strcat(what, ": ");
+        words_of_field(field, what + strlen(what));
+    }
+    exits_wrong(what, why);
     return NULL;
 }
 
@@ -46,15 +51,15 @@ static json_t *wrong(const field_descriptor *field, const char *why)
 
 enum { FILE_BYTES_MAX = 4 << 20 };
 
-/* The whole file, to be freed; "-" is standard input. NULL: said. */
-static char *read_file(const char *path, size_t *len)
+/* The whole file, to be freed; "-" is standard input. NULL: *why says so. */
+static char *read_file(const char *path, size_t *len, const char **why)
 {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     char *bytes = malloc(FILE_BYTES_MAX + 1);
 
     *len = file && bytes ? fread(bytes, 1, FILE_BYTES_MAX + 1, file) : 0;
     if (!file || ferror(file) || !bytes || *len > FILE_BYTES_MAX) {
-        exits_wrong(path, file && *len > FILE_BYTES_MAX ? "too long" : strerror(errno));
+        *why = file && *len > FILE_BYTES_MAX ? "the file is too long" : strerror(errno);
         free(bytes);
         bytes = NULL;
     }
@@ -63,13 +68,14 @@ static char *read_file(const char *path, size_t *len)
     return bytes;
 }
 
-static json_t *bytes_of(const char *text)
+static json_t *bytes_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     size_t len = strlen(text);
-    char *read = text[0] == '@' ? read_file(text + 1, &len) : NULL;
+    const char *why;
+    char *read = text[0] == '@' ? read_file(text + 1, &len, &why) : NULL;
 
     if (text[0] == '@' && !read)
-        return NULL;
+        return wrong(flag, field, why);
     char *encoded = malloc(BASE64_ENCODED_BYTES(len) + 1);
     json_t *json = NULL;
     if (encoded) {
@@ -83,19 +89,20 @@ static json_t *bytes_of(const char *text)
 
 /* ---- values ------------------------------------------------------------------ */
 
-static json_t *value_of(const field_descriptor *field, const char *text);
-static json_t *value_named(const field_descriptor *field, size_t len, const char *text);
+/* Of a field inside what the flag takes, or of the flag itself. NULL: said. */
+static json_t *value_of(const field_descriptor *flag, const field_descriptor *field, const char *text);
+static json_t *value_named(const field_descriptor *flag, const field_descriptor *field, size_t len, const char *text);
 
-static json_t *duration_of(const field_descriptor *field, const char *text)
+static json_t *duration_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     int64_t ms;
 
     if (!words_find_ms(text, &ms))
-        return wrong(field, "must be a time with its unit: 200ms, 5s, 1h");
+        return wrong(flag, field, "must be a time with its unit: 200ms, 5s, 1h");
     return json_integer(ms);
 }
 
-static json_t *enum_of(const field_descriptor *field, const char *text)
+static json_t *enum_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     const ProtobufCEnumDescriptor *type = field->descriptor;
     char all[512] = "must be one of:", word[WORDS_BYTES];
@@ -108,7 +115,7 @@ static json_t *enum_of(const field_descriptor *field, const char *text)
             words_of_enum(type, type->values[i].value, word);
             snprintf(all + strlen(all), sizeof all - strlen(all), " %s", word);
         }
-    return wrong(field, all);
+    return wrong(flag, field, all);
 }
 
 static const field_descriptor *find_field(const ProtobufCMessageDescriptor *type, const char *word, size_t len)
@@ -136,53 +143,59 @@ static bool put(json_t *json, const field_descriptor *field, json_t *value)
 }
 
 /* "phone=2": a quantity has no equals sign, a text may. */
-static json_t *pair_of(const field_descriptor *field, const char *text)
+static json_t *pair_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     const ProtobufCMessageDescriptor *type = field->descriptor;
     bool last = type->fields[1].type != PROTOBUF_C_TYPE_STRING;
     const char *equals = last ? strrchr(text, '=') : strchr(text, '=');
-    char form[2 * WORDS_BYTES + 16] = "must be ", first[WORDS_BYTES];
+    char form[2 * WORDS_BYTES + 16] = "must be ";
 
     if (!equals) {
         words_of_field(&type->fields[0], form + strlen(form));
         strcat(form, "=");
         words_of_field(&type->fields[1], form + strlen(form));
-        return wrong(field, form);
+        return wrong(flag, field, form);
     }
-    snprintf(first, sizeof first, "%.*s", (int)(equals - text), text);
+    char *first = strndup(text, (size_t)(equals - text));
     json_t *json = json_object();
-    if (json && (size_t)(equals - text) < sizeof first &&
-        put(json, &type->fields[0], value_of(&type->fields[0], first)) &&
-        put(json, &type->fields[1], value_of(&type->fields[1], equals + 1)))
+    bool good = first && json && put(json, &type->fields[0], value_of(flag, &type->fields[0], first)) &&
+                put(json, &type->fields[1], value_of(flag, &type->fields[1], equals + 1));
+    free(first);
+    if (good)
         return json;
     json_decref(json);
     return NULL;
 }
 
 /* One part of "door,mode=shared". */
-static bool put_part(json_t *json, const field_descriptor *field, const char *part, bool first)
+static bool put_part(json_t *json, const field_descriptor *flag, const field_descriptor *field, const char *part,
+                     bool first)
 {
     const ProtobufCMessageDescriptor *type = field->descriptor;
     const char *equals = strchr(part, '=');
     const field_descriptor *inner = equals ? find_field(type, part, (size_t)(equals - part)) : NULL;
 
     if (!inner && first)
-        return put(json, &type->fields[0], value_of(&type->fields[0], part));
+        return put(json, &type->fields[0], value_of(flag, &type->fields[0], part));
     if (!inner) {
-        wrong(field, "must be field=value,field=value, with fields of the request");
+        wrong(flag, field, "must be field=value,field=value, with fields of the request");
         return false;
     }
-    return put(json, inner, value_named(inner, (size_t)(equals - part), equals + 1));
+    if (inner->label != PROTOBUF_C_LABEL_REPEATED && json_object_get(json, inner->name)) {
+        wrong(flag, inner, "is given twice");
+        return false;
+    }
+    return put(json, inner, value_named(flag, inner, (size_t)(equals - part), equals + 1));
 }
 
-static json_t *parts_of(const field_descriptor *field, const char *text)
+static json_t *parts_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     json_t *json = json_object();
     char *copy = strdup(text), *rest = copy, *part;
     bool good = json && copy, first = true;
 
     while (good && (part = strsep(&rest, ","))) {
-        good = put_part(json, field, part, first);
+        good = put_part(json, flag, field, part, first);
         first = false;
     }
     free(copy);
@@ -192,7 +205,7 @@ static json_t *parts_of(const field_descriptor *field, const char *text)
     return NULL;
 }
 
-static json_t *message_of(const field_descriptor *field, const char *text)
+static json_t *message_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     const ProtobufCMessageDescriptor *type = field->descriptor;
     bool is_pair = type->n_fields == 2 && type->fields[0].type == PROTOBUF_C_TYPE_STRING &&
@@ -200,41 +213,41 @@ static json_t *message_of(const field_descriptor *field, const char *text)
 
     if (text[0] == '{') {
         json_t *json = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-        return json ? json : wrong(field, "not JSON");
+        return json ? json : wrong(flag, field, "not JSON");
     }
-    return is_pair ? pair_of(field, text) : parts_of(field, text);
+    return is_pair ? pair_of(flag, field, text) : parts_of(flag, field, text);
 }
 
-static json_t *value_of(const field_descriptor *field, const char *text)
+static json_t *value_of(const field_descriptor *flag, const field_descriptor *field, const char *text)
 {
     json_t *json;
 
     switch (field->type) {
     case PROTOBUF_C_TYPE_ENUM:
-        return enum_of(field, text);
+        return enum_of(flag, field, text);
     case PROTOBUF_C_TYPE_BYTES:
-        return bytes_of(text);
+        return bytes_of(flag, field, text);
     case PROTOBUF_C_TYPE_MESSAGE:
-        return message_of(field, text);
+        return message_of(flag, field, text);
     case PROTOBUF_C_TYPE_BOOL:
         if (strcmp(text, "true") != 0 && strcmp(text, "false") != 0)
-            return wrong(field, "must be true or false, or stand alone");
+            return wrong(flag, field, "must be true or false, or stand alone");
         return json_boolean(text[0] == 't');
     default:
         break;
     }
     if (words_is_duration(field))
-        return duration_of(field, text);
+        return duration_of(flag, field, text);
     json = json_string(text); /* the codec takes numbers as text */
-    return json ? json : wrong(field, "not valid UTF-8");
+    return json ? json : wrong(flag, field, "not valid UTF-8");
 }
 
 /* The same for a field that was called by a name of len bytes: "lease-ms" takes a bare number. */
-static json_t *value_named(const field_descriptor *field, size_t len, const char *text)
+static json_t *value_named(const field_descriptor *flag, const field_descriptor *field, size_t len, const char *text)
 {
     bool is_bare = words_is_duration(field) && len == strlen(field->name) && text[strspn(text, "-0123456789")] == '\0';
 
-    return is_bare ? json_string(text) : value_of(field, text);
+    return is_bare ? json_string(text) : value_of(flag, field, text);
 }
 
 /* ---- from the command line ------------------------------------------------------- */
@@ -265,11 +278,14 @@ static bool put_beside(request *r, json_t *json)
 bool request_take_json(request *r, const char *text)
 {
     size_t len = strlen(text);
-    char *read = text[0] == '@' ? read_file(text + 1, &len) : NULL, why[128];
+    const char *unread = NULL;
+    char *read = text[0] == '@' ? read_file(text + 1, &len, &unread) : NULL, why[128];
     json_error_t error;
 
-    if (text[0] == '@' && !read)
+    if (unread) {
+        exits_wrong("--json", unread);
         return false;
+    }
     json_t *json = json_loadb(read ? read : text, len, JSON_REJECT_DUPLICATES, &error);
     free(read);
     if (json_is_object(json)) {
@@ -285,6 +301,19 @@ bool request_take_json(request *r, const char *text)
     return false;
 }
 
+/* What a flag, or a word in its place, gives. Takes `value`, NULL too. */
+static bool give(request *r, const field_descriptor *field, json_t *value)
+{
+    uint64_t bit = UINT64_C(1) << (field - r->type->fields);
+
+    if (value && field->label != PROTOBUF_C_LABEL_REPEATED && r->given & bit) {
+        json_decref(value);
+        value = wrong(field, field, "is given twice, by flags or by what stands without one");
+    }
+    r->given |= bit;
+    return put(r->json, field, value);
+}
+
 options_result request_take_flag(request *r, arguments *args, const argument *arg)
 {
     const field_descriptor *field = arg->name ? find_field(r->type, arg->name, arg->name_len) : NULL;
@@ -294,7 +323,7 @@ options_result request_take_flag(request *r, arguments *args, const argument *ar
     bool alone = field->type == PROTOBUF_C_TYPE_BOOL && !arg->value;
     const char *text = alone ? "true" : arguments_value(args, arg);
 
-    return text && put(r->json, field, value_named(field, arg->name_len, text)) ? OPTIONS_TAKEN : OPTIONS_WRONG;
+    return text && give(r, field, value_named(field, field, arg->name_len, text)) ? OPTIONS_TAKEN : OPTIONS_WRONG;
 }
 
 const field_descriptor *request_position(const ProtobufCMessageDescriptor *type, unsigned n)
@@ -309,17 +338,17 @@ const field_descriptor *request_position(const ProtobufCMessageDescriptor *type,
     return NULL;
 }
 
-bool request_take_word(request *r, const char *text)
+bool request_take_word(request *r, const argument *arg)
 {
     const field_descriptor *field = request_position(r->type, r->n_positions);
 
     if (!field) {
-        exits_wrong(text, "not expected here; see --help");
+        argument_unknown(arg);
         return false;
     }
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         r->n_positions++;
-    return put(r->json, field, value_of(field, text));
+    return give(r, field, value_of(field, field, arg->text));
 }
 
 lks_code request_build(const request *r, lks_rpc_arena *arena, ProtobufCMessage **ret, lks_error *error)

@@ -4,6 +4,7 @@
 #define LOCKSTOCK_CLI_REQUEST_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include <lockstock/rpc/arena.h>
 #include <lockstock/status.h>
@@ -19,6 +20,7 @@ typedef struct request {
     const ProtobufCMessageDescriptor *type;
     struct json_t *json;
     unsigned n_positions; /* filled in so far */
+    uint64_t given;       /* fields that flags and words have filled in, a bit each */
 } request;
 
 /* False: no memory. To be cleared, also after a failure. */
@@ -29,12 +31,12 @@ void request_clear(request *r);
  * standard input. False: said. */
 bool request_take_json(request *r, const char *text);
 
-/* The field that a flag names. OPTIONS_OTHER: there is none. */
+/* The field that a flag names. OPTIONS_OTHER: there is none. Only lists are given more than once. */
 options_result request_take_flag(request *r, arguments *args, const argument *arg);
 
 /* What stands without a flag: the first fields in their order, without `group`; one that is repeated takes all that
  * follows. False: said. */
-bool request_take_word(request *r, const char *text);
+bool request_take_word(request *r, const argument *arg);
 
 /* Whether a field was given. */
 bool request_has(const request *r, const char *field);

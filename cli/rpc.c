@@ -113,14 +113,14 @@ static bool take_request(cli *c, request *r)
 static bool take(cli *c, request *r, arguments *args, const argument *arg)
 {
     if (!arg->name)
-        return request_take_word(r, arg->text);
+        return request_take_word(r, arg);
     options_result taken = cli_take(c, args, arg);
     if (taken == OPTIONS_TAKEN)
         return take_request(c, r);
     if (taken == OPTIONS_OTHER)
         taken = request_take_flag(r, args, arg);
     if (taken == OPTIONS_OTHER)
-        exits_wrong(arg->text, "unknown flag; see --help");
+        argument_unknown(arg);
     return taken == OPTIONS_TAKEN;
 }
 

@@ -88,6 +88,8 @@ class Hands(Case):
             out = self.out("bench", "deduct", "--seconds", "1", env={"PATH": self.server.dir})
             self.assertEqual(out, "deduct --seconds 1\n")
             self.err("bench", env={"PATH": "/nonexistent"}, code=127)
+        # It would measure another server.
+        self.assertIn("bench: its flags must stand behind it", self.err("--server", self.server.url, "bench", "deduct", code=USAGE))
 
 
 if __name__ == "__main__":

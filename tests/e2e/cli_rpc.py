@@ -155,20 +155,39 @@ class WordsAndFlags(Case):
             ("lock", "acquire", "a", "--lease", "5x"): "--lease: must be a time with its unit",
             ("lock", "acquire", "a", "--lease"): "--lease: needs a value",
             ("lock", "acquire", "a", "--lease-ms", "5"): "lease_ms: ",
-            ("lock", "acquire", "a,colour=red"): "--targets: must be field=value",
-            ("lock", "acquire", "a,mode=odd"): "--mode: must be one of: exclusive shared permit",
-            ("stock", "deduct", "o", "--line", "phone"): "--lines: must be sku=quantity",
+            ("lock", "acquire", "a,colour=red"): "--target: must be field=value",
+            ("lock", "acquire", "a,mode=odd"): "--target: mode: must be one of: exclusive shared permit",
+            ("lock", "acquire", b"\xff"): "--target: name: not valid UTF-8",
+            ("lock", "acquire", "a,mode=shared,mode=shared"): "--target: mode: is given twice",
+            ("stock", "deduct", "o", "--line", "phone"): "--line: must be sku=quantity",
+            ("stock", "deduct", "o", "--line", "x" * 200 + "=1"): "lines[0].sku: must be 1 to 128 bytes",
             ("stock", "deduct", "o", "--line", "phone=x"): "lines[0].quantity: must be a whole number",
-            ("stock", "deduct", "o", "--line", "{"): "--lines: not JSON",
+            ("stock", "deduct", "o", "--line", "{"): "--line: not JSON",
             ("stock", "get", "a", "b"): "b: not expected here", ("stock", "get", "--json", "{]"): "--json: line 1",
             ("stock", "get", "--json", '{"skuu":"a"}'): "skuu: unknown field", ("stock", "get", "--json=[]"): "must be an object",
             ("stock", "put", "a", "--must-be-new=maybe"): "must be true or false", ("lock", "ls", "--", "ls"): "runs no other",
             ("lock", "ls", "--server", "tpc://x"): "--server: unknown scheme tpc", ("lock", "ls", "--timeout", "1"): "--timeout: must be a time",
             ("lock", "ls", "--config", "/nonexistent"): "cannot be read",
             ("lock", "ls", "--token-file", "/nonexistent"): "--token-file: No such file",
+            ("lock", "ls", "--token-file", "/"): "--token-file: Is a directory",
+            ("lock", "ls", "--json=@/nonexistent"): "--json: No such file", ("lock", "ls", "--json=@/"): "--json: Is a directory",
+            ("idempotency", "complete", "s", "k", "--body", "@/nonexistent"): "--body: No such file",
         }.items():
             with self.subTest(args=args):
                 self.assertIn(said, self.err(*args, code=USAGE))
+
+    def test_a_value_is_said_by_nobody(self):
+        self.assertEqual(self.err("lock", "ls", "--tokenn=hunter2", code=USAGE), "lockstock: --tokenn: unknown flag; see --help\n")
+
+    def test_a_field_is_given_once(self):
+        self.out("stock", "put", "phone", "500")
+        for args in (("phone", "--sku", "case"), ("--sku", "phone", "7"), ("7", "--sku", "phone"),
+                     ("phone", "7", "--on-hand", "8"), ("phone", "--on-hand", "7", "--on-hand", "8")):
+            with self.subTest(args=args):
+                self.assertIn("is given twice", self.err("stock", "put", *args, code=USAGE))
+        self.assertEqual([item["available"] for item in self.json("stock", "ls")["items"]], ["500"])
+        self.out("lock", "acquire", "a", "--target", "b", "--group", "g", "--lease", "1m")  # a list
+        self.assertEqual(len(self.json("lock", "ls")["locks"]), 2)
 
     def test_a_request_in_json(self):
         self.out("stock", "put", "--json", '{"sku":"a","on_hand":3,"perBuyerLimit":"1"}')

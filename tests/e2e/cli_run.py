@@ -373,7 +373,8 @@ class Limit(Case):
 
     def test_what_is_wrong(self):
         for args in (("--rate", "1/s"), ("--key", "a"), ("--key", "a", "--rate", "1"), ("--key", "a", "--rate", "0/s"),
-                     ("--key", "a", "--rate", "1/x"), ("--key", "a", "--rate", "1/s", "--policy", "p")):
+                     ("--key", "a", "--rate", "1/x"), ("--key", "a", "--rate", "1/.5s"), ("--key", "a", "--rate", "1/e3s"),
+                     ("--key", "a", "--rate", "1/s", "--policy", "p"), ("--key", "a", "--burst", "2", "--policy", "p")):
             self.err("limit", *args, "--", "true", code=AROUND + USAGE)
         self.err("limit", "--key", "a", "--rate", "1/s", code=AROUND + USAGE)
         self.err("limit", "--key", "a", "--rate", "1/s", "--", "/nonexistent/program", code=NO_PROGRAM)

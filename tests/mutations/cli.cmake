@@ -45,6 +45,8 @@ c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[        if (!giv
 ]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[field && !json_object_get(json, field->name) ? field->name : name]] [[name]])
 c_mutation(CL4 cli/request.c test_cli_rpc:*before_and_beside* [[            failed = json_array_extend(given, value);]] [[            failed = 0;]])
+c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[ && r->given & bit) {]] [[ && false) {]])
+c_mutation(CL4 cli/request.c test_cli_rpc:*field_is_given_once [[field->label != PROTOBUF_C_LABEL_REPEATED && r->given]] [[r->given]])
 c_mutation(CL4 cli/status.c test_cli_hands:*url_with_quotes [["store", has_store]] [["store", !has_store]])
 c_mutation(CL4 cli/follow.c test_cli_hands:*watched_in_json [[    lks_rpc_arena_free(arena);
     return code;
