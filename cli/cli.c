@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <ini.h>
-
+#include "rpc/keys.h"
 #include "words.h"
 
 #define AT(member) offsetof(cli, member)
@@ -98,26 +97,33 @@ static bool take_environment(cli *c)
 
 typedef struct loading {
     cli *cli;
-    bool wrong; /* and said */
+    const char *path;
+    unsigned given; /* keys so far, a bit each */
+    bool wrong;     /* and said */
 } loading;
 
-static int on_key(void *user, const char *section, const char *name, const char *value)
+static bool take_key(void *arg, unsigned line, const char *name, const char *value)
 {
-    loading *l = user;
-    char what[WORDS_BYTES];
+    loading *l = arg;
+    lks_rpc_arena *arena = l->cli->arena;
+    const char *place =
+        line > 0 ? lks_rpc_arena_printf(arena, "%s:%u%s%s", l->path, line, name ? ": " : "", name ? name : "")
+                 : l->path;
+    const char *copy = lks_rpc_arena_copy(arena, value, strlen(value));
+    size_t i = 0;
 
-    snprintf(what, sizeof what, "%.64s in the configuration file", name);
-    for (size_t i = 0; i < cli_settings_len && !*section && !l->wrong; i++) {
-        if (strcmp(cli_settings[i].name, name) != 0)
-            continue;
-        const char *copy = lks_rpc_arena_copy(l->cli->arena, value, strlen(value));
-        l->wrong = is_empty(l->cli, &cli_settings[i]) && (!copy || !options_fill(&cli_settings[i], l->cli, what, copy));
-        return !l->wrong;
-    }
-    if (!l->wrong)
-        exits_wrong(what, "unknown key");
-    l->wrong = true;
-    return 0;
+    while (name && i < cli_settings_len && strcmp(cli_settings[i].name, name) != 0)
+        i++;
+    const char *why = !place || !copy         ? "out of memory"
+                      : !name                 ? value
+                      : i == cli_settings_len ? "unknown key"
+                      : l->given & 1U << i    ? "is given twice"
+                                              : NULL;
+    if (why)
+        exits_wrong(place ? place : l->path, why);
+    l->wrong = why || (is_empty(l->cli, &cli_settings[i]) && !options_fill(&cli_settings[i], l->cli, place, copy));
+    l->given |= 1U << i;
+    return !l->wrong;
 }
 
 /* The file that is read when none is named; NULL = there is none. */
@@ -136,19 +142,14 @@ static const char *usual_file(const cli *c)
 static bool take_file(cli *c)
 {
     const char *path = c->config ? c->config : getenv("LOCKSTOCK_CONFIG");
-    loading l = {.cli = c};
-    char why[64];
 
     if (!path || !*path)
         path = usual_file(c);
     if (!path)
         return true;
-    int line = ini_parse(path, on_key, &l);
-    if (line == 0 || l.wrong)
-        return !l.wrong;
-    snprintf(why, sizeof why, "line %d is not `key = value`", line);
-    exits_wrong(path, line < 0 ? "cannot be read" : why);
-    return false;
+    loading l = {.cli = c, .path = path};
+    keys_read(path, take_key, &l);
+    return !l.wrong;
 }
 
 exit_code cli_settle(cli *c)

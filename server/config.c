@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "rpc/keys.h"
 
 #define AT(member) offsetof(settings, member)
 const setting config_keys[] = {
@@ -89,6 +90,7 @@ typedef enum source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENVIRONMENT, SOURCE_FL
 
 typedef struct loading {
     settings *config;
+    lks_code in_file; /* how its reading ended */
     lks_error *error;
     const char *file;
 } loading;
@@ -152,60 +154,25 @@ static lks_code set_key(loading *loader, const setting *key, source from, const 
     return LKS_OK;
 }
 
-static bool is_blank(char c)
+static bool take_key(void *arg, unsigned line, const char *name, const char *value)
 {
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+    loading *loader = arg;
+    const setting *key = name ? setting_find(config_keys, config_keys_len, name, strlen(name)) : NULL;
+    char where[PLACE_BYTES];
 
-/* Without the blanks around it. */
-static char *trim(char *text)
-{
-    while (is_blank(*text))
-        text++;
-    for (char *end = text + strlen(text); end > text && is_blank(end[-1]); end--)
-        end[-1] = '\0';
-    return text;
-}
-
-/* "key = value" or "key: value"; a comment begins with # or ; in front, behind a value with a blank and ;. */
-static lks_code take_line(loading *loader, int number, char *line)
-{
-    char where[PLACE_BYTES], *name = trim(line), *value = strpbrk(name, "=:");
-
-    if (*name == '\0' || *name == '#' || *name == ';')
-        return LKS_OK;
-    snprintf(where, sizeof where, "%s:%d", loader->file, number);
-    if (*name == '[')
-        return invalid(loader, where, "this file has no sections");
-    if (!value)
-        return invalid(loader, where, "is not `key = value`");
-    *value++ = '\0';
-    for (char *comment = value; (comment = strchr(comment, ';')); comment++)
-        if (is_blank(comment[-1]))
-            *comment-- = '\0';
-    name = trim(name);
-    snprintf(where, sizeof where, "%s:%d: %s", loader->file, number, name);
-    const setting *key = setting_find(config_keys, config_keys_len, name, strlen(name));
-    return key ? set_key(loader, key, SOURCE_FILE, where, trim(value)) : invalid(loader, where, "unknown key");
+    if (line == 0)
+        snprintf(where, sizeof where, "--config %s", loader->file);
+    else
+        snprintf(where, sizeof where, "%s:%u%s%s", loader->file, line, name ? ": " : "", name ? name : "");
+    loader->in_file =
+        key ? set_key(loader, key, SOURCE_FILE, where, value) : invalid(loader, where, name ? "unknown key" : value);
+    return loader->in_file == LKS_OK;
 }
 
 static lks_code load_file(loading *loader)
 {
-    char *line = NULL, where[PLACE_BYTES];
-    size_t room = 0;
-    lks_code code = LKS_OK;
-    FILE *file = fopen(loader->file, "re");
-
-    for (int number = 1; file && code == LKS_OK && getline(&line, &room, file) >= 0; number++)
-        code = take_line(loader, number, line);
-    if (!file || ferror(file)) {
-        snprintf(where, sizeof where, "--config %s", loader->file);
-        code = invalid(loader, where, strerror(errno));
-    }
-    free(line);
-    if (file)
-        fclose(file);
-    return code;
+    keys_read(loader->file, take_key, loader);
+    return loader->in_file;
 }
 
 static lks_code load_environment(loading *loader)

@@ -167,7 +167,8 @@ class WordsAndFlags(Case):
             ("stock", "get", "--json", '{"skuu":"a"}'): "skuu: unknown field", ("stock", "get", "--json=[]"): "must be an object",
             ("stock", "put", "a", "--must-be-new=maybe"): "must be true or false", ("lock", "ls", "--", "ls"): "runs no other",
             ("lock", "ls", "--server", "tpc://x"): "--server: unknown scheme tpc", ("lock", "ls", "--timeout", "1"): "--timeout: must be a time",
-            ("lock", "ls", "--config", "/nonexistent"): "cannot be read",
+            ("lock", "ls", "--config", "/nonexistent"): "/nonexistent: No such file",
+            ("lock", "ls", "--config", "/"): "/: Is a directory",
             ("lock", "ls", "--token-file", "/nonexistent"): "--token-file: No such file",
             ("lock", "ls", "--token-file", "/"): "--token-file: Is a directory",
             ("lock", "ls", "--json=@/nonexistent"): "--json: No such file", ("lock", "ls", "--json=@/"): "--json: Is a directory",
@@ -240,11 +241,16 @@ class WordsAndFlags(Case):
         self.err("lock", "ls", "--config", f"{self.server.dir}/other", code=UNAVAILABLE)
         self.err("lock", "ls", env={"LOCKSTOCK_CONFIG": f"{self.server.dir}/other"}, code=UNAVAILABLE)
         self.out("lock", "ls", env={"XDG_CONFIG_HOME": f"{self.server.dir}/.config"})
-        for text, said in (("colour = red\n", "colour in the configuration file: unknown key"), ("nothing\n", "line 1 is not"),
-                           ("timeout = 5\n", "timeout in the configuration file: must be a time")):
+        for text, said in (("colour = red\n", "wrong:1: colour: unknown key"), ("\nnothing\n", "wrong:2: is not `key = value`"),
+                           ("timeout = 5\n", "wrong:1: timeout: must be a time"), ("[x]\ntimeout = 5s\n", "wrong:1: this file has no sections"),
+                           ("namespace = a\nnamespace = b\n", "wrong:2: namespace: is given twice"),
+                           ("namespace = a,\n  b\n", "wrong:2: is not `key = value`")):
             with open(f"{self.server.dir}/wrong", "w") as file:
                 file.write(text)
             self.assertIn(said, self.err("lock", "ls", "--config", f"{self.server.dir}/wrong", code=USAGE))
+        with open(f"{self.server.dir}/other", "w") as file:  # lines are long
+            file.write(f"#{' ' * 198}namespace = b\nserver = {','.join(f'{nobody}-{n}' for n in range(20))},{self.server.url} ; all\n")
+        self.assertIn("a", self.out("lock", "ls", "--config", f"{self.server.dir}/other", "--namespace", "of-the-file"))
         os.remove(f"{config}/config")
         os.rmdir(config)
 

@@ -35,7 +35,8 @@ c_mutation(CL3 cli/limit.c test_cli_run:*only_as_often* [[    if (allowed)]] [[ 
 
 # settings, lists, codes
 c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(c, &cli_settings[i]) && !options_fill]] [[!options_fill]])
-c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[is_empty(l->cli, &cli_settings[i]) && (!copy]] [[(!copy]])
+c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[(is_empty(l->cli, &cli_settings[i]) && !options_fill]] [[(!options_fill]])
+c_mutation(CL4 cli/cli.c test_cli_rpc:*flags_beat* [[l->given & 1U << i ]] [[false]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[        if (!next || !**next)]] [[        if (true)]])
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*lists_are_whole [[n_page == 1 || ]] "")
 c_mutation(CL4 cli/rpc.c test_cli_rpc:*before_and_beside* [[request_init(&r, method->request) && take_request(c, &r)]]

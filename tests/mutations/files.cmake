@@ -32,7 +32,7 @@ c_mutation(F2 server/store/embedded.c test_store_embedded:*alone [[    umask(S_I
 c_mutation(F3 server/server.c test_command:*bad_addresses* [[load_identity(&s, &s.failure) != LKS_OK || ]] "")
 c_mutation(F3 server/check.c test_command:*without_a_start* [[        code = check_wires(config, known, error);]] [[        ;]])
 c_mutation(F3 server/check.c test_command:*without_a_start* [[    lks_code code = check_store(config, error);]] [[    lks_code code = LKS_OK;]])
-c_mutation(F3 server/config.c test_config [[getline(&line, &room, file) >= 0; number++)]] [[getline(&line, &room, file) >= 0;)]])
+c_mutation(F3 rpc/keys.c test_config [[getline(&line, &room, file) >= 0; number++)]] [[getline(&line, &room, file) >= 0;)]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_unix(address, error);]] [[ LKS_OK;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[ address_check_tcp(address, error);]] [[ LKS_OK;]])
 c_mutation(F3 net/wires.c test_command:*bad_addresses* [[    if (scheme->encrypted && !has_certificate)]] [[    if (false)]])

@@ -1,0 +1,56 @@
+/* Called by lockstockd and lockstock for their settings. */
+#include "rpc/keys.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_blank(char c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Without the blanks around it. */
+static char *trim(char *text)
+{
+    while (is_blank(*text))
+        text++;
+    for (char *end = text + strlen(text); end > text && is_blank(end[-1]); end--)
+        end[-1] = '\0';
+    return text;
+}
+
+/* A comment begins with # or ; in front, behind a value with a blank and ;. */
+static bool take_line(char *line, unsigned number, keys_take *take, void *arg)
+{
+    char *key = trim(line), *value = strpbrk(key, "=:");
+
+    if (*key == '\0' || *key == '#' || *key == ';')
+        return true;
+    if (*key == '[' || !value) {
+        take(arg, number, NULL, *key == '[' ? "this file has no sections" : "is not `key = value`");
+        return false;
+    }
+    *value++ = '\0';
+    for (char *comment = value; (comment = strchr(comment, ';')); comment++)
+        if (is_blank(comment[-1]))
+            *comment-- = '\0';
+    return take(arg, number, trim(key), trim(value));
+}
+
+void keys_read(const char *path, keys_take *take, void *arg)
+{
+    char *line = NULL;
+    size_t room = 0;
+    bool good = true;
+    FILE *file = fopen(path, "re");
+
+    for (unsigned number = 1; file && good && getline(&line, &room, file) >= 0; number++)
+        good = take_line(line, number, take, arg);
+    if (good && (!file || ferror(file)))
+        take(arg, 0, NULL, strerror(errno));
+    free(line);
+    if (file)
+        fclose(file);
+}
