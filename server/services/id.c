@@ -193,6 +193,11 @@ static void sequence_prepare(const lks_next_request *request, plan *p)
     args_id_sequence(p, .how_many = taken_for(state, count));
 }
 
+static void sequence_next(const ProtobufCMessage *request, plan *p)
+{
+    sequence_prepare((const lks_next_request *)(const void *)request, p);
+}
+
 static void sequence_finish(const lks_next_request *request, answer *a, lks_next_response *response)
 {
     id_state *state = a->plan->state;
@@ -207,6 +212,10 @@ static void sequence_finish(const lks_next_request *request, answer *a, lks_next
     if (keeps_blocks(state)) {
         if (a->n_replies > 0)
             sequences_add(state->sequences, of, last - taken_for(state, (int64_t)count) + 1, last);
+        if (sequences_left(state->sequences, of) < (int64_t)count) {
+            answer_again(a, sequence_next); /* it queued since it was planned, and others took them */
+            return;
+        }
         first = sequences_take(state->sequences, of, (int64_t)count);
     }
     response->order_scope = keeps_blocks(state) ? LKS_ORDER_SCOPE_SERVER : LKS_ORDER_SCOPE_GLOBAL;

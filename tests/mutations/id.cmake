@@ -88,6 +88,7 @@ c_mutation(D18 server/services/id_sequence.c test_id_kinds [[    if (first != b-
         b->next = first;]] "")
 c_mutation(D18 server/services/id_sequence.c test_id_kinds [[same(b->of.name, of.name) && same(b->of.ns, of.ns)]] [[same(b->of.name, of.name)]])
 c_mutation(D18 server/services/id_sequence.c test_id_kinds [[    b->next += count;]] "")
+c_mutation(D18 server/services/id.c test_id_kinds:*get_no_number_twice [[sequences_left(state->sequences, of) < (int64_t)count]] [[false]])
 c_mutation(D18 server/services/id.c test_id_kinds [[return count > state->sequence_block ? count : state->sequence_block;]] [[return state->sequence_block;]])
 c_mutation(D19 server/services/id_sequence.c test_id_kinds [[|| all->blocks[i].used < oldest->used)]] [[)]])
 

@@ -176,6 +176,46 @@ TEST_WITH(blocks_asked_for_at_once, with_blocks, NULL)
     assert_int_equal(next_of("s"), N + 1); /* no block was lost */
 }
 
+static const lks_next_response *begin(harness_waiting *call)
+{
+    lks_error error;
+
+    harness_begin(h, call);
+    const lks_next_response *response = harness_answer(call, &error);
+    if (!response)
+        fail_msg("%s: %s", lks_code_name(error.code), error.message);
+    return response;
+}
+
+/* Both find enough in the block when they come; the first leaves too little. */
+TEST_WITH(calls_that_queue_get_no_number_twice, with_blocks, NULL)
+{
+    lks_next_request request = message(next_request, .kind = LKS_ID_KIND_SEQUENCE, .name = "s", .count = 60);
+
+    assert_int_equal(next_of("s"), 1);
+    harness_waiting *first = harness_plan(h, &id_service, "harness", "Next", &request);
+    harness_waiting *second = harness_plan(h, &id_service, "harness", "Next", &request);
+    assert_int_equal(begin(first)->ids[59], 61);
+    assert_int_equal(begin(second)->ids[0], 62);
+    harness_server(h, "B");
+    assert_int_equal(next_of("s"), 201);
+}
+
+TEST_WITH(a_call_that_queues_may_find_its_block_gone, with_blocks, NULL)
+{
+    enum { KEPT = 512 };
+    lks_next_request request = message(next_request, .kind = LKS_ID_KIND_SEQUENCE, .name = "s");
+    char name[8];
+
+    assert_int_equal(next_of("s"), 1);
+    harness_waiting *call = harness_plan(h, &id_service, "harness", "Next", &request);
+    for (int i = 0; i < KEPT; i++) {
+        snprintf(name, sizeof name, "n%d", i);
+        assert_int_equal(next_of(name), 1);
+    }
+    assert_int_equal(begin(call)->ids[0], 101);
+}
+
 TEST_WITH(only_so_many_sequences_are_kept, with_blocks, NULL)
 {
     enum { KEPT = 512 }; /* id_sequence.c: BLOCKS_MAX */

@@ -372,17 +372,29 @@ void harness_call_together(harness *h, const service *s, const char *method, siz
 
 /* ---- a request that may wait --------------------------------------------- */
 
-harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
-                               const void *request)
+harness_waiting *harness_plan(harness *h, const service *s, const char *server, const char *method, const void *request)
 {
     harness_waiting *w = lks_rpc_arena_alloc(h->arena, sizeof *w);
     const char *before = h->server;
 
     h->server = server;
-    w->state = ROUNDS_FAILED;
-    if (plan_request(h, s, method, request, &w->rounds))
-        w->state = run(h, &w->rounds, rounds_start(&w->rounds, now_of(h)));
+    w->state = plan_request(h, s, method, request, &w->rounds) ? ROUNDS_CALLS : ROUNDS_FAILED;
     h->server = before;
+    return w;
+}
+
+void harness_begin(harness *h, harness_waiting *w)
+{
+    if (w->state == ROUNDS_CALLS)
+        w->state = run(h, &w->rounds, rounds_start(&w->rounds, now_of(h)));
+}
+
+harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
+                               const void *request)
+{
+    harness_waiting *w = harness_plan(h, s, server, method, request);
+
+    harness_begin(h, w);
     return w;
 }
 

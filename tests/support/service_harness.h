@@ -62,6 +62,11 @@ typedef struct harness_waiting harness_waiting;
 harness_waiting *harness_start(harness *h, const service *s, const char *server, const char *method,
                                const void *request);
 
+/* The same in two steps: a call may queue between its plan and what it comes to. */
+harness_waiting *harness_plan(harness *h, const service *s, const char *server, const char *method,
+                              const void *request);
+void harness_begin(harness *h, harness_waiting *w);
+
 /* What an event makes of it; nothing when it does not wait. */
 void harness_event(harness *h, harness_waiting *w, service_event event);
 
