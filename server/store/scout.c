@@ -9,7 +9,7 @@
 #include "memory.h"
 #include "store/connection.h"
 
-enum { CONNECT_TIMEOUT_MS = 2000, SILENCE_TIMEOUT_MS = 1000 };
+enum { CONNECT_TIMEOUT_MS = 2000, SILENCE_TIMEOUT_MS = 1000, DOUBLINGS_MAX = 4 };
 
 typedef struct address {
     char host[SLOTS_HOST_BYTES];
@@ -23,6 +23,8 @@ struct scout {
     address at;
     address *addresses; /* of all nodes, then of the URL */
     size_t n_addresses, next_address;
+    size_t tries;      /* to be greeted, in a row */
+    unsigned patience; /* looks that the one under way has left */
     bool greeted, asking;
 
     void (*closed)(void *arg);
@@ -50,11 +52,16 @@ static void take_addresses(scout *s, const slots_map *map)
     s->n_addresses = n;
 }
 
+/* A node that is away keeps others from being asked for one look only; but who is far away needs more, so each time around they
+ * get twice as many. */
 static void go_on(scout *s)
 {
+    size_t rounds = s->tries++ / s->n_addresses;
+
     s->at = s->addresses[s->next_address++ % s->n_addresses];
     s->greeted = false;
     connection_move(s->connection, s->at.host, s->at.port, "another node is asked");
+    s->patience = 1U << (rounds < DOUBLINGS_MAX ? rounds : DOUBLINGS_MAX);
 }
 
 static void on_answer(void *arg, const redisReply *reply, bool sent)
@@ -87,9 +94,9 @@ static void ask(scout *s)
 
 void scout_look(scout *s, bool elsewhere)
 {
-    if (!s->greeted || (elsewhere && !s->asking))
+    if (s->greeted ? elsewhere && !s->asking : --s->patience == 0)
         go_on(s);
-    else
+    else if (s->greeted)
         ask(s);
 }
 
@@ -107,6 +114,7 @@ static void on_greeted(void *arg, greeting_verdict verdict, const char *reason)
     if (verdict == GREETING_PASSED && s->greeting.cluster) {
         connection_ready(s->connection);
         s->greeted = true;
+        s->tries = 0;
         ask(s);
         return;
     }
@@ -122,6 +130,7 @@ static void on_down(void *arg, const char *reason)
     scout *s = arg;
 
     s->greeted = false;
+    s->patience = 1;
     s->options.on_lost(s->options.arg, reason);
 }
 
@@ -129,7 +138,7 @@ scout *scout_open(const scout_options *options)
 {
     scout *s = memory_alloc(sizeof *s);
 
-    *s = (scout){.options = *options};
+    *s = (scout){.options = *options, .tries = 1, .patience = 1};
     take_addresses(s, &(const slots_map){.n = 0});
     s->at = s->addresses[s->next_address++];
     s->greeting = (greeting){.as = options->as, .any_role = true, .done = on_greeted, .arg = s};

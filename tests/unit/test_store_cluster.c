@@ -1,13 +1,14 @@
 /* A store on two nodes of a Redis Cluster that answer as scripted: which of them a call goes to, what MOVED, ASK, old
  * and new claims and a dead node mean for it. */
 #include <stdio.h>
+#include <uv.h>
 
 #include "store/slots.h"
 #include "support/fake_redis.h"
 #include "support/store_driver.h"
 #include "test.h"
 
-enum { A, B, NODES, PATIENCE_MS = 3000 };
+enum { A, B, NODES, PATIENCE_MS = 3000, FAR_MS = 1100 };
 
 static const char cluster_hello[] =
     "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n$7\r\ncluster\r\n";
@@ -29,17 +30,27 @@ typedef struct fake_node {
 static struct {
     store_driver *d;
     fake_node node[NODES];
-    size_t looks; /* CLUSTER NODES, answered by anyone */
+    size_t looks;   /* CLUSTER NODES, answered by anyone */
+    uv_timer_t far; /* after each HELLO, whose answer it is; no loop: it is answered at once */
     char text[1024], reply[1200];
 } here;
+
+static void answer_hello(uv_timer_t *timer)
+{
+    (void)timer;
+    for (int i = 0; i < NODES; i++)
+        fake_redis_say_to(here.node[i].fake, "HELLO", cluster_hello);
+}
 
 static const char *play(void *arg, size_t argc, const char *const *argv)
 {
     fake_node *n = arg;
     (void)argc;
 
+    if (strcmp(argv[0], "HELLO") == 0 && here.far.loop)
+        uv_timer_start(&here.far, answer_hello, FAR_MS, 0);
     if (strcmp(argv[0], "HELLO") == 0)
-        return cluster_hello;
+        return here.far.loop ? fake_silent : cluster_hello;
     if (strcmp(argv[0], "CLUSTER") == 0 && strcmp(argv[1], "MYID") == 0) {
         snprintf(here.reply, sizeof here.reply, "$40\r\n%s\r\n", n->says ? n->says : n->id);
         return here.reply;
@@ -273,6 +284,15 @@ TEST(another_node_at_an_address_is_not_used)
     until_looked();
     assert_outcome(call(high), LKS_UNAVAILABLE, LKS_APPLIED_NO);
     assert_calls(0, 1);
+}
+
+/* Its network is slow: a connection takes longer than looks are apart. */
+TEST(a_cluster_that_is_far_away_is_reached)
+{
+    uv_timer_init(store_driver_loop(here.d), &here.far);
+    open_store();
+    store_driver_wait_ready(here.d, true);
+    uv_close((uv_handle_t *)&here.far, NULL);
 }
 
 /* A sweep, a list: no key, and at the node of the slot that is named. */
