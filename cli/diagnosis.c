@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "words.h"
@@ -13,6 +14,9 @@ enum {
     CLOCK_MS = 1000,        /* clocks may differ by so much */
     SERVER_SLOW_US = 20000, /* of a call that needs no store */
     STORE_SLOW_US = 20000,
+    LAG_MS = 5000, /* a replica confirms once a second */
+    LAG_BYTES = 16 * 1024 * 1024,
+    MATTERS = 12, /* one finding each, but for primaries, which have two at most */
 };
 
 typedef struct findings {
@@ -102,6 +106,10 @@ static void judge_rights(const diagnosis_facts *facts, findings *f)
 
 /* ---- the store -------------------------------------------------------------------- */
 
+static const char start_replicas[] = "start the replicas that are missing, or mend what keeps them away (redis-cli "
+                                     "INFO replication, their logs); or run "
+                                     "lockstockd with a lower --wait-replicas";
+
 /* What to do about a store that is not ready, by words of the reason that lockstockd has. */
 static const char *remedy_of(const char *reason)
 {
@@ -111,6 +119,7 @@ static const char *remedy_of(const char *reason)
         {"credentials", "correct user and password in lockstockd's --store; in a password / ? and % are %2F %3F %25"},
         {"permission",
          "give the Redis user that lockstockd has all commands and keys: ACL SETUSER NAME on +@all ~* &*"},
+        {"replicas", start_replicas},
         {"replica", "name the primary in lockstockd's --store"},
         {"loading", "wait: Redis reads its data from disk"},
         {"evicts", "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf"},
@@ -193,14 +202,117 @@ static void judge_persistence(const lks_store_status *status, findings *f)
                 "the store does not tell what it keeps on disk: CONFIG GET is not permitted");
         break;
     }
-    if (status->fails_over && status->wait_replicas == 0)
-        say(f, DIAGNOSIS_WARNING, "failover", "run lockstockd with --wait-replicas 1, or more",
-            "the node that takes over may lack the last answers: then sold units are sold again, and a lock may have "
-            "two "
-            "holders");
     if (status->evicts)
         say(f, DIAGNOSIS_PROBLEM, "memory", "redis-cli CONFIG SET maxmemory-policy noeviction, and in redis.conf",
             "the store drops keys when its memory is full: locks are held twice, orders sell twice");
+}
+
+/* ---- replicas -------------------------------------------------------------------- */
+
+static bool refuses_alone(const lks_primary_status *p)
+{
+    return p->min_replicas_to_write > 0 && p->min_replicas_max_lag_ms > 0;
+}
+
+static void judge_failover(const lks_store_status *status, findings *f)
+{
+    static const char remedy[] = "run lockstockd with --wait-replicas 1, or more";
+    size_t n = 0;
+
+    if (!status->fails_over || status->wait_replicas > 0)
+        return;
+    while (n < status->n_primaries && refuses_alone(status->primaries[n]))
+        n++;
+    if (n > 0 && n == status->n_primaries)
+        say(f, DIAGNOSIS_NOTE, "failover", remedy,
+            "a failover loses the last answers, but none from later than min-replicas-max-lag after the replicas were "
+            "cut off");
+    else
+        say(f, DIAGNOSIS_WARNING, "failover", remedy,
+            "the node that takes over may lack the last answers: then sold units are sold again, and a lock may have "
+            "two holders");
+}
+
+static bool lags(const lks_replica_status *r)
+{
+    return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;
+}
+
+/* " ADDRESS 0 bytes behind, silent for 1s;..." of all, or of those that lag. */
+static void describe(const lks_primary_status *p, bool all, char text[DIAGNOSIS_TEXT_BYTES])
+{
+    char silent[WORDS_BYTES];
+    size_t at = 0;
+
+    text[0] = '\0';
+    for (size_t i = 0; i < p->n_replicas && at < DIAGNOSIS_TEXT_BYTES; i++) {
+        const lks_replica_status *r = p->replicas[i];
+        if (!all && !lags(r))
+            continue;
+        words_of_ms(r->silent_ms, silent);
+        at += (size_t)snprintf(text + at, DIAGNOSIS_TEXT_BYTES - at, "%s %s %" PRId64 " bytes behind%s%s",
+                               at ? ";" : "", r->address, r->behind_bytes, r->silent_ms < 0 ? "" : ", last heard of ",
+                               r->silent_ms < 0 ? "" : silent);
+        if (r->silent_ms >= 0 && at < DIAGNOSIS_TEXT_BYTES)
+            at += (size_t)snprintf(text + at, DIAGNOSIS_TEXT_BYTES - at, " ago");
+    }
+}
+
+/* How many count for min-replicas-to-write. */
+static int64_t good_of(const lks_primary_status *p)
+{
+    int64_t good = 0;
+
+    for (size_t i = 0; i < p->n_replicas; i++)
+        good += p->replicas[i]->silent_ms <= p->min_replicas_max_lag_ms;
+    return good;
+}
+
+static bool judge_count(const lks_store_status *status, const lks_primary_status *p, findings *f)
+{
+    int64_t n = (int64_t)p->n_replicas;
+
+    if (n < status->wait_replicas)
+        say(f, DIAGNOSIS_PROBLEM, "replicas", start_replicas,
+            "%s has %" PRId64 " of the %" PRId64 " replicas that --wait-replicas asks for: its calls are refused",
+            p->address, n, status->wait_replicas);
+    else if (refuses_alone(p) && good_of(p) < p->min_replicas_to_write)
+        say(f, DIAGNOSIS_PROBLEM, "replicas",
+            "start the replicas that are missing, or mend what keeps them away (redis-cli INFO replication, their "
+            "logs); "
+            "or redis-cli CONFIG SET min-replicas-to-write to fewer, and in redis.conf",
+            "%s has %" PRId64 " of the %" PRId64 " replicas that min-replicas-to-write asks for: it refuses writes",
+            p->address, good_of(p), p->min_replicas_to_write);
+    else if (n == 0 && status->fails_over)
+        say(f, DIAGNOSIS_WARNING, "replicas",
+            "give it a replica: redis-cli REPLICAOF, or in a cluster CLUSTER REPLICATE",
+            "%s has no replica: nothing takes its place when it dies", p->address);
+    else
+        return true;
+    return false;
+}
+
+static void judge_primary(const lks_store_status *status, const lks_primary_status *p, findings *f)
+{
+    char text[DIAGNOSIS_TEXT_BYTES];
+
+    if (!p->tells_replicas) {
+        if (status->ready && !status->reason[0] && (status->fails_over || status->wait_replicas > 0))
+            say(f, DIAGNOSIS_NOTE, "replicas", "let lockstockd's user of Redis run INFO: ACL SETUSER NAME +info",
+                "%s does not tell of its replicas", p->address);
+        return;
+    }
+    bool enough = judge_count(status, p, f);
+    describe(p, false, text);
+    if (text[0])
+        say(f, DIAGNOSIS_PROBLEM, "replicas",
+            "look at that replica, its machine, its network and its log; a failover to it loses what it lacks, and "
+            "--wait-replicas waits for it in vain",
+            "%s:%s", p->address, text);
+    describe(p, true, text);
+    if (enough && text[0] && f->list[f->n - 1].level != DIAGNOSIS_PROBLEM)
+        say(f, DIAGNOSIS_OK, "replicas", NULL, "%s: min-replicas-to-write %" PRId64 ";%s", p->address,
+            p->min_replicas_to_write, text);
 }
 
 /* ---- clocks and latency -------------------------------------------------------------- */
@@ -254,19 +366,28 @@ static void judge_latency(const diagnosis_facts *facts, findings *f)
         say(f, DIAGNOSIS_OK, "latency", NULL, "%.1f ms a call", server_ms);
 }
 
-size_t diagnosis_of(const diagnosis_facts *facts, diagnosis_finding list[DIAGNOSIS_MAX])
+diagnosis_finding *diagnosis_of(const diagnosis_facts *facts, size_t *n)
 {
-    findings f = {.list = list};
+    const lks_store_status *store = facts->status ? facts->status->store : NULL;
+    findings f = {.list = calloc(MATTERS + (store ? 2 * store->n_primaries : 0), sizeof *f.list)};
 
+    *n = 0;
+    if (!f.list)
+        return NULL;
     judge_server(facts, &f);
-    if (f.list[0].level >= DIAGNOSIS_PROBLEM)
-        return f.n;
-    judge_rights(facts, &f);
-    judge_store(facts, &f);
-    if (facts->status && facts->status->store)
-        judge_persistence(facts->status->store, &f);
-    if (facts->status)
-        judge_clock(facts, &f);
-    judge_latency(facts, &f);
-    return f.n;
+    if (f.list[0].level < DIAGNOSIS_PROBLEM) {
+        judge_rights(facts, &f);
+        judge_store(facts, &f);
+        if (store) {
+            judge_persistence(store, &f);
+            judge_failover(store, &f);
+            for (size_t i = 0; i < store->n_primaries; i++)
+                judge_primary(store, store->primaries[i], &f);
+        }
+        if (facts->status)
+            judge_clock(facts, &f);
+        judge_latency(facts, &f);
+    }
+    *n = f.n;
+    return f.list;
 }

@@ -26,19 +26,17 @@ typedef enum diagnosis_level {
     DIAGNOSIS_DOWN     /* nobody answers */
 } diagnosis_level;
 
-enum { DIAGNOSIS_TEXT_BYTES = 512 };
+enum { DIAGNOSIS_TEXT_BYTES = 2048 };
 
 typedef struct diagnosis_finding {
     diagnosis_level level;
-    const char *about; /* server, rights, store, persistence, failover, memory, clock, latency; static */
+    const char *about; /* server, rights, store, persistence, failover, replicas, memory, clock, latency; static */
     char text[DIAGNOSIS_TEXT_BYTES];
     const char *remedy; /* NULL: nothing is to be done; static */
 } diagnosis_finding;
 
-enum { DIAGNOSIS_MAX = 12 };
-
-/* Fills in the findings, in the order above; gives how many. */
-size_t diagnosis_of(const diagnosis_facts *facts, diagnosis_finding findings[DIAGNOSIS_MAX]);
+/* The findings, in the order above; *n is how many. The caller frees. NULL: out of memory. */
+diagnosis_finding *diagnosis_of(const diagnosis_facts *facts, size_t *n);
 
 /* "ok", "note", "warning", "problem"; "down" is a problem, too. */
 const char *diagnosis_word(diagnosis_level level);

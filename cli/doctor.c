@@ -90,28 +90,29 @@ static exit_code examine(void *arg, const char *url, lks_channel **channel)
     static const exit_code codes[] = {
         [DIAGNOSIS_WARNING] = EXIT_REFUSED, [DIAGNOSIS_PROBLEM] = EXIT_REFUSED, [DIAGNOSIS_DOWN] = EXIT_UNAVAILABLE};
     diagnosis_facts facts = {.version = LOCKSTOCK_VERSION};
-    diagnosis_finding findings[DIAGNOSIS_MAX];
     lks_get_status_response *status = NULL;
     diagnosis_level worst = DIAGNOSIS_OK;
     visit *v = arg;
-    bool printed = true;
+    size_t n;
 
     facts.server = median(probe_server, *channel);
     if (!probe_is_down(&facts.server)) {
         ask_status(*channel, &facts, &status);
         facts.store = median(probe_store, *channel);
     }
-    size_t n = diagnosis_of(&facts, findings);
+    diagnosis_finding *findings = diagnosis_of(&facts, &n);
+    bool printed = findings != NULL;
     if (!v->cli->json)
         printf("%s%s\n", v->n++ > 0 ? "\n" : "", url);
     lks_get_status_response_free(status);
-    for (size_t i = 0; i < n && printed; i++) {
+    for (size_t i = 0; printed && i < n; i++) {
         worst = findings[i].level > worst ? findings[i].level : worst;
         if (!v->cli->json)
             print_finding(&findings[i]);
         else
             printed = print_json(url, &findings[i]);
     }
+    free(findings);
     return printed ? codes[worst] : exits_wrong("--server", "cannot be written as JSON");
 }
 

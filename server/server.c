@@ -335,6 +335,7 @@ static lks_code open_dispatch(server *s, lks_error *error)
         .services = {.sequence_block = s->config->id_sequence_block,
                      .remembers_refusals = s->config->remember_refusals,
                      .look = store_look,
+                     .look_primary = store_look_primary,
                      .store = s->store},
     };
     s->dispatch = dispatch_new(&options);

@@ -14,15 +14,14 @@
 
 typedef struct admin_state {
     uint64_t opened_ns;
-    void (*look)(const store *store, store_view *ret);
-    const store *store;
+    service_options options;
 } admin_state;
 
 static void *admin_open(const service_options *options)
 {
     admin_state *s = memory_alloc(sizeof *s);
 
-    *s = (admin_state){.opened_ns = lks_rpc_now_ns(), .look = options->look, .store = options->store};
+    *s = (admin_state){.opened_ns = lks_rpc_now_ns(), .options = *options};
     return s;
 }
 
@@ -30,16 +29,18 @@ static store_view view_of(const admin_state *s)
 {
     store_view view = {.reason = "", .version = "", .fsync = ""};
 
-    if (s->look)
-        s->look(s->store, &view);
+    if (s->options.look)
+        s->options.look(s->options.store, &view);
     return view;
 }
 
 static void get_status_prepare(const lks_get_status_request *request, plan *p)
 {
     (void)request;
-    if (view_of(p->state).ready)
-        plan_call(p, &fn_admin_clock, "status", NULL, 0);
+    if (!view_of(p->state).ready)
+        return;
+    plan_call(p, &fn_admin_clock, "status", NULL, 0);
+    p->calls[0].unconfirmed = true; /* it is asked when replicas do not answer, too */
 }
 
 static lks_persistence persistence_of(const store_view *view)
@@ -79,6 +80,34 @@ static const char *copy(answer *a, const char *text)
     return strcpy(kept, text);
 }
 
+static void tell_primary(const store_primary *from, answer *a, lks_primary_status *p)
+{
+    p->address = copy(a, from->address);
+    p->tells_replicas = from->tells_replicas;
+    p->min_replicas_to_write = from->min_replicas;
+    p->min_replicas_max_lag_ms = from->min_replicas_max_lag_s < 0 ? -1 : from->min_replicas_max_lag_s * 1000;
+    p->n_replicas = from->n_replicas;
+    p->replicas = answer_messages(a, &lockstock__v1__replica_status__descriptor, from->n_replicas);
+    for (size_t i = 0; i < from->n_replicas; i++) {
+        const store_replica *one = &from->replicas[i];
+        p->replicas[i]->address = copy(a, one->address);
+        p->replicas[i]->behind_bytes = (int64_t)one->behind_bytes;
+        p->replicas[i]->silent_ms = one->silent_s < 0 ? -1 : one->silent_s * 1000;
+    }
+}
+
+static void tell_primaries(const service_options *of, answer *a, lks_store_status *status)
+{
+    store_primary one;
+    size_t n = 0;
+
+    while (of->look_primary && of->look_primary(of->store, n, &one))
+        n++;
+    status->primaries = answer_messages(a, &lockstock__v1__primary_status__descriptor, n);
+    for (; status->n_primaries < n && of->look_primary(of->store, status->n_primaries, &one); status->n_primaries++)
+        tell_primary(&one, a, status->primaries[status->n_primaries]);
+}
+
 static void get_status_finish(const lks_get_status_request *request, answer *a, lks_get_status_response *response)
 {
     const admin_state *state = a->plan->state;
@@ -101,6 +130,7 @@ static void get_status_finish(const lks_get_status_request *request, answer *a, 
     status->cluster = view.cluster;
     status->fails_over = view.fails_over;
     status->wait_replicas = view.wait_replicas;
+    tell_primaries(&state->options, a, status);
     if (a->n_replies > 0) {
         status->round_trip_us = (int64_t)((a->now_ns - a->plan->asked_ns) / 1000);
         status->at_ms = answer_int(a, a->replies[0], 1);

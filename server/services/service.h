@@ -135,8 +135,9 @@ typedef struct service_method {
 typedef struct service_options {
     int64_t sequence_block;  /* ids of a SEQUENCE that a server takes at once */
     bool remembers_refusals; /* refusals may come from this server's memory (refusals.h) */
-    /* Where the state is, and how that is: store_look and its store. NULL: nothing is known of it. */
+    /* Where the state is, and how that is: store_look, store_look_primary and their store. NULL: nothing is known of it. */
     void (*look)(const store *store, store_view *ret);
+    bool (*look_primary)(const store *store, size_t i, store_primary *ret);
     const store *store;
 } service_options;
 

@@ -172,6 +172,18 @@ void cluster_look(const cluster *c, store_view *ret)
     ret->reason = c->reason;
 }
 
+bool cluster_look_primary(const cluster *c, size_t i, store_primary *ret)
+{
+    const member *m;
+
+    TAILQ_FOREACH(m, &c->members, in_all)
+        if (m->node && m->n_slots > 0 && i-- == 0) {
+            node_look_primary(m->node, ret);
+            return true;
+        }
+    return false;
+}
+
 /* ---- members ----------------------------------------------------------------------- */
 
 static void open_members(cluster *c);

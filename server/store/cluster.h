@@ -33,6 +33,9 @@ bool cluster_part_from(const cluster *cluster, uint32_t from, store_part *ret);
 bool cluster_ready(const cluster *cluster, const char **reason);
 void cluster_look(const cluster *cluster, store_view *ret);
 
+/* As store_look_primary. */
+bool cluster_look_primary(const cluster *cluster, size_t i, store_primary *ret);
+
 /* As node_reauth, of each node. */
 void cluster_reauth(cluster *cluster);
 

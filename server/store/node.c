@@ -41,7 +41,6 @@ enum {
     SAFETY_CHECK_MS = 30 * 1000,
     ROLE_CHECK_MS = 1000,
     WAIT_MS = 1000,
-    LAG_BYTES = 16 * 1024 * 1024,
     REASON_BYTES = 256,
     BASE_BYTES = 32,
 };
@@ -50,6 +49,7 @@ struct node {
     node_options options;
     char *path, *host; /* NULL: the other one */
     uint16_t port;
+    char address[STORE_ADDRESS_BYTES]; /* of either, for people */
     connection *connection;
     subscription *subscription; /* NULL without a channel to hear */
     unsigned n_connections;
@@ -67,9 +67,11 @@ struct node {
     safety safety; /* as of the last answer */
     bool asks_role;
     heard *heard;            /* NULL: messages are told at once */
+    bool by_role;            /* not by INFO, which is not permitted */
     replication replication; /* as of the last answer; unknown on a fresh connection */
     bool knows_role;         /* whether that was answered on this connection */
-    bool lags, warned;       /* in the log */
+    replication_told told;
+    bool may_lose; /* in the log */
     bool ready;
     char reason[REASON_BYTES]; /* why not */
 
@@ -126,7 +128,7 @@ static void say_not_ready(node *n, const char *reason)
 
 static void set_not_ready(node *n, const char *reason)
 {
-    n->greeted = n->knows_role = false;
+    n->greeted = n->knows_role = n->by_role = n->replication.known = false;
     say_not_ready(n, reason);
 }
 
@@ -163,15 +165,20 @@ static void on_down(void *arg, const char *reason)
         subscription_renew(n->subscription, reason);
 }
 
+/* Where another node may take its place. */
 static void warn_of_failover(node *n)
 {
-    if (n->options.generation && n->options.store->wait_replicas == 0 && n->safety.known &&
-        n->safety.min_replicas == 0 && !n->warned)
+    bool fails_over = n->options.generation || n->options.id;
+    bool may_lose = fails_over && n->options.store->wait_replicas == 0 && n->safety.known &&
+                    (n->safety.min_replicas == 0 || n->safety.max_lag_s == 0);
+
+    if (may_lose && !n->may_lose)
         log_warn(
-            "store-may-lose", "%s",
-            "reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may be lost in "
-            "a failover\"");
-    n->warned = true;
+            "store-may-lose",
+            "primary=%s reason=\"--wait-replicas and the store's min-replicas-to-write are 0: what is answered may "
+            "be lost in a failover\"",
+            n->address);
+    n->may_lose = may_lose;
 }
 
 static void begin(node *n)
@@ -179,8 +186,7 @@ static void begin(node *n)
     connection_ready(n->connection);
     n->greeted = true;
     warn_of_failover(n);
-    if (n->options.store->wait_replicas > 0)
-        ask_role(n);
+    ask_role(n);
     advance(n);
 }
 
@@ -313,6 +319,7 @@ static void on_safety(void *arg, const struct redisReply *reply, bool sent)
         return;
     n->safety = safety_of(reply);
     safety_log(&n->safety, &before, n->options.store->allow_unsafe);
+    warn_of_failover(n);
     if (is_unsafe(n))
         say_not_ready(n, n->safety.danger);
     else if (!n->ready)
@@ -332,16 +339,6 @@ static void on_safety_check(uv_timer_t *timer)
 
 /* ---- role ---------------------------------------------------------------------- */
 
-/* What a failover may lose, where nobody waits for replicas. */
-static void warn_of_lag(node *n)
-{
-    bool lags = n->replication.lag_bytes > LAG_BYTES;
-
-    if (lags && !n->lags)
-        log_warn("store-replica-lags", "behind_bytes=%llu", (unsigned long long)n->replication.lag_bytes);
-    n->lags = lags;
-}
-
 /* A call that only reads would be answered by a replica, too. */
 static void on_role(void *arg, const struct redisReply *reply, bool sent)
 {
@@ -351,13 +348,18 @@ static void on_role(void *arg, const struct redisReply *reply, bool sent)
     n->asks_role = false;
     if (!reply || !n->greeted)
         return;
-    n->replication = replication_of(reply);
+    replication_read(reply, &n->replication);
+    if (!n->replication.known && !n->by_role) {
+        n->by_role = true;
+        ask_role(n);
+        return;
+    }
     n->knows_role = true;
     if (n->replication.known && !n->replication.primary) {
         connection_drop(n->connection, "the store is a read-only replica");
         return;
     }
-    warn_of_lag(n);
+    replication_log(&n->replication, &n->told, n->address);
     if (lacks_replicas(n)) {
         char text[REASON_BYTES];
         snprintf(text, sizeof text, "the store has %u replicas, --wait-replicas asks for %u", n->replication.replicas,
@@ -375,7 +377,7 @@ static void ask_role(node *n)
     if (!n->greeted || n->asks_role)
         return;
     n->asks_role = true;
-    connection_words(n->connection, on_role, n, replication_words(words), words);
+    connection_words(n->connection, on_role, n, replication_words(n->by_role, words), words);
 }
 
 static void on_role_check(uv_timer_t *timer)
@@ -492,10 +494,18 @@ static void assemble(node *n)
     n->handles = 4;
     n->upkeep.data = n->safety_check.data = n->role_check.data = n->closing.data = n;
     uv_timer_start(&n->upkeep, on_upkeep, UPKEEP_MS, UPKEEP_MS);
-    if (n->options.waits_to_be_told || n->options.store->wait_replicas > 0)
-        uv_timer_start(&n->role_check, on_role_check, ROLE_CHECK_MS, ROLE_CHECK_MS);
+    uv_timer_start(&n->role_check, on_role_check, or_default(n->options.store->role_check_ms, ROLE_CHECK_MS),
+                   or_default(n->options.store->role_check_ms, ROLE_CHECK_MS));
     uv_timer_start(&n->safety_check, on_safety_check, or_default(n->options.store->safety_check_ms, SAFETY_CHECK_MS),
                    or_default(n->options.store->safety_check_ms, SAFETY_CHECK_MS));
+}
+
+static void note_address(node *n)
+{
+    if (n->path)
+        snprintf(n->address, sizeof n->address, "%s", n->path);
+    else if (n->host)
+        snprintf(n->address, sizeof n->address, "%s:%u", n->host, (unsigned)n->port);
 }
 
 node *node_open(const node_options *options)
@@ -507,6 +517,7 @@ node *node_open(const node_options *options)
         n->path = memory_copy(options->path, strlen(options->path));
     else if (options->host)
         n->host = memory_copy(options->host, strlen(options->host));
+    note_address(n);
     assemble(n);
     return n;
 }
@@ -528,6 +539,7 @@ void node_move(node *n, const char *host, uint16_t port, const char *reason)
     }
     n->host = memory_copy(host, strlen(host));
     n->port = port;
+    note_address(n);
     if (n->subscription)
         subscription_move(n->subscription, n->host, port, reason);
     connection_move(n->connection, n->host, port, reason);
@@ -581,6 +593,18 @@ void node_look(const node *n, store_view *ret)
         .evicts = n->safety.evicts,
         .fsync = n->safety.fsync,
         .cluster = n->greeting.cluster,
+    };
+}
+
+void node_look_primary(const node *n, store_primary *ret)
+{
+    *ret = (store_primary){
+        .address = n->address,
+        .tells_replicas = n->replication.known,
+        .n_replicas = n->replication.known ? n->replication.replicas : 0,
+        .replicas = n->replication.replica,
+        .min_replicas = n->safety.known ? n->safety.min_replicas : -1,
+        .min_replicas_max_lag_s = n->safety.known ? n->safety.max_lag_s : -1,
     };
 }
 

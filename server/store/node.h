@@ -73,6 +73,9 @@ bool node_ready(const node *node, const char **reason);
 /* What is known of it, but for ret->embedded. */
 void node_look(const node *node, store_view *ret);
 
+/* As store_look_primary. */
+void node_look_primary(const node *node, store_primary *ret);
+
 /* Why it is not ready, as the caller knows; ignored while its connection has been greeted: then it knows better. */
 void node_refuse(node *node, const char *reason);
 

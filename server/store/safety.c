@@ -12,8 +12,15 @@
 
 size_t safety_words(const char **words)
 {
-    static const char *const all[] = {
-        "CONFIG", "GET", "save", "appendonly", "appendfsync", "maxmemory", "maxmemory-policy", "min-replicas-to-write"};
+    static const char *const all[] = {"CONFIG",
+                                      "GET",
+                                      "save",
+                                      "appendonly",
+                                      "appendfsync",
+                                      "maxmemory",
+                                      "maxmemory-policy",
+                                      "min-replicas-to-write",
+                                      "min-replicas-max-lag"};
 
     memcpy(words, all, sizeof all);
     return sizeof all / sizeof *all;
@@ -34,6 +41,7 @@ safety safety_of(const redisReply *reply)
     if (!s.known)
         return s;
     s.min_replicas = strtol(setting(reply, "min-replicas-to-write"), NULL, 10);
+    s.max_lag_s = strtol(setting(reply, "min-replicas-max-lag"), NULL, 10);
     s.appends = strcmp(setting(reply, "appendonly"), "yes") == 0;
     s.snapshots = setting(reply, "save")[0] != '\0';
     s.evicts =

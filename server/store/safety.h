@@ -14,12 +14,13 @@ typedef struct safety {
     bool snapshots_only; /* a crash loses what came after the last one */
     bool evicts;         /* keys, when its memory is full */
     char fsync[16];      /* of the file: always, everysec or no; "" without one */
-    long min_replicas;   /* without so many connected replicas it takes no write */
+    long min_replicas;   /* without so many connected replicas, ... */
+    long max_lag_s;      /* ... of which none is silent for longer, it takes no write; of both 0: it does */
     const char *danger;  /* why it would lose data by design; NULL = it would not; static */
 } safety;
 
 /* The question, SAFETY_WORDS words or fewer; gives how many. */
-enum { SAFETY_WORDS = 8 };
+enum { SAFETY_WORDS = 9 };
 size_t safety_words(const char **words);
 
 /* What the reply says. */

@@ -257,6 +257,14 @@ void store_look(const store *s, store_view *ret)
     ret->wait_replicas = s->options.wait_replicas;
 }
 
+bool store_look_primary(const store *s, size_t i, store_primary *ret)
+{
+    if (s->cluster)
+        return cluster_look_primary(s->cluster, i, ret);
+    node_look_primary(s->node, ret);
+    return i == 0;
+}
+
 const char *store_fatal(const store *s)
 {
     return s->fatal[0] ? s->fatal : NULL;

@@ -43,7 +43,8 @@ typedef struct store_call {
     bool
         of_part; /* is about all that the part of the store (store_part) with `slot` keeps; `base` need not lie there */
     uint16_t slot;
-    bool repeatable; /* may be sent again after a lost connection (it has a natural id, or reads) */
+    bool unconfirmed; /* its answer tells of nothing that is kept, so wait_replicas is not for it */
+    bool repeatable;  /* may be sent again after a lost connection (it has a natural id, or reads) */
 } store_call;
 
 /* How a call ended. `value` is the sub-call's reply when code is LKS_OK; it and
@@ -95,6 +96,7 @@ typedef struct store_options {
     uint32_t connect_timeout_ms; /* 0 = 2,000 */
     uint32_t silence_timeout_ms; /* 0 = 10,000: no reply at all for so long, with calls out: reconnect */
     uint32_t safety_check_ms;    /* 0 = 30,000: how often it is looked whether the store still is safe */
+    uint32_t role_check_ms;      /* 0 = 1,000: how often it is asked whether it is a primary, and who follows it */
     uint32_t in_flight_max;      /* 0 = 8,192; then RESOURCE_EXHAUSTED */
     /* So many replicas must have what a call did, and what it was answered from, before it is answered; 0 = none. When
      * fewer have confirmed it after wait_ms (0 = 1,000) the call is made again if it is repeatable, else it is
@@ -155,6 +157,27 @@ typedef struct store_view {
     unsigned wait_replicas; /* as in store_options */
 } store_view;
 void store_look(const store *store, store_view *ret);
+
+enum { STORE_ADDRESS_BYTES = 280, STORE_REPLICAS_MAX = 32 };
+
+/* Who may take a primary's place, as that told a second ago. */
+typedef struct store_replica {
+    char address[STORE_ADDRESS_BYTES];
+    uint64_t behind_bytes; /* what it has not confirmed */
+    int64_t silent_s;      /* since it last confirmed anything; -1 = not told */
+} store_replica;
+
+/* A Redis that takes writes. Text and replicas are valid until the loop runs again. */
+typedef struct store_primary {
+    const char *address;
+    bool tells_replicas;
+    size_t n_replicas; /* connected ones, STORE_REPLICAS_MAX at most */
+    const store_replica *replicas;
+    int64_t min_replicas, min_replicas_max_lag_s; /* min-replicas-to-write, -max-lag; -1 = not told */
+} store_primary;
+
+/* The i-th primary; false: there is none. */
+bool store_look_primary(const store *store, size_t i, store_primary *ret);
 
 /* A fatal misfit found after connecting (other data layout, unsafe store): the
  * server must exit with this text. NULL = none. */

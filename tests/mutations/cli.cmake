@@ -81,7 +81,16 @@ c_mutation(CL6 server/services/admin.c test_admin:*not_ready_is_not_asked [[view
 c_mutation(CL6 server/store/node.c test_cli_doctor:*nothing_and_evicts [[.evicts = n->safety.evicts]] [[.evicts = false]])
 c_mutation(CL6 server/store/safety.c test_cli_doctor:*on_disk_at_once [[    if (s.appends)]] [[    if (false)]])
 c_mutation(CL6 server/store/view.c test_store_view:the_worst_node* [[all->evicts || one.evicts]] [[all->evicts]])
-c_mutation(CL6 cli/diagnosis.c test_diagnosis:*failover* [[status->fails_over && status->wait_replicas == 0]] [[status->fails_over]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:*failover* [[!status->fails_over || status->wait_replicas > 0]] [[!status->fails_over]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:too_few* [[    if (n < status->wait_replicas)]] [[    if (false)]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:*lags* [[return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;]] [[return r->behind_bytes > LAG_BYTES;]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:*lags* [[return r->silent_ms > LAG_MS || r->behind_bytes > LAG_BYTES;]] [[return r->silent_ms > LAG_MS;]])
+c_mutation(CL6 cli/diagnosis.c test_diagnosis:min_replicas* [[p->min_replicas_to_write > 0 && p->min_replicas_max_lag_ms > 0]] [[p->min_replicas_to_write > 0]])
+c_mutation(CL6 server/store/replication.c test_store_replicas:info* [[ && strstr(line, ",state=online,")]] "")
+c_mutation(CL6 server/store/node.c test_store_replicas:where_info* [[    if (!n->replication.known && !n->by_role) {]] [[    if (false) {]])
+c_mutation(CL6 server/store/pipeline.c test_store_confirm:what_tells* [[ || c->call.unconfirmed]] "")
+c_mutation(CL6 server/services/admin.c test_cli_doctor_replicas:*sentinel [[p->calls[0].unconfirmed = true;]] "")
+c_mutation(CL6 server/services/admin.c test_admin:each_primary* [[from->min_replicas_max_lag_s < 0 ? -1 : ]] "")
 c_mutation(CL6 server/services/admin.c test_admin:settings_of* [[    status->wait_replicas = view.wait_replicas;
 ]] "")
 

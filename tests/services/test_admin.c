@@ -10,9 +10,21 @@ static void look(const store *of, store_view *ret)
     *ret = told;
 }
 
+static store_primary primaries[2];
+static size_t n_primaries;
+
+static bool look_primary(const store *of, size_t i, store_primary *ret)
+{
+    (void)of;
+    if (i < n_primaries)
+        *ret = primaries[i];
+    return i < n_primaries;
+}
+
 static int with_a_view(void **state)
 {
-    harness_service_options(h, &(service_options){.sequence_block = 1, .look = look});
+    harness_service_options(h, &(service_options){.sequence_block = 1, .look = look, .look_primary = look_primary});
+    n_primaries = 0;
     told = (store_view){
         .ready = true, .reason = "", .version = "7.0.15", .known = true, .appends = true, .fsync = "always"};
     return script_reset(state);
@@ -78,6 +90,36 @@ TEST(settings_of_the_store_are_told_in_the_contract_s_words)
     assert_int_equal(get_status()->store->wait_replicas, 2);
     told.known = false;
     assert_int_equal(get_status()->store->persistence, LKS_PERSISTENCE_UNSPECIFIED);
+}
+
+TEST(each_primary_and_its_replicas_are_told)
+{
+    const store_replica replicas[] = {{"b:2", 70, 3}, {"c:3", 0, -1}};
+
+    primaries[0] = (store_primary){.address = "a:1",
+                                   .tells_replicas = true,
+                                   .n_replicas = 2,
+                                   .replicas = replicas,
+                                   .min_replicas = 1,
+                                   .min_replicas_max_lag_s = 10};
+    primaries[1] = (store_primary){.address = "d:4", .min_replicas = -1, .min_replicas_max_lag_s = -1};
+    n_primaries = 2;
+    const lks_store_status *status = get_status()->store;
+    assert_int_equal(status->n_primaries, 2);
+    const lks_primary_status *a = status->primaries[0], *d = status->primaries[1];
+    assert_string_equal(a->address, "a:1");
+    assert_true(a->tells_replicas);
+    assert_int_equal(a->min_replicas_to_write, 1);
+    assert_int_equal(a->min_replicas_max_lag_ms, 10000);
+    assert_int_equal(a->n_replicas, 2);
+    assert_string_equal(a->replicas[0]->address, "b:2");
+    assert_int_equal(a->replicas[0]->behind_bytes, 70);
+    assert_int_equal(a->replicas[0]->silent_ms, 3000);
+    assert_int_equal(a->replicas[1]->silent_ms, -1);
+    assert_false(d->tells_replicas);
+    assert_int_equal(d->n_replicas, 0);
+    assert_int_equal(d->min_replicas_to_write, -1);
+    assert_int_equal(d->min_replicas_max_lag_ms, -1);
 }
 
 TEST_MAIN(.setup_all = script_open, .setup = with_a_view, .teardown_all = script_close)

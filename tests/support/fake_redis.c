@@ -134,6 +134,7 @@ static void say_usual(peer *p, size_t argc, const char *const *argv)
         {"SET", "$-1\r\n"},
         {"TIME", "*2\r\n$10\r\n1700000000\r\n$1\r\n0\r\n"},
         {"PING", "+PONG\r\n"},
+        {"INFO", "$11\r\nrole:master\r\n"},
         {"HSET", ":1\r\n"},
     };
 

@@ -86,6 +86,8 @@ lks_code store_driver_open(store_driver *d, const store_options *options, lks_er
     full.loop = &d->loop;
     full.on_ready = on_ready;
     full.arg = d;
+    if (!full.role_check_ms)
+        full.role_check_ms = 3600000; /* a script that says answers out of turn knows nothing of that question */
     if (!full.library_text) {
         full.library_text = driver_library_text;
         full.library_digest = driver_library_digest;
@@ -137,6 +139,7 @@ outcome *store_driver_submit(store_driver *d, const driver_call *call)
         .args = s->args,
         .weight = call->weight,
         .repeatable = call->repeatable,
+        .unconfirmed = call->unconfirmed,
     };
     d->submitting = true;
     store_submit(d->store, &s->call, uv_hrtime() + (uint64_t)((int64_t)timeout_ms * 1000000), on_done, s);

@@ -28,7 +28,7 @@ typedef struct driver_call {
     const char *base; /* NULL = "ls:{test/g}:" */
     const char *args[8];
     unsigned weight;
-    bool repeatable;
+    bool repeatable, unconfirmed;
     int timeout_ms; /* negative: the deadline is past */
 } driver_call;
 
@@ -41,7 +41,8 @@ extern const char driver_library_text[], driver_library_digest[];
 store_driver *store_driver_new(void);
 struct uv_loop_s *store_driver_loop(store_driver *d);
 
-/* Opens the store; loop, library and on_ready of the options are filled in. */
+/* Opens the store; loop, library and on_ready of the options are filled in, and the role is asked once a connection
+ * unless they say how often. */
 lks_code store_driver_open(store_driver *d, const store_options *options, lks_error *error);
 store *store_driver_store(store_driver *d);
 

@@ -6,7 +6,7 @@
 static lks_store_status store;
 static lks_get_status_response status;
 static diagnosis_facts facts;
-static diagnosis_finding found[DIAGNOSIS_MAX];
+static diagnosis_finding *found;
 static size_t n;
 
 /* All is well. */
@@ -57,8 +57,10 @@ static const char *said(void)
     size_t at = 0;
 
     text[0] = '\0';
-    n = diagnosis_of(&facts, found);
-    assert_in_range(n, 1, DIAGNOSIS_MAX);
+    free(found);
+    found = diagnosis_of(&facts, &n);
+    assert_non_null(found);
+    assert_in_range(n, 1, 100);
     for (size_t i = 0; i < n; i++) {
         /* What is wrong has a remedy, and what is well has none. */
         assert_int_equal(found[i].level == DIAGNOSIS_OK, !found[i].remedy);
@@ -213,6 +215,108 @@ TEST(a_failover_without_replicas_that_are_waited_for_loses_answers)
     has(remedy_of("failover"), "--wait-replicas");
     store.wait_replicas = 1;
     says();
+}
+
+/* A primary with two replicas that follow, of a store that fails over. */
+static lks_primary_status *with_replicas(void)
+{
+    static lks_replica_status replica[2], *replicas[] = {&replica[0], &replica[1]};
+    static lks_primary_status primary, *primaries[] = {&primary};
+
+    replica[0] = (lks_replica_status){.address = "b:2", .silent_ms = 1000};
+    replica[1] = (lks_replica_status){.address = "c:3", .behind_bytes = 70, .silent_ms = 0};
+    primary = (lks_primary_status){.address = "a:1",
+                                   .tells_replicas = true,
+                                   .n_replicas = 2,
+                                   .replicas = replicas,
+                                   .min_replicas_max_lag_ms = 10000};
+    store.fails_over = true;
+    store.wait_replicas = 1;
+    store.n_primaries = 1;
+    store.primaries = primaries;
+    return &primary;
+}
+
+static const char *text_of(const char *about)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(found[i].about, about) == 0)
+            return found[i].text;
+    return "";
+}
+
+TEST(each_primary_s_replicas_are_shown)
+{
+    lks_primary_status *p = with_replicas();
+    says();
+    assert_string_equal(text_of("replicas"), "a:1: min-replicas-to-write 0; b:2 0 bytes behind, last heard of 1s ago; "
+                                             "c:3 70 bytes behind, last heard of 0s ago");
+    p->replicas[0]->silent_ms = p->replicas[1]->silent_ms = -1;
+    says();
+    assert_string_equal(text_of("replicas"), "a:1: min-replicas-to-write 0; b:2 0 bytes behind; c:3 70 bytes behind");
+    p->tells_replicas = false;
+    says("note replicas: a:1 does not tell of its replicas\n");
+    has(remedy_of("replicas"), "+info");
+    store.fails_over = false;
+    store.wait_replicas = 0;
+    says();
+}
+
+TEST(too_few_replicas_are_a_problem)
+{
+    lks_primary_status *p = with_replicas();
+    store.wait_replicas = 3;
+    says("problem replicas: a:1 has 2 of the 3 replicas that --wait-replicas asks for: its calls are refused\n");
+    has(remedy_of("replicas"), "start the replicas");
+    store.ready = false;
+    store.reason = "the store has 2 replicas, --wait-replicas asks for 3";
+    said();
+    has(remedy_of("store"), "start the replicas");
+    store.ready = true;
+    store.reason = "";
+    facts.store.error = failed(LKS_UNAVAILABLE, "the store has too few replicas");
+    said();
+    has(remedy_of("store"), "start the replicas");
+    facts.store.error = (lks_error){0};
+    store.wait_replicas = 1;
+    p->min_replicas_to_write = 2;
+    says();
+    p->replicas[1]->silent_ms = 11000;
+    has(said(),
+        "problem replicas: a:1 has 1 of the 2 replicas that min-replicas-to-write asks for: it refuses writes\n");
+    p->min_replicas_max_lag_ms = 0;
+    assert_null(strstr(said(), "refuses writes"));
+    p->n_replicas = 0;
+    store.wait_replicas = 0;
+    has(said(), "warning replicas: a:1 has no replica: nothing takes its place when it dies\n");
+}
+
+TEST(a_replica_that_lags_is_a_problem)
+{
+    lks_primary_status *p = with_replicas();
+    p->replicas[1]->silent_ms = 5000;
+    p->replicas[1]->behind_bytes = 16 << 20;
+    says();
+    p->replicas[1]->silent_ms = 6000;
+    says("problem replicas: a:1: c:3 16777216 bytes behind, last heard of 6s ago\n");
+    has(remedy_of("replicas"), "look at that replica");
+    p->replicas[1]->silent_ms = 0;
+    p->replicas[1]->behind_bytes = (16 << 20) + 1;
+    says("problem replicas: a:1: c:3 16777217 bytes behind, last heard of 0s ago\n");
+}
+
+TEST(min_replicas_to_write_bounds_what_a_failover_loses)
+{
+    lks_primary_status *p = with_replicas();
+    store.wait_replicas = 0;
+    p->min_replicas_to_write = 1;
+    says("note failover: a failover loses the last answers, but none from later than min-replicas-max-lag after the "
+         "replicas were cut off\n");
+    has(remedy_of("failover"), "--wait-replicas");
+    p->min_replicas_max_lag_ms = 0; /* then it refuses nothing */
+    has(said(), "warning failover: the node that takes over may lack the last answers");
+    p->min_replicas_max_lag_ms = p->min_replicas_to_write = -1;
+    has(said(), "warning failover: the node that takes over may lack the last answers");
 }
 
 TEST(clocks_that_differ_are_told)

@@ -40,6 +40,8 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
     here.fcalls += strcmp(argv[0], "FCALL") == 0;
     if (strcmp(argv[0], "SUBSCRIBE") == 0)
         return "*3\r\n$9\r\nsubscribe\r\n$12\r\n" CHANNEL "\r\n:1\r\n";
+    if (strcmp(argv[0], "INFO") == 0)
+        return "-NOPERM\r\n";
     if (strcmp(argv[0], "ROLE") == 0)
         return here.replicas == 0   ? "*3\r\n$6\r\nmaster\r\n:9\r\n*0\r\n"
                : here.replicas == 1 ? "*3\r\n$6\r\nmaster\r\n:9\r\n*1\r\n*3\r\n$1\r\na\r\n$1\r\n1\r\n$1\r\n9\r\n"
@@ -70,6 +72,7 @@ static int begin(void **state)
     const store_options options = {.url = fake_redis_url(here.fake),
                                    .wait_replicas = REPLICAS,
                                    .wait_ms = 70,
+                                   .role_check_ms = 100,
                                    .wake_channel = CHANNEL,
                                    .on_wake = on_wake,
                                    .on_listening = on_listening};
@@ -134,6 +137,14 @@ TEST_WITH(what_too_few_confirmed_is_maybe, begin, end)
     outcome *o = store_driver_call(here.d, &(driver_call){.function = "put"});
     assert_outcome(o, LKS_UNAVAILABLE, LKS_APPLIED_MAYBE);
     assert_non_null(strstr(o->message, "replicas"));
+}
+
+TEST_WITH(what_tells_of_nothing_that_is_kept_waits_for_no_replica, begin, end)
+{
+    store_driver_wait_ready(here.d, true);
+    here.confirm = -1;
+    outcome *o = store_driver_call(here.d, &(driver_call){.function = "echo", .unconfirmed = true});
+    assert_outcome(o, LKS_OK, LKS_APPLIED_YES);
 }
 
 TEST_WITH(a_repeatable_call_is_asked_again_until_it_is_sure, begin, end)

@@ -91,11 +91,11 @@ static const char *play(void *arg, size_t argc, const char *const *argv)
         return "-NOREPLICAS Not enough good replicas to write.\r\n";
     if (strcmp(argv[0], "FCALL") == 0 && s->first[0] == '\0')
         snprintf(s->first, sizeof s->first, "%.13s %s", argv[1], argv[argc - 1]);
-    s->roles += strcmp(argv[0], "ROLE") == 0;
-    if (strcmp(argv[0], "ROLE") == 0 && s->has_replica)
-        return "*3\r\n$6\r\nmaster\r\n:1\r\n*1\r\n*3\r\n$9\r\n127.0.0.1\r\n$1\r\n1\r\n$1\r\n1\r\n";
-    if (strcmp(argv[0], "ROLE") == 0)
-        return s->demoted ? "*1\r\n$5\r\nslave\r\n" : "*3\r\n$6\r\nmaster\r\n:1\r\n*0\r\n";
+    s->roles += strcmp(argv[0], "INFO") == 0;
+    if (strcmp(argv[0], "INFO") == 0 && s->has_replica)
+        return "$69\r\nrole:master\r\nslave0:ip=127.0.0.1,port=1,state=online,offset=1,lag=0\r\n\r\n";
+    if (strcmp(argv[0], "INFO") == 0)
+        return s->demoted ? "$10\r\nrole:slave\r\n" : "$11\r\nrole:master\r\n";
     return fake_usual;
 }
 
@@ -145,6 +145,7 @@ static void open_store_with(scene *s, size_t sentinels, store_options options)
             (size_t)snprintf(url + used, sizeof url - used, "%s127.0.0.1:%u", i > 0 ? "," : "", s->sentinels[i].port);
     snprintf(url + used, sizeof url - used, "/" NAME);
     options.url = url;
+    options.role_check_ms = 1000;
     assert_int_equal(store_driver_open(s->d, &options, NULL), LKS_OK);
 }
 
