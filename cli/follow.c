@@ -11,7 +11,7 @@
 #include "help.h"
 #include "words.h"
 
-enum { WAIT_MS = 30000, CLOCK_BYTES = 40 };
+enum { WAIT_MS = 30000, CLOCK_BYTES = 40, AFTER_BYTES = 2304 };
 
 /* "2024-07-01 12:00:00.123", of this machine's zone. */
 static void write_clock(int64_t at_ms, char text[CLOCK_BYTES])
@@ -69,9 +69,9 @@ static void print_entry(const lks_ledger_entry *entry, bool json, lks_rpc_arena 
            shown(entry->reason, arena));
 }
 
-/* A page. EXIT_DONE: *n entries, the last of which *after is, were printed. */
-static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_request *asking, char *after,
-                            size_t size, lks_rpc_arena *arena, size_t *n)
+/* A page. EXIT_DONE: *n entries were printed, and *after is where to go on. */
+static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_request *asking,
+                            char after[AFTER_BYTES], lks_rpc_arena *arena, size_t *n)
 {
     lks_read_ledger_response *page = NULL;
     lks_error error;
@@ -82,8 +82,7 @@ static exit_code print_page(const cli *c, lks_channel *channel, lks_read_ledger_
     *n = page->n_entries;
     for (size_t i = 0; i < page->n_entries; i++)
         print_entry(page->entries[i], c->json, arena);
-    if (page->n_entries > 0)
-        snprintf(after, size, "%s", page->entries[page->n_entries - 1]->id);
+    snprintf(after, AFTER_BYTES, "%s", page->next_after);
     if (page->outcome != LKS_READ_LEDGER_OUTCOME_OK) {
         code = exits_refused("--after: entries behind it were trimmed; the oldest there is: ",
                              page->oldest_id[0] ? page->oldest_id : "none");
@@ -96,7 +95,7 @@ static exit_code print_ledger(const cli *c, lks_channel *channel, const ledger_f
 {
     lks_read_ledger_request asking = LKS_READ_LEDGER_REQUEST_INIT;
     lks_rpc_arena *arena = lks_rpc_arena_new();
-    char after[WORDS_BYTES] = "";
+    char after[AFTER_BYTES] = "";
     exit_code code = arena ? EXIT_DONE : EXIT_OTHER;
     size_t n = 1;
 
@@ -111,7 +110,7 @@ static exit_code print_ledger(const cli *c, lks_channel *channel, const ledger_f
         if (fflush(stdout) != 0)
             break;
         asking.wait_ms = flags->follow ? WAIT_MS : 0;
-        code = print_page(c, channel, &asking, after, sizeof after, arena, &n);
+        code = print_page(c, channel, &asking, after, arena, &n);
         lks_rpc_arena_reset(arena);
     }
     lks_rpc_arena_free(arena);

@@ -78,7 +78,7 @@ int copy_ledger(lks_channel *channel, goods *db, char *group, const copy_options
         }
         result = GOODS_COPIED;
         if (news->n_entries > 0)
-            result = (options->naive ? goods_copy_naively : goods_copy)(db, position, news->entries, news->n_entries);
+            result = (options->naive ? goods_copy_naively : goods_copy)(db, position, news);
         if (result == GOODS_COPIED && news->n_entries > 0)
             printf("copied %zu entries up to %s\n", news->n_entries, news->entries[news->n_entries - 1]->id);
         lks_read_ledger_response_free(news);

@@ -18,7 +18,7 @@ static const char *const schema[] = {
     ("CREATE TABLE IF NOT EXISTS goods (ledger VARBINARY(128), id VARBINARY(128), num BIGINT NOT NULL CHECK (num >= 0),"
      " reserved BIGINT NOT NULL CHECK (reserved >= 0), sold BIGINT NOT NULL CHECK (sold >= 0),"
      " PRIMARY KEY (ledger, id)) ENGINE=InnoDB"),
-    ("CREATE TABLE IF NOT EXISTS consumer (ledger VARBINARY(128) PRIMARY KEY, last_id VARBINARY(48) NOT NULL)"
+    ("CREATE TABLE IF NOT EXISTS consumer (ledger VARBINARY(128) PRIMARY KEY, last_id VARBINARY(2304) NOT NULL)"
      " ENGINE=InnoDB"),
 };
 
@@ -123,7 +123,7 @@ static long long move_on(goods *db, const char *from, const char *to)
     return run(db, MOVE_ON, values);
 }
 
-goods_result goods_copy(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n)
+goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_response *news)
 {
     goods_result result = GOODS_FAILED;
     long long found;
@@ -132,13 +132,13 @@ goods_result goods_copy(goods *db, const char *after, lks_ledger_entry *const *e
         return result;
     /* First, for it locks the row: another consumer waits here, and then finds that
      * these entries are copied. */
-    found = move_on(db, after, entries[n - 1]->id);
+    found = move_on(db, after, news->next_after);
     if (found == 0)
         result = GOODS_OVERTAKEN;
     if (found != 1)
         goto cleanup;
-    for (size_t i = 0; i < n; i++)
-        if (!apply(db, entries[i]))
+    for (size_t i = 0; i < news->n_entries; i++)
+        if (!apply(db, news->entries[i]))
             goto cleanup;
     halt_at("applied");
     if (query(db, "COMMIT"))
@@ -149,19 +149,19 @@ cleanup:
     return result;
 }
 
-goods_result goods_copy_naively(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n)
+goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news)
 {
     if (!query(db, "START TRANSACTION"))
         return GOODS_FAILED;
-    for (size_t i = 0; i < n; i++)
-        if (!apply(db, entries[i])) {
+    for (size_t i = 0; i < news->n_entries; i++)
+        if (!apply(db, news->entries[i])) {
             query(db, "ROLLBACK");
             return GOODS_FAILED;
         }
     if (!query(db, "COMMIT"))
         return GOODS_FAILED;
     halt_at("applied");
-    return move_on(db, after, entries[n - 1]->id) == 1 ? GOODS_COPIED : GOODS_FAILED;
+    return move_on(db, after, news->next_after) == 1 ? GOODS_COPIED : GOODS_FAILED;
 }
 
 bool goods_start_over(goods *db, const char *position)

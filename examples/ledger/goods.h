@@ -10,7 +10,7 @@
 
 #include <lockstock/lockstock.h>
 
-enum { GOODS_ID_SIZE = 48, GOODS_NAME_SIZE = 129 };
+enum { GOODS_ID_SIZE = 2304, GOODS_NAME_SIZE = 129 };
 
 /* Before every entry. Not "", which would begin at the oldest one there is and hide
  * that older ones were trimmed. */
@@ -34,16 +34,16 @@ typedef struct goods_row {
 goods *goods_open(const char *socket_path, const char *group);
 void goods_close(goods *db);
 
-/* The last entry of the ledger that is in the copy. */
+/* Up to where the ledger is in the copy. */
 bool goods_position(goods *db, char id[GOODS_ID_SIZE]);
 
-/* Copies what follows the entry `after`: the effects of all n entries and the last one's
- * id in one transaction. So each entry is in the copy exactly once, whenever this process
+/* Copies what follows the position `after`: the effects of all entries and the next position
+ * in one transaction. So each entry is in the copy exactly once, whenever this process
  * is killed and however many of them run. */
-goods_result goods_copy(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n);
+goods_result goods_copy(goods *db, const char *after, const lks_read_ledger_response *news);
 
 /* The same in two transactions, as it should not be done. */
-goods_result goods_copy_naively(goods *db, const char *after, lks_ledger_entry *const *entries, size_t n);
+goods_result goods_copy_naively(goods *db, const char *after, const lks_read_ledger_response *news);
 
 /* Puts the copy back to where nothing was read, if it is empty and at `position`: whatever
  * ledger there is now can be copied from its first entry on. false: it cannot. */

@@ -122,7 +122,7 @@ static void check_entry(checking *c, const lks_ledger_entry *entry)
 
 static lks_code check_ledger(checking *c, lks_error *error)
 {
-    char after[64] = "";
+    char after[2304] = "";
 
     for (bool more = true; more;) {
         lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
@@ -135,10 +135,9 @@ static lks_code check_ledger(checking *c, lks_error *error)
             return code;
         if (response->outcome != LKS_READ_LEDGER_OUTCOME_OK)
             complain(c->result, "the ledger was trimmed");
-        for (size_t i = 0; i < response->n_entries; i++) {
+        for (size_t i = 0; i < response->n_entries; i++)
             check_entry(c, response->entries[i]);
-            snprintf(after, sizeof after, "%s", response->entries[i]->id);
-        }
+        snprintf(after, sizeof after, "%s", response->next_after);
         more = response->n_entries > 0;
         lks_read_ledger_response_free(response);
     }

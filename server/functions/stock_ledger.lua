@@ -35,10 +35,15 @@ local function first_id(entry)
   return int(ms) .. '-' .. int((seq + 1) * PACKED_MAX - packed_in(entry) + 1)
 end
 
+-- The id of the last entry that an entry of the stream holds; "0-0" of that.
+local function last_id(id)
+  local ms, seq = parts_of(id)
+  return id == '0-0' and id or int(ms) .. '-' .. int((seq + 1) * PACKED_MAX)
+end
+
 -- Where in the stream reading after an id begins, and how many entries are to be read there of
 -- the one which has that id; nil when what follows the id is gone, or the ledger never gave it.
 local function place_of(ledger, after, mark)
-  if after == '' then return '-', 0 end
   if after == '0-0' then
     if mark ~= '0-0' then return nil end
     return '-', 0
@@ -55,15 +60,21 @@ local function place_of(ledger, after, mark)
   return left > 0 and at or '(' .. at, left
 end
 
--- The same where `after` is a moment of another bucket's ledger (services/stock_bucket_ledger.c): this one need not have
--- given it.
-local function moment_of(after, mark)
-  if after == '' then return '-', 0 end
+-- The last id that the ledger has given up to `after`, a moment of another bucket's ledger
+-- (services/stock_bucket_ledger.c); nil when what follows is gone.
+local function given_before(ledger, after, mark)
   local ms, seq = parts_of(after)
   local s = math.max(math.ceil(seq / PACKED_MAX) - 1, 0)
   local at, left = int(ms) .. '-' .. int(s), (s + 1) * PACKED_MAX - seq
   if mark ~= '0-0' and (id_before(at, mark) or at == mark and left > 0) then return nil end
-  return left > 0 and at or '(' .. at, left
+  local entries = redis.call('XREVRANGE', ledger, at, '-', 'COUNT', 2)
+  if entries[1] and entries[1][1] == at then
+    if left < packed_in(entries[1]) then return after end
+    table.remove(entries, 1)
+  end
+  local before = entries[1] and entries[1][1] or mark
+  -- What is being trimmed may still be there.
+  return last_id(id_before(before, mark) and mark or before)
 end
 
 -- The end of each reply: what is written from now on has a time (of the ids) that is not below this one, in ms.
@@ -78,17 +89,23 @@ local function read_ledger(base, now, after, limit, server, wait_ms, loose)
     local there = elsewhere(base)
     if there then return there end
     -- An id was given here once: the ledger of then was trimmed and has ended.
-    return {loose == '0' and after ~= '' and after ~= '0-0' and 'TRIMMED' or 'OK', '', time_ms()}
+    if loose == '0' and after ~= '' and after ~= '0-0' then return {'TRIMMED', '', time_ms(), ''} end
+    return {'OK', '', time_ms(), '0-0'}
   end
   local info, field = redis.call('XINFO', 'STREAM', ledger), {}
   for i = 1, #info, 2 do field[info[i]] = info[i + 1] end
   local oldest = field['first-entry'] and first_id(field['first-entry']) or ''
   -- The last one trimmed; "0-0" before any was.
   local mark, from, left = field['max-deleted-entry-id']
-  if loose == '1' then from, left = moment_of(after, mark) else from, left = place_of(ledger, after, mark) end
-  if not from then return {'TRIMMED', oldest, time_ms()} end
+  if after == '' then
+    after = last_id(mark)
+  elseif loose == '1' then
+    after = given_before(ledger, after, mark)
+  end
+  if after then from, left = place_of(ledger, after, mark) end
+  if not from then return {'TRIMMED', oldest, time_ms(), ''} end
 
-  local reply, count = {'OK', oldest, time_ms()}, 1
+  local reply, count = {'OK', oldest, time_ms(), after}, 1
   repeat
     local page, n = redis.call('XRANGE', ledger, from, '+', 'COUNT', count), 1
     for _, entry in ipairs(page) do
@@ -106,18 +123,19 @@ local function read_ledger(base, now, after, limit, server, wait_ms, loose)
 end
 
 -- after: the id after which to read, '' = from the oldest
--- loose: `after` is a moment_of -> {'OK' or 'TRIMMED', oldest id or '', time_ms, id, n, words of each entry of the stream...}:
+-- loose: `after` is a moment; the ledger need not have given it
+-- -> {'OK' or 'TRIMMED', oldest id or '', time_ms, the id after which was read; of each entry of the stream id, n, words...}:
 --    the first may begin before what is asked for, and the last end behind it; {'BUCKETED', n}
 define('stock_read_ledger', {'no-writes'}, read_ledger)
 
--- The server waits when there is no entry -> as above, or {'WAIT', time_ms}
+-- The server waits when there is no entry -> as above, or {'WAIT', time_ms, the id after which was read}
 -- Without memory too: what is read can be trimmed.
 define('stock_await_ledger', {'allow-oom'}, function(base, now, after, limit, server, wait_ms, loose)
   local reply, readers = read_ledger(base, now, after, limit, server, wait_ms, loose), base .. 'stock:r'
-  if reply[1] ~= 'OK' or #reply > 3 then return reply end
+  if reply[1] ~= 'OK' or #reply > 4 then return reply end
   write('SADD', readers, server)
   if redis.call('PTTL', readers) < tonumber(wait_ms) then write('PEXPIRE', readers, wait_ms) end
-  return {'WAIT', reply[3]}
+  return {'WAIT', reply[3], reply[4]}
 end)
 
 -- How many entries of the stream one call forgets, and one node of it more.

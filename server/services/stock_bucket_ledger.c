@@ -2,8 +2,12 @@
  * the id ms-(seq * SHIFT + k): so ids of the group are unique, and in each bucket they increase.
  *
  * Invariant: what is told was final: no bucket can write an entry any more that would stand before it. A bucket's reply
- * has the time from which on its entries will be; only entries of before the earliest of these times are told. So one id is all
- * that a reader need keep, and nothing is skipped. */
+ * has the time from which on its entries will be; only entries of before the earliest of these times are told.
+ *
+ * A reader goes on after a position: "ms-seq,ms-seq,...", of the pool and each bucket the id by which it was read last. Each of
+ * them is one that this ledger has given, so that one of a history that was lost is found out in each bucket, and what a bucket
+ * writes after its clock was set back is behind its own position. One id of the group's does as well, while clocks only go on:
+ * then it is a moment to all buckets but the one that gave it. */
 #include "services/stock_buckets.h"
 
 #include <stdlib.h>
@@ -13,6 +17,9 @@ enum {
     SHIFT = 128,     /* more than STOCK_BUCKETS_MAX, and the pool */
     TRIES_MAX = 100, /* rounds for an entry of this millisecond, until the clocks of all buckets have passed it */
 };
+
+/* An id that is TRIMMED in every ledger, and up to which nothing can be trimmed. */
+#define NEVER_GIVEN "0-1"
 
 ledger_id ledger_id_of(const char *id)
 {
@@ -27,10 +34,27 @@ const char *ledger_id_text(lks_rpc_arena *arena, ledger_id id)
     return memory_printf_in(arena, "%lld-%lld", (long long)id.ms, (long long)id.seq);
 }
 
+/* Of a position the k-th of n + 1 ids; it is of another group when there are not so many. */
+static const char *part_of(lks_rpc_arena *arena, unsigned n, unsigned k, const char *position)
+{
+    const char *part = position, *end;
+    unsigned i = 0;
+
+    for (const char *at = position; (at = strchr(at, ',')); at++)
+        if (++i == k)
+            part = at + 1;
+    if (i != n)
+        return NEVER_GIVEN;
+    end = part + strcspn(part, ",");
+    return memory_printf_in(arena, "%.*s", (int)(end - part), part);
+}
+
 ledger_place ledger_place_in(lks_rpc_arena *arena, unsigned n, unsigned k, const char *after)
 {
+    if (strchr(after, ','))
+        return (ledger_place){.id = part_of(arena, n, k, after)};
     if (n == 0 || after[0] == '\0')
-        return (ledger_place){.id = after, .loose = n > 0};
+        return (ledger_place){.id = after};
     ledger_id id = ledger_id_of(after);
     int64_t given_by = id.seq % SHIFT;
     bool loose = k != given_by || strcmp(after, "0-0") == 0;
@@ -64,12 +88,11 @@ static unsigned next_page(const ledger_page *pages, const size_t *at, unsigned n
     return next;
 }
 
-/* In order, up to the limit, of before that time. Each page has as many as may be told. False: some are not of before. */
-static bool merge(answer *a, const ledger_page *pages, unsigned n_pages, int64_t before_ms, size_t limit,
+/* In order, up to the limit, of before that time; at[k]: how many of a page. Each has as many as may be told. False: some
+ * are not of before. */
+static bool merge(answer *a, const ledger_page *pages, size_t *at, unsigned n_pages, int64_t before_ms, size_t limit,
                   lks_read_ledger_response *response)
 {
-    size_t *at = memory_in(a->arena, n_pages * sizeof *at);
-
     response->entries = memory_in(a->arena, limit * sizeof *response->entries);
     while (response->n_entries < limit) {
         unsigned k = next_page(pages, at, n_pages);
@@ -82,6 +105,17 @@ static bool merge(answer *a, const ledger_page *pages, unsigned n_pages, int64_t
         response->entries[response->n_entries++] = entry;
     }
     return true;
+}
+
+/* After at[k] entries of each page. */
+static const char *position_of(lks_rpc_arena *arena, const ledger_page *pages, const size_t *at, unsigned n_pages)
+{
+    const char *position = "";
+
+    for (unsigned k = 0; k < n_pages; k++)
+        position = memory_printf_in(arena, "%s%s%s", position, k > 0 ? "," : "",
+                                    at[k] > 0 ? ledger_id_text(arena, pages[k].ids[at[k] - 1]) : pages[k].after);
+    return position;
 }
 
 static void find_oldest(answer *a, const ledger_page *pages, unsigned n_pages, lks_read_ledger_response *response)
@@ -101,8 +135,7 @@ static void find_oldest(answer *a, const ledger_page *pages, unsigned n_pages, l
         response->oldest_id = ledger_id_text(a->arena, oldest);
 }
 
-void read_buckets_ledger(const lks_read_ledger_request *request, answer *a, size_t limit,
-                         lks_read_ledger_response *response)
+void read_buckets_ledger(answer *a, size_t limit, lks_read_ledger_response *response)
 {
     buckets *b = &((stock_kept *)a->plan->kept)->buckets;
     unsigned n = b->n + 1;
@@ -111,7 +144,7 @@ void read_buckets_ledger(const lks_read_ledger_request *request, answer *a, size
     bool waits = true, trimmed = false;
 
     for (unsigned k = 0; k < n; k++) {
-        pages[k] = ledger_page_of(a, a->replies[k], ledger_place_in(a->arena, b->n, k, request->after).id, limit);
+        pages[k] = ledger_page_of(a, a->replies[k], limit);
         waits = waits && pages[k].waits;
         trimmed = trimmed || pages[k].outcome == LKS_READ_LEDGER_OUTCOME_TRIMMED;
         if (pages[k].time_ms < before_ms)
@@ -127,6 +160,8 @@ void read_buckets_ledger(const lks_read_ledger_request *request, answer *a, size
     response->outcome = trimmed ? LKS_READ_LEDGER_OUTCOME_TRIMMED : LKS_READ_LEDGER_OUTCOME_OK;
     if (trimmed)
         return;
-    if (!merge(a, pages, n, before_ms, limit, response) && b->tries < TRIES_MAX)
+    size_t *at = memory_in(a->arena, n * sizeof *at);
+    if (!merge(a, pages, at, n, before_ms, limit, response) && b->tries < TRIES_MAX)
         buckets_go_on(a, b, stock_ask_again);
+    response->next_after = position_of(a->arena, pages, at, n);
 }

@@ -194,26 +194,27 @@ typedef struct ledger_page {
     lks_read_ledger_outcome outcome;
     const char *oldest; /* "" = none */
     int64_t time_ms;    /* what is written later has no id below it */
+    const char *after;  /* the id after which was read, which this ledger has given; "0-0" = none before */
     lks_ledger_entry **entries;
     ledger_id *ids;
     size_t n;
 } ledger_page;
 
-ledger_page ledger_page_of(answer *a, const store_value *reply, const char *after, size_t limit);
+ledger_page ledger_page_of(answer *a, const store_value *reply, size_t limit);
 
 /* stock_bucket_ledger.c: the ledgers of n buckets and the pool as one. n 0: the group is not in buckets, and its ids are its
  * ledger's own. */
 ledger_id ledger_id_of(const char *id);
 const char *ledger_id_text(lks_rpc_arena *arena, ledger_id id);
 
-/* Where to go on in bucket k's ledger, after an id of the group's; loose: it need not be an id that this one has given. */
+/* Where to go on in bucket k's ledger, after an id of the group's, or one of each bucket; loose: it need not be an id that this
+ * one has given. */
 typedef struct ledger_place {
     const char *id;
     bool loose;
 } ledger_place;
 ledger_place ledger_place_in(lks_rpc_arena *arena, unsigned n, unsigned k, const char *after);
 
-void read_buckets_ledger(const lks_read_ledger_request *request, answer *a, size_t limit,
-                         lks_read_ledger_response *response);
+void read_buckets_ledger(answer *a, size_t limit, lks_read_ledger_response *response);
 
 #endif

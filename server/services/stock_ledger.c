@@ -24,14 +24,18 @@ static const char *after_number(const char *text)
     return at == text || (text[0] == '0' && at > text + 1) ? NULL : at;
 }
 
+/* An id, or one of each bucket with commas between them (stock_bucket_ledger.c). */
 static void check_id(plan *p, const char *field, const char *id)
 {
-    const char *at = after_number(id);
+    const char *at = id;
 
-    if (at && *at == '-')
-        at = after_number(at + 1);
-    else
-        at = NULL;
+    for (;;) {
+        at = after_number(at);
+        at = at && *at == '-' ? after_number(at + 1) : NULL;
+        if (!at || *at != ',')
+            break;
+        at++;
+    }
     if (!at || *at != '\0')
         plan_invalid(p, "%s: not the id of a ledger entry", field);
 }
@@ -78,8 +82,8 @@ void read_ledger_prepare(const lks_read_ledger_request *request, plan *p)
     }
 }
 
-/* The entries of a reply: outcome, oldest, time; then of each entry of the stream id, how many it is, their words. */
-enum { REPLY_HEAD = 3, REPLY_ENTRY = 3 };
+/* The entries of a reply: outcome, oldest, time, after; then of each entry of the stream id, how many it is, their words. */
+enum { REPLY_HEAD = 4, REPLY_ENTRY = 3 };
 
 /* The entries of an entry of the stream, which has that id, that stand behind `after`, up to the limit. */
 static void add_entries(answer *a, const char *id, size_t n, const store_value *words, ledger_id after, size_t limit,
@@ -106,12 +110,14 @@ static void add_entries(answer *a, const char *id, size_t n, const store_value *
     }
 }
 
-ledger_page ledger_page_of(answer *a, const store_value *reply, const char *after, size_t limit)
+ledger_page ledger_page_of(answer *a, const store_value *reply, size_t limit)
 {
     const size_t count = answer_count(a, reply);
     ledger_page page = {.waits = answer_says(reply, "WAIT"), .oldest = ""};
 
-    page.time_ms = answer_int(a, reply, page.waits ? 1 : 2);
+    const size_t times = page.waits ? 1 : 2;
+    page.time_ms = answer_int(a, reply, times);
+    page.after = answer_text(a, reply, times + 1);
     if (page.waits)
         return page;
     page.outcome = (lks_read_ledger_outcome)answer_enum(a, reply, 0, &lockstock__v1__read_ledger_outcome__descriptor);
@@ -120,7 +126,7 @@ ledger_page ledger_page_of(answer *a, const store_value *reply, const char *afte
     page.entries = answer_messages(a, &lockstock__v1__ledger_entry__descriptor, limit);
     for (size_t at = REPLY_HEAD; at + REPLY_ENTRY <= count && a->error.code == LKS_OK; at += REPLY_ENTRY)
         add_entries(a, answer_text(a, reply, at), (size_t)answer_int(a, reply, at + 1), answer_split(a, reply, at + 2),
-                    ledger_id_of(after), limit, &page);
+                    ledger_id_of(page.after), limit, &page);
     return page;
 }
 
@@ -129,10 +135,10 @@ void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_r
     if (stock_is_elsewhere(a))
         return;
     if (a->n_replies > 1) {
-        read_buckets_ledger(request, a, (size_t)limit_of(request), response);
+        read_buckets_ledger(a, (size_t)limit_of(request), response);
         return;
     }
-    ledger_page page = ledger_page_of(a, a->replies[0], request->after, (size_t)limit_of(request));
+    ledger_page page = ledger_page_of(a, a->replies[0], (size_t)limit_of(request));
     if (page.waits) {
         answer_waits(a);
         return;
@@ -143,6 +149,7 @@ void read_ledger_finish(const lks_read_ledger_request *request, answer *a, lks_r
     response->n_entries = page.n;
     for (size_t i = 0; i < page.n; i++)
         page.entries[i]->id = ledger_id_text(a->arena, page.ids[i]);
+    response->next_after = page.n > 0 ? page.entries[page.n - 1]->id : page.after;
 }
 
 void trim_ledger_prepare(const lks_trim_ledger_request *request, plan *p)

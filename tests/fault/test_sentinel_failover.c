@@ -183,7 +183,8 @@ TEST(a_primary_that_comes_back_gets_no_call)
 /* What a caller knows of a history that is lost. */
 typedef struct witness {
     uint64_t fence;
-    char entry[64]; /* the last of the ledger */
+    char entry[64];   /* where the reader of the sale's ledger goes on */
+    char split[2304]; /* and that of a group in buckets */
 } witness;
 
 static uint64_t take_lock(void)
@@ -207,30 +208,62 @@ static uint64_t take_lock(void)
     return fence;
 }
 
-static lks_read_ledger_outcome read_ledger(const flash_sale *sale, const char *after, char *last, size_t size)
+static lks_read_ledger_outcome read_ledger(const char *group, const char *after, char *next, size_t size)
 {
     lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
     lks_read_ledger_response *response = NULL;
     lks_error error;
 
-    request.group = sale->group;
+    request.group = group;
     request.after = after;
     request.limit = 1000;
     if (lks_stock_read_ledger(channel, &request, NULL, &response, &error) != LKS_OK)
         fail_msg("%s", error.message);
     lks_read_ledger_outcome outcome = response->outcome;
-    if (last && response->n_entries > 0)
-        snprintf(last, size, "%s", response->entries[response->n_entries - 1]->id);
+    if (next)
+        snprintf(next, size, "%s", response->next_after);
     lks_read_ledger_response_free(response);
     return outcome;
+}
+
+static void split_group(void)
+{
+    lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
+
+    request.group = "split";
+    request.sku = "a";
+    request.on_hand = 100;
+    request.buckets = 4;
+    assert_int_equal(lks_stock_put_item(channel, &request, NULL, NULL, NULL), LKS_OK);
+}
+
+/* Some of each bucket, most likely; the last one is of one of them. */
+static void sell_split(void)
+{
+    lks_deduct_request request = LKS_DEDUCT_REQUEST_INIT;
+    lks_line line = LKS_LINE_INIT, *lines[] = {&line};
+
+    line.sku = "a";
+    line.quantity = 1;
+    request.group = "split";
+    request.lines = lines;
+    request.n_lines = 1;
+    for (unsigned i = 0; i < 16; i++) {
+        char id[16];
+        snprintf(id, sizeof id, "split-%u", i);
+        request.order_id = id;
+        assert_int_equal(lks_stock_deduct(channel, &request, NULL, NULL, NULL), LKS_OK);
+    }
 }
 
 static witness see(const selling *s)
 {
     witness w = {.fence = take_lock()};
 
-    assert_int_equal(read_ledger(&s->sale, "", w.entry, sizeof w.entry), LKS_READ_LEDGER_OUTCOME_OK);
-    assert_true(w.entry[0] != '\0');
+    sell_split();
+    assert_int_equal(read_ledger(s->sale.group, "", w.entry, sizeof w.entry), LKS_READ_LEDGER_OUTCOME_OK);
+    assert_int_equal(read_ledger("split", "", w.split, sizeof w.split), LKS_READ_LEDGER_OUTCOME_OK);
+    assert_string_not_equal(w.entry, "0-0");
     return w;
 }
 
@@ -238,7 +271,8 @@ static witness see(const selling *s)
 static void check_witness(const selling *s, const witness *w)
 {
     assert_true(take_lock() > w->fence);
-    assert_int_equal(read_ledger(&s->sale, w->entry, NULL, 0), LKS_READ_LEDGER_OUTCOME_TRIMMED);
+    assert_int_equal(read_ledger(s->sale.group, w->entry, NULL, 0), LKS_READ_LEDGER_OUTCOME_TRIMMED);
+    assert_int_equal(read_ledger("split", w->split, NULL, 0), LKS_READ_LEDGER_OUTCOME_TRIMMED);
 }
 
 /* What was answered while no replica had it, and the primary then died. */
@@ -251,6 +285,10 @@ static size_t lose_unreplicated(bool answered)
 
     pids_but(old, replicas);
     prepare_sale(&s);
+    if (answered) {
+        split_group();
+        assert_true(redis_set_wait(set)); /* all replicas have it */
+    }
     long calls = calls_of(old) + 1;
     signal_all(replicas, SIGSTOP);
     free(redis_set_command(set, old, "CLIENT KILL TYPE replica")); /* nor do their sockets get any */

@@ -73,14 +73,25 @@ c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_led
 ]] "")
 c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[return (ledger_id){.ms = id.ms, .seq = id.seq * SHIFT + k};]]
   [[return (ledger_id){.ms = id.ms, .seq = id.seq * SHIFT};]])
-c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:an_entry* [=[        if (pages[k].ids[at[k]].ms >= before_ms)
+c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:an_entry* [=[        if (pages[k].ids[at[k]].ms >= before_ms)
             return false;
 ]=] "")
-c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_buckets:a_trimmed* [[        trimmed = trimmed || pages[k].outcome]] [[        trimmed = trimmed && pages[k].outcome]])
-lua_mutation(SB20 test_stock_buckets:a_trimmed* [[  if mark ~= '0-0' and (id_before(at, mark) or at == mark and left > 0) then return nil end
+c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:a_trimmed* [[        trimmed = trimmed || pages[k].outcome]] [[        trimmed = trimmed && pages[k].outcome]])
+lua_mutation(SB20 test_stock_bucket_ledger:a_trimmed* [[  if mark ~= '0-0' and (id_before(at, mark) or at == mark and left > 0) then return nil end
 ]] "")
-c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_buckets:a_trimmed* [[    if (given_by > n && k == 0)
+c_mutation(SB20 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:a_trimmed* [[    if (given_by > n && k == 0)
         loose = false; /* nobody gave it: the pool says so */
+]] "")
+c_mutation(SB23 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:next_after* [[at[k] > 0 ? ledger_id_text(arena, pages[k].ids[at[k] - 1]) : pages[k].after]] [[pages[k].after]])
+c_mutation(SB23 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:a_position* [[    if (i != n)
+        return NEVER_GIVEN;
+]] "")
+c_mutation(SB23 server/services/stock_bucket_ledger.c test_stock_bucket_ledger:*told_whichever* [[return (ledger_place){.id = part_of(arena, n, k, after)};]]
+  [[return (ledger_place){.id = part_of(arena, n, k, after), .loose = true};]])
+lua_mutation(SB23 test_stock_bucket_ledger:next_after_is* [[    after = last_id(mark)
+]] [[    after = '0-0'
+]])
+lua_mutation(SB23 test_stock_bucket_ledger:next_after_goes* [[    if left < packed_in(entries[1]) then return after end
 ]] "")
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[string.gsub(of, '/%d+/%d+}:$', '}:')]] [[of]])
 lua_mutation(SB21 test_stock_ledger_wait:an_entry_of* [[  wake_readers(base, servers)

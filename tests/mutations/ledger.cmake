@@ -13,10 +13,10 @@ c_mutation(SL4 server/services/stock_ledger.c test_stock_ledger_wait
   [[late = event == SERVICE_DEADLINE]] [[late = true]])
 c_mutation(SL5 server/services/stock_ledger.c test_stock_ledger_wait
   [[late = event == SERVICE_DEADLINE]] [[late = false]])
-lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 3 then]] [[ then]])
+lua_mutation(SL6 test_stock_ledger_wait [[ or #reply > 4 then]] [[ then]])
 c_mutation(SL6 server/services/stock_ledger.c test_stock_ledger_wait
   [[waits ? &fn_stock_await_ledger : &fn_stock_read_ledger]] [[&fn_stock_await_ledger]])
-lua_mutation(SL7 test_stock_ledger_wait [[if reply[1] ~= 'OK' or #reply > 3]] [[if #reply > 3]])
+lua_mutation(SL7 test_stock_ledger_wait [[if reply[1] ~= 'OK' or #reply > 4]] [[if #reply > 4]])
 
 # What waiting leaves behind
 lua_mutation(SL8 test_stock_ledger_wait [[write('PEXPIRE', readers, wait_ms)]] [[redis.call('PTTL', readers)]])

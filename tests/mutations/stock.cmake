@@ -143,7 +143,7 @@ lua_mutation(S26 test_stock_ledger [[if whole == 0 then ms, whole = ms - 1, MAX_
 c_mutation(S24 server/services/stock_ledger.c test_stock_ledger [[        if (at.ms < after.ms || (at.ms == after.ms && at.seq <= after.seq))
             continue;]] "")
 c_mutation(S24 server/services/stock_ledger.c test_stock_ledger [[i < n && page->n < limit && a->error]] [[i < n && a->error]])
-lua_mutation(S25 test_stock_ledger [[and 'TRIMMED' or 'OK', '', time_ms()}]] [[and 'OK' or 'OK', '', time_ms()}]])
+lua_mutation(S25 test_stock_ledger [[then return {'TRIMMED', '', time_ms(), ''} end]] [[then return {'OK', '', time_ms(), '0-0'} end]])
 lua_mutation(S25 test_stock_ledger [[write('XDEL', ledger, last[1])]] "")
 lua_mutation(S24 test_stock_ledger [[write('XTRIM', ledger, 'MINID', '=', last[1])]] "")
 lua_mutation(S24 test_stock_ledger [=['(' .. entry[1]]=] [=[entry[1]]=])

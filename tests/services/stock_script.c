@@ -1,6 +1,8 @@
 /* Every word sends one request or checks one thing. */
 #include "services/stock_script.h"
 
+#include "hash.h"
+
 lks_put_item_request put_request(const char *group, const char *sku, int64_t on_hand)
 {
     return message(put_item_request, .group = group, .sku = sku, .on_hand = on_hand);
@@ -229,4 +231,24 @@ const char *ledger_text(const lks_read_ledger_response *response)
             e->order_id);
     }
     return got;
+}
+
+const lks_item *put_in(const char *group, const char *sku, int64_t on_hand, int32_t n)
+{
+    lks_put_item_request request = put_request(group, sku, on_hand);
+
+    request.buckets = n;
+    return put(&request);
+}
+
+const char *order_in(unsigned bucket)
+{
+    static char ids[64][16];
+    static unsigned next, number;
+    char *id = ids[next++ % 64];
+
+    do
+        snprintf(id, sizeof ids[0], "o%u", number++);
+    while (1 + hash_folded(hash_more(HASH_START, id, strlen(id))) % SCRIPT_BUCKETS != bucket);
+    return id;
 }

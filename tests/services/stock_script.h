@@ -11,6 +11,12 @@
 lks_put_item_request put_request(const char *group, const char *sku, int64_t on_hand);
 const lks_item *put(const lks_put_item_request *request);
 const lks_item *put_item(const char *group, const char *sku, int64_t on_hand);
+const lks_item *put_in(const char *group, const char *sku, int64_t on_hand, int32_t buckets);
+
+/* An order that lives in that bucket of SCRIPT_BUCKETS; each call another one. */
+enum { SCRIPT_BUCKETS = 4 };
+const char *order_in(unsigned bucket);
+
 const lks_item *put_limited(const char *group, const char *sku, int64_t on_hand, int64_t per_buyer_limit);
 const lks_item *get_item(const char *group, const char *sku);
 const lks_adjust_response *adjust(const char *group, const char *sku, int64_t delta, const char *id);

@@ -1,30 +1,8 @@
 /* Groups in buckets: an item that is kept in several groups, and is one item to all who ask. */
-#include "hash.h"
 #include "services/stock_buckets.h"
 #include "stock_script.h"
 
-enum { N = 4 };
-
-static const lks_item *put_in(const char *group, const char *sku, int64_t on_hand, int32_t n)
-{
-    lks_put_item_request request = put_request(group, sku, on_hand);
-
-    request.buckets = n;
-    return put(&request);
-}
-
-/* An order that lives in that bucket of N; each call another one. */
-static const char *order_in(unsigned bucket)
-{
-    static char ids[64][16];
-    static unsigned next, number;
-    char *id = ids[next++ % 64];
-
-    do
-        snprintf(id, sizeof ids[0], "o%u", number++);
-    while (1 + hash_folded(hash_more(HASH_START, id, strlen(id))) % N != bucket);
-    return id;
-}
+enum { N = SCRIPT_BUCKETS };
 
 /* What a bucket, or the pool (0), has by itself: "available reserved sold". */
 static const char *in_bucket(const char *sku, unsigned bucket)
@@ -512,48 +490,6 @@ TEST(an_order_that_its_bucket_can_serve_is_one_call)
     fcalls_made();
     deduct("g", order_in(2), "", "a:1");
     assert_int_equal(fcalls_made(), 1);
-}
-
-/* The clock of bucket 2 is behind: what it writes next may stand before what others have written. */
-TEST(an_entry_is_told_when_no_other_can_stand_before_it)
-{
-    put_in("g", "a", 40, N);
-    const lks_read_ledger_response *before = read_ledger("g", "", 1000);
-    size_t n = before->n_entries;
-    char last[64];
-    snprintf(last, sizeof last, "%s", before->entries[n - 1]->id);
-    deduct("g", order_in(1), "", "a:1");
-    harness_alter(h, "local reply, count = {'OK', oldest, time_ms()}, 1",
-                  "local reply, count = {'OK', oldest, time_ms() - (string.find(base, '/102}') and 60000 or 0)}, 1");
-    assert_int_equal(read_ledger("g", last, 1000)->n_entries, 0);
-    lose_nothing("local reply, count = {'OK', oldest, time_ms()}, 1");
-    assert_int_equal(read_ledger("g", last, 1000)->n_entries, 1);
-}
-
-TEST(a_trimmed_ledger_says_so)
-{
-    put_in("g", "a", 40, N);
-    for (unsigned i = 0; i < 12; i++)
-        deduct("g", order_in(1 + i % N), "", "a:1");
-    /* Ids that no bucket has given, and that are of no bucket. */
-    assert_int_equal(read_ledger("g", "5-640", 10)->outcome, LKS_READ_LEDGER_OUTCOME_TRIMMED);
-    assert_int_equal(read_ledger("g", "5-700", 10)->outcome, LKS_READ_LEDGER_OUTCOME_TRIMMED);
-    const lks_read_ledger_response *all = read_ledger("g", "", 1000);
-    char first[64], middle[64], last[64];
-    snprintf(first, sizeof first, "%s", all->entries[2]->id);
-    snprintf(middle, sizeof middle, "%s", all->entries[9]->id);
-    snprintf(last, sizeof last, "%s", all->entries[all->n_entries - 1]->id);
-    size_t n = all->n_entries;
-    assert_true(trim_ledger("g", middle));
-    const lks_read_ledger_response *rest = read_ledger("g", middle, 1000);
-    assert_int_equal(rest->outcome, LKS_READ_LEDGER_OUTCOME_OK);
-    assert_int_equal(rest->n_entries, n - 10);
-    assert_string_equal(rest->oldest_id, rest->entries[0]->id);
-    assert_int_equal(read_ledger("g", first, 10)->outcome, LKS_READ_LEDGER_OUTCOME_TRIMMED);
-    assert_int_equal(read_ledger("g", "0-0", 10)->outcome, LKS_READ_LEDGER_OUTCOME_TRIMMED);
-    assert_int_equal(read_ledger("g", last, 10)->n_entries, 0);
-    assert_true(trim_ledger("g", last));
-    assert_int_equal(read_ledger("g", last, 10)->outcome, LKS_READ_LEDGER_OUTCOME_OK);
 }
 
 /* ---- limits a buyer ---- */

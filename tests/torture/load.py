@@ -30,7 +30,7 @@ class Load:
         self.callers, self.rng = callers, rng
         self.history = []
         self.numbers = itertools.count()
-        self.followed = {group: [] for group in GROUPS}
+        self.followed, self.positions = {group: [] for group in GROUPS}, {}
         self.keys = [f"key{i}" for i in range(6)]
         self.recent = []
         self.orders = {group: [] for group in GROUPS}
@@ -166,15 +166,15 @@ class Load:
         await self.pause(0.05)
 
     async def follower(self, group):
-        """Reads the ledger while it is written; the last entry's id is all that it keeps."""
-        read = self.followed[group]
-        request = {"group": group, "after": read[-1]["id"] if read else "0-0", "limit": self.rng.choice([1, 3, 200]),
+        """Reads the ledger while it is written; where to go on is all that it keeps."""
+        request = {"group": group, "after": self.positions.get(group, "0-0"), "limit": self.rng.choice([1, 3, 200]),
                    "waitMs": LEDGER_WAIT_MS}
         entry = await self.call("StockService/ReadLedger", request, LEDGER_WAIT_MS)
         answer = entry.pop("a", {})
         if answer.get("outcome") == "READ_LEDGER_OUTCOME_TRIMMED":
             entry["a"] = answer
-        read += answer.get("entries", [])
+        self.positions[group] = answer.get("nextAfter", request["after"])
+        self.followed[group] += answer.get("entries", [])
 
     # Locks.
 

@@ -110,10 +110,10 @@ async def settled(load, back_s):
     end, reserved = time.monotonic() + back_s, 1
     while reserved and time.monotonic() < end:
         reserved, after = 0, "0-0"
-        while entries := (await ask(load, "StockService/ReadLedger",
-                                    {"group": SPLIT, "after": after, "limit": 1000})).get("entries"):
-            after = entries[-1]["id"]
-            for entry in entries:
+        while (page := await ask(load, "StockService/ReadLedger",
+                                 {"group": SPLIT, "after": after, "limit": 1000})).get("entries"):
+            after = page["nextAfter"]
+            for entry in page["entries"]:
                 reserved += int(entry["quantity"]) * check_stock.EFFECT[entry["kind"].removeprefix("LEDGER_KIND_")][1]
 
 
