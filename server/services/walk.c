@@ -43,17 +43,19 @@ static bool read_range(const char **at, unsigned *from, unsigned *to)
     return first <= last && last < WALK_SLOTS;
 }
 
-/* "5-7,9,!6", where ! takes one out again. False: it is none. */
+/* "5-7,9,!6", where ! takes one out again. False: it is none. They ascend, so that no text, which a caller may have
+ * written, takes longer to read than there are slots. */
 static bool read_slots(const char *text, size_t len, unsigned char *set)
 {
     const char *at = text, *end = text + len;
-    unsigned from, to;
+    unsigned from, to, least = 0;
 
     while (at < end) {
         bool out = *at == '!';
         at += out;
-        if (!read_range(&at, &from, &to) || at > end || (at < end && *at != ','))
+        if (!read_range(&at, &from, &to) || at > end || (at < end && *at != ',') || (!out && from < least))
             return false;
+        least = out ? least : to + 1;
         at += at < end;
         for (unsigned slot = from; slot <= to; slot++)
             put(set, slot, !out);

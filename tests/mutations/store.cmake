@@ -248,6 +248,7 @@ c_mutation(T22 server/store/cluster.c test_store_cluster:a_password* [=[        
 c_mutation(T22 server/store/cluster.c test_store_cluster:a_dead* [[bool ready = n_ready > 0 &&]] [[bool ready = n_ready == n_serving &&]])
 c_mutation(T22 server/services/walk.c test_walk [=[now[i] & w->here[i]]=] [=[now[i]]=])
 c_mutation(T22 server/services/walk.c test_walk [[put(set, slot, !out);]] [[put(set, slot, true);]])
+c_mutation(T22 server/services/walk.c test_walk [[ || (!out && from < least)]] "")
 c_mutation(T22 server/services/walk.c test_walk [[bool goes_on = strcmp(node, w->node) == 0;]] [[bool goes_on = true;]])
 c_mutation(T22 server/calls/sweep.c test_sweep:*each_part [[enter_part(s, s->part.slot + 1U)]] [[enter_part(s, 65536)]])
 c_mutation(T22 server/calls/loss.c test_loss:*each_part* [[from = part.slot + 1U)]] [[from = 65536)]])
