@@ -166,7 +166,7 @@ static size_t granted_to(fixture *f, int i, size_t *cancelled)
 
     if (!process_exited_with(f->clients[i], 0, LIMIT_MS))
         fail_msg("client %d is stuck or failed; %d of all are granted", i, atomic_load(&f->shared->granted));
-    assert_true(process_wait_line(f->clients[i], "done", line, sizeof line, 1000));
+    assert_true(process_wait_line(f->clients[i], "done", line, sizeof line, LIMIT_MS));
     assert_int_equal(sscanf(strstr(line, "done"), "done %zu %zu", &got, cancelled), 2);
     assert_int_equal(got + *cancelled, f->each);
     return got;

@@ -1,6 +1,8 @@
 /* The port is kept over restarts. It is taken from below the range of outgoing
  * ports: there no client's connection can occupy it while the server is down,
- * and no client that keeps trying can end up connected to itself. */
+ * and no client that keeps trying can end up connected to itself. Tests that run
+ * beside this one leave it alone also before the server listens, and while it is
+ * down: who uses a port has bound a name for it (unix(7), abstract). */
 #include "support/server_fixture.h"
 
 #include <arpa/inet.h>
@@ -11,6 +13,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "support/tempdir.h"
@@ -21,6 +24,7 @@ struct server_fixture {
     server_fixture_options options;
     char *dir;
     unsigned short port;
+    int port_name; /* as long as this is open */
     char url[256];
     char certificate[256], key[256]; /* empty: none */
     char store[256];
@@ -47,16 +51,40 @@ static bool port_is_free(unsigned short port)
     return is_free;
 }
 
-unsigned short server_fixture_free_port(void)
+/* The name's descriptor; -1: another test uses the port. */
+static int name_port(unsigned short port)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+    snprintf(address.sun_path + 1, sizeof address.sun_path - 1, "lockstock-tests-port-%u", port);
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, sizeof address) == 0)
+        return fd;
+    close(fd);
+    return -1;
+}
+
+static int take_port(unsigned short *ret)
 {
     for (;;) {
         unsigned short random = 0;
         if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
             continue;
-        unsigned short port = (unsigned short)(PORT_FIRST + random % PORT_COUNT);
-        if (port_is_free(port))
-            return port;
+        *ret = (unsigned short)(PORT_FIRST + random % PORT_COUNT);
+        int fd = name_port(*ret);
+        if (fd >= 0 && port_is_free(*ret))
+            return fd;
+        if (fd >= 0)
+            close(fd);
     }
+}
+
+unsigned short server_fixture_free_port(void)
+{
+    unsigned short port;
+
+    take_port(&port); /* for good */
+    return port;
 }
 
 bool server_fixture_restart(server_fixture *fixture)
@@ -144,6 +172,7 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
 
     if (!fixture)
         return NULL;
+    fixture->port_name = -1;
     if (options)
         fixture->options = *options;
     fixture->dir = tempdir_make();
@@ -156,7 +185,7 @@ server_fixture *server_fixture_start(const server_fixture_options *options)
         snprintf(fixture->store, sizeof fixture->store, "%s", other ? other : fixture->options.store);
     else
         snprintf(fixture->store, sizeof fixture->store, "embedded:%s/data", fixture->dir);
-    fixture->port = server_fixture_free_port();
+    fixture->port_name = take_port(&fixture->port);
     make_url(fixture);
     if (make_certificate(fixture) && server_fixture_restart(fixture))
         return fixture;
@@ -223,6 +252,8 @@ void server_fixture_free(server_fixture *fixture)
         process_free(fixture->server);
         if (redis > 0)
             process_wait_gone(redis, READY_TIMEOUT_MS); /* it writes to the directory */
+        if (fixture->port_name >= 0)
+            close(fixture->port_name);
         tempdir_remove(fixture->dir);
         free(fixture);
     }

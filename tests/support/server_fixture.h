@@ -56,7 +56,8 @@ bool server_fixture_stop(server_fixture *fixture, int timeout_ms);
 void server_fixture_free(server_fixture *fixture);
 
 /* A port of 127.0.0.1 that nothing listens on, below the range from which the
- * system takes ports for outgoing connections. */
+ * system takes ports for outgoing connections. No other test takes it while this
+ * process lives. */
 unsigned short server_fixture_free_port(void);
 
 /* Path of the lockstockd under test. */

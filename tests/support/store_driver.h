@@ -22,6 +22,9 @@ typedef struct outcome {
     const store_value *value; /* a copy; NULL unless code is LKS_OK */
 } outcome;
 
+/* Of a call that is to be sent, and then to be late: however busy the machine is, it is sent before. */
+enum { SENT_MS = 1000 };
+
 /* A call in short: args are text, NULL-terminated. Zero timeout = 30 s. */
 typedef struct driver_call {
     const char *function;

@@ -105,8 +105,8 @@ static int setup_with(void **state, uint32_t running_max, uint32_t running_per_c
                                       .waiters = &f->waiters,
                                       .alarms = &f->alarms,
                                       .server = "this",
-                                      .timeout_ms = 1000,
-                                      .timeout_max_ms = 2000};
+                                      .timeout_ms = 10000,
+                                      .timeout_max_ms = 20000};
 
     uv_loop_init(&f->loop);
     const callers_options room = {.loop = &f->loop,

@@ -8,7 +8,7 @@
 #include "support/store_driver.h"
 #include "test.h"
 
-enum { A, B, NODES, PATIENCE_MS = 3000, FAR_MS = 1100 };
+enum { A, B, NODES, PATIENCE_MS = 30000, FAR_MS = 1100 };
 
 static const char cluster_hello[] =
     "*6\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$4\r\nmode\r\n$7\r\ncluster\r\n";

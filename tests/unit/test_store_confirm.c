@@ -123,7 +123,7 @@ TEST_WITH(no_answer_comes_before_the_replicas_have_it, begin, end)
 {
     store_driver_wait_ready(here.d, true);
     here.confirm = -1;
-    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "put", .timeout_ms = 300});
+    outcome *o = store_driver_submit(here.d, &(driver_call){.function = "put", .timeout_ms = SENT_MS});
     until_waits(1);
     assert_int_equal(o->ends, 0);
     store_driver_wait(here.d, o);

@@ -304,7 +304,7 @@ TEST(a_deadline_says_no_before_sending_and_maybe_after)
     assert_int_equal(fake_redis_calls(here.fake), 0);
 
     here.script[0] = fake_silent;
-    sent = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 30, .repeatable = true});
+    sent = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = SENT_MS, .repeatable = true});
     store_driver_wait(here.d, sent);
     assert_outcome(sent, LKS_DEADLINE_EXCEEDED, LKS_APPLIED_MAYBE);
     assert_int_equal(fake_redis_calls(here.fake), 1);
@@ -320,7 +320,7 @@ TEST(a_deadline_says_no_before_sending_and_maybe_after)
 TEST(one_call_of_a_shared_fcall_may_be_late)
 {
     here.script[0] = fake_silent;
-    outcome *late = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = 30});
+    outcome *late = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1, .timeout_ms = SENT_MS});
     outcome *patient = store_driver_submit(here.d, &(driver_call){.function = "echo", .weight = 1});
     store_driver_wait(here.d, late);
     fake_redis_say(here.fake, "*2\r\n*1\r\n$1\r\nA\r\n*1\r\n$1\r\nB\r\n");
@@ -337,7 +337,7 @@ TEST(in_flight_is_bounded_also_by_what_is_late)
     for (int i = 0; i < 3; i++)
         here.script[i] = fake_silent;
     for (int i = 0; i < 4; i++)
-        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = 30});
+        o[i] = store_driver_submit(here.d, &(driver_call){.function = "echo", .timeout_ms = SENT_MS});
     store_driver_wait(here.d, o[3]);
     assert_outcome(o[3], LKS_RESOURCE_EXHAUSTED, LKS_APPLIED_NO);
     assert_true(o[3]->retry_after_ms > 0);
