@@ -166,18 +166,21 @@ static bool send_cipher(adapter *a)
     }
 }
 
+/* What is written is cut off once, in the end: that moves all the rest. */
 static bool flush_tls(adapter *a)
 {
-    while (send_cipher(a)) {
-        size_t n = a->connected ? sdslen(a->context->obuf) : 0;
-        if (n == 0)
-            return true;
-        n = n > ENCRYPT_BYTES ? ENCRYPT_BYTES : n;
-        if (!tls_write(a->tls, (const uint8_t *)a->context->obuf, n))
-            return true; /* it is over, which reading will tell */
-        sdsrange(a->context->obuf, (int)n, -1);
+    size_t len = a->connected ? sdslen(a->context->obuf) : 0, at = 0;
+    bool all;
+
+    while ((all = send_cipher(a)) && at < len) {
+        size_t n = len - at < ENCRYPT_BYTES ? len - at : ENCRYPT_BYTES;
+        if (!tls_write(a->tls, (const uint8_t *)a->context->obuf + at, n))
+            break; /* it is over, which reading will tell */
+        at += n;
     }
-    return false;
+    if (at > 0)
+        sdsrange(a->context->obuf, (int)at, -1);
+    return all;
 }
 
 /* Once bytes came: what they complete. False when the adapter has ended. */

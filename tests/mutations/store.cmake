@@ -227,7 +227,7 @@ c_mutation(T20 server/store/node.c test_store_confirm:*too_few_replicas* [[    i
 # TLS to the store; a password that changes
 c_mutation(T21 server/store/connection.c test_store_tls:*one_that_is_meant*
   [[by && by->server_name ? by->server_name : c->options.host]] [[c->options.host]])
-c_mutation(T21 server/store/adapter.c test_store_tls:*also_large_ones* [[        sdsrange(a->context->obuf, (int)n, -1);]] [[        sdsclear(a->context->obuf);]])
+c_mutation(T21 server/store/adapter.c test_store_tls:*also_large_ones* [[        sdsrange(a->context->obuf, (int)at, -1);]] [[        sdsclear(a->context->obuf);]])
 c_mutation(T21 server/store/secrets.c test_store_tls:*password_that_changes*
   [[    secrets_clear(a);
     *a = (secrets)]] [[    if (a->passwords[0])
