@@ -145,10 +145,10 @@ class Room(Case):
         self.leave()
 
     def test_the_first_process_frozen_keeps_the_lock(self):
-        first = self.enter(lease="1s")
+        first = self.enter(lease="4s")
         self.is_in(first)
         os.kill(first.pid, signal.SIGSTOP)
-        self.assertIn("timed-out", self.out("lock", "acquire", "room", "--lease", "1s", "--wait", "3s", code=REFUSED))
+        self.assertIn("timed-out", self.out("lock", "acquire", "room", "--lease", "1s", "--wait", "6s", code=REFUSED))
         self.leave()
         os.kill(first.pid, signal.SIGCONT)
         self.assertEqual(first.wait(LIMIT_S), OK)
