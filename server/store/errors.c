@@ -22,6 +22,8 @@ static const errors_row rows[] = {
     {"NOAUTH", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store wants credentials"},
     {"WRONGPASS", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store refuses the credentials"},
     {"NOPERM", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0, "the store denies a permission"},
+    {"DENIED", ERRORS_DENIED, LKS_INTERNAL, LKS_APPLIED_NO, 0,
+     "the store is in protected mode: it serves its own machine only"},
 };
 
 static const errors_row unknown = {"", ERRORS_FAIL, LKS_INTERNAL, LKS_APPLIED_MAYBE, 0, "the store failed"};

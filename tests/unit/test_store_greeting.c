@@ -162,6 +162,8 @@ TEST(what_may_pass_is_tried_until_it_does)
          "refuses the credentials"},
         {{"HELLO", NULL, "-NOAUTH HELLO must be called with the client already authenticated\r\n"},
          "wants credentials"},
+        {{"HELLO", NULL, "-DENIED Redis is running in protected mode because protected mode is enabled\r\n"},
+         "protected mode"},
         {{"HELLO", NULL, "*4\r\n$7\r\nversion\r\n$6\r\n7.0.15\r\n$4\r\nrole\r\n$7\r\nreplica\r\n"},
          "read-only replica"},
         {{"HELLO", NULL, "+OK\r\n"}, "not understood"},
