@@ -26,7 +26,7 @@ const command commands[] = {
      "and says what to do. Ends with 0 when nothing is wrong, 1 when something is, 3 when a server or its store\n"
      "does not answer.",
      NULL, NULL, false},
-    {"watch", live_command, "[--prefix TEXT] [--every TIME]",
+    {"watch", live_command, "[--prefix TEXT] [--every TIME] [--times N]",
      "Servers and how long they take, locks and who waits for them, items and what is left of them: a live table at a\n"
      "terminal (q or Ctrl-C ends it), else rows, again and again. The first hundred locks and items are shown.",
      live_options, &live_options_len, false},

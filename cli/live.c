@@ -129,10 +129,12 @@ __attribute__((format(printf, 2, 3))) static void print_line(void (*to)(const ch
     to(shown);
 }
 
-/* How many of n are shown where there are `rows` for them, and how many are not. */
-static size_t fit(size_t n, size_t rows)
+/* How many of n are shown where there are `rows` for them: one says how many are not. */
+static size_t fit(size_t n, bool more, size_t rows)
 {
-    return n <= rows ? n : rows > 0 ? rows - 1 : 0;
+    size_t beside = rows > 0 ? rows - 1 : 0;
+
+    return n + more <= rows || n < beside ? n : beside;
 }
 
 static void draw_rest(size_t n, size_t shown, bool more)
@@ -147,15 +149,17 @@ static void draw(const snapshot *s, int64_t every)
     size_t rows, columns;
 
     screen_size(&rows, &columns);
-    /* Four headings, two empty lines; the lists have a half each, and what the other does not need. */
-    size_t taken = 6 + s->n_servers, left = rows > taken ? rows - taken : 0;
+    /* Four headings, two empty lines, what is wrong; the lists have a half each, and what the other does not need. */
+    size_t taken = 6 + s->n_servers + (s->locks_error.code != LKS_OK ? 1 : 0) + (s->items_error.code != LKS_OK ? 1 : 0);
+    size_t left = rows > taken ? rows - taken : 0;
     size_t locks = s->n_locks + s->more_locks, items = s->n_items + s->more_items;
     size_t for_locks = left / 2, for_items = left - left / 2;
     if (items < for_items)
         for_locks = left - items;
     else if (locks < for_locks)
         for_items = left - locks;
-    size_t n_locks = fit(s->n_locks, for_locks), n_items = fit(s->n_items, for_items);
+    size_t n_locks = fit(s->n_locks, s->more_locks, for_locks);
+    size_t n_items = fit(s->n_items, s->more_items, for_items);
 
     size_t width = columns > WIDTH_MIN + OTHER_COLUMNS ? columns - OTHER_COLUMNS : WIDTH_MIN;
 
@@ -190,19 +194,28 @@ static void draw(const snapshot *s, int64_t every)
     screen_end();
 }
 
-static void show(snapshot *s, const live_flags *flags)
+/* What the last look was worth. */
+static exit_code judge(const snapshot *s)
 {
-    int64_t left = flags->times;
+    const lks_error *error = s->locks_error.code != LKS_OK ? &s->locks_error : &s->items_error;
+
+    return error->code != LKS_OK ? exits_failed(error, true) : EXIT_DONE;
+}
+
+static exit_code show(snapshot *s, const live_flags *flags)
+{
+    bool last = false;
 
     s->stops = screen_is_over;
     screen_enter();
-    while (snapshot_take(s)) {
+    for (int64_t n = 1; !last && snapshot_take(s); n++) {
         draw(s, flags->every);
-        if (flags->times > 0 && --left == 0)
-            break;
-        screen_wait(flags->every);
+        last = n == flags->times;
+        if (!last)
+            screen_wait(flags->every);
     }
     screen_leave();
+    return last ? judge(s) : EXIT_DONE;
 }
 
 /* ---- rows ---------------------------------------------------------------------------- */
@@ -299,8 +312,10 @@ static exit_code repeat(snapshot *s, const live_flags *flags, bool json)
             print_rows(s);
         else if (!print_json(s))
             return exits_wrong("watch", "out of memory");
-        if (fflush(stdout) != 0 || n == flags->times)
-            return EXIT_DONE;
+        if (fflush(stdout) != 0)
+            return EXIT_DONE; /* main says so */
+        if (n == flags->times)
+            return judge(s);
         nanosleep(&pause, NULL);
     }
 }
@@ -326,7 +341,7 @@ exit_code live_command(cli *c, arguments *args)
     s->prefix = flags.prefix ? flags.prefix : "";
     code = snapshot_open(s, c);
     if (code == EXIT_DONE && screen_is_there() && !c->json)
-        show(s, &flags);
+        code = show(s, &flags);
     else if (code == EXIT_DONE)
         code = repeat(s, &flags, c->json);
     snapshot_close(s);

@@ -9,9 +9,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-static const char enter[] = "\033[?1049h\033[?25l";
-static const char leave[] = "\033[0m\033[?25h\033[?1049l";
-static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
+/* Its other screen, without a cursor. No line wraps: characters may be wider than they are counted. */
+static const char enter[] = "\033[?1049h\033[?25l\033[?7l";
+static const char leave[] = "\033[0m\033[?7h\033[?25h\033[?1049l";
+static const int caught[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGWINCH};
 enum { N_CAUGHT = sizeof caught / sizeof *caught };
 
 static volatile sig_atomic_t ending, resized;

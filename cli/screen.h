@@ -9,10 +9,10 @@
 /* Whether standard output is a terminal that can be drawn on. */
 bool screen_is_there(void);
 
-/* Takes the screen; it is given back by screen_leave, and when the program ends or crashes. */
+/* Takes the screen; it is given back by screen_leave, and when the program exits. */
 void screen_enter(void);
 
-/* Gives it back; SIGTERM and SIGHUP, if they came, end the program now, as if it had not caught them. */
+/* Gives it back; SIGTERM, SIGHUP and SIGQUIT, if they came, end the program now, as if it had not caught them. */
 void screen_leave(void);
 
 /* q or Ctrl-C was pressed, or a signal tells the program to end. Looks at the keys; does not block. */

@@ -48,18 +48,19 @@ static const char *keep(const snapshot *s, const char *text)
 
 /* ---- locks --------------------------------------------------------------------------- */
 
-/* What List does not tell: how many wait. */
-static void look_at(const snapshot *s, snapshot_lock *lock)
+/* What List does not tell: how many wait. False: nobody tells that either. */
+static bool look_at(snapshot *s, snapshot_lock *lock)
 {
     lks_inspect_request asking = LKS_INSPECT_REQUEST_INIT;
     lks_inspect_response *seen = NULL;
-    lks_error error;
 
     asking.group = lock->group;
     asking.name = lock->name;
-    if (lks_lock_inspect(s->channel, &asking, NULL, &seen, &error) == LKS_OK)
-        lock->waiters = seen->waiters;
+    if (lks_lock_inspect(s->channel, &asking, NULL, &seen, &s->locks_error) != LKS_OK)
+        return false;
+    lock->waiters = seen->waiters;
     lks_inspect_response_free(seen);
+    return true;
 }
 
 static int by_waiters(const void *a, const void *b)
@@ -101,7 +102,8 @@ static void take_locks(snapshot *s)
             break;
     }
     for (size_t i = 0; i < s->n_locks && !s->stops(); i++)
-        look_at(s, &s->locks[i]);
+        if (!look_at(s, &s->locks[i]))
+            s->n_locks = s->more_locks = 0;
     qsort(s->locks, s->n_locks, sizeof *s->locks, by_waiters);
 }
 

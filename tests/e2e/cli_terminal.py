@@ -3,6 +3,7 @@
 
     cli_terminal.py LOCKSTOCK LOCKSTOCKD
 """
+import contextlib
 import fcntl
 import json
 import os
@@ -10,13 +11,15 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import termios
+import threading
 import time
 
 from cli_scene import LIMIT_S, LOCKSTOCK, OK, REFUSED, UNAVAILABLE, USAGE, Case, main
 
-ENTER, LEAVE = "\x1b[?1049h\x1b[?25l", "\x1b[0m\x1b[?25h\x1b[?1049l"
+ENTER, LEAVE = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[0m\x1b[?7h\x1b[?25h\x1b[?1049l"
 
 
 class Terminal:
@@ -182,12 +185,20 @@ class AtATerminal(Case):
         self.assertLessEqual(terminal.text.count("\n"), 13)
         self.assertIn("item-00", terminal.text)
         self.assertRegex(terminal.text, r"and \d+ more")
+        for n in range(12, 101):
+            self.out("stock", "put", f"item-{n:03}", "1")
+        for rows in (7 + 100, 7 + 101):  # of a hundred and one
+            terminal = self.terminal("watch", "--times", "1", rows=rows)
+            self.assertEqual(terminal.end(), OK)
+            self.assertEqual(terminal.text.count("\n"), rows - 1)
+            self.assertIn(f"and at least {7 + 102 - rows} more", terminal.text)
         terminal = self.terminal("watch", "--times", "1", rows=4)
         self.assertEqual(terminal.end(), OK)
         self.assertEqual(terminal.text.count("\n"), 3)
 
     def test_ends_of_the_table(self):
-        for end, code in ((lambda t: t.type("\x03"), OK), (lambda t: os.kill(t.pid, signal.SIGTERM), -signal.SIGTERM),
+        for end, code in ((lambda t: t.type("\x03"), OK), (lambda t: t.type("\x1c"), -signal.SIGQUIT),
+                          (lambda t: os.kill(t.pid, signal.SIGTERM), -signal.SIGTERM),
                           (lambda t: os.kill(t.pid, signal.SIGINT), OK)):
             terminal = self.terminal("watch", "--every", "1h")
             before = termios.tcgetattr(terminal.fd)[3]
@@ -230,8 +241,39 @@ class AtATerminal(Case):
         self.assertEqual(line["servers"][0]["server"], self.server.url)
         self.assertEqual([line["items"][0][name] for name in ("sku", "available", "state")], ["phone", 10, "open"])
         self.assertEqual([line["locks"][0][name] for name in ("name", "holders", "waiters")], ["door", 1, 0])
-        line = json.loads(self.out("watch", "--times", "1", "--json", "--server", "unix:///nonexistent/s", "--timeout", "100ms"))
+        out, err = self.run_cli("watch", "--times", "1", "--json", "--server", "unix:///nonexistent/s", "--timeout", "100ms",
+                                code=UNAVAILABLE)
+        self.assertRegex(err, r"\Alockstock: .*\(UNAVAILABLE\)\n\Z")
+        line = json.loads(out)
         self.assertEqual([line["servers"][0]["call_ms"], line["locks"], line["items"]], [None, None, None])
+
+    def test_locks_are_told_whole_or_not(self):
+        """Behind somebody who lets no look at a lock through: nobody knows who waits."""
+        self.out("lock", "acquire", "a", "b", "--group", "g", "--lease", "1m")
+        with socket.socket(socket.AF_UNIX) as listening:
+            path = f"{self.server.dir}/between"
+            listening.bind(path)
+            listening.listen()
+            threading.Thread(target=self.relay, args=(listening,), daemon=True).start()
+            look = ("watch", "--times", "1", "--server", f"unix://{path}", "--timeout", "300ms")
+            out, err = self.run_cli(*look, "--json", code=UNAVAILABLE)
+            self.assertIsNone(json.loads(out)["locks"])
+            self.assertEqual(err.count("\n"), 1)
+            self.assertNotIn("g/a", self.run_cli(*look, code=UNAVAILABLE)[0])
+
+    def relay(self, listening):
+        ends = {}
+        with contextlib.suppress(OSError, ValueError):  # until it is closed
+            while True:
+                for end in select.select([listening, *ends], [], [])[0]:
+                    if end is listening:
+                        client, server = listening.accept()[0], socket.socket(socket.AF_UNIX)
+                        server.connect(self.server.url.removeprefix("unix://"))
+                        ends[client], ends[server] = server, client
+                    elif not (data := end.recv(65536)):
+                        ends.pop(end).close()
+                    elif b"LockService/Inspect" not in data or b"lockstock-status" in data:
+                        ends[end].sendall(data)
 
     def test_rows_that_are_ended(self):
         process = self.start("watch", "--every", "1ms")
