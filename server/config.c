@@ -21,7 +21,8 @@ const setting config_keys[] = {
      "web pages that may connect over WebSocket, as https://host or https://host:port"},
     {"store", KEY_TEXT, AT(store), "embedded:./lockstock-data", 0, 0,
      "where the state is: embedded:DIR, redis://[user:pass@]host:port/db, unix:///path,\n"
-     "                               redis+sentinel://host:port,host:port/name"},
+     "                               redis+sentinel://host:port,host:port/name,\n"
+     "                               redis+cluster://host:port,host:port; with TLS: rediss..."},
     {"store-ca", KEY_TEXT, AT(store_ca), NULL, 0, 0,
      "with rediss://: who signs the store's certificates, PEM; without it whom the system trusts"},
     {"store-certificate", KEY_TEXT, AT(store_certificate), NULL, 0, 0, "the certificate to show to the store, PEM"},
