@@ -155,7 +155,7 @@ static const char *text_of(const redisReply *reply)
     return reply && reply->type == REDIS_REPLY_STRING ? reply->str : "";
 }
 
-/* Two entries may be one: by its name in the URL, and by its address. */
+/* Two entries may be one: by its name in the URL, and by its address. One that does not answer has moved. */
 static void on_id(void *arg, const redisReply *reply, bool sent)
 {
     sentinel *e = arg;
@@ -165,7 +165,8 @@ static void on_id(void *arg, const redisReply *reply, bool sent)
         return;
     snprintf(e->id, sizeof e->id, "%s", text_of(reply));
     for (sentinel *other = e->of->first; other && e->id[0] != '\0'; other = other->next)
-        if (other != e && strcmp(other->id, e->id) == 0 && !(other->of_url && e->of_url)) {
+        if (other != e && other->greeted && !other->leaves && strcmp(other->id, e->id) == 0 &&
+            !(other->of_url && e->of_url)) {
             leave(e->of_url ? other : e);
             return;
         }
@@ -446,7 +447,6 @@ sentinels *sentinels_open(const sentinels_options *options)
 
     *s = (sentinels){.options = *options};
     s->to = (connection_options){.tls = options->tls,
-
                                  .loop = options->loop,
                                  .connect_timeout_ms = options->connect_timeout_ms,
                                  .silence_timeout_ms = SILENCE_MS};

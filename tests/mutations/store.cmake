@@ -192,6 +192,7 @@ c_mutation(T19 server/store/sentinels.c test_store_sentinels:*answer_of_before* 
 c_mutation(T19 server/store/store.c test_store_sentinels:*no_more_is_left* [[    if (node_is_at(s->node, host, port))
         node_drop(]] [[    if (false)
         node_drop(]])
+c_mutation(T19 server/store/sentinels.c test_store_sentinels:*has_moved* [[other->greeted && !other->leaves && ]] "")
 c_mutation(T19 server/store/sentinels.c test_store_sentinels:*switch_of_another*
   [[ || strcmp(name, s->options.url->master) != 0)]] [[)]])
 c_mutation(T19 server/store/connection.c test_store_sentinels:*lost_is_asked_for*

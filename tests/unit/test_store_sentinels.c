@@ -18,6 +18,7 @@ typedef struct seat {
     bool is_sentinel;
     unsigned asked; /* of the primary */
     bool silent;    /* to all that sentinels are asked */
+    unsigned was;   /* the port at which it was before; 0: it did not move */
     bool foreign;   /* it does not know the name */
     long epoch;
     unsigned primary, other; /* ports that it tells: of the primary, of another sentinel; 0 = none */
@@ -54,7 +55,7 @@ static const char *tell(seat *s, const char *question)
     snprintf(port, sizeof port, "%u", s->primary);
     snprintf(other, sizeof other, "%u", s->other);
     if (strcmp(question, "MYID") == 0) {
-        snprintf(s->reply, sizeof s->reply, "$5\r\n%05u\r\n", s->port);
+        snprintf(s->reply, sizeof s->reply, "$5\r\n%05u\r\n", s->was ? s->was : s->port);
         return s->reply;
     }
     s->asked += strcmp(question, "MASTER") == 0;
@@ -243,6 +244,28 @@ TEST_WITH(a_sentinel_that_another_names_is_asked_too, begin, end)
     switch_to(s, 1, 1, 8);
     store_driver_until(s->d, is_at_second, s);
     assert_true(serves(s, 1));
+}
+
+static bool was_third_asked_often(void *arg)
+{
+    scene *s = arg;
+
+    return s->sentinels[2].asked >= 4;
+}
+
+/* It calls itself as before; what the URL says of it is no more. */
+TEST_WITH(a_sentinel_that_has_moved_is_asked_where_it_is, begin, end)
+{
+    scene *s = *state;
+
+    open_store(s, 2);
+    store_driver_wait_ready(s->d, true);
+    fake_redis_stop(s->sentinels[1].fake);
+    s->sentinels[1].fake = NULL;
+    s->sentinels[2].was = s->sentinels[1].port;
+    s->sentinels[0].other = s->sentinels[2].port;
+    store_driver_until(s->d, was_third_asked_often, s);
+    assert_int_equal(fake_redis_connections(s->sentinels[2].fake), 2);
 }
 
 /* The message ends the link at once, before any answer: the primary gets no call that came after it. */
