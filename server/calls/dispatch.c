@@ -16,6 +16,8 @@
 #include "services/rounds.h"
 #include "services/service.h"
 
+static const char shutting_down[] = "the server is shutting down";
+
 static const service *const services[] = {
     &lock_service, &stock_service, &idempotency_service, &ratelimit_service, &id_service, &admin_service,
 };
@@ -236,8 +238,6 @@ static void make_calls(running *r)
         store_submit(r->target->dispatch->options.store, &p->calls[i], r->deadline_ns, on_store, &to[i]);
     }
 }
-
-static const char shutting_down[] = "the server is shutting down";
 
 static void refuse_calls(running *r)
 {
@@ -555,6 +555,8 @@ void dispatch_call_start(dispatch *d, const sink_call *call, lks_rpc_arena *aren
     if (code == LKS_OK && verdict.ns.len > SERVICE_NAME_BYTES_MAX)
         code = lks_error_set(&error, LKS_INVALID_ARGUMENT, LKS_APPLIED_NO,
                              "metadata lockstock-namespace: must be 1 to %d bytes long", SERVICE_NAME_BYTES_MAX);
+    if (code == LKS_OK && d->stopped)
+        code = lks_error_set(&error, LKS_UNAVAILABLE, LKS_APPLIED_NO, "%s", shutting_down);
     if (code == LKS_OK && !route->method->settles)
         code = caller_foresee(call->caller, first_deadline_of(d, call), &error);
     if (code != LKS_OK) {

@@ -106,6 +106,7 @@ c_mutation(W14 server/calls/waiters.c test_waiters [[    if (all->stopping)
 # SIGTERM: finish what runs within the drain limit, refuse the rest with UNAVAILABLE and NO, exit 0
 c_mutation(W15 server/server.c test_command [[    uv_signal_start(&s->on_term, on_signal, SIGTERM);]] "")
 c_mutation(W15 server/server.c test_overload [[        dispatch_stop(s->dispatch);]] [[        (void)0;]])
+c_mutation(W15 server/calls/dispatch.c test_dispatch:*about_to_close* [[    if (code == LKS_OK && d->stopped)]] [[    if (false)]])
 
 # applied: NO has no effect, YES persists, else MAYBE; of a read always NO
 c_mutation(W16 server/services/rounds.c test_dispatch [[        r->error.applied = LKS_APPLIED_NO;

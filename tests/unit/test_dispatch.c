@@ -116,6 +116,28 @@ TEST(a_queued_call_whose_time_is_over_is_not_run)
     answer_with(f, 2, LKS_NOT_FOUND, LKS_APPLIED_NO);
 }
 
+/* Nor looked at: what a service knows of it is gone as well. */
+TEST(a_store_that_is_about_to_close_is_asked_nothing_more)
+{
+    enum { RUNNING = 3 };
+    fixture *f = *state;
+
+    for (size_t i = 0; i < RUNNING + 2; i++)
+        start_get_item(f, 1, NULL);
+    assert_int_equal(f->store.n, RUNNING);
+    dispatch_stop(f->dispatch);
+    f->n_done = 0;
+    start(f, get_item, NULL, 1, NULL); /* that it has no sku is not looked for */
+    expect(f, LKS_UNAVAILABLE, LKS_APPLIED_NO, "shutting down");
+    f->n_done = 0;
+    answer_with(f, 0, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    while (f->n_done < 3) /* those that queued, too */
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+    for (size_t i = 1; i < RUNNING; i++)
+        answer_with(f, i, LKS_NOT_FOUND, LKS_APPLIED_NO);
+    assert_int_equal(f->store.n, RUNNING);
+}
+
 TEST(too_many_calls_are_refused_with_a_moment_to_wait)
 {
     fixture *f = *state;
