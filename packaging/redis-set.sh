@@ -140,8 +140,22 @@ new_node() { # redis|sentinel, lines of its configuration...
   die "found no free port"
 }
 
+have_met() { # port...
+  local port other
+  ! cluster_agrees || return 0
+  # A node forgets who did not answer its greeting in time.
+  for port in "$@"; do
+    for other in $(cli "$port" CLUSTER NODES | awk -v all="$*" '
+      { split($2, a, "[:@]"); met[a[2]] = 1 }
+      END { n = split(all, ports, " "); for (i = 1; i <= n; i++) if (!(ports[i] in met)) print ports[i] }'); do
+      cli "$port" CLUSTER MEET "$announce" "$other" >/dev/null
+    done
+  done
+  return 1
+}
+
 start_cluster() { # primaries, replicas of each
-  local i k n=$(($1 * (1 + $2))) ports=() lines=(
+  local i n=$(($1 * (1 + $2))) ports=() lines=(
     "cluster-enabled yes" "cluster-config-file nodes.conf" "cluster-node-timeout 2000"
     "cluster-require-full-coverage no" "cluster-allow-replica-migration no" "cluster-announce-ip $announce")
   [ -z "$tls" ] || lines+=("tls-cluster yes")
@@ -153,11 +167,8 @@ start_cluster() { # primaries, replicas of each
     cli "${ports[i]}" CLUSTER SET-CONFIG-EPOCH $((i + 1)) >/dev/null
     [ "$i" -ge "$1" ] ||
       cli "${ports[i]}" CLUSTER ADDSLOTSRANGE $((SLOTS * i / $1)) $((SLOTS * (i + 1) / $1 - 1)) >/dev/null
-    for ((k = 0; k < i; k++)); do
-      cli "${ports[i]}" CLUSTER MEET "$announce" "${ports[k]}" >/dev/null
-    done
   done
-  until_true "cluster in which all know each other" cluster_agrees
+  until_true "cluster in which all know each other" have_met "${ports[@]}"
   for ((i = $1; i < n; i++)); do
     cli "${ports[i]}" CLUSTER REPLICATE "$(cli "${ports[i % $1]}" CLUSTER MYID)" >/dev/null
   done
@@ -293,7 +304,7 @@ show_nodes() {
   while read -r port kind_of; do
     pid=$(pid_of "$port")
     role=dead
-    [ -z "$pid" ] || role=$(timeout 1 "$0" cli "$set" "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
+    [ -z "$pid" ] || role=$(timeout 3 "$0" cli "$set" "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
     echo "$port $kind_of ${pid:-0} ${role:-silent}"
   done <"$set/nodes"
 }
@@ -388,10 +399,26 @@ move_keys() { # from, to, keys
   echo "MIGRATE $announce $2 \"\" 0 5000 ${password:+AUTH $password }KEYS $3" | cli "$1" | grep -qE '^(OK|NOKEY)'
 }
 
+set_slots() { # port, first, last, what they become
+  each_slot "$2" "$3" "SETSLOT %d $4" | cli "$1" | all_ok $(($3 - $2 + 1))
+}
+
+is_set() { # port, setting, value
+  cli "$1" CONFIG SET "$2" "$3" | grep -q ^OK
+}
+
+# A replica that takes over from a node whose slots move would have groups in part.
+forbid_failovers() { # yes or no
+  local port
+  for port in $(running redis); do
+    until_true "answer of $port" is_set "$port" cluster-replica-no-failover "$1"
+  done
+}
+
 move_range() { # first, last, from, its id, to, its id
-  local n=$(($2 - $1 + 1)) slot keys port
-  each_slot "$1" "$2" "SETSLOT %d IMPORTING $4" | cli "$5" | all_ok $n || die "$5 does not import $1-$2"
-  each_slot "$1" "$2" "SETSLOT %d MIGRATING $6" | cli "$3" | all_ok $n || die "$3 does not migrate $1-$2"
+  local slot keys port
+  until_true "import of $1-$2 by $5" set_slots "$5" "$1" "$2" "IMPORTING $4"
+  until_true "move of $1-$2 out of $3" set_slots "$3" "$1" "$2" "MIGRATING $6"
   # A slot without a key gets none any more.
   for slot in $(each_slot "$1" "$2" "COUNTKEYSINSLOT %d" | cli "$3" | awk -v first="$1" '$1 > 0 { print first + NR - 1 }'); do
     # Names as redis-cli quotes them, which it also reads.
@@ -402,13 +429,15 @@ move_range() { # first, last, from, its id, to, its id
     done
   done
   for port in "$5" "$3"; do
-    each_slot "$1" "$2" "SETSLOT %d NODE $6" | cli "$port" | all_ok $n || die "$port does not settle $1-$2"
+    until_true "new owner of $1-$2 at $port" set_slots "$port" "$1" "$2" "NODE $6"
   done
 }
 
 move_slots() { # first, last, to
   local to_id port id range first last ranges
   to_id=$(cli "$3" CLUSTER MYID)
+  trap 'forbid_failovers no' EXIT
+  forbid_failovers yes
   while read -r port id ranges; do
     [ "$port" != "$3" ] || continue
     for range in $ranges; do

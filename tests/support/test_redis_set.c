@@ -2,6 +2,8 @@
  * keys, and nothing stays behind. */
 
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "support/process.h"
 #include "support/redis_set_fixture.h"
@@ -59,6 +61,50 @@ TEST(a_clusters_slots_move_with_their_keys)
     assert_answer(set, first, "DBSIZE", "0");
     assert_answer(set, last, "CLUSTER COUNTKEYSINSLOT 3300", "2");
     free_all(set, 3);
+}
+
+static void assert_failovers(const redis_set *set, const char *refused)
+{
+    for (size_t i = 0; i < 4; i++) {
+        char *answer = redis_set_command(set, redis_set_port(set, i), "CONFIG GET cluster-replica-no-failover");
+        assert_non_null(answer);
+        assert_non_null(strstr(answer, refused));
+        free(answer);
+    }
+}
+
+static bool is_importing(const redis_set *set, unsigned short port)
+{
+    char *answer = redis_set_command(set, port, "CLUSTER NODES");
+    bool is = answer && strstr(answer, "[3000-<-");
+
+    free(answer);
+    return is;
+}
+
+TEST(no_replica_takes_over_while_slots_move)
+{
+    redis_set *set = redis_cluster_start(2, 1, NULL);
+    int moved = -1;
+
+    assert_non_null(set);
+    unsigned short from = redis_set_port(set, 0), to = redis_set_port(set, 1);
+    assert_failovers(set, "no-failover\nno");
+    assert_answer(set, from, "SET {b} 1", "OK");
+    assert_answer(set, to, "CONFIG SET maxmemory 1", "OK"); /* so that the keys of the slot stay where they are */
+    pid_t mover = fork();
+    assert_true(mover >= 0);
+    if (mover == 0)
+        _exit(redis_set_move_slots(set, 3000, 3500, to) ? 0 : 1);
+    while (!is_importing(set, to))
+        assert_int_equal(waitpid(mover, &moved, WNOHANG), 0);
+    assert_failovers(set, "no-failover\nyes");
+    assert_answer(set, to, "CONFIG SET maxmemory 0", "OK");
+    assert_int_equal(waitpid(mover, &moved, 0), mover);
+    assert_int_equal(moved, 0);
+    assert_failovers(set, "no-failover\nno");
+    assert_answer(set, to, "GET {b}", "1");
+    free_all(set, 4);
 }
 
 TEST(a_clusters_killed_primary_is_replaced_and_comes_back_as_a_replica)

@@ -107,7 +107,7 @@ class Nemesis:
     async def do_memory_short(self):
         await self.world.store.command("CONFIG", "SET", "maxmemory", "1")
         await asyncio.sleep(self.rng.random() * 1.5)
-        await self.until_done("CONFIG", "SET", "maxmemory", "0")
+        await self.restore()
 
     async def do_file_rewritten(self):
         await self.world.store.command("BGREWRITEAOF")
@@ -115,18 +115,18 @@ class Nemesis:
     async def do_clock_stepped(self):
         self.world.files.step_clock(self.rng.randint(-STEP_US, STEP_US))
 
-    async def until_done(self, *words):
+    async def restore(self):
         for _ in range(200):
             try:
-                return await self.world.store.command(*words)
+                return await self.world.store.restore()
             except RuntimeError:
                 await asyncio.sleep(0.05)
-        raise RuntimeError(f"{' '.join(words)}: Redis stays away")
+        raise RuntimeError("Redis stays away")
 
     async def heal(self):
         """All is as it was at the beginning."""
         for server in self.world.servers:
             server.signal(signal.SIGCONT)
         await self.world.store.heal()
-        await self.until_done("CLIENT", "UNPAUSE")
-        await self.until_done("CONFIG", "SET", "maxmemory", "0")
+        await self.restore()
+        await self.world.store.agree()

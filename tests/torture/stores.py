@@ -7,6 +7,7 @@ from processes import HERE, SOURCE, Caller, Program, mend_aof, run, until
 
 REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
 NETWORK = "127.0.0.2"  # where nodes of a set are reached, through network.py
+SET_BACK = (("CONFIG", "SET", "maxmemory", "0"), ("CLIENT", "UNPAUSE"))
 CUT_S = 8              # a partition lasts, at most: a failover takes 3
 
 
@@ -25,12 +26,20 @@ class Store:
         """One command to each redis-server that can be written to; failures do not matter."""
         raise NotImplementedError
 
+    async def restore(self):
+        """Ends on each redis-server what a command began: memory is not short, and no client paused."""
+        for words in SET_BACK:
+            await self.command(*words)
+
     def pids(self):
         """Of the redis-servers that run."""
         raise NotImplementedError
 
     async def heal(self):
         """All runs again."""
+
+    async def agree(self):
+        """Waits until all of it know who is what."""
 
     async def close(self):
         pass
@@ -188,6 +197,13 @@ class RedisSet(Store):
     async def command(self, *words):
         return "".join([await self.ask("cli", node[0], *words) for node in await self.nodes("master")])
 
+    async def restore(self):
+        # Also on who is no primary any more: Redis without memory refuses the sentinels, which would make it a replica.
+        for port, kind, pid, _ in await self.nodes():
+            if kind == "redis" and pid != "0":
+                for words in SET_BACK:
+                    await self.ask("cli", port, *words)
+
     def pids(self):
         return []
 
@@ -196,6 +212,8 @@ class RedisSet(Store):
         for port, _, _, role in await self.nodes():
             if role == "dead":
                 await self.ask("start", port)
+
+    async def agree(self):
         await self.ask("wait")
 
     async def close(self):
