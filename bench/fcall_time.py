@@ -545,6 +545,15 @@ def find_overdue_1000_groups(b):
     return "stock_find_overdue", lambda i: ["0"]
 
 
+@case(weight=64)
+def find_overdue_moves_of_500_items(b):
+    """Of each two keys one is a bucket's record of moves, from and to 64 others, none under way."""
+    fields = [x for k in range(65) for x in (f"o{k}", struct.pack("<ddd", 1, 0, 1), f"i{k}", struct.pack("<dd", 1, 1))]
+    b.redis.many([["HSET", f"ls:{{default/g/64/100}}:stock:m:{sku}", *fields] for sku in range(1500)])
+    b.redis.many([["SET", f"key{i}", 1] for i in range(1500)])
+    return "stock_find_overdue", lambda i: ["0"]
+
+
 def main():
     options = [a for a in sys.argv[1:] if a.startswith("--")]
     library, pattern = ([a for a in sys.argv[1:] if not a.startswith("--")] + [""])[:2]

@@ -8,7 +8,7 @@
 local HOLDS_MAX, HOLD_LINES_MAX = 300, 600
 -- A lasting alarm comes again after this at the soonest, so that ends close together share one.
 local ALARM_AGAIN_MS = 50
--- Later than that nobody has a lasting alarm for the group any more.
+-- Later than that nobody has a lasting alarm for the group any more, and nobody brings units home.
 local OVERDUE_US = 2000000
 
 -- The orders whose hold is over, the oldest first; one more than `max` if there are more.
@@ -108,16 +108,3 @@ define_pass('stock_expire', {'allow-oom'}, function(s)
   if not first[1] then return {'OK', -1} end
   return {'OK', math.max(ms_until(tonumber(first[2]), clock()), ALARM_AGAIN_MS)}
 end, SHARED)
-
--- Groups of which a hold ended a while ago and is not given back: who should have is gone.
--- -> {'OK', next cursor or '' at the end, base of each...}
-define('stock_find_overdue', {'no-writes', OF_PART}, function(base, now, cursor)
-  local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:x', 'COUNT', 1000, 'TYPE', 'zset')
-  local reply = {'OK', page[1] ~= '0' and page[1] or ''}
-  for _, key in ipairs(page[2]) do
-    local group = string.sub(key, 1, -#'stock:x' - 1)
-    local first = has_group(group) and redis.call('ZRANGE', key, 0, 0, 'WITHSCORES') or {}
-    if first[2] and tonumber(first[2]) + OVERDUE_US < now then reply[#reply + 1] = group end
-  end
-  return reply
-end)

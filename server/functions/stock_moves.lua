@@ -37,6 +37,7 @@ local function moves_key(s, sku)
 end
 
 local MOVE_FORMAT, CAME_FORMAT = '<ddd', '<dd'
+local MOVE_BYTES, NO_UNITS = 24, '\0\0\0\0\0\0\0\0' -- a packed move; its second number is 0
 
 -- The last move to there: its id, units on their way, born of the item.
 local function move_out(s, sku, to)
@@ -159,3 +160,46 @@ define_pass('stock_drop_bucket', {'allow-oom'}, function(s, sku, born)
   if not item or item[BORN] > tonumber(born) then return {'OK'} end
   return remove_item(s, sku, item, 0, true) -- by the pool
 end, SHARED)
+
+-- Whether any move of the hash is not done: quick, for the search looks at many.
+local function is_moving(key)
+  for _, value in ipairs(redis.call('HVALS', key)) do
+    if #value == MOVE_BYTES and string.sub(value, 9, 16) ~= NO_UNITS then return true end
+  end
+end
+
+-- The moves of a hash that began a while ago and are not done.
+local function overdue_moves(base, key, now, reply)
+  local sku = string.gsub(string.match(key, 'stock:m:(.*)$'), '%%(%x%x)', function(hex)
+    return string.char(tonumber(hex, 16))
+  end)
+  local fields = redis.call('HGETALL', key)
+  for f = 1, #fields, 2 do
+    local to = string.match(fields[f], '^o(%d+)$')
+    if to then
+      local id, units, born = struct.unpack(MOVE_FORMAT, fields[f + 1])
+      if units > 0 and id + OVERDUE_US < now then
+        reply[#reply + 1] = {base, sku, to, int(id), int(units), int(born)}
+      end
+    end
+  end
+end
+
+-- What whoever should have done it has left: groups of which a hold ended a while ago and is not given back, and units on
+-- their way to another bucket.
+-- -> {'OK', next cursor or '' at the end, base of each group, or {base, sku, to, id, units, born} of each move...}
+define('stock_find_overdue', {'no-writes', OF_PART}, function(base, now, cursor)
+  local page = redis.call('SCAN', cursor, 'MATCH', 'ls:{*}:stock:[mx]*', 'COUNT', 1000)
+  local reply = {'OK', page[1] ~= '0' and page[1] or ''}
+  for _, key in ipairs(page[2]) do
+    local group, kind = string.match(key, '^(ls:{[^{}]*}:)stock:([mx])')
+    local is = group and has_group(group) and redis.call('TYPE', key).ok
+    if is == 'zset' and key == group .. 'stock:x' then
+      local first = redis.call('ZRANGE', key, 0, 0, 'WITHSCORES')
+      if first[2] and tonumber(first[2]) + OVERDUE_US < now then reply[#reply + 1] = group end
+    elseif is == 'hash' and kind == 'm' and is_moving(key) then
+      overdue_moves(group, key, now, reply)
+    end
+  end
+  return reply
+end)

@@ -44,14 +44,20 @@ static int teardown(void **state)
     return 0;
 }
 
-static void put(char *group)
+static void put_in(char *group, int64_t on_hand, int32_t buckets)
 {
     lks_put_item_request request = LKS_PUT_ITEM_REQUEST_INIT;
 
     request.group = group;
     request.sku = "phone";
-    request.on_hand = 5;
+    request.on_hand = on_hand;
+    request.buckets = buckets;
     assert_int_equal(lks_stock_put_item(channel, &request, &patient, NULL, NULL), LKS_OK);
+}
+
+static void put(char *group)
+{
+    put_in(group, 5, 0);
 }
 
 static void reserve(char *group, char *order_id, int64_t hold_ms)
@@ -133,6 +139,65 @@ TEST(another_server_gives_back_for_one_that_was_killed)
     await_entry("h", h, LKS_LEDGER_KIND_PUT, "");
     await_entry("h", h, LKS_LEDGER_KIND_RESERVED, "o");
     await_entry("h", h, LKS_LEDGER_KIND_EXPIRED, "o");
+}
+
+/* What stands between two texts of Redis' answer. */
+static void ask_redis(const char *command, const char *before, const char *after, char *ret, size_t size)
+{
+    char *answer = redis_fixture_command(redis, command);
+    const char *at = answer ? strstr(answer, before) : NULL;
+
+    if (!at)
+        fail_msg("%s: %s", command, answer ? answer : "no answer");
+    at += strlen(before);
+    assert_non_null(strstr(at, after));
+    snprintf(ret, size, "%.*s", (int)(strstr(at, after) - at), at);
+    free(answer);
+}
+
+/* As where a server dies after it has had a bucket send units to another one. */
+static void send_units(void)
+{
+    char digest[64], born[32], command[256], sent[64];
+
+    ask_redis("FUNCTION LIST LIBRARYNAME lockstock_*", "lockstock_", "\r\n", digest, sizeof digest);
+    ask_redis("EVAL \"return ({struct.unpack('<Bdddddddddd', redis.call('GET', KEYS[1]))})[11]\" 1 "
+              "ls:{default/g/2/100}:stock:i:phone",
+              ":", "\r\n", born, sizeof born);
+    snprintf(command, sizeof command, "FCALL stock_send_%s 1 ls:{default/g/2/100}: 5 phone 1 2 2 %s", digest, born);
+    ask_redis(command, "SENT", "\r\n:", sent, sizeof sent);
+}
+
+TEST(units_on_their_way_come_home_though_nobody_orders)
+{
+    static const char *const first[] = {"--allow-unsafe-store", "--sweep-ms", "86400000", NULL};
+    static const char *const second[] = {"--allow-unsafe-store", "--sweep-ms", "100", NULL};
+    char after[256] = "";
+    int64_t sum = 0;
+
+    start(first);
+    put_in("g", 30, 2);
+    send_units();
+    server_fixture_kill(server);
+    forget_server();
+    start(second);
+    for (bool home = false; !home;) {
+        lks_read_ledger_request request = LKS_READ_LEDGER_REQUEST_INIT;
+        lks_read_ledger_response *response;
+        lks_error error;
+        request.group = "g";
+        request.after = after;
+        request.wait_ms = LONG_MS;
+        if (lks_stock_read_ledger(channel, &request, &patient, &response, &error) != LKS_OK)
+            fail_msg("ReadLedger: %s", error.message);
+        assert_true(response->n_entries > 0);
+        for (size_t i = 0; i < response->n_entries; i++)
+            sum += response->entries[i]->quantity;
+        const lks_ledger_entry *last = response->entries[response->n_entries - 1];
+        home = sum == 30 && last->kind == LKS_LEDGER_KIND_TRANSFERRED && last->quantity == 2;
+        snprintf(after, sizeof after, "%s", response->next_after);
+        lks_read_ledger_response_free(response);
+    }
 }
 
 TEST_MAIN(.setup = setup, .teardown = teardown)

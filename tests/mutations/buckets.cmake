@@ -67,6 +67,12 @@ c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_refus
 c_mutation(SB18 server/services/stock_bucket_limits.c test_stock_buckets:a_repeat* [[        b->keeps_claim = answer_int(a, a->replies[0], 2) != 0;
 ]] "")
 
+# What a server that died has left on its way
+lua_mutation(SB24 test_stock_orphans:units_on* [[if units > 0 and id + OVERDUE_US < now then]] [[if false then]])
+c_mutation(SB24 server/calls/sweep.c test_sweep:units_on* [[        submit(s, &s->home.sent, on_sent);]] [[        bring_home(s);]])
+c_mutation(SB24 server/calls/sweep.c test_sweep:units_that* [[said && said->string.len == 2 && memcmp(said->string.data, "OK", 2) == 0 && !s->stopped]] [[!s->stopped]])
+c_mutation(SB24 server/services/stock_home.c test_sweep:units_on* [[stock_bucket_name((unsigned)to)]] [[(unsigned)to]])
+
 # The ledger
 c_mutation(SB19 server/services/stock_bucket_ledger.c test_stock_buckets:its_ledgers* [[    if (k > given_by && id.seq > 0)
         id.seq--;

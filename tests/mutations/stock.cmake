@@ -231,9 +231,8 @@ lua_mutation(S41 test_stock_expiry [[math.max(ms_until(tonumber(first[2]), clock
   [[ms_until(tonumber(first[2]), clock())]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) + OVERDUE_US > now]])
 lua_mutation(S42 test_stock_expiry [[tonumber(first[2]) + OVERDUE_US < now]] [[tonumber(first[2]) < now]])
-lua_mutation(S42 test_stock_expiry [['COUNT', 1000, 'TYPE', 'zset')]] [['COUNT', 1000000, 'TYPE', 'zset')]])
-lua_mutation(S42 test_stock_expiry [['COUNT', 1000, 'TYPE', 'zset')]] [['COUNT', 1000)]])
-lua_mutation(S42 test_stock_expiry [['ls:{*}:stock:x']] [['*stock:x']])
+lua_mutation(S42 test_stock_expiry [['COUNT', 1000)]] [['COUNT', 1000000)]])
+lua_mutation(S42 test_stock_expiry [[if is == 'zset' and]] [[if]])
 lua_mutation(S42 test_stock_expiry [[reply[#reply + 1] = group]] "")
 
 # Confirm, ExtendHold, Cancel, Return, GetOrder

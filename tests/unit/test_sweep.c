@@ -10,6 +10,8 @@ enum { ASKED_MAX = 8, LONG_MS = 600000 };
 
 struct store {
     char cursors[ASKED_MAX][32];
+    char moves[ASKED_MAX][160]; /* each other call: function, base, arguments */
+    size_t n_moves;
     store_done *done;
     void *arg;
     size_t n;
@@ -44,14 +46,21 @@ bool store_part_from(const store *s, uint32_t from, store_part *ret)
 void store_submit(store *s, const store_call *call, uint64_t deadline_ns, store_done *done, void *arg)
 {
     (void)deadline_ns;
-    assert_true(s->n < ASKED_MAX);
-    assert_string_equal(call->function, "stock_find_overdue");
-    memcpy(s->cursors[s->n++], call->args[0].data, call->args[0].len);
-    assert_true(call->of_part);
-    s->slot = call->slot;
+    assert_true(s->n < ASKED_MAX && s->n_moves < ASKED_MAX);
     s->done = done;
     s->arg = arg;
     uv_stop(running_loop);
+    if (strcmp(call->function, "stock_find_overdue") != 0) {
+        char *line = s->moves[s->n_moves++];
+        int at = snprintf(line, sizeof s->moves[0], "%s %.*s", call->function, (int)call->base.len, call->base.data);
+        for (size_t i = 0; i < call->n_args; i++)
+            at += snprintf(line + at, sizeof s->moves[0] - (size_t)at, " %.*s", (int)call->args[i].len,
+                           call->args[i].data);
+        return;
+    }
+    memcpy(s->cursors[s->n++], call->args[0].data, call->args[0].len);
+    assert_true(call->of_part);
+    s->slot = call->slot;
 }
 
 void alarms_set_lasting(alarms *all, lks_rpc_slice base, const char *function, lks_rpc_slice argument, int64_t in_ms)
@@ -74,7 +83,8 @@ static void begin(fixture *f, uint64_t interval_ms)
 static void end(fixture *f)
 {
     sweep_close(f->sweep);
-    uv_run(&f->loop, UV_RUN_DEFAULT);
+    while (uv_run(&f->loop, UV_RUN_DEFAULT)) /* a call may have stopped it before it ran */
+        ;
     assert_int_equal(uv_loop_close(&f->loop), 0);
 }
 
@@ -196,6 +206,88 @@ TEST(nothing_begins_after_the_stop)
     sweep_begin(f.sweep);
     uv_run(&f.loop, UV_RUN_DEFAULT); /* returns: no timer runs */
     assert_int_equal(f.store.n, 1);
+    end(&f);
+}
+
+/* Of the units of "a b" that bucket 1 of 2 sends to the pool, and of others. */
+static void reply_with_moves(fixture *f)
+{
+#define TEXT(text)                                                 \
+    {                                                              \
+        .type = STORE_STRING, .string = { text, sizeof(text) - 1 } \
+    }
+    static const store_value
+        move[] = {TEXT("ls:{ns/g/2/100}:"), TEXT("a b"), TEXT("0"), TEXT("7"), TEXT("3"), TEXT("5")},
+        other[] = {TEXT("ls:{ns/g/2/0}:"), TEXT("c"), TEXT("2"), TEXT("8"), TEXT("1"), TEXT("6")},
+        foreign[] = {TEXT("ls:{ns/g/2/99}:"), TEXT("c"), TEXT("1"), TEXT("8"), TEXT("1"), TEXT("6")};
+    static const store_value elements[] = {TEXT("OK"),
+                                           TEXT("17"),
+                                           {.type = STORE_ARRAY, .n = 6, .element = move},
+                                           {.type = STORE_ARRAY, .n = 6, .element = foreign},
+                                           TEXT("ls:{ns/h}:"),
+                                           {.type = STORE_ARRAY, .n = 6, .element = other}};
+    static const store_value value = {.type = STORE_ARRAY, .n = 6, .element = elements};
+    f->store.done(f->store.arg, &(store_result){.code = LKS_OK, .value = &value});
+}
+
+static void reply_to_move(fixture *f, const char *word)
+{
+    const store_value element = {.type = STORE_STRING, .string = {word, strlen(word)}},
+                      value = {.type = STORE_ARRAY, .n = 1, .element = &element};
+    f->store.done(f->store.arg, &(store_result){.code = LKS_OK, .value = &value});
+}
+
+TEST(units_on_their_way_are_taken_and_then_forgotten)
+{
+    fixture f;
+    begin(&f, LONG_MS);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    reply_with_moves(&f);
+    assert_int_equal(f.alarms.n, 1);
+    assert_int_equal(f.store.n_moves, 1);
+    assert_string_equal(f.store.moves[0], "stock_receive ls:{ns/g/2/0}: a b 1 0 7 3 5");
+    sweep_begin(f.sweep); /* the step is not over */
+    reply_to_move(&f, "OK");
+    assert_string_equal(f.store.moves[1], "stock_sent ls:{ns/g/2/100}: a b 0 7");
+    reply_to_move(&f, "OK");
+    assert_string_equal(f.store.moves[2], "stock_receive ls:{ns/g/2/102}: c 0 2 8 1 6");
+    reply_to_move(&f, "OK");
+    assert_string_equal(f.store.moves[3], "stock_sent ls:{ns/g/2/0}: c 2 8");
+    assert_int_equal(f.store.n, 1);
+    reply_to_move(&f, "OK");
+    run_until_asked(&f, 2);
+    assert_string_equal(f.store.cursors[1], "17");
+    reply(&f, "", NULL);
+    end(&f);
+}
+
+TEST(units_that_are_not_taken_are_not_forgotten)
+{
+    fixture f;
+    begin(&f, LONG_MS);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    reply_with_moves(&f);
+    reply_to_move(&f, "NO_ITEM");
+    assert_string_equal(f.store.moves[1], "stock_receive ls:{ns/g/2/102}: c 0 2 8 1 6");
+    f.store.done(f.store.arg, &(store_result){.code = LKS_UNAVAILABLE, .message = "away"});
+    run_until_asked(&f, 2);
+    assert_int_equal(f.store.n_moves, 2);
+    reply(&f, "", NULL);
+    end(&f);
+}
+
+TEST(nothing_is_brought_home_after_the_stop)
+{
+    fixture f;
+    begin(&f, LONG_MS);
+    sweep_begin(f.sweep);
+    run_until_asked(&f, 1);
+    reply_with_moves(&f);
+    sweep_stop(f.sweep);
+    reply_to_move(&f, "OK");
+    assert_int_equal(f.store.n_moves, 1);
     end(&f);
 }
 
