@@ -11,7 +11,8 @@
 # --password P: of all nodes and sentinels; not for a machine with other users. --tls DIR: TLS only, with DIR's
 # ca.pem, server.pem and server.key; clients may show a certificate. --conf LINE, any number: one more line of redis.conf.
 # --announce IP: what nodes name to each other and to clients instead of 127.0.0.1. Who listens there passes on to the
-# same port of 127.0.0.1, also to a cluster's bus (10,000 more), and can so stand between any two (tests/torture/network.py).
+# same port of 127.0.0.1, also to a cluster's bus (10,000 more), and can so stand between any two (tests/torture/network.py):
+# a node connects from 127.X.Y.1, where X * 256 + Y is its port.
 #
 # While it runs, with the same DIR; each ends when what it asks for is true, or with an error after 60 s:
 #
@@ -117,6 +118,7 @@ new_node() { # redis|sentinel, lines of its configuration...
       [ -z "$tls" ] || printf '%s\n' "port 0" "tls-cert-file \"$tls/server.pem\"" "tls-key-file \"$tls/server.key\"" \
         "tls-ca-cert-file \"$tls/ca.pem\"" "tls-auth-clients optional" "tls-replication yes"
       [ -z "$password" ] || printf '%s\n' "requirepass $password"
+      [ "$announce" = 127.0.0.1 ] || printf '%s\n' "bind-source-addr 127.$((port / 256)).$((port % 256)).1"
       if [ "$1" = sentinel ]; then
         : >"$set/$port/is_sentinel"
         printf '%s\n' "sentinel announce-ip $announce"
@@ -304,7 +306,7 @@ show_nodes() {
   while read -r port kind_of; do
     pid=$(pid_of "$port")
     role=dead
-    [ -z "$pid" ] || role=$(timeout 3 "$0" cli "$set" "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
+    [ -z "$pid" ] || role=$(timeout 3 redis-cli -h 127.0.0.1 "${tls_flags[@]}" -p "$port" ROLE 2>/dev/null | sed -n 1p) || role=silent
     echo "$port $kind_of ${pid:-0} ${role:-silent}"
   done <"$set/nodes"
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The network of a set: network.py HOST SET FOLDER. It listens at HOST on the ports of all nodes in SET (of redis-set.sh
-with --announce HOST), also on those of a cluster's bus, and passes on to 127.0.0.1. Who connects is known by its process: a
-node by SET/port/pid, lockstockd by FOLDER/name.pid. Its name is the port, or that name; nobody else is let through.
+with --announce HOST), also on those of a cluster's bus, and passes on to 127.0.0.1. A node is known by the address that it
+connects from, its name is its port; lockstockd by its process, its name is that of FOLDER/name.pid. Nobody else is let through.
 
 What it does is told on stdin, a line as caller.c's ("m" and "r"), and each is answered:
 
@@ -54,43 +54,36 @@ class Connection:
             writer.transport.abort()
 
 
-def members():
-    """name: pid"""
-    found = {}
-    for path in glob.glob(f"{SET}/*/pid") + glob.glob(f"{FOLDER}/*.pid"):
+def process_with(inode):
+    """The name of the lockstockd that has this socket."""
+    for path in glob.glob(f"{FOLDER}/*.pid"):
         with open(path) as file:
-            text = file.read()
-        name = os.path.basename(os.path.dirname(path) if path.endswith("/pid") else path.removesuffix(".pid"))
-        found[name] = int(text or 0)
-    return found
+            fds = glob.glob(f"/proc/{file.read()}/fd/*")
+        for fd in fds:
+            try:
+                if os.readlink(fd) == f"socket:[{inode}]":
+                    return os.path.basename(path).removesuffix(".pid")
+            except OSError:  # it has just been closed
+                pass
+    return None
 
 
-def at_other_end(writer):
-    """The name of who connected."""
-    def field(address):
-        host, port = address
-        return f"{struct.unpack('=I', inet_aton(host))[0]:08X}:{port:04X}"
-
-    mine, theirs = (field(writer.get_extra_info(what)) for what in ("sockname", "peername"))
+def at_other_end(theirs, mine):
+    """The name of who connected, by both addresses."""
+    _, high, low, last = (int(part) for part in theirs[0].split("."))
+    if (high, low, last) != (0, 0, 1):
+        return str(high * 256 + low)
+    wanted = [f"{struct.unpack('=I', inet_aton(host))[0]:08X}:{port:04X}" for host, port in (theirs, mine)]
     with open("/proc/net/tcp") as table:
         for line in table:
             words = line.split()
-            if words[1:3] == [theirs, mine]:
-                break
-        else:
-            return None
-    for name, pid in members().items():
-        try:
-            for fd in os.listdir(f"/proc/{pid}/fd"):
-                if os.readlink(f"/proc/{pid}/fd/{fd}") == f"socket:[{words[9]}]":
-                    return name
-        except OSError:  # it has ended, or closed one of them
-            pass
+            if words[1:3] == wanted:
+                return process_with(words[9])
     return None
 
 
 async def serve(node, port, reader, writer):
-    who = at_other_end(writer)
+    who = await asyncio.to_thread(at_other_end, writer.get_extra_info("peername"), writer.get_extra_info("sockname"))
     if not who:
         writer.transport.abort()
         return

@@ -178,6 +178,7 @@ class Caller:
 
     def __init__(self, name, words, log):
         self.name, self.words, self.log = name, words, log
+        self.is_doubled = False  # its messages may be sent twice by others than it
         self.process = None
         self.open = {}
         self.last = 0
@@ -232,3 +233,8 @@ class Caller:
         self.process.stdin.close()
         await asyncio.wait_for(self.reader, READY_S)
         return self.process.returncode
+
+
+def link_of(name, log, *addresses):
+    """link.py, which is told what to do as a caller is."""
+    return Caller(name, ["/usr/bin/python3", os.path.join(HERE, "link.py"), *addresses], log)

@@ -3,12 +3,13 @@ import asyncio
 import os
 import signal
 
-from processes import HERE, SOURCE, Caller, Program, mend_aof, run, until
+from processes import HERE, SOURCE, Caller, Program, link_of, mend_aof, run, until
 
 REDIS_SET = os.path.join(SOURCE, "packaging", "redis-set.sh")
 NETWORK = "127.0.0.2"  # where nodes of a set are reached, through network.py
 SET_BACK = (("CONFIG", "SET", "maxmemory", "0"), ("CLIENT", "UNPAUSE"))
-CUT_S = 8              # a partition lasts, at most: a failover takes 3
+FAILOVER_S = 3
+CUT_S = 10             # a partition lasts, at most
 
 
 class Store:
@@ -107,8 +108,7 @@ class OneRedis(Store):
         await self.redis.start()
         self.links = []
         for i in range(n_servers):
-            link = Caller(f"link{i}", ["/usr/bin/python3", os.path.join(HERE, "link.py"),
-                                       f"{self.folder}/link{i}", self.socket], f"{self.folder}/link.log")
+            link = link_of(f"link{i}", f"{self.folder}/link.log", f"{self.folder}/link{i}", self.socket)
             await link.start()
             self.links.append(link)
         await until("link", lambda: all(os.path.exists(f"{self.folder}/link{i}") for i in range(n_servers)))
@@ -187,12 +187,16 @@ class RedisSet(Store):
         found = [line.split() for line in (await self.ask("nodes")).splitlines()]
         return [node for node in found if role in (None, node[3])]
 
-    async def a_primary(self, rng):
-        """The port of one."""
-        primaries = await self.nodes("master")
+    async def _nodes_and_primary(self, rng):
+        """The ports of all, and that of one which is a primary."""
+        nodes = await self.nodes()
+        primaries = [node[0] for node in nodes if node[3] == "master"]
         if not primaries:
             raise RuntimeError("no primary answers")
-        return rng.choice(primaries)[0]
+        return [node[0] for node in nodes], rng.choice(primaries)
+
+    async def a_primary(self, rng):
+        return (await self._nodes_and_primary(rng))[1]
 
     async def command(self, *words):
         return "".join([await self.ask("cli", node[0], *words) for node in await self.nodes("master")])
@@ -248,32 +252,29 @@ class RedisSet(Store):
         pairs = [(a, b) for a in these for b in those], [(b, a) for a in these for b in those]
         way = rng.choice(["both", "both", "out", "in"])
         await self.network.call("block", {"pairs": (pairs[0] if way != "in" else []) + (pairs[1] if way != "out" else [])}, 0)
-        await asyncio.sleep(rng.random() * CUT_S)
+        await asyncio.sleep(rng.random() * rng.choice([FAILOVER_S, CUT_S]))
         await self.network.call("pass", {"drop": rng.random() < 0.5}, 0)
         await self.ask("wait")
         return {"these": sorted(these), "way": way}
-
-    async def _others(self, *names):
-        """Those nodes, and the lockstockd."""
-        nodes = [node[0] for node in await self.nodes() if node[0] not in names]
-        return nodes, [name for name in self._servers() if name not in names]
 
     def _servers(self):
         return [f"server{i}" for i in range(len(self.urls))]
 
     async def primary_isolated(self, rng):
         """With one lockstockd beside it."""
-        these = [await self.a_primary(rng), rng.choice(self._servers())]
-        return await self._cut(rng, these, sum(await self._others(*these), []))
+        nodes, primary = await self._nodes_and_primary(rng)
+        server = rng.choice(self._servers())
+        others = [name for name in nodes + self._servers() if name not in (primary, server)]
+        return await self._cut(rng, [primary, server], others)
 
     async def primary_cut_off(self, rng):
         """From the other nodes, while all lockstockd reach it."""
-        primary = await self.a_primary(rng)
-        return await self._cut(rng, [primary], (await self._others(primary))[0])
+        nodes, primary = await self._nodes_and_primary(rng)
+        return await self._cut(rng, [primary], [node for node in nodes if node != primary])
 
     async def server_cut_off(self, rng):
         """From some nodes."""
-        nodes, _ = await self._others()
+        nodes, _ = await self._nodes_and_primary(rng)
         return await self._cut(rng, [rng.choice(self._servers())], rng.sample(nodes, rng.randint(1, len(nodes))))
 
     async def sentinel_cut_off(self, rng):
